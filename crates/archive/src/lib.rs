@@ -1,0 +1,1 @@
+//! The engine: ingest, migrate, recall, evict.

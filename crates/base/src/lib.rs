@@ -1,0 +1,16 @@
+//! The words of Kist: ids, units, checksums, names, times. No I/O, no clock, no threads.
+
+mod checksum;
+mod id;
+mod name;
+mod time;
+mod unit;
+
+pub use checksum::{Adler32, Blake3, Checksums, Crc32c, Crc64, StreamChecksums};
+pub use id::{
+    BlobId, ClassId, ContainerId, DirId, DriveId, Epoch, FileId, RequestId, RunId, StripeSetId, TapePoolId, Uuid,
+    Vid, VidError,
+};
+pub use name::{ArchivePath, Name, NameError, PATH_BYTES_MAX};
+pub use time::{Clock, Duration, ManualClock, Timestamp};
+pub use unit::{BlockAddress, BlockCount, ByteCount, Generation, Partition, TapePosition};

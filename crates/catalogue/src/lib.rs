@@ -1,0 +1,1 @@
+//! The one truth about names, files, copies, tapes and requests.

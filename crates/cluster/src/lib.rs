@@ -1,0 +1,1 @@
+//! Which drives hold which shards: placement, stripe sets, repair order.

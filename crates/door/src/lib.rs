@@ -1,0 +1,1 @@
+//! The doors: HTTP data and admin interfaces.

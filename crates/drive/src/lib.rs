@@ -1,0 +1,1 @@
+//! Object drives: extents on a directory.

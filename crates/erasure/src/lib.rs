@@ -1,0 +1,1 @@
+//! Reed-Solomon coding over GF(2^8).

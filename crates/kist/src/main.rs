@@ -1,0 +1,2 @@
+//! The kist program.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Tape libraries and drives; the virtual library.

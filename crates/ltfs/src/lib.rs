@@ -1,0 +1,1 @@
+//! LTFS volumes and tar packs as values and bytes.

@@ -1,0 +1,1 @@
+//! One session between the pool and a tape.

@@ -1,0 +1,1 @@
+//! Blobs over object drives.

@@ -1,0 +1,1 @@
+//! What to mount, write and read next, and why everything else waits.

@@ -1,0 +1,1 @@
+//! The catalogue's embedded engine and its single writer.
