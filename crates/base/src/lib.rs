@@ -1,11 +1,13 @@
 //! The words of Kist: ids, units, checksums, names, times. No I/O, no clock, no threads.
 
+mod blob;
 mod checksum;
 mod id;
 mod name;
 mod time;
 mod unit;
 
+pub use blob::{BlobDescription, BlobPiece, Layout, StripeSet};
 pub use checksum::{Adler32, Blake3, Checksums, Crc32c, Crc64, StreamChecksums};
 pub use id::{
     BlobId, ClassId, ContainerId, DirId, DriveId, Epoch, FileId, RequestId, RunId, StripeSetId, TapePoolId, Uuid,

@@ -1,1 +1,16 @@
-//! Tape libraries and drives; the virtual library.
+//! Tape libraries and drives: what they can do ([`Library`], [`TapeDrive`]), and one made of files
+//! ([`VirtualLibrary`]). A driver: it performs I/O and decides nothing. Format: docs/format/virtual-cartridge.md.
+
+mod drive;
+mod machine;
+mod r#virtual;
+
+pub use drive::{DriveName, DriveNameError, ReadBlock, TapeDrive, TapeError, WriteResult};
+pub use machine::{CartridgeInfo, Library, LibraryError, Place, Slot};
+#[cfg(feature = "faults")]
+pub use r#virtual::Faults;
+pub use r#virtual::{
+    BLOCK_BYTES_MAX, CartridgeError, CartridgeReader, FILE_MARKS_MAX, MEMORY_ATTRIBUTES_MAX, MEMORY_VALUE_BYTES_MAX,
+    RecordCheck, RecordInfo, RecordKind, VOLUME_CHANGE_REFERENCE, VirtualCartridgeOptions, VirtualLibrary,
+    VirtualLibraryConfig,
+};

@@ -1,0 +1,411 @@
+//! Every change of the catalogue is one of these commands. They are deterministic: time comes with the envelope, ids are
+//! drawn from the catalogue's own counters, nothing else is read.
+
+use base::{
+    BlobDescription, BlobId, BlobPiece, BlockAddress, BlockCount, ByteCount, Checksums, ClassId, ContainerId, DirId, Duration,
+    Epoch, FileId, Generation, Name, RequestId, RunId, StreamChecksums, TapePoolId, Timestamp, Uuid, Vid,
+};
+
+use crate::record::{Attributes, ContainerKind, FileKind, MemberRecord, RunEnd, TapeState};
+
+/// Most members that one container may have.
+pub const CONTAINER_MEMBERS_MAX: usize = 100_000;
+/// Most files in one `AddToRequest`, `Evict`, `Release` or `RecallDone`.
+pub const BATCH_FILES_MAX: usize = 10_000;
+/// Most files in one request.
+pub const REQUEST_FILES_MAX: u32 = 10_000_000;
+/// For how long the answer to an idempotency key is kept.
+pub const IDEMPOTENCY_KEPT: Duration = Duration::from_secs(7 * 86_400);
+
+/// A command and the time at which it was given.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Envelope {
+    /// The time that all records made by this command carry.
+    pub at: Timestamp,
+    /// The command.
+    pub command: Command,
+}
+
+/// Bytes of a new file in the pool; they are synced there before the command is given.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolData {
+    /// The blobs that hold the pieces, each once; recorded with their stripe sets if new.
+    pub blobs: Vec<BlobDescription>,
+    /// The pieces, in the order of the file; their lengths add up to its size.
+    pub pieces: Vec<BlobPiece>,
+}
+
+/// What to do if the name is taken by a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Replace {
+    /// The new version takes the name.
+    Allowed,
+    /// The command is refused.
+    Refused,
+}
+
+/// A new file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PutFile {
+    /// The directory.
+    pub parent: DirId,
+    /// The name in it.
+    pub name: Name,
+    /// Bytes or link.
+    pub kind: FileKind,
+    /// Size in bytes.
+    pub size: ByteCount,
+    /// The user's attributes.
+    pub attributes: Attributes,
+    /// Checksums of the bytes.
+    pub checksums: Checksums,
+    /// The storage class.
+    pub class: ClassId,
+    /// Orders the migration queue.
+    pub dataset: u64,
+    /// The bytes in the pool; `None` for links and empty files.
+    pub data: Option<PoolData>,
+    /// If the name is taken.
+    pub replace: Replace,
+    /// The client's idempotency key, hashed together with the principal; a repeat gets the first answer.
+    pub idempotency: Option<[u8; 32]>,
+}
+
+/// A container at its sealing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SealContainer {
+    /// The id, taken beforehand with `ReserveContainer`, since the name and the manifest carry it.
+    pub container: ContainerId,
+    /// Pack, file or segment.
+    pub kind: ContainerKind,
+    /// The class of all members.
+    pub class: ClassId,
+    /// The members in the order of their offsets.
+    pub members: Vec<MemberRecord>,
+    /// Length on tape.
+    pub length: ByteCount,
+    /// Checksums over that length.
+    pub checksums: StreamChecksums,
+    /// Path in the LTFS volume.
+    pub tape_path: String,
+    /// A pack's skeleton in the pool.
+    pub skeleton: Option<PoolData>,
+}
+
+/// A container's place in a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PlannedContainer {
+    /// The container; it must be queued in the run's tape pool.
+    pub container: ContainerId,
+    /// Its first block.
+    pub block: BlockAddress,
+    /// Its number of blocks.
+    pub blocks: BlockCount,
+}
+
+/// Files of a recall that are in the pool now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecallDone {
+    /// The blobs that hold them, synced.
+    pub blobs: Vec<BlobDescription>,
+    /// Each file with all its pieces.
+    pub files: Vec<(FileId, Vec<BlobPiece>)>,
+}
+
+/// All commands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Makes a new catalogue: root directory and instance id. Only on an empty store.
+    Initialise {
+        /// The instance.
+        instance: Uuid,
+    },
+    /// A writer starts: the epoch rises by one. Runs left open by the last writer are not touched.
+    OpenEpoch,
+    /// Makes a tape pool known, or finds it by name.
+    DefineTapePool {
+        /// Its name, 1 to 32 bytes.
+        name: String,
+    },
+    /// Makes a storage class known, finds it by name, or changes the tape pools of copies sealed from now on.
+    DefineClass {
+        /// Its name.
+        name: String,
+        /// The tape pools that get a copy each.
+        copies: Vec<TapePoolId>,
+    },
+    /// Makes a directory.
+    MakeDirectory {
+        /// Where.
+        parent: DirId,
+        /// Its name.
+        name: Name,
+        /// The user's attributes.
+        attributes: Attributes,
+        /// The class of files below that name none.
+        class: Option<ClassId>,
+    },
+    /// Commits a file whose bytes are safe in the pool. After this command is durable the put is acknowledged.
+    PutFile(Box<PutFile>),
+    /// Changes a name, of a file or of a directory with all below it; data never moves.
+    Rename {
+        /// From this directory.
+        from_parent: DirId,
+        /// This name.
+        from_name: Name,
+        /// To this directory.
+        to_parent: DirId,
+        /// This name.
+        to_name: Name,
+        /// If the new name is a file (a directory is never replaced).
+        replace: Replace,
+    },
+    /// Deletes a file's name and condemns its version.
+    RemoveFile {
+        /// The directory.
+        parent: DirId,
+        /// The name.
+        name: Name,
+    },
+    /// Deletes an empty directory.
+    RemoveDirectory {
+        /// The directory it stands in.
+        parent: DirId,
+        /// Its name.
+        name: Name,
+    },
+    /// Takes a container id.
+    ReserveContainer,
+    /// Fixes what a container holds and queues it for each tape pool of its class.
+    SealContainer(Box<SealContainer>),
+    /// Makes a cartridge of the library known; no effect if it is.
+    RegisterTape {
+        /// The tape.
+        vid: Vid,
+        /// Native capacity of its data partition.
+        capacity: ByteCount,
+    },
+    /// Gives a scratch tape to a pool, before its labels are written.
+    AssignTape {
+        /// The tape.
+        vid: Vid,
+        /// The tape pool.
+        tape_pool: TapePoolId,
+        /// The UUID that its labels will carry.
+        uuid: Uuid,
+    },
+    /// The labels and first indexes are on tape and synced.
+    TapeLabelled {
+        /// The tape.
+        vid: Vid,
+        /// The generation of its first index.
+        generation: Generation,
+        /// Where that index begins on the data partition.
+        index_block: BlockAddress,
+        /// Where the next block goes.
+        end_of_data: BlockAddress,
+    },
+    /// An operator or Kist itself changes what may be done with a tape.
+    SetTapeState {
+        /// The tape.
+        vid: Vid,
+        /// The new state; Active only from Full, ReadOnly, Suspect or Disabled of a labelled tape, Scratch from those of an unlabelled one.
+        state: TapeState,
+        /// Why.
+        reason: String,
+    },
+    /// A tape was mounted: counts.
+    CountMount {
+        /// The tape.
+        vid: Vid,
+    },
+    /// The durable intent to write: before the first block of a session.
+    BeginRun {
+        /// The tape, Active and without an open run.
+        vid: Vid,
+        /// The tape drive.
+        drive: String,
+        /// Where the first block will go; must be the tape's recorded end of data.
+        start: BlockAddress,
+    },
+    /// More containers for an open run, durable before their first block. Their blocks follow one another.
+    AppendToRun {
+        /// The run.
+        run: RunId,
+        /// In order.
+        containers: Vec<PlannedContainer>,
+    },
+    /// The drive confirmed a synchronous flush past the first `committed` items, and their checksums agreed.
+    CommitRun {
+        /// The run.
+        run: RunId,
+        /// Items from the first on that are safe.
+        committed: u32,
+        /// End of data now.
+        end_of_data: BlockAddress,
+        /// Bytes written to the data partition since the run's last commit or index.
+        written: ByteCount,
+    },
+    /// An index of the data partition is synced; it covers all committed items.
+    IndexWritten {
+        /// The run.
+        run: RunId,
+        /// Its generation, higher than the tape's last.
+        generation: Generation,
+        /// Where it begins.
+        index_block: BlockAddress,
+        /// End of data behind it.
+        end_of_data: BlockAddress,
+        /// Bytes written since the run's last commit or index.
+        written: ByteCount,
+        /// The newest change whose segment stands before this index.
+        changes_through: u64,
+    },
+    /// Ends a run. Items planned but not committed go back to their queue; Flushed items that no index covers stay Flushed.
+    EndRun {
+        /// The run.
+        run: RunId,
+        /// Why.
+        end: RunEnd,
+        /// What the tape is from now on: Active, Full, ReadOnly or Suspect.
+        tape_state: TapeState,
+        /// Why, if not Active.
+        reason: String,
+        /// End of data, if known.
+        end_of_data: Option<BlockAddress>,
+        /// Bytes on tape that belong to no committed item.
+        torn: ByteCount,
+    },
+    /// Opens a recall request.
+    OpenRequest {
+        /// Who asks.
+        owner: String,
+        /// For how long files are pinned once online.
+        pin: Duration,
+    },
+    /// Adds files to a request that is being filled. Files that are online are done (and pinned) at once.
+    AddToRequest {
+        /// The request.
+        request: RequestId,
+        /// The files; live, each once in a request (repeats are ignored).
+        files: Vec<FileId>,
+    },
+    /// No more files will be added.
+    CloseRequest {
+        /// The request.
+        request: RequestId,
+    },
+    /// Cancels what still waits in a request and gives back its pins.
+    CancelRequest {
+        /// The request.
+        request: RequestId,
+    },
+    /// Gives back the pins of some or all files of a request.
+    Release {
+        /// The request.
+        request: RequestId,
+        /// Which files; `None`: all.
+        files: Option<Vec<FileId>>,
+    },
+    /// Deletes the record of a request that has ended, with its items and pins.
+    ForgetRequest {
+        /// The request.
+        request: RequestId,
+    },
+    /// Recalled files are in the pool, synced and verified. Files that were deleted or came online meanwhile are skipped.
+    RecallDone(Box<RecallDone>),
+    /// A file cannot be read from any of its copies; its waiting items fail.
+    RecallFailed {
+        /// The file.
+        file: FileId,
+        /// Why, for the user.
+        reason: String,
+    },
+    /// One copy of a file cannot be read for now: it leaves that tape's set; the other copies stay wanted.
+    RecallCopyFailed {
+        /// The file.
+        file: FileId,
+        /// The tape that could not give it.
+        vid: Vid,
+        /// Why.
+        reason: String,
+    },
+    /// Removes files from the pool; each only if all its tape copies are under an index and no pin holds it.
+    Evict {
+        /// The files.
+        files: Vec<FileId>,
+    },
+    /// Removes pins that ran out at or before the envelope's time; at most `BATCH_FILES_MAX` of them.
+    ExpirePins,
+    /// Drops answers kept longer than `IDEMPOTENCY_KEPT`; at most `BATCH_FILES_MAX` of them.
+    ExpireIdempotency,
+    /// The pool has removed this garbage.
+    GarbageRemoved {
+        /// Whole blobs.
+        blobs: Vec<BlobId>,
+        /// Single values of segments.
+        values: Vec<BlobPiece>,
+    },
+    /// Drops changes up to this one from the change log; they stand elsewhere.
+    TrimChanges {
+        /// The last one to drop.
+        through: u64,
+    },
+}
+
+/// What a command did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// Nothing to tell.
+    Done,
+    /// The writer's epoch.
+    Epoch(Epoch),
+    /// A tape pool.
+    TapePool(TapePoolId),
+    /// A class.
+    Class(ClassId),
+    /// A directory.
+    Directory(DirId),
+    /// A file.
+    Put(PutOutcome),
+    /// A container id.
+    Container(ContainerId),
+    /// A run.
+    Run(RunId),
+    /// A request.
+    Request(RequestId),
+    /// For each file asked for, in order: evicted, or why not.
+    Evicted(Vec<Result<(), EvictRefusal>>),
+    /// How many pins or answers were dropped.
+    Dropped(u32),
+    /// Files of a `RecallDone` that were taken.
+    Recalled(u32),
+}
+
+/// What a put did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PutOutcome {
+    /// The file now under the name (of a repeat: the one that the first put made).
+    pub file: FileId,
+    /// Whether this command made it. If not, its pool data is not referred to and must be removed by the caller.
+    pub created: bool,
+    /// The version that lost its name.
+    pub replaced: Option<FileId>,
+}
+
+/// Why a file stays in the pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EvictRefusal {
+    /// No such live file.
+    NotFound,
+    /// It is not in the pool.
+    NotOnline,
+    /// It has no bytes and is always online.
+    NoData,
+    /// Its class has no tape copies.
+    DiskOnly,
+    /// Not all of its tape copies are under a synced index yet.
+    NotSafeOnTape,
+    /// A request holds it.
+    Pinned,
+}

@@ -1,0 +1,520 @@
+//! What the catalogue knows, one type a table. `docs/format/catalogue.md` gives the bytes.
+
+use base::{
+    BlobPiece, BlockAddress, BlockCount, ByteCount, Checksums, ClassId, ContainerId, DirId, Duration, FileId, Generation,
+    Layout, Name, RequestId, RunId, StreamChecksums, StripeSetId, TapePoolId, Timestamp, Uuid, Vid,
+};
+
+/// What a name stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Entry {
+    /// A directory.
+    Directory(DirId),
+    /// The current version of a file.
+    File(FileId),
+}
+
+/// What Kist keeps of the user's inode, beside size and content.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Attributes {
+    /// Modification time.
+    pub mtime: Timestamp,
+    /// Permission bits, 0 to 0o7777.
+    pub mode: u32,
+    /// Owner's name; may be empty. At most 64 bytes.
+    pub owner: String,
+    /// Group's name; may be empty. At most 64 bytes.
+    pub group: String,
+    /// Extended attributes, at most 64 KiB in all.
+    pub xattrs: Vec<(String, Vec<u8>)>,
+}
+
+/// A directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DirectoryRecord {
+    /// The directory it stands in; the root stands in itself.
+    pub parent: DirId,
+    /// Its name; `None` for the root.
+    pub name: Option<Name>,
+    /// When it was made.
+    pub created: Timestamp,
+    /// The user's attributes.
+    pub attributes: Attributes,
+    /// The class of files put below it that name none; inherited.
+    pub class: Option<ClassId>,
+}
+
+/// What kind of file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FileKind {
+    /// Bytes.
+    Regular,
+    /// A symbolic link to this target, 1 to 4,095 bytes. Always online.
+    Symlink(String),
+}
+
+/// Whether a file is still somebody's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileState {
+    /// It has a name.
+    Live,
+    /// Deleted or replaced at this time; kept because a container that holds it has not all its copies yet.
+    Condemned(Timestamp),
+}
+
+/// One version of one file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileRecord {
+    /// The directory it stands (or last stood) in.
+    pub parent: DirId,
+    /// Its name there.
+    pub name: Name,
+    /// Bytes or a link.
+    pub kind: FileKind,
+    /// Live or condemned.
+    pub state: FileState,
+    /// Size in bytes; 0 for a link.
+    pub size: ByteCount,
+    /// When it was acknowledged.
+    pub created: Timestamp,
+    /// The user's attributes.
+    pub attributes: Attributes,
+    /// The checksums of its bytes.
+    pub checksums: Checksums,
+    /// Its storage class.
+    pub class: ClassId,
+    /// Orders the migration queue: files of one data set stand together on tape.
+    pub dataset: u64,
+    /// Where its bytes are in the pool, in order; empty if NEARLINE, and for links and empty files.
+    pub pieces: Vec<BlobPiece>,
+}
+
+impl FileRecord {
+    /// Whether the file has bytes at all; links and empty files are always online and never go to tape by themselves.
+    #[must_use]
+    pub fn has_data(&self) -> bool {
+        self.size.0 > 0
+    }
+
+    /// Whether the bytes can be read from the pool.
+    #[must_use]
+    pub fn is_online(&self) -> bool {
+        !self.has_data() || !self.pieces.is_empty()
+    }
+}
+
+/// A storage class: what copies a file gets. Sizes and ages are policy and stand in the configuration.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClassRecord {
+    /// Its name, 1 to 32 bytes.
+    pub name: String,
+    /// The tape pools that get a copy each, in order, distinct. May be empty: disk only.
+    pub copies: Vec<TapePoolId>,
+}
+
+/// A blob of the pool and how much of it is in use.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BlobRecord {
+    /// How its bytes lie on drives.
+    pub layout: Layout,
+    /// Its length; 0 for a segment.
+    pub length: ByteCount,
+    /// The stripe set of each stripe.
+    pub stripes: Vec<StripeSetId>,
+    /// How many pieces refer to it. At 0 it is garbage.
+    pub references: u64,
+    /// The sum of their lengths.
+    pub live: ByteCount,
+}
+
+/// What stands in a container.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ContainerKind {
+    /// A tar pack of small files.
+    Pack,
+    /// One whole large file.
+    File(FileId),
+    /// A part of a file that is larger than a tape.
+    Segment {
+        /// The file.
+        file: FileId,
+        /// Where the part begins in it.
+        file_offset: ByteCount,
+    },
+}
+
+/// How far one tape copy of a container is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CopyState {
+    /// In the migration queue of its tape pool.
+    Queued,
+    /// Planned at this place of an open run; on tape or not is unknown until the flush.
+    Planned {
+        /// The run.
+        run: RunId,
+        /// The tape.
+        vid: Vid,
+        /// First block on the data partition.
+        block: BlockAddress,
+    },
+    /// Confirmed by a synchronous flush, not yet under an index.
+    Flushed {
+        /// The run.
+        run: RunId,
+        /// The tape.
+        vid: Vid,
+        /// First block on the data partition.
+        block: BlockAddress,
+    },
+    /// Under a synced index of the data partition.
+    Indexed {
+        /// The tape.
+        vid: Vid,
+        /// First block on the data partition.
+        block: BlockAddress,
+    },
+}
+
+impl CopyState {
+    /// The tape and first block, if the copy can be read there.
+    #[must_use]
+    pub fn place(self) -> Option<(Vid, BlockAddress)> {
+        match self {
+            CopyState::Flushed { vid, block, .. } | CopyState::Indexed { vid, block } => Some((vid, block)),
+            CopyState::Queued | CopyState::Planned { .. } => None,
+        }
+    }
+}
+
+/// One tape copy of a container.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ContainerCopy {
+    /// The tape pool it goes to.
+    pub tape_pool: TapePoolId,
+    /// How far it is.
+    pub state: CopyState,
+}
+
+/// What is written to tape as one LTFS file; sealed once, equal on every tape.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ContainerRecord {
+    /// Pack, file or segment.
+    pub kind: ContainerKind,
+    /// The class of its members.
+    pub class: ClassId,
+    /// Length on tape.
+    pub length: ByteCount,
+    /// Checksums over that length.
+    pub checksums: StreamChecksums,
+    /// When its membership was fixed.
+    pub sealed: Timestamp,
+    /// Its path in the LTFS volume, from the root, with a leading slash.
+    pub tape_path: String,
+    /// Where the pool keeps a pack's skeleton until all copies are under an index.
+    pub skeleton: Option<BlobPiece>,
+    /// The tape copies, in the order of the class.
+    pub copies: Vec<ContainerCopy>,
+    /// Members that still have a name.
+    pub live_members: u32,
+    /// Bytes of those members.
+    pub live_bytes: ByteCount,
+    /// Members condemned while copies were outstanding; finished when all are under an index.
+    pub condemned_members: u32,
+}
+
+impl ContainerRecord {
+    /// Whether every copy that the class asks for is under a synced index.
+    #[must_use]
+    pub fn is_safe(&self) -> bool {
+        !self.copies.is_empty() && self.copies.iter().all(|copy| matches!(copy.state, CopyState::Indexed { .. }))
+    }
+
+    /// Whether every copy is at least confirmed by a flush.
+    #[must_use]
+    pub fn is_on_tape(&self) -> bool {
+        !self.copies.is_empty() && self.copies.iter().all(|copy| copy.state.place().is_some())
+    }
+}
+
+/// Where a member stands in its container.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemberRecord {
+    /// The file.
+    pub file: FileId,
+    /// Where the member's header begins in the container; equal to `data_offset` outside of packs.
+    pub header_offset: ByteCount,
+    /// Where its bytes begin in the container.
+    pub data_offset: ByteCount,
+    /// Bytes of the file there.
+    pub length: ByteCount,
+    /// Where these bytes begin in the file; 0 but for segments.
+    pub file_offset: ByteCount,
+}
+
+/// What may be done with a tape.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TapeState {
+    /// Blank and without a tape pool.
+    Scratch,
+    /// Given to a tape pool with a UUID; its labels may or may not be written yet.
+    Labelling,
+    /// Readable and writable.
+    Active,
+    /// Readable; its end was reached.
+    Full,
+    /// Readable; must not be written, for the recorded reason.
+    ReadOnly,
+    /// Set aside by Kist after an error, for the recorded reason.
+    Suspect,
+    /// Set aside by an operator.
+    Disabled,
+}
+
+/// A cartridge.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TapeRecord {
+    /// What may be done with it.
+    pub state: TapeState,
+    /// Why it is in that state, in words for an operator; at most 512 bytes.
+    pub reason: String,
+    /// Its tape pool, once it has one.
+    pub tape_pool: Option<TapePoolId>,
+    /// The LTFS volume's UUID, once it has one.
+    pub uuid: Option<Uuid>,
+    /// Native capacity of the data partition.
+    pub capacity: ByteCount,
+    /// Where the next block of the data partition goes: end of data after the last commit.
+    pub end_of_data: BlockAddress,
+    /// Bytes written to the data partition, indexes and garbage included.
+    pub written: ByteCount,
+    /// Bytes of containers on it that were committed.
+    pub committed: ByteCount,
+    /// Bytes left behind by torn runs.
+    pub torn: ByteCount,
+    /// Containers on it.
+    pub containers: u64,
+    /// Generation of the newest index.
+    pub generation: Generation,
+    /// Where the newest index of the data partition begins.
+    pub index_block: BlockAddress,
+    /// The open run, if any.
+    pub run: Option<RunId>,
+    /// Sessions so far.
+    pub mounts: u64,
+    /// The newest change whose segment is on this tape.
+    pub changes_through: u64,
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RunEnd {
+    /// Nothing more to write for now.
+    Finished,
+    /// The tape's end was reached.
+    TapeFull,
+    /// A drive, robot or medium error.
+    Failed,
+    /// The server died; closed at the next start.
+    Torn,
+}
+
+/// A tape session that writes: what was meant to be written, durable before the first block.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RunRecord {
+    /// The tape.
+    pub vid: Vid,
+    /// The tape drive's name.
+    pub drive: String,
+    /// The tape pool.
+    pub tape_pool: TapePoolId,
+    /// The index generation at the start.
+    pub generation: Generation,
+    /// Where the first block goes.
+    pub start: BlockAddress,
+    /// When it began.
+    pub started: Timestamp,
+    /// How many items were planned.
+    pub planned: u32,
+    /// How many of them, from the first on, are flushed and committed.
+    pub committed: u32,
+    /// How many of them, from the first on, are under an index.
+    pub indexed: u32,
+    /// When and why it ended.
+    pub ended: Option<(Timestamp, RunEnd)>,
+}
+
+/// One container in a run, in the order of writing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RunItem {
+    /// The container.
+    pub container: ContainerId,
+    /// Its first block.
+    pub block: BlockAddress,
+    /// Its blocks; the last one is short unless the length is a multiple of the block size.
+    pub blocks: BlockCount,
+}
+
+/// A container waiting for a copy in a tape pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueuedContainer {
+    /// Its length.
+    pub length: ByteCount,
+    /// Since when it waits.
+    pub since: Timestamp,
+}
+
+/// A file waiting to be sealed into a container.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TodoFile {
+    /// Its size.
+    pub size: ByteCount,
+    /// Since when it waits.
+    pub since: Timestamp,
+}
+
+/// How a request stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RequestState {
+    /// Files are still being added.
+    Filling,
+    /// Waiting for files.
+    Active,
+    /// Every file is done, failed or cancelled.
+    Completed,
+    /// Cancelled by its owner.
+    Cancelled,
+}
+
+/// A user's wish to have files online.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RequestRecord {
+    /// Who asked; at most 64 bytes.
+    pub owner: String,
+    /// When.
+    pub created: Timestamp,
+    /// How it stands.
+    pub state: RequestState,
+    /// When the last file ended.
+    pub ended: Option<Timestamp>,
+    /// For how long its files are pinned once online.
+    pub pin: Duration,
+    /// Files in it.
+    pub files: u32,
+    /// Their bytes.
+    pub bytes: ByteCount,
+    /// Files that are online by it.
+    pub done: u32,
+    /// Bytes of those.
+    pub done_bytes: ByteCount,
+    /// Files that failed for good.
+    pub failed: u32,
+    /// Files cancelled.
+    pub cancelled: u32,
+}
+
+/// How one file of a request stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ItemState {
+    /// Not online yet.
+    Waiting,
+    /// Online since.
+    Done(Timestamp),
+    /// Will not come; the reason in words for the user, at most 512 bytes.
+    Failed(String),
+    /// Cancelled.
+    Cancelled,
+    /// Was online, and its pin was given back.
+    Released,
+}
+
+/// One file of a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RequestItem {
+    /// The file.
+    pub file: FileId,
+    /// How it stands.
+    pub state: ItemState,
+}
+
+/// A file to be read from one tape, by the order on that tape; a file with two copies stands in two tapes' sets.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct RecallKey {
+    /// The tape.
+    pub vid: Vid,
+    /// The first block of the container.
+    pub block: BlockAddress,
+    /// Where the member's bytes begin in the container.
+    pub data_offset: ByteCount,
+    /// The file.
+    pub file: FileId,
+}
+
+/// What is to be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecallItem {
+    /// The container.
+    pub container: ContainerId,
+    /// Bytes of the file there.
+    pub length: ByteCount,
+    /// Since when it is wanted.
+    pub since: Timestamp,
+}
+
+/// Files and bytes counted together.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Tally {
+    /// How many.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: ByteCount,
+}
+
+/// What is tallied.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Counter {
+    /// Live files of a class.
+    Class(ClassId),
+    /// Live files of a class whose bytes are in the pool.
+    Online(ClassId),
+    /// Files of a class that are not yet sealed into a container.
+    Todo(ClassId),
+    /// Containers queued for a tape pool.
+    Queued(TapePoolId),
+    /// Files wanted from a tape (a file with two copies counts on both).
+    Wanted(Vid),
+    /// Containers sealed so far, by kind: packs.
+    PacksSealed,
+    /// Flushes committed so far (`files`) and bytes flushed.
+    Flushes,
+    /// Data-partition indexes so far.
+    Indexes,
+}
+
+/// Pool bytes that nobody refers to any more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Garbage {
+    /// A whole blob.
+    Blob(base::BlobDescription),
+    /// One value of a segment that holds others.
+    Value(base::BlobDescription, BlobPiece),
+}
+
+/// The first answer to a put, kept for repeats.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IdempotencyRecord {
+    /// The file that the first put made (or found).
+    pub file: FileId,
+    /// Digest of the first put's target path, size and content; a repeat must agree.
+    pub request: [u8; 16],
+    /// When.
+    pub at: Timestamp,
+}
+
+/// How a request relates to a file: used by `why`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Want {
+    /// The request.
+    pub request: RequestId,
+    /// Its item.
+    pub item: u32,
+}

@@ -1,0 +1,264 @@
+//! What a tape drive can do.
+
+use std::fmt;
+
+use base::{ByteCount, Partition, TapePosition, Vid};
+
+/// The name of a tape drive: 1 to 64 characters of `A-Z a-z 0-9 . _ -`, for example `vdrive0`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DriveName(String);
+
+/// Why a text is no drive name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not a drive name: use 1 to 64 characters of A-Z, a-z, 0-9, '.', '_' and '-'")]
+pub struct DriveNameError(pub String);
+
+impl DriveName {
+    /// The longest name in characters.
+    pub const LENGTH_MAX: usize = 64;
+
+    /// Checks a name.
+    ///
+    /// # Errors
+    /// If it is empty, too long, or has other characters.
+    pub fn new(text: &str) -> Result<Self, DriveNameError> {
+        let length_fits = (1..=Self::LENGTH_MAX).contains(&text.len());
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+        if length_fits && text.bytes().all(allowed) {
+            Ok(DriveName(text.to_owned()))
+        } else {
+            Err(DriveNameError(text.to_owned()))
+        }
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for DriveName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for DriveName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DriveName({})", self.0)
+    }
+}
+
+/// What a read found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadBlock {
+    /// A record of so many bytes; the tape now stands behind it.
+    Data(usize),
+    /// A file mark; the tape now stands behind it.
+    FileMark,
+    /// The end of what was written; the tape did not move.
+    EndOfData,
+}
+
+/// What a write that succeeded has to add.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WriteResult {
+    /// The partition is filled up to its early warning: finish soon and write the index.
+    pub early_warning: bool,
+}
+
+/// Why a drive did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TapeError {
+    /// There is no cartridge in the drive.
+    #[error("drive {drive} holds no cartridge: mount one first")]
+    NotLoaded {
+        /// The drive.
+        drive: DriveName,
+    },
+    /// The cartridge is write protected.
+    #[error("cartridge {vid} is write protected: take another, or move its switch")]
+    WriteProtected {
+        /// The cartridge.
+        vid: Vid,
+    },
+    /// The partition is full; nothing was written and the tape did not move.
+    #[error("cartridge {vid} is full at partition {} block {}: go on with another", .at.partition.ltfs_id(), .at.block)]
+    EndOfMedium {
+        /// The cartridge.
+        vid: Vid,
+        /// Where the block would have stood.
+        at: TapePosition,
+    },
+    /// A block to write has no bytes, or more than the drive takes.
+    #[error("a block of {length} bytes cannot be written: a block has 1 to {max} bytes")]
+    BlockLength {
+        /// Its bytes.
+        length: usize,
+        /// The most that the drive takes.
+        max: usize,
+    },
+    /// More file marks than one command may write.
+    #[error("{count} file marks cannot be written at once: the limit is {max}")]
+    FileMarkCount {
+        /// What was asked for.
+        count: u32,
+        /// The most that one command writes.
+        max: u32,
+    },
+    /// The record is longer than the buffer; the tape did not move.
+    #[error("the record of {record} bytes does not fit the buffer of {buffer} bytes: read it with a larger one")]
+    BufferTooSmall {
+        /// Bytes of the record.
+        record: usize,
+        /// Bytes of the buffer.
+        buffer: usize,
+    },
+    /// The record is damaged; the tape did not move, and its neighbours may still be readable: locate behind it.
+    #[error("cartridge {vid}: partition {} block {} is unreadable: use another copy", .at.partition.ltfs_id(), .at.block)]
+    Unreadable {
+        /// The cartridge.
+        vid: Vid,
+        /// The damaged record.
+        at: TapePosition,
+    },
+    /// The target of a locate lies behind the end of data; the tape did not move.
+    #[error(
+        "cartridge {vid}: block {} is beyond the end of data of partition {}, which is at block {}",
+        .to.block, .to.partition.ltfs_id(), .end.block
+    )]
+    BeyondEndOfData {
+        /// The cartridge.
+        vid: Vid,
+        /// What was asked for.
+        to: TapePosition,
+        /// The end of data of that partition.
+        end: TapePosition,
+    },
+    /// Writing or reading the medium failed. After a failed write or flush nothing more is written until the
+    /// cartridge was unmounted and mounted again, and only what was flushed before may be relied upon.
+    #[error("cartridge {vid}: {operation} failed: {source}")]
+    Medium {
+        /// The cartridge.
+        vid: Vid,
+        /// What failed: `write`, `flush`, `read`.
+        operation: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// An earlier write or flush failed, so that nothing more may be written.
+    #[error("cartridge {vid} takes no writes since one failed: unmount it, then look at the end of data")]
+    Poisoned {
+        /// The cartridge.
+        vid: Vid,
+    },
+    /// The attribute cannot be set by the host.
+    #[error("attribute 0x{id:04X} of the cartridge memory belongs to the drive and cannot be written")]
+    AttributeReadOnly {
+        /// The attribute.
+        id: u16,
+    },
+    /// The attribute's value is too long.
+    #[error("attribute 0x{id:04X} of {length} bytes is too long: the limit is {max}")]
+    AttributeLength {
+        /// The attribute.
+        id: u16,
+        /// Its bytes.
+        length: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// The cartridge memory is full.
+    #[error("the memory of cartridge {vid} is full: {max} attributes")]
+    AttributesFull {
+        /// The cartridge.
+        vid: Vid,
+        /// The limit.
+        max: usize,
+    },
+}
+
+/// One tape drive. Blocking; used by one thread at a time, the mover's. The cartridge is moved by the library.
+///
+/// Records and file marks are the *objects* of a partition, counted from 0. After a mount the tape stands at object 0
+/// of the index partition. Writing anywhere but at the end of data cuts off everything behind, as tape does.
+/// A call that fails leaves the tape where it stood, unless the error says otherwise.
+pub trait TapeDrive: Send {
+    /// The drive's name.
+    fn id(&self) -> &DriveName;
+
+    /// Reads the object under the head into the front of `buffer`, verified.
+    ///
+    /// # Errors
+    /// [`TapeError::BufferTooSmall`], [`TapeError::Unreadable`], [`TapeError::NotLoaded`], [`TapeError::Medium`].
+    /// After each of them the buffer's content is undefined.
+    fn read_block(&mut self, buffer: &mut [u8]) -> Result<ReadBlock, TapeError>;
+
+    /// Writes one record. It is durable only after the next [`TapeDrive::write_filemarks`].
+    ///
+    /// # Errors
+    /// [`TapeError::EndOfMedium`] if it does not fit (nothing is written); others as the variants say.
+    fn write_block(&mut self, block: &[u8]) -> Result<WriteResult, TapeError>;
+
+    /// Writes `count` file marks, which may be 0, and returns when all that was written before, in both partitions,
+    /// is durable.
+    ///
+    /// # Errors
+    /// After a failure nothing since the last success may be relied upon.
+    fn write_filemarks(&mut self, count: u32) -> Result<WriteResult, TapeError>;
+
+    /// Moves to `to`, which may be the end of data.
+    ///
+    /// # Errors
+    /// [`TapeError::BeyondEndOfData`].
+    fn locate(&mut self, to: TapePosition) -> Result<(), TapeError>;
+
+    /// Moves behind the last object of `partition` and says where that is.
+    ///
+    /// # Errors
+    /// As the variants say.
+    fn space_to_end_of_data(&mut self, partition: Partition) -> Result<TapePosition, TapeError>;
+
+    /// The object that the next read or write touches.
+    ///
+    /// # Errors
+    /// [`TapeError::NotLoaded`].
+    fn position(&mut self) -> Result<TapePosition, TapeError>;
+
+    /// Moves to object 0 of the current partition.
+    ///
+    /// # Errors
+    /// [`TapeError::NotLoaded`].
+    fn rewind(&mut self) -> Result<(), TapeError>;
+
+    /// Whether there is a cartridge in the drive.
+    fn loaded(&self) -> bool;
+
+    /// Makes two empty partitions and moves to the start of the index partition. *Destroys everything on the
+    /// cartridge*: only for a blank one, or one that was explicitly chosen. Durable on return.
+    ///
+    /// # Errors
+    /// After a failure the content is undefined; format again.
+    fn format_partitions(&mut self) -> Result<(), TapeError>;
+
+    /// Reads an attribute of the cartridge memory; `None` if it is not set. 0x0009, the volume change reference, is a
+    /// big-endian number of 4 bytes that rises by one with the first write, cut or format after a load.
+    ///
+    /// # Errors
+    /// [`TapeError::NotLoaded`], [`TapeError::Medium`].
+    fn read_attribute(&mut self, partition: Partition, id: u16) -> Result<Option<Vec<u8>>, TapeError>;
+
+    /// Sets an attribute of the cartridge memory; an empty value removes it. Durable on return.
+    ///
+    /// # Errors
+    /// [`TapeError::AttributeReadOnly`] outside of the host's ranges 0x0800-0x0BFF and 0x1400-0x17FF.
+    fn write_attribute(&mut self, partition: Partition, id: u16, value: &[u8]) -> Result<(), TapeError>;
+
+    /// How many more bytes of records the data partition takes.
+    ///
+    /// # Errors
+    /// [`TapeError::NotLoaded`], [`TapeError::Medium`].
+    fn remaining(&mut self) -> Result<ByteCount, TapeError>;
+}

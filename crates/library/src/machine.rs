@@ -1,0 +1,165 @@
+//! What a tape library can do.
+
+use std::fmt;
+
+use base::{ByteCount, Vid};
+
+use crate::{CartridgeError, DriveName, TapeDrive, TapeError};
+
+/// A storage slot of a library, counted from 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Slot(pub u32);
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// Where a cartridge is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// In a slot.
+    Slot(Slot),
+    /// In a drive.
+    Drive(DriveName),
+}
+
+/// A cartridge as the library knows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CartridgeInfo {
+    /// Its volume identifier.
+    pub vid: Vid,
+    /// Where it is.
+    pub place: Place,
+    /// What its data partition holds when empty; 0 if unknown.
+    pub capacity: ByteCount,
+    /// Whether its write protection is on.
+    pub write_protected: bool,
+    /// Whether the library cannot identify it; mounting it tells why.
+    pub damaged: bool,
+}
+
+/// Why a library did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LibraryError {
+    /// No cartridge of that name.
+    #[error("there is no cartridge {vid} in the library: see the inventory")]
+    UnknownCartridge {
+        /// The cartridge asked for.
+        vid: Vid,
+    },
+    /// No drive of that name.
+    #[error("there is no drive {drive} in the library: see its list of drives")]
+    UnknownDrive {
+        /// The drive asked for.
+        drive: DriveName,
+    },
+    /// A library needs drives with different names.
+    #[error("drive {drive} is configured twice: give each drive its own name")]
+    DuplicateDrive {
+        /// The name.
+        drive: DriveName,
+    },
+    /// A library needs a robot.
+    #[error("the library has no robot: configure at least one")]
+    NoRobot,
+    /// A library has too many cartridges.
+    #[error("the library is full: it holds {max} cartridges")]
+    LibraryFull {
+        /// The limit.
+        max: usize,
+    },
+    /// The drive's handle is in use.
+    #[error("drive {drive} is in use already: a drive has one user at a time")]
+    DriveTaken {
+        /// The drive.
+        drive: DriveName,
+    },
+    /// The drive holds a cartridge.
+    #[error("drive {drive} already holds cartridge {vid}: unmount it first")]
+    DriveFull {
+        /// The drive.
+        drive: DriveName,
+        /// What it holds.
+        vid: Vid,
+    },
+    /// The drive holds no cartridge.
+    #[error("drive {drive} holds no cartridge: there is nothing to unmount")]
+    DriveEmpty {
+        /// The drive.
+        drive: DriveName,
+    },
+    /// The cartridge is not in a slot.
+    #[error("cartridge {vid} is in drive {drive}: unmount it there first")]
+    CartridgeInUse {
+        /// The cartridge.
+        vid: Vid,
+        /// Where it is.
+        drive: DriveName,
+    },
+    /// A cartridge of that name exists.
+    #[error("there is a cartridge {vid} already: choose another VID")]
+    CartridgeExists {
+        /// The cartridge.
+        vid: Vid,
+    },
+    /// The robot could not move the cartridge; it is still in its slot.
+    #[error("the robot could not bring cartridge {vid} to drive {drive}: look into the library")]
+    RobotJam {
+        /// The cartridge.
+        vid: Vid,
+        /// Where it should have gone.
+        drive: DriveName,
+    },
+    /// The cartridge cannot be loaded or created; it is in its slot.
+    #[error(transparent)]
+    Cartridge(#[from] CartridgeError),
+    /// The cartridge was unmounted, but what was not yet flushed may be lost.
+    #[error("cartridge {vid} was unmounted, but its last flush failed, so only what was flushed before counts: {source}")]
+    UnmountFlush {
+        /// The cartridge.
+        vid: Vid,
+        /// What failed.
+        source: Box<TapeError>,
+    },
+    /// The library's directory cannot be used.
+    #[error("the library's directory {path} cannot be used: {source}")]
+    Directory {
+        /// The directory.
+        path: std::path::PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// A tape library: cartridges in slots, drives, robots. May be used from many threads.
+pub trait Library: Send + Sync {
+    /// All cartridges, ordered by VID.
+    ///
+    /// # Errors
+    /// If the library cannot be asked.
+    fn inventory(&self) -> Result<Vec<CartridgeInfo>, LibraryError>;
+
+    /// All drives, in the order of the configuration.
+    fn drives(&self) -> Vec<DriveName>;
+
+    /// The handle of a drive, for its one mover thread. Dropping it gives the drive back.
+    ///
+    /// # Errors
+    /// [`LibraryError::UnknownDrive`]; [`LibraryError::DriveTaken`] while another handle exists.
+    fn take_drive(&self, name: &DriveName) -> Result<Box<dyn TapeDrive>, LibraryError>;
+
+    /// Brings a cartridge from its slot into a drive and loads it. Blocks; moves of one robot wait for each other.
+    ///
+    /// # Errors
+    /// After an error the cartridge is where it was.
+    fn mount(&self, vid: Vid, drive: &DriveName) -> Result<(), LibraryError>;
+
+    /// Flushes, unloads the drive and brings its cartridge back into its slot. Waits for the drive's current command.
+    ///
+    /// # Errors
+    /// After [`LibraryError::UnmountFlush`] the cartridge is in its slot nevertheless; after others nothing moved.
+    fn unmount(&self, drive: &DriveName) -> Result<Vid, LibraryError>;
+}

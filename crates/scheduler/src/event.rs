@@ -1,0 +1,134 @@
+//! What the scheduler is told.
+
+use base::{ByteCount, ClassId, FileId, TapePoolId, Timestamp, Vid};
+
+use crate::DriveName;
+
+/// How much waits, and since when.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Backlog {
+    /// Files (for `Todo`) or containers (for `Queued`).
+    pub items: u64,
+    /// Their bytes.
+    pub bytes: ByteCount,
+    /// Since when the oldest waits; `None` if nothing does.
+    pub oldest: Option<Timestamp>,
+}
+
+/// What the scheduler must know of a tape.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TapeSummary {
+    /// Its tape pool; `None`: scratch.
+    pub tape_pool: Option<TapePoolId>,
+    /// Whether it may be read.
+    pub readable: bool,
+    /// Whether it may be appended to (a scratch tape: labelled and appended to).
+    pub writable: bool,
+    /// Bytes that still fit.
+    pub free: ByteCount,
+    /// Why it is not readable or writable, for people.
+    pub reason: String,
+}
+
+/// How a session ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SessionEnd {
+    /// Its queue or set is empty.
+    Drained,
+    /// The tape is full; the queue is not empty.
+    TapeFull,
+    /// It was asked to stop.
+    Stopped,
+    /// It failed; the tape's new summary and the drive's state come as their own events.
+    Failed(String),
+}
+
+/// Something that happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A tape drive exists and may be used.
+    DriveUp(DriveName),
+    /// A tape drive must not be used; sessions on it have ended.
+    DriveDown(DriveName, String),
+    /// A tape is known, or something about it changed.
+    Tape(Vid, TapeSummary),
+    /// Files of a class that are not in a container yet: the whole backlog as it stands now.
+    Todo(ClassId, Backlog),
+    /// Containers queued for a tape pool: the whole backlog as it stands now.
+    Queued(TapePoolId, Backlog),
+    /// Do not wait for bytes or age: migrate what is there now (of one class or of all).
+    MigrateNow(Option<ClassId>),
+    /// A `Seal` action was carried out; `Todo` and `Queued` events with the new figures come first.
+    SealEnded(ClassId),
+    /// A file is wanted and lies on these tapes.
+    Wanted {
+        /// The file.
+        file: FileId,
+        /// Its bytes.
+        bytes: ByteCount,
+        /// Since when.
+        since: Timestamp,
+        /// Every tape with a copy.
+        copies: Vec<Vid>,
+    },
+    /// A file is not wanted any more: recalled, cancelled, failed or deleted.
+    NotWanted(FileId),
+    /// One copy cannot be read for now.
+    CopyFailed(FileId, Vid),
+    /// A mount ended well; the label was checked.
+    Mounted(DriveName, Vid),
+    /// A mount did not end well; the drive is empty again.
+    MountFailed(DriveName, Vid, String),
+    /// A migration session ended; the tape is still in the drive.
+    MigrationEnded(DriveName, SessionEnd),
+    /// A recall session ended; the tape is still in the drive.
+    RecallEnded(DriveName, SessionEnd),
+    /// The drive is empty.
+    Unmounted(DriveName),
+    /// Time has passed.
+    Tick,
+}
+
+/// What the engine is to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Seal containers of a class: every large file and every full pack; with `partial` also what does not fill one.
+    Seal {
+        /// The class.
+        class: ClassId,
+        /// Also a last pack that is not full.
+        partial: bool,
+    },
+    /// Mount a tape and check its label. A scratch tape is to be given to `assign` and labelled first.
+    Mount {
+        /// The drive, empty.
+        drive: DriveName,
+        /// The tape.
+        vid: Vid,
+        /// The pool that a scratch tape is given to.
+        assign: Option<TapePoolId>,
+    },
+    /// Write queued containers of this pool to the mounted tape until the queue is empty or the tape full.
+    Migrate {
+        /// The drive.
+        drive: DriveName,
+        /// The mounted tape.
+        vid: Vid,
+        /// Its pool.
+        tape_pool: TapePoolId,
+    },
+    /// Read the wanted files of the mounted tape.
+    Recall {
+        /// The drive.
+        drive: DriveName,
+        /// The mounted tape.
+        vid: Vid,
+    },
+    /// Write the indexes if anything was written, and unmount.
+    Unmount {
+        /// The drive.
+        drive: DriveName,
+    },
+    /// Send a `Tick` at this time (the earliest one wins).
+    WakeAt(Timestamp),
+}
