@@ -1,1 +1,8 @@
-//! Which drives hold which shards: placement, stripe sets, repair order.
+//! Which drives hold which shards: the drive map, failure domains and stripe sets. No I/O, no clock, no threads.
+
+mod map;
+mod rank;
+mod sets;
+
+pub use map::{DriveEntry, DriveMap, DriveState, FailureDomain, MapError};
+pub use sets::{PlacementError, SETS_PER_DRIVE, StripeSets};

@@ -1,1 +1,15 @@
-//! Object drives: extents on a directory.
+//! Object drives: immutable extents on a directory of any file system.
+
+mod buffer;
+mod directory;
+mod error;
+mod extent;
+mod object;
+mod superblock;
+mod writer;
+
+pub use buffer::AlignedBuffer;
+pub use directory::{DirectIo, DirectoryDrive};
+pub use error::{DriveError, DriveOpenError};
+pub use extent::ExtentId;
+pub use object::{DriveStatus, ExtentWriter, ObjectDrive, PAGE, Stamp};

@@ -3,13 +3,13 @@
 
 mod drive;
 mod machine;
-mod r#virtual;
+mod virtual_tape;
 
 pub use drive::{DriveName, DriveNameError, ReadBlock, TapeDrive, TapeError, WriteResult};
 pub use machine::{CartridgeInfo, Library, LibraryError, Place, Slot};
 #[cfg(feature = "faults")]
-pub use r#virtual::Faults;
-pub use r#virtual::{
+pub use virtual_tape::Faults;
+pub use virtual_tape::{
     BLOCK_BYTES_MAX, CartridgeError, CartridgeReader, FILE_MARKS_MAX, MEMORY_ATTRIBUTES_MAX, MEMORY_VALUE_BYTES_MAX,
     RecordCheck, RecordInfo, RecordKind, VOLUME_CHANGE_REFERENCE, VirtualCartridgeOptions, VirtualLibrary,
     VirtualLibraryConfig,

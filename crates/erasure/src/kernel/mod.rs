@@ -84,7 +84,7 @@ pub(crate) struct Tile<'t, 'o> {
     range: Range<usize>,
 }
 
-impl<'t, 's> Tile<'t, 'o> {
+impl<'t, 'o> Tile<'t, 'o> {
     /// Checks the bounds on which the kernels' memory accesses rest.
     pub(crate) fn new(
         sources: &'t [&'t [u8]],

@@ -1,0 +1,422 @@
+//! What the engine says to the doors: plain data, no HTTP, no JSON.
+
+use base::{
+    ArchivePath, BlockAddress, ByteCount, Checksums, ContainerId, Duration, FileId, Name, RequestId, Timestamp, Vid,
+};
+use catalogue::{Attributes, ContainerKind, EvictRefusal, FileKind, RequestRecord, RequestState, TapeState};
+
+/// Where a file's bytes are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Locality {
+    /// In the pool only.
+    Online,
+    /// In the pool and on all its tapes.
+    OnlineAndNearline,
+    /// On tape only: stage it before reading.
+    Nearline,
+    /// Neither in the pool nor on a readable tape.
+    Lost,
+}
+
+/// How far one tape copy of (a part of) a file is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CopyInfo {
+    /// The tape pool's name.
+    pub tape_pool: String,
+    /// `queued`, `writing`, `flushed` or `indexed` in order; see `catalogue::CopyState`.
+    pub state: CopyProgress,
+    /// The tape, once it is planned.
+    pub vid: Option<Vid>,
+    /// First block of the container on the data partition.
+    pub block: Option<BlockAddress>,
+    /// The container and what it is.
+    pub container: ContainerId,
+    /// Pack, file or segment.
+    pub container_kind: ContainerKind,
+    /// Its path in the LTFS volume.
+    pub tape_path: String,
+    /// Where the file's bytes begin in the container.
+    pub offset: ByteCount,
+    /// Bytes of the file there.
+    pub length: ByteCount,
+}
+
+/// How far a tape copy is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum CopyProgress {
+    /// Waits for a tape.
+    Queued,
+    /// Planned in a running session.
+    Writing,
+    /// Confirmed by the drive.
+    Flushed,
+    /// Confirmed and under a synced index.
+    Indexed,
+}
+
+/// All about a file or directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Stat {
+    /// A directory.
+    Directory(DirectoryStat),
+    /// A file.
+    File(Box<FileStat>),
+}
+
+/// All about a directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DirectoryStat {
+    /// Its path.
+    pub path: ArchivePath,
+    /// When it was made.
+    pub created: Timestamp,
+    /// The user's attributes.
+    pub attributes: Attributes,
+    /// The class that it gives to files below, if it names one itself.
+    pub class: Option<String>,
+}
+
+/// All about a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileStat {
+    /// Its path.
+    pub path: ArchivePath,
+    /// Its id; a new version has a new one.
+    pub file: FileId,
+    /// Bytes or link.
+    pub kind: FileKind,
+    /// Size.
+    pub size: ByteCount,
+    /// When it was acknowledged.
+    pub created: Timestamp,
+    /// The user's attributes.
+    pub attributes: Attributes,
+    /// Checksums of its bytes.
+    pub checksums: Checksums,
+    /// Its class.
+    pub class: String,
+    /// Where its bytes are.
+    pub locality: Locality,
+    /// Its tape copies; empty until it is sealed into a container. For a segmented file one for each part and copy.
+    pub copies: Vec<CopyInfo>,
+    /// How many tape copies its class asks for.
+    pub copies_wanted: u32,
+    /// Requests that pin it, and until when.
+    pub pins: Vec<(RequestId, Timestamp)>,
+}
+
+/// A line of a directory listing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listed {
+    /// The name in the directory.
+    pub name: Name,
+    /// What it is.
+    pub what: ListedKind,
+    /// Size; 0 for a directory.
+    pub size: ByteCount,
+    /// The user's attributes.
+    pub attributes: Attributes,
+}
+
+/// What a listed name is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ListedKind {
+    /// A directory.
+    Directory,
+    /// A file or link.
+    File {
+        /// Its id.
+        file: FileId,
+        /// Bytes or link.
+        kind: FileKind,
+        /// Its class.
+        class: String,
+        /// Where its bytes are.
+        locality: Locality,
+        /// The BLAKE3 of its bytes.
+        blake3: base::Blake3,
+    },
+}
+
+/// What comes with a put.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PutOptions {
+    /// The client's length; a body of another length is refused. `None`: unknown.
+    pub length: Option<ByteCount>,
+    /// The client's checksum; another one is refused before anything is committed.
+    pub adler32: Option<base::Adler32>,
+    /// The client's BLAKE3; likewise.
+    pub blake3: Option<base::Blake3>,
+    /// The user's attributes.
+    pub attributes: Attributes,
+    /// The class by name; `None`: the directory's, else by size.
+    pub class: Option<String>,
+    /// Bytes or link.
+    pub link_target: Option<String>,
+    /// Refuse if the name is taken.
+    pub keep_existing: bool,
+    /// Make missing directories.
+    pub make_parents: bool,
+    /// The client's idempotency key and its principal.
+    pub idempotency: Option<(String, String)>,
+    /// Collocation hint: files of one hint stand together on tape. `None`: the directory.
+    pub dataset: Option<String>,
+}
+
+/// What a put did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PutDone {
+    /// The file.
+    pub file: FileId,
+    /// Whether this put made it; `false` if it is a repeat or the same content.
+    pub created: bool,
+    /// Whether it took the name from an older version.
+    pub replaced: bool,
+    /// Size.
+    pub size: ByteCount,
+    /// Checksums.
+    pub checksums: Checksums,
+    /// Its class.
+    pub class: String,
+}
+
+/// A request and how it stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RequestInfo {
+    /// Its id.
+    pub request: RequestId,
+    /// All else.
+    pub record: RequestRecord,
+}
+
+/// One file of a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RequestFile {
+    /// Its path now.
+    pub path: String,
+    /// Its size.
+    pub size: ByteCount,
+    /// How it stands.
+    pub state: catalogue::ItemState,
+}
+
+/// What happened to each path of an evict.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct EvictDone {
+    /// Files evicted.
+    pub evicted: u64,
+    /// Their bytes.
+    pub bytes: ByteCount,
+    /// Files that were not online before.
+    pub already: u64,
+    /// Files refused, the first `REFUSALS_SHOWN_MAX` of them.
+    pub refused: Vec<(String, EvictRefusal)>,
+    /// Files refused in all.
+    pub refused_count: u64,
+}
+
+/// A tape as operators see it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TapeInfo {
+    /// The tape.
+    pub vid: Vid,
+    /// What may be done with it.
+    pub state: TapeState,
+    /// Why.
+    pub reason: String,
+    /// Its pool's name.
+    pub tape_pool: Option<String>,
+    /// The volume's UUID.
+    pub uuid: Option<base::Uuid>,
+    /// Native capacity.
+    pub capacity: ByteCount,
+    /// Bytes written.
+    pub written: ByteCount,
+    /// Bytes of committed containers.
+    pub committed: ByteCount,
+    /// Bytes of torn runs.
+    pub torn: ByteCount,
+    /// Containers.
+    pub containers: u64,
+    /// Newest index generation.
+    pub generation: u64,
+    /// Next block.
+    pub end_of_data: BlockAddress,
+    /// Sessions.
+    pub mounts: u64,
+    /// The drive it is in.
+    pub drive: Option<String>,
+    /// Files wanted from it.
+    pub wanted: catalogue::Tally,
+    /// Newest change on it.
+    pub changes_through: u64,
+}
+
+/// A container on a tape, for `tape show`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TapeContent {
+    /// First block.
+    pub block: BlockAddress,
+    /// The container.
+    pub container: ContainerId,
+    /// What it is.
+    pub kind: ContainerKind,
+    /// Length.
+    pub length: ByteCount,
+    /// Path in the volume.
+    pub tape_path: String,
+    /// Members with a name.
+    pub live_members: u32,
+    /// Their bytes.
+    pub live_bytes: ByteCount,
+}
+
+/// A tape drive as operators see it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TapeDriveInfo {
+    /// Its name.
+    pub name: String,
+    /// `down`, `empty`, `mounting`, `idle`, `migrating`, `recalling` or `unmounting`.
+    pub state: String,
+    /// The tape in it.
+    pub vid: Option<Vid>,
+    /// The tape's pool.
+    pub tape_pool: Option<String>,
+    /// Since when it is in this state.
+    pub since: Timestamp,
+    /// Containers or files in this session.
+    pub files: u64,
+    /// Bytes in this session.
+    pub bytes: ByteCount,
+    /// Bytes a second of this session.
+    pub rate: f64,
+    /// Why it is down or idle.
+    pub reason: String,
+}
+
+/// A drive of the pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolDriveInfo {
+    /// Its number.
+    pub id: u16,
+    /// Its directory.
+    pub path: String,
+    /// `up`, `down` or `suspect`.
+    pub state: String,
+    /// Bytes it can hold.
+    pub capacity: ByteCount,
+    /// Bytes used by Kist.
+    pub used: ByteCount,
+    /// Bytes read since the start.
+    pub read: ByteCount,
+    /// Bytes written since the start.
+    pub written: ByteCount,
+    /// Errors since the start.
+    pub errors: u64,
+}
+
+/// The pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolInfo {
+    /// Data and parity shards.
+    pub data: u8,
+    /// Parity shards.
+    pub parity: u8,
+    /// Copies of a small value.
+    pub segment_copies: u8,
+    /// The drives.
+    pub drives: Vec<PoolDriveInfo>,
+    /// Files in the pool.
+    pub online: catalogue::Tally,
+    /// Cells rebuilt on read since the start.
+    pub reconstructed: u64,
+    /// Blobs or values that wait for removal.
+    pub garbage: u64,
+}
+
+/// A storage class.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClassInfo {
+    /// Its name.
+    pub name: String,
+    /// Files up to this size get it if neither client nor directory name one; `None`: any size.
+    pub up_to: Option<ByteCount>,
+    /// The tape pools, one a copy.
+    pub copies: Vec<String>,
+    /// Pack limit.
+    pub pack_bytes: ByteCount,
+    /// Files from this size on are containers of their own.
+    pub large_bytes: ByteCount,
+    /// Live files.
+    pub live: catalogue::Tally,
+    /// Of those in the pool.
+    pub online: catalogue::Tally,
+    /// Not in a container yet.
+    pub todo: catalogue::Tally,
+}
+
+/// A line of `kist queue`: something that waits, how much, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueueLine {
+    /// `seal CLASS`, `migrate TAPEPOOL`, `recall VID`.
+    pub what: String,
+    /// Files or containers.
+    pub items: u64,
+    /// Their bytes.
+    pub bytes: ByteCount,
+    /// Since when the oldest waits.
+    pub oldest: Option<Timestamp>,
+    /// Why it waits.
+    pub reason: String,
+}
+
+/// Counters since the start of the server, for summaries and metrics.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Totals {
+    /// Live files and bytes of all classes.
+    pub live: catalogue::Tally,
+    /// Of those in the pool.
+    pub online: catalogue::Tally,
+    /// Files not in a container yet.
+    pub todo: catalogue::Tally,
+    /// Containers waiting for a tape, over all tape pools.
+    pub queued: catalogue::Tally,
+    /// Containers flushed but not under an index yet.
+    pub unindexed: u64,
+    /// Mounts of all tapes, ever.
+    pub mounts: u64,
+    /// Packs sealed, ever.
+    pub packs: u64,
+    /// Synchronous flushes committed, ever, and the bytes they covered.
+    pub flushes: catalogue::Tally,
+    /// Data-partition indexes written, ever.
+    pub indexes: u64,
+    /// Bytes on tape, indexes and garbage included.
+    pub tape_written: ByteCount,
+    /// Bytes of the pool in use, parity included.
+    pub pool_used: ByteCount,
+}
+
+/// Paths of a stage, evict or release.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Selection {
+    /// Files or directories.
+    pub paths: Vec<ArchivePath>,
+    /// Take all files below directories; without it a directory is an error.
+    pub recursive: bool,
+}
+
+/// How a request is asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StageOptions {
+    /// Who asks.
+    pub owner: String,
+    /// For how long the files are pinned once online.
+    pub pin: Duration,
+}
+
+/// Whether a request has ended.
+#[must_use]
+pub fn has_ended(state: RequestState) -> bool {
+    matches!(state, RequestState::Completed | RequestState::Cancelled)
+}

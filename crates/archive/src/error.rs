@@ -1,0 +1,123 @@
+//! What the engine refuses, and why.
+
+use base::{ArchivePath, ByteCount, RequestId, Vid};
+use catalogue::{ReadError, Rejection};
+
+/// An error of an engine operation, in the words of its user.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArchiveError {
+    /// The path is malformed.
+    #[error(transparent)]
+    Name(#[from] base::NameError),
+    /// Nothing of that name.
+    #[error("{0}: no such file or directory")]
+    NotFound(ArchivePath),
+    /// A directory where a file is needed.
+    #[error("{0} is a directory")]
+    IsADirectory(ArchivePath),
+    /// A file where a directory is needed.
+    #[error("{0} is a file, not a directory")]
+    NotADirectory(ArchivePath),
+    /// The name is taken.
+    #[error("{0} exists already")]
+    Exists(ArchivePath),
+    /// Only empty directories can be removed.
+    #[error("{0} is not empty: remove what is in it first")]
+    NotEmpty(ArchivePath),
+    /// The bytes are on tape only.
+    #[error("{path} is NEARLINE, on tape {}: stage it first: kist stage {path}", vids_text(.vids))]
+    Nearline {
+        /// The file.
+        path: ArchivePath,
+        /// The tapes that hold it.
+        vids: Vec<Vid>,
+    },
+    /// Neither in the pool nor on tape.
+    #[error("{0} is LOST: neither the pool nor a tape holds a readable copy")]
+    Lost(ArchivePath),
+    /// The body's length is not what was announced.
+    #[error("the body has {actual} bytes, {expected} were announced: nothing was stored")]
+    LengthMismatch {
+        /// Announced.
+        expected: u64,
+        /// Received.
+        actual: u64,
+    },
+    /// The body's checksum is not what was announced.
+    #[error("the body's {kind} is {actual}, {expected} was announced: nothing was stored")]
+    DigestMismatch {
+        /// Which checksum.
+        kind: &'static str,
+        /// Announced.
+        expected: String,
+        /// Computed.
+        actual: String,
+    },
+    /// No such storage class.
+    #[error("there is no storage class '{name}'; there are: {known}")]
+    NoSuchClass {
+        /// The name asked for.
+        name: String,
+        /// Those that exist.
+        known: String,
+    },
+    /// The idempotency key came with another request before.
+    #[error("the idempotency key was used before for another path, size or content: use a new key")]
+    IdempotencyKeyReused,
+    /// No such request.
+    #[error("there is no request {0}")]
+    NoSuchRequest(RequestId),
+    /// No such tape.
+    #[error("there is no tape {0} in the library")]
+    NoSuchTape(Vid),
+    /// Paths of a stage or evict are not there; nothing was done.
+    #[error("{count} of the paths do not exist, the first is {first}: nothing was done")]
+    SomeNotFound {
+        /// How many.
+        count: usize,
+        /// The first one.
+        first: ArchivePath,
+    },
+    /// A range that does not touch the file.
+    #[error("the range begins at byte {offset}, the file has {size} bytes")]
+    RangeBeyondEnd {
+        /// Where it begins.
+        offset: u64,
+        /// The file's size.
+        size: ByteCount,
+    },
+    /// A named limit.
+    #[error("{what}: the limit is {limit}")]
+    Limit {
+        /// What is limited.
+        what: &'static str,
+        /// The limit.
+        limit: u64,
+    },
+    /// The catalogue refuses.
+    #[error(transparent)]
+    Rejected(Rejection),
+    /// The catalogue cannot be read.
+    #[error("the catalogue is damaged: {0}")]
+    Catalogue(#[from] ReadError),
+    /// The catalogue's writer cannot work.
+    #[error("the catalogue cannot be written: {0}")]
+    Store(store::ExecuteError),
+    /// The pool refuses or fails.
+    #[error("the pool: {0}")]
+    Pool(#[from] pool::PoolError),
+    /// Bytes in the pool fail their checksum and could not be repaired.
+    #[error("{path}: the bytes read do not have the file's checksum: the connection is broken before the last byte")]
+    Corrupt {
+        /// The file.
+        path: ArchivePath,
+    },
+    /// The server is stopping.
+    #[error("the server is stopping: try again later")]
+    Stopping,
+}
+
+fn vids_text(vids: &[Vid]) -> String {
+    vids.iter().map(|vid| vid.as_str()).collect::<Vec<_>>().join(" and ")
+}

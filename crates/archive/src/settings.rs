@@ -1,0 +1,110 @@
+//! What the operator decides, as plain values. The program reads them from `kist.toml`.
+
+use std::path::PathBuf;
+
+use base::{ByteCount, Duration};
+
+/// All settings of the engine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Where the catalogue lies.
+    pub catalogue_directory: PathBuf,
+    /// Address space reserved for the catalogue; the most that it can grow to.
+    pub catalogue_map_size: ByteCount,
+    /// The pool.
+    pub pool: PoolSettings,
+    /// The tape library.
+    pub library: LibrarySettings,
+    /// Storage classes; the first one whose `up_to` a file fits is its default class.
+    pub classes: Vec<ClassSettings>,
+    /// Tape pools.
+    pub tape_pools: Vec<TapePoolSettings>,
+    /// How tapes are written and read.
+    pub tape: TapeSettings,
+}
+
+/// The disk pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolSettings {
+    /// Data shards a stripe.
+    pub data: u8,
+    /// Parity shards a stripe.
+    pub parity: u8,
+    /// Memory for buffers of the pool.
+    pub arena: ByteCount,
+    /// The drives.
+    pub drives: Vec<PoolDriveSettings>,
+}
+
+/// A drive of the pool: a directory, best a file system of its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolDriveSettings {
+    /// Its number; never given to another directory.
+    pub id: u16,
+    /// The directory.
+    pub path: PathBuf,
+    /// The failure domain above the drive, such as `enclosure-1`; may be empty.
+    pub enclosure: String,
+}
+
+/// The virtual tape library.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LibrarySettings {
+    /// Where the cartridges lie.
+    pub directory: PathBuf,
+    /// How many tape drives.
+    pub drives: u16,
+}
+
+/// A storage class.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClassSettings {
+    /// Its name.
+    pub name: String,
+    /// Files up to this size get it by default; `None`: any size.
+    pub up_to: Option<ByteCount>,
+    /// The tape pools that get a copy each.
+    pub copies: Vec<String>,
+    /// Files from this size on are not packed.
+    pub large_bytes: ByteCount,
+    /// The size of a pack.
+    pub pack_bytes: ByteCount,
+    /// Seal a pack that is not full when its oldest file waits longer than this.
+    pub pack_age: Duration,
+}
+
+/// A tape pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TapePoolSettings {
+    /// Its name.
+    pub name: String,
+    /// Mount a tape to write when this much is queued.
+    pub mount_bytes: ByteCount,
+    /// Or when the oldest container waits longer than this.
+    pub mount_age: Duration,
+    /// Most drives writing to this pool at once.
+    pub drives_max: usize,
+}
+
+/// How tapes are written and read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TapeSettings {
+    /// Block size of volumes labelled from now on.
+    pub block_bytes: ByteCount,
+    /// Synchronous flush and commit after this many bytes ...
+    pub flush_bytes: ByteCount,
+    /// ... or this long after the last one.
+    pub flush_age: Duration,
+    /// Index on the data partition after this many bytes.
+    pub index_bytes: ByteCount,
+    /// Memory for tape buffers, per drive.
+    pub buffer: ByteCount,
+    /// Recall: mount when the oldest wanted file waits longer than this ...
+    pub recall_age: Duration,
+    /// ... or when this much is wanted from a tape.
+    pub recall_bytes: ByteCount,
+    /// Keep an idle tape mounted for this long.
+    pub dismount_delay: Duration,
+    /// Leave a drive or tape that failed alone for this long.
+    pub retry_delay: Duration,
+}

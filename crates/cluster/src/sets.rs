@@ -1,0 +1,219 @@
+//! Stripe sets: a bounded list of ordered drive lists per width, so that few sets of drives share the loss of a few.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{DriveId, StripeSet, StripeSetId};
+
+use crate::map::{DriveEntry, DriveMap};
+use crate::rank;
+
+/// Sets of one width per writable drive. Bounds how many combinations of drives can lose data, and is wide
+/// enough that all drives help in a rebuild.
+pub const SETS_PER_DRIVE: usize = 4;
+
+/// Of the sets of a width at least one in this many must be whole; else substitutes are formed.
+const WHOLE_SHARE_MIN: usize = 4;
+
+/// All stripe sets of a pool. Known sets keep their id and drives for good; new ones get ids above them.
+#[derive(Clone, Debug)]
+pub struct StripeSets {
+    map: DriveMap,
+    seed: u64,
+    by_width: BTreeMap<usize, Vec<StripeSet>>,
+    generated: BTreeSet<usize>,
+    next_id: u32,
+    first_new: u32,
+}
+
+/// Why no set could be given.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlacementError {
+    /// Fewer drives take data than the layout needs.
+    #[error("{writable} drives take new data, {width} distinct ones are needed; bring drives back or add some")]
+    TooFewDrives {
+        /// Drives in the layout.
+        width: usize,
+        /// Drives that take data.
+        writable: usize,
+    },
+    /// One id stands for two lists of drives.
+    #[error("stripe set {0} is recorded with two different lists of drives; the catalogue is damaged")]
+    Contradiction(StripeSetId),
+    /// A set names a drive twice or none at all.
+    #[error("stripe set {0} is empty or names a drive twice; the catalogue is damaged")]
+    NotDistinct(StripeSetId),
+    /// The ids are used up.
+    #[error("all stripe set ids are used up")]
+    IdsExhausted,
+}
+
+impl StripeSets {
+    /// Takes over the sets that the catalogue knows. The same map, seed and known sets always give the same sets.
+    ///
+    /// # Errors
+    /// [`PlacementError::Contradiction`], [`PlacementError::NotDistinct`], [`PlacementError::IdsExhausted`].
+    pub fn open(map: DriveMap, seed: u64, known: Vec<StripeSet>) -> Result<Self, PlacementError> {
+        let mut by_id: BTreeMap<StripeSetId, StripeSet> = BTreeMap::new();
+        for set in known {
+            if set.drives.is_empty() || set.drives.iter().collect::<BTreeSet<_>>().len() != set.drives.len() {
+                return Err(PlacementError::NotDistinct(set.id));
+            }
+            match by_id.get(&set.id) {
+                Some(same) if *same != set => return Err(PlacementError::Contradiction(set.id)),
+                _ => by_id.insert(set.id, set),
+            };
+        }
+        let next_id = match by_id.keys().next_back() {
+            Some(last) => last.0.checked_add(1).ok_or(PlacementError::IdsExhausted)?,
+            None => 1,
+        };
+        let mut by_width: BTreeMap<usize, Vec<StripeSet>> = BTreeMap::new();
+        for set in by_id.into_values() {
+            by_width.entry(set.drives.len()).or_default().push(set);
+        }
+        Ok(StripeSets { map, seed, by_width, generated: BTreeSet::new(), next_id, first_new: next_id })
+    }
+
+    /// The drive map in use.
+    #[must_use]
+    pub fn map(&self) -> &DriveMap {
+        &self.map
+    }
+
+    /// Takes another map; sets stay, and those with drives that no longer take data are not chosen any more.
+    pub fn set_map(&mut self, map: DriveMap) {
+        self.map = map;
+        self.generated.clear();
+    }
+
+    /// A set of `width` drives that all take data and are not in `down`; `sequence` spreads over the sets.
+    ///
+    /// # Errors
+    /// [`PlacementError::TooFewDrives`], [`PlacementError::IdsExhausted`].
+    pub fn choose(
+        &mut self,
+        width: usize,
+        sequence: u64,
+        down: &BTreeSet<DriveId>,
+    ) -> Result<StripeSet, PlacementError> {
+        let writable = self.map.writable(down).count();
+        if width == 0 || writable < width {
+            return Err(PlacementError::TooFewDrives { width, writable });
+        }
+        if self.generated.insert(width) {
+            self.generate(width)?;
+        }
+        let sets = self.by_width.entry(width).or_default();
+        let whole: Vec<&StripeSet> = sets.iter().filter(|set| is_whole(&self.map, set, down)).collect();
+        let turn = |count: usize| usize::try_from(sequence % count as u64).unwrap_or(0);
+        if whole.len() * WHOLE_SHARE_MIN >= sets.len() && !whole.is_empty() {
+            return Ok(whole[turn(whole.len())].clone());
+        }
+        if sets.is_empty() {
+            // Generation ran when no drive took data; this map has since recovered by the argument `down`.
+            return self.form(width, sequence, down);
+        }
+        let model = sets[turn(sets.len())].clone();
+        self.substitute(&model, down)
+    }
+
+    /// The set with every drive that takes no data or is in `down` replaced by a spare, the others in their places.
+    /// The same substitution always gives the same set.
+    ///
+    /// # Errors
+    /// [`PlacementError::TooFewDrives`], [`PlacementError::IdsExhausted`].
+    pub fn substitute(
+        &mut self,
+        model: &StripeSet,
+        down: &BTreeSet<DriveId>,
+    ) -> Result<StripeSet, PlacementError> {
+        let takes = |id: &DriveId| !down.contains(id) && self.map.get(*id).is_some_and(DriveEntry::is_writable);
+        let used = BTreeMap::new();
+        let mut chosen: Vec<&DriveEntry> =
+            model.drives.iter().filter(|id| takes(id)).filter_map(|id| self.map.get(*id)).collect();
+        let mut drives = model.drives.clone();
+        for place in drives.iter_mut().filter(|id| !takes(id)) {
+            let salt = u64::from(model.id.0) << 16 | u64::from(place.0);
+            let spare = rank::best(self.map.writable(down), &chosen, &used, |drive| {
+                rank::score(self.seed, salt, drive)
+            });
+            let Some(spare) = spare else {
+                let writable = self.map.writable(down).count();
+                return Err(PlacementError::TooFewDrives { width: model.drives.len(), writable });
+            };
+            chosen.push(spare);
+            *place = spare.id;
+        }
+        self.intern(drives)
+    }
+
+    /// The sets that were not known at opening, in order of their ids.
+    #[must_use]
+    pub fn new_sets(&self) -> Vec<StripeSet> {
+        let all = self.by_width.values().flatten();
+        let mut new: Vec<StripeSet> = all.filter(|set| set.id.0 >= self.first_new).cloned().collect();
+        new.sort_by_key(|set| set.id);
+        new
+    }
+
+    /// Fills the list of a width up to its bound with sets of drives that take data by the map.
+    fn generate(&mut self, width: usize) -> Result<(), PlacementError> {
+        let none = BTreeSet::new();
+        let target = SETS_PER_DRIVE * self.map.writable(&none).count();
+        let whole = |sets: &StripeSets| {
+            let of_width = sets.by_width.get(&width).into_iter().flatten();
+            of_width.filter(|set| is_whole(&sets.map, set, &none)).count()
+        };
+        // Few drives have few distinct orders that the rank would choose; then the list stays shorter.
+        for round in 0..2 * target as u64 {
+            if self.map.writable(&none).count() < width || whole(self) >= target {
+                break;
+            }
+            self.form(width, round, &none)?;
+        }
+        Ok(())
+    }
+
+    /// Forms one set of the drives least used so far.
+    fn form(&mut self, width: usize, round: u64, down: &BTreeSet<DriveId>) -> Result<StripeSet, PlacementError> {
+        let mut used: BTreeMap<DriveId, u64> = BTreeMap::new();
+        for set in self.by_width.get(&width).into_iter().flatten() {
+            set.drives.iter().for_each(|drive| *used.entry(*drive).or_default() += 1);
+        }
+        let salt = (width as u64) << 32 | round;
+        let mut chosen: Vec<&DriveEntry> = Vec::with_capacity(width);
+        while chosen.len() < width {
+            let next = rank::best(self.map.writable(down), &chosen, &used, |drive| {
+                rank::score(self.seed, salt, drive)
+            });
+            let Some(next) = next else {
+                let writable = self.map.writable(down).count();
+                return Err(PlacementError::TooFewDrives { width, writable });
+            };
+            chosen.push(next);
+        }
+        // The order decides who holds parity; by score, so that it does not follow usage.
+        chosen.sort_by_key(|drive| (rank::score(self.seed, salt ^ 1 << 63, drive.id), drive.id));
+        let drives = chosen.iter().map(|drive| drive.id).collect();
+        self.intern(drives)
+    }
+
+    /// The set of exactly these drives: the one that exists, else a new one.
+    fn intern(&mut self, drives: Vec<DriveId>) -> Result<StripeSet, PlacementError> {
+        let sets = self.by_width.entry(drives.len()).or_default();
+        if let Some(set) = sets.iter().find(|set| set.drives == drives) {
+            return Ok(set.clone());
+        }
+        let set = StripeSet { id: StripeSetId(self.next_id), drives };
+        self.next_id = self.next_id.checked_add(1).ok_or(PlacementError::IdsExhausted)?;
+        assert!(set.drives.iter().collect::<BTreeSet<_>>().len() == set.drives.len(), "drives are distinct");
+        sets.push(set.clone());
+        Ok(set)
+    }
+}
+
+fn is_whole(map: &DriveMap, set: &StripeSet, down: &BTreeSet<DriveId>) -> bool {
+    let takes = |id: &DriveId| !down.contains(id) && map.get(*id).is_some_and(DriveEntry::is_writable);
+    set.drives.iter().all(takes)
+}

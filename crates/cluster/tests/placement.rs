@@ -1,0 +1,140 @@
+//! Placement: distinct, deterministic, balanced, spread over failure domains.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{DriveId, Epoch, StripeSet, StripeSetId};
+use cluster::{
+    DriveEntry, DriveMap, DriveState, FailureDomain, MapError, PlacementError, SETS_PER_DRIVE, StripeSets,
+};
+use proptest::prelude::*;
+
+fn map(hosts: u16, drives_each: u16) -> DriveMap {
+    let entry = |n: u16| DriveEntry {
+        id: DriveId(n),
+        domain: FailureDomain {
+            host: format!("host{}", n / drives_each),
+            enclosure: String::new(),
+            disk: n.to_string(),
+        },
+        state: DriveState::Up,
+        weight: 1,
+    };
+    DriveMap::new(Epoch(1), (0..hosts * drives_each).map(entry).collect()).unwrap()
+}
+
+fn sets(map: DriveMap, known: Vec<StripeSet>) -> StripeSets {
+    StripeSets::open(map, 42, known).unwrap()
+}
+
+fn down(ids: &[u16]) -> BTreeSet<DriveId> {
+    ids.iter().map(|n| DriveId(*n)).collect()
+}
+
+#[test]
+fn a_drive_is_in_the_map_once() {
+    let mut twice = map(1, 2).drives().to_vec();
+    twice.push(twice[0].clone());
+    assert_eq!(DriveMap::new(Epoch(1), twice), Err(MapError::Duplicate(DriveId(0))));
+}
+
+#[test]
+fn the_list_is_bounded_and_balanced() {
+    let mut sets = sets(map(8, 1), vec![]);
+    let mut uses: BTreeMap<DriveId, usize> = BTreeMap::new();
+    let mut ids = BTreeSet::new();
+    for sequence in 0..32 {
+        let set = sets.choose(6, sequence, &down(&[])).unwrap();
+        set.drives.iter().for_each(|drive| *uses.entry(*drive).or_default() += 1);
+        ids.insert(set.id);
+    }
+    assert_eq!(sets.new_sets().len(), 8 * SETS_PER_DRIVE);
+    assert_eq!(ids.len(), 32);
+    assert!(uses.len() == 8 && uses.values().all(|n| (22..=26).contains(n)), "{uses:?}");
+}
+
+#[test]
+fn no_host_holds_more_than_it_must() {
+    let mut sets = sets(map(3, 4), vec![]);
+    for sequence in 0..100 {
+        let set = sets.choose(6, sequence, &down(&[])).unwrap();
+        for host in 0..3 {
+            assert_eq!(set.drives.iter().filter(|d| d.0 / 4 == host).count(), 2, "{set:?}");
+        }
+    }
+}
+
+#[test]
+fn known_sets_keep_their_ids_and_drives() {
+    let mut first = sets(map(8, 1), vec![]);
+    let used: Vec<StripeSet> = (0..3).map(|n| first.choose(6, n, &down(&[])).unwrap()).collect();
+    let highest = used.iter().map(|set| set.id).max().unwrap();
+    let mut second = sets(map(8, 1), used.clone());
+    second.choose(6, 0, &down(&[])).unwrap();
+    assert!(second.new_sets().iter().all(|set| set.id > highest));
+    let chosen: BTreeSet<StripeSetId> =
+        (0..64).map(|n| second.choose(6, n, &down(&[])).unwrap().id).collect();
+    assert!(used.iter().all(|set| chosen.contains(&set.id)), "known sets stay in use");
+}
+
+#[test]
+fn contradicting_records_are_refused() {
+    let set = |drives: &[u16]| StripeSet {
+        id: StripeSetId(7),
+        drives: drives.iter().map(|n| DriveId(*n)).collect(),
+    };
+    let open = |known| StripeSets::open(map(4, 1), 1, known).map(|_| ());
+    assert_eq!(open(vec![set(&[0, 1]), set(&[1, 0])]), Err(PlacementError::Contradiction(StripeSetId(7))));
+    assert_eq!(open(vec![set(&[0, 0])]), Err(PlacementError::NotDistinct(StripeSetId(7))));
+    assert_eq!(open(vec![]), Ok(()));
+}
+
+#[test]
+fn new_drives_come_into_use() {
+    let mut first = sets(map(8, 1), vec![]);
+    first.choose(6, 0, &down(&[])).unwrap();
+    let mut grown = sets(map(16, 1), first.new_sets());
+    let mut uses: BTreeMap<DriveId, usize> = BTreeMap::new();
+    for sequence in 0..64 {
+        let set = grown.choose(6, sequence, &down(&[])).unwrap();
+        set.drives.iter().for_each(|drive| *uses.entry(*drive).or_default() += 1);
+    }
+    assert!((8..16).all(|n| uses.get(&DriveId(n)).copied().unwrap_or(0) >= 20), "{uses:?}");
+}
+
+#[test]
+fn substitution_keeps_the_places_of_the_living() {
+    let mut sets = sets(map(8, 1), vec![]);
+    let set = sets.choose(6, 3, &down(&[])).unwrap();
+    let lost = set.drives[2];
+    let next = sets.substitute(&set, &BTreeSet::from([lost])).unwrap();
+    assert_ne!(next.id, set.id);
+    for at in 0..6 {
+        assert_eq!(next.drives[at] == set.drives[at], at != 2);
+    }
+    assert_eq!(sets.substitute(&set, &BTreeSet::from([lost])).unwrap(), next);
+}
+
+proptest! {
+    #[test]
+    fn chosen_drives_are_distinct_up_and_deterministic(
+        count in 1u16..24, width in 1usize..12, lost in proptest::collection::btree_set(0u16..24, 0..12),
+        sequence in any::<u64>(),
+    ) {
+        let lost: BTreeSet<DriveId> = lost.into_iter().map(DriveId).collect();
+        let living = (0..count).filter(|n| !lost.contains(&DriveId(*n))).count();
+        let chosen = sets(map(count, 1), vec![]).choose(width, sequence, &lost);
+        prop_assert_eq!(&chosen, &sets(map(count, 1), vec![]).choose(width, sequence, &lost));
+        match chosen {
+            Ok(set) => {
+                prop_assert_eq!(set.drives.len(), width);
+                prop_assert_eq!(set.drives.iter().collect::<BTreeSet<_>>().len(), width);
+                prop_assert!(set.drives.iter().all(|drive| drive.0 < count && !lost.contains(drive)));
+                prop_assert!(living >= width);
+            }
+            Err(error) => {
+                prop_assert_eq!(error, PlacementError::TooFewDrives { width, writable: living });
+                prop_assert!(living < width);
+            }
+        }
+    }
+}

@@ -1,0 +1,531 @@
+//! The JSON of `/api/v1`: what the server says and the program `kist` reads. Sizes are bytes, times are UTC in RFC 3339,
+//! spans are seconds. Fields are only ever added.
+
+use serde::{Deserialize, Serialize};
+
+/// An error, as RFC 9457 problem details.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Problem {
+    /// A short stable word: `not-found`, `nearline`, `unauthorized`, ...
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What happened, on which object, and what to do.
+    pub detail: String,
+}
+
+/// A file or directory.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StatReply {
+    /// The path.
+    pub path: String,
+    /// `file`, `link` or `directory`.
+    pub kind: String,
+    /// Size.
+    pub size: u64,
+    /// Permission bits in octal, as `0644`.
+    pub mode: String,
+    /// Owner's name.
+    pub owner: String,
+    /// Group's name.
+    pub group: String,
+    /// Modification time.
+    pub mtime: String,
+    /// When it was acknowledged.
+    pub created: String,
+    /// A link's target.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub target: Option<String>,
+    /// The class.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub class: Option<String>,
+    /// Only for files and links.
+    #[serde(flatten, skip_serializing_if = "Option::is_none", default)]
+    pub file: Option<FileReply>,
+}
+
+/// What only files have.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FileReply {
+    /// The id of this version.
+    pub file_id: u64,
+    /// `ONLINE`, `ONLINE_AND_NEARLINE`, `NEARLINE` or `LOST`.
+    pub locality: String,
+    /// Eight hexadecimal digits.
+    pub adler32: String,
+    /// Eight hexadecimal digits.
+    pub crc32c: String,
+    /// 64 hexadecimal digits.
+    pub blake3: String,
+    /// How many tape copies the class asks for.
+    pub copies_wanted: u32,
+    /// The tape copies.
+    pub copies: Vec<CopyReply>,
+    /// Pins.
+    pub pins: Vec<PinReply>,
+}
+
+/// A tape copy of a file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CopyReply {
+    /// Its tape pool.
+    pub tape_pool: String,
+    /// `queued`, `writing`, `flushed` or `indexed`.
+    pub state: String,
+    /// The tape.
+    pub vid: Option<String>,
+    /// First block of the container.
+    pub block: Option<u64>,
+    /// The container.
+    pub container: u64,
+    /// `pack`, `file` or `segment`.
+    pub container_kind: String,
+    /// Its path in the LTFS volume.
+    pub tape_path: String,
+    /// Where the file's bytes begin in it.
+    pub offset: u64,
+    /// How many of the file's bytes.
+    pub length: u64,
+}
+
+/// A pin.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PinReply {
+    /// The request that holds it.
+    pub request: u64,
+    /// Until when.
+    pub until: String,
+}
+
+/// A directory listing; ask again with `after=<last name>` while `more` is true.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ListReply {
+    /// The names, in byte order.
+    pub entries: Vec<ListEntry>,
+    /// Whether there are more.
+    pub more: bool,
+}
+
+/// A line of a listing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ListEntry {
+    /// The name.
+    pub name: String,
+    /// `file`, `link` or `directory`.
+    pub kind: String,
+    /// Size.
+    pub size: u64,
+    /// Permission bits in octal.
+    pub mode: String,
+    /// Owner's name.
+    pub owner: String,
+    /// Group's name.
+    pub group: String,
+    /// Modification time.
+    pub mtime: String,
+    /// A link's target.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub target: Option<String>,
+    /// The class of a file.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub class: Option<String>,
+    /// The locality of a file.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub locality: Option<String>,
+    /// The BLAKE3 of a file: lets a client skip what is there already.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub blake3: Option<String>,
+}
+
+/// The answer to `PUT /data/...`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PutReply {
+    /// The file.
+    pub file_id: u64,
+    /// Whether this put made it.
+    pub created: bool,
+    /// Whether an older version lost the name.
+    pub replaced: bool,
+    /// Size.
+    pub size: u64,
+    /// Checksum.
+    pub adler32: String,
+    /// Checksum.
+    pub blake3: String,
+    /// The class.
+    pub class: String,
+}
+
+/// `POST /api/v1/mkdir`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MakeDirectoryBody {
+    /// The directory.
+    pub path: String,
+    /// Make missing parents, and be content if it is there.
+    #[serde(default)]
+    pub parents: bool,
+    /// Permission bits in octal.
+    #[serde(default)]
+    pub mode: Option<String>,
+    /// Modification time.
+    #[serde(default)]
+    pub mtime: Option<String>,
+    /// Owner's name.
+    #[serde(default)]
+    pub owner: Option<String>,
+    /// Group's name.
+    #[serde(default)]
+    pub group: Option<String>,
+    /// The class of files below.
+    #[serde(default)]
+    pub class: Option<String>,
+}
+
+/// `POST /api/v1/rename`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RenameBody {
+    /// From.
+    pub from: String,
+    /// To.
+    pub to: String,
+    /// Whether an existing file may be replaced.
+    #[serde(default)]
+    pub replace: bool,
+}
+
+/// `POST /api/v1/requests`, `/evict`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SelectionBody {
+    /// Files or directories.
+    pub paths: Vec<String>,
+    /// All files below directories.
+    #[serde(default)]
+    pub recursive: bool,
+    /// For requests: pin for this many seconds; default one day.
+    #[serde(default)]
+    pub pin_seconds: Option<u64>,
+}
+
+/// `POST /api/v1/requests/{id}/release`.
+#[derive(Clone, Debug, Serialize, Deserialize, Default)]
+pub struct ReleaseBody {
+    /// Only these; absent: all files of the request.
+    #[serde(default)]
+    pub paths: Option<Vec<String>>,
+}
+
+/// A request.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RequestReply {
+    /// Its id.
+    pub id: u64,
+    /// Who asked.
+    pub owner: String,
+    /// `filling`, `active`, `completed` or `cancelled`.
+    pub state: String,
+    /// When.
+    pub created: String,
+    /// When the last file ended.
+    pub ended: Option<String>,
+    /// Seconds.
+    pub pin_seconds: u64,
+    /// Files in it.
+    pub files: u32,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Files online by it.
+    pub done: u32,
+    /// Their bytes.
+    pub done_bytes: u64,
+    /// Files that failed.
+    pub failed: u32,
+    /// Files cancelled.
+    pub cancelled: u32,
+}
+
+/// A page of a request's files.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RequestFilesReply {
+    /// The files.
+    pub files: Vec<RequestFileReply>,
+    /// Ask again with `from=` this number; absent at the end.
+    pub next: Option<u32>,
+}
+
+/// One file of a request.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RequestFileReply {
+    /// Its path now.
+    pub path: String,
+    /// Its size.
+    pub size: u64,
+    /// `waiting`, `done`, `failed`, `cancelled` or `released`.
+    pub state: String,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<String>,
+}
+
+/// What an evict did.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EvictReply {
+    /// Files evicted.
+    pub evicted: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Files that were NEARLINE before.
+    pub already: u64,
+    /// Files refused in all.
+    pub refused_count: u64,
+    /// The first of them.
+    pub refused: Vec<RefusedReply>,
+}
+
+/// A file that was not evicted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RefusedReply {
+    /// The file.
+    pub path: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Why something waits.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WhyReply {
+    /// What was asked about.
+    pub subject: String,
+    /// One sentence each, the nearest cause first.
+    pub reasons: Vec<String>,
+}
+
+/// A tape.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TapeReply {
+    /// The tape.
+    pub vid: String,
+    /// `scratch`, `labelling`, `active`, `full`, `read-only`, `suspect` or `disabled`.
+    pub state: String,
+    /// Why.
+    pub reason: String,
+    /// Its pool.
+    pub tape_pool: Option<String>,
+    /// The volume's UUID.
+    pub uuid: Option<String>,
+    /// Native capacity.
+    pub capacity: u64,
+    /// Bytes written.
+    pub written: u64,
+    /// Bytes of committed containers.
+    pub committed: u64,
+    /// Bytes of torn sessions.
+    pub torn: u64,
+    /// Containers.
+    pub containers: u64,
+    /// Newest index generation.
+    pub generation: u64,
+    /// Next block.
+    pub end_of_data: u64,
+    /// Sessions.
+    pub mounts: u64,
+    /// The drive it is in.
+    pub drive: Option<String>,
+    /// Files wanted from it.
+    pub wanted_files: u64,
+    /// Their bytes.
+    pub wanted_bytes: u64,
+    /// Newest change on it.
+    pub changes_through: u64,
+}
+
+/// A page of a tape's content.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TapeContentReply {
+    /// The tape.
+    pub tape: TapeReply,
+    /// Containers in block order.
+    pub containers: Vec<ContainerReply>,
+    /// Ask again with `from=` this block; absent at the end.
+    pub next: Option<u64>,
+}
+
+/// A container on a tape.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ContainerReply {
+    /// First block.
+    pub block: u64,
+    /// The container.
+    pub container: u64,
+    /// `pack`, `file` or `segment`.
+    pub kind: String,
+    /// Length.
+    pub length: u64,
+    /// Path in the volume.
+    pub tape_path: String,
+    /// Members with a name.
+    pub live_members: u32,
+    /// Their bytes.
+    pub live_bytes: u64,
+}
+
+/// A tape drive.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DriveReply {
+    /// Its name.
+    pub name: String,
+    /// `down`, `empty`, `mounting`, `idle`, `migrating`, `recalling` or `unmounting`.
+    pub state: String,
+    /// The tape in it.
+    pub vid: Option<String>,
+    /// The tape's pool.
+    pub tape_pool: Option<String>,
+    /// Since when.
+    pub since: String,
+    /// Containers or files in this session.
+    pub files: u64,
+    /// Bytes in this session.
+    pub bytes: u64,
+    /// Bytes a second.
+    pub rate: f64,
+    /// Why it is down or idle.
+    pub reason: String,
+}
+
+/// The pool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolReply {
+    /// Data shards.
+    pub data: u8,
+    /// Parity shards.
+    pub parity: u8,
+    /// Copies of small values.
+    pub segment_copies: u8,
+    /// Files in it.
+    pub online_files: u64,
+    /// Their bytes.
+    pub online_bytes: u64,
+    /// Cells rebuilt on read since the start.
+    pub reconstructed: u64,
+    /// Garbage waiting for removal.
+    pub garbage: u64,
+    /// The drives.
+    pub drives: Vec<PoolDriveReply>,
+}
+
+/// A drive of the pool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolDriveReply {
+    /// Its number.
+    pub id: u16,
+    /// Its directory.
+    pub path: String,
+    /// `up`, `down` or `suspect`.
+    pub state: String,
+    /// Bytes it can hold.
+    pub capacity: u64,
+    /// Bytes used.
+    pub used: u64,
+    /// Bytes read since the start.
+    pub read: u64,
+    /// Bytes written since the start.
+    pub written: u64,
+    /// Errors since the start.
+    pub errors: u64,
+}
+
+/// A storage class.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ClassReply {
+    /// Its name.
+    pub name: String,
+    /// Default for files up to this size; `null`: any.
+    pub up_to: Option<u64>,
+    /// Tape pools.
+    pub copies: Vec<String>,
+    /// Pack limit.
+    pub pack_bytes: u64,
+    /// Files from this size on are not packed.
+    pub large_bytes: u64,
+    /// Live files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Files in the pool.
+    pub online_files: u64,
+    /// Their bytes.
+    pub online_bytes: u64,
+    /// Files not in a container yet.
+    pub todo_files: u64,
+    /// Their bytes.
+    pub todo_bytes: u64,
+}
+
+/// Something that waits.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct QueueReply {
+    /// What.
+    pub what: String,
+    /// Files or containers.
+    pub items: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Since when.
+    pub oldest: Option<String>,
+    /// Why.
+    pub reason: String,
+}
+
+/// Counters, for summaries.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StatusReply {
+    /// The server's version.
+    pub version: String,
+    /// The instance.
+    pub instance: String,
+    /// Files archived.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Files in the pool.
+    pub online_files: u64,
+    /// Their bytes.
+    pub online_bytes: u64,
+    /// Files not in a container yet.
+    pub todo_files: u64,
+    /// Containers waiting for a tape.
+    pub queued_containers: u64,
+    /// Bytes of those.
+    pub queued_bytes: u64,
+    /// Container copies flushed but not under an index yet.
+    pub unindexed_containers: u64,
+    /// Tape mounts so far.
+    pub mounts: u64,
+    /// Packs sealed so far.
+    pub packs: u64,
+    /// Flush points so far.
+    pub flushes: u64,
+    /// Data-partition indexes so far.
+    pub indexes: u64,
+    /// Bytes on tape.
+    pub tape_written: u64,
+    /// Bytes used in the pool, parity included.
+    pub pool_used: u64,
+    /// The server's resident anonymous memory in bytes.
+    pub memory_anonymous: u64,
+}
+
+/// `POST /api/v1/migrate`: do not wait for bytes or age.
+#[derive(Clone, Debug, Serialize, Deserialize, Default)]
+pub struct MigrateBody {
+    /// Only this class.
+    #[serde(default)]
+    pub class: Option<String>,
+}
+
+/// The answer to a `POST` that makes something with an id.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CreatedReply {
+    /// The id.
+    pub id: u64,
+}

@@ -1,0 +1,330 @@
+//! A drive that keeps each extent as a file below a directory.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base::{ByteCount, DriveId, Epoch, Uuid};
+use rustix::fs::{FallocateFlags, OFlags, fallocate, fstatvfs};
+
+use crate::buffer::AlignedBuffer;
+use crate::object::{DriveStatus, ExtentWriter, ObjectDrive, PAGE, Stamp};
+use crate::superblock::{self, Refusal};
+use crate::writer::FileExtentWriter;
+use crate::{DriveError, DriveOpenError, ExtentId};
+
+const EXTENTS: &str = "extents";
+const PROBE: &str = "probe.kist";
+
+/// Whether file data bypasses the page cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DirectIo {
+    /// Where the file system can do it.
+    #[default]
+    Auto,
+    /// Always; a file system without it is refused.
+    On,
+    /// Never.
+    Off,
+}
+
+/// A drive made of one directory: `drive.kist` and `extents/<low byte of the blob>/<blob>.<stripe>.<shard>`.
+///
+/// The directory is locked as long as this value or one of its writers lives.
+pub struct DirectoryDrive {
+    shared: Arc<Shared>,
+    path: PathBuf,
+    direct: bool,
+    stamp: Mutex<Stamp>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) id: DriveId,
+    suspect: AtomicBool,
+    // Held for its lock, which ends with the last descriptor.
+    directory: File,
+}
+
+impl Shared {
+    pub(crate) fn mark_suspect(&self) {
+        self.suspect.store(true, Ordering::Relaxed);
+    }
+}
+
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+impl DirectoryDrive {
+    /// Makes a directory (created if absent) a drive of `instance`; durable on return.
+    ///
+    /// # Errors
+    /// [`DriveOpenError::NotEmpty`] if anything is in the directory, [`DriveOpenError::Io`].
+    pub fn format(path: &Path, instance: Uuid, id: DriveId) -> Result<(), DriveOpenError> {
+        fs::create_dir_all(path).map_err(at(path, "creation"))?;
+        let mut entries = fs::read_dir(path).map_err(at(path, "listing"))?;
+        // A fresh ext4 file system brings this directory along.
+        if entries.any(|entry| entry.is_ok_and(|e| e.file_name() != "lost+found")) {
+            return Err(DriveOpenError::NotEmpty(path.to_owned()));
+        }
+        let extents = path.join(EXTENTS);
+        fs::create_dir(&extents).map_err(at(&extents, "creation"))?;
+        for bucket in 0..=u8::MAX {
+            let bucket = extents.join(format!("{bucket:02x}"));
+            fs::create_dir(&bucket).map_err(at(&bucket, "creation"))?;
+        }
+        sync_directory(&extents)?;
+        // The superblock comes last: what has one is complete.
+        let stamp = Stamp { instance, drive: id, epoch: Epoch(0), commit: 0 };
+        superblock::write(path, &stamp).map_err(at(path, "writing the superblock"))?;
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            sync_directory(parent)?;
+        }
+        Ok(())
+    }
+
+    /// Opens a drive and locks it against other processes.
+    ///
+    /// # Errors
+    /// If it is no drive, is damaged, locked, of an unknown version, another instance or another id, or lacks the
+    /// direct I/O that was demanded.
+    pub fn open(path: &Path, instance: Uuid, id: DriveId, direct: DirectIo) -> Result<Self, DriveOpenError> {
+        let directory = File::open(path).map_err(at(path, "opening"))?;
+        match directory.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(DriveOpenError::Locked(path.to_owned())),
+            Err(TryLockError::Error(source)) => return Err(at(path, "locking")(source)),
+        }
+        let stamp = Self::read_stamp(path)?;
+        if stamp.instance != instance {
+            let (found, expected) = (stamp.instance, instance);
+            return Err(DriveOpenError::OtherInstance { path: path.to_owned(), found, expected });
+        }
+        if stamp.drive != id {
+            return Err(DriveOpenError::OtherDrive { path: path.to_owned(), found: stamp.drive, expected: id });
+        }
+        let direct = match direct {
+            DirectIo::Off => false,
+            DirectIo::Auto => has_direct_io(path),
+            DirectIo::On if has_direct_io(path) => true,
+            DirectIo::On => return Err(DriveOpenError::NoDirectIo(path.to_owned())),
+        };
+        let shared = Arc::new(Shared { id, suspect: AtomicBool::new(false), directory });
+        Ok(DirectoryDrive { shared, path: path.to_owned(), direct, stamp: Mutex::new(stamp) })
+    }
+
+    /// Reads the superblock of a directory without opening the drive.
+    ///
+    /// # Errors
+    /// [`DriveOpenError::NotADrive`], [`DriveOpenError::Damaged`], [`DriveOpenError::Version`].
+    pub fn read_stamp(path: &Path) -> Result<Stamp, DriveOpenError> {
+        let file = path.join(superblock::FILE_NAME);
+        let bytes = match fs::read(&file) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(DriveOpenError::NotADrive(path.to_owned()));
+            }
+            Err(source) => return Err(at(&file, "reading")(source)),
+        };
+        superblock::decode(&bytes).map_err(|refusal| match refusal {
+            Refusal::Damaged => DriveOpenError::Damaged(path.to_owned()),
+            Refusal::Version(version) => DriveOpenError::Version { path: path.to_owned(), version },
+        })
+    }
+
+    /// Whether file data bypasses the page cache.
+    #[must_use]
+    pub fn uses_direct_io(&self) -> bool {
+        self.direct
+    }
+
+    fn bucket(&self, bucket: u8) -> PathBuf {
+        self.path.join(EXTENTS).join(format!("{bucket:02x}"))
+    }
+
+    fn file(&self, id: ExtentId) -> PathBuf {
+        self.bucket(id.bucket()).join(id.to_string())
+    }
+
+    fn failed(&self, extent: ExtentId, operation: &'static str, source: io::Error) -> DriveError {
+        let drive = self.shared.id;
+        match source.kind() {
+            io::ErrorKind::NotFound => DriveError::NotFound { drive, extent },
+            io::ErrorKind::AlreadyExists => DriveError::Exists { drive, extent },
+            _ if is_full(&source) => DriveError::Full { drive, extent },
+            _ => DriveError::Io { drive, extent, operation, source },
+        }
+    }
+
+    /// Reserves space behind the end of the file, so that the length stays what was written.
+    fn reserve(&self, file: &File, id: ExtentId, bytes: ByteCount) -> Result<u64, DriveError> {
+        if bytes.0 == 0 {
+            return Ok(0);
+        }
+        match fallocate(file, FallocateFlags::KEEP_SIZE, 0, bytes.0).map_err(io::Error::from) {
+            Ok(()) => Ok(bytes.0),
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(0),
+            Err(error) => {
+                // The name is of no use without the space; if this fails too, it is garbage of this epoch.
+                let _ = fs::remove_file(self.file(id));
+                Err(self.failed(id, "reserving space", error))
+            }
+        }
+    }
+}
+
+impl ObjectDrive for DirectoryDrive {
+    fn id(&self) -> DriveId {
+        self.shared.id
+    }
+
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn create(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600).custom_flags(direct_flag(self.direct));
+        let file = options.open(self.file(id)).map_err(|source| self.failed(id, "creation", source))?;
+        let reserved = self.reserve(&file, id, preallocate)?;
+        Ok(Box::new(FileExtentWriter {
+            shared: Arc::clone(&self.shared),
+            id,
+            file,
+            parent: self.bucket(id.bucket()),
+            direct: self.direct,
+            reserved,
+            length: 0,
+            name_is_durable: false,
+            poisoned: false,
+        }))
+    }
+
+    fn read_at(&self, id: ExtentId, offset: ByteCount, into: &mut [u8]) -> Result<(), DriveError> {
+        let page = PAGE as u64;
+        let aligned = into.as_ptr().align_offset(PAGE) == 0
+            && into.len().is_multiple_of(PAGE)
+            && offset.0.is_multiple_of(page);
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(direct_flag(self.direct && aligned));
+        let file = options.open(self.file(id)).map_err(|source| self.failed(id, "opening", source))?;
+        file.read_exact_at(into, offset.0).map_err(|source| match source.kind() {
+            io::ErrorKind::UnexpectedEof => DriveError::Truncated {
+                drive: self.shared.id,
+                extent: id,
+                end: ByteCount(offset.0.saturating_add(into.len() as u64)),
+            },
+            _ => self.failed(id, "reading", source),
+        })
+    }
+
+    fn punch(&self, id: ExtentId, offset: ByteCount, length: ByteCount) -> Result<(), DriveError> {
+        if length.0 == 0 {
+            return Ok(());
+        }
+        let file = OpenOptions::new().write(true).open(self.file(id));
+        let file = file.map_err(|source| self.failed(id, "opening", source))?;
+        let flags = FallocateFlags::KEEP_SIZE | FallocateFlags::PUNCH_HOLE;
+        match fallocate(&file, flags, offset.0, length.0).map_err(io::Error::from) {
+            Err(error) if error.kind() != io::ErrorKind::Unsupported => {
+                Err(self.failed(id, "punching a hole", error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn delete(&self, id: ExtentId) -> Result<(), DriveError> {
+        match fs::remove_file(self.file(id)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.failed(id, "deletion", error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn list(&self, after: Option<ExtentId>, limit: usize) -> Result<Vec<ExtentId>, DriveError> {
+        let mut found = Vec::new();
+        for bucket in after.map_or(0, ExtentId::bucket)..=u8::MAX {
+            if found.len() >= limit {
+                break;
+            }
+            let path = self.bucket(bucket);
+            let list = || -> io::Result<Vec<ExtentId>> {
+                let mut ids = Vec::new();
+                for entry in fs::read_dir(&path)? {
+                    let id = entry?.file_name().to_str().and_then(ExtentId::parse);
+                    ids.extend(id.filter(|id| id.bucket() == bucket && after.is_none_or(|after| *id > after)));
+                }
+                Ok(ids)
+            };
+            let failed = |source| DriveError::List { drive: self.shared.id, path: path.clone(), source };
+            let mut ids = list().map_err(failed)?;
+            ids.sort_unstable();
+            found.extend(ids);
+        }
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    fn status(&self) -> Result<DriveStatus, DriveError> {
+        let space = fstatvfs(&self.shared.directory).map_err(|error| DriveError::Status {
+            drive: self.shared.id,
+            path: self.path.clone(),
+            source: error.into(),
+        })?;
+        let bytes = |blocks: u64| ByteCount(blocks.saturating_mul(space.f_frsize));
+        Ok(DriveStatus {
+            capacity: bytes(space.f_blocks),
+            used: bytes(space.f_blocks.saturating_sub(space.f_bfree)),
+            free: bytes(space.f_bavail),
+            suspect: self.shared.suspect.load(Ordering::Relaxed),
+        })
+    }
+
+    fn stamp(&self) -> Stamp {
+        *self.stamp.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_stamp(&self, epoch: Epoch, commit: u64) -> Result<(), DriveError> {
+        let mut stamp = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = Stamp { epoch, commit, ..*stamp };
+        superblock::write(&self.path, &next).map_err(|source| DriveError::Stamp {
+            drive: self.shared.id,
+            path: self.path.clone(),
+            source,
+        })?;
+        *stamp = next;
+        Ok(())
+    }
+}
+
+fn at(path: &Path, operation: &'static str) -> impl FnOnce(io::Error) -> DriveOpenError {
+    let path = path.to_owned();
+    move |source| DriveOpenError::Io { path, operation, source }
+}
+
+fn sync_directory(path: &Path) -> Result<(), DriveOpenError> {
+    File::open(path).and_then(|directory| directory.sync_all()).map_err(at(path, "syncing"))
+}
+
+fn direct_flag(direct: bool) -> i32 {
+    if direct { OFlags::DIRECT.bits() as i32 } else { 0 }
+}
+
+/// Tries one direct write and read; file systems refuse at either the opening or the first transfer.
+fn has_direct_io(path: &Path) -> bool {
+    let probe = path.join(PROBE);
+    let attempt = || -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true).custom_flags(direct_flag(true));
+        let file = options.open(&probe)?;
+        let mut page = AlignedBuffer::new(PAGE);
+        file.write_all_at(page.as_slice(), 0)?;
+        file.read_exact_at(page.as_mut_slice(), 0)
+    };
+    let works = attempt().is_ok();
+    // A left-over probe is harmless: the next one truncates it.
+    let _ = fs::remove_file(&probe);
+    works
+}

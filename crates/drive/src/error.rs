@@ -1,0 +1,175 @@
+//! What can go wrong with a drive.
+
+use std::io;
+use std::path::PathBuf;
+
+use base::{ByteCount, DriveId, Uuid};
+
+use crate::ExtentId;
+
+/// Why an operation on an open drive failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DriveError {
+    /// There is no such extent.
+    #[error("drive {drive}: extent {extent} does not exist")]
+    NotFound {
+        /// The drive.
+        drive: DriveId,
+        /// The extent.
+        extent: ExtentId,
+    },
+    /// The extent to be made is there already.
+    #[error("drive {drive}: extent {extent} exists already and is never overwritten")]
+    Exists {
+        /// The drive.
+        drive: DriveId,
+        /// The extent.
+        extent: ExtentId,
+    },
+    /// The drive has no space left.
+    #[error("drive {drive}: no space for extent {extent}; free space or add drives")]
+    Full {
+        /// The drive.
+        drive: DriveId,
+        /// The extent.
+        extent: ExtentId,
+    },
+    /// An earlier write or sync of this extent failed.
+    #[error("drive {drive}: extent {extent} had a failed write or sync and takes no more; write it elsewhere")]
+    Poisoned {
+        /// The drive.
+        drive: DriveId,
+        /// The extent.
+        extent: ExtentId,
+    },
+    /// An append is no multiple of the page size.
+    #[error("drive {drive}: {length} B appended to extent {extent} are not whole pages of 4096 B")]
+    Unaligned {
+        /// The drive.
+        drive: DriveId,
+        /// The extent.
+        extent: ExtentId,
+        /// What was to be appended.
+        length: usize,
+    },
+    /// The extent is shorter than what was to be read.
+    #[error("drive {drive}: extent {extent} ends before offset {end:?}; read it from the other shards")]
+    Truncated {
+        /// The drive.
+        drive: DriveId,
+        /// The extent.
+        extent: ExtentId,
+        /// The end of the wanted range.
+        end: ByteCount,
+    },
+    /// The operating system refused an operation on an extent.
+    #[error("drive {drive}: {operation} of extent {extent} failed: {source}")]
+    Io {
+        /// The drive.
+        drive: DriveId,
+        /// The extent.
+        extent: ExtentId,
+        /// What was tried.
+        operation: &'static str,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The extents could not be listed.
+    #[error("drive {drive}: listing {path} failed: {source}")]
+    List {
+        /// The drive.
+        drive: DriveId,
+        /// The directory.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The drive does not tell its space.
+    #[error("drive {drive}: the file system at {path} gives no status: {source}")]
+    Status {
+        /// The drive.
+        drive: DriveId,
+        /// The directory.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The superblock could not be replaced.
+    #[error("drive {drive}: writing the superblock in {path} failed: {source}")]
+    Stamp {
+        /// The drive.
+        drive: DriveId,
+        /// The directory.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+impl DriveError {
+    /// The drive has no space, but is otherwise healthy.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        matches!(self, DriveError::Full { .. })
+    }
+}
+
+/// Why a directory could not be formatted or opened as a drive.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DriveOpenError {
+    /// The directory holds a drive or other files already.
+    #[error("{0} is not empty; give an empty directory or remove what is there")]
+    NotEmpty(PathBuf),
+    /// There is no superblock.
+    #[error("{0} holds no Kist drive (no drive.kist); format it, or mount the right file system there")]
+    NotADrive(PathBuf),
+    /// The superblock is damaged.
+    #[error("the superblock of {0} is damaged (magic, length or checksum); take the drive out and repair the pool")]
+    Damaged(PathBuf),
+    /// The superblock is of a format that this program does not know.
+    #[error("{path} has drive format {version}, this program knows 1; use the program that wrote it")]
+    Version {
+        /// The directory.
+        path: PathBuf,
+        /// The format found.
+        version: u32,
+    },
+    /// The drive belongs to another instance.
+    #[error("{path} belongs to instance {found}, not {expected}; check the configuration")]
+    OtherInstance {
+        /// The directory.
+        path: PathBuf,
+        /// What the superblock says.
+        found: Uuid,
+        /// What was configured.
+        expected: Uuid,
+    },
+    /// The drive has another id: directories were swapped.
+    #[error("{path} is drive {found}, not {expected}; check the configuration for swapped paths")]
+    OtherDrive {
+        /// The directory.
+        path: PathBuf,
+        /// What the superblock says.
+        found: DriveId,
+        /// What was configured.
+        expected: DriveId,
+    },
+    /// Another process has the drive open.
+    #[error("{0} is in use by another process")]
+    Locked(PathBuf),
+    /// Direct I/O was demanded, but the file system has none.
+    #[error("the file system at {0} refuses direct I/O; set it to automatic or off")]
+    NoDirectIo(PathBuf),
+    /// The operating system refused.
+    #[error("{operation} of {path} failed: {source}")]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was tried.
+        operation: &'static str,
+        /// The reason.
+        source: io::Error,
+    },
+}

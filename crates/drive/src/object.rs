@@ -1,0 +1,110 @@
+//! What every drive can do.
+
+use base::{ByteCount, DriveId, Epoch, Uuid};
+
+use crate::{DriveError, ExtentId};
+
+/// The unit of writing: lengths of appends and addresses of buffers are multiples of it.
+pub const PAGE: usize = 4096;
+
+/// A drive of named extents, each written once from its beginning to its end.
+pub trait ObjectDrive: Send + Sync {
+    /// The drive's id within the instance.
+    fn id(&self) -> DriveId;
+
+    /// Where the drive is, for people: a path or an address.
+    fn name(&self) -> String;
+
+    /// Makes an extent and reserves space for `preallocate` bytes (0: none). Durable only after a sync.
+    ///
+    /// # Errors
+    /// [`DriveError::Exists`] if it exists, [`DriveError::Full`] if the reservation does not fit.
+    fn create(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError>;
+
+    /// Fills `into` from `offset` on. Extents still being written can be read up to what was appended.
+    ///
+    /// # Errors
+    /// [`DriveError::NotFound`], [`DriveError::Truncated`] if the extent ends before, [`DriveError::Io`].
+    fn read_at(&self, id: ExtentId, offset: ByteCount, into: &mut [u8]) -> Result<(), DriveError>;
+
+    /// Gives back the space of a range of whole pages, which reads as zeros (or is left as it is) from then on.
+    ///
+    /// # Errors
+    /// [`DriveError::NotFound`], [`DriveError::Io`]. A file system without holes is no error.
+    fn punch(&self, id: ExtentId, offset: ByteCount, length: ByteCount) -> Result<(), DriveError>;
+
+    /// Removes an extent; one that is absent is no error. Not durable by itself: a crash may bring it back.
+    ///
+    /// # Errors
+    /// [`DriveError::Io`].
+    fn delete(&self, id: ExtentId) -> Result<(), DriveError>;
+
+    /// Lists at most `limit` extents behind `after` in the order of [`ExtentId`]. Empty at the end.
+    ///
+    /// # Errors
+    /// [`DriveError::List`].
+    fn list(&self, after: Option<ExtentId>, limit: usize) -> Result<Vec<ExtentId>, DriveError>;
+
+    /// Space and health.
+    ///
+    /// # Errors
+    /// [`DriveError::Status`] if the drive does not answer.
+    fn status(&self) -> Result<DriveStatus, DriveError>;
+
+    /// What the superblock says.
+    fn stamp(&self) -> Stamp;
+
+    /// Records epoch and commit in the superblock; durable on return.
+    ///
+    /// # Errors
+    /// [`DriveError::Stamp`].
+    fn set_stamp(&self, epoch: Epoch, commit: u64) -> Result<(), DriveError>;
+}
+
+/// The one writer of an extent. Dropping it leaves the extent unsealed, to be deleted by its owner.
+pub trait ExtentWriter: Send {
+    /// Appends whole pages.
+    ///
+    /// # Errors
+    /// [`DriveError::Unaligned`], [`DriveError::Full`], [`DriveError::Io`]; any of the last two poisons the writer.
+    fn append(&mut self, bytes: &[u8]) -> Result<(), DriveError>;
+
+    /// Makes everything appended so far, and the extent's name, durable.
+    ///
+    /// # Errors
+    /// [`DriveError::Io`]; the writer is poisoned then, since the kernel may have dropped the pages and a second
+    /// sync would prove nothing.
+    fn sync(&mut self) -> Result<(), DriveError>;
+
+    /// Gives back unused reserved space, syncs, and ends writing for good.
+    ///
+    /// # Errors
+    /// As [`ExtentWriter::sync`].
+    fn seal(self: Box<Self>) -> Result<(), DriveError>;
+}
+
+/// Space and health of a drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DriveStatus {
+    /// The size of the file system.
+    pub capacity: ByteCount,
+    /// What is taken, by whomever.
+    pub used: ByteCount,
+    /// What may still be written.
+    pub free: ByteCount,
+    /// A write or sync failed since the drive was opened: it should get no new data.
+    pub suspect: bool,
+}
+
+/// The superblock's content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stamp {
+    /// The instance that owns the drive.
+    pub instance: Uuid,
+    /// The drive's id within the instance.
+    pub drive: DriveId,
+    /// The newest epoch that wrote here; 0 for a fresh drive.
+    pub epoch: Epoch,
+    /// The newest catalogue commit this drive has been told of.
+    pub commit: u64,
+}

@@ -1,0 +1,93 @@
+//! Writing one extent file.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base::ByteCount;
+
+use crate::buffer::AlignedBuffer;
+use crate::directory::{Shared, is_full};
+use crate::object::{ExtentWriter, PAGE};
+use crate::{DriveError, ExtentId};
+
+pub(crate) struct FileExtentWriter {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: ExtentId,
+    pub(crate) file: File,
+    pub(crate) parent: PathBuf,
+    pub(crate) direct: bool,
+    pub(crate) reserved: u64,
+    pub(crate) length: u64,
+    pub(crate) name_is_durable: bool,
+    pub(crate) poisoned: bool,
+}
+
+impl FileExtentWriter {
+    fn check_poison(&self) -> Result<(), DriveError> {
+        if self.poisoned {
+            return Err(DriveError::Poisoned { drive: self.shared.id, extent: self.id });
+        }
+        Ok(())
+    }
+
+    /// Turns a failed write or sync into the end of this writer.
+    fn poison(&mut self, operation: &'static str, source: io::Error) -> DriveError {
+        self.poisoned = true;
+        if is_full(&source) {
+            return DriveError::Full { drive: self.shared.id, extent: self.id };
+        }
+        self.shared.mark_suspect();
+        DriveError::Io { drive: self.shared.id, extent: self.id, operation, source }
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        if self.direct && bytes.as_ptr().align_offset(PAGE) != 0 {
+            let mut copy = AlignedBuffer::new(bytes.len());
+            copy.as_mut_slice().copy_from_slice(bytes);
+            return self.file.write_all_at(copy.as_slice(), self.length);
+        }
+        self.file.write_all_at(bytes, self.length)
+    }
+}
+
+impl ExtentWriter for FileExtentWriter {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), DriveError> {
+        self.check_poison()?;
+        if !bytes.len().is_multiple_of(PAGE) {
+            return Err(DriveError::Unaligned { drive: self.shared.id, extent: self.id, length: bytes.len() });
+        }
+        if let Err(source) = self.write(bytes) {
+            return Err(self.poison("write", source));
+        }
+        self.length += ByteCount(bytes.len() as u64).0;
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), DriveError> {
+        self.check_poison()?;
+        if let Err(source) = self.file.sync_data() {
+            return Err(self.poison("sync", source));
+        }
+        if !self.name_is_durable {
+            // The name is as much part of the promise as the bytes; nothing else syncs this directory for us.
+            if let Err(source) = File::open(&self.parent).and_then(|directory| directory.sync_all()) {
+                return Err(self.poison("sync of the directory", source));
+            }
+            self.name_is_durable = true;
+        }
+        Ok(())
+    }
+
+    fn seal(mut self: Box<Self>) -> Result<(), DriveError> {
+        self.check_poison()?;
+        if self.reserved > self.length
+            && let Err(source) = self.file.set_len(self.length)
+        {
+            return Err(self.poison("truncate", source));
+        }
+        self.sync()
+    }
+}
