@@ -113,6 +113,14 @@ pub enum ArchiveError {
         /// The file.
         path: ArchivePath,
     },
+    /// A pack cannot be sealed.
+    #[error("pack {container} cannot be sealed: {source}")]
+    Pack {
+        /// The container.
+        container: base::ContainerId,
+        /// Why.
+        source: ltfs::pack::SealError,
+    },
     /// The server is stopping.
     #[error("the server is stopping: try again later")]
     Stopping,
@@ -120,4 +128,63 @@ pub enum ArchiveError {
 
 fn vids_text(vids: &[Vid]) -> String {
     vids.iter().map(|vid| vid.as_str()).collect::<Vec<_>>().join(" and ")
+}
+
+/// Why the engine cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// A class names a tape pool that is not configured.
+    #[error("class '{class}' wants a copy in tape pool '{tape_pool}', which is not configured: add it or remove the copy")]
+    UnknownTapePool {
+        /// The class.
+        class: String,
+        /// The tape pool.
+        tape_pool: String,
+    },
+    /// No class at all.
+    #[error("no storage class is configured: add at least one")]
+    NoClass,
+    /// The catalogue cannot be opened.
+    #[error(transparent)]
+    Catalogue(#[from] store::OpenError),
+    /// The catalogue cannot be read.
+    #[error("the catalogue is damaged: {0}")]
+    Read(#[from] ReadError),
+    /// The catalogue refuses or cannot be written.
+    #[error("the catalogue cannot be written: {0}")]
+    Execute(#[from] store::ExecuteError),
+    /// The pool cannot be opened.
+    #[error("the pool cannot be opened: {0}")]
+    Pool(#[from] pool::PoolError),
+    /// The drive map is impossible.
+    #[error("the pool's drives: {0}")]
+    Map(#[from] cluster::MapError),
+    /// A drive of the pool is another one's, or of another instance.
+    #[error("pool drive {id}: {source}")]
+    Drive {
+        /// Its number in the configuration.
+        id: u16,
+        /// Why.
+        source: drive::DriveOpenError,
+    },
+    /// The tape library cannot be opened.
+    #[error("the tape library: {0}")]
+    Library(#[from] library::LibraryError),
+    /// A thread cannot be started.
+    #[error("a thread cannot be started: {0}")]
+    Thread(std::io::Error),
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers")]
+    NoEntropy,
+    /// The pool's drives have seen a later state than the catalogue: it is an older copy.
+    #[error("the catalogue is at change {catalogue}, drive {drive} has seen {seen}: an older catalogue was put in place")]
+    CatalogueTooOld {
+        /// The catalogue's newest change.
+        catalogue: u64,
+        /// The drive.
+        drive: u16,
+        /// The newest change that it has seen.
+        seen: u64,
+    },
 }

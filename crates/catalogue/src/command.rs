@@ -2,8 +2,9 @@
 //! drawn from the catalogue's own counters, nothing else is read.
 
 use base::{
-    BlobDescription, BlobId, BlobPiece, BlockAddress, BlockCount, ByteCount, Checksums, ClassId, ContainerId, DirId, Duration,
-    Epoch, FileId, Generation, Name, RequestId, RunId, StreamChecksums, TapePoolId, Timestamp, Uuid, Vid,
+    BlobDescription, BlobId, BlobPiece, BlockAddress, BlockCount, ByteCount, Checksums, ClassId, ContainerId,
+    DirId, Duration, Epoch, FileId, Generation, Name, RequestId, RunId, StreamChecksums, TapePoolId,
+    Timestamp, Uuid, Vid,
 };
 
 use crate::record::{Attributes, ContainerKind, FileKind, MemberRecord, RunEnd, TapeState};
@@ -346,7 +347,7 @@ pub enum Command {
         /// Single values of segments.
         values: Vec<BlobPiece>,
     },
-    /// Drops changes up to this one from the change log; they stand elsewhere.
+    /// Drops changes up to this one from the change log, at most 100,000 of them; they stand elsewhere.
     TrimChanges {
         /// The last one to drop.
         through: u64,
@@ -376,7 +377,7 @@ pub enum Outcome {
     Request(RequestId),
     /// For each file asked for, in order: evicted, or why not.
     Evicted(Vec<Result<(), EvictRefusal>>),
-    /// How many pins or answers were dropped.
+    /// How many pins, answers or changes were dropped.
     Dropped(u32),
     /// Files of a `RecallDone` that were taken.
     Recalled(u32),

@@ -31,13 +31,13 @@ pub trait Snapshot {
     ///
     /// # Errors
     /// If the engine fails.
-    fn scan(&self, table: Table, from: &[u8], to: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<(), KvError>;
-
-    /// The last key of a table and its value.
-    ///
-    /// # Errors
-    /// If the engine fails.
-    fn last(&self, table: Table) -> Result<Option<(&[u8], &[u8])>, KvError>;
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: Option<&[u8]>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), KvError>;
 }
 
 /// The one writing transaction. Nothing is visible to others or durable before it is committed.

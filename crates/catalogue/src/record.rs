@@ -1,8 +1,9 @@
 //! What the catalogue knows, one type a table. `docs/format/catalogue.md` gives the bytes.
 
 use base::{
-    BlobPiece, BlockAddress, BlockCount, ByteCount, Checksums, ClassId, ContainerId, DirId, Duration, FileId, Generation,
-    Layout, Name, RequestId, RunId, StreamChecksums, StripeSetId, TapePoolId, Timestamp, Uuid, Vid,
+    BlobPiece, BlockAddress, BlockCount, ByteCount, Checksums, ClassId, ContainerId, DirId, Duration, FileId,
+    Generation, Layout, Name, RequestId, RunId, StreamChecksums, StripeSetId, TapePoolId, Timestamp, Uuid,
+    Vid,
 };
 
 /// What a name stands for.
@@ -226,7 +227,8 @@ impl ContainerRecord {
     /// Whether every copy that the class asks for is under a synced index.
     #[must_use]
     pub fn is_safe(&self) -> bool {
-        !self.copies.is_empty() && self.copies.iter().all(|copy| matches!(copy.state, CopyState::Indexed { .. }))
+        !self.copies.is_empty()
+            && self.copies.iter().all(|copy| matches!(copy.state, CopyState::Indexed { .. }))
     }
 
     /// Whether every copy is at least confirmed by a flush.

@@ -115,31 +115,32 @@ impl StripeSets {
             return self.form(width, sequence, down);
         }
         let model = sets[turn(sets.len())].clone();
-        self.substitute(&model, down)
+        let takes = |id: &DriveId| !down.contains(id) && self.map.get(*id).is_some_and(DriveEntry::is_writable);
+        let lost = model.drives.iter().copied().filter(|id| !takes(id)).collect();
+        self.substitute(&model, &lost, down)
     }
 
-    /// The set with every drive that takes no data or is in `down` replaced by a spare, the others in their places.
-    /// The same substitution always gives the same set.
+    /// The set with every drive of `lost` replaced by a spare, the others in their places. A spare takes data and is
+    /// neither `lost` nor in `down`. The same substitution always gives the same set.
     ///
     /// # Errors
     /// [`PlacementError::TooFewDrives`], [`PlacementError::IdsExhausted`].
     pub fn substitute(
         &mut self,
         model: &StripeSet,
+        lost: &BTreeSet<DriveId>,
         down: &BTreeSet<DriveId>,
     ) -> Result<StripeSet, PlacementError> {
-        let takes = |id: &DriveId| !down.contains(id) && self.map.get(*id).is_some_and(DriveEntry::is_writable);
         let used = BTreeMap::new();
-        let mut chosen: Vec<&DriveEntry> =
-            model.drives.iter().filter(|id| takes(id)).filter_map(|id| self.map.get(*id)).collect();
+        let kept = |drive: &&DriveEntry| model.drives.contains(&drive.id) && !lost.contains(&drive.id);
+        let mut chosen: Vec<&DriveEntry> = self.map.drives().iter().filter(kept).collect();
         let mut drives = model.drives.clone();
-        for place in drives.iter_mut().filter(|id| !takes(id)) {
+        for place in drives.iter_mut().filter(|id| lost.contains(id)) {
             let salt = u64::from(model.id.0) << 16 | u64::from(place.0);
-            let spare = rank::best(self.map.writable(down), &chosen, &used, |drive| {
-                rank::score(self.seed, salt, drive)
-            });
+            let spares = self.map.writable(down).filter(|drive| !lost.contains(&drive.id));
+            let spare = rank::best(spares, &chosen, &used, |drive| rank::score(self.seed, salt, drive));
             let Some(spare) = spare else {
-                let writable = self.map.writable(down).count();
+                let writable = self.map.writable(down).filter(|drive| !lost.contains(&drive.id)).count();
                 return Err(PlacementError::TooFewDrives { width: model.drives.len(), writable });
             };
             chosen.push(spare);

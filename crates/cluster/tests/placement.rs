@@ -106,12 +106,12 @@ fn substitution_keeps_the_places_of_the_living() {
     let mut sets = sets(map(8, 1), vec![]);
     let set = sets.choose(6, 3, &down(&[])).unwrap();
     let lost = set.drives[2];
-    let next = sets.substitute(&set, &BTreeSet::from([lost])).unwrap();
+    let next = sets.substitute(&set, &BTreeSet::from([lost]), &down(&[])).unwrap();
     assert_ne!(next.id, set.id);
     for at in 0..6 {
         assert_eq!(next.drives[at] == set.drives[at], at != 2);
     }
-    assert_eq!(sets.substitute(&set, &BTreeSet::from([lost])).unwrap(), next);
+    assert_eq!(sets.substitute(&set, &BTreeSet::from([lost]), &down(&[])).unwrap(), next);
 }
 
 proptest! {

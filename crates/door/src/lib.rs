@@ -1,1 +1,28 @@
-//! The doors: HTTP data and admin interfaces.
+//! The doors: HTTP data and admin interfaces. `docs/reference/http-api.md` describes what they say.
+
+mod admin;
+mod audit;
+mod auth;
+mod convert;
+mod data;
+mod engine;
+mod get;
+mod guard;
+mod headers;
+mod json;
+mod limits;
+mod parameters;
+mod percent;
+mod problem;
+mod put;
+mod rate;
+mod router;
+mod seam;
+mod server;
+mod shared;
+mod stream;
+pub mod wire;
+
+pub use limits::Limits;
+pub use seam::{Download, Engine, Upload};
+pub use server::{BindError, Door, DoorSettings, KeyEntry, ServeError, bind, run, serve};

@@ -11,7 +11,7 @@ const ROUNDS: usize = 5;
 
 fn main() -> Result<(), CodecError> {
     println!("{:<12} {:>5} {:>9} {:>7} {:>10}", "kernel", "code", "shard KiB", "cache", "memory");
-    for kernel in [Kernel::best()] {
+    for kernel in Kernel::available() {
         for (k, m) in [(4, 2), (8, 2), (12, 4)] {
             for shard_kib in [64, 1024] {
                 let codec = Codec::with_kernel(k, m, kernel)?;

@@ -9,8 +9,8 @@ pub const MAX_SHARDS: usize = 255;
 
 /// A systematic Reed-Solomon code of `k` data and `m` parity shards, any `k` of which give back all others.
 ///
-/// Shards are numbered from 0: data first, parity from `k`. Parity shard `i` is the sum over all data shards `j` of
-/// `inv(i XOR j)` times the shard, in GF(2^8) modulo 0x11D: byte for byte what ISA-L computes with
+/// Shards are numbered from 0: data first, parity from `k`. Parity shard `i` is the sum over all data shards
+/// `j` of `inv(i XOR j)` times the shard, in GF(2^8) modulo 0x11D: byte for byte what ISA-L computes with
 /// `gf_gen_cauchy1_matrix`, whatever the kernel. A codec is immutable and may be shared between threads.
 #[derive(Debug, Clone)]
 pub struct Codec {
@@ -60,8 +60,8 @@ impl Codec {
 
     /// Computes all parity shards from all data shards.
     ///
-    /// `data` holds `k` slices and `parity` holds `m`, all of one length in bytes, of any alignment; length 0 is
-    /// allowed. The former content of `parity` is overwritten. On an error nothing has been written.
+    /// `data` holds `k` slices and `parity` holds `m`, all of one length in bytes, of any alignment; length 0
+    /// is allowed. The former content of `parity` is overwritten. On an error nothing has been written.
     pub fn encode(&self, data: &[&[u8]], parity: &mut [&mut [u8]]) -> Result<(), CodecError> {
         if data.len() != self.data_shards {
             return Err(CodecError::DataShardCount { expected: self.data_shards, given: data.len() });
@@ -77,9 +77,9 @@ impl Codec {
 
     /// Computes the wanted shards, data or parity, and no others, from any `k` or more present ones.
     ///
-    /// Both lists pair a shard's index with its bytes, in any order, and no index occurs twice. All slices have one
-    /// length. When more than `k` shards are present, the `k` with the lowest indexes are read. The present shards are
-    /// trusted: verify their checksums first. On an error nothing has been written.
+    /// Both lists pair a shard's index with its bytes, in any order, and no index occurs twice. All slices
+    /// have one length. When more than `k` shards are present, the `k` with the lowest indexes are read. The
+    /// present shards are trusted: verify their checksums first. On an error nothing has been written.
     pub fn reconstruct(
         &self,
         present: &[(usize, &[u8])],
@@ -94,7 +94,8 @@ impl Codec {
         Ok(())
     }
 
-    /// Checks a request to reconstruct and picks its `k` sources, ascending, so that data comes before parity.
+    /// Checks a request to reconstruct and picks its `k` sources, ascending, so that data comes before
+    /// parity.
     fn choose<'a>(
         &self,
         present: &[(usize, &'a [u8])],

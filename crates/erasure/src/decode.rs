@@ -18,8 +18,9 @@ pub(crate) fn encode_rows(data_shards: usize, parity_shards: usize) -> Vec<u8> {
 
 /// One row of `k` weights for each wanted shard, to be applied to the chosen shards in their order.
 ///
-/// `chosen` holds exactly `k` ascending indexes, none of them wanted. Only the lost data shards are solved for, so the
-/// system to invert is never larger than the number of chosen parity shards. Costs O(e^3 + e^2 k) for e of them.
+/// `chosen` holds exactly `k` ascending indexes, none of them wanted. Only the lost data shards are solved
+/// for, so the system to invert is never larger than the number of chosen parity shards. Costs O(e^3 + e^2 k)
+/// for e of them.
 pub(crate) fn decode_rows(data_shards: usize, chosen: &[usize], wanted: &[usize]) -> Vec<u8> {
     assert_eq!(chosen.len(), data_shards);
     assert!(chosen.is_sorted());
@@ -39,7 +40,8 @@ pub(crate) fn decode_rows(data_shards: usize, chosen: &[usize], wanted: &[usize]
     rows
 }
 
-/// The weights of a parity shard: direct ones on the data at hand, and those of the lost data put in its place.
+/// The weights of a parity shard: direct ones on the data at hand, and those of the lost data put in its
+/// place.
 fn parity_row(shard: usize, data: &[usize], lost: &[usize], lost_rows: &[Vec<u8>]) -> Vec<u8> {
     let mut row: Vec<u8> = data.iter().map(|&column| parity_weight(shard, column)).collect();
     row.resize(data.len() + lost.len(), 0);
@@ -51,8 +53,8 @@ fn parity_row(shard: usize, data: &[usize], lost: &[usize], lost_rows: &[Vec<u8>
 
 /// Each lost data shard as weights over `data` followed by `parity`.
 ///
-/// The parity equations say that the lost data, weighted, equal the parity plus the weighted data at hand. Elimination
-/// on the left side turns the right side into the answer.
+/// The parity equations say that the lost data, weighted, equal the parity plus the weighted data at hand.
+/// Elimination on the left side turns the right side into the answer.
 fn solve(data: &[usize], parity: &[usize], lost: &[usize]) -> Vec<Vec<u8>> {
     assert_eq!(parity.len(), lost.len());
     let size = lost.len();

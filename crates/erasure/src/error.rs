@@ -74,8 +74,8 @@ impl fmt::Display for CodecError {
         match *self {
             Self::UnsupportedShape { data_shards, parity_shards } => write!(
                 f,
-                "a {data_shards}+{parity_shards} code is not supported: choose at least 1 data shard and at most {} \
-                 shards in all",
+                "a {data_shards}+{parity_shards} code is not supported: choose at least 1 data shard and \
+                 at most {} shards in all",
                 crate::MAX_SHARDS
             ),
             Self::KernelUnavailable { kernel } => {

@@ -73,8 +73,8 @@ const fn affine_matrices() -> [u64; 256] {
     matrices
 }
 
-/// The instruction takes output bit `i` as the parity of the input byte masked by matrix byte `7 - i`; bit `j` of that
-/// mask therefore is bit `i` of the constant times 2^j.
+/// The instruction takes output bit `i` as the parity of the input byte masked by matrix byte `7 - i`; bit
+/// `j` of that mask therefore is bit `i` of the constant times 2^j.
 const fn affine_matrix(constant: u8) -> u64 {
     let columns = bit_products(constant);
     let mut matrix = 0;

@@ -1,8 +1,9 @@
 //! Reed-Solomon coding over GF(2^8).
 //!
-//! A [`Codec`] turns `k` data shards into `m` parity shards and computes lost shards from any `k` that remain. The
-//! field polynomial is 0x11D and the encoding matrix is the one ISA-L calls `gf_gen_cauchy1_matrix`; both are part
-//! of the stripe format and never change. The crate does no I/O and starts no threads.
+//! A [`Codec`] turns `k` data shards into `m` parity shards and computes lost shards from any `k` that
+//! remain. The field polynomial is 0x11D and the encoding matrix is the one ISA-L calls
+//! `gf_gen_cauchy1_matrix`; both are part of the stripe format and never change. The crate does no I/O and
+//! starts no threads.
 
 mod codec;
 mod decode;

@@ -6,8 +6,8 @@ use crate::kernel::{self, Kernel, Tile};
 /// The most outputs computed in one pass over the sources: their sums stay in registers.
 pub(crate) const GROUP_MAX: usize = 4;
 
-/// Bytes of all sources together that one tile covers; they stay in a core's second-level cache, so that a second
-/// group of outputs does not read memory again.
+/// Bytes of all sources together that one tile covers; they stay in a core's second-level cache, so that a
+/// second group of outputs does not read memory again.
 const TILE_BYTES: usize = 256 << 10;
 const TILE_SHARD_BYTES_MIN: usize = 4 << 10;
 const TILE_SHARD_BYTES_MAX: usize = 16 << 10;
@@ -18,12 +18,14 @@ pub(crate) struct Product {
     kernel: Kernel,
     columns: usize,
     rows: usize,
-    /// The weights as products with the eight powers of two, for the portable kernel and for very short shards.
+    /// The weights as products with the eight powers of two, for the portable kernel and for very short
+    /// shards.
     bits: Vec<[u8; 8]>,
     tables: Tables,
 }
 
-/// Weights stand in groups of up to [`GROUP_MAX`] rows; within a group column by column, as a pass reads them.
+/// Weights stand in groups of up to [`GROUP_MAX`] rows; within a group column by column, as a pass reads
+/// them.
 #[derive(Debug, Clone)]
 enum Tables {
     None,

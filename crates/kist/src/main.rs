@@ -1,2 +1,33 @@
-//! The kist program.
-fn main() {}
+//! The kist program: server, client, operators' tools, demonstration and measurements in one binary.
+
+mod bench;
+mod cli;
+mod client;
+mod commands;
+mod config;
+mod connection;
+mod demo;
+mod failure;
+mod instance;
+mod output;
+mod parallel;
+mod progress;
+mod serve;
+mod table;
+mod text;
+mod transfer;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    match cli::run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("kist: {failure}");
+            ExitCode::from(failure.exit.code())
+        }
+    }
+}

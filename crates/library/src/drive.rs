@@ -85,7 +85,10 @@ pub enum TapeError {
         vid: Vid,
     },
     /// The partition is full; nothing was written and the tape did not move.
-    #[error("cartridge {vid} is full at partition {} block {}: go on with another", .at.partition.ltfs_id(), .at.block)]
+    #[error(
+        "cartridge {vid} is full at partition {} block {}: go on with another",
+        .at.partition.ltfs_id(), .at.block
+    )]
     EndOfMedium {
         /// The cartridge.
         vid: Vid,
@@ -109,15 +112,21 @@ pub enum TapeError {
         max: u32,
     },
     /// The record is longer than the buffer; the tape did not move.
-    #[error("the record of {record} bytes does not fit the buffer of {buffer} bytes: read it with a larger one")]
+    #[error(
+        "the record of {record} bytes does not fit the buffer of {buffer} bytes: read it with a larger one"
+    )]
     BufferTooSmall {
         /// Bytes of the record.
         record: usize,
         /// Bytes of the buffer.
         buffer: usize,
     },
-    /// The record is damaged; the tape did not move, and its neighbours may still be readable: locate behind it.
-    #[error("cartridge {vid}: partition {} block {} is unreadable: use another copy", .at.partition.ltfs_id(), .at.block)]
+    /// The record is damaged; the tape did not move, and its neighbours may still be readable: locate behind
+    /// it.
+    #[error(
+        "cartridge {vid}: partition {} block {} is unreadable: use another copy",
+        .at.partition.ltfs_id(), .at.block
+    )]
     Unreadable {
         /// The cartridge.
         vid: Vid,
@@ -180,11 +189,12 @@ pub enum TapeError {
     },
 }
 
-/// One tape drive. Blocking; used by one thread at a time, the mover's. The cartridge is moved by the library.
+/// One tape drive. Blocking; used by one thread at a time, the mover's. The cartridge is moved by the
+/// library.
 ///
-/// Records and file marks are the *objects* of a partition, counted from 0. After a mount the tape stands at object 0
-/// of the index partition. Writing anywhere but at the end of data cuts off everything behind, as tape does.
-/// A call that fails leaves the tape where it stood, unless the error says otherwise.
+/// Records and file marks are the *objects* of a partition, counted from 0. After a mount the tape stands at
+/// object 0 of the index partition. Writing anywhere but at the end of data cuts off everything behind, as
+/// tape does. A call that fails leaves the tape where it stood, unless the error says otherwise.
 pub trait TapeDrive: Send {
     /// The drive's name.
     fn id(&self) -> &DriveName;
@@ -192,8 +202,8 @@ pub trait TapeDrive: Send {
     /// Reads the object under the head into the front of `buffer`, verified.
     ///
     /// # Errors
-    /// [`TapeError::BufferTooSmall`], [`TapeError::Unreadable`], [`TapeError::NotLoaded`], [`TapeError::Medium`].
-    /// After each of them the buffer's content is undefined.
+    /// [`TapeError::BufferTooSmall`], [`TapeError::Unreadable`], [`TapeError::NotLoaded`],
+    /// [`TapeError::Medium`]. After each of them the buffer's content is undefined.
     fn read_block(&mut self, buffer: &mut [u8]) -> Result<ReadBlock, TapeError>;
 
     /// Writes one record. It is durable only after the next [`TapeDrive::write_filemarks`].
@@ -202,8 +212,8 @@ pub trait TapeDrive: Send {
     /// [`TapeError::EndOfMedium`] if it does not fit (nothing is written); others as the variants say.
     fn write_block(&mut self, block: &[u8]) -> Result<WriteResult, TapeError>;
 
-    /// Writes `count` file marks, which may be 0, and returns when all that was written before, in both partitions,
-    /// is durable.
+    /// Writes `count` file marks, which may be 0, and returns when all that was written before, in both
+    /// partitions, is durable.
     ///
     /// # Errors
     /// After a failure nothing since the last success may be relied upon.
@@ -243,8 +253,9 @@ pub trait TapeDrive: Send {
     /// After a failure the content is undefined; format again.
     fn format_partitions(&mut self) -> Result<(), TapeError>;
 
-    /// Reads an attribute of the cartridge memory; `None` if it is not set. 0x0009, the volume change reference, is a
-    /// big-endian number of 4 bytes that rises by one with the first write, cut or format after a load.
+    /// Reads an attribute of the cartridge memory; `None` if it is not set. 0x0009, the volume change
+    /// reference, is a big-endian number of 4 bytes that rises by one with the first write, cut or format
+    /// after a load.
     ///
     /// # Errors
     /// [`TapeError::NotLoaded`], [`TapeError::Medium`].

@@ -1,5 +1,6 @@
 //! Tape libraries and drives: what they can do ([`Library`], [`TapeDrive`]), and one made of files
-//! ([`VirtualLibrary`]). A driver: it performs I/O and decides nothing. Format: docs/format/virtual-cartridge.md.
+//! ([`VirtualLibrary`]). A driver: it performs I/O and decides nothing. Format:
+//! docs/format/virtual-cartridge.md.
 
 mod drive;
 mod machine;
@@ -10,7 +11,7 @@ pub use machine::{CartridgeInfo, Library, LibraryError, Place, Slot};
 #[cfg(feature = "faults")]
 pub use virtual_tape::Faults;
 pub use virtual_tape::{
-    BLOCK_BYTES_MAX, CartridgeError, CartridgeReader, FILE_MARKS_MAX, MEMORY_ATTRIBUTES_MAX, MEMORY_VALUE_BYTES_MAX,
-    RecordCheck, RecordInfo, RecordKind, VOLUME_CHANGE_REFERENCE, VirtualCartridgeOptions, VirtualLibrary,
-    VirtualLibraryConfig,
+    BLOCK_BYTES_MAX, CartridgeError, CartridgeReader, FILE_MARKS_MAX, MEMORY_ATTRIBUTES_MAX,
+    MEMORY_VALUE_BYTES_MAX, RecordCheck, RecordInfo, RecordKind, VOLUME_CHANGE_REFERENCE,
+    VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
 };

@@ -117,7 +117,9 @@ pub enum LibraryError {
     #[error(transparent)]
     Cartridge(#[from] CartridgeError),
     /// The cartridge was unmounted, but what was not yet flushed may be lost.
-    #[error("cartridge {vid} was unmounted, but its last flush failed, so only what was flushed before counts: {source}")]
+    #[error(
+        "cartridge {vid} was unmounted, but its last flush failed: only what was flushed before counts: {source}"
+    )]
     UnmountFlush {
         /// The cartridge.
         vid: Vid,
@@ -151,15 +153,18 @@ pub trait Library: Send + Sync {
     /// [`LibraryError::UnknownDrive`]; [`LibraryError::DriveTaken`] while another handle exists.
     fn take_drive(&self, name: &DriveName) -> Result<Box<dyn TapeDrive>, LibraryError>;
 
-    /// Brings a cartridge from its slot into a drive and loads it. Blocks; moves of one robot wait for each other.
+    /// Brings a cartridge from its slot into a drive and loads it. Blocks; moves of one robot wait for each
+    /// other.
     ///
     /// # Errors
     /// After an error the cartridge is where it was.
     fn mount(&self, vid: Vid, drive: &DriveName) -> Result<(), LibraryError>;
 
-    /// Flushes, unloads the drive and brings its cartridge back into its slot. Waits for the drive's current command.
+    /// Flushes, unloads the drive and brings its cartridge back into its slot. Waits for the drive's current
+    /// command.
     ///
     /// # Errors
-    /// After [`LibraryError::UnmountFlush`] the cartridge is in its slot nevertheless; after others nothing moved.
+    /// After [`LibraryError::UnmountFlush`] the cartridge is in its slot nevertheless; after others nothing
+    /// moved.
     fn unmount(&self, drive: &DriveName) -> Result<Vid, LibraryError>;
 }

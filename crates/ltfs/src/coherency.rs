@@ -28,8 +28,7 @@ pub const BARCODE: MamAttribute = MamAttribute { id: 0x0806, length: 32 };
 /// Application format version, 16 characters: the LTFS version, [`FORMAT_VERSION`].
 pub const APPLICATION_FORMAT_VERSION: MamAttribute = MamAttribute { id: 0x080B, length: 16 };
 /// Volume coherency information, one value for each partition: [`VolumeCoherency`].
-pub const VOLUME_COHERENCY: MamAttribute =
-    MamAttribute { id: 0x080C, length: VolumeCoherency::BYTES as u16 };
+pub const VOLUME_COHERENCY: MamAttribute = MamAttribute { id: 0x080C, length: VolumeCoherency::BYTES as u16 };
 
 /// The value of [`APPLICATION_VENDOR`], before padding.
 pub const APPLICATION_VENDOR_KIST: &str = "KIST";
@@ -39,7 +38,8 @@ pub const TEXT_LOCALIZATION_UTF8: u8 = 0x81;
 pub const FORMAT_VERSION: &str = "2.4.0";
 
 impl MamAttribute {
-    /// An ASCII value padded with blanks to the attribute's length. `None` if `text` is too long or not printable ASCII.
+    /// An ASCII value padded with blanks to the attribute's length. `None` if `text` is too long or not
+    /// printable ASCII.
     #[must_use]
     pub fn ascii(self, text: &str) -> Option<Vec<u8>> {
         let printable = text.bytes().all(|b| (b' '..=b'~').contains(&b));
@@ -66,8 +66,8 @@ impl MamAttribute {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct ChangeReference(pub u64);
 
-/// Volume coherency information: which index of a partition is its last. It holds as long as the drive's volume
-/// change reference still equals the one stored; after that the partition must be searched.
+/// Volume coherency information: which index of a partition is its last. It holds as long as the drive's
+/// volume change reference still equals the one stored; after that the partition must be searched.
 ///
 /// 70 bytes, big-endian, as SCSI has it:
 ///

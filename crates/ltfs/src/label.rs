@@ -59,16 +59,20 @@ pub struct Vol1Label {
 #[non_exhaustive]
 pub enum Vol1Error {
     /// Not a VOL1 label at all: the tape is blank or holds something else.
-    #[error("the first record is no VOL1 label: the tape was not labelled, or by a program without ANSI labels")]
+    #[error(
+        "the first record is no VOL1 label: the tape was not labelled, or by a program without ANSI labels"
+    )]
     NotVol1,
     /// An ANSI label of another kind of volume.
-    #[error("the VOL1 label belongs to '{implementation}', not to LTFS: the tape holds foreign data, do not write it")]
+    #[error("the VOL1 label belongs to '{implementation}', not to LTFS: do not write to this tape")]
     NotLtfs {
         /// The implementation identifier, blanks trimmed.
         implementation: String,
     },
     /// The serial is not a VID.
-    #[error("the VOL1 label has the serial '{serial}', which is no VID: the tape was labelled by another program")]
+    #[error(
+        "the VOL1 label has the serial '{serial}', which is no VID: the tape was labelled by another program"
+    )]
     Serial {
         /// The serial as it stands.
         serial: String,
@@ -93,7 +97,10 @@ impl Vol1Label {
         let record: &[u8; VOL1_BYTES] = record.try_into().map_err(|_| Vol1Error::NotVol1)?;
         let field = |from: usize, to: usize| -> String {
             let bytes = record.get(from..to).unwrap_or_default();
-            bytes.iter().map(|&b| if b.is_ascii_graphic() || b == b' ' { char::from(b) } else { '?' }).collect()
+            bytes
+                .iter()
+                .map(|&b| if b.is_ascii_graphic() || b == b' ' { char::from(b) } else { '?' })
+                .collect()
         };
         if !record.starts_with(b"VOL1") {
             return Err(Vol1Error::NotVol1);
@@ -184,8 +191,9 @@ impl VolumeLabel {
                 Tag::Location => location = Some(parse_partition_of(&mut xml, Tag::Partition)?),
                 Tag::Partitions => layout = Some(parse_layout(&mut xml)?),
                 Tag::BlockSize => {
-                    let read = |text: &str| text.parse().ok().and_then(BlockSize::new);
-                    block_size = Some(xml.value(element, read)?);
+                    let bytes = xml.number(element)?;
+                    let size = u32::try_from(bytes).ok().and_then(BlockSize::new);
+                    block_size = Some(size.ok_or_else(|| xml.illegal(element.tag, &bytes.to_string()))?);
                 }
                 Tag::Compression => compression = Some(xml.boolean(element)?),
                 _ => xml.skip()?,

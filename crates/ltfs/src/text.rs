@@ -20,8 +20,7 @@ pub(crate) fn percent_encode(text: &str, needs: impl Fn(char) -> bool) -> Cow<'_
 
 /// Appends one character as `%XX` for each of its UTF-8 bytes.
 pub(crate) fn push_encoded(out: &mut String, c: char) {
-    const HEX: [char; 16] =
-        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F'];
+    const HEX: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F'];
     for byte in c.encode_utf8(&mut [0; 4]).bytes() {
         out.push('%');
         out.push(HEX[usize::from(byte >> 4)]);
@@ -29,7 +28,8 @@ pub(crate) fn push_encoded(out: &mut String, c: char) {
     }
 }
 
-/// Undoes percent-encoding. `None` if a `%` is not followed by two hexadecimal digits or the result is not UTF-8.
+/// Undoes percent-encoding. `None` if a `%` is not followed by two hexadecimal digits or the result is not
+/// UTF-8.
 pub(crate) fn percent_decode(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -8,8 +8,8 @@ pub(crate) fn format(time: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanos:09}Z")
 }
 
-/// Reads a time stamp. Years that 64 bits of nanoseconds do not reach (before 1678, after 2261) become the nearest
-/// time that they do, because foreign volumes may hold them. `None` if malformed.
+/// Reads a time stamp. Years that 64 bits of nanoseconds do not reach (before 1678, after 2261) become the
+/// nearest time that they do, because foreign volumes may hold them. `None` if malformed.
 pub(crate) fn parse(text: &str) -> Option<Timestamp> {
     let bytes = text.as_bytes();
     let mut shape = b"dddd-dd-ddTdd:dd:dd.dddddddddZ".iter();
@@ -20,7 +20,8 @@ pub(crate) fn parse(text: &str) -> Option<Timestamp> {
     let number = |from: usize, to: usize| text.get(from..to)?.parse::<u32>().ok();
     let (year, month, day) = (i64::from(number(0, 4)?), number(5, 7)?, number(8, 10)?);
     let (hour, minute, second, nanos) = (number(11, 13)?, number(14, 16)?, number(17, 19)?, number(20, 29)?);
-    let in_range = (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 60;
+    let in_range =
+        (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 60;
     if !in_range {
         return None;
     }

@@ -124,7 +124,8 @@ macro_rules! tags {
 }
 
 tags! {
-    LtfsLabel "ltfslabel" LtfsIndex "ltfsindex" Creator "creator" FormatTime "formattime" VolumeUuid "volumeuuid"
+    LtfsLabel "ltfslabel" LtfsIndex "ltfsindex"
+    Creator "creator" FormatTime "formattime" VolumeUuid "volumeuuid"
     Location "location" Partition "partition" Partitions "partitions" Index "index" Data "data"
     BlockSize "blocksize" Compression "compression" Generation "generationnumber" UpdateTime "updatetime"
     StartBlock "startblock" Previous "previousgenerationlocation" AllowPolicyUpdate "allowpolicyupdate"
@@ -132,7 +133,8 @@ tags! {
     Contents "contents" FileUid "fileuid" Name "name" Length "length" CreationTime "creationtime"
     ChangeTime "changetime" ModifyTime "modifytime" AccessTime "accesstime" BackupTime "backuptime"
     ReadOnly "readonly" ExtendedAttributes "extendedattributes" Xattr "xattr" Key "key" Value "value"
-    ExtentInfo "extentinfo" Extent "extent" FileOffset "fileoffset" ByteOffset "byteoffset" ByteCount "bytecount"
+    ExtentInfo "extentinfo" Extent "extent" FileOffset "fileoffset"
+    ByteOffset "byteoffset" ByteCount "bytecount"
     Symlink "symlink"
 }
 
@@ -153,8 +155,8 @@ pub(crate) struct XmlReader<'a> {
 impl<'a> XmlReader<'a> {
     /// Starts with the root element, whose name must be `root` and whose version must be known.
     pub(crate) fn open(bytes: &'a [u8], root: Tag) -> Result<Self, XmlError> {
-        let document = std::str::from_utf8(bytes)
-            .map_err(|e| XmlError::NotUtf8 { position: e.valid_up_to() as u64 })?;
+        let document =
+            std::str::from_utf8(bytes).map_err(|e| XmlError::NotUtf8 { position: e.valid_up_to() as u64 })?;
         let mut inner = Reader::from_str(document);
         inner.config_mut().expand_empty_elements = true;
         let mut reader = XmlReader { inner, depth: 0 };
@@ -351,7 +353,11 @@ impl<'a> XmlReader<'a> {
 
     /// Says that `value` is illegal here.
     pub(crate) fn illegal(&self, tag: Tag, value: &str) -> XmlError {
-        XmlError::Value { element: tag.name(), value: value.chars().take(64).collect(), position: self.position() }
+        XmlError::Value {
+            element: tag.name(),
+            value: value.chars().take(64).collect(),
+            position: self.position(),
+        }
     }
 
     /// Bytes read so far.
@@ -369,8 +375,8 @@ impl<'a> XmlReader<'a> {
         let tag = Tag::of(start.name().into_inner());
         let mut element = Element { tag, percent_encoded: false, base64: false };
         for attribute in start.attributes() {
-            let attribute = attribute
-                .map_err(|e| XmlError::Syntax { position: self.position(), source: e.into() })?;
+            let attribute =
+                attribute.map_err(|e| XmlError::Syntax { position: self.position(), source: e.into() })?;
             match (attribute.key.into_inner(), &*attribute.value) {
                 ("percentencoded", "true" | "1") => element.percent_encoded = true,
                 ("type", "base64") => element.base64 = true,
@@ -388,7 +394,9 @@ impl<'a> XmlReader<'a> {
             Event::Text(text) if text.bytes().all(|b| b.is_ascii_whitespace()) => Ok(()),
             Event::Comment(_) | Event::PI(_) => Ok(()),
             Event::DocType(_) => Err(XmlError::DocumentType { position: self.position() }),
-            Event::GeneralRef(name) => self.resolve(name).and(Err(XmlError::Unexpected { position: self.position() })),
+            Event::GeneralRef(name) => {
+                self.resolve(name).and(Err(XmlError::Unexpected { position: self.position() }))
+            }
             _ => Err(XmlError::Unexpected { position: self.position() }),
         }
     }
@@ -479,11 +487,20 @@ impl XmlWriter {
 
     /// A name: percent-encoded, with the attribute that says so, if it holds what an index may not hold.
     pub(crate) fn name(&mut self, tag: Tag, name: &str) {
-        if !name.chars().any(needs_encoding) {
+        self.encoded(tag, name, needs_encoding);
+    }
+
+    /// The target of a link, which is a path: as a name, but slashes and colons stay.
+    pub(crate) fn target(&mut self, tag: Tag, target: &str) {
+        self.encoded(tag, target, |c| needs_encoding(c) && !matches!(c, '/' | ':'));
+    }
+
+    fn encoded(&mut self, tag: Tag, name: &str, needs: impl Fn(char) -> bool) {
+        if !name.chars().any(&needs) {
             return self.text(tag, name);
         }
         self.markup(&["<", tag.name(), " percentencoded=\"true\">"]);
-        self.escape(&text::percent_encode(name, |c| c == '%' || needs_encoding(c)));
+        self.escape(&text::percent_encode(name, |c| c == '%' || needs(c)));
         self.end(tag);
     }
 

@@ -8,7 +8,7 @@ use std::arch::x86_64::{
 
 const VECTOR: usize = size_of::<__m256i>();
 /// Vectors of each source per step: independent sums hide the latency of the multiplication.
-const UNROLL: usize = 2;
+const UNROLL: usize = 3;
 
 /// # Safety
 ///

@@ -98,8 +98,9 @@ impl<'t, 'o> Tile<'t, 'o> {
         Tile { sources, outputs, range }
     }
 
-    /// The end of the range. A vector kernel may write again the bytes before the range, with equal values, so that
-    /// its last vector ends here; the end must therefore be at least one vector from the shard's start.
+    /// The end of the range. A vector kernel may write again the bytes before the range, with equal values,
+    /// so that its last vector ends here; the end must therefore be at least one vector from the shard's
+    /// start.
     pub(crate) fn end(&self) -> usize {
         self.range.end
     }
@@ -117,8 +118,8 @@ pub(crate) fn portable(tile: Tile<'_, '_>, weights: &[[u8; 8]]) {
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn nibbles(tile: Tile<'_, '_>, weights: &[[u8; 32]]) {
     assert!(Kernel::Avx2.is_available() && tile.end() >= Kernel::Avx2.vector_bytes());
-    // SAFETY: the processor has AVX2, the tile's bounds were checked when it was made, it ends at least one vector
-    // from the start, and the number of outputs is that of the match.
+    // SAFETY: the processor has AVX2, the tile's bounds were checked when it was made, it ends at least one
+    // vector from the start, and the number of outputs is that of the match.
     unsafe {
         match tile.outputs.len() {
             1 => avx2::run::<1>(tile, weights),
@@ -134,8 +135,8 @@ pub(crate) fn affine(kernel: Kernel, tile: Tile<'_, '_>, weights: &[u64]) {
     assert!(kernel.is_available() && tile.end() >= kernel.vector_bytes());
     let wide = kernel == Kernel::Avx512Gfni;
     assert!(wide || kernel == Kernel::Gfni);
-    // SAFETY: the processor has the kernel's instructions, the tile's bounds were checked when it was made, it ends
-    // at least one vector from the start, and the number of outputs is that of the match.
+    // SAFETY: the processor has the kernel's instructions, the tile's bounds were checked when it was made,
+    // it ends at least one vector from the start, and the number of outputs is that of the match.
     unsafe {
         match (tile.outputs.len(), wide) {
             (1, true) => avx512_gfni::run::<1>(tile, weights),

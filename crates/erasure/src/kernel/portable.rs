@@ -5,8 +5,9 @@ use super::Tile;
 /// Bytes handled at once; short enough that the sums of four outputs stay in registers.
 const BLOCK: usize = 32;
 
-/// A product is the sum, over the set bits of a source byte, of the weight times that power of two. Each bit becomes a
-/// mask once and serves all outputs; there are no tables to look up, so timing does not depend on the data.
+/// A product is the sum, over the set bits of a source byte, of the weight times that power of two. Each bit
+/// becomes a mask once and serves all outputs; there are no tables to look up, so timing does not depend on
+/// the data.
 pub(super) fn run<const R: usize>(tile: Tile<'_, '_>, weights: &[[u8; 8]]) {
     let (columns, rest) = weights.as_chunks::<R>();
     assert!(rest.is_empty() && columns.len() == tile.sources.len() && tile.outputs.len() == R);

@@ -5,7 +5,8 @@ use super::reference;
 use erasure::{Codec, Kernel};
 use proptest::prelude::*;
 
-/// Encodes shards that begin `offset` bytes, and a little more each, into their buffers, and looks for stray writes.
+/// Encodes shards that begin `offset` bytes, and a little more each, into their buffers, and looks for stray
+/// writes.
 fn check_encode(kernel: Kernel, k: usize, m: usize, len: usize, offset: usize, seed: u64) {
     const GUARD: u8 = 0x5A;
     let at = |shard: usize| (offset + shard * 3) % 67;

@@ -14,7 +14,8 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_directory(path.parent().unwrap_or(Path::new(".")))
 }
 
-/// Replaces `path` by `bytes` without waiting for the disk: for files that carry a checksum and can be rebuilt.
+/// Replaces `path` by `bytes` without waiting for the disk: for files that carry a checksum and can be
+/// rebuilt.
 pub fn replace_lazily(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("idx-tmp");
     fs::write(&temporary, bytes)?;

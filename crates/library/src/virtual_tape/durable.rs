@@ -19,8 +19,8 @@ const MARK_MAGIC: [u8; 4] = *b"KMRK";
 const FILE_VERSION: u32 = 1;
 const MARK_VERSION: u16 = 1;
 
-/// Up to where a partition is durable. What lies behind may be missing or torn after a crash; what lies before is
-/// damaged if it does not verify.
+/// Up to where a partition is durable. What lies behind may be missing or torn after a crash; what lies
+/// before is damaged if it does not verify.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DurableMark {
     /// Rises with every mark written; the higher of the two counts.

@@ -69,8 +69,20 @@ pub enum CartridgeError {
 }
 
 impl CartridgeError {
+    /// Whether the file is gone or its content is, rather than that something else is wrong.
+    pub(super) fn is_loss(&self) -> bool {
+        match self {
+            CartridgeError::Damaged { .. } => true,
+            CartridgeError::File { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
+            _ => false,
+        }
+    }
+
     /// For `map_err`: a failed operation on a file.
-    pub(super) fn file(path: &Path, operation: &'static str) -> impl FnOnce(std::io::Error) -> CartridgeError {
+    pub(super) fn file(
+        path: &Path,
+        operation: &'static str,
+    ) -> impl FnOnce(std::io::Error) -> CartridgeError {
         let path = path.to_owned();
         move |source| CartridgeError::File { path, operation, source }
     }

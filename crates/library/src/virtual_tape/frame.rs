@@ -142,7 +142,8 @@ impl FrameHeader {
             && block.u8_at(46) == partition_byte(home.partition)
             && header.offset == offset;
         let plain = block.u8_at(7) == 0 && block.is_zero_from(47);
-        let possible = header.payload_before < 1 << 63 && header.object < 1 << 63 && kind.allows(header.length);
+        let possible =
+            header.payload_before < 1 << 63 && header.object < 1 << 63 && kind.allows(header.length);
         if at_home && plain && possible { Ok(header) } else { Err(HeaderFault::Damaged) }
     }
 }

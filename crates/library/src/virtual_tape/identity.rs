@@ -32,8 +32,9 @@ const EARLY_WARNING_MIN: u64 = 16 << 20;
 pub struct VirtualCartridgeOptions {
     /// What the index partition holds. Default: a twentieth of the data partition's, at least 64 MiB.
     pub index_capacity: Option<ByteCount>,
-    /// How many bytes before the end of the data partition the early warning comes. Default: 1/64 of its capacity, at
-    /// least 16 MiB, at most a quarter. The index partition warns at 1/64, at least 16 MiB, at most a quarter.
+    /// How many bytes before the end of the data partition the early warning comes. Default: 1/64 of its
+    /// capacity, at least 16 MiB, at most a quarter. The index partition warns at 1/64, at least 16 MiB, at
+    /// most a quarter.
     pub early_warning: Option<ByteCount>,
 }
 
@@ -97,7 +98,8 @@ impl Identity {
     /// Reads the file of the directory of cartridge `expected`.
     pub fn read(directory: &Path, expected: Vid) -> Result<Self, CartridgeError> {
         let path = Self::path(directory);
-        let bytes = atomic::read_bounded(&path, SEALED_BYTES as u64).map_err(CartridgeError::file(&path, "read"))?;
+        let bytes =
+            atomic::read_bounded(&path, SEALED_BYTES as u64).map_err(CartridgeError::file(&path, "read"))?;
         let damaged = || CartridgeError::Damaged { path: path.clone() };
         let bytes: [u8; SEALED_BYTES] = bytes.try_into().map_err(|_| damaged())?;
         let block = Block64(bytes);

@@ -1,5 +1,5 @@
-//! `partition-*.idx`: the object map as of some flush, so that loading need not read every header. It holds nothing
-//! that the record file does not: lost, short or damaged, it is made again.
+//! `partition-*.idx`: the object map as of some flush, so that loading need not read every header. It holds
+//! nothing that the record file does not: lost, short or damaged, it is made again.
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
@@ -16,8 +16,8 @@
 //! | 56 | 4 | runs |
 //! | 60 | 4 | CRC-32C of bytes 0 to 59 |
 //!
-//! then for each run 32 bytes: first object 8, offset 8, payload before 8, length 4, kind 1 (1 record, 2 file mark,
-//! 3 damaged), 3 of 0.
+//! then for each run 32 bytes: first object 8, offset 8, payload before 8, length 4, kind 1 (1 record, 2 file
+//! mark, 3 damaged), 3 of 0.
 
 use std::path::Path;
 

@@ -38,8 +38,8 @@ pub struct End {
     pub payload: u64,
 }
 
-/// All objects of a partition, in about 40 bytes a run: a tape of full blocks and a few thousand files takes some
-/// 10,000 runs.
+/// All objects of a partition, in about 40 bytes a run: a tape of full blocks and a few thousand files takes
+/// some 10,000 runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ObjectMap {
     runs: Vec<Run>,
@@ -61,7 +61,8 @@ impl ObjectMap {
                 offset: next.offset,
                 payload: next.payload_before,
             });
-            let follows = run.first == at.objects && run.offset == at.offset && run.payload_before == at.payload;
+            let follows =
+                run.first == at.objects && run.offset == at.offset && run.payload_before == at.payload;
             if !follows || next.objects <= run.first || !run_ends_at(run, next) {
                 return None;
             }
@@ -94,7 +95,9 @@ impl ObjectMap {
                 length,
                 kind,
             },
-            RunKind::Damaged => Object { offset: run.offset, payload_before: run.payload_before, length, kind },
+            RunKind::Damaged => {
+                Object { offset: run.offset, payload_before: run.payload_before, length, kind }
+            }
         })
     }
 
@@ -112,18 +115,34 @@ impl ObjectMap {
 
     /// Adds damaged objects up to `end`, exclusively.
     pub fn push_damaged(&mut self, end: End) {
-        assert!(end.objects > self.end.objects && end.offset >= self.end.offset && end.payload >= self.end.payload);
+        assert!(
+            end.objects > self.end.objects
+                && end.offset >= self.end.offset
+                && end.payload >= self.end.payload
+        );
         if self.runs.last().is_none_or(|run| run.kind != RunKind::Damaged) {
             self.push_run(0, RunKind::Damaged);
         }
         self.end = end;
     }
 
-    /// Cuts off object `objects` and all behind it.
+    /// Cuts off object `objects` and all behind it. Within damaged objects, whose places are unknown, those
+    /// in front keep all the room that they have.
     pub fn truncate(&mut self, objects: u64) {
         let Some(object) = self.get(objects) else { return };
-        self.end = End { objects, offset: object.offset, payload: object.payload_before };
-        self.runs.truncate(self.runs.partition_point(|run| run.first < objects));
+        let keep = self.runs.partition_point(|run| run.first < objects);
+        let splits_damage = object.kind == RunKind::Damaged
+            && keep
+                .checked_sub(1)
+                .and_then(|last| self.runs.get(last))
+                .is_some_and(|run| run.kind == RunKind::Damaged);
+        let (offset, payload) = match (splits_damage, self.runs.get(keep)) {
+            (false, _) => (object.offset, object.payload_before),
+            (true, Some(next)) => (next.offset, next.payload_before),
+            (true, None) => (self.end.offset, self.end.payload),
+        };
+        self.end = End { objects, offset, payload };
+        self.runs.truncate(keep);
     }
 
     fn push_run(&mut self, length: u32, kind: RunKind) {
@@ -165,7 +184,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn truncation_equals_never_having_pushed(lengths in proptest::collection::vec(0u32..4, 1..60), cut in 0usize..60) {
+        fn truncation_equals_never_having_pushed(
+            lengths in proptest::collection::vec(0u32..4, 1..60),
+            cut in 0usize..60,
+        ) {
             let build = |lengths: &[u32]| {
                 let mut map = ObjectMap::empty(64);
                 for length in lengths {

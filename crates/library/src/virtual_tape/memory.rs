@@ -1,8 +1,8 @@
 //! `memory.kist`: the cartridge memory (MAM), attributes of each partition.
 //!
-//! `KISTTMAM`, version u32 = 1, attributes u32, volume change reference u32, VID 6, 2 of 0; then for each attribute,
-//! ordered by partition and id: partition 1 (`a`, `b`), 0, id u16, length u32, value; at the end the CRC-32C of all
-//! before. All integers little-endian, the values as the host gave them.
+//! `KISTTMAM`, version u32 = 1, attributes u32, volume change reference u32, VID 6, 2 of 0; then for each
+//! attribute, ordered by partition and id: partition 1 (`a`, `b`), 0, id u16, length u32, value; at the end
+//! the CRC-32C of all before. All integers little-endian, the values as the host gave them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -45,6 +45,18 @@ impl Memory {
         self.attributes.get(&(partition_byte(partition), id)).cloned()
     }
 
+    /// This memory with one attribute set, or removed if `value` is empty.
+    pub fn with(&self, partition: Partition, id: u16, value: &[u8]) -> Memory {
+        let mut memory = self.clone();
+        let key = (partition_byte(partition), id);
+        if value.is_empty() {
+            memory.attributes.remove(&key);
+        } else {
+            memory.attributes.insert(key, value.to_vec());
+        }
+        memory
+    }
+
     /// Whether the host may set this attribute.
     pub fn is_writable(id: u16) -> bool {
         (0x0800..=0x0BFF).contains(&id) || (0x1400..=0x17FF).contains(&id)
@@ -71,7 +83,8 @@ impl Memory {
 
     pub fn read(directory: &Path, expected: Vid) -> Result<Self, CartridgeError> {
         let path = Self::path(directory);
-        let bytes = atomic::read_bounded(&path, FILE_BYTES_MAX).map_err(CartridgeError::file(&path, "read"))?;
+        let bytes =
+            atomic::read_bounded(&path, FILE_BYTES_MAX).map_err(CartridgeError::file(&path, "read"))?;
         let damaged = || CartridgeError::Damaged { path: path.clone() };
         let (body, crc) = bytes.split_last_chunk::<4>().ok_or_else(damaged)?;
         let mut reader = Fields(body);

@@ -18,8 +18,11 @@ use super::index_file;
 use super::map::{End, Object, ObjectMap, RunKind};
 use super::scan::{Found, Scanner, is_damage};
 
-/// The index is saved at the first flush after so many bytes, and at unload: a load after a crash scans no more.
+/// The index is saved at the first flush after so many bytes, and at unload: a load after a crash scans no
+/// more.
 const INDEX_INTERVAL_BYTES: u64 = 4 << 30;
+/// The kernel forgets whole pages only.
+const PAGE_BYTES: u64 = 4096;
 
 /// One partition of a loaded cartridge.
 pub struct PartitionFile {
@@ -74,6 +77,10 @@ impl PartitionFile {
         let known = index_file::load(&index_path, &mark, home);
         let indexed = known.as_ref().map(|map| map.end().offset);
         let mut map = known.unwrap_or_else(|| ObjectMap::empty(FRAMES_START));
+        // After a failed flush the kernel may call pages clean that never reached the disk: what lies behind
+        // the mark is read from the disk, not believed from memory. Pages that are still dirty stay, and a
+        // flush writes them.
+        let _ = fadvise(&file, mark.end / PAGE_BYTES * PAGE_BYTES, None, Advice::DontNeed);
         let mut scanner = Scanner::new(&file, home, mark, map.end()).map_err(io("read"))?;
         loop {
             match scanner.advance().map_err(io("read"))? {
@@ -100,15 +107,16 @@ impl PartitionFile {
         self.map.end()
     }
 
-    /// Whether a flush has something to do.
-    pub fn is_dirty(&self) -> bool {
-        self.dirty
+    /// Payload bytes in front of an object.
+    pub fn payload_before(&self, object: u64) -> u64 {
+        self.map.get(object).map_or(self.map.end().payload, |place| place.payload_before)
     }
 
     /// Writes an object behind the last. After an error the partition must not be written to again.
     pub fn append(&mut self, kind: FrameKind, payload: &[u8]) -> io::Result<()> {
         let End { objects, offset, payload: payload_before } = self.map.end();
-        let length = u32::try_from(payload.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let length =
+            u32::try_from(payload.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         let payload_crc = Crc32c::of(payload);
         let header = FrameHeader { kind, length, payload_crc, object: objects, offset, payload_before };
         let header = header.encode(self.home);
@@ -138,7 +146,13 @@ impl PartitionFile {
         }
     }
 
-    fn read_frame(&self, object: u64, place: &Object, kind: FrameKind, payload: &mut [u8]) -> io::Result<bool> {
+    fn read_frame(
+        &self,
+        object: u64,
+        place: &Object,
+        kind: FrameKind,
+        payload: &mut [u8],
+    ) -> io::Result<bool> {
         let mut header = [0u8; SEALED_BYTES];
         let mut padding = [0u8; FRAME_ALIGNMENT as usize];
         let padding = padding.get_mut(..padding_bytes(place.length)).unwrap_or_default();
@@ -156,15 +170,10 @@ impl PartitionFile {
         Ok(whole && padding.iter().all(|b| *b == 0))
     }
 
-    /// Cuts off object `objects` and all behind it; durable on return. The mark goes down before the file is cut, so
-    /// that a crash leaves the old tail or none, never damage.
+    /// Cuts off object `objects` and all behind it; durable on return. The mark goes down before the file is
+    /// cut, so that a crash leaves the old tail or none, never damage.
     pub fn cut(&mut self, objects: u64) -> io::Result<()> {
         assert!(objects < self.map.end().objects, "there is something to cut off");
-        let objects = match self.map.get(objects) {
-            // The first of a damaged run stands where the run does, the others nowhere: all are given up together.
-            Some(Object { kind: RunKind::Damaged, .. }) => self.start_of_run(objects),
-            _ => objects,
-        };
         self.map.truncate(objects);
         self.indexed = None;
         let end = self.map.end();
@@ -173,6 +182,7 @@ impl PartitionFile {
             let End { objects, offset, payload } = end;
             self.mark = DurableMark { objects, end: offset, payload, ..self.mark };
         }
+        self.dirty = end.objects > self.mark.objects;
         self.write_mark()?;
         self.file.sync_data()?;
         self.file.set_len(end.offset)?;
@@ -198,7 +208,8 @@ impl PartitionFile {
         Ok(())
     }
 
-    /// Saves the index, if it is not on disk as it is. Only after a flush. A failure costs a scan at the next load.
+    /// Saves the index, if it is not on disk as it is. Only after a flush. A failure costs a scan at the next
+    /// load.
     pub fn save_index(&mut self) {
         assert!(!self.dirty, "the index names durable objects only");
         let end = self.map.end();
@@ -215,11 +226,6 @@ impl PartitionFile {
     pub fn drop_cache(&self) {
         // Advice only: a kernel that does not take it loses nothing.
         let _ = fadvise(&self.file, FRAMES_START, None, Advice::DontNeed);
-    }
-
-    fn start_of_run(&self, object: u64) -> u64 {
-        let index = self.map.runs().partition_point(|run| run.first <= object);
-        index.checked_sub(1).and_then(|index| self.map.runs().get(index)).map_or(0, |run| run.first)
     }
 
     fn write_mark(&mut self) -> io::Result<()> {
@@ -269,4 +275,3 @@ fn read_frame_bytes(file: &File, offset: u64, parts: [&mut [u8]; 3]) -> io::Resu
     }
     Ok(())
 }
-

@@ -8,7 +8,9 @@ use base::Crc32c;
 
 use super::block64::SEALED_BYTES;
 use super::durable::DurableMark;
-use super::frame::{FRAME_ALIGNMENT, FrameHeader, HEADER_BYTES, HeaderFault, Home, frame_bytes, padding_bytes};
+use super::frame::{
+    FRAME_ALIGNMENT, FrameHeader, HEADER_BYTES, HeaderFault, Home, frame_bytes, padding_bytes,
+};
 use super::map::End;
 
 /// How much is read at once when looking for the next intact header.
@@ -47,8 +49,9 @@ impl<'a> Scanner<'a> {
         Ok(Scanner { file, file_bytes: file.metadata()?.len(), home, mark, at })
     }
 
-    /// Looks at the next object and moves behind it. Behind the durable mark a frame counts only if its payload
-    /// verifies too, and the first that does not is the end of data: what follows it was never promised.
+    /// Looks at the next object and moves behind it. Behind the durable mark a frame counts only if its
+    /// payload verifies too, and the first that does not is the end of data: what follows it was never
+    /// promised.
     pub fn advance(&mut self) -> io::Result<Found> {
         let durable = self.at.objects < self.mark.objects;
         match self.header_at(self.at.offset)? {

@@ -1,0 +1,93 @@
+//! What the engine's threads tell the conductor: a bounded queue of events and a bell for everything that is a level.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use base::FileId;
+use scheduler::Event;
+
+/// Events that may wait; who posts more waits.
+const EVENTS_MAX: usize = 100_000;
+
+/// What is told.
+#[derive(Debug)]
+pub(crate) enum Notice {
+    Event(Event),
+    /// Whether it is wanted is read from the catalogue when the notice is heard, so that a late notice of a file that
+    /// has come meanwhile does no harm.
+    MaybeWanted(FileId),
+}
+
+#[derive(Debug, Default)]
+struct State {
+    events: VecDeque<Notice>,
+    backlog: bool,
+    stop: bool,
+}
+
+/// What was heard.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    pub(crate) notices: Vec<Notice>,
+    pub(crate) backlog: bool,
+    pub(crate) stop: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Bell {
+    state: Mutex<State>,
+    rung: Condvar,
+    room: Condvar,
+}
+
+impl Bell {
+    /// Tells an event; waits while too many are waiting.
+    pub(crate) fn post(&self, event: Event) {
+        self.push(Notice::Event(event));
+    }
+
+    /// Says that a file may be wanted. The conductor looks for itself when it comes to it.
+    pub(crate) fn post_wanted(&self, file: FileId) {
+        self.push(Notice::MaybeWanted(file));
+    }
+
+    fn push(&self, notice: Notice) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while state.events.len() >= EVENTS_MAX && !state.stop {
+            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.events.push_back(notice);
+        self.rung.notify_one();
+    }
+
+    /// Says that a backlog in the catalogue changed.
+    pub(crate) fn backlog_changed(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if !state.backlog {
+            state.backlog = true;
+            self.rung.notify_one();
+        }
+    }
+
+    pub(crate) fn stop(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).stop = true;
+        self.rung.notify_all();
+        self.room.notify_all();
+    }
+
+    /// Waits for something, at most for `patience`.
+    pub(crate) fn listen(&self, patience: Duration) -> Heard {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.events.is_empty() && !state.backlog && !state.stop {
+            state = self.rung.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let heard = Heard {
+            notices: state.events.drain(..).collect(),
+            backlog: std::mem::take(&mut state.backlog),
+            stop: state.stop,
+        };
+        self.room.notify_all();
+        heard
+    }
+}

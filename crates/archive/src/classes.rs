@@ -1,0 +1,118 @@
+//! Storage classes: what the configuration says joined with what the catalogue calls them.
+
+use std::collections::BTreeMap;
+
+use base::{ByteCount, ClassId, TapePoolId};
+use catalogue::{Command, Outcome};
+use scheduler::{ClassPolicy, Policy, TapePoolPolicy};
+use store::CatalogueStore;
+
+use crate::{ArchiveError, ClassSettings, OpenError, Settings, TapePoolSettings};
+
+/// A storage class with its id.
+#[derive(Clone, Debug)]
+pub(crate) struct Class {
+    pub(crate) id: ClassId,
+    pub(crate) settings: ClassSettings,
+    pub(crate) copies: Vec<TapePoolId>,
+}
+
+/// All classes and tape pools of this instance.
+#[derive(Clone, Debug)]
+pub(crate) struct Classes {
+    classes: Vec<Class>,
+    pools: BTreeMap<TapePoolId, TapePoolSettings>,
+}
+
+impl Classes {
+    /// Makes what the configuration names known to the catalogue.
+    pub(crate) fn define(settings: &Settings, catalogue: &CatalogueStore) -> Result<Self, OpenError> {
+        let mut pools = BTreeMap::new();
+        for pool in &settings.tape_pools {
+            let outcome = catalogue.execute(Command::DefineTapePool { name: pool.name.clone() })?;
+            if let Outcome::TapePool(id) = outcome {
+                pools.insert(id, pool.clone());
+            }
+        }
+        let mut classes = Vec::new();
+        for class in &settings.classes {
+            let copies = class
+                .copies
+                .iter()
+                .map(|name| {
+                    let known = pools.iter().find(|(_, pool)| pool.name == *name).map(|(id, _)| *id);
+                    known.ok_or_else(|| OpenError::UnknownTapePool {
+                        class: class.name.clone(),
+                        tape_pool: name.clone(),
+                    })
+                })
+                .collect::<Result<Vec<_>, _>>()?;
+            let define = Command::DefineClass { name: class.name.clone(), copies: copies.clone() };
+            if let Outcome::Class(id) = catalogue.execute(define)? {
+                classes.push(Class { id, settings: class.clone(), copies });
+            }
+        }
+        Ok(Classes { classes, pools })
+    }
+
+    pub(crate) fn all(&self) -> &[Class] {
+        &self.classes
+    }
+
+    pub(crate) fn tape_pools(&self) -> &BTreeMap<TapePoolId, TapePoolSettings> {
+        &self.pools
+    }
+
+    pub(crate) fn get(&self, id: ClassId) -> Option<&Class> {
+        self.classes.iter().find(|class| class.id == id)
+    }
+
+    pub(crate) fn name(&self, id: ClassId) -> String {
+        self.get(id).map_or_else(|| format!("class-{id}"), |class| class.settings.name.clone())
+    }
+
+    pub(crate) fn tape_pool_name(&self, id: TapePoolId) -> String {
+        self.pools.get(&id).map_or_else(|| format!("tape-pool-{id}"), |pool| pool.name.clone())
+    }
+
+    pub(crate) fn by_name(&self, name: &str) -> Result<&Class, ArchiveError> {
+        self.classes.iter().find(|class| class.settings.name == name).ok_or_else(|| ArchiveError::NoSuchClass {
+            name: name.to_owned(),
+            known: self.classes.iter().map(|class| class.settings.name.as_str()).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// The default class of a file of this size: the first that it fits, else the last.
+    pub(crate) fn by_size(&self, size: ByteCount) -> Option<&Class> {
+        let fits = |class: &&Class| class.settings.up_to.is_none_or(|limit| size <= limit);
+        self.classes.iter().find(fits).or_else(|| self.classes.last())
+    }
+
+    pub(crate) fn policy(&self, settings: &Settings) -> Policy {
+        let class = |class: &Class| {
+            let policy = ClassPolicy {
+                name: class.settings.name.clone(),
+                pack_bytes: class.settings.pack_bytes,
+                pack_age: class.settings.pack_age,
+            };
+            (class.id, policy)
+        };
+        let pool = |(id, pool): (&TapePoolId, &TapePoolSettings)| {
+            let policy = TapePoolPolicy {
+                name: pool.name.clone(),
+                mount_bytes: pool.mount_bytes,
+                mount_age: pool.mount_age,
+                drives_max: pool.drives_max,
+            };
+            (*id, policy)
+        };
+        Policy {
+            classes: self.classes.iter().map(class).collect(),
+            tape_pools: self.pools.iter().map(pool).collect(),
+            recall_age: settings.tape.recall_age,
+            recall_bytes: settings.tape.recall_bytes,
+            dismount_delay: settings.tape.dismount_delay,
+            retry_delay: settings.tape.retry_delay,
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The conductor: hears what happened, asks the scheduler, and hands its actions to the threads that carry them out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
+use std::time::Duration;
+
+use base::{ClassId, TapePoolId, Timestamp, Vid};
+use catalogue::{Counter, ReadError, View};
+use scheduler::{Action, Backlog, DriveName, Event};
+
+use crate::ArchiveError;
+use crate::bell::{Heard, Notice};
+use crate::engine::{Engine, wanted_event};
+use crate::seal::seal_class;
+
+/// The longest time without a tick.
+const TICK_EVERY: Duration = Duration::from_secs(1);
+/// Orders that may wait for one drive; the scheduler gives a drive one at a time.
+pub(crate) const ORDERS_MAX: usize = 4;
+/// Seals that may wait; there is at most one for each class.
+pub(crate) const SEALS_MAX: usize = 256;
+
+/// What a drive's thread is to do.
+#[derive(Clone, Debug)]
+pub(crate) enum Order {
+    Mount { vid: Vid, assign: Option<TapePoolId> },
+    Migrate { vid: Vid, tape_pool: TapePoolId },
+    Recall { vid: Vid },
+    Unmount,
+}
+
+/// A class to be sealed.
+pub(crate) type Seal = (ClassId, bool);
+
+pub(crate) struct Conductor {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) drives: BTreeMap<DriveName, SyncSender<Order>>,
+    pub(crate) sealer: SyncSender<Seal>,
+    pub(crate) todo_since: BTreeMap<ClassId, Timestamp>,
+    pub(crate) wake: Option<Timestamp>,
+}
+
+impl Conductor {
+    /// The conductor's thread.
+    pub(crate) fn run(mut self) {
+        self.engine.bell.backlog_changed();
+        loop {
+            let heard = self.engine.bell.listen(self.patience());
+            if heard.stop {
+                return;
+            }
+            if let Err(error) = self.conduct(heard) {
+                tracing::error!(%error, "the conductor cannot read the catalogue");
+            }
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        match self.wake {
+            Some(wake) => wake.since(self.engine.now()).min(TICK_EVERY),
+            None => TICK_EVERY,
+        }
+    }
+
+    fn conduct(&mut self, heard: Heard) -> Result<(), ArchiveError> {
+        let mut events = Vec::with_capacity(heard.notices.len() + 1);
+        for notice in heard.notices {
+            match notice {
+                Notice::Event(event) => events.push(event),
+                Notice::MaybeWanted(file) => {
+                    events.extend(self.engine.read(|view| wanted_event(view, file))?);
+                }
+            }
+        }
+        // After a seal its figures come first, so backlogs are read before the events are told.
+        let sealed = events.iter().any(|event| matches!(event, Event::SealEnded(_)));
+        let migrate_now = events.iter().any(|event| matches!(event, Event::MigrateNow(_)));
+        let mut told = Vec::new();
+        if heard.backlog || sealed || migrate_now {
+            told.extend(self.backlogs()?);
+        }
+        told.extend(events);
+        told.push(Event::Tick);
+        self.step(told);
+        Ok(())
+    }
+
+    fn step(&mut self, events: Vec<Event>) {
+        let now = self.engine.now();
+        let mut actions = Vec::new();
+        {
+            let mut scheduler = self.engine.scheduler();
+            for event in events {
+                scheduler.step(now, event, &mut actions);
+            }
+        }
+        if self.wake.is_some_and(|wake| wake <= now) {
+            self.wake = None;
+        }
+        for action in actions {
+            self.act(action);
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Seal { class, partial } => {
+                if self.sealer.try_send((class, partial)).is_err() {
+                    self.engine.bell.post(Event::SealEnded(class));
+                }
+            }
+            Action::Mount { drive, vid, assign } => self.order(&drive, Order::Mount { vid, assign }),
+            Action::Migrate { drive, vid, tape_pool } => self.order(&drive, Order::Migrate { vid, tape_pool }),
+            Action::Recall { drive, vid } => self.order(&drive, Order::Recall { vid }),
+            Action::Unmount { drive } => self.order(&drive, Order::Unmount),
+            Action::WakeAt(at) => self.wake = Some(self.wake.map_or(at, |wake| wake.min(at))),
+        }
+    }
+
+    fn order(&self, drive: &str, order: Order) {
+        let sent = self.drives.get(drive).map(|orders| orders.try_send(order));
+        match sent {
+            Some(Ok(())) => {}
+            Some(Err(TrySendError::Full(order))) => {
+                unreachable!("the scheduler gave drive {drive} {order:?} while others wait")
+            }
+            Some(Err(TrySendError::Disconnected(_))) | None => {
+                self.engine.bell.post(Event::DriveDown(drive.to_owned(), "its thread has ended".to_owned()));
+            }
+        }
+    }
+
+    /// What waits now, by class and tape pool.
+    fn backlogs(&mut self) -> Result<Vec<Event>, ArchiveError> {
+        let classes: Vec<ClassId> = self.engine.classes.all().iter().map(|class| class.id).collect();
+        let pools: Vec<TapePoolId> = self.engine.classes.tape_pools().keys().copied().collect();
+        let since = &self.todo_since;
+        let events = self.engine.read(|view| {
+            let mut events = Vec::new();
+            for class in classes {
+                events.push(Event::Todo(class, todo_backlog(view, class, since.get(&class).copied())?));
+            }
+            for pool in pools {
+                events.push(Event::Queued(pool, queued_backlog(view, pool)?));
+            }
+            Ok(events)
+        })?;
+        for event in &events {
+            if let Event::Todo(class, backlog) = event {
+                match backlog.oldest {
+                    Some(oldest) => self.todo_since.insert(*class, oldest),
+                    None => self.todo_since.remove(class),
+                };
+            }
+        }
+        Ok(events)
+    }
+}
+
+/// The first file of the queue's order is not the oldest one, so the age of a backlog is that of its first file when
+/// the backlog began, and stays until it is empty.
+fn todo_backlog(view: &View<'_>, class: ClassId, since: Option<Timestamp>) -> Result<Backlog, ReadError> {
+    let tally = view.tally(Counter::Todo(class))?;
+    if tally.files == 0 {
+        return Ok(Backlog::default());
+    }
+    let oldest = match since {
+        Some(since) => Some(since),
+        None => view.todo(class, None, 1)?.first().map(|(_, todo)| todo.since),
+    };
+    Ok(Backlog { items: tally.files, bytes: tally.bytes, oldest })
+}
+
+fn queued_backlog(view: &View<'_>, pool: TapePoolId) -> Result<Backlog, ReadError> {
+    let tally = view.tally(Counter::Queued(pool))?;
+    let oldest = view.queue(pool, None, 1)?.first().map(|(_, queued)| queued.since);
+    Ok(Backlog { items: tally.files, bytes: tally.bytes, oldest })
+}
+
+/// The sealer's thread.
+pub(crate) fn run_sealer(engine: &Arc<Engine>, seals: &Receiver<Seal>) {
+    for (class, partial) in seals {
+        if let Err(error) = seal_class(engine, class, partial) {
+            tracing::error!(class = engine.classes.name(class), %error, "sealing failed; it is tried again");
+        }
+        engine.bell.post(Event::SealEnded(class));
+    }
+}

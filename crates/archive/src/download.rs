@@ -1,0 +1,156 @@
+//! A get: verified bytes of the pool, the whole file's checksum agreed before its last byte.
+
+use std::collections::VecDeque;
+
+use base::{ArchivePath, BlobDescription, BlobPiece, ByteCount, StreamChecksums, Vid};
+use catalogue::Entry;
+use pool::{BlobReader, PoolBuffer};
+
+use crate::gate::Reading;
+use crate::namespace::file_stat;
+use crate::{Archive, ArchiveError, FileStat, Locality};
+
+/// A get in progress.
+pub struct Download {
+    archive: Archive,
+    stat: FileStat,
+    /// What is still to be read: a range of each piece.
+    rest: VecDeque<(BlobDescription, BlobPiece, u64, u64)>,
+    reader: Option<BlobReader>,
+    /// Of a read of the whole file: its checksums so far and the chunk not yet given out.
+    whole: Option<(StreamChecksums, u64)>,
+    held: Option<PoolBuffer>,
+    _reading: Reading,
+}
+
+impl Archive {
+    /// Opens a file for reading, whole unless [`Download::select`] is called.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Nearline`] if it has to be staged first, [`ArchiveError::Lost`], [`ArchiveError::NotFound`],
+    /// [`ArchiveError::IsADirectory`].
+    pub fn open_read(&self, path: &ArchivePath) -> Result<Download, ArchiveError> {
+        let engine = self.engine();
+        let reading = engine.gate.enter();
+        let found = engine.read(|view| {
+            let id = match view.resolve(path)? {
+                None => return Ok(Err(ArchiveError::NotFound(path.clone()))),
+                Some(Entry::Directory(_)) => return Ok(Err(ArchiveError::IsADirectory(path.clone()))),
+                Some(Entry::File(id)) => id,
+            };
+            let Some(record) = view.file(id)? else { return Ok(Err(ArchiveError::NotFound(path.clone()))) };
+            let mut pieces = VecDeque::new();
+            for piece in &record.pieces {
+                let Some(blob) = view.blob(piece.blob)? else {
+                    return Ok(Err(ArchiveError::Lost(path.clone())));
+                };
+                pieces.push_back((blob, *piece, 0, piece.length.0));
+            }
+            Ok(Ok((file_stat(engine, view, path, id, record)?, pieces)))
+        })?;
+        let (stat, rest) = found?;
+        if stat.size.0 > 0 && rest.is_empty() {
+            return Err(match stat.locality {
+                Locality::Lost => ArchiveError::Lost(path.clone()),
+                _ => ArchiveError::Nearline { path: path.clone(), vids: readable_vids(&stat) },
+            });
+        }
+        let whole = Some((StreamChecksums::default(), 0));
+        Ok(Download { archive: self.clone(), stat, rest, reader: None, whole, held: None, _reading: reading })
+    }
+}
+
+fn readable_vids(stat: &FileStat) -> Vec<Vid> {
+    let mut vids: Vec<Vid> = stat.copies.iter().filter_map(|copy| copy.vid).collect();
+    vids.sort_unstable();
+    vids.dedup();
+    vids
+}
+
+impl Download {
+    /// All about the file.
+    #[must_use]
+    pub fn stat(&self) -> &FileStat {
+        &self.stat
+    }
+
+    /// Reads only `length` bytes from `offset` on (fewer at the end of the file). Before the first [`Download::next`].
+    ///
+    /// # Errors
+    /// [`ArchiveError::RangeBeyondEnd`] if `offset` is not within the file.
+    pub fn select(&mut self, offset: u64, length: u64) -> Result<(), ArchiveError> {
+        let size = self.stat.size.0;
+        if offset >= size && !(offset == 0 && length == 0) {
+            return Err(ArchiveError::RangeBeyondEnd { offset, size: self.stat.size });
+        }
+        let end = offset.saturating_add(length).min(size);
+        if offset == 0 && end == size {
+            return Ok(());
+        }
+        self.whole = None;
+        let mut at = 0;
+        let mut selected = VecDeque::new();
+        for (blob, piece, _, _) in self.rest.drain(..) {
+            let (first, behind) = (at, at + piece.length.0);
+            at = behind;
+            let (from, to) = (offset.max(first), end.min(behind));
+            if from < to {
+                selected.push_back((blob, piece, from - first, to - from));
+            }
+        }
+        self.rest = selected;
+        Ok(())
+    }
+
+    /// The next bytes, verified; at most 1 MiB; `None` at the end. Of a whole file the last chunk is given only when
+    /// the file's checksums agree.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Pool`] if bytes cannot be read or repaired, [`ArchiveError::Corrupt`] at the end of a file that
+    /// is not what was put. No more bytes may be sent then.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Result<Option<PoolBuffer>, ArchiveError> {
+        if self.whole.is_none() {
+            return self.next_chunk();
+        }
+        loop {
+            let chunk = self.next_chunk()?;
+            let Some(chunk) = chunk else {
+                self.check_whole()?;
+                return Ok(self.held.take());
+            };
+            if let Some((sums, length)) = &mut self.whole {
+                *sums = sums.extend(chunk.as_ref());
+                *length += chunk.as_ref().len() as u64;
+            }
+            if let Some(before) = self.held.replace(chunk) {
+                return Ok(Some(before));
+            }
+        }
+    }
+
+    fn check_whole(&self) -> Result<(), ArchiveError> {
+        match &self.whole {
+            Some((sums, length)) if *sums != self.stat.checksums.stream || *length != self.stat.size.0 => {
+                tracing::error!(path = %self.stat.path, "bytes of the pool do not have the file's checksums");
+                Err(ArchiveError::Corrupt { path: self.stat.path.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn next_chunk(&mut self) -> Result<Option<PoolBuffer>, ArchiveError> {
+        loop {
+            if let Some(reader) = &mut self.reader {
+                if let Some(chunk) = reader.next()? {
+                    return Ok(Some(chunk));
+                }
+                self.reader = None;
+            }
+            let Some((blob, piece, offset, length)) = self.rest.pop_front() else { return Ok(None) };
+            let pool = &self.archive.engine().pool;
+            let range = pool.read_piece_range(&blob, &piece, ByteCount(offset), ByteCount(length))?;
+            self.reader = Some(range);
+        }
+    }
+}

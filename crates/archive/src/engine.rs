@@ -1,0 +1,141 @@
+//! What all parts of the engine share.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base::{ByteCount, Clock, ContainerId, FileId, Timestamp, Vid};
+use catalogue::{Command, Outcome, ReadError, TapeRecord, TapeState, View};
+use library::Library;
+use pool::Pool;
+use scheduler::{DriveName, Event, Scheduler, TapeSummary};
+use store::{CatalogueStore, ExecuteError};
+
+use crate::bell::Bell;
+use crate::classes::Classes;
+use crate::gate::ReadGate;
+use crate::{ArchiveError, Settings};
+
+/// The state of one engine, shared by its threads and by all who call it.
+pub(crate) struct Engine {
+    pub(crate) settings: Settings,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) instance: base::Uuid,
+    pub(crate) catalogue: CatalogueStore,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) library: Arc<dyn Library>,
+    pub(crate) classes: Classes,
+    pub(crate) scheduler: Mutex<Scheduler>,
+    pub(crate) bell: Bell,
+    pub(crate) gate: Arc<ReadGate>,
+    pub(crate) stop: AtomicBool,
+    /// Held while containers are taken from a queue into a run, so that two drives never plan the same one.
+    pub(crate) planning: Mutex<()>,
+    /// Containers whose bytes could not be had, until when they are left alone, and why.
+    pub(crate) resting: Mutex<HashMap<ContainerId, (Timestamp, String)>>,
+    /// What each drive does, for displays.
+    pub(crate) sessions: Mutex<BTreeMap<DriveName, Arc<Session>>>,
+    /// Rung when there is garbage to remove.
+    pub(crate) sweep: crate::sweep::SweepBell,
+}
+
+/// What a drive does at present; counters are read while it works.
+#[derive(Debug, Default)]
+pub(crate) struct Session {
+    pub(crate) began: Mutex<Option<Timestamp>>,
+    pub(crate) files: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+}
+
+impl Engine {
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn scheduler(&self) -> MutexGuard<'_, Scheduler> {
+        self.scheduler.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn read<T>(&self, f: impl FnOnce(&View<'_>) -> Result<T, ReadError>) -> Result<T, ArchiveError> {
+        self.catalogue.read(f).map_err(ArchiveError::from)
+    }
+
+    pub(crate) fn execute(&self, command: Command) -> Result<Outcome, ArchiveError> {
+        self.catalogue.execute(command).map_err(|error| match error {
+            ExecuteError::Rejected(rejection) => ArchiveError::Rejected(rejection),
+            other => ArchiveError::Store(other),
+        })
+    }
+
+    pub(crate) fn tape(&self, vid: Vid) -> Result<TapeRecord, ArchiveError> {
+        self.read(|view| view.tape(vid))?.ok_or(ArchiveError::NoSuchTape(vid))
+    }
+
+    /// Tells the scheduler how a tape stands now.
+    pub(crate) fn post_tape(&self, vid: Vid) {
+        match self.tape(vid) {
+            Ok(record) => self.bell.post(Event::Tape(vid, summary(&record))),
+            Err(error) => tracing::error!(%vid, %error, "a tape's record cannot be read"),
+        }
+    }
+
+    /// Changes a tape's state, keeping the reason, and tells the scheduler.
+    pub(crate) fn set_tape_aside(&self, vid: Vid, state: TapeState, reason: &str) {
+        tracing::warn!(%vid, ?state, reason, "tape set aside");
+        let reason = truncated(reason, 512);
+        if let Err(error) = self.execute(Command::SetTapeState { vid, state, reason }) {
+            tracing::error!(%vid, %error, "a tape's state cannot be recorded");
+        }
+        self.post_tape(vid);
+    }
+
+    pub(crate) fn session(&self, drive: &str) -> Arc<Session> {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(sessions.entry(drive.to_owned()).or_default())
+    }
+}
+
+/// The event for a wanted file; `None` if nobody wants it (any more).
+pub(crate) fn wanted_event(view: &View<'_>, file: FileId) -> Result<Option<Event>, ReadError> {
+    if view.wants(file)?.is_empty() {
+        return Ok(None);
+    }
+    let Some(record) = view.file(file)? else { return Ok(None) };
+    let mut copies = Vec::new();
+    for (container, _) in view.parts(file)? {
+        if let Some(container) = view.container(container)? {
+            copies.extend(container.copies.iter().filter_map(|copy| copy.state.place()).map(|(vid, _)| vid));
+        }
+    }
+    copies.sort_unstable();
+    copies.dedup();
+    let since = match view.wants(file)?.first() {
+        Some(want) => view.request(want.request)?.map_or(record.created, |request| request.created),
+        None => record.created,
+    };
+    Ok(Some(Event::Wanted { file, bytes: record.size, since, copies }))
+}
+
+/// What the scheduler must know of a tape.
+pub(crate) fn summary(record: &TapeRecord) -> TapeSummary {
+    let readable = matches!(record.state, TapeState::Active | TapeState::Full | TapeState::ReadOnly);
+    let writable = matches!(record.state, TapeState::Scratch | TapeState::Labelling | TapeState::Active);
+    let free = record.capacity.0.saturating_sub(record.written.0).saturating_sub(reserve(record.capacity).0);
+    TapeSummary {
+        tape_pool: record.tape_pool,
+        readable,
+        writable,
+        free: ByteCount(free),
+        reason: format!("{:?}: {}", record.state, record.reason),
+    }
+}
+
+/// Room kept on a tape for indexes and change-log segments: a thirty-second part of it.
+pub(crate) fn reserve(capacity: ByteCount) -> ByteCount {
+    ByteCount(capacity.0 / 32)
+}
+
+/// At most `limit` bytes of `text`, cut between characters.
+pub(crate) fn truncated(text: &str, limit: usize) -> String {
+    text.get(..text.floor_char_boundary(limit.min(text.len()))).unwrap_or_default().to_owned()
+}

@@ -1,0 +1,363 @@
+//! Names: stat, list, make, rename, remove. None of them touches data.
+
+use std::collections::HashMap;
+
+use base::{ArchivePath, ContainerId, DirId, FileId, Name};
+use catalogue::{
+    Attributes, Command, ContainerRecord, CopyState, Entry, FileRecord, Object, Outcome, ReadError, Rejection, Replace,
+    View,
+};
+use scheduler::Event;
+
+use crate::engine::Engine;
+use crate::{
+    Archive, ArchiveError, CopyInfo, CopyProgress, DirectoryStat, FileStat, Listed, ListedKind, Locality, Stat,
+};
+
+/// Most names in one page of a listing.
+pub const LIST_PAGE_MAX: usize = 10_000;
+/// How often an operation on a path is tried again when the tree changes under it.
+const TREE_RETRIES_MAX: usize = 3;
+
+impl Archive {
+    /// All about a path.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NotFound`].
+    pub fn stat(&self, path: &ArchivePath) -> Result<Stat, ArchiveError> {
+        let engine = self.engine();
+        let stat = engine.read(|view| match view.resolve(path)? {
+            None => Ok(None),
+            Some(Entry::Directory(id)) => {
+                Ok(view.directory(id)?.map(|record| {
+                    Stat::Directory(DirectoryStat {
+                        path: path.clone(),
+                        created: record.created,
+                        attributes: record.attributes,
+                        class: record.class.map(|class| engine.classes.name(class)),
+                    })
+                }))
+            }
+            Some(Entry::File(id)) => match view.file(id)? {
+                Some(record) => Ok(Some(Stat::File(Box::new(file_stat(engine, view, path, id, record)?)))),
+                None => Ok(None),
+            },
+        })?;
+        stat.ok_or_else(|| ArchiveError::NotFound(path.clone()))
+    }
+
+    /// A page of a directory in byte order, from behind `after` on; and whether there is more.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NotFound`], [`ArchiveError::NotADirectory`].
+    pub fn list(
+        &self,
+        path: &ArchivePath,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<(Vec<Listed>, bool), ArchiveError> {
+        let engine = self.engine();
+        let limit = limit.clamp(1, LIST_PAGE_MAX);
+        let listed = engine.read(|view| match view.resolve(path)? {
+            None => Ok(Err(ArchiveError::NotFound(path.clone()))),
+            Some(Entry::File(_)) => Ok(Err(ArchiveError::NotADirectory(path.clone()))),
+            Some(Entry::Directory(id)) => {
+                let mut names = view.list(id, after, limit + 1)?;
+                let more = names.len() > limit;
+                names.truncate(limit);
+                let mut containers = Containers::default();
+                let mut lines = Vec::with_capacity(names.len());
+                for (name, entry) in names {
+                    lines.extend(listed(engine, view, &mut containers, name, entry)?);
+                }
+                Ok(Ok((lines, more)))
+            }
+        })?;
+        listed
+    }
+
+    /// Makes a directory. With `parents`, missing ones are made too and one that is there is no error.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Exists`], [`ArchiveError::NotFound`], [`ArchiveError::NotADirectory`].
+    pub fn make_directory(
+        &self,
+        path: &ArchivePath,
+        attributes: Attributes,
+        class: Option<&str>,
+        parents: bool,
+    ) -> Result<(), ArchiveError> {
+        let engine = self.engine();
+        let class = class.map(|name| engine.classes.by_name(name).map(|class| class.id)).transpose()?;
+        let Some((parent, name)) = path.split() else {
+            return if parents { Ok(()) } else { Err(ArchiveError::Exists(path.clone())) };
+        };
+        let directory =
+            if parents { self.ensure_directory(&parent)? } else { self.directory_id(&parent)? };
+        let command = Command::MakeDirectory { parent: directory, name, attributes, class };
+        match engine.execute(command) {
+            Ok(_) => Ok(()),
+            Err(ArchiveError::Rejected(Rejection::NameTaken { .. })) => {
+                let is_directory = matches!(engine.read(|view| view.resolve(path))?, Some(Entry::Directory(_)));
+                match (parents, is_directory) {
+                    (true, true) => Ok(()),
+                    (true, false) => Err(ArchiveError::NotADirectory(path.clone())),
+                    (false, _) => Err(ArchiveError::Exists(path.clone())),
+                }
+            }
+            Err(error) => Err(in_words(error, path)),
+        }
+    }
+
+    /// Gives a file or directory another path.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NotFound`], [`ArchiveError::Exists`]; a directory cannot go below itself.
+    pub fn rename(&self, from: &ArchivePath, to: &ArchivePath, replace: bool) -> Result<(), ArchiveError> {
+        let (Some((from_parent, from_name)), Some((to_parent, to_name))) = (from.split(), to.split()) else {
+            return Err(ArchiveError::Exists(ArchivePath::root()));
+        };
+        let replaced = self.engine().read(|view| view.resolve(to))?;
+        let command = Command::Rename {
+            from_parent: self.directory_id(&from_parent)?,
+            from_name,
+            to_parent: self.directory_id(&to_parent)?,
+            to_name,
+            replace: if replace { Replace::Allowed } else { Replace::Refused },
+        };
+        self.engine().execute(command).map_err(|error| match error {
+            ArchiveError::Rejected(Rejection::NotFound(_)) => ArchiveError::NotFound(from.clone()),
+            other => in_words(other, to),
+        })?;
+        self.forget_wants(replaced);
+        Ok(())
+    }
+
+    /// Deletes a file, or an empty directory.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NotFound`], [`ArchiveError::NotEmpty`].
+    pub fn remove(&self, path: &ArchivePath) -> Result<(), ArchiveError> {
+        let Some((parent_path, name)) = path.split() else {
+            return Err(ArchiveError::NotEmpty(path.clone()));
+        };
+        let engine = self.engine();
+        let parent = self.directory_id(&parent_path)?;
+        let entry = engine.read(|view| view.entry(parent, &name))?;
+        let command = match entry {
+            None => return Err(ArchiveError::NotFound(path.clone())),
+            Some(Entry::Directory(_)) => Command::RemoveDirectory { parent, name },
+            Some(Entry::File(_)) => Command::RemoveFile { parent, name },
+        };
+        engine.execute(command).map_err(|error| in_words(error, path))?;
+        self.forget_wants(entry);
+        Ok(())
+    }
+
+    /// A version that lost its name is wanted no more, and may have left garbage.
+    pub(crate) fn forget_wants(&self, entry: Option<Entry>) {
+        let engine = self.engine();
+        if let Some(Entry::File(file)) = entry {
+            engine.bell.post(Event::NotWanted(file));
+            engine.bell.backlog_changed();
+            engine.sweep.ring();
+        }
+    }
+
+    /// The directory of that path.
+    pub(crate) fn directory_id(&self, path: &ArchivePath) -> Result<DirId, ArchiveError> {
+        match self.engine().read(|view| view.resolve(path))? {
+            Some(Entry::Directory(id)) => Ok(id),
+            Some(Entry::File(_)) => Err(ArchiveError::NotADirectory(path.clone())),
+            None => Err(self.nearest_obstacle(path)?),
+        }
+    }
+
+    /// Why a path does not resolve: a file on the way, or nothing there.
+    fn nearest_obstacle(&self, path: &ArchivePath) -> Result<ArchiveError, ArchiveError> {
+        let mut above = path.clone();
+        while let Some((parent, _)) = above.split() {
+            above = parent;
+            if matches!(self.engine().read(|view| view.resolve(&above))?, Some(Entry::File(_))) {
+                return Ok(ArchiveError::NotADirectory(above));
+            }
+        }
+        Ok(ArchiveError::NotFound(path.clone()))
+    }
+
+    /// The directory of that path, made with its parents if missing.
+    pub(crate) fn ensure_directory(&self, path: &ArchivePath) -> Result<DirId, ArchiveError> {
+        for _ in 0..TREE_RETRIES_MAX {
+            match self.directory_id(path) {
+                Err(ArchiveError::NotFound(_)) => {}
+                other => return other,
+            }
+            self.make_missing(path)?;
+        }
+        self.directory_id(path)
+    }
+
+    fn make_missing(&self, path: &ArchivePath) -> Result<(), ArchiveError> {
+        let engine = self.engine();
+        let mut parent = DirId::ROOT;
+        for component in path.components() {
+            let name = Name::new(component)?;
+            parent = match engine.read(|view| view.entry(parent, &name))? {
+                Some(Entry::Directory(id)) => id,
+                Some(Entry::File(_)) => return Err(ArchiveError::NotADirectory(path.clone())),
+                None => {
+                    let now = engine.now();
+                    let attributes = Attributes { mtime: now, mode: 0o755, ..Attributes::default() };
+                    match engine.execute(Command::MakeDirectory { parent, name, attributes, class: None }) {
+                        Ok(Outcome::Directory(id)) => id,
+                        // Somebody else made it, or removed the parent: the caller resolves again.
+                        Ok(_) | Err(ArchiveError::Rejected(_)) => return Ok(()),
+                        Err(error) => return Err(error),
+                    }
+                }
+            };
+        }
+        Ok(())
+    }
+}
+
+/// A rejection in terms of the path that the user gave.
+pub(crate) fn in_words(error: ArchiveError, path: &ArchivePath) -> ArchiveError {
+    match error {
+        ArchiveError::Rejected(rejection) => match rejection {
+            Rejection::NotFound(Object::Name(..) | Object::Directory(_) | Object::File(_)) => {
+                ArchiveError::NotFound(path.clone())
+            }
+            Rejection::IsADirectory { .. } => ArchiveError::IsADirectory(path.clone()),
+            Rejection::NotADirectory { .. } => ArchiveError::NotADirectory(path.clone()),
+            Rejection::NameTaken { .. } => ArchiveError::Exists(path.clone()),
+            Rejection::DirectoryNotEmpty { .. } => ArchiveError::NotEmpty(path.clone()),
+            Rejection::IdempotencyKeyReused { .. } => ArchiveError::IdempotencyKeyReused,
+            other => ArchiveError::Rejected(other),
+        },
+        other => other,
+    }
+}
+
+/// Containers read within one operation, so that members of one pack cost one look-up.
+#[derive(Default)]
+pub(crate) struct Containers(HashMap<ContainerId, Option<ContainerRecord>>);
+
+impl Containers {
+    pub(crate) fn get(&mut self, view: &View<'_>, id: ContainerId) -> Result<Option<&ContainerRecord>, ReadError> {
+        if !self.0.contains_key(&id) {
+            let record = view.container(id)?;
+            self.0.insert(id, record);
+        }
+        Ok(self.0.get(&id).and_then(Option::as_ref))
+    }
+}
+
+/// Where a file's bytes are.
+pub(crate) fn locality(
+    view: &View<'_>,
+    containers: &mut Containers,
+    id: FileId,
+    record: &FileRecord,
+) -> Result<Locality, ReadError> {
+    if !record.has_data() {
+        return Ok(Locality::Online);
+    }
+    let parts = view.parts(id)?;
+    let (mut on_all, mut readable) = (!parts.is_empty(), !parts.is_empty());
+    for (container, _) in parts {
+        let container = containers.get(view, container)?;
+        on_all &= container.is_some_and(ContainerRecord::is_on_tape);
+        readable &= container.is_some_and(|c| c.copies.iter().any(|copy| copy.state.place().is_some()));
+    }
+    Ok(match (record.is_online(), on_all, readable) {
+        (true, true, _) => Locality::OnlineAndNearline,
+        (true, false, _) => Locality::Online,
+        (false, _, true) => Locality::Nearline,
+        (false, _, false) => Locality::Lost,
+    })
+}
+
+pub(crate) fn file_stat(
+    engine: &Engine,
+    view: &View<'_>,
+    path: &ArchivePath,
+    id: FileId,
+    record: FileRecord,
+) -> Result<FileStat, ReadError> {
+    let mut containers = Containers::default();
+    let locality = locality(view, &mut containers, id, &record)?;
+    let mut copies = Vec::new();
+    for (container_id, member) in view.parts(id)? {
+        let Some(container) = containers.get(view, container_id)? else { continue };
+        for copy in &container.copies {
+            let (state, place) = match copy.state {
+                CopyState::Queued => (CopyProgress::Queued, None),
+                CopyState::Planned { vid, block, .. } => (CopyProgress::Writing, Some((vid, block))),
+                CopyState::Flushed { vid, block, .. } => (CopyProgress::Flushed, Some((vid, block))),
+                CopyState::Indexed { vid, block } => (CopyProgress::Indexed, Some((vid, block))),
+            };
+            copies.push(CopyInfo {
+                tape_pool: engine.classes.tape_pool_name(copy.tape_pool),
+                state,
+                vid: place.map(|(vid, _)| vid),
+                block: place.map(|(_, block)| block),
+                container: container_id,
+                container_kind: container.kind.clone(),
+                tape_path: container.tape_path.clone(),
+                offset: member.data_offset,
+                length: member.length,
+            });
+        }
+    }
+    let copies_wanted = engine.classes.get(record.class).map_or(0, |class| class.copies.len() as u32);
+    Ok(FileStat {
+        path: path.clone(),
+        file: id,
+        kind: record.kind,
+        size: record.size,
+        created: record.created,
+        attributes: record.attributes,
+        checksums: record.checksums,
+        class: engine.classes.name(record.class),
+        locality,
+        copies,
+        copies_wanted,
+        pins: view.pins(id)?,
+    })
+}
+
+fn listed(
+    engine: &Engine,
+    view: &View<'_>,
+    containers: &mut Containers,
+    name: Name,
+    entry: Entry,
+) -> Result<Option<Listed>, ReadError> {
+    Ok(match entry {
+        Entry::Directory(id) => view.directory(id)?.map(|record| Listed {
+            name,
+            what: ListedKind::Directory,
+            size: base::ByteCount(0),
+            attributes: record.attributes,
+        }),
+        Entry::File(id) => match view.file(id)? {
+            None => None,
+            Some(record) => {
+                let locality = locality(view, containers, id, &record)?;
+                Some(Listed {
+                    name,
+                    size: record.size,
+                    what: ListedKind::File {
+                        file: id,
+                        kind: record.kind,
+                        class: engine.classes.name(record.class),
+                        locality,
+                        blake3: record.checksums.blake3,
+                    },
+                    attributes: record.attributes,
+                })
+            }
+        },
+    })
+}

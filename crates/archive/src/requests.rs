@@ -1,0 +1,193 @@
+//! Recall requests and evicts.
+
+use base::{ArchivePath, FileId, RequestId};
+use catalogue::{Command, Entry, ItemState, Outcome};
+use scheduler::Event;
+
+use crate::namespace::in_words;
+use crate::select::Selected;
+use crate::{
+    Archive, ArchiveError, EvictDone, RequestFile, RequestInfo, Selection, StageOptions,
+};
+use catalogue::EvictRefusal;
+
+/// Refused files named in the answer of one evict.
+pub const REFUSALS_SHOWN_MAX: usize = 100;
+/// Files of a request in one page.
+pub const REQUEST_PAGE_MAX: usize = 10_000;
+
+impl Archive {
+    /// Asks for files to be brought online and pinned. Durable on return; a file that is online is done at once.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NotFound`], [`ArchiveError::SomeNotFound`], [`ArchiveError::IsADirectory`]: no request is made.
+    pub fn stage(&self, selection: &Selection, options: StageOptions) -> Result<RequestId, ArchiveError> {
+        let engine = self.engine();
+        let mut request = None;
+        let open = || match engine.execute(Command::OpenRequest { owner: options.owner.clone(), pin: options.pin })? {
+            Outcome::Request(id) => Ok::<_, ArchiveError>(id),
+            other => unreachable!("opening a request gives a request, not {other:?}"),
+        };
+        self.for_each_selected(selection, &mut |files| {
+            let id = match request {
+                Some(id) => id,
+                None => *request.insert(open()?),
+            };
+            let files: Vec<FileId> = files.iter().map(|selected| selected.file).collect();
+            engine.execute(Command::AddToRequest { request: id, files: files.clone() })?;
+            files.into_iter().for_each(|file| engine.bell.post_wanted(file));
+            Ok(())
+        })?;
+        let id = match request {
+            Some(id) => id,
+            None => open()?,
+        };
+        engine.execute(Command::CloseRequest { request: id })?;
+        Ok(id)
+    }
+
+    /// A request.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchRequest`].
+    pub fn request(&self, request: RequestId) -> Result<RequestInfo, ArchiveError> {
+        let record = self.engine().read(|view| view.request(request))?;
+        record.map(|record| RequestInfo { request, record }).ok_or(ArchiveError::NoSuchRequest(request))
+    }
+
+    /// Requests, newest first, those before `before`.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn requests(&self, before: Option<RequestId>, limit: usize) -> Result<Vec<RequestInfo>, ArchiveError> {
+        let records = self.engine().read(|view| view.requests(before, limit.clamp(1, REQUEST_PAGE_MAX)))?;
+        Ok(records.into_iter().map(|(request, record)| RequestInfo { request, record }).collect())
+    }
+
+    /// Files of a request from number `from` on, and the number of the next page.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchRequest`].
+    pub fn request_files(
+        &self,
+        request: RequestId,
+        from: u32,
+        limit: usize,
+    ) -> Result<(Vec<RequestFile>, Option<u32>), ArchiveError> {
+        self.request(request)?;
+        let limit = limit.clamp(1, REQUEST_PAGE_MAX);
+        self.engine().read(|view| {
+            let items = view.request_items(request, from, limit)?;
+            let next = items.last().filter(|_| items.len() == limit).map(|(number, _)| number + 1);
+            let mut files = Vec::with_capacity(items.len());
+            for (_, item) in items {
+                let record = view.file(item.file)?;
+                let path = view.path_of_file(item.file)?;
+                files.push(RequestFile {
+                    path: path.unwrap_or_else(|| format!("(file {}, deleted)", item.file)),
+                    size: record.map(|record| record.size).unwrap_or_default(),
+                    state: item.state,
+                });
+            }
+            Ok((files, next))
+        }).map_err(Into::into)
+    }
+
+    /// Cancels what still waits in a request and gives back its pins.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchRequest`].
+    pub fn cancel_request(&self, request: RequestId) -> Result<(), ArchiveError> {
+        self.request(request)?;
+        let waiting = self.waiting_files(request)?;
+        self.engine().execute(Command::CancelRequest { request })?;
+        let gone: Vec<FileId> = self.engine().read(|view| {
+            let mut gone = Vec::new();
+            for file in waiting {
+                if view.wants(file)?.is_empty() {
+                    gone.push(file);
+                }
+            }
+            Ok(gone)
+        })?;
+        gone.into_iter().for_each(|file| self.engine().bell.post(Event::NotWanted(file)));
+        Ok(())
+    }
+
+    fn waiting_files(&self, request: RequestId) -> Result<Vec<FileId>, ArchiveError> {
+        let mut waiting = Vec::new();
+        let mut from = 0;
+        loop {
+            let items = self.engine().read(|view| view.request_items(request, from, REQUEST_PAGE_MAX))?;
+            let Some((last, _)) = items.last() else { return Ok(waiting) };
+            from = last + 1;
+            waiting.extend(items.iter().filter(|(_, item)| item.state == ItemState::Waiting).map(|(_, i)| i.file));
+        }
+    }
+
+    /// Gives back the pins of some or all files of a request.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchRequest`]; [`ArchiveError::NotFound`] and nothing is released if a path is not there.
+    pub fn release(&self, request: RequestId, paths: Option<&[ArchivePath]>) -> Result<(), ArchiveError> {
+        self.request(request)?;
+        let Some(paths) = paths else {
+            self.engine().execute(Command::Release { request, files: None })?;
+            return Ok(());
+        };
+        let mut files = Vec::with_capacity(paths.len());
+        for path in paths {
+            match self.engine().read(|view| view.resolve(path))? {
+                Some(Entry::File(file)) => files.push(file),
+                Some(Entry::Directory(_)) => return Err(ArchiveError::IsADirectory(path.clone())),
+                None => return Err(ArchiveError::NotFound(path.clone())),
+            }
+        }
+        for batch in files.chunks(catalogue::BATCH_FILES_MAX) {
+            let release = Command::Release { request, files: Some(batch.to_vec()) };
+            self.engine().execute(release).map_err(|error| match paths.first() {
+                Some(path) => in_words(error, path),
+                None => error,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Removes files from the pool whose tape copies are all under synced indexes and that nobody pins.
+    ///
+    /// # Errors
+    /// If a path is not there, nothing is evicted. Files that must stay are counted and named, not an error.
+    pub fn evict(&self, selection: &Selection) -> Result<EvictDone, ArchiveError> {
+        let mut done = EvictDone::default();
+        let result = self.for_each_selected(selection, &mut |files| self.evict_batch(&files, &mut done));
+        self.engine().sweep.ring();
+        result.map(|()| done)
+    }
+
+    fn evict_batch(&self, files: &[Selected], done: &mut EvictDone) -> Result<(), ArchiveError> {
+        let ids = files.iter().map(|selected| selected.file).collect();
+        let Outcome::Evicted(results) = self.engine().execute(Command::Evict { files: ids })? else {
+            unreachable!("an evict's outcome is a list of evicted files");
+        };
+        assert_eq!(results.len(), files.len(), "an evict answers for each file");
+        for (selected, result) in files.iter().zip(results) {
+            match result {
+                Ok(()) => {
+                    done.evicted += 1;
+                    done.bytes.0 += selected.size.0;
+                }
+                Err(EvictRefusal::NotOnline) => done.already += 1,
+                // Empty files and links hold no space: nothing to evict is no refusal.
+                Err(EvictRefusal::NoData | EvictRefusal::NotFound) => {}
+                Err(refusal) => {
+                    done.refused_count += 1;
+                    if done.refused.len() < REFUSALS_SHOWN_MAX {
+                        let path = self.engine().read(|view| view.path_of_file(selected.file))?;
+                        done.refused.push((path.unwrap_or_default(), refusal));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

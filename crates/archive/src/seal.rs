@@ -1,0 +1,200 @@
+//! Sealing: files that wait become containers with a fixed membership, queued for each tape pool of their class.
+
+use std::sync::Arc;
+
+use base::{ArchivePath, ByteCount, ClassId, ContainerId, FileId};
+use catalogue::{
+    Command, ContainerKind, FileKind, FileRecord, FileState, MemberRecord, Outcome, PoolData, Rejection, SealContainer,
+    TodoFile,
+};
+use ltfs::pack::{MemberKind, PackLayout, PackMember, PackPlan};
+
+use crate::ArchiveError;
+use crate::classes::Class;
+use crate::engine::Engine;
+
+/// Most members of one pack. Its headers are held in memory while it is sealed and while it is written: about 3 kB each.
+pub const PACK_MEMBERS_MAX: usize = 20_000;
+/// Files of the migration queue looked at together.
+const TODO_PAGE: usize = 4_096;
+/// Containers sealed with one commit.
+const SEAL_BATCH: usize = 256;
+
+/// A file that is to go into a container.
+struct Candidate {
+    file: FileId,
+    record: FileRecord,
+}
+
+/// Seals every large file and every full pack of a class; with `partial` also a last pack that is not full.
+pub(crate) fn seal_class(engine: &Arc<Engine>, class: ClassId, partial: bool) -> Result<(), ArchiveError> {
+    let Some(class) = engine.classes.get(class).cloned() else { return Ok(()) };
+    let mut large = Vec::new();
+    let mut pack: Vec<Candidate> = Vec::new();
+    let mut pack_bytes = 0;
+    let mut after = None;
+    loop {
+        let page = engine.read(|view| view.todo(class.id, after, TODO_PAGE))?;
+        let Some((last, _)) = page.last() else { break };
+        after = Some(*last);
+        for candidate in load(engine, page)? {
+            if candidate.record.size >= class.settings.large_bytes {
+                large.push(candidate);
+                if large.len() >= SEAL_BATCH {
+                    seal_files(engine, &class, std::mem::take(&mut large))?;
+                }
+                continue;
+            }
+            pack_bytes += candidate.record.size.0;
+            pack.push(candidate);
+            if pack_bytes >= class.settings.pack_bytes.0 || pack.len() >= PACK_MEMBERS_MAX {
+                seal_pack(engine, &class, std::mem::take(&mut pack))?;
+                pack_bytes = 0;
+            }
+        }
+    }
+    seal_files(engine, &class, large)?;
+    if partial && !pack.is_empty() {
+        seal_pack(engine, &class, pack)?;
+    }
+    engine.bell.backlog_changed();
+    Ok(())
+}
+
+fn load(engine: &Engine, page: Vec<((u64, FileId), TodoFile)>) -> Result<Vec<Candidate>, ArchiveError> {
+    engine.read(|view| {
+        let mut candidates = Vec::with_capacity(page.len());
+        for ((_, file), _) in &page {
+            if let Some(record) = view.file(*file)?.filter(|record| record.state == FileState::Live) {
+                candidates.push(Candidate { file: *file, record });
+            }
+        }
+        Ok(candidates)
+    })
+}
+
+fn reserve_container(engine: &Engine) -> Result<ContainerId, ArchiveError> {
+    match engine.execute(Command::ReserveContainer)? {
+        Outcome::Container(id) => Ok(id),
+        other => unreachable!("reserving a container gives a container, not {other:?}"),
+    }
+}
+
+/// Each file becomes a container of its own.
+fn seal_files(engine: &Engine, class: &Class, files: Vec<Candidate>) -> Result<(), ArchiveError> {
+    let reserve = vec![Command::ReserveContainer; files.len()];
+    let ids = engine.catalogue.execute_all(reserve).map_err(ArchiveError::Store)?;
+    let mut commands = Vec::with_capacity(files.len());
+    for (candidate, id) in files.into_iter().zip(ids) {
+        let Outcome::Container(container) = id.map_err(ArchiveError::Rejected)? else { continue };
+        let Candidate { file, record } = candidate;
+        let Some(path) = path_of(engine, file)? else { continue };
+        let tape_path = ltfs::naming::tape_path(&path, file, false);
+        let member = MemberRecord {
+            file,
+            header_offset: ByteCount(0),
+            data_offset: ByteCount(0),
+            length: record.size,
+            file_offset: ByteCount(0),
+        };
+        commands.push(Command::SealContainer(Box::new(SealContainer {
+            container,
+            kind: ContainerKind::File(file),
+            class: class.id,
+            members: vec![member],
+            length: record.size,
+            checksums: record.checksums.stream,
+            tape_path: joined(&tape_path),
+            skeleton: None,
+        })));
+    }
+    for result in engine.catalogue.execute_all(commands).map_err(ArchiveError::Store)? {
+        tolerate_change(result.map(|_| ()))?;
+    }
+    Ok(())
+}
+
+/// A file deleted or replaced between the look and the command is no error: it simply is not sealed.
+fn tolerate_change(result: Result<(), Rejection>) -> Result<(), ArchiveError> {
+    match result {
+        Ok(()) => Ok(()),
+        Err(rejection) if rejection.is_engine_failure() => Err(ArchiveError::Rejected(rejection)),
+        Err(rejection) => {
+            tracing::info!(%rejection, "a container was not sealed: its files changed meanwhile");
+            Ok(())
+        }
+    }
+}
+
+fn seal_pack(engine: &Engine, class: &Class, files: Vec<Candidate>) -> Result<(), ArchiveError> {
+    let container = reserve_container(engine)?;
+    let mut members = Vec::with_capacity(files.len());
+    for Candidate { file, record } in files {
+        let Some(path) = path_of(engine, file)? else { continue };
+        members.push(PackMember {
+            file,
+            path,
+            size: record.size,
+            mtime: record.attributes.mtime,
+            mode: record.attributes.mode,
+            owner: record.attributes.owner,
+            group: record.attributes.group,
+            checksums: record.checksums,
+            kind: match record.kind {
+                FileKind::Regular => MemberKind::Regular,
+                FileKind::Symlink(target) => MemberKind::Symlink { target },
+            },
+        });
+    }
+    if members.is_empty() {
+        return Ok(());
+    }
+    let plan = PackPlan { container, created: engine.now(), members };
+    let layout = PackLayout::seal(&plan).map_err(|source| ArchiveError::Pack { container, source })?;
+    let members = layout
+        .members()
+        .map(|member| MemberRecord {
+            file: member.file,
+            header_offset: member.header_offset,
+            data_offset: member.data_offset,
+            length: member.data_length,
+            file_offset: ByteCount(0),
+        })
+        .collect();
+    // Always a striped blob of its own, however small, so that it never shares a segment's fate.
+    let mut writer = engine.pool.create()?;
+    writer.write(layout.stored_skeleton())?;
+    let blob = writer.finish()?;
+    let piece = base::BlobPiece {
+        blob: blob.id,
+        offset: ByteCount(0),
+        length: ByteCount(layout.stored_skeleton().len() as u64),
+    };
+    let seal = SealContainer {
+        container,
+        kind: ContainerKind::Pack,
+        class: class.id,
+        members,
+        length: layout.total_length(),
+        checksums: layout.checksums(),
+        tape_path: joined(&ltfs::naming::pack_path(container)),
+        skeleton: Some(PoolData { blobs: vec![blob.clone()], pieces: vec![piece] }),
+    };
+    match engine.execute(Command::SealContainer(Box::new(seal))) {
+        Ok(_) => Ok(()),
+        Err(ArchiveError::Rejected(rejection)) => {
+            engine.pool.remove(&blob)?;
+            tolerate_change(Err(rejection))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn path_of(engine: &Engine, file: FileId) -> Result<Option<ArchivePath>, ArchiveError> {
+    let path = engine.read(|view| view.path_of_file(file))?;
+    path.map(|path| ArchivePath::new(&path).map_err(ArchiveError::from)).transpose()
+}
+
+pub(crate) fn joined(path: &[String]) -> String {
+    path.iter().map(|name| format!("/{name}")).collect()
+}

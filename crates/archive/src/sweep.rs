@@ -1,0 +1,107 @@
+//! The sweeper: removes garbage from the pool once no reader can be in it, and lets pins and old answers expire.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use base::{BlobId, Layout};
+use catalogue::{BATCH_FILES_MAX, Command, Garbage, Outcome};
+
+use crate::ArchiveError;
+use crate::engine::Engine;
+
+/// Garbage removed between two commits.
+const GARBAGE_BATCH_MAX: usize = 1_000;
+/// How often the sweeper looks without being asked.
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
+/// How soon it looks again while readers are still inside.
+const READERS_RETRY: Duration = Duration::from_millis(20);
+
+/// Rung when garbage was made.
+#[derive(Debug, Default)]
+pub(crate) struct SweepBell {
+    rung: Mutex<bool>,
+    bell: Condvar,
+}
+
+impl SweepBell {
+    pub(crate) fn ring(&self) {
+        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.bell.notify_one();
+    }
+
+    fn wait(&self, patience: Duration) {
+        let mut rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*rung {
+            rung = self.bell.wait_timeout(rung, patience).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *rung = false;
+    }
+}
+
+/// The sweeper's thread.
+pub(crate) fn run(engine: &Arc<Engine>) {
+    while !engine.stop.load(Ordering::Relaxed) {
+        if let Err(error) = sweep(engine) {
+            tracing::error!(%error, "sweeping failed");
+        }
+        engine.sweep.wait(SWEEP_EVERY);
+    }
+}
+
+fn sweep(engine: &Arc<Engine>) -> Result<(), ArchiveError> {
+    expire(engine, Command::ExpirePins)?;
+    expire(engine, Command::ExpireIdempotency)?;
+    loop {
+        let garbage = engine.read(|view| view.garbage(GARBAGE_BATCH_MAX))?;
+        if garbage.is_empty() || engine.stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        // A segment that is to go must take no more values: it is sealed before the gate turns, so that whoever
+        // stored a value in it is waited for, and its commit is refused while the garbage is still recorded.
+        let is_segment = |g: &Garbage| matches!(g, Garbage::Blob(blob) if matches!(blob.layout, Layout::Segment { .. }));
+        if garbage.iter().any(is_segment) {
+            engine.pool.seal_segments();
+        }
+        let mark = engine.gate.turn();
+        while !engine.gate.has_left(mark) {
+            if engine.stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            engine.sweep.wait(READERS_RETRY);
+        }
+        if remove(engine, garbage)? == 0 {
+            return Ok(());
+        }
+    }
+}
+
+fn expire(engine: &Engine, command: Command) -> Result<(), ArchiveError> {
+    loop {
+        match engine.execute(command.clone())? {
+            Outcome::Dropped(count) if count as usize >= BATCH_FILES_MAX => {}
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// Removes from the pool, then from the catalogue; gives how much went. What the pool cannot remove now stays.
+fn remove(engine: &Engine, garbage: Vec<Garbage>) -> Result<usize, ArchiveError> {
+    let (mut blobs, mut values): (Vec<BlobId>, Vec<base::BlobPiece>) = (Vec::new(), Vec::new());
+    for item in garbage {
+        let result = match &item {
+            Garbage::Blob(blob) => engine.pool.remove(blob),
+            Garbage::Value(blob, piece) => engine.pool.punch(blob, piece),
+        };
+        match (result, item) {
+            (Ok(()), Garbage::Blob(blob)) => blobs.push(blob.id),
+            (Ok(()), Garbage::Value(_, piece)) => values.push(piece),
+            (Err(error), _) => tracing::warn!(%error, "garbage stays in the pool for now"),
+        }
+    }
+    let removed = blobs.len() + values.len();
+    if removed > 0 {
+        engine.execute(Command::GarbageRemoved { blobs, values })?;
+    }
+    Ok(removed)
+}

@@ -1,0 +1,109 @@
+//! The one way to change the catalogue.
+
+use crate::command::{Command, Envelope, Outcome};
+use crate::draft::Draft;
+use crate::encoding::ENVELOPE_BYTES_MAX;
+use crate::error::Rejection;
+use crate::key;
+use crate::kv::Transaction;
+use crate::table::Table;
+
+mod evict;
+mod lifecycle;
+mod namespace;
+mod pool;
+mod put;
+mod recall;
+mod request;
+mod run;
+mod seal;
+mod setup;
+mod tape;
+mod tidy;
+
+/// Applies a command and appends it to the change log. Deterministic: the same commands in the same order give the same
+/// tables, byte for byte. A command that changes nothing is not logged.
+///
+/// # Errors
+/// Says why the command was refused; the transaction is then as it was before, except if
+/// [`Rejection::is_engine_failure`], after which the whole transaction must be dropped.
+pub fn apply(txn: &mut dyn Transaction, envelope: &Envelope) -> Result<Outcome, Rejection> {
+    let bytes = envelope.encode();
+    limit("bytes of a command", bytes.len(), ENVELOPE_BYTES_MAX)?;
+    let mut draft = Draft::new(txn, envelope.at);
+    let outcome = perform(&mut draft, &envelope.command)?;
+    if draft.is_changed() {
+        let sequence = draft.change_meta(|meta| {
+            let sequence = meta.next_change;
+            meta.next_change += 1;
+            sequence
+        })?;
+        draft.put_bytes(Table::Change, key::change(sequence), &bytes);
+        draft.write()?;
+    }
+    Ok(outcome)
+}
+
+fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejection> {
+    if let Command::Initialise { instance } = command {
+        return setup::initialise(draft, *instance);
+    }
+    draft.meta()?;
+    match command {
+        Command::Initialise { .. } => Err(Rejection::AlreadyInitialised),
+        Command::OpenEpoch => setup::open_epoch(draft),
+        Command::DefineTapePool { name } => setup::define_tape_pool(draft, name),
+        Command::DefineClass { name, copies } => setup::define_class(draft, name, copies),
+        Command::MakeDirectory { parent, name, attributes, class } => {
+            namespace::make_directory(draft, *parent, name, attributes, *class)
+        }
+        Command::PutFile(put) => put::put_file(draft, put),
+        Command::Rename { from_parent, from_name, to_parent, to_name, replace } => {
+            namespace::rename(draft, (*from_parent, from_name), (*to_parent, to_name), *replace)
+        }
+        Command::RemoveFile { parent, name } => namespace::remove_file(draft, *parent, name),
+        Command::RemoveDirectory { parent, name } => namespace::remove_directory(draft, *parent, name),
+        Command::ReserveContainer => seal::reserve(draft),
+        Command::SealContainer(container) => seal::seal(draft, container),
+        Command::RegisterTape { .. }
+        | Command::AssignTape { .. }
+        | Command::TapeLabelled { .. }
+        | Command::SetTapeState { .. }
+        | Command::CountMount { .. } => tape::perform(draft, command),
+        Command::BeginRun { .. }
+        | Command::AppendToRun { .. }
+        | Command::CommitRun { .. }
+        | Command::IndexWritten { .. }
+        | Command::EndRun { .. } => run::perform(draft, command),
+        Command::OpenRequest { .. }
+        | Command::AddToRequest { .. }
+        | Command::CloseRequest { .. }
+        | Command::CancelRequest { .. }
+        | Command::Release { .. }
+        | Command::ForgetRequest { .. } => request::perform(draft, command),
+        Command::RecallDone(done) => recall::done(draft, done),
+        Command::RecallFailed { file, reason } => recall::failed(draft, *file, reason),
+        Command::RecallCopyFailed { file, vid, reason } => recall::copy_failed(draft, *file, *vid, reason),
+        Command::Evict { files } => evict::evict(draft, files),
+        Command::ExpirePins => tidy::expire_pins(draft),
+        Command::ExpireIdempotency => tidy::expire_idempotency(draft),
+        Command::GarbageRemoved { blobs, values } => tidy::garbage_removed(draft, blobs, values),
+        Command::TrimChanges { through } => tidy::trim_changes(draft, *through),
+    }
+}
+
+/// Refuses more than `most` of `what`.
+fn limit(what: &'static str, found: usize, most: usize) -> Result<(), Rejection> {
+    if found > most {
+        return Err(Rejection::LimitExceeded { what, limit: most as u64 });
+    }
+    Ok(())
+}
+
+/// Most bytes of a reason; the rest is cut off, since a long error message must not stop what it explains.
+const REASON_BYTES_MAX: usize = 512;
+
+fn reason(text: &str) -> String {
+    let end = (0..=REASON_BYTES_MAX.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+    text.get(..end.unwrap_or(0)).unwrap_or("").to_owned()
+}

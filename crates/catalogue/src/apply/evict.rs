@@ -1,0 +1,64 @@
+//! Files leave the pool when their tape copies are all they need.
+
+use base::FileId;
+
+use super::{limit, pool};
+use crate::command::{BATCH_FILES_MAX, EvictRefusal, Outcome};
+use crate::draft::Draft;
+use crate::error::Rejection;
+use crate::key;
+use crate::record::{ClassRecord, ContainerRecord, Counter, FileRecord, FileState};
+use crate::table::Table;
+
+pub(super) fn evict(draft: &mut Draft<'_>, files: &[FileId]) -> Result<Outcome, Rejection> {
+    limit("files in one command", files.len(), BATCH_FILES_MAX)?;
+    let mut outcomes = Vec::with_capacity(files.len());
+    for &id in files {
+        outcomes.push(match draft.view().file(id)? {
+            Some(file) if file.state == FileState::Live => evict_one(draft, id, file)?,
+            _ => Err(EvictRefusal::NotFound),
+        });
+    }
+    Ok(Outcome::Evicted(outcomes))
+}
+
+fn evict_one(
+    draft: &mut Draft<'_>,
+    id: FileId,
+    mut file: FileRecord,
+) -> Result<Result<(), EvictRefusal>, Rejection> {
+    if !file.is_online() {
+        return Ok(Err(EvictRefusal::NotOnline));
+    }
+    if !file.has_data() {
+        return Ok(Err(EvictRefusal::NoData));
+    }
+    let class: ClassRecord = draft.view().expect(Table::Class, &key::class(file.class))?;
+    if class.copies.is_empty() {
+        return Ok(Err(EvictRefusal::DiskOnly));
+    }
+    if !is_safe(draft, id, &file)? {
+        return Ok(Err(EvictRefusal::NotSafeOnTape));
+    }
+    if draft.view().pins(id)?.iter().any(|(_, until)| *until > draft.at) {
+        return Ok(Err(EvictRefusal::Pinned));
+    }
+    let pieces = std::mem::take(&mut file.pieces);
+    draft.put(Table::File, key::file(id), &file);
+    draft.discount(Counter::Online(file.class), 1, file.size.0)?;
+    pool::dereference(draft, &pieces)?;
+    Ok(Ok(()))
+}
+
+/// Whether each byte lies in a container that has all its copies under an index.
+fn is_safe(draft: &Draft<'_>, id: FileId, file: &FileRecord) -> Result<bool, Rejection> {
+    let mut covered = 0;
+    for (container, member) in draft.view().parts(id)? {
+        let record: ContainerRecord = draft.view().expect(Table::Container, &key::container(container))?;
+        if !record.is_safe() {
+            return Ok(false);
+        }
+        covered += member.length.0;
+    }
+    Ok(covered == file.size.0)
+}

@@ -1,0 +1,106 @@
+//! The end of a file version: condemned when it loses its name, gone when no container needs it any more.
+
+use base::{ContainerId, FileId};
+
+use super::{pool, request};
+use crate::draft::Draft;
+use crate::error::{ReadError, Rejection};
+use crate::key;
+use crate::record::{ContainerRecord, Counter, FileRecord, FileState, ItemState, MemberRecord, TodoFile};
+use crate::table::Table;
+
+/// Condemns a live file whose name was taken away. `why` is told to those who wait for it.
+pub(super) fn condemn(
+    draft: &mut Draft<'_>,
+    id: FileId,
+    mut file: FileRecord,
+    why: &'static str,
+) -> Result<(), Rejection> {
+    draft.discount(Counter::Class(file.class), 1, file.size.0)?;
+    if file.is_online() {
+        draft.discount(Counter::Online(file.class), 1, file.size.0)?;
+    }
+    request::settle(draft, id, &file, &ItemState::Failed(why.to_owned()))?;
+    for (request, until) in draft.view().pins(id)? {
+        draft.remove(Table::Pin, key::pin(id, request));
+        draft.remove(Table::PinExpiry, key::pin_expiry(until, id, request));
+    }
+    drop_todo(draft, id, &file)?;
+    let parts = draft.view().parts(id)?;
+    let mut is_safe = true;
+    for (container, member) in &parts {
+        is_safe &= update(draft, *container, |record| {
+            record.live_members = record.live_members.checked_sub(1)?;
+            record.live_bytes.0 = record.live_bytes.0.checked_sub(member.length.0)?;
+            Some(record.is_safe())
+        })?;
+    }
+    if is_safe {
+        return remove(draft, id, &file, &parts);
+    }
+    for (container, _) in &parts {
+        update(draft, *container, |record| {
+            record.condemned_members = record.condemned_members.checked_add(1)?;
+            Some(())
+        })?;
+    }
+    file.state = FileState::Condemned(draft.at);
+    draft.put(Table::File, key::file(id), &file);
+    Ok(())
+}
+
+/// Removes a condemned file if all its containers are safe now.
+pub(super) fn finalise(draft: &mut Draft<'_>, id: FileId, file: &FileRecord) -> Result<(), Rejection> {
+    let parts = draft.view().parts(id)?;
+    for (container, _) in &parts {
+        let record: ContainerRecord = draft.view().expect(Table::Container, &key::container(*container))?;
+        if !record.is_safe() {
+            return Ok(());
+        }
+    }
+    for (container, _) in &parts {
+        update(draft, *container, |record| {
+            record.condemned_members = record.condemned_members.checked_sub(1)?;
+            Some(())
+        })?;
+    }
+    remove(draft, id, file, &parts)
+}
+
+fn remove(
+    draft: &mut Draft<'_>,
+    id: FileId,
+    file: &FileRecord,
+    parts: &[(ContainerId, MemberRecord)],
+) -> Result<(), Rejection> {
+    for (container, member) in parts {
+        draft.remove(Table::Member, key::member(*container, member.data_offset, id));
+        draft.remove(Table::Part, key::part(id, member.file_offset));
+    }
+    pool::dereference(draft, &file.pieces)?;
+    draft.remove(Table::File, key::file(id));
+    Ok(())
+}
+
+/// Takes a file out of the queue of those that wait to be sealed, if it is there.
+pub(super) fn drop_todo(draft: &mut Draft<'_>, id: FileId, file: &FileRecord) -> Result<(), Rejection> {
+    let key = key::todo(file.class, file.dataset, id);
+    if let Some(todo) = draft.view().get::<TodoFile>(Table::Todo, &key)? {
+        draft.discount(Counter::Todo(file.class), 1, todo.size.0)?;
+        draft.remove(Table::Todo, key);
+    }
+    Ok(())
+}
+
+/// Changes a container that must be there; `None` from `change` means that its counts contradict the members.
+pub(super) fn update<T>(
+    draft: &mut Draft<'_>,
+    id: ContainerId,
+    change: impl FnOnce(&mut ContainerRecord) -> Option<T>,
+) -> Result<T, Rejection> {
+    let key = key::container(id);
+    let mut record: ContainerRecord = draft.view().expect(Table::Container, &key)?;
+    let result = change(&mut record).ok_or_else(|| ReadError::inconsistent(Table::Container, &key))?;
+    draft.put(Table::Container, key, &record);
+    Ok(result)
+}

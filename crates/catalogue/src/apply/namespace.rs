@@ -1,0 +1,176 @@
+//! Directories, names, renames, deletes.
+
+use base::{ClassId, DirId, Name};
+
+use super::{lifecycle, limit};
+use crate::command::{Outcome, Replace};
+use crate::draft::Draft;
+use crate::error::{Object, ReadError, Rejection};
+use crate::key;
+use crate::record::{Attributes, ClassRecord, DirectoryRecord, Entry, FileRecord};
+use crate::table::Table;
+
+/// Most bytes in the name of an owner or group.
+const PERSON_BYTES_MAX: usize = 64;
+/// Most bytes of extended attributes, names and values together.
+const XATTR_BYTES_MAX: usize = 64 << 10;
+/// The largest permission bits.
+const MODE_MAX: u32 = 0o7777;
+/// The most directories above one another that a rename walks through; ends the walk of a damaged tree.
+const DEPTH_MAX: usize = 1 << 16;
+
+pub(super) fn check_attributes(attributes: &Attributes) -> Result<(), Rejection> {
+    limit("bytes of an owner's name", attributes.owner.len(), PERSON_BYTES_MAX)?;
+    limit("bytes of a group's name", attributes.group.len(), PERSON_BYTES_MAX)?;
+    let bytes = attributes.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
+    limit("bytes of extended attributes", bytes, XATTR_BYTES_MAX)?;
+    if attributes.mode > MODE_MAX {
+        return Err(Rejection::LimitExceeded { what: "permission bits", limit: u64::from(MODE_MAX) });
+    }
+    Ok(())
+}
+
+pub(super) fn check_directory(draft: &Draft<'_>, id: DirId) -> Result<(), Rejection> {
+    match draft.view().directory(id)? {
+        Some(_) => Ok(()),
+        None => Err(Rejection::NotFound(Object::Directory(id))),
+    }
+}
+
+pub(super) fn class(draft: &Draft<'_>, id: ClassId) -> Result<ClassRecord, Rejection> {
+    draft.view().get(Table::Class, &key::class(id))?.ok_or(Rejection::NotFound(Object::Class(id)))
+}
+
+pub(super) fn check_name(parent: DirId, name: &Name) -> Result<(), Rejection> {
+    if parent == DirId::ROOT && name.as_str() == ".kist" {
+        return Err(Rejection::ReservedName);
+    }
+    Ok(())
+}
+
+fn taken(parent: DirId, name: &Name) -> Rejection {
+    Rejection::NameTaken { parent, name: name.clone() }
+}
+
+pub(super) fn make_directory(
+    draft: &mut Draft<'_>,
+    parent: DirId,
+    name: &Name,
+    attributes: &Attributes,
+    below: Option<ClassId>,
+) -> Result<Outcome, Rejection> {
+    check_attributes(attributes)?;
+    check_name(parent, name)?;
+    check_directory(draft, parent)?;
+    if let Some(below) = below {
+        class(draft, below)?;
+    }
+    if draft.view().entry(parent, name)?.is_some() {
+        return Err(taken(parent, name));
+    }
+    let id = draft.change_meta(|meta| {
+        meta.next_file += 1;
+        DirId(meta.next_file - 1)
+    })?;
+    let record = DirectoryRecord {
+        parent,
+        name: Some(name.clone()),
+        created: draft.at,
+        attributes: attributes.clone(),
+        class: below,
+    };
+    draft.put(Table::Directory, key::directory(id), &record);
+    draft.put(Table::Entry, key::entry(parent, name.as_str()), &Entry::Directory(id));
+    Ok(Outcome::Directory(id))
+}
+
+fn named(draft: &Draft<'_>, parent: DirId, name: &Name) -> Result<Entry, Rejection> {
+    check_directory(draft, parent)?;
+    draft.view().entry(parent, name)?.ok_or_else(|| Rejection::NotFound(Object::Name(parent, name.clone())))
+}
+
+pub(super) fn remove_file(draft: &mut Draft<'_>, parent: DirId, name: &Name) -> Result<Outcome, Rejection> {
+    match named(draft, parent, name)? {
+        Entry::Directory(_) => Err(Rejection::IsADirectory { parent, name: name.clone() }),
+        Entry::File(id) => {
+            let file: FileRecord = draft.view().expect(Table::File, &key::file(id))?;
+            draft.remove(Table::Entry, key::entry(parent, name.as_str()));
+            lifecycle::condemn(draft, id, file, "the file was deleted")?;
+            Ok(Outcome::Done)
+        }
+    }
+}
+
+pub(super) fn remove_directory(
+    draft: &mut Draft<'_>,
+    parent: DirId,
+    name: &Name,
+) -> Result<Outcome, Rejection> {
+    match named(draft, parent, name)? {
+        Entry::File(_) => Err(Rejection::NotADirectory { parent, name: name.clone() }),
+        Entry::Directory(id) => {
+            if !draft.view().list(id, None, 1)?.is_empty() {
+                return Err(Rejection::DirectoryNotEmpty { parent, name: name.clone() });
+            }
+            draft.remove(Table::Entry, key::entry(parent, name.as_str()));
+            draft.remove(Table::Directory, key::directory(id));
+            Ok(Outcome::Done)
+        }
+    }
+}
+
+pub(super) fn rename(
+    draft: &mut Draft<'_>,
+    (from_parent, from_name): (DirId, &Name),
+    (to_parent, to_name): (DirId, &Name),
+    replace: Replace,
+) -> Result<Outcome, Rejection> {
+    let source = named(draft, from_parent, from_name)?;
+    check_directory(draft, to_parent)?;
+    if (from_parent, from_name) == (to_parent, to_name) {
+        return Ok(Outcome::Done);
+    }
+    check_name(to_parent, to_name)?;
+    if let Entry::Directory(id) = source {
+        check_not_below(draft, id, to_parent)?;
+    }
+    match draft.view().entry(to_parent, to_name)? {
+        None => {}
+        Some(Entry::File(old)) if matches!(source, Entry::File(_)) && replace == Replace::Allowed => {
+            let file: FileRecord = draft.view().expect(Table::File, &key::file(old))?;
+            lifecycle::condemn(draft, old, file, "the file was replaced")?;
+        }
+        Some(_) => return Err(taken(to_parent, to_name)),
+    }
+    draft.remove(Table::Entry, key::entry(from_parent, from_name.as_str()));
+    draft.put(Table::Entry, key::entry(to_parent, to_name.as_str()), &source);
+    match source {
+        Entry::Directory(id) => {
+            let mut record: DirectoryRecord = draft.view().expect(Table::Directory, &key::directory(id))?;
+            record.parent = to_parent;
+            record.name = Some(to_name.clone());
+            draft.put(Table::Directory, key::directory(id), &record);
+        }
+        Entry::File(id) => {
+            let mut record: FileRecord = draft.view().expect(Table::File, &key::file(id))?;
+            record.parent = to_parent;
+            record.name = to_name.clone();
+            draft.put(Table::File, key::file(id), &record);
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn check_not_below(draft: &Draft<'_>, directory: DirId, to: DirId) -> Result<(), Rejection> {
+    let mut at = to;
+    for _ in 0..DEPTH_MAX {
+        if at == directory {
+            return Err(Rejection::IntoItself { directory, to });
+        }
+        if at == DirId::ROOT {
+            return Ok(());
+        }
+        at = draft.view().expect::<DirectoryRecord>(Table::Directory, &key::directory(at))?.parent;
+    }
+    Err(ReadError::inconsistent(Table::Directory, &key::directory(to)).into())
+}

@@ -1,0 +1,235 @@
+//! Which bytes of the pool are in use: every reference is counted, and what nobody refers to becomes garbage.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{BlobDescription, BlobId, BlobPiece, ByteCount, DriveId, Layout};
+
+use super::limit;
+use crate::command::PoolData;
+use crate::draft::Draft;
+use crate::error::{Object, ReadError, Rejection};
+use crate::key;
+use crate::record::{BlobRecord, FileRecord, Garbage};
+use crate::table::Table;
+
+/// Most pieces of one file or skeleton, and most blobs that hold them.
+const PIECES_MAX: usize = 1 << 20;
+
+/// The sum of the pieces' lengths; `None` if it does not fit.
+pub(super) fn total(pieces: &[BlobPiece]) -> Option<ByteCount> {
+    pieces.iter().try_fold(0u64, |sum, piece| sum.checked_add(piece.length.0)).map(ByteCount)
+}
+
+/// Records blobs that are new, with no references yet, and checks those that are known.
+pub(super) fn record_blobs(draft: &mut Draft<'_>, blobs: &[BlobDescription]) -> Result<(), Rejection> {
+    limit("blobs of a command", blobs.len(), PIECES_MAX)?;
+    let mut seen = BTreeSet::new();
+    for blob in blobs {
+        if !seen.insert(blob.id) {
+            return Err(malformed(blob.id, "the blob is described twice"));
+        }
+        check_description(blob)?;
+        if draft.view().is_garbage(blob.id)? {
+            return Err(Rejection::BlobIsGarbage(blob.id));
+        }
+        record_sets(draft, blob)?;
+        let stripes = blob.stripes.iter().map(|set| set.id).collect();
+        match draft.view().blob_record(blob.id)? {
+            Some(known) => {
+                if (known.layout, known.length, known.stripes) != (blob.layout, blob.length, stripes) {
+                    return Err(Rejection::BlobDiffers(blob.id));
+                }
+            }
+            None => {
+                let BlobDescription { layout, length, .. } = *blob;
+                let record = BlobRecord { layout, length, stripes, references: 0, live: ByteCount(0) };
+                draft.put(Table::Blob, key::blob(blob.id), &record);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn malformed(blob: BlobId, what: &'static str) -> Rejection {
+    Rejection::Malformed { object: Object::Blob(blob), what }
+}
+
+fn check_description(blob: &BlobDescription) -> Result<(), Rejection> {
+    match blob.layout {
+        Layout::Striped { data: 0, .. } => {
+            return Err(malformed(blob.id, "a stripe needs at least one data shard"));
+        }
+        Layout::Segment { copies: 0 } => return Err(malformed(blob.id, "a segment needs at least one copy")),
+        Layout::Segment { .. } if blob.length.0 != 0 || blob.stripes.len() != 1 => {
+            return Err(malformed(blob.id, "a segment has length 0 and exactly one stripe set"));
+        }
+        Layout::Striped { .. } if blob.length.0 == 0 || blob.stripes.is_empty() => {
+            return Err(malformed(blob.id, "a striped blob has bytes and at least one stripe"));
+        }
+        Layout::Striped { .. } | Layout::Segment { .. } => {}
+    }
+    for set in &blob.stripes {
+        let distinct: BTreeSet<_> = set.drives.iter().collect();
+        if set.drives.len() != blob.layout.width() || distinct.len() != set.drives.len() {
+            return Err(malformed(
+                blob.id,
+                "a stripe set needs as many distinct drives as the layout has shards",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn record_sets(draft: &mut Draft<'_>, blob: &BlobDescription) -> Result<(), Rejection> {
+    let mut seen: BTreeMap<_, &[DriveId]> = BTreeMap::new();
+    for set in &blob.stripes {
+        match seen.get(&set.id) {
+            Some(drives) if *drives == set.drives => continue,
+            Some(_) => return Err(Rejection::StripeSetDiffers(set.id)),
+            None => seen.insert(set.id, &set.drives),
+        };
+        let key = key::stripe_set(set.id);
+        match draft.view().get::<Vec<DriveId>>(Table::StripeSet, &key)? {
+            Some(known) if known != set.drives => return Err(Rejection::StripeSetDiffers(set.id)),
+            Some(_) => {}
+            None => draft.put(Table::StripeSet, key, &set.drives),
+        }
+    }
+    Ok(())
+}
+
+/// Counts references of `pieces`, whose blobs must be recorded.
+pub(super) fn refer(draft: &mut Draft<'_>, pieces: &[BlobPiece]) -> Result<(), Rejection> {
+    for (id, pieces) in by_blob(pieces) {
+        let Some(mut blob) = draft.view().blob_record(id)? else {
+            return Err(Rejection::NotFound(Object::Blob(id)));
+        };
+        for piece in pieces {
+            let end = piece.offset.0.checked_add(piece.length.0);
+            let inside = match blob.layout {
+                Layout::Striped { .. } => end.is_some_and(|end| end <= blob.length.0),
+                // The end of an open segment is not known here.
+                Layout::Segment { .. } => end.is_some() && piece.offset != key::WHOLE_BLOB,
+            };
+            if !inside || piece.length.0 == 0 {
+                return Err(malformed(id, "a piece is empty or reaches beyond the end of its blob"));
+            }
+            let counted = blob.references.checked_add(1).zip(blob.live.0.checked_add(piece.length.0));
+            let (references, live) =
+                counted.ok_or_else(|| malformed(id, "the pieces have more bytes than 2^64"))?;
+            blob.references = references;
+            blob.live = ByteCount(live);
+        }
+        draft.put(Table::Blob, key::blob(id), &blob);
+    }
+    Ok(())
+}
+
+fn by_blob(pieces: &[BlobPiece]) -> BTreeMap<BlobId, Vec<BlobPiece>> {
+    let mut blobs: BTreeMap<BlobId, Vec<BlobPiece>> = BTreeMap::new();
+    for piece in pieces {
+        blobs.entry(piece.blob).or_default().push(*piece);
+    }
+    blobs
+}
+
+/// Gives back references. A blob without any becomes garbage; of a segment that holds others, the value does.
+pub(super) fn dereference(draft: &mut Draft<'_>, pieces: &[BlobPiece]) -> Result<(), Rejection> {
+    for (id, pieces) in by_blob(pieces) {
+        let key = key::blob(id);
+        let mut blob: BlobRecord = draft.view().expect(Table::Blob, &key)?;
+        let bytes = total(&pieces).and_then(|bytes| blob.live.0.checked_sub(bytes.0));
+        let references = blob.references.checked_sub(pieces.len() as u64);
+        let (references, live) =
+            references.zip(bytes).ok_or_else(|| ReadError::inconsistent(Table::Blob, &key))?;
+        blob.references = references;
+        blob.live = ByteCount(live);
+        if references == 0 {
+            discard_blob(draft, id, &blob)?;
+            continue;
+        }
+        draft.put(Table::Blob, key, &blob);
+        if matches!(blob.layout, Layout::Segment { .. }) {
+            discard_values(draft, id, &blob, &pieces)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes a whole blob garbage; what was garbage within it goes with it.
+fn discard_blob(draft: &mut Draft<'_>, id: BlobId, blob: &BlobRecord) -> Result<(), Rejection> {
+    let description = draft.view().describe(id, blob)?;
+    let values =
+        draft
+            .view()
+            .rows_within(Table::Garbage, &key::blob(id), None, usize::MAX, |_, key, _| Ok(key.to_vec()))?;
+    for value in values {
+        draft.remove(Table::Garbage, value);
+    }
+    draft.remove(Table::Blob, key::blob(id));
+    draft.put(Table::Garbage, key::garbage(id, key::WHOLE_BLOB), &Garbage::Blob(description));
+    Ok(())
+}
+
+fn discard_values(
+    draft: &mut Draft<'_>,
+    id: BlobId,
+    blob: &BlobRecord,
+    pieces: &[BlobPiece],
+) -> Result<(), Rejection> {
+    let description = draft.view().describe(id, blob)?;
+    for piece in pieces {
+        let garbage = Garbage::Value(description.clone(), *piece);
+        draft.put(Table::Garbage, key::garbage(id, piece.offset), &garbage);
+    }
+    Ok(())
+}
+
+/// Bytes that were written but are not needed: values of segments that hold others become garbage here. Blobs that are
+/// not known are the caller's to remove. `holder` is the file that was kept instead: what it refers to is in use, which
+/// matters if the very same command is given twice.
+pub(super) fn discard_unused(
+    draft: &mut Draft<'_>,
+    pieces: &[BlobPiece],
+    holder: Option<&FileRecord>,
+) -> Result<(), Rejection> {
+    let held = |piece: &BlobPiece| {
+        let mut held = holder.into_iter().flat_map(|file| &file.pieces);
+        held.any(|held| (held.blob, held.offset) == (piece.blob, piece.offset))
+    };
+    for (id, pieces) in by_blob(pieces) {
+        let Some(blob) = draft.view().blob_record(id)? else { continue };
+        let unused: Vec<_> = pieces.into_iter().filter(|piece| !held(piece)).collect();
+        if matches!(blob.layout, Layout::Segment { .. }) && blob.references > 0 {
+            discard_values(draft, id, &blob, &unused)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes those of `blobs` garbage to which nothing refers.
+pub(super) fn discard_unreferenced(
+    draft: &mut Draft<'_>,
+    blobs: &[BlobDescription],
+) -> Result<(), Rejection> {
+    for blob in blobs {
+        if let Some(record) = draft.view().blob_record(blob.id)?
+            && record.references == 0
+        {
+            discard_blob(draft, blob.id, &record)?;
+        }
+    }
+    Ok(())
+}
+
+/// Records and refers to the bytes of a new file or skeleton.
+pub(super) fn take(draft: &mut Draft<'_>, data: &PoolData) -> Result<(), Rejection> {
+    limit("pieces of a file", data.pieces.len(), PIECES_MAX)?;
+    record_blobs(draft, &data.blobs)?;
+    refer(draft, &data.pieces)?;
+    let used: BTreeSet<_> = data.pieces.iter().map(|piece| piece.blob).collect();
+    match data.blobs.iter().find(|blob| !used.contains(&blob.id)) {
+        Some(blob) => Err(malformed(blob.id, "the blob is described but holds no piece")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,157 @@
+//! New files.
+
+use base::{Blake3, ByteCount, FileId};
+
+use super::{lifecycle, limit, namespace, pool};
+use crate::command::{Outcome, PutFile, PutOutcome, Replace};
+use crate::draft::Draft;
+use crate::error::{Object, Rejection};
+use crate::key;
+use crate::record::{Counter, Entry, FileKind, FileRecord, FileState, IdempotencyRecord, TodoFile};
+use crate::table::Table;
+
+/// Most bytes in the target of a symbolic link.
+const TARGET_BYTES_MAX: usize = 4095;
+/// The largest file: offsets stay below the sign bit.
+const FILE_BYTES_MAX: u64 = 1 << 62;
+
+pub(super) fn put_file(draft: &mut Draft<'_>, put: &PutFile) -> Result<Outcome, Rejection> {
+    if let Some(known) = known_answer(draft, put)? {
+        return Ok(Outcome::Put(known));
+    }
+    check(put)?;
+    namespace::check_attributes(&put.attributes)?;
+    namespace::check_name(put.parent, &put.name)?;
+    namespace::check_directory(draft, put.parent)?;
+    let class = namespace::class(draft, put.class)?;
+    let replaced = match draft.view().entry(put.parent, &put.name)? {
+        Some(Entry::Directory(_)) => {
+            return Err(Rejection::IsADirectory { parent: put.parent, name: put.name.clone() });
+        }
+        Some(Entry::File(old)) => {
+            let file: FileRecord = draft.view().expect(Table::File, &key::file(old))?;
+            if is_same(&file, put) {
+                remember(draft, put, old);
+                discard(draft, put, Some(&file))?;
+                return Ok(Outcome::Put(PutOutcome { file: old, created: false, replaced: None }));
+            }
+            if put.replace == Replace::Refused {
+                return Err(Rejection::NameTaken { parent: put.parent, name: put.name.clone() });
+            }
+            Some((old, file))
+        }
+        None => None,
+    };
+    // Before the old version lets go of its bytes, since both may stand in one segment.
+    if let Some(data) = &put.data {
+        pool::take(draft, data)?;
+    }
+    let replaced = match replaced {
+        Some((old, file)) => {
+            lifecycle::condemn(draft, old, file, "the file was replaced")?;
+            Some(old)
+        }
+        None => None,
+    };
+    let id = create(draft, put, !class.copies.is_empty())?;
+    Ok(Outcome::Put(PutOutcome { file: id, created: true, replaced }))
+}
+
+fn known_answer(draft: &mut Draft<'_>, put: &PutFile) -> Result<Option<PutOutcome>, Rejection> {
+    let Some(idempotency) = &put.idempotency else { return Ok(None) };
+    let Some(known) = draft.view().get::<IdempotencyRecord>(Table::Idempotency, idempotency)? else {
+        return Ok(None);
+    };
+    if known.request != digest(put) {
+        return Err(Rejection::IdempotencyKeyReused { file: known.file });
+    }
+    let holder = draft.view().file(known.file)?;
+    discard(draft, put, holder.as_ref())?;
+    Ok(Some(PutOutcome { file: known.file, created: false, replaced: None }))
+}
+
+fn discard(draft: &mut Draft<'_>, put: &PutFile, holder: Option<&FileRecord>) -> Result<(), Rejection> {
+    let pieces = put.data.as_ref().map_or(&[][..], |data| &data.pieces);
+    pool::discard_unused(draft, pieces, holder)
+}
+
+/// What a repeat must have in common with the first put: target, kind, size, content.
+fn digest(put: &PutFile) -> [u8; 16] {
+    let mut text = put.parent.0.to_le_bytes().to_vec();
+    text.extend_from_slice(&put.size.0.to_le_bytes());
+    text.extend_from_slice(&put.checksums.blake3.0);
+    text.extend_from_slice(&(put.name.as_str().len() as u64).to_le_bytes());
+    text.extend_from_slice(put.name.as_str().as_bytes());
+    if let FileKind::Symlink(target) = &put.kind {
+        text.push(1);
+        text.extend_from_slice(target.as_bytes());
+    }
+    let Blake3(hash) = Blake3::of(&text);
+    std::array::from_fn(|at| hash[at])
+}
+
+fn is_same(file: &FileRecord, put: &PutFile) -> bool {
+    (&file.kind, file.size, file.checksums.blake3) == (&put.kind, put.size, put.checksums.blake3)
+}
+
+fn check(put: &PutFile) -> Result<(), Rejection> {
+    let malformed = |what| Rejection::Malformed { object: Object::Name(put.parent, put.name.clone()), what };
+    if let FileKind::Symlink(target) = &put.kind {
+        limit("bytes of a link's target", target.len(), TARGET_BYTES_MAX)?;
+        if target.is_empty() || target.contains('\0') || put.size.0 != 0 {
+            return Err(malformed("a link has a target without NUL and no bytes of its own"));
+        }
+    }
+    if put.size.0 > FILE_BYTES_MAX {
+        return Err(Rejection::LimitExceeded { what: "bytes of a file", limit: FILE_BYTES_MAX });
+    }
+    let held = match &put.data {
+        Some(data) if data.pieces.is_empty() => return Err(malformed("the pool data has no pieces")),
+        Some(data) => pool::total(&data.pieces),
+        None => Some(ByteCount(0)),
+    };
+    if held != Some(put.size) {
+        return Err(malformed("the pieces do not add up to the size"));
+    }
+    Ok(())
+}
+
+fn remember(draft: &mut Draft<'_>, put: &PutFile, file: FileId) {
+    if let Some(idempotency) = &put.idempotency {
+        let record = IdempotencyRecord { file, request: digest(put), at: draft.at };
+        draft.put(Table::Idempotency, idempotency.to_vec(), &record);
+        let age = key::idempotency_age(draft.at, idempotency);
+        draft.put(Table::IdempotencyAge, age, &crate::encoding::Nothing);
+    }
+}
+
+fn create(draft: &mut Draft<'_>, put: &PutFile, goes_to_tape: bool) -> Result<FileId, Rejection> {
+    let id = draft.change_meta(|meta| {
+        meta.next_file += 1;
+        FileId(meta.next_file - 1)
+    })?;
+    let record = FileRecord {
+        parent: put.parent,
+        name: put.name.clone(),
+        kind: put.kind.clone(),
+        state: FileState::Live,
+        size: put.size,
+        created: draft.at,
+        attributes: put.attributes.clone(),
+        checksums: put.checksums,
+        class: put.class,
+        dataset: put.dataset,
+        pieces: put.data.as_ref().map(|data| data.pieces.clone()).unwrap_or_default(),
+    };
+    draft.put(Table::File, key::file(id), &record);
+    draft.put(Table::Entry, key::entry(put.parent, put.name.as_str()), &Entry::File(id));
+    draft.count(Counter::Class(put.class), 1, put.size.0)?;
+    draft.count(Counter::Online(put.class), 1, put.size.0)?;
+    if goes_to_tape && record.has_data() {
+        let todo = TodoFile { size: put.size, since: draft.at };
+        draft.put(Table::Todo, key::todo(put.class, put.dataset, id), &todo);
+        draft.count(Counter::Todo(put.class), 1, put.size.0)?;
+    }
+    remember(draft, put, id);
+    Ok(id)
+}

@@ -1,0 +1,345 @@
+//! Requests: who wants which files online, for how long, and how far that is.
+
+use base::{Duration, FileId, RequestId};
+
+use super::limit;
+use crate::command::{BATCH_FILES_MAX, Command, Outcome, REQUEST_FILES_MAX};
+use crate::draft::Draft;
+use crate::encoding::Nothing;
+use crate::error::{Object, Rejection};
+use crate::key;
+use crate::record::{
+    ContainerRecord, Counter, FileRecord, FileState, ItemState, RecallItem, RecallKey, RequestItem,
+    RequestRecord, RequestState,
+};
+use crate::table::Table;
+
+/// Most bytes in the name of who asks.
+const OWNER_BYTES_MAX: usize = 64;
+/// Rows read at a time.
+const PAGE: usize = 1000;
+
+pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejection> {
+    match command {
+        Command::OpenRequest { owner, pin } => return open(draft, owner, *pin),
+        Command::AddToRequest { request, files } => add(draft, *request, files)?,
+        Command::CloseRequest { request } => close(draft, *request)?,
+        Command::CancelRequest { request } => cancel(draft, *request)?,
+        Command::Release { request, files: None } => {
+            find(draft, *request)?;
+            for_items(draft, *request, |draft, number, item| release(draft, *request, number, item))?;
+        }
+        Command::Release { request, files: Some(files) } => release_files(draft, *request, files)?,
+        Command::ForgetRequest { request } => forget(draft, *request)?,
+        _ => unreachable!("apply sends commands about requests only"),
+    }
+    Ok(Outcome::Done)
+}
+
+fn find(draft: &Draft<'_>, id: RequestId) -> Result<RequestRecord, Rejection> {
+    draft.view().request(id)?.ok_or(Rejection::NotFound(Object::Request(id)))
+}
+
+fn word(state: RequestState) -> &'static str {
+    match state {
+        RequestState::Filling => "being filled",
+        RequestState::Active => "active",
+        RequestState::Completed => "completed",
+        RequestState::Cancelled => "cancelled",
+    }
+}
+
+fn wrong(id: RequestId, request: &RequestRecord, needed: &'static str) -> Rejection {
+    Rejection::WrongState { object: Object::Request(id), state: word(request.state), needed }
+}
+
+fn open(draft: &mut Draft<'_>, owner: &str, pin: Duration) -> Result<Outcome, Rejection> {
+    limit("bytes of the name of who asks", owner.len(), OWNER_BYTES_MAX)?;
+    let id = draft.change_meta(|meta| {
+        meta.next_request += 1;
+        RequestId(meta.next_request - 1)
+    })?;
+    let request = RequestRecord {
+        owner: owner.to_owned(),
+        created: draft.at,
+        state: RequestState::Filling,
+        ended: None,
+        pin,
+        files: 0,
+        bytes: Default::default(),
+        done: 0,
+        done_bytes: Default::default(),
+        failed: 0,
+        cancelled: 0,
+    };
+    draft.put(Table::Request, key::request(id), &request);
+    Ok(Outcome::Request(id))
+}
+
+fn add(draft: &mut Draft<'_>, id: RequestId, files: &[FileId]) -> Result<(), Rejection> {
+    limit("files in one command", files.len(), BATCH_FILES_MAX)?;
+    let mut request = find(draft, id)?;
+    if request.state != RequestState::Filling {
+        return Err(wrong(id, &request, "being filled: open a new request"));
+    }
+    for &file_id in files {
+        let file = draft.view().file(file_id)?.filter(|file| file.state == FileState::Live);
+        let file = file.ok_or(Rejection::NotFound(Object::File(file_id)))?;
+        let file_key = key::request_file(id, file_id);
+        if draft.view().get::<u32>(Table::RequestFile, &file_key)?.is_some() {
+            continue;
+        }
+        if request.files >= REQUEST_FILES_MAX {
+            return Err(Rejection::LimitExceeded {
+                what: "files of a request",
+                limit: u64::from(REQUEST_FILES_MAX),
+            });
+        }
+        let number = request.files;
+        request.files += 1;
+        request.bytes.0 = request.bytes.0.saturating_add(file.size.0);
+        let state = begin_item(draft, (id, &mut request), number, file_id, &file)?;
+        draft.put(Table::RequestFile, file_key, &number);
+        draft.put(Table::RequestItem, key::request_item(id, number), &RequestItem { file: file_id, state });
+    }
+    draft.put(Table::Request, key::request(id), &request);
+    Ok(())
+}
+
+fn begin_item(
+    draft: &mut Draft<'_>,
+    (id, request): (RequestId, &mut RequestRecord),
+    number: u32,
+    file_id: FileId,
+    file: &FileRecord,
+) -> Result<ItemState, Rejection> {
+    if file.is_online() {
+        request.done += 1;
+        request.done_bytes.0 = request.done_bytes.0.saturating_add(file.size.0);
+        pin(draft, id, request, file_id);
+        return Ok(ItemState::Done(draft.at));
+    }
+    let Some(places) = places(draft, file_id, file)? else {
+        request.failed += 1;
+        return Ok(ItemState::Failed("no tape holds a copy of all of the file".to_owned()));
+    };
+    for (recall_key, item) in places {
+        let key = key::recall(&recall_key);
+        if draft.view().get::<RecallItem>(Table::Recall, &key)?.is_none() {
+            draft.put(Table::Recall, key, &item);
+            draft.count(Counter::Wanted(recall_key.vid), 1, item.length.0)?;
+        }
+    }
+    draft.put(Table::Want, key::want(file_id, id), &number);
+    Ok(ItemState::Waiting)
+}
+
+/// Every place on tape where a part of the file can be read; `None` if some byte of it has none.
+fn places(
+    draft: &Draft<'_>,
+    id: FileId,
+    file: &FileRecord,
+) -> Result<Option<Vec<(RecallKey, RecallItem)>>, Rejection> {
+    let mut places = Vec::new();
+    let mut covered = 0;
+    for (container, member) in draft.view().parts(id)? {
+        let record: ContainerRecord = draft.view().expect(Table::Container, &key::container(container))?;
+        let before = places.len();
+        for (vid, block) in record.copies.iter().filter_map(|copy| copy.state.place()) {
+            let key = RecallKey { vid, block, data_offset: member.data_offset, file: id };
+            places.push((key, RecallItem { container, length: member.length, since: draft.at }));
+        }
+        if places.len() > before {
+            covered += member.length.0;
+        }
+    }
+    Ok((covered == file.size.0).then_some(places))
+}
+
+fn pin(draft: &mut Draft<'_>, id: RequestId, request: &RequestRecord, file: FileId) {
+    let until = draft.at.plus(request.pin);
+    draft.put(Table::Pin, key::pin(file, id), &until);
+    draft.put(Table::PinExpiry, key::pin_expiry(until, file, id), &Nothing);
+}
+
+fn unpin(draft: &mut Draft<'_>, id: RequestId, file: FileId) -> Result<(), Rejection> {
+    let key = key::pin(file, id);
+    if let Some(until) = draft.view().get(Table::Pin, &key)? {
+        draft.remove(Table::Pin, key);
+        draft.remove(Table::PinExpiry, key::pin_expiry(until, file, id));
+    }
+    Ok(())
+}
+
+/// Completes a closed request for which nothing waits.
+fn complete(draft: &Draft<'_>, request: &mut RequestRecord) {
+    let ended = u64::from(request.done) + u64::from(request.failed) + u64::from(request.cancelled);
+    if request.state == RequestState::Active && ended == u64::from(request.files) {
+        request.state = RequestState::Completed;
+        request.ended = Some(draft.at);
+    }
+}
+
+/// Ends all that waits for a file: done or failed. Its rows leave the recall sets of all tapes.
+pub(super) fn settle(
+    draft: &mut Draft<'_>,
+    file_id: FileId,
+    file: &FileRecord,
+    state: &ItemState,
+) -> Result<(), Rejection> {
+    let wants = draft.view().wants(file_id)?;
+    if wants.is_empty() {
+        return Ok(());
+    }
+    drop_recalls(draft, file_id)?;
+    for want in wants {
+        let id = want.request;
+        draft.remove(Table::Want, key::want(file_id, id));
+        let item = RequestItem { file: file_id, state: state.clone() };
+        draft.put(Table::RequestItem, key::request_item(id, want.item), &item);
+        let mut request: RequestRecord = draft.view().expect(Table::Request, &key::request(id))?;
+        if matches!(state, ItemState::Done(_)) {
+            request.done += 1;
+            request.done_bytes.0 = request.done_bytes.0.saturating_add(file.size.0);
+            pin(draft, id, &request, file_id);
+        } else {
+            request.failed += 1;
+        }
+        complete(draft, &mut request);
+        draft.put(Table::Request, key::request(id), &request);
+    }
+    Ok(())
+}
+
+/// The rows of a file in the recall sets of all tapes.
+pub(super) fn recalls(draft: &Draft<'_>, id: FileId) -> Result<Vec<(RecallKey, RecallItem)>, Rejection> {
+    let mut rows = Vec::new();
+    for (container, member) in draft.view().parts(id)? {
+        let record: ContainerRecord = draft.view().expect(Table::Container, &key::container(container))?;
+        for (vid, block) in record.copies.iter().filter_map(|copy| copy.state.place()) {
+            let key = RecallKey { vid, block, data_offset: member.data_offset, file: id };
+            if let Some(item) = draft.view().get(Table::Recall, &key::recall(&key))? {
+                rows.push((key, item));
+            }
+        }
+    }
+    Ok(rows)
+}
+
+pub(super) fn drop_recall(
+    draft: &mut Draft<'_>,
+    key: &RecallKey,
+    item: &RecallItem,
+) -> Result<(), Rejection> {
+    draft.remove(Table::Recall, key::recall(key));
+    draft.discount(Counter::Wanted(key.vid), 1, item.length.0)?;
+    Ok(())
+}
+
+fn drop_recalls(draft: &mut Draft<'_>, id: FileId) -> Result<(), Rejection> {
+    for (key, item) in recalls(draft, id)? {
+        drop_recall(draft, &key, &item)?;
+    }
+    Ok(())
+}
+
+fn close(draft: &mut Draft<'_>, id: RequestId) -> Result<(), Rejection> {
+    let mut request = find(draft, id)?;
+    match request.state {
+        RequestState::Filling => {
+            request.state = RequestState::Active;
+            complete(draft, &mut request);
+            draft.put(Table::Request, key::request(id), &request);
+            Ok(())
+        }
+        RequestState::Active | RequestState::Completed => Ok(()),
+        RequestState::Cancelled => Err(wrong(id, &request, "being filled: open a new request")),
+    }
+}
+
+fn for_items(
+    draft: &mut Draft<'_>,
+    id: RequestId,
+    mut each: impl FnMut(&mut Draft<'_>, u32, RequestItem) -> Result<(), Rejection>,
+) -> Result<(), Rejection> {
+    let mut from = 0;
+    loop {
+        let page = draft.view().request_items(id, from, PAGE)?;
+        let next = page.last().map(|(number, _)| number.saturating_add(1));
+        let is_last = page.len() < PAGE;
+        for (number, item) in page {
+            each(draft, number, item)?;
+        }
+        match next {
+            Some(next) if !is_last => from = next,
+            _ => return Ok(()),
+        }
+    }
+}
+
+fn cancel(draft: &mut Draft<'_>, id: RequestId) -> Result<(), Rejection> {
+    let mut request = find(draft, id)?;
+    match request.state {
+        RequestState::Cancelled => return Ok(()),
+        RequestState::Completed => {
+            return Err(wrong(id, &request, "being filled or active: give back its pins with a release"));
+        }
+        RequestState::Filling | RequestState::Active => {}
+    }
+    let mut cancelled = 0;
+    for_items(draft, id, |draft, number, item| match item.state {
+        ItemState::Waiting => {
+            cancelled += 1;
+            draft.remove(Table::Want, key::want(item.file, id));
+            if draft.view().wants(item.file)?.is_empty() {
+                drop_recalls(draft, item.file)?;
+            }
+            let item = RequestItem { state: ItemState::Cancelled, ..item };
+            draft.put(Table::RequestItem, key::request_item(id, number), &item);
+            Ok(())
+        }
+        _ => release(draft, id, number, item),
+    })?;
+    request.cancelled += cancelled;
+    request.state = RequestState::Cancelled;
+    request.ended = Some(draft.at);
+    draft.put(Table::Request, key::request(id), &request);
+    Ok(())
+}
+
+/// Gives back the pin of an item that is done; others stay as they are.
+fn release(draft: &mut Draft<'_>, id: RequestId, number: u32, item: RequestItem) -> Result<(), Rejection> {
+    if matches!(item.state, ItemState::Done(_)) {
+        unpin(draft, id, item.file)?;
+        let item = RequestItem { state: ItemState::Released, ..item };
+        draft.put(Table::RequestItem, key::request_item(id, number), &item);
+    }
+    Ok(())
+}
+
+fn release_files(draft: &mut Draft<'_>, id: RequestId, files: &[FileId]) -> Result<(), Rejection> {
+    limit("files in one command", files.len(), BATCH_FILES_MAX)?;
+    find(draft, id)?;
+    for file in files {
+        let number: Option<u32> = draft.view().get(Table::RequestFile, &key::request_file(id, *file))?;
+        let number = number.ok_or(Rejection::NotFound(Object::RequestFile(id, *file)))?;
+        let item = draft.view().expect(Table::RequestItem, &key::request_item(id, number))?;
+        release(draft, id, number, item)?;
+    }
+    Ok(())
+}
+
+fn forget(draft: &mut Draft<'_>, id: RequestId) -> Result<(), Rejection> {
+    let request = find(draft, id)?;
+    if !matches!(request.state, RequestState::Completed | RequestState::Cancelled) {
+        return Err(wrong(id, &request, "completed or cancelled: cancel it first"));
+    }
+    for_items(draft, id, |draft, number, item| {
+        unpin(draft, id, item.file)?;
+        draft.remove(Table::RequestFile, key::request_file(id, item.file));
+        draft.remove(Table::RequestItem, key::request_item(id, number));
+        Ok(())
+    })?;
+    draft.remove(Table::Request, key::request(id));
+    Ok(())
+}

@@ -1,0 +1,348 @@
+//! Runs: what a tape session means to write, durable before the first block, and how much of it is safe.
+
+use base::{BlockAddress, ByteCount, ContainerId, FileId, Generation, RunId, Vid};
+
+use super::{lifecycle, limit, pool, reason, tape};
+use crate::command::{Command, Outcome, PlannedContainer};
+use crate::draft::Draft;
+use crate::error::{Object, ReadError, Rejection};
+use crate::key;
+use crate::record::{
+    ContainerRecord, CopyState, Counter, FileRecord, FileState, MemberRecord, QueuedContainer, RunEnd,
+    RunItem, RunRecord, TapeRecord, TapeState,
+};
+use crate::table::Table;
+
+/// Most bytes in a tape drive's name.
+const DRIVE_BYTES_MAX: usize = 128;
+/// Most containers in one `AppendToRun`.
+const APPEND_MAX: usize = 10_000;
+/// Most containers in one run.
+const RUN_ITEMS_MAX: u32 = 10_000_000;
+/// Rows read at a time.
+const PAGE: usize = 1000;
+
+pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejection> {
+    match command {
+        Command::BeginRun { vid, drive, start } => begin(draft, *vid, drive, *start),
+        Command::AppendToRun { run, containers } => append(draft, *run, containers),
+        Command::CommitRun { run, committed, end_of_data, written } => {
+            let mut open = Open::find(draft, *run)?;
+            open.move_end_of_data(*end_of_data, *written)?;
+            open.commit(draft, *committed)?;
+            draft.count(Counter::Flushes, 1, written.0)?;
+            open.put(draft)
+        }
+        Command::IndexWritten { run, generation, index_block, end_of_data, written, changes_through } => {
+            let mut open = Open::find(draft, *run)?;
+            open.check_index(*generation, *index_block, *end_of_data)?;
+            open.move_end_of_data(*end_of_data, *written)?;
+            let covered_from = open.tape.index_block;
+            open.tape.generation = *generation;
+            open.tape.index_block = *index_block;
+            open.tape.changes_through = open.tape.changes_through.max(*changes_through);
+            open.run.indexed = open.run.committed;
+            draft.count(Counter::Indexes, 1, written.0)?;
+            let vid = open.run.vid;
+            let outcome = open.put(draft)?;
+            cover(draft, vid, covered_from)?;
+            Ok(outcome)
+        }
+        Command::EndRun { run, end, tape_state, reason, end_of_data, torn } => {
+            let mut open = Open::find(draft, *run)?;
+            if let Some(end_of_data) = end_of_data {
+                open.move_end_of_data(*end_of_data, ByteCount(0))?;
+            }
+            open.end(draft, *end, *tape_state, reason)?;
+            open.tape.torn.0 = open.tape.torn.0.saturating_add(torn.0);
+            open.put(draft)
+        }
+        _ => unreachable!("apply sends commands about runs only"),
+    }
+}
+
+fn begin(draft: &mut Draft<'_>, vid: Vid, drive: &str, start: BlockAddress) -> Result<Outcome, Rejection> {
+    limit("bytes of a drive's name", drive.len(), DRIVE_BYTES_MAX)?;
+    let mut tape = tape::find(draft, vid)?;
+    tape::need(vid, &tape, TapeState::Active)?;
+    if tape.run.is_some() {
+        let object = Object::Tape(vid);
+        return Err(Rejection::WrongState { object, state: "in a run", needed: "without an open run" });
+    }
+    if start != tape.end_of_data {
+        let what = "the run does not start at the recorded end of data: check the tape's position and label";
+        return Err(Rejection::Malformed { object: Object::Tape(vid), what });
+    }
+    let tape_pool = tape.tape_pool.ok_or_else(|| ReadError::inconsistent(Table::Tape, &key::tape(vid)))?;
+    let id = draft.change_meta(|meta| {
+        meta.next_run += 1;
+        RunId(meta.next_run - 1)
+    })?;
+    let run = RunRecord {
+        vid,
+        drive: drive.to_owned(),
+        tape_pool,
+        generation: tape.generation,
+        start,
+        started: draft.at,
+        planned: 0,
+        committed: 0,
+        indexed: 0,
+        ended: None,
+    };
+    tape.run = Some(id);
+    draft.put(Table::Run, key::run(id), &run);
+    draft.put(Table::OpenRun, key::run(id), &vid);
+    draft.put(Table::Tape, key::tape(vid), &tape);
+    Ok(Outcome::Run(id))
+}
+
+fn append(draft: &mut Draft<'_>, id: RunId, containers: &[PlannedContainer]) -> Result<Outcome, Rejection> {
+    limit("containers in one append", containers.len(), APPEND_MAX)?;
+    let mut open = Open::find(draft, id)?;
+    tape::need(open.run.vid, &open.tape, TapeState::Active)?;
+    let mut next = open.next_block(draft)?;
+    for planned in containers {
+        let PlannedContainer { container, block, blocks } = *planned;
+        let end = block.0.checked_add(blocks.0).filter(|_| blocks.0 > 0 && block == next);
+        let Some(end) = end else {
+            let what = "its blocks do not follow those before it in the run";
+            return Err(Rejection::Malformed { object: Object::Container(container), what });
+        };
+        if open.run.planned >= RUN_ITEMS_MAX {
+            return Err(Rejection::LimitExceeded {
+                what: "containers of a run",
+                limit: u64::from(RUN_ITEMS_MAX),
+            });
+        }
+        plan(draft, &open, container, block)?;
+        draft.put(Table::RunItem, key::run_item(id, open.run.planned), &RunItem { container, block, blocks });
+        open.run.planned += 1;
+        next = BlockAddress(end);
+    }
+    open.put(draft)
+}
+
+fn plan(draft: &mut Draft<'_>, open: &Open, id: ContainerId, block: BlockAddress) -> Result<(), Rejection> {
+    let Some(mut record) = draft.view().container(id)? else {
+        return Err(Rejection::NotFound(Object::Container(id)));
+    };
+    let vid = open.run.vid;
+    let refuse = |state| {
+        let needed = "queued in the tape pool of the run and without a copy on its tape";
+        Rejection::WrongState { object: Object::Container(id), state, needed }
+    };
+    let stands_here = |state: &CopyState| match state {
+        CopyState::Queued => false,
+        CopyState::Planned { vid: on, .. }
+        | CopyState::Flushed { vid: on, .. }
+        | CopyState::Indexed { vid: on, .. } => *on == vid,
+    };
+    if record.copies.iter().any(|copy| stands_here(&copy.state)) {
+        return Err(refuse("on this tape already, or planned for it"));
+    }
+    let queued = record.copies.iter_mut().find(|copy| copy.tape_pool == open.run.tape_pool);
+    let Some(copy) = queued.filter(|copy| copy.state == CopyState::Queued) else {
+        return Err(refuse("not queued in the tape pool of the run"));
+    };
+    copy.state = CopyState::Planned { run: open.id, vid, block };
+    draft.put(Table::Container, key::container(id), &record);
+    draft.remove(Table::Queue, key::queue(open.run.tape_pool, id));
+    draft.discount(Counter::Queued(open.run.tape_pool), 1, record.length.0)?;
+    Ok(())
+}
+
+/// An open run and its tape.
+struct Open {
+    id: RunId,
+    run: RunRecord,
+    tape: TapeRecord,
+}
+
+impl Open {
+    fn find(draft: &Draft<'_>, id: RunId) -> Result<Open, Rejection> {
+        let run = draft.view().run(id)?.ok_or(Rejection::NotFound(Object::Run(id)))?;
+        if run.ended.is_some() {
+            let object = Object::Run(id);
+            return Err(Rejection::WrongState { object, state: "ended", needed: "open: begin a new run" });
+        }
+        let tape = draft.view().expect(Table::Tape, &key::tape(run.vid))?;
+        Ok(Open { id, run, tape })
+    }
+
+    fn put(self, draft: &mut Draft<'_>) -> Result<Outcome, Rejection> {
+        draft.put(Table::Run, key::run(self.id), &self.run);
+        draft.put(Table::Tape, key::tape(self.run.vid), &self.tape);
+        Ok(Outcome::Done)
+    }
+
+    fn malformed(&self, what: &'static str) -> Rejection {
+        Rejection::Malformed { object: Object::Run(self.id), what }
+    }
+
+    fn item(&self, draft: &Draft<'_>, number: u32) -> Result<RunItem, Rejection> {
+        Ok(draft.view().expect(Table::RunItem, &key::run_item(self.id, number))?)
+    }
+
+    /// Where the next container goes: behind what is planned, or at the end of data if all of that is on tape.
+    fn next_block(&self, draft: &Draft<'_>) -> Result<BlockAddress, Rejection> {
+        if self.run.planned == self.run.committed {
+            return Ok(self.tape.end_of_data);
+        }
+        let last = self.item(draft, self.run.planned.saturating_sub(1))?;
+        self.check_not_overtaken(&last)?;
+        Ok(BlockAddress(last.block.0.saturating_add(last.blocks.0)))
+    }
+
+    /// An index written where a container was planned makes that plan void.
+    fn check_not_overtaken(&self, item: &RunItem) -> Result<(), Rejection> {
+        if item.block <= self.tape.index_block {
+            return Err(self.malformed("an index stands where a container was planned: end this run"));
+        }
+        Ok(())
+    }
+
+    fn move_end_of_data(&mut self, end_of_data: BlockAddress, written: ByteCount) -> Result<(), Rejection> {
+        if end_of_data < self.tape.end_of_data {
+            return Err(self.malformed("the end of data cannot move back: check the tape's position"));
+        }
+        self.tape.end_of_data = end_of_data;
+        self.tape.written.0 = self.tape.written.0.saturating_add(written.0);
+        Ok(())
+    }
+
+    fn commit(&mut self, draft: &mut Draft<'_>, committed: u32) -> Result<(), Rejection> {
+        if committed < self.run.committed || committed > self.run.planned {
+            return Err(self.malformed("the number of committed items falls or is more than were planned"));
+        }
+        for number in self.run.committed..committed {
+            let item = self.item(draft, number)?;
+            self.check_not_overtaken(&item)?;
+            if item.block.0.saturating_add(item.blocks.0) > self.tape.end_of_data.0 {
+                return Err(self.malformed("a committed container reaches beyond the end of data"));
+            }
+            let RunItem { container, block, .. } = item;
+            let place = CopyState::Flushed { run: self.id, vid: self.run.vid, block };
+            let length = self.change_copy(draft, container, place)?.length;
+            draft.put(Table::Content, key::content(self.run.vid, block), &container);
+            self.tape.committed.0 = self.tape.committed.0.saturating_add(length.0);
+            self.tape.containers = self.tape.containers.saturating_add(1);
+        }
+        // No recall becomes possible by this: a file that is not online has all its copies under an index already.
+        self.run.committed = committed;
+        Ok(())
+    }
+
+    /// Changes the state of the copy that this run planned.
+    fn change_copy(
+        &self,
+        draft: &mut Draft<'_>,
+        container: ContainerId,
+        state: CopyState,
+    ) -> Result<ContainerRecord, Rejection> {
+        lifecycle::update(draft, container, |record| {
+            let mut copies = record.copies.iter_mut();
+            let copy =
+                copies.find(|copy| matches!(copy.state, CopyState::Planned { run, .. } if run == self.id))?;
+            copy.state = state;
+            Some(record.clone())
+        })
+    }
+
+    fn check_index(
+        &self,
+        generation: Generation,
+        index_block: BlockAddress,
+        end_of_data: BlockAddress,
+    ) -> Result<(), Rejection> {
+        if generation <= self.tape.generation {
+            return Err(self.malformed("the index's generation must be higher than the tape's last"));
+        }
+        if index_block < self.tape.end_of_data || end_of_data <= index_block {
+            return Err(
+                self.malformed("the index must stand behind the recorded end of data and before the new one")
+            );
+        }
+        Ok(())
+    }
+
+    fn end(
+        &mut self,
+        draft: &mut Draft<'_>,
+        end: RunEnd,
+        state: TapeState,
+        why: &str,
+    ) -> Result<(), Rejection> {
+        if !matches!(state, TapeState::Active | TapeState::Full | TapeState::ReadOnly | TapeState::Suspect) {
+            return Err(self.malformed("after a run a tape is active, full, read-only or suspect"));
+        }
+        for number in self.run.committed..self.run.planned {
+            let item = self.item(draft, number)?;
+            let record = self.change_copy(draft, item.container, CopyState::Queued)?;
+            let queued = QueuedContainer { length: record.length, since: record.sealed };
+            draft.put(Table::Queue, key::queue(self.run.tape_pool, item.container), &queued);
+            draft.count(Counter::Queued(self.run.tape_pool), 1, record.length.0)?;
+        }
+        // What an operator set aside meanwhile stays aside.
+        if self.tape.state == TapeState::Active || state != TapeState::Active {
+            self.tape.state = state;
+            self.tape.reason = reason(why);
+        }
+        self.tape.run = None;
+        self.run.ended = Some((draft.at, end));
+        draft.remove(Table::OpenRun, key::run(self.id));
+        Ok(())
+    }
+}
+
+/// Lifts all copies that a new index covers: what was committed behind the index before it, whichever run wrote it.
+fn cover(draft: &mut Draft<'_>, vid: Vid, from: BlockAddress) -> Result<(), Rejection> {
+    let mut from = from;
+    loop {
+        let page = draft.view().content(vid, from, PAGE)?;
+        for (block, container) in &page {
+            let is_safe = lifecycle::update(draft, *container, |record| {
+                for copy in &mut record.copies {
+                    if matches!(copy.state, CopyState::Flushed { vid: on, block: at, .. } if (on, at) == (vid, *block))
+                    {
+                        copy.state = CopyState::Indexed { vid, block: *block };
+                    }
+                }
+                Some(record.is_safe())
+            })?;
+            if is_safe {
+                make_safe(draft, *container)?;
+            }
+        }
+        match page.last() {
+            Some((last, _)) if page.len() == PAGE => from = BlockAddress(last.0.saturating_add(1)),
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// A container that has all its copies needs its skeleton and its condemned members no longer.
+fn make_safe(draft: &mut Draft<'_>, id: ContainerId) -> Result<(), Rejection> {
+    let (skeleton, condemned) =
+        lifecycle::update(draft, id, |record| Some((record.skeleton.take(), record.condemned_members)))?;
+    if let Some(skeleton) = skeleton {
+        pool::dereference(draft, &[skeleton])?;
+    }
+    if condemned == 0 {
+        return Ok(());
+    }
+    let mut after: Option<(ByteCount, FileId)> = None;
+    loop {
+        let page: Vec<MemberRecord> = draft.view().members(id, after, PAGE)?;
+        for member in &page {
+            let file: FileRecord = draft.view().expect(Table::File, &key::file(member.file))?;
+            if file.state != FileState::Live {
+                lifecycle::finalise(draft, member.file, &file)?;
+            }
+        }
+        match page.last() {
+            Some(last) if page.len() == PAGE => after = Some((last.data_offset, last.file)),
+            _ => return Ok(()),
+        }
+    }
+}

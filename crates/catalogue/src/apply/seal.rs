@@ -1,0 +1,173 @@
+//! Containers: their ids, and the moment that fixes what they hold.
+
+use base::{ByteCount, ContainerId, FileId};
+
+use super::{lifecycle, limit, namespace, pool};
+use crate::command::{CONTAINER_MEMBERS_MAX, Outcome, SealContainer};
+use crate::draft::Draft;
+use crate::encoding::{MemberValue, PartRecord};
+use crate::error::{Object, Rejection};
+use crate::key;
+use crate::record::{
+    ContainerCopy, ContainerKind, ContainerRecord, CopyState, Counter, FileRecord, FileState, MemberRecord,
+    QueuedContainer, TodoFile,
+};
+use crate::table::Table;
+
+/// Most bytes in a container's path on tape.
+const TAPE_PATH_BYTES_MAX: usize = 8192;
+
+pub(super) fn reserve(draft: &mut Draft<'_>) -> Result<Outcome, Rejection> {
+    draft.change_meta(|meta| {
+        meta.next_container += 1;
+        Outcome::Container(ContainerId(meta.next_container - 1))
+    })
+}
+
+fn malformed(id: ContainerId, what: &'static str) -> Rejection {
+    Rejection::Malformed { object: Object::Container(id), what }
+}
+
+pub(super) fn seal(draft: &mut Draft<'_>, seal: &SealContainer) -> Result<Outcome, Rejection> {
+    let id = seal.container;
+    limit("members of a container", seal.members.len(), CONTAINER_MEMBERS_MAX)?;
+    limit("bytes of a path on tape", seal.tape_path.len(), TAPE_PATH_BYTES_MAX)?;
+    if id.0 == 0 || id.0 >= draft.meta()?.next_container {
+        return Err(Rejection::NotFound(Object::Container(id)));
+    }
+    if draft.view().container(id)?.is_some() {
+        let object = Object::Container(id);
+        return Err(Rejection::WrongState { object, state: "sealed", needed: "reserved and not sealed yet" });
+    }
+    let class = namespace::class(draft, seal.class)?;
+    if class.copies.is_empty() {
+        let object = Object::Class(seal.class);
+        return Err(Rejection::WrongState { object, state: "disk only", needed: "one with tape copies" });
+    }
+    check_shape(seal)?;
+    for member in &seal.members {
+        add_member(draft, seal, member)?;
+    }
+    let skeleton = match &seal.skeleton {
+        Some(data) => {
+            pool::take(draft, data)?;
+            data.pieces.first().copied()
+        }
+        None => None,
+    };
+    let record = ContainerRecord {
+        kind: seal.kind.clone(),
+        class: seal.class,
+        length: seal.length,
+        checksums: seal.checksums,
+        sealed: draft.at,
+        tape_path: seal.tape_path.clone(),
+        skeleton,
+        copies: class
+            .copies
+            .iter()
+            .map(|pool| ContainerCopy { tape_pool: *pool, state: CopyState::Queued })
+            .collect(),
+        live_members: u32::try_from(seal.members.len()).unwrap_or(u32::MAX),
+        live_bytes: ByteCount(seal.members.iter().map(|member| member.length.0).sum()),
+        condemned_members: 0,
+    };
+    draft.put(Table::Container, key::container(id), &record);
+    for pool in &class.copies {
+        let queued = QueuedContainer { length: seal.length, since: draft.at };
+        draft.put(Table::Queue, key::queue(*pool, id), &queued);
+        draft.count(Counter::Queued(*pool), 1, seal.length.0)?;
+    }
+    if seal.kind == ContainerKind::Pack {
+        draft.count(Counter::PacksSealed, 1, seal.length.0)?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Checks what the command alone says.
+fn check_shape(seal: &SealContainer) -> Result<(), Rejection> {
+    let bad = |what| Err(malformed(seal.container, what));
+    if seal.members.is_empty() {
+        return bad("a container needs at least one member");
+    }
+    if !seal.tape_path.starts_with('/') {
+        return bad("the path on tape must begin with '/'");
+    }
+    let mut end = 0;
+    for member in &seal.members {
+        let member_end = member.data_offset.0.checked_add(member.length.0);
+        let Some(member_end) = member_end.filter(|member_end| *member_end <= seal.length.0) else {
+            return bad("a member reaches beyond the end of the container");
+        };
+        if member.header_offset.0 < end || member.data_offset < member.header_offset {
+            return bad("the members overlap or are not in the order of their offsets");
+        }
+        end = member_end;
+    }
+    match (&seal.kind, seal.members.as_slice()) {
+        (ContainerKind::Pack, members) => {
+            if members.iter().any(|member| member.file_offset.0 != 0) {
+                return bad("a pack holds whole files only");
+            }
+            if seal.skeleton.as_ref().is_some_and(|skeleton| skeleton.pieces.len() != 1) {
+                return bad("a pack's skeleton must be one piece");
+            }
+            Ok(())
+        }
+        _ if seal.skeleton.is_some() => bad("only a pack has a skeleton"),
+        (ContainerKind::File(file), [only]) => {
+            if (only.file, only.file_offset.0, only.header_offset) != (*file, 0, only.data_offset) {
+                return bad("the member is not the whole file that the container is for");
+            }
+            Ok(())
+        }
+        (ContainerKind::Segment { file, file_offset }, [only]) => {
+            if (only.file, only.file_offset, only.header_offset) != (*file, *file_offset, only.data_offset) {
+                return bad("the member is not the part of the file that the container is for");
+            }
+            Ok(())
+        }
+        _ => bad("a file or segment container has exactly one member"),
+    }
+}
+
+fn add_member(draft: &mut Draft<'_>, seal: &SealContainer, member: &MemberRecord) -> Result<(), Rejection> {
+    let id = member.file;
+    let file = waiting_file(draft, seal, id)?;
+    let sealed = draft.view().parts(id)?.iter().map(|(_, part)| part.length.0).sum::<u64>();
+    let end = sealed.checked_add(member.length.0);
+    let is_segment = matches!(seal.kind, ContainerKind::Segment { .. });
+    let fits = match end {
+        Some(end) if is_segment => end <= file.size.0 && member.length.0 > 0,
+        Some(end) => end == file.size.0,
+        None => false,
+    };
+    if member.file_offset.0 != sealed || !fits {
+        let what = "the member does not continue what is sealed of the file, or does not have its size";
+        return Err(Rejection::Malformed { object: Object::File(id), what });
+    }
+    if end == Some(file.size.0) {
+        lifecycle::drop_todo(draft, id, &file)?;
+    }
+    let part = PartRecord { container: seal.container, data_offset: member.data_offset };
+    draft.put(Table::Part, key::part(id, member.file_offset), &part);
+    let value = MemberValue {
+        header_length: ByteCount(member.data_offset.0 - member.header_offset.0),
+        length: member.length,
+        file_offset: member.file_offset,
+    };
+    draft.put(Table::Member, key::member(seal.container, member.data_offset, id), &value);
+    Ok(())
+}
+
+fn waiting_file(draft: &Draft<'_>, seal: &SealContainer, id: FileId) -> Result<FileRecord, Rejection> {
+    let file = draft.view().file(id)?.filter(|file| file.state == FileState::Live);
+    let file = file.ok_or(Rejection::NotFound(Object::File(id)))?;
+    let todo = draft.view().get::<TodoFile>(Table::Todo, &key::todo(file.class, file.dataset, id))?;
+    if todo.is_none() || file.class != seal.class {
+        let state = "of another class or not waiting to be sealed";
+        let needed = "in the container's class and waiting to be sealed";
+        return Err(Rejection::WrongState { object: Object::File(id), state, needed });
+    }
+    Ok(file)
+}

@@ -1,0 +1,143 @@
+//! Cartridges and what may be done with them.
+
+use base::{BlockAddress, ByteCount, Generation, Vid};
+
+use super::reason;
+use crate::command::{Command, Outcome};
+use crate::draft::Draft;
+use crate::error::{Object, Rejection};
+use crate::key;
+use crate::record::{TapeRecord, TapeState};
+use crate::table::Table;
+
+pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejection> {
+    match command {
+        Command::RegisterTape { vid, capacity } => register(draft, *vid, *capacity)?,
+        Command::AssignTape { vid, tape_pool, uuid } => {
+            if draft.view().get::<String>(Table::TapePool, &key::tape_pool(*tape_pool))?.is_none() {
+                return Err(Rejection::NotFound(Object::TapePool(*tape_pool)));
+            }
+            update(draft, *vid, |tape| {
+                need(*vid, tape, TapeState::Scratch)?;
+                tape.state = TapeState::Labelling;
+                tape.tape_pool = Some(*tape_pool);
+                tape.uuid = Some(*uuid);
+                Ok(())
+            })?;
+        }
+        Command::TapeLabelled { vid, generation, index_block, end_of_data } => update(draft, *vid, |tape| {
+            need(*vid, tape, TapeState::Labelling)?;
+            if generation.0 == 0 || end_of_data <= index_block {
+                let what = "a labelled tape has an index of generation 1 or more before its end of data";
+                return Err(Rejection::Malformed { object: Object::Tape(*vid), what });
+            }
+            tape.state = TapeState::Active;
+            tape.generation = *generation;
+            tape.index_block = *index_block;
+            tape.end_of_data = *end_of_data;
+            Ok(())
+        })?,
+        Command::SetTapeState { vid, state, reason: why } => {
+            update(draft, *vid, |tape| set_state(*vid, tape, *state, why))?;
+        }
+        Command::CountMount { vid } => update(draft, *vid, |tape| {
+            tape.mounts = tape.mounts.saturating_add(1);
+            Ok(())
+        })?,
+        _ => unreachable!("apply sends commands about tapes only"),
+    }
+    Ok(Outcome::Done)
+}
+
+fn register(draft: &mut Draft<'_>, vid: Vid, capacity: ByteCount) -> Result<(), Rejection> {
+    if draft.view().tape(vid)?.is_some() {
+        return Ok(());
+    }
+    let tape = TapeRecord {
+        state: TapeState::Scratch,
+        reason: String::new(),
+        tape_pool: None,
+        uuid: None,
+        capacity,
+        end_of_data: BlockAddress(0),
+        written: ByteCount(0),
+        committed: ByteCount(0),
+        torn: ByteCount(0),
+        containers: 0,
+        generation: Generation(0),
+        index_block: BlockAddress(0),
+        run: None,
+        mounts: 0,
+        changes_through: 0,
+    };
+    draft.put(Table::Tape, key::tape(vid), &tape);
+    Ok(())
+}
+
+pub(super) fn find(draft: &Draft<'_>, vid: Vid) -> Result<TapeRecord, Rejection> {
+    draft.view().tape(vid)?.ok_or(Rejection::NotFound(Object::Tape(vid)))
+}
+
+fn update(
+    draft: &mut Draft<'_>,
+    vid: Vid,
+    change: impl FnOnce(&mut TapeRecord) -> Result<(), Rejection>,
+) -> Result<(), Rejection> {
+    let mut tape = find(draft, vid)?;
+    change(&mut tape)?;
+    draft.put(Table::Tape, key::tape(vid), &tape);
+    Ok(())
+}
+
+fn word(state: TapeState) -> &'static str {
+    match state {
+        TapeState::Scratch => "scratch",
+        TapeState::Labelling => "being labelled",
+        TapeState::Active => "active",
+        TapeState::Full => "full",
+        TapeState::ReadOnly => "read-only",
+        TapeState::Suspect => "suspect",
+        TapeState::Disabled => "disabled",
+    }
+}
+
+pub(super) fn need(vid: Vid, tape: &TapeRecord, needed: TapeState) -> Result<(), Rejection> {
+    if tape.state == needed {
+        return Ok(());
+    }
+    Err(Rejection::WrongState { object: Object::Tape(vid), state: word(tape.state), needed: word(needed) })
+}
+
+fn set_state(vid: Vid, tape: &mut TapeRecord, state: TapeState, why: &str) -> Result<(), Rejection> {
+    let refuse =
+        |needed| Err(Rejection::WrongState { object: Object::Tape(vid), state: word(tape.state), needed });
+    let is_labelled = tape.generation.0 > 0;
+    let is_aside = matches!(
+        tape.state,
+        TapeState::Full | TapeState::ReadOnly | TapeState::Suspect | TapeState::Disabled
+    );
+    match state {
+        TapeState::Active if !(is_labelled && is_aside) => {
+            return refuse("full, read-only, suspect or disabled, and labelled, to become active");
+        }
+        TapeState::Scratch if is_labelled || !is_aside => {
+            return refuse("suspect or disabled, and not labelled, to become scratch");
+        }
+        TapeState::Labelling => return refuse("assigned to a tape pool by AssignTape to be labelled"),
+        TapeState::Full | TapeState::ReadOnly if !is_labelled => {
+            return refuse("labelled to become full or read-only");
+        }
+        TapeState::Scratch => {
+            tape.tape_pool = None;
+            tape.uuid = None;
+        }
+        TapeState::Active
+        | TapeState::Full
+        | TapeState::ReadOnly
+        | TapeState::Suspect
+        | TapeState::Disabled => {}
+    }
+    tape.state = state;
+    tape.reason = reason(why);
+    Ok(())
+}

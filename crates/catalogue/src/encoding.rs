@@ -1,0 +1,293 @@
+//! The bytes of every record and command, in the order of the fields. `docs/format/catalogue.md` is the contract.
+
+use base::{
+    BlobDescription, BlobPiece, Checksums, ClassId, Epoch, Layout, StreamChecksums, StripeSet, TapePoolId,
+    Uuid,
+};
+
+use crate::codec::{Codec, Reader, choice, record};
+use crate::command::{
+    Command, Envelope, PlannedContainer, PoolData, PutFile, RecallDone, Replace, SealContainer,
+};
+use crate::record::{
+    Attributes, BlobRecord, ClassRecord, ContainerCopy, ContainerKind, ContainerRecord, CopyState, Counter,
+    DirectoryRecord, Entry, FileKind, FileRecord, FileState, Garbage, IdempotencyRecord, ItemState,
+    MemberRecord, QueuedContainer, RecallItem, RequestItem, RequestRecord, RequestState, RunEnd, RunItem,
+    RunRecord, Tally, TapeRecord, TapeState, TodoFile,
+};
+use base::{ByteCount, ContainerId};
+
+/// The format version of envelopes written by this Kist.
+pub const ENVELOPE_VERSION: u8 = 1;
+/// The longest envelope in bytes.
+pub const ENVELOPE_BYTES_MAX: usize = 64 << 20;
+
+/// Why bytes are no envelope.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// Too long.
+    #[error("the change has {0} bytes, more than any change may have: the change log is damaged")]
+    TooLong(usize),
+    /// Another version.
+    #[error("the change has version {0}, which this Kist does not know: upgrade Kist")]
+    UnknownVersion(u8),
+    /// Not the bytes of any command.
+    #[error("the change is malformed: the change log is damaged, take another copy of it")]
+    Malformed,
+}
+
+impl Envelope {
+    /// The bytes of this change: version, time, tag of the command, its fields.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(192);
+        out.push(ENVELOPE_VERSION);
+        self.at.put(&mut out);
+        self.command.put(&mut out);
+        out
+    }
+
+    /// Reads a change. Memory stays within a constant times the length of `bytes`.
+    ///
+    /// # Errors
+    /// If the bytes are not exactly one change of a known version.
+    pub fn decode(bytes: &[u8]) -> Result<Envelope, DecodeError> {
+        if bytes.len() > ENVELOPE_BYTES_MAX {
+            return Err(DecodeError::TooLong(bytes.len()));
+        }
+        let mut reader = Reader::new(bytes);
+        match reader.byte() {
+            Some(ENVELOPE_VERSION) => {}
+            Some(version) => return Err(DecodeError::UnknownVersion(version)),
+            None => return Err(DecodeError::Malformed),
+        }
+        let at = Codec::take(&mut reader).ok_or(DecodeError::Malformed)?;
+        let command = Codec::take(&mut reader).ok_or(DecodeError::Malformed)?;
+        if reader.is_empty() { Ok(Envelope { at, command }) } else { Err(DecodeError::Malformed) }
+    }
+}
+
+/// The one record of the table `meta`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Meta {
+    pub(crate) instance: Uuid,
+    pub(crate) epoch: Epoch,
+    /// The next id of files and directories.
+    pub(crate) next_file: u64,
+    pub(crate) next_container: u64,
+    pub(crate) next_request: u64,
+    pub(crate) next_run: u64,
+    pub(crate) next_class: u16,
+    pub(crate) next_tape_pool: u16,
+    pub(crate) next_change: u64,
+}
+
+/// Where a part of a file lies; the member record there says the rest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PartRecord {
+    pub(crate) container: ContainerId,
+    pub(crate) data_offset: ByteCount,
+}
+
+/// What the table `member` keeps; file and data offset stand in the key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct MemberValue {
+    /// Bytes between the header and the data.
+    pub(crate) header_length: ByteCount,
+    pub(crate) length: ByteCount,
+    pub(crate) file_offset: ByteCount,
+}
+
+/// The record of tables whose key says it all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Nothing;
+
+impl Codec for Nothing {
+    fn put(&self, _: &mut Vec<u8>) {}
+    fn take(_: &mut Reader<'_>) -> Option<Self> {
+        Some(Nothing)
+    }
+}
+
+record!(Meta {
+    instance,
+    epoch,
+    next_file,
+    next_container,
+    next_request,
+    next_run,
+    next_class,
+    next_tape_pool,
+    next_change,
+});
+record!(PartRecord { container, data_offset });
+record!(MemberValue { header_length, length, file_offset });
+
+choice!(Layout { 0 = Striped { data, parity }, 1 = Segment { copies } });
+record!(StripeSet { id, drives });
+record!(BlobDescription { id, layout, length, stripes });
+record!(BlobPiece { blob, offset, length });
+record!(StreamChecksums { adler32, crc32c });
+record!(Checksums { stream, blake3 });
+
+choice!(Entry { 0 = Directory(id), 1 = File(id) });
+record!(Attributes { mtime, mode, owner, group, xattrs });
+record!(DirectoryRecord { parent, name, created, attributes, class });
+choice!(FileKind { 0 = Regular, 1 = Symlink(target) });
+choice!(FileState { 0 = Live, 1 = Condemned(at) });
+record!(FileRecord {
+    parent,
+    name,
+    kind,
+    state,
+    size,
+    created,
+    attributes,
+    checksums,
+    class,
+    dataset,
+    pieces,
+});
+record!(ClassRecord { name, copies });
+record!(BlobRecord { layout, length, stripes, references, live });
+choice!(ContainerKind { 0 = Pack, 1 = File(file), 2 = Segment { file, file_offset } });
+choice!(CopyState {
+    0 = Queued,
+    1 = Planned { run, vid, block },
+    2 = Flushed { run, vid, block },
+    3 = Indexed { vid, block },
+});
+record!(ContainerCopy { tape_pool, state });
+record!(ContainerRecord {
+    kind,
+    class,
+    length,
+    checksums,
+    sealed,
+    tape_path,
+    skeleton,
+    copies,
+    live_members,
+    live_bytes,
+    condemned_members,
+});
+record!(MemberRecord { file, header_offset, data_offset, length, file_offset });
+choice!(TapeState {
+    0 = Scratch, 1 = Labelling, 2 = Active, 3 = Full, 4 = ReadOnly, 5 = Suspect, 6 = Disabled,
+});
+record!(TapeRecord {
+    state,
+    reason,
+    tape_pool,
+    uuid,
+    capacity,
+    end_of_data,
+    written,
+    committed,
+    torn,
+    containers,
+    generation,
+    index_block,
+    run,
+    mounts,
+    changes_through,
+});
+choice!(RunEnd { 0 = Finished, 1 = TapeFull, 2 = Failed, 3 = Torn });
+record!(RunRecord { vid, drive, tape_pool, generation, start, started, planned, committed, indexed, ended });
+record!(RunItem { container, block, blocks });
+record!(QueuedContainer { length, since });
+record!(TodoFile { size, since });
+choice!(RequestState { 0 = Filling, 1 = Active, 2 = Completed, 3 = Cancelled });
+record!(RequestRecord {
+    owner,
+    created,
+    state,
+    ended,
+    pin,
+    files,
+    bytes,
+    done,
+    done_bytes,
+    failed,
+    cancelled,
+});
+choice!(ItemState { 0 = Waiting, 1 = Done(at), 2 = Failed(reason), 3 = Cancelled, 4 = Released });
+record!(RequestItem { file, state });
+record!(RecallItem { container, length, since });
+record!(Tally { files, bytes });
+choice!(Garbage { 0 = Blob(blob), 1 = Value(blob, piece) });
+record!(IdempotencyRecord { file, request, at });
+
+record!(PoolData { blobs, pieces });
+choice!(Replace { 0 = Allowed, 1 = Refused });
+record!(PutFile {
+    parent,
+    name,
+    kind,
+    size,
+    attributes,
+    checksums,
+    class,
+    dataset,
+    data,
+    replace,
+    idempotency,
+});
+record!(SealContainer { container, kind, class, members, length, checksums, tape_path, skeleton });
+record!(PlannedContainer { container, block, blocks });
+record!(RecallDone { blobs, files });
+
+choice!(Command {
+    0 = Initialise { instance },
+    1 = OpenEpoch,
+    2 = DefineTapePool { name },
+    3 = DefineClass { name, copies },
+    4 = MakeDirectory { parent, name, attributes, class },
+    5 = PutFile(put),
+    6 = Rename { from_parent, from_name, to_parent, to_name, replace },
+    7 = RemoveFile { parent, name },
+    8 = RemoveDirectory { parent, name },
+    9 = ReserveContainer,
+    10 = SealContainer(seal),
+    11 = RegisterTape { vid, capacity },
+    12 = AssignTape { vid, tape_pool, uuid },
+    13 = TapeLabelled { vid, generation, index_block, end_of_data },
+    14 = SetTapeState { vid, state, reason },
+    15 = CountMount { vid },
+    16 = BeginRun { vid, drive, start },
+    17 = AppendToRun { run, containers },
+    18 = CommitRun { run, committed, end_of_data, written },
+    19 = IndexWritten { run, generation, index_block, end_of_data, written, changes_through },
+    20 = EndRun { run, end, tape_state, reason, end_of_data, torn },
+    21 = OpenRequest { owner, pin },
+    22 = AddToRequest { request, files },
+    23 = CloseRequest { request },
+    24 = CancelRequest { request },
+    25 = Release { request, files },
+    26 = ForgetRequest { request },
+    27 = RecallDone(recall),
+    28 = RecallFailed { file, reason },
+    29 = RecallCopyFailed { file, vid, reason },
+    30 = Evict { files },
+    31 = ExpirePins,
+    32 = ExpireIdempotency,
+    33 = GarbageRemoved { blobs, values },
+    34 = TrimChanges { through },
+});
+
+/// The key of a counter: its kind, then its object.
+pub(crate) fn counter_key(counter: Counter) -> Vec<u8> {
+    let with = |kind: u8, object: &[u8]| [&[kind], object].concat();
+    let class = |kind, id: ClassId| with(kind, &id.0.to_be_bytes());
+    match counter {
+        Counter::Class(id) => class(0, id),
+        Counter::Online(id) => class(1, id),
+        Counter::Todo(id) => class(2, id),
+        Counter::Queued(TapePoolId(id)) => with(3, &id.to_be_bytes()),
+        Counter::Wanted(vid) => with(4, vid.as_bytes()),
+        Counter::PacksSealed => with(5, &[]),
+        Counter::Flushes => with(6, &[]),
+        Counter::Indexes => with(7, &[]),
+    }
+}

@@ -1,0 +1,227 @@
+//! What can go wrong when the catalogue is read or changed.
+
+use std::fmt;
+
+use base::{
+    BlobId, ClassId, ContainerId, DirId, FileId, Name, RequestId, RunId, StripeSetId, TapePoolId, Vid,
+};
+
+use crate::kv::KvError;
+use crate::table::Table;
+
+/// Why the catalogue could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// A record does not agree with its checksum, or is not of a known form.
+    #[error("the record {key} of table {} is damaged: restore the catalogue from its backup", table.name())]
+    Damaged {
+        /// The table.
+        table: Table,
+        /// The key in hexadecimal digits.
+        key: String,
+    },
+    /// A record was written by a newer Kist.
+    #[error("the record {key} of table {} has version {version}, which this Kist does not know: upgrade", table.name())]
+    Newer {
+        /// The table.
+        table: Table,
+        /// The key in hexadecimal digits.
+        key: String,
+        /// The version found.
+        version: u8,
+    },
+    /// A record that another one refers to is not there, or two records contradict each other.
+    #[error("the record {key} of table {} is missing or contradicts another: restore the catalogue from its backup",
+        table.name())]
+    Inconsistent {
+        /// The table.
+        table: Table,
+        /// The key in hexadecimal digits.
+        key: String,
+    },
+    /// The engine failed.
+    #[error(transparent)]
+    Kv(#[from] KvError),
+}
+
+impl ReadError {
+    pub(crate) fn damaged(table: Table, key: &[u8]) -> Self {
+        ReadError::Damaged { table, key: hex(key) }
+    }
+
+    pub(crate) fn inconsistent(table: Table, key: &[u8]) -> Self {
+        ReadError::Inconsistent { table, key: hex(key) }
+    }
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The object of a rejection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Object {
+    /// A directory.
+    Directory(DirId),
+    /// A name in a directory.
+    Name(DirId, Name),
+    /// A file.
+    File(FileId),
+    /// A storage class.
+    Class(ClassId),
+    /// A tape pool.
+    TapePool(TapePoolId),
+    /// A blob of the pool.
+    Blob(BlobId),
+    /// A container.
+    Container(ContainerId),
+    /// A tape.
+    Tape(Vid),
+    /// A run.
+    Run(RunId),
+    /// A request.
+    Request(RequestId),
+    /// A file of a request.
+    RequestFile(RequestId, FileId),
+}
+
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Object::Directory(id) => write!(f, "directory {id}"),
+            Object::Name(directory, name) => write!(f, "'{name}' in directory {directory}"),
+            Object::File(id) => write!(f, "file {id}"),
+            Object::Class(id) => write!(f, "storage class {id}"),
+            Object::TapePool(id) => write!(f, "tape pool {id}"),
+            Object::Blob(id) => write!(f, "blob {id}"),
+            Object::Container(id) => write!(f, "container {id}"),
+            Object::Tape(vid) => write!(f, "tape {vid}"),
+            Object::Run(id) => write!(f, "run {id}"),
+            Object::Request(id) => write!(f, "request {id}"),
+            Object::RequestFile(request, file) => write!(f, "file {file} of request {request}"),
+        }
+    }
+}
+
+/// Why a command was refused. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Rejection {
+    /// The catalogue is empty.
+    #[error("the catalogue is empty: initialise it first")]
+    NotInitialised,
+    /// The catalogue is not empty.
+    #[error("the catalogue is already initialised: choose an empty directory")]
+    AlreadyInitialised,
+    /// The object does not exist.
+    #[error("{0} does not exist")]
+    NotFound(Object),
+    /// A file is asked for, but the name is a directory.
+    #[error("'{name}' in directory {parent} is a directory: name a file")]
+    IsADirectory {
+        /// The directory it stands in.
+        parent: DirId,
+        /// Its name.
+        name: Name,
+    },
+    /// A directory is asked for, but the name is a file.
+    #[error("'{name}' in directory {parent} is a file: name a directory")]
+    NotADirectory {
+        /// The directory it stands in.
+        parent: DirId,
+        /// Its name.
+        name: Name,
+    },
+    /// The name is taken.
+    #[error(
+        "'{name}' in directory {parent} exists already: choose another name or allow replacement of a file"
+    )]
+    NameTaken {
+        /// The directory.
+        parent: DirId,
+        /// The name.
+        name: Name,
+    },
+    /// The name is Kist's own.
+    #[error("'/.kist' is reserved for Kist's own files on tape: choose another name")]
+    ReservedName,
+    /// The directory is not empty.
+    #[error("directory '{name}' in directory {parent} is not empty: delete what is in it first")]
+    DirectoryNotEmpty {
+        /// The directory it stands in.
+        parent: DirId,
+        /// Its name.
+        name: Name,
+    },
+    /// A directory cannot be moved below itself.
+    #[error("directory {directory} cannot be moved into {to}, which stands below it: choose another target")]
+    IntoItself {
+        /// The directory.
+        directory: DirId,
+        /// Where to.
+        to: DirId,
+    },
+    /// The idempotency key belongs to another put.
+    #[error("the idempotency key was used for another put, which made file {file}: use a new key")]
+    IdempotencyKeyReused {
+        /// The file that the key stands for.
+        file: FileId,
+    },
+    /// The object's state does not allow this.
+    #[error("{object} is {state}, but must be {needed}")]
+    WrongState {
+        /// The object.
+        object: Object,
+        /// Its state.
+        state: &'static str,
+        /// The state it must be in.
+        needed: &'static str,
+    },
+    /// A limit.
+    #[error("{what}: at most {limit} are allowed")]
+    LimitExceeded {
+        /// What there is too much of.
+        what: &'static str,
+        /// How much is allowed.
+        limit: u64,
+    },
+    /// The command contradicts itself.
+    #[error("{object}: {what}")]
+    Malformed {
+        /// The object.
+        object: Object,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A stripe set's id is already that of other drives.
+    #[error("stripe set {0} is already recorded with other drives: take a new id")]
+    StripeSetDiffers(StripeSetId),
+    /// A blob is already recorded with another layout, length or other stripes.
+    #[error(
+        "blob {0} is already recorded with another layout, length or other stripes: write the bytes anew"
+    )]
+    BlobDiffers(BlobId),
+    /// The blob is about to be removed.
+    #[error("blob {0} is garbage and about to be removed: write the bytes into another blob")]
+    BlobIsGarbage(BlobId),
+    /// The catalogue could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+impl From<KvError> for Rejection {
+    fn from(error: KvError) -> Self {
+        Rejection::Read(ReadError::Kv(error))
+    }
+}
+
+impl Rejection {
+    /// Whether the engine itself failed, so that the whole transaction must be dropped.
+    #[must_use]
+    pub fn is_engine_failure(&self) -> bool {
+        matches!(self, Rejection::Read(ReadError::Kv(_)))
+    }
+}

@@ -1,0 +1,236 @@
+//! Keys: big-endian parts one behind the other, so that the order of the bytes is the order of the meaning.
+
+use base::{
+    BlobId, BlockAddress, ByteCount, ClassId, ContainerId, DirId, FileId, Name, RequestId, RunId,
+    StripeSetId, TapePoolId, Timestamp, Vid,
+};
+
+use crate::codec::Reader;
+use crate::error::ReadError;
+use crate::record::RecallKey;
+use crate::table::Table;
+
+pub(crate) type Key = Vec<u8>;
+
+/// The key of the only record of `meta`.
+pub(crate) const META: &[u8] = &[0];
+/// The offset that stands for a whole blob in `garbage`.
+pub(crate) const WHOLE_BLOB: ByteCount = ByteCount(u64::MAX);
+
+fn join2(first: u64, second: u64) -> Key {
+    let mut key = Vec::with_capacity(16);
+    key.extend_from_slice(&first.to_be_bytes());
+    key.extend_from_slice(&second.to_be_bytes());
+    key
+}
+
+pub(crate) fn directory(id: DirId) -> Key {
+    id.0.to_be_bytes().to_vec()
+}
+
+pub(crate) fn entry(directory: DirId, name: &str) -> Key {
+    let mut key = Vec::with_capacity(8 + name.len());
+    key.extend_from_slice(&directory.0.to_be_bytes());
+    key.extend_from_slice(name.as_bytes());
+    key
+}
+
+pub(crate) fn file(id: FileId) -> Key {
+    id.0.to_be_bytes().to_vec()
+}
+
+pub(crate) fn class(id: ClassId) -> Key {
+    id.0.to_be_bytes().to_vec()
+}
+
+pub(crate) fn tape_pool(id: TapePoolId) -> Key {
+    id.0.to_be_bytes().to_vec()
+}
+
+pub(crate) fn stripe_set(id: StripeSetId) -> Key {
+    id.0.to_be_bytes().to_vec()
+}
+
+pub(crate) fn blob(id: BlobId) -> Key {
+    id.0.to_be_bytes().to_vec()
+}
+
+pub(crate) fn garbage(blob: BlobId, offset: ByteCount) -> Key {
+    join2(blob.0, offset.0)
+}
+
+pub(crate) fn container(id: ContainerId) -> Key {
+    id.0.to_be_bytes().to_vec()
+}
+
+pub(crate) fn member(container: ContainerId, data_offset: ByteCount, file: FileId) -> Key {
+    let mut key = join2(container.0, data_offset.0);
+    key.extend_from_slice(&file.0.to_be_bytes());
+    key
+}
+
+pub(crate) fn part(file: FileId, file_offset: ByteCount) -> Key {
+    join2(file.0, file_offset.0)
+}
+
+pub(crate) fn content(vid: Vid, block: BlockAddress) -> Key {
+    let mut key = vid.as_bytes().to_vec();
+    key.extend_from_slice(&block.0.to_be_bytes());
+    key
+}
+
+pub(crate) fn todo(class: ClassId, dataset: u64, file: FileId) -> Key {
+    let mut key = class.0.to_be_bytes().to_vec();
+    key.extend_from_slice(&dataset.to_be_bytes());
+    key.extend_from_slice(&file.0.to_be_bytes());
+    key
+}
+
+pub(crate) fn queue(tape_pool: TapePoolId, container: ContainerId) -> Key {
+    let mut key = tape_pool.0.to_be_bytes().to_vec();
+    key.extend_from_slice(&container.0.to_be_bytes());
+    key
+}
+
+pub(crate) fn tape(vid: Vid) -> Key {
+    vid.as_bytes().to_vec()
+}
+
+pub(crate) fn run(id: RunId) -> Key {
+    id.0.to_be_bytes().to_vec()
+}
+
+pub(crate) fn run_item(run: RunId, number: u32) -> Key {
+    let mut key = run.0.to_be_bytes().to_vec();
+    key.extend_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// Inverted, so that the newest request comes first.
+pub(crate) fn request(id: RequestId) -> Key {
+    (!id.0).to_be_bytes().to_vec()
+}
+
+pub(crate) fn request_item(request: RequestId, number: u32) -> Key {
+    let mut key = request.0.to_be_bytes().to_vec();
+    key.extend_from_slice(&number.to_be_bytes());
+    key
+}
+
+pub(crate) fn request_file(request: RequestId, file: FileId) -> Key {
+    join2(request.0, file.0)
+}
+
+pub(crate) fn want(file: FileId, request: RequestId) -> Key {
+    join2(file.0, request.0)
+}
+
+pub(crate) fn recall(key: &RecallKey) -> Key {
+    let mut out = key.vid.as_bytes().to_vec();
+    out.extend_from_slice(&key.block.0.to_be_bytes());
+    out.extend_from_slice(&key.data_offset.0.to_be_bytes());
+    out.extend_from_slice(&key.file.0.to_be_bytes());
+    out
+}
+
+pub(crate) fn pin(file: FileId, request: RequestId) -> Key {
+    join2(file.0, request.0)
+}
+
+/// The time with its sign bit inverted, so that times before 1970 come before those after.
+pub(crate) fn time_bytes(at: Timestamp) -> [u8; 8] {
+    ((at.0 as u64) ^ (1 << 63)).to_be_bytes()
+}
+
+pub(crate) fn pin_expiry(until: Timestamp, file: FileId, request: RequestId) -> Key {
+    let mut key = time_bytes(until).to_vec();
+    key.extend_from_slice(&file.0.to_be_bytes());
+    key.extend_from_slice(&request.0.to_be_bytes());
+    key
+}
+
+/// Where the pins begin that run out after `at`.
+pub(crate) fn pin_expiry_end(at: Timestamp) -> Option<Key> {
+    prefix_end(&time_bytes(at))
+}
+
+pub(crate) fn idempotency_age(at: Timestamp, idempotency: &[u8; 32]) -> Key {
+    let mut key = time_bytes(at).to_vec();
+    key.extend_from_slice(idempotency);
+    key
+}
+
+pub(crate) fn change(sequence: u64) -> Key {
+    sequence.to_be_bytes().to_vec()
+}
+
+/// The least key behind `key`.
+pub(crate) fn behind(mut key: Key) -> Key {
+    key.push(0);
+    key
+}
+
+/// The least key behind all that begin with `prefix`; `None` if there is none.
+pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Key> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            return Some(end);
+        }
+    }
+    None
+}
+
+/// Reads the parts of a key that came from a table.
+pub(crate) struct KeyReader<'a> {
+    table: Table,
+    key: &'a [u8],
+    rest: Reader<'a>,
+}
+
+impl<'a> KeyReader<'a> {
+    pub(crate) fn new(table: Table, key: &'a [u8]) -> Self {
+        KeyReader { table, key, rest: Reader::new(key) }
+    }
+
+    fn checked<T>(&self, part: Option<T>) -> Result<T, ReadError> {
+        part.ok_or_else(|| ReadError::damaged(self.table, self.key))
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64, ReadError> {
+        let part = self.rest.array().map(u64::from_be_bytes);
+        self.checked(part)
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, ReadError> {
+        let part = self.rest.array().map(u32::from_be_bytes);
+        self.checked(part)
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16, ReadError> {
+        let part = self.rest.array().map(u16::from_be_bytes);
+        self.checked(part)
+    }
+
+    pub(crate) fn vid(&mut self) -> Result<Vid, ReadError> {
+        let part = self.rest.take(6).and_then(|text| std::str::from_utf8(text).ok());
+        let part = part.and_then(|text| Vid::new(text).ok());
+        self.checked(part)
+    }
+
+    pub(crate) fn time(&mut self) -> Result<Timestamp, ReadError> {
+        Ok(Timestamp((self.u64()? ^ (1 << 63)) as i64))
+    }
+
+    pub(crate) fn digest(&mut self) -> Result<[u8; 32], ReadError> {
+        let part = self.rest.array();
+        self.checked(part)
+    }
+
+    pub(crate) fn name(&mut self) -> Result<Name, ReadError> {
+        let rest = self.rest.take(self.rest.remaining());
+        let part = rest.and_then(|text| std::str::from_utf8(text).ok()).and_then(|text| Name::new(text).ok());
+        self.checked(part)
+    }
+}

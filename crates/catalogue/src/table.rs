@@ -1,0 +1,155 @@
+//! The tables.
+
+/// A table of the catalogue. Its number is part of every record's checksum and is never given to another table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Table {
+    /// One record: instance, epoch, next ids.
+    Meta = 0,
+    /// Directory id → directory.
+    Directory = 1,
+    /// Directory id, name → what the name stands for.
+    Entry = 2,
+    /// File id → file.
+    File = 3,
+    /// Class id → storage class.
+    Class = 4,
+    /// Tape pool id → its name.
+    TapePool = 5,
+    /// Stripe set id → its drives.
+    StripeSet = 6,
+    /// Blob id → blob.
+    Blob = 7,
+    /// Blob id, offset → garbage; offset 2^64 - 1 is the whole blob.
+    Garbage = 8,
+    /// Container id → container.
+    Container = 9,
+    /// Container id, data offset, file id → member.
+    Member = 10,
+    /// File id, offset in the file → container and data offset there.
+    Part = 11,
+    /// VID, block → container.
+    Content = 12,
+    /// Class id, data set, file id → a file to be sealed.
+    Todo = 13,
+    /// Tape pool id, container id → a container to be written.
+    Queue = 14,
+    /// VID → tape.
+    Tape = 15,
+    /// Run id → run.
+    Run = 16,
+    /// Run id, number → item.
+    RunItem = 17,
+    /// Run id → VID, of open runs.
+    OpenRun = 18,
+    /// Request id, all bits inverted so that the newest comes first → request.
+    Request = 19,
+    /// Request id, number → item.
+    RequestItem = 20,
+    /// Request id, file id → number of the item.
+    RequestFile = 21,
+    /// File id, request id → number of the item that waits.
+    Want = 22,
+    /// VID, block, data offset, file id → what is to be read.
+    Recall = 23,
+    /// File id, request id → until when.
+    Pin = 24,
+    /// Until when, file id, request id → nothing.
+    PinExpiry = 25,
+    /// Kind of counter, its object → tally.
+    Counter = 26,
+    /// Idempotency key → first answer.
+    Idempotency = 27,
+    /// When, idempotency key → nothing.
+    IdempotencyAge = 28,
+    /// Sequence number → encoded envelope.
+    Change = 29,
+}
+
+impl Table {
+    /// How many tables there are.
+    pub const COUNT: usize = 30;
+
+    /// All tables in the order of their numbers.
+    pub const ALL: [Table; Table::COUNT] = [
+        Table::Meta,
+        Table::Directory,
+        Table::Entry,
+        Table::File,
+        Table::Class,
+        Table::TapePool,
+        Table::StripeSet,
+        Table::Blob,
+        Table::Garbage,
+        Table::Container,
+        Table::Member,
+        Table::Part,
+        Table::Content,
+        Table::Todo,
+        Table::Queue,
+        Table::Tape,
+        Table::Run,
+        Table::RunItem,
+        Table::OpenRun,
+        Table::Request,
+        Table::RequestItem,
+        Table::RequestFile,
+        Table::Want,
+        Table::Recall,
+        Table::Pin,
+        Table::PinExpiry,
+        Table::Counter,
+        Table::Idempotency,
+        Table::IdempotencyAge,
+        Table::Change,
+    ];
+
+    /// The table's name in the engine.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Table::Meta => "meta",
+            Table::Directory => "directory",
+            Table::Entry => "entry",
+            Table::File => "file",
+            Table::Class => "class",
+            Table::TapePool => "tape_pool",
+            Table::StripeSet => "stripe_set",
+            Table::Blob => "blob",
+            Table::Garbage => "garbage",
+            Table::Container => "container",
+            Table::Member => "member",
+            Table::Part => "part",
+            Table::Content => "content",
+            Table::Todo => "todo",
+            Table::Queue => "queue",
+            Table::Tape => "tape",
+            Table::Run => "run",
+            Table::RunItem => "run_item",
+            Table::OpenRun => "open_run",
+            Table::Request => "request",
+            Table::RequestItem => "request_item",
+            Table::RequestFile => "request_file",
+            Table::Want => "want",
+            Table::Recall => "recall",
+            Table::Pin => "pin",
+            Table::PinExpiry => "pin_expiry",
+            Table::Counter => "counter",
+            Table::Idempotency => "idempotency",
+            Table::IdempotencyAge => "idempotency_age",
+            Table::Change => "change",
+        }
+    }
+
+    /// The table's number.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The table's place in [`Table::ALL`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::from(self as u8)
+    }
+}

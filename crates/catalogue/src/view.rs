@@ -1,0 +1,459 @@
+//! Reading: typed records of one consistent snapshot.
+
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+
+use base::{
+    ArchivePath, BlobDescription, BlobId, ClassId, DirId, Epoch, FileId, Name, RequestId, StripeSet,
+    StripeSetId, TapePoolId, Timestamp, Uuid,
+};
+
+use crate::codec::Codec;
+use crate::encoding::{Meta, counter_key};
+use crate::error::ReadError;
+use crate::frame;
+use crate::key::{self, KeyReader};
+use crate::kv::{KvError, Snapshot};
+use crate::record::{
+    BlobRecord, ClassRecord, Counter, DirectoryRecord, Entry, FileRecord, Garbage, RequestItem,
+    RequestRecord, Tally, Want,
+};
+use crate::table::Table;
+
+mod tape;
+
+/// The most directories above a file; a path of 4,096 bytes has half as many. Ends the walk of a damaged tree.
+const DEPTH_MAX: usize = 1 << 16;
+
+/// Reads one consistent snapshot. Every record is verified by its checksum on every read.
+pub struct View<'a> {
+    snapshot: &'a dyn Snapshot,
+    /// The directory that was resolved last, since the next path often stands in the same one.
+    last_parent: RefCell<Option<(String, DirId)>>,
+}
+
+impl<'a> View<'a> {
+    /// A view of `snapshot`.
+    #[must_use]
+    pub fn new(snapshot: &'a dyn Snapshot) -> Self {
+        View { snapshot, last_parent: RefCell::new(None) }
+    }
+
+    pub(crate) fn get<T: Codec>(&self, table: Table, key: &[u8]) -> Result<Option<T>, ReadError> {
+        match self.snapshot.get(table, key)? {
+            Some(value) => frame::open(table, key, value).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// As [`View::get`] where another record says that there is one.
+    pub(crate) fn expect<T: Codec>(&self, table: Table, key: &[u8]) -> Result<T, ReadError> {
+        self.get(table, key)?.ok_or_else(|| ReadError::inconsistent(table, key))
+    }
+
+    /// Rows from `from` up to `to`, at most `limit`.
+    pub(crate) fn rows<T>(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: Option<&[u8]>,
+        limit: usize,
+        mut read: impl FnMut(KeyReader<'_>, &[u8], &[u8]) -> Result<T, ReadError>,
+    ) -> Result<Vec<T>, ReadError> {
+        let mut rows = Vec::new();
+        self.each(table, from, to, |key, value| {
+            if rows.len() >= limit {
+                return Ok(ControlFlow::Break(()));
+            }
+            rows.push(read(KeyReader::new(table, key), key, value)?);
+            Ok(if rows.len() >= limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok(rows)
+    }
+
+    /// All rows whose key begins with `prefix`, from `after` (not itself) on, at most `limit`.
+    pub(crate) fn rows_within<T>(
+        &self,
+        table: Table,
+        prefix: &[u8],
+        after: Option<Vec<u8>>,
+        limit: usize,
+        read: impl FnMut(KeyReader<'_>, &[u8], &[u8]) -> Result<T, ReadError>,
+    ) -> Result<Vec<T>, ReadError> {
+        let from = after.map_or_else(|| prefix.to_vec(), key::behind);
+        self.rows(table, &from, key::prefix_end(prefix).as_deref(), limit, read)
+    }
+
+    pub(crate) fn each(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: Option<&[u8]>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, ReadError>,
+    ) -> Result<(), ReadError> {
+        let mut failure = None;
+        self.snapshot.scan(table, from, to, &mut |key, value| match visit(key, value) {
+            Ok(flow) => flow,
+            Err(error) => {
+                failure = Some(error);
+                ControlFlow::Break(())
+            }
+        })?;
+        failure.map_or(Ok(()), Err)
+    }
+
+    pub(crate) fn meta(&self) -> Result<Option<Meta>, ReadError> {
+        self.get(Table::Meta, key::META)
+    }
+
+    /// The instance's id; `None` while the catalogue is empty.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn instance(&self) -> Result<Option<Uuid>, ReadError> {
+        Ok(self.meta()?.map(|meta| meta.instance))
+    }
+
+    /// The epoch of the newest writer; 0 before the first.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn epoch(&self) -> Result<Epoch, ReadError> {
+        Ok(self.meta()?.map_or(Epoch(0), |meta| meta.epoch))
+    }
+
+    /// The number of the newest change; 0 before the first.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn last_change(&self) -> Result<u64, ReadError> {
+        Ok(self.meta()?.map_or(0, |meta| meta.next_change.saturating_sub(1)))
+    }
+
+    /// The number of the oldest change that is still kept; one more than the newest if none is.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn first_change(&self) -> Result<u64, ReadError> {
+        let first = self.rows(Table::Change, &[], None, 1, |mut key, _, _| key.u64())?;
+        match first.first() {
+            Some(first) => Ok(*first),
+            None => Ok(self.last_change()? + 1),
+        }
+    }
+
+    /// What a path stands for.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn resolve(&self, path: &ArchivePath) -> Result<Option<Entry>, ReadError> {
+        let text = path.as_str();
+        let Some((parent, name)) = text.rsplit_once('/').filter(|(_, name)| !name.is_empty()) else {
+            return Ok(Some(Entry::Directory(DirId::ROOT)));
+        };
+        let known = self.last_parent.borrow().as_ref().filter(|(last, _)| last == parent).map(|(_, id)| *id);
+        let directory = match known {
+            Some(directory) => directory,
+            None => {
+                let Some(directory) = self.walk(parent)? else { return Ok(None) };
+                *self.last_parent.borrow_mut() = Some((parent.to_owned(), directory));
+                directory
+            }
+        };
+        self.entry_of(directory, name)
+    }
+
+    fn walk(&self, path: &str) -> Result<Option<DirId>, ReadError> {
+        let mut directory = DirId::ROOT;
+        for component in path.split('/').filter(|component| !component.is_empty()) {
+            match self.entry_of(directory, component)? {
+                Some(Entry::Directory(below)) => directory = below,
+                Some(Entry::File(_)) | None => return Ok(None),
+            }
+        }
+        Ok(Some(directory))
+    }
+
+    fn entry_of(&self, directory: DirId, name: &str) -> Result<Option<Entry>, ReadError> {
+        let mut bytes = [0u8; 8 + 256];
+        let length = 8 + name.len();
+        match bytes.get_mut(..length) {
+            Some(key) => {
+                let (head, tail) = key.split_at_mut(8);
+                head.copy_from_slice(&directory.0.to_be_bytes());
+                tail.copy_from_slice(name.as_bytes());
+                self.get(Table::Entry, key)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// What a name in a directory stands for.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn entry(&self, directory: DirId, name: &Name) -> Result<Option<Entry>, ReadError> {
+        self.entry_of(directory, name.as_str())
+    }
+
+    /// A directory.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn directory(&self, id: DirId) -> Result<Option<DirectoryRecord>, ReadError> {
+        self.get(Table::Directory, &key::directory(id))
+    }
+
+    /// A file, live or condemned.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn file(&self, id: FileId) -> Result<Option<FileRecord>, ReadError> {
+        self.get(Table::File, &key::file(id))
+    }
+
+    /// The path of a directory, `/` for the root.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn path_of_directory(&self, id: DirId) -> Result<Option<String>, ReadError> {
+        let mut names = Vec::new();
+        let mut at = id;
+        for _ in 0..DEPTH_MAX {
+            let Some(directory) = self.directory(at)? else { return Ok(None) };
+            let Some(name) = directory.name else {
+                names.reverse();
+                return Ok(Some(format!("/{}", names.join("/"))));
+            };
+            names.push(name.as_str().to_owned());
+            at = directory.parent;
+        }
+        Err(ReadError::inconsistent(Table::Directory, &key::directory(id)))
+    }
+
+    /// The path of a file; of a condemned one, where it last stood. `None` if there is no such file, or its directory is
+    /// gone.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn path_of_file(&self, id: FileId) -> Result<Option<String>, ReadError> {
+        let Some(file) = self.file(id)? else { return Ok(None) };
+        let directory = self.path_of_directory(file.parent)?;
+        Ok(directory.map(|path| {
+            if path == "/" { format!("/{}", file.name) } else { format!("{path}/{}", file.name) }
+        }))
+    }
+
+    /// Names in a directory in the order of their bytes, those behind `after`, at most `limit`.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn list(
+        &self,
+        directory: DirId,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<Vec<(Name, Entry)>, ReadError> {
+        let after = after.map(|name| key::entry(directory, name.as_str()));
+        self.rows_within(Table::Entry, &key::directory(directory), after, limit, |mut parts, key, value| {
+            parts.u64()?;
+            Ok((parts.name()?, frame::open(Table::Entry, key, value)?))
+        })
+    }
+
+    /// A blob with the drives of its stripe sets.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn blob(&self, id: BlobId) -> Result<Option<BlobDescription>, ReadError> {
+        self.blob_record(id)?.map(|blob| self.describe(id, &blob)).transpose()
+    }
+
+    pub(crate) fn describe(&self, id: BlobId, blob: &BlobRecord) -> Result<BlobDescription, ReadError> {
+        // A long blob repeats its few sets over and over.
+        let mut sets: std::collections::BTreeMap<StripeSetId, StripeSet> = std::collections::BTreeMap::new();
+        let mut stripes = Vec::with_capacity(blob.stripes.len());
+        for set in &blob.stripes {
+            let known = match sets.get(set) {
+                Some(known) => known.clone(),
+                None => {
+                    let drives = self.expect(Table::StripeSet, &key::stripe_set(*set))?;
+                    sets.entry(*set).or_insert(StripeSet { id: *set, drives }).clone()
+                }
+            };
+            stripes.push(known);
+        }
+        Ok(BlobDescription { id, layout: blob.layout, length: blob.length, stripes })
+    }
+
+    /// A blob and how much of it is in use.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn blob_record(&self, id: BlobId) -> Result<Option<BlobRecord>, ReadError> {
+        self.get(Table::Blob, &key::blob(id))
+    }
+
+    /// Whether the pool must keep this blob for now: in use, or garbage that is handed out by [`View::garbage`].
+    /// What is not known and of an older epoch is garbage of a crashed writer.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn is_known_blob(&self, id: BlobId) -> Result<bool, ReadError> {
+        Ok(self.blob_record(id)?.is_some() || self.is_garbage(id)?)
+    }
+
+    pub(crate) fn is_garbage(&self, id: BlobId) -> Result<bool, ReadError> {
+        Ok(self.get::<Garbage>(Table::Garbage, &key::garbage(id, key::WHOLE_BLOB))?.is_some())
+    }
+
+    /// Garbage to be removed from the pool, at most `limit`.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn garbage(&self, limit: usize) -> Result<Vec<Garbage>, ReadError> {
+        self.rows(Table::Garbage, &[], None, limit, |_, key, value| frame::open(Table::Garbage, key, value))
+    }
+
+    /// All storage classes.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn classes(&self) -> Result<Vec<(ClassId, ClassRecord)>, ReadError> {
+        self.rows(Table::Class, &[], None, usize::MAX, |mut parts, key, value| {
+            Ok((ClassId(parts.u16()?), frame::open(Table::Class, key, value)?))
+        })
+    }
+
+    /// All tape pools with their names.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn tape_pools(&self) -> Result<Vec<(TapePoolId, String)>, ReadError> {
+        self.rows(Table::TapePool, &[], None, usize::MAX, |mut parts, key, value| {
+            Ok((TapePoolId(parts.u16()?), frame::open(Table::TapePool, key, value)?))
+        })
+    }
+
+    /// All stripe sets that were ever used.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn stripe_sets(&self) -> Result<Vec<StripeSet>, ReadError> {
+        self.rows(Table::StripeSet, &[], None, usize::MAX, |mut parts, key, value| {
+            Ok(StripeSet {
+                id: StripeSetId(parts.u32()?),
+                drives: frame::open(Table::StripeSet, key, value)?,
+            })
+        })
+    }
+
+    /// The requests that wait for a file.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn wants(&self, file: FileId) -> Result<Vec<Want>, ReadError> {
+        self.rows_within(Table::Want, &key::file(file), None, usize::MAX, |mut parts, key, value| {
+            parts.u64()?;
+            Ok(Want { request: RequestId(parts.u64()?), item: frame::open(Table::Want, key, value)? })
+        })
+    }
+
+    /// Who holds a file in the pool, and until when.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn pins(&self, file: FileId) -> Result<Vec<(RequestId, Timestamp)>, ReadError> {
+        self.rows_within(Table::Pin, &key::file(file), None, usize::MAX, |mut parts, key, value| {
+            parts.u64()?;
+            Ok((RequestId(parts.u64()?), frame::open(Table::Pin, key, value)?))
+        })
+    }
+
+    /// A request.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn request(&self, id: RequestId) -> Result<Option<RequestRecord>, ReadError> {
+        self.get(Table::Request, &key::request(id))
+    }
+
+    /// Requests, newest first: those older than `before`, at most `limit`.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn requests(
+        &self,
+        before: Option<RequestId>,
+        limit: usize,
+    ) -> Result<Vec<(RequestId, RequestRecord)>, ReadError> {
+        let after = before.map(key::request);
+        self.rows_within(Table::Request, &[], after, limit, |mut parts, key, value| {
+            Ok((RequestId(!parts.u64()?), frame::open(Table::Request, key, value)?))
+        })
+    }
+
+    /// The items of a request from number `from` on, at most `limit`.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn request_items(
+        &self,
+        id: RequestId,
+        from: u32,
+        limit: usize,
+    ) -> Result<Vec<(u32, RequestItem)>, ReadError> {
+        let to = key::prefix_end(&id.0.to_be_bytes());
+        let from = key::request_item(id, from);
+        self.rows(Table::RequestItem, &from, to.as_deref(), limit, |mut parts, key, value| {
+            parts.u64()?;
+            Ok((parts.u32()?, frame::open(Table::RequestItem, key, value)?))
+        })
+    }
+
+    /// A tally; zero if nothing was counted yet.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn tally(&self, counter: Counter) -> Result<Tally, ReadError> {
+        Ok(self.get(Table::Counter, &counter_key(counter))?.unwrap_or_default())
+    }
+
+    /// Encoded changes from number `from` on: at most `limit`, and no more than `bytes_max` bytes in all unless the first
+    /// alone is longer.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn changes(
+        &self,
+        from: u64,
+        limit: usize,
+        bytes_max: usize,
+    ) -> Result<Vec<(u64, Vec<u8>)>, ReadError> {
+        let mut changes = Vec::new();
+        let mut bytes = 0usize;
+        self.each(Table::Change, &key::change(from), None, |key, value| {
+            let change = frame::open_bytes(Table::Change, key, value)?;
+            bytes = bytes.saturating_add(change.len());
+            if changes.len() >= limit || (bytes > bytes_max && !changes.is_empty()) {
+                return Ok(ControlFlow::Break(()));
+            }
+            changes.push((KeyReader::new(Table::Change, key).u64()?, change.to_vec()));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(changes)
+    }
+
+    /// How many records a table holds. Reads the whole table.
+    ///
+    /// # Errors
+    /// If the engine fails.
+    pub fn count(&self, table: Table) -> Result<u64, KvError> {
+        let mut count = 0;
+        self.snapshot.scan(table, &[], None, &mut |_, _| {
+            count += 1;
+            ControlFlow::Continue(())
+        })?;
+        Ok(count)
+    }
+}

@@ -1,0 +1,205 @@
+//! Reading what concerns tape: containers, queues, tapes, runs, recalls.
+
+use base::{BlockAddress, ByteCount, ClassId, ContainerId, FileId, RunId, TapePoolId, Vid};
+
+use super::View;
+use crate::encoding::{MemberValue, PartRecord};
+use crate::error::ReadError;
+use crate::frame;
+use crate::key::{self, KeyReader};
+use crate::record::{
+    ContainerRecord, MemberRecord, QueuedContainer, RecallItem, RecallKey, RunItem, RunRecord, TapeRecord,
+    TodoFile,
+};
+use crate::table::Table;
+
+impl View<'_> {
+    /// The containers that hold a file's bytes, in the order of the file; empty if it was not sealed yet.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn parts(&self, file: FileId) -> Result<Vec<(ContainerId, MemberRecord)>, ReadError> {
+        let prefix = key::file(file);
+        let parts: Vec<PartRecord> =
+            self.rows_within(Table::Part, &prefix, None, usize::MAX, |_, key, value| {
+                frame::open(Table::Part, key, value)
+            })?;
+        parts
+            .into_iter()
+            .map(|part| {
+                let key = key::member(part.container, part.data_offset, file);
+                let value: MemberValue = self.expect(Table::Member, &key)?;
+                Ok((part.container, member(part.data_offset, file, value, &key)?))
+            })
+            .collect()
+    }
+
+    /// A container.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn container(&self, id: ContainerId) -> Result<Option<ContainerRecord>, ReadError> {
+        self.get(Table::Container, &key::container(id))
+    }
+
+    /// The members of a container in the order of their offsets, those behind `after`, at most `limit`.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn members(
+        &self,
+        id: ContainerId,
+        after: Option<(ByteCount, FileId)>,
+        limit: usize,
+    ) -> Result<Vec<MemberRecord>, ReadError> {
+        let after = after.map(|(data_offset, file)| key::member(id, data_offset, file));
+        self.rows_within(Table::Member, &key::container(id), after, limit, |mut parts, key, value| {
+            parts.u64()?;
+            let data_offset = ByteCount(parts.u64()?);
+            member(data_offset, FileId(parts.u64()?), frame::open(Table::Member, key, value)?, key)
+        })
+    }
+
+    /// Files of a class that wait to be sealed, by data set and file; those behind `after`, at most `limit`.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn todo(
+        &self,
+        class: ClassId,
+        after: Option<(u64, FileId)>,
+        limit: usize,
+    ) -> Result<Vec<((u64, FileId), TodoFile)>, ReadError> {
+        let after = after.map(|(dataset, file)| key::todo(class, dataset, file));
+        self.rows_within(Table::Todo, &key::class(class), after, limit, |mut parts, key, value| {
+            parts.u16()?;
+            Ok(((parts.u64()?, FileId(parts.u64()?)), frame::open(Table::Todo, key, value)?))
+        })
+    }
+
+    /// Containers that wait for a tape pool in the order of sealing; those behind `after`, at most `limit`.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn queue(
+        &self,
+        tape_pool: TapePoolId,
+        after: Option<ContainerId>,
+        limit: usize,
+    ) -> Result<Vec<(ContainerId, QueuedContainer)>, ReadError> {
+        let after = after.map(|container| key::queue(tape_pool, container));
+        self.rows_within(Table::Queue, &key::tape_pool(tape_pool), after, limit, |mut parts, key, value| {
+            parts.u16()?;
+            Ok((ContainerId(parts.u64()?), frame::open(Table::Queue, key, value)?))
+        })
+    }
+
+    /// What was committed to a tape from block `from` on, in the order of the blocks, at most `limit`.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn content(
+        &self,
+        vid: Vid,
+        from: BlockAddress,
+        limit: usize,
+    ) -> Result<Vec<(BlockAddress, ContainerId)>, ReadError> {
+        let to = key::prefix_end(vid.as_bytes());
+        let from = key::content(vid, from);
+        self.rows(Table::Content, &from, to.as_deref(), limit, |mut parts, key, value| {
+            parts.vid()?;
+            Ok((BlockAddress(parts.u64()?), frame::open(Table::Content, key, value)?))
+        })
+    }
+
+    /// All tapes.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn tapes(&self) -> Result<Vec<(Vid, TapeRecord)>, ReadError> {
+        self.rows(Table::Tape, &[], None, usize::MAX, |mut parts, key, value| {
+            Ok((parts.vid()?, frame::open(Table::Tape, key, value)?))
+        })
+    }
+
+    /// A tape.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn tape(&self, vid: Vid) -> Result<Option<TapeRecord>, ReadError> {
+        self.get(Table::Tape, &key::tape(vid))
+    }
+
+    /// All runs that were begun and not ended.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn open_runs(&self) -> Result<Vec<(RunId, RunRecord)>, ReadError> {
+        let open = self.rows(Table::OpenRun, &[], None, usize::MAX, |mut parts, key, value| {
+            let _: Vid = frame::open(Table::OpenRun, key, value)?;
+            Ok(RunId(parts.u64()?))
+        })?;
+        open.into_iter().map(|id| Ok((id, self.expect(Table::Run, &key::run(id))?))).collect()
+    }
+
+    /// A run, open or ended.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn run(&self, id: RunId) -> Result<Option<RunRecord>, ReadError> {
+        self.get(Table::Run, &key::run(id))
+    }
+
+    /// The items of a run from number `from` on, in the order of writing, at most `limit`.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn run_items(&self, id: RunId, from: u32, limit: usize) -> Result<Vec<RunItem>, ReadError> {
+        let to = key::prefix_end(&id.0.to_be_bytes());
+        let from = key::run_item(id, from);
+        self.rows(Table::RunItem, &from, to.as_deref(), limit, |_, key, value| {
+            frame::open(Table::RunItem, key, value)
+        })
+    }
+
+    /// What is wanted from a tape in the order on that tape; what comes behind `after`, at most `limit`.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn recall_set(
+        &self,
+        vid: Vid,
+        after: Option<RecallKey>,
+        limit: usize,
+    ) -> Result<Vec<(RecallKey, RecallItem)>, ReadError> {
+        let after = after.map(|after| key::recall(&after));
+        self.rows_within(Table::Recall, vid.as_bytes(), after, limit, |parts, key, value| {
+            Ok((recall_key(parts)?, frame::open(Table::Recall, key, value)?))
+        })
+    }
+}
+
+pub(crate) fn recall_key(mut parts: KeyReader<'_>) -> Result<RecallKey, ReadError> {
+    Ok(RecallKey {
+        vid: parts.vid()?,
+        block: BlockAddress(parts.u64()?),
+        data_offset: ByteCount(parts.u64()?),
+        file: FileId(parts.u64()?),
+    })
+}
+
+fn member(
+    data_offset: ByteCount,
+    file: FileId,
+    value: MemberValue,
+    key: &[u8],
+) -> Result<MemberRecord, ReadError> {
+    let header_offset = data_offset.0.checked_sub(value.header_length.0);
+    Ok(MemberRecord {
+        file,
+        header_offset: header_offset.map(ByteCount).ok_or_else(|| ReadError::damaged(Table::Member, key))?,
+        data_offset,
+        length: value.length,
+        file_offset: value.file_offset,
+    })
+}

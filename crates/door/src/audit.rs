@@ -1,0 +1,97 @@
+//! One line for every request that may change something, and for every one that was refused at the door.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use axum::http::{Method, StatusCode};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::auth::Principal;
+
+/// The target of the lines, to send them to a log of their own.
+const TARGET: &str = "audit";
+
+/// One request of a principal; it counts against the principal's allowance as long as anything of it is alive.
+#[derive(Debug)]
+pub(crate) struct Call {
+    /// Who.
+    pub principal: Arc<Principal>,
+    /// Bytes of the body so far.
+    received: AtomicU64,
+    /// What a `POST` was about.
+    subject: Mutex<String>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Call {
+    pub(crate) fn new(principal: Arc<Principal>, permit: OwnedSemaphorePermit) -> Self {
+        Call { principal, received: AtomicU64::new(0), subject: Mutex::default(), _permit: permit }
+    }
+
+    /// Counts bytes of the body.
+    pub(crate) fn received(&self, bytes: usize) {
+        self.received.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Names what the request is about, where its address does not.
+    pub(crate) fn about(&self, subject: String) {
+        *self.subject.lock().unwrap_or_else(PoisonError::into_inner) = subject;
+    }
+}
+
+/// Writes the line at the latest when it is dropped: a client that goes away is not forgotten.
+pub(crate) struct AuditLine {
+    call: Arc<Call>,
+    method: Method,
+    path: String,
+    peer: Option<SocketAddr>,
+    begun: Instant,
+    status: Option<StatusCode>,
+}
+
+impl AuditLine {
+    pub(crate) fn begin(call: Arc<Call>, method: Method, path: String, peer: Option<SocketAddr>) -> Self {
+        AuditLine { call, method, path, peer, begun: Instant::now(), status: None }
+    }
+
+    /// The request was answered.
+    pub(crate) fn end(mut self, status: StatusCode) {
+        self.status = Some(status);
+    }
+}
+
+impl Drop for AuditLine {
+    fn drop(&mut self) {
+        if matches!(self.method, Method::GET | Method::HEAD) {
+            return;
+        }
+        let subject = std::mem::take(&mut *self.call.subject.lock().unwrap_or_else(PoisonError::into_inner));
+        tracing::info!(
+            target: TARGET,
+            principal = %self.call.principal.name,
+            peer = self.peer.map(tracing::field::display),
+            method = %self.method,
+            path = %self.path,
+            subject = ?subject,
+            // 0: the client went away before the answer.
+            status = self.status.map_or(0, |status| status.as_u16()),
+            bytes = self.call.received.load(Ordering::Relaxed),
+            milliseconds = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            "request"
+        );
+    }
+}
+
+/// A request without a valid key, or above an allowance.
+pub(crate) fn denied(method: &Method, path: &str, peer: Option<SocketAddr>, status: StatusCode) {
+    tracing::warn!(
+        target: TARGET,
+        peer = peer.map(tracing::field::display),
+        method = %method,
+        path,
+        status = status.as_u16(),
+        "denied"
+    );
+}

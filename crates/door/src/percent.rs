@@ -1,0 +1,115 @@
+//! Percent-encoding (RFC 3986), strict: what is malformed is refused, not taken literally.
+
+use base::{ArchivePath, NameError};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+
+use crate::problem::{Kind, Refusal};
+
+/// All that may not stand in a header value as it is, and the percent sign itself.
+const HEADER_TEXT: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%').add(b',').add(b';').add(b'\\');
+
+/// Decodes once. `None` if a percent sign is not followed by two hexadecimal digits.
+pub(crate) fn decode(text: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.iter();
+    while let Some(&byte) = rest.next() {
+        if byte == b'%' {
+            let high = char::from(*rest.next()?).to_digit(16)?;
+            let low = char::from(*rest.next()?).to_digit(16)?;
+            out.push(u8::try_from(high * 16 + low).ok()?);
+        } else {
+            out.push(byte);
+        }
+    }
+    Some(out)
+}
+
+/// Encodes a text for a header value.
+pub(crate) fn encode(text: &str) -> String {
+    utf8_percent_encode(text, HEADER_TEXT).to_string()
+}
+
+/// The archive path in the path of a request, behind `/data`.
+pub(crate) fn archive_path(raw: &str) -> Result<ArchivePath, Refusal> {
+    let rest = raw.strip_prefix("/data").unwrap_or(raw);
+    if rest.is_empty() {
+        return Ok(ArchivePath::root());
+    }
+    let bytes = decode(rest.as_bytes()).ok_or_else(|| {
+        let detail = format!("the path '{rest}' has a '%' without two hexadecimal digits: write '%' as %25");
+        Refusal::new(Kind::BadPath, detail)
+    })?;
+    ArchivePath::from_bytes(&bytes).map_err(bad_path)
+}
+
+/// A path that the engine's canonicaliser refused.
+pub(crate) fn bad_path(error: NameError) -> Refusal {
+    Refusal::new(Kind::BadPath, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn hostile_paths_are_refused() {
+        for bad in [
+            "/data/a/../b",
+            "/data/%2e%2e/b",
+            "/data/a/%2E%2E",
+            "/data/..%2fetc",
+            "/data/./a",
+            "/data//a",
+            "/data/a//b",
+            "/data/a/",
+            "/data/a%00b",
+            "/data/%ff%fe",
+            "/data/a%",
+            "/data/a%2",
+            "/data/a%zz",
+            "/data/.kist/x",
+            "/dataX",
+        ] {
+            assert_eq!(archive_path(bad).unwrap_err().kind(), Kind::BadPath, "{bad}");
+        }
+        let long = format!("/data/{}", "a".repeat(256));
+        assert!(archive_path(&long).unwrap_err().detail().contains("limit is 255"));
+        let deep = format!("/data{}", "/a".repeat(2049));
+        assert!(archive_path(&deep).unwrap_err().detail().contains("limit is 4096"));
+    }
+
+    #[test]
+    fn decoding_happens_once() {
+        assert_eq!(archive_path("/data/%2541").unwrap().as_str(), "/%41");
+        assert_eq!(archive_path("/data/%252e%252e").unwrap().as_str(), "/%2e%2e");
+        assert_eq!(archive_path("/data").unwrap().as_str(), "/");
+        assert_eq!(archive_path("/data/").unwrap().as_str(), "/");
+        assert_eq!(archive_path("/data/a%20b/%C3%A9+").unwrap().as_str(), "/a b/é+");
+        assert_eq!(archive_path(&format!("/data{}", "/a".repeat(2048))).unwrap().as_str().len(), 4096);
+    }
+
+    proptest! {
+        #[test]
+        fn no_path_escapes(raw in "(/|%2[eEfF]|%00|\\.|%|[a-z%0-9]|é|%ff){0,40}") {
+            if let Ok(path) = archive_path(&format!("/data/{raw}")) {
+                let good = |c: &str| !c.is_empty() && c != "." && c != ".." && !c.contains('\0');
+                prop_assert!(path.is_root() || path.as_str()[1..].split('/').all(good));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_or_refused(raw in proptest::collection::vec(any::<u8>(), 0..64)) {
+            if let Some(bytes) = decode(&raw) {
+                prop_assert!(bytes.len() <= raw.len());
+            }
+        }
+
+        #[test]
+        fn encoded_text_comes_back(text in "\\PC{0,40}") {
+            let encoded = encode(&text);
+            prop_assert!(encoded.bytes().all(|b| (0x21..0x7f).contains(&b)));
+            prop_assert_eq!(decode(encoded.as_bytes()).unwrap(), text.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Errors as RFC 9457 problem details: one table from the engine's errors to status words and HTTP.
+
+use archive::ArchiveError;
+use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use catalogue::Rejection;
+
+use crate::wire::Problem;
+
+/// After how many seconds a client should try again.
+const RETRY_AFTER_SECONDS: u64 = 5;
+/// The status word as a header, for `HEAD`, whose replies have no body.
+const PROBLEM: HeaderName = HeaderName::from_static("kist-problem");
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident $word:literal $status:ident;)*) => {
+        /// The status words. They never change; new ones may come.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(crate) enum Kind {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Kind {
+            /// The word and the HTTP status.
+            pub(crate) fn word_and_status(self) -> (&'static str, StatusCode) {
+                match self {
+                    $(Kind::$name => ($word, StatusCode::$status),)*
+                }
+            }
+
+            /// All of them, for the test that compares them with the document.
+            #[cfg(test)]
+            pub(crate) const ALL: &[Kind] = &[$(Kind::$name,)*];
+        }
+    };
+}
+
+kinds! {
+    /// Nothing there.
+    NotFound "not-found" NOT_FOUND;
+    /// The name is taken.
+    Exists "exists" CONFLICT;
+    /// A file is needed.
+    IsADirectory "is-a-directory" CONFLICT;
+    /// A directory is needed.
+    NotADirectory "not-a-directory" CONFLICT;
+    /// Only empty directories can go.
+    NotEmpty "not-empty" CONFLICT;
+    /// On tape only.
+    Nearline "nearline" CONFLICT;
+    /// The object's state does not allow it.
+    WrongState "wrong-state" CONFLICT;
+    /// No copy is left.
+    Lost "lost" GONE;
+    /// A malformed path.
+    BadPath "bad-path" BAD_REQUEST;
+    /// Not as many bytes as announced.
+    LengthMismatch "length-mismatch" BAD_REQUEST;
+    /// Not the bytes announced.
+    DigestMismatch "digest-mismatch" BAD_REQUEST;
+    /// Unknown class.
+    NoSuchClass "no-such-class" BAD_REQUEST;
+    /// Anything else that is malformed.
+    BadRequest "bad-request" BAD_REQUEST;
+    /// A key used twice.
+    IdempotencyKeyReused "idempotency-key-reused" UNPROCESSABLE_ENTITY;
+    /// Too much of something.
+    Limit "limit" PAYLOAD_TOO_LARGE;
+    /// The URI is too long.
+    UriTooLong "uri-too-long" URI_TOO_LONG;
+    /// Too many requests at once.
+    TooMany "too-many-requests" TOO_MANY_REQUESTS;
+    /// No valid key.
+    Unauthorized "unauthorized" UNAUTHORIZED;
+    /// `If-Match` does not hold.
+    Precondition "precondition-failed" PRECONDITION_FAILED;
+    /// The range is outside of the file.
+    Range "range" RANGE_NOT_SATISFIABLE;
+    /// No space for now.
+    PoolFull "pool-full" SERVICE_UNAVAILABLE;
+    /// Not now.
+    Unavailable "unavailable" SERVICE_UNAVAILABLE;
+    /// Damaged bytes.
+    Corrupt "corrupt" INTERNAL_SERVER_ERROR;
+    /// A fault of the server.
+    Internal "internal" INTERNAL_SERVER_ERROR;
+    /// The client was too slow.
+    Timeout "timeout" REQUEST_TIMEOUT;
+    /// The method does not fit the URI.
+    Method "method" METHOD_NOT_ALLOWED;
+}
+
+/// A request refused: the word, the sentence and headers.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal(Box<(Kind, String, HeaderMap)>);
+
+impl Refusal {
+    /// A refusal with the headers that its kind calls for.
+    pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
+        let mut headers = HeaderMap::new();
+        match kind {
+            Kind::Unavailable | Kind::PoolFull | Kind::TooMany => {
+                headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
+            }
+            Kind::Unauthorized => {
+                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"kist\""));
+            }
+            _ => {}
+        }
+        Refusal(Box::new((kind, detail.into(), headers)))
+    }
+
+    /// The same with a header more.
+    pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.0.2.insert(name, value);
+        self
+    }
+
+    /// A method that the URI does not have.
+    pub(crate) fn method(allowed: &'static str) -> Self {
+        Refusal::new(Kind::Method, format!("this address allows: {allowed}"))
+            .with(ALLOW, HeaderValue::from_static(allowed))
+    }
+
+    /// A malformed request.
+    pub(crate) fn bad(detail: impl Into<String>) -> Self {
+        Refusal::new(Kind::BadRequest, detail)
+    }
+
+    /// The status word.
+    #[cfg(test)]
+    pub(crate) fn kind(&self) -> Kind {
+        self.0.0
+    }
+
+    /// The sentence.
+    #[cfg(test)]
+    pub(crate) fn detail(&self) -> &str {
+        &self.0.1
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let (kind, detail, mut headers) = *self.0;
+        let (word, status) = kind.word_and_status();
+        let problem = Problem { kind: word.to_owned(), status: status.as_u16(), detail };
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(PROBLEM, HeaderValue::from_static(word));
+        // A struct of two texts and a number can always be written.
+        let body = serde_json::to_vec(&problem).unwrap_or_default();
+        (status, headers, body).into_response()
+    }
+}
+
+impl From<ArchiveError> for Refusal {
+    fn from(error: ArchiveError) -> Self {
+        let kind = kind_of(&error);
+        if kind.word_and_status().1.is_server_error() {
+            tracing::error!(error = %error, "a request failed");
+        }
+        let refusal = Refusal::new(kind, error.to_string());
+        match error {
+            ArchiveError::RangeBeyondEnd { size, .. } => {
+                refusal.with(axum::http::header::CONTENT_RANGE, unsatisfied(size.0))
+            }
+            _ => refusal,
+        }
+    }
+}
+
+/// `Content-Range` of a 416.
+pub(crate) fn unsatisfied(size: u64) -> HeaderValue {
+    HeaderValue::from_str(&format!("bytes */{size}")).unwrap_or(HeaderValue::from_static("bytes */*"))
+}
+
+fn kind_of(error: &ArchiveError) -> Kind {
+    match error {
+        ArchiveError::Name(_) => Kind::BadPath,
+        ArchiveError::NotFound(_)
+        | ArchiveError::NoSuchRequest(_)
+        | ArchiveError::NoSuchTape(_)
+        | ArchiveError::SomeNotFound { .. } => Kind::NotFound,
+        ArchiveError::IsADirectory(_) => Kind::IsADirectory,
+        ArchiveError::NotADirectory(_) => Kind::NotADirectory,
+        ArchiveError::Exists(_) => Kind::Exists,
+        ArchiveError::NotEmpty(_) => Kind::NotEmpty,
+        ArchiveError::Nearline { .. } => Kind::Nearline,
+        ArchiveError::Lost(_) => Kind::Lost,
+        ArchiveError::LengthMismatch { .. } => Kind::LengthMismatch,
+        ArchiveError::DigestMismatch { .. } => Kind::DigestMismatch,
+        ArchiveError::NoSuchClass { .. } => Kind::NoSuchClass,
+        ArchiveError::IdempotencyKeyReused => Kind::IdempotencyKeyReused,
+        ArchiveError::RangeBeyondEnd { .. } => Kind::Range,
+        ArchiveError::Limit { .. } => Kind::Limit,
+        ArchiveError::Rejected(rejection) => kind_of_rejection(rejection),
+        ArchiveError::Catalogue(_) | ArchiveError::Corrupt { .. } => Kind::Corrupt,
+        ArchiveError::Store(_) | ArchiveError::Pool(_) | ArchiveError::Stopping => Kind::Unavailable,
+        // A new variant of the engine is a fault of the server until it has its line here.
+        _ => Kind::Internal,
+    }
+}
+
+fn kind_of_rejection(rejection: &Rejection) -> Kind {
+    match rejection {
+        Rejection::NotFound(_) => Kind::NotFound,
+        Rejection::IsADirectory { .. } => Kind::IsADirectory,
+        Rejection::NotADirectory { .. } => Kind::NotADirectory,
+        Rejection::NameTaken { .. } => Kind::Exists,
+        Rejection::ReservedName => Kind::BadPath,
+        Rejection::DirectoryNotEmpty { .. } => Kind::NotEmpty,
+        Rejection::IntoItself { .. } | Rejection::WrongState { .. } => Kind::WrongState,
+        Rejection::IdempotencyKeyReused { .. } => Kind::IdempotencyKeyReused,
+        Rejection::LimitExceeded { .. } => Kind::Limit,
+        Rejection::Read(_) => Kind::Corrupt,
+        // The rest are commands that the engine put together wrongly.
+        _ => Kind::Internal,
+    }
+}

@@ -1,0 +1,66 @@
+//! The lowest rate that a client must keep.
+
+use base::{ByteCount, Duration};
+
+/// Counts the time that the door waited for a client against the bytes that came of it. Time in which the engine keeps
+/// the client waiting does not count.
+#[derive(Clone, Debug)]
+pub(crate) struct RateWindow {
+    window: Duration,
+    bytes_min: u64,
+    waited: Duration,
+    bytes: u64,
+}
+
+impl RateWindow {
+    /// At least `bytes_min` are due in each `window` of waiting.
+    pub(crate) fn new(bytes_min: ByteCount, window: Duration) -> Self {
+        RateWindow { window, bytes_min: bytes_min.0, waited: Duration::ZERO, bytes: 0 }
+    }
+
+    /// For how long the door may go on waiting before it has to look at the rate again.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.window.saturating_sub(self.waited)
+    }
+
+    /// Notes a wait and the bytes that ended it (0: it ended without any). Returns `false` if the client is too slow.
+    #[must_use]
+    pub(crate) fn note(&mut self, waited: Duration, bytes: u64) -> bool {
+        self.waited = self.waited.saturating_add(waited);
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.waited < self.window {
+            return true;
+        }
+        let kept = self.bytes >= self.bytes_min;
+        self.waited = Duration::ZERO;
+        self.bytes = 0;
+        kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_rate_counts_only_time_that_was_waited() {
+        let mut rate = RateWindow::new(ByteCount(100), 10 * SECOND);
+        // Bytes without waiting never end a window.
+        for _ in 0..1000 {
+            assert!(rate.note(Duration::ZERO, 1));
+        }
+        assert!(rate.note(10 * SECOND, 0), "1000 bytes in this window");
+        assert!(rate.note(9 * SECOND, 99));
+        assert_eq!(rate.remaining(), SECOND);
+        assert!(!rate.note(SECOND, 0), "99 bytes in 10 s");
+    }
+
+    #[test]
+    fn the_limit_itself_is_enough() {
+        let mut rate = RateWindow::new(ByteCount(100), SECOND);
+        assert!(rate.note(SECOND, 100));
+        assert!(!rate.note(SECOND, 99));
+    }
+}

@@ -1,0 +1,97 @@
+//! What the door needs of the engine. `archive::Archive` is one; tests have their own.
+
+use archive::{
+    ArchiveError, ClassInfo, EvictDone, FileStat, Listed, PoolInfo, PutDone, PutOptions, QueueLine, RequestFile,
+    RequestInfo, Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, Totals,
+};
+use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
+use bytes::Bytes;
+use catalogue::Attributes;
+
+/// The engine as the door sees it. Every call may block; the door calls from threads of its own.
+///
+/// Each method means what the method of the same name of `archive::Archive` means.
+#[allow(missing_docs)]
+pub trait Engine: Send + Sync + 'static {
+    fn instance(&self) -> Uuid;
+    fn stat(&self, path: &ArchivePath) -> Result<Stat, ArchiveError>;
+    fn list(
+        &self,
+        path: &ArchivePath,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<(Vec<Listed>, bool), ArchiveError>;
+    fn make_directory(
+        &self,
+        path: &ArchivePath,
+        attributes: Attributes,
+        class: Option<&str>,
+        parents: bool,
+    ) -> Result<(), ArchiveError>;
+    fn rename(&self, from: &ArchivePath, to: &ArchivePath, replace: bool) -> Result<(), ArchiveError>;
+    fn remove(&self, path: &ArchivePath) -> Result<(), ArchiveError>;
+    fn begin_put(&self, path: &ArchivePath, options: PutOptions) -> Result<Box<dyn Upload>, ArchiveError>;
+    fn open_read(&self, path: &ArchivePath) -> Result<Box<dyn Download>, ArchiveError>;
+    fn stage(&self, selection: &Selection, options: StageOptions) -> Result<RequestId, ArchiveError>;
+    fn request(&self, request: RequestId) -> Result<RequestInfo, ArchiveError>;
+    fn requests(&self, before: Option<RequestId>, limit: usize) -> Result<Vec<RequestInfo>, ArchiveError>;
+    fn request_files(
+        &self,
+        request: RequestId,
+        from: u32,
+        limit: usize,
+    ) -> Result<(Vec<RequestFile>, Option<u32>), ArchiveError>;
+    fn cancel_request(&self, request: RequestId) -> Result<(), ArchiveError>;
+    fn release(&self, request: RequestId, paths: Option<&[ArchivePath]>) -> Result<(), ArchiveError>;
+    fn evict(&self, selection: &Selection) -> Result<EvictDone, ArchiveError>;
+    fn why_path(&self, path: &ArchivePath) -> Result<Vec<String>, ArchiveError>;
+    fn why_request(&self, request: RequestId) -> Result<Vec<String>, ArchiveError>;
+    fn tapes(&self) -> Result<Vec<TapeInfo>, ArchiveError>;
+    fn tape(&self, vid: Vid) -> Result<TapeInfo, ArchiveError>;
+    fn tape_content(
+        &self,
+        vid: Vid,
+        from: BlockAddress,
+        limit: usize,
+    ) -> Result<(Vec<TapeContent>, Option<BlockAddress>), ArchiveError>;
+    fn tape_drives(&self) -> Vec<TapeDriveInfo>;
+    fn pool_info(&self) -> Result<PoolInfo, ArchiveError>;
+    fn classes(&self) -> Result<Vec<ClassInfo>, ArchiveError>;
+    fn queue(&self) -> Result<Vec<QueueLine>, ArchiveError>;
+    fn totals(&self) -> Result<Totals, ArchiveError>;
+    fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError>;
+}
+
+/// A file on its way in. Dropping it before `finish` leaves nothing behind.
+pub trait Upload: Send {
+    /// Takes the next bytes.
+    ///
+    /// # Errors
+    /// If they cannot be stored; the upload is over then.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError>;
+
+    /// Makes the file durable and gives it its name.
+    ///
+    /// # Errors
+    /// If length or checksum are not as announced, or it cannot be stored. Nothing is stored then.
+    fn finish(self: Box<Self>) -> Result<PutDone, ArchiveError>;
+}
+
+/// A file on its way out.
+pub trait Download: Send {
+    /// What file it is.
+    fn stat(&self) -> &FileStat;
+
+    /// Reads only `length` bytes from `offset` on; to be called before the first `next`.
+    ///
+    /// # Errors
+    /// If the range is not within the file.
+    fn select(&mut self, offset: u64, length: u64) -> Result<(), ArchiveError>;
+
+    /// The next verified bytes, at most 1 MiB; `None` at the end. Of a whole file the last bytes come only after
+    /// its checksum agreed.
+    ///
+    /// # Errors
+    /// If the bytes cannot be read, or are not those that were stored.
+    fn next(&mut self) -> Result<Option<Bytes>, ArchiveError>;
+}

@@ -1,0 +1,89 @@
+//! From `kist.toml` to the settings of the engine.
+
+use std::path::Path;
+
+use archive::{
+    ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings, TapePoolSettings, TapeSettings,
+};
+
+use super::file::{Catalogue, Class, Config, Library, Pool, PoolDrive, Tape, TapePool};
+
+impl Config {
+    /// The engine's settings; relative directories are those below `directory`.
+    pub fn settings(&self, directory: &Path) -> Settings {
+        // Each table is taken apart completely, so that a new key cannot be forgotten here.
+        let Config { format: _, server: _, catalogue, pool, library, tape, tape_pools, classes } = self;
+        let Catalogue { directory: catalogue_directory, map_size } = catalogue;
+        let Pool { data, parity, arena, drives } = pool;
+        let Library { kind: _, directory: library_directory, drives: tape_drives } = library;
+        let drive = |drive: &PoolDrive| {
+            let PoolDrive { id, path, enclosure } = drive;
+            let path = directory.join(path.get_ref());
+            PoolDriveSettings { id: *id.get_ref(), path, enclosure: enclosure.clone() }
+        };
+        Settings {
+            catalogue_directory: directory.join(catalogue_directory),
+            catalogue_map_size: map_size.get_ref().0,
+            pool: PoolSettings {
+                data: *data.get_ref(),
+                parity: *parity.get_ref(),
+                arena: arena.get_ref().0,
+                drives: drives.iter().map(drive).collect(),
+            },
+            library: LibrarySettings {
+                directory: directory.join(library_directory),
+                drives: *tape_drives.get_ref(),
+            },
+            classes: classes.iter().map(class_settings).collect(),
+            tape_pools: tape_pools.iter().map(tape_pool_settings).collect(),
+            tape: tape_settings(tape),
+        }
+    }
+}
+
+fn class_settings(class: &Class) -> ClassSettings {
+    let Class { name, up_to, copies, large, pack, pack_age } = class;
+    ClassSettings {
+        name: name.get_ref().clone(),
+        up_to: up_to.as_ref().map(|up_to| up_to.get_ref().0),
+        copies: copies.get_ref().clone(),
+        large_bytes: large.0,
+        pack_bytes: pack.get_ref().0,
+        pack_age: pack_age.0,
+    }
+}
+
+fn tape_pool_settings(pool: &TapePool) -> TapePoolSettings {
+    let TapePool { name, mount_bytes, mount_age, drives_max } = pool;
+    TapePoolSettings {
+        name: name.get_ref().clone(),
+        mount_bytes: mount_bytes.0,
+        mount_age: mount_age.0,
+        drives_max: *drives_max.get_ref(),
+    }
+}
+
+fn tape_settings(tape: &Tape) -> TapeSettings {
+    let Tape {
+        block,
+        flush_bytes,
+        flush_age,
+        index_bytes,
+        buffer,
+        recall_age,
+        recall_bytes,
+        dismount_delay,
+        retry_delay,
+    } = tape;
+    TapeSettings {
+        block_bytes: block.get_ref().0,
+        flush_bytes: flush_bytes.get_ref().0,
+        flush_age: flush_age.0,
+        index_bytes: index_bytes.get_ref().0,
+        buffer: buffer.get_ref().0,
+        recall_age: recall_age.0,
+        recall_bytes: recall_bytes.0,
+        dismount_delay: dismount_delay.0,
+        retry_delay: retry_delay.0,
+    }
+}

@@ -1,0 +1,152 @@
+//! The tables and keys of `kist.toml`.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use super::value::{Size, Span};
+
+/// The file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The format of this file.
+    pub format: Spanned<u32>,
+    /// The server.
+    pub server: Server,
+    /// The catalogue.
+    pub catalogue: Catalogue,
+    /// The disk pool.
+    pub pool: Pool,
+    /// The tape library.
+    pub library: Library,
+    /// How tapes are written and read.
+    pub tape: Tape,
+    /// Tape pools.
+    pub tape_pools: Vec<TapePool>,
+    /// Storage classes.
+    pub classes: Vec<Class>,
+}
+
+/// `[server]`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    /// Address and port.
+    pub listen: Spanned<String>,
+}
+
+/// `[catalogue]`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Catalogue {
+    /// Its directory.
+    pub directory: PathBuf,
+    /// The most that it can grow to.
+    pub map_size: Spanned<Size>,
+}
+
+/// `[pool]`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// Data shards.
+    pub data: Spanned<u8>,
+    /// Parity shards.
+    pub parity: Spanned<u8>,
+    /// Memory for buffers.
+    pub arena: Spanned<Size>,
+    /// The drives.
+    pub drives: Vec<PoolDrive>,
+}
+
+/// `[[pool.drives]]`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PoolDrive {
+    /// Its number.
+    pub id: Spanned<u16>,
+    /// Its directory.
+    pub path: Spanned<PathBuf>,
+    /// Its failure domain.
+    #[serde(default)]
+    pub enclosure: String,
+}
+
+/// `[library]`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Library {
+    /// What it is; `virtual`.
+    pub kind: LibraryKind,
+    /// Where its cartridges lie.
+    pub directory: PathBuf,
+    /// Tape drives.
+    pub drives: Spanned<u16>,
+}
+
+/// The kinds of libraries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LibraryKind {
+    /// Made of files.
+    Virtual,
+}
+
+/// `[tape]`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tape {
+    /// Block size of new volumes.
+    pub block: Spanned<Size>,
+    /// Flush after so much.
+    pub flush_bytes: Spanned<Size>,
+    /// Or so long.
+    pub flush_age: Span,
+    /// Index after so much.
+    pub index_bytes: Spanned<Size>,
+    /// Buffers of a drive.
+    pub buffer: Spanned<Size>,
+    /// Recall when the oldest waits so long.
+    pub recall_age: Span,
+    /// Or when so much is wanted.
+    pub recall_bytes: Size,
+    /// Keep idle tapes mounted.
+    pub dismount_delay: Span,
+    /// Leave what failed alone.
+    pub retry_delay: Span,
+}
+
+/// `[[tape_pools]]`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TapePool {
+    /// Its name.
+    pub name: Spanned<String>,
+    /// Mount when so much waits.
+    pub mount_bytes: Size,
+    /// Or so long.
+    pub mount_age: Span,
+    /// Most drives at once.
+    pub drives_max: Spanned<usize>,
+}
+
+/// `[[classes]]`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Class {
+    /// Its name.
+    pub name: Spanned<String>,
+    /// Default for files up to this size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up_to: Option<Spanned<Size>>,
+    /// Tape pools.
+    pub copies: Spanned<Vec<String>>,
+    /// Not packed from this size on.
+    pub large: Size,
+    /// Size of a pack.
+    pub pack: Spanned<Size>,
+    /// Seal a pack that is not full after so long.
+    pub pack_age: Span,
+}

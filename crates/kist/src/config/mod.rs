@@ -1,0 +1,12 @@
+//! `kist.toml`: typed, every key known, units inside values, errors with file, line and key.
+
+mod check;
+mod convert;
+mod file;
+mod template;
+mod value;
+
+pub use check::{ConfigError, load};
+pub use file::Config;
+pub use template::{Template, write};
+pub use value::{Size, Span};

@@ -1,0 +1,191 @@
+//! The `kist.toml` that `kist init` writes: complete, with a reason beside each key.
+
+use std::fmt::Write;
+
+use base::ByteCount;
+
+use super::value::Size;
+
+/// What `kist init` is asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Template {
+    /// Address and port.
+    pub listen: String,
+    /// Drives of the pool.
+    pub drives: u16,
+    /// Data shards.
+    pub data: u8,
+    /// Parity shards.
+    pub parity: u8,
+    /// Tape drives.
+    pub tape_drives: u16,
+    /// The size of packs; `None`: the default.
+    pub pack_size: Option<Size>,
+    /// Short ages and small packs, so that everything happens while one watches.
+    pub demo: bool,
+}
+
+impl Default for Template {
+    fn default() -> Self {
+        Template {
+            listen: "127.0.0.1:7420".to_owned(),
+            drives: 8,
+            data: 4,
+            parity: 2,
+            tape_drives: 2,
+            pack_size: None,
+            demo: false,
+        }
+    }
+}
+
+/// What differs between an instance for work and one for a demonstration.
+struct Values {
+    pack: Size,
+    large: &'static str,
+    pack_age: &'static str,
+    mount_bytes: &'static str,
+    mount_age: &'static str,
+    flush_bytes: &'static str,
+    index_bytes: &'static str,
+    recall_age: &'static str,
+    recall_bytes: &'static str,
+    dismount_delay: &'static str,
+    retry_delay: &'static str,
+}
+
+fn values(template: &Template) -> Values {
+    if template.demo {
+        return Values {
+            pack: template.pack_size.unwrap_or(Size(ByteCount::mib(64))),
+            large: "8MiB",
+            pack_age: "1s",
+            mount_bytes: "256MiB",
+            mount_age: "1s",
+            flush_bytes: "256MiB",
+            index_bytes: "1GiB",
+            recall_age: "1s",
+            recall_bytes: "256MiB",
+            dismount_delay: "1s",
+            retry_delay: "5s",
+        };
+    }
+    Values {
+        pack: template.pack_size.unwrap_or(Size(ByteCount::gib(4))),
+        large: "1GiB",
+        pack_age: "1h",
+        mount_bytes: "100GiB",
+        mount_age: "8h",
+        flush_bytes: "32GiB",
+        index_bytes: "300GiB",
+        recall_age: "5min",
+        recall_bytes: "100GiB",
+        dismount_delay: "2min",
+        retry_delay: "10min",
+    }
+}
+
+/// The text of the file.
+pub fn write(template: &Template) -> String {
+    let values = values(template);
+    let mut text = head(template);
+    for drive in 0..template.drives {
+        // Writing into a String cannot fail.
+        let _ = write!(text, "\n[[pool.drives]]\nid = {drive}\npath = \"pool/d{drive}\"\nenclosure = \"\"\n");
+    }
+    text.push_str(&tape_part(template, &values));
+    text.push_str(&classes_part(&values));
+    text
+}
+
+fn head(template: &Template) -> String {
+    let Template { listen, data, parity, .. } = template;
+    format!(
+        r#"# The settings of this instance of Kist. Sizes and spans are texts with a unit: "64MiB", "100GB", "30s", "5min".
+# Relative directories lie below the directory of this file. Check changes with: kist serve --check-config DIR
+format = 1
+
+[server]
+# Address and port of the HTTP interface. There is no TLS yet: keep it on this machine or a trusted network.
+listen = "{listen}"
+
+[catalogue]
+directory = "catalogue"
+# Address space reserved for the catalogue, and the most that it can grow to; it uses disk only as it grows.
+map_size = "64GiB"
+
+[pool]
+# A file is cut into rows of `data` cells with `parity` more: any `parity` drives of a row may fail.
+data = {data}
+parity = {parity}
+# Memory for the buffers of all reads and writes.
+arena = "256MiB"
+
+# The drives: directories, best a file system on a disk of its own each. A number is never given to another
+# directory. Drives with the same `enclosure` are expected to fail together; empty: each on its own.
+"#
+    )
+}
+
+fn tape_part(template: &Template, values: &Values) -> String {
+    let Values { flush_bytes, index_bytes, recall_age, recall_bytes, dismount_delay, retry_delay, .. } = values;
+    let Values { mount_bytes, mount_age, .. } = values;
+    let tape_drives = template.tape_drives;
+    let mut text = format!(
+        r#"
+[library]
+# `virtual`: cartridges are directories of files.
+kind = "virtual"
+directory = "library"
+# Tape drives.
+drives = {tape_drives}
+
+[tape]
+# Block size of volumes that are labelled from now on.
+block = "512KiB"
+# What is on tape counts after a synchronous flush: after so many bytes or so long.
+flush_bytes = "{flush_bytes}"
+flush_age = "5min"
+# An index on the data partition after so many bytes, and always before a tape is unmounted.
+index_bytes = "{index_bytes}"
+# Memory for buffers, per drive.
+buffer = "128MiB"
+# A tape is mounted for recall when its oldest request waits so long, or when so much is wanted from it.
+recall_age = "{recall_age}"
+recall_bytes = "{recall_bytes}"
+# An idle tape stays mounted for so long.
+dismount_delay = "{dismount_delay}"
+# A drive or tape that failed is left alone for so long.
+retry_delay = "{retry_delay}"
+
+# Tape pools: each copy of a class goes to another one. A tape is mounted for writing when so much waits for the
+# pool, or when the oldest waits so long.
+"#
+    );
+    for name in ["vault-a", "vault-b"] {
+        let _ = write!(
+            text,
+            "\n[[tape_pools]]\nname = \"{name}\"\nmount_bytes = \"{mount_bytes}\"\nmount_age = \"{mount_age}\"\n\
+             drives_max = 1\n"
+        );
+    }
+    text
+}
+
+fn classes_part(values: &Values) -> String {
+    let Values { pack, large, pack_age, .. } = values;
+    let mut text = String::from(
+        r#"
+# Storage classes. A file gets the class that the client or its directory names, else the first whose `up_to` it fits.
+# Files below `large` are gathered into packs of about `pack`; a pack that is not full is sealed after `pack_age`.
+"#,
+    );
+    for (name, up_to) in [("small", "up_to = \"1MiB\"\n"), ("medium", "up_to = \"1GiB\"\n"), ("large", "")] {
+        let _ = write!(
+            text,
+            "\n[[classes]]\nname = \"{name}\"\n{up_to}copies = [\"vault-a\", \"vault-b\"]\nlarge = \"{large}\"\n\
+             pack = \"{pack}\"\npack_age = \"{pack_age}\"\n"
+        );
+    }
+    text
+}

@@ -1,0 +1,240 @@
+//! An instance: the directory that holds one archive, its files, its lock, its keys.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use base::Crc32c;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Exit, Failure, Outcome};
+use crate::text;
+
+/// The directory that commands take if none is named.
+pub const DEFAULT_DIRECTORY: &str = "kist-data";
+/// The operator's settings.
+pub const CONFIG_FILE: &str = "kist.toml";
+/// What says that a directory is an instance, and of which format.
+pub const INSTANCE_FILE: &str = "instance.kist";
+/// Hashes of keys.
+pub const KEYS_FILE: &str = "keys.toml";
+/// Where `kist demo` and `kist bench` keep the key of their own instance.
+pub const ADMIN_KEY_FILE: &str = "admin.key";
+/// Written by a server that is ready.
+pub const SERVER_FILE: &str = "run/server.json";
+/// Locked by the running server.
+const LOCK_FILE: &str = "lock";
+/// The format that this program writes; it reads this one only.
+pub const FORMAT: u32 = 1;
+/// The first line of [`INSTANCE_FILE`].
+const MAGIC: &str = "kist-instance";
+/// The longest instance or keys file that is read.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// An instance's directory.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    /// The directory, absolute.
+    pub directory: PathBuf,
+}
+
+/// The lock of a running server; gone when it is dropped or the process ends.
+#[derive(Debug)]
+pub struct InstanceLock {
+    _file: File,
+}
+
+/// A key, of which only the hash is kept.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Key {
+    /// The principal that it stands for.
+    pub name: String,
+    /// BLAKE3 of the key, 64 hexadecimal digits.
+    pub blake3: String,
+    /// When it was made.
+    pub created: String,
+}
+
+/// `keys.toml`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Keys {
+    format: u32,
+    #[serde(default, rename = "key")]
+    keys: Vec<Key>,
+}
+
+impl Instance {
+    /// Whether there is an instance in `directory`.
+    pub fn exists(directory: &Path) -> bool {
+        directory.join(INSTANCE_FILE).exists()
+    }
+
+    /// Opens the instance in `directory`. Refuses what is none, what is damaged, and what a newer Kist has written.
+    pub fn open(directory: &Path) -> Outcome<Self> {
+        let file = directory.join(INSTANCE_FILE);
+        if !file.exists() {
+            let message = format!("{0} is no instance of Kist: make one with: kist init {0}", directory.display());
+            return Err(Failure::new(Exit::NotFound, message));
+        }
+        check_instance_file(&file, &read_bounded(&file)?)?;
+        let directory =
+            directory.canonicalize().map_err(|error| Failure::io("opening the instance", directory, &error))?;
+        Ok(Instance { directory })
+    }
+
+    /// The path of one of its files.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// Takes the lock of a running server; durable for as long as the value lives.
+    pub fn lock(&self) -> Outcome<InstanceLock> {
+        let path = self.path(LOCK_FILE);
+        let options = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let file = options.map_err(|error| Failure::io("opening the lock", &path, &error))?;
+        match file.try_lock() {
+            Ok(()) => Ok(InstanceLock { _file: file }),
+            Err(fs::TryLockError::WouldBlock) => {
+                let running = fs::read_to_string(self.path(SERVER_FILE)).ok();
+                let running = running.and_then(|t| serde_json::from_str::<crate::connection::ServerFile>(&t).ok());
+                let which = running.map(|s| format!(" (process {}, {})", s.pid, s.url)).unwrap_or_default();
+                let message = format!(
+                    "another server{which} runs on {}: an instance has one server; stop it first",
+                    self.directory.display()
+                );
+                Err(Failure::new(Exit::Refused, message))
+            }
+            Err(fs::TryLockError::Error(error)) => Err(Failure::io("locking", &path, &error)),
+        }
+    }
+
+    /// The keys.
+    pub fn keys(&self) -> Outcome<Vec<Key>> {
+        let file = self.path(KEYS_FILE);
+        let wrong = |what: String| Failure::usage(format!("{}: {what}", file.display()));
+        let keys: Keys = toml::from_str(&read_bounded(&file)?).map_err(|error| wrong(error.to_string()))?;
+        if keys.format != FORMAT {
+            return Err(wrong(format!("format {} is not known: this kist knows {FORMAT}", keys.format)));
+        }
+        for key in &keys.keys {
+            if base::Blake3::parse(&key.blake3).is_none() {
+                return Err(wrong(format!("key '{}': blake3 is not 64 hexadecimal digits", key.name)));
+            }
+        }
+        Ok(keys.keys)
+    }
+}
+
+/// Writes the file that makes `directory` an instance; durable on return.
+pub fn write_instance_file(directory: &Path) -> Outcome {
+    let body = format!("{MAGIC}\nformat = {FORMAT}\ncreated = {}\n", text::now());
+    let sum = Crc32c::of(body.as_bytes());
+    write_durable(&directory.join(INSTANCE_FILE), format!("{body}crc32c = {sum}\n").as_bytes(), 0o644)
+}
+
+/// Writes `keys.toml` with one key; durable on return. The key itself is not written.
+pub fn write_keys(directory: &Path, name: &str, key: &str) -> Outcome {
+    let entry =
+        Key { name: name.to_owned(), blake3: base::Blake3::of(key.as_bytes()).to_string(), created: text::now().to_string() };
+    let keys = Keys { format: FORMAT, keys: vec![entry] };
+    let body = toml::to_string(&keys).map_err(|error| Failure::internal(error.to_string()))?;
+    let text = format!("# Keys of this instance: their BLAKE3 only, the keys themselves are nowhere.\n{body}");
+    write_durable(&directory.join(KEYS_FILE), text.as_bytes(), 0o600)
+}
+
+/// A new key: `kist_` and 64 hexadecimal digits of randomness.
+pub fn new_key() -> Outcome<String> {
+    Ok(format!("kist_{}", text::hex(&text::random::<32>()?)))
+}
+
+/// Writes a file by temporary name, sync, rename and sync of the directory.
+pub fn write_durable(path: &Path, bytes: &[u8], mode: u32) -> Outcome {
+    let failed = |error: &std::io::Error| Failure::io("writing", path, error);
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let temporary = parent.join(format!(".{name}.{}", text::hex(&text::random::<8>()?)));
+    let write = || {
+        let mut file = OpenOptions::new().create_new(true).write(true).mode(mode).open(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)?;
+        File::open(parent)?.sync_all()
+    };
+    write().map_err(|error| {
+        let _ = fs::remove_file(&temporary);
+        failed(&error)
+    })
+}
+
+fn read_bounded(path: &Path) -> Outcome<String> {
+    let failed = |error: std::io::Error| Failure::io("reading", path, &error);
+    let mut text = String::new();
+    File::open(path).map_err(failed)?.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
+    Ok(text)
+}
+
+fn check_instance_file(path: &Path, text: &str) -> Outcome {
+    let wrong = |what: &str| Err(Failure::new(Exit::Differs, format!("{}: {what}", path.display())));
+    let Some(rest) = text.strip_prefix(MAGIC).and_then(|rest| rest.strip_prefix('\n')) else {
+        return wrong("this is not the file of an instance of Kist");
+    };
+    let value = |name: &str| rest.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "));
+    // The format comes before the checksum: a newer one may have another checksum.
+    match value("format").and_then(|format| format.parse::<u32>().ok()) {
+        Some(FORMAT) => {}
+        Some(format) => {
+            let message = format!(
+                "{}: the instance has format {format}, this kist knows format {FORMAT}: use a newer kist",
+                path.display()
+            );
+            return Err(Failure::new(Exit::Refused, message));
+        }
+        None => return wrong("it names no format"),
+    }
+    let Some((body, sum)) = text.rsplit_once("crc32c = ") else { return wrong("it has no checksum") };
+    if sum.trim_end() == Crc32c::of(body.as_bytes()).to_string() {
+        Ok(())
+    } else {
+        wrong("it is damaged: its checksum does not agree")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_instance_file_is_checked() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(Instance::open(directory.path()).unwrap_err().exit, Exit::NotFound);
+        write_instance_file(directory.path()).unwrap();
+        Instance::open(directory.path()).unwrap();
+        let file = directory.path().join(INSTANCE_FILE);
+        let good = fs::read_to_string(&file).unwrap();
+        fs::write(&file, good.replace("format = 1", "format = 2")).unwrap();
+        let failure = Instance::open(directory.path()).unwrap_err();
+        assert_eq!(failure.exit, Exit::Refused);
+        assert!(failure.message.contains("newer kist"), "{failure}");
+        fs::write(&file, good.replace("created = 2", "created = 3")).unwrap();
+        assert_eq!(Instance::open(directory.path()).unwrap_err().exit, Exit::Differs);
+    }
+
+    #[test]
+    fn one_lock_and_only_hashes_of_keys() {
+        let directory = tempfile::tempdir().unwrap();
+        write_instance_file(directory.path()).unwrap();
+        let key = new_key().unwrap();
+        write_keys(directory.path(), "admin", &key).unwrap();
+        let instance = Instance::open(directory.path()).unwrap();
+        let keys = instance.keys().unwrap();
+        assert_eq!(keys[0].blake3, base::Blake3::of(key.as_bytes()).to_string());
+        assert!(!fs::read_to_string(instance.path(KEYS_FILE)).unwrap().contains(&key));
+        let lock = instance.lock().unwrap();
+        assert_eq!(instance.lock().unwrap_err().exit, Exit::Refused);
+        drop(lock);
+        instance.lock().unwrap();
+    }
+}

@@ -1,0 +1,203 @@
+//! Texts that commands share: times, counts, rates, percent-encoding, random ids.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base::{ByteCount, Timestamp, Uuid};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::failure::{Failure, Outcome};
+
+/// What stays as it is in a component of a URL and in a text header: the unreserved characters of RFC 3986.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// As [`ENCODED`], for a whole path.
+const ENCODED_PATH: &AsciiSet = &ENCODED.remove(b'/');
+
+/// Percent-encodes a query value, a component or a header.
+pub fn encode(text: &str) -> String {
+    utf8_percent_encode(text, ENCODED).to_string()
+}
+
+/// Percent-encodes a path, slashes kept.
+pub fn encode_path(text: &str) -> String {
+    utf8_percent_encode(text, ENCODED_PATH).to_string()
+}
+
+/// The present.
+pub fn now() -> Timestamp {
+    timestamp(SystemTime::now())
+}
+
+/// A time of the system as a timestamp; saturates.
+pub fn timestamp(time: SystemTime) -> Timestamp {
+    let nanos = |span: Duration| i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(span) => Timestamp(nanos(span)),
+        Err(error) => Timestamp(-nanos(error.duration())),
+    }
+}
+
+/// A timestamp as a time of the system.
+pub fn system_time(time: Timestamp) -> SystemTime {
+    let span = Duration::from_nanos(time.0.unsigned_abs());
+    let result = if time.0 < 0 { UNIX_EPOCH.checked_sub(span) } else { UNIX_EPOCH.checked_add(span) };
+    result.unwrap_or(UNIX_EPOCH)
+}
+
+/// RFC 3339 with nanoseconds, as `2026-11-21T20:29:00.000000001Z`.
+pub fn rfc3339(time: Timestamp) -> String {
+    let (year, month, day, hour, minute, second, nanos) = time.civil();
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanos:09}Z")
+}
+
+/// Reads RFC 3339 in UTC with up to nine digits of fraction, as the server writes it. `None` if malformed.
+pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
+    let text = text.strip_suffix('Z')?;
+    let (date, time) = text.split_once('T')?;
+    let mut date = date.splitn(3, '-').map(|part| part.parse::<u32>().ok());
+    let (year, month, day) = (date.next()??, date.next()??, date.next()??);
+    let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    let mut time = time.splitn(3, ':').map(|part| part.parse::<u32>().ok());
+    let (hour, minute, second) = (time.next()??, time.next()??, time.next()??);
+    let fits = (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 61;
+    if !fits || fraction.len() > 9 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let nanos: u32 = format!("{fraction:0<9}").parse().ok()?;
+    Some(Timestamp::from_civil(i64::from(year), month, day, hour, minute, second, nanos))
+}
+
+/// A count with separators: `12,345`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 file`, `12,345 files`.
+pub fn files(number: u64) -> String {
+    plural(number, "file")
+}
+
+/// `1 tape`, `2 tapes`.
+pub fn plural(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+/// Bytes with their unit.
+pub fn size(bytes: u64) -> String {
+    ByteCount(bytes).to_string()
+}
+
+/// Bytes a second.
+pub fn rate(bytes: u64, span: Duration) -> String {
+    let seconds = span.as_secs_f64();
+    if seconds < 1e-6 {
+        return "-".to_owned();
+    }
+    format!("{}/s", ByteCount((bytes as f64 / seconds) as u64))
+}
+
+/// A span for people: `0.42 s`, `12 s`, `3 min 05 s`, `2 h 10 min`, `3 d 4 h`.
+pub fn span(span: Duration) -> String {
+    let seconds = span.as_secs();
+    match seconds {
+        0..=9 => format!("{:.2} s", span.as_secs_f64()),
+        10..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        7200..=172_799 => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+/// Reads `500ms`, `30s`, `5min`, `2h`, `1d`: a whole number and a unit. `None` if malformed or above 100 years.
+pub fn parse_span(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit())?;
+    let number: u64 = text.get(..end)?.parse().ok()?;
+    let millis = match text.get(end..)?.trim() {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        "w" => 604_800_000,
+        _ => return None,
+    };
+    let limit = 100 * 366 * 86_400_000;
+    number.checked_mul(millis).filter(|millis| *millis <= limit).map(Duration::from_millis)
+}
+
+/// The shortest text that [`parse_span`] reads as `span`, of at least a millisecond.
+pub fn write_span(span: Duration) -> String {
+    let millis = span.as_millis();
+    for (unit, length) in [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)] {
+        if millis > 0 && millis % length == 0 {
+            return format!("{}{unit}", millis / length);
+        }
+    }
+    if millis == 0 { "0s".to_owned() } else { format!("{millis}ms") }
+}
+
+/// Random bytes of the system.
+pub fn random<const N: usize>() -> Outcome<[u8; N]> {
+    let mut bytes = [0u8; N];
+    getrandom::fill(&mut bytes).map_err(|error| Failure::internal(format!("no random bytes: {error}")))?;
+    Ok(bytes)
+}
+
+/// A random UUID.
+pub fn random_uuid() -> Outcome<Uuid> {
+    Ok(Uuid::from_random(random()?))
+}
+
+/// Lower-case hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_round_trip() {
+        for nanos in [0, 1, -1, 1_795_292_940_123_456_789, -62_000_000_000_000_001] {
+            let time = Timestamp(nanos);
+            assert_eq!(parse_rfc3339(&rfc3339(time)), Some(time), "{nanos}");
+            assert_eq!(timestamp(system_time(time)), time);
+        }
+        assert_eq!(parse_rfc3339("2026-11-21T20:29:00Z"), Some(Timestamp(1_795_292_940_000_000_000)));
+        for bad in ["", "2026-11-21", "2026-13-21T00:00:00Z", "2026-11-21T20:29:00", "2026-11-21T20:29:00.x Z"] {
+            assert_eq!(parse_rfc3339(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn spans_read_and_print() {
+        for (text, millis) in [("500ms", 500), ("30s", 30_000), ("5min", 300_000), ("2h", 7_200_000), ("0s", 0)] {
+            let span = Duration::from_millis(millis);
+            assert_eq!(parse_span(text), Some(span), "{text}");
+            assert_eq!(write_span(span), text);
+        }
+        for bad in ["", "5", "s", "-1s", "1.5h", "1y", "99999999999999999999s", "40000d"] {
+            assert_eq!(parse_span(bad), None, "{bad}");
+        }
+        assert_eq!(span(Duration::from_secs(185)), "3 min 05 s");
+        assert_eq!(span(Duration::from_millis(420)), "0.42 s");
+    }
+
+    #[test]
+    fn counts_and_paths() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(files(1), "1 file");
+        assert_eq!(encode_path("/a b/ü\0?"), "/a%20b/%C3%BC%00%3F");
+        assert_eq!(encode("a/b"), "a%2Fb");
+    }
+}

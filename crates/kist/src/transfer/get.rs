@@ -1,0 +1,182 @@
+//! Files of the archive to here.
+
+use std::fs::{self, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::hashing::Hasher;
+use super::put::hash_file;
+use super::remote::{RemoteItem, RemoteKind};
+use super::{CHUNK_BYTES, Tally, attributes};
+use crate::client::{Attempt, Client, retry};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::parallel;
+use crate::progress::Progress;
+use crate::text;
+
+/// Something of the archive and where it goes.
+#[derive(Clone, Debug)]
+pub struct GetItem {
+    /// What.
+    pub remote: RemoteItem,
+    /// Where.
+    pub local: PathBuf,
+}
+
+/// A get of many files.
+pub struct Getter<'a> {
+    /// The server.
+    pub client: &'a Client,
+    /// Threads.
+    pub jobs: usize,
+    /// Fetch everything, whatever is there.
+    pub again: bool,
+    /// Shown meanwhile.
+    pub progress: &'a Progress,
+    /// Counted.
+    pub tally: &'a Tally,
+}
+
+impl Getter<'_> {
+    /// Makes the directories, parents first, open to us until the files are in them.
+    pub fn make_directories(&self, directories: &[GetItem]) {
+        for item in directories {
+            if let Err(error) = fs::create_dir_all(&item.local) {
+                let failure = Failure::io("making the directory", &item.local, &error);
+                self.tally.add_failure(&item.remote.path, failure);
+            }
+        }
+    }
+
+    /// Gets files and links.
+    pub fn files(&self, files: &[GetItem]) {
+        parallel::each(files, self.jobs, &self.tally.stop, |item| {
+            match self.file(item) {
+                Ok(true) => self.tally.add_done(item.remote.size),
+                Ok(false) => {
+                    self.tally.add_skipped();
+                    self.progress.add_bytes(item.remote.size);
+                }
+                Err(failure) => self.tally.add_failure(&item.remote.path, failure),
+            }
+            self.progress.add_files(1);
+        });
+    }
+
+    /// Gives directories their modes and times, the deepest first.
+    pub fn finish_directories(&self, directories: &[GetItem]) {
+        for item in directories.iter().rev() {
+            if let Err(error) = attributes::restore_directory(&item.local, &item.remote.mode, item.remote.mtime) {
+                let failure = Failure::io("setting mode and time", &item.local, &error);
+                self.tally.add_failure(&item.remote.path, failure);
+            }
+        }
+    }
+
+    /// Gets a file or link; `false` if it is here already.
+    fn file(&self, item: &GetItem) -> Outcome<bool> {
+        let local = &item.local;
+        match &item.remote.kind {
+            RemoteKind::Link(target) => {
+                if !self.again && fs::read_link(local).is_ok_and(|here| here.as_os_str().as_bytes() == target.as_bytes()) {
+                    return Ok(false);
+                }
+                make_link(target, local, item)?;
+                Ok(true)
+            }
+            RemoteKind::Directory => Ok(false),
+            RemoteKind::File => {
+                if !self.again && self.is_here(item)? {
+                    return Ok(false);
+                }
+                let temporary = temporary_beside(local)?;
+                let fetched = self.fetch(item, &temporary);
+                if fetched.is_err() {
+                    let _ = fs::remove_file(&temporary);
+                }
+                fetched?;
+                Ok(true)
+            }
+        }
+    }
+
+    fn fetch(&self, item: &GetItem, temporary: &Path) -> Outcome {
+        let failed = |error: std::io::Error| Failure::io("writing", &item.local, &error);
+        let mut file = OpenOptions::new().create_new(true).write(true).open(temporary).map_err(failed)?;
+        retry(|_| {
+            use std::io::Seek;
+            let restart = file.set_len(0).and_then(|()| file.rewind());
+            restart.map_err(|error| Attempt::last(failed(error)))?;
+            let bytes_before = self.progress.bytes();
+            let result = download_to(self.client, &item.remote.path, &mut file, self.progress);
+            if result.as_ref().is_err_and(|attempt| attempt.again.is_some()) && self.jobs == 1 {
+                self.progress.set(self.tally.done(), bytes_before);
+            }
+            result
+        })?;
+        attributes::restore_file(&file, &item.remote.mode, item.remote.mtime).map_err(failed)?;
+        drop(file);
+        fs::rename(temporary, &item.local).map_err(failed)
+    }
+
+    fn is_here(&self, item: &GetItem) -> Outcome<bool> {
+        let Some(theirs) = &item.remote.blake3 else { return Ok(false) };
+        let same_size = fs::symlink_metadata(&item.local)
+            .is_ok_and(|metadata| metadata.is_file() && metadata.len() == item.remote.size);
+        Ok(same_size && hash_file(&item.local)?.blake3().to_string() == *theirs)
+    }
+}
+
+/// Streams a file of the archive to `output` and checks length and BLAKE3 against what the server announced.
+pub fn download_to(
+    client: &Client,
+    path: &str,
+    output: &mut dyn Write,
+    progress: &Progress,
+) -> Result<Hasher, Attempt> {
+    let response = client.send_get(&format!("/data{}", text::encode_path(path)), &[])?;
+    let header = |name: &str| response.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
+    let (blake3, length) = (header("kist-blake3"), header("content-length").and_then(|v| v.parse::<u64>().ok()));
+    let mut body = response.into_body().into_reader();
+    let mut hasher = Hasher::new();
+    let mut buffer = vec![0u8; CHUNK_BYTES];
+    loop {
+        let count = body.read(&mut buffer).map_err(|error| {
+            let message = format!("{path}: the connection broke after {} bytes: {error}", hasher.bytes());
+            let failure = Failure::new(Exit::Unreachable, message);
+            Attempt { failure, again: Some(std::time::Duration::from_millis(200)) }
+        })?;
+        if count == 0 {
+            break;
+        }
+        let bytes = buffer.get(..count).unwrap_or_default();
+        hasher.update(bytes);
+        progress.add_bytes(count as u64);
+        let written = output.write_all(bytes);
+        written.map_err(|error| Attempt::last(Failure::internal(format!("{path}: writing: {error}"))))?;
+    }
+    let size = length.unwrap_or(hasher.bytes());
+    if let Some(blake3) = blake3 {
+        hasher.agrees(path, size, &blake3, None).map_err(Attempt::last)?;
+    }
+    Ok(hasher)
+}
+
+fn make_link(target: &str, local: &Path, item: &GetItem) -> Outcome {
+    let failed = |error: std::io::Error| Failure::io("making the link", local, &error);
+    let temporary = temporary_beside(local)?;
+    std::os::unix::fs::symlink(target, &temporary).map_err(failed)?;
+    let done = attributes::restore_link(&temporary, item.remote.mtime).and_then(|()| fs::rename(&temporary, local));
+    done.map_err(|error| {
+        let _ = fs::remove_file(&temporary);
+        failed(error)
+    })
+}
+
+/// A name of its own in the directory of `local`, so that a rename brings the file there whole.
+fn temporary_beside(local: &Path) -> Outcome<PathBuf> {
+    let name = format!(".kist-part-{}", text::hex(&text::random::<8>()?));
+    Ok(local.parent().unwrap_or(Path::new("")).join(name))
+}
+

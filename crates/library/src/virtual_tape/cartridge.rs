@@ -1,0 +1,154 @@
+//! A loaded cartridge: its identity, memory and partitions, locked against other processes.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use base::{ByteCount, Partition, Vid};
+
+use super::atomic;
+use super::error::CartridgeError;
+use super::frame::Home;
+use super::identity::{Identity, VirtualCartridgeOptions};
+use super::memory::Memory;
+use super::partition::PartitionFile;
+
+/// A loaded cartridge. Dropping it closes it without a flush, as a loss of power would.
+pub struct Cartridge {
+    pub identity: Identity,
+    pub memory: Memory,
+    /// Whether a write or flush failed: nothing more is written then.
+    pub poisoned: bool,
+    directory: PathBuf,
+    index: PartitionFile,
+    data: PartitionFile,
+    /// Whether the volume change reference rose since the load.
+    changed: bool,
+    _lock: File,
+}
+
+/// Takes the lock of a cartridge: exclusive to load it, shared to read it aside.
+pub fn lock(directory: &Path, vid: Vid, exclusive: bool) -> Result<File, CartridgeError> {
+    let path = Identity::path(directory);
+    let file = File::open(&path).map_err(CartridgeError::file(&path, "open"))?;
+    let locked = if exclusive { file.try_lock() } else { file.try_lock_shared() };
+    match locked {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(CartridgeError::Locked { vid }),
+        Err(TryLockError::Error(error)) => Err(CartridgeError::file(&path, "lock")(error)),
+    }
+}
+
+/// Makes the directory of a blank cartridge within `parent`: complete and durable on return, or not there.
+pub fn create(
+    parent: &Path,
+    vid: Vid,
+    capacity: ByteCount,
+    options: &VirtualCartridgeOptions,
+) -> Result<(), CartridgeError> {
+    let directory = parent.join(vid.as_str());
+    let unfinished = parent.join(format!("{vid}.new"));
+    if unfinished.exists() {
+        fs::remove_dir_all(&unfinished).map_err(CartridgeError::file(&unfinished, "remove"))?;
+    }
+    fs::create_dir(&unfinished).map_err(CartridgeError::file(&unfinished, "create"))?;
+    for partition in [Partition::Index, Partition::Data] {
+        PartitionFile::create(&unfinished, Home { vid, partition })?;
+    }
+    let memory = Memory::path(&unfinished);
+    Memory::new(vid).write(&unfinished).map_err(CartridgeError::file(&memory, "write"))?;
+    Identity::new(vid, capacity, options).write(&unfinished)?;
+    fs::rename(&unfinished, &directory).map_err(CartridgeError::file(&directory, "create"))?;
+    atomic::sync_directory(parent).map_err(CartridgeError::file(parent, "sync"))
+}
+
+impl Cartridge {
+    /// Loads the cartridge of a directory.
+    pub fn load(directory: &Path, vid: Vid) -> Result<Self, CartridgeError> {
+        let lock = lock(directory, vid, true)?;
+        let identity = Identity::read(directory, vid)?;
+        let memory = match Memory::read(directory, vid) {
+            // The memory only helps to find what the tape itself tells: without it the tape must stay
+            // readable.
+            Err(error) if error.is_loss() => Memory::new(vid),
+            result => result?,
+        };
+        let writable = !identity.write_protected;
+        let open = |partition| PartitionFile::load(directory, Home { vid, partition }, writable);
+        Ok(Cartridge {
+            index: open(Partition::Index)?,
+            data: open(Partition::Data)?,
+            identity,
+            memory,
+            poisoned: false,
+            directory: directory.to_owned(),
+            changed: false,
+            _lock: lock,
+        })
+    }
+
+    pub fn vid(&self) -> Vid {
+        self.identity.vid
+    }
+
+    pub fn partition(&self, partition: Partition) -> &PartitionFile {
+        match partition {
+            Partition::Index => &self.index,
+            Partition::Data => &self.data,
+        }
+    }
+
+    pub fn partition_mut(&mut self, partition: Partition) -> &mut PartitionFile {
+        match partition {
+            Partition::Index => &mut self.index,
+            Partition::Data => &mut self.data,
+        }
+    }
+
+    /// Raises the volume change reference once a load, durably, before the medium changes.
+    pub fn note_change(&mut self) -> io::Result<()> {
+        if !self.changed {
+            let next = self.memory.change_reference.saturating_add(1);
+            let memory = Memory { change_reference: next, ..self.memory.clone() };
+            memory.write(&self.directory)?;
+            self.memory = memory;
+            self.changed = true;
+        }
+        Ok(())
+    }
+
+    /// Replaces the memory, durably.
+    pub fn set_memory(&mut self, memory: Memory) -> io::Result<()> {
+        memory.write(&self.directory)?;
+        self.memory = memory;
+        Ok(())
+    }
+
+    /// Makes both partitions durable.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.data.flush()?;
+        self.index.flush()
+    }
+
+    /// Empties both partitions, durably.
+    pub fn format(&mut self) -> io::Result<()> {
+        for partition in [Partition::Data, Partition::Index] {
+            let partition = self.partition_mut(partition);
+            if partition.end().objects > 0 {
+                partition.cut(0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Flushes and saves the indexes. What a failed write left behind is not promised and thus not flushed.
+    pub fn unload(mut self) -> io::Result<()> {
+        if self.poisoned || self.identity.write_protected {
+            return Ok(());
+        }
+        self.flush()?;
+        self.data.save_index();
+        self.index.save_index();
+        Ok(())
+    }
+}

@@ -1,0 +1,282 @@
+//! The virtual library: a directory of cartridges, drives and robots in memory.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base::{ByteCount, Vid};
+
+use super::atomic;
+use super::cartridge::{self, Cartridge};
+#[cfg(feature = "faults")]
+use super::faults::Faults;
+use super::identity::{Identity, VirtualCartridgeOptions};
+use super::tape_drive::{DriveBay, Loaded, VirtualDrive};
+use crate::{CartridgeInfo, DriveName, Library, LibraryError, Place, Slot, TapeDrive, TapeError};
+
+/// The most cartridges of one library.
+const CARTRIDGES_MAX: usize = 1 << 20;
+
+/// What a virtual library consists of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VirtualLibraryConfig {
+    /// The drives.
+    pub drives: Vec<DriveName>,
+    /// The robots, at least one. Drive `i` is served by robot `i` modulo their number.
+    pub robots: u32,
+    /// The cartridges to create, and what the data partition of each holds. Opening does not look at them:
+    /// there the cartridges are those found in the directory.
+    pub cartridges: Vec<(Vid, ByteCount)>,
+    /// How the created cartridges are divided.
+    pub options: VirtualCartridgeOptions,
+    /// Whether pages of the data partition leave the page cache after a flush: keeps memory for the pool
+    /// where tapes are large, costs speed where a tape is read back soon.
+    pub drop_cache: bool,
+}
+
+/// A tape library made of files: `<directory>/cartridges/<VID>/`. Which cartridge is in which drive is not
+/// kept: after opening all are in their slots.
+pub struct VirtualLibrary {
+    cartridges_directory: PathBuf,
+    bays: Vec<Arc<DriveBay>>,
+    robots: Vec<Mutex<()>>,
+    cartridges: Mutex<BTreeMap<Vid, Shelf>>,
+    #[cfg(feature = "faults")]
+    faults: Faults,
+}
+
+/// A cartridge's row in the inventory. Its slot is its rank by VID.
+struct Shelf {
+    /// `None` if the directory does not say what it should.
+    identity: Option<Identity>,
+    drive: Option<DriveName>,
+}
+
+impl VirtualLibrary {
+    /// Makes a library in `directory`, which is created if it does not exist, and opens it. Durable on
+    /// return.
+    ///
+    /// # Errors
+    /// [`LibraryError::CartridgeExists`] if one of the cartridges does, then those in front of it were made.
+    pub fn create(directory: &Path, config: &VirtualLibraryConfig) -> Result<Self, LibraryError> {
+        let cartridges = directory.join("cartridges");
+        fs::create_dir_all(&cartridges).map_err(directory_error(&cartridges))?;
+        atomic::sync_directory(directory).map_err(directory_error(directory))?;
+        let library = Self::open(directory, config)?;
+        for (vid, capacity) in &config.cartridges {
+            library.add_cartridge(*vid, *capacity, &config.options)?;
+        }
+        Ok(library)
+    }
+
+    /// Opens the library in `directory`. `config.cartridges` and `config.options` are not looked at.
+    ///
+    /// # Errors
+    /// If the directory is not a library, or the configuration contradicts itself. A single damaged cartridge
+    /// is no error: the inventory shows it.
+    pub fn open(directory: &Path, config: &VirtualLibraryConfig) -> Result<Self, LibraryError> {
+        if config.robots == 0 {
+            return Err(LibraryError::NoRobot);
+        }
+        #[cfg(feature = "faults")]
+        let faults = Faults::default();
+        let mut bays: Vec<Arc<DriveBay>> = Vec::new();
+        for drive in &config.drives {
+            if bays.iter().any(|bay| bay.name == *drive) {
+                return Err(LibraryError::DuplicateDrive { drive: drive.clone() });
+            }
+            bays.push(Arc::new(DriveBay::new(
+                drive.clone(),
+                config.drop_cache,
+                #[cfg(feature = "faults")]
+                faults.clone(),
+            )));
+        }
+        let cartridges_directory = directory.join("cartridges");
+        let cartridges = read_shelves(&cartridges_directory)?;
+        Ok(VirtualLibrary {
+            cartridges_directory,
+            robots: (0..config.robots.min(config.drives.len().max(1) as u32))
+                .map(|_| Mutex::new(()))
+                .collect(),
+            bays,
+            cartridges: Mutex::new(cartridges),
+            #[cfg(feature = "faults")]
+            faults,
+        })
+    }
+
+    /// Adds a blank cartridge. Durable on return.
+    ///
+    /// # Errors
+    /// [`LibraryError::CartridgeExists`]; others as the variants say.
+    pub fn add_cartridge(
+        &self,
+        vid: Vid,
+        capacity: ByteCount,
+        options: &VirtualCartridgeOptions,
+    ) -> Result<(), LibraryError> {
+        let mut cartridges = self.lock_cartridges();
+        if cartridges.contains_key(&vid) {
+            return Err(LibraryError::CartridgeExists { vid });
+        }
+        if cartridges.len() >= CARTRIDGES_MAX {
+            return Err(LibraryError::LibraryFull { max: CARTRIDGES_MAX });
+        }
+        cartridge::create(&self.cartridges_directory, vid, capacity, options)?;
+        let identity = Some(Identity::new(vid, capacity, options));
+        cartridges.insert(vid, Shelf { identity, drive: None });
+        Ok(())
+    }
+
+    /// Turns the write protection of a cartridge in a slot on or off. Durable on return.
+    ///
+    /// # Errors
+    /// [`LibraryError::CartridgeInUse`] if it is in a drive.
+    pub fn set_write_protected(&self, vid: Vid, on: bool) -> Result<(), LibraryError> {
+        let mut cartridges = self.lock_cartridges();
+        let shelf = cartridges.get_mut(&vid).ok_or(LibraryError::UnknownCartridge { vid })?;
+        if let Some(drive) = &shelf.drive {
+            return Err(LibraryError::CartridgeInUse { vid, drive: drive.clone() });
+        }
+        let directory = self.directory_of(vid);
+        let _lock = cartridge::lock(&directory, vid, true)?;
+        let identity = Identity { write_protected: on, ..Identity::read(&directory, vid)? };
+        identity.write(&directory)?;
+        shelf.identity = Some(identity);
+        Ok(())
+    }
+
+    /// The faults planned for this library.
+    #[cfg(feature = "faults")]
+    pub fn faults(&self) -> Faults {
+        self.faults.clone()
+    }
+
+    fn directory_of(&self, vid: Vid) -> PathBuf {
+        self.cartridges_directory.join(vid.as_str())
+    }
+
+    fn lock_cartridges(&self) -> MutexGuard<'_, BTreeMap<Vid, Shelf>> {
+        self.cartridges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The drive, and its robot's lock.
+    fn bay(&self, drive: &DriveName) -> Result<(&Arc<DriveBay>, MutexGuard<'_, ()>), LibraryError> {
+        let unknown = || LibraryError::UnknownDrive { drive: drive.clone() };
+        let index = self.bays.iter().position(|bay| bay.name == *drive).ok_or_else(unknown)?;
+        let bay = self.bays.get(index).ok_or_else(unknown)?;
+        let robot = self.robots.get(index % self.robots.len().max(1)).ok_or(LibraryError::NoRobot)?;
+        Ok((bay, robot.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// Takes a cartridge off its shelf, so that no other mount can.
+    fn reserve(&self, vid: Vid, drive: &DriveName) -> Result<(), LibraryError> {
+        let mut cartridges = self.lock_cartridges();
+        let shelf = cartridges.get_mut(&vid).ok_or(LibraryError::UnknownCartridge { vid })?;
+        if let Some(drive) = &shelf.drive {
+            return Err(LibraryError::CartridgeInUse { vid, drive: drive.clone() });
+        }
+        shelf.drive = Some(drive.clone());
+        Ok(())
+    }
+
+    fn put_back(&self, vid: Vid) {
+        if let Some(shelf) = self.lock_cartridges().get_mut(&vid) {
+            shelf.drive = None;
+        }
+    }
+}
+
+impl Library for VirtualLibrary {
+    fn inventory(&self) -> Result<Vec<CartridgeInfo>, LibraryError> {
+        let cartridges = self.lock_cartridges();
+        let rows = cartridges.iter().enumerate().map(|(rank, (vid, shelf))| CartridgeInfo {
+            vid: *vid,
+            place: shelf.drive.clone().map_or(Place::Slot(Slot(rank as u32)), Place::Drive),
+            capacity: ByteCount(shelf.identity.map_or(0, |identity| identity.data.total)),
+            write_protected: shelf.identity.is_some_and(|identity| identity.write_protected),
+            damaged: shelf.identity.is_none(),
+        });
+        Ok(rows.collect())
+    }
+
+    fn drives(&self) -> Vec<DriveName> {
+        self.bays.iter().map(|bay| bay.name.clone()).collect()
+    }
+
+    fn take_drive(&self, name: &DriveName) -> Result<Box<dyn TapeDrive>, LibraryError> {
+        let bay = self.bays.iter().find(|bay| bay.name == *name);
+        let bay = bay.ok_or_else(|| LibraryError::UnknownDrive { drive: name.clone() })?;
+        let mut state = bay.lock();
+        if state.taken {
+            return Err(LibraryError::DriveTaken { drive: name.clone() });
+        }
+        state.taken = true;
+        Ok(Box::new(VirtualDrive::new(Arc::clone(bay))))
+    }
+
+    fn mount(&self, vid: Vid, drive: &DriveName) -> Result<(), LibraryError> {
+        let (bay, _robot) = self.bay(drive)?;
+        let mut state = bay.lock();
+        if let Some(loaded) = &state.loaded {
+            return Err(LibraryError::DriveFull { drive: drive.clone(), vid: loaded.cartridge.vid() });
+        }
+        self.reserve(vid, drive)?;
+        #[cfg(feature = "faults")]
+        if self.faults.jams(vid) {
+            self.put_back(vid);
+            return Err(LibraryError::RobotJam { vid, drive: drive.clone() });
+        }
+        match Cartridge::load(&self.directory_of(vid), vid) {
+            Ok(cartridge) => {
+                state.loaded = Some(Loaded::new(cartridge));
+                Ok(())
+            }
+            Err(error) => {
+                self.put_back(vid);
+                Err(error.into())
+            }
+        }
+    }
+
+    fn unmount(&self, drive: &DriveName) -> Result<Vid, LibraryError> {
+        let (bay, _robot) = self.bay(drive)?;
+        let mut state = bay.lock();
+        let loaded = state.loaded.take().ok_or_else(|| LibraryError::DriveEmpty { drive: drive.clone() })?;
+        let vid = loaded.cartridge.vid();
+        let unloaded = loaded.cartridge.unload();
+        self.put_back(vid);
+        match unloaded {
+            Ok(()) => Ok(vid),
+            Err(source) => {
+                let source = Box::new(TapeError::Medium { vid, operation: "flush", source });
+                Err(LibraryError::UnmountFlush { vid, source })
+            }
+        }
+    }
+}
+
+fn directory_error(path: &Path) -> impl FnOnce(std::io::Error) -> LibraryError {
+    let path = path.to_owned();
+    move |source| LibraryError::Directory { path, source }
+}
+
+/// All directories that are named after a VID. Others, such as unfinished cartridges, are none of the
+/// library's.
+fn read_shelves(directory: &Path) -> Result<BTreeMap<Vid, Shelf>, LibraryError> {
+    let mut shelves = BTreeMap::new();
+    for entry in fs::read_dir(directory).map_err(directory_error(directory))? {
+        let path = entry.map_err(directory_error(directory))?.path();
+        let Some(vid) = path.file_name().and_then(|name| name.to_str()).and_then(|name| Vid::new(name).ok())
+        else {
+            continue;
+        };
+        if shelves.len() >= CARTRIDGES_MAX {
+            return Err(LibraryError::LibraryFull { max: CARTRIDGES_MAX });
+        }
+        shelves.insert(vid, Shelf { identity: Identity::read(&path, vid).ok(), drive: None });
+    }
+    Ok(shelves)
+}

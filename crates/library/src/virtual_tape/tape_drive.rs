@@ -1,0 +1,315 @@
+//! The virtual tape drive.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
+
+use super::cartridge::Cartridge;
+#[cfg(feature = "faults")]
+use super::faults::Faults;
+use super::frame::{BLOCK_BYTES_MAX, FrameKind};
+use super::memory::{MEMORY_ATTRIBUTES_MAX, MEMORY_VALUE_BYTES_MAX, Memory};
+use super::partition::PartitionRead;
+use crate::{DriveName, ReadBlock, TapeDrive, TapeError, WriteResult};
+
+/// The most file marks that one command writes.
+pub const FILE_MARKS_MAX: u32 = 1024;
+
+/// Where a freshly loaded tape stands.
+const LOAD_POINT: TapePosition = TapePosition { partition: Partition::Index, block: BlockAddress(0) };
+
+/// What library and handle share of a drive.
+pub struct DriveBay {
+    pub name: DriveName,
+    pub drop_cache: bool,
+    #[cfg(feature = "faults")]
+    pub faults: Faults,
+    state: Mutex<BayState>,
+}
+
+/// What changes in a drive.
+#[derive(Default)]
+pub struct BayState {
+    /// Whether a handle exists.
+    pub taken: bool,
+    /// What is loaded, and where it stands.
+    pub loaded: Option<Loaded>,
+}
+
+/// A cartridge under the head.
+pub struct Loaded {
+    pub cartridge: Cartridge,
+    position: TapePosition,
+}
+
+impl Loaded {
+    pub fn new(cartridge: Cartridge) -> Self {
+        Loaded { cartridge, position: LOAD_POINT }
+    }
+
+    fn vid(&self) -> Vid {
+        self.cartridge.vid()
+    }
+
+    fn check_writable(&self) -> Result<(), TapeError> {
+        let vid = self.vid();
+        if self.cartridge.identity.write_protected {
+            return Err(TapeError::WriteProtected { vid });
+        }
+        if self.cartridge.poisoned {
+            return Err(TapeError::Poisoned { vid });
+        }
+        Ok(())
+    }
+
+    /// Runs something that changes the medium; if it fails, nothing more is written.
+    fn change<T>(
+        &mut self,
+        operation: &'static str,
+        change: impl FnOnce(&mut Cartridge) -> io::Result<T>,
+    ) -> Result<T, TapeError> {
+        let vid = self.vid();
+        change(&mut self.cartridge).map_err(|source| {
+            self.cartridge.poisoned = true;
+            TapeError::Medium { vid, operation, source }
+        })
+    }
+
+    /// Prepares a write at the head: what stands behind it goes.
+    fn cut_behind(&mut self) -> Result<(), TapeError> {
+        let TapePosition { partition, block } = self.position;
+        self.change("write", |cartridge| {
+            cartridge.note_change()?;
+            let partition = cartridge.partition_mut(partition);
+            if block.0 < partition.end().objects { partition.cut(block.0) } else { Ok(()) }
+        })
+    }
+
+    fn write_result(&self) -> WriteResult {
+        let partition = self.position.partition;
+        let capacity = self.cartridge.identity.capacity(partition);
+        let used = self.cartridge.partition(partition).end().payload;
+        WriteResult { early_warning: used > capacity.total.saturating_sub(capacity.early_warning) }
+    }
+
+    /// The payload bytes in front of the head, were all behind it cut off.
+    fn used_in_front(&self) -> u64 {
+        self.cartridge.partition(self.position.partition).payload_before(self.position.block.0)
+    }
+
+    fn append(&mut self, kind: FrameKind, payload: &[u8]) -> Result<(), TapeError> {
+        let partition = self.position.partition;
+        self.change("write", |cartridge| cartridge.partition_mut(partition).append(kind, payload))?;
+        self.position.block.0 += 1;
+        assert_eq!(self.position.block.0, self.cartridge.partition(partition).end().objects);
+        Ok(())
+    }
+
+    fn end_of(&self, partition: Partition) -> TapePosition {
+        TapePosition { partition, block: BlockAddress(self.cartridge.partition(partition).end().objects) }
+    }
+}
+
+impl DriveBay {
+    pub fn new(name: DriveName, drop_cache: bool, #[cfg(feature = "faults")] faults: Faults) -> Self {
+        let state = Mutex::default();
+        DriveBay {
+            name,
+            drop_cache,
+            #[cfg(feature = "faults")]
+            faults,
+            state,
+        }
+    }
+
+    /// The state. After a panic in the midst of a command the cartridge takes no more writes.
+    pub fn lock(&self) -> MutexGuard<'_, BayState> {
+        self.state.lock().unwrap_or_else(|poisoned: PoisonError<MutexGuard<'_, BayState>>| {
+            let mut state = poisoned.into_inner();
+            if let Some(loaded) = &mut state.loaded {
+                loaded.cartridge.poisoned = true;
+            }
+            state
+        })
+    }
+}
+
+/// The handle of a virtual drive.
+pub struct VirtualDrive {
+    bay: Arc<DriveBay>,
+}
+
+impl VirtualDrive {
+    /// A handle of a bay whose `taken` was just set.
+    pub fn new(bay: Arc<DriveBay>) -> Self {
+        VirtualDrive { bay }
+    }
+
+    fn with<T>(
+        &self,
+        run: impl FnOnce(&mut Loaded, &DriveBay) -> Result<T, TapeError>,
+    ) -> Result<T, TapeError> {
+        let mut state = self.bay.lock();
+        match &mut state.loaded {
+            Some(loaded) => run(loaded, &self.bay),
+            None => Err(TapeError::NotLoaded { drive: self.bay.name.clone() }),
+        }
+    }
+}
+
+impl Drop for VirtualDrive {
+    fn drop(&mut self) {
+        self.bay.lock().taken = false;
+    }
+}
+
+impl TapeDrive for VirtualDrive {
+    fn id(&self) -> &DriveName {
+        &self.bay.name
+    }
+
+    fn read_block(&mut self, buffer: &mut [u8]) -> Result<ReadBlock, TapeError> {
+        self.with(|loaded, _bay| {
+            let (vid, at) = (loaded.vid(), loaded.position);
+            #[cfg(feature = "faults")]
+            if _bay.faults.is_unreadable(vid, at) {
+                return Err(TapeError::Unreadable { vid, at });
+            }
+            let read = loaded.cartridge.partition(at.partition).read(at.block.0, buffer);
+            let read = read.map_err(|source| TapeError::Medium { vid, operation: "read", source })?;
+            let result = match read {
+                PartitionRead::Data(length) => ReadBlock::Data(length),
+                PartitionRead::FileMark => ReadBlock::FileMark,
+                PartitionRead::EndOfData => return Ok(ReadBlock::EndOfData),
+                PartitionRead::Damaged => return Err(TapeError::Unreadable { vid, at }),
+                PartitionRead::BufferTooSmall(record) => {
+                    return Err(TapeError::BufferTooSmall { record, buffer: buffer.len() });
+                }
+            };
+            loaded.position.block.0 += 1;
+            Ok(result)
+        })
+    }
+
+    fn write_block(&mut self, block: &[u8]) -> Result<WriteResult, TapeError> {
+        let length = block.len();
+        if length == 0 || length > BLOCK_BYTES_MAX {
+            return Err(TapeError::BlockLength { length, max: BLOCK_BYTES_MAX });
+        }
+        self.with(|loaded, _bay| {
+            loaded.check_writable()?;
+            let (vid, at) = (loaded.vid(), loaded.position);
+            let capacity = loaded.cartridge.identity.capacity(at.partition).total;
+            if loaded.used_in_front().saturating_add(length as u64) > capacity {
+                return Err(TapeError::EndOfMedium { vid, at });
+            }
+            #[cfg(feature = "faults")]
+            {
+                if _bay.faults.is_end(vid, at) {
+                    return Err(TapeError::EndOfMedium { vid, at });
+                }
+                loaded.change("write", |_| _bay.faults.write_at(vid, at))?;
+            }
+            loaded.cut_behind()?;
+            loaded.append(FrameKind::Record, block)?;
+            Ok(loaded.write_result())
+        })
+    }
+
+    fn write_filemarks(&mut self, count: u32) -> Result<WriteResult, TapeError> {
+        if count > FILE_MARKS_MAX {
+            return Err(TapeError::FileMarkCount { count, max: FILE_MARKS_MAX });
+        }
+        self.with(|loaded, bay| {
+            loaded.check_writable()?;
+            if count > 0 {
+                loaded.cut_behind()?;
+            }
+            for _ in 0..count {
+                loaded.append(FrameKind::FileMark, &[])?;
+            }
+            loaded.change("flush", Cartridge::flush)?;
+            if bay.drop_cache {
+                loaded.cartridge.partition(Partition::Data).drop_cache();
+            }
+            Ok(loaded.write_result())
+        })
+    }
+
+    fn locate(&mut self, to: TapePosition) -> Result<(), TapeError> {
+        self.with(|loaded, _| {
+            let end = loaded.end_of(to.partition);
+            if to.block > end.block {
+                return Err(TapeError::BeyondEndOfData { vid: loaded.vid(), to, end });
+            }
+            loaded.position = to;
+            Ok(())
+        })
+    }
+
+    fn space_to_end_of_data(&mut self, partition: Partition) -> Result<TapePosition, TapeError> {
+        self.with(|loaded, _| {
+            loaded.position = loaded.end_of(partition);
+            Ok(loaded.position)
+        })
+    }
+
+    fn position(&mut self) -> Result<TapePosition, TapeError> {
+        self.with(|loaded, _| Ok(loaded.position))
+    }
+
+    fn rewind(&mut self) -> Result<(), TapeError> {
+        self.with(|loaded, _| {
+            loaded.position.block = BlockAddress(0);
+            Ok(())
+        })
+    }
+
+    fn loaded(&self) -> bool {
+        self.bay.lock().loaded.is_some()
+    }
+
+    fn format_partitions(&mut self) -> Result<(), TapeError> {
+        self.with(|loaded, _| {
+            loaded.check_writable()?;
+            loaded.change("format", |cartridge| {
+                cartridge.note_change()?;
+                cartridge.format()
+            })?;
+            loaded.position = LOAD_POINT;
+            Ok(())
+        })
+    }
+
+    fn read_attribute(&mut self, partition: Partition, id: u16) -> Result<Option<Vec<u8>>, TapeError> {
+        self.with(|loaded, _| Ok(loaded.cartridge.memory.get(partition, id)))
+    }
+
+    fn write_attribute(&mut self, partition: Partition, id: u16, value: &[u8]) -> Result<(), TapeError> {
+        if !Memory::is_writable(id) {
+            return Err(TapeError::AttributeReadOnly { id });
+        }
+        if value.len() > MEMORY_VALUE_BYTES_MAX {
+            return Err(TapeError::AttributeLength { id, length: value.len(), max: MEMORY_VALUE_BYTES_MAX });
+        }
+        self.with(|loaded, _| {
+            loaded.check_writable()?;
+            let vid = loaded.vid();
+            let memory = loaded.cartridge.memory.with(partition, id, value);
+            if memory.attributes.len() > MEMORY_ATTRIBUTES_MAX {
+                return Err(TapeError::AttributesFull { vid, max: MEMORY_ATTRIBUTES_MAX });
+            }
+            // The file is replaced as a whole: after a failure the old one stands, and the tape is untouched.
+            let written = loaded.cartridge.set_memory(memory);
+            written.map_err(|source| TapeError::Medium { vid, operation: "memory write", source })
+        })
+    }
+
+    fn remaining(&mut self) -> Result<ByteCount, TapeError> {
+        self.with(|loaded, _| {
+            let capacity = loaded.cartridge.identity.data.total;
+            Ok(ByteCount(capacity.saturating_sub(loaded.cartridge.partition(Partition::Data).end().payload)))
+        })
+    }
+}

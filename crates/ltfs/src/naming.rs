@@ -1,0 +1,223 @@
+//! How paths of the archive become paths on tape.
+//!
+//! Every component is normalised to NFC and its control characters are written as `%XX`, one for each UTF-8
+//! byte. A `%` that two hexadecimal digits follow is written as `%25`, any other `%` stays: so ordinary names
+//! stay as they are, and decoding every `%XX` gives back the NFC name. Where an accent would join the last
+//! digit of an escape before it, all characters of the component that are not ASCII are escaped too. A file
+//! whose name is taken on the volume, or does not fit into 255 bytes, gets the suffix `~<file id>` (decimal)
+//! behind as much of its name as fits. A directory that does not fit gets `~` and eight hexadecimal digits,
+//! the CRC-32C of its exact name. The exact bytes of the archive path stand in the extended attribute
+//! [`XATTR_PATH`], which alone decides when a catalogue is rebuilt.
+
+use base::{ArchivePath, ContainerId, Crc32c, FileId};
+use unicode_normalization::{UnicodeNormalization, is_nfc};
+
+use crate::changes::ChangeNumber;
+use crate::text::push_encoded;
+use crate::tree::TAPE_NAME_BYTES_MAX;
+use crate::tree::{InsertError, Tree};
+
+/// The directory of Kist's own files on a volume.
+pub const KIST_DIRECTORY: &str = ".kist";
+
+/// The file's id, decimal.
+pub const XATTR_FILE_ID: &str = "kist.file_id";
+/// The exact archive path, byte for byte.
+pub const XATTR_PATH: &str = "kist.path";
+/// The name of the storage class.
+pub const XATTR_CLASS: &str = "kist.class";
+/// The container's id, decimal.
+pub const XATTR_CONTAINER: &str = "kist.container";
+/// Adler-32 of the content, 8 hexadecimal digits. LTFS has no standard attribute for it.
+pub const XATTR_ADLER32: &str = "kist.adler32";
+/// CRC-32C of the content, 8 hexadecimal digits. Not `ltfs.hash.crc32sum`, which is another polynomial.
+pub const XATTR_CRC32C: &str = "kist.crc32c";
+/// BLAKE3 of the content, 64 hexadecimal digits.
+pub const XATTR_BLAKE3: &str = "kist.blake3";
+/// The user's modification time, nanoseconds since 1970 UTC, decimal.
+pub const XATTR_MTIME: &str = "kist.mtime";
+/// The user's permission bits, octal.
+pub const XATTR_MODE: &str = "kist.mode";
+/// The name of the owner.
+pub const XATTR_OWNER: &str = "kist.owner";
+/// The name of the group.
+pub const XATTR_GROUP: &str = "kist.group";
+
+/// The path on tape of a file: one name for each component of `path`, each NFC and at most 255 bytes.
+/// `collides` says that the plain path is taken on the volume.
+#[must_use]
+pub fn tape_path(path: &ArchivePath, file: FileId, collides: bool) -> Vec<String> {
+    let count = path.components().count();
+    path.components()
+        .enumerate()
+        .map(|(at, component)| {
+            let name = encode(component);
+            let is_file = at + 1 == count;
+            if is_file && (collides || name.len() > TAPE_NAME_BYTES_MAX) {
+                with_suffix(&name, &format!("~{file}"))
+            } else if name.len() > TAPE_NAME_BYTES_MAX {
+                with_suffix(&name, &format!("~{}", Crc32c::of(component.as_bytes())))
+            } else {
+                name
+            }
+        })
+        .collect()
+}
+
+/// The path of a file that has no place under its own: `.kist/files/<16 hexadecimal digits of the file id>`.
+/// Needed when a directory on the way is a file of the same volume.
+#[must_use]
+pub fn fallback_path(file: FileId) -> Vec<String> {
+    vec![KIST_DIRECTORY.to_owned(), "files".to_owned(), format!("{:016x}", file.0)]
+}
+
+/// The path at which a volume can take a file: its own, the one with the suffix, or the fallback.
+///
+/// # Errors
+/// If even the fallback is taken: the same file stands on the volume already.
+pub fn free_path(tree: &Tree, path: &ArchivePath, file: FileId) -> Result<Vec<String>, InsertError> {
+    let plain = tape_path(path, file, false);
+    if tree.check(&plain).is_ok() {
+        return Ok(plain);
+    }
+    let suffixed = tape_path(path, file, true);
+    if tree.check(&suffixed).is_ok() {
+        return Ok(suffixed);
+    }
+    let fallback = fallback_path(file);
+    tree.check(&fallback).map(|()| fallback)
+}
+
+/// The path of a pack: `.kist/packs/<16 hexadecimal digits of the container id>.tar`.
+#[must_use]
+pub fn pack_path(container: ContainerId) -> Vec<String> {
+    vec![KIST_DIRECTORY.to_owned(), "packs".to_owned(), format!("{:016x}.tar", container.0)]
+}
+
+/// The path of a change-log segment: `.kist/changes/<first>-<last>.kcl`, 20 decimal digits each.
+#[must_use]
+pub fn changes_path(first: ChangeNumber, last: ChangeNumber) -> Vec<String> {
+    vec![KIST_DIRECTORY.to_owned(), "changes".to_owned(), format!("{:020}-{:020}.kcl", first.0, last.0)]
+}
+
+/// One component as it stands on tape, before it is cut.
+fn encode(component: &str) -> String {
+    let plain = encode_where(component, char::is_control);
+    if is_nfc(&plain) {
+        return plain;
+    }
+    // An accent behind an escape would join its last digit: `%0A` and an acute accent are not NFC.
+    encode_where(component, |c| c.is_control() || !c.is_ascii())
+}
+
+fn encode_where(component: &str, needs: impl Fn(char) -> bool) -> String {
+    let mut out = String::with_capacity(component.len() + 8);
+    let mut rest = component.nfc().peekable();
+    while let Some(c) = rest.next() {
+        if needs(c) {
+            push_encoded(&mut out, c);
+            continue;
+        }
+        out.push(c);
+        if c == '%' {
+            let mut ahead = rest.clone();
+            let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_hexdigit());
+            if digit(ahead.next()) && digit(ahead.next()) {
+                out.push_str("25");
+            }
+        }
+    }
+    out
+}
+
+/// As much of `name` as leaves room for `suffix` within the limit, cut between characters and escapes, and
+/// `suffix`.
+fn with_suffix(name: &str, suffix: &str) -> String {
+    let room = TAPE_NAME_BYTES_MAX.saturating_sub(suffix.len());
+    let mut cut = name.floor_char_boundary(room.min(name.len()));
+    if cut < name.len() {
+        // A cut escape would be a '%' of its own. An escape is three ASCII bytes.
+        let tail = name.get(cut.saturating_sub(2)..cut).unwrap_or_default();
+        if let Some(at) = tail.rfind('%') {
+            cut -= tail.len() - at;
+        }
+    }
+    // Cutting can separate what NFC had no need to compose, never the reverse: a prefix of an NFC text is
+    // NFC.
+    format!("{}{suffix}", name.get(..cut).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::percent_decode;
+    use proptest::prelude::*;
+
+    fn one(component: &str, collides: bool) -> String {
+        let path = ArchivePath::new(&format!("/{component}")).unwrap();
+        tape_path(&path, FileId(4711), collides).remove(0)
+    }
+
+    #[test]
+    fn names_on_tape() {
+        for (name, collides, expect) in [
+            ("plain.dat", false, "plain.dat"),
+            ("plain.dat", true, "plain.dat~4711"),
+            ("100%", false, "100%"),
+            ("100%25", false, "100%2525"),
+            ("a%zz", false, "a%zz"),
+            ("a\nb", false, "a%0Ab"),
+            ("a\u{85}", false, "a%C2%85"),
+            ("e\u{301}", false, "\u{e9}"),
+            ("\n\u{301}é", false, "%0A%CC%81%C3%A9"),
+        ] {
+            assert_eq!(one(name, collides), expect);
+        }
+        let long = "ä".repeat(127) + "x";
+        assert_eq!(one(&long, false), long);
+        assert_eq!(one(&long, true), "ä".repeat(125) + "~4711");
+        let controls = "\u{1}".repeat(255);
+        assert_eq!(one(&controls, false), "%01".repeat(83) + "~4711");
+        let path = ArchivePath::new(&format!("/{controls}/x")).unwrap();
+        let directory = &tape_path(&path, FileId(1), false)[0];
+        assert_eq!(directory, &("%01".repeat(82) + "~" + &Crc32c::of(controls.as_bytes()).to_string()));
+        assert_eq!(fallback_path(FileId(255)).join("/"), ".kist/files/00000000000000ff");
+        assert_eq!(pack_path(ContainerId(255)).join("/"), ".kist/packs/00000000000000ff.tar");
+        let changes = changes_path(ChangeNumber(1), ChangeNumber(12)).join("/");
+        assert_eq!(changes, ".kist/changes/00000000000000000001-00000000000000000012.kcl");
+    }
+
+    proptest! {
+        #[test]
+        fn every_path_fits_and_can_be_read_back(
+            parts in proptest::collection::vec("[a-f0-9%~é\u{1}\n\u{301}\u{85}]{1,80}", 1..4),
+            collides in any::<bool>(),
+        ) {
+            let Ok(path) = ArchivePath::new(&format!("/{}", parts.join("/"))) else { return Ok(()) };
+            let tree = Tree::new("KS0001", base::Timestamp(0));
+            let names = tape_path(&path, FileId(u64::MAX), collides);
+            prop_assert!(tree.check(&names).is_ok());
+            for (name, part) in names.iter().zip(&parts) {
+                let nfc: String = part.nfc().collect();
+                if !collides && encode(part).len() <= TAPE_NAME_BYTES_MAX {
+                    prop_assert_eq!(decode_all(name), nfc);
+                }
+            }
+        }
+    }
+
+    /// Decodes every escape and leaves any other '%'.
+    fn decode_all(name: &str) -> String {
+        let mut marked = String::new();
+        for (at, c) in name.char_indices() {
+            let escape =
+                name.as_bytes().get(at + 1..at + 3).is_some_and(|d| d.iter().all(u8::is_ascii_hexdigit));
+            if c == '%' && !escape {
+                marked.push_str("%25");
+            } else {
+                marked.push(c);
+            }
+        }
+        percent_decode(&marked).unwrap()
+    }
+}

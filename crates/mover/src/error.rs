@@ -1,0 +1,105 @@
+//! Why a session cannot go on.
+
+use base::{BlobId, BlockAddress, ContainerId, Generation, TapePosition, Uuid, Vid};
+use library::TapeError;
+
+/// A mounted volume is not what it should be. Nothing was written after this was found.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VolumeError {
+    /// The drive or medium failed.
+    #[error(transparent)]
+    Tape(#[from] TapeError),
+    /// A cartridge that was to be labelled holds something.
+    #[error("cartridge {vid} is not blank: {found}; take it out of the library, or erase it if nobody needs it")]
+    NotBlank {
+        /// The cartridge.
+        vid: Vid,
+        /// What it holds.
+        found: Found,
+    },
+    /// The label is that of another volume.
+    #[error("cartridge {vid} holds {found}, expected volume {expected}: the wrong cartridge, or a foreign one")]
+    WrongLabel {
+        /// The cartridge.
+        vid: Vid,
+        /// What it holds.
+        found: Found,
+        /// The volume that should be there.
+        expected: Uuid,
+    },
+    /// The index that the catalogue knows is not where it should be.
+    #[error("cartridge {vid}: the index of generation {generation} at block {block} cannot be used: {reason}")]
+    Index {
+        /// The cartridge.
+        vid: Vid,
+        /// Its generation.
+        generation: Generation,
+        /// Where it should begin.
+        block: BlockAddress,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The tape ends elsewhere than the catalogue says.
+    #[error("cartridge {vid}: its data ends at block {actual}, the catalogue says {expected}")]
+    EndOfData {
+        /// The cartridge.
+        vid: Vid,
+        /// What the catalogue says.
+        expected: BlockAddress,
+        /// Where it ends.
+        actual: BlockAddress,
+    },
+    /// The drive stands elsewhere than it should before a write; nothing was written.
+    #[error("cartridge {vid}: the drive stands at {actual:?} and not at {expected:?} before a write")]
+    Position {
+        /// The cartridge.
+        vid: Vid,
+        /// Where it should stand.
+        expected: TapePosition,
+        /// Where it stands.
+        actual: TapePosition,
+    },
+    /// A path cannot be on tape.
+    #[error("container {container} has no place in the index of {vid}: {source}")]
+    Path {
+        /// The cartridge.
+        vid: Vid,
+        /// The container.
+        container: ContainerId,
+        /// Why.
+        source: ltfs::InsertError,
+    },
+}
+
+/// Bytes for a container cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MoverError {
+    /// The pool cannot give them.
+    #[error("container {container}: {source}")]
+    Pool {
+        /// The container.
+        container: ContainerId,
+        /// Why.
+        source: pool::PoolError,
+    },
+    /// The bytes are not those that were sealed.
+    #[error("container {container}: the bytes in the pool do not have the checksum of its sealing")]
+    Checksum {
+        /// The container.
+        container: ContainerId,
+    },
+    /// The pool gave fewer or more bytes than a piece has.
+    #[error("container {container}: the pool's blob {blob} gave {actual} bytes for a piece of {expected}")]
+    Length {
+        /// The container.
+        container: ContainerId,
+        /// The blob.
+        blob: BlobId,
+        /// Bytes of the piece.
+        expected: u64,
+        /// Bytes given.
+        actual: u64,
+    },
+}

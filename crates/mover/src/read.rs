@@ -1,0 +1,392 @@
+//! Wanted files from tape to the pool: the drive's thread reads in block order, another one checks and stores.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use base::{
+    BlobDescription, BlobPiece, BlockAddress, ByteCount, FileId, Partition, StreamChecksums, TapePosition, Vid,
+};
+use library::{ReadBlock, TapeDrive, TapeError};
+use ltfs::BlockSize;
+use ltfs::pack::read_pack_header;
+use pool::{BlobWriter, Pool, PoolError};
+
+use crate::VolumeError;
+use crate::blocks::{Block, BlockArena};
+
+/// A file to be read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WantedFile {
+    /// The file.
+    pub file: FileId,
+    /// First block of its container.
+    pub block: BlockAddress,
+    /// Where its header begins in the container; equal to `data_offset` outside of packs.
+    pub header_offset: ByteCount,
+    /// Where its bytes begin in the container.
+    pub data_offset: ByteCount,
+    /// Its size.
+    pub length: ByteCount,
+    /// Its checksums.
+    pub checksums: StreamChecksums,
+}
+
+/// How a recall gathers and reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecallLimits {
+    /// Memory for blocks.
+    pub buffer: ByteCount,
+    /// Read through gaps up to this many bytes instead of locating.
+    pub gap: ByteCount,
+}
+
+/// A file of a batch that did not come.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecallFault {
+    /// The drive cannot read a block.
+    #[error("cartridge {vid}, block {block} cannot be read: {reason}")]
+    Unreadable {
+        /// The cartridge.
+        vid: Vid,
+        /// The block.
+        block: BlockAddress,
+        /// What the drive says.
+        reason: String,
+    },
+    /// A block that should hold data is a file mark or the end of data, or shorter than it should be.
+    #[error("cartridge {vid}, block {block} does not hold what the catalogue says")]
+    Misplaced {
+        /// The cartridge.
+        vid: Vid,
+        /// The block.
+        block: BlockAddress,
+    },
+    /// The pack's header at that place is another file's, or none.
+    #[error("the member at block {block} of cartridge {vid} is not file {file}: {reason}")]
+    Header {
+        /// The cartridge.
+        vid: Vid,
+        /// First block of the container.
+        block: BlockAddress,
+        /// The file that should be there.
+        file: FileId,
+        /// What is there.
+        reason: String,
+    },
+    /// The bytes do not have the file's checksum.
+    #[error("file {file} on cartridge {vid} does not have its checksum")]
+    Checksum {
+        /// The cartridge.
+        vid: Vid,
+        /// The file.
+        file: FileId,
+    },
+}
+
+/// How one file of a batch fared.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Recalled {
+    /// The file.
+    pub file: FileId,
+    /// Where it is in the pool now, or why this tape cannot give it.
+    pub result: Result<BlobPiece, RecallFault>,
+}
+
+/// Files whose bytes are synced in the pool, to be committed together.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RecallBatch {
+    /// The blob that holds them; `None` if no file came.
+    pub blob: Option<BlobDescription>,
+    /// Each file of the batch.
+    pub files: Vec<Recalled>,
+}
+
+enum Message {
+    /// The next file of the current batch begins.
+    Begin(WantedFile),
+    /// A range of a block belongs to the current file.
+    Bytes(Arc<Block>, std::ops::Range<usize>),
+    /// All bytes of the current file were sent, or none more will come.
+    End(Option<RecallFault>),
+    /// The batch is complete.
+    Commit,
+}
+
+const MESSAGES_MAX: usize = 256;
+
+/// Reads batch after batch of wanted files, each sorted by block and offset, until `next_batch` gives an empty one.
+/// `commit` is called on another thread with each batch once its bytes are synced in the pool; `false` ends the session.
+///
+/// # Errors
+/// [`RecallEnd::Tape`] if the drive fails, [`RecallEnd::Pool`] if the pool cannot take the bytes. Batches committed
+/// before stay committed.
+#[allow(clippy::too_many_arguments)]
+pub fn recall(
+    drive: &mut dyn TapeDrive,
+    vid: Vid,
+    block_size: BlockSize,
+    pool: &Arc<Pool>,
+    limits: RecallLimits,
+    progress: &AtomicU64,
+    stop: &AtomicBool,
+    next_batch: &mut dyn FnMut() -> Vec<WantedFile>,
+    commit: &mut (dyn FnMut(RecallBatch) -> bool + Send),
+) -> Result<(), RecallEnd> {
+    let size = block_size.bytes() as usize;
+    let arena = BlockArena::new(size, limits.buffer.0 as usize / size);
+    let (sender, receiver) = sync_channel(MESSAGES_MAX);
+    std::thread::scope(|scope| {
+        let storing = scope.spawn(move || store(pool, vid, receiver, commit));
+        let mut head = Head { drive, vid, arena, size, block: None, gap: limits.gap.0 / size as u64 };
+        let read = read_batches(&mut head, sender, progress, stop, next_batch);
+        match (read, storing.join()) {
+            (Err(error), _) => Err(RecallEnd::Tape(error)),
+            (Ok(()), Ok(result)) => result.map_err(RecallEnd::Pool),
+            (Ok(()), Err(panic)) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// Why a recall session ended early.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecallEnd {
+    /// The drive or medium failed as a whole.
+    #[error(transparent)]
+    Tape(VolumeError),
+    /// The pool cannot take the bytes.
+    #[error("the pool cannot take recalled files: {0}")]
+    Pool(PoolError),
+}
+
+fn read_batches(
+    head: &mut Head<'_>,
+    sender: SyncSender<Message>,
+    progress: &AtomicU64,
+    stop: &AtomicBool,
+    next_batch: &mut dyn FnMut() -> Vec<WantedFile>,
+) -> Result<(), VolumeError> {
+    while !stop.load(Ordering::Relaxed) {
+        let batch = next_batch();
+        if batch.is_empty() {
+            return Ok(());
+        }
+        for wanted in batch {
+            if sender.send(Message::Begin(wanted.clone())).is_err() {
+                return Ok(());
+            }
+            let fault = head.read_file(&wanted, &sender)?;
+            progress.fetch_add(wanted.length.0, Ordering::Relaxed);
+            if sender.send(Message::End(fault)).is_err() {
+                return Ok(());
+            }
+        }
+        if sender.send(Message::Commit).is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// The drive, and the block that was read last.
+struct Head<'a> {
+    drive: &'a mut dyn TapeDrive,
+    vid: Vid,
+    arena: BlockArena,
+    size: usize,
+    block: Option<(u64, Arc<Block>)>,
+    gap: u64,
+}
+
+impl Head<'_> {
+    /// Sends the bytes of one file, header included. A fault concerns this file only; an error the whole drive.
+    fn read_file(
+        &mut self,
+        wanted: &WantedFile,
+        sender: &SyncSender<Message>,
+    ) -> Result<Option<RecallFault>, VolumeError> {
+        let size = self.size as u64;
+        let mut at = wanted.header_offset.0;
+        let end = wanted.data_offset.0 + wanted.length.0;
+        while at < end {
+            let number = wanted.block.0 + at / size;
+            let block = match self.fetch(number)? {
+                Ok(block) => block,
+                Err(fault) => return Ok(Some(fault)),
+            };
+            let from = (at % size) as usize;
+            let to = (from as u64 + (end - at)).min(size) as usize;
+            if to > block.length {
+                return Ok(Some(RecallFault::Misplaced { vid: self.vid, block: BlockAddress(number) }));
+            }
+            at += (to - from) as u64;
+            if sender.send(Message::Bytes(block, from..to)).is_err() {
+                return Ok(None);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The block of that number: the one at hand, or read after a move if it is not the next one.
+    fn fetch(&mut self, number: u64) -> Result<Result<Arc<Block>, RecallFault>, VolumeError> {
+        if let Some((at, block)) = &self.block
+            && *at == number
+        {
+            return Ok(Ok(Arc::clone(block)));
+        }
+        let next = self.block.take().map(|(at, _)| at + 1);
+        let target = TapePosition { partition: Partition::Data, block: BlockAddress(number) };
+        match next {
+            Some(next) if next == number => {}
+            Some(next) if next < number && number - next <= self.gap => {
+                for between in next..number {
+                    if self.read(between)?.is_err() {
+                        self.drive.locate(target)?;
+                        break;
+                    }
+                }
+            }
+            _ => self.drive.locate(target)?,
+        }
+        let read = self.read(number)?;
+        if let Ok(block) = &read {
+            self.block = Some((number, Arc::clone(block)));
+        }
+        Ok(read)
+    }
+
+    fn read(&mut self, number: u64) -> Result<Result<Arc<Block>, RecallFault>, VolumeError> {
+        let (vid, address) = (self.vid, BlockAddress(number));
+        let mut block = self.arena.take();
+        match self.drive.read_block(block.whole()) {
+            Ok(ReadBlock::Data(length)) => {
+                block.length = length;
+                Ok(Ok(Arc::new(block)))
+            }
+            Ok(ReadBlock::FileMark | ReadBlock::EndOfData) | Err(TapeError::BufferTooSmall { .. }) => {
+                Ok(Err(RecallFault::Misplaced { vid, block: address }))
+            }
+            Err(error @ TapeError::Unreadable { .. }) => {
+                Ok(Err(RecallFault::Unreadable { vid, block: address, reason: error.to_string() }))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// A file of the current batch while its bytes arrive.
+struct Arriving {
+    wanted: WantedFile,
+    header: Vec<u8>,
+    /// Where it begins in the blob.
+    begin: u64,
+    received: u64,
+    sums: StreamChecksums,
+}
+
+/// The storing thread: one blob a batch.
+fn store(
+    pool: &Arc<Pool>,
+    vid: Vid,
+    receiver: Receiver<Message>,
+    commit: &mut (dyn FnMut(RecallBatch) -> bool + Send),
+) -> Result<(), PoolError> {
+    let mut writer: Option<BlobWriter> = None;
+    let mut stored = 0u64;
+    let mut batch = RecallBatch::default();
+    let mut current: Option<Arriving> = None;
+    for message in receiver {
+        match message {
+            Message::Begin(wanted) => {
+                current = Some(Arriving {
+                    wanted,
+                    header: Vec::new(),
+                    begin: stored,
+                    received: 0,
+                    sums: StreamChecksums::default(),
+                });
+            }
+            Message::Bytes(block, range) => {
+                let Some(file) = &mut current else { continue };
+                let bytes = block.filled().get(range).unwrap_or_default();
+                let data = file.split_header(bytes);
+                if data.is_empty() {
+                    continue;
+                }
+                file.sums = file.sums.extend(data);
+                file.received += data.len() as u64;
+                let writer = match &mut writer {
+                    Some(writer) => writer,
+                    None => writer.insert(pool.create()?),
+                };
+                writer.write(data)?;
+                stored += data.len() as u64;
+            }
+            Message::End(fault) => {
+                let Some(file) = current.take() else { continue };
+                batch.files.push(file.judge(vid, fault));
+            }
+            Message::Commit => {
+                if let Some(writer) = writer.take() {
+                    batch.blob = Some(writer.finish()?);
+                }
+                let complete = settle(std::mem::take(&mut batch));
+                stored = 0;
+                if !commit(complete) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Gives the pieces the id of their blob, known only now.
+fn settle(mut batch: RecallBatch) -> RecallBatch {
+    if let Some(blob) = &batch.blob {
+        for recalled in &mut batch.files {
+            if let Ok(piece) = &mut recalled.result {
+                piece.blob = blob.id;
+                assert!(piece.offset.0 + piece.length.0 <= blob.length.0, "a recalled file lies within its blob");
+            }
+        }
+    }
+    batch
+}
+
+impl Arriving {
+    /// Keeps what belongs to the header and gives the file's own bytes.
+    fn split_header<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let header_length = (self.wanted.data_offset.0 - self.wanted.header_offset.0) as usize;
+        let missing = header_length.saturating_sub(self.header.len()).min(bytes.len());
+        let (header, data) = bytes.split_at(missing);
+        self.header.extend_from_slice(header);
+        data
+    }
+
+    fn judge(self, vid: Vid, fault: Option<RecallFault>) -> Recalled {
+        let file = self.wanted.file;
+        let result = match fault {
+            Some(fault) => Err(fault),
+            None => self.check(vid),
+        };
+        Recalled { file, result }
+    }
+
+    fn check(self, vid: Vid) -> Result<BlobPiece, RecallFault> {
+        let WantedFile { file, block, length, checksums, header_offset, data_offset } = self.wanted;
+        if header_offset != data_offset {
+            let refuse = |reason: String| RecallFault::Header { vid, block, file, reason };
+            let header = read_pack_header(&self.header).map_err(|error| refuse(error.to_string()))?;
+            if header.file != file {
+                return Err(refuse(format!("its header names file {}", header.file)));
+            }
+        }
+        if self.received != length.0 || self.sums != checksums {
+            return Err(RecallFault::Checksum { vid, file });
+        }
+        Ok(BlobPiece { blob: base::BlobId(0), offset: ByteCount(self.begin), length })
+    }
+}

@@ -1,0 +1,470 @@
+//! A mounted LTFS volume: its labels, its index in memory, and the three points at which a tape becomes safer.
+
+use std::fmt;
+
+use base::{BlockAddress, ByteCount, Generation, Partition, TapePosition, Timestamp, Uuid, Vid};
+use library::{ReadBlock, TapeDrive, TapeError};
+use ltfs::coherency::{self, ChangeReference, MamAttribute, VolumeCoherency};
+use ltfs::{BlockSize, CREATOR, Extent, File, FileUid, Index, Times, Tree, Vol1Label, VolumeLabel, VolumeLock};
+
+use crate::VolumeError;
+
+/// What a cartridge holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// Nothing.
+    Blank,
+    /// An LTFS volume.
+    Volume {
+        /// Its serial in VOL1.
+        vid: Vid,
+        /// Its UUID.
+        uuid: Uuid,
+        /// Whether Kist labelled it.
+        by_kist: bool,
+        /// Size of a full block.
+        block_size: BlockSize,
+    },
+    /// Something else; in words.
+    Foreign(String),
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Found::Blank => f.write_str("nothing"),
+            Found::Volume { vid, uuid, by_kist, .. } => {
+                let by = if *by_kist { "of Kist" } else { "of another program" };
+                write!(f, "the LTFS volume {uuid} ({vid}) {by}")
+            }
+            Found::Foreign(what) => write!(f, "something that is not LTFS ({what})"),
+        }
+    }
+}
+
+/// A file to be entered in the index after its blocks were written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileOnTape {
+    /// Its path, one name a component.
+    pub path: Vec<String>,
+    /// Its length.
+    pub length: ByteCount,
+    /// Its first block on the data partition.
+    pub block: BlockAddress,
+    /// The user's modification time.
+    pub modified: Timestamp,
+    /// Extended attributes.
+    pub xattrs: Vec<(String, Vec<u8>)>,
+}
+
+/// A labelled volume in a drive, with its newest index in memory.
+#[derive(Debug)]
+pub struct Volume {
+    vid: Vid,
+    block_size: BlockSize,
+    index: Index,
+    /// Whether the index in memory holds more than the one on the data partition.
+    changed: bool,
+    /// Whether the index partition lacks the newest index of the data partition.
+    partition_behind: bool,
+}
+
+const INDEX_PARTITION_START: BlockAddress = BlockAddress(4);
+
+impl Volume {
+    /// Labels a blank cartridge and writes the first index to both partitions. Durable on return.
+    ///
+    /// A cartridge that already carries exactly this UUID and no file (a labelling cut short) is labelled again.
+    ///
+    /// # Errors
+    /// [`VolumeError::NotBlank`] if it holds anything else; nothing is destroyed then.
+    pub fn label(
+        drive: &mut dyn TapeDrive,
+        vid: Vid,
+        uuid: Uuid,
+        block_size: BlockSize,
+        now: Timestamp,
+    ) -> Result<Self, VolumeError> {
+        for found in identify_both(drive)? {
+            match found {
+                Found::Blank => {}
+                Found::Volume { uuid: same, .. } if same == uuid => {}
+                found => return Err(VolumeError::NotBlank { vid, found }),
+            }
+        }
+        drive.format_partitions()?;
+        for partition in [Partition::Index, Partition::Data] {
+            write_labels(drive, partition, vid, uuid, block_size, now)?;
+        }
+        let index = Index {
+            creator: CREATOR.to_owned(),
+            volume_uuid: uuid,
+            generation: Generation(0),
+            update_time: now,
+            location: TapePosition { partition: Partition::Data, block: INDEX_PARTITION_START },
+            previous: None,
+            allow_policy_update: false,
+            lock: VolumeLock::Unlocked,
+            tree: Tree::new(vid.as_str(), now),
+        };
+        let mut volume = Volume { vid, block_size, index, changed: true, partition_behind: true };
+        volume.write_data_index(drive, now)?;
+        volume.write_index_partition(drive, now)?;
+        for (attribute, text) in [
+            (coherency::APPLICATION_VENDOR, coherency::APPLICATION_VENDOR_KIST),
+            (coherency::APPLICATION_NAME, "Kist"),
+            (coherency::APPLICATION_VERSION, env!("CARGO_PKG_VERSION")),
+            (coherency::BARCODE, vid.as_str()),
+            (coherency::APPLICATION_FORMAT_VERSION, coherency::FORMAT_VERSION),
+        ] {
+            write_text_attribute(drive, attribute, text)?;
+        }
+        Ok(volume)
+    }
+
+    /// Checks the labels of both partitions and loads the index that the catalogue knows to be the newest on the data
+    /// partition.
+    ///
+    /// # Errors
+    /// If the label is another volume's, or the index is not there or not of that generation.
+    pub fn open(
+        drive: &mut dyn TapeDrive,
+        vid: Vid,
+        uuid: Uuid,
+        generation: Generation,
+        index_block: BlockAddress,
+    ) -> Result<Self, VolumeError> {
+        let block_size = check_label(drive, vid, uuid)?;
+        let refuse = |reason: String| VolumeError::Index { vid, generation, block: index_block, reason };
+        let xml = read_index(drive, index_block, block_size)?
+            .ok_or_else(|| refuse("there is no index construct".to_owned()))?;
+        let index = Index::parse(&xml, block_size).map_err(|error| refuse(error.to_string()))?;
+        let here = TapePosition { partition: Partition::Data, block: index_block };
+        if index.volume_uuid != uuid || index.generation != generation || index.location != here {
+            return Err(refuse(format!(
+                "it is generation {} of volume {} at block {}",
+                index.generation, index.volume_uuid, index.location.block
+            )));
+        }
+        Ok(Volume { vid, block_size, index, changed: false, partition_behind: false })
+    }
+
+    /// Size of a full block.
+    #[must_use]
+    pub fn block_size(&self) -> BlockSize {
+        self.block_size
+    }
+
+    /// The files on the volume.
+    #[must_use]
+    pub fn tree(&self) -> &Tree {
+        &self.index.tree
+    }
+
+    /// The generation of the newest index.
+    #[must_use]
+    pub fn generation(&self) -> Generation {
+        self.index.generation
+    }
+
+    /// Whether files were added since the last index of the data partition.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// Enters a file whose blocks are written. It counts from the next index on.
+    ///
+    /// # Errors
+    /// If its path is taken.
+    pub fn add(&mut self, file: FileOnTape, now: Timestamp) -> Result<(), ltfs::InsertError> {
+        let extent = Extent {
+            file_offset: ByteCount(0),
+            partition: Partition::Data,
+            start_block: file.block,
+            byte_offset: 0,
+            byte_count: file.length,
+        };
+        let times = Times { modify: file.modified, ..Times::all(now) };
+        let entry = File {
+            uid: FileUid(0),
+            length: file.length,
+            times,
+            read_only: true,
+            xattrs: file.xattrs,
+            extents: if file.length.0 > 0 { vec![extent] } else { Vec::new() },
+            symlink: None,
+        };
+        self.index.tree.insert_file(&file.path, entry, now)?;
+        self.changed = true;
+        Ok(())
+    }
+
+    /// Moves behind the last object of the data partition and checks that this is where it should be.
+    ///
+    /// # Errors
+    /// [`VolumeError::EndOfData`] if it is elsewhere.
+    pub fn go_to_end(
+        &self,
+        drive: &mut dyn TapeDrive,
+        expected: BlockAddress,
+    ) -> Result<(), VolumeError> {
+        let end = drive.space_to_end_of_data(Partition::Data)?;
+        if end.block == expected {
+            Ok(())
+        } else {
+            Err(VolumeError::EndOfData { vid: self.vid, expected, actual: end.block })
+        }
+    }
+
+    /// Writes a file of Kist's own (a change-log segment) at the end of data and enters it.
+    ///
+    /// # Errors
+    /// If writing fails or the path is taken.
+    pub fn write_small_file(
+        &mut self,
+        drive: &mut dyn TapeDrive,
+        path: Vec<String>,
+        bytes: &[u8],
+        now: Timestamp,
+    ) -> Result<(), VolumeError> {
+        let block = drive.space_to_end_of_data(Partition::Data)?.block;
+        for record in bytes.chunks(self.block_size.bytes() as usize) {
+            drive.write_block(record)?;
+        }
+        let file =
+            FileOnTape { path, length: ByteCount(bytes.len() as u64), block, modified: now, xattrs: Vec::new() };
+        self.add(file, now).map_err(|source| VolumeError::Path {
+            vid: self.vid,
+            container: base::ContainerId(0),
+            source,
+        })
+    }
+
+    /// Writes the index, one generation higher, at the end of the data partition. Durable on return.
+    /// Gives its first block and the end of data behind it.
+    ///
+    /// # Errors
+    /// If writing fails; the index on tape is the old one then.
+    pub fn write_data_index(
+        &mut self,
+        drive: &mut dyn TapeDrive,
+        now: Timestamp,
+    ) -> Result<(BlockAddress, BlockAddress), VolumeError> {
+        let first_ever = self.index.generation == Generation(0);
+        let end = drive.space_to_end_of_data(Partition::Data)?;
+        let begins = BlockAddress(end.block.0 + 1);
+        let mut next = Index {
+            creator: CREATOR.to_owned(),
+            volume_uuid: self.index.volume_uuid,
+            generation: Generation(self.index.generation.0 + 1),
+            update_time: now,
+            location: TapePosition { partition: Partition::Data, block: begins },
+            previous: (!first_ever).then_some(self.index.location),
+            allow_policy_update: false,
+            lock: VolumeLock::Unlocked,
+            tree: Tree::new("", now),
+        };
+        std::mem::swap(&mut next.tree, &mut self.index.tree);
+        let written = write_index_construct(drive, &next, self.block_size);
+        std::mem::swap(&mut next.tree, &mut self.index.tree);
+        let end_of_data = written?;
+        std::mem::swap(&mut next.tree, &mut self.index.tree);
+        self.index = next;
+        self.changed = false;
+        self.partition_behind = true;
+        Ok((begins, end_of_data))
+    }
+
+    /// Writes the newest index of the data partition to the index partition too, and says so in the cartridge memory.
+    /// Only called when that index is durable. Does nothing if the index partition has it.
+    ///
+    /// # Errors
+    /// If writing fails; the data partition alone still describes the volume.
+    pub fn write_index_partition(&mut self, drive: &mut dyn TapeDrive, now: Timestamp) -> Result<(), VolumeError> {
+        assert!(!self.changed, "the index partition never runs ahead of the data partition");
+        if !self.partition_behind {
+            return Ok(());
+        }
+        let on_data = self.index.location;
+        let block = match self.write_copy(drive, now) {
+            // Its partition is full of older generations: begin anew behind the labels.
+            Err(VolumeError::Tape(TapeError::EndOfMedium { .. })) => {
+                drive.locate(TapePosition { partition: Partition::Index, block: INDEX_PARTITION_START })?;
+                self.write_copy_here(drive, INDEX_PARTITION_START, now)?
+            }
+            other => other?,
+        };
+        let uuid = self.index.volume_uuid;
+        let generation = self.index.generation;
+        for (partition, index_block) in [(Partition::Index, block), (Partition::Data, on_data.block)] {
+            let change_reference = change_reference(drive, partition)?;
+            let value =
+                VolumeCoherency { change_reference, generation, index_block, volume_uuid: uuid }.encode();
+            drive.write_attribute(partition, coherency::VOLUME_COHERENCY.id, &value)?;
+        }
+        self.partition_behind = false;
+        Ok(())
+    }
+
+    fn write_copy(&mut self, drive: &mut dyn TapeDrive, now: Timestamp) -> Result<BlockAddress, VolumeError> {
+        let end = drive.space_to_end_of_data(Partition::Index)?;
+        self.write_copy_here(drive, end.block, now)
+    }
+
+    fn write_copy_here(
+        &mut self,
+        drive: &mut dyn TapeDrive,
+        at: BlockAddress,
+        now: Timestamp,
+    ) -> Result<BlockAddress, VolumeError> {
+        let on_data = (self.index.location, self.index.previous, self.index.update_time);
+        let begins = BlockAddress(at.0 + 1);
+        self.index.location = TapePosition { partition: Partition::Index, block: begins };
+        self.index.previous = Some(on_data.0);
+        self.index.update_time = now;
+        let written = write_index_construct(drive, &self.index, self.block_size);
+        (self.index.location, self.index.previous, self.index.update_time) = on_data;
+        written.map(|_| begins).map_err(VolumeError::from)
+    }
+}
+
+/// Reads the labels and says what the cartridge holds.
+///
+/// # Errors
+/// If the drive fails; a label that cannot be understood is [`Found::Foreign`].
+pub fn identify(drive: &mut dyn TapeDrive) -> Result<Found, VolumeError> {
+    let [index, data] = identify_both(drive)?;
+    Ok(match (index, data) {
+        (Found::Foreign(what), _) | (_, Found::Foreign(what)) => Found::Foreign(what),
+        (index, data) if index == data => index,
+        (index, data) => Found::Foreign(format!("its partitions differ: {index} and {data}")),
+    })
+}
+
+fn identify_both(drive: &mut dyn TapeDrive) -> Result<[Found; 2], VolumeError> {
+    Ok([identify_partition(drive, Partition::Index)?, identify_partition(drive, Partition::Data)?])
+}
+
+fn identify_partition(drive: &mut dyn TapeDrive, partition: Partition) -> Result<Found, VolumeError> {
+    drive.locate(TapePosition { partition, block: BlockAddress(0) })?;
+    let mut buffer = vec![0u8; ltfs::label::LABEL_BYTES_MAX];
+    let first = match drive.read_block(&mut buffer) {
+        Ok(ReadBlock::EndOfData) => return Ok(Found::Blank),
+        Ok(ReadBlock::FileMark) => return Ok(Found::Foreign("it begins with a file mark".to_owned())),
+        Ok(ReadBlock::Data(length)) => buffer.get(..length).unwrap_or_default().to_vec(),
+        Err(TapeError::BufferTooSmall { record, .. }) => {
+            return Ok(Found::Foreign(format!("its first record has {record} bytes")));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let vol1 = match Vol1Label::parse(&first) {
+        Ok(label) => label,
+        Err(error) => return Ok(Found::Foreign(error.to_string())),
+    };
+    if drive.read_block(&mut buffer)? != ReadBlock::FileMark {
+        return Ok(Found::Foreign("no file mark follows its VOL1 label".to_owned()));
+    }
+    let label = match drive.read_block(&mut buffer) {
+        Ok(ReadBlock::Data(length)) => VolumeLabel::parse(buffer.get(..length).unwrap_or_default()),
+        Ok(_) => return Ok(Found::Foreign("it has a VOL1 label and no LTFS label".to_owned())),
+        Err(TapeError::BufferTooSmall { .. }) => {
+            return Ok(Found::Foreign("its LTFS label is too long".to_owned()));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    match label {
+        Ok(label) if label.location != partition => {
+            Ok(Found::Foreign("its LTFS label names the other partition".to_owned()))
+        }
+        Ok(label) => Ok(Found::Volume {
+            vid: vol1.vid,
+            uuid: label.volume_uuid,
+            by_kist: label.is_kist(),
+            block_size: label.block_size,
+        }),
+        Err(error) => Ok(Found::Foreign(error.to_string())),
+    }
+}
+
+fn check_label(drive: &mut dyn TapeDrive, vid: Vid, uuid: Uuid) -> Result<BlockSize, VolumeError> {
+    match identify(drive)? {
+        Found::Volume { vid: v, uuid: u, by_kist: true, block_size } if v == vid && u == uuid => Ok(block_size),
+        found => Err(VolumeError::WrongLabel { vid, found, expected: uuid }),
+    }
+}
+
+fn write_labels(
+    drive: &mut dyn TapeDrive,
+    partition: Partition,
+    vid: Vid,
+    uuid: Uuid,
+    block_size: BlockSize,
+    now: Timestamp,
+) -> Result<(), TapeError> {
+    let label = VolumeLabel {
+        creator: CREATOR.to_owned(),
+        format_time: now,
+        volume_uuid: uuid,
+        location: partition,
+        block_size,
+        compression: false,
+    };
+    drive.locate(TapePosition { partition, block: BlockAddress(0) })?;
+    drive.write_block(&Vol1Label { vid }.encode())?;
+    drive.write_filemarks(1)?;
+    drive.write_block(&label.encode())?;
+    drive.write_filemarks(1).map(|_| ())
+}
+
+/// File mark, XML, file mark; durable on return. Gives the position behind it.
+fn write_index_construct(
+    drive: &mut dyn TapeDrive,
+    index: &Index,
+    block_size: BlockSize,
+) -> Result<BlockAddress, TapeError> {
+    let xml = index.encode();
+    drive.write_filemarks(1)?;
+    for record in xml.chunks(block_size.bytes() as usize) {
+        drive.write_block(record)?;
+    }
+    drive.write_filemarks(1)?;
+    Ok(drive.position()?.block)
+}
+
+/// The XML of the index construct whose first record stands at `block` of the data partition.
+fn read_index(
+    drive: &mut dyn TapeDrive,
+    block: BlockAddress,
+    block_size: BlockSize,
+) -> Result<Option<Vec<u8>>, TapeError> {
+    let mut buffer = vec![0u8; block_size.bytes() as usize];
+    let Some(mark) = block.0.checked_sub(1) else { return Ok(None) };
+    drive.locate(TapePosition { partition: Partition::Data, block: BlockAddress(mark) })?;
+    if drive.read_block(&mut buffer)? != ReadBlock::FileMark {
+        return Ok(None);
+    }
+    let mut xml = Vec::new();
+    loop {
+        match drive.read_block(&mut buffer)? {
+            ReadBlock::Data(length) => xml.extend_from_slice(buffer.get(..length).unwrap_or_default()),
+            ReadBlock::FileMark => return Ok(Some(xml)),
+            ReadBlock::EndOfData => return Ok(None),
+        }
+        if xml.len() as u64 > ltfs::INDEX_BYTES_MAX as u64 {
+            return Ok(None);
+        }
+    }
+}
+
+fn change_reference(drive: &mut dyn TapeDrive, partition: Partition) -> Result<ChangeReference, TapeError> {
+    let value = drive.read_attribute(partition, coherency::VOLUME_CHANGE_REFERENCE)?.unwrap_or_default();
+    Ok(ChangeReference(value.iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte))))
+}
+
+fn write_text_attribute(drive: &mut dyn TapeDrive, attribute: MamAttribute, text: &str) -> Result<(), TapeError> {
+    match attribute.ascii(text) {
+        Some(value) => drive.write_attribute(Partition::Index, attribute.id, &value),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,302 @@
+//! Containers from the pool to tape: one thread reads ahead, the drive's thread writes, blocks go round between them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use base::{
+    BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, Partition, StreamChecksums, TapePosition, Vid,
+};
+use library::{TapeDrive, TapeError};
+use ltfs::BlockSize;
+use pool::Pool;
+
+use crate::blocks::{Block, BlockArena};
+use crate::{MoverError, VolumeError};
+
+/// A run of a container's bytes and where they come from.
+#[derive(Clone, Debug)]
+pub enum Part {
+    /// From the pool.
+    Pool(Arc<BlobDescription>, BlobPiece),
+    /// A range of bytes in memory: headers of a pack.
+    Bytes(Arc<[u8]>, std::ops::Range<usize>),
+    /// So many zeros: padding of a pack.
+    Zeros(u64),
+}
+
+/// A container to be written.
+#[derive(Clone, Debug)]
+pub struct ContainerPlan {
+    /// The container.
+    pub container: ContainerId,
+    /// Its first block, as the catalogue has it in the run.
+    pub block: BlockAddress,
+    /// Its length.
+    pub length: ByteCount,
+    /// The checksums of its sealing.
+    pub checksums: StreamChecksums,
+    /// Its bytes, in order.
+    pub parts: VecDeque<Part>,
+}
+
+/// Why writing ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// Everything is written.
+    All,
+    /// The drive gave its early warning while or after the last written container.
+    EarlyWarning,
+    /// The medium ended within a container, which has to be written again, whole, on the next tape.
+    EndOfMedium,
+    /// A container's bytes cannot be had; blocks of it may be on tape.
+    Source(ContainerId, MoverError),
+    /// The drive or medium failed.
+    Tape(VolumeError),
+    /// The caller asked to stop.
+    Stopped,
+}
+
+/// What was written. Nothing of it is durable before a flush.
+#[derive(Debug)]
+pub struct Written {
+    /// Containers from the first on that are whole on tape, their checksums agreed.
+    pub containers: usize,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Bytes of a container that is not whole.
+    pub torn: u64,
+    /// Why it ended.
+    pub ended: Ended,
+}
+
+/// Blocks on their way to the drive.
+enum Message {
+    Block(Block),
+    /// The container is complete and its checksums agree.
+    Complete,
+    Failed(ContainerId, MoverError),
+}
+
+/// Messages between the threads, beside the blocks themselves.
+const MESSAGES_MAX: usize = 64;
+
+/// Writes containers one behind the other, each from its own block on, without file marks. Before each one the drive's
+/// position is checked against the plan. `written` counts bytes for displays.
+pub fn write_containers(
+    drive: &mut dyn TapeDrive,
+    vid: Vid,
+    block_size: BlockSize,
+    buffer: ByteCount,
+    pool: &Arc<Pool>,
+    plans: Vec<ContainerPlan>,
+    progress: &AtomicU64,
+    stop: &AtomicBool,
+) -> Written {
+    let size = block_size.bytes() as usize;
+    let heads: Vec<(BlockAddress, u64)> = plans.iter().map(|plan| (plan.block, plan.length.0)).collect();
+    let arena = BlockArena::new(size, (buffer.0 as usize) / size);
+    let (sender, receiver) = sync_channel(MESSAGES_MAX);
+    std::thread::scope(|scope| {
+        let reader = std::thread::Builder::new().name(format!("read-{vid}"));
+        let reading = reader.spawn_scoped(scope, move || read_ahead(pool, plans, &arena, &sender));
+        let written = drain(drive, vid, &heads, receiver, progress, stop);
+        if reading.is_err() {
+            tracing::error!(%vid, "no thread for reading ahead");
+        }
+        written
+    })
+}
+
+fn drain(
+    drive: &mut dyn TapeDrive,
+    vid: Vid,
+    heads: &[(BlockAddress, u64)],
+    receiver: Receiver<Message>,
+    progress: &AtomicU64,
+    stop: &AtomicBool,
+) -> Written {
+    let mut written = Written { containers: 0, bytes: 0, torn: 0, ended: Ended::All };
+    let mut warned = false;
+    for (block, length) in heads {
+        if warned || stop.load(Ordering::Relaxed) {
+            written.ended = if warned { Ended::EarlyWarning } else { Ended::Stopped };
+            break;
+        }
+        match write_one(drive, vid, *block, &receiver, progress, &mut written.torn) {
+            Ok(warning) => {
+                assert_eq!(written.torn, *length, "a complete container has its length on tape");
+                written.containers += 1;
+                written.bytes += length;
+                written.torn = 0;
+                warned |= warning;
+            }
+            Err(ended) => {
+                written.ended = ended;
+                break;
+            }
+        }
+    }
+    // Dropping the receiver ends the reading thread at its next message.
+    drop(receiver);
+    if warned && matches!(written.ended, Ended::All) {
+        written.ended = Ended::EarlyWarning;
+    }
+    written
+}
+
+/// One container; whether the drive warned. `torn` counts its bytes on tape.
+fn write_one(
+    drive: &mut dyn TapeDrive,
+    vid: Vid,
+    block: BlockAddress,
+    receiver: &Receiver<Message>,
+    progress: &AtomicU64,
+    torn: &mut u64,
+) -> Result<bool, Ended> {
+    let expected = TapePosition { partition: Partition::Data, block };
+    let actual = drive.position().map_err(|error| Ended::Tape(error.into()))?;
+    if actual != expected {
+        return Err(Ended::Tape(VolumeError::Position { vid, expected, actual }));
+    }
+    let mut warned = false;
+    loop {
+        match receiver.recv() {
+            Ok(Message::Block(block)) => match drive.write_block(block.filled()) {
+                Ok(result) => {
+                    warned |= result.early_warning;
+                    *torn += block.length as u64;
+                    progress.fetch_add(block.length as u64, Ordering::Relaxed);
+                }
+                Err(TapeError::EndOfMedium { .. }) => return Err(Ended::EndOfMedium),
+                Err(error) => return Err(Ended::Tape(error.into())),
+            },
+            Ok(Message::Complete) => return Ok(warned),
+            Ok(Message::Failed(container, error)) => return Err(Ended::Source(container, error)),
+            Err(_) => return Err(Ended::Stopped),
+        }
+    }
+}
+
+/// The reading thread: fills blocks until all plans are done, one fails, or nobody receives any more.
+fn read_ahead(pool: &Arc<Pool>, plans: Vec<ContainerPlan>, arena: &BlockArena, sender: &SyncSender<Message>) {
+    for plan in plans {
+        let container = plan.container;
+        let result = fill(pool, plan, arena, sender);
+        let message = match result {
+            Ok(Flow::Continue) => Message::Complete,
+            Ok(Flow::Abandoned) => return,
+            Err(error) => Message::Failed(container, error),
+        };
+        let failed = matches!(message, Message::Failed(..));
+        if sender.send(message).is_err() || failed {
+            return;
+        }
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Flow {
+    Continue,
+    Abandoned,
+}
+
+/// Fills blocks with one container and sums what goes into them.
+struct Filler<'a> {
+    arena: &'a BlockArena,
+    sender: &'a SyncSender<Message>,
+    block: Block,
+    sums: StreamChecksums,
+    length: u64,
+}
+
+impl Filler<'_> {
+    fn send_full(&mut self) -> Flow {
+        if !self.block.is_full() {
+            return Flow::Continue;
+        }
+        let full = std::mem::replace(&mut self.block, self.arena.take());
+        self.send(full)
+    }
+
+    fn send(&mut self, block: Block) -> Flow {
+        self.sums = self.sums.extend(block.filled());
+        self.length += block.length as u64;
+        if self.sender.send(Message::Block(block)).is_ok() { Flow::Continue } else { Flow::Abandoned }
+    }
+
+    fn bytes(&mut self, mut bytes: &[u8]) -> Flow {
+        while !bytes.is_empty() {
+            bytes = self.block.append(bytes);
+            if self.send_full() == Flow::Abandoned {
+                return Flow::Abandoned;
+            }
+        }
+        Flow::Continue
+    }
+
+    fn zeros(&mut self, mut count: u64) -> Flow {
+        while count > 0 {
+            count = self.block.append_zeros(count);
+            if self.send_full() == Flow::Abandoned {
+                return Flow::Abandoned;
+            }
+        }
+        Flow::Continue
+    }
+}
+
+fn fill(
+    pool: &Arc<Pool>,
+    plan: ContainerPlan,
+    arena: &BlockArena,
+    sender: &SyncSender<Message>,
+) -> Result<Flow, MoverError> {
+    let container = plan.container;
+    let mut filler =
+        Filler { arena, sender, block: arena.take(), sums: StreamChecksums::default(), length: 0 };
+    for part in plan.parts {
+        let flow = match part {
+            Part::Pool(blob, piece) => fill_from_pool(pool, container, &blob, &piece, &mut filler)?,
+            Part::Bytes(bytes, range) => filler.bytes(bytes.get(range).unwrap_or_default()),
+            Part::Zeros(count) => filler.zeros(count),
+        };
+        if flow == Flow::Abandoned {
+            return Ok(flow);
+        }
+    }
+    if filler.block.length > 0 {
+        let last = std::mem::replace(&mut filler.block, arena.take());
+        if filler.send(last) == Flow::Abandoned {
+            return Ok(Flow::Abandoned);
+        }
+    }
+    // Its blocks are on their way; without the `Complete` that follows it is never counted as written.
+    if filler.sums != plan.checksums || filler.length != plan.length.0 {
+        return Err(MoverError::Checksum { container });
+    }
+    Ok(Flow::Continue)
+}
+
+fn fill_from_pool(
+    pool: &Arc<Pool>,
+    container: ContainerId,
+    blob: &BlobDescription,
+    piece: &BlobPiece,
+    filler: &mut Filler<'_>,
+) -> Result<Flow, MoverError> {
+    let failed = |source| MoverError::Pool { container, source };
+    let mut given = 0u64;
+    let mut reader = pool.read_piece(blob, piece).map_err(failed)?;
+    while let Some(chunk) = reader.next().map_err(failed)? {
+        given += chunk.as_ref().len() as u64;
+        if filler.bytes(chunk.as_ref()) == Flow::Abandoned {
+            return Ok(Flow::Abandoned);
+        }
+    }
+    if given != piece.length.0 {
+        return Err(MoverError::Length { container, blob: piece.blob, expected: piece.length.0, actual: given });
+    }
+    Ok(Flow::Continue)
+}

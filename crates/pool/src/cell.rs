@@ -1,0 +1,171 @@
+//! The header of a cell: what binds a payload to its blob, place and checksums. The bytes are in docs/format/pool.md.
+
+use std::ops::Range;
+
+use base::{BlobId, Crc32c, Uuid};
+use drive::PAGE;
+
+/// Bytes of the header in front of each payload.
+pub(crate) const HEADER_BYTES: usize = PAGE;
+/// Payload bytes under one CRC-32C.
+pub(crate) const BLOCK_BYTES: usize = 64 << 10;
+/// Blocks in the largest payload.
+pub(crate) const BLOCKS_MAX: usize = 16;
+/// The generation of a blob as first written; others are reserved.
+pub(crate) const GENERATION: u32 = 1;
+
+const MAGIC: [u8; 8] = *b"KISTCELL";
+const VERSION: u16 = 1;
+const IDENTITY: Range<usize> = 0..64;
+const CRCS_AT: usize = 64;
+const OWN_CRC_AT: usize = HEADER_BYTES - 4;
+
+/// What a cell must say of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct CellIdentity {
+    pub(crate) instance: Uuid,
+    pub(crate) blob: BlobId,
+    pub(crate) stripe: u32,
+    /// The row within the stripe.
+    pub(crate) row: u32,
+    pub(crate) shard: u8,
+    pub(crate) data: u8,
+    pub(crate) parity: u8,
+    /// Bytes of payload, padding included.
+    pub(crate) payload: u32,
+    /// Bytes of the file in it; the payload for parity.
+    pub(crate) valid: u32,
+}
+
+/// What is wrong with a cell that could be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CellDamage {
+    /// The header's checksum or magic.
+    Header,
+    /// A whole header of another cell, blob, instance or format: a lost or misdirected write.
+    Identity,
+    /// A payload block.
+    Block,
+}
+
+impl CellIdentity {
+    fn encode(&self) -> [u8; 64] {
+        let mut bytes = [0u8; 64];
+        bytes[0..8].copy_from_slice(&MAGIC);
+        bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[12..16].copy_from_slice(&GENERATION.to_le_bytes());
+        bytes[16..32].copy_from_slice(&self.instance.0);
+        bytes[32..40].copy_from_slice(&self.blob.0.to_le_bytes());
+        bytes[40..44].copy_from_slice(&self.stripe.to_le_bytes());
+        bytes[44..48].copy_from_slice(&self.row.to_le_bytes());
+        bytes[48..52].copy_from_slice(&[self.shard, self.data, self.parity, BLOCK_BYTES.ilog2() as u8]);
+        bytes[52..56].copy_from_slice(&self.payload.to_le_bytes());
+        bytes[56..60].copy_from_slice(&self.valid.to_le_bytes());
+        bytes
+    }
+
+    /// Writes the header in front of a payload that is complete. `cell` is header and payload.
+    pub(crate) fn seal(&self, cell: &mut [u8]) {
+        assert_eq!(cell.len(), HEADER_BYTES + self.payload as usize, "header and payload");
+        let (header, payload) = cell.split_at_mut(HEADER_BYTES);
+        header.fill(0);
+        header[IDENTITY].copy_from_slice(&self.encode());
+        for (block, slot) in payload.chunks(BLOCK_BYTES).zip(header[CRCS_AT..].chunks_exact_mut(4)) {
+            slot.copy_from_slice(&Crc32c::of(block).0.to_le_bytes());
+        }
+        let own = Crc32c::of(&header[..OWN_CRC_AT]);
+        header[OWN_CRC_AT..].copy_from_slice(&own.0.to_le_bytes());
+    }
+
+    /// Checks the header and the payload bytes in `range`, which begins at a block and ends at one or at the end.
+    pub(crate) fn verify(&self, cell: &[u8], range: &Range<usize>) -> Result<(), CellDamage> {
+        assert_eq!(cell.len(), HEADER_BYTES + self.payload as usize, "header and payload");
+        let (header, payload) = cell.split_at(HEADER_BYTES);
+        if read_u32(header, OWN_CRC_AT) != Crc32c::of(&header[..OWN_CRC_AT]).0 || header[0..8] != MAGIC {
+            return Err(CellDamage::Header);
+        }
+        if header[IDENTITY] != self.encode() {
+            return Err(CellDamage::Identity);
+        }
+        let first = range.start / BLOCK_BYTES;
+        let intact = payload[range.clone()]
+            .chunks(BLOCK_BYTES)
+            .enumerate()
+            .all(|(at, block)| read_u32(header, CRCS_AT + 4 * (first + at)) == Crc32c::of(block).0);
+        if intact { Ok(()) } else { Err(CellDamage::Block) }
+    }
+}
+
+pub(crate) fn read_u32(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).map_or(0, u32::from_le_bytes)
+}
+
+pub(crate) fn read_u64(bytes: &[u8], at: usize) -> u64 {
+    u64::from(read_u32(bytes, at)) | u64::from(read_u32(bytes, at + 4)) << 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(crate) fn sample() -> CellIdentity {
+        CellIdentity {
+            instance: Uuid([0xab; 16]),
+            blob: BlobId(0x0000_0300_0000_0007),
+            stripe: 2,
+            row: 5,
+            shard: 1,
+            data: 4,
+            parity: 2,
+            payload: 69_632,
+            valid: 69_000,
+        }
+    }
+
+    fn cell() -> Vec<u8> {
+        let mut cell: Vec<u8> = (0..HEADER_BYTES + 69_632).map(|n| (n % 251) as u8).collect();
+        sample().seal(&mut cell);
+        cell
+    }
+
+    #[test]
+    fn golden_cell() {
+        let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/cell-v1.bin");
+        if !golden.exists() {
+            std::fs::write(&golden, cell()).unwrap();
+        }
+        assert!(std::fs::read(golden).unwrap() == cell(), "the format of cells changed");
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found() {
+        let good = cell();
+        assert_eq!(sample().verify(&good, &(0..69_632)), Ok(()));
+        let payload_bits = (HEADER_BYTES * 8..good.len() * 8).step_by(997);
+        for bit in (0..HEADER_BYTES * 8).step_by(5).chain(0..1024).chain(payload_bits) {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(sample().verify(&bad, &(0..69_632)).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn another_place_is_another_identity() {
+        let good = cell();
+        let others: [fn(&mut CellIdentity); 8] = [
+            |i| i.blob.0 += 1,
+            |i| i.stripe += 1,
+            |i| i.row += 1,
+            |i| i.shard += 1,
+            |i| i.data += 1,
+            |i| i.parity += 1,
+            |i| i.valid -= 1,
+            |i| i.instance.0[0] ^= 1,
+        ];
+        for other in others {
+            let mut identity = sample();
+            other(&mut identity);
+            assert_eq!(identity.verify(&good, &(0..69_632)), Err(CellDamage::Identity), "{identity:?}");
+        }
+    }
+}

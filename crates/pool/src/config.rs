@@ -1,0 +1,131 @@
+//! The settings of a pool.
+
+use base::{ByteCount, Uuid};
+use drive::PAGE;
+
+use crate::cell::{BLOCK_BYTES, BLOCKS_MAX};
+
+/// Rows of a striped blob that may be on their way to drives while the next is filled.
+pub(crate) const WRITE_ROWS_IN_FLIGHT: usize = 2;
+/// Rows that a reader fetches ahead of the one it hands out.
+pub(crate) const READ_ROWS_AHEAD: usize = 2;
+/// Jobs that may wait for one drive, each for reading and for writing.
+pub(crate) const DRIVE_QUEUE_MAX: usize = 64;
+/// Bytes of small values that one commit writes.
+pub(crate) const BATCH_BYTES_MAX: usize = 4 << 20;
+/// Segments tried for one commit of small values before its callers are refused.
+pub(crate) const SEGMENT_ATTEMPTS_MAX: usize = 4;
+
+/// The settings of a pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolConfig {
+    /// The instance, bound into every header.
+    pub instance: Uuid,
+    /// Data shards of new striped blobs.
+    pub data: u8,
+    /// Parity shards of new striped blobs.
+    pub parity: u8,
+    /// Drives that hold each new segment of small values; usually parity + 1.
+    pub segment_copies: u8,
+    /// The largest small value; at most 256 KiB.
+    pub small_limit: ByteCount,
+    /// Memory for all cell buffers: half for writers, the rest for readers and for mending.
+    pub arena: ByteCount,
+    /// The length at which a segment is sealed; at most 2 GiB.
+    pub segment_size: ByteCount,
+    /// Seeds the placement; the same for the life of the instance.
+    pub placement_seed: u64,
+    /// Payload of a cell. Part of the format: 1 MiB; only tests use less, in whole pages.
+    pub cell_size: ByteCount,
+    /// The largest extent of a striped blob. Part of the format: 64 MiB; only tests use less.
+    pub extent_size: ByteCount,
+}
+
+/// Why settings are no use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// No data shards, or more than 255 shards in all.
+    #[error("a layout of {data}+{parity} is impossible; give at least 1 data shard and at most 255 in all")]
+    Layout {
+        /// Data shards.
+        data: u8,
+        /// Parity shards.
+        parity: u8,
+    },
+    /// Segments without copies.
+    #[error("segment_copies is 0; give at least 1, usually parity + 1")]
+    Copies,
+    /// A cell size that the format cannot express.
+    #[error("cell_size must be a multiple of 4 KiB between 4 KiB and 1 MiB")]
+    CellSize,
+    /// An extent that holds no cell.
+    #[error("extent_size must hold at least one cell and its header")]
+    ExtentSize,
+    /// A small limit above what a record can describe.
+    #[error("small_limit must be at most 256 KiB")]
+    SmallLimit,
+    /// A segment too small for one commit or too large for its footer.
+    #[error("segment_size must be between {minimum} and 2 GiB")]
+    SegmentSize {
+        /// The least size with these settings.
+        minimum: ByteCount,
+    },
+    /// Too little memory.
+    #[error("the arena is too small for this layout; give at least {minimum}")]
+    Arena {
+        /// The least size with these settings.
+        minimum: ByteCount,
+    },
+}
+
+impl PoolConfig {
+    /// The usual settings for a layout.
+    #[must_use]
+    pub fn new(instance: Uuid, data: u8, parity: u8) -> Self {
+        PoolConfig {
+            instance,
+            data,
+            parity,
+            segment_copies: parity.saturating_add(1),
+            small_limit: ByteCount::kib(256),
+            arena: ByteCount::mib(192),
+            segment_size: ByteCount::mib(64),
+            placement_seed: 0,
+            cell_size: ByteCount::mib(1),
+            extent_size: ByteCount::mib(64),
+        }
+    }
+
+    /// Checks all settings.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let page = PAGE as u64;
+        if self.data == 0 || self.data.checked_add(self.parity).is_none() {
+            return Err(ConfigError::Layout { data: self.data, parity: self.parity });
+        }
+        if self.segment_copies == 0 {
+            return Err(ConfigError::Copies);
+        }
+        let cell_max = (BLOCK_BYTES * BLOCKS_MAX) as u64;
+        if !self.cell_size.0.is_multiple_of(page) || !(page..=cell_max).contains(&self.cell_size.0) {
+            return Err(ConfigError::CellSize);
+        }
+        if self.extent_size.0 < self.cell_size.0 + page || self.extent_size > ByteCount::gib(2) {
+            return Err(ConfigError::ExtentSize);
+        }
+        if self.small_limit > ByteCount::kib(256) {
+            return Err(ConfigError::SmallLimit);
+        }
+        let minimum = ByteCount(3 * (self.small_limit.0 + 2 * page));
+        if self.segment_size < minimum || self.segment_size > ByteCount::gib(2) {
+            return Err(ConfigError::SegmentSize { minimum });
+        }
+        let row = (u64::from(self.data) + u64::from(self.parity)) * (self.cell_size.0 + page);
+        // Two rows for writers, two for readers, one for mending.
+        let minimum = ByteCount(row * 5);
+        if self.arena < minimum {
+            return Err(ConfigError::Arena { minimum });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! Reading the cells of one row from several drives at once.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use base::{BlobDescription, StripeSet};
+use drive::{DriveError, ExtentId};
+
+use crate::arena::CellBuffer;
+use crate::cell::{CellIdentity, HEADER_BYTES};
+use crate::drives::{Device, count};
+use crate::gather::Gather;
+use crate::geometry::{Geometry, RowPart};
+use crate::pool::Pool;
+use crate::stripe;
+
+/// Why a cell is of no use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CellFault {
+    /// The drive is not there or does not give it: other cells of the shard are not expected either.
+    Lost,
+    /// It can be read, but is wrong.
+    Damaged,
+}
+
+/// Reads and verifies a cell, or only the header and the blocks in `blocks`.
+///
+/// `cell` has room for header and payload; bytes outside `blocks` stay arbitrary.
+pub(crate) fn read_cell(
+    device: &Device,
+    id: ExtentId,
+    offset: u64,
+    identity: &CellIdentity,
+    blocks: Range<usize>,
+    cell: &mut [u8],
+) -> Result<(), CellFault> {
+    let read = if blocks == (0..identity.payload as usize) {
+        device.read(id, offset, cell)
+    } else {
+        let (header, payload) = cell.split_at_mut(HEADER_BYTES);
+        device.read(id, offset, header).and_then(|()| {
+            let at = offset + (HEADER_BYTES + blocks.start) as u64;
+            device.read(id, at, &mut payload[blocks.clone()])
+        })
+    };
+    if let Err(error) = read {
+        device.read_failed(id.blob, &error);
+        // A short extent is a torn write of this one, not the loss of the drive.
+        let torn = matches!(error, DriveError::Truncated { .. });
+        return Err(if torn { CellFault::Damaged } else { CellFault::Lost });
+    }
+    identity.verify(cell, &blocks).map_err(|damage| {
+        count(&device.counters.damaged, 1);
+        tracing::warn!(drive = %device.drive.id(), extent = %id, offset, ?damage, "damaged cell");
+        CellFault::Damaged
+    })
+}
+
+/// What came of reading one cell.
+pub(crate) struct Fetched {
+    pub(crate) shard: usize,
+    pub(crate) cell: Result<CellBuffer, CellFault>,
+}
+
+/// Where a row of a blob lies: everything to address its cells.
+#[derive(Clone)]
+pub(crate) struct RowPlace {
+    pub(crate) part: RowPart,
+    pub(crate) set: StripeSet,
+    pub(crate) stripe: u64,
+    pub(crate) row_in_stripe: u64,
+    /// The payload bytes to read of each cell, in whole blocks.
+    pub(crate) blocks: Range<usize>,
+}
+
+impl RowPlace {
+    /// `None` if the description lacks the stripe.
+    pub(crate) fn new(blob: &BlobDescription, geometry: &Geometry, part: RowPart) -> Option<Self> {
+        let (stripe, row_in_stripe) = geometry.place(part.row);
+        let set = blob.stripes.get(usize::try_from(stripe).ok()?)?.clone();
+        let payload = geometry.payload(part.bytes);
+        let cells = part.cells(geometry);
+        let blocks = if cells.len() == 1 {
+            let within = part.within(geometry, cells.start);
+            let start = within.start / crate::cell::BLOCK_BYTES * crate::cell::BLOCK_BYTES;
+            start..within.end.next_multiple_of(crate::cell::BLOCK_BYTES).min(payload)
+        } else {
+            0..payload
+        };
+        Some(RowPlace { part, set, stripe, row_in_stripe, blocks })
+    }
+
+    /// Queues the reading of one cell into `buffer`.
+    pub(crate) fn fetch(
+        &self,
+        pool: &Pool,
+        geometry: &Geometry,
+        blob: &BlobDescription,
+        shard: usize,
+        mut buffer: CellBuffer,
+        gather: &Arc<Gather<Fetched>>,
+    ) {
+        let place = (self.stripe, self.row_in_stripe);
+        let identity = stripe::identity(pool, geometry, blob.id, place, self.part.bytes, shard);
+        let id = ExtentId { blob: blob.id, stripe: identity.stripe, shard: identity.shard };
+        let offset = geometry.extent_offset(self.row_in_stripe);
+        let blocks = self.blocks.clone();
+        let drive = self.set.drives.get(shard).and_then(|drive| pool.drive(*drive));
+        let ticket = gather.ticket();
+        let Some(present) = drive.and_then(|drive| drive.present.as_ref()) else {
+            return ticket.done(Fetched { shard, cell: Err(CellFault::Lost) });
+        };
+        present.read(Box::new(move |device| {
+            let cell = &mut buffer.as_mut_slice()[..HEADER_BYTES + identity.payload as usize];
+            let read = read_cell(device, id, offset, &identity, blocks, cell);
+            ticket.done(Fetched { shard, cell: read.map(|()| buffer) });
+        }));
+    }
+
+    /// The shards of this row whose drive is not there.
+    pub(crate) fn missing(&self, pool: &Pool) -> BTreeSet<usize> {
+        let drives = self.set.drives.iter().enumerate();
+        drives.filter(|(_, drive)| pool.device(**drive).is_none()).map(|(shard, _)| shard).collect()
+    }
+}

@@ -1,0 +1,78 @@
+//! What a crashed writer may have left: extents of blobs of older epochs.
+
+use base::DriveId;
+use drive::ExtentId;
+
+use crate::error::PoolError;
+use crate::pool::Pool;
+
+/// An extent of an older epoch. It is garbage if the catalogue does not know its blob, unless the catalogue is older
+/// than the drives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OrphanCandidate {
+    /// The drive that holds it.
+    pub drive: DriveId,
+    /// The extent; `extent.blob` is what to ask the catalogue for.
+    pub extent: ExtentId,
+}
+
+/// Where a listing continues.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OrphanCursor {
+    drive: DriveId,
+    after: Option<ExtentId>,
+}
+
+/// A part of a listing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OrphanPage {
+    /// What was found, perhaps nothing.
+    pub candidates: Vec<OrphanCandidate>,
+    /// Where to continue; `None` at the end.
+    pub next: Option<OrphanCursor>,
+}
+
+impl Pool {
+    /// Lists extents of older epochs, drive by drive, looking at no more than `limit` extents a call.
+    ///
+    /// # Errors
+    /// [`PoolError::Drive`] if a drive cannot be listed.
+    pub fn list_orphan_candidates(
+        &self,
+        cursor: Option<OrphanCursor>,
+        limit: usize,
+    ) -> Result<OrphanPage, PoolError> {
+        let from = cursor.map(|cursor| cursor.drive);
+        let mut present = self
+            .drives()
+            .filter(|drive| from.is_none_or(|from| drive.id >= from))
+            .filter_map(|drive| drive.device().map(|device| (drive.id, device)));
+        let Some((id, device)) = present.next() else {
+            return Ok(OrphanPage { candidates: Vec::new(), next: None });
+        };
+        let after = cursor.filter(|cursor| cursor.drive == id).and_then(|cursor| cursor.after);
+        let extents = device.drive.list(after, limit.max(1))?;
+        let next = match extents.last() {
+            Some(last) => Some(OrphanCursor { drive: id, after: Some(*last) }),
+            None => present.next().map(|(drive, _)| OrphanCursor { drive, after: None }),
+        };
+        let old = extents.into_iter().filter(|extent| extent.blob.epoch() < self.epoch());
+        let candidates = old.map(|extent| OrphanCandidate { drive: id, extent }).collect();
+        Ok(OrphanPage { candidates, next })
+    }
+
+    /// Removes an extent that the catalogue does not know.
+    ///
+    /// # Errors
+    /// [`PoolError::NotAnOrphan`] if it is of the current epoch; [`PoolError::Drive`].
+    pub fn remove_orphan(&self, orphan: &OrphanCandidate) -> Result<(), PoolError> {
+        if orphan.extent.blob.epoch() >= self.epoch() {
+            return Err(PoolError::NotAnOrphan(orphan.extent.blob));
+        }
+        if let Some(device) = self.device(orphan.drive) {
+            device.drive.delete(orphan.extent)?;
+            device.space_freed();
+        }
+        Ok(())
+    }
+}

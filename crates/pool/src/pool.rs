@@ -1,0 +1,326 @@
+//! The pool: the one interface that the engine uses.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use base::{BlobDescription, BlobId, ByteCount, DriveId, Epoch, Layout, StripeSet};
+use cluster::{DriveMap, StripeSets};
+use drive::{ExtentId, ObjectDrive, Stamp};
+use erasure::Codec;
+
+use crate::arena::Arena;
+use crate::cell::HEADER_BYTES;
+use crate::config::PoolConfig;
+use crate::drives::{Device, PoolDrive};
+use crate::error::PoolError;
+use crate::gather::lock;
+use crate::geometry::Geometry;
+use crate::read::BlobReader;
+use crate::segment::Segment;
+use crate::small::SmallWriter;
+use crate::status::{DriveHealth, DriveReport, PoolStatus};
+use crate::write::BlobWriter;
+
+/// Blobs over object drives. All methods may be called from many threads; they block, so not from an async task.
+pub struct Pool {
+    config: PoolConfig,
+    epoch: Epoch,
+    sequence: AtomicU64,
+    placements: AtomicU64,
+    drives: BTreeMap<DriveId, PoolDrive>,
+    sets: Mutex<StripeSets>,
+    codecs: Mutex<BTreeMap<(u8, u8), Arc<Codec>>>,
+    write_arena: Arc<Arena>,
+    read_arena: Arc<Arena>,
+    mend_arena: Arc<Arena>,
+    small: SmallWriter,
+}
+
+impl Pool {
+    /// Opens a pool over drives; `None` stands for a drive that is missing. Stamps the present ones with the epoch,
+    /// durably, before anything is written.
+    ///
+    /// `epoch` is above every epoch used before, by the catalogue and by the drives' stamps. `known_sets` are all sets
+    /// that the catalogue has recorded.
+    ///
+    /// # Errors
+    /// [`PoolError::Config`], [`PoolError::DriveList`], [`PoolError::EpochUsed`], [`PoolError::IdsExhausted`],
+    /// [`PoolError::Placement`] if the known sets contradict each other, [`PoolError::Drive`] if a stamp fails.
+    pub fn open(
+        config: PoolConfig,
+        epoch: Epoch,
+        map: DriveMap,
+        drives: Vec<(DriveId, Option<Arc<dyn ObjectDrive>>)>,
+        known_sets: Vec<StripeSet>,
+    ) -> Result<Arc<Pool>, PoolError> {
+        config.check()?;
+        BlobId::new(epoch, 0).ok_or(PoolError::IdsExhausted(epoch))?;
+        let mut list: BTreeMap<DriveId, Option<Arc<dyn ObjectDrive>>> = BTreeMap::new();
+        for (id, drive) in drives {
+            let other = drive.as_ref().is_some_and(|drive| drive.id() != id);
+            if other || map.get(id).is_none() || list.contains_key(&id) {
+                return Err(PoolError::DriveList(id));
+            }
+            if let Some(found) = drive.as_ref().map(|drive| drive.stamp().epoch).filter(|found| *found >= epoch) {
+                return Err(PoolError::EpochUsed { drive: id, found, given: epoch });
+            }
+            list.insert(id, drive);
+        }
+        for drive in list.values().flatten() {
+            drive.set_stamp(epoch, drive.stamp().commit)?;
+        }
+        // Drives of the map that were not given at all are missing too.
+        for entry in map.drives() {
+            list.entry(entry.id).or_insert(None);
+        }
+        let sets = StripeSets::open(map, config.placement_seed, known_sets)?;
+        let unit = usize::try_from(config.cell_size.0).unwrap_or(usize::MAX) + HEADER_BYTES;
+        let total = usize::try_from(config.arena.0).unwrap_or(usize::MAX) / unit;
+        let mend = usize::from(config.data) + usize::from(config.parity);
+        let write = (total - mend) / 2;
+        let pool = Pool {
+            epoch,
+            sequence: AtomicU64::new(0),
+            placements: AtomicU64::new(0),
+            drives: list.into_iter().map(|(id, drive)| (id, PoolDrive::new(id, drive))).collect(),
+            sets: Mutex::new(sets),
+            codecs: Mutex::default(),
+            write_arena: Arena::new(unit, write),
+            read_arena: Arena::new(unit, total - mend - write),
+            mend_arena: Arena::new(unit, mend + 1),
+            small: SmallWriter::new(),
+            config,
+        };
+        pool.codec(pool.config.data, pool.config.parity)?;
+        Ok(Arc::new(pool))
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn config(&self) -> &PoolConfig {
+        &self.config
+    }
+
+    /// The epoch of this writer.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Begins a striped blob of unknown length. Nothing is asked of drives before the first row is full.
+    ///
+    /// # Errors
+    /// [`PoolError::IdsExhausted`], [`PoolError::Code`].
+    pub fn create(self: &Arc<Self>) -> Result<BlobWriter, PoolError> {
+        BlobWriter::new(Arc::clone(self), self.next_id()?, None)
+    }
+
+    /// Begins a striped blob whose length is known: exactly that much space is reserved on each drive.
+    ///
+    /// # Errors
+    /// As [`Pool::create`].
+    pub fn create_sized(self: &Arc<Self>, length: ByteCount) -> Result<BlobWriter, PoolError> {
+        BlobWriter::new(Arc::clone(self), self.next_id()?, Some(length))
+    }
+
+    /// Reads a range of a striped blob.
+    ///
+    /// # Errors
+    /// [`PoolError::OutOfRange`], [`PoolError::Description`] if the description is not of a striped blob or
+    /// contradicts itself, [`PoolError::ArenaTooSmall`].
+    pub fn read(
+        self: &Arc<Self>,
+        blob: &BlobDescription,
+        offset: ByteCount,
+        length: ByteCount,
+    ) -> Result<BlobReader, PoolError> {
+        let Layout::Striped { data, parity } = blob.layout else {
+            return Err(PoolError::Description(blob.id));
+        };
+        let codec = self.codec(data, parity)?;
+        let geometry = self.geometry(data, parity);
+        if !geometry.fits(blob) {
+            return Err(PoolError::Description(blob.id));
+        }
+        if offset.0.checked_add(length.0).is_none_or(|end| end > blob.length.0) {
+            return Err(PoolError::OutOfRange { blob: blob.id, offset, length, blob_length: blob.length });
+        }
+        let (needed, available) = (geometry.width(), self.read_arena.capacity());
+        if needed > available {
+            return Err(PoolError::ArenaTooSmall { blob: blob.id, needed, available });
+        }
+        Ok(BlobReader::new(Arc::clone(self), blob.clone(), geometry, codec, (offset, length)))
+    }
+
+    /// Removes a blob from all drives that are there. May be repeated. What missing drives hold is an orphan later.
+    ///
+    /// # Errors
+    /// [`PoolError::SegmentOpen`]; [`PoolError::Drive`] with the first failure after all drives were tried.
+    pub fn remove(&self, blob: &BlobDescription) -> Result<(), PoolError> {
+        if self.small.is_open(blob.id) {
+            return Err(PoolError::SegmentOpen(blob.id));
+        }
+        self.delete_extents(blob.id, &blob.stripes)
+    }
+
+    /// The stripe sets formed since the pool was opened, in order of their ids.
+    #[must_use]
+    pub fn new_sets(&self) -> Vec<StripeSet> {
+        lock(&self.sets).new_sets()
+    }
+
+    /// Takes another drive map: drives that drain or are down by it get no new data.
+    pub fn set_map(&self, map: DriveMap) {
+        lock(&self.sets).set_map(map);
+    }
+
+    /// What the superblocks of the present drives say.
+    #[must_use]
+    pub fn stamps(&self) -> Vec<Stamp> {
+        self.drives.values().filter_map(PoolDrive::device).map(|device| device.drive.stamp()).collect()
+    }
+
+    /// Records the newest catalogue commit on all present drives, durably.
+    ///
+    /// # Errors
+    /// [`PoolError::Drive`] with the first failure after all drives were tried.
+    pub fn stamp(&self, commit: u64) -> Result<(), PoolError> {
+        let mut result = Ok(());
+        for device in self.drives.values().filter_map(PoolDrive::device) {
+            if let Err(error) = device.drive.set_stamp(self.epoch, commit) {
+                device.write_failed(&error);
+                result = result.and(Err(error.into()));
+            }
+        }
+        result
+    }
+
+    /// Health, space and counters of all drives.
+    #[must_use]
+    pub fn status(&self) -> PoolStatus {
+        PoolStatus::of(self.drives.values().map(report).collect())
+    }
+
+    /// Seals the open segment of small values; the next value opens another.
+    pub fn seal_segments(&self) {
+        self.small.seal(self);
+    }
+
+    /// Ends the group commit under way and seals the open segment. Small values are refused from then on.
+    pub fn close(&self) {
+        self.small.close(self);
+    }
+
+    pub(crate) fn next_id(&self) -> Result<BlobId, PoolError> {
+        let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
+        BlobId::new(self.epoch, sequence).ok_or(PoolError::IdsExhausted(self.epoch))
+    }
+
+    pub(crate) fn geometry(&self, data: u8, parity: u8) -> Geometry {
+        Geometry::new(data, parity, self.config.cell_size, self.config.extent_size)
+    }
+
+    pub(crate) fn codec(&self, data: u8, parity: u8) -> Result<Arc<Codec>, PoolError> {
+        let mut codecs = lock(&self.codecs);
+        if let Some(codec) = codecs.get(&(data, parity)) {
+            return Ok(Arc::clone(codec));
+        }
+        let codec = Arc::new(Codec::new(data.into(), parity.into())?);
+        codecs.insert((data, parity), Arc::clone(&codec));
+        Ok(codec)
+    }
+
+    pub(crate) fn drives(&self) -> impl Iterator<Item = &PoolDrive> {
+        self.drives.values()
+    }
+
+    pub(crate) fn drive(&self, id: DriveId) -> Option<&PoolDrive> {
+        self.drives.get(&id)
+    }
+
+    /// A drive that is there.
+    pub(crate) fn device(&self, id: DriveId) -> Option<&Arc<Device>> {
+        self.drives.get(&id).and_then(PoolDrive::device)
+    }
+
+    pub(crate) fn small(&self) -> &SmallWriter {
+        &self.small
+    }
+
+    pub(crate) fn write_arena(&self) -> &Arc<Arena> {
+        &self.write_arena
+    }
+
+    pub(crate) fn read_arena(&self) -> &Arc<Arena> {
+        &self.read_arena
+    }
+
+    pub(crate) fn mend_arena(&self) -> &Arc<Arena> {
+        &self.mend_arena
+    }
+
+    /// The drives that get no new data.
+    pub(crate) fn unwritable(&self) -> BTreeSet<DriveId> {
+        let drives = self.drives.values().filter(|drive| drive.health() != DriveHealth::Up);
+        drives.map(|drive| drive.id).collect()
+    }
+
+    pub(crate) fn choose_set(&self, width: usize) -> Result<StripeSet, PoolError> {
+        let turn = self.placements.fetch_add(1, Ordering::Relaxed);
+        let down = self.unwritable();
+        Ok(lock(&self.sets).choose(width, turn, &down)?)
+    }
+
+    pub(crate) fn substitute_set(
+        &self,
+        model: &StripeSet,
+        lost: &BTreeSet<DriveId>,
+        avoid: &BTreeSet<DriveId>,
+    ) -> Result<StripeSet, PoolError> {
+        Ok(lock(&self.sets).substitute(model, lost, avoid)?)
+    }
+
+    pub(crate) fn new_segment(&self) -> Result<Segment, PoolError> {
+        let set = self.choose_set(self.config.segment_copies.into())?;
+        Ok(Segment::new(self.next_id()?, set, self.config.segment_size))
+    }
+
+    /// Deletes all extents of a blob; goes on after failures and gives the first.
+    pub(crate) fn delete_extents(&self, blob: BlobId, stripes: &[StripeSet]) -> Result<(), PoolError> {
+        let mut result = Ok(());
+        for (stripe, set) in stripes.iter().enumerate() {
+            let stripe = u32::try_from(stripe).unwrap_or(u32::MAX);
+            for (shard, drive) in set.drives.iter().enumerate() {
+                let shard = u8::try_from(shard).unwrap_or(u8::MAX);
+                let Some(device) = self.device(*drive) else { continue };
+                match device.drive.delete(ExtentId { blob, stripe, shard }) {
+                    Ok(()) => device.space_freed(),
+                    Err(error) => result = result.and(Err(error.into())),
+                }
+            }
+        }
+        result
+    }
+}
+
+fn report(drive: &PoolDrive) -> DriveReport {
+    let number = |of: fn(&Device) -> &AtomicU64| {
+        drive.device().map_or(0, |device| of(device).load(Ordering::Relaxed))
+    };
+    let space = drive.device().and_then(|device| device.drive.status().ok());
+    DriveReport {
+        id: drive.id,
+        name: drive.device().map(|device| device.drive.name()).unwrap_or_default(),
+        health: drive.health(),
+        capacity: space.map_or(ByteCount(0), |space| space.capacity),
+        used: space.map_or(ByteCount(0), |space| space.used),
+        free: space.map_or(ByteCount(0), |space| space.free),
+        bytes_read: ByteCount(number(|device| &device.counters.bytes_read)),
+        bytes_written: ByteCount(number(|device| &device.counters.bytes_written)),
+        syncs: number(|device| &device.counters.syncs),
+        errors: number(|device| &device.counters.errors),
+        damaged: number(|device| &device.counters.damaged),
+        reconstructions: drive.reconstructions.load(Ordering::Relaxed),
+    }
+}

@@ -1,0 +1,273 @@
+//! Reading a range of a striped blob, verified, with reconstruction of what is lost.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use base::{BlobDescription, ByteCount};
+use erasure::Codec;
+
+use crate::arena::{CellBuffer, PoolBuffer};
+use crate::cell::HEADER_BYTES;
+use crate::config::READ_ROWS_AHEAD;
+use crate::error::PoolError;
+use crate::fetch::{CellFault, Fetched, RowPlace};
+use crate::gather::Gather;
+use crate::geometry::{Geometry, RowPart};
+use crate::pool::Pool;
+
+/// Hands out a range of a blob in order, in verified pieces of at most a cell.
+///
+/// Rows are read ahead. A piece holds pool memory until it is dropped: whoever keeps many pieces holds up others.
+pub struct BlobReader {
+    pool: Arc<Pool>,
+    blob: BlobDescription,
+    geometry: Geometry,
+    codec: Arc<Codec>,
+    /// What is still to be asked of the drives.
+    next: u64,
+    end: u64,
+    ahead: VecDeque<RowFetch>,
+    ready: VecDeque<PoolBuffer>,
+    /// Shards (stripe, shard) that were found lost; they are not asked again.
+    lost: BTreeSet<(u64, usize)>,
+    failed: bool,
+}
+
+/// A row on its way.
+struct RowFetch {
+    place: RowPlace,
+    gather: Arc<Gather<Fetched>>,
+    /// Room for the wanted cells that are known to be lost.
+    spare: Vec<CellBuffer>,
+}
+
+impl BlobReader {
+    pub(crate) fn new(
+        pool: Arc<Pool>,
+        blob: BlobDescription,
+        geometry: Geometry,
+        codec: Arc<Codec>,
+        (offset, length): (ByteCount, ByteCount),
+    ) -> Self {
+        BlobReader {
+            pool,
+            blob,
+            geometry,
+            codec,
+            next: offset.0,
+            end: offset.0 + length.0,
+            ahead: VecDeque::new(),
+            ready: VecDeque::new(),
+            lost: BTreeSet::new(),
+            failed: false,
+        }
+    }
+
+    /// The next piece, `None` at the end of the range.
+    ///
+    /// # Errors
+    /// [`PoolError::Unrecoverable`] if fewer than k shards of a row can be read, naming the first byte affected;
+    /// the reader is of no use then.
+    pub fn next(&mut self) -> Result<Option<PoolBuffer>, PoolError> {
+        if self.failed {
+            return Err(PoolError::Description(self.blob.id));
+        }
+        let result = self.advance();
+        self.failed = result.is_err();
+        result
+    }
+
+    fn advance(&mut self) -> Result<Option<PoolBuffer>, PoolError> {
+        if self.ready.is_empty() {
+            if self.ahead.is_empty() && self.next < self.end {
+                self.start_row(true)?;
+            }
+            let Some(fetch) = self.ahead.pop_front() else { return Ok(None) };
+            while self.ahead.len() < READ_ROWS_AHEAD && self.next < self.end && self.start_row(false)? {}
+            self.complete(fetch)?;
+        }
+        Ok(self.ready.pop_front())
+    }
+
+    /// Asks the drives for the next row. `false` if memory is short and `wait` is not set.
+    fn start_row(&mut self, wait: bool) -> Result<bool, PoolError> {
+        let row_bytes = self.geometry.row_bytes();
+        let row = self.next / row_bytes;
+        let start = row * row_bytes;
+        let bytes = self.geometry.bytes_of_row(self.blob.length.0, row);
+        let wanted = self.next - start..(self.end - start).min(bytes);
+        let part = RowPart { row, bytes, wanted };
+        let place = RowPlace::new(&self.blob, &self.geometry, part)
+            .ok_or(PoolError::Description(self.blob.id))?;
+        for shard in place.missing(&self.pool) {
+            self.lost.insert((place.stripe, shard));
+        }
+        let cells = place.part.cells(&self.geometry);
+        let known: BTreeSet<usize> = cells.clone().filter(|cell| self.is_lost(&place, *cell)).collect();
+        let mut shards: Vec<usize> = cells.clone().filter(|cell| !known.contains(cell)).collect();
+        if !known.is_empty() {
+            let others = (0..self.geometry.width()).filter(|s| !cells.contains(s) && !self.is_lost(&place, *s));
+            shards.extend(others.take(self.geometry.data.saturating_sub(shards.len())));
+        }
+        let arena = self.pool.read_arena();
+        let count = shards.len() + known.len();
+        let buffers = if wait { Some(arena.acquire(count)) } else { arena.try_acquire(count) };
+        let Some(mut buffers) = buffers else { return Ok(false) };
+        let gather = Gather::new();
+        let spare = buffers.split_off(shards.len());
+        for (shard, buffer) in shards.into_iter().zip(buffers) {
+            place.fetch(&self.pool, &self.geometry, &self.blob, shard, buffer, &gather);
+        }
+        self.next = start + place.part.wanted.end;
+        self.ahead.push_back(RowFetch { place, gather, spare });
+        Ok(true)
+    }
+
+    fn is_lost(&self, place: &RowPlace, shard: usize) -> bool {
+        self.lost.contains(&(place.stripe, shard))
+    }
+
+    /// Waits for a row, makes good what is missing, and lays its pieces ready.
+    fn complete(&mut self, fetch: RowFetch) -> Result<(), PoolError> {
+        let RowFetch { place, gather, mut spare } = fetch;
+        let wanted = place.part.cells(&self.geometry);
+        let mut damaged = BTreeSet::new();
+        let mut good: BTreeMap<usize, CellBuffer> = BTreeMap::new();
+        self.sort(&place, gather.wait(), &mut good, &mut damaged);
+        loop {
+            let missing: Vec<usize> = wanted.clone().filter(|cell| !good.contains_key(cell)).collect();
+            if missing.is_empty() {
+                break;
+            }
+            let sources = self.sources(&place, &wanted, &good, &damaged);
+            let more = self.geometry.data.saturating_sub(good.len());
+            if sources.len() < more {
+                return Err(self.unrecoverable(&place, missing[0], good.len() + sources.len()));
+            }
+            let sources = &sources[..more];
+            let targets = missing.iter().filter(|cell| !sources.contains(cell)).count();
+            let short = (more + targets).saturating_sub(spare.len());
+            if short > 0 {
+                let Some(buffers) = self.pool.read_arena().try_acquire(short) else {
+                    // Nothing may be held while waiting for more; what was read is read again.
+                    good.clear();
+                    spare.clear();
+                    self.drop_ahead();
+                    let sources = self.sources(&place, &wanted, &good, &damaged);
+                    let targets = wanted.clone().filter(|cell| !sources.contains(cell)).count();
+                    spare = self.pool.read_arena().acquire(self.geometry.data + targets);
+                    continue;
+                };
+                spare.extend(buffers);
+            }
+            if more == 0 {
+                self.reconstruct(&place, &missing, &mut good, &mut spare)?;
+                continue;
+            }
+            let gather = Gather::new();
+            let buffers = spare.split_off(spare.len() - more);
+            for (shard, buffer) in sources.iter().zip(buffers) {
+                place.fetch(&self.pool, &self.geometry, &self.blob, *shard, buffer, &gather);
+            }
+            self.sort(&place, gather.wait(), &mut good, &mut damaged);
+        }
+        self.lay_ready(&place, good);
+        Ok(())
+    }
+
+    /// The shards that may still be read for a row, wanted cells first.
+    fn sources(
+        &self,
+        place: &RowPlace,
+        wanted: &Range<usize>,
+        good: &BTreeMap<usize, CellBuffer>,
+        damaged: &BTreeSet<usize>,
+    ) -> Vec<usize> {
+        let readable = |shard: &usize| {
+            !good.contains_key(shard) && !damaged.contains(shard) && !self.is_lost(place, *shard)
+        };
+        let others = (0..self.geometry.width()).filter(|shard| !wanted.contains(shard));
+        wanted.clone().chain(others).filter(readable).collect()
+    }
+
+    fn sort(
+        &mut self,
+        place: &RowPlace,
+        fetched: Vec<Fetched>,
+        good: &mut BTreeMap<usize, CellBuffer>,
+        damaged: &mut BTreeSet<usize>,
+    ) {
+        for Fetched { shard, cell } in fetched {
+            match cell {
+                Ok(buffer) => drop(good.insert(shard, buffer)),
+                Err(CellFault::Damaged) => drop(damaged.insert(shard)),
+                Err(CellFault::Lost) => drop(self.lost.insert((place.stripe, shard))),
+            }
+        }
+    }
+
+    /// Computes the missing cells from the good ones, in the blocks that were read.
+    fn reconstruct(
+        &self,
+        place: &RowPlace,
+        missing: &[usize],
+        good: &mut BTreeMap<usize, CellBuffer>,
+        spare: &mut Vec<CellBuffer>,
+    ) -> Result<(), PoolError> {
+        let range = HEADER_BYTES + place.blocks.start..HEADER_BYTES + place.blocks.end;
+        let mut targets = spare.split_off(spare.len() - missing.len());
+        let present: Vec<(usize, &[u8])> = good
+            .iter()
+            .take(self.geometry.data)
+            .map(|(shard, cell)| (*shard, &cell.as_slice()[range.clone()]))
+            .collect();
+        let mut outputs: Vec<(usize, &mut [u8])> = missing
+            .iter()
+            .zip(&mut targets)
+            .map(|(shard, cell)| (*shard, &mut cell.as_mut_slice()[range.clone()]))
+            .collect();
+        self.codec.reconstruct(&present, &mut outputs)?;
+        for (shard, cell) in missing.iter().zip(targets) {
+            if let Some(drive) = place.set.drives.get(*shard).and_then(|drive| self.pool.drive(*drive)) {
+                crate::drives::count(&drive.reconstructions, 1);
+            }
+            good.insert(*shard, cell);
+        }
+        Ok(())
+    }
+
+    fn lay_ready(&mut self, place: &RowPlace, mut good: BTreeMap<usize, CellBuffer>) {
+        for cell in place.part.cells(&self.geometry) {
+            let within = place.part.within(&self.geometry, cell);
+            if let Some(buffer) = good.remove(&cell) {
+                let range = HEADER_BYTES + within.start..HEADER_BYTES + within.end;
+                self.ready.push_back(PoolBuffer::of_cell(buffer, range));
+            }
+        }
+    }
+
+    /// Gives up the rows ahead; they are asked for again later.
+    fn drop_ahead(&mut self) {
+        if let Some(first) = self.ahead.front() {
+            let part = &first.place.part;
+            self.next = part.row * self.geometry.row_bytes() + part.wanted.start;
+        }
+        for fetch in self.ahead.drain(..) {
+            fetch.gather.wait();
+        }
+    }
+
+    fn unrecoverable(&self, place: &RowPlace, cell: usize, found: usize) -> PoolError {
+        let within = place.part.within(&self.geometry, cell);
+        let payload = self.geometry.payload(place.part.bytes) as u64;
+        let row = place.part.row * self.geometry.row_bytes();
+        PoolError::Unrecoverable {
+            blob: self.blob.id,
+            offset: ByteCount(row + cell as u64 * payload + within.start as u64),
+            length: ByteCount(within.len() as u64),
+            found,
+            needed: self.geometry.data,
+        }
+    }
+}

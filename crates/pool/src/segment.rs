@@ -1,0 +1,145 @@
+//! The open segment: the extents that small values are appended to, the same bytes on each drive.
+
+use std::sync::Arc;
+
+use base::{BlobDescription, BlobId, ByteCount, Layout, StripeSet, Uuid};
+use drive::{AlignedBuffer, ExtentId, PAGE};
+
+use crate::drives::Device;
+use crate::gather::Gather;
+use crate::pool::Pool;
+use crate::record::{RecordIdentity, footer, footer_bytes, record_bytes};
+use crate::shard::ShardStream;
+
+/// Where a record of a batch lies in the batch, and how long its value is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Placed {
+    pub(crate) at: usize,
+    pub(crate) length: usize,
+}
+
+pub(crate) struct Segment {
+    pub(crate) id: BlobId,
+    set: StripeSet,
+    copies: Vec<Arc<ShardStream>>,
+    /// Bytes appended, whole pages.
+    tail: u64,
+    /// Acknowledged records: offset and length.
+    records: Vec<(u32, u32)>,
+}
+
+impl Segment {
+    pub(crate) fn new(id: BlobId, set: StripeSet, size: ByteCount) -> Self {
+        let copies = set.drives.iter().enumerate().map(|(copy, drive)| {
+            let shard = u8::try_from(copy).unwrap_or(u8::MAX);
+            Arc::new(ShardStream::new(ExtentId { blob: id, stripe: 0, shard }, *drive, size))
+        });
+        Segment { id, copies: copies.collect(), set, tail: 0, records: Vec::new() }
+    }
+
+    pub(crate) fn description(&self) -> BlobDescription {
+        let copies = u8::try_from(self.set.drives.len()).unwrap_or(u8::MAX);
+        BlobDescription {
+            id: self.id,
+            layout: Layout::Segment { copies },
+            length: ByteCount(0),
+            stripes: vec![self.set.clone()],
+        }
+    }
+
+    /// Whether a batch and the footer still fit.
+    pub(crate) fn has_room(&self, bytes: usize, records: usize, size: ByteCount) -> bool {
+        let pages = bytes.next_multiple_of(PAGE) as u64;
+        self.tail + pages + footer_bytes(self.records.len() + records) as u64 <= size.0
+    }
+
+    /// Where the next batch will begin.
+    pub(crate) fn tail(&self) -> u64 {
+        self.tail
+    }
+
+    /// Completes the headers of a batch for this segment, appends it to all copies and syncs them.
+    ///
+    /// The buffer comes back if no drive still holds it. `false` if a drive failed: nothing of the batch counts.
+    pub(crate) fn commit(
+        &mut self,
+        pool: &Pool,
+        mut buffer: AlignedBuffer,
+        length: usize,
+        records: &[Placed],
+    ) -> (bool, Option<AlignedBuffer>) {
+        let instance = pool.config().instance;
+        for placed in records {
+            let identity = self.identity(instance, placed);
+            identity.seal(&mut buffer.as_mut_slice()[placed.at..placed.at + record_bytes(placed.length)]);
+        }
+        let padded = length.next_multiple_of(PAGE);
+        buffer.as_mut_slice()[length..padded].fill(0);
+        let shared = Arc::new(buffer);
+        let bytes = Arc::clone(&shared);
+        let done = self.on_all(pool, move |stream, device| {
+            stream.append(device, &bytes.as_slice()[..padded]);
+            stream.sync(device);
+        });
+        if done {
+            let word = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+            let listed = records.iter().map(|placed| (word(self.base_of(placed)), word(placed.length as u64)));
+            let listed: Vec<(u32, u32)> = listed.collect();
+            self.records.extend(listed);
+            self.tail += padded as u64;
+        }
+        (done, Arc::try_unwrap(shared).ok())
+    }
+
+    /// Writes the footer, syncs and ends the segment. A failure leaves it without a footer, which loses nothing.
+    pub(crate) fn seal(self, pool: &Pool) {
+        if self.records.is_empty() {
+            return;
+        }
+        let mut bytes = AlignedBuffer::new(footer_bytes(self.records.len()));
+        let footer = footer(pool.config().instance, self.id, self.tail, &self.records);
+        bytes.as_mut_slice().copy_from_slice(&footer);
+        let sealed = self.on_all(pool, move |stream, device| {
+            stream.append(device, bytes.as_slice());
+            stream.seal(device);
+        });
+        if !sealed {
+            tracing::warn!(segment = %self.id, "segment was left without a footer");
+        }
+    }
+
+    fn base_of(&self, placed: &Placed) -> u64 {
+        self.tail + placed.at as u64
+    }
+
+    fn identity(&self, instance: Uuid, placed: &Placed) -> RecordIdentity {
+        RecordIdentity {
+            instance,
+            segment: self.id,
+            offset: self.base_of(placed),
+            length: u32::try_from(placed.length).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Runs a job for each copy on its drive's thread and waits. `false` if one of the copies has failed.
+    fn on_all(&self, pool: &Pool, job: impl Fn(&ShardStream, &Device) + Send + Sync + 'static) -> bool {
+        let job = Arc::new(job);
+        let gather = Gather::new();
+        for stream in &self.copies {
+            let Some(present) = pool.drive(stream.drive).and_then(|drive| drive.present.as_ref()) else {
+                stream.fail();
+                continue;
+            };
+            let (job, stream, ticket) = (Arc::clone(&job), Arc::clone(stream), gather.ticket());
+            present.write(Box::new(move |device| {
+                job(&stream, device);
+                // The job holds the batch; it must be free when the last ticket is in.
+                drop(job);
+                ticket.done(());
+            }));
+        }
+        // A copy whose drive's thread died has no result; it counts as failed.
+        drop(job);
+        gather.wait().len() == self.copies.len() && self.copies.iter().all(|copy| !copy.has_failed())
+    }
+}

@@ -1,0 +1,96 @@
+//! One extent being written: a shard of a stripe, or a copy of a segment.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base::{ByteCount, DriveId};
+use drive::{DriveError, ExtentId, ExtentWriter};
+
+use crate::drives::{Device, count};
+use crate::gather::lock;
+
+/// An extent on its way to a drive. Its methods run on the drive's writing thread, in order.
+pub(crate) struct ShardStream {
+    pub(crate) id: ExtentId,
+    pub(crate) drive: DriveId,
+    preallocate: ByteCount,
+    state: Mutex<State>,
+    // Beside the state, whose lock is held as long as a write takes.
+    failed: AtomicBool,
+}
+
+enum State {
+    New,
+    Open(Box<dyn ExtentWriter>),
+    Sealed,
+    Failed,
+}
+
+impl ShardStream {
+    pub(crate) fn new(id: ExtentId, drive: DriveId, preallocate: ByteCount) -> Self {
+        ShardStream { id, drive, preallocate, state: Mutex::new(State::New), failed: AtomicBool::new(false) }
+    }
+
+    /// Appends pages; makes the extent first if need be. Does nothing after a failure.
+    pub(crate) fn append(&self, device: &Device, bytes: &[u8]) {
+        let mut state = lock(&self.state);
+        if matches!(*state, State::New) {
+            *state = match device.drive.create(self.id, self.preallocate) {
+                Ok(writer) => State::Open(writer),
+                Err(error) => self.failed(device, &error),
+            };
+        }
+        if let State::Open(writer) = &mut *state {
+            match writer.append(bytes) {
+                Ok(()) => count(&device.counters.bytes_written, bytes.len()),
+                Err(error) => *state = self.failed(device, &error),
+            }
+        }
+    }
+
+    /// Syncs what was appended.
+    pub(crate) fn sync(&self, device: &Device) {
+        let mut state = lock(&self.state);
+        if let State::Open(writer) = &mut *state {
+            match writer.sync() {
+                Ok(()) => count(&device.counters.syncs, 1),
+                Err(error) => *state = self.failed(device, &error),
+            }
+        }
+    }
+
+    /// Syncs and ends the extent.
+    pub(crate) fn seal(&self, device: &Device) {
+        let mut state = lock(&self.state);
+        // Until the seal has succeeded the shard counts as failed.
+        if let State::Open(writer) = std::mem::replace(&mut *state, State::Failed) {
+            match writer.seal() {
+                Ok(()) => {
+                    count(&device.counters.syncs, 1);
+                    *state = State::Sealed;
+                }
+                Err(error) => *state = self.failed(device, &error),
+            }
+        }
+    }
+
+    /// Takes note that the shard cannot be relied on, for a reason found elsewhere.
+    pub(crate) fn fail(&self) {
+        self.failed.store(true, Ordering::Release);
+        *lock(&self.state) = State::Failed;
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_sealed(&self) -> bool {
+        matches!(*lock(&self.state), State::Sealed)
+    }
+
+    fn failed(&self, device: &Device, error: &DriveError) -> State {
+        self.failed.store(true, Ordering::Release);
+        device.write_failed(error);
+        State::Failed
+    }
+}

@@ -1,0 +1,316 @@
+//! Small values: group commit into the open segment, reading with copies to fall back on, punching of holes.
+
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use base::{BlobDescription, BlobId, BlobPiece, ByteCount, Layout};
+use drive::{AlignedBuffer, DriveError, ExtentId, PAGE};
+
+use crate::arena::PoolBuffer;
+use crate::config::{BATCH_BYTES_MAX, SEGMENT_ATTEMPTS_MAX};
+use crate::drives::count;
+use crate::error::PoolError;
+use crate::gather::lock;
+use crate::pool::Pool;
+use crate::record::{
+    RECORD_HEADER_BYTES, RECORD_PAYLOAD_MAX, RecordIdentity, block_crcs, lay, record_bytes,
+};
+use crate::segment::{Placed, Segment};
+
+/// The small values that wait, and the segment they go to.
+///
+/// Callers lay their values into the open batch. One of them, the leader, commits it while the others fill the next
+/// one; thus one sync serves all callers of a moment.
+pub(crate) struct SmallWriter {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Used by the leader only, who is one.
+    segment: Mutex<Option<Segment>>,
+}
+
+struct State {
+    batch: Batch,
+    spare: Option<AlignedBuffer>,
+    leading: bool,
+    closed: bool,
+    open: Option<BlobId>,
+}
+
+struct Batch {
+    buffer: Option<AlignedBuffer>,
+    length: usize,
+    records: Vec<Placed>,
+    outcome: Arc<Mutex<Option<Outcome>>>,
+}
+
+/// Where a batch went, or why it did not.
+type Outcome = Result<(BlobDescription, u64), Arc<PoolError>>;
+
+impl Batch {
+    fn new(buffer: Option<AlignedBuffer>) -> Self {
+        Batch { buffer, length: 0, records: Vec::new(), outcome: Arc::default() }
+    }
+}
+
+impl SmallWriter {
+    pub(crate) fn new() -> Self {
+        let state =
+            State { batch: Batch::new(None), spare: None, leading: false, closed: false, open: None };
+        SmallWriter { state: Mutex::new(state), changed: Condvar::new(), segment: Mutex::new(None) }
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn batch_limit(pool: &Pool) -> usize {
+        let half = usize::try_from(pool.config().segment_size.0 / 2).unwrap_or(usize::MAX);
+        BATCH_BYTES_MAX.min(half / PAGE * PAGE)
+    }
+
+    /// Stores a value; returns after the sync that covers it.
+    fn put(&self, pool: &Pool, value: &[u8]) -> Result<(BlobDescription, u64), PoolError> {
+        let crcs = block_crcs(value);
+        let size = record_bytes(value.len());
+        let limit = Self::batch_limit(pool);
+        let mut state = lock(&self.state);
+        while !state.closed && state.batch.length + size > limit {
+            state = self.lead_or_wait(pool, state);
+        }
+        if state.closed {
+            return Err(PoolError::Closed);
+        }
+        let at = state.batch.length;
+        let spare = state.spare.take();
+        let batch = &mut state.batch;
+        let buffer = batch.buffer.get_or_insert_with(|| spare.unwrap_or_else(|| AlignedBuffer::new(limit)));
+        lay(&mut buffer.as_mut_slice()[at..at + size], value, &crcs);
+        batch.records.push(Placed { at, length: value.len() });
+        batch.length += size;
+        let outcome = Arc::clone(&batch.outcome);
+        loop {
+            if let Some(outcome) = lock(&outcome).clone() {
+                let (blob, base) = outcome.map_err(PoolError::GroupCommit)?;
+                return Ok((blob, base + at as u64));
+            }
+            state = self.lead_or_wait(pool, state);
+        }
+    }
+
+    /// Commits the open batch if nobody else is committing, else waits for a change.
+    fn lead_or_wait<'a>(&'a self, pool: &Pool, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        if state.leading || state.batch.records.is_empty() {
+            return self.wait(state);
+        }
+        state.leading = true;
+        let next = Batch::new(state.spare.take());
+        let batch = std::mem::replace(&mut state.batch, next);
+        drop(state);
+        let outcome = Arc::clone(&batch.outcome);
+        let (result, buffer) = self.commit(pool, batch);
+        *lock(&outcome) = Some(result.map_err(Arc::new));
+        let mut state = lock(&self.state);
+        state.leading = false;
+        state.spare = state.spare.take().or(buffer);
+        self.changed.notify_all();
+        state
+    }
+
+    /// Writes a batch to the open segment, or to a new one if there is none, it is full, or a drive of it failed.
+    fn commit(
+        &self,
+        pool: &Pool,
+        batch: Batch,
+    ) -> (Result<(BlobDescription, u64), PoolError>, Option<AlignedBuffer>) {
+        let Batch { mut buffer, length, records, .. } = batch;
+        let size = pool.config().segment_size;
+        let mut segment = lock(&self.segment);
+        let mut last = PoolError::Closed;
+        for _ in 0..SEGMENT_ATTEMPTS_MAX {
+            if segment.as_ref().is_some_and(|open| !open.has_room(length, records.len(), size)) {
+                self.seal_open(pool, &mut segment);
+            }
+            if segment.is_none() {
+                match pool.new_segment() {
+                    Ok(new) => {
+                        lock(&self.state).open = Some(new.id);
+                        *segment = Some(new);
+                    }
+                    Err(error) => {
+                        last = error;
+                        break;
+                    }
+                }
+            }
+            let (Some(open), Some(bytes)) = (segment.as_mut(), buffer.take()) else { break };
+            let base = open.tail();
+            let (done, back) = open.commit(pool, bytes, length, &records);
+            buffer = back;
+            if done {
+                return (Ok((open.description(), base)), buffer);
+            }
+            // The copies differ from here on; what was acknowledged before stays on those that are left.
+            last = PoolError::WriteLost { blob: open.id, stripe: 0, lost: 1, parity: 0 };
+            tracing::warn!(segment = %open.id, "segment abandoned after a drive failed");
+            lock(&self.state).open = None;
+            *segment = None;
+        }
+        (Err(last), buffer)
+    }
+
+    fn seal_open(&self, pool: &Pool, segment: &mut Option<Segment>) {
+        if let Some(full) = segment.take() {
+            full.seal(pool);
+        }
+        lock(&self.state).open = None;
+    }
+
+    /// Takes no more values, lets those under way end, and seals the segment.
+    pub(crate) fn close(&self, pool: &Pool) {
+        let mut state = lock(&self.state);
+        state.closed = true;
+        self.changed.notify_all();
+        while state.leading || !state.batch.records.is_empty() {
+            state = self.lead_or_wait(pool, state);
+        }
+        drop(state);
+        self.seal_open(pool, &mut lock(&self.segment));
+    }
+
+    /// Seals the open segment; the next value opens another.
+    pub(crate) fn seal(&self, pool: &Pool) {
+        self.seal_open(pool, &mut lock(&self.segment));
+    }
+
+    pub(crate) fn is_open(&self, blob: BlobId) -> bool {
+        lock(&self.state).open == Some(blob)
+    }
+}
+
+impl Pool {
+    /// Stores a small value; many callers at once share one sync. On return it is synced on all copies' drives, and
+    /// durable once the catalogue has committed the piece.
+    ///
+    /// The blob is a segment that other values share: remove it only when no piece of it is committed *or about to
+    /// be*.
+    ///
+    /// # Errors
+    /// [`PoolError::TooLarge`], [`PoolError::GroupCommit`] with the reason, [`PoolError::Closed`].
+    pub fn put_small(&self, bytes: &[u8]) -> Result<(BlobDescription, BlobPiece), PoolError> {
+        let (length, limit) = (ByteCount(bytes.len() as u64), self.config().small_limit);
+        if length > limit {
+            return Err(PoolError::TooLarge { length, limit });
+        }
+        let (blob, offset) = self.small().put(self, bytes)?;
+        let piece = BlobPiece { blob: blob.id, offset: ByteCount(offset), length };
+        Ok((blob, piece))
+    }
+
+    /// Reads a small value, verified, from whichever copy is whole.
+    ///
+    /// # Errors
+    /// [`PoolError::Unrecoverable`] if no copy is whole, [`PoolError::Description`] if the piece is not of the blob.
+    pub fn read_small(&self, blob: &BlobDescription, piece: &BlobPiece) -> Result<PoolBuffer, PoolError> {
+        let (identity, drives) = self.record(blob, piece)?;
+        let start = piece.offset.0 / PAGE as u64 * PAGE as u64;
+        let skip = usize::try_from(piece.offset.0 - start).unwrap_or(usize::MAX);
+        let end = skip + RECORD_HEADER_BYTES + identity.length as usize;
+        let mut buffer = AlignedBuffer::new(end.next_multiple_of(PAGE));
+        // Values are spread over the copies by their place.
+        let first = usize::try_from(piece.offset.0 / 512).unwrap_or(0) % drives.len().max(1);
+        for copy in (0..drives.len()).map(|n| (first + n) % drives.len()) {
+            let drive = self.drive(drives[copy]);
+            let shard = u8::try_from(copy).unwrap_or(u8::MAX);
+            let id = ExtentId { blob: blob.id, stripe: 0, shard };
+            let whole = self.device(drives[copy]).is_some_and(|device| {
+                if let Err(error) = device.read(id, start, buffer.as_mut_slice()) {
+                    device.read_failed(blob.id, &error);
+                    return false;
+                }
+                let verified = identity.verify(&buffer.as_slice()[skip..end]);
+                if let Err(damage) = verified {
+                    count(&device.counters.damaged, 1);
+                    tracing::warn!(extent = %id, offset = piece.offset.0, ?damage, "damaged record");
+                }
+                verified.is_ok()
+            });
+            if whole {
+                return Ok(PoolBuffer::own(buffer, skip + RECORD_HEADER_BYTES..end));
+            }
+            if let Some(drive) = drive {
+                count(&drive.reconstructions, 1);
+            }
+        }
+        Err(PoolError::Unrecoverable {
+            blob: blob.id,
+            offset: piece.offset,
+            length: piece.length,
+            found: 0,
+            needed: 1,
+        })
+    }
+
+    /// Gives back the space of a deleted small value: the whole pages within its record. May be repeated.
+    ///
+    /// # Errors
+    /// [`PoolError::Drive`] with the first failure after all copies were tried; [`PoolError::Description`].
+    pub fn punch(&self, blob: &BlobDescription, piece: &BlobPiece) -> Result<(), PoolError> {
+        let (_, drives) = self.record(blob, piece)?;
+        let length = usize::try_from(piece.length.0).unwrap_or(usize::MAX);
+        let pages = whole_pages(piece.offset.0..piece.offset.0 + record_bytes(length) as u64);
+        if pages.is_empty() {
+            return Ok(());
+        }
+        let mut result = Ok(());
+        for (copy, drive) in drives.iter().enumerate() {
+            let shard = u8::try_from(copy).unwrap_or(u8::MAX);
+            let id = ExtentId { blob: blob.id, stripe: 0, shard };
+            let Some(device) = self.device(*drive) else { continue };
+            match device.drive.punch(id, ByteCount(pages.start), ByteCount(pages.end - pages.start)) {
+                Ok(()) | Err(DriveError::NotFound { .. }) => device.space_freed(),
+                Err(error) => result = result.and(Err(error.into())),
+            }
+        }
+        result
+    }
+
+    /// Checks that a piece can be a record of a segment.
+    fn record<'a>(
+        &self,
+        blob: &'a BlobDescription,
+        piece: &BlobPiece,
+    ) -> Result<(RecordIdentity, &'a [base::DriveId]), PoolError> {
+        let wrong = PoolError::Description(blob.id);
+        let (Layout::Segment { copies }, [set]) = (blob.layout, blob.stripes.as_slice()) else {
+            return Err(wrong);
+        };
+        let length = u32::try_from(piece.length.0).ok().filter(|n| *n as usize <= RECORD_PAYLOAD_MAX);
+        let in_range = piece.offset.0 < 1 << 31 && piece.blob == blob.id;
+        match length {
+            Some(length) if in_range && usize::from(copies) == set.drives.len() => {
+                let (instance, offset) = (self.config().instance, piece.offset.0);
+                Ok((RecordIdentity { instance, segment: blob.id, offset, length }, &set.drives))
+            }
+            _ => Err(wrong),
+        }
+    }
+}
+
+/// The whole pages within a range; empty if there are none.
+fn whole_pages(range: Range<u64>) -> Range<u64> {
+    let page = PAGE as u64;
+    let (start, end) = (range.start.next_multiple_of(page), range.end / page * page);
+    start..end.max(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_pages_are_punched() {
+        assert_eq!(whole_pages(0..4096), 0..4096);
+        assert!(whole_pages(512..4096 + 511).is_empty());
+        assert_eq!(whole_pages(512..3 * 4096 + 512), 4096..3 * 4096);
+    }
+}

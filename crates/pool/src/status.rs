@@ -1,0 +1,94 @@
+//! What a pool tells about itself.
+
+use base::{ByteCount, DriveId};
+
+/// Whether a drive is of use.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DriveHealth {
+    /// Reads and writes.
+    Up,
+    /// A write failed for lack of space; reads, and writes again once something on it was removed.
+    Full,
+    /// A write or sync failed; reads only, until the pool is opened again.
+    Suspect {
+        /// The error, for people.
+        reason: String,
+    },
+    /// Not given at opening.
+    Missing,
+}
+
+/// One drive. Counters are since opening.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DriveReport {
+    /// The drive.
+    pub id: DriveId,
+    /// Its path or address; empty if missing.
+    pub name: String,
+    /// Whether it is of use.
+    pub health: DriveHealth,
+    /// Size; 0 if unknown.
+    pub capacity: ByteCount,
+    /// Taken, by whomever.
+    pub used: ByteCount,
+    /// Free.
+    pub free: ByteCount,
+    /// Bytes read, headers included.
+    pub bytes_read: ByteCount,
+    /// Bytes written, headers included.
+    pub bytes_written: ByteCount,
+    /// Syncs done.
+    pub syncs: u64,
+    /// Operations that failed.
+    pub errors: u64,
+    /// Cells and records whose checksum or identity was wrong.
+    pub damaged: u64,
+    /// Cells and records of this drive that others had to stand in for.
+    pub reconstructions: u64,
+}
+
+/// All drives, and sums over them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolStatus {
+    /// The drives in order of their ids.
+    pub drives: Vec<DriveReport>,
+    /// Sum of capacities of present drives.
+    pub capacity: ByteCount,
+    /// Sum of used space.
+    pub used: ByteCount,
+    /// Sum of free space.
+    pub free: ByteCount,
+    /// Sum of bytes read.
+    pub bytes_read: ByteCount,
+    /// Sum of bytes written.
+    pub bytes_written: ByteCount,
+    /// Sum of syncs.
+    pub syncs: u64,
+    /// Sum of errors.
+    pub errors: u64,
+    /// Sum of damaged cells and records.
+    pub damaged: u64,
+    /// Sum of reconstructions.
+    pub reconstructions: u64,
+}
+
+impl PoolStatus {
+    pub(crate) fn of(drives: Vec<DriveReport>) -> Self {
+        let bytes = |of: fn(&DriveReport) -> ByteCount| {
+            ByteCount(drives.iter().fold(0, |sum, drive| sum.saturating_add(of(drive).0)))
+        };
+        let number = |of: fn(&DriveReport) -> u64| drives.iter().map(of).sum();
+        PoolStatus {
+            capacity: bytes(|d| d.capacity),
+            used: bytes(|d| d.used),
+            free: bytes(|d| d.free),
+            bytes_read: bytes(|d| d.bytes_read),
+            bytes_written: bytes(|d| d.bytes_written),
+            syncs: number(|d| d.syncs),
+            errors: number(|d| d.errors),
+            damaged: number(|d| d.damaged),
+            reconstructions: number(|d| d.reconstructions),
+            drives,
+        }
+    }
+}

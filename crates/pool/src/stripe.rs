@@ -1,0 +1,141 @@
+//! One stripe of a blob being written: its shards and the rows on their way.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use base::{BlobId, ByteCount, StripeSet};
+use drive::ExtentId;
+
+use crate::arena::CellBuffer;
+use crate::cell::{CellIdentity, HEADER_BYTES};
+use crate::gather::Gather;
+use crate::geometry::Geometry;
+use crate::pool::Pool;
+use crate::shard::ShardStream;
+
+pub(crate) struct Stripe {
+    pub(crate) blob: BlobId,
+    pub(crate) number: u32,
+    pub(crate) set: StripeSet,
+    pub(crate) shards: Vec<Arc<ShardStream>>,
+    /// File bytes of each row submitted.
+    pub(crate) rows: Vec<u64>,
+    pub(crate) preallocate: ByteCount,
+    in_flight: VecDeque<Arc<Gather<()>>>,
+    pub(crate) sealing: bool,
+}
+
+impl Stripe {
+    pub(crate) fn new(blob: BlobId, number: u32, set: StripeSet, preallocate: ByteCount) -> Self {
+        let shards = set.drives.iter().enumerate().map(|(shard, drive)| {
+            let shard = u8::try_from(shard).unwrap_or(u8::MAX);
+            let id = ExtentId { blob, stripe: number, shard };
+            Arc::new(ShardStream::new(id, *drive, preallocate))
+        });
+        let shards = shards.collect();
+        Stripe {
+            blob,
+            number,
+            set,
+            shards,
+            rows: Vec::new(),
+            preallocate,
+            in_flight: VecDeque::new(),
+            sealing: false,
+        }
+    }
+
+    /// What the cell of a shard in a row must say.
+    pub(crate) fn identity(&self, pool: &Pool, geometry: &Geometry, row: usize, shard: usize) -> CellIdentity {
+        let bytes = self.rows.get(row).copied().unwrap_or(0);
+        identity(pool, geometry, self.blob, (u64::from(self.number), row as u64), bytes, shard)
+    }
+
+    /// Hands a coded row to the drives. `cells` are header and payload, data first.
+    pub(crate) fn submit(&mut self, pool: &Pool, geometry: &Geometry, bytes: u64, cells: Vec<CellBuffer>) {
+        assert!(cells.len() == self.shards.len() && !self.sealing, "a cell for each shard");
+        self.rows.push(bytes);
+        let row = self.rows.len() - 1;
+        let gather = Gather::new();
+        for (shard, mut cell) in cells.into_iter().enumerate() {
+            let identity = self.identity(pool, geometry, row, shard);
+            let stream = Arc::clone(&self.shards[shard]);
+            let ticket = gather.ticket();
+            self.on_drive(pool, shard, move |device| {
+                let bytes = &mut cell.as_mut_slice()[..HEADER_BYTES + identity.payload as usize];
+                // Here rather than in the caller: every drive's thread computes its own checksums.
+                identity.seal(bytes);
+                stream.append(device, bytes);
+                drop(cell);
+                ticket.done(());
+            });
+        }
+        self.in_flight.push_back(gather);
+    }
+
+    /// Waits until fewer than `limit` rows are on their way.
+    pub(crate) fn wait_rows(&mut self, limit: usize) {
+        while self.in_flight.len() >= limit.max(1) {
+            if let Some(oldest) = self.in_flight.pop_front() {
+                oldest.wait();
+            }
+        }
+    }
+
+    /// Queues the sync and seal of all shards behind their rows.
+    pub(crate) fn seal(&mut self, pool: &Pool) {
+        self.sealing = true;
+        let gather = Gather::new();
+        for shard in 0..self.shards.len() {
+            let (stream, ticket) = (Arc::clone(&self.shards[shard]), gather.ticket());
+            self.on_drive(pool, shard, move |device| {
+                stream.seal(device);
+                ticket.done(());
+            });
+        }
+        self.in_flight.push_back(gather);
+    }
+
+    /// The shards whose drive failed them.
+    pub(crate) fn failed(&self) -> Vec<usize> {
+        (0..self.shards.len()).filter(|shard| self.shards[*shard].has_failed()).collect()
+    }
+
+    /// Queues a job on the drive of a shard; a drive that is not there fails the shard.
+    fn on_drive(
+        &self,
+        pool: &Pool,
+        shard: usize,
+        job: impl FnOnce(&crate::drives::Device) + Send + 'static,
+    ) {
+        let stream = &self.shards[shard];
+        match pool.drive(stream.drive).and_then(|drive| drive.present.as_ref()) {
+            Some(present) => present.write(Box::new(job)),
+            None => stream.fail(),
+        }
+    }
+}
+
+/// What the cell of a shard must say, by (stripe, row within it) and the file bytes of the row.
+pub(crate) fn identity(
+    pool: &Pool,
+    geometry: &Geometry,
+    blob: BlobId,
+    (stripe, row): (u64, u64),
+    bytes: u64,
+    shard: usize,
+) -> CellIdentity {
+    let small = |n: usize| u8::try_from(n).unwrap_or(u8::MAX);
+    let word = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    CellIdentity {
+        instance: pool.config().instance,
+        blob,
+        stripe: word(stripe),
+        row: word(row),
+        shard: small(shard),
+        data: small(geometry.data),
+        parity: small(geometry.parity),
+        payload: word(geometry.payload(bytes) as u64),
+        valid: word(geometry.valid(bytes, shard) as u64),
+    }
+}

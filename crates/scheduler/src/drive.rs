@@ -1,0 +1,320 @@
+//! The tape drives: what each does, and how it goes from one state to the next.
+
+use std::fmt;
+
+use base::{TapePoolId, Timestamp, Vid};
+
+use crate::scheduler::{Scheduler, Side};
+use crate::{Action, DriveName, SessionEnd};
+
+/// What a tape is mounted for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// To be written: containers of this tape pool.
+    Migration(TapePoolId),
+    /// To be read: wanted files.
+    Recall,
+}
+
+/// What a tape drive does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DriveState {
+    /// It must not be used.
+    Down {
+        /// Why, for people.
+        reason: String,
+    },
+    /// It may be used and holds no tape.
+    Empty,
+    /// A tape is on its way into it, or its label is being checked.
+    Mounting {
+        /// The tape.
+        vid: Vid,
+        /// What for.
+        purpose: Purpose,
+    },
+    /// It holds a tape and does nothing.
+    Idle {
+        /// The tape.
+        vid: Vid,
+        /// Since when.
+        since: Timestamp,
+    },
+    /// It writes.
+    Migrating {
+        /// The tape.
+        vid: Vid,
+        /// The pool whose containers are written.
+        tape_pool: TapePoolId,
+        /// Since when.
+        since: Timestamp,
+    },
+    /// It reads.
+    Recalling {
+        /// The tape.
+        vid: Vid,
+        /// Since when.
+        since: Timestamp,
+    },
+    /// The tape is on its way to its slot, or its indexes are being written.
+    Unmounting {
+        /// The tape.
+        vid: Vid,
+    },
+}
+
+impl DriveState {
+    /// The tape in the drive or on its way in or out.
+    #[must_use]
+    pub fn vid(&self) -> Option<Vid> {
+        match self {
+            DriveState::Down { .. } | DriveState::Empty => None,
+            DriveState::Mounting { vid, .. }
+            | DriveState::Idle { vid, .. }
+            | DriveState::Migrating { vid, .. }
+            | DriveState::Recalling { vid, .. }
+            | DriveState::Unmounting { vid } => Some(*vid),
+        }
+    }
+}
+
+impl fmt::Display for DriveState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DriveState::Down { reason } => write!(f, "down: {reason}"),
+            DriveState::Empty => write!(f, "empty"),
+            DriveState::Mounting { vid, purpose: Purpose::Recall } => write!(f, "mounting {vid} to read"),
+            DriveState::Mounting { vid, purpose: Purpose::Migration(_) } => {
+                write!(f, "mounting {vid} to write")
+            }
+            DriveState::Idle { vid, since } => write!(f, "idle with {vid} since {since}"),
+            DriveState::Migrating { vid, since, .. } => write!(f, "writing {vid} since {since}"),
+            DriveState::Recalling { vid, since } => write!(f, "reading {vid} since {since}"),
+            DriveState::Unmounting { vid } => write!(f, "unmounting {vid}"),
+        }
+    }
+}
+
+/// A drive and what was done with the tape in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Drive {
+    pub(crate) state: DriveState,
+    /// What the tape was mounted for.
+    pub(crate) mounted_for: Side,
+    /// Whether the tape has had a session of this kind since it was mounted.
+    pub(crate) migrated: bool,
+    /// The same for reading.
+    pub(crate) recalled: bool,
+    /// The kind of the last session.
+    pub(crate) last: Option<Side>,
+    /// Whether the running session has got anything done.
+    pub(crate) progress: bool,
+}
+
+impl Drive {
+    fn new(state: DriveState) -> Self {
+        let mounted_for = Side::Recall;
+        Drive { state, mounted_for, migrated: false, recalled: false, last: None, progress: false }
+    }
+}
+
+impl Scheduler {
+    pub(crate) fn drive_up(&mut self, name: DriveName) {
+        let drive = self.drives.entry(name).or_insert_with(|| Drive::new(DriveState::Empty));
+        if matches!(drive.state, DriveState::Down { .. }) {
+            drive.state = DriveState::Empty;
+        }
+    }
+
+    pub(crate) fn drive_down(&mut self, name: DriveName, reason: String) {
+        let old = self.drives.insert(name.clone(), Drive::new(DriveState::Down { reason }));
+        if let Some(vid) = old.and_then(|drive| drive.state.vid()) {
+            self.take_out_of(&name, vid);
+        }
+    }
+
+    /// Orders a mount.
+    pub(crate) fn mount(
+        &mut self,
+        name: &DriveName,
+        vid: Vid,
+        purpose: Purpose,
+        assign: Option<TapePoolId>,
+        actions: &mut Vec<Action>,
+    ) {
+        assert_eq!(self.state(name), Some(&DriveState::Empty), "a mount needs an empty drive");
+        self.put_into(name, vid);
+        let mounted_for = match purpose {
+            Purpose::Migration(_) => Side::Migration,
+            Purpose::Recall => Side::Recall,
+        };
+        let drive = Drive::new(DriveState::Mounting { vid, purpose });
+        self.drives.insert(name.clone(), Drive { mounted_for, ..drive });
+        if purpose == Purpose::Recall {
+            self.recall.open(vid);
+        }
+        actions.push(Action::Mount { drive: name.clone(), vid, assign });
+    }
+
+    pub(crate) fn mounted(&mut self, name: &DriveName, vid: Vid, now: Timestamp) {
+        match self.state(name) {
+            Some(DriveState::Mounting { vid: ordered, purpose }) if *ordered == vid => {
+                if let Purpose::Migration(tape_pool) = *purpose {
+                    // A scratch tape is the pool's from now on, also if its own event comes later.
+                    if let Some(summary) = self.tapes.get_mut(&vid).and_then(|tape| tape.summary.as_mut()) {
+                        summary.tape_pool.get_or_insert(tape_pool);
+                    }
+                }
+            }
+            // A tape that was in the drive before we began.
+            Some(DriveState::Empty) if self.tapes.get(&vid).is_none_or(|tape| tape.drive.is_none()) => {
+                self.put_into(name, vid);
+            }
+            _ => return,
+        }
+        self.set_state(name, DriveState::Idle { vid, since: now });
+    }
+
+    pub(crate) fn mount_failed(&mut self, name: &DriveName, vid: Vid, cause: String, now: Timestamp) {
+        let expected =
+            matches!(self.state(name), Some(DriveState::Mounting { vid: ordered, .. }) if *ordered == vid);
+        if expected {
+            self.rest(name, vid, cause, now);
+            self.set_state(name, DriveState::Empty);
+            self.take_out_of(name, vid);
+        }
+    }
+
+    pub(crate) fn start_migration(
+        &mut self,
+        name: &DriveName,
+        tape_pool: TapePoolId,
+        now: Timestamp,
+        actions: &mut Vec<Action>,
+    ) {
+        let vid = self.idle_tape(name);
+        self.recall.close(vid);
+        self.set_state(name, DriveState::Migrating { vid, tape_pool, since: now });
+        if let Some(drive) = self.drives.get_mut(name) {
+            (drive.migrated, drive.last, drive.progress) = (true, Some(Side::Migration), false);
+        }
+        actions.push(Action::Migrate { drive: name.clone(), vid, tape_pool });
+    }
+
+    pub(crate) fn start_recall(&mut self, name: &DriveName, now: Timestamp, actions: &mut Vec<Action>) {
+        let vid = self.idle_tape(name);
+        self.recall.open(vid);
+        assert!(self.recall.has_assigned(vid), "a recall session needs files");
+        self.set_state(name, DriveState::Recalling { vid, since: now });
+        if let Some(drive) = self.drives.get_mut(name) {
+            (drive.recalled, drive.last, drive.progress) = (true, Some(Side::Recall), false);
+        }
+        actions.push(Action::Recall { drive: name.clone(), vid });
+    }
+
+    pub(crate) fn migration_ended(
+        &mut self,
+        name: &DriveName,
+        end: SessionEnd,
+        now: Timestamp,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(&DriveState::Migrating { vid, tape_pool, .. }) = self.state(name) else { return };
+        let progress = self.drives.get(name).is_some_and(|drive| drive.progress);
+        self.set_state(name, DriveState::Idle { vid, since: now });
+        let others = self.writers(tape_pool) > 0;
+        let pool = self.pools.entry(tape_pool).or_default();
+        pool.enough = (others && end == SessionEnd::Drained).then_some(pool.backlog.bytes);
+        if end == SessionEnd::TapeFull {
+            if let Some(tape) = self.tapes.get_mut(&vid) {
+                tape.full = true;
+            }
+            pool.unfinished = pool.backlog.items > 0;
+            if self.recall.waiting(vid).is_none() {
+                self.unmount(name, actions);
+            }
+        } else {
+            pool.unfinished &= end != SessionEnd::Drained;
+            self.session_ended(name, vid, end, progress, now, actions);
+        }
+    }
+
+    pub(crate) fn recall_ended(
+        &mut self,
+        name: &DriveName,
+        end: SessionEnd,
+        now: Timestamp,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(&DriveState::Recalling { vid, .. }) = self.state(name) else { return };
+        let progress = self.drives.get(name).is_some_and(|drive| drive.progress);
+        self.recall.close(vid);
+        self.set_state(name, DriveState::Idle { vid, since: now });
+        self.session_ended(name, vid, end, progress, now, actions);
+    }
+
+    /// A session that failed or got nothing done is not begun again at once: tape and drive part for a while.
+    fn session_ended(
+        &mut self,
+        name: &DriveName,
+        vid: Vid,
+        end: SessionEnd,
+        progress: bool,
+        now: Timestamp,
+        actions: &mut Vec<Action>,
+    ) {
+        let cause = match end {
+            SessionEnd::Failed(cause) => cause,
+            _ if progress => return,
+            _ => "the last session ended without getting anything done".to_owned(),
+        };
+        self.rest(name, vid, cause, now);
+        self.unmount(name, actions);
+    }
+
+    pub(crate) fn unmount(&mut self, name: &DriveName, actions: &mut Vec<Action>) {
+        let vid = self.idle_tape(name);
+        self.recall.close(vid);
+        self.set_state(name, DriveState::Unmounting { vid });
+        actions.push(Action::Unmount { drive: name.clone() });
+    }
+
+    pub(crate) fn unmounted(&mut self, name: &DriveName) {
+        let Some(vid) = self.state(name).and_then(DriveState::vid) else { return };
+        self.set_state(name, DriveState::Empty);
+        self.take_out_of(name, vid);
+    }
+
+    pub(crate) fn state(&self, name: &DriveName) -> Option<&DriveState> {
+        self.drives.get(name).map(|drive| &drive.state)
+    }
+
+    fn idle_tape(&self, name: &DriveName) -> Vid {
+        let Some(&DriveState::Idle { vid, .. }) = self.state(name) else {
+            panic!("drive {name} must be idle for its next session");
+        };
+        assert_eq!(self.tapes.get(&vid).and_then(|tape| tape.drive.as_ref()), Some(name));
+        vid
+    }
+
+    fn set_state(&mut self, name: &DriveName, state: DriveState) {
+        if let Some(drive) = self.drives.get_mut(name) {
+            drive.state = state;
+        }
+    }
+
+    fn put_into(&mut self, name: &DriveName, vid: Vid) {
+        let tape = self.tapes.entry(vid).or_default();
+        assert_eq!(tape.drive, None, "tape {vid} is in a drive already");
+        tape.drive = Some(name.clone());
+        self.refresh(vid);
+    }
+
+    fn take_out_of(&mut self, name: &DriveName, vid: Vid) {
+        self.recall.close(vid);
+        let tape = self.tapes.entry(vid).or_default();
+        assert_eq!(tape.drive.as_ref(), Some(name), "tape {vid} is not in the drive it comes out of");
+        tape.drive = None;
+        self.refresh(vid);
+    }
+}

@@ -1,0 +1,119 @@
+//! When a tape pool gets a drive, and which tape.
+
+use base::{ByteCount, TapePoolId, Timestamp, Vid};
+
+use crate::scheduler::{Scheduler, ripe_at};
+use crate::{Backlog, DriveName, DriveState, Purpose, TapePoolPolicy};
+
+/// What is known of a tape pool.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct PoolState {
+    pub(crate) backlog: Backlog,
+    /// `MigrateNow` came; stays until nothing is left.
+    pub(crate) now: bool,
+    /// A tape became full before the queue was empty: the rest follows without waiting for bytes or age.
+    pub(crate) unfinished: bool,
+    /// A session found nothing to do beside others when so much was queued: they have it all between them.
+    pub(crate) enough: Option<ByteCount>,
+}
+
+/// A tape for a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TapeChoice {
+    pub(crate) vid: Vid,
+    /// The pool, if the tape is a scratch tape.
+    pub(crate) assign: Option<TapePoolId>,
+}
+
+impl Scheduler {
+    pub(crate) fn queued(&mut self, tape_pool: TapePoolId, backlog: Backlog) {
+        let state = self.pools.entry(tape_pool).or_default();
+        state.backlog = backlog;
+        state.unfinished &= backlog.items > 0;
+        for drive in self.drives.values_mut() {
+            drive.progress |=
+                matches!(drive.state, DriveState::Migrating { tape_pool: of, .. } if of == tape_pool);
+        }
+        self.settle_now();
+    }
+
+    /// Drives that write to a pool or are being given a tape to do so.
+    pub(crate) fn writers(&self, tape_pool: TapePoolId) -> usize {
+        let writes = |state: &DriveState| match state {
+            DriveState::Migrating { tape_pool: of, .. }
+            | DriveState::Mounting { purpose: Purpose::Migration(of), .. } => *of == tape_pool,
+            _ => false,
+        };
+        self.drives.values().filter(|drive| writes(&drive.state)).count()
+    }
+
+    /// The pool's policy and state if something waits and one more drive may write to it.
+    fn writable_pool(&self, tape_pool: TapePoolId) -> Option<(&TapePoolPolicy, &PoolState, usize)> {
+        let state = self.pools.get(&tape_pool).filter(|state| state.backlog.items > 0)?;
+        let policy = self.policy.tape_pools.get(&tape_pool)?;
+        let writers = self.writers(tape_pool);
+        // A container is written whole on one tape, so more drives than containers are of no use.
+        let useful = u64::try_from(writers).is_ok_and(|writers| writers < state.backlog.items);
+        let useful = useful && (writers == 0 || state.enough.is_none_or(|bytes| state.backlog.bytes > bytes));
+        (useful && writers < policy.drives_max).then_some((policy, state, writers))
+    }
+
+    /// Whether a pool has enough to write, or for long enough, to be given one more drive.
+    pub(crate) fn pool_due(&self, tape_pool: TapePoolId, now: Timestamp) -> bool {
+        let Some((policy, state, writers)) = self.writable_pool(tape_pool) else { return false };
+        let ripe = ripe_at(&state.backlog, policy.mount_age).is_some_and(|at| at <= now);
+        let first = writers == 0 && (ripe || state.now || state.unfinished);
+        first || state.backlog.bytes >= bytes_needed(policy, writers)
+    }
+
+    /// What the tape in an idle drive could be written with now: no thresholds for the first writer.
+    pub(crate) fn own_migration(&self, drive: &DriveName) -> Option<TapePoolId> {
+        let Some(DriveState::Idle { vid, .. }) = self.state(drive) else { return None };
+        let tape = self.tapes.get(vid).filter(|tape| tape.is_writable())?;
+        let tape_pool = tape.summary.as_ref()?.tape_pool?;
+        let (policy, state, writers) = self.writable_pool(tape_pool)?;
+        (writers == 0 || state.backlog.bytes >= bytes_needed(policy, writers)).then_some(tape_pool)
+    }
+
+    /// Pools that are due and have no idle tape of their own to go on with, the longest waiting first.
+    pub(crate) fn waiting_pools(&self, now: Timestamp) -> Vec<TapePoolId> {
+        let mut pools: Vec<_> = self.pools.iter().filter(|(id, _)| self.pool_due(**id, now)).collect();
+        pools.sort_by_key(|(id, state)| (state.backlog.oldest, **id));
+        let pools = pools.into_iter().map(|(id, _)| *id);
+        pools.filter(|id| !self.drives.keys().any(|drive| self.own_migration(drive) == Some(*id))).collect()
+    }
+
+    /// The tape that a pool would be given in this drive: one that is begun, the fullest first, else a scratch tape.
+    pub(crate) fn choose_tape(&self, tape_pool: TapePoolId, drive: &DriveName) -> Option<TapeChoice> {
+        if self.drives.values().any(|drive| self.leaves(&drive.state, tape_pool)) {
+            return None;
+        }
+        [Some(tape_pool), None].into_iter().find_map(|from| {
+            let tapes = self.writable.get(&from)?;
+            let vid = tapes.iter().map(|(_, vid)| *vid).find(|vid| !self.rests(drive, *vid))?;
+            Some(TapeChoice { vid, assign: if from.is_none() { Some(tape_pool) } else { None } })
+        })
+    }
+
+    /// A begun tape of the pool that is on its way to its slot is worth the wait.
+    fn leaves(&self, state: &DriveState, tape_pool: TapePoolId) -> bool {
+        let DriveState::Unmounting { vid } = state else { return false };
+        self.tapes.get(vid).is_some_and(|tape| {
+            let of = tape.summary.as_ref().and_then(|summary| summary.tape_pool);
+            of == Some(tape_pool) && tape.is_writable()
+        })
+    }
+
+    /// The times at which pools may become due.
+    pub(crate) fn migration_times(&self) -> impl Iterator<Item = Timestamp> {
+        self.policy.tape_pools.iter().filter_map(|(id, policy)| {
+            self.pools.get(id).and_then(|state| ripe_at(&state.backlog, policy.mount_age))
+        })
+    }
+}
+
+/// Bytes that must be queued for one more drive.
+pub(crate) fn bytes_needed(policy: &TapePoolPolicy, writers: usize) -> ByteCount {
+    let times = u64::try_from(writers).unwrap_or(u64::MAX).saturating_add(1);
+    ByteCount(policy.mount_bytes.0.saturating_mul(times))
+}

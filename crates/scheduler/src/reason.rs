@@ -1,0 +1,112 @@
+//! Why something waits, in types and in plain words.
+
+use std::fmt;
+
+use base::{ByteCount, Timestamp, Vid};
+
+use crate::DriveName;
+
+/// Why something is not done yet, or that it is being done. Displayed as one sentence for operators.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the fields say no more than their names and the variant's sentence")]
+pub enum Reason {
+    /// Nothing waits.
+    NothingWaits,
+    /// The policy does not name the class or tape pool.
+    NoPolicy,
+    /// Not enough is gathered and it has not waited long enough.
+    WaitingForBytes { have: ByteCount, need: ByteCount, due: Option<Timestamp> },
+    /// The files are being gathered into containers.
+    Sealing,
+    /// The tape is on its way into the drive.
+    Mounting { drive: DriveName, vid: Vid },
+    /// The tape is being written.
+    Writing { drive: DriveName, vid: Vid },
+    /// The tape is being read; `position` older files are read in the same session.
+    Reading { drive: DriveName, vid: Vid, position: usize },
+    /// The tape is on its way to its slot.
+    Unmounting { drive: DriveName, vid: Vid },
+    /// The tape is in a drive that does something else with it.
+    TapeInUse { drive: DriveName, vid: Vid, doing: String },
+    /// No begun tape of the pool can be written and no scratch tape is there.
+    NoScratchTape,
+    /// There is no tape drive.
+    NoDriveKnown,
+    /// Every tape drive is down.
+    AllDrivesDown,
+    /// Every drive that could be used does something else.
+    NoDrive { busy: Vec<(DriveName, String)> },
+    /// As many drives as the tape pool may have write to it already.
+    DrivesMax { limit: usize },
+    /// The only tape with a copy must not be read.
+    TapeNotReadable { vid: Vid, reason: String },
+    /// No tape with a copy may be read.
+    NoReadableCopy { tapes: Vec<(Vid, String)> },
+    /// It failed and is left alone for a while.
+    Resting { until: Timestamp, cause: String },
+    /// The tape is in its slot and nothing waits for it.
+    InSlot,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::NothingWaits => write!(f, "nothing waits"),
+            Reason::NoPolicy => write!(f, "no policy names it; add it to the configuration"),
+            Reason::WaitingForBytes { have, need, due: Some(due) } => {
+                write!(f, "waits for more: {have} of {need} are there; it goes at {due} at the latest")
+            }
+            Reason::WaitingForBytes { have, need, due: None } => {
+                write!(f, "waits for more: {have} of {need} are there")
+            }
+            Reason::Sealing => write!(f, "is being gathered into containers"),
+            Reason::Mounting { drive, vid } => write!(f, "tape {vid} is being mounted in drive {drive}"),
+            Reason::Writing { drive, vid } => write!(f, "tape {vid} is being written in drive {drive}"),
+            Reason::Reading { drive, vid, position } => {
+                write!(
+                    f,
+                    "tape {vid} is being read in drive {drive}, {position} older files in the same session"
+                )
+            }
+            Reason::Unmounting { drive, vid } => {
+                write!(f, "tape {vid} is being unmounted from drive {drive}")
+            }
+            Reason::TapeInUse { drive, vid, doing } => {
+                write!(f, "waits for tape {vid}, which is in drive {drive}: {doing}")
+            }
+            Reason::NoScratchTape => {
+                write!(
+                    f,
+                    "no tape of the pool can be written and there is no scratch tape; add scratch tapes"
+                )
+            }
+            Reason::NoDriveKnown => write!(f, "there is no tape drive"),
+            Reason::AllDrivesDown => write!(f, "every tape drive is down"),
+            Reason::NoDrive { busy } => {
+                write!(f, "waits for a drive")?;
+                list(f, busy)
+            }
+            Reason::DrivesMax { limit } => {
+                write!(f, "the tape pool may be written by at most {limit} drives at once, and is")
+            }
+            Reason::TapeNotReadable { vid, reason } => {
+                write!(f, "the only copy is on tape {vid}, which cannot be read: {reason}")
+            }
+            Reason::NoReadableCopy { tapes } => {
+                write!(f, "no copy can be read")?;
+                list(f, tapes)
+            }
+            Reason::Resting { until, cause } => write!(f, "failed ({cause}) and is tried again at {until}"),
+            Reason::InSlot => write!(f, "in its slot; nothing waits for it"),
+        }
+    }
+}
+
+/// `: A (why), B (why)`.
+fn list(f: &mut fmt::Formatter<'_>, items: &[(impl fmt::Display, String)]) -> fmt::Result {
+    for (at, (name, why)) in items.iter().enumerate() {
+        write!(f, "{}{name} ({why})", if at == 0 { ": " } else { ", " })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,188 @@
+//! Finds the reason for everything that waits.
+
+use base::{ByteCount, ClassId, FileId, TapePoolId, Timestamp, Vid};
+
+use crate::migration::bytes_needed;
+use crate::recall::FilePlace;
+use crate::scheduler::{Scheduler, ripe_at};
+use crate::{DriveName, DriveState, Purpose, Reason};
+
+impl Scheduler {
+    /// Why the files of a class are not gathered into containers yet.
+    #[must_use]
+    pub fn why_sealing(&self, class: ClassId, now: Timestamp) -> Reason {
+        let Some(state) = self.classes.get(&class) else { return Reason::NothingWaits };
+        if state.sealing.is_some() {
+            return Reason::Sealing;
+        }
+        if state.backlog.items == 0 {
+            return Reason::NothingWaits;
+        }
+        let Some(policy) = self.policy.classes.get(&class) else { return Reason::NoPolicy };
+        let due = ripe_at(&state.backlog, policy.pack_age);
+        match state.resting {
+            Some((_, until)) if until > now => {
+                Reason::Resting { until, cause: "nothing could be gathered into a container".to_owned() }
+            }
+            _ => Reason::WaitingForBytes { have: state.backlog.bytes, need: policy.pack_bytes, due },
+        }
+    }
+
+    /// Why the containers queued for a tape pool are not written yet.
+    #[must_use]
+    pub fn why_migrating(&self, tape_pool: TapePoolId, now: Timestamp) -> Reason {
+        let Some(state) = self.pools.get(&tape_pool).filter(|state| state.backlog.items > 0) else {
+            return Reason::NothingWaits;
+        };
+        let Some(policy) = self.policy.tape_pools.get(&tape_pool) else { return Reason::NoPolicy };
+        let mut mounting = None;
+        for (drive, held) in &self.drives {
+            let drive = drive.clone();
+            match held.state {
+                DriveState::Migrating { vid, tape_pool: of, .. } if of == tape_pool => {
+                    return Reason::Writing { drive, vid };
+                }
+                DriveState::Mounting { vid, purpose: Purpose::Migration(of) } if of == tape_pool => {
+                    mounting = Some(Reason::Mounting { drive, vid });
+                }
+                _ => {}
+            }
+        }
+        if let Some(mounting) = mounting {
+            return mounting;
+        }
+        if policy.drives_max == 0 {
+            return Reason::DrivesMax { limit: 0 };
+        }
+        if !self.pool_due(tape_pool, now) {
+            let due = ripe_at(&state.backlog, policy.mount_age);
+            return Reason::WaitingForBytes { have: state.backlog.bytes, need: bytes_needed(policy, 0), due };
+        }
+        self.no_drive_up().unwrap_or_else(|| self.why_no_tape(tape_pool))
+    }
+
+    /// Why a wanted file is not recalled yet; `None` if it is not wanted.
+    #[must_use]
+    pub fn why_recalling(&self, file: FileId, now: Timestamp) -> Option<Reason> {
+        Some(match self.recall.place(file)? {
+            FilePlace::Taken(vid, position) => self.in_drive(vid, position).unwrap_or(Reason::NothingWaits),
+            FilePlace::AllFailed(until) => Reason::Resting {
+                until: until.unwrap_or(now),
+                cause: "no copy could be read at the last attempt".to_owned(),
+            },
+            FilePlace::Waiting(tapes) => self.why_waiting(&tapes, now),
+        })
+    }
+
+    /// What is done with a tape, or why nothing is.
+    #[must_use]
+    pub fn why_tape(&self, vid: Vid) -> Reason {
+        if let Some(reason) = self.in_drive(vid, 0) {
+            return reason;
+        }
+        let waiting = self.recall.waiting(vid);
+        if waiting.is_none() {
+            return Reason::InSlot;
+        }
+        if let Some(reason) = self.not_readable(vid) {
+            return Reason::TapeNotReadable { vid, reason };
+        }
+        self.no_drive_up().or_else(|| self.rests_everywhere(vid)).unwrap_or_else(|| {
+            let (oldest, have) = waiting.unwrap_or_default();
+            let due = Some(oldest.plus(self.policy.recall_age));
+            match have >= self.policy.recall_bytes {
+                true => self.no_drive(),
+                false => Reason::WaitingForBytes { have, need: self.policy.recall_bytes, due },
+            }
+        })
+    }
+
+    /// The file waits for one of these tapes, the most wanted first.
+    fn why_waiting(&self, tapes: &[Vid], now: Timestamp) -> Reason {
+        let readable: Vec<Vid> =
+            tapes.iter().copied().filter(|vid| self.not_readable(*vid).is_none()).collect();
+        let Some(&first) = readable.first() else {
+            let why = |vid: &Vid| self.not_readable(*vid).unwrap_or_default();
+            return match tapes {
+                [vid] => Reason::TapeNotReadable { vid: *vid, reason: why(vid) },
+                _ => Reason::NoReadableCopy { tapes: tapes.iter().map(|vid| (*vid, why(vid))).collect() },
+            };
+        };
+        if let Some(reason) = readable.iter().find_map(|vid| self.in_drive(*vid, 0)) {
+            return reason;
+        }
+        if !readable.iter().any(|vid| self.recall.is_due(*vid, now, &self.policy)) {
+            let (oldest, have) = self.recall.waiting(first).unwrap_or((now, ByteCount(0)));
+            let due = Some(oldest.plus(self.policy.recall_age));
+            return Reason::WaitingForBytes { have, need: self.policy.recall_bytes, due };
+        }
+        self.no_drive_up().or_else(|| self.rests_everywhere(first)).unwrap_or_else(|| self.no_drive())
+    }
+
+    /// What the drive that holds a tape does with it.
+    fn in_drive(&self, vid: Vid, position: usize) -> Option<Reason> {
+        let drive = self.tapes.get(&vid)?.drive.clone()?;
+        Some(match self.state(&drive)? {
+            DriveState::Mounting { .. } => Reason::Mounting { drive, vid },
+            DriveState::Migrating { .. } => Reason::Writing { drive, vid },
+            DriveState::Recalling { .. } => Reason::Reading { drive, vid, position },
+            DriveState::Unmounting { .. } => Reason::Unmounting { drive, vid },
+            state => Reason::TapeInUse { vid, doing: state.to_string(), drive: drive.clone() },
+        })
+    }
+
+    fn not_readable(&self, vid: Vid) -> Option<String> {
+        match self.tapes.get(&vid).and_then(|tape| tape.summary.as_ref()) {
+            None => Some("no library holds it".to_owned()),
+            Some(summary) if !summary.readable => Some(summary.reason.clone()),
+            Some(_) => None,
+        }
+    }
+
+    fn no_drive_up(&self) -> Option<Reason> {
+        if self.drives.is_empty() {
+            return Some(Reason::NoDriveKnown);
+        }
+        let up = self.drives.values().any(|drive| !matches!(drive.state, DriveState::Down { .. }));
+        (!up).then_some(Reason::AllDrivesDown)
+    }
+
+    fn no_drive(&self) -> Reason {
+        Reason::NoDrive {
+            busy: self.drives().map(|(name, state)| (name.clone(), state.to_string())).collect(),
+        }
+    }
+
+    /// The pool is due and a drive is up; either no tape suits or no drive is free.
+    fn why_no_tape(&self, tape_pool: TapePoolId) -> Reason {
+        if self.drives_up().any(|drive| self.choose_tape(tape_pool, drive).is_some()) {
+            return self.no_drive();
+        }
+        let of_pool = |vid: Vid| {
+            let summary = self.tapes.get(&vid).and_then(|tape| tape.summary.as_ref());
+            summary.is_some_and(|summary| summary.tape_pool == Some(tape_pool))
+        };
+        let leaving = self.drives.iter().find_map(|(drive, held)| match held.state {
+            DriveState::Unmounting { vid } if of_pool(vid) => {
+                Some(Reason::Unmounting { drive: drive.clone(), vid })
+            }
+            _ => None,
+        });
+        let usable =
+            [Some(tape_pool), None].into_iter().filter_map(|from| self.writable.get(&from)).flatten();
+        let resting = || usable.map(|(_, vid)| *vid).find_map(|vid| self.rests_everywhere(vid));
+        leaving.or_else(resting).unwrap_or(Reason::NoScratchTape)
+    }
+
+    /// The rest that ends first, if a tape is kept apart from every drive that is up.
+    fn rests_everywhere(&self, vid: Vid) -> Option<Reason> {
+        let rests = self.drives_up().map(|drive| self.resting.get(&(vid, drive.clone())));
+        let rests: Option<Vec<_>> = rests.collect();
+        let first = rests?.into_iter().min_by_key(|rest| rest.until)?;
+        Some(Reason::Resting { until: first.until, cause: first.cause.clone() })
+    }
+
+    fn drives_up(&self) -> impl Iterator<Item = &DriveName> {
+        self.drives().filter(|(_, state)| !matches!(state, DriveState::Down { .. })).map(|(name, _)| name)
+    }
+}

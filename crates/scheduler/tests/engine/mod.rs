@@ -1,0 +1,425 @@
+//! A tiny archive in virtual time: carries out actions, answers with events, and checks that each action is legal.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{ByteCount, ClassId, Duration, FileId, TapePoolId, Timestamp, Vid};
+use scheduler::{
+    Action, Backlog, ClassPolicy, DriveName, Event, Policy, Scheduler, SessionEnd, TapePoolPolicy,
+    TapeSummary,
+};
+
+pub const GB: u64 = 1_000_000_000;
+/// More steps than any test needs; a scheduler that asks in circles is stopped here.
+const STEPS_MAX: u64 = 2_000_000;
+/// Files that a recall session claims at once.
+const CLAIM: usize = 16;
+
+pub fn vid(number: usize) -> Vid {
+    Vid::new(&format!("T{number:05}")).unwrap()
+}
+
+pub fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+pub fn at(n: i64) -> Timestamp {
+    Timestamp(n * 1_000_000_000)
+}
+
+pub fn policy() -> Policy {
+    let class =
+        |name: &str| ClassPolicy { name: name.into(), pack_bytes: ByteCount(4 * GB), pack_age: secs(600) };
+    let pool = |name: &str| TapePoolPolicy {
+        name: name.into(),
+        mount_bytes: ByteCount(50 * GB),
+        mount_age: secs(3600),
+        drives_max: 2,
+    };
+    Policy {
+        classes: BTreeMap::from([(ClassId(1), class("raw")), (ClassId(2), class("user"))]),
+        tape_pools: BTreeMap::from([(TapePoolId(1), pool("first")), (TapePoolId(2), pool("second"))]),
+        recall_age: secs(300),
+        recall_bytes: ByteCount(100 * GB),
+        dismount_delay: secs(120),
+        retry_delay: secs(900),
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Slot {
+    Down,
+    Empty,
+    Busy(Vid),
+    Holds(Vid),
+}
+
+#[derive(Clone, Debug)]
+struct Cartridge {
+    pool: Option<TapePoolId>,
+    free: u64,
+    readable: bool,
+}
+
+/// Something that ends later.
+#[derive(Clone, Debug)]
+enum Later {
+    Tell(Event),
+    Seal(ClassId),
+    Mounted(DriveName, Vid, Option<TapePoolId>),
+    Write(DriveName, Vid, TapePoolId),
+    Read(DriveName, Vid, Vec<FileId>),
+    Unmounted(DriveName, Vid),
+    Outside(Outside),
+}
+
+/// What happens to the archive from outside.
+#[derive(Clone, Debug)]
+pub enum Outside {
+    Ingest { class: ClassId, bytes: u64 },
+    Want { file: FileId, bytes: u64, copies: Vec<Vid> },
+    Cancel(FileId),
+    DriveDown(usize),
+    DriveUp(usize),
+    FailMounts(u32),
+    FailReads(u32),
+    FailSessions(u32),
+    Unreadable(Vid),
+    Readable(Vid),
+    MigrateNow(Option<ClassId>),
+}
+
+/// The drive that something happens in, and which of its lives; what it began ends with that life.
+type Owner = Option<(DriveName, u64)>;
+
+pub struct Engine {
+    pub scheduler: Scheduler,
+    pub now: Timestamp,
+    pub log: Vec<(Timestamp, Action)>,
+    pub mounts: u32,
+    pub read: u64,
+    pub todo: BTreeMap<ClassId, Vec<(Timestamp, u64)>>,
+    pub queued: BTreeMap<TapePoolId, Vec<(Timestamp, u64)>>,
+    pub wanted: BTreeMap<FileId, Vec<Vid>>,
+    drives: BTreeMap<DriveName, (Slot, u64)>,
+    tapes: BTreeMap<Vid, Cartridge>,
+    agenda: BTreeMap<(Timestamp, u64), (Owner, Later)>,
+    sealing: BTreeSet<ClassId>,
+    fail: [u32; 3],
+    step: u64,
+    check_every: u64,
+}
+
+impl Engine {
+    pub fn new(policy: Policy, drives: usize) -> Self {
+        let mut engine = Engine {
+            scheduler: Scheduler::new(policy),
+            now: at(1_000_000),
+            log: Vec::new(),
+            mounts: 0,
+            read: 0,
+            todo: BTreeMap::new(),
+            queued: BTreeMap::new(),
+            wanted: BTreeMap::new(),
+            drives: BTreeMap::new(),
+            tapes: BTreeMap::new(),
+            agenda: BTreeMap::new(),
+            sealing: BTreeSet::new(),
+            fail: [0; 3],
+            step: 0,
+            check_every: 1,
+        };
+        for drive in 0..drives {
+            engine.drives.insert(name(drive), (Slot::Empty, 0));
+            engine.tell(Event::DriveUp(name(drive)));
+        }
+        engine
+    }
+
+    /// Checks the scheduler's whole state only after each so many events.
+    pub fn check_every(&mut self, events: u64) {
+        self.check_every = events;
+    }
+
+    pub fn add_tape(&mut self, vid: Vid, pool: Option<u16>, free: u64) {
+        self.tapes.insert(vid, Cartridge { pool: pool.map(TapePoolId), free, readable: true });
+        self.tell_tape(vid);
+    }
+
+    pub fn outside(&mut self, after: Duration, what: Outside) {
+        self.later(after, None, Later::Outside(what));
+    }
+
+    /// Carries on until nothing is on the agenda but later than `span` from now.
+    pub fn run(&mut self, span: Duration) {
+        let end = self.now.plus(span);
+        while let Some((&(time, _), _)) = self.agenda.first_key_value() {
+            if time > end {
+                break;
+            }
+            let Some(((time, _), (owner, later))) = self.agenda.pop_first() else { break };
+            assert!(time >= self.now, "time runs forward");
+            self.now = time;
+            let alive = owner.is_none_or(|(drive, life)| self.drives[&drive].1 == life);
+            if alive {
+                self.happen(later);
+            }
+        }
+        self.now = end;
+    }
+
+    pub fn is_drained(&self) -> bool {
+        let todo = self.todo.values().all(Vec::is_empty);
+        todo && self.queued.values().all(Vec::is_empty) && self.wanted.is_empty()
+    }
+
+    fn later(&mut self, after: Duration, owner: Option<&DriveName>, later: Later) {
+        self.step += 1;
+        assert!(self.step < STEPS_MAX, "the scheduler goes in circles at {}", self.now);
+        let owner = owner.map(|drive| (drive.clone(), self.drives[drive].1));
+        self.agenda.insert((self.now.plus(after), self.step), (owner, later));
+    }
+
+    pub fn tell(&mut self, event: Event) {
+        let mut actions = Vec::new();
+        self.scheduler.step(self.now, event, &mut actions);
+        self.step += 1;
+        if self.step.is_multiple_of(self.check_every) {
+            self.scheduler.assert_consistent();
+        }
+        for action in actions {
+            self.log.push((self.now, action.clone()));
+            self.carry_out(action);
+        }
+    }
+
+    fn tell_tape(&mut self, vid: Vid) {
+        let tape = &self.tapes[&vid];
+        let (free, readable, reason) = (ByteCount(tape.free), tape.readable, "set aside".into());
+        let summary =
+            TapeSummary { tape_pool: tape.pool, readable, writable: readable && free.0 > 0, free, reason };
+        self.tell(Event::Tape(vid, summary));
+    }
+
+    fn backlog(items: Option<&Vec<(Timestamp, u64)>>) -> Backlog {
+        let items = items.map_or(&[][..], |items| items);
+        let bytes = ByteCount(items.iter().map(|(_, bytes)| bytes).sum());
+        Backlog { items: items.len() as u64, bytes, oldest: items.iter().map(|(since, _)| *since).min() }
+    }
+
+    fn tell_queued(&mut self, pool: TapePoolId) {
+        self.tell(Event::Queued(pool, Self::backlog(self.queued.get(&pool))));
+    }
+
+    fn tell_todo(&mut self, class: ClassId) {
+        self.tell(Event::Todo(class, Self::backlog(self.todo.get(&class))));
+    }
+
+    fn carry_out(&mut self, action: Action) {
+        match action {
+            Action::Seal { class, .. } => {
+                assert!(self.sealing.insert(class), "one seal of a class at a time");
+                self.later(secs(1), None, Later::Seal(class));
+            }
+            Action::Mount { drive, vid, assign } => {
+                assert_eq!(self.drives[&drive].0, Slot::Empty, "mounts go into empty drives");
+                let elsewhere = self.drives.values().any(|(slot, _)| match slot {
+                    Slot::Busy(other) | Slot::Holds(other) => *other == vid,
+                    _ => false,
+                });
+                assert!(!elsewhere, "tape {vid} is in two drives");
+                assert_eq!(assign.is_some(), assign.is_some() && self.tapes[&vid].pool.is_none());
+                self.mounts += 1;
+                self.set(&drive, Slot::Busy(vid));
+                self.later(secs(90), Some(&drive.clone()), Later::Mounted(drive, vid, assign));
+            }
+            Action::Migrate { drive, vid, tape_pool } => {
+                assert_eq!(self.drives[&drive].0, Slot::Holds(vid), "sessions need the tape, one at a time");
+                assert_eq!(self.tapes[&vid].pool, Some(tape_pool), "a pool is written to its own tapes");
+                self.set(&drive, Slot::Busy(vid));
+                self.later(secs(10), Some(&drive.clone()), Later::Write(drive, vid, tape_pool));
+            }
+            Action::Recall { drive, vid } => {
+                assert_eq!(self.drives[&drive].0, Slot::Holds(vid), "sessions need the tape, one at a time");
+                assert!(self.tapes[&vid].readable, "tape {vid} must not be read");
+                self.set(&drive, Slot::Busy(vid));
+                self.later(secs(5), Some(&drive.clone()), Later::Read(drive, vid, Vec::new()));
+            }
+            Action::Unmount { drive } => {
+                let Slot::Holds(vid) = self.drives[&drive].0 else { panic!("nothing to unmount in {drive}") };
+                self.set(&drive, Slot::Busy(vid));
+                self.later(secs(60), Some(&drive.clone()), Later::Unmounted(drive, vid));
+            }
+            Action::WakeAt(time) => {
+                assert!(time > self.now, "a tick in the past");
+                let after = time.since(self.now);
+                self.later(after, None, Later::Tell(Event::Tick));
+            }
+        }
+    }
+
+    fn set(&mut self, drive: &DriveName, slot: Slot) {
+        self.drives.get_mut(drive).unwrap().0 = slot;
+    }
+
+    fn fails(&mut self, kind: usize) -> bool {
+        let fails = self.fail[kind] > 0;
+        self.fail[kind] = self.fail[kind].saturating_sub(1);
+        fails
+    }
+
+    fn happen(&mut self, later: Later) {
+        match later {
+            Later::Tell(event) => self.tell(event),
+            Later::Seal(class) => self.seal(class),
+            Later::Mounted(drive, vid, assign) => {
+                if self.fails(0) {
+                    self.set(&drive, Slot::Empty);
+                    self.tell(Event::MountFailed(drive, vid, "robot jam".into()));
+                    return;
+                }
+                if assign.is_some() {
+                    self.tapes.get_mut(&vid).unwrap().pool = assign;
+                    self.tell_tape(vid);
+                }
+                self.set(&drive, Slot::Holds(vid));
+                self.tell(Event::Mounted(drive, vid));
+            }
+            Later::Write(drive, vid, pool) => self.write(drive, vid, pool),
+            Later::Read(drive, vid, files) => self.read(drive, vid, files),
+            Later::Unmounted(drive, _) => {
+                self.set(&drive, Slot::Empty);
+                self.tell(Event::Unmounted(drive));
+            }
+            Later::Outside(outside) => self.outside_now(outside),
+        }
+    }
+
+    /// Every class goes to both pools.
+    fn seal(&mut self, class: ClassId) {
+        let files = self.todo.remove(&class).unwrap_or_default();
+        if !files.is_empty() {
+            let bytes = files.iter().map(|(_, bytes)| bytes).sum();
+            for pool in [TapePoolId(1), TapePoolId(2)] {
+                self.queued.entry(pool).or_default().push((self.now, bytes));
+            }
+        }
+        self.tell_todo(class);
+        self.tell_queued(TapePoolId(1));
+        self.tell_queued(TapePoolId(2));
+        self.sealing.remove(&class);
+        self.tell(Event::SealEnded(class));
+    }
+
+    fn write(&mut self, drive: DriveName, vid: Vid, pool: TapePoolId) {
+        let next = self.queued.get(&pool).and_then(|queue| queue.first().copied());
+        let free = self.tapes[&vid].free;
+        let end = match next {
+            _ if self.fails(2) => SessionEnd::Failed("write error".into()),
+            None => SessionEnd::Drained,
+            Some((_, bytes)) if bytes > free || !self.tapes[&vid].readable => {
+                self.tapes.get_mut(&vid).unwrap().free = 0;
+                self.tell_tape(vid);
+                SessionEnd::TapeFull
+            }
+            Some((_, bytes)) => {
+                self.tapes.get_mut(&vid).unwrap().free -= bytes;
+                self.queued.get_mut(&pool).unwrap().remove(0);
+                self.tell_queued(pool);
+                self.later(secs(10), Some(&drive.clone()), Later::Write(drive, vid, pool));
+                return;
+            }
+        };
+        self.set(&drive, Slot::Holds(vid));
+        self.tell(Event::MigrationEnded(drive, end));
+    }
+
+    fn read(&mut self, drive: DriveName, vid: Vid, mut files: Vec<FileId>) {
+        let failed = self.fails(2);
+        if files.is_empty() && !failed {
+            let on_tape: Vec<FileId> = self
+                .wanted
+                .iter()
+                .filter(|(_, copies)| copies.contains(&vid))
+                .map(|(file, _)| *file)
+                .collect();
+            let granted = self.scheduler.claim(vid, &on_tape);
+            assert_eq!(granted.len(), on_tape.len(), "one answer a file");
+            files =
+                on_tape.iter().zip(granted).filter(|(_, granted)| *granted).map(|(file, _)| *file).collect();
+            files.truncate(CLAIM);
+        }
+        let Some(file) = files.pop().filter(|_| !failed) else {
+            self.set(&drive, Slot::Holds(vid));
+            let end = if failed { SessionEnd::Failed("drive error".into()) } else { SessionEnd::Drained };
+            self.tell(Event::RecallEnded(drive, end));
+            return;
+        };
+        if self.wanted.contains_key(&file) {
+            if self.fails(1) {
+                self.tell(Event::CopyFailed(file, vid));
+            } else {
+                self.wanted.remove(&file);
+                self.read += 1;
+                self.tell(Event::NotWanted(file));
+            }
+        }
+        self.later(secs(5), Some(&drive.clone()), Later::Read(drive, vid, files));
+    }
+
+    fn outside_now(&mut self, outside: Outside) {
+        match outside {
+            Outside::Ingest { class, bytes } => {
+                self.todo.entry(class).or_default().push((self.now, bytes));
+                self.tell_todo(class);
+            }
+            Outside::Want { file, bytes, copies } => {
+                self.wanted.insert(file, copies.clone());
+                self.tell(Event::Wanted { file, bytes: ByteCount(bytes), since: self.now, copies });
+            }
+            Outside::Cancel(file) => {
+                self.wanted.remove(&file);
+                self.tell(Event::NotWanted(file));
+            }
+            Outside::DriveDown(drive) => {
+                let drive = name(drive);
+                if let Some((slot, life)) = self.drives.get_mut(&drive) {
+                    (*slot, *life) = (Slot::Down, *life + 1);
+                    self.tell(Event::DriveDown(drive, "on fire".into()));
+                }
+            }
+            Outside::DriveUp(drive) => {
+                let drive = name(drive);
+                if self.drives.get(&drive).is_some_and(|(slot, _)| *slot == Slot::Down) {
+                    self.set(&drive, Slot::Empty);
+                    self.tell(Event::DriveUp(drive));
+                }
+            }
+            Outside::FailMounts(count) => self.fail[0] = count,
+            Outside::FailReads(count) => self.fail[1] = count,
+            Outside::FailSessions(count) => self.fail[2] = count,
+            Outside::Unreadable(vid) => self.set_readable(vid, false),
+            Outside::Readable(vid) => self.set_readable(vid, true),
+            Outside::MigrateNow(class) => self.tell(Event::MigrateNow(class)),
+        }
+    }
+
+    fn set_readable(&mut self, vid: Vid, readable: bool) {
+        if let Some(tape) = self.tapes.get_mut(&vid) {
+            tape.readable = readable;
+            self.tell_tape(vid);
+        }
+    }
+
+    /// Mounts of this tape so far.
+    pub fn mounts_of(&self, vid: Vid) -> usize {
+        self.log
+            .iter()
+            .filter(|(_, action)| matches!(action, Action::Mount { vid: of, .. } if *of == vid))
+            .count()
+    }
+}
+
+pub fn name(drive: usize) -> DriveName {
+    format!("drive{drive}")
+}
