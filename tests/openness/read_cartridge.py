@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """Reads everything from a virtual cartridge of Kist, without Kist.
 
-Written from docs/format/virtual-cartridge.md and the LTFS format specification; it shares no code with Kist and
-needs only Python (3.9 or later) and GNU tar. It is the proof that an archive can be read in thirty years.
+Written from docs/format/virtual-cartridge.md and the LTFS format specification; it shares no code with Kist
+and needs only Python (3.9 or later) and GNU tar. It is the proof that an archive can be read in thirty years.
 
     read_cartridge.py CARTRIDGE_DIR OUT_DIR [--verify]
     read_cartridge.py --list CARTRIDGE_DIR
 
-The first form restores the archived tree into OUT_DIR, which must be empty or absent, and prints a JSON summary;
-it exits with 1 if anything was wrong. --verify also checks the CRC-32C of every large record, which is slow in
-Python; the Adler-32 of every file is always checked. The second form lists the objects on tape as JSON lines.
+The first form restores the archived tree into OUT_DIR, which must be empty or absent, and prints a JSON
+summary; it exits with 1 if anything was wrong. --verify also checks the CRC-32C of every large record, which
+is slow in Python; the Adler-32 of every file is always checked. The second form lists the objects on tape as
+JSON lines.
 
-Of several versions of a file the newest gets the name, the others `name~<file id>`. Warnings tell what is unusual but
-lost nothing that an index names: objects behind the last index, an index partition older than the data partition.
+Of several versions of a file the newest gets the name, the others `name~<file id>`. Warnings tell what is
+unusual but lost nothing that an index names: objects behind the last index, or an index partition that is
+older than the data partition.
 """
 
 import argparse
@@ -417,7 +419,8 @@ class Restore:
         self.out = out
         self.staging = os.path.join(out, ".kist", "staging")
         os.makedirs(self.staging)
-        self.staged, self.packs, self.unpacked, self.errors = [], [], 0, []
+        self.staged, self.packs, self.unpacked = [], [], 0
+        self.errors, self.warnings = [], []
 
     def staging_path(self):
         return os.path.join(self.staging, f"{len(self.staged) + len(self.packs) + self.unpacked:08d}")
@@ -493,9 +496,13 @@ class Restore:
     def place(self):
         """Moves all to their paths: of several versions the newest gets the name, the others `~<file id>`."""
         files = size = 0
-        taken = set()
+        taken, versions = set(), set()
         self.staged.sort(key=lambda one: (one[0], -one[1]))
         for target, identity, staged, length, counts in self.staged:
+            if identity and (tuple(target), identity) in versions:
+                self.warnings.append(f"{'/'.join(target)}: file {identity} stands on the tape twice")
+                continue
+            versions.add((tuple(target), identity))
             if tuple(target) in taken:
                 target = target[:-1] + [f"{target[-1]}~{identity}"]
             try:
@@ -549,6 +556,7 @@ def restore(directory, out, verify):
             work.attempt("/".join(path), work.unpack, path)
         summary["files"], summary["bytes"] = work.place()
         summary["packs"] = len(work.packs)
+        summary["warnings"] += work.warnings
         summary["errors"] = work.errors
     except (Wrong, OSError, ValueError) as error:
         summary["errors"].append(str(error))

@@ -148,6 +148,7 @@ def build(parent, wrong_adler=False):
         file("big", len(BIG), [(0, big, 0, len(BIG))], adler32=stated, file_id=5)
         + file("small%3A", 4 + len(SMALL), [(4, shared, 4, len(SMALL))], adler32=adler(bytes(4) + SMALL))
         + file("name~3", 11, [(0, old, 0, 11)], path="/data/big", file_id=3)
+        + file("again", 11, [(0, old, 0, 11)], path="/data/big", file_id=3)
         + file("link", 0, link="big")
         + file("empty", 0, mtime=1_000_000_000_000_000_001, mode="640")
     )
@@ -196,7 +197,7 @@ class Openness(unittest.TestCase):
         summary = self.run_tool(path, "--verify")
         sizes = len(BIG) + 4 + len(SMALL) + 11 + 10 + 17 + 10
         self.assertEqual(summary, {"files": 8, "packs": 1, "bytes": sizes, "indexes": 3, "generation": 2,
-                                   "warnings": [], "errors": []})
+                                   "warnings": ["data/big: file 3 stands on the tape twice"], "errors": []})
         self.assertEqual(self.content("data/big"), BIG)
         self.assertEqual(self.content("data/big~3"), b"old version")
         self.assertEqual(self.content("data/small:"), bytes(4) + SMALL)

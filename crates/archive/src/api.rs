@@ -272,7 +272,7 @@ pub struct TapeContent {
 }
 
 /// A tape drive as operators see it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct TapeDriveInfo {
     /// Its name.
     pub name: String,

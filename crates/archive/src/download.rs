@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use base::{ArchivePath, BlobDescription, BlobPiece, ByteCount, StreamChecksums, Vid};
 use catalogue::Entry;
-use pool::{BlobReader, PoolBuffer};
+use pool::{PieceReader, PoolBuffer};
 
 use crate::gate::Reading;
 use crate::namespace::file_stat;
@@ -16,7 +16,7 @@ pub struct Download {
     stat: FileStat,
     /// What is still to be read: a range of each piece.
     rest: VecDeque<(BlobDescription, BlobPiece, u64, u64)>,
-    reader: Option<BlobReader>,
+    reader: Option<PieceReader>,
     /// Of a read of the whole file: its checksums so far and the chunk not yet given out.
     whole: Option<(StreamChecksums, u64)>,
     held: Option<PoolBuffer>,

@@ -113,6 +113,14 @@ pub enum ArchiveError {
         /// The file.
         path: ArchivePath,
     },
+    /// The bytes of a container cannot be had for writing it to tape.
+    #[error("container {container} cannot be written: {reason}")]
+    ContainerBytes {
+        /// The container.
+        container: base::ContainerId,
+        /// Why, for people.
+        reason: String,
+    },
     /// A pack cannot be sealed.
     #[error("pack {container} cannot be sealed: {source}")]
     Pack {
@@ -121,6 +129,12 @@ pub enum ArchiveError {
         /// Why.
         source: ltfs::pack::SealError,
     },
+    /// The tape library refuses or fails.
+    #[error("the tape library: {0}")]
+    Library(#[from] library::LibraryError),
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers")]
+    NoEntropy,
     /// The server is stopping.
     #[error("the server is stopping: try again later")]
     Stopping,
@@ -142,6 +156,12 @@ pub enum OpenError {
         /// The tape pool.
         tape_pool: String,
     },
+    /// The catalogue is empty.
+    #[error("the catalogue is empty: make an instance with 'kist init'")]
+    NotInitialised,
+    /// A tape session that a crash left open cannot be closed.
+    #[error("a tape session that the last server left open cannot be closed: {0}")]
+    Recovery(Box<ArchiveError>),
     /// No class at all.
     #[error("no storage class is configured: add at least one")]
     NoClass,
@@ -171,6 +191,9 @@ pub enum OpenError {
     /// The tape library cannot be opened.
     #[error("the tape library: {0}")]
     Library(#[from] library::LibraryError),
+    /// A tape drive has an impossible name.
+    #[error(transparent)]
+    DriveName(#[from] library::DriveNameError),
     /// A thread cannot be started.
     #[error("a thread cannot be started: {0}")]
     Thread(std::io::Error),

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::ops::ControlFlow;
 
 use base::{
-    ArchivePath, BlobDescription, BlobId, ClassId, DirId, Epoch, FileId, Name, RequestId, StripeSet,
-    StripeSetId, TapePoolId, Timestamp, Uuid,
+    ArchivePath, BlobDescription, BlobId, ByteCount, ClassId, DirId, Epoch, FileId, Name, RequestId,
+    StripeSet, StripeSetId, TapePoolId, Timestamp, Uuid,
 };
 
 use crate::codec::Codec;
@@ -21,6 +21,8 @@ use crate::record::{
 use crate::table::Table;
 
 mod tape;
+
+pub(crate) use tape::recall_key;
 
 /// The most directories above a file; a path of 4,096 bytes has half as many. Ends the walk of a damaged tree.
 const DEPTH_MAX: usize = 1 << 16;
@@ -444,16 +446,17 @@ impl<'a> View<'a> {
         Ok(changes)
     }
 
-    /// How many records a table holds. Reads the whole table.
+    /// How many records a table holds, and their bytes with keys and checksums. Reads the whole table.
     ///
     /// # Errors
     /// If the engine fails.
-    pub fn count(&self, table: Table) -> Result<u64, KvError> {
-        let mut count = 0;
-        self.snapshot.scan(table, &[], None, &mut |_, _| {
+    pub fn size(&self, table: Table) -> Result<(u64, ByteCount), KvError> {
+        let (mut count, mut bytes) = (0, 0);
+        self.snapshot.scan(table, &[], None, &mut |key, value| {
             count += 1;
+            bytes += key.len() as u64 + value.len() as u64;
             ControlFlow::Continue(())
         })?;
-        Ok(count)
+        Ok((count, ByteCount(bytes)))
     }
 }

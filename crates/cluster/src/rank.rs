@@ -34,7 +34,8 @@ pub(crate) fn best<'a>(
         let enclosure =
             beside(&|other| other.domain.host == here.host && other.domain.enclosure == here.enclosure);
         let disk = beside(&|other| other.domain == *here);
-        let share = used.get(&drive.id).copied().unwrap_or(0) * u64::from(u32::MAX) / u64::from(drive.weight.max(1));
+        let share =
+            used.get(&drive.id).copied().unwrap_or(0) * u64::from(u32::MAX) / u64::from(drive.weight.max(1));
         (host, enclosure, disk, share, score(drive.id), drive.id)
     })
 }

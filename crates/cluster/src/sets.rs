@@ -30,7 +30,9 @@ pub struct StripeSets {
 #[non_exhaustive]
 pub enum PlacementError {
     /// Fewer drives take data than the layout needs.
-    #[error("{writable} drives take new data, {width} distinct ones are needed; bring drives back or add some")]
+    #[error(
+        "{writable} drives take new data, {width} distinct ones are needed; bring drives back or add some"
+    )]
     TooFewDrives {
         /// Drives in the layout.
         width: usize,
@@ -115,7 +117,8 @@ impl StripeSets {
             return self.form(width, sequence, down);
         }
         let model = sets[turn(sets.len())].clone();
-        let takes = |id: &DriveId| !down.contains(id) && self.map.get(*id).is_some_and(DriveEntry::is_writable);
+        let takes =
+            |id: &DriveId| !down.contains(id) && self.map.get(*id).is_some_and(DriveEntry::is_writable);
         let lost = model.drives.iter().copied().filter(|id| !takes(id)).collect();
         self.substitute(&model, &lost, down)
     }
@@ -177,7 +180,12 @@ impl StripeSets {
     }
 
     /// Forms one set of the drives least used so far.
-    fn form(&mut self, width: usize, round: u64, down: &BTreeSet<DriveId>) -> Result<StripeSet, PlacementError> {
+    fn form(
+        &mut self,
+        width: usize,
+        round: u64,
+        down: &BTreeSet<DriveId>,
+    ) -> Result<StripeSet, PlacementError> {
         let mut used: BTreeMap<DriveId, u64> = BTreeMap::new();
         for set in self.by_width.get(&width).into_iter().flatten() {
             set.drives.iter().for_each(|drive| *used.entry(*drive).or_default() += 1);

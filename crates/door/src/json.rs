@@ -67,7 +67,7 @@ fn too_long(limit: usize) -> Refusal {
 
 /// Most paths that any list keeps while it is parsed, so that a body of empty strings cannot grow in memory. The limit
 /// of the settings is checked afterwards.
-const PATHS_PARSED_MAX: usize = 1_000_000;
+const PATHS_PARSED_MAX: usize = 200_000;
 
 /// A list of paths, checked as it is parsed.
 #[derive(Debug, Default)]
@@ -111,7 +111,7 @@ impl<'de> Deserialize<'de> for PathList {
                             return Ok(out);
                         }
                     } else {
-                        let Some(text) = list.next_element::<std::borrow::Cow<'de, str>>()? else { return Ok(out) };
+                        let Some(text) = list.next_element::<String>()? else { return Ok(out) };
                         match ArchivePath::new(&text) {
                             Ok(path) => out.paths.push(path),
                             Err(error) => out.refused = Some(error),

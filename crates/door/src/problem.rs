@@ -5,6 +5,8 @@ use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFT
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use catalogue::Rejection;
+use pool::PoolError;
+use store::ExecuteError;
 
 use crate::wire::Problem;
 
@@ -196,7 +198,10 @@ fn kind_of(error: &ArchiveError) -> Kind {
         ArchiveError::Limit { .. } => Kind::Limit,
         ArchiveError::Rejected(rejection) => kind_of_rejection(rejection),
         ArchiveError::Catalogue(_) | ArchiveError::Corrupt { .. } => Kind::Corrupt,
-        ArchiveError::Store(_) | ArchiveError::Pool(_) | ArchiveError::Stopping => Kind::Unavailable,
+        ArchiveError::Store(error) => kind_of_execute(error),
+        ArchiveError::Pool(error) => kind_of_pool(error),
+        ArchiveError::Library(_) | ArchiveError::NoEntropy | ArchiveError::Stopping => Kind::Unavailable,
+        ArchiveError::Pack { .. } => Kind::Internal,
         // A new variant of the engine is a fault of the server until it has its line here.
         _ => Kind::Internal,
     }
@@ -216,5 +221,24 @@ fn kind_of_rejection(rejection: &Rejection) -> Kind {
         Rejection::Read(_) => Kind::Corrupt,
         // The rest are commands that the engine put together wrongly.
         _ => Kind::Internal,
+    }
+}
+
+fn kind_of_execute(error: &ExecuteError) -> Kind {
+    match error {
+        ExecuteError::Rejected(rejection) => kind_of_rejection(rejection),
+        ExecuteError::TooMany { .. } => Kind::Limit,
+        _ => Kind::Unavailable,
+    }
+}
+
+fn kind_of_pool(error: &PoolError) -> Kind {
+    match error {
+        PoolError::Placement(_) => Kind::PoolFull,
+        PoolError::Drive(error) if error.is_full() => Kind::PoolFull,
+        PoolError::GroupCommit(error) => kind_of_pool(error),
+        PoolError::Unrecoverable { .. } => Kind::Corrupt,
+        PoolError::Description(_) | PoolError::OutOfRange { .. } => Kind::Internal,
+        _ => Kind::Unavailable,
     }
 }

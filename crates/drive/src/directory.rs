@@ -49,6 +49,14 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    pub(crate) fn new(id: DriveId, directory: File) -> Arc<Self> {
+        Arc::new(Shared { id, suspect: AtomicBool::new(false), directory })
+    }
+
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.suspect.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn mark_suspect(&self) {
         self.suspect.store(true, Ordering::Relaxed);
     }
@@ -104,7 +112,11 @@ impl DirectoryDrive {
             return Err(DriveOpenError::OtherInstance { path: path.to_owned(), found, expected });
         }
         if stamp.drive != id {
-            return Err(DriveOpenError::OtherDrive { path: path.to_owned(), found: stamp.drive, expected: id });
+            return Err(DriveOpenError::OtherDrive {
+                path: path.to_owned(),
+                found: stamp.drive,
+                expected: id,
+            });
         }
         let direct = match direct {
             DirectIo::Off => false,
@@ -112,7 +124,7 @@ impl DirectoryDrive {
             DirectIo::On if has_direct_io(path) => true,
             DirectIo::On => return Err(DriveOpenError::NoDirectIo(path.to_owned())),
         };
-        let shared = Arc::new(Shared { id, suspect: AtomicBool::new(false), directory });
+        let shared = Shared::new(id, directory);
         Ok(DirectoryDrive { shared, path: path.to_owned(), direct, stamp: Mutex::new(stamp) })
     }
 
@@ -254,7 +266,9 @@ impl ObjectDrive for DirectoryDrive {
                 let mut ids = Vec::new();
                 for entry in fs::read_dir(&path)? {
                     let id = entry?.file_name().to_str().and_then(ExtentId::parse);
-                    ids.extend(id.filter(|id| id.bucket() == bucket && after.is_none_or(|after| *id > after)));
+                    ids.extend(
+                        id.filter(|id| id.bucket() == bucket && after.is_none_or(|after| *id > after)),
+                    );
                 }
                 Ok(ids)
             };
@@ -278,7 +292,7 @@ impl ObjectDrive for DirectoryDrive {
             capacity: bytes(space.f_blocks),
             used: bytes(space.f_blocks.saturating_sub(space.f_bfree)),
             free: bytes(space.f_bavail),
-            suspect: self.shared.suspect.load(Ordering::Relaxed),
+            suspect: self.shared.is_suspect(),
         })
     }
 

@@ -36,7 +36,9 @@ pub enum DriveError {
         extent: ExtentId,
     },
     /// An earlier write or sync of this extent failed.
-    #[error("drive {drive}: extent {extent} had a failed write or sync and takes no more; write it elsewhere")]
+    #[error(
+        "drive {drive}: extent {extent} had a failed write or sync and takes no more; write it elsewhere"
+    )]
     Poisoned {
         /// The drive.
         drive: DriveId,
@@ -126,7 +128,9 @@ pub enum DriveOpenError {
     #[error("{0} holds no Kist drive (no drive.kist); format it, or mount the right file system there")]
     NotADrive(PathBuf),
     /// The superblock is damaged.
-    #[error("the superblock of {0} is damaged (magic, length or checksum); take the drive out and repair the pool")]
+    #[error(
+        "the superblock of {0} is damaged (magic, length or checksum); take the drive out and repair the pool"
+    )]
     Damaged(PathBuf),
     /// The superblock is of a format that this program does not know.
     #[error("{path} has drive format {version}, this program knows 1; use the program that wrote it")]

@@ -6,8 +6,6 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use base::ByteCount;
-
 use crate::buffer::AlignedBuffer;
 use crate::directory::{Shared, is_full};
 use crate::object::{ExtentWriter, PAGE};
@@ -57,12 +55,16 @@ impl ExtentWriter for FileExtentWriter {
     fn append(&mut self, bytes: &[u8]) -> Result<(), DriveError> {
         self.check_poison()?;
         if !bytes.len().is_multiple_of(PAGE) {
-            return Err(DriveError::Unaligned { drive: self.shared.id, extent: self.id, length: bytes.len() });
+            return Err(DriveError::Unaligned {
+                drive: self.shared.id,
+                extent: self.id,
+                length: bytes.len(),
+            });
         }
         if let Err(source) = self.write(bytes) {
             return Err(self.poison("write", source));
         }
-        self.length += ByteCount(bytes.len() as u64).0;
+        self.length += bytes.len() as u64;
         Ok(())
     }
 
@@ -89,5 +91,58 @@ impl ExtentWriter for FileExtentWriter {
             return Err(self.poison("truncate", source));
         }
         self.sync()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{BlobId, DriveId};
+
+    /// A writer to a special file that refuses what an extent's file would take.
+    fn writer(file: File) -> FileExtentWriter {
+        let directory = File::open("/").unwrap();
+        FileExtentWriter {
+            shared: Shared::new(DriveId(1), directory),
+            id: ExtentId { blob: BlobId(1), stripe: 0, shard: 0 },
+            file,
+            parent: PathBuf::from("/"),
+            direct: false,
+            reserved: 0,
+            length: 0,
+            name_is_durable: false,
+            poisoned: false,
+        }
+    }
+
+    fn check_poisoned(mut writer: FileExtentWriter) {
+        assert!(matches!(writer.append(&[0; PAGE]), Err(DriveError::Poisoned { .. })));
+        assert!(matches!(writer.sync(), Err(DriveError::Poisoned { .. })));
+        assert!(matches!(Box::new(writer).seal(), Err(DriveError::Poisoned { .. })));
+    }
+
+    #[test]
+    fn a_failed_sync_poisons_for_good() {
+        let mut writer = writer(File::options().write(true).open("/dev/null").unwrap());
+        writer.append(&[0; PAGE]).unwrap();
+        assert!(matches!(writer.sync(), Err(DriveError::Io { operation: "sync", .. })));
+        assert!(writer.shared.is_suspect());
+        check_poisoned(writer);
+    }
+
+    #[test]
+    fn a_failed_write_poisons_for_good() {
+        let mut writer = writer(File::open("/dev/null").unwrap());
+        assert!(matches!(writer.append(&[0; PAGE]), Err(DriveError::Io { operation: "write", .. })));
+        assert!(writer.shared.is_suspect());
+        check_poisoned(writer);
+    }
+
+    #[test]
+    fn a_full_drive_is_not_suspect() {
+        let mut writer = writer(File::options().write(true).open("/dev/full").unwrap());
+        assert!(matches!(writer.append(&[0; PAGE]), Err(DriveError::Full { .. })));
+        assert!(!writer.shared.is_suspect());
+        check_poisoned(writer);
     }
 }

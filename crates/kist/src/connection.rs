@@ -51,32 +51,31 @@ impl Connection {
         Client::new(&self.url()?, &self.key()?)
     }
 
+    /// A client for the server of the instance, with the key kept there; the environment is not looked at.
+    pub fn own_client(&self) -> Outcome<Client> {
+        let directory = self.instance_directory();
+        let key_file = Some(directory.join(instance::ADMIN_KEY_FILE));
+        let own = Connection { server: Some(self.server_of(&directory)?), key_file, instance: None };
+        own.client()
+    }
+
     fn url(&self) -> Outcome<String> {
         let variable = || env::var("KIST_SERVER").ok().filter(|v| !v.is_empty());
         let named = self.server.clone().or_else(|| if self.instance.is_none() { variable() } else { None });
         if let Some(url) = named {
             return Ok(url);
         }
-        let directory = self.instance_directory();
+        self.server_of(&self.instance_directory())
+    }
+
+    fn server_of(&self, directory: &Path) -> Outcome<String> {
         let file = directory.join(instance::SERVER_FILE);
-        let text = fs::read_to_string(&file).map_err(|_| self.no_server(&directory))?;
+        let text = fs::read_to_string(&file).map_err(|_| no_server(directory))?;
         let server: ServerFile = serde_json::from_str(&text)
             .map_err(|error| Failure::internal(format!("{}: {error}", file.display())))?;
         Ok(server.url)
     }
 
-    fn no_server(&self, directory: &Path) -> Failure {
-        if Instance::exists(directory) {
-            let message = format!("no server runs on {0}: start it with: kist serve {0}", directory.display());
-            return Failure::new(Exit::Unreachable, message);
-        }
-        let message = format!(
-            "which server? {} is no instance of Kist; name one with --server URL (KIST_SERVER) or --instance DIR \
-             (KIST_INSTANCE), or make one: kist init DIR",
-            directory.display()
-        );
-        Failure::new(Exit::Unreachable, message)
-    }
 
     fn key(&self) -> Outcome<String> {
         let variable = || env::var_os("KIST_KEY_FILE").filter(|v| !v.is_empty()).map(PathBuf::from);
@@ -96,4 +95,17 @@ impl Connection {
         }
         Ok(key.to_owned())
     }
+}
+
+fn no_server(directory: &Path) -> Failure {
+    if Instance::exists(directory) {
+        let message = format!("no server runs on {0}: start it with: kist serve {0}", directory.display());
+        return Failure::new(Exit::Unreachable, message);
+    }
+    let message = format!(
+        "which server? {} is no instance of Kist; name one with --server URL (KIST_SERVER) or --instance DIR \
+         (KIST_INSTANCE), or make one: kist init DIR",
+        directory.display()
+    );
+    Failure::new(Exit::Unreachable, message)
 }

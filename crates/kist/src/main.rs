@@ -1,6 +1,7 @@
 //! The kist program: server, client, operators' tools, demonstration and measurements in one binary.
 
 mod bench;
+mod child;
 mod cli;
 mod client;
 mod commands;

@@ -118,7 +118,7 @@ pub enum LibraryError {
     Cartridge(#[from] CartridgeError),
     /// The cartridge was unmounted, but what was not yet flushed may be lost.
     #[error(
-        "cartridge {vid} was unmounted, but its last flush failed: only what was flushed before counts: {source}"
+        "cartridge {vid} was unmounted, but its last flush failed; only what came before counts: {source}"
     )]
     UnmountFlush {
         /// The cartridge.

@@ -3,6 +3,8 @@
 use base::{BlobId, BlockAddress, ContainerId, Generation, TapePosition, Uuid, Vid};
 use library::TapeError;
 
+use crate::Found;
+
 /// A mounted volume is not what it should be. Nothing was written after this was found.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -9,7 +9,7 @@ use base::{
 };
 use library::{ReadBlock, TapeDrive, TapeError};
 use ltfs::BlockSize;
-use ltfs::pack::read_pack_header;
+use ltfs::pack::{PackHeaderOf, read_pack_header};
 use pool::{BlobWriter, Pool, PoolError};
 
 use crate::VolumeError;
@@ -380,8 +380,12 @@ impl Arriving {
         if header_offset != data_offset {
             let refuse = |reason: String| RecallFault::Header { vid, block, file, reason };
             let header = read_pack_header(&self.header).map_err(|error| refuse(error.to_string()))?;
-            if header.file != file {
-                return Err(refuse(format!("its header names file {}", header.file)));
+            match header.of {
+                PackHeaderOf::Member { file: found, .. } if found == file => {}
+                PackHeaderOf::Member { file: found, .. } => {
+                    return Err(refuse(format!("its header names file {found}")));
+                }
+                PackHeaderOf::Manifest(_) => return Err(refuse("its header is that of a manifest".to_owned())),
             }
         }
         if self.received != length.0 || self.sums != checksums {

@@ -67,6 +67,8 @@ pub struct Volume {
     changed: bool,
     /// Whether the index partition lacks the newest index of the data partition.
     partition_behind: bool,
+    /// Bytes of indexes and small files that this mount wrote to the data partition.
+    written: u64,
 }
 
 const INDEX_PARTITION_START: BlockAddress = BlockAddress(4);
@@ -107,7 +109,7 @@ impl Volume {
             lock: VolumeLock::Unlocked,
             tree: Tree::new(vid.as_str(), now),
         };
-        let mut volume = Volume { vid, block_size, index, changed: true, partition_behind: true };
+        let mut volume = Volume { vid, block_size, index, changed: true, partition_behind: true, written: 0 };
         volume.write_data_index(drive, now)?;
         volume.write_index_partition(drive, now)?;
         for (attribute, text) in [
@@ -146,7 +148,13 @@ impl Volume {
                 index.generation, index.volume_uuid, index.location.block
             )));
         }
-        Ok(Volume { vid, block_size, index, changed: false, partition_behind: false })
+        Ok(Volume { vid, block_size, index, changed: false, partition_behind: false, written: 0 })
+    }
+
+    /// The cartridge.
+    #[must_use]
+    pub fn vid(&self) -> Vid {
+        self.vid
     }
 
     /// Size of a full block.
@@ -165,6 +173,23 @@ impl Volume {
     #[must_use]
     pub fn generation(&self) -> Generation {
         self.index.generation
+    }
+
+    /// Where the newest index of the data partition begins.
+    #[must_use]
+    pub fn index_block(&self) -> BlockAddress {
+        self.index.location.block
+    }
+
+    /// Bytes of indexes and of Kist's own small files written to the data partition in this mount.
+    #[must_use]
+    pub fn own_bytes_written(&self) -> u64 {
+        self.written
+    }
+
+    /// Says that a new index is owed although no file was added: torn blocks stand behind the last one.
+    pub fn mark_changed(&mut self) {
+        self.changed = true;
     }
 
     /// Whether files were added since the last index of the data partition.
@@ -232,6 +257,7 @@ impl Volume {
         for record in bytes.chunks(self.block_size.bytes() as usize) {
             drive.write_block(record)?;
         }
+        self.written += bytes.len() as u64;
         let file =
             FileOnTape { path, length: ByteCount(bytes.len() as u64), block, modified: now, xattrs: Vec::new() };
         self.add(file, now).map_err(|source| VolumeError::Path {
@@ -268,9 +294,10 @@ impl Volume {
         std::mem::swap(&mut next.tree, &mut self.index.tree);
         let written = write_index_construct(drive, &next, self.block_size);
         std::mem::swap(&mut next.tree, &mut self.index.tree);
-        let end_of_data = written?;
+        let (end_of_data, bytes) = written?;
         std::mem::swap(&mut next.tree, &mut self.index.tree);
         self.index = next;
+        self.written += bytes;
         self.changed = false;
         self.partition_behind = true;
         Ok((begins, end_of_data))
@@ -417,19 +444,19 @@ fn write_labels(
     drive.write_filemarks(1).map(|_| ())
 }
 
-/// File mark, XML, file mark; durable on return. Gives the position behind it.
+/// File mark, XML, file mark; durable on return. Gives the position behind it and the length of the XML.
 fn write_index_construct(
     drive: &mut dyn TapeDrive,
     index: &Index,
     block_size: BlockSize,
-) -> Result<BlockAddress, TapeError> {
+) -> Result<(BlockAddress, u64), TapeError> {
     let xml = index.encode();
     drive.write_filemarks(1)?;
     for record in xml.chunks(block_size.bytes() as usize) {
         drive.write_block(record)?;
     }
     drive.write_filemarks(1)?;
-    Ok(drive.position()?.block)
+    Ok((drive.position()?.block, xml.len() as u64))
 }
 
 /// The XML of the index construct whose first record stands at `block` of the data partition.

@@ -52,6 +52,8 @@ pub enum Ended {
     EndOfMedium,
     /// A container's bytes cannot be had; blocks of it may be on tape.
     Source(ContainerId, MoverError),
+    /// The caller could not even say where a container's bytes are; nothing of it is on tape.
+    Unavailable(ContainerId, String),
     /// The drive or medium failed.
     Tape(VolumeError),
     /// The caller asked to stop.

@@ -56,7 +56,8 @@ fn open(paths: &[PathBuf], data: u8, parity: u8) -> Result<Arc<Pool>, Failure> {
 }
 
 fn large(pool: &Arc<Pool>, length: ByteCount, round: u64) -> Result<(), Failure> {
-    let piece: Vec<u8> = (0..1 << 20).map(|n: u64| (n.wrapping_mul(0x9e37_79b9 + round) >> 13) as u8).collect();
+    let piece: Vec<u8> =
+        (0..1 << 20).map(|n: u64| (n.wrapping_mul(0x9e37_79b9 + round) >> 13) as u8).collect();
     let start = Instant::now();
     let mut writer = pool.create_sized(length)?;
     for _ in 0..length.0 >> 20 {

@@ -66,7 +66,10 @@ impl Arena {
         let keep = state.free.len().saturating_sub(count);
         let mut buffers = state.free.split_off(keep);
         buffers.resize_with(count, || AlignedBuffer::new(self.buffer_bytes));
-        buffers.into_iter().map(|buffer| CellBuffer { buffer: Some(buffer), arena: Arc::clone(self) }).collect()
+        buffers
+            .into_iter()
+            .map(|buffer| CellBuffer { buffer: Some(buffer), arena: Arc::clone(self) })
+            .collect()
     }
 
     fn give_back(&self, buffer: AlignedBuffer) {
@@ -127,8 +130,24 @@ impl PoolBuffer {
     }
 
     pub(crate) fn own(buffer: AlignedBuffer, range: Range<usize>) -> Self {
-        assert!(range.start <= range.end && range.end <= buffer.as_slice().len(), "the range is in the buffer");
+        assert!(
+            range.start <= range.end && range.end <= buffer.as_slice().len(),
+            "the range is in the buffer"
+        );
         PoolBuffer { memory: Memory::Own(buffer), range }
+    }
+}
+
+impl PoolBuffer {
+    /// The same buffer, of which only `part` is seen.
+    ///
+    /// # Panics
+    /// If `part` is not within the buffer.
+    #[must_use]
+    pub fn slice(mut self, part: Range<usize>) -> Self {
+        assert!(part.start <= part.end && part.end <= self.range.len(), "the part is in the buffer");
+        self.range = self.range.start + part.start..self.range.start + part.end;
+        self
     }
 }
 

@@ -69,12 +69,7 @@ impl Device {
     }
 
     /// Reads and counts.
-    pub(crate) fn read(
-        &self,
-        id: drive::ExtentId,
-        offset: u64,
-        into: &mut [u8],
-    ) -> Result<(), DriveError> {
+    pub(crate) fn read(&self, id: drive::ExtentId, offset: u64, into: &mut [u8]) -> Result<(), DriveError> {
         self.drive.read_at(id, ByteCount(offset), into)?;
         count(&self.counters.bytes_read, into.len());
         Ok(())

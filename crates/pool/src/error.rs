@@ -17,7 +17,9 @@ pub enum PoolError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A drive was given that the drive map lacks, or twice, or under another id.
-    #[error("drive {0} is given twice, is missing in the drive map, or reports another id; check the configuration")]
+    #[error(
+        "drive {0} is given twice, is missing in the drive map, or reports another id; check the configuration"
+    )]
     DriveList(DriveId),
     /// A drive has seen this epoch or a later one: the catalogue is older than the drives.
     #[error("drive {drive} was written in epoch {found}, this is epoch {given}; open with a later epoch")]
@@ -36,7 +38,9 @@ pub enum PoolError {
     #[error("the write is refused: {0}")]
     Placement(#[from] PlacementError),
     /// More drives failed under a blob being written than its parity bears.
-    #[error("blob {blob}, stripe {stripe}: {lost} shards failed while writing, {parity} are borne; write it again")]
+    #[error(
+        "blob {blob}, stripe {stripe}: {lost} shards failed while writing, {parity} are borne; write it again"
+    )]
     WriteLost {
         /// The blob.
         blob: BlobId,
@@ -50,6 +54,9 @@ pub enum PoolError {
     /// The writer of a blob had an error before and takes no more.
     #[error("blob {0}: writing failed before; write the file again")]
     WriterFailed(BlobId),
+    /// The reader of a blob had an error before and gives no more.
+    #[error("blob {0}: reading failed before; begin a new read")]
+    ReaderFailed(BlobId),
     /// One drive refused an operation that cannot be done elsewhere.
     #[error(transparent)]
     Drive(#[from] DriveError),
@@ -100,7 +107,9 @@ pub enum PoolError {
     #[error("segment {0} is still being written; remove it after it was sealed")]
     SegmentOpen(BlobId),
     /// The layout of a stored blob needs more memory for a row than the arena has.
-    #[error("blob {blob}: a row needs {needed} cell buffers, the arena's share is {available}; enlarge the arena")]
+    #[error(
+        "blob {blob}: a row needs {needed} cell buffers, the arena's share is {available}; enlarge the arena"
+    )]
     ArenaTooSmall {
         /// The blob.
         blob: BlobId,

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
 
 use base::{BlobDescription, BlobId, ByteCount, DriveId, Epoch, Layout, StripeSet};
 use cluster::{DriveMap, StripeSets};
-use drive::{ExtentId, ObjectDrive, Stamp};
+use drive::{DriveError, ExtentId, ObjectDrive, Stamp};
 use erasure::Codec;
 
 use crate::arena::Arena;
@@ -62,14 +63,15 @@ impl Pool {
             if other || map.get(id).is_none() || list.contains_key(&id) {
                 return Err(PoolError::DriveList(id));
             }
-            if let Some(found) = drive.as_ref().map(|drive| drive.stamp().epoch).filter(|found| *found >= epoch) {
+            if let Some(found) =
+                drive.as_ref().map(|drive| drive.stamp().epoch).filter(|found| *found >= epoch)
+            {
                 return Err(PoolError::EpochUsed { drive: id, found, given: epoch });
             }
             list.insert(id, drive);
         }
-        for drive in list.values().flatten() {
-            drive.set_stamp(epoch, drive.stamp().commit)?;
-        }
+        let present: Vec<&Arc<dyn ObjectDrive>> = list.values().flatten().collect();
+        on_all(&present, |drive| drive.set_stamp(epoch, drive.stamp().commit))?;
         // Drives of the map that were not given at all are missing too.
         for entry in map.drives() {
             list.entry(entry.id).or_insert(None);
@@ -186,14 +188,11 @@ impl Pool {
     /// # Errors
     /// [`PoolError::Drive`] with the first failure after all drives were tried.
     pub fn stamp(&self, commit: u64) -> Result<(), PoolError> {
-        let mut result = Ok(());
-        for device in self.drives.values().filter_map(PoolDrive::device) {
-            if let Err(error) = device.drive.set_stamp(self.epoch, commit) {
-                device.write_failed(&error);
-                result = result.and(Err(error.into()));
-            }
-        }
-        result
+        let present: Vec<&Arc<Device>> = self.drives.values().filter_map(PoolDrive::device).collect();
+        on_all(&present, |device| {
+            let stamped = device.drive.set_stamp(self.epoch, commit);
+            stamped.inspect_err(|error| device.write_failed(error))
+        })
     }
 
     /// Health, space and counters of all drives.
@@ -304,10 +303,25 @@ impl Pool {
     }
 }
 
+/// Does something on all drives at once, since each waits for its disk. Gives the first error after all have ended.
+fn on_all<T: Sync>(
+    drives: &[T],
+    operation: impl Fn(&T) -> Result<(), DriveError> + Sync,
+) -> Result<(), PoolError> {
+    thread::scope(|scope| {
+        let running: Vec<_> = drives.iter().map(|drive| scope.spawn(|| operation(drive))).collect();
+        // All are joined before the first error ends anything.
+        let results: Vec<Result<(), DriveError>> = running
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect();
+        Ok(results.into_iter().collect::<Result<(), DriveError>>()?)
+    })
+}
+
 fn report(drive: &PoolDrive) -> DriveReport {
-    let number = |of: fn(&Device) -> &AtomicU64| {
-        drive.device().map_or(0, |device| of(device).load(Ordering::Relaxed))
-    };
+    let number =
+        |of: fn(&Device) -> &AtomicU64| drive.device().map_or(0, |device| of(device).load(Ordering::Relaxed));
     let space = drive.device().and_then(|device| device.drive.status().ok());
     DriveReport {
         id: drive.id,

@@ -69,9 +69,11 @@ impl BlobReader {
     /// # Errors
     /// [`PoolError::Unrecoverable`] if fewer than k shards of a row can be read, naming the first byte affected;
     /// the reader is of no use then.
+    // Not an iterator: an error ends it, and callers shall use `?`.
+    #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<PoolBuffer>, PoolError> {
         if self.failed {
-            return Err(PoolError::Description(self.blob.id));
+            return Err(PoolError::ReaderFailed(self.blob.id));
         }
         let result = self.advance();
         self.failed = result.is_err();
@@ -98,8 +100,8 @@ impl BlobReader {
         let bytes = self.geometry.bytes_of_row(self.blob.length.0, row);
         let wanted = self.next - start..(self.end - start).min(bytes);
         let part = RowPart { row, bytes, wanted };
-        let place = RowPlace::new(&self.blob, &self.geometry, part)
-            .ok_or(PoolError::Description(self.blob.id))?;
+        let place =
+            RowPlace::new(&self.blob, &self.geometry, part).ok_or(PoolError::Description(self.blob.id))?;
         for shard in place.missing(&self.pool) {
             self.lost.insert((place.stripe, shard));
         }
@@ -107,7 +109,8 @@ impl BlobReader {
         let known: BTreeSet<usize> = cells.clone().filter(|cell| self.is_lost(&place, *cell)).collect();
         let mut shards: Vec<usize> = cells.clone().filter(|cell| !known.contains(cell)).collect();
         if !known.is_empty() {
-            let others = (0..self.geometry.width()).filter(|s| !cells.contains(s) && !self.is_lost(&place, *s));
+            let others =
+                (0..self.geometry.width()).filter(|s| !cells.contains(s) && !self.is_lost(&place, *s));
             shards.extend(others.take(self.geometry.data.saturating_sub(shards.len())));
         }
         let arena = self.pool.read_arena();

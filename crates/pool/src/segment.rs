@@ -83,7 +83,8 @@ impl Segment {
         });
         if done {
             let word = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-            let listed = records.iter().map(|placed| (word(self.base_of(placed)), word(placed.length as u64)));
+            let listed =
+                records.iter().map(|placed| (word(self.base_of(placed)), word(placed.length as u64)));
             let listed: Vec<(u32, u32)> = listed.collect();
             self.records.extend(listed);
             self.tail += padded as u64;

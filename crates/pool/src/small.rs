@@ -12,9 +12,7 @@ use crate::drives::count;
 use crate::error::PoolError;
 use crate::gather::lock;
 use crate::pool::Pool;
-use crate::record::{
-    RECORD_HEADER_BYTES, RECORD_PAYLOAD_MAX, RecordIdentity, block_crcs, lay, record_bytes,
-};
+use crate::record::{RECORD_HEADER_BYTES, RECORD_PAYLOAD_MAX, RecordIdentity, block_crcs, lay, record_bytes};
 use crate::segment::{Placed, Segment};
 
 /// The small values that wait, and the segment they go to.
@@ -54,8 +52,7 @@ impl Batch {
 
 impl SmallWriter {
     pub(crate) fn new() -> Self {
-        let state =
-            State { batch: Batch::new(None), spare: None, leading: false, closed: false, open: None };
+        let state = State { batch: Batch::new(None), spare: None, leading: false, closed: false, open: None };
         SmallWriter { state: Mutex::new(state), changed: Condvar::new(), segment: Mutex::new(None) }
     }
 

@@ -46,7 +46,13 @@ impl Stripe {
     }
 
     /// What the cell of a shard in a row must say.
-    pub(crate) fn identity(&self, pool: &Pool, geometry: &Geometry, row: usize, shard: usize) -> CellIdentity {
+    pub(crate) fn identity(
+        &self,
+        pool: &Pool,
+        geometry: &Geometry,
+        row: usize,
+        shard: usize,
+    ) -> CellIdentity {
         let bytes = self.rows.get(row).copied().unwrap_or(0);
         identity(pool, geometry, self.blob, (u64::from(self.number), row as u64), bytes, shard)
     }
@@ -102,12 +108,7 @@ impl Stripe {
     }
 
     /// Queues a job on the drive of a shard; a drive that is not there fails the shard.
-    fn on_drive(
-        &self,
-        pool: &Pool,
-        shard: usize,
-        job: impl FnOnce(&crate::drives::Device) + Send + 'static,
-    ) {
+    fn on_drive(&self, pool: &Pool, shard: usize, job: impl FnOnce(&crate::drives::Device) + Send + 'static) {
         let stream = &self.shards[shard];
         match pool.drive(stream.drive).and_then(|drive| drive.present.as_ref()) {
             Some(present) => present.write(Box::new(job)),

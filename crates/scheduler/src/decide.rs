@@ -16,8 +16,8 @@ impl Scheduler {
     /// Orders everything that can be done now.
     pub(crate) fn decide(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         self.seal(now, actions);
-        // Each round but the last orders something for a drive, and no drive takes more than three orders: a mount
-        // or a session or an unmount, after each of which it is busy.
+        // Each round but the last orders something for a drive, and no drive takes more than three orders: a
+        // mount or a session or an unmount, after each of which it is busy.
         for _ in 0..=3 * self.drives.len() {
             let before = actions.len();
             self.start_fresh(now, actions);
@@ -53,8 +53,8 @@ impl Scheduler {
         }
     }
 
-    /// Idle tapes: if others wait for more drives than are free, the drive is given up; else the tape's own work
-    /// goes on, whatever the thresholds.
+    /// Idle tapes: if others wait for more drives than are free, the drive is given up; else the tape's own
+    /// work goes on, whatever the thresholds.
     fn resume_or_yield(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         let idle = self.drives_that(|state| matches!(state, DriveState::Idle { .. }));
         if idle.is_empty() {

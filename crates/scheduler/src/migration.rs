@@ -83,7 +83,8 @@ impl Scheduler {
         pools.filter(|id| !self.drives.keys().any(|drive| self.own_migration(drive) == Some(*id))).collect()
     }
 
-    /// The tape that a pool would be given in this drive: one that is begun, the fullest first, else a scratch tape.
+    /// The tape that a pool would be given in this drive: one that is begun, the fullest first, else a
+    /// scratch tape.
     pub(crate) fn choose_tape(&self, tape_pool: TapePoolId, drive: &DriveName) -> Option<TapeChoice> {
         if self.drives.values().any(|drive| self.leaves(&drive.state, tape_pool)) {
             return None;

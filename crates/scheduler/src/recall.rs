@@ -1,8 +1,9 @@
 //! Which files are wanted, and which tape is to deliver each of them.
 //!
-//! A waiting file stands in the queue of every tape with a copy of it. When a tape is chosen, it takes all its
-//! files out of the other tapes' queues. Choosing the tape with the most waiting bytes each time is therefore the
-//! greedy set cover, at the last moment, when most is known: a copy never costs a mount that another one saves.
+//! A waiting file stands in the queue of every tape with a copy of it. When a tape is chosen, it takes all
+//! its files out of the other tapes' queues. Choosing the tape with the most waiting bytes each time is
+//! therefore the greedy set cover, at the last moment, when most is known: a copy never costs a mount that
+//! another one saves.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,8 +15,8 @@ use crate::Policy;
 /// Most copies of a file that are looked at; further ones are ignored.
 pub const COPIES_MAX: usize = 8;
 
-/// A tape whose oldest wanted file waits longer than this goes before all others, oldest first, however little is
-/// wanted from it.
+/// A tape whose oldest wanted file waits longer than this goes before all others, oldest first, however
+/// little is wanted from it.
 pub const STARVATION: Duration = Duration::from_secs(6 * 3600);
 
 /// The tapes with a copy, by VID. Two copies, the usual number, need no allocation.
@@ -128,7 +129,8 @@ impl FileSet {
 struct TapeQueue {
     waiting: FileSet,
     assigned: FileSet,
-    /// The tape is about to be read or being read: files that are wanted from now on are assigned to it at once.
+    /// The tape is about to be read or being read: files that are wanted from now on are assigned to it at
+    /// once.
     open: bool,
     /// It is readable and in no drive.
     mountable: bool,
@@ -350,7 +352,8 @@ impl RecallQueue {
         })
     }
 
-    /// At most `limit` tapes that are worth a mount and can be placed: the starving ones by age, then by bytes.
+    /// At most `limit` tapes that are worth a mount and can be placed: the starving ones by age, then by
+    /// bytes.
     pub(crate) fn due(
         &self,
         now: Timestamp,
@@ -380,7 +383,8 @@ impl RecallQueue {
     /// The next time after `now` at which a tape becomes worth a mount or a copy has rested enough.
     pub(crate) fn next_time(&self, now: Timestamp, policy: &Policy) -> Option<Timestamp> {
         let age = i64::try_from(policy.recall_age.as_nanos()).unwrap_or(i64::MAX);
-        // An age of zero or more is due at `now` if it began at `now - age`; the next one is the first after it.
+        // An age of zero or more is due at `now` if it began at `now - age`; the next one is the first after
+        // it.
         let young = Timestamp(now.0.saturating_sub(age).saturating_add(1));
         let lowest = Vid::new("000000").ok()?;
         let due =

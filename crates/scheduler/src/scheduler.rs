@@ -57,14 +57,14 @@ pub(crate) struct Rest {
 
 /// Decides what is sealed, mounted, written and read next, and says why everything else waits.
 ///
-/// Deterministic: the same policy, events and times give the same actions. It holds at most one entry per wanted
-/// file and copy (below 300 bytes for a file with two copies) and little more.
+/// Deterministic: the same policy, events and times give the same actions. It holds at most one entry per
+/// wanted file and copy (below 300 bytes for a file with two copies) and little more.
 ///
-/// Fairness: when migration and recall both wait for a drive, they get the drives that become free in turn, so of
-/// two mounts in a row one is each side's. While something waits that this drive could serve, a mounted tape gets
-/// at most one session of each kind. A session is never broken off: the longest wait for a drive is one session,
-/// which for a migration is one full tape. Within recall, no tape waits behind younger ones for longer than
-/// [`STARVATION`](crate::STARVATION).
+/// Fairness: when migration and recall both wait for a drive, they get the drives that become free in turn,
+/// so of two mounts in a row one is each side's. While something waits that this drive could serve, a mounted
+/// tape gets at most one session of each kind. A session is never broken off: the longest wait for a drive is
+/// one session, which for a migration is one full tape. Within recall, no tape waits behind younger ones for
+/// longer than [`STARVATION`](crate::STARVATION).
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     pub(crate) policy: Policy,
@@ -116,9 +116,10 @@ impl Scheduler {
         self.policy = policy;
     }
 
-    /// The recall session of `vid` asks which of these files it may read: those that are wanted, have a copy there
-    /// that has not just failed, and that no other session has claimed. They are this session's until they are not
-    /// wanted any more, their copy fails, or the session ends. All `false` if no recall session runs on `vid`.
+    /// The recall session of `vid` asks which of these files it may read: those that are wanted, have a copy
+    /// there that has not just failed, and that no other session has claimed. They are this session's until
+    /// they are not wanted any more, their copy fails, or the session ends. All `false` if no recall session
+    /// runs on `vid`.
     #[must_use]
     pub fn claim(&mut self, vid: Vid, files: &[FileId]) -> Vec<bool> {
         let drive = self.tapes.get(&vid).and_then(|tape| tape.drive.as_ref());
@@ -208,8 +209,8 @@ impl Scheduler {
         }
     }
 
-    /// Checks the whole state against itself and panics if it contradicts itself. Linear in everything known, so it
-    /// is for tests and for the twin, between events; transitions check what they touch by themselves.
+    /// Checks the whole state against itself and panics if it contradicts itself. Linear in everything known,
+    /// so it is for tests and for the twin, between events; transitions check what they touch by themselves.
     pub fn assert_consistent(&self) {
         for (name, drive) in &self.drives {
             if let Some(vid) = drive.state.vid() {

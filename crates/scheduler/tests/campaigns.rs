@@ -21,8 +21,8 @@ fn numbers(mut state: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// GridKa listed 27,079 files from 10 tapes. Some of them also existed on other tapes, and because the newest copy
-/// was taken, 58 tapes were mounted (twin.md, GK-dup).
+/// GridKa listed 27,079 files from 10 tapes. Some of them also existed on other tapes, and because the newest
+/// copy was taken, 58 tapes were mounted (twin.md, GK-dup).
 #[test]
 fn duplicates_cost_no_mounts() {
     let mut engine = Engine::new(policy(), 4);
@@ -120,7 +120,8 @@ fn a_tape_that_fails_in_one_drive_is_tried_in_another() {
     assert!(engine.is_drained(), "the second drive has read it");
 }
 
-/// Writing begins with the fullest begun tape, goes on with the next when it is full, and takes scratch tapes last.
+/// Writing begins with the fullest begun tape, goes on with the next when it is full, and takes scratch tapes
+/// last.
 #[test]
 fn tapes_are_filled_before_new_ones_are_begun() {
     let mut engine = Engine::new(policy(), 1);
@@ -155,6 +156,21 @@ fn without_scratch_tapes_the_reason_says_so() {
     engine.run(secs(30));
     let mounting = Reason::Mounting { drive: name(0), vid: vid(1) };
     assert_eq!(engine.scheduler.why_migrating(TapePoolId(1), engine.now), mounting);
+}
+
+/// What a full tape left over does not wait for bytes or age again.
+#[test]
+fn a_campaign_goes_on_after_a_full_tape() {
+    let mut engine = Engine::new(policy(), 2);
+    for tape in 1..5 {
+        engine.add_tape(vid(tape), None, 45 * GB);
+    }
+    for second in 0..10 {
+        engine.outside(secs(second), Outside::Ingest { class: ClassId(1), bytes: 6 * GB });
+    }
+    engine.run(secs(1200));
+    assert!(engine.is_drained(), "60 GB are more than the 50 GB of the policy, the rest of 15 GB is not");
+    assert_eq!(engine.mounts, 4, "two tapes for each of two pools");
 }
 
 #[test]

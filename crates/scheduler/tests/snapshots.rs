@@ -222,6 +222,55 @@ fn failed_copies_and_tapes_send_files_to_the_other_copy() {
     check(&mut Scheduler::new(policy()), events, expected);
 }
 
+/// What the session has claimed it may finish; the rest goes to the other copy at once.
+#[test]
+fn a_tape_that_becomes_unreadable_gives_up_what_is_not_claimed() {
+    let mut scheduler = Scheduler::new(policy());
+    let begin = vec![
+        up("A"),
+        up("B"),
+        tape(1, Some(1), 0),
+        want(0, 1, 200, &[1, 2]),
+        want(0, 2, 200, &[1, 2]),
+        tape(2, Some(1), 0),
+        mounted(90, "A", 1),
+    ];
+    check(&mut scheduler, begin, "0: mount T00001 in A\n90: read T00001 in A");
+    assert_eq!(scheduler.claim(vid(1), &[FileId(1)]), [true]);
+    let unreadable = TapeSummary { readable: false, ..summary() };
+    let end = vec![
+        (100, Event::Tape(vid(1), unreadable)),
+        (110, Event::NotWanted(FileId(1))),
+        (110, Event::RecallEnded("A".into(), SessionEnd::Stopped)),
+    ];
+    check(&mut scheduler, end, "100: mount T00002 in B\n110: wake at 230");
+}
+
+/// Two drives write to a pool; the first has taken all that is queued, so the second finds nothing and is
+/// not sent back for the same.
+#[test]
+fn a_second_writer_that_finds_nothing_is_not_repeated() {
+    let events = vec![
+        up("A"),
+        up("B"),
+        tape(1, Some(1), 500),
+        tape(2, Some(1), 600),
+        queued(0, backlog(30, 300, 0)),
+        mounted(90, "A", 1),
+        mounted(90, "B", 2),
+        queued(100, backlog(29, 290, 0)),
+        drained_writing(100, "B"),
+        queued(110, backlog(28, 280, 0)),
+        queued(120, backlog(40, 400, 0)),
+    ];
+    let expected = "0: mount T00001 in A, mount T00002 in B, wake at 3600
+        90: write pool 1 to T00001 in A
+        90: write pool 1 to T00002 in B
+        100: wake at 220
+        120: write pool 1 to T00002 in B";
+    check(&mut Scheduler::new(policy()), events, expected);
+}
+
 fn summary() -> TapeSummary {
     let (tape_pool, free) = (Some(TapePoolId(1)), ByteCount(0));
     TapeSummary { tape_pool, readable: true, writable: false, free, reason: "label damaged".into() }

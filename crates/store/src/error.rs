@@ -8,18 +8,18 @@ use catalogue::Rejection;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The directory cannot be made or read.
-    #[error("the catalogue's directory {path} cannot be used: {source}")]
-    Directory {
-        /// The directory.
+    /// The directory or a file in it cannot be made or read.
+    #[error("the catalogue's file {path} cannot be used: {source}")]
+    File {
+        /// The directory or file.
         path: PathBuf,
         /// The system's reason.
         source: std::io::Error,
     },
-    /// Another process has it open.
+    /// Another process, or another store of this one, has it open.
     #[error("the catalogue in {0} is in use by another process: stop that process first")]
     InUse(PathBuf),
-    /// A newer Kist wrote it, or it is none of ours.
+    /// Another Kist wrote it.
     #[error(
         "the catalogue in {path} has format {found}, but this Kist knows {known}: use the Kist that wrote it"
     )]
@@ -31,9 +31,12 @@ pub enum OpenError {
         /// The format that this Kist writes.
         known: u32,
     },
-    /// The format file is damaged.
-    #[error("the file {0} is damaged: restore the catalogue from its backup")]
+    /// The format file is damaged or missing.
+    #[error("the file {0} is damaged or missing: restore the catalogue from its backup")]
     DamagedFormat(PathBuf),
+    /// The map size does not fit into the address space.
+    #[error("catalogue.map_size is {0} bytes, more than this machine can address: lower it")]
+    MapSize(u64),
     /// The engine refused.
     #[error("the catalogue's engine in {path} failed to open: {source}")]
     Engine {
@@ -42,6 +45,9 @@ pub enum OpenError {
         /// The engine's reason.
         source: heed::Error,
     },
+    /// The writer's thread could not be started.
+    #[error("the catalogue's writer could not be started: {0}")]
+    Thread(std::io::Error),
 }
 
 /// Why a command was not executed.
@@ -51,7 +57,18 @@ pub enum ExecuteError {
     /// The command was refused; nothing was changed.
     #[error(transparent)]
     Rejected(#[from] Rejection),
-    /// The engine failed to begin or to commit. Whether the command is durable is unknown until the restart.
+    /// More commands in one call than [`crate::EXECUTE_ALL_MAX`].
+    #[error("{found} commands in one call: at most {limit} are allowed")]
+    TooMany {
+        /// How many there are.
+        found: usize,
+        /// How many are allowed.
+        limit: usize,
+    },
+    /// The map reserved for the catalogue is full. Nothing was changed; reads and deletes go on.
+    #[error("the catalogue's map is full: raise catalogue.map_size in kist.toml and restart")]
+    MapFull,
+    /// The engine failed. Whether the command is durable is unknown until the restart.
     #[error("the catalogue's engine failed ({0}): nothing more is written until the restart")]
     Engine(String),
     /// The writer has stopped, because of an earlier failure of the engine or because the store is closing.

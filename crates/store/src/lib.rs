@@ -1,7 +1,15 @@
 //! The catalogue's embedded engine and its single writer.
+//!
+//! A [`CatalogueStore`] keeps the catalogue's tables in LMDB. One thread writes: it takes all commands that wait, applies
+//! them in one transaction, syncs, then answers. Readers never wait.
 
+mod engine;
 mod error;
+mod format;
 mod store;
+mod writer;
 
 pub use error::{ExecuteError, OpenError};
-pub use store::{BATCH_MAX, CatalogueStore, QUEUE_MAX, StoreOptions};
+pub use format::FORMAT_VERSION;
+pub use store::{CatalogueStore, READERS_MAX, StoreOptions};
+pub use writer::{BATCH_MAX, EXECUTE_ALL_MAX, QUEUE_MAX};

@@ -1,22 +1,29 @@
 //! The store: one writer, many readers.
 
+use std::fs::{self, File, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
 
-use base::{ByteCount, Clock};
-use catalogue::{Command, Outcome, ReadError, Rejection, View};
+use base::{ByteCount, Clock, Timestamp};
+use catalogue::{Command, Envelope, Outcome, ReadError, Rejection, View};
 
+use crate::engine::Engine;
 use crate::error::{ExecuteError, OpenError};
+use crate::format;
+use crate::writer::{Answer, BATCH_MAX, EXECUTE_ALL_MAX, Job, QUEUE_MAX, Writer};
 
-/// Most commands in one group commit.
-pub const BATCH_MAX: usize = 1024;
-/// Most calls that wait for the writer.
-pub const QUEUE_MAX: usize = 4096;
+/// Most snapshots open at a time.
+pub const READERS_MAX: u32 = 2048;
+/// The map is reserved in whole units of this size, a multiple of any page size.
+const MAP_UNIT: u64 = 1 << 20;
 
 /// How to open the store.
 #[derive(Clone)]
 pub struct StoreOptions {
-    /// Address space reserved for the catalogue: its largest size.
+    /// Address space reserved for the catalogue: its largest size. Rounded up to 1 MiB.
     pub map_size: ByteCount,
     /// The time that commands carry.
     pub clock: Arc<dyn Clock>,
@@ -24,45 +31,139 @@ pub struct StoreOptions {
     pub batch_max: usize,
 }
 
-/// The open catalogue. Cheap to share behind an `Arc`.
-pub struct CatalogueStore {}
+impl StoreOptions {
+    /// Options with the largest batches.
+    #[must_use]
+    pub fn new(map_size: ByteCount, clock: Arc<dyn Clock>) -> Self {
+        StoreOptions { map_size, clock, batch_max: BATCH_MAX }
+    }
+}
+
+/// The open catalogue; share it behind an `Arc`. Dropped, it finishes what waits and closes.
+pub struct CatalogueStore {
+    engine: Arc<Engine>,
+    jobs: Option<SyncSender<Job>>,
+    writer: Option<JoinHandle<()>>,
+    commits: Arc<AtomicU64>,
+    #[cfg(test)]
+    commit_fails: Arc<std::sync::atomic::AtomicBool>,
+    /// Held locked while the store is open.
+    _lock: File,
+}
 
 impl CatalogueStore {
-    /// Opens or makes the catalogue in a directory.
+    /// Opens the catalogue in a directory, or makes an empty one there. Takes the same time whatever its size.
     ///
     /// # Errors
-    /// If the directory is in use, of a newer format, or cannot be opened.
+    /// If the directory is in use, of another format, or cannot be opened.
     pub fn open(dir: &Path, options: StoreOptions) -> Result<CatalogueStore, OpenError> {
-        let _ = (dir, options);
-        Ok(CatalogueStore {})
+        let at = |path: &Path| {
+            let path = path.to_owned();
+            move |source| OpenError::File { path, source }
+        };
+        fs::create_dir_all(dir).map_err(at(dir))?;
+        let lock_path = dir.join("LOCK");
+        let lock = File::options().create(true).truncate(false).write(true).open(&lock_path);
+        let lock = lock.map_err(at(&lock_path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(OpenError::InUse(dir.to_owned())),
+            Err(TryLockError::Error(source)) => return Err(at(&lock_path)(source)),
+        }
+        format::check(dir)?;
+        let map_size = options.map_size.0.div_ceil(MAP_UNIT).max(1).checked_mul(MAP_UNIT);
+        let map_size = map_size.and_then(|size| usize::try_from(size).ok());
+        let map_size = map_size.ok_or(OpenError::MapSize(options.map_size.0))?;
+        let engine = Engine::open(dir, map_size, READERS_MAX);
+        let engine = Arc::new(engine.map_err(|source| OpenError::Engine { path: dir.to_owned(), source })?);
+        let commits = Arc::new(AtomicU64::new(0));
+        #[cfg(test)]
+        let commit_fails = Arc::default();
+        let writer = Writer {
+            engine: Arc::clone(&engine),
+            clock: options.clock,
+            batch_max: options.batch_max.clamp(1, BATCH_MAX),
+            commits: Arc::clone(&commits),
+            #[cfg(test)]
+            commit_fails: Arc::clone(&commit_fails),
+        };
+        let (jobs, waiting) = sync_channel(QUEUE_MAX);
+        let thread = std::thread::Builder::new().name("catalogue-writer".to_owned());
+        let thread = thread.spawn(move || writer.run(&waiting)).map_err(OpenError::Thread)?;
+        Ok(CatalogueStore {
+            engine,
+            jobs: Some(jobs),
+            writer: Some(thread),
+            commits,
+            #[cfg(test)]
+            commit_fails,
+            _lock: lock,
+        })
     }
 
-    /// Executes a command; it is durable when this returns `Ok`. Blocks.
+    /// Executes a command; it is durable when this returns `Ok`. Blocks for one or two syncs of the disk.
     ///
     /// # Errors
     /// If it was refused, or the engine failed.
     pub fn execute(&self, command: Command) -> Result<Outcome, ExecuteError> {
-        let _ = command;
-        Err(ExecuteError::Stopped)
+        let answer = self.submit(vec![command])?;
+        answer.into_iter().next().ok_or(ExecuteError::Stopped)?.map_err(ExecuteError::Rejected)
     }
 
-    /// Executes commands in order in one group commit; each is accepted or refused by itself.
+    /// Executes commands in order in one group commit, thus all durable or none; each is accepted or refused by itself.
     ///
     /// # Errors
-    /// If the engine failed.
+    /// If there are more than [`EXECUTE_ALL_MAX`], or the engine failed.
     pub fn execute_all(
         &self,
         commands: Vec<Command>,
     ) -> Result<Vec<Result<Outcome, Rejection>>, ExecuteError> {
-        let _ = commands;
-        Err(ExecuteError::Stopped)
+        if commands.len() > EXECUTE_ALL_MAX {
+            return Err(ExecuteError::TooMany { found: commands.len(), limit: EXECUTE_ALL_MAX });
+        }
+        self.submit(commands)
     }
 
-    /// Reads one consistent snapshot. Keep `f` short: pages freed meanwhile cannot be used again until it ends.
+    fn submit(&self, commands: Vec<Command>) -> Answer {
+        let (answer, answered) = sync_channel(1);
+        let jobs = self.jobs.as_ref().ok_or(ExecuteError::Stopped)?;
+        let envelopes = commands.into_iter().map(|command| Envelope { at: Timestamp(0), command }).collect();
+        jobs.send(Job { envelopes, answer }).map_err(|_| ExecuteError::Stopped)?;
+        answered.recv().map_err(|_| ExecuteError::Stopped)?
+    }
+
+    /// Reads one consistent snapshot. Keep `f` short and never wait in it: pages freed meanwhile cannot be used again
+    /// until it ends.
     ///
     /// # Errors
     /// What `f` returns, or that the engine failed.
     pub fn read<T>(&self, f: impl FnOnce(&View<'_>) -> Result<T, ReadError>) -> Result<T, ReadError> {
-        f(&View::new(&catalogue::MemoryStore::new()))
+        let snapshot = self.engine.read()?;
+        f(&View::new(&snapshot))
+    }
+
+    /// How many group commits this store has made since it was opened.
+    #[must_use]
+    pub fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
+    }
+
+    /// Whether the writer still takes commands.
+    #[must_use]
+    pub fn is_writing(&self) -> bool {
+        self.writer.as_ref().is_some_and(|writer| !writer.is_finished())
     }
 }
+
+impl Drop for CatalogueStore {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(writer) = self.writer.take() {
+            // A panic of the writer was told to those who waited for it.
+            let _ = writer.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ mod file;
 mod template;
 mod value;
 
-pub use check::{ConfigError, load};
+pub use check::load;
 pub use file::Config;
 pub use template::{Template, write};
 pub use value::{Size, Span};

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use super::get::broken_off;
 use super::{CHUNK_BYTES, Tally};
 use crate::client::{Attempt, Client, retry};
 use crate::failure::{Exit, Failure, Outcome};
@@ -58,9 +59,8 @@ fn compare_bytes(client: &Client, pair: &ComparePair, progress: &Progress) -> Re
     let mut at = 0u64;
     loop {
         let count = body.read(&mut theirs).map_err(|error| {
-            let message = format!("{}: the connection broke after {at} bytes: {error}", pair.remote);
-            let again = Some(std::time::Duration::from_millis(200));
-            Attempt { failure: Failure::new(Exit::Unreachable, message), again }
+            progress.take_bytes(at);
+            broken_off(&pair.remote, at, &error)
         })?;
         let here = read_up_to(&mut file, ours.get_mut(..count.max(1)).unwrap_or_default())
             .map_err(|error| Attempt::last(Failure::io("reading", &pair.local, &error)))?;

@@ -10,7 +10,7 @@ use super::put::hash_file;
 use super::remote::{RemoteItem, RemoteKind};
 use super::{CHUNK_BYTES, Tally, attributes};
 use crate::client::{Attempt, Client, retry};
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::parallel;
 use crate::progress::Progress;
 use crate::text;
@@ -108,12 +108,7 @@ impl Getter<'_> {
             use std::io::Seek;
             let restart = file.set_len(0).and_then(|()| file.rewind());
             restart.map_err(|error| Attempt::last(failed(error)))?;
-            let bytes_before = self.progress.bytes();
-            let result = download_to(self.client, &item.remote.path, &mut file, self.progress);
-            if result.as_ref().is_err_and(|attempt| attempt.again.is_some()) && self.jobs == 1 {
-                self.progress.set(self.tally.done(), bytes_before);
-            }
-            result
+            download_to(self.client, &item.remote.path, &mut file, self.progress)
         })?;
         attributes::restore_file(&file, &item.remote.mode, item.remote.mtime).map_err(failed)?;
         drop(file);
@@ -143,9 +138,8 @@ pub fn download_to(
     let mut buffer = vec![0u8; CHUNK_BYTES];
     loop {
         let count = body.read(&mut buffer).map_err(|error| {
-            let message = format!("{path}: the connection broke after {} bytes: {error}", hasher.bytes());
-            let failure = Failure::new(Exit::Unreachable, message);
-            Attempt { failure, again: Some(std::time::Duration::from_millis(200)) }
+            progress.take_bytes(hasher.bytes());
+            broken_off(path, hasher.bytes(), &error)
         })?;
         if count == 0 {
             break;
@@ -161,6 +155,14 @@ pub fn download_to(
         hasher.agrees(path, size, &blake3, None).map_err(Attempt::last)?;
     }
     Ok(hasher)
+}
+
+/// The server breaks the connection when what it reads fails its checksum; so does a network.
+pub fn broken_off(path: &str, bytes: u64, error: &std::io::Error) -> Attempt {
+    let message = format!(
+        "{path}: the server broke off after {bytes} bytes ({error}): if that repeats, see why in the server's log"
+    );
+    Attempt { failure: Failure::internal(message), again: Some(std::time::Duration::from_millis(200)) }
 }
 
 fn make_link(target: &str, local: &Path, item: &GetItem) -> Outcome {

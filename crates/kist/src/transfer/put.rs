@@ -149,7 +149,11 @@ impl<'a> Putter<'a> {
                 Ok(true)
             }
             LocalKind::File if item.local.size <= IN_MEMORY_BYTES_MAX => self.small(item, &target, headers),
-            LocalKind::File => self.large(item, &target, &headers),
+            LocalKind::File => {
+                // A refusal then comes before the bytes, not as a broken connection amid them.
+                headers.push(("expect", "100-continue".to_owned()));
+                self.large(item, &target, &headers)
+            }
             LocalKind::Directory => Ok(false),
         }
     }

@@ -1,4 +1,5 @@
-//! A tiny archive in virtual time: carries out actions, answers with events, and checks that each action is legal.
+//! A tiny archive in virtual time: carries out actions, answers with events, and checks that each action is
+//! legal.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::collections::{BTreeMap, BTreeSet};

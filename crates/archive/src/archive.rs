@@ -1,0 +1,340 @@
+//! Opening and closing the engine.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use base::{ByteCount, Clock, DriveId, Epoch, FileId, Uuid};
+use catalogue::{Command, ItemState, Outcome, RequestState};
+use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
+use drive::{DirectIo, DirectoryDrive, ObjectDrive};
+use library::{DriveName, Library, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
+use pool::{Pool, PoolConfig};
+use scheduler::{Event, Scheduler};
+use store::{CatalogueStore, StoreOptions};
+
+use crate::bell::Bell;
+use crate::classes::Classes;
+use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
+use crate::engine::{Engine, reserve, summary};
+use crate::session::{DriveThread, recover_torn_runs};
+use crate::{ArchiveError, LibrarySettings, OpenError, Settings};
+
+/// Commands that one group commit may hold.
+const COMMIT_BATCH_MAX: usize = 1_024;
+/// Items of open requests read at a time when the engine starts.
+const RESUME_PAGE: usize = 4_096;
+/// Extents looked at together when orphans are searched.
+const ORPHANS_PAGE: usize = 4_096;
+
+/// The engine. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Archive(Arc<Inner>);
+
+struct Inner {
+    engine: Arc<Engine>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Makes a new instance's catalogue and gives its id.
+///
+/// # Errors
+/// If the directory holds a catalogue already or cannot be used.
+pub fn create_catalogue(
+    directory: &Path,
+    map_size: ByteCount,
+    instance: Uuid,
+    clock: Arc<dyn Clock>,
+) -> Result<(), OpenError> {
+    let catalogue = open_catalogue(directory, map_size, clock)?;
+    catalogue.execute(Command::Initialise { instance })?;
+    Ok(())
+}
+
+fn open_catalogue(
+    directory: &Path,
+    map_size: ByteCount,
+    clock: Arc<dyn Clock>,
+) -> Result<CatalogueStore, OpenError> {
+    let options = StoreOptions { map_size, clock, batch_max: COMMIT_BATCH_MAX };
+    Ok(CatalogueStore::open(directory, options)?)
+}
+
+impl Archive {
+    /// Opens the instance and starts the engine's threads: the catalogue's writer, the conductor, the sealer, the
+    /// sweeper, and one for each tape drive. Tape sessions that a crash left open are closed first.
+    ///
+    /// # Errors
+    /// Says which part cannot be opened, and why. Nothing is running then.
+    pub fn open(settings: Settings, clock: Arc<dyn Clock>) -> Result<Archive, OpenError> {
+        if settings.classes.is_empty() {
+            return Err(OpenError::NoClass);
+        }
+        let catalogue =
+            open_catalogue(&settings.catalogue_directory, settings.catalogue_map_size, Arc::clone(&clock))?;
+        let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
+        let last_change = catalogue.read(|view| view.last_change())?;
+        let Outcome::Epoch(epoch) = catalogue.execute(Command::OpenEpoch)? else {
+            unreachable!("opening an epoch gives an epoch");
+        };
+        let classes = Classes::define(&settings, &catalogue)?;
+        let pool = open_pool(&settings, &catalogue, instance, epoch, last_change)?;
+        let library: Arc<dyn Library> =
+            Arc::new(VirtualLibrary::open(&settings.library.directory, &library_config(&settings.library)?)?);
+        for cartridge in library.inventory()? {
+            catalogue
+                .execute(Command::RegisterTape { vid: cartridge.vid, capacity: cartridge.capacity })?;
+        }
+        let scheduler = Scheduler::new(classes.policy(&settings));
+        let engine = Arc::new(Engine {
+            settings,
+            clock,
+            instance,
+            catalogue,
+            pool,
+            library,
+            classes,
+            scheduler: Mutex::new(scheduler),
+            bell: Bell::default(),
+            gate: Arc::default(),
+            stop: AtomicBool::new(false),
+            planning: Mutex::new(()),
+            resting: Mutex::new(HashMap::new()),
+            sessions: Mutex::new(BTreeMap::new()),
+            sweep: crate::sweep::SweepBell::default(),
+        });
+        remove_orphans(&engine)?;
+        let archive = Archive(Arc::new(Inner { engine, threads: Mutex::new(Vec::new()) }));
+        if let Err(error) = archive.start() {
+            archive.close();
+            return Err(error);
+        }
+        Ok(archive)
+    }
+
+    /// Stops sessions at the next good point, writes owed indexes, unmounts, seals open segments. Afterwards every
+    /// operation that writes is refused.
+    pub fn close(&self) {
+        let engine = &self.0.engine;
+        engine.stop.store(true, Ordering::SeqCst);
+        engine.bell.stop();
+        engine.sweep.ring();
+        let threads = std::mem::take(&mut *self.0.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the engine ended with a panic");
+            }
+        }
+        engine.pool.close();
+        match engine.catalogue.read(|view| view.last_change()) {
+            Ok(change) => {
+                if let Err(error) = engine.pool.stamp(change) {
+                    tracing::warn!(%error, "a pool drive cannot be stamped");
+                }
+            }
+            Err(error) => tracing::error!(%error, "the catalogue cannot be read at the end"),
+        }
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    pub(crate) fn engine_arc(&self) -> &Arc<Engine> {
+        &self.0.engine
+    }
+
+    /// The instance's id.
+    #[must_use]
+    pub fn instance(&self) -> Uuid {
+        self.0.engine.instance
+    }
+
+    /// The largest container that an empty tape of this library can take.
+    pub(crate) fn largest_container(&self) -> Result<ByteCount, ArchiveError> {
+        let tapes = self.engine().read(|view| view.tapes())?;
+        let capacity = tapes.iter().map(|(_, tape)| tape.capacity).max().unwrap_or(ByteCount(u64::MAX));
+        // Once for the reserve and once for the early warning, which comes a little before the end.
+        Ok(ByteCount(capacity.0.saturating_sub(2 * reserve(capacity).0)))
+    }
+
+    fn start(&self) -> Result<(), OpenError> {
+        let engine = &self.0.engine;
+        let names = engine.library.drives();
+        if let Some(first) = names.first() {
+            recover_torn_runs(engine, first).map_err(|error| OpenError::Recovery(Box::new(error)))?;
+        }
+        let mut orders = BTreeMap::new();
+        for name in names {
+            let (sender, receiver) = sync_channel(ORDERS_MAX);
+            let handle = engine.library.take_drive(&name)?;
+            let thread = DriveThread::new(Arc::clone(engine), name.clone(), handle);
+            self.spawn(&format!("tape-{name}"), move || thread.run(&receiver))?;
+            orders.insert(name.as_str().to_owned(), sender);
+            engine.bell.post(Event::DriveUp(name.as_str().to_owned()));
+        }
+        for (vid, record) in engine.catalogue.read(|view| view.tapes())? {
+            engine.bell.post(Event::Tape(vid, summary(&record)));
+        }
+        let (sealer, seals) = sync_channel(SEALS_MAX);
+        self.spawn("sealer", {
+            let engine = Arc::clone(engine);
+            move || run_sealer(&engine, &seals)
+        })?;
+        self.spawn("sweeper", {
+            let engine = Arc::clone(engine);
+            move || crate::sweep::run(&engine)
+        })?;
+        let conductor = Conductor {
+            engine: Arc::clone(engine),
+            drives: orders,
+            sealer,
+            todo_since: BTreeMap::new(),
+            wake: None,
+        };
+        self.spawn("conductor", move || conductor.run())?;
+        self.spawn("resume", {
+            let engine = Arc::clone(engine);
+            move || {
+                if let Err(error) = resume_requests(&engine) {
+                    tracing::error!(%error, "open requests cannot be read");
+                }
+            }
+        })
+    }
+
+    fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
+        let thread =
+            std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(OpenError::Thread)?;
+        self.0.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        Ok(())
+    }
+}
+
+/// The virtual library's drives and robot; its cartridges are those that stand in its directory.
+fn library_config(settings: &LibrarySettings) -> Result<VirtualLibraryConfig, OpenError> {
+    let names = (0..settings.drives).map(|number| DriveName::new(&format!("vdrive{number}")));
+    Ok(VirtualLibraryConfig {
+        drives: names.collect::<Result<_, _>>()?,
+        robots: 1,
+        cartridges: Vec::new(),
+        options: VirtualCartridgeOptions::default(),
+        drop_cache: false,
+    })
+}
+
+/// Opens the drives that are there; a missing one costs redundancy, not the start. A drive that has seen a later
+/// change than the catalogue proves that an older catalogue was put in place: then nothing is opened, since what such a
+/// catalogue does not know is not garbage.
+fn open_pool(
+    settings: &Settings,
+    catalogue: &CatalogueStore,
+    instance: Uuid,
+    epoch: Epoch,
+    last_change: u64,
+) -> Result<Arc<Pool>, OpenError> {
+    let mut entries = Vec::new();
+    let mut drives: Vec<(DriveId, Option<Arc<dyn ObjectDrive>>)> = Vec::new();
+    for drive in &settings.pool.drives {
+        let id = DriveId(drive.id);
+        let opened = match DirectoryDrive::open(&drive.path, instance, id, DirectIo::Auto) {
+            Ok(opened) => Some(opened),
+            Err(
+                error @ (drive::DriveOpenError::NotADrive(_)
+                | drive::DriveOpenError::Io { .. }
+                | drive::DriveOpenError::Damaged(_)),
+            ) => {
+                tracing::error!(drive = drive.id, %error, "a pool drive is missing");
+                None
+            }
+            Err(source) => return Err(OpenError::Drive { id: drive.id, source }),
+        };
+        if let Some(seen) = opened.as_ref().map(|opened| opened.stamp().commit).filter(|seen| *seen > last_change) {
+            return Err(OpenError::CatalogueTooOld { catalogue: last_change, drive: drive.id, seen });
+        }
+        entries.push(DriveEntry {
+            id,
+            domain: FailureDomain {
+                host: String::new(),
+                enclosure: drive.enclosure.clone(),
+                disk: drive.path.display().to_string(),
+            },
+            state: DriveState::Up,
+            weight: 1,
+        });
+        drives.push((id, opened.map(|opened| Arc::new(opened) as Arc<dyn ObjectDrive>)));
+    }
+    let map = DriveMap::new(epoch, entries)?;
+    let config = PoolConfig {
+        arena: settings.pool.arena,
+        ..PoolConfig::new(instance, settings.pool.data, settings.pool.parity)
+    };
+    let pool = Pool::open(config, epoch, map, drives, catalogue.read(|view| view.stripe_sets())?)?;
+    // Stamped before anything is written: from now on an older catalogue is recognised.
+    pool.stamp(catalogue.read(|view| view.last_change())?)?;
+    Ok(pool)
+}
+
+/// Removes blobs of earlier writers that no commit ever named.
+fn remove_orphans(engine: &Engine) -> Result<(), OpenError> {
+    let mut cursor = None;
+    let mut removed = 0u64;
+    loop {
+        let page = engine.pool.list_orphan_candidates(cursor, ORPHANS_PAGE)?;
+        let unknown = engine.catalogue.read(|view| {
+            let mut unknown = Vec::new();
+            for candidate in page.candidates {
+                if !view.is_known_blob(candidate.extent.blob)? {
+                    unknown.push(candidate);
+                }
+            }
+            Ok(unknown)
+        })?;
+        removed += unknown.len() as u64;
+        for candidate in unknown {
+            engine.pool.remove_orphan(&candidate)?;
+        }
+        cursor = match page.next {
+            Some(next) => Some(next),
+            None => break,
+        };
+    }
+    if removed > 0 {
+        tracing::info!(extents = removed, "removed what the last server wrote and never committed");
+    }
+    Ok(())
+}
+
+/// Tells the scheduler of everything that is wanted since before the start.
+fn resume_requests(engine: &Engine) -> Result<(), ArchiveError> {
+    let mut before = None;
+    loop {
+        let requests = engine.read(|view| view.requests(before, RESUME_PAGE))?;
+        let Some((last, _)) = requests.last() else { return Ok(()) };
+        before = Some(*last);
+        for (request, record) in requests {
+            if !matches!(record.state, RequestState::Active | RequestState::Filling) {
+                continue;
+            }
+            if record.state == RequestState::Filling {
+                // Its client died while it was being filled; what it holds is worked on, nothing more is awaited.
+                engine.execute(Command::CloseRequest { request })?;
+            }
+            let mut from = 0;
+            loop {
+                let items = engine.read(|view| view.request_items(request, from, RESUME_PAGE))?;
+                let Some((last, _)) = items.last() else { break };
+                from = last + 1;
+                let waiting = items.into_iter().filter(|(_, item)| item.state == ItemState::Waiting);
+                let files: Vec<FileId> = waiting.map(|(_, item)| item.file).collect();
+                files.into_iter().for_each(|file| engine.bell.post_wanted(file));
+                if engine.stop.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}

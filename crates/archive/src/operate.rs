@@ -1,0 +1,332 @@
+//! What operators look at: tapes, drives, the pool, classes, queues, totals; and the order to migrate now.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use base::{BlockAddress, ByteCount, ClassId, TapePoolId, Vid};
+use catalogue::{Counter, ReadError, TapeRecord, Tally, View};
+use pool::DriveHealth;
+use scheduler::{DriveState, Event};
+
+use crate::engine::Engine;
+use crate::{
+    Archive, ArchiveError, ClassInfo, PoolDriveInfo, PoolInfo, QueueLine, TapeContent, TapeDriveInfo, TapeInfo, Totals,
+};
+
+/// Containers in one page of a tape's content.
+pub const TAPE_PAGE_MAX: usize = 10_000;
+/// Garbage counted exactly up to here.
+const GARBAGE_COUNT_MAX: usize = 100_000;
+
+impl Archive {
+    /// All tapes, by VID.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn tapes(&self) -> Result<Vec<TapeInfo>, ArchiveError> {
+        let engine = self.engine();
+        let records = engine.read(|view| {
+            let mut records = Vec::new();
+            for (vid, record) in view.tapes()? {
+                records.push((vid, record, view.tally(Counter::Wanted(vid))?));
+            }
+            Ok(records)
+        })?;
+        Ok(records.into_iter().map(|(vid, record, wanted)| tape_info(engine, vid, record, wanted)).collect())
+    }
+
+    /// A tape.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchTape`].
+    pub fn tape(&self, vid: Vid) -> Result<TapeInfo, ArchiveError> {
+        let engine = self.engine();
+        let found = engine.read(|view| Ok((view.tape(vid)?, view.tally(Counter::Wanted(vid))?)))?;
+        let (Some(record), wanted) = found else { return Err(ArchiveError::NoSuchTape(vid)) };
+        Ok(tape_info(engine, vid, record, wanted))
+    }
+
+    /// What is on a tape from a block on, and where the next page begins.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchTape`].
+    pub fn tape_content(
+        &self,
+        vid: Vid,
+        from: BlockAddress,
+        limit: usize,
+    ) -> Result<(Vec<TapeContent>, Option<BlockAddress>), ArchiveError> {
+        self.tape(vid)?;
+        let limit = limit.clamp(1, TAPE_PAGE_MAX);
+        Ok(self.engine().read(|view| {
+            let rows = view.content(vid, from, limit)?;
+            let next = rows.last().filter(|_| rows.len() == limit).map(|(block, _)| BlockAddress(block.0 + 1));
+            let mut content = Vec::with_capacity(rows.len());
+            for (block, container) in rows {
+                if let Some(record) = view.container(container)? {
+                    content.push(TapeContent {
+                        block,
+                        container,
+                        kind: record.kind,
+                        length: record.length,
+                        tape_path: record.tape_path,
+                        live_members: record.live_members,
+                        live_bytes: record.live_bytes,
+                    });
+                }
+            }
+            Ok((content, next))
+        })?)
+    }
+
+    /// The tape drives and what they do.
+    #[must_use]
+    pub fn tape_drives(&self) -> Vec<TapeDriveInfo> {
+        let engine = self.engine();
+        let states: Vec<(String, DriveState)> =
+            engine.scheduler().drives().map(|(name, state)| (name.clone(), state.clone())).collect();
+        states.into_iter().map(|(name, state)| drive_info(engine, name, &state)).collect()
+    }
+
+    /// The pool and its drives.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn pool_info(&self) -> Result<PoolInfo, ArchiveError> {
+        let engine = self.engine();
+        let status = engine.pool.status();
+        let (online, garbage) = engine.read(|view| {
+            let online = sum(view, engine, Counter::Online)?;
+            Ok((online, view.garbage(GARBAGE_COUNT_MAX)?.len() as u64))
+        })?;
+        let drives = status
+            .drives
+            .iter()
+            .map(|drive| PoolDriveInfo {
+                id: drive.id.0,
+                path: drive.name.clone(),
+                state: match &drive.health {
+                    DriveHealth::Up => "up".to_owned(),
+                    DriveHealth::Full => "full".to_owned(),
+                    DriveHealth::Suspect { reason } => format!("suspect: {reason}"),
+                    DriveHealth::Missing => "missing".to_owned(),
+                },
+                capacity: drive.capacity,
+                used: drive.used,
+                read: drive.bytes_read,
+                written: drive.bytes_written,
+                errors: drive.errors,
+            })
+            .collect();
+        let config = engine.pool.config();
+        Ok(PoolInfo {
+            data: config.data,
+            parity: config.parity,
+            segment_copies: config.segment_copies,
+            drives,
+            online,
+            reconstructed: status.reconstructions,
+            garbage,
+        })
+    }
+
+    /// The storage classes.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn classes(&self) -> Result<Vec<ClassInfo>, ArchiveError> {
+        let engine = self.engine();
+        engine
+            .read(|view| {
+                let mut infos = Vec::new();
+                for class in engine.classes.all() {
+                    infos.push(ClassInfo {
+                        name: class.settings.name.clone(),
+                        up_to: class.settings.up_to,
+                        copies: class.settings.copies.clone(),
+                        pack_bytes: class.settings.pack_bytes,
+                        large_bytes: class.settings.large_bytes,
+                        live: view.tally(Counter::Class(class.id))?,
+                        online: view.tally(Counter::Online(class.id))?,
+                        todo: view.tally(Counter::Todo(class.id))?,
+                    });
+                }
+                Ok(infos)
+            })
+    }
+
+    /// Everything that waits, and why.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn queue(&self) -> Result<Vec<QueueLine>, ArchiveError> {
+        let engine = self.engine();
+        let now = engine.now();
+        let mut lines = Vec::new();
+        for class in engine.classes.all() {
+            let id: ClassId = class.id;
+            let (tally, first) =
+                engine.read(|view| Ok((view.tally(Counter::Todo(id))?, view.todo(id, None, 1)?)))?;
+            if tally.files > 0 {
+                lines.push(QueueLine {
+                    what: format!("seal {}", class.settings.name),
+                    items: tally.files,
+                    bytes: tally.bytes,
+                    oldest: first.first().map(|(_, todo)| todo.since),
+                    reason: engine.scheduler().why_sealing(id, now).to_string(),
+                });
+            }
+        }
+        for (id, pool) in engine.classes.tape_pools() {
+            let id: TapePoolId = *id;
+            let (tally, first) =
+                engine.read(|view| Ok((view.tally(Counter::Queued(id))?, view.queue(id, None, 1)?)))?;
+            if tally.files > 0 {
+                lines.push(QueueLine {
+                    what: format!("migrate {}", pool.name),
+                    items: tally.files,
+                    bytes: tally.bytes,
+                    oldest: first.first().map(|(_, queued)| queued.since),
+                    reason: engine.scheduler().why_migrating(id, now).to_string(),
+                });
+            }
+        }
+        for tape in self.tapes()? {
+            if tape.wanted.files > 0 {
+                let first = engine.read(|view| view.recall_set(tape.vid, None, 1))?;
+                lines.push(QueueLine {
+                    what: format!("recall {}", tape.vid),
+                    items: tape.wanted.files,
+                    bytes: tape.wanted.bytes,
+                    oldest: first.first().map(|(_, item)| item.since),
+                    reason: engine.scheduler().why_tape(tape.vid).to_string(),
+                });
+            }
+        }
+        Ok(lines)
+    }
+
+    /// Counters for summaries and metrics.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn totals(&self) -> Result<Totals, ArchiveError> {
+        let engine = self.engine();
+        let pool_used = engine.pool.status().used;
+        engine
+            .read(|view| {
+                let mut queued = Tally::default();
+                for id in engine.classes.tape_pools().keys() {
+                    add(&mut queued, view.tally(Counter::Queued(*id))?);
+                }
+                let tapes = view.tapes()?;
+                let mut unindexed = 0;
+                for (vid, record) in &tapes {
+                    let from = BlockAddress(record.index_block.0 + 1);
+                    if record.uuid.is_some() {
+                        unindexed += view.content(*vid, from, usize::MAX)?.len() as u64;
+                    }
+                    if let Some(run) = record.run.map(|run| view.run(run)).transpose()?.flatten() {
+                        unindexed += u64::from(run.planned - run.committed);
+                    }
+                }
+                Ok(Totals {
+                    live: sum(view, engine, Counter::Class)?,
+                    online: sum(view, engine, Counter::Online)?,
+                    todo: sum(view, engine, Counter::Todo)?,
+                    queued,
+                    unindexed,
+                    mounts: tapes.iter().map(|(_, tape)| tape.mounts).sum(),
+                    packs: view.tally(Counter::PacksSealed)?.files,
+                    flushes: view.tally(Counter::Flushes)?,
+                    indexes: view.tally(Counter::Indexes)?.files,
+                    tape_written: ByteCount(tapes.iter().map(|(_, tape)| tape.written.0).sum()),
+                    pool_used,
+                })
+            })
+    }
+
+    /// Migrates what is there now, of one class or all, without waiting for more bytes or age.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchClass`].
+    pub fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError> {
+        let class = class.map(|name| self.engine().classes.by_name(name).map(|class| class.id)).transpose()?;
+        self.engine().bell.post(Event::MigrateNow(class));
+        self.engine().bell.backlog_changed();
+        Ok(())
+    }
+}
+
+fn add(sum: &mut Tally, tally: Tally) {
+    sum.files += tally.files;
+    sum.bytes.0 += tally.bytes.0;
+}
+
+fn sum(view: &View<'_>, engine: &Engine, counter: fn(ClassId) -> Counter) -> Result<Tally, ReadError> {
+    let mut sum = Tally::default();
+    for class in engine.classes.all() {
+        add(&mut sum, view.tally(counter(class.id))?);
+    }
+    Ok(sum)
+}
+
+fn tape_info(engine: &Engine, vid: Vid, record: TapeRecord, wanted: Tally) -> TapeInfo {
+    let drive = engine
+        .scheduler()
+        .drives()
+        .find(|(_, state)| state.vid() == Some(vid))
+        .map(|(name, _)| name.clone());
+    TapeInfo {
+        vid,
+        state: record.state,
+        reason: record.reason,
+        tape_pool: record.tape_pool.map(|id| engine.classes.tape_pool_name(id)),
+        uuid: record.uuid,
+        capacity: record.capacity,
+        written: record.written,
+        committed: record.committed,
+        torn: record.torn,
+        containers: record.containers,
+        generation: record.generation.0,
+        end_of_data: record.end_of_data,
+        mounts: record.mounts,
+        drive,
+        wanted,
+        changes_through: record.changes_through,
+    }
+}
+
+fn drive_info(engine: &Engine, name: String, state: &DriveState) -> TapeDriveInfo {
+    let session = engine.session(&name);
+    let began = *session.began.lock().unwrap_or_else(PoisonError::into_inner);
+    let since = began.unwrap_or_else(|| engine.now());
+    let (files, bytes) = (session.files.load(Ordering::Relaxed), session.bytes.load(Ordering::Relaxed));
+    let working = matches!(state, DriveState::Migrating { .. } | DriveState::Recalling { .. });
+    let seconds = engine.now().since(since).as_secs_f64();
+    let (word, reason) = match state {
+        DriveState::Down { reason } => ("down", reason.clone()),
+        DriveState::Empty => ("empty", String::new()),
+        DriveState::Mounting { .. } => ("mounting", String::new()),
+        DriveState::Idle { .. } => ("idle", "the tape stays mounted until the dismount delay is over".to_owned()),
+        DriveState::Migrating { .. } => ("migrating", String::new()),
+        DriveState::Recalling { .. } => ("recalling", String::new()),
+        DriveState::Unmounting { .. } => ("unmounting", String::new()),
+    };
+    let vid = state.vid();
+    let tape_pool = vid
+        .and_then(|vid| engine.tape(vid).ok())
+        .and_then(|record| record.tape_pool)
+        .map(|id| engine.classes.tape_pool_name(id));
+    TapeDriveInfo {
+        name,
+        state: word.to_owned(),
+        vid,
+        tape_pool,
+        since,
+        files: if working { files } else { 0 },
+        bytes: ByteCount(if working { bytes } else { 0 }),
+        rate: if working && seconds > 0.0 { bytes as f64 / seconds } else { 0.0 },
+        reason,
+    }
+}

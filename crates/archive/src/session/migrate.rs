@@ -1,0 +1,184 @@
+//! A writing session: plan and make durable, stream, flush and commit, again and again; an index when one is due.
+
+use std::sync::atomic::Ordering;
+
+use base::{BlockAddress, ByteCount, TapePoolId, Vid};
+use catalogue::{Command, PlannedContainer, RunEnd, TapeState};
+use library::TapeError;
+use mover::{Ended, VolumeError, Written, write_containers};
+use scheduler::SessionEnd;
+
+use super::plan::{self, Planned};
+use super::{DriveThread, OpenRun, SessionError};
+use crate::engine::reserve;
+
+impl DriveThread {
+    /// Writes what is queued for the pool until nothing is left or the tape is full.
+    pub(super) fn migrate(&mut self, vid: Vid, tape_pool: TapePoolId) -> SessionEnd {
+        let mounted = self.mounted.as_ref().map(|mounted| (mounted.vid, mounted.failed));
+        if mounted != Some((vid, false)) {
+            return SessionEnd::Failed(format!("tape {vid} is not ready in drive {}", self.name));
+        }
+        loop {
+            if self.engine.stop.load(Ordering::Relaxed) {
+                return SessionEnd::Stopped;
+            }
+            match self.migrate_batch(tape_pool) {
+                Ok(None) => {}
+                Ok(Some(end)) => return end,
+                Err(error) => return self.fail(&error),
+            }
+        }
+    }
+
+    /// One batch, from plan to commit; `Some` ends the session.
+    fn migrate_batch(&mut self, tape_pool: TapePoolId) -> Result<Option<SessionEnd>, SessionError> {
+        let run = self.ensure_run(tape_pool)?;
+        let mounted = self.mounted.as_ref().expect("a run is on a mounted tape");
+        let record = self.engine.tape(mounted.vid)?;
+        let room = self.drive.remaining()?.0.saturating_sub(reserve(record.capacity).0);
+        let block_size = mounted.volume.block_size();
+        let is_empty = record.containers == 0 && run.planned == 0;
+        let planned =
+            plan::take(&self.engine, &run, tape_pool, block_size.bytes(), ByteCount(room), is_empty)?;
+        let containers = match planned {
+            Planned::Containers(containers) => containers,
+            Planned::Nothing => return Ok(Some(SessionEnd::Drained)),
+            Planned::TapeFull => {
+                self.finish_run(RunEnd::TapeFull, TapeState::Full, "its end was reached", 0)?;
+                return Ok(Some(SessionEnd::TapeFull));
+            }
+        };
+        if let Some(mounted) = &mut self.mounted
+            && let Some(run) = &mut mounted.run
+        {
+            run.planned += containers.len() as u32;
+        }
+        let (plans, broken) = self.build_plans(&containers);
+        let mounted = self.mounted.as_mut().expect("a run is on a mounted tape");
+        let mut written = write_containers(
+            self.drive.as_mut(),
+            mounted.vid,
+            block_size,
+            self.engine.settings.tape.buffer,
+            &self.engine.pool,
+            plans,
+            &self.session.bytes,
+            &self.engine.stop,
+        );
+        if let (Ended::All, Some((container, error))) = (&written.ended, broken) {
+            written.ended = Ended::Unavailable(container, error);
+        }
+        self.commit(&containers, &written)?;
+        self.after(written)
+    }
+
+    /// The plans up to the first container whose bytes cannot be had.
+    fn build_plans(
+        &self,
+        containers: &[PlannedContainer],
+    ) -> (Vec<mover::ContainerPlan>, Option<(base::ContainerId, String)>) {
+        let mut plans = Vec::with_capacity(containers.len());
+        for planned in containers {
+            match plan::build(&self.engine, planned) {
+                Ok(plan) => plans.push(plan),
+                Err(error) => return (plans, Some((planned.container, error.to_string()))),
+            }
+        }
+        (plans, None)
+    }
+
+    /// The first point: a synchronous flush, then the catalogue's commit of what is behind it.
+    fn commit(&mut self, containers: &[PlannedContainer], written: &Written) -> Result<(), SessionError> {
+        let whole = containers.get(..written.containers).unwrap_or_default();
+        let Some(last) = whole.last() else { return Ok(()) };
+        self.drive.write_filemarks(0)?;
+        let mounted = self.mounted.as_mut().expect("a run is on a mounted tape");
+        for planned in whole {
+            plan::enter(&self.engine, &mut mounted.volume, planned.container, planned.block)?;
+        }
+        let run = mounted.run.as_mut().expect("a batch belongs to a run");
+        let end_of_data = BlockAddress(last.block.0 + last.blocks.0);
+        let committed = run.committed + whole.len() as u32;
+        self.engine.execute(Command::CommitRun {
+            run: run.id,
+            committed,
+            end_of_data,
+            written: ByteCount(written.bytes),
+        })?;
+        run.committed = committed;
+        run.end_of_data = end_of_data;
+        run.since_index += written.bytes;
+        self.session.files.fetch_add(whole.len() as u64, Ordering::Relaxed);
+        self.engine.bell.backlog_changed();
+        Ok(())
+    }
+
+    fn after(&mut self, written: Written) -> Result<Option<SessionEnd>, SessionError> {
+        let torn = written.torn;
+        match written.ended {
+            Ended::All => {
+                let due = self.engine.settings.tape.index_bytes.0;
+                let run: Option<OpenRun> = self.mounted.as_ref().and_then(|mounted| mounted.run);
+                if run.is_some_and(|run| run.since_index >= due) {
+                    self.write_index()?;
+                }
+                Ok(None)
+            }
+            Ended::Stopped => {
+                self.end_early(RunEnd::Finished, TapeState::Active, "", torn)?;
+                Ok(Some(SessionEnd::Stopped))
+            }
+            Ended::EarlyWarning | Ended::EndOfMedium => {
+                self.end_early(RunEnd::TapeFull, TapeState::Full, "its end was reached", torn)?;
+                Ok(Some(SessionEnd::TapeFull))
+            }
+            Ended::Source(container, error) => {
+                plan::rest(&self.engine, container, error.to_string());
+                self.end_early(RunEnd::Failed, TapeState::Active, "", torn)?;
+                Ok(None)
+            }
+            Ended::Unavailable(container, why) => {
+                plan::rest(&self.engine, container, why);
+                self.end_early(RunEnd::Failed, TapeState::Active, "", torn)?;
+                Ok(None)
+            }
+            Ended::Tape(error) => Err(error.into()),
+        }
+    }
+
+    /// Ends a run of which planned containers are not written: they go back to their queue. An index is written if
+    /// there is room for one; without it the committed containers stay `flushed`, and their files in the pool.
+    fn end_early(
+        &mut self,
+        end: RunEnd,
+        tape_state: TapeState,
+        reason: &str,
+        torn: u64,
+    ) -> Result<(), SessionError> {
+        let mounted = self.mounted.as_mut().expect("a run is on a mounted tape");
+        if torn > 0 {
+            mounted.volume.mark_changed();
+        }
+        match self.finish_run(end, tape_state, reason, torn) {
+            Err(SessionError::Volume(VolumeError::Tape(TapeError::EndOfMedium { .. }))) => self.end_without_index(torn),
+            other => other,
+        }
+    }
+
+    fn end_without_index(&mut self, torn: u64) -> Result<(), SessionError> {
+        let mounted = self.mounted.as_mut().expect("a run is on a mounted tape");
+        mounted.failed = true;
+        let Some(run) = mounted.run.take() else { return Ok(()) };
+        let end_of_data = self.drive.space_to_end_of_data(base::Partition::Data)?.block;
+        self.engine.execute(Command::EndRun {
+            run: run.id,
+            end: RunEnd::TapeFull,
+            tape_state: TapeState::ReadOnly,
+            reason: "the tape ended before its last index could be written".to_owned(),
+            end_of_data: Some(end_of_data),
+            torn: ByteCount(torn),
+        })?;
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! A drive's thread: carries out the scheduler's orders, one at a time, on the tape that it holds.
+
+mod migrate;
+mod mounting;
+mod plan;
+mod recall;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+
+use base::{BlockAddress, RunId, TapePoolId, Vid};
+use catalogue::{Command, RunEnd, TapeState};
+use library::{DriveName, TapeDrive};
+use mover::Volume;
+use scheduler::{Event, SessionEnd};
+
+use crate::ArchiveError;
+use crate::conductor::Order;
+use crate::engine::{Engine, Session, truncated};
+
+pub(crate) use mounting::recover_torn_runs;
+
+/// The tape in the drive, labels checked.
+struct Mounted {
+    vid: Vid,
+    volume: Volume,
+    run: Option<OpenRun>,
+    /// Whether something failed so that nothing more may be written to it in this mount.
+    failed: bool,
+}
+
+/// A session's run, as the catalogue has it.
+#[derive(Clone, Copy, Debug)]
+struct OpenRun {
+    id: RunId,
+    tape_pool: TapePoolId,
+    /// Items planned so far.
+    planned: u32,
+    /// Items committed so far.
+    committed: u32,
+    /// End of data after the last commit or index.
+    end_of_data: BlockAddress,
+    /// Bytes committed since the last index.
+    since_index: u64,
+}
+
+/// Why a session on a mounted tape fails.
+#[derive(Debug, thiserror::Error)]
+enum SessionError {
+    #[error(transparent)]
+    Volume(#[from] mover::VolumeError),
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+}
+
+impl From<library::TapeError> for SessionError {
+    fn from(error: library::TapeError) -> Self {
+        SessionError::Volume(error.into())
+    }
+}
+
+pub(crate) struct DriveThread {
+    engine: Arc<Engine>,
+    name: DriveName,
+    drive: Box<dyn TapeDrive>,
+    mounted: Option<Mounted>,
+    session: Arc<Session>,
+}
+
+impl DriveThread {
+    pub(crate) fn new(engine: Arc<Engine>, name: DriveName, drive: Box<dyn TapeDrive>) -> Self {
+        let session = engine.session(name.as_str());
+        DriveThread { engine, name, drive, mounted: None, session }
+    }
+
+    /// The thread: until no more orders can come; then the tape is brought home in good order.
+    pub(crate) fn run(mut self, orders: &Receiver<Order>) {
+        for order in orders {
+            let event = self.carry_out(order);
+            self.engine.bell.post(event);
+            self.engine.bell.backlog_changed();
+        }
+        if self.mounted.is_some() {
+            self.unmount();
+        }
+    }
+
+    fn name(&self) -> scheduler::DriveName {
+        self.name.as_str().to_owned()
+    }
+
+    fn carry_out(&mut self, order: Order) -> Event {
+        self.begin_session();
+        match order {
+            Order::Mount { vid, assign } => match self.mount(vid, assign) {
+                Ok(()) => Event::Mounted(self.name(), vid),
+                Err(reason) => Event::MountFailed(self.name(), vid, reason),
+            },
+            Order::Migrate { vid, tape_pool } => {
+                let end = self.migrate(vid, tape_pool);
+                self.engine.post_tape(vid);
+                Event::MigrationEnded(self.name(), end)
+            }
+            Order::Recall { vid } => Event::RecallEnded(self.name(), self.recall(vid)),
+            Order::Unmount => {
+                self.unmount();
+                Event::Unmounted(self.name())
+            }
+        }
+    }
+
+    fn begin_session(&self) {
+        let mut began = self.session.began.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *began = Some(self.engine.now());
+        self.session.files.store(0, Ordering::Relaxed);
+        self.session.bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// Sets the mounted tape aside after a failure: its run ends, what was not committed goes back to its queue.
+    fn fail(&mut self, error: &SessionError) -> SessionEnd {
+        let Some(mounted) = &mut self.mounted else { return SessionEnd::Failed(error.to_string()) };
+        let vid = mounted.vid;
+        mounted.failed = true;
+        tracing::error!(%vid, drive = %self.name, %error, "session failed");
+        let reason = truncated(&error.to_string(), 512);
+        // A fault of the catalogue or pool says nothing about the tape.
+        let tape_state = match error {
+            SessionError::Volume(_) => TapeState::Suspect,
+            SessionError::Archive(_) => TapeState::Active,
+        };
+        let end_of_data = self.drive.space_to_end_of_data(base::Partition::Data).ok().map(|end| end.block);
+        if let Some(run) = mounted.run.take() {
+            let end = Command::EndRun {
+                run: run.id,
+                end: RunEnd::Failed,
+                tape_state,
+                reason: reason.clone(),
+                end_of_data,
+                torn: torn_bytes(end_of_data, run.end_of_data, &mounted.volume),
+            };
+            if let Err(error) = self.engine.execute(end) {
+                tracing::error!(%vid, %error, "the end of a failed run cannot be recorded");
+            }
+        } else if tape_state == TapeState::Suspect {
+            self.engine.set_tape_aside(vid, TapeState::Suspect, &reason);
+        }
+        self.engine.post_tape(vid);
+        SessionEnd::Failed(reason)
+    }
+}
+
+/// An upper bound of the bytes between the last commit and the end of data.
+fn torn_bytes(end: Option<BlockAddress>, committed: BlockAddress, volume: &Volume) -> base::ByteCount {
+    let blocks = end.map_or(0, |end| end.0.saturating_sub(committed.0));
+    base::ByteCount(blocks.saturating_mul(u64::from(volume.block_size().bytes())))
+}

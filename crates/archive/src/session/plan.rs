@@ -1,0 +1,288 @@
+//! What is written next, where it will stand, and where its bytes come from.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, PoisonError};
+
+use base::{ArchivePath, BlobDescription, BlobId, BlockAddress, BlockCount, ByteCount, ContainerId, FileId, TapePoolId};
+use catalogue::{
+    Command, ContainerKind, ContainerRecord, FileRecord, PlannedContainer, QueuedContainer, ReadError, View,
+};
+use ltfs::naming;
+use ltfs::pack::{PackLayout, Piece};
+use mover::{ContainerPlan, FileOnTape, Part, Volume, VolumeError};
+
+use super::{OpenRun, SessionError};
+use crate::ArchiveError;
+use crate::engine::{Engine, truncated};
+
+/// Containers planned with one commit.
+const PLAN_CONTAINERS_MAX: usize = 1_024;
+/// Members whose bytes' places are held in memory for one batch; each container has at least one.
+const PLAN_MEMBERS_MAX: u32 = 40_000;
+
+/// What the planner found.
+pub(super) enum Planned {
+    /// These are in the run now, durable.
+    Containers(Vec<PlannedContainer>),
+    /// Nothing is queued, or only what rests.
+    Nothing,
+    /// The next one does not fit on this tape.
+    TapeFull,
+}
+
+/// Takes containers from the queue into the run, up to a flush's worth.
+pub(super) fn take(
+    engine: &Engine,
+    run: &OpenRun,
+    tape_pool: TapePoolId,
+    block_size: u32,
+    room: ByteCount,
+    tape_is_empty: bool,
+) -> Result<Planned, ArchiveError> {
+    let _planning = engine.planning.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut chosen: Vec<PlannedContainer> = Vec::new();
+    let (mut bytes, mut members) = (0u64, 0u32);
+    let mut block = run.end_of_data.0;
+    let mut after = None;
+    'queue: loop {
+        let page = engine.read(|view| view.queue(tape_pool, after, PLAN_CONTAINERS_MAX))?;
+        let Some((last, _)) = page.last() else { break };
+        after = Some(*last);
+        for (container, QueuedContainer { length, .. }) in page {
+            if is_resting(engine, container) {
+                continue;
+            }
+            if length.0 > room.0.saturating_sub(bytes) {
+                if !chosen.is_empty() {
+                    break 'queue;
+                }
+                if !tape_is_empty {
+                    return Ok(Planned::TapeFull);
+                }
+                rest(engine, container, "it is larger than an empty tape of this pool".to_owned());
+                continue;
+            }
+            let blocks = length.0.div_ceil(u64::from(block_size));
+            chosen.push(PlannedContainer {
+                container,
+                block: BlockAddress(block),
+                blocks: BlockCount(blocks),
+            });
+            block += blocks;
+            bytes += length.0;
+            members += engine.read(|view| view.container(container))?.map_or(1, |record| record.live_members.max(1));
+            let full = bytes >= engine.settings.tape.flush_bytes.0 || members >= PLAN_MEMBERS_MAX;
+            if full || chosen.len() >= PLAN_CONTAINERS_MAX {
+                break 'queue;
+            }
+        }
+    }
+    if chosen.is_empty() {
+        return Ok(Planned::Nothing);
+    }
+    engine.execute(Command::AppendToRun { run: run.id, containers: chosen.clone() })?;
+    Ok(Planned::Containers(chosen))
+}
+
+/// Leaves a container alone for a while.
+pub(super) fn rest(engine: &Engine, container: ContainerId, why: String) {
+    tracing::error!(%container, why, "a container cannot be written; it is tried again later");
+    let until = engine.now().plus(engine.settings.tape.retry_delay);
+    let mut resting = engine.resting.lock().unwrap_or_else(PoisonError::into_inner);
+    resting.insert(container, (until, truncated(&why, 512)));
+}
+
+fn is_resting(engine: &Engine, container: ContainerId) -> bool {
+    let now = engine.now();
+    let mut resting = engine.resting.lock().unwrap_or_else(PoisonError::into_inner);
+    resting.retain(|_, (until, _)| *until > now);
+    resting.contains_key(&container)
+}
+
+/// Where the bytes of a planned container come from.
+pub(super) fn build(engine: &Engine, planned: &PlannedContainer) -> Result<ContainerPlan, ArchiveError> {
+    let container = planned.container;
+    let record = engine.read(|view| view.container(container))?;
+    let record = record.ok_or_else(|| ArchiveError::ContainerBytes {
+        container,
+        reason: "the catalogue does not know it".to_owned(),
+    })?;
+    let parts = match (&record.kind, &record.skeleton) {
+        (ContainerKind::Pack, Some(skeleton)) => pack_parts(engine, container, skeleton)?,
+        (ContainerKind::Pack, None) => {
+            return Err(ArchiveError::ContainerBytes {
+                container,
+                reason: "its skeleton is gone although copies are missing".to_owned(),
+            });
+        }
+        (ContainerKind::File(file) | ContainerKind::Segment { file, .. }, _) => {
+            let mut parts = VecDeque::new();
+            let mut blobs = HashMap::new();
+            engine.read(|view| file_parts(view, &mut blobs, *file, &mut parts))?.then_some(parts).ok_or_else(
+                || ArchiveError::ContainerBytes { container, reason: format!("file {file} is not in the pool") },
+            )?
+        }
+    };
+    Ok(ContainerPlan {
+        container,
+        block: planned.block,
+        length: record.length,
+        checksums: record.checksums,
+        parts,
+    })
+}
+
+type Blobs = HashMap<BlobId, Arc<BlobDescription>>;
+
+/// Appends the places of a file's bytes; `false` if it is not in the pool.
+fn file_parts(
+    view: &View<'_>,
+    blobs: &mut Blobs,
+    file: FileId,
+    parts: &mut VecDeque<Part>,
+) -> Result<bool, ReadError> {
+    let Some(record) = view.file(file)? else { return Ok(false) };
+    for piece in &record.pieces {
+        let blob = match blobs.get(&piece.blob) {
+            Some(blob) => Arc::clone(blob),
+            None => {
+                let Some(blob) = view.blob(piece.blob)? else { return Ok(false) };
+                let blob = Arc::new(blob);
+                blobs.insert(piece.blob, Arc::clone(&blob));
+                blob
+            }
+        };
+        parts.push_back(Part::Pool(blob, *piece));
+    }
+    Ok(record.is_online())
+}
+
+fn pack_parts(
+    engine: &Engine,
+    container: ContainerId,
+    skeleton: &base::BlobPiece,
+) -> Result<VecDeque<Part>, ArchiveError> {
+    let refuse = |reason: String| ArchiveError::ContainerBytes { container, reason };
+    let blob = engine.read(|view| view.blob(skeleton.blob))?;
+    let blob = blob.ok_or_else(|| refuse("its skeleton's blob is unknown".to_owned()))?;
+    let mut stored = Vec::with_capacity(usize::try_from(skeleton.length.0).unwrap_or(0));
+    let mut reader = engine.pool.read_piece(&blob, skeleton)?;
+    while let Some(chunk) = reader.next()? {
+        stored.extend_from_slice(chunk.as_ref());
+    }
+    let layout = PackLayout::from_skeleton(&stored).map_err(|error| refuse(error.to_string()))?;
+    drop(stored);
+    let bytes: Arc<[u8]> = Arc::from(layout.skeleton());
+    let mut parts = VecDeque::new();
+    let mut blobs = HashMap::new();
+    let mut at = 0;
+    engine.read(|view| {
+        for piece in layout.pieces() {
+            match piece {
+                Piece::Skeleton(part) => {
+                    parts.push_back(Part::Bytes(Arc::clone(&bytes), at..at + part.len()));
+                    at += part.len();
+                }
+                Piece::Zeros(count) => parts.push_back(Part::Zeros(u64::from(count))),
+                Piece::Data { file, .. } => {
+                    if !file_parts(view, &mut blobs, file, &mut parts)? {
+                        return Ok(Some(file));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    })?
+    .map_or(Ok(()), |file| Err(refuse(format!("its member file {file} is not in the pool"))))?;
+    assert_eq!(at, bytes.len(), "the pieces of a pack give its whole skeleton");
+    Ok(parts)
+}
+
+/// Enters a container that is on tape in the volume's index.
+pub(super) fn enter(
+    engine: &Engine,
+    volume: &mut Volume,
+    container: ContainerId,
+    block: BlockAddress,
+) -> Result<(), SessionError> {
+    let found = engine.read(|view| {
+        let Some(record) = view.container(container)? else { return Ok(None) };
+        let file = match &record.kind {
+            ContainerKind::File(file) | ContainerKind::Segment { file, .. } => {
+                view.file(*file)?.map(|f| (*file, f)).zip(view.path_of_file(*file)?)
+            }
+            ContainerKind::Pack => None,
+        };
+        Ok(Some((record, file)))
+    })?;
+    let Some((record, file)) = found else { return Ok(()) };
+    let now = engine.now();
+    let entry = match &file {
+        Some(((id, file), path)) => file_entry(engine, volume, container, &record, *id, file, path, block)?,
+        None => FileOnTape {
+            path: record.tape_path.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect(),
+            length: record.length,
+            block,
+            modified: record.sealed,
+            xattrs: container_xattrs(container, &record),
+        },
+    };
+    let vid = volume.vid();
+    let path_error = |source| VolumeError::Path { vid, container, source };
+    let result = volume.add(entry.clone(), now);
+    match result {
+        // A deleted file's name may be taken by its successor: it stands under Kist's own directory then.
+        Err(_) if file.is_none() => {
+            let path = naming::fallback_path(FileId(container.0));
+            volume.add(FileOnTape { path, ..entry }, now).map_err(path_error)?;
+        }
+        other => other.map_err(path_error)?,
+    }
+    Ok(())
+}
+
+fn container_xattrs(container: ContainerId, record: &ContainerRecord) -> Vec<(String, Vec<u8>)> {
+    [
+        (naming::XATTR_CONTAINER, container.to_string()),
+        (naming::XATTR_ADLER32, record.checksums.adler32.to_string()),
+        (naming::XATTR_CRC32C, record.checksums.crc32c.to_string()),
+    ]
+    .into_iter()
+    .map(|(key, value)| (key.to_owned(), value.into_bytes()))
+    .collect()
+}
+
+#[allow(clippy::too_many_arguments)]
+fn file_entry(
+    engine: &Engine,
+    volume: &Volume,
+    container: ContainerId,
+    record: &ContainerRecord,
+    id: FileId,
+    file: &FileRecord,
+    path: &str,
+    block: BlockAddress,
+) -> Result<FileOnTape, SessionError> {
+    let archive_path = ArchivePath::new(path).map_err(ArchiveError::from)?;
+    let tape_path = naming::free_path(volume.tree(), &archive_path, id)
+        .map_err(|source| VolumeError::Path { vid: volume.vid(), container, source })?;
+    let mut xattrs = container_xattrs(container, record);
+    let more = [
+        (naming::XATTR_FILE_ID, id.to_string()),
+        (naming::XATTR_PATH, path.to_owned()),
+        (naming::XATTR_CLASS, engine.classes.name(file.class)),
+        (naming::XATTR_BLAKE3, file.checksums.blake3.to_string()),
+        (naming::XATTR_MTIME, file.attributes.mtime.0.to_string()),
+        (naming::XATTR_MODE, format!("{:o}", file.attributes.mode)),
+        (naming::XATTR_OWNER, file.attributes.owner.clone()),
+        (naming::XATTR_GROUP, file.attributes.group.clone()),
+    ];
+    xattrs.extend(more.into_iter().map(|(key, value)| (key.to_owned(), value.into_bytes())));
+    Ok(FileOnTape {
+        path: tape_path,
+        length: record.length,
+        block,
+        modified: file.attributes.mtime,
+        xattrs,
+    })
+}

@@ -1,0 +1,167 @@
+//! Containers, copies, tapes, runs.
+
+use base::{BlockAddress, ByteCount, ContainerId, FileId, RunId, TapePoolId, Vid};
+
+use super::Check;
+use crate::encoding::{MemberValue, PartRecord};
+use crate::error::ReadError;
+use crate::key;
+use crate::record::{
+    ContainerKind, ContainerRecord, CopyState, Counter, FileState, QueuedContainer, RunItem, RunRecord,
+    TapeRecord,
+};
+use crate::table::Table;
+
+impl Check<'_> {
+    pub(super) fn containers(&mut self) -> Result<(), ReadError> {
+        self.walk(Table::Container, |check, mut parts, key, container: ContainerRecord| {
+            let id = ContainerId(parts.u64()?);
+            check.refer(container.skeleton.as_slice());
+            if container.kind == ContainerKind::Pack {
+                check.count(Counter::PacksSealed, container.length);
+            }
+            check.members(id, &container, key)?;
+            check.copies(id, &container, key)
+        })?;
+        self.walk(Table::Member, |check, mut parts, key, member: MemberValue| {
+            let container = ContainerId(parts.u64()?);
+            let data_offset = ByteCount(parts.u64()?);
+            let file = FileId(parts.u64()?);
+            let part: Option<PartRecord> =
+                check.view.get(Table::Part, &key::part(file, member.file_offset))?;
+            let is_right = part == Some(PartRecord { container, data_offset });
+            check.expect(is_right, Table::Member, key, "the file does not know this part");
+            let is_known = check.view.container(container)?.is_some();
+            check.expect(is_known, Table::Member, key, "the container does not exist");
+            Ok(())
+        })?;
+        self.walk(Table::Queue, |check, mut parts, key, queued: QueuedContainer| {
+            let pool = TapePoolId(parts.u16()?);
+            check.count(Counter::Queued(pool), queued.length);
+            let container = check.view.container(ContainerId(parts.u64()?))?;
+            let is_right = container.is_some_and(|container| {
+                let mut copies = container.copies.iter();
+                (container.length, container.sealed) == (queued.length, queued.since)
+                    && copies.any(|copy| copy.tape_pool == pool && copy.state == CopyState::Queued)
+            });
+            check.expect(is_right, Table::Queue, key, "the container does not wait for this tape pool");
+            Ok(())
+        })
+    }
+
+    fn members(&mut self, id: ContainerId, container: &ContainerRecord, key: &[u8]) -> Result<(), ReadError> {
+        let (mut live, mut bytes, mut condemned) = (0u32, 0u64, 0u32);
+        for member in self.view.members(id, None, usize::MAX)? {
+            let file = self.view.file(member.file)?;
+            self.expect(file.is_some(), Table::Container, key, "a member does not exist");
+            if file.is_some_and(|file| file.state == FileState::Live) {
+                live += 1;
+                bytes += member.length.0;
+            } else {
+                condemned += 1;
+            }
+        }
+        let counted = (live, bytes, condemned);
+        let recorded = (container.live_members, container.live_bytes.0, container.condemned_members);
+        self.expect(counted == recorded, Table::Container, key, "the members are miscounted");
+        let is_tidy = !container.is_safe() || container.skeleton.is_none();
+        self.expect(is_tidy, Table::Container, key, "the skeleton is kept though all copies are safe");
+        Ok(())
+    }
+
+    fn copies(&mut self, id: ContainerId, container: &ContainerRecord, key: &[u8]) -> Result<(), ReadError> {
+        for copy in &container.copies {
+            let is_right = match copy.state {
+                CopyState::Queued => {
+                    self.has::<QueuedContainer>(Table::Queue, &key::queue(copy.tape_pool, id))?
+                }
+                CopyState::Planned { run, vid, .. } => {
+                    self.view.run(run)?.is_some_and(|run| run.vid == vid && run.ended.is_none())
+                }
+                CopyState::Flushed { vid, block, .. } | CopyState::Indexed { vid, block } => {
+                    self.view.get(Table::Content, &key::content(vid, block))? == Some(id)
+                }
+            };
+            self.expect(is_right, Table::Container, key, "a copy is not where it is said to be");
+            if let CopyState::Flushed { vid, block, .. } | CopyState::Indexed { vid, block } = copy.state {
+                let tape = self.view.tape(vid)?;
+                let is_indexed = matches!(copy.state, CopyState::Indexed { .. });
+                let is_covered = tape.is_some_and(|tape| (block < tape.index_block) == is_indexed);
+                self.expect(is_covered, Table::Container, key, "a copy before the last index is not indexed");
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn tapes(&mut self) -> Result<(), ReadError> {
+        self.walk(Table::Tape, |check, mut parts, key, tape: TapeRecord| {
+            let vid = parts.vid()?;
+            let content = check.view.content(vid, BlockAddress(0), usize::MAX)?;
+            let mut bytes = 0;
+            for (_, container) in &content {
+                bytes += check.view.container(*container)?.map_or(0, |container| container.length.0);
+            }
+            let is_counted = (tape.containers, tape.committed.0) == (content.len() as u64, bytes);
+            check.expect(is_counted, Table::Tape, key, "the tape's containers are miscounted");
+            let is_open = match tape.run {
+                None => true,
+                Some(run) => check.has::<Vid>(Table::OpenRun, &key::run(run))?,
+            };
+            check.expect(is_open, Table::Tape, key, "the tape's run is not open");
+            Ok(())
+        })?;
+        self.walk(Table::Content, |check, mut parts, key, container: ContainerId| {
+            let vid = parts.vid()?;
+            let block = BlockAddress(parts.u64()?);
+            let record = check.view.container(container)?;
+            let is_right = record
+                .is_some_and(|record| record.copies.iter().any(|c| c.state.place() == Some((vid, block))));
+            check.expect(is_right, Table::Content, key, "the container has no copy here");
+            Ok(())
+        })?;
+        self.runs()
+    }
+
+    fn runs(&mut self) -> Result<(), ReadError> {
+        self.walk(Table::Run, |check, mut parts, key, run: RunRecord| {
+            let id = RunId(parts.u64()?);
+            let is_open = check.has::<Vid>(Table::OpenRun, &key::run(id))?;
+            check.expect(
+                is_open == run.ended.is_none(),
+                Table::Run,
+                key,
+                "the run is open and ended, or neither",
+            );
+            let items = check.view.run_items(id, 0, usize::MAX)?;
+            let is_counted = items.len() as u64 == u64::from(run.planned)
+                && run.committed <= run.planned
+                && run.indexed <= run.committed;
+            check.expect(is_counted, Table::Run, key, "the run's items are miscounted");
+            Ok(())
+        })?;
+        self.walk(Table::RunItem, |check, mut parts, key, item: RunItem| {
+            let id = RunId(parts.u64()?);
+            let number = parts.u32()?;
+            let container = check.view.container(item.container)?;
+            let run = check.view.run(id)?;
+            let (Some(container), Some(run)) = (container, run) else {
+                check.expect(false, Table::RunItem, key, "the run or the container does not exist");
+                return Ok(());
+            };
+            let planned = CopyState::Planned { run: id, vid: run.vid, block: item.block };
+            let is_right = if number < run.committed {
+                container.copies.iter().any(|copy| copy.state.place() == Some((run.vid, item.block)))
+            } else {
+                run.ended.is_some() || container.copies.iter().any(|copy| copy.state == planned)
+            };
+            check.expect(is_right, Table::RunItem, key, "the container's copy does not say so");
+            Ok(())
+        })?;
+        self.walk(Table::OpenRun, |check, mut parts, key, vid: Vid| {
+            let id = RunId(parts.u64()?);
+            let is_right = check.view.tape(vid)?.is_some_and(|tape| tape.run == Some(id));
+            check.expect(is_right, Table::OpenRun, key, "the tape does not know this run");
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,284 @@
+//! `/api/v1`: one function an address. Each reads its input, calls the engine once, and converts.
+
+use std::sync::Arc;
+
+use archive::{StageOptions, Stat};
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::StatusCode;
+use axum::{Extension, Json};
+use base::{ArchivePath, BlockAddress, Duration, Name, RequestId, Vid};
+use catalogue::Attributes;
+
+use crate::audit::Call;
+use crate::convert;
+use crate::json::{JsonBody, ReleaseInput, SelectionInput};
+use crate::parameters::Parameters;
+use crate::percent::bad_path;
+use crate::problem::{Kind, Refusal};
+use crate::put::{parse_mode, parse_mtime};
+use crate::seam::Engine;
+use crate::shared::Shared;
+use crate::wire;
+
+/// For how long files of a request are pinned if the client does not say.
+const PIN_DEFAULT: Duration = Duration::from_secs(86_400);
+/// Permission bits of a directory whose client names none.
+const MODE_DEFAULT: u32 = 0o755;
+
+type Door = State<Arc<Shared>>;
+type Caller = Extension<Arc<Call>>;
+type Reply<T> = Result<Json<T>, Refusal>;
+type PathPart = Result<Path<String>, PathRejection>;
+
+pub(crate) async fn stat(State(shared): Door, RawQuery(query): RawQuery) -> Reply<wire::StatReply> {
+    let path = Parameters::read(query.as_deref(), &["path"])?.needed_path("path")?;
+    shared.call(move |engine| Ok(Json(convert::stat_reply(&engine.stat(&path)?)))).await
+}
+
+pub(crate) async fn list(State(shared): Door, RawQuery(query): RawQuery) -> Reply<wire::ListReply> {
+    let parameters = Parameters::read(query.as_deref(), &["path", "after", "limit"])?;
+    let path = parameters.needed_path("path")?;
+    let after = parameters.text("after")?.map(Name::new).transpose().map_err(bad_path)?;
+    let limit = parameters.limit(shared.limits.page_default, shared.limits.page)?;
+    let list = move |engine: &dyn Engine| {
+        let (entries, more) = engine.list(&path, after.as_ref(), limit)?;
+        Ok(Json(wire::ListReply { entries: entries.iter().map(convert::list_entry).collect(), more }))
+    };
+    shared.call(list).await
+}
+
+pub(crate) async fn make_directory(
+    State(shared): Door,
+    Extension(call): Caller,
+    body: Body,
+) -> Result<StatusCode, Refusal> {
+    let body = JsonBody::read(&shared, &call, body).await?.parse::<wire::MakeDirectoryBody>()?;
+    call.about(body.path.clone());
+    let path = ArchivePath::new(&body.path).map_err(bad_path)?;
+    let attributes = Attributes {
+        mtime: parse_mtime(body.mtime.as_deref(), "mtime")?,
+        mode: parse_mode(body.mode.as_deref(), "mode", MODE_DEFAULT)?,
+        owner: body.owner.unwrap_or_default(),
+        group: body.group.unwrap_or_default(),
+        xattrs: Vec::new(),
+    };
+    let make = move |engine: &dyn Engine| {
+        // With `parents` an existing directory is no error, and the status tells which it was.
+        let exists = body.parents && matches!(engine.stat(&path), Ok(Stat::Directory(_)));
+        engine.make_directory(&path, attributes, body.class.as_deref(), body.parents)?;
+        Ok(if exists { StatusCode::OK } else { StatusCode::CREATED })
+    };
+    shared.call(make).await
+}
+
+pub(crate) async fn rename(
+    State(shared): Door,
+    Extension(call): Caller,
+    body: Body,
+) -> Result<StatusCode, Refusal> {
+    let body = JsonBody::read(&shared, &call, body).await?.parse::<wire::RenameBody>()?;
+    call.about(format!("{} to {}", body.from, body.to));
+    let from = ArchivePath::new(&body.from).map_err(bad_path)?;
+    let to = ArchivePath::new(&body.to).map_err(bad_path)?;
+    shared.call(move |engine| Ok(engine.rename(&from, &to, body.replace)?)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn stage(
+    State(shared): Door,
+    Extension(call): Caller,
+    body: Body,
+) -> Result<(StatusCode, Json<wire::CreatedReply>), Refusal> {
+    let body = JsonBody::read(&shared, &call, body).await?;
+    let limit = shared.limits.paths;
+    let stage = move |engine: &dyn Engine| {
+        let input: SelectionInput = body.parse()?;
+        let pin = input.pin_seconds.map_or(PIN_DEFAULT, Duration::from_secs);
+        let selection = input.selection(limit)?;
+        call.about(convert::selection_text(&selection));
+        let options = StageOptions { owner: call.principal.name.clone(), pin };
+        Ok(engine.stage(&selection, options)?)
+    };
+    let request = shared.call(stage).await?;
+    Ok((StatusCode::CREATED, Json(wire::CreatedReply { id: request.0 })))
+}
+
+pub(crate) async fn requests(State(shared): Door, RawQuery(query): RawQuery) -> Reply<Vec<wire::RequestReply>> {
+    let parameters = Parameters::read(query.as_deref(), &["before", "limit"])?;
+    let before = parameters.number("before")?.map(RequestId);
+    let limit = parameters.limit(shared.limits.page_default, shared.limits.page)?;
+    let list = move |engine: &dyn Engine| {
+        Ok(Json(engine.requests(before, limit)?.iter().map(convert::request_reply).collect()))
+    };
+    shared.call(list).await
+}
+
+pub(crate) async fn request(State(shared): Door, id: PathPart) -> Reply<wire::RequestReply> {
+    let id = request_id(id)?;
+    shared.call(move |engine| Ok(Json(convert::request_reply(&engine.request(id)?)))).await
+}
+
+pub(crate) async fn request_files(
+    State(shared): Door,
+    id: PathPart,
+    RawQuery(query): RawQuery,
+) -> Reply<wire::RequestFilesReply> {
+    let id = request_id(id)?;
+    let parameters = Parameters::read(query.as_deref(), &["from", "limit"])?;
+    let from = parameters.number("from")?.unwrap_or(0);
+    let limit = parameters.limit(shared.limits.page_default, shared.limits.page)?;
+    let list = move |engine: &dyn Engine| {
+        let (files, next) = engine.request_files(id, from, limit)?;
+        Ok(Json(wire::RequestFilesReply { files: files.iter().map(convert::request_file).collect(), next }))
+    };
+    shared.call(list).await
+}
+
+pub(crate) async fn cancel(
+    State(shared): Door,
+    Extension(call): Caller,
+    id: PathPart,
+    body: Body,
+) -> Result<StatusCode, Refusal> {
+    let id = request_id(id)?;
+    JsonBody::read(&shared, &call, body).await?;
+    shared.call(move |engine| Ok(engine.cancel_request(id)?)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn release(
+    State(shared): Door,
+    Extension(call): Caller,
+    id: PathPart,
+    body: Body,
+) -> Result<StatusCode, Refusal> {
+    let id = request_id(id)?;
+    let body = JsonBody::read(&shared, &call, body).await?;
+    let limit = shared.limits.paths;
+    let release = move |engine: &dyn Engine| {
+        let input: ReleaseInput = body.parse()?;
+        let paths = input.paths.map(|paths| paths.checked(limit)).transpose()?;
+        Ok(engine.release(id, paths.as_deref())?)
+    };
+    shared.call(release).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn evict(
+    State(shared): Door,
+    Extension(call): Caller,
+    body: Body,
+) -> Reply<wire::EvictReply> {
+    let body = JsonBody::read(&shared, &call, body).await?;
+    let limit = shared.limits.paths;
+    let evict = move |engine: &dyn Engine| {
+        let selection = body.parse::<SelectionInput>()?.selection(limit)?;
+        call.about(convert::selection_text(&selection));
+        Ok(Json(convert::evict_reply(&engine.evict(&selection)?)))
+    };
+    shared.call(evict).await
+}
+
+pub(crate) async fn why(State(shared): Door, RawQuery(query): RawQuery) -> Reply<wire::WhyReply> {
+    let parameters = Parameters::read(query.as_deref(), &["path", "request"])?;
+    let asked = (parameters.path("path")?, parameters.number("request")?.map(RequestId));
+    let why = move |engine: &dyn Engine| {
+        let (subject, reasons) = match asked {
+            (Some(path), None) => (path.to_string(), engine.why_path(&path)?),
+            (None, Some(request)) => (format!("request {request}"), engine.why_request(request)?),
+            _ => return Err(Refusal::bad("name either path= or request=")),
+        };
+        Ok(Json(wire::WhyReply { subject, reasons }))
+    };
+    shared.call(why).await
+}
+
+pub(crate) async fn tapes(State(shared): Door) -> Reply<Vec<wire::TapeReply>> {
+    shared.call(|engine| Ok(Json(engine.tapes()?.iter().map(convert::tape_reply).collect()))).await
+}
+
+pub(crate) async fn tape(
+    State(shared): Door,
+    vid: PathPart,
+    RawQuery(query): RawQuery,
+) -> Reply<wire::TapeContentReply> {
+    let Path(vid) = vid.map_err(|_| no_such_part())?;
+    let vid = Vid::new(&vid).map_err(|error| Refusal::bad(error.to_string()))?;
+    let parameters = Parameters::read(query.as_deref(), &["from", "limit"])?;
+    let from = BlockAddress(parameters.number("from")?.unwrap_or(0));
+    let limit = parameters.limit(shared.limits.page_default, shared.limits.page)?;
+    let show = move |engine: &dyn Engine| {
+        let tape = convert::tape_reply(&engine.tape(vid)?);
+        let (containers, next) = engine.tape_content(vid, from, limit)?;
+        let containers = containers.iter().map(convert::container_reply).collect();
+        Ok(Json(wire::TapeContentReply { tape, containers, next: next.map(|block| block.0) }))
+    };
+    shared.call(show).await
+}
+
+pub(crate) async fn drives(State(shared): Door) -> Reply<Vec<wire::DriveReply>> {
+    shared.call(|engine| Ok(Json(engine.tape_drives().iter().map(convert::drive_reply).collect()))).await
+}
+
+pub(crate) async fn pool(State(shared): Door) -> Reply<wire::PoolReply> {
+    shared.call(|engine| Ok(Json(convert::pool_reply(&engine.pool_info()?)))).await
+}
+
+pub(crate) async fn classes(State(shared): Door) -> Reply<Vec<wire::ClassReply>> {
+    shared.call(|engine| Ok(Json(engine.classes()?.iter().map(convert::class_reply).collect()))).await
+}
+
+pub(crate) async fn queue(State(shared): Door) -> Reply<Vec<wire::QueueReply>> {
+    shared.call(|engine| Ok(Json(engine.queue()?.iter().map(convert::queue_reply).collect()))).await
+}
+
+pub(crate) async fn status(State(shared): Door) -> Reply<wire::StatusReply> {
+    let read = |engine: &dyn Engine| {
+        let memory = std::fs::read_to_string("/proc/self/status").ok();
+        let memory = memory.as_deref().and_then(resident_anonymous).unwrap_or(0);
+        Ok(Json(convert::status_reply(engine.instance(), &engine.totals()?, memory)))
+    };
+    shared.call(read).await
+}
+
+pub(crate) async fn migrate(
+    State(shared): Door,
+    Extension(call): Caller,
+    body: Body,
+) -> Result<StatusCode, Refusal> {
+    let body = JsonBody::read(&shared, &call, body).await?.parse::<wire::MigrateBody>()?;
+    call.about(body.class.clone().unwrap_or_default());
+    shared.call(move |engine| Ok(engine.migrate_now(body.class.as_deref())?)).await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+fn request_id(part: PathPart) -> Result<RequestId, Refusal> {
+    let Path(text) = part.map_err(|_| no_such_part())?;
+    let digits = text.bytes().all(|b| b.is_ascii_digit());
+    let number = digits.then(|| text.parse().ok()).flatten().map(RequestId);
+    number.ok_or_else(|| Refusal::bad(format!("'{text}' is not the number of a request")))
+}
+
+fn no_such_part() -> Refusal {
+    Refusal::new(Kind::NotFound, "there is nothing of that name")
+}
+
+/// The resident anonymous memory in bytes, of `/proc/self/status`.
+fn resident_anonymous(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_from_the_kernels_table() {
+        assert_eq!(resident_anonymous("VmRSS:\t  9 kB\nRssAnon:\t     123 kB\nRssFile: 1 kB\n"), Some(123 << 10));
+        assert_eq!(resident_anonymous("RssAnon:\n"), None);
+        assert_eq!(resident_anonymous("RssAnon: 99999999999999999999 kB"), None);
+    }
+}

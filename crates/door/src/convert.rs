@@ -1,0 +1,371 @@
+//! The engine's types as JSON. Words for states are part of the interface and never change.
+
+use archive::{
+    ClassInfo, CopyInfo, CopyProgress, EvictDone, FileStat, Listed, ListedKind, Locality, PoolDriveInfo, PoolInfo,
+    PutDone, QueueLine, RequestFile, RequestInfo, Selection, Stat, TapeContent, TapeDriveInfo, TapeInfo, Totals,
+};
+use base::{ArchivePath, Timestamp, Uuid, Vid};
+use catalogue::{Attributes, ContainerKind, EvictRefusal, FileKind, ItemState, RequestState, TapeState};
+
+use crate::headers::precise;
+use crate::wire;
+
+/// The word for a locality.
+pub(crate) fn locality_word(locality: Locality) -> &'static str {
+    match locality {
+        Locality::Online => "ONLINE",
+        Locality::OnlineAndNearline => "ONLINE_AND_NEARLINE",
+        Locality::Nearline => "NEARLINE",
+        Locality::Lost => "LOST",
+    }
+}
+
+fn container_word(kind: &ContainerKind) -> &'static str {
+    match kind {
+        ContainerKind::Pack => "pack",
+        ContainerKind::File(_) => "file",
+        ContainerKind::Segment { .. } => "segment",
+    }
+}
+
+fn copy_word(progress: CopyProgress) -> &'static str {
+    match progress {
+        CopyProgress::Queued => "queued",
+        CopyProgress::Writing => "writing",
+        CopyProgress::Flushed => "flushed",
+        CopyProgress::Indexed => "indexed",
+    }
+}
+
+fn tape_word(state: TapeState) -> &'static str {
+    match state {
+        TapeState::Scratch => "scratch",
+        TapeState::Labelling => "labelling",
+        TapeState::Active => "active",
+        TapeState::Full => "full",
+        TapeState::ReadOnly => "read-only",
+        TapeState::Suspect => "suspect",
+        TapeState::Disabled => "disabled",
+    }
+}
+
+fn request_word(state: RequestState) -> &'static str {
+    match state {
+        RequestState::Filling => "filling",
+        RequestState::Active => "active",
+        RequestState::Completed => "completed",
+        RequestState::Cancelled => "cancelled",
+    }
+}
+
+fn refusal_text(refusal: EvictRefusal) -> &'static str {
+    match refusal {
+        EvictRefusal::NotFound => "there is no such file",
+        EvictRefusal::NotOnline => "it is not in the pool",
+        EvictRefusal::NoData => "it has no bytes and is always online",
+        EvictRefusal::DiskOnly => "its class has no tape copies",
+        EvictRefusal::NotSafeOnTape => "not all of its tape copies are under an index yet",
+        EvictRefusal::Pinned => "a request holds it: release it first",
+    }
+}
+
+fn mode_text(attributes: &Attributes) -> String {
+    format!("{:04o}", attributes.mode)
+}
+
+fn kind_and_target(kind: &FileKind) -> (String, Option<String>) {
+    match kind {
+        FileKind::Regular => ("file".to_owned(), None),
+        FileKind::Symlink(target) => ("link".to_owned(), Some(target.clone())),
+    }
+}
+
+fn vid_text(vid: Option<Vid>) -> Option<String> {
+    vid.map(|vid| vid.to_string())
+}
+
+/// A file or directory.
+pub(crate) fn stat_reply(stat: &Stat) -> wire::StatReply {
+    match stat {
+        Stat::Directory(directory) => wire::StatReply {
+            path: directory.path.to_string(),
+            kind: "directory".to_owned(),
+            size: 0,
+            mode: mode_text(&directory.attributes),
+            owner: directory.attributes.owner.clone(),
+            group: directory.attributes.group.clone(),
+            mtime: precise(directory.attributes.mtime),
+            created: precise(directory.created),
+            target: None,
+            class: directory.class.clone(),
+            file: None,
+        },
+        Stat::File(file) => {
+            let (kind, target) = kind_and_target(&file.kind);
+            wire::StatReply {
+                path: file.path.to_string(),
+                kind,
+                size: file.size.0,
+                mode: mode_text(&file.attributes),
+                owner: file.attributes.owner.clone(),
+                group: file.attributes.group.clone(),
+                mtime: precise(file.attributes.mtime),
+                created: precise(file.created),
+                target,
+                class: Some(file.class.clone()),
+                file: Some(file_reply(file)),
+            }
+        }
+    }
+}
+
+fn file_reply(file: &FileStat) -> wire::FileReply {
+    let pin = |(request, until): &(base::RequestId, Timestamp)| wire::PinReply {
+        request: request.0,
+        until: until.to_string(),
+    };
+    wire::FileReply {
+        file_id: file.file.0,
+        locality: locality_word(file.locality).to_owned(),
+        adler32: file.checksums.stream.adler32.to_string(),
+        crc32c: file.checksums.stream.crc32c.to_string(),
+        blake3: file.checksums.blake3.to_string(),
+        copies_wanted: file.copies_wanted,
+        copies: file.copies.iter().map(copy_reply).collect(),
+        pins: file.pins.iter().map(pin).collect(),
+    }
+}
+
+fn copy_reply(copy: &CopyInfo) -> wire::CopyReply {
+    wire::CopyReply {
+        tape_pool: copy.tape_pool.clone(),
+        state: copy_word(copy.state).to_owned(),
+        vid: vid_text(copy.vid),
+        block: copy.block.map(|block| block.0),
+        container: copy.container.0,
+        container_kind: container_word(&copy.container_kind).to_owned(),
+        tape_path: copy.tape_path.clone(),
+        offset: copy.offset.0,
+        length: copy.length.0,
+    }
+}
+
+/// A line of a listing.
+pub(crate) fn list_entry(listed: &Listed) -> wire::ListEntry {
+    let (kind, target, class, locality, blake3) = match &listed.what {
+        ListedKind::Directory => ("directory".to_owned(), None, None, None, None),
+        ListedKind::File { kind, class, locality, blake3, .. } => {
+            let (kind, target) = kind_and_target(kind);
+            let locality = locality_word(*locality).to_owned();
+            (kind, target, Some(class.clone()), Some(locality), Some(blake3.to_string()))
+        }
+    };
+    wire::ListEntry {
+        name: listed.name.to_string(),
+        kind,
+        size: listed.size.0,
+        mode: mode_text(&listed.attributes),
+        owner: listed.attributes.owner.clone(),
+        group: listed.attributes.group.clone(),
+        mtime: precise(listed.attributes.mtime),
+        target,
+        class,
+        locality,
+        blake3,
+    }
+}
+
+/// What a put did.
+pub(crate) fn put_reply(done: &PutDone) -> wire::PutReply {
+    wire::PutReply {
+        file_id: done.file.0,
+        created: done.created,
+        replaced: done.replaced,
+        size: done.size.0,
+        adler32: done.checksums.stream.adler32.to_string(),
+        blake3: done.checksums.blake3.to_string(),
+        class: done.class.clone(),
+    }
+}
+
+/// A request.
+pub(crate) fn request_reply(info: &RequestInfo) -> wire::RequestReply {
+    let record = &info.record;
+    wire::RequestReply {
+        id: info.request.0,
+        owner: record.owner.clone(),
+        state: request_word(record.state).to_owned(),
+        created: record.created.to_string(),
+        ended: record.ended.map(|at| at.to_string()),
+        pin_seconds: record.pin.as_secs(),
+        files: record.files,
+        bytes: record.bytes.0,
+        done: record.done,
+        done_bytes: record.done_bytes.0,
+        failed: record.failed,
+        cancelled: record.cancelled,
+    }
+}
+
+/// One file of a request.
+pub(crate) fn request_file(file: &RequestFile) -> wire::RequestFileReply {
+    let (state, error) = match &file.state {
+        ItemState::Waiting => ("waiting", None),
+        ItemState::Done(_) => ("done", None),
+        ItemState::Failed(reason) => ("failed", Some(reason.clone())),
+        ItemState::Cancelled => ("cancelled", None),
+        ItemState::Released => ("released", None),
+    };
+    wire::RequestFileReply { path: file.path.clone(), size: file.size.0, state: state.to_owned(), error }
+}
+
+/// What an evict did.
+pub(crate) fn evict_reply(done: &EvictDone) -> wire::EvictReply {
+    let refused = |(path, refusal): &(String, EvictRefusal)| wire::RefusedReply {
+        path: path.clone(),
+        reason: refusal_text(*refusal).to_owned(),
+    };
+    wire::EvictReply {
+        evicted: done.evicted,
+        bytes: done.bytes.0,
+        already: done.already,
+        refused_count: done.refused_count,
+        refused: done.refused.iter().map(refused).collect(),
+    }
+}
+
+/// A tape.
+pub(crate) fn tape_reply(tape: &TapeInfo) -> wire::TapeReply {
+    wire::TapeReply {
+        vid: tape.vid.to_string(),
+        state: tape_word(tape.state).to_owned(),
+        reason: tape.reason.clone(),
+        tape_pool: tape.tape_pool.clone(),
+        uuid: tape.uuid.map(|uuid| uuid.to_string()),
+        capacity: tape.capacity.0,
+        written: tape.written.0,
+        committed: tape.committed.0,
+        torn: tape.torn.0,
+        containers: tape.containers,
+        generation: tape.generation,
+        end_of_data: tape.end_of_data.0,
+        mounts: tape.mounts,
+        drive: tape.drive.clone(),
+        wanted_files: tape.wanted.files,
+        wanted_bytes: tape.wanted.bytes.0,
+        changes_through: tape.changes_through,
+    }
+}
+
+/// A container on a tape.
+pub(crate) fn container_reply(content: &TapeContent) -> wire::ContainerReply {
+    wire::ContainerReply {
+        block: content.block.0,
+        container: content.container.0,
+        kind: container_word(&content.kind).to_owned(),
+        length: content.length.0,
+        tape_path: content.tape_path.clone(),
+        live_members: content.live_members,
+        live_bytes: content.live_bytes.0,
+    }
+}
+
+/// A tape drive.
+pub(crate) fn drive_reply(drive: &TapeDriveInfo) -> wire::DriveReply {
+    wire::DriveReply {
+        name: drive.name.clone(),
+        state: drive.state.clone(),
+        vid: vid_text(drive.vid),
+        tape_pool: drive.tape_pool.clone(),
+        since: drive.since.to_string(),
+        files: drive.files,
+        bytes: drive.bytes.0,
+        // JSON has no words for infinite rates.
+        rate: if drive.rate.is_finite() { drive.rate } else { 0.0 },
+        reason: drive.reason.clone(),
+    }
+}
+
+/// The pool.
+pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
+    let drive = |drive: &PoolDriveInfo| wire::PoolDriveReply {
+        id: drive.id,
+        path: drive.path.clone(),
+        state: drive.state.clone(),
+        capacity: drive.capacity.0,
+        used: drive.used.0,
+        read: drive.read.0,
+        written: drive.written.0,
+        errors: drive.errors,
+    };
+    wire::PoolReply {
+        data: pool.data,
+        parity: pool.parity,
+        segment_copies: pool.segment_copies,
+        online_files: pool.online.files,
+        online_bytes: pool.online.bytes.0,
+        reconstructed: pool.reconstructed,
+        garbage: pool.garbage,
+        drives: pool.drives.iter().map(drive).collect(),
+    }
+}
+
+/// A storage class.
+pub(crate) fn class_reply(class: &ClassInfo) -> wire::ClassReply {
+    wire::ClassReply {
+        name: class.name.clone(),
+        up_to: class.up_to.map(|bytes| bytes.0),
+        copies: class.copies.clone(),
+        pack_bytes: class.pack_bytes.0,
+        large_bytes: class.large_bytes.0,
+        files: class.live.files,
+        bytes: class.live.bytes.0,
+        online_files: class.online.files,
+        online_bytes: class.online.bytes.0,
+        todo_files: class.todo.files,
+        todo_bytes: class.todo.bytes.0,
+    }
+}
+
+/// Something that waits.
+pub(crate) fn queue_reply(line: &QueueLine) -> wire::QueueReply {
+    wire::QueueReply {
+        what: line.what.clone(),
+        items: line.items,
+        bytes: line.bytes.0,
+        oldest: line.oldest.map(|at| at.to_string()),
+        reason: line.reason.clone(),
+    }
+}
+
+/// Counters.
+pub(crate) fn status_reply(instance: Uuid, totals: &Totals, memory_anonymous: u64) -> wire::StatusReply {
+    wire::StatusReply {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        instance: instance.to_string(),
+        files: totals.live.files,
+        bytes: totals.live.bytes.0,
+        online_files: totals.online.files,
+        online_bytes: totals.online.bytes.0,
+        todo_files: totals.todo.files,
+        queued_containers: totals.queued.files,
+        queued_bytes: totals.queued.bytes.0,
+        unindexed_containers: totals.unindexed,
+        mounts: totals.mounts,
+        packs: totals.packs,
+        flushes: totals.flushes.files,
+        indexes: totals.indexes,
+        tape_written: totals.tape_written.0,
+        pool_used: totals.pool_used.0,
+        memory_anonymous,
+    }
+}
+
+/// A selection in short, for the audit log.
+pub(crate) fn selection_text(selection: &Selection) -> String {
+    let first = selection.paths.first().map_or("", ArchivePath::as_str);
+    match selection.paths.len() {
+        0 | 1 => first.to_owned(),
+        count => format!("{count} paths, the first is {first}"),
+    }
+}

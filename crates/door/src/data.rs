@@ -1,0 +1,62 @@
+//! `/data/...`: files by their path.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::IF_MATCH;
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use base::ArchivePath;
+
+use crate::audit::Call;
+use crate::get::{get, head};
+use crate::percent::archive_path;
+use crate::problem::Refusal;
+use crate::put::put;
+use crate::shared::Shared;
+
+const METHODS: &str = "GET, HEAD, PUT, DELETE";
+
+/// One request for a file.
+pub(crate) struct DataRequest {
+    pub path: ArchivePath,
+    pub headers: HeaderMap,
+    pub body: Body,
+    pub call: Arc<Call>,
+}
+
+/// All methods of `/data/...`.
+pub(crate) async fn data(
+    State(shared): State<Arc<Shared>>,
+    Extension(call): Extension<Arc<Call>>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let path = archive_path(request.uri().path())?;
+    let (parts, body) = request.into_parts();
+    let asked = DataRequest { path, headers: parts.headers, body, call };
+    match parts.method {
+        Method::GET => get(&shared, asked).await,
+        Method::HEAD => head(&shared, asked).await,
+        Method::PUT => put(&shared, asked).await,
+        Method::DELETE => delete(&shared, asked).await,
+        _ => Err(Refusal::method(METHODS)),
+    }
+}
+
+async fn delete(shared: &Shared, asked: DataRequest) -> Result<Response, Refusal> {
+    refuse_unsupported(&asked.headers, "DELETE")?;
+    shared.call(move |engine| Ok(engine.remove(&asked.path)?)).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Conditions that a change would have to obey are refused rather than passed over.
+pub(crate) fn refuse_unsupported(headers: &HeaderMap, method: &str) -> Result<(), Refusal> {
+    for name in [IF_MATCH, axum::http::header::IF_UNMODIFIED_SINCE] {
+        if headers.contains_key(&name) {
+            return Err(Refusal::bad(format!("{name} is not supported with {method}")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,1 @@
+//! `archive::Archive` behind the door's seam.

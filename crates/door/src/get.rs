@@ -1,0 +1,248 @@
+//! `GET` and `HEAD /data/...`: a thread draws verified bytes from the engine, a bounded channel leads them to the
+//! connection. They are not copied on the way.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use archive::{ArchiveError, FileStat, Stat};
+use axum::body::Body;
+use axum::http::header::{
+    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_MATCH,
+    IF_NONE_MATCH, IF_RANGE, LAST_MODIFIED, RANGE,
+};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use base::ArchivePath;
+use bytes::Bytes;
+use catalogue::FileKind;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::task::spawn_blocking;
+
+use crate::audit::Call;
+use crate::convert::locality_word;
+use crate::data::DataRequest;
+use crate::headers::{Range, http_date, names_tag, precise, range};
+use crate::percent;
+use crate::problem::{Kind, Refusal, unsatisfied};
+use crate::seam::{Download, Engine};
+use crate::shared::Shared;
+
+/// Says what `GET` would say, also of a file that is on tape only.
+pub(crate) async fn head(shared: &Shared, asked: DataRequest) -> Result<Response, Refusal> {
+    let DataRequest { path, headers, .. } = asked;
+    let stat = shared.call(move |engine| Ok(engine.stat(&path)?)).await?;
+    let stat = match stat {
+        Stat::File(stat) => stat,
+        Stat::Directory(stat) => return Err(ArchiveError::IsADirectory(stat.path).into()),
+    };
+    let plan = Plan::new(&stat, &headers, false)?;
+    Ok(plan.response(&stat, Body::empty()))
+}
+
+/// Sends a file or one range of it.
+pub(crate) async fn get(shared: &Shared, asked: DataRequest) -> Result<Response, Refusal> {
+    let DataRequest { path, headers, call, .. } = asked;
+    let permit = shared.admit(&shared.transfers).await?;
+    let (pieces, receiver) = mpsc::channel(shared.limits.pieces.max(1));
+    let (head, answer) = oneshot::channel();
+    let job = Job { engine: shared.engine.clone(), path, headers, head, pieces, _permit: permit, _call: call };
+    let job = spawn_blocking(move || job.run());
+    let (plan, stat) = match answer.await {
+        Ok(answer) => answer?,
+        // Without an answer the thread has panicked.
+        Err(_) => {
+            job.abort();
+            return Err(Refusal::new(Kind::Internal, "the operation ended unexpectedly: see the server's log"));
+        }
+    };
+    let body = if plan.length == 0 {
+        Body::empty()
+    } else {
+        Body::new(FileBody { pieces: receiver, remaining: plan.length })
+    };
+    Ok(plan.response(&stat, body))
+}
+
+type Answer = Result<(Plan, FileStat), Refusal>;
+
+struct Job {
+    engine: Arc<dyn Engine>,
+    path: ArchivePath,
+    headers: HeaderMap,
+    head: oneshot::Sender<Answer>,
+    pieces: mpsc::Sender<Result<Bytes, Broken>>,
+    _permit: OwnedSemaphorePermit,
+    /// Counts against the principal until the last byte.
+    _call: Arc<Call>,
+}
+
+impl Job {
+    /// Runs on a thread of its own.
+    fn run(self) {
+        let Job { engine, path, headers, head, pieces, _permit, _call } = self;
+        let opened = open(&*engine, &path, &headers);
+        let (plan, mut download) = match opened {
+            Ok(opened) => opened,
+            Err(refusal) => return drop(head.send(Err(refusal))),
+        };
+        if head.send(Ok((plan, download.stat().clone()))).is_err() {
+            return;
+        }
+        let mut remaining = plan.length;
+        while remaining > 0 {
+            let piece = match download.next() {
+                Ok(Some(bytes)) if bytes.len() as u64 <= remaining => bytes,
+                Ok(other) => {
+                    let got = other.map(|bytes| bytes.len());
+                    tracing::error!(%path, remaining, ?got, "the engine gave another number of bytes than it said");
+                    return drop(pieces.blocking_send(Err(Broken)));
+                }
+                Err(error) => {
+                    tracing::error!(%path, remaining, %error, "a download was broken off");
+                    return drop(pieces.blocking_send(Err(Broken)));
+                }
+            };
+            remaining -= piece.len() as u64;
+            // Nobody listens any more once the client has gone away.
+            if pieces.blocking_send(Ok(piece)).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn open(
+    engine: &dyn Engine,
+    path: &ArchivePath,
+    headers: &HeaderMap,
+) -> Result<(Plan, Box<dyn Download>), Refusal> {
+    let mut download = engine.open_read(path)?;
+    let plan = Plan::new(download.stat(), headers, true)?;
+    if let (Some(offset), true) = (plan.part, plan.length > 0) {
+        download.select(offset, plan.length)?;
+    }
+    Ok((plan, download))
+}
+
+/// What is sent: decided from the file and the request's conditions.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    status: StatusCode,
+    /// Where the part begins, if it is one.
+    part: Option<u64>,
+    /// Bytes of the body.
+    length: u64,
+}
+
+impl Plan {
+    /// RFC 9110, 13.2.2: `If-Match`, `If-None-Match`, `If-Range`, `Range`. `Range` counts only for `GET`.
+    fn new(stat: &FileStat, headers: &HeaderMap, ranged: bool) -> Result<Plan, Refusal> {
+        let size = stat.size.0;
+        let tag = format!("\"{}\"", stat.file);
+        let named = |name: &HeaderName, weak| {
+            let mut values = headers.get_all(name).iter().peekable();
+            values.peek().is_some().then(|| values.any(|value| names_tag(value.as_bytes(), &tag, weak)))
+        };
+        if named(&IF_MATCH, false) == Some(false) {
+            let detail = format!("{} is another version now: its entity tag is {tag}", stat.path);
+            return Err(Refusal::new(Kind::Precondition, detail));
+        }
+        if named(&IF_NONE_MATCH, true) == Some(true) {
+            return Ok(Plan { status: StatusCode::NOT_MODIFIED, part: None, length: 0 });
+        }
+        let whole = Plan { status: StatusCode::OK, part: None, length: size };
+        let current = headers.get(IF_RANGE).is_none_or(|value| value.as_bytes().trim_ascii() == tag.as_bytes());
+        let mut ranges = headers.get_all(RANGE).iter();
+        let asked = match (ranges.next(), ranges.next()) {
+            (Some(value), None) if ranged && current => range(value.as_bytes(), size),
+            _ => Range::Whole,
+        };
+        match asked {
+            Range::Whole => Ok(whole),
+            Range::Part { offset, length } => {
+                Ok(Plan { status: StatusCode::PARTIAL_CONTENT, part: Some(offset), length })
+            }
+            Range::Unsatisfiable => {
+                let detail = format!("the range touches no byte of {}, which has {size} bytes", stat.path);
+                Err(Refusal::new(Kind::Range, detail).with(CONTENT_RANGE, unsatisfied(size)))
+            }
+        }
+    }
+
+    fn response(&self, stat: &FileStat, body: Body) -> Response {
+        let mut headers = HeaderMap::new();
+        let mut insert = |name: HeaderName, value: String| {
+            if let Ok(value) = HeaderValue::from_str(&value) {
+                headers.insert(name, value);
+            }
+        };
+        let kist = HeaderName::from_static;
+        insert(ETAG, format!("\"{}\"", stat.file));
+        insert(ACCEPT_RANGES, "bytes".to_owned());
+        insert(kist("digest"), format!("adler32={}", stat.checksums.stream.adler32));
+        insert(kist("kist-blake3"), stat.checksums.blake3.to_string());
+        insert(kist("kist-file-id"), stat.file.to_string());
+        insert(kist("kist-locality"), locality_word(stat.locality).to_owned());
+        insert(kist("kist-class"), percent::encode(&stat.class));
+        insert(kist("kist-mtime"), precise(stat.attributes.mtime));
+        insert(kist("kist-mode"), format!("{:04o}", stat.attributes.mode));
+        insert(kist("kist-owner"), percent::encode(&stat.attributes.owner));
+        insert(kist("kist-group"), percent::encode(&stat.attributes.group));
+        if let FileKind::Symlink(target) = &stat.kind {
+            insert(kist("kist-link-target"), percent::encode(target));
+        }
+        if self.status != StatusCode::NOT_MODIFIED {
+            insert(CONTENT_LENGTH, self.length.to_string());
+            insert(CONTENT_TYPE, "application/octet-stream".to_owned());
+            insert(kist("x-content-type-options"), "nosniff".to_owned());
+        }
+        if let Some(offset) = self.part {
+            let last = offset + self.length - 1;
+            insert(CONTENT_RANGE, format!("bytes {offset}-{last}/{}", stat.size.0));
+        }
+        if let Some(date) = http_date(stat.attributes.mtime) {
+            headers.insert(LAST_MODIFIED, date);
+        }
+        (self.status, headers, body).into_response()
+    }
+}
+
+/// The rest of a file cannot be sent: the connection is closed before its last byte.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the file could not be read to its end")]
+struct Broken;
+
+/// The body of a reply that carries a file.
+struct FileBody {
+    pieces: mpsc::Receiver<Result<Bytes, Broken>>,
+    remaining: u64,
+}
+
+impl HttpBody for FileBody {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        if self.remaining == 0 {
+            return Poll::Ready(None);
+        }
+        Poll::Ready(Some(match ready!(self.pieces.poll_recv(cx)) {
+            Some(Ok(bytes)) => {
+                self.remaining = self.remaining.saturating_sub(bytes.len() as u64);
+                Ok(Frame::data(bytes))
+            }
+            // A closed channel: the thread has panicked.
+            Some(Err(_)) | None => Err(Broken),
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.remaining == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.remaining)
+    }
+}

@@ -1,0 +1,237 @@
+//! `PUT /data/...`: a body from the connection through a bounded channel to a thread that feeds the engine.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use archive::{ArchiveError, PutDone, PutOptions};
+use axum::Json;
+use axum::body::Body;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_RANGE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use base::{ArchivePath, Blake3, ByteCount, Timestamp};
+use bytes::Bytes;
+use catalogue::Attributes;
+use http_body_util::BodyExt;
+use hyper::body::Body as _;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
+
+use crate::audit::Call;
+use crate::convert::put_reply;
+use crate::data::{DataRequest, refuse_unsupported};
+use crate::headers::{digest, flag, mode, single, text, time};
+use crate::limits::Limits;
+use crate::problem::{Kind, Refusal};
+use crate::rate::RateWindow;
+use crate::seam::Engine;
+use crate::shared::{Shared, lost_thread};
+
+/// Longest name of an owner or group.
+const OWNER_BYTES_MAX: usize = 64;
+/// Longest name of a class.
+const CLASS_BYTES_MAX: usize = 32;
+/// Longest hint for collocation.
+const DATASET_BYTES_MAX: usize = 255;
+/// Longest idempotency key.
+const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
+/// Longest target of a link.
+const LINK_TARGET_BYTES_MAX: usize = 4095;
+/// Permission bits of a file whose client names none.
+const MODE_DEFAULT: u32 = 0o644;
+
+/// What goes from the connection to the engine's thread.
+enum Piece {
+    Bytes(Bytes),
+    /// The body is complete. Without it the file is not: a channel that closes early drops the upload.
+    End,
+}
+
+/// Stores a file.
+pub(crate) async fn put(shared: &Shared, asked: DataRequest) -> Result<Response, Refusal> {
+    let DataRequest { path, headers, body, call } = asked;
+    let options = put_options(&headers, body.size_hint().exact(), &call.principal.name)?;
+    let permit = shared.admit(&shared.transfers).await?;
+    let (pieces, receiver) = mpsc::channel(shared.limits.pieces.max(1));
+    let (ready, begun) = oneshot::channel();
+    let is_link = options.link_target.is_some();
+    let job = Job { engine: shared.engine.clone(), path, options, ready, pieces: receiver, _permit: permit };
+    let storing = spawn_blocking(move || job.store());
+    // The body is asked for only once the engine agreed, so that `Expect: 100-continue` saves the sending. If it did
+    // not agree, `storing` says why.
+    if begun.await.is_ok() {
+        pump(&shared.limits, &call, body, pieces, is_link).await?;
+    } else {
+        drop(pieces);
+    }
+    match storing.await.map_err(lost_thread)?? {
+        Some(done) => Ok(answer(&done)),
+        None => Err(Refusal::new(Kind::LengthMismatch, "the body ended early: nothing was stored")),
+    }
+}
+
+struct Job {
+    engine: Arc<dyn Engine>,
+    path: ArchivePath,
+    options: PutOptions,
+    ready: oneshot::Sender<()>,
+    pieces: mpsc::Receiver<Piece>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Job {
+    /// Runs on a thread of its own. `None`: the body did not come to its end.
+    fn store(mut self) -> Result<Option<PutDone>, ArchiveError> {
+        let mut upload = self.engine.begin_put(&self.path, self.options)?;
+        // The other side waits for this, unless the client has gone away; the closed channel tells that too.
+        let _ = self.ready.send(());
+        while let Some(piece) = self.pieces.blocking_recv() {
+            match piece {
+                Piece::Bytes(bytes) => upload.write(&bytes)?,
+                Piece::End => return upload.finish().map(Some),
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Moves the body into the channel. An error of the engine is left to the caller: the channel is closed then.
+async fn pump(
+    limits: &Limits,
+    call: &Call,
+    mut body: Body,
+    pieces: mpsc::Sender<Piece>,
+    is_link: bool,
+) -> Result<(), Refusal> {
+    let mut rate = RateWindow::new(limits.rate_bytes, limits.rate_window);
+    loop {
+        let from = Instant::now();
+        let frame = tokio::time::timeout(rate.remaining(), body.frame()).await;
+        let waited = from.elapsed();
+        let Ok(frame) = frame else {
+            if rate.note(waited.max(rate.remaining()), 0) {
+                continue;
+            }
+            let (bytes, seconds) = (limits.rate_bytes.0, limits.rate_window.as_secs_f64());
+            let detail =
+                format!("the body came at less than {bytes} bytes in {seconds} s of waiting: nothing was stored");
+            return Err(Refusal::new(Kind::Timeout, detail));
+        };
+        let piece = match frame {
+            None => Piece::End,
+            Some(Err(_)) => {
+                return Err(Refusal::new(Kind::LengthMismatch, "the body ended early: nothing was stored"));
+            }
+            // Trailers carry nothing that Kist knows.
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(bytes) if bytes.is_empty() => continue,
+                Ok(bytes) => Piece::Bytes(bytes),
+                Err(_) => continue,
+            },
+        };
+        if let Piece::Bytes(bytes) = &piece {
+            if is_link {
+                return Err(Refusal::bad("a link has no body: send Kist-Link-Target with an empty body"));
+            }
+            call.received(bytes.len());
+            // A client that is too slow is found at its next wait.
+            if !rate.note(waited, bytes.len() as u64) {
+                tracing::debug!("a body comes slowly");
+            }
+        }
+        let last = matches!(piece, Piece::End);
+        if pieces.send(piece).await.is_err() || last {
+            return Ok(());
+        }
+    }
+}
+
+fn answer(done: &PutDone) -> Response {
+    let status = if done.created { StatusCode::CREATED } else { StatusCode::OK };
+    let mut headers = HeaderMap::new();
+    let mut insert = |name: HeaderName, value: String| {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.insert(name, value);
+        }
+    };
+    insert(ETAG, format!("\"{}\"", done.file));
+    insert(HeaderName::from_static("digest"), format!("adler32={}", done.checksums.stream.adler32));
+    (status, headers, Json(put_reply(done))).into_response()
+}
+
+fn put_options(headers: &HeaderMap, length: Option<u64>, principal: &str) -> Result<PutOptions, Refusal> {
+    refuse_unsupported(headers, "PUT")?;
+    if headers.contains_key(CONTENT_RANGE) {
+        return Err(Refusal::bad("a part of a file cannot be put: send the whole file without Content-Range"));
+    }
+    if single(headers, &CONTENT_ENCODING)?.is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Err(Refusal::bad("Content-Encoding is not supported: send the file's own bytes"));
+    }
+    let keep_existing = match single(headers, &IF_NONE_MATCH)? {
+        None => false,
+        Some(value) if value.as_bytes().trim_ascii() == b"*" => true,
+        Some(_) => return Err(Refusal::bad("If-None-Match with PUT has to be '*'")),
+    };
+    let blake3 = text(headers, "kist-blake3", 64)?
+        .map(|digits| {
+            Blake3::parse(&digits).ok_or_else(|| Refusal::bad("Kist-Blake3 is not 64 hexadecimal digits"))
+        })
+        .transpose()?;
+    let key = text(headers, "idempotency-key", IDEMPOTENCY_KEY_BYTES_MAX)?;
+    if key.as_deref() == Some("") {
+        return Err(Refusal::bad("the header idempotency-key is empty"));
+    }
+    let link_target = text(headers, "kist-link-target", LINK_TARGET_BYTES_MAX)?;
+    if link_target.as_deref() == Some("") {
+        return Err(Refusal::bad("the header kist-link-target is empty"));
+    }
+    Ok(PutOptions {
+        length: length.map(ByteCount),
+        adler32: digest(headers)?,
+        blake3,
+        attributes: attributes(headers)?,
+        class: text(headers, "kist-class", CLASS_BYTES_MAX)?,
+        link_target,
+        keep_existing,
+        make_parents: flag(headers, "kist-parents")?.unwrap_or(true),
+        idempotency: key.map(|key| (key, principal.to_owned())),
+        dataset: text(headers, "kist-dataset", DATASET_BYTES_MAX)?,
+    })
+}
+
+fn attributes(headers: &HeaderMap) -> Result<Attributes, Refusal> {
+    let mtime = text(headers, "kist-mtime", 64)?;
+    let bits = text(headers, "kist-mode", 8)?;
+    Ok(Attributes {
+        mtime: parse_mtime(mtime.as_deref(), "Kist-Mtime")?,
+        mode: parse_mode(bits.as_deref(), "Kist-Mode", MODE_DEFAULT)?,
+        owner: text(headers, "kist-owner", OWNER_BYTES_MAX)?.unwrap_or_default(),
+        group: text(headers, "kist-group", OWNER_BYTES_MAX)?.unwrap_or_default(),
+        xattrs: Vec::new(),
+    })
+}
+
+/// The modification time that a client names; the present, if none.
+pub(crate) fn parse_mtime(value: Option<&str>, name: &str) -> Result<Timestamp, Refusal> {
+    match value {
+        None => Ok(present()),
+        Some(value) => time(value)
+            .ok_or_else(|| Refusal::bad(format!("{name} '{value}' is neither RFC 3339 nor seconds[.nanoseconds]"))),
+    }
+}
+
+/// The permission bits that a client names.
+pub(crate) fn parse_mode(value: Option<&str>, name: &str, default: u32) -> Result<u32, Refusal> {
+    match value {
+        None => Ok(default),
+        Some(value) => {
+            mode(value).ok_or_else(|| Refusal::bad(format!("{name} '{value}' is not octal, as 0644, up to 7777")))
+        }
+    }
+}
+
+fn present() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}

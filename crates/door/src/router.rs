@@ -1,0 +1,52 @@
+//! All addresses.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::Uri;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{any, get, post};
+
+use crate::admin;
+use crate::data::data;
+use crate::guard::{HEALTH, guard};
+use crate::problem::{Kind, Refusal};
+use crate::shared::Shared;
+
+/// The routes of one door.
+pub(crate) fn router(shared: Arc<Shared>) -> Router {
+    let api = Router::new()
+        .route("/stat", get(admin::stat))
+        .route("/list", get(admin::list))
+        .route("/mkdir", post(admin::make_directory))
+        .route("/rename", post(admin::rename))
+        .route("/requests", get(admin::requests).post(admin::stage))
+        .route("/requests/{id}", get(admin::request))
+        .route("/requests/{id}/files", get(admin::request_files))
+        .route("/requests/{id}/cancel", post(admin::cancel))
+        .route("/requests/{id}/release", post(admin::release))
+        .route("/evict", post(admin::evict))
+        .route("/why", get(admin::why))
+        .route("/tapes", get(admin::tapes))
+        .route("/tapes/{vid}", get(admin::tape))
+        .route("/drives", get(admin::drives))
+        .route("/pool", get(admin::pool))
+        .route("/classes", get(admin::classes))
+        .route("/queue", get(admin::queue))
+        .route("/status", get(admin::status))
+        .route("/migrate", post(admin::migrate));
+    Router::new()
+        .route("/data", any(data))
+        .route("/data/", any(data))
+        .route("/data/{*path}", any(data))
+        .nest("/api/v1", api)
+        .route(HEALTH, get(|| async { "ok\n" }))
+        .fallback(|uri: Uri| async move {
+            Refusal::new(Kind::NotFound, format!("there is nothing at {}: see /data/PATH and /api/v1", uri.path()))
+        })
+        .method_not_allowed_fallback(|| async {
+            Refusal::new(Kind::Method, "this address does not have that method: see the header Allow")
+        })
+        .layer(from_fn_with_state(shared.clone(), guard))
+        .with_state(shared)
+}

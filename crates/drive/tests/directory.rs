@@ -1,0 +1,155 @@
+//! The directory drive against a real file system.
+
+use std::fs;
+use std::path::Path;
+
+use base::{BlobId, ByteCount, DriveId, Epoch, Uuid};
+use drive::{
+    AlignedBuffer, DirectIo, DirectoryDrive, DriveError, DriveOpenError, ExtentId, ObjectDrive, PAGE,
+};
+
+const INSTANCE: Uuid = Uuid([1; 16]);
+const ID: DriveId = DriveId(4);
+
+fn open(path: &Path) -> Result<DirectoryDrive, DriveOpenError> {
+    DirectoryDrive::open(path, INSTANCE, ID, DirectIo::Auto)
+}
+
+fn fresh() -> (tempfile::TempDir, DirectoryDrive) {
+    let directory = tempfile::tempdir().unwrap();
+    DirectoryDrive::format(directory.path(), INSTANCE, ID).unwrap();
+    let drive = open(directory.path()).unwrap();
+    (directory, drive)
+}
+
+fn extent(blob: u64, shard: u8) -> ExtentId {
+    ExtentId { blob: BlobId(blob), stripe: 0, shard }
+}
+
+fn pages(count: usize, fill: u8) -> AlignedBuffer {
+    let mut buffer = AlignedBuffer::new(count * PAGE);
+    buffer.as_mut_slice().fill(fill);
+    buffer
+}
+
+#[test]
+fn what_is_written_can_be_read() {
+    let (directory, drive) = fresh();
+    let id = extent(7, 1);
+    let mut writer = drive.create(id, ByteCount::kib(64)).unwrap();
+    writer.append(pages(2, 5).as_slice()).unwrap();
+    // Bytes at an odd address are copied, not refused.
+    writer.append(&pages(2, 6).as_slice()[1..=PAGE]).unwrap();
+    assert!(matches!(writer.append(&[0; 100]), Err(DriveError::Unaligned { length: 100, .. })));
+    let mut read = pages(3, 0);
+    drive.read_at(id, ByteCount(0), read.as_mut_slice()).unwrap();
+    assert!(read.as_slice()[..2 * PAGE].iter().all(|b| *b == 5));
+    assert!(read.as_slice()[2 * PAGE..].iter().all(|b| *b == 6));
+    writer.seal().unwrap();
+    let mut odd = [0u8; 10];
+    drive.read_at(id, ByteCount(2 * PAGE as u64 - 5), &mut odd).unwrap();
+    assert_eq!(odd, [5, 5, 5, 5, 5, 6, 6, 6, 6, 6]);
+    let file = directory.path().join("extents/07").join(id.to_string());
+    assert_eq!(fs::metadata(file).unwrap().len(), 3 * PAGE as u64);
+    let beyond = drive.read_at(id, ByteCount(3 * PAGE as u64), &mut odd);
+    assert!(matches!(beyond, Err(DriveError::Truncated { .. })));
+}
+
+#[test]
+fn extents_are_never_overwritten_and_deleted_for_good() {
+    let (_directory, drive) = fresh();
+    let id = extent(7, 1);
+    drive.create(id, ByteCount(0)).unwrap().seal().unwrap();
+    assert!(matches!(drive.create(id, ByteCount(0)), Err(DriveError::Exists { .. })));
+    drive.delete(id).unwrap();
+    drive.delete(id).unwrap();
+    assert!(matches!(drive.read_at(id, ByteCount(0), &mut [0]), Err(DriveError::NotFound { .. })));
+    assert!(matches!(drive.punch(id, ByteCount(0), ByteCount(1)), Err(DriveError::NotFound { .. })));
+}
+
+#[test]
+fn holes_read_as_zeros_and_neighbours_stay() {
+    let (_directory, drive) = fresh();
+    let id = extent(7, 1);
+    let mut writer = drive.create(id, ByteCount(0)).unwrap();
+    writer.append(pages(3, 9).as_slice()).unwrap();
+    writer.seal().unwrap();
+    let page = PAGE as u64;
+    drive.punch(id, ByteCount(page), ByteCount(page)).unwrap();
+    drive.punch(id, ByteCount(page), ByteCount(page)).unwrap();
+    let mut read = pages(3, 1);
+    drive.read_at(id, ByteCount(0), read.as_mut_slice()).unwrap();
+    let sums: Vec<u32> =
+        read.as_slice().chunks(PAGE).map(|page| page.iter().map(|b| u32::from(*b)).sum()).collect();
+    assert_eq!((sums[0], sums[2]), (9 * PAGE as u32, 9 * PAGE as u32));
+    assert!(sums[1] == 0 || sums[1] == 9 * PAGE as u32, "a hole, or left as it was");
+}
+
+#[test]
+fn listing_goes_through_all_extents_once() {
+    let (directory, drive) = fresh();
+    let mut all: Vec<ExtentId> = (0..600u64).map(|n| extent(n * 77, (n % 3) as u8)).collect();
+    for id in &all {
+        drop(drive.create(*id, ByteCount(0)).unwrap());
+    }
+    fs::write(directory.path().join("extents/00/foreign"), b"x").unwrap();
+    all.sort_unstable();
+    let mut listed = Vec::new();
+    loop {
+        let page = drive.list(listed.last().copied(), 7).unwrap();
+        assert!(page.len() <= 7);
+        if page.is_empty() {
+            break;
+        }
+        listed.extend(page);
+    }
+    assert_eq!(listed, all);
+}
+
+#[test]
+fn a_drive_is_opened_once() {
+    let (directory, drive) = fresh();
+    assert!(matches!(open(directory.path()), Err(DriveOpenError::Locked(_))));
+    drop(drive);
+    assert!(open(directory.path()).is_ok());
+}
+
+#[test]
+fn the_stamp_survives() {
+    let (directory, drive) = fresh();
+    assert_eq!((drive.stamp().epoch, drive.stamp().commit), (Epoch(0), 0));
+    drive.set_stamp(Epoch(3), 99).unwrap();
+    drop(drive);
+    let stamp = open(directory.path()).unwrap().stamp();
+    assert_eq!((stamp.instance, stamp.drive, stamp.epoch, stamp.commit), (INSTANCE, ID, Epoch(3), 99));
+}
+
+#[test]
+fn wrong_drives_are_refused() {
+    let (directory, drive) = fresh();
+    drop(drive);
+    let path = directory.path();
+    let other = DirectoryDrive::open(path, Uuid([2; 16]), ID, DirectIo::Off);
+    assert!(matches!(other, Err(DriveOpenError::OtherInstance { .. })));
+    let other = DirectoryDrive::open(path, INSTANCE, DriveId(5), DirectIo::Off);
+    assert!(matches!(other, Err(DriveOpenError::OtherDrive { .. })));
+    let again = DirectoryDrive::format(path, INSTANCE, ID);
+    assert!(matches!(again, Err(DriveOpenError::NotEmpty(_))));
+    let superblock = path.join("drive.kist");
+    let mut bytes = fs::read(&superblock).unwrap();
+    bytes[40] ^= 1;
+    fs::write(&superblock, &bytes).unwrap();
+    assert!(matches!(open(path), Err(DriveOpenError::Damaged(_))));
+    fs::write(&superblock, &bytes[..100]).unwrap();
+    assert!(matches!(open(path), Err(DriveOpenError::Damaged(_))));
+    fs::remove_file(&superblock).unwrap();
+    assert!(matches!(open(path), Err(DriveOpenError::NotADrive(_))));
+}
+
+#[test]
+fn space_is_told() {
+    let (_directory, drive) = fresh();
+    let status = drive.status().unwrap();
+    assert!(status.capacity >= status.used && status.capacity >= status.free && status.capacity.0 > 0);
+    assert!(!status.suspect);
+}

@@ -1,0 +1,191 @@
+//! The command line: one enum of commands, each with its own file.
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::commands::{
+    class, compare, drive, evict, get, init, ls, migrate, mkdir, mv, pool, put, queue, release, request, rm, stage,
+    stat, status, tape, wait, why,
+};
+use crate::connection::Connection;
+use crate::failure::{EXIT_CODES, Failure, Outcome};
+use crate::{bench, demo, output, serve};
+
+/// Shown by `kist` alone.
+const OVERVIEW: &str = "\
+Kist keeps files for decades: a disk pool in front, LTFS tapes behind.
+
+  kist demo                        see all of it work, in a few minutes, in ./kist-data
+  kist init DIR                    make an instance; it prints the key
+  kist serve DIR                   run its server
+  kist put TREE /where             put files in            kist get /where TREE   get them out
+  kist ls -l /                     what is there           kist stat /where/file  all about one file
+  kist stage --wait /where         bring back from tape    kist why /where/file   why something waits
+  kist status, queue, tape ls, drive ls, pool show         how the archive stands
+
+kist help COMMAND explains a command with an example, kist help exit-codes lists the exit codes.
+";
+
+/// The program's arguments.
+#[derive(Parser, Debug)]
+#[command(
+    name = "kist",
+    version,
+    about = "Archival storage: an erasure-coded disk pool in front, LTFS tapes behind",
+    disable_help_subcommand = true,
+    max_term_width = 110
+)]
+pub struct Cli {
+    /// What all commands share.
+    #[command(flatten)]
+    pub common: Common,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// Options of all commands.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct Common {
+    /// The server and the key.
+    #[command(flatten)]
+    pub connection: Connection,
+    /// Write JSON instead of text to standard output
+    #[arg(long, global = true, help_heading = "Output")]
+    pub json: bool,
+    /// No progress on standard error
+    #[arg(long, short, global = true, help_heading = "Output")]
+    pub quiet: bool,
+}
+
+/// The commands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Make an instance: settings, pool, virtual tape library, key
+    Init(init::Args),
+    /// Run the server of an instance
+    Serve(serve::Args),
+    /// See the whole way to tape and back, on files of this machine
+    Demo(demo::Args),
+    /// Put files and trees into the archive
+    Put(put::Args),
+    /// Get files and trees out of the archive
+    Get(get::Args),
+    /// Compare local files with those in the archive, byte for byte
+    Compare(compare::Args),
+    /// List a directory
+    Ls(ls::Args),
+    /// Show all about a file or directory: checksums, copies, tapes, pins
+    Stat(stat::Args),
+    /// Make a directory
+    Mkdir(mkdir::Args),
+    /// Rename a file or directory
+    Mv(mv::Args),
+    /// Remove files and directories
+    Rm(rm::Args),
+    /// Bring files back from tape
+    Stage(stage::Args),
+    /// Give staged files free again
+    Release(release::Args),
+    /// Remove the pool copies of files that are on tape
+    Evict(evict::Args),
+    /// Show or cancel requests
+    Request(request::Args),
+    /// Say why a file or request waits
+    Why(why::Args),
+    /// Show tapes, or read one without the server
+    Tape(tape::Args),
+    /// Show the tape drives
+    Drive(drive::Args),
+    /// Show the disk pool
+    Pool(pool::Args),
+    /// Show the storage classes
+    Class(class::Args),
+    /// Show what waits, and why
+    Queue(queue::Args),
+    /// Show the counters of the archive
+    Status(status::Args),
+    /// Write to tape now, whatever the amounts and ages
+    Migrate(migrate::Args),
+    /// Wait until everything is on tape and under an index
+    Wait(wait::Args),
+    /// Measure, beside the limit of the machine in the same run
+    Bench(bench::Args),
+    /// Explain a command, or the exit codes
+    Help(HelpArgs),
+}
+
+/// Example: kist help exit-codes
+#[derive(clap::Args, Debug)]
+pub struct HelpArgs {
+    /// A command, or exit-codes
+    topic: Vec<String>,
+}
+
+/// Runs a command.
+pub fn run(cli: Cli) -> Outcome {
+    let common = &cli.common;
+    let Some(command) = cli.command else { return output::write(OVERVIEW) };
+    match command {
+        Command::Init(args) => init::run(&args, common),
+        Command::Serve(args) => serve::run(&args, common),
+        Command::Demo(args) => demo::run(&args, common),
+        Command::Put(args) => put::run(&args, common),
+        Command::Get(args) => get::run(&args, common),
+        Command::Compare(args) => compare::run(&args, common),
+        Command::Ls(args) => ls::run(&args, common),
+        Command::Stat(args) => stat::run(&args, common),
+        Command::Mkdir(args) => mkdir::run(&args, common),
+        Command::Mv(args) => mv::run(&args, common),
+        Command::Rm(args) => rm::run(&args, common),
+        Command::Stage(args) => stage::run(&args, common),
+        Command::Release(args) => release::run(&args, common),
+        Command::Evict(args) => evict::run(&args, common),
+        Command::Request(args) => request::run(&args, common),
+        Command::Why(args) => why::run(&args, common),
+        Command::Tape(args) => tape::run(&args, common),
+        Command::Drive(args) => drive::run(&args, common),
+        Command::Pool(args) => pool::run(&args, common),
+        Command::Class(args) => class::run(&args, common),
+        Command::Queue(args) => queue::run(&args, common),
+        Command::Status(args) => status::run(&args, common),
+        Command::Migrate(args) => migrate::run(&args, common),
+        Command::Wait(args) => wait::run(&args, common),
+        Command::Bench(args) => bench::run(&args, common),
+        Command::Help(args) => help(&args),
+    }
+}
+
+fn help(args: &HelpArgs) -> Outcome {
+    let mut command = Cli::command();
+    command.build();
+    let mut shown = &mut command;
+    for topic in &args.topic {
+        if topic == "exit-codes" {
+            return output::write(EXIT_CODES);
+        }
+        shown = shown.find_subcommand_mut(topic).ok_or_else(|| {
+            Failure::usage(format!("there is no command '{topic}': kist help lists the commands"))
+        })?;
+    }
+    output::write(&shown.render_long_help().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_teaches_with_an_example() {
+        for command in Cli::command().get_subcommands() {
+            let text = command.get_after_help().or(command.get_long_about()).map(ToString::to_string);
+            let text = text.unwrap_or_default();
+            let named = text.contains("kist ") || command.get_name() == "help";
+            assert!(named, "kist {} has no example in its help", command.get_name());
+        }
+    }
+}

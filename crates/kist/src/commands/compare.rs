@@ -1,0 +1,97 @@
+//! `kist compare`.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use crate::cli::Common;
+use crate::client::{archive_path, join};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::progress::Progress;
+use crate::transfer::{
+    ComparePair, JOBS_DEFAULT, LocalKind, RemoteItem, RemoteKind, Tally, compare_all, walk, walk_remote,
+};
+use crate::{output, parallel, text};
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Reads every file of LOCAL and of REMOTE and compares all bytes, not checksums. What is on one side only differs, too.
+Exit code 7 if anything differs.
+
+Example:
+  kist compare results /survey/2026")]
+pub struct Args {
+    /// A file or directory here
+    local: PathBuf,
+    /// Its counterpart in the archive
+    remote: String,
+    /// Files at once
+    #[arg(short, long, default_value_t = JOBS_DEFAULT)]
+    jobs: usize,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, common: &Common) -> Outcome {
+    let client = common.connection.client()?;
+    let remote = archive_path(&args.remote)?;
+    let tree = walk(&args.local)?;
+    let tally = Tally::default();
+    let place = |relative: &str| if relative.is_empty() { remote.clone() } else { join(&remote, relative) };
+    let pairs: Vec<ComparePair> = tree
+        .files
+        .iter()
+        .map(|file| ComparePair {
+            local: file.path.clone(),
+            remote: place(&file.relative),
+            size: file.size,
+            link: match &file.kind {
+                LocalKind::Link(target) => Some(target.clone()),
+                LocalKind::File | LocalKind::Directory => None,
+            },
+        })
+        .collect();
+    let root = RemoteItem::of_stat(&client.stat(&remote)?)?;
+    if root.kind == RemoteKind::Directory {
+        let here: HashSet<&str> =
+            tree.files.iter().chain(&tree.directories).map(|item| item.relative.as_str()).collect();
+        let mut there = HashSet::new();
+        let only_there = |item: &RemoteItem| {
+            let message = format!("{}: only in the archive, not in {}", item.path, args.local.display());
+            tally.add_failure(&item.path, Failure::new(Exit::Differs, message));
+        };
+        walk_remote(&client, &root, &mut |item| {
+            if !here.contains(item.relative.as_str()) {
+                only_there(item);
+            }
+            if item.kind == RemoteKind::Directory {
+                there.insert(item.relative.clone());
+            }
+            Ok(())
+        })?;
+        for directory in tree.directories.iter().filter(|d| !d.relative.is_empty() && !there.contains(&d.relative)) {
+            let message = format!("{}: the directory is not in the archive", directory.path.display());
+            tally.add_failure(&directory.relative, Failure::new(Exit::Differs, message));
+        }
+    }
+    let progress = Progress::start("compare", pairs.len() as u64, tree.bytes(), common.quiet);
+    compare_all(&client, &pairs, args.jobs.clamp(1, parallel::JOBS_MAX), &progress, &tally);
+    let elapsed = progress.elapsed();
+    drop(progress);
+    let summary = format!(
+        "{} equal, {} differ or failed; {} compared in {} ({})",
+        text::files(tally.done()),
+        text::count(tally.failed()),
+        text::size(tally.bytes()),
+        text::span(elapsed),
+        text::rate(tally.bytes(), elapsed)
+    );
+    if common.json {
+        let reply = serde_json::json!({
+            "equal": tally.done(), "failed": tally.failed(), "bytes": tally.bytes(), "seconds": elapsed.as_secs_f64(),
+        });
+        output::json(&reply)?;
+    } else {
+        output::line(&summary)?;
+    }
+    tally.outcome(pairs.len().max(2))
+}

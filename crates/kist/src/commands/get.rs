@@ -1,0 +1,162 @@
+//! `kist get`.
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::Common;
+use crate::client::{Client, archive_path, retry};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::progress::Progress;
+use crate::transfer::{
+    GetItem, Getter, JOBS_DEFAULT, RemoteItem, RemoteKind, Tally, download_to, walk_remote,
+};
+use crate::{output, parallel, text};
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+The content of one directory goes into LOCAL itself; the same command again skips what is here with the same length
+and BLAKE3. A file gets the name LOCAL, or its own name if LOCAL is a directory or ends with '/'. Several REMOTEs get
+their own names in LOCAL. Each file arrives under a temporary name, is checked against its BLAKE3, and is then renamed.
+Files on tape only are refused: bring them back with kist stage first.
+
+Examples:
+  kist get /survey/2026 results
+  kist get /backups/today.tar - | tar t")]
+pub struct Args {
+    /// Files and directories of the archive
+    #[arg(required = true, value_name = "REMOTE")]
+    remote: Vec<String>,
+    /// Where to, or - for standard output
+    #[arg(required = true)]
+    local: PathBuf,
+    /// Files at once
+    #[arg(short, long, default_value_t = JOBS_DEFAULT)]
+    jobs: usize,
+    /// Fetch what is here already too
+    #[arg(long)]
+    again: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, common: &Common) -> Outcome {
+    let client = common.connection.client()?;
+    if args.local.as_os_str() == "-" {
+        return args.remote.iter().try_for_each(|path| to_standard_output(&client, &archive_path(path)?));
+    }
+    let (directories, files) = plan(args, &client)?;
+    let tally = Tally::default();
+    let bytes = files.iter().map(|item| item.remote.size).sum();
+    let progress = Progress::start("get", files.len() as u64, bytes, common.quiet);
+    let jobs = args.jobs.clamp(1, parallel::JOBS_MAX);
+    let getter = Getter { client: &client, jobs, again: args.again, progress: &progress, tally: &tally };
+    getter.make_directories(&directories);
+    getter.files(&files);
+    getter.finish_directories(&directories);
+    let elapsed = progress.elapsed();
+    drop(progress);
+    if !common.quiet {
+        let skipped = match tally.skipped() {
+            0 => String::new(),
+            skipped => format!(", {} here already", text::files(skipped)),
+        };
+        eprintln!(
+            "got {}, {} in {} ({}){skipped}",
+            text::files(tally.done()),
+            text::size(tally.bytes()),
+            text::span(elapsed),
+            text::rate(tally.bytes(), elapsed),
+        );
+    }
+    tally.outcome(files.len() + directories.len())
+}
+
+/// What to get and where to put it: directories, parents first, and files.
+fn plan(args: &Args, client: &Client) -> Outcome<(Vec<GetItem>, Vec<GetItem>)> {
+    let into = args.local.to_string_lossy().ends_with('/');
+    let (mut directories, mut files) = (Vec::new(), Vec::new());
+    for path in &args.remote {
+        let root = RemoteItem::of_stat(&client.stat(&archive_path(path)?)?)?;
+        let is_directory = root.kind == RemoteKind::Directory;
+        let under_own_name = args.remote.len() > 1 || (!is_directory && (into || args.local.is_dir()));
+        let local = if under_own_name { args.local.join(own_name(&root.path)?) } else { args.local.clone() };
+        if under_own_name && !args.local.is_dir() {
+            let made = std::fs::create_dir_all(&args.local);
+            made.map_err(|error| Failure::io("making the directory", &args.local, &error))?;
+        }
+        if !is_directory {
+            refuse_nearline(&root)?;
+            files.push(GetItem { remote: root, local });
+            continue;
+        }
+        let place = |relative: &str| -> PathBuf { local.join(Path::new(relative)) };
+        let mut nearline = 0u64;
+        directories.push(GetItem { remote: root.clone(), local: local.clone() });
+        walk_remote(client, &root, &mut |item| {
+            let list = if item.kind == RemoteKind::Directory { &mut directories } else { &mut files };
+            nearline += u64::from(item.locality.as_deref() == Some("NEARLINE"));
+            list.push(GetItem { remote: item.clone(), local: place(&item.relative) });
+            Ok(())
+        })?;
+        if nearline > 0 {
+            let message = format!(
+                "{} of {} below {path} are NEARLINE, on tape only: stage them first: kist stage --wait {path}",
+                text::count(nearline),
+                text::files(files.len() as u64)
+            );
+            return Err(Failure::new(Exit::Refused, message));
+        }
+    }
+    Ok((directories, files))
+}
+
+fn refuse_nearline(item: &RemoteItem) -> Outcome {
+    if item.locality.as_deref() != Some("NEARLINE") {
+        return Ok(());
+    }
+    let message = format!("{0} is NEARLINE, on tape only: stage it first: kist stage --wait {0}", item.path);
+    Err(Failure::new(Exit::Refused, message))
+}
+
+fn own_name(path: &str) -> Outcome<&str> {
+    match path.rsplit_once('/') {
+        Some((_, name)) if !name.is_empty() => Ok(name),
+        _ => Err(Failure::usage("the root has no name of its own: get it alone")),
+    }
+}
+
+fn to_standard_output(client: &Client, path: &str) -> Outcome {
+    let progress = Progress::start("get", 1, 0, true);
+    let mut written = false;
+    let mut out = Counting { inner: std::io::stdout().lock(), written: &mut written };
+    // What was written cannot be taken back, so only a request that brought nothing is repeated.
+    let done = retry(|_| {
+        download_to(client, path, &mut out, &progress).map_err(|mut attempt| {
+            if *out.written {
+                attempt.again = None;
+            }
+            attempt
+        })
+    });
+    drop(out);
+    done.map(drop)?;
+    output::flush()
+}
+
+struct Counting<'a> {
+    inner: std::io::StdoutLock<'static>,
+    written: &'a mut bool,
+}
+
+impl std::io::Write for Counting<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        *self.written = true;
+        match self.inner.write(bytes) {
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+            other => other,
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.inner.flush()
+    }
+}

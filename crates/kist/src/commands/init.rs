@@ -1,0 +1,175 @@
+//! `kist init`.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use base::Vid;
+use library::{DriveName, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
+
+use crate::cli::Common;
+use crate::config::{self, Size, Template};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::instance::{self, CONFIG_FILE};
+use crate::output;
+
+/// The most cartridges: their names have four digits.
+const CARTRIDGES_MAX: u32 = 9999;
+
+/// Arguments.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "\
+Makes DIR/kist.toml (read it: each key is explained), a pool of directory drives, a virtual tape library, the
+catalogue's directory, and the first key. The key is shown once and kept nowhere, only its BLAKE3: save it.
+
+Example:
+  kist init /srv/kist --drives 8 --data 4 --parity 2 --save-key ~/kist.key")]
+pub struct Args {
+    /// The directory of the instance; it must be empty or not exist
+    pub dir: PathBuf,
+    /// Drives of the pool
+    #[arg(long, default_value_t = 8)]
+    pub drives: u16,
+    /// Data shards
+    #[arg(long, default_value_t = 4)]
+    pub data: u8,
+    /// Parity shards
+    #[arg(long, default_value_t = 2)]
+    pub parity: u8,
+    /// Cartridges of the virtual library
+    #[arg(long, default_value_t = 12)]
+    pub cartridges: u32,
+    /// What a cartridge holds
+    #[arg(long, default_value = "100GB", value_parser = Size::parse, value_name = "SIZE")]
+    pub cartridge_size: Size,
+    /// Tape drives of the virtual library
+    #[arg(long, default_value_t = 2)]
+    pub tape_drives: u16,
+    /// Address and port of the server
+    #[arg(long, default_value = "127.0.0.1:7420", value_name = "ADDRESS:PORT")]
+    pub listen: SocketAddr,
+    /// The size of packs
+    #[arg(long, value_parser = Size::parse, value_name = "SIZE")]
+    pub pack_size: Option<Size>,
+    /// Small packs and short ages, to see everything happen soon
+    #[arg(long)]
+    pub demo: bool,
+    /// Write the key to FILE too, readable for the owner only
+    #[arg(long, value_name = "FILE")]
+    pub save_key: Option<PathBuf>,
+}
+
+impl Args {
+    /// The defaults for `dir`.
+    pub fn defaults(dir: &Path) -> Self {
+        Args {
+            dir: dir.to_owned(),
+            drives: 8,
+            data: 4,
+            parity: 2,
+            cartridges: 12,
+            cartridge_size: Size(base::ByteCount(100_000_000_000)),
+            tape_drives: 2,
+            listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
+            pack_size: None,
+            demo: false,
+            save_key: None,
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args, common: &Common) -> Outcome {
+    let key = make(args)?;
+    if common.json {
+        let dir = args.dir.display().to_string();
+        return output::json(&serde_json::json!({ "instance": dir, "principal": "admin", "key": key }));
+    }
+    let dir = args.dir.display();
+    output::line(&format!("instance   {dir}"))?;
+    output::line(&format!(
+        "pool       {} drives, {}+{} shards",
+        args.drives, args.data, args.parity
+    ))?;
+    output::line(&format!(
+        "library    {} cartridges of {}, {} drives",
+        args.cartridges, args.cartridge_size.0, args.tape_drives
+    ))?;
+    output::line(&format!("settings   {dir}/{CONFIG_FILE}"))?;
+    output::line(&format!("key        {key}"))?;
+    match &args.save_key {
+        Some(file) => output::line(&format!("           saved in {}", file.display()))?,
+        None => output::line("           shown this once only: save it in a file for KIST_KEY_FILE")?,
+    }
+    output::line(&format!("next       kist serve {dir}"))
+}
+
+/// Makes the instance and gives the key.
+pub fn make(args: &Args) -> Outcome<String> {
+    check(args)?;
+    let dir = &args.dir;
+    let failed = |error: std::io::Error| Failure::io("making the instance", dir, &error);
+    fs::create_dir_all(dir).map_err(failed)?;
+    if fs::read_dir(dir).map_err(failed)?.next().is_some() {
+        let what = if instance::Instance::exists(dir) { "is an instance already" } else { "is not empty" };
+        return Err(Failure::new(Exit::Refused, format!("{} {what}: nothing was done", dir.display())));
+    }
+    let template = Template {
+        listen: args.listen.to_string(),
+        drives: args.drives,
+        data: args.data,
+        parity: args.parity,
+        tape_drives: args.tape_drives,
+        pack_size: args.pack_size,
+        demo: args.demo,
+    };
+    let file = dir.join(CONFIG_FILE);
+    instance::write_durable(&file, config::write(&template).as_bytes(), 0o644)?;
+    // What was written is read back, so that no instance is made with settings that no server takes.
+    let config = config::load(&file).map_err(|error| {
+        let _ = fs::remove_file(&file);
+        Failure::usage(error.to_string())
+    })?;
+    let settings = config.settings(dir);
+    for drive in &settings.pool.drives {
+        fs::create_dir_all(&drive.path).map_err(failed)?;
+    }
+    fs::create_dir_all(&settings.catalogue_directory).map_err(failed)?;
+    fs::create_dir_all(dir.join("run")).map_err(failed)?;
+    make_library(args, &settings.library.directory)?;
+    let key = instance::new_key()?;
+    instance::write_keys(dir, "admin", &key)?;
+    if let Some(file) = &args.save_key {
+        instance::write_durable(file, format!("{key}\n").as_bytes(), 0o600)?;
+    }
+    // This file makes the directory an instance, so it comes last.
+    instance::write_instance_file(dir)?;
+    Ok(key)
+}
+
+fn check(args: &Args) -> Outcome {
+    if !(1..=CARTRIDGES_MAX).contains(&args.cartridges) {
+        return Err(Failure::usage(format!("--cartridges is 1 to {CARTRIDGES_MAX}")));
+    }
+    if args.cartridge_size.0 < base::ByteCount::mib(64) {
+        return Err(Failure::usage("--cartridge-size is at least 64MiB"));
+    }
+    Ok(())
+}
+
+fn make_library(args: &Args, directory: &Path) -> Outcome {
+    let wrong = |error: String| Failure::internal(format!("making the library: {error}"));
+    let drives = (0..args.tape_drives).map(|n| DriveName::new(&format!("vdrive{n}")));
+    let vids = (1..=args.cartridges).map(|n| Vid::new(&format!("KS{n:04}")));
+    let config = VirtualLibraryConfig {
+        drives: drives.collect::<Result<_, _>>().map_err(|error| wrong(error.to_string()))?,
+        robots: 1,
+        cartridges: vids
+            .map(|vid| vid.map(|vid| (vid, args.cartridge_size.0)))
+            .collect::<Result<_, _>>()
+            .map_err(|error| wrong(error.to_string()))?,
+        options: VirtualCartridgeOptions::default(),
+        drop_cache: false,
+    };
+    VirtualLibrary::create(directory, &config).map(drop).map_err(|error| wrong(error.to_string()))
+}

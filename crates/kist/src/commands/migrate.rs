@@ -1,0 +1,31 @@
+//! `kist migrate`.
+
+use door::wire::MigrateBody;
+
+use crate::cli::Common;
+use crate::failure::{Failure, Outcome};
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Seals packs and mounts tapes without waiting for the amounts and ages of kist.toml. Follow with kist wait.
+
+Example:
+  kist migrate --now && kist wait")]
+pub struct Args {
+    /// Do it; without it nothing happens, for it costs mounts
+    #[arg(long)]
+    now: bool,
+    /// Only this storage class
+    #[arg(long)]
+    class: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, common: &Common) -> Outcome {
+    if !args.now {
+        return Err(Failure::usage("migration goes on by itself; to hurry it, say so: kist migrate --now"));
+    }
+    let body = MigrateBody { class: args.class.clone() };
+    common.connection.client()?.post("/api/v1/migrate", &body).map(drop)
+}

@@ -1,0 +1,35 @@
+//! `kist queue`.
+
+use door::wire::QueueReply;
+
+use crate::cli::Common;
+use crate::failure::Outcome;
+use crate::table::Table;
+use crate::{output, text};
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  kist queue")]
+pub struct Args {}
+
+/// Runs the command.
+pub fn run(_: &Args, common: &Common) -> Outcome {
+    let queue: Vec<QueueReply> = common.connection.client()?.get("/api/v1/queue")?;
+    if common.json {
+        return output::json(&queue);
+    }
+    if queue.is_empty() {
+        return output::line("nothing waits");
+    }
+    let mut table = Table::new(&["what", ">items", ">bytes", "oldest", "why it waits"]);
+    for line in queue {
+        table.row(vec![
+            line.what,
+            text::count(line.items),
+            text::size(line.bytes),
+            line.oldest.unwrap_or_else(|| "-".to_owned()),
+            line.reason,
+        ]);
+    }
+    output::write(&table.render())
+}

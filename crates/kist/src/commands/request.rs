@@ -1,0 +1,93 @@
+//! `kist request`.
+
+use door::wire::{RequestFilesReply, RequestReply};
+
+use crate::cli::Common;
+use crate::failure::Outcome;
+use crate::table::Table;
+use crate::{output, text};
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  kist request ls\n  kist request show 17\n  kist request cancel 17")]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Action {
+    /// List requests, the newest first
+    Ls {
+        /// At most so many
+        #[arg(long, default_value_t = 50)]
+        limit: usize,
+    },
+    /// Show a request and its files
+    Show {
+        /// The request
+        request: u64,
+        /// At most so many files
+        #[arg(long, default_value_t = 100)]
+        limit: usize,
+    },
+    /// Cancel what a request still waits for
+    Cancel {
+        /// The request
+        request: u64,
+    },
+}
+
+/// Runs the command.
+pub fn run(args: &Args, common: &Common) -> Outcome {
+    let client = common.connection.client()?;
+    match &args.action {
+        Action::Ls { limit } => {
+            let requests: Vec<RequestReply> = client.get(&format!("/api/v1/requests?limit={limit}"))?;
+            if common.json { output::json(&requests) } else { output::write(&table(&requests)) }
+        }
+        Action::Show { request, limit } => {
+            let reply: RequestReply = client.get(&format!("/api/v1/requests/{request}"))?;
+            let target = format!("/api/v1/requests/{request}/files?limit={limit}");
+            let page: RequestFilesReply = client.get(&target)?;
+            if common.json {
+                return output::json(&serde_json::json!({ "request": reply, "files": page.files, "next": page.next }));
+            }
+            output::write(&table(std::slice::from_ref(&reply)))?;
+            output::line("")?;
+            let mut files = Table::new(&["state", ">size", "path", "error"]);
+            for file in &page.files {
+                let error = file.error.clone().unwrap_or_default();
+                files.row(vec![file.state.clone(), text::size(file.size), file.path.clone(), error]);
+            }
+            output::write(&files.render())?;
+            match page.next {
+                Some(next) => output::line(&format!("... and more from number {next} on: --limit N")),
+                None => Ok(()),
+            }
+        }
+        Action::Cancel { request } => {
+            client.post(&format!("/api/v1/requests/{request}/cancel"), &serde_json::json!({})).map(drop)
+        }
+    }
+}
+
+fn table(requests: &[RequestReply]) -> String {
+    let headings = ["request", "state", "owner", "created", "ended", ">done", ">failed", ">files", ">done", ">bytes"];
+    let mut table = Table::new(&headings);
+    for request in requests {
+        table.row(vec![
+            request.id.to_string(),
+            request.state.clone(),
+            request.owner.clone(),
+            request.created.clone(),
+            request.ended.clone().unwrap_or_else(|| "-".to_owned()),
+            text::count(u64::from(request.done)),
+            text::count(u64::from(request.failed)),
+            text::count(u64::from(request.files)),
+            text::size(request.done_bytes),
+            text::size(request.bytes),
+        ]);
+    }
+    table.render()
+}

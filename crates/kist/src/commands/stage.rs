@@ -1,0 +1,150 @@
+//! `kist stage`.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use door::wire::{CreatedReply, RequestFilesReply, RequestReply, SelectionBody, WhyReply};
+
+use crate::cli::Common;
+use crate::client::{Client, archive_path};
+use crate::config::Span;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::progress::Progress;
+use crate::{output, text};
+
+/// How often a request is looked at.
+const POLL_EVERY: Duration = Duration::from_millis(300);
+/// After how long without movement the reason is asked for.
+const REASON_AFTER: Duration = Duration::from_secs(3);
+/// Failed files that are shown.
+const FAILURES_SHOWN_MAX: usize = 20;
+/// The longest list of paths that is read.
+const LIST_BYTES_MAX: u64 = 1 << 30;
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+One request for all paths: the server orders it over the tapes. Directories stand for all files below. Staged files
+are pinned in the pool for a while; kist release gives them free earlier.
+
+Examples:
+  kist stage --wait /demo-1
+  kist stage --from-file list.txt --pin 7d")]
+pub struct Args {
+    /// Files and directories
+    #[arg(value_name = "PATH")]
+    paths: Vec<String>,
+    /// More paths, one a line; - for standard input
+    #[arg(long, value_name = "FILE")]
+    from_file: Option<PathBuf>,
+    /// Wait until all files are there
+    #[arg(short, long)]
+    wait: bool,
+    /// How long the files stay pinned
+    #[arg(long, default_value = "1d", value_parser = Span::parse, value_name = "SPAN")]
+    pin: Span,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, common: &Common) -> Outcome {
+    let mut paths = args.paths.iter().map(|path| archive_path(path)).collect::<Outcome<Vec<_>>>()?;
+    if let Some(file) = &args.from_file {
+        paths.extend(read_paths(file)?);
+    }
+    if paths.is_empty() {
+        return Err(Failure::usage("nothing to stage: name paths, or a list with --from-file"));
+    }
+    let client = common.connection.client()?;
+    let id = submit(&client, paths, args.pin.0)?;
+    if !args.wait {
+        return if common.json { output::json(&CreatedReply { id }) } else { output::line(&format!("request {id}")) };
+    }
+    if !common.quiet {
+        eprintln!("request {id}");
+    }
+    let progress = Progress::start("stage", 0, 0, common.quiet);
+    let request = wait_for(&client, id, &progress)?;
+    let elapsed = progress.elapsed();
+    drop(progress);
+    if common.json {
+        output::json(&request)?;
+    } else if !common.quiet {
+        eprintln!(
+            "staged {}, {} in {} ({})",
+            text::files(u64::from(request.done)),
+            text::size(request.done_bytes),
+            text::span(elapsed),
+            text::rate(request.done_bytes, elapsed)
+        );
+    }
+    outcome(&client, &request)
+}
+
+/// Asks for paths, all below directories included, and gives the request's id.
+pub fn submit(client: &Client, paths: Vec<String>, pin: Duration) -> Outcome<u64> {
+    let body = SelectionBody { paths, recursive: true, pin_seconds: Some(pin.as_secs()) };
+    let created: CreatedReply = client.post_for("/api/v1/requests", &body)?;
+    Ok(created.id)
+}
+
+/// Waits until a request has ended; says why when nothing moves.
+pub fn wait_for(client: &Client, id: u64, progress: &Progress) -> Outcome<RequestReply> {
+    let mut moved = (Instant::now(), 0, 0);
+    loop {
+        let request: RequestReply = client.get(&format!("/api/v1/requests/{id}"))?;
+        let ended = request.done + request.failed + request.cancelled;
+        progress.set_totals(u64::from(request.files), request.bytes);
+        progress.set(u64::from(ended), request.done_bytes);
+        if matches!(request.state.as_str(), "completed" | "cancelled") {
+            return Ok(request);
+        }
+        if (moved.1, moved.2) != (ended, request.done_bytes) {
+            moved = (Instant::now(), ended, request.done_bytes);
+            progress.note("");
+        } else if moved.0.elapsed() >= REASON_AFTER {
+            let why: WhyReply = client.get(&format!("/api/v1/why?request={id}"))?;
+            progress.note(why.reasons.first().map_or("", String::as_str));
+        }
+        std::thread::sleep(POLL_EVERY);
+    }
+}
+
+/// The end of a request: failed files are shown.
+pub fn outcome(client: &Client, request: &RequestReply) -> Outcome {
+    if request.failed == 0 && request.cancelled == 0 {
+        return Ok(());
+    }
+    let mut shown = 0;
+    let mut from = Some(0u32);
+    while let Some(page_from) = from.filter(|_| shown < FAILURES_SHOWN_MAX) {
+        let target = format!("/api/v1/requests/{}/files?from={page_from}&limit=1000", request.id);
+        let page: RequestFilesReply = client.get(&target)?;
+        for file in page.files.iter().filter(|file| file.state == "failed").take(FAILURES_SHOWN_MAX - shown) {
+            eprintln!("kist: {}: {}", file.path, file.error.as_deref().unwrap_or("failed"));
+            shown += 1;
+        }
+        from = page.next.filter(|next| *next > page_from);
+    }
+    let message = format!(
+        "request {}: {} of {} failed, {} were cancelled",
+        request.id,
+        request.failed,
+        text::files(u64::from(request.files)),
+        request.cancelled
+    );
+    Err(Failure::new(Exit::SomeFailed, message))
+}
+
+/// Reads a list of paths, one a line.
+pub fn read_paths(file: &Path) -> Outcome<Vec<String>> {
+    let failed = |error: std::io::Error| Failure::io("reading the list", file, &error);
+    let mut list = String::new();
+    if file.as_os_str() == "-" {
+        std::io::stdin().lock().take(LIST_BYTES_MAX).read_to_string(&mut list).map_err(failed)?;
+    } else {
+        let opened = std::fs::File::open(file).map_err(failed)?;
+        opened.take(LIST_BYTES_MAX).read_to_string(&mut list).map_err(failed)?;
+    }
+    list.lines().filter(|line| !line.is_empty()).map(archive_path).collect()
+}

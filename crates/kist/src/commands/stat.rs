@@ -1,0 +1,87 @@
+//! `kist stat`.
+
+use door::wire::{CopyReply, StatReply};
+
+use crate::cli::Common;
+use crate::client::archive_path;
+use crate::failure::Outcome;
+use crate::output;
+use crate::table::{Table, one_line};
+use crate::text;
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  kist stat /demo-1/share/doc/rust/README.md")]
+pub struct Args {
+    /// Files or directories
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<String>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, common: &Common) -> Outcome {
+    let client = common.connection.client()?;
+    for (at, path) in args.paths.iter().enumerate() {
+        let stat = client.stat(&archive_path(path)?)?;
+        if common.json {
+            output::json(&stat)?;
+            continue;
+        }
+        if at > 0 {
+            output::line("")?;
+        }
+        print(&stat)?;
+    }
+    Ok(())
+}
+
+/// Writes a stat for people.
+pub fn print(stat: &StatReply) -> Outcome {
+    let field = |name: &str, value: &str| output::line(&format!("{name:<10} {}", one_line(value)));
+    field("path", &stat.path)?;
+    field("kind", &stat.kind)?;
+    if let Some(target) = &stat.target {
+        field("target", target)?;
+    }
+    if stat.kind == "file" {
+        field("size", &format!("{} ({} bytes)", text::size(stat.size), text::count(stat.size)))?;
+    }
+    field("mode", &format!("{} {}:{}", stat.mode, stat.owner, stat.group))?;
+    field("modified", &stat.mtime)?;
+    field("archived", &stat.created)?;
+    if let Some(class) = &stat.class {
+        field("class", class)?;
+    }
+    let Some(file) = &stat.file else { return Ok(()) };
+    field("locality", &file.locality)?;
+    field("file id", &file.file_id.to_string())?;
+    field("adler32", &file.adler32)?;
+    field("crc32c", &file.crc32c)?;
+    field("blake3", &file.blake3)?;
+    for pin in &file.pins {
+        field("pinned", &format!("by request {} until {}", pin.request, pin.until))?;
+    }
+    if file.copies.is_empty() {
+        return field("copies", &format!("none of {} yet: it waits for its pack", file.copies_wanted));
+    }
+    field("copies", &format!("{} wanted", file.copies_wanted))?;
+    output::write(&copies(&file.copies))
+}
+
+fn copies(copies: &[CopyReply]) -> String {
+    let mut table =
+        Table::new(&["  tape pool", "state", "tape", ">block", "kind", ">container", ">offset", "path on tape"]);
+    for copy in copies {
+        table.row(vec![
+            format!("  {}", copy.tape_pool),
+            copy.state.clone(),
+            copy.vid.clone().unwrap_or_else(|| "-".to_owned()),
+            copy.block.map_or_else(|| "-".to_owned(), |block| block.to_string()),
+            copy.container_kind.clone(),
+            copy.container.to_string(),
+            copy.offset.to_string(),
+            copy.tape_path.clone(),
+        ]);
+    }
+    table.render()
+}

@@ -1,0 +1,47 @@
+//! `kist status`.
+
+use door::wire::StatusReply;
+
+use crate::cli::Common;
+use crate::failure::Outcome;
+use crate::{output, text};
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  kist status --json")]
+pub struct Args {}
+
+/// Runs the command.
+pub fn run(_: &Args, common: &Common) -> Outcome {
+    let client = common.connection.client()?;
+    let status: StatusReply = client.get("/api/v1/status")?;
+    if common.json {
+        return output::json(&status);
+    }
+    let amount = |files: u64, bytes: u64| format!("{}, {}", text::files(files), text::size(bytes));
+    let lines = [
+        ("server", format!("{} (kist {}), instance {}", client.url(), status.version, status.instance)),
+        ("archived", amount(status.files, status.bytes)),
+        ("online", amount(status.online_files, status.online_bytes)),
+        ("unsealed", text::files(status.todo_files)),
+        (
+            "to tape",
+            format!("{}, {}", text::plural(status.queued_containers, "container"), text::size(status.queued_bytes)),
+        ),
+        ("unindexed", text::plural(status.unindexed_containers, "container copy").replace("copys", "copies")),
+        (
+            "tape",
+            format!(
+                "{} written, {}, {}, {}, {}",
+                text::size(status.tape_written),
+                text::plural(status.mounts, "mount"),
+                text::plural(status.packs, "pack"),
+                text::plural(status.flushes, "flush point"),
+                text::plural(status.indexes, "index").replace("indexs", "indexes")
+            ),
+        ),
+        ("pool", format!("{} used, parity included", text::size(status.pool_used))),
+        ("memory", text::size(status.memory_anonymous)),
+    ];
+    lines.iter().try_for_each(|(name, value)| output::line(&format!("{name:<10} {value}")))
+}

@@ -1,0 +1,132 @@
+//! `kist tape`.
+
+use std::path::PathBuf;
+
+use door::wire::{ContainerReply, TapeContentReply, TapeReply};
+
+use crate::cli::Common;
+use crate::failure::Outcome;
+use crate::table::Table;
+use crate::{output, text};
+
+/// Containers asked for in one page.
+const PAGE: usize = 1000;
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  kist tape ls\n  kist tape show KS0001\n  kist tape dump KS0001")]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Action {
+    /// List the tapes
+    Ls,
+    /// Show a tape and what is on it
+    Show {
+        /// The tape
+        vid: String,
+    },
+    /// List the records of a virtual cartridge, without a server; DIR gets each record as a file
+    #[command(after_help = "\
+Reads the cartridge itself, not the catalogue; it must not be in a drive. With DIR each record becomes the file
+DIR/PARTITION-BLOCK.record, so that a volume can be examined with nothing but these files: an LTFS label is the text
+in a-000000000000.record.
+
+Examples:
+  kist tape dump KS0001
+  kist tape dump KS0001 /tmp/records")]
+    Dump {
+        /// The tape
+        vid: String,
+        /// Where the records go
+        directory: Option<PathBuf>,
+    },
+}
+
+/// Runs the command.
+pub fn run(args: &Args, common: &Common) -> Outcome {
+    match &args.action {
+        Action::Ls => {
+            let tapes: Vec<TapeReply> = common.connection.client()?.get("/api/v1/tapes")?;
+            if common.json { output::json(&tapes) } else { output::write(&tapes_table(&tapes)) }
+        }
+        Action::Show { vid } => show(vid, common),
+        Action::Dump { vid, directory } => super::tape_dump::run(vid, directory.as_deref(), common),
+    }
+}
+
+fn show(vid: &str, common: &Common) -> Outcome {
+    let client = common.connection.client()?;
+    let target = |from: u64| format!("/api/v1/tapes/{}?from={from}&limit={PAGE}", text::encode(vid));
+    let mut page: TapeContentReply = client.get(&target(0))?;
+    if common.json {
+        while let Some(next) = page.next {
+            let mut more: TapeContentReply = client.get(&target(next))?;
+            page.containers.append(&mut more.containers);
+            page.next = more.next.filter(|after| *after > next);
+        }
+        return output::json(&page);
+    }
+    output::write(&tapes_table(std::slice::from_ref(&page.tape)))?;
+    if let Some(uuid) = &page.tape.uuid {
+        output::line(&format!("volume {uuid}, index generation {}", page.tape.generation))?;
+    }
+    if !page.tape.reason.is_empty() {
+        output::line(&format!("{}: {}", page.tape.state, page.tape.reason))?;
+    }
+    output::line("")?;
+    loop {
+        output::write(&containers_table(&page.containers))?;
+        let Some(next) = page.next else { return Ok(()) };
+        let more: TapeContentReply = client.get(&target(next))?;
+        if more.next.is_some_and(|after| after <= next) {
+            return Ok(());
+        }
+        page = more;
+    }
+}
+
+fn tapes_table(tapes: &[TapeReply]) -> String {
+    let headings = [
+        "tape", "state", "tape pool", ">capacity", ">written", ">committed", ">torn", ">containers", ">next block",
+        ">mounts", "drive", ">wanted", ">bytes",
+    ];
+    let mut table = Table::new(&headings);
+    for tape in tapes {
+        table.row(vec![
+            tape.vid.clone(),
+            tape.state.clone(),
+            tape.tape_pool.clone().unwrap_or_else(|| "-".to_owned()),
+            text::size(tape.capacity),
+            text::size(tape.written),
+            text::size(tape.committed),
+            text::size(tape.torn),
+            text::count(tape.containers),
+            tape.end_of_data.to_string(),
+            text::count(tape.mounts),
+            tape.drive.clone().unwrap_or_else(|| "-".to_owned()),
+            text::count(tape.wanted_files),
+            text::size(tape.wanted_bytes),
+        ]);
+    }
+    table.render()
+}
+
+fn containers_table(containers: &[ContainerReply]) -> String {
+    let mut table = Table::new(&[">block", ">container", "kind", ">length", ">members", ">bytes", "path on tape"]);
+    for container in containers {
+        table.row(vec![
+            container.block.to_string(),
+            container.container.to_string(),
+            container.kind.clone(),
+            text::size(container.length),
+            text::count(u64::from(container.live_members)),
+            text::size(container.live_bytes),
+            container.tape_path.clone(),
+        ]);
+    }
+    table.render()
+}

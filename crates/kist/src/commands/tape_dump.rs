@@ -1,0 +1,110 @@
+//! `kist tape dump`: the records of a virtual cartridge, read without server, library or catalogue.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use base::Vid;
+use library::{CartridgeReader, RecordCheck, RecordInfo, RecordKind};
+use serde::Serialize;
+
+use crate::cli::Common;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::instance::{CONFIG_FILE, Instance};
+use crate::{config, output};
+
+/// Bytes of a record's header in the record file (docs/format/virtual-cartridge.md).
+const FRAME_HEADER_BYTES: u64 = 64;
+
+/// A line of the dump.
+#[derive(Serialize)]
+struct Line {
+    partition: String,
+    block: u64,
+    count: u64,
+    kind: &'static str,
+    length: u64,
+    check: &'static str,
+}
+
+/// Lists the records of `vid`; with `directory` writes each to a file there.
+pub fn run(vid: &str, directory: Option<&Path>, common: &Common) -> Outcome {
+    let vid = Vid::new(vid).map_err(|error| Failure::usage(error.to_string()))?;
+    let cartridge = cartridge_directory(vid, common)?;
+    let failed = |error: library::CartridgeError| Failure::new(Exit::Refused, format!("cartridge {vid}: {error}"));
+    if !cartridge.is_dir() {
+        return Err(Failure::new(Exit::NotFound, format!("{}: there is no such cartridge", cartridge.display())));
+    }
+    let reader = CartridgeReader::open(&cartridge).map_err(failed)?;
+    if let Some(directory) = directory {
+        fs::create_dir_all(directory).map_err(|error| Failure::io("making the directory", directory, &error))?;
+    }
+    let mut json = if common.json { Some(output::JsonArray::begin()?) } else { None };
+    if json.is_none() {
+        output::line("partition         block  kind        length  check")?;
+    }
+    let mut outcome = Ok(());
+    let mut damaged = 0u64;
+    let visited = reader.visit(|record| {
+        damaged += u64::from(record.check != RecordCheck::Good);
+        outcome = show(&record, json.as_mut()).and_then(|()| match directory {
+            Some(directory) if record.kind == RecordKind::Data => save(&cartridge, &record, directory),
+            _ => Ok(()),
+        });
+        outcome.is_ok()
+    });
+    visited.map_err(failed)?;
+    outcome?;
+    if let Some(json) = json {
+        json.end()?;
+    }
+    match damaged {
+        0 => Ok(()),
+        _ => Err(Failure::new(Exit::Differs, format!("cartridge {vid}: {damaged} damaged places"))),
+    }
+}
+
+fn cartridge_directory(vid: Vid, common: &Common) -> Outcome<PathBuf> {
+    let instance = Instance::open(&common.connection.instance_directory())?;
+    let config =
+        config::load(&instance.path(CONFIG_FILE)).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(config.settings(&instance.directory).library.directory.join("cartridges").join(vid.as_str()))
+}
+
+fn show(record: &RecordInfo, json: Option<&mut output::JsonArray>) -> Outcome {
+    let line = Line {
+        partition: record.partition.ltfs_id().to_string(),
+        block: record.block.0,
+        count: record.count.0,
+        kind: match record.kind {
+            RecordKind::Data => "record",
+            RecordKind::FileMark => "file mark",
+            RecordKind::Unknown => "unknown",
+        },
+        length: record.length.0,
+        check: match record.check {
+            RecordCheck::Good => "good",
+            RecordCheck::PayloadDamaged => "payload damaged",
+            RecordCheck::HeaderDamaged => "header damaged",
+        },
+    };
+    match json {
+        Some(json) => json.push(&line),
+        None => output::line(&format!(
+            "{:<9}  {:>12}  {:<9}  {:>8}  {}",
+            line.partition, line.block, line.kind, line.length, line.check
+        )),
+    }
+}
+
+fn save(cartridge: &Path, record: &RecordInfo, directory: &Path) -> Outcome {
+    let partition = record.partition.ltfs_id();
+    let from = cartridge.join(format!("partition-{partition}.rec"));
+    let to = directory.join(format!("{partition}-{:012}.record", record.block.0));
+    let copy = || {
+        let mut file = File::open(&from)?;
+        file.seek(SeekFrom::Start(record.offset.0 + FRAME_HEADER_BYTES))?;
+        std::io::copy(&mut file.take(record.length.0), &mut File::create(&to)?).map(drop)
+    };
+    copy().map_err(|error| Failure::io("copying the record to", &to, &error))
+}

@@ -1,0 +1,221 @@
+//! The steps of the demonstration, one line each.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::Duration;
+
+use door::wire::{MigrateBody, StatusReply};
+
+use super::source::{self, Source};
+use super::summary::{self, Measured};
+use super::{Args, copies};
+use crate::child::Server;
+use crate::client::{Client, join};
+use crate::commands::{evict, init, stage, wait};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::instance::{ADMIN_KEY_FILE, Instance};
+use crate::progress::Progress;
+use crate::transfer::{
+    ComparePair, JOBS_DEFAULT, LocalKind, PutItem, PutSettings, Putter, Tally, compare_all, download_to,
+};
+use crate::{output, text};
+
+/// For how long the staged files stay pinned.
+const PIN: Duration = Duration::from_secs(600);
+/// How long a migration may take before the demonstration gives up and says why.
+const MIGRATE_WITHIN: Duration = Duration::from_secs(1800);
+/// The port of an instance if nobody has it.
+const PORT: u16 = 7420;
+
+/// Runs all steps.
+pub fn run(args: &Args, quiet: bool) -> Outcome {
+    prepare(&args.dir)?;
+    let source = source::choose(args.from.as_deref(), &args.dir)?;
+    done(&format!(
+        "chose {}, {} of {}",
+        text::files(source.tree.files.len() as u64),
+        text::size(source.tree.bytes()),
+        source.name
+    ))?;
+    let server = Server::start(&args.dir)?;
+    done(&format!("started the server at {}", server.client.url()))?;
+    let measured = archive(&server.client, &source, quiet)?;
+    summary::print(&measured, &args.dir, args.keep_serving)?;
+    output::flush()?;
+    if args.keep_serving {
+        eprintln!("the server runs on at {}; Ctrl-C stops it", server.client.url());
+        return server.join();
+    }
+    server.stop()
+}
+
+fn prepare(directory: &Path) -> Outcome {
+    if Instance::exists(directory) {
+        Instance::open(directory)?;
+        if !directory.join(ADMIN_KEY_FILE).exists() {
+            let message = format!(
+                "{0} is an instance without {0}/{ADMIN_KEY_FILE}, so not one of kist demo: name another directory",
+                directory.display()
+            );
+            return Err(Failure::new(Exit::Refused, message));
+        }
+        return done(&format!("found the instance in {}", directory.display()));
+    }
+    // Whoever uses the usual port already may go on; clients find another one by run/server.json.
+    let port = if TcpListener::bind(("127.0.0.1", PORT)).is_ok() { PORT } else { 0 };
+    let mut init = init::Args::defaults(directory);
+    init.demo = true;
+    init.listen = ([127, 0, 0, 1], port).into();
+    let key = init::make(&init)?;
+    crate::instance::write_durable(&directory.join(ADMIN_KEY_FILE), format!("{key}\n").as_bytes(), 0o600)?;
+    done(&format!(
+        "made an instance in {}: {} drives at {}+{}, {} cartridges, {} tape drives",
+        directory.display(),
+        init.drives,
+        init.data,
+        init.parity,
+        init.cartridges,
+        init.tape_drives
+    ))
+}
+
+fn archive(client: &Client, source: &Source, quiet: bool) -> Outcome<Measured> {
+    let remote = free_directory(client)?;
+    let before: StatusReply = client.get("/api/v1/status")?;
+    let put = put(client, source, &remote, quiet)?;
+    let migrate = migrate(client, quiet)?;
+    let files: Vec<String> = source.tree.files.iter().map(|file| join(&remote, &file.relative)).collect();
+    let with_bytes: Vec<String> = source
+        .tree
+        .files
+        .iter()
+        .filter(|file| file.kind == LocalKind::File && file.size > 0)
+        .map(|file| join(&remote, &file.relative))
+        .collect();
+    let tapes = copies::check(client, &with_bytes, quiet)?;
+    done(&format!(
+        "checked: each of {} is under an index on two tapes of two tape pools ({})",
+        text::files(with_bytes.len() as u64),
+        tapes.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+    ))?;
+    let evicted = evict::evict(client, vec![remote.clone()])?;
+    evict::outcome(&evicted)?;
+    done(&format!("evicted {}, {} from the pool", text::files(evicted.evicted), text::size(evicted.bytes)))?;
+    let example = with_bytes.first().or(files.first()).cloned().unwrap_or_default();
+    show_refusal(client, &example)?;
+    let recall = recall(client, &remote, quiet)?;
+    let compare = compare(client, source, &remote, quiet)?;
+    let after = client.get("/api/v1/status")?;
+    let (files, bytes) = (source.tree.files.len() as u64, source.tree.bytes());
+    Ok(Measured { files, bytes, remote, example, put, migrate, recall, compare, tapes, before, after })
+}
+
+/// The first `/demo-N` that is not there.
+fn free_directory(client: &Client) -> Outcome<String> {
+    let mut number = 1u32;
+    loop {
+        let path = format!("/demo-{number}");
+        if client.find(&path)?.is_none() {
+            return Ok(path);
+        }
+        number += 1;
+    }
+}
+
+fn put(client: &Client, source: &Source, remote: &str, quiet: bool) -> Outcome<Duration> {
+    let tree = &source.tree;
+    let tally = Tally::default();
+    let settings = PutSettings { jobs: JOBS_DEFAULT, ..PutSettings::default() };
+    let item = |local: &crate::transfer::LocalItem| PutItem {
+        remote: if local.relative.is_empty() { remote.to_owned() } else { join(remote, &local.relative) },
+        local: local.clone(),
+    };
+    let directories: Vec<PutItem> = tree.directories.iter().map(item).collect();
+    let files: Vec<PutItem> = tree.files.iter().map(item).collect();
+    let progress = Progress::start("put", files.len() as u64, tree.bytes(), quiet);
+    for (path, failure) in &tree.left_out {
+        eprintln!("kist: {}: left out: {failure}", path.display());
+    }
+    let putter = Putter::new(client, &settings, &progress, &tally);
+    putter.directories(&directories);
+    putter.files(&files);
+    let elapsed = progress.elapsed();
+    drop(progress);
+    tally.outcome(files.len().max(2))?;
+    done(&format!("put {} to {remote}, {}", text::files(tally.done()), speed(tally.bytes(), elapsed)))?;
+    Ok(elapsed)
+}
+
+fn migrate(client: &Client, quiet: bool) -> Outcome<Duration> {
+    let before: StatusReply = client.get("/api/v1/status")?;
+    let progress = Progress::start("to tape", 0, 0, quiet);
+    client.post("/api/v1/migrate", &MigrateBody::default())?;
+    wait::wait(client, &progress, Some(MIGRATE_WITHIN))?;
+    let elapsed = progress.elapsed();
+    drop(progress);
+    let after: StatusReply = client.get("/api/v1/status")?;
+    let written = after.tape_written.saturating_sub(before.tape_written);
+    done(&format!("migrated to tape, two copies, {}", speed(written, elapsed)))?;
+    Ok(elapsed)
+}
+
+/// Reads what is on tape only, which has to be refused.
+fn show_refusal(client: &Client, path: &str) -> Outcome {
+    let progress = Progress::start("get", 0, 0, true);
+    match download_to(client, path, &mut std::io::sink(), &progress) {
+        Err(attempt) if attempt.failure.exit == Exit::Refused => {
+            done(&format!("a read without staging is refused: {}", attempt.failure))
+        }
+        Err(attempt) => Err(attempt.failure),
+        Ok(_) => Err(Failure::internal(format!("{path} was evicted, but could be read without staging"))),
+    }
+}
+
+fn recall(client: &Client, remote: &str, quiet: bool) -> Outcome<Duration> {
+    let progress = Progress::start("stage", 0, 0, quiet);
+    let id = stage::submit(client, vec![remote.to_owned()], PIN)?;
+    let request = stage::wait_for(client, id, &progress)?;
+    let elapsed = progress.elapsed();
+    drop(progress);
+    stage::outcome(client, &request)?;
+    done(&format!(
+        "staged {} by request {id}, {}",
+        text::files(u64::from(request.done)),
+        speed(request.done_bytes, elapsed)
+    ))?;
+    Ok(elapsed)
+}
+
+fn compare(client: &Client, source: &Source, remote: &str, quiet: bool) -> Outcome<Duration> {
+    let pairs: Vec<ComparePair> = source
+        .tree
+        .files
+        .iter()
+        .map(|file| ComparePair {
+            local: file.path.clone(),
+            remote: join(remote, &file.relative),
+            size: file.size,
+            link: match &file.kind {
+                LocalKind::Link(target) => Some(target.clone()),
+                LocalKind::File | LocalKind::Directory => None,
+            },
+        })
+        .collect();
+    let tally = Tally::default();
+    let progress = Progress::start("compare", pairs.len() as u64, source.tree.bytes(), quiet);
+    compare_all(client, &pairs, JOBS_DEFAULT, &progress, &tally);
+    let elapsed = progress.elapsed();
+    drop(progress);
+    tally.outcome(pairs.len().max(2))?;
+    done(&format!("compared {}: every byte is the same, {}", text::files(tally.done()), speed(tally.bytes(), elapsed)))?;
+    Ok(elapsed)
+}
+
+fn speed(bytes: u64, span: Duration) -> String {
+    format!("{} in {} ({})", text::size(bytes), text::span(span), text::rate(bytes, span))
+}
+
+fn done(what: &str) -> Outcome {
+    output::line(&format!("✓ {what}"))?;
+    output::flush()
+}

@@ -1,0 +1,298 @@
+//! A bench of drives in temporary directories, with faults on demand.
+#![allow(dead_code)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use base::{BlobDescription, ByteCount, DriveId, Epoch, StripeSet, Uuid};
+use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
+use drive::{DirectIo, DirectoryDrive, DriveError, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, Stamp};
+use pool::{Pool, PoolConfig, PoolError};
+
+pub const INSTANCE: Uuid = Uuid([9; 16]);
+
+/// What a test drive is told to do, and what it did.
+#[derive(Default)]
+pub struct Faults {
+    /// Appends until one fails; negative: never.
+    appends_left: AtomicI64,
+    syncs_left: AtomicI64,
+    /// From the first fault on, nothing on this drive works, reads included.
+    dies: AtomicBool,
+    pub fired: AtomicU64,
+    pub syncs_after_failure: AtomicU64,
+    pub syncs: AtomicU64,
+    dead: AtomicBool,
+    /// Appends fail for lack of space.
+    pub full: AtomicBool,
+}
+
+impl Faults {
+    pub fn fail_append(&self, after: i64, dies: bool) {
+        self.dies.store(dies, Ordering::SeqCst);
+        self.appends_left.store(after + 1, Ordering::SeqCst);
+    }
+
+    pub fn fail_sync(&self, after: i64) {
+        self.syncs_left.store(after + 1, Ordering::SeqCst);
+    }
+
+    pub fn fired(&self) -> u64 {
+        self.fired.load(Ordering::SeqCst)
+    }
+
+    fn fires(&self, counter: &AtomicI64) -> bool {
+        let fires = self.dead.load(Ordering::SeqCst) || counter.fetch_sub(1, Ordering::SeqCst) == 1;
+        if fires {
+            self.fired.fetch_add(1, Ordering::SeqCst);
+            self.dead.store(self.dies.load(Ordering::SeqCst), Ordering::SeqCst);
+        }
+        fires
+    }
+}
+
+struct FaultyDrive {
+    inner: DirectoryDrive,
+    faults: Arc<Faults>,
+}
+
+struct FaultyWriter {
+    inner: Option<Box<dyn ExtentWriter>>,
+    id: ExtentId,
+    drive: DriveId,
+    faults: Arc<Faults>,
+    poisoned: bool,
+}
+
+fn broken(drive: DriveId, extent: ExtentId, operation: &'static str) -> DriveError {
+    DriveError::Io { drive, extent, operation, source: std::io::Error::from_raw_os_error(5) }
+}
+
+impl FaultyWriter {
+    fn check_sync(&mut self) -> Result<(), DriveError> {
+        self.faults.syncs.fetch_add(1, Ordering::SeqCst);
+        if self.poisoned {
+            self.faults.syncs_after_failure.fetch_add(1, Ordering::SeqCst);
+        }
+        if self.faults.fires(&self.faults.syncs_left) {
+            self.poisoned = true;
+            return Err(broken(self.drive, self.id, "sync"));
+        }
+        Ok(())
+    }
+}
+
+impl ExtentWriter for FaultyWriter {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), DriveError> {
+        if self.faults.full.load(Ordering::SeqCst) {
+            self.faults.fired.fetch_add(1, Ordering::SeqCst);
+            return Err(DriveError::Full { drive: self.drive, extent: self.id });
+        }
+        if self.faults.fires(&self.faults.appends_left) {
+            return Err(broken(self.drive, self.id, "write"));
+        }
+        self.inner.as_mut().unwrap().append(bytes)
+    }
+
+    fn sync(&mut self) -> Result<(), DriveError> {
+        self.check_sync()?;
+        self.inner.as_mut().unwrap().sync()
+    }
+
+    fn seal(mut self: Box<Self>) -> Result<(), DriveError> {
+        self.check_sync()?;
+        self.inner.take().unwrap().seal()
+    }
+}
+
+impl ObjectDrive for FaultyDrive {
+    fn id(&self) -> DriveId {
+        self.inner.id()
+    }
+
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn create(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
+        let inner = Some(self.inner.create(id, preallocate)?);
+        let (drive, faults) = (self.inner.id(), Arc::clone(&self.faults));
+        Ok(Box::new(FaultyWriter { inner, id, drive, faults, poisoned: false }))
+    }
+
+    fn read_at(&self, id: ExtentId, offset: ByteCount, into: &mut [u8]) -> Result<(), DriveError> {
+        if self.faults.dead.load(Ordering::SeqCst) {
+            return Err(broken(self.inner.id(), id, "read"));
+        }
+        self.inner.read_at(id, offset, into)
+    }
+
+    fn punch(&self, id: ExtentId, offset: ByteCount, length: ByteCount) -> Result<(), DriveError> {
+        self.inner.punch(id, offset, length)
+    }
+
+    fn delete(&self, id: ExtentId) -> Result<(), DriveError> {
+        self.inner.delete(id)
+    }
+
+    fn list(&self, after: Option<ExtentId>, limit: usize) -> Result<Vec<ExtentId>, DriveError> {
+        self.inner.list(after, limit)
+    }
+
+    fn status(&self) -> Result<DriveStatus, DriveError> {
+        self.inner.status()
+    }
+
+    fn stamp(&self) -> Stamp {
+        self.inner.stamp()
+    }
+
+    fn set_stamp(&self, epoch: Epoch, commit: u64) -> Result<(), DriveError> {
+        self.inner.set_stamp(epoch, commit)
+    }
+}
+
+/// Formatted drives in a temporary directory.
+pub struct Bench {
+    directory: tempfile::TempDir,
+    count: u16,
+    epoch: u32,
+    pub faults: Vec<Arc<Faults>>,
+}
+
+impl Bench {
+    pub fn new(count: u16) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for n in 0..count {
+            DirectoryDrive::format(&directory.path().join(n.to_string()), INSTANCE, DriveId(n)).unwrap();
+        }
+        Bench { directory, count, epoch: 0, faults: Vec::new() }
+    }
+
+    pub fn path(&self, drive: u16) -> PathBuf {
+        self.directory.path().join(drive.to_string())
+    }
+
+    /// Opens the pool in the next epoch, without the `missing` drives.
+    pub fn open(&mut self, config: PoolConfig, missing: &[u16]) -> Arc<Pool> {
+        self.open_with(config, missing, Vec::new()).unwrap()
+    }
+
+    pub fn open_with(
+        &mut self,
+        config: PoolConfig,
+        missing: &[u16],
+        known: Vec<StripeSet>,
+    ) -> Result<Arc<Pool>, PoolError> {
+        self.epoch += 1;
+        self.faults = (0..self.count).map(|_| Arc::default()).collect();
+        let drives = (0..self.count).map(|n| {
+            let drive = (!missing.contains(&n)).then(|| {
+                let inner =
+                    DirectoryDrive::open(&self.path(n), INSTANCE, DriveId(n), DirectIo::Auto).unwrap();
+                let faults = Arc::clone(&self.faults[usize::from(n)]);
+                Arc::new(FaultyDrive { inner, faults }) as Arc<dyn ObjectDrive>
+            });
+            (DriveId(n), drive)
+        });
+        Pool::open(config, Epoch(self.epoch), map(self.count), drives.collect(), known)
+    }
+
+    /// All extents on all drives.
+    pub fn extents(&self) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        for drive in 0..self.count {
+            for bucket in fs::read_dir(self.path(drive).join("extents")).unwrap() {
+                files.extend(fs::read_dir(bucket.unwrap().path()).unwrap().map(|file| file.unwrap().path()));
+            }
+        }
+        files
+    }
+
+    /// The file of a shard.
+    pub fn extent(&self, blob: &BlobDescription, stripe: usize, shard: usize) -> PathBuf {
+        let id = ExtentId { blob: blob.id, stripe: stripe as u32, shard: shard as u8 };
+        let bucket = format!("extents/{:02x}", blob.id.0 & 0xff);
+        self.path(blob.stripes[stripe].drives[shard].0).join(bucket).join(id.to_string())
+    }
+}
+
+pub fn map(count: u16) -> DriveMap {
+    let entry = |n: u16| DriveEntry {
+        id: DriveId(n),
+        domain: FailureDomain { disk: n.to_string(), ..FailureDomain::default() },
+        state: DriveState::Up,
+        weight: 1,
+    };
+    DriveMap::new(Epoch(1), (0..count).map(entry).collect()).unwrap()
+}
+
+/// 4+2 with cells of 8 KiB and 4 rows a stripe: a row is 32 KiB, a stripe 128 KiB.
+pub fn small_cells() -> PoolConfig {
+    let mut config = PoolConfig::new(INSTANCE, 4, 2);
+    config.cell_size = ByteCount::kib(8);
+    config.extent_size = ByteCount(50_000);
+    config.arena = ByteCount::mib(2);
+    config
+}
+
+pub fn bytes(length: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 24) as u8
+    };
+    std::iter::repeat_with(next).take(length).collect()
+}
+
+pub fn put(pool: &Arc<Pool>, value: &[u8]) -> Result<BlobDescription, PoolError> {
+    let mut writer = pool.create()?;
+    // Odd pieces, so that they straddle cells and rows.
+    for piece in value.chunks(10_007) {
+        writer.write(piece)?;
+    }
+    writer.finish()
+}
+
+pub fn get_range(
+    pool: &Arc<Pool>,
+    blob: &BlobDescription,
+    offset: u64,
+    length: u64,
+) -> Result<Vec<u8>, PoolError> {
+    let mut reader = pool.read(blob, ByteCount(offset), ByteCount(length))?;
+    let mut all = Vec::new();
+    while let Some(piece) = reader.next()? {
+        assert!(!piece.is_empty() && piece.len() <= 1 << 20);
+        all.extend_from_slice(&piece);
+    }
+    Ok(all)
+}
+
+pub fn get(pool: &Arc<Pool>, blob: &BlobDescription) -> Result<Vec<u8>, PoolError> {
+    get_range(pool, blob, 0, blob.length.0)
+}
+
+/// Flips one bit of a file.
+pub fn flip(path: &Path, byte: u64, bit: u8) {
+    let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut one = [0];
+    file.read_exact_at(&mut one, byte).unwrap();
+    one[0] ^= 1 << bit;
+    file.write_all_at(&one, byte).unwrap();
+}
+
+/// All pairs of `0..count`.
+pub fn pairs(count: u16) -> impl Iterator<Item = [u16; 2]> {
+    (0..count).flat_map(move |a| (a + 1..count).map(move |b| [a, b]))
+}
+
+pub fn distinct(set: &StripeSet) -> bool {
+    set.drives.iter().collect::<BTreeSet<_>>().len() == set.drives.len()
+}

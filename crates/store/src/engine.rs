@@ -1,0 +1,146 @@
+//! LMDB behind the catalogue's narrow seam.
+
+use std::ops::Bound;
+use std::path::Path;
+
+use catalogue::{KvError, Snapshot, Table, Transaction, Visit};
+use heed::types::Bytes;
+use heed::{CommitOrAbort, Database, Env, EnvOpenOptions, MdbError, RoTxn, RwTxn, WithoutTls};
+
+type Rows = Database<'static, Bytes, Bytes>;
+
+/// The open environment and its tables in the order of [`Table::ALL`].
+pub(crate) struct Engine {
+    env: Env<WithoutTls>,
+    tables: [Rows; Table::COUNT],
+}
+
+impl Engine {
+    pub(crate) fn open(dir: &Path, map_size: usize, readers_max: u32) -> Result<Engine, heed::Error> {
+        let mut options = EnvOpenOptions::new().read_txn_without_tls();
+        options.map_size(map_size).max_readers(readers_max).max_dbs(Table::COUNT as u32);
+        // SAFETY: the map may be touched by LMDB alone while it is open. The directory's lock, which the caller holds,
+        // keeps other Kist processes out; nothing else in Kist opens these files; no flag that weakens LMDB is set.
+        let env = unsafe { options.open(dir)? };
+        env.clear_stale_readers()?;
+        let txn = env.write_txn()?;
+        let opened = env.create_databases_and_commit(txn, |opener, txn| -> Result<_, heed::Error> {
+            let mut tables = Vec::with_capacity(Table::COUNT);
+            for table in Table::ALL {
+                tables.push(opener.create_database::<Bytes, Bytes>(txn, Some(table.name()))?);
+            }
+            let tables: [_; Table::COUNT] =
+                tables.try_into().unwrap_or_else(|_| unreachable!("one for each table"));
+            Ok(CommitOrAbort::<_, std::convert::Infallible>::Commit(tables))
+        })?;
+        let CommitOrAbort::Commit(tables) = opened;
+        Ok(Engine { env, tables })
+    }
+
+    pub(crate) fn read(&self) -> Result<Reading<'_>, KvError> {
+        Ok(Reading { txn: self.env.read_txn().map_err(kv_error)?, tables: &self.tables })
+    }
+
+    pub(crate) fn write(&self) -> Result<Writing<'_>, KvError> {
+        let txn = self.env.write_txn().map_err(kv_error)?;
+        Ok(Writing { txn, tables: &self.tables, is_changed: false })
+    }
+}
+
+pub(crate) fn kv_error(error: heed::Error) -> KvError {
+    match error {
+        heed::Error::Mdb(MdbError::MapFull) => KvError::MapFull,
+        other => KvError::Engine(other.to_string()),
+    }
+}
+
+fn scan(
+    txn: &RoTxn<'_>,
+    rows: &Rows,
+    from: &[u8],
+    to: Option<&[u8]>,
+    visit: &mut Visit<'_>,
+) -> Result<(), KvError> {
+    if to.is_some_and(|to| to <= from) {
+        return Ok(());
+    }
+    // LMDB has no empty keys and refuses to look for one.
+    let from = if from.is_empty() { Bound::Unbounded } else { Bound::Included(from) };
+    let range = (from, to.map_or(Bound::Unbounded, Bound::Excluded));
+    for row in rows.range(txn, &range).map_err(kv_error)? {
+        let (key, value) = row.map_err(kv_error)?;
+        if visit(key, value).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A snapshot.
+pub(crate) struct Reading<'e> {
+    txn: RoTxn<'e, WithoutTls>,
+    tables: &'e [Rows; Table::COUNT],
+}
+
+impl Snapshot for Reading<'_> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<&[u8]>, KvError> {
+        self.tables[table.index()].get(&self.txn, key).map_err(kv_error)
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: Option<&[u8]>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), KvError> {
+        scan(&self.txn, &self.tables[table.index()], from, to, visit)
+    }
+}
+
+/// The writing transaction; dropped without a commit it changes nothing.
+pub(crate) struct Writing<'e> {
+    txn: RwTxn<'e>,
+    tables: &'e [Rows; Table::COUNT],
+    is_changed: bool,
+}
+
+impl Writing<'_> {
+    /// Whether there is anything to commit.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.is_changed
+    }
+
+    /// Makes all changes durable.
+    pub(crate) fn commit(self) -> Result<(), KvError> {
+        self.txn.commit().map_err(kv_error)
+    }
+}
+
+impl Snapshot for Writing<'_> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<&[u8]>, KvError> {
+        self.tables[table.index()].get(&self.txn, key).map_err(kv_error)
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: Option<&[u8]>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), KvError> {
+        scan(&self.txn, &self.tables[table.index()], from, to, visit)
+    }
+}
+
+impl Transaction for Writing<'_> {
+    fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<(), KvError> {
+        self.is_changed = true;
+        self.tables[table.index()].put(&mut self.txn, key, value).map_err(kv_error)
+    }
+
+    fn delete(&mut self, table: Table, key: &[u8]) -> Result<bool, KvError> {
+        self.is_changed = true;
+        self.tables[table.index()].delete(&mut self.txn, key).map_err(kv_error)
+    }
+}

@@ -1,0 +1,181 @@
+use std::sync::Barrier;
+use std::sync::atomic::AtomicBool;
+
+use base::{DirId, ManualClock, Name, Uuid};
+use catalogue::{Attributes, Counter, Entry, Table};
+
+use super::*;
+
+fn options(map_size: ByteCount) -> StoreOptions {
+    StoreOptions::new(map_size, Arc::new(ManualClock::new(Timestamp(5))))
+}
+
+fn open(dir: &Path) -> CatalogueStore {
+    CatalogueStore::open(dir, options(ByteCount::mib(64))).unwrap()
+}
+
+fn initialised(dir: &Path) -> CatalogueStore {
+    let store = open(dir);
+    store.execute(Command::Initialise { instance: Uuid([1; 16]) }).unwrap();
+    store
+}
+
+fn directory(name: &str) -> Command {
+    let name = Name::new(name).unwrap();
+    Command::MakeDirectory { parent: DirId::ROOT, name, attributes: Attributes::default(), class: None }
+}
+
+#[test]
+fn a_second_store_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = open(dir.path());
+    assert!(matches!(CatalogueStore::open(dir.path(), options(ByteCount::mib(1))), Err(OpenError::InUse(_))));
+    drop(first);
+    open(dir.path());
+}
+
+#[test]
+fn everything_is_there_after_a_reopen() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = initialised(dir.path());
+    for number in 0..100 {
+        store.execute(directory(&format!("d{number}"))).unwrap();
+    }
+    drop(store);
+    let store = open(dir.path());
+    store
+        .read(|view| {
+            assert_eq!(view.instance()?, Some(Uuid([1; 16])));
+            assert_eq!(view.list(DirId::ROOT, None, 1000)?.len(), 100);
+            assert_eq!((view.first_change()?, view.last_change()?), (1, 101));
+            assert_eq!(view.check()?, []);
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn waiting_commands_share_a_commit() {
+    const THREADS: usize = 32;
+    const EACH: usize = 20;
+    let dir = tempfile::tempdir().unwrap();
+    let store = initialised(dir.path());
+    let before = store.commits();
+    let barrier = Barrier::new(THREADS);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (store, barrier) = (&store, &barrier);
+            scope.spawn(move || {
+                barrier.wait();
+                for number in 0..EACH {
+                    store.execute(directory(&format!("t{thread}n{number}"))).unwrap();
+                }
+            });
+        }
+    });
+    let commits = store.commits() - before;
+    assert!(commits < (THREADS * EACH) as u64, "{commits} commits");
+    let known = store.read(|view| Ok(view.size(Table::Directory)?.0)).unwrap();
+    assert_eq!(known, (THREADS * EACH) as u64 + 1);
+}
+
+#[test]
+fn one_call_is_one_commit_and_refusals_are_single() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = initialised(dir.path());
+    let before = store.commits();
+    let answers = store.execute_all(vec![directory("a"), directory("a"), directory("b")]).unwrap();
+    assert!(matches!(answers[..], [Ok(_), Err(Rejection::NameTaken { .. }), Ok(_)]));
+    assert_eq!(store.commits(), before + 1);
+    assert!(matches!(store.execute(directory("a")), Err(ExecuteError::Rejected(_))));
+    assert_eq!(store.commits(), before + 1, "what changes nothing needs no commit");
+    let limit = crate::EXECUTE_ALL_MAX;
+    let many = vec![Command::OpenEpoch; limit + 1];
+    assert!(
+        matches!(store.execute_all(many), Err(ExecuteError::TooMany { found, .. }) if found == limit + 1)
+    );
+}
+
+#[test]
+fn after_a_failed_commit_nothing_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = initialised(dir.path());
+    store.commit_fails.store(true, Ordering::SeqCst);
+    assert!(matches!(store.execute(directory("a")), Err(ExecuteError::Engine(_))));
+    store.commit_fails.store(false, Ordering::SeqCst);
+    for _ in 0..3 {
+        assert!(matches!(store.execute(directory("b")), Err(ExecuteError::Stopped)));
+    }
+    assert!(!store.is_writing());
+    assert_eq!(store.read(|view| view.list(DirId::ROOT, None, 10)).unwrap(), [], "reads go on");
+    drop(store);
+    let store = open(dir.path());
+    store.execute(directory("b")).unwrap();
+}
+
+#[test]
+fn a_full_map_refuses_and_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = CatalogueStore::open(dir.path(), options(ByteCount::mib(1))).unwrap();
+    store.execute(Command::Initialise { instance: Uuid([1; 16]) }).unwrap();
+    let mut made = 0u64;
+    let full = loop {
+        let batch: Vec<_> = (0..100).map(|number| directory(&format!("d{made}n{number}"))).collect();
+        match store.execute_all(batch) {
+            Ok(_) => made += 1,
+            Err(error) => break error,
+        }
+        assert!(made < 1000, "the map never fills");
+    };
+    assert!(matches!(full, ExecuteError::MapFull), "{full}");
+    store
+        .read(|view| {
+            assert_eq!(view.size(Table::Directory)?.0, made * 100 + 1, "the refused batch left nothing");
+            assert_eq!(view.check()?, []);
+            Ok(())
+        })
+        .unwrap();
+    assert!(store.is_writing());
+    assert!(matches!(store.execute(directory("d0n0")), Err(ExecuteError::Rejected(_))));
+}
+
+#[test]
+fn readers_see_whole_groups() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = initialised(dir.path());
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut seen = 0;
+                    while !done.load(Ordering::Relaxed) {
+                        let count = store.read(|view| {
+                            let listed = view.list(DirId::ROOT, None, 10_000)?;
+                            let changes = view.last_change()?;
+                            assert_eq!(listed.len() as u64 + 1, changes, "entries and changes of one moment");
+                            Ok(listed.len())
+                        });
+                        let count = count.unwrap();
+                        assert!(count >= seen && count % 7 == 0, "half a group is visible: {count}");
+                        seen = count;
+                    }
+                })
+            })
+            .collect();
+        for group in 0..100 {
+            let commands = (0..7).map(|number| directory(&format!("g{group}n{number}"))).collect();
+            store.execute_all(commands).unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+        for reader in readers {
+            reader.join().unwrap();
+        }
+    });
+    let tally = store.read(|view| view.tally(Counter::Flushes)).unwrap();
+    assert_eq!(tally.files, 0);
+    assert!(matches!(
+        store.read(|view| view.entry(DirId::ROOT, &Name::new("g99n6").unwrap())).unwrap(),
+        Some(Entry::Directory(_))
+    ));
+}

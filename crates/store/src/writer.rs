@@ -1,0 +1,133 @@
+//! The one thread that writes, with group commit.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
+
+use base::Clock;
+use catalogue::{Envelope, KvError, Outcome, ReadError, Rejection, apply};
+
+use crate::engine::Engine;
+use crate::error::ExecuteError;
+
+/// Most commands in one group commit, unless one call alone has more.
+pub const BATCH_MAX: usize = 4096;
+/// Most commands in one call.
+pub const EXECUTE_ALL_MAX: usize = 65_536;
+/// Most calls that wait for the writer; further ones wait for room.
+pub const QUEUE_MAX: usize = 1024;
+
+pub(crate) type Answer = Result<Vec<Result<Outcome, Rejection>>, ExecuteError>;
+
+/// The commands of one call.
+pub(crate) struct Job {
+    /// Their time is set by the writer.
+    pub(crate) envelopes: Vec<Envelope>,
+    pub(crate) answer: SyncSender<Answer>,
+}
+
+/// What happened to a group.
+enum Group {
+    /// Durable; the answers to each job.
+    Committed(Vec<Vec<Result<Outcome, Rejection>>>),
+    /// Dropped since the map is full.
+    MapFull,
+    /// The engine failed; what is durable is unknown.
+    Failed(String),
+}
+
+pub(crate) struct Writer {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) batch_max: usize,
+    pub(crate) commits: Arc<AtomicU64>,
+    #[cfg(test)]
+    pub(crate) commit_fails: Arc<std::sync::atomic::AtomicBool>,
+}
+
+impl Writer {
+    /// Works until all senders are gone or the engine fails. After a failed commit the pages in memory say nothing about
+    /// those on disk, so that nothing is tried again: the thread ends, and with it every call.
+    pub(crate) fn run(self, jobs: &Receiver<Job>) {
+        while let Ok(first) = jobs.recv() {
+            let mut count = first.envelopes.len();
+            let mut group = vec![first];
+            while count < self.batch_max {
+                let Ok(next) = jobs.try_recv() else { break };
+                count += next.envelopes.len();
+                group.push(next);
+            }
+            if !self.serve(group) {
+                return;
+            }
+        }
+    }
+
+    /// Whether the writer may go on.
+    fn serve(&self, mut group: Vec<Job>) -> bool {
+        match self.perform(&mut group) {
+            Group::Committed(answers) => {
+                for (job, answer) in group.into_iter().zip(answers) {
+                    reply(&job, Ok(answer));
+                }
+                true
+            }
+            // One of them needs too much; by itself each of the others may fit.
+            Group::MapFull if group.len() > 1 => group.into_iter().all(|job| self.serve(vec![job])),
+            Group::MapFull => {
+                group.iter().for_each(|job| reply(job, Err(ExecuteError::MapFull)));
+                true
+            }
+            Group::Failed(reason) => {
+                group.iter().for_each(|job| reply(job, Err(ExecuteError::Engine(reason.clone()))));
+                false
+            }
+        }
+    }
+
+    fn perform(&self, group: &mut [Job]) -> Group {
+        let mut txn = match self.engine.write() {
+            Ok(txn) => txn,
+            Err(error) => return failure(error),
+        };
+        let mut answers = Vec::with_capacity(group.len());
+        for job in group {
+            let mut answer = Vec::with_capacity(job.envelopes.len());
+            for envelope in &mut job.envelopes {
+                envelope.at = self.clock.now();
+                match apply(&mut txn, envelope) {
+                    Err(Rejection::Read(ReadError::Kv(error))) => return failure(error),
+                    result => answer.push(result),
+                }
+            }
+            answers.push(answer);
+        }
+        if !txn.is_changed() {
+            return Group::Committed(answers);
+        }
+        #[cfg(test)]
+        if self.commit_fails.load(Ordering::SeqCst) {
+            return Group::Failed("planted".to_owned());
+        }
+        match txn.commit() {
+            Ok(()) => {
+                self.commits.fetch_add(1, Ordering::Relaxed);
+                Group::Committed(answers)
+            }
+            Err(error) => failure(error),
+        }
+    }
+}
+
+fn failure(error: KvError) -> Group {
+    match error {
+        // LMDB finds this out before it writes the first page.
+        KvError::MapFull => Group::MapFull,
+        other => Group::Failed(other.to_string()),
+    }
+}
+
+/// A caller that has gone away needs no answer.
+fn reply(job: &Job, answer: Answer) {
+    let _ = job.answer.send(answer);
+}
