@@ -102,7 +102,11 @@ impl Upload {
             self.small.extend_from_slice(bytes);
             return Ok(());
         }
-        let mut writer = self.archive.engine().pool.create()?;
+        let pool = &self.archive.engine().pool;
+        let mut writer = match self.options.length {
+            Some(length) => pool.create_sized(length)?,
+            None => pool.create()?,
+        };
         writer.write(&self.small)?;
         writer.write(bytes)?;
         self.small = Vec::new();

@@ -162,7 +162,7 @@ fn seal_pack(engine: &Engine, class: &Class, files: Vec<Candidate>) -> Result<()
         })
         .collect();
     // Always a striped blob of its own, however small, so that it never shares a segment's fate.
-    let mut writer = engine.pool.create()?;
+    let mut writer = engine.pool.create_sized(ByteCount(layout.stored_skeleton().len() as u64))?;
     writer.write(layout.stored_skeleton())?;
     let blob = writer.finish()?;
     let piece = base::BlobPiece {

@@ -93,11 +93,6 @@ impl Progress {
         *self.shared.note.lock().unwrap_or_else(PoisonError::into_inner) = note.to_owned();
     }
 
-    /// Bytes so far.
-    pub fn bytes(&self) -> u64 {
-        self.shared.bytes.load(Ordering::Relaxed)
-    }
-
     /// Time since the start.
     pub fn elapsed(&self) -> Duration {
         self.shared.started.elapsed()

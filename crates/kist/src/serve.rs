@@ -46,7 +46,7 @@ pub struct Args {
 }
 
 /// The clock of the system.
-struct SystemClock;
+pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
@@ -153,9 +153,10 @@ fn start_log(level: tracing::Level) {
 /// Many shells allow 1,024 open files only, and each connection and each extent needs one.
 fn raise_descriptor_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current != maximum {
-        if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
-            tracing::warn!(%error, ?current, "the limit of open files cannot be raised");
-        }
+    if current == maximum {
+        return;
+    }
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        tracing::warn!(%error, ?current, "the limit of open files cannot be raised");
     }
 }

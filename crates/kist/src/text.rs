@@ -71,7 +71,7 @@ pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -137,7 +137,7 @@ pub fn parse_span(text: &str) -> Option<Duration> {
 pub fn write_span(span: Duration) -> String {
     let millis = span.as_millis();
     for (unit, length) in [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)] {
-        if millis > 0 && millis % length == 0 {
+        if millis > 0 && millis.is_multiple_of(length) {
             return format!("{}{unit}", millis / length);
         }
     }

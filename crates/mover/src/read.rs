@@ -104,6 +104,8 @@ pub struct RecallBatch {
 }
 
 enum Message {
+    /// A batch of so many bytes begins.
+    Open(ByteCount),
     /// The next file of the current batch begins.
     Begin(WantedFile),
     /// A range of a block belongs to the current file.
@@ -171,6 +173,10 @@ fn read_batches(
     while !stop.load(Ordering::Relaxed) {
         let batch = next_batch();
         if batch.is_empty() {
+            return Ok(());
+        }
+        let bytes = batch.iter().map(|wanted| wanted.length.0).sum();
+        if sender.send(Message::Open(ByteCount(bytes))).is_err() {
             return Ok(());
         }
         for wanted in batch {
@@ -294,11 +300,12 @@ fn store(
     commit: &mut (dyn FnMut(RecallBatch) -> bool + Send),
 ) -> Result<(), PoolError> {
     let mut writer: Option<BlobWriter> = None;
-    let mut stored = 0u64;
+    let (mut expected, mut stored) = (ByteCount(0), 0u64);
     let mut batch = RecallBatch::default();
     let mut current: Option<Arriving> = None;
     for message in receiver {
         match message {
+            Message::Open(bytes) => expected = bytes,
             Message::Begin(wanted) => {
                 current = Some(Arriving {
                     wanted,
@@ -319,7 +326,7 @@ fn store(
                 file.received += data.len() as u64;
                 let writer = match &mut writer {
                     Some(writer) => writer,
-                    None => writer.insert(pool.create()?),
+                    None => writer.insert(pool.create_sized(expected)?),
                 };
                 writer.write(data)?;
                 stored += data.len() as u64;

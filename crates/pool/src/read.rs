@@ -29,7 +29,7 @@ pub struct BlobReader {
     end: u64,
     ahead: VecDeque<RowFetch>,
     ready: VecDeque<PoolBuffer>,
-    /// Shards (stripe, shard) that were found lost; they are not asked again.
+    /// Shards (stripe, shard) whose drive refused once; they are asked last, since other rows may be whole.
     lost: BTreeSet<(u64, usize)>,
     failed: bool,
 }
@@ -135,15 +135,15 @@ impl BlobReader {
     fn complete(&mut self, fetch: RowFetch) -> Result<(), PoolError> {
         let RowFetch { place, gather, mut spare } = fetch;
         let wanted = place.part.cells(&self.geometry);
-        let mut damaged = BTreeSet::new();
+        let mut bad = BTreeSet::new();
         let mut good: BTreeMap<usize, CellBuffer> = BTreeMap::new();
-        self.sort(&place, gather.wait(), &mut good, &mut damaged);
+        self.sort(&place, gather.wait(), &mut good, &mut bad);
         loop {
             let missing: Vec<usize> = wanted.clone().filter(|cell| !good.contains_key(cell)).collect();
             if missing.is_empty() {
                 break;
             }
-            let sources = self.sources(&place, &wanted, &good, &damaged);
+            let sources = self.sources(&place, &wanted, &good, &bad);
             let more = self.geometry.data.saturating_sub(good.len());
             if sources.len() < more {
                 return Err(self.unrecoverable(&place, missing[0], good.len() + sources.len()));
@@ -157,7 +157,7 @@ impl BlobReader {
                     good.clear();
                     spare.clear();
                     self.drop_ahead();
-                    let sources = self.sources(&place, &wanted, &good, &damaged);
+                    let sources = self.sources(&place, &wanted, &good, &bad);
                     let targets = wanted.clone().filter(|cell| !sources.contains(cell)).count();
                     spare = self.pool.read_arena().acquire(self.geometry.data + targets);
                     continue;
@@ -173,25 +173,26 @@ impl BlobReader {
             for (shard, buffer) in sources.iter().zip(buffers) {
                 place.fetch(&self.pool, &self.geometry, &self.blob, *shard, buffer, &gather);
             }
-            self.sort(&place, gather.wait(), &mut good, &mut damaged);
+            self.sort(&place, gather.wait(), &mut good, &mut bad);
         }
         self.lay_ready(&place, good);
         Ok(())
     }
 
-    /// The shards that may still be read for a row, wanted cells first.
+    /// The shards that may still be read for a row, wanted cells first, those lost in other rows last.
     fn sources(
         &self,
         place: &RowPlace,
         wanted: &Range<usize>,
         good: &BTreeMap<usize, CellBuffer>,
-        damaged: &BTreeSet<usize>,
+        bad: &BTreeSet<usize>,
     ) -> Vec<usize> {
-        let readable = |shard: &usize| {
-            !good.contains_key(shard) && !damaged.contains(shard) && !self.is_lost(place, *shard)
-        };
         let others = (0..self.geometry.width()).filter(|shard| !wanted.contains(shard));
-        wanted.clone().chain(others).filter(readable).collect()
+        let untried =
+            wanted.clone().chain(others).filter(|shard| !good.contains_key(shard) && !bad.contains(shard));
+        let mut sources: Vec<usize> = untried.collect();
+        sources.sort_by_key(|shard| self.is_lost(place, *shard));
+        sources
     }
 
     fn sort(
@@ -199,13 +200,17 @@ impl BlobReader {
         place: &RowPlace,
         fetched: Vec<Fetched>,
         good: &mut BTreeMap<usize, CellBuffer>,
-        damaged: &mut BTreeSet<usize>,
+        bad: &mut BTreeSet<usize>,
     ) {
         for Fetched { shard, cell } in fetched {
             match cell {
                 Ok(buffer) => drop(good.insert(shard, buffer)),
-                Err(CellFault::Damaged) => drop(damaged.insert(shard)),
-                Err(CellFault::Lost) => drop(self.lost.insert((place.stripe, shard))),
+                Err(fault) => {
+                    bad.insert(shard);
+                    if fault == CellFault::Lost {
+                        self.lost.insert((place.stripe, shard));
+                    }
+                }
             }
         }
     }

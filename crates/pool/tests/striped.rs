@@ -428,3 +428,20 @@ fn draining_drives_get_no_new_data() {
     assert!(later.iter().all(|blob| !blob.stripes[0].drives.contains(&DriveId(5))));
     assert!(earlier.iter().chain(&later).all(|blob| get(&pool, blob).unwrap() == value));
 }
+
+#[test]
+fn bad_sectors_in_different_rows_do_not_add_up() {
+    let mut bench = Bench::new(6);
+    let pool = bench.open(small_cells(), &[]);
+    let value = bytes(131_072, 24);
+    let blob = put(&pool, &value).unwrap();
+    // Four shards refuse, each in another row of one stripe: no row lacks more than one.
+    for row in 0..4 {
+        let drive = usize::from(blob.stripes[0].drives[row].0);
+        let offset = row as i64 * (8192 + 4096);
+        bench.faults[drive].bad_sector.store(offset + 1, std::sync::atomic::Ordering::SeqCst);
+    }
+    assert!(get(&pool, &blob).unwrap() == value);
+    let fired: u64 = bench.faults.iter().map(|faults| faults.fired()).sum();
+    assert!(fired >= 4, "{fired} reads failed");
+}

@@ -3,7 +3,7 @@
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -45,8 +45,9 @@ pub struct CatalogueStore {
     jobs: Option<SyncSender<Job>>,
     writer: Option<JoinHandle<()>>,
     commits: Arc<AtomicU64>,
+    is_stopped: Arc<AtomicBool>,
     #[cfg(test)]
-    commit_fails: Arc<std::sync::atomic::AtomicBool>,
+    commit_fails: Arc<AtomicBool>,
     /// Held locked while the store is open.
     _lock: File,
 }
@@ -77,6 +78,7 @@ impl CatalogueStore {
         let engine = Engine::open(dir, map_size, READERS_MAX);
         let engine = Arc::new(engine.map_err(|source| OpenError::Engine { path: dir.to_owned(), source })?);
         let commits = Arc::new(AtomicU64::new(0));
+        let is_stopped = Arc::new(AtomicBool::new(false));
         #[cfg(test)]
         let commit_fails = Arc::default();
         let writer = Writer {
@@ -84,6 +86,7 @@ impl CatalogueStore {
             clock: options.clock,
             batch_max: options.batch_max.clamp(1, BATCH_MAX),
             commits: Arc::clone(&commits),
+            is_stopped: Arc::clone(&is_stopped),
             #[cfg(test)]
             commit_fails: Arc::clone(&commit_fails),
         };
@@ -95,6 +98,7 @@ impl CatalogueStore {
             jobs: Some(jobs),
             writer: Some(thread),
             commits,
+            is_stopped,
             #[cfg(test)]
             commit_fails,
             _lock: lock,
@@ -151,7 +155,7 @@ impl CatalogueStore {
     /// Whether the writer still takes commands.
     #[must_use]
     pub fn is_writing(&self) -> bool {
-        self.writer.as_ref().is_some_and(|writer| !writer.is_finished())
+        !self.is_stopped.load(Ordering::SeqCst)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The one thread that writes, with group commit.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use base::Clock;
@@ -41,8 +41,9 @@ pub(crate) struct Writer {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) batch_max: usize,
     pub(crate) commits: Arc<AtomicU64>,
+    pub(crate) is_stopped: Arc<AtomicBool>,
     #[cfg(test)]
-    pub(crate) commit_fails: Arc<std::sync::atomic::AtomicBool>,
+    pub(crate) commit_fails: Arc<AtomicBool>,
 }
 
 impl Writer {
@@ -79,6 +80,7 @@ impl Writer {
                 true
             }
             Group::Failed(reason) => {
+                self.is_stopped.store(true, Ordering::SeqCst);
                 group.iter().for_each(|job| reply(job, Err(ExecuteError::Engine(reason.clone()))));
                 false
             }
@@ -116,6 +118,13 @@ impl Writer {
             }
             Err(error) => failure(error),
         }
+    }
+}
+
+/// A panic must not look like a writer that works.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.is_stopped.store(true, Ordering::SeqCst);
     }
 }
 

@@ -1,9 +1,252 @@
-//! `kist bench`.
+//! `kist bench`: each figure beside the limit of the machine, measured in the same run.
+
+mod cpu;
+mod engine;
+mod http;
+mod limits;
+mod rows;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use door::wire::{MigrateBody, StatusReply};
+use tempfile::TempDir;
+
+use self::http::Load;
+use self::rows::Row;
+use crate::child::Server;
 use crate::cli::Common;
-use crate::failure::Outcome;
+use crate::commands::{evict, init, stage, wait};
+use crate::config::{self, Size};
+use crate::failure::{Failure, Outcome};
+use crate::instance::{self, ADMIN_KEY_FILE, CONFIG_FILE};
+use crate::parallel;
+use crate::progress::Progress;
+
 /// Arguments.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example:\n  kist bench put")]
-pub struct Args {}
+#[command(after_help = "\
+Each makes an instance of its own in --dir and removes it afterwards. In memory (/dev/shm) the program is measured, on a
+disk the disk. put and get: one large file; create: small durable files by many clients; stat: over HTTP and in the
+catalogue; migrate and recall: files of 64 MiB and packs, untimed virtual drives.
+
+Example:
+  kist bench put --dir /dev/shm --size 2GiB")]
+pub struct Args {
+    /// What to measure
+    what: What,
+    /// Bytes of each file [default: 2GiB for put and get, 20kB for create and stat, 64MiB for migrate and recall]
+    #[arg(long, value_parser = Size::parse, value_name = "SIZE")]
+    size: Option<Size>,
+    /// Files [default: 1 for put and get, 4000 for create and stat, 32 for migrate and recall]
+    #[arg(long)]
+    files: Option<u64>,
+    /// Requests at once [default: 64 for create, 8 for stat, else 1]
+    #[arg(long)]
+    clients: Option<usize>,
+    /// Where the instance is made [default: the system's temporary directory]
+    #[arg(long)]
+    dir: Option<PathBuf>,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum What {
+    /// Write a large file over HTTP
+    Put,
+    /// Read it
+    Get,
+    /// Ask about files
+    Stat,
+    /// Write small durable files
+    Create,
+    /// Pool to tape
+    Migrate,
+    /// Tape to pool
+    Recall,
+}
+
+impl Args {
+    fn load(&self) -> Load {
+        let (files, size, clients) = match self.what {
+            What::Put | What::Get => (1, 2 << 30, 1),
+            What::Create => (4000, 20_000, 64),
+            What::Stat => (4000, 20_000, 8),
+            What::Migrate | What::Recall => (32, 64 << 20, 2),
+        };
+        Load {
+            files: self.files.unwrap_or(files).max(1),
+            size: self.size.map_or(size, |size| size.0.0),
+            clients: self.clients.unwrap_or(clients).clamp(1, parallel::JOBS_MAX),
+        }
+    }
+}
+
 /// Runs the command.
-pub fn run(_: &Args, _: &Common) -> Outcome { Ok(()) }
+pub fn run(args: &Args, common: &Common) -> Outcome {
+    let place = args.dir.clone().unwrap_or_else(std::env::temp_dir);
+    let temporary = tempfile::Builder::new().prefix("kist-bench-").tempdir_in(&place);
+    let temporary = temporary.map_err(|error| Failure::io("making the instance", &place, &error))?;
+    let bench = Bench { load: args.load(), temporary, quiet: common.quiet };
+    let rows = match args.what {
+        What::Put => bench.put()?,
+        What::Get => bench.get()?,
+        What::Stat => bench.stat()?,
+        What::Create => bench.create()?,
+        What::Migrate | What::Recall => bench.tape()?,
+    };
+    rows::print(&rows, common)
+}
+
+struct Bench {
+    load: Load,
+    temporary: TempDir,
+    quiet: bool,
+}
+
+impl Bench {
+    fn directory(&self) -> PathBuf {
+        self.temporary.path().join("instance")
+    }
+
+    fn start(&self) -> Outcome<Server> {
+        let directory = self.directory();
+        let mut args = init::Args::defaults(&directory);
+        args.demo = true;
+        args.listen = ([127, 0, 0, 1], 0).into();
+        let key = init::make(&args)?;
+        instance::write_durable(&directory.join(ADMIN_KEY_FILE), key.as_bytes(), 0o600)?;
+        Server::start(&directory)
+    }
+
+    fn note(&self, what: &str) {
+        if !self.quiet {
+            eprintln!("bench: {what}");
+        }
+    }
+
+    fn raw(&self) -> &Path {
+        self.temporary.path()
+    }
+
+    fn put(&self) -> Outcome<Vec<Row>> {
+        self.note("the limits of this machine");
+        let bytes = self.load.bytes();
+        let (memory, loopback) = (limits::memory_copy(), limits::loopback()?);
+        let disk = limits::disk_write(self.raw(), bytes)?;
+        let (pool, _) = engine::pool(self.raw(), bytes)?;
+        self.note("put over HTTP");
+        let server = self.start()?;
+        let (seconds, cpu) = http::put(&server, self.load)?;
+        server.stop()?;
+        let row = Row::bytes("put over HTTP", bytes, seconds).cores(cpu);
+        let rows = [row.clone().against(&pool), row.clone().against(&loopback), row.against(&disk)];
+        Ok(rows.into_iter().chain([pool, loopback, disk, memory]).collect())
+    }
+
+    fn get(&self) -> Outcome<Vec<Row>> {
+        self.note("the limits of this machine");
+        let bytes = self.load.bytes();
+        let memory = limits::memory_copy();
+        let (_, pool) = engine::pool(self.raw(), bytes)?;
+        self.note("put, then get over HTTP");
+        let server = self.start()?;
+        http::put(&server, self.load)?;
+        let loopback = limits::loopback()?;
+        let (seconds, cpu) = http::get(&server, self.load)?;
+        server.stop()?;
+        let row = Row::bytes("get over HTTP", bytes, seconds).cores(cpu);
+        Ok(vec![row.clone().against(&loopback), row.against(&pool), pool, loopback, memory])
+    }
+
+    fn create(&self) -> Outcome<Vec<Row>> {
+        let load = self.load;
+        self.note("the limits of this machine");
+        let syncs = limits::disk_syncs(self.raw())?;
+        let server = self.start()?;
+        let empty = http::nothing(&server, load)?;
+        self.note("durable puts over HTTP");
+        let (seconds, cpu) = http::put(&server, load)?;
+        server.stop()?;
+        let name = format!("durable puts, {} clients", load.clients);
+        let row = Row::operations(&name, load.files, load.bytes(), seconds).cores(cpu);
+        Ok(vec![row.clone().against(&syncs), row.against(&empty), syncs, empty])
+    }
+
+    fn stat(&self) -> Outcome<Vec<Row>> {
+        let load = self.load;
+        let server = self.start()?;
+        self.note("files to ask about");
+        http::put(&server, Load { clients: 64, ..load })?;
+        self.note("stat over HTTP");
+        let empty = http::nothing(&server, load)?;
+        let (seconds, cpu) = http::stat(&server, load)?;
+        server.stop()?;
+        self.note("stat in the catalogue");
+        let config = config::load(&self.directory().join(CONFIG_FILE))
+            .map_err(|error| Failure::internal(error.to_string()))?;
+        let settings = config.settings(&self.directory());
+        let (directory, map_size) = (&settings.catalogue_directory, settings.catalogue_map_size);
+        let mut paths = load.paths();
+        let ordered = engine::catalogue(directory, map_size, &paths, "catalogue alone, in order")?;
+        // By a step that is coprime to most counts, so that neighbours are far apart.
+        paths.sort_by_key(|path| base::Crc32c::of(path.as_bytes()).0);
+        let random = engine::catalogue(directory, map_size, &paths, "catalogue alone, at random")?;
+        let row = Row::operations("stat over HTTP", load.files, 0, seconds).cores(cpu);
+        Ok(vec![row.against(&empty), empty, ordered, random])
+    }
+
+    fn tape(&self) -> Outcome<Vec<Row>> {
+        let load = self.load;
+        self.note("the limits of this machine");
+        let (write, read) = engine::tape(self.raw(), load.bytes())?;
+        let disk = limits::disk_write(self.raw(), load.bytes())?;
+        let server = self.start()?;
+        self.note("files to migrate");
+        http::put(&server, load)?;
+        self.note("migrate, two copies");
+        let before: StatusReply = server.client.get("/api/v1/status")?;
+        let (migrated, seconds, cpu) = self.phase(&server, |progress| {
+            server.client.post("/api/v1/migrate", &MigrateBody::default())?;
+            wait::wait(&server.client, progress, Some(Duration::from_secs(3600)))?;
+            let after: StatusReply = server.client.get("/api/v1/status")?;
+            Ok(after.tape_written.saturating_sub(before.tape_written))
+        })?;
+        let migrate = Row::bytes("migrate, all copies", migrated, seconds).cores(cpu);
+        evict::outcome(&evict::evict(&server.client, vec!["/bench".to_owned()])?)?;
+        self.note("recall");
+        let (recalled, seconds, cpu) = self.phase(&server, |progress| {
+            let id = stage::submit(&server.client, vec!["/bench".to_owned()], Duration::from_secs(600))?;
+            let request = stage::wait_for(&server.client, id, progress)?;
+            stage::outcome(&server.client, &request)?;
+            Ok(request.done_bytes)
+        })?;
+        server.stop()?;
+        let recall = Row::bytes("recall", recalled, seconds).cores(cpu);
+        let rows = [migrate.clone().against(&write), migrate.against(&disk), recall.against(&read)];
+        Ok(rows.into_iter().chain([write, read, disk]).collect())
+    }
+
+    /// Runs one phase; gives what it gives, seconds, and processor seconds of the server.
+    fn phase(&self, server: &Server, work: impl FnOnce(&Progress) -> Outcome<u64>) -> Outcome<(u64, f64, f64)> {
+        let before = cpu::seconds(server.pid());
+        let started = Instant::now();
+        let progress = Progress::start("bench", 0, 0, true);
+        let bytes = work(&progress)?;
+        Ok((bytes, started.elapsed().as_secs_f64(), cpu::seconds(server.pid()) - before))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::ByteCount;
+
+    #[test]
+    fn defaults_fit_what_is_measured() {
+        let args = |what| Args { what, size: None, files: None, clients: None, dir: None };
+        assert_eq!(args(What::Put).load().bytes(), 2 << 30);
+        assert_eq!(args(What::Create).load().clients, 64);
+        let some = Args { size: Some(Size(ByteCount(5))), files: Some(3), clients: Some(0), ..args(What::Get) };
+        assert_eq!((some.load().bytes(), some.load().clients), (15, 1));
+    }
+}

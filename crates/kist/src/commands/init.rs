@@ -3,15 +3,18 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use base::Vid;
+use base::{DriveId, Vid};
+use drive::DirectoryDrive;
 use library::{DriveName, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
 use crate::cli::Common;
 use crate::config::{self, Size, Template};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::instance::{self, CONFIG_FILE};
-use crate::output;
+use crate::serve::SystemClock;
+use crate::{output, text};
 
 /// The most cartridges: their names have four digits.
 const CARTRIDGES_MAX: u32 = 9999;
@@ -131,11 +134,16 @@ pub fn make(args: &Args) -> Outcome<String> {
         Failure::usage(error.to_string())
     })?;
     let settings = config.settings(dir);
-    for drive in &settings.pool.drives {
-        fs::create_dir_all(&drive.path).map_err(failed)?;
-    }
     fs::create_dir_all(&settings.catalogue_directory).map_err(failed)?;
     fs::create_dir_all(dir.join("run")).map_err(failed)?;
+    let id = text::random_uuid()?;
+    let wrong = |error: String| Failure::internal(format!("making the instance: {error}"));
+    let (catalogue, map_size) = (&settings.catalogue_directory, settings.catalogue_map_size);
+    archive::create_catalogue(catalogue, map_size, id, Arc::new(SystemClock))
+        .map_err(|error| wrong(error.to_string()))?;
+    for drive in &settings.pool.drives {
+        DirectoryDrive::format(&drive.path, id, DriveId(drive.id)).map_err(|error| wrong(error.to_string()))?;
+    }
     make_library(args, &settings.library.directory)?;
     let key = instance::new_key()?;
     instance::write_keys(dir, "admin", &key)?;

@@ -127,7 +127,7 @@ fn check_pool(pool: &Pool) -> Result<(), Finding> {
 
 fn check_tape(tape: &Tape) -> Result<(), Finding> {
     let block = tape.block.get_ref().0;
-    if !BLOCK_BYTES.contains(&block.0) || block.0 % 4096 != 0 {
+    if !BLOCK_BYTES.contains(&block.0) || !block.0.is_multiple_of(4096) {
         return Err((tape.block.span(), "a block has 4KiB to 1MiB, a multiple of 4KiB".to_owned()));
     }
     if tape.flush_bytes.get_ref().0 < block {

@@ -49,7 +49,7 @@ impl fmt::Display for Size {
             (1 << 10, "KiB"),
             (1_000, "kB"),
         ];
-        match UNITS.iter().find(|(unit, _)| bytes > 0 && bytes % unit == 0) {
+        match UNITS.iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit)) {
             Some((unit, name)) => write!(f, "{}{name}", bytes / unit),
             None => write!(f, "{bytes}B"),
         }

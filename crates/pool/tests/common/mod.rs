@@ -29,6 +29,8 @@ pub struct Faults {
     dead: AtomicBool,
     /// Appends fail for lack of space.
     pub full: AtomicBool,
+    /// Reads that begin at this offset less one fail; 0: none.
+    pub bad_sector: AtomicI64,
 }
 
 impl Faults {
@@ -126,6 +128,10 @@ impl ObjectDrive for FaultyDrive {
 
     fn read_at(&self, id: ExtentId, offset: ByteCount, into: &mut [u8]) -> Result<(), DriveError> {
         if self.faults.dead.load(Ordering::SeqCst) {
+            return Err(broken(self.inner.id(), id, "read"));
+        }
+        if self.faults.bad_sector.load(Ordering::SeqCst) - 1 == offset.0 as i64 {
+            self.faults.fired.fetch_add(1, Ordering::SeqCst);
             return Err(broken(self.inner.id(), id, "read"));
         }
         self.inner.read_at(id, offset, into)

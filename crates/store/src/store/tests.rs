@@ -1,5 +1,4 @@
 use std::sync::Barrier;
-use std::sync::atomic::AtomicBool;
 
 use base::{DirId, ManualClock, Name, Uuid};
 use catalogue::{Attributes, Counter, Entry, Table};

@@ -1,0 +1,178 @@
+//! Put, two tapes, evict, stage, get, on real files: every byte compared.
+
+mod common;
+
+use archive::{ArchiveError, Locality, PutOptions, Stat};
+use base::ByteCount;
+use common::{Instance, all, bytes, get, migrate_all, path, put, put_with, stage, wait_for};
+
+fn tree() -> Vec<(String, Vec<u8>)> {
+    let mut files = Vec::new();
+    for n in 0..60u64 {
+        files.push((format!("/data/dir{}/file{n}", n % 7), bytes(n + 1, (n as usize * 997) % 40_000 + 1)));
+    }
+    for (n, size) in [300_000usize, 1_048_576, 2_097_152, 5_000_001, 9_999_999].into_iter().enumerate() {
+        files.push((format!("/data/big{n}"), bytes(1000 + n as u64, size)));
+    }
+    files.push(("/data/empty".to_owned(), Vec::new()));
+    files
+}
+
+#[test]
+fn everything_comes_back() {
+    let instance = Instance::new(ByteCount::mib(512));
+    let archive = instance.open();
+    let files = tree();
+    for (name, content) in &files {
+        put(&archive, name, content);
+    }
+    for (name, content) in &files {
+        assert_eq!(&get(&archive, name).unwrap(), content, "{name} from the pool");
+    }
+    migrate_all(&archive);
+    let evicted = archive.evict(&all(&["/data"])).unwrap();
+    assert_eq!((evicted.evicted, evicted.refused_count), (65, 0), "{:?}", evicted.refused);
+    match get(&archive, "/data/dir1/file1") {
+        Err(ArchiveError::Nearline { vids, .. }) => assert_eq!(vids.len(), 2),
+        other => panic!("a read of a NEARLINE file must be refused, not {other:?}"),
+    }
+    let mounts_before = archive.totals().unwrap().mounts;
+    let request = stage(&archive, &["/data"]);
+    wait_for(&archive, request);
+    let record = archive.request(request).unwrap().record;
+    assert_eq!((record.done, record.failed), (66, 0), "{:?}", archive.why_request(request));
+    assert_eq!(archive.totals().unwrap().mounts - mounts_before, 1, "one of the two tapes is enough");
+    for (name, content) in &files {
+        assert_eq!(&get(&archive, name).unwrap(), content, "{name} from tape");
+    }
+    let Stat::File(stat) = archive.stat(&path("/data/big3")).unwrap() else { panic!("a file") };
+    assert_eq!(stat.locality, Locality::OnlineAndNearline);
+    assert_eq!(stat.copies.len(), 2);
+    assert_ne!(stat.copies[0].vid, stat.copies[1].vid);
+    assert_eq!(stat.pins.len(), 1);
+    archive.close();
+}
+
+#[test]
+fn a_restart_continues_and_appends_to_the_same_tapes() {
+    let instance = Instance::new(ByteCount::mib(512));
+    let archive = instance.open();
+    put(&archive, "/a/one", &bytes(1, 3_000_000));
+    migrate_all(&archive);
+    archive.close();
+    drop(archive);
+    let archive = instance.open();
+    put(&archive, "/a/two", &bytes(2, 70_000));
+    put(&archive, "/a/one", &bytes(3, 2_500_000));
+    migrate_all(&archive);
+    let used = archive.tapes().unwrap().into_iter().filter(|tape| tape.containers > 0).collect::<Vec<_>>();
+    assert_eq!(used.len(), 2, "the second session appends");
+    assert!(used.iter().all(|tape| tape.generation > 2 && tape.containers == 3), "{used:?}");
+    assert_eq!(archive.evict(&all(&["/a"])).unwrap().evicted, 2);
+    archive.close();
+    drop(archive);
+    let archive = instance.open();
+    let request = stage(&archive, &["/a"]);
+    wait_for(&archive, request);
+    assert_eq!(get(&archive, "/a/one").unwrap(), bytes(3, 2_500_000));
+    assert_eq!(get(&archive, "/a/two").unwrap(), bytes(2, 70_000));
+    archive.close();
+}
+
+#[test]
+fn a_full_tape_goes_on_with_the_next() {
+    let instance = Instance::new(ByteCount::mib(24));
+    let archive = instance.open();
+    for n in 0..12 {
+        put(&archive, &format!("/f/{n}"), &bytes(n, 4_000_000));
+    }
+    migrate_all(&archive);
+    let tapes = archive.tapes().unwrap();
+    let used = tapes.iter().filter(|tape| tape.containers > 0).count();
+    assert!(used >= 5, "48 MB twice on tapes of 24 MiB: {tapes:?}");
+    assert_eq!(archive.evict(&all(&["/f"])).unwrap().evicted, 12);
+    let request = stage(&archive, &["/f"]);
+    wait_for(&archive, request);
+    for n in 0..12 {
+        assert_eq!(get(&archive, &format!("/f/{n}")).unwrap(), bytes(n, 4_000_000), "{n}");
+    }
+    archive.close();
+}
+
+#[test]
+fn repeats_create_nothing() {
+    let instance = Instance::new(ByteCount::mib(64));
+    let archive = instance.open();
+    let keyed = |key: &str| PutOptions {
+        make_parents: true,
+        idempotency: Some((key.to_owned(), "admin".to_owned())),
+        ..PutOptions::default()
+    };
+    let first = put_with(&archive, "/x/file", &bytes(1, 400_000), keyed("k1")).unwrap();
+    let again = put_with(&archive, "/x/file", &bytes(1, 400_000), keyed("k1")).unwrap();
+    assert_eq!((again.file, again.created), (first.file, false));
+    let same_content = put(&archive, "/x/file", &bytes(1, 400_000));
+    assert_eq!((same_content.file, same_content.created), (first.file, false));
+    let reused = put_with(&archive, "/x/file", &bytes(2, 400_000), keyed("k1"));
+    assert!(matches!(reused, Err(ArchiveError::IdempotencyKeyReused)), "{reused:?}");
+    let newer = put(&archive, "/x/file", &bytes(2, 400_000));
+    assert!(newer.created && newer.replaced);
+    // The first answer stands even though a newer version has the name.
+    let late = put_with(&archive, "/x/file", &bytes(1, 400_000), keyed("k1")).unwrap();
+    assert_eq!((late.file, late.created), (first.file, false));
+    assert_eq!(get(&archive, "/x/file").unwrap(), bytes(2, 400_000));
+    archive.close();
+}
+
+#[test]
+fn losing_two_pool_drives_loses_nothing() {
+    let instance = Instance::new(ByteCount::mib(64));
+    let archive = instance.open();
+    let (small, large) = (bytes(1, 10_000), bytes(2, 7_000_000));
+    put(&archive, "/small", &small);
+    put(&archive, "/large", &large);
+    archive.close();
+    drop(archive);
+    for lost in [1usize, 6] {
+        std::fs::remove_dir_all(&instance.settings.pool.drives[lost].path).unwrap();
+    }
+    let archive = instance.open();
+    assert_eq!(get(&archive, "/small").unwrap(), small);
+    assert_eq!(get(&archive, "/large").unwrap(), large);
+    put(&archive, "/new", &large);
+    assert_eq!(get(&archive, "/new").unwrap(), large);
+    archive.close();
+}
+
+#[test]
+fn what_is_wrong_is_refused_and_changes_nothing() {
+    let instance = Instance::new(ByteCount::mib(64));
+    let archive = instance.open();
+    put(&archive, "/d/file", &bytes(1, 1000));
+    let changes = archive.totals().unwrap();
+    let options = || PutOptions { make_parents: true, ..PutOptions::default() };
+    let refused = |at: &str, options: PutOptions| put_with(&archive, at, &bytes(9, 500), options).unwrap_err();
+    assert!(matches!(refused("/d", options()), ArchiveError::IsADirectory(_)));
+    assert!(matches!(refused("/d/file/x", options()), ArchiveError::NotADirectory(_)));
+    let short = PutOptions { length: Some(ByteCount(501)), ..options() };
+    assert!(matches!(refused("/d/n", short), ArchiveError::LengthMismatch { expected: 501, actual: 500 }));
+    let long = PutOptions { length: Some(ByteCount(499)), ..options() };
+    assert!(matches!(refused("/d/n", long), ArchiveError::LengthMismatch { .. }));
+    let digest = PutOptions { adler32: Some(base::Adler32(1)), ..options() };
+    assert!(matches!(refused("/d/n", digest), ArchiveError::DigestMismatch { kind: "adler32", .. }));
+    let class = PutOptions { class: Some("nope".to_owned()), ..options() };
+    assert!(matches!(refused("/d/n", class), ArchiveError::NoSuchClass { .. }));
+    let keep = PutOptions { keep_existing: true, ..options() };
+    assert!(matches!(refused("/d/file", keep), ArchiveError::Exists(_)));
+    let huge = PutOptions { length: Some(ByteCount::gib(1)), ..options() };
+    assert!(matches!(refused("/d/n", huge), ArchiveError::Limit { .. }));
+    let options = archive::StageOptions { owner: String::new(), pin: std::time::Duration::ZERO };
+    let missing = archive.stage(&all(&["/d/file", "/d/none"]), options).unwrap_err();
+    assert!(matches!(missing, ArchiveError::SomeNotFound { count: 1, .. }), "{missing}");
+    assert!(archive.requests(None, 10).unwrap().is_empty());
+    let mut range = archive.open_read(&path("/d/file")).unwrap();
+    assert!(matches!(range.select(1000, 1), Err(ArchiveError::RangeBeyondEnd { offset: 1000, .. })));
+    assert_eq!(archive.totals().unwrap().live, changes.live);
+    assert!(matches!(archive.remove(&path("/d")), Err(ArchiveError::NotEmpty(_))));
+    archive.close();
+}

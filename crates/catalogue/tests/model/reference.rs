@@ -1,0 +1,865 @@
+//! The reference: only what is primary is kept, in plain maps; queues, tallies and references are counted anew each time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::*;
+use catalogue::*;
+
+/// What a command must answer; a rejection by the name of its variant.
+pub type Answer = Result<Outcome, &'static str>;
+
+#[derive(Clone, Debug)]
+pub struct Container {
+    pub kind: ContainerKind,
+    pub class: ClassId,
+    pub length: ByteCount,
+    pub checksums: StreamChecksums,
+    pub sealed: Timestamp,
+    pub tape_path: String,
+    pub skeleton: Option<BlobPiece>,
+    pub copies: Vec<ContainerCopy>,
+    pub members: Vec<MemberRecord>,
+}
+
+impl Container {
+    pub fn is_safe(&self) -> bool {
+        self.copies.iter().all(|copy| matches!(copy.state, CopyState::Indexed { .. }))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Run {
+    pub record: RunRecord,
+    pub items: Vec<RunItem>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub owner: String,
+    pub created: Timestamp,
+    pub state: RequestState,
+    pub ended: Option<Timestamp>,
+    pub pin: Duration,
+    pub items: Vec<RequestItem>,
+    /// The size of each item's file when it was added.
+    pub sizes: Vec<u64>,
+}
+
+impl Request {
+    fn waits(&self) -> bool {
+        self.items.iter().any(|item| item.state == ItemState::Waiting)
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    pub at: Timestamp,
+    pub epoch: u32,
+    pub changes: u64,
+    pub first_change: u64,
+    pub next_file: u64,
+    pub next_container: u64,
+    pub next_request: u64,
+    pub next_run: u64,
+    pub pools: Vec<String>,
+    pub classes: Vec<ClassRecord>,
+    pub dirs: BTreeMap<DirId, DirectoryRecord>,
+    pub files: BTreeMap<FileId, FileRecord>,
+    pub todo: BTreeSet<FileId>,
+    pub containers: BTreeMap<ContainerId, Container>,
+    pub tapes: BTreeMap<Vid, TapeRecord>,
+    pub runs: BTreeMap<RunId, Run>,
+    pub requests: BTreeMap<RequestId, Request>,
+    pub recalls: BTreeMap<RecallKey, RecallItem>,
+    pub pins: BTreeMap<(FileId, RequestId), Timestamp>,
+    pub blobs: BTreeMap<BlobId, BlobDescription>,
+    pub garbage: BTreeSet<(BlobId, u64)>,
+    pub answers: BTreeMap<[u8; 32], (FileId, String, Timestamp)>,
+    pub flushes: Tally,
+    pub indexes: Tally,
+}
+
+impl Model {
+    pub fn entry(&self, parent: DirId, name: &Name) -> Option<Entry> {
+        let mut dirs = self.dirs.iter().filter(|(_, d)| d.parent == parent && d.name.as_ref() == Some(name));
+        let mut files = self.files.iter();
+        let live = |f: &FileRecord| f.state == FileState::Live && f.parent == parent && f.name == *name;
+        dirs.next()
+            .map(|(id, _)| Entry::Directory(*id))
+            .or_else(|| files.find(|(_, f)| live(f)).map(|(id, _)| Entry::File(*id)))
+    }
+
+    pub fn live(&self, id: FileId) -> Option<&FileRecord> {
+        self.files.get(&id).filter(|file| file.state == FileState::Live)
+    }
+
+    pub fn parts(&self, id: FileId) -> Vec<(ContainerId, MemberRecord)> {
+        let all = self.containers.iter().flat_map(|(c, record)| record.members.iter().map(|m| (*c, *m)));
+        let mut parts: Vec<_> = all.filter(|(_, member)| member.file == id).collect();
+        parts.sort_by_key(|(_, member)| member.file_offset);
+        parts
+    }
+
+    fn is_safe(&self, id: FileId) -> bool {
+        self.parts(id).iter().all(|(container, _)| self.containers[container].is_safe())
+    }
+
+    pub fn references(&self, blob: BlobId) -> (u64, u64) {
+        let pieces = self.files.values().flat_map(|file| &file.pieces);
+        let skeletons = self.containers.values().filter_map(|container| container.skeleton.as_ref());
+        let mine: Vec<_> = pieces.chain(skeletons).filter(|piece| piece.blob == blob).collect();
+        (mine.len() as u64, mine.iter().map(|piece| piece.length.0).sum())
+    }
+
+    /// After pieces were given up.
+    fn released(&mut self, pieces: &[BlobPiece]) {
+        for piece in pieces {
+            let Some(blob) = self.blobs.get(&piece.blob) else { continue };
+            if self.references(piece.blob).0 == 0 {
+                self.blobs.remove(&piece.blob);
+                self.garbage.retain(|(blob, _)| *blob != piece.blob);
+                self.garbage.insert((piece.blob, u64::MAX));
+            } else if matches!(blob.layout, Layout::Segment { .. }) {
+                self.garbage.insert((piece.blob, piece.offset.0));
+            }
+        }
+    }
+
+    fn unused(&mut self, data: Option<&PoolData>, kept: FileId) {
+        for piece in data.map_or(&[][..], |data| &data.pieces) {
+            let held = self.files.get(&kept).is_some_and(|f| f.pieces.contains(piece));
+            let blob = self.blobs.get(&piece.blob);
+            if !held && blob.is_some_and(|blob| matches!(blob.layout, Layout::Segment { .. })) {
+                self.garbage.insert((piece.blob, piece.offset.0));
+            }
+        }
+    }
+
+    fn settle(&mut self, file: FileId, state: &ItemState) {
+        let mut waited = false;
+        for (id, request) in &mut self.requests {
+            for item in request.items.iter_mut().filter(|i| i.file == file && i.state == ItemState::Waiting) {
+                waited = true;
+                item.state = state.clone();
+                if matches!(state, ItemState::Done(_)) {
+                    self.pins.insert((file, *id), self.at.plus(request.pin));
+                }
+            }
+            if request.state == RequestState::Active && !request.waits() {
+                request.state = RequestState::Completed;
+                request.ended = Some(self.at);
+            }
+        }
+        if waited {
+            self.recalls.retain(|key, _| key.file != file);
+        }
+    }
+
+    fn condemn(&mut self, id: FileId, why: &str) {
+        self.settle(id, &ItemState::Failed(why.into()));
+        self.pins.retain(|(file, _), _| *file != id);
+        self.todo.remove(&id);
+        self.files.get_mut(&id).unwrap().state = FileState::Condemned(self.at);
+        self.bury();
+    }
+
+    /// Removes every condemned file that no container needs.
+    fn bury(&mut self) {
+        let dead: Vec<_> =
+            self.files.iter().filter(|(_, f)| f.state != FileState::Live).map(|(id, _)| *id).collect();
+        for id in dead.into_iter().filter(|id| self.is_safe(*id)).collect::<Vec<_>>() {
+            for container in self.containers.values_mut() {
+                container.members.retain(|member| member.file != id);
+            }
+            let file = self.files.remove(&id).unwrap();
+            self.released(&file.pieces);
+        }
+    }
+
+    pub fn apply(&mut self, command: &Command) -> Answer {
+        let before = format!("{:?}", Model { at: Timestamp(0), ..self.clone() });
+        let mut after = self.clone();
+        let answer = after.perform(command);
+        if answer.is_ok() {
+            *self = after;
+        }
+        // These write their record anew even if it comes out the same.
+        let always = matches!(command, Command::SetTapeState { .. } | Command::AddToRequest { .. });
+        if (always && answer.is_ok()) || before != format!("{:?}", Model { at: Timestamp(0), ..self.clone() })
+        {
+            self.changes += 1;
+        }
+        answer
+    }
+
+    fn perform(&mut self, command: &Command) -> Answer {
+        match command {
+            Command::Initialise { .. } => return Err("AlreadyInitialised"),
+            Command::OpenEpoch => {
+                self.epoch += 1;
+                return Ok(Outcome::Epoch(Epoch(self.epoch)));
+            }
+            Command::DefineTapePool { name } => {
+                let at = self.pools.iter().position(|known| known == name).unwrap_or_else(|| {
+                    self.pools.push(name.clone());
+                    self.pools.len() - 1
+                });
+                return Ok(Outcome::TapePool(TapePoolId(at as u16 + 1)));
+            }
+            Command::DefineClass { name, copies } => {
+                if copies.iter().any(|pool| usize::from(pool.0) > self.pools.len()) {
+                    return Err("NotFound");
+                }
+                let record = ClassRecord { name: name.clone(), copies: copies.clone() };
+                let at = self.classes.iter().position(|known| known.name == *name).unwrap_or_else(|| {
+                    self.classes.push(record.clone());
+                    self.classes.len() - 1
+                });
+                self.classes[at] = record;
+                return Ok(Outcome::Class(ClassId(at as u16 + 1)));
+            }
+            Command::MakeDirectory { parent, name, attributes, class } => {
+                if !self.dirs.contains_key(parent) || class.is_some_and(|c| self.class(c).is_none()) {
+                    return Err("NotFound");
+                }
+                if self.entry(*parent, name).is_some() {
+                    return Err("NameTaken");
+                }
+                let id = DirId(self.next_file);
+                self.next_file += 1;
+                let name = Some(name.clone());
+                let (created, attributes) = (self.at, attributes.clone());
+                self.dirs.insert(
+                    id,
+                    DirectoryRecord { parent: *parent, name, created, attributes, class: *class },
+                );
+                return Ok(Outcome::Directory(id));
+            }
+            Command::PutFile(put) => return self.put(put),
+            Command::Rename { from_parent, from_name, to_parent, to_name, replace } => {
+                self.rename((*from_parent, from_name), (*to_parent, to_name), *replace)?;
+            }
+            Command::RemoveFile { parent, name } => match self.entry(*parent, name).ok_or("NotFound")? {
+                Entry::Directory(_) => return Err("IsADirectory"),
+                Entry::File(id) => self.condemn(id, "the file was deleted"),
+            },
+            Command::RemoveDirectory { parent, name } => match self.entry(*parent, name).ok_or("NotFound")? {
+                Entry::File(_) => return Err("NotADirectory"),
+                Entry::Directory(id) => {
+                    let holds_dirs = self.dirs.values().any(|d| d.parent == id && d.name.is_some());
+                    if holds_dirs || self.files.values().any(|f| f.parent == id && f.state == FileState::Live)
+                    {
+                        return Err("DirectoryNotEmpty");
+                    }
+                    self.dirs.remove(&id);
+                }
+            },
+            Command::ReserveContainer => {
+                self.next_container += 1;
+                return Ok(Outcome::Container(ContainerId(self.next_container - 1)));
+            }
+            Command::SealContainer(seal) => self.seal(seal)?,
+            Command::Evict { files } => {
+                return Ok(Outcome::Evicted(files.iter().map(|file| self.evict(*file)).collect()));
+            }
+            Command::RecallDone(done) => return self.recall(done),
+            Command::RecallFailed { file, reason } => {
+                if self.live(*file).is_some() {
+                    self.settle(*file, &ItemState::Failed(reason.clone()));
+                }
+            }
+            Command::RecallCopyFailed { file, vid, reason } => {
+                self.recalls.retain(|key, _| (key.file, key.vid) != (*file, *vid));
+                let has =
+                    |container| self.recalls.iter().any(|(k, i)| k.file == *file && i.container == container);
+                if self.live(*file).is_some()
+                    && !self.parts(*file).iter().all(|(container, _)| has(*container))
+                {
+                    self.settle(*file, &ItemState::Failed(reason.clone()));
+                }
+            }
+            Command::ExpirePins => {
+                let before = self.pins.len();
+                let at = self.at;
+                self.pins.retain(|_, until| *until > at);
+                return Ok(Outcome::Dropped((before - self.pins.len()) as u32));
+            }
+            Command::ExpireIdempotency => {
+                let before = self.answers.len();
+                let at = self.at;
+                self.answers.retain(|_, (_, _, given)| given.plus(IDEMPOTENCY_KEPT) >= at);
+                return Ok(Outcome::Dropped((before - self.answers.len()) as u32));
+            }
+            Command::GarbageRemoved { blobs, values } => {
+                blobs.iter().for_each(|blob| drop(self.garbage.remove(&(*blob, u64::MAX))));
+                values.iter().for_each(|value| drop(self.garbage.remove(&(value.blob, value.offset.0))));
+            }
+            Command::TrimChanges { through } => {
+                let first = (through + 1).clamp(self.first_change, self.changes + 1);
+                let dropped = first - self.first_change;
+                self.first_change = first;
+                return Ok(Outcome::Dropped(dropped as u32));
+            }
+            Command::OpenRequest { .. }
+            | Command::AddToRequest { .. }
+            | Command::CloseRequest { .. }
+            | Command::CancelRequest { .. }
+            | Command::Release { .. }
+            | Command::ForgetRequest { .. } => return self.request(command),
+            _ => return self.tape(command),
+        }
+        Ok(Outcome::Done)
+    }
+
+    pub fn class(&self, id: ClassId) -> Option<&ClassRecord> {
+        self.classes.get(usize::from(id.0).wrapping_sub(1))
+    }
+
+    fn put(&mut self, put: &PutFile) -> Answer {
+        let request = format!("{:?}", (put.parent, &put.name, &put.kind, put.size, put.checksums.blake3));
+        let answer = |file, created, replaced| Ok(Outcome::Put(PutOutcome { file, created, replaced }));
+        if let Some((file, first, _)) = put.idempotency.and_then(|key| self.answers.get(&key)) {
+            if *first != request {
+                return Err("IdempotencyKeyReused");
+            }
+            let file = *file;
+            self.unused(put.data.as_ref(), file);
+            return answer(file, false, None);
+        }
+        if !self.dirs.contains_key(&put.parent) || self.class(put.class).is_none() {
+            return Err("NotFound");
+        }
+        let old = match self.entry(put.parent, &put.name) {
+            Some(Entry::Directory(_)) => return Err("IsADirectory"),
+            Some(Entry::File(id)) => Some(id),
+            None => None,
+        };
+        let key = put.idempotency;
+        if let Some(id) = old {
+            let file = &self.files[&id];
+            if (&file.kind, file.size, file.checksums.blake3) == (&put.kind, put.size, put.checksums.blake3) {
+                key.map(|key| self.answers.insert(key, (id, request, self.at)));
+                self.unused(put.data.as_ref(), id);
+                return answer(id, false, None);
+            }
+            if put.replace == Replace::Refused {
+                return Err("NameTaken");
+            }
+        }
+        let data = put.data.clone().unwrap_or(PoolData { blobs: vec![], pieces: vec![] });
+        self.take(&data.blobs)?;
+        let id = FileId(self.next_file);
+        self.next_file += 1;
+        let record = FileRecord {
+            parent: put.parent,
+            name: put.name.clone(),
+            kind: put.kind.clone(),
+            state: FileState::Live,
+            size: put.size,
+            created: self.at,
+            attributes: put.attributes.clone(),
+            checksums: put.checksums,
+            class: put.class,
+            dataset: put.dataset,
+            pieces: data.pieces,
+        };
+        self.files.insert(id, record);
+        if let Some(old) = old {
+            self.condemn(old, "the file was replaced");
+        }
+        if put.size.0 > 0 && !self.class(put.class).unwrap().copies.is_empty() {
+            self.todo.insert(id);
+        }
+        key.map(|key| self.answers.insert(key, (id, request, self.at)));
+        answer(id, true, old)
+    }
+
+    fn take(&mut self, blobs: &[BlobDescription]) -> Result<(), &'static str> {
+        for blob in blobs {
+            if self.garbage.contains(&(blob.id, u64::MAX)) {
+                return Err("BlobIsGarbage");
+            }
+            self.blobs.insert(blob.id, blob.clone());
+        }
+        Ok(())
+    }
+
+    fn rename(
+        &mut self,
+        from: (DirId, &Name),
+        to: (DirId, &Name),
+        replace: Replace,
+    ) -> Result<(), &'static str> {
+        let source = self.entry(from.0, from.1).ok_or("NotFound")?;
+        self.dirs.get(&to.0).ok_or("NotFound")?;
+        if from == to {
+            return Ok(());
+        }
+        if let Entry::Directory(id) = source {
+            let mut at = to.0;
+            while at != DirId::ROOT {
+                if at == id {
+                    return Err("IntoItself");
+                }
+                at = self.dirs[&at].parent;
+            }
+        }
+        match (self.entry(to.0, to.1), source) {
+            (None, _) => {}
+            (Some(Entry::File(old)), Entry::File(_)) if replace == Replace::Allowed => {
+                self.condemn(old, "the file was replaced");
+            }
+            _ => return Err("NameTaken"),
+        }
+        match source {
+            Entry::Directory(id) => {
+                let dir = self.dirs.get_mut(&id).unwrap();
+                (dir.parent, dir.name) = (to.0, Some(to.1.clone()));
+            }
+            Entry::File(id) => {
+                let file = self.files.get_mut(&id).unwrap();
+                (file.parent, file.name) = (to.0, to.1.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn seal(&mut self, seal: &SealContainer) -> Result<(), &'static str> {
+        if seal.container.0 >= self.next_container {
+            return Err("NotFound");
+        }
+        if self.containers.contains_key(&seal.container) {
+            return Err("WrongState");
+        }
+        let class = self.class(seal.class).ok_or("NotFound")?.clone();
+        if class.copies.is_empty() {
+            return Err("WrongState");
+        }
+        for member in &seal.members {
+            let file = self.live(member.file).ok_or("NotFound")?;
+            if !self.todo.contains(&member.file) || file.class != seal.class {
+                return Err("WrongState");
+            }
+            let sealed: u64 = self.parts(member.file).iter().map(|(_, part)| part.length.0).sum();
+            let end = sealed + member.length.0;
+            let is_segment = matches!(seal.kind, ContainerKind::Segment { .. });
+            let fits =
+                if is_segment { end <= file.size.0 && member.length.0 > 0 } else { end == file.size.0 };
+            if sealed != member.file_offset.0 || !fits {
+                return Err("Malformed");
+            }
+            if end == file.size.0 {
+                self.todo.remove(&member.file);
+            }
+        }
+        let skeleton = match &seal.skeleton {
+            Some(data) => {
+                self.take(&data.blobs)?;
+                Some(data.pieces[0])
+            }
+            None => None,
+        };
+        let queued = |pool: &TapePoolId| ContainerCopy { tape_pool: *pool, state: CopyState::Queued };
+        let container = Container {
+            kind: seal.kind.clone(),
+            class: seal.class,
+            length: seal.length,
+            checksums: seal.checksums,
+            sealed: self.at,
+            tape_path: seal.tape_path.clone(),
+            skeleton,
+            copies: class.copies.iter().map(queued).collect(),
+            members: seal.members.clone(),
+        };
+        self.containers.insert(seal.container, container);
+        Ok(())
+    }
+
+    fn evict(&mut self, id: FileId) -> Result<(), EvictRefusal> {
+        let file = self.live(id).ok_or(EvictRefusal::NotFound)?;
+        if !file.is_online() {
+            return Err(EvictRefusal::NotOnline);
+        }
+        if file.size.0 == 0 {
+            return Err(EvictRefusal::NoData);
+        }
+        if self.class(file.class).unwrap().copies.is_empty() {
+            return Err(EvictRefusal::DiskOnly);
+        }
+        let sealed: u64 = self.parts(id).iter().map(|(_, part)| part.length.0).sum();
+        if sealed != file.size.0 || !self.is_safe(id) {
+            return Err(EvictRefusal::NotSafeOnTape);
+        }
+        if self.pins.iter().any(|((file, _), until)| *file == id && *until > self.at) {
+            return Err(EvictRefusal::Pinned);
+        }
+        let pieces = std::mem::take(&mut self.files.get_mut(&id).unwrap().pieces);
+        self.released(&pieces);
+        Ok(())
+    }
+
+    fn recall(&mut self, done: &RecallDone) -> Answer {
+        self.take(&done.blobs)?;
+        let mut recalled = 0;
+        let mut skipped = Vec::new();
+        for (id, pieces) in &done.files {
+            if self.live(*id).is_none_or(FileRecord::is_online) {
+                skipped.push((*id, pieces.clone()));
+                continue;
+            }
+            self.settle(*id, &ItemState::Done(self.at));
+            self.files.get_mut(id).unwrap().pieces.clone_from(pieces);
+            recalled += 1;
+        }
+        for (id, pieces) in skipped {
+            self.unused(Some(&PoolData { blobs: vec![], pieces }), id);
+        }
+        for blob in &done.blobs {
+            if self.references(blob.id).0 == 0 {
+                self.blobs.remove(&blob.id);
+                self.garbage.retain(|(id, _)| *id != blob.id);
+                self.garbage.insert((blob.id, u64::MAX));
+            }
+        }
+        Ok(Outcome::Recalled(recalled))
+    }
+
+    fn request(&mut self, command: &Command) -> Answer {
+        let at = self.at;
+        match command {
+            Command::OpenRequest { owner, pin } => {
+                let id = RequestId(self.next_request);
+                self.next_request += 1;
+                let request = Request {
+                    owner: owner.clone(),
+                    created: at,
+                    state: RequestState::Filling,
+                    ended: None,
+                    pin: *pin,
+                    items: vec![],
+                    sizes: vec![],
+                };
+                self.requests.insert(id, request);
+                return Ok(Outcome::Request(id));
+            }
+            Command::AddToRequest { request, files } => self.add(*request, files)?,
+            Command::CloseRequest { request } => {
+                let request = self.requests.get_mut(request).ok_or("NotFound")?;
+                match request.state {
+                    RequestState::Filling if request.waits() => request.state = RequestState::Active,
+                    RequestState::Filling => {
+                        (request.state, request.ended) = (RequestState::Completed, Some(at));
+                    }
+                    RequestState::Cancelled => return Err("WrongState"),
+                    RequestState::Active | RequestState::Completed => {}
+                }
+            }
+            Command::CancelRequest { request: id } => {
+                let request = self.requests.get_mut(id).ok_or("NotFound")?;
+                match request.state {
+                    RequestState::Cancelled => return Ok(Outcome::Done),
+                    RequestState::Completed => return Err("WrongState"),
+                    RequestState::Filling | RequestState::Active => {}
+                }
+                (request.state, request.ended) = (RequestState::Cancelled, Some(at));
+                for item in &mut request.items {
+                    item.state = match &item.state {
+                        ItemState::Waiting => ItemState::Cancelled,
+                        ItemState::Done(_) => ItemState::Released,
+                        other => other.clone(),
+                    };
+                }
+                self.pins.retain(|(_, holder), _| holder != id);
+                let requests = &self.requests;
+                let waits = |file| {
+                    let mut items = requests.values().flat_map(|request| &request.items);
+                    items.any(|item| item.file == file && item.state == ItemState::Waiting)
+                };
+                self.recalls.retain(|key, _| waits(key.file));
+            }
+            Command::Release { request: id, files } => {
+                let request = self.requests.get_mut(id).ok_or("NotFound")?;
+                let known = |file: &FileId| request.items.iter().any(|item| item.file == *file);
+                if files.as_ref().is_some_and(|files| !files.iter().all(known)) {
+                    return Err("NotFound");
+                }
+                let meant = |file: &FileId| files.as_ref().is_none_or(|files| files.contains(file));
+                for item in request.items.iter_mut().filter(|item| meant(&item.file)) {
+                    if matches!(item.state, ItemState::Done(_)) {
+                        item.state = ItemState::Released;
+                        self.pins.remove(&(item.file, *id));
+                    }
+                }
+            }
+            Command::ForgetRequest { request: id } => {
+                let state = self.requests.get(id).ok_or("NotFound")?.state;
+                if !matches!(state, RequestState::Completed | RequestState::Cancelled) {
+                    return Err("WrongState");
+                }
+                self.requests.remove(id);
+                self.pins.retain(|(_, holder), _| holder != id);
+            }
+            _ => unreachable!(),
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn add(&mut self, id: RequestId, files: &[FileId]) -> Result<(), &'static str> {
+        if self.requests.get(&id).ok_or("NotFound")?.state != RequestState::Filling {
+            return Err("WrongState");
+        }
+        for &file in files {
+            let record = self.live(file).ok_or("NotFound")?.clone();
+            if self.requests[&id].items.iter().any(|item| item.file == file) {
+                continue;
+            }
+            let state = if record.is_online() {
+                self.pins.insert((file, id), self.at.plus(self.requests[&id].pin));
+                ItemState::Done(self.at)
+            } else {
+                for (container, member) in self.parts(file) {
+                    for (vid, block) in
+                        self.containers[&container].copies.iter().filter_map(|c| c.state.place())
+                    {
+                        let key = RecallKey { vid, block, data_offset: member.data_offset, file };
+                        let item = RecallItem { container, length: member.length, since: self.at };
+                        self.recalls.entry(key).or_insert(item);
+                    }
+                }
+                ItemState::Waiting
+            };
+            let request = self.requests.get_mut(&id).unwrap();
+            request.items.push(RequestItem { file, state });
+            request.sizes.push(record.size.0);
+        }
+        Ok(())
+    }
+
+    fn tape(&mut self, command: &Command) -> Answer {
+        match command {
+            Command::RegisterTape { vid, capacity } => {
+                let fresh = TapeRecord {
+                    state: TapeState::Scratch,
+                    reason: String::new(),
+                    tape_pool: None,
+                    uuid: None,
+                    capacity: *capacity,
+                    end_of_data: BlockAddress(0),
+                    written: ByteCount(0),
+                    committed: ByteCount(0),
+                    torn: ByteCount(0),
+                    containers: 0,
+                    generation: Generation(0),
+                    index_block: BlockAddress(0),
+                    run: None,
+                    mounts: 0,
+                    changes_through: 0,
+                };
+                self.tapes.entry(*vid).or_insert(fresh);
+            }
+            Command::AssignTape { vid, tape_pool, uuid } => {
+                if usize::from(tape_pool.0) > self.pools.len() {
+                    return Err("NotFound");
+                }
+                let tape = self.tapes.get_mut(vid).ok_or("NotFound")?;
+                if tape.state != TapeState::Scratch {
+                    return Err("WrongState");
+                }
+                tape.state = TapeState::Labelling;
+                (tape.tape_pool, tape.uuid) = (Some(*tape_pool), Some(*uuid));
+            }
+            Command::TapeLabelled { vid, generation, index_block, end_of_data } => {
+                let tape = self.tapes.get_mut(vid).ok_or("NotFound")?;
+                if tape.state != TapeState::Labelling {
+                    return Err("WrongState");
+                }
+                tape.state = TapeState::Active;
+                tape.generation = *generation;
+                tape.index_block = *index_block;
+                tape.end_of_data = *end_of_data;
+            }
+            Command::SetTapeState { vid, state, reason } => {
+                use TapeState::{Active, Disabled, Full, Labelling, ReadOnly, Scratch, Suspect};
+                let tape = self.tapes.get_mut(vid).ok_or("NotFound")?;
+                let labelled = tape.generation > Generation(0);
+                let aside = matches!(tape.state, Full | ReadOnly | Suspect | Disabled);
+                let allowed = match state {
+                    Active => labelled && aside,
+                    Scratch => !labelled && aside,
+                    Labelling => false,
+                    Full | ReadOnly => labelled,
+                    Suspect | Disabled => true,
+                };
+                if !allowed {
+                    return Err("WrongState");
+                }
+                (tape.state, tape.reason) = (*state, reason.clone());
+                if *state == Scratch {
+                    (tape.tape_pool, tape.uuid) = (None, None);
+                }
+            }
+            Command::CountMount { vid } => self.tapes.get_mut(vid).ok_or("NotFound")?.mounts += 1,
+            Command::BeginRun { vid, drive, start } => {
+                let tape = self.tapes.get_mut(vid).ok_or("NotFound")?;
+                if tape.state != TapeState::Active || tape.run.is_some() {
+                    return Err("WrongState");
+                }
+                if *start != tape.end_of_data {
+                    return Err("Malformed");
+                }
+                let id = RunId(self.next_run);
+                self.next_run += 1;
+                tape.run = Some(id);
+                let record = RunRecord {
+                    vid: *vid,
+                    drive: drive.clone(),
+                    tape_pool: tape.tape_pool.unwrap(),
+                    generation: tape.generation,
+                    start: *start,
+                    started: self.at,
+                    planned: 0,
+                    committed: 0,
+                    indexed: 0,
+                    ended: None,
+                };
+                self.runs.insert(id, Run { record, items: vec![] });
+                return Ok(Outcome::Run(id));
+            }
+            _ => self.run(command)?,
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn run(&mut self, command: &Command) -> Result<(), &'static str> {
+        let (Command::AppendToRun { run: id, .. }
+        | Command::CommitRun { run: id, .. }
+        | Command::IndexWritten { run: id, .. }
+        | Command::EndRun { run: id, .. }) = command
+        else {
+            unreachable!("{command:?}")
+        };
+        let mut run = self.runs.get(id).ok_or("NotFound")?.clone();
+        if run.record.ended.is_some() {
+            return Err("WrongState");
+        }
+        let vid = run.record.vid;
+        let mut tape = self.tapes[&vid].clone();
+        match command {
+            Command::AppendToRun { containers, .. } => {
+                if tape.state != TapeState::Active {
+                    return Err("WrongState");
+                }
+                for planned in containers {
+                    let open = run.record.planned > run.record.committed;
+                    let last = run.items.last().filter(|_| open);
+                    if last.is_some_and(|last| last.block <= tape.index_block) {
+                        return Err("Malformed");
+                    }
+                    let next =
+                        last.map_or(tape.end_of_data, |last| BlockAddress(last.block.0 + last.blocks.0));
+                    if planned.block != next || planned.blocks.0 == 0 {
+                        return Err("Malformed");
+                    }
+                    let container = self.containers.get_mut(&planned.container).ok_or("NotFound")?;
+                    let text = format!("vid: Vid({vid})");
+                    if container.copies.iter().any(|copy| format!("{copy:?}").contains(&text)) {
+                        return Err("WrongState");
+                    }
+                    let mut copies = container.copies.iter_mut();
+                    let copy = copies.find(|copy| copy.tape_pool == run.record.tape_pool);
+                    let copy = copy.filter(|copy| copy.state == CopyState::Queued).ok_or("WrongState")?;
+                    copy.state = CopyState::Planned { run: *id, vid, block: planned.block };
+                    let PlannedContainer { container, block, blocks } = *planned;
+                    run.items.push(RunItem { container, block, blocks });
+                    run.record.planned += 1;
+                }
+            }
+            Command::CommitRun { committed, end_of_data, written, .. } => {
+                if *end_of_data < tape.end_of_data
+                    || *committed < run.record.committed
+                    || *committed > run.record.planned
+                {
+                    return Err("Malformed");
+                }
+                for item in &run.items[run.record.committed as usize..*committed as usize] {
+                    if item.block <= tape.index_block || item.block.0 + item.blocks.0 > end_of_data.0 {
+                        return Err("Malformed");
+                    }
+                    let state = CopyState::Flushed { run: *id, vid, block: item.block };
+                    self.set_copy(item.container, *id, state);
+                    tape.containers += 1;
+                    tape.committed.0 += self.containers[&item.container].length.0;
+                }
+                run.record.committed = *committed;
+                tape.end_of_data = *end_of_data;
+                tape.written.0 += written.0;
+                self.flushes.files += 1;
+                self.flushes.bytes.0 += written.0;
+            }
+            Command::IndexWritten {
+                generation, index_block, end_of_data, written, changes_through, ..
+            } => {
+                if *generation <= tape.generation
+                    || *index_block < tape.end_of_data
+                    || end_of_data <= index_block
+                {
+                    return Err("Malformed");
+                }
+                tape.generation = *generation;
+                tape.index_block = *index_block;
+                tape.end_of_data = *end_of_data;
+                tape.written.0 += written.0;
+                tape.changes_through = tape.changes_through.max(*changes_through);
+                run.record.indexed = run.record.committed;
+                self.indexes.files += 1;
+                self.indexes.bytes.0 += written.0;
+                self.cover(vid);
+            }
+            Command::EndRun { end, tape_state, reason, end_of_data, torn, .. } => {
+                if end_of_data.is_some_and(|end| end < tape.end_of_data) {
+                    return Err("Malformed");
+                }
+                tape.end_of_data = end_of_data.unwrap_or(tape.end_of_data);
+                for item in &run.items[run.record.committed as usize..] {
+                    self.set_copy(item.container, *id, CopyState::Queued);
+                }
+                if tape.state == TapeState::Active || *tape_state != TapeState::Active {
+                    (tape.state, tape.reason) = (*tape_state, reason.clone());
+                }
+                tape.torn.0 += torn.0;
+                tape.run = None;
+                run.record.ended = Some((self.at, *end));
+            }
+            _ => unreachable!(),
+        }
+        self.tapes.insert(vid, tape);
+        self.runs.insert(*id, run);
+        Ok(())
+    }
+
+    fn set_copy(&mut self, container: ContainerId, by: RunId, state: CopyState) {
+        let copies = &mut self.containers.get_mut(&container).unwrap().copies;
+        let is_mine =
+            |copy: &&mut ContainerCopy| matches!(copy.state, CopyState::Planned { run, .. } if run == by);
+        copies.iter_mut().find(is_mine).unwrap().state = state;
+    }
+
+    /// Everything flushed on the tape so far lies before the new index.
+    fn cover(&mut self, tape: Vid) {
+        let mut skeletons = Vec::new();
+        for container in self.containers.values_mut() {
+            for copy in &mut container.copies {
+                if let CopyState::Flushed { vid, block, .. } = copy.state
+                    && vid == tape
+                {
+                    copy.state = CopyState::Indexed { vid, block };
+                }
+            }
+            if container.is_safe() {
+                skeletons.extend(container.skeleton.take());
+            }
+        }
+        self.released(&skeletons);
+        self.bury();
+    }
+}

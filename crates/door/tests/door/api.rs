@@ -1,0 +1,165 @@
+//! The addresses below `/api/v1`.
+
+use std::fmt::Debug;
+use std::sync::{Mutex, OnceLock};
+
+use archive::Locality;
+use door::wire::*;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use crate::client::{Server, refused};
+
+#[test]
+fn every_address_answers() {
+    let server = Server::start();
+    server.engine.add("/a", b"12345", Locality::OnlineAndNearline);
+    server.engine.add("/b", b"", Locality::Online);
+    let stat: StatReply = server.get("/api/v1/stat?path=%2Fa").json();
+    assert_eq!((stat.kind.as_str(), stat.size, stat.mode.as_str()), ("file", 5, "0640"));
+    let file = stat.file.unwrap();
+    assert_eq!((file.file_id, file.locality.as_str()), (7, "ONLINE_AND_NEARLINE"));
+    let stat: StatReply = server.get("/api/v1/stat?path=/").json();
+    assert_eq!((stat.kind.as_str(), stat.file.is_none()), ("directory", true));
+
+    let list: ListReply = server.get("/api/v1/list?path=/&limit=1").json();
+    assert_eq!((list.entries[0].name.as_str(), list.more), ("a", true));
+    let list: ListReply = server.get("/api/v1/list?path=/&limit=1&after=a").json();
+    assert_eq!((list.entries[0].name.as_str(), list.more), ("b", false));
+
+    let requests: Vec<RequestReply> = server.get("/api/v1/requests?before=100&limit=5").json();
+    assert_eq!((requests[0].id, requests[0].state.as_str()), (42, "active"));
+    assert_eq!(server.get("/api/v1/requests/42").json::<RequestReply>().done, 1);
+    let files: RequestFilesReply = server.get("/api/v1/requests/42/files?from=3").json();
+    assert_eq!((files.next, files.files[0].error.as_deref()), (Some(4), Some("unreadable")));
+    assert_eq!(server.get("/api/v1/why?path=/a").json::<WhyReply>().reasons, ["/a waits for a drive"]);
+    assert_eq!(server.get("/api/v1/why?request=42").json::<WhyReply>().subject, "request 42");
+    let tapes: Vec<TapeReply> = server.get("/api/v1/tapes").json();
+    assert_eq!((tapes[0].vid.as_str(), tapes[0].state.as_str()), ("KS0001", "read-only"));
+    let tape: TapeContentReply = server.get("/api/v1/tapes/KS0001?from=4").json();
+    assert_eq!((tape.containers[0].block, tape.containers[0].kind.as_str()), (4, "pack"));
+    assert_eq!(server.get("/api/v1/drives").json::<Vec<DriveReply>>()[0].rate, 0.0);
+    assert_eq!(server.get("/api/v1/pool").json::<PoolReply>().data, 4);
+    assert!(server.get("/api/v1/classes").json::<Vec<ClassReply>>().is_empty());
+    assert_eq!(server.get("/api/v1/queue").json::<Vec<QueueReply>>()[0].what, "seal standard");
+    let status: StatusReply = server.get("/api/v1/status").json();
+    assert_eq!(status.mounts, 77);
+    assert!(status.memory_anonymous > 1 << 16);
+}
+
+#[test]
+fn every_change_answers() {
+    let server = Server::start();
+    server.engine.add("/a", b"12345", Locality::Online);
+    let post = |target: &str, body: &str| server.post(&format!("/api/v1/{target}"), body);
+    assert_eq!(post("mkdir", r#"{"path":"/new","mode":"0700","mtime":"7.5"}"#).status, 201);
+    assert_eq!(post("mkdir", r#"{"path":"/dir","parents":true}"#).status, 200);
+    refused(&post("mkdir", r#"{"path":"/dir"}"#), 409, "exists");
+    refused(&post("mkdir", r#"{"path":"/new","class":"gold"}"#), 400, "no-such-class");
+    refused(&post("mkdir", r#"{"path":"/a/../b"}"#), 400, "bad-path");
+    refused(&post("mkdir", r#"{"path":"/new","mode":"x"}"#), 400, "bad-request");
+    assert_eq!(post("rename", r#"{"from":"/a","to":"/b"}"#).status, 204);
+    refused(&post("rename", r#"{"from":"/a","to":"/b"}"#), 404, "not-found");
+    refused(&post("rename", r#"{"from":"a","to":"/b"}"#), 400, "bad-path");
+    let created = post("requests", r#"{"paths":["/b"],"pin_seconds":60}"#);
+    assert_eq!((created.status, created.json::<CreatedReply>().id), (201, 42));
+    let options = server.engine.selections.lock().unwrap()[0].1.clone().unwrap();
+    assert_eq!((options.owner.as_str(), options.pin.as_secs()), ("anna", 60));
+    assert_eq!(post("requests/42/cancel", "").status, 204);
+    refused(&post("requests/43/cancel", ""), 404, "not-found");
+    assert_eq!(post("requests/42/release", "").status, 204);
+    assert_eq!(post("requests/42/release", r#"{"paths":["/b"]}"#).status, 204);
+    let evicted: EvictReply = post("evict", r#"{"paths":["/b"]}"#).json();
+    assert_eq!((evicted.evicted, evicted.refused[0].path.as_str()), (1, "/b"));
+    assert_eq!(post("migrate", "").status, 202);
+    assert_eq!(post("migrate", r#"{"class":"standard"}"#).status, 202);
+}
+
+#[test]
+fn what_is_malformed_is_refused() {
+    let server = Server::start();
+    for target in [
+        "stat",
+        "stat?path=/a&path=/b",
+        "stat?path=/a&depth=1",
+        "list?path=/&limit=0",
+        "list?path=/&limit=x",
+        "requests?before=-1",
+        "requests/x",
+        "requests/99999999999999999999",
+        "requests/42/files?from=4294967296",
+        "tapes/short",
+        "tapes/ks0001",
+        "why",
+        "why?path=/a&request=1",
+    ] {
+        refused(&server.get(&format!("/api/v1/{target}")), 400, "bad-request");
+    }
+    for target in ["stat?path=a", "stat?path=", "stat?path=/a%00", "stat?path=/%FF", "stat?path=/a//b", "list?path=/&after=a/b"] {
+        refused(&server.get(&format!("/api/v1/{target}")), 400, "bad-path");
+    }
+    for body in ["", "{", "[]", "{\"paths\":[]}", "{\"paths\":[1]}", "{\"paths\":\"/a\"}", "\u{7f}"] {
+        refused(&server.post("/api/v1/requests", body), 400, "bad-request");
+    }
+    refused(&server.get("/api/v1/requests/43"), 404, "not-found");
+    refused(&server.get("/api/v1/tapes/KS0002"), 404, "not-found");
+    for target in ["/", "/api/v1/nothing", "/api/v2/stat", "/dat", "/%ff"] {
+        refused(&server.get(target), 404, "not-found");
+    }
+    refused(&server.request("DELETE", "/api/v1/stat", "", b""), 405, "method");
+    assert!(server.request("DELETE", "/api/v1/stat", "", b"").header("allow").unwrap().contains("GET"));
+}
+
+static LINES: OnceLock<Mutex<Vec<String>>> = OnceLock::new();
+
+/// Keeps what is said to the target `audit`.
+struct Lines;
+
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0 += &format!("{field}={value:?} ");
+    }
+}
+
+impl Subscriber for Lines {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "audit"
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, event: &Event<'_>) {
+        let mut text = Text(String::new());
+        event.record(&mut text);
+        LINES.get_or_init(Mutex::default).lock().unwrap().push(text.0);
+    }
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+#[test]
+fn every_change_is_in_the_audit_log_and_no_key_is() {
+    let _ = tracing::subscriber::set_global_default(Lines);
+    let server = Server::start();
+    server.request("PUT", "/data/audited%0Afile", "", b"12345");
+    server.post("/api/v1/rename", r#"{"from":"/audited-gone","to":"/audited-new"}"#);
+    server.get("/data/audited-read");
+    server.raw("DELETE /data/audited-denied HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer audited-key\r\n\r\n");
+    drop(server);
+    let lines = LINES.get_or_init(Mutex::default).lock().unwrap();
+    let about: Vec<&String> = lines.iter().filter(|line| line.contains("audited")).collect();
+    let find = |words: &[&str]| {
+        let found = about.iter().filter(|line| words.iter().all(|word| line.contains(word))).count();
+        assert_eq!(found, 1, "{words:?} in {about:#?}");
+    };
+    find(&["principal=anna", "method=PUT", "path=/data/audited%0Afile", "status=201", "bytes=5", "milliseconds="]);
+    find(&["method=POST", "path=/api/v1/rename", "status=404", "/audited-gone to /audited-new"]);
+    find(&["denied", "method=DELETE", "audited-denied", "status=401"]);
+    assert_eq!(about.len(), 3);
+    assert!(lines.iter().all(|line| !line.contains("secret") && !line.contains("audited-key")));
+}

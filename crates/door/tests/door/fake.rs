@@ -1,0 +1,480 @@
+//! An engine in memory, with faults on demand.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+use archive::*;
+use base::{
+    ArchivePath, BlockAddress, ByteCount, Checksums, ContainerId, Duration, FileId, Name, RequestId, Timestamp, Uuid,
+    Vid,
+};
+use bytes::Bytes;
+use catalogue::{Attributes, ContainerKind, FileKind, RequestRecord, RequestState, TapeState};
+use door::{Download, Engine, Upload};
+
+/// What the engine tells the test.
+#[derive(PartialEq, Debug)]
+pub enum Event {
+    Begun(String),
+    Aborted(String),
+    Closed(String),
+}
+
+type Files = Arc<Mutex<BTreeMap<String, FileStat>>>;
+
+pub struct Fake {
+    pub files: Files,
+    pub bytes: Arc<Mutex<BTreeMap<String, Bytes>>>,
+    pub options: Mutex<Option<PutOptions>>,
+    pub selections: Mutex<Vec<(usize, Option<StageOptions>)>>,
+    pub events: Mutex<Receiver<Event>>,
+    tell: Sender<Event>,
+    pub outstanding: Arc<AtomicUsize>,
+    pub most: Arc<AtomicUsize>,
+    next: Arc<AtomicUsize>,
+}
+
+pub const PIECE: usize = 64 << 10;
+
+impl Default for Fake {
+    fn default() -> Self {
+        let (tell, events) = channel();
+        Fake {
+            files: Files::default(),
+            bytes: Arc::default(),
+            options: Mutex::default(),
+            selections: Mutex::default(),
+            events: Mutex::new(events),
+            tell,
+            outstanding: Arc::default(),
+            most: Arc::default(),
+            next: Arc::new(AtomicUsize::new(7)),
+        }
+    }
+}
+
+pub fn path(text: &str) -> ArchivePath {
+    ArchivePath::new(text).unwrap()
+}
+
+fn stat_of(at: &ArchivePath, file: u64, options: &PutOptions, bytes: &[u8], locality: Locality) -> FileStat {
+    FileStat {
+        path: at.clone(),
+        file: FileId(file),
+        kind: options.link_target.clone().map_or(FileKind::Regular, FileKind::Symlink),
+        size: ByteCount(bytes.len() as u64),
+        created: Timestamp(1_795_292_940_000_000_000),
+        attributes: options.attributes.clone(),
+        checksums: Checksums::of(bytes),
+        class: options.class.clone().unwrap_or("standard".into()),
+        locality,
+        copies: vec![],
+        copies_wanted: 1,
+        pins: vec![],
+    }
+}
+
+impl Fake {
+    pub fn event(&self) -> Event {
+        self.events.lock().unwrap().recv_timeout(Duration::from_secs(20)).expect("the event")
+    }
+
+    /// Makes a file appear.
+    pub fn add(&self, at: &str, bytes: &[u8], locality: Locality) {
+        let options = PutOptions { attributes: Attributes { mode: 0o640, ..Default::default() }, ..Default::default() };
+        let id = self.next.fetch_add(1, SeqCst) as u64;
+        self.files.lock().unwrap().insert(at.into(), stat_of(&path(at), id, &options, bytes, locality));
+        self.bytes.lock().unwrap().insert(at.into(), Bytes::copy_from_slice(bytes));
+    }
+
+    fn file(&self, at: &ArchivePath) -> Result<FileStat, ArchiveError> {
+        if at.is_root() || at.as_str() == "/dir" {
+            return Err(ArchiveError::IsADirectory(at.clone()));
+        }
+        self.files.lock().unwrap().get(at.as_str()).cloned().ok_or_else(|| ArchiveError::NotFound(at.clone()))
+    }
+}
+
+pub struct FakeUpload {
+    path: ArchivePath,
+    options: PutOptions,
+    bytes: Vec<u8>,
+    files: Files,
+    store: Arc<Mutex<BTreeMap<String, Bytes>>>,
+    next: Arc<AtomicUsize>,
+    tell: Option<Sender<Event>>,
+}
+
+impl Upload for FakeUpload {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
+        assert!(!self.path.as_str().contains("panic"), "a fault of the engine");
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<PutDone, ArchiveError> {
+        self.tell = None;
+        let checksums = Checksums::of(&self.bytes);
+        let actual = self.bytes.len() as u64;
+        if let Some(expected) = self.options.length.map(|l| l.0).filter(|l| *l != actual) {
+            return Err(ArchiveError::LengthMismatch { expected, actual });
+        }
+        if let Some(sum) = self.options.adler32.filter(|sum| *sum != checksums.stream.adler32) {
+            let (expected, actual) = (sum.to_string(), checksums.stream.adler32.to_string());
+            return Err(ArchiveError::DigestMismatch { kind: "adler32", expected, actual });
+        }
+        let mut files = self.files.lock().unwrap();
+        let old = files.get(self.path.as_str()).cloned();
+        let same = old.as_ref().filter(|old| old.checksums == checksums);
+        let file = match same {
+            Some(old) => old.file,
+            None => FileId(self.next.fetch_add(1, SeqCst) as u64),
+        };
+        let created = same.is_none();
+        let stat = stat_of(&self.path, file.0, &self.options, &self.bytes, Locality::Online);
+        let class = stat.class.clone();
+        files.insert(self.path.to_string(), stat);
+        self.store.lock().unwrap().insert(self.path.to_string(), Bytes::from(std::mem::take(&mut self.bytes)));
+        Ok(PutDone { file, created, replaced: old.is_some(), size: ByteCount(actual), checksums, class })
+    }
+}
+
+impl Drop for FakeUpload {
+    fn drop(&mut self) {
+        if let Some(tell) = &self.tell {
+            let _ = tell.send(Event::Aborted(self.path.to_string()));
+        }
+    }
+}
+
+pub struct FakeDownload {
+    stat: FileStat,
+    bytes: Bytes,
+    at: u64,
+    end: u64,
+    outstanding: Arc<AtomicUsize>,
+    most: Arc<AtomicUsize>,
+    tell: Sender<Event>,
+}
+
+struct Counted(Bytes, Arc<AtomicUsize>);
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.1.fetch_sub(1, SeqCst);
+    }
+}
+
+impl Download for FakeDownload {
+    fn stat(&self) -> &FileStat {
+        &self.stat
+    }
+
+    fn select(&mut self, offset: u64, length: u64) -> Result<(), ArchiveError> {
+        (self.at, self.end) = (offset, offset + length);
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<Option<Bytes>, ArchiveError> {
+        let name = self.stat.path.as_str();
+        let left = self.end - self.at;
+        if name.contains("broken") && left <= PIECE as u64 {
+            return Err(ArchiveError::Corrupt { path: self.stat.path.clone() });
+        }
+        assert!(!(name.contains("panic") && left <= PIECE as u64), "a fault of the engine");
+        if left == 0 || (name.contains("short") && left <= PIECE as u64) {
+            return Ok(None);
+        }
+        let take = left.min(PIECE as u64) as usize;
+        let piece = if name.contains("endless") {
+            self.bytes.slice(..take)
+        } else {
+            self.bytes.slice(self.at as usize..self.at as usize + take)
+        };
+        self.at += take as u64;
+        let now = self.outstanding.fetch_add(1, SeqCst) + 1;
+        self.most.fetch_max(now, SeqCst);
+        Ok(Some(Bytes::from_owner(Counted(piece, self.outstanding.clone()))))
+    }
+}
+
+impl Drop for FakeDownload {
+    fn drop(&mut self) {
+        let _ = self.tell.send(Event::Closed(self.stat.path.to_string()));
+    }
+}
+
+impl Engine for Fake {
+    fn instance(&self) -> Uuid {
+        Uuid([7; 16])
+    }
+
+    fn stat(&self, at: &ArchivePath) -> Result<Stat, ArchiveError> {
+        match self.file(at) {
+            Err(ArchiveError::IsADirectory(path)) => Ok(Stat::Directory(DirectoryStat {
+                path,
+                created: Timestamp(0),
+                attributes: Attributes { mode: 0o755, ..Default::default() },
+                class: None,
+            })),
+            other => other.map(|file| Stat::File(Box::new(file))),
+        }
+    }
+
+    fn list(
+        &self,
+        _: &ArchivePath,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<(Vec<Listed>, bool), ArchiveError> {
+        let files = self.files.lock().unwrap();
+        let all: Vec<Listed> = files
+            .values()
+            .map(|stat| Listed {
+                name: Name::new(stat.path.as_str().trim_start_matches('/')).unwrap(),
+                what: ListedKind::File {
+                    file: stat.file,
+                    kind: stat.kind.clone(),
+                    class: stat.class.clone(),
+                    locality: stat.locality,
+                    blake3: stat.checksums.blake3,
+                },
+                size: stat.size,
+                attributes: stat.attributes.clone(),
+            })
+            .filter(|listed| after.is_none_or(|after| listed.name > *after))
+            .collect();
+        let more = all.len() > limit;
+        Ok((all.into_iter().take(limit).collect(), more))
+    }
+
+    fn make_directory(
+        &self,
+        at: &ArchivePath,
+        _: Attributes,
+        class: Option<&str>,
+        parents: bool,
+    ) -> Result<(), ArchiveError> {
+        match class {
+            Some(name) if name != "standard" => {
+                Err(ArchiveError::NoSuchClass { name: name.into(), known: "standard".into() })
+            }
+            _ if at.as_str() == "/dir" && !parents => Err(ArchiveError::Exists(at.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    fn rename(&self, from: &ArchivePath, to: &ArchivePath, _: bool) -> Result<(), ArchiveError> {
+        let mut stat = self.file(from)?;
+        stat.path = to.clone();
+        let mut files = self.files.lock().unwrap();
+        files.remove(from.as_str());
+        files.insert(to.to_string(), stat);
+        Ok(())
+    }
+
+    fn remove(&self, at: &ArchivePath) -> Result<(), ArchiveError> {
+        self.files.lock().unwrap().remove(at.as_str()).map(|_| ()).ok_or_else(|| ArchiveError::NotFound(at.clone()))
+    }
+
+    fn begin_put(&self, at: &ArchivePath, options: PutOptions) -> Result<Box<dyn Upload>, ArchiveError> {
+        if options.keep_existing && self.file(at).is_ok() {
+            return Err(ArchiveError::Exists(at.clone()));
+        }
+        *self.options.lock().unwrap() = Some(options.clone());
+        let _ = self.tell.send(Event::Begun(at.to_string()));
+        Ok(Box::new(FakeUpload {
+            path: at.clone(),
+            options,
+            bytes: vec![],
+            files: self.files.clone(),
+            store: self.bytes.clone(),
+            next: self.next.clone(),
+            tell: Some(self.tell.clone()),
+        }))
+    }
+
+    fn open_read(&self, at: &ArchivePath) -> Result<Box<dyn Download>, ArchiveError> {
+        let mut stat = self.file(at)?;
+        if stat.locality == Locality::Nearline {
+            return Err(ArchiveError::Nearline { path: at.clone(), vids: vec![Vid::new("KS0001").unwrap()] });
+        }
+        if at.as_str().contains("endless") {
+            stat.size = ByteCount::gib(1 << 20);
+        }
+        let bytes = self.bytes.lock().unwrap()[at.as_str()].clone();
+        Ok(Box::new(FakeDownload {
+            end: stat.size.0,
+            at: 0,
+            bytes,
+            stat,
+            outstanding: self.outstanding.clone(),
+            most: self.most.clone(),
+            tell: self.tell.clone(),
+        }))
+    }
+
+    fn stage(&self, selection: &Selection, options: StageOptions) -> Result<RequestId, ArchiveError> {
+        self.selections.lock().unwrap().push((selection.paths.len(), Some(options)));
+        Ok(RequestId(42))
+    }
+
+    fn request(&self, request: RequestId) -> Result<RequestInfo, ArchiveError> {
+        if request != RequestId(42) {
+            return Err(ArchiveError::NoSuchRequest(request));
+        }
+        let record = RequestRecord {
+            owner: "anna".into(),
+            created: Timestamp(0),
+            state: RequestState::Active,
+            ended: None,
+            pin: Duration::from_secs(60),
+            files: 2,
+            bytes: ByteCount(10),
+            done: 1,
+            done_bytes: ByteCount(5),
+            failed: 0,
+            cancelled: 0,
+        };
+        Ok(RequestInfo { request, record })
+    }
+
+    fn requests(&self, _: Option<RequestId>, _: usize) -> Result<Vec<RequestInfo>, ArchiveError> {
+        Ok(vec![self.request(RequestId(42))?])
+    }
+
+    fn request_files(
+        &self,
+        _: RequestId,
+        from: u32,
+        _: usize,
+    ) -> Result<(Vec<RequestFile>, Option<u32>), ArchiveError> {
+        let state = catalogue::ItemState::Failed("unreadable".into());
+        Ok((vec![RequestFile { path: "/a".into(), size: ByteCount(1), state }], Some(from + 1)))
+    }
+
+    fn cancel_request(&self, request: RequestId) -> Result<(), ArchiveError> {
+        self.request(request).map(|_| ())
+    }
+
+    fn release(&self, request: RequestId, paths: Option<&[ArchivePath]>) -> Result<(), ArchiveError> {
+        self.selections.lock().unwrap().push((paths.map_or(0, <[_]>::len), None));
+        self.request(request).map(|_| ())
+    }
+
+    fn evict(&self, selection: &Selection) -> Result<EvictDone, ArchiveError> {
+        let refused = vec![(selection.paths[0].to_string(), catalogue::EvictRefusal::Pinned)];
+        Ok(EvictDone { evicted: 1, bytes: ByteCount(5), already: 0, refused, refused_count: 1 })
+    }
+
+    fn why_path(&self, at: &ArchivePath) -> Result<Vec<String>, ArchiveError> {
+        Ok(vec![format!("{at} waits for a drive")])
+    }
+
+    fn why_request(&self, request: RequestId) -> Result<Vec<String>, ArchiveError> {
+        Ok(vec![format!("request {request} waits for tape KS0001")])
+    }
+
+    fn tapes(&self) -> Result<Vec<TapeInfo>, ArchiveError> {
+        Ok(vec![self.tape(Vid::new("KS0001").unwrap())?])
+    }
+
+    fn tape(&self, vid: Vid) -> Result<TapeInfo, ArchiveError> {
+        if vid.as_str() != "KS0001" {
+            return Err(ArchiveError::NoSuchTape(vid));
+        }
+        Ok(TapeInfo {
+            vid,
+            state: TapeState::ReadOnly,
+            reason: "worn".into(),
+            tape_pool: Some("first".into()),
+            uuid: Some(Uuid([1; 16])),
+            capacity: ByteCount::gib(12),
+            written: ByteCount(1),
+            committed: ByteCount(1),
+            torn: ByteCount(0),
+            containers: 1,
+            generation: 3,
+            end_of_data: BlockAddress(9),
+            mounts: 2,
+            drive: None,
+            wanted: Default::default(),
+            changes_through: 8,
+        })
+    }
+
+    fn tape_content(
+        &self,
+        _: Vid,
+        from: BlockAddress,
+        _: usize,
+    ) -> Result<(Vec<TapeContent>, Option<BlockAddress>), ArchiveError> {
+        let content = TapeContent {
+            block: from,
+            container: ContainerId(5),
+            kind: ContainerKind::Pack,
+            length: ByteCount(100),
+            tape_path: "/.kist/5".into(),
+            live_members: 3,
+            live_bytes: ByteCount(50),
+        };
+        Ok((vec![content], None))
+    }
+
+    fn tape_drives(&self) -> Vec<TapeDriveInfo> {
+        vec![TapeDriveInfo {
+            name: "drive0".into(),
+            state: "idle".into(),
+            vid: None,
+            tape_pool: None,
+            since: Timestamp(0),
+            files: 0,
+            bytes: ByteCount(0),
+            rate: f64::NAN,
+            reason: String::new(),
+        }]
+    }
+
+    fn pool_info(&self) -> Result<PoolInfo, ArchiveError> {
+        Ok(PoolInfo {
+            data: 4,
+            parity: 2,
+            segment_copies: 3,
+            drives: vec![],
+            online: Default::default(),
+            reconstructed: 0,
+            garbage: 0,
+        })
+    }
+
+    fn classes(&self) -> Result<Vec<ClassInfo>, ArchiveError> {
+        Ok(vec![])
+    }
+
+    fn queue(&self) -> Result<Vec<QueueLine>, ArchiveError> {
+        let line = QueueLine {
+            what: "seal standard".into(),
+            items: 1,
+            bytes: ByteCount(2),
+            oldest: Some(Timestamp(0)),
+            reason: "young".into(),
+        };
+        Ok(vec![line])
+    }
+
+    fn totals(&self) -> Result<Totals, ArchiveError> {
+        Ok(Totals { mounts: 77, ..Default::default() })
+    }
+
+    fn migrate_now(&self, _: Option<&str>) -> Result<(), ArchiveError> {
+        Ok(())
+    }
+}

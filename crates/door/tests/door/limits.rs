@@ -1,0 +1,205 @@
+//! Who may come in, how much, how fast.
+
+use std::collections::HashSet;
+use std::io::{ErrorKind, Read, Write};
+use std::time::Duration;
+
+use archive::Locality;
+use base::ByteCount;
+use door::Limits;
+use door::wire::CreatedReply;
+
+use crate::client::{KEY, Reply, Server, refused};
+use crate::fake::Event;
+
+const SHORT: Duration = Duration::from_millis(50);
+
+#[test]
+fn without_the_right_key_nothing_is_said() {
+    let server = Server::start();
+    server.engine.add("/f", b"x", Locality::Online);
+    let mut bodies = HashSet::new();
+    for key in ["", "Authorization: Bearer secret-of-ann\r\n", "Authorization: Basic x\r\n", "Authorization: Bearer \r\n"]
+    {
+        // The body is announced but never sent: the answer does not wait for it.
+        for target in ["GET /data/f", "PUT /data/g", "GET /nowhere", "POST /api/v1/requests", "GET /api/v1/stat"] {
+            let reply = server.raw(format!("{target} HTTP/1.1\r\nHost: h\r\n{key}Content-Length: 1000\r\n\r\n"));
+            refused(&reply, 401, "unauthorized");
+            assert_eq!(reply.header("www-authenticate"), Some("Bearer realm=\"kist\""));
+            bodies.insert(reply.body);
+        }
+    }
+    assert_eq!(bodies.len(), 1);
+    let health = server.raw("GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    assert_eq!((health.status, health.body.as_slice()), (200, b"ok\n".as_slice()));
+}
+
+#[test]
+fn headers_and_addresses_have_limits() {
+    let limits = Limits { header_bytes: 20_000, uri_bytes: 1000, header_count: 20, ..Limits::default() };
+    let server = Server::with(limits);
+    let get = |target: &str, headers: &str| server.request("GET", target, headers, b"").status;
+    assert_eq!(get("/api/v1/status", &format!("X: {}\r\n", "x".repeat(19_000))), 200);
+    assert_eq!(get("/api/v1/status", &format!("X: {}\r\n", "x".repeat(20_000))), 431);
+    assert_eq!(get("/api/v1/status", &"X: x\r\n".repeat(16)), 200);
+    assert_eq!(get("/api/v1/status", &"X: x\r\n".repeat(17)), 431);
+    let path = "x/".repeat(496);
+    assert_eq!(get(&format!("/data/{path}yy"), ""), 404);
+    refused(&server.get(&format!("/data/{path}yyy")), 414, "uri-too-long");
+    assert_eq!(get(&format!("/data/{}", "x/".repeat(8000)), ""), 414);
+    assert_eq!(server.raw("nonsense\r\n\r\n").status, 400);
+    assert_eq!(server.raw([0xff; 100]).status, 400);
+}
+
+#[test]
+fn a_header_that_never_ends_is_not_waited_for() {
+    let server = Server::with(Limits { header_deadline: SHORT, ..Limits::default() });
+    for text in ["", "GET /data/f HT", "GET /data/f HTTP/1.1\r\nHost: h\r\nX"] {
+        let mut stream = server.connect();
+        stream.write_all(text.as_bytes()).unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        assert!(bytes.is_empty(), "{bytes:?}");
+    }
+    // The same for a connection that is idle after a reply.
+    let mut stream = server.connect();
+    stream.write_all(format!("GET /data/f HTTP/1.1\r\nHost: h\r\n{KEY}\r\n").as_bytes()).unwrap();
+    assert_eq!(Reply::read(&mut stream).status, 404);
+}
+
+#[test]
+fn a_slow_body_is_answered_408() {
+    let limits = Limits { rate_bytes: ByteCount(1000), rate_window: SHORT, ..Limits::default() };
+    let server = Server::with(limits);
+    let mut stream = server.connect();
+    let head = format!("PUT /data/f HTTP/1.1\r\nHost: h\r\n{KEY}Content-Length: 100000\r\n\r\nabc");
+    stream.write_all(head.as_bytes()).unwrap();
+    refused(&Reply::read(&mut stream), 408, "timeout");
+    assert_eq!(server.engine.event(), Event::Begun("/f".into()));
+    assert_eq!(server.engine.event(), Event::Aborted("/f".into()));
+    assert!(server.engine.files.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_slow_reader_is_broken_off() {
+    let limits = Limits { rate_bytes: ByteCount(1000), rate_window: SHORT, ..Limits::default() };
+    let server = Server::with(limits);
+    server.engine.add("/endless", &[7; 1 << 16], Locality::Online);
+    let mut stream = server.connect();
+    stream.write_all(format!("GET /data/endless HTTP/1.1\r\nHost: h\r\n{KEY}\r\n").as_bytes()).unwrap();
+    // Nothing is read until the engine's side has been closed.
+    assert_eq!(server.engine.event(), Event::Closed("/endless".into()));
+    let reply = Reply::read(&mut stream);
+    assert_eq!(reply.status, 200);
+    assert!(reply.body.len() < 1 << 30);
+}
+
+#[test]
+fn a_connection_too_many_is_told() {
+    let server = Server::with(Limits { connections: 1, ..Limits::default() });
+    let mut first = server.connect();
+    first.write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\n").unwrap();
+    let second = server.raw("");
+    assert_eq!((second.status, second.header("kist-problem")), (503, Some("unavailable")));
+    first.write_all(b"Connection: close\r\n\r\n").unwrap();
+    assert_eq!(Reply::read(&mut first).status, 200);
+}
+
+/// A put that has begun and waits for the rest of its body.
+fn begun(server: &Server) -> std::net::TcpStream {
+    let mut stream = server.connect();
+    let head = format!("PUT /data/f HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{KEY}Content-Length: 6\r\n\r\nabc");
+    stream.write_all(head.as_bytes()).unwrap();
+    assert_eq!(server.engine.event(), Event::Begun("/f".into()));
+    stream
+}
+
+#[test]
+fn one_principal_cannot_take_all_places() {
+    let server = Server::with(Limits { principal_requests: 1, ..Limits::default() });
+    let mut first = begun(&server);
+    let second = server.get("/api/v1/status");
+    refused(&second, 429, "too-many-requests");
+    assert!(second.header("retry-after").is_some());
+    let bert = "GET /api/v1/status HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAuthorization: Bearer secret-of-bert\r\n\r\n";
+    assert_eq!(server.raw(bert).status, 200);
+    first.write_all(b"def").unwrap();
+    assert_eq!(Reply::read(&mut first).status, 201);
+}
+
+#[test]
+fn transfers_do_not_hold_up_other_calls() {
+    let server = Server::with(Limits { transfers: 1, calls: 1, admission_wait: SHORT, ..Limits::default() });
+    let mut first = begun(&server);
+    let second = server.get("/data/g");
+    refused(&second, 503, "unavailable");
+    assert!(second.header("retry-after").is_some());
+    assert_eq!(server.get("/api/v1/status").status, 200);
+    first.write_all(b"def").unwrap();
+    assert_eq!(Reply::read(&mut first).status, 201);
+    refused(&server.get("/data/g"), 404, "not-found");
+}
+
+fn paths(count: usize) -> String {
+    let list: Vec<String> = (0..count).map(|i| format!("\"/experiment/run/{i:06}.root\"")).collect();
+    format!("{{\"paths\":[{}],\"recursive\":false}}", list.join(","))
+}
+
+#[test]
+fn a_hundred_thousand_paths_are_one_request_and_no_more() {
+    let server = Server::start();
+    let reply = server.post("/api/v1/requests", &paths(100_000));
+    assert_eq!((reply.status, reply.json::<CreatedReply>().id), (201, 42));
+    assert_eq!(server.engine.selections.lock().unwrap()[0].0, 100_000);
+    refused(&server.post("/api/v1/requests", &paths(100_001)), 413, "limit");
+    refused(&server.post("/api/v1/evict", &paths(100_001)), 413, "limit");
+    refused(&server.post("/api/v1/requests/42/release", &paths(100_001)), 413, "limit");
+    refused(&server.post("/api/v1/requests", &format!("{{\"paths\":[{}\"\"]}}", "\"\",".repeat(4_000_000))), 413, "limit");
+    assert_eq!(server.engine.selections.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn a_json_body_has_a_limit_and_a_deadline() {
+    let server = Server::with(Limits { json_bytes: 1000, json_deadline: SHORT, ..Limits::default() });
+    let body = |bytes: usize| format!("{{\"paths\":[\"/a\"],\"x\":\"{}\"}}", "x".repeat(bytes - 23));
+    assert_eq!(server.post("/api/v1/requests", &body(1000)).status, 201);
+    refused(&server.post("/api/v1/requests", &body(1001)), 413, "limit");
+    let head = format!("POST /api/v1/requests HTTP/1.1\r\nHost: h\r\n{KEY}");
+    let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n3e9\r\n{}\r\n0\r\n\r\n", body(1001));
+    refused(&server.raw(chunked), 413, "limit");
+    // A chunk that claims 4 GiB takes no memory.
+    let claim = format!("{head}Transfer-Encoding: chunked\r\n\r\nffffffff\r\n{}", body(1001));
+    refused(&server.raw(claim), 413, "limit");
+    refused(&server.raw(format!("{head}Content-Length: 1000\r\n\r\n{{")), 408, "timeout");
+    let deep = format!("{{\"paths\":{}", "[".repeat(900));
+    refused(&server.post("/api/v1/requests", &deep), 400, "bad-request");
+}
+
+#[test]
+fn requests_that_run_may_end_when_the_door_closes() {
+    let mut server = Server::start();
+    let mut running = begun(&server);
+    server.begin_stop();
+    // Nobody gets in any more: either refused, or closed without an answer.
+    loop {
+        match std::net::TcpStream::connect(server.address) {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => break,
+            _ => std::thread::yield_now(),
+        }
+    }
+    running.write_all(b"def").unwrap();
+    assert_eq!(Reply::read(&mut running).status, 201);
+    server.join();
+    assert_eq!(server.engine.bytes.lock().unwrap()["/f"], "abcdef");
+}
+
+#[test]
+fn a_request_that_does_not_end_is_broken_off() {
+    let mut server = Server::with(Limits { drain: SHORT, ..Limits::default() });
+    let mut running = begun(&server);
+    server.begin_stop();
+    assert_eq!(server.engine.event(), Event::Aborted("/f".into()));
+    assert_eq!(Reply::read(&mut running).status, 0);
+    server.join();
+    assert!(server.engine.files.lock().unwrap().is_empty());
+}

@@ -1,0 +1,7 @@
+//! The door as a client sees it, over real sockets, with an engine in memory.
+
+mod api;
+mod client;
+mod data;
+mod fake;
+mod limits;

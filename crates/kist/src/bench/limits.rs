@@ -1,0 +1,93 @@
+//! What the machine itself gives, measured in the same run.
+
+use std::fs::{self, File};
+use std::hint::black_box;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::rows::Row;
+use crate::failure::{Failure, Outcome};
+
+/// Bytes of a buffer.
+const BUFFER_BYTES: usize = 1 << 20;
+/// Bytes copied in memory: more than any cache holds.
+const COPY_BYTES: usize = 256 << 20;
+/// How long each limit is measured.
+const SPAN: Duration = Duration::from_millis(700);
+/// Bytes written to the disk at most.
+const DISK_BYTES_MAX: u64 = 1 << 30;
+
+/// Copies memory.
+pub fn memory_copy() -> Row {
+    let from = vec![7u8; COPY_BYTES];
+    let mut to = vec![0u8; COPY_BYTES];
+    let (started, mut bytes) = (Instant::now(), 0u64);
+    while started.elapsed() < SPAN {
+        black_box(&mut to).copy_from_slice(black_box(&from));
+        bytes += COPY_BYTES as u64;
+    }
+    Row::bytes("memory copy", bytes, started.elapsed().as_secs_f64())
+}
+
+/// Sends bytes over one loopback connection.
+pub fn loopback() -> Outcome<Row> {
+    let failed = |error: std::io::Error| Failure::internal(format!("loopback: {error}"));
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    let sender = std::thread::spawn(move || -> std::io::Result<()> {
+        let (mut stream, _) = listener.accept()?;
+        let buffer = vec![1u8; BUFFER_BYTES];
+        let started = Instant::now();
+        while started.elapsed() < SPAN {
+            stream.write_all(&buffer)?;
+        }
+        Ok(())
+    });
+    let mut stream = TcpStream::connect(address).map_err(failed)?;
+    let mut buffer = vec![0u8; BUFFER_BYTES];
+    let (started, mut bytes) = (Instant::now(), 0u64);
+    loop {
+        match stream.read(&mut buffer).map_err(failed)? {
+            0 => break,
+            count => bytes += count as u64,
+        }
+    }
+    let row = Row::bytes("loopback TCP", bytes, started.elapsed().as_secs_f64());
+    sender.join().map_err(|_| Failure::internal("loopback: the sender failed"))?.map_err(failed)?;
+    Ok(row)
+}
+
+/// Writes a file of up to `bytes` and syncs it.
+pub fn disk_write(directory: &Path, bytes: u64) -> Outcome<Row> {
+    let path = directory.join("limit.disk");
+    let failed = |error: std::io::Error| Failure::io("measuring the disk", &path, &error);
+    let buffer = vec![3u8; BUFFER_BYTES];
+    let (started, mut written) = (Instant::now(), 0u64);
+    let mut file = File::create(&path).map_err(failed)?;
+    while written < bytes.clamp(1, DISK_BYTES_MAX) {
+        file.write_all(&buffer).map_err(failed)?;
+        written += BUFFER_BYTES as u64;
+    }
+    file.sync_all().map_err(failed)?;
+    let row = Row::bytes("disk write+fsync", written, started.elapsed().as_secs_f64());
+    fs::remove_file(&path).map_err(failed)?;
+    Ok(row)
+}
+
+/// Appends 4 KiB and syncs, again and again.
+pub fn disk_syncs(directory: &Path) -> Outcome<Row> {
+    let path = directory.join("limit.sync");
+    let failed = |error: std::io::Error| Failure::io("measuring the disk", &path, &error);
+    let mut file = File::create(&path).map_err(failed)?;
+    let (started, mut syncs) = (Instant::now(), 0u64);
+    while started.elapsed() < SPAN {
+        file.write_all(&[5u8; 4096]).map_err(failed)?;
+        file.sync_data().map_err(failed)?;
+        syncs += 1;
+    }
+    let row = Row::operations("syncs of the disk", syncs, syncs * 4096, started.elapsed().as_secs_f64());
+    fs::remove_file(&path).map_err(failed)?;
+    Ok(row)
+}

@@ -1,0 +1,8 @@
+//! The real program against a real server, each on an instance of its own.
+
+mod harness;
+mod http;
+mod instances;
+mod refusals;
+mod tape;
+mod transfer;

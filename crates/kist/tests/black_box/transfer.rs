@@ -1,0 +1,116 @@
+//! Trees in and out.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use crate::harness::{Instance, bytes, make_tree, write};
+
+/// Everything about a tree that has to come back: bytes or target, mode, modification time.
+fn picture(root: &Path) -> BTreeMap<String, (Vec<u8>, u32, SystemTime)> {
+    let mut picture = BTreeMap::new();
+    let mut waiting = vec![root.to_owned()];
+    while let Some(directory) = waiting.pop() {
+        for entry in fs::read_dir(&directory).unwrap() {
+            let path = entry.unwrap().path();
+            let metadata = fs::symlink_metadata(&path).unwrap();
+            let content = if metadata.is_symlink() {
+                fs::read_link(&path).unwrap().to_str().unwrap().as_bytes().to_vec()
+            } else if metadata.is_dir() {
+                waiting.push(path.clone());
+                b"directory".to_vec()
+            } else {
+                fs::read(&path).unwrap()
+            };
+            let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+            picture.insert(name, (content, metadata.permissions().mode(), metadata.modified().unwrap()));
+        }
+    }
+    picture
+}
+
+#[test]
+fn a_tree_goes_in_and_comes_out_the_same() {
+    let instance = Instance::serving();
+    let (tree, copy) = (instance.beside("tree"), instance.beside("copy"));
+    make_tree(&tree);
+    fs::set_permissions(tree.join("one"), fs::Permissions::from_mode(0o640)).unwrap();
+    let old = SystemTime::UNIX_EPOCH + Duration::new(1_234_567_890, 123_456_789);
+    fs::File::options().write(true).open(tree.join("one")).unwrap().set_modified(old).unwrap();
+    let (local, copied) = (tree.to_str().unwrap(), copy.to_str().unwrap());
+
+    instance.kist(&["put", local, "/t"]).exits(0).says(&["put 48 files"]);
+    // The same command again finds everything there.
+    instance.kist(&["put", local, "/t"]).exits(0).says(&["put 0 files", "48 files there already"]);
+    instance.kist(&["compare", local, "/t"]).exits(0);
+    instance.kist(&["get", "/t", copied]).exits(0).says(&["got 48 files"]);
+    assert_eq!(picture(&copy), picture(&tree));
+    instance.kist(&["get", "/t", copied]).exits(0).says(&["got 0 files", "48 files here already"]);
+
+    // A damaged copy here is fetched again, and only it.
+    fs::write(copy.join("a/b/medium"), bytes(3_000_001, 99)).unwrap();
+    instance.kist(&["compare", copied, "/t"]).exits(7).says(&["differ at byte"]);
+    instance.kist(&["get", "/t", copied]).exits(0).says(&["got 1 file,"]);
+    assert_eq!(fs::read(copy.join("a/b/medium")).unwrap(), bytes(3_000_001, 3));
+
+    let list = instance.kist(&["ls", "-r", "--json", "/t"]).exits(0).json();
+    let kinds = |kind: &str| list.as_array().unwrap().iter().filter(|entry| entry["kind"] == kind).count();
+    assert_eq!((kinds("file"), kinds("link"), kinds("directory")), (46, 2, 5));
+    let long = instance.kist(&["ls", "-l", "/t"]).exits(0);
+    assert!(long.out.contains("0640") && long.out.contains("2009-02-13T23:31:30"), "{}", long.out);
+    assert!(long.out.contains("dangling -> nowhere"), "{}", long.out);
+}
+
+#[test]
+fn single_files_streams_and_names() {
+    let instance = Instance::serving();
+    let data = bytes(2_500_000, 7);
+    let file = instance.beside("data.bin");
+    write(&file, &data);
+    let local = file.to_str().unwrap();
+
+    instance.kist(&["put", local, "/x/renamed"]).exits(0);
+    instance.kist(&["put", local, "/x/"]).exits(0);
+    instance.kist_with_input(&["put", "-", "/x/streamed"], &data).exits(0);
+    instance.kist_with_input(&["put", "-", "/x/small"], b"few").exits(0);
+    assert_eq!(instance.kist(&["ls", "/x"]).exits(0).out, "data.bin\nrenamed\nsmall\nstreamed\n");
+    for name in ["renamed", "data.bin", "streamed"] {
+        let to = instance.beside("back.bin");
+        instance.kist(&["get", "--again", &format!("/x/{name}"), to.to_str().unwrap()]).exits(0);
+        assert!(fs::read(&to).unwrap() == data, "{name}");
+    }
+    assert_eq!(instance.kist(&["get", "/x/small", "-"]).exits(0).out, "few");
+
+    let stat = instance.kist(&["stat", "--json", "/x/renamed"]).exits(0).json();
+    assert_eq!((stat["size"].as_u64(), stat["locality"].as_str()), (Some(2_500_000), Some("ONLINE")));
+    let (before, class) = (stat["file_id"].clone(), stat["class"].as_str().map(str::to_owned));
+    assert_eq!(class.as_deref(), Some("medium"));
+
+    // The same content again creates nothing; other content is a new version.
+    instance.kist(&["put", "--again", local, "/x/renamed"]).exits(0);
+    assert_eq!(instance.kist(&["stat", "--json", "/x/renamed"]).json()["file_id"], before);
+    instance.kist_with_input(&["put", "-", "/x/renamed"], b"new").exits(0);
+    assert_ne!(instance.kist(&["stat", "--json", "/x/renamed"]).json()["file_id"], before);
+    assert_eq!(instance.kist(&["get", "/x/renamed", "-"]).exits(0).out, "new");
+
+    instance.kist(&["mv", "/x/renamed", "/x/moved"]).exits(0);
+    instance.kist(&["mkdir", "-p", "/y/z"]).exits(0);
+    instance.kist(&["mv", "/x", "/y/z/x"]).exits(0);
+    assert_eq!(instance.kist(&["get", "/y/z/x/moved", "-"]).exits(0).out, "new");
+    instance.kist(&["rm", "-r", "/y"]).exits(0);
+    assert_eq!(instance.kist(&["ls", "/"]).exits(0).out, "");
+}
+
+#[test]
+fn what_was_acknowledged_survives_a_killed_server() {
+    let mut instance = Instance::serving();
+    let tree = instance.beside("tree");
+    make_tree(&tree);
+    instance.kist(&["put", tree.to_str().unwrap(), "/t"]).exits(0);
+    instance.kill();
+    instance.kist(&["ls", "/t"]).exits(5);
+    instance.start();
+    instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
+}

@@ -1,0 +1,14 @@
+//! The house rules of this repository as functions from values to violations; `tests/house.rs` applies them
+//! to the repository itself, the tests beside each rule show that it can fail.
+
+mod code;
+mod layers;
+mod links;
+mod package;
+mod source;
+
+pub use code::{Code, strip};
+pub use layers::{LAYERS, check_faults, check_layers, check_outside, undocumented};
+pub use links::check_links;
+pub use package::{Dependency, DependencyKind, Package};
+pub use source::{COLUMNS_MAX, LINES_MAX, check_source};
