@@ -21,7 +21,8 @@ mod setup;
 mod tape;
 mod tidy;
 
-/// Applies a command and appends it to the change log. Deterministic: the same commands in the same order give the same
+/// Applies a command and appends it to the change log. Deterministic: the same commands in the same order
+/// give the same
 /// tables, byte for byte. A command that changes nothing is not logged.
 ///
 /// # Errors

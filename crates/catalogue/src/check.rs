@@ -7,7 +7,7 @@ use base::{BlobId, BlobPiece, ByteCount, ClassId, DirId, DriveId, FileId, Layout
 
 use crate::codec::Codec;
 use crate::command::Envelope;
-use crate::encoding::{Nothing, PartRecord, counter_key};
+use crate::encoding::{Meta, Nothing, PartRecord, counter_key};
 use crate::error::{ReadError, hex};
 use crate::frame;
 use crate::key::{self, KeyReader};
@@ -33,7 +33,8 @@ pub struct Inconsistency {
 }
 
 impl View<'_> {
-    /// Checks all tables against each other. Empty if all is well. Reads the whole catalogue; memory grows with the number
+    /// Checks all tables against each other. Empty if all is well. Reads the whole catalogue; memory grows
+    /// with the number
     /// of blobs, not with that of files.
     ///
     /// # Errors
@@ -41,6 +42,10 @@ impl View<'_> {
     pub fn check(&self) -> Result<Vec<Inconsistency>, ReadError> {
         let mut check =
             Check { view: self, found: Vec::new(), tallies: BTreeMap::new(), references: BTreeMap::new() };
+        if self.meta()?.is_none() {
+            return check.emptiness();
+        }
+        check.definitions()?;
         check.namespace()?;
         check.files()?;
         check.containers()?;
@@ -99,6 +104,17 @@ impl Check<'_> {
         }
     }
 
+    /// Before the first command no table has a row.
+    fn emptiness(mut self) -> Result<Vec<Inconsistency>, ReadError> {
+        for table in Table::ALL {
+            let rows = self.view.rows(table, &[], None, 1, |_, key, _| Ok(key.to_vec()))?;
+            for key in rows {
+                self.expect(false, table, &key, "the catalogue is not initialised but has this record");
+            }
+        }
+        Ok(self.found)
+    }
+
     fn namespace(&mut self) -> Result<(), ReadError> {
         const T: Table = Table::Entry;
         self.walk(T, |check, mut parts, key, entry: Entry| {
@@ -139,6 +155,20 @@ impl Check<'_> {
             Ok(())
         })?;
         self.walk(Table::TapePool, |_, mut parts, _, _: String| parts.u16().map(TapePoolId).map(drop))
+    }
+
+    /// Classes and tape pools are never deleted.
+    fn definitions(&mut self) -> Result<(), ReadError> {
+        let meta: Meta = self.view.expect(Table::Meta, key::META)?;
+        for id in (1..meta.next_class).map(ClassId) {
+            let is_known = self.has_class(id)?;
+            self.expect(is_known, Table::Class, &key::class(id), "the class is missing");
+        }
+        for id in (1..meta.next_tape_pool).map(TapePoolId) {
+            let is_known = self.has::<String>(Table::TapePool, &key::tape_pool(id))?;
+            self.expect(is_known, Table::TapePool, &key::tape_pool(id), "the tape pool is missing");
+        }
+        Ok(())
     }
 
     fn has_class(&self, id: ClassId) -> Result<bool, ReadError> {

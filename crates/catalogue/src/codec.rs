@@ -241,7 +241,8 @@ impl<T: Codec> Codec for Vec<T> {
     }
     fn take(input: &mut Reader<'_>) -> Option<Self> {
         let count = usize::try_from(input.varint()?).ok()?;
-        // Each item has at least one byte, so a false count cannot claim more memory than the input justifies.
+        // Each item has at least one byte, so a false count cannot claim more memory than the input
+        // justifies.
         if count > input.remaining() {
             return None;
         }

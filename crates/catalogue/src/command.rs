@@ -1,4 +1,5 @@
-//! Every change of the catalogue is one of these commands. They are deterministic: time comes with the envelope, ids are
+//! Every change of the catalogue is one of these commands. They are deterministic: time comes with the
+//! envelope, ids are
 //! drawn from the catalogue's own counters, nothing else is read.
 
 use base::{
@@ -146,7 +147,8 @@ pub enum Command {
         /// The class of files below that name none.
         class: Option<ClassId>,
     },
-    /// Commits a file whose bytes are safe in the pool. After this command is durable the put is acknowledged.
+    /// Commits a file whose bytes are safe in the pool. After this command is durable the put is
+    /// acknowledged.
     PutFile(Box<PutFile>),
     /// Changes a name, of a file or of a directory with all below it; data never moves.
     Rename {
@@ -210,7 +212,8 @@ pub enum Command {
     SetTapeState {
         /// The tape.
         vid: Vid,
-        /// The new state; Active only from Full, ReadOnly, Suspect or Disabled of a labelled tape, Scratch from those of an unlabelled one.
+        /// The new state; Active only from Full, ReadOnly, Suspect or Disabled of a labelled tape, Scratch
+        /// from those of an unlabelled one.
         state: TapeState,
         /// Why.
         reason: String,
@@ -262,7 +265,8 @@ pub enum Command {
         /// The newest change whose segment stands before this index.
         changes_through: u64,
     },
-    /// Ends a run. Items planned but not committed go back to their queue; Flushed items that no index covers stay Flushed.
+    /// Ends a run. Items planned but not committed go back to their queue; Flushed items that no index
+    /// covers stay Flushed.
     EndRun {
         /// The run.
         run: RunId,
@@ -313,7 +317,8 @@ pub enum Command {
         /// The request.
         request: RequestId,
     },
-    /// Recalled files are in the pool, synced and verified. Files that were deleted or came online meanwhile are skipped.
+    /// Recalled files are in the pool, synced and verified. Files that were deleted or came online meanwhile
+    /// are skipped.
     RecallDone(Box<RecallDone>),
     /// A file cannot be read from any of its copies; its waiting items fail.
     RecallFailed {
@@ -388,7 +393,8 @@ pub enum Outcome {
 pub struct PutOutcome {
     /// The file now under the name (of a repeat: the one that the first put made).
     pub file: FileId,
-    /// Whether this command made it. If not, its pool data is not referred to and must be removed by the caller.
+    /// Whether this command made it. If not, its pool data is not referred to and must be removed by the
+    /// caller.
     pub created: bool,
     /// The version that lost its name.
     pub replaced: Option<FileId>,

@@ -1,4 +1,5 @@
-//! The bytes of every record and command, in the order of the fields. `docs/format/catalogue.md` is the contract.
+//! The bytes of every record and command, in the order of the fields. `docs/format/catalogue.md` is the
+//! contract.
 
 use base::{
     BlobDescription, BlobPiece, Checksums, ClassId, Epoch, Layout, StreamChecksums, StripeSet, TapePoolId,

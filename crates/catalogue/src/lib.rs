@@ -1,6 +1,7 @@
 //! The one truth about names, files, copies, tapes and requests.
 //!
-//! Commands change it ([`apply`]), a [`View`] reads it, both over a narrow ordered key-value seam ([`Snapshot`],
+//! Commands change it ([`apply`]), a [`View`] reads it, both over a narrow ordered key-value seam
+//! ([`Snapshot`],
 //! [`Transaction`]). `docs/format/catalogue.md` gives every byte.
 
 mod apply;
@@ -36,4 +37,4 @@ pub use record::{
     RunItem, RunRecord, Tally, TapeRecord, TapeState, TodoFile, Want,
 };
 pub use table::Table;
-pub use view::View;
+pub use view::{TodoRow, View};

@@ -91,7 +91,8 @@ pub struct FileRecord {
 }
 
 impl FileRecord {
-    /// Whether the file has bytes at all; links and empty files are always online and never go to tape by themselves.
+    /// Whether the file has bytes at all; links and empty files are always online and never go to tape by
+    /// themselves.
     #[must_use]
     pub fn has_data(&self) -> bool {
         self.size.0 > 0
@@ -438,7 +439,8 @@ pub struct RequestItem {
     pub state: ItemState,
 }
 
-/// A file to be read from one tape, by the order on that tape; a file with two copies stands in two tapes' sets.
+/// A file to be read from one tape, by the order on that tape; a file with two copies stands in two tapes'
+/// sets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct RecallKey {
     /// The tape.
@@ -476,13 +478,13 @@ pub struct Tally {
 pub enum Counter {
     /// Live files of a class.
     Class(ClassId),
-    /// Live files of a class whose bytes are in the pool.
+    /// Live files of a class that can be read from the pool, links and empty files among them.
     Online(ClassId),
     /// Files of a class that are not yet sealed into a container.
     Todo(ClassId),
     /// Containers queued for a tape pool.
     Queued(TapePoolId),
-    /// Files wanted from a tape (a file with two copies counts on both).
+    /// Files wanted from a tape: rows of its recall set (a file with two copies counts on both).
     Wanted(Vid),
     /// Containers sealed so far, by kind: packs.
     PacksSealed,

@@ -1,6 +1,7 @@
 //! The tables.
 
-/// A table of the catalogue. Its number is part of every record's checksum and is never given to another table.
+/// A table of the catalogue. Its number is part of every record's checksum and is never given to another
+/// table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Table {

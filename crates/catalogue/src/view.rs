@@ -1,6 +1,7 @@
 //! Reading: typed records of one consistent snapshot.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use base::{
@@ -22,23 +23,28 @@ use crate::table::Table;
 
 mod tape;
 
+pub use tape::TodoRow;
 pub(crate) use tape::recall_key;
 
-/// The most directories above a file; a path of 4,096 bytes has half as many. Ends the walk of a damaged tree.
+/// The most directories above a file; a path of 4,096 bytes has half as many. Ends the walk of a damaged
+/// tree.
 const DEPTH_MAX: usize = 1 << 16;
+
+/// Most directories that a view remembers.
+const DIRECTORIES_KEPT: usize = 4096;
 
 /// Reads one consistent snapshot. Every record is verified by its checksum on every read.
 pub struct View<'a> {
     snapshot: &'a dyn Snapshot,
-    /// The directory that was resolved last, since the next path often stands in the same one.
-    last_parent: RefCell<Option<(String, DirId)>>,
+    /// Directories resolved so far, since the next path often stands in one of them.
+    directories: RefCell<HashMap<String, DirId>>,
 }
 
 impl<'a> View<'a> {
     /// A view of `snapshot`.
     #[must_use]
     pub fn new(snapshot: &'a dyn Snapshot) -> Self {
-        View { snapshot, last_parent: RefCell::new(None) }
+        View { snapshot, directories: RefCell::default() }
     }
 
     pub(crate) fn get<T: Codec>(&self, table: Table, key: &[u8]) -> Result<Option<T>, ReadError> {
@@ -153,12 +159,15 @@ impl<'a> View<'a> {
         let Some((parent, name)) = text.rsplit_once('/').filter(|(_, name)| !name.is_empty()) else {
             return Ok(Some(Entry::Directory(DirId::ROOT)));
         };
-        let known = self.last_parent.borrow().as_ref().filter(|(last, _)| last == parent).map(|(_, id)| *id);
+        let known = self.directories.borrow().get(parent).copied();
         let directory = match known {
             Some(directory) => directory,
             None => {
                 let Some(directory) = self.walk(parent)? else { return Ok(None) };
-                *self.last_parent.borrow_mut() = Some((parent.to_owned(), directory));
+                let mut directories = self.directories.borrow_mut();
+                if directories.len() < DIRECTORIES_KEPT {
+                    directories.insert(parent.to_owned(), directory);
+                }
                 directory
             }
         };
@@ -233,7 +242,8 @@ impl<'a> View<'a> {
         Err(ReadError::inconsistent(Table::Directory, &key::directory(id)))
     }
 
-    /// The path of a file; of a condemned one, where it last stood. `None` if there is no such file, or its directory is
+    /// The path of a file; of a condemned one, where it last stood. `None` if there is no such file, or its
+    /// directory is
     /// gone.
     ///
     /// # Errors
@@ -296,7 +306,8 @@ impl<'a> View<'a> {
         self.get(Table::Blob, &key::blob(id))
     }
 
-    /// Whether the pool must keep this blob for now: in use, or garbage that is handed out by [`View::garbage`].
+    /// Whether the pool must keep this blob for now: in use, or garbage that is handed out by
+    /// [`View::garbage`].
     /// What is not known and of an older epoch is garbage of a crashed writer.
     ///
     /// # Errors
@@ -421,7 +432,8 @@ impl<'a> View<'a> {
         Ok(self.get(Table::Counter, &counter_key(counter))?.unwrap_or_default())
     }
 
-    /// Encoded changes from number `from` on: at most `limit`, and no more than `bytes_max` bytes in all unless the first
+    /// Encoded changes from number `from` on: at most `limit`, and no more than `bytes_max` bytes in all
+    /// unless the first
     /// alone is longer.
     ///
     /// # Errors

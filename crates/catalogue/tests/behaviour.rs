@@ -61,6 +61,10 @@ fn values_of_a_segment_are_garbage_one_by_one_and_the_segment_when_empty() {
     // The same bytes again: the second value was written for nothing.
     assert!(!small(&mut bench, "a", "aaa", 8192).created);
     assert_eq!(bench.garbage_values(), [(log, 8192)]);
+    // A repeat of the repeat once wrote the same garbage again, and with it a change that changed nothing.
+    let changes = bench.view().last_change().unwrap();
+    assert!(!small(&mut bench, "a", "aaa", 8192).created);
+    assert_eq!(bench.view().last_change().unwrap(), changes);
     // A new version in the same segment: the segment never falls to no references.
     assert!(small(&mut bench, "b", "other", 12288).created);
     assert_eq!(bench.garbage_values(), [(log, 4096), (log, 8192)]);
@@ -184,14 +188,14 @@ fn a_file_larger_than_a_tape_is_sealed_part_by_part() {
     seal(&mut bench, 6, 4, two).unwrap();
     assert_eq!(bench.view().todo(bench.class, None, 10).unwrap(), []);
     for tape in 0..2 {
-        bench.to_tape(tape, one);
+        bench.write_to(tape, one);
     }
     assert_eq!(bench.evict(file), Err(EvictRefusal::NotSafeOnTape));
     bench.ok(remove("large"));
     let condemned = |bench: &Bench, id| bench.view().container(id).unwrap().unwrap().condemned_members;
     assert_eq!((condemned(&bench, one), condemned(&bench, two)), (1, 1));
     for tape in 0..2 {
-        bench.to_tape(tape, two);
+        bench.write_to(tape, two);
     }
     assert_eq!(bench.view().file(file).unwrap(), None);
     assert_eq!((condemned(&bench, one), condemned(&bench, two)), (0, 0));
@@ -231,7 +235,7 @@ fn a_torn_run_gives_back_what_was_not_committed_and_keeps_what_was() {
         |bench: &Bench, pack: ContainerId| bench.view().container(pack).unwrap().unwrap().copies[0].state;
     assert!(matches!(state(&bench, packs[0]), CopyState::Flushed { .. }));
     // The index of a later run lies behind the older copy and covers it too.
-    bench.to_tape(0, packs[2]);
+    bench.write_to(0, packs[2]);
     assert_eq!(state(&bench, packs[0]), CopyState::Indexed { vid: tape, block: BlockAddress(7) });
     assert_eq!(state(&bench, packs[1]), CopyState::Queued);
     assert_eq!(bench.view().content(tape, BlockAddress(0), 10).unwrap().len(), 2);
@@ -293,9 +297,9 @@ fn two_requests_for_one_file_are_one_read_and_pins_hold_until_they_run_out() {
     let mut bench = Bench::new();
     let file = bench.put("f", "content");
     let pack = bench.pack(&[file]);
-    bench.to_tape(0, pack);
+    bench.write_to(0, pack);
     assert_eq!(bench.evict(file), Err(EvictRefusal::NotSafeOnTape));
-    bench.to_tape(1, pack);
+    bench.write_to(1, pack);
     let holding = bench.request(&[file, file]);
     assert_eq!(bench.view().request(holding).unwrap().unwrap().files, 1);
     assert_eq!(bench.evict(file), Err(EvictRefusal::Pinned));
@@ -346,8 +350,8 @@ fn what_was_recalled_for_nobody_is_garbage() {
     let mut bench = Bench::new();
     let files = [bench.put("a", "aaaa"), bench.put("b", "bbbb")];
     let pack = bench.pack(&files);
-    bench.to_tape(0, pack);
-    bench.to_tape(1, pack);
+    bench.write_to(0, pack);
+    bench.write_to(1, pack);
     let old = bench.garbage_blobs();
     bench.ok(Command::Evict { files: files.to_vec() });
     bench.ok(remove("a"));
@@ -431,7 +435,7 @@ fn a_class_changes_for_containers_sealed_from_now_on() {
     assert!(bench.rejected(class(vec![TapePoolId(9)])).contains("does not exist"));
     assert_eq!(bench.ok(class(vec![TapePoolId(1)])), Outcome::Class(ClassId(1)));
     let pack = bench.pack(&[file]);
-    bench.to_tape(0, pack);
+    bench.write_to(0, pack);
     assert_eq!(bench.evict(file), Ok(()));
     bench.ok(class(vec![]));
     let put = PutFile { class: bench.disk_only, ..bench.new_put(DirId::ROOT, "d", "disk") };
@@ -445,7 +449,7 @@ fn the_change_log_is_numbered_trimmed_and_replays_to_the_same_bytes() {
     let mut bench = Bench::new();
     let file = bench.put("f", "content");
     let pack = bench.pack(&[file]);
-    bench.to_tape(0, pack);
+    bench.write_to(0, pack);
     let last = bench.view().last_change().unwrap();
     assert_eq!(last, bench.log.len() as u64);
     let changes = bench.view().changes(3, 4, usize::MAX).unwrap();

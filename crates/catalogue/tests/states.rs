@@ -49,11 +49,11 @@ fn case(state: State) -> Case {
         case.run = Some(run);
         return case;
     }
-    case.bench.to_tape(0, container);
+    case.bench.write_to(0, container);
     if state == State::OnOneTape {
         return case;
     }
-    case.bench.to_tape(1, container);
+    case.bench.write_to(1, container);
     if state == State::OnTape {
         return case;
     }
@@ -86,7 +86,7 @@ impl Case {
             self.bench.end(run, TapeState::Active);
         }
         if matches!(state, State::Planned | State::OnOneTape) {
-            self.bench.to_tape(1, container);
+            self.bench.write_to(1, container);
         }
     }
 

@@ -1,4 +1,5 @@
-//! Which drives hold which shards: the drive map, failure domains and stripe sets. No I/O, no clock, no threads.
+//! Which drives hold which shards: the drive map, failure domains and stripe sets. No I/O, no clock, no
+//! threads.
 
 mod map;
 mod rank;

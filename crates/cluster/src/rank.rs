@@ -19,8 +19,8 @@ fn mix(value: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The best of `candidates` to stand beside `chosen`: fewest drives in the same host, then enclosure, then disk,
-/// then least used for its weight so far, then by score.
+/// The best of `candidates` to stand beside `chosen`: fewest drives in the same host, then enclosure, then
+/// disk, then least used for its weight so far, then by score.
 pub(crate) fn best<'a>(
     candidates: impl Iterator<Item = &'a DriveEntry>,
     chosen: &[&DriveEntry],

@@ -1,4 +1,5 @@
-//! Stripe sets: a bounded list of ordered drive lists per width, so that few sets of drives share the loss of a few.
+//! Stripe sets: a bounded list of ordered drive lists per width, so that few sets of drives share the loss
+//! of a few.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,7 +52,8 @@ pub enum PlacementError {
 }
 
 impl StripeSets {
-    /// Takes over the sets that the catalogue knows. The same map, seed and known sets always give the same sets.
+    /// Takes over the sets that the catalogue knows. The same map, seed and known sets always give the same
+    /// sets.
     ///
     /// # Errors
     /// [`PlacementError::Contradiction`], [`PlacementError::NotDistinct`], [`PlacementError::IdsExhausted`].
@@ -123,8 +125,8 @@ impl StripeSets {
         self.substitute(&model, &lost, down)
     }
 
-    /// The set with every drive of `lost` replaced by a spare, the others in their places. A spare takes data and is
-    /// neither `lost` nor in `down`. The same substitution always gives the same set.
+    /// The set with every drive of `lost` replaced by a spare, the others in their places. A spare takes
+    /// data and is neither `lost` nor in `down`. The same substitution always gives the same set.
     ///
     /// # Errors
     /// [`PlacementError::TooFewDrives`], [`PlacementError::IdsExhausted`].

@@ -105,7 +105,10 @@ pub(crate) async fn stage(
     Ok((StatusCode::CREATED, Json(wire::CreatedReply { id: request.0 })))
 }
 
-pub(crate) async fn requests(State(shared): Door, RawQuery(query): RawQuery) -> Reply<Vec<wire::RequestReply>> {
+pub(crate) async fn requests(
+    State(shared): Door,
+    RawQuery(query): RawQuery,
+) -> Reply<Vec<wire::RequestReply>> {
     let parameters = Parameters::read(query.as_deref(), &["before", "limit"])?;
     let before = parameters.number("before")?.map(RequestId);
     let limit = parameters.limit(shared.limits.page_default, shared.limits.page)?;
@@ -277,7 +280,10 @@ mod tests {
 
     #[test]
     fn memory_is_read_from_the_kernels_table() {
-        assert_eq!(resident_anonymous("VmRSS:\t  9 kB\nRssAnon:\t     123 kB\nRssFile: 1 kB\n"), Some(123 << 10));
+        assert_eq!(
+            resident_anonymous("VmRSS:\t  9 kB\nRssAnon:\t     123 kB\nRssFile: 1 kB\n"),
+            Some(123 << 10)
+        );
         assert_eq!(resident_anonymous("RssAnon:\n"), None);
         assert_eq!(resident_anonymous("RssAnon: 99999999999999999999 kB"), None);
     }

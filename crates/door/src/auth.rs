@@ -65,7 +65,8 @@ mod tests {
 
     #[test]
     fn only_the_whole_key_is_a_key() {
-        let entry = |name: &str, key: &str| KeyEntry { name: name.into(), hash: Blake3::of(key.as_bytes()).0 };
+        let entry =
+            |name: &str, key: &str| KeyEntry { name: name.into(), hash: Blake3::of(key.as_bytes()).0 };
         let keys = Keys::new(vec![entry("anna", "k1"), entry("bert", "k2"), entry("anna", "k3")], 5);
         let who = |values: &[&str]| {
             let mut headers = HeaderMap::new();
@@ -77,7 +78,9 @@ mod tests {
         assert_eq!(who(&["Bearer k1"]).as_deref(), Some("anna"));
         assert_eq!(who(&["bearer  k3 "]).as_deref(), Some("anna"));
         assert_eq!(who(&["Bearer k2"]).as_deref(), Some("bert"));
-        for bad in [&[][..], &["Bearer k"], &["Bearer k11"], &["Bearer "], &["Bearer"], &["Basic k1"], &["k1"]] {
+        for bad in
+            [&[][..], &["Bearer k"], &["Bearer k11"], &["Bearer "], &["Bearer"], &["Basic k1"], &["k1"]]
+        {
             assert_eq!(who(bad), None, "{bad:?}");
         }
         assert_eq!(who(&["Bearer k1", "Bearer k1"]), None);

@@ -1,8 +1,9 @@
 //! The engine's types as JSON. Words for states are part of the interface and never change.
 
 use archive::{
-    ClassInfo, CopyInfo, CopyProgress, EvictDone, FileStat, Listed, ListedKind, Locality, PoolDriveInfo, PoolInfo,
-    PutDone, QueueLine, RequestFile, RequestInfo, Selection, Stat, TapeContent, TapeDriveInfo, TapeInfo, Totals,
+    ClassInfo, CopyInfo, CopyProgress, EvictDone, FileStat, Listed, ListedKind, Locality, PoolDriveInfo,
+    PoolInfo, PutDone, QueueLine, RequestFile, RequestInfo, Selection, Stat, TapeContent, TapeDriveInfo,
+    TapeInfo, Totals, refusal_text,
 };
 use base::{ArchivePath, Timestamp, Uuid, Vid};
 use catalogue::{Attributes, ContainerKind, EvictRefusal, FileKind, ItemState, RequestState, TapeState};
@@ -55,17 +56,6 @@ fn request_word(state: RequestState) -> &'static str {
         RequestState::Active => "active",
         RequestState::Completed => "completed",
         RequestState::Cancelled => "cancelled",
-    }
-}
-
-fn refusal_text(refusal: EvictRefusal) -> &'static str {
-    match refusal {
-        EvictRefusal::NotFound => "there is no such file",
-        EvictRefusal::NotOnline => "it is not in the pool",
-        EvictRefusal::NoData => "it has no bytes and is always online",
-        EvictRefusal::DiskOnly => "its class has no tape copies",
-        EvictRefusal::NotSafeOnTape => "not all of its tape copies are under an index yet",
-        EvictRefusal::Pinned => "a request holds it: release it first",
     }
 }
 

@@ -1,1 +1,163 @@
 //! `archive::Archive` behind the door's seam.
+
+use archive::{
+    Archive, ArchiveError, ClassInfo, EvictDone, FileStat, Listed, PoolInfo, PutDone, PutOptions, QueueLine,
+    RequestFile, RequestInfo, Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, Totals,
+};
+use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
+use bytes::Bytes;
+use catalogue::Attributes;
+
+use crate::seam::{Download, Engine, Upload};
+
+impl Engine for Archive {
+    fn instance(&self) -> Uuid {
+        Archive::instance(self)
+    }
+
+    fn stat(&self, path: &ArchivePath) -> Result<Stat, ArchiveError> {
+        Archive::stat(self, path)
+    }
+
+    fn list(
+        &self,
+        path: &ArchivePath,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<(Vec<Listed>, bool), ArchiveError> {
+        Archive::list(self, path, after, limit)
+    }
+
+    fn make_directory(
+        &self,
+        path: &ArchivePath,
+        attributes: Attributes,
+        class: Option<&str>,
+        parents: bool,
+    ) -> Result<(), ArchiveError> {
+        Archive::make_directory(self, path, attributes, class, parents)
+    }
+
+    fn rename(&self, from: &ArchivePath, to: &ArchivePath, replace: bool) -> Result<(), ArchiveError> {
+        Archive::rename(self, from, to, replace)
+    }
+
+    fn remove(&self, path: &ArchivePath) -> Result<(), ArchiveError> {
+        Archive::remove(self, path)
+    }
+
+    fn begin_put(&self, path: &ArchivePath, options: PutOptions) -> Result<Box<dyn Upload>, ArchiveError> {
+        Ok(Box::new(Archive::begin_put(self, path, options)?))
+    }
+
+    fn open_read(&self, path: &ArchivePath) -> Result<Box<dyn Download>, ArchiveError> {
+        Ok(Box::new(Archive::open_read(self, path)?))
+    }
+
+    fn stage(&self, selection: &Selection, options: StageOptions) -> Result<RequestId, ArchiveError> {
+        Archive::stage(self, selection, options)
+    }
+
+    fn request(&self, request: RequestId) -> Result<RequestInfo, ArchiveError> {
+        Archive::request(self, request)
+    }
+
+    fn requests(&self, before: Option<RequestId>, limit: usize) -> Result<Vec<RequestInfo>, ArchiveError> {
+        Archive::requests(self, before, limit)
+    }
+
+    fn request_files(
+        &self,
+        request: RequestId,
+        from: u32,
+        limit: usize,
+    ) -> Result<(Vec<RequestFile>, Option<u32>), ArchiveError> {
+        Archive::request_files(self, request, from, limit)
+    }
+
+    fn cancel_request(&self, request: RequestId) -> Result<(), ArchiveError> {
+        Archive::cancel_request(self, request)
+    }
+
+    fn release(&self, request: RequestId, paths: Option<&[ArchivePath]>) -> Result<(), ArchiveError> {
+        Archive::release(self, request, paths)
+    }
+
+    fn evict(&self, selection: &Selection) -> Result<EvictDone, ArchiveError> {
+        Archive::evict(self, selection)
+    }
+
+    fn why_path(&self, path: &ArchivePath) -> Result<Vec<String>, ArchiveError> {
+        Archive::why_path(self, path)
+    }
+
+    fn why_request(&self, request: RequestId) -> Result<Vec<String>, ArchiveError> {
+        Archive::why_request(self, request)
+    }
+
+    fn tapes(&self) -> Result<Vec<TapeInfo>, ArchiveError> {
+        Archive::tapes(self)
+    }
+
+    fn tape(&self, vid: Vid) -> Result<TapeInfo, ArchiveError> {
+        Archive::tape(self, vid)
+    }
+
+    fn tape_content(
+        &self,
+        vid: Vid,
+        from: BlockAddress,
+        limit: usize,
+    ) -> Result<(Vec<TapeContent>, Option<BlockAddress>), ArchiveError> {
+        Archive::tape_content(self, vid, from, limit)
+    }
+
+    fn tape_drives(&self) -> Vec<TapeDriveInfo> {
+        Archive::tape_drives(self)
+    }
+
+    fn pool_info(&self) -> Result<PoolInfo, ArchiveError> {
+        Archive::pool_info(self)
+    }
+
+    fn classes(&self) -> Result<Vec<ClassInfo>, ArchiveError> {
+        Archive::classes(self)
+    }
+
+    fn queue(&self) -> Result<Vec<QueueLine>, ArchiveError> {
+        Archive::queue(self)
+    }
+
+    fn totals(&self) -> Result<Totals, ArchiveError> {
+        Archive::totals(self)
+    }
+
+    fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError> {
+        Archive::migrate_now(self, class)
+    }
+}
+
+impl Upload for archive::Upload {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
+        archive::Upload::write(self, bytes)
+    }
+
+    fn finish(self: Box<Self>) -> Result<PutDone, ArchiveError> {
+        archive::Upload::finish(*self)
+    }
+}
+
+impl Download for archive::Download {
+    fn stat(&self) -> &FileStat {
+        archive::Download::stat(self)
+    }
+
+    fn select(&mut self, offset: u64, length: u64) -> Result<(), ArchiveError> {
+        archive::Download::select(self, offset, length)
+    }
+
+    fn next(&mut self) -> Result<Option<Bytes>, ArchiveError> {
+        // The pool's buffer goes back to its arena when the connection has sent it.
+        Ok(archive::Download::next(self)?.map(Bytes::from_owner))
+    }
+}

@@ -47,14 +47,18 @@ pub(crate) async fn get(shared: &Shared, asked: DataRequest) -> Result<Response,
     let permit = shared.admit(&shared.transfers).await?;
     let (pieces, receiver) = mpsc::channel(shared.limits.pieces.max(1));
     let (head, answer) = oneshot::channel();
-    let job = Job { engine: shared.engine.clone(), path, headers, head, pieces, _permit: permit, _call: call };
+    let job =
+        Job { engine: shared.engine.clone(), path, headers, head, pieces, _permit: permit, _call: call };
     let job = spawn_blocking(move || job.run());
     let (plan, stat) = match answer.await {
         Ok(answer) => answer?,
         // Without an answer the thread has panicked.
         Err(_) => {
             job.abort();
-            return Err(Refusal::new(Kind::Internal, "the operation ended unexpectedly: see the server's log"));
+            return Err(Refusal::new(
+                Kind::Internal,
+                "the operation ended unexpectedly: see the server's log",
+            ));
         }
     };
     let body = if plan.length == 0 {
@@ -153,7 +157,8 @@ impl Plan {
             return Ok(Plan { status: StatusCode::NOT_MODIFIED, part: None, length: 0 });
         }
         let whole = Plan { status: StatusCode::OK, part: None, length: size };
-        let current = headers.get(IF_RANGE).is_none_or(|value| value.as_bytes().trim_ascii() == tag.as_bytes());
+        let current =
+            headers.get(IF_RANGE).is_none_or(|value| value.as_bytes().trim_ascii() == tag.as_bytes());
         let mut ranges = headers.get_all(RANGE).iter();
         let asked = match (ranges.next(), ranges.next()) {
             (Some(value), None) if ranged && current => range(value.as_bytes(), size),
@@ -224,7 +229,10 @@ impl HttpBody for FileBody {
     type Data = Bytes;
     type Error = Broken;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         if self.remaining == 0 {
             return Poll::Ready(None);
         }

@@ -95,7 +95,10 @@ pub(crate) fn names_tag(list: &[u8], tag: &str, weak: bool) -> bool {
 }
 
 /// The only value of a header; `None` if it is absent.
-pub(crate) fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a HeaderValue>, Refusal> {
+pub(crate) fn single<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'a HeaderValue>, Refusal> {
     let mut values = headers.get_all(name).iter();
     let value = values.next();
     if values.next().is_some() {
@@ -113,7 +116,10 @@ pub(crate) fn text(headers: &HeaderMap, name: &'static str, limit: usize) -> Res
         .ok_or_else(|| Refusal::bad(format!("the header {name} is not percent-encoded UTF-8")))?;
     let limit = limit.min(TEXT_BYTES_MAX);
     if text.len() > limit {
-        return Err(Refusal::bad(format!("the header {name} has {} bytes; the limit is {limit}", text.len())));
+        return Err(Refusal::bad(format!(
+            "the header {name} has {} bytes; the limit is {limit}",
+            text.len()
+        )));
     }
     if text.contains('\0') {
         return Err(Refusal::bad(format!("the header {name} contains a NUL byte")));
@@ -202,7 +208,8 @@ fn days_of_month(year: i64, month: i64) -> i64 {
 /// `first`, two digits and two digits with a mark in between.
 fn three(text: &str, mark: char, first: usize) -> Option<(i64, i64, i64)> {
     let mut parts = text.split(mark);
-    let out = (number(parts.next()?, first..=first)?, number(parts.next()?, 2..=2)?, number(parts.next()?, 2..=2)?);
+    let out =
+        (number(parts.next()?, first..=first)?, number(parts.next()?, 2..=2)?, number(parts.next()?, 2..=2)?);
     parts.next().is_none().then_some(out)
 }
 

@@ -62,7 +62,10 @@ async fn collect(mut body: Body, limit: usize, call: &Call) -> Result<Vec<u8>, R
 }
 
 fn too_long(limit: usize) -> Refusal {
-    Refusal::new(Kind::Limit, format!("the JSON body is too long: the limit is {limit} bytes; send fewer paths"))
+    Refusal::new(
+        Kind::Limit,
+        format!("the JSON body is too long: the limit is {limit} bytes; send fewer paths"),
+    )
 }
 
 /// Most paths that any list keeps while it is parsed, so that a body of empty strings cannot grow in memory. The limit
@@ -82,7 +85,8 @@ impl PathList {
     pub(crate) fn checked(self, limit: usize) -> Result<Vec<ArchivePath>, Refusal> {
         let limit = limit.min(PATHS_PARSED_MAX);
         if self.count > limit {
-            let detail = format!("{} paths in one request: the limit is {limit}; send several requests", self.count);
+            let detail =
+                format!("{} paths in one request: the limit is {limit}; send several requests", self.count);
             return Err(Refusal::new(Kind::Limit, detail));
         }
         match self.refused {

@@ -25,8 +25,9 @@ impl Parameters {
                 return Err(Refusal::bad(format!("the parameter '{name}' came more than once")));
             }
             let value = value.replace('+', " ");
-            let value = decode(value.as_bytes())
-                .ok_or_else(|| Refusal::bad(format!("the parameter '{name}' has a '%' without two digits")))?;
+            let value = decode(value.as_bytes()).ok_or_else(|| {
+                Refusal::bad(format!("the parameter '{name}' has a '%' without two digits"))
+            })?;
             found.push((name, value));
         }
         Ok(Parameters(found))
@@ -61,7 +62,9 @@ impl Parameters {
                 let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
                 digits.then(|| text.parse().ok()).flatten()
             })
-            .map(|value| value.ok_or_else(|| Refusal::bad(format!("the parameter '{name}' is not such a number"))))
+            .map(|value| {
+                value.ok_or_else(|| Refusal::bad(format!("the parameter '{name}' is not such a number")))
+            })
             .transpose()
     }
 
@@ -90,7 +93,8 @@ mod tests {
         for bad in ["path=/a&path=/b", "depth=1", "path=%2", "path", "path=a", "path=%FF", "path=/a%00", ""] {
             assert!(read(bad).and_then(|p| p.needed_path("path")).is_err(), "{bad}");
         }
-        for bad in ["limit=", "limit=0", "limit=-1", "limit=+1", "limit=1e3", "limit=99999999999999999999999"] {
+        for bad in ["limit=", "limit=0", "limit=-1", "limit=+1", "limit=1e3", "limit=99999999999999999999999"]
+        {
             assert!(read(bad).and_then(|p| p.limit(5, 6)).is_err(), "{bad}");
         }
     }

@@ -242,3 +242,90 @@ fn kind_of_pool(error: &PoolError) -> Kind {
         _ => Kind::Unavailable,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{ArchivePath, ByteCount, DirId, Name, RequestId, Vid};
+    use catalogue::{Object, ReadError, Table};
+    use std::sync::Arc;
+
+    fn at() -> ArchivePath {
+        ArchivePath::new("/a").unwrap()
+    }
+
+    fn check(error: ArchiveError, word: &str, status: u16) {
+        let text = error.to_string();
+        let refusal = Refusal::from(error);
+        assert_eq!(refusal.detail(), text);
+        let (found, code) = refusal.kind().word_and_status();
+        assert_eq!((found, code.as_u16()), (word, status), "{text}");
+        let headers = refusal.into_response().headers().clone();
+        assert_eq!(headers.contains_key(RETRY_AFTER), matches!(status, 503 | 429), "{text}");
+        assert_eq!(headers.get("kist-problem").unwrap(), word);
+    }
+
+    #[test]
+    fn every_error_has_its_word() {
+        check(ArchiveError::Name(base::NameError::Nul), "bad-path", 400);
+        check(ArchiveError::NotFound(at()), "not-found", 404);
+        check(ArchiveError::NoSuchRequest(RequestId(1)), "not-found", 404);
+        check(ArchiveError::NoSuchTape(Vid::new("KS0001").unwrap()), "not-found", 404);
+        check(ArchiveError::SomeNotFound { count: 2, first: at() }, "not-found", 404);
+        check(ArchiveError::IsADirectory(at()), "is-a-directory", 409);
+        check(ArchiveError::NotADirectory(at()), "not-a-directory", 409);
+        check(ArchiveError::Exists(at()), "exists", 409);
+        check(ArchiveError::NotEmpty(at()), "not-empty", 409);
+        check(ArchiveError::Nearline { path: at(), vids: vec![] }, "nearline", 409);
+        check(ArchiveError::Lost(at()), "lost", 410);
+        check(ArchiveError::LengthMismatch { expected: 1, actual: 2 }, "length-mismatch", 400);
+        let digest =
+            ArchiveError::DigestMismatch { kind: "adler32", expected: "1".into(), actual: "2".into() };
+        check(digest, "digest-mismatch", 400);
+        check(ArchiveError::NoSuchClass { name: "x".into(), known: "y".into() }, "no-such-class", 400);
+        check(ArchiveError::IdempotencyKeyReused, "idempotency-key-reused", 422);
+        check(ArchiveError::RangeBeyondEnd { offset: 9, size: ByteCount(3) }, "range", 416);
+        check(ArchiveError::Limit { what: "paths", limit: 3 }, "limit", 413);
+        check(ArchiveError::Corrupt { path: at() }, "corrupt", 500);
+        check(ArchiveError::Stopping, "unavailable", 503);
+        check(ArchiveError::NoEntropy, "unavailable", 503);
+    }
+
+    #[test]
+    fn what_lies_below_keeps_its_meaning() {
+        let name = || Name::new("a").unwrap();
+        let parent = DirId(1);
+        let rejected = |rejection| ArchiveError::Rejected(rejection);
+        check(rejected(Rejection::NotFound(Object::Directory(parent))), "not-found", 404);
+        check(rejected(Rejection::NameTaken { parent, name: name() }), "exists", 409);
+        check(rejected(Rejection::DirectoryNotEmpty { parent, name: name() }), "not-empty", 409);
+        check(rejected(Rejection::IntoItself { directory: parent, to: parent }), "wrong-state", 409);
+        check(rejected(Rejection::ReservedName), "bad-path", 400);
+        check(rejected(Rejection::LimitExceeded { what: "files", limit: 3 }), "limit", 413);
+        // One that no request should bring about is a fault of the server.
+        check(rejected(Rejection::AlreadyInitialised), "internal", 500);
+        let damaged = || ReadError::Damaged { table: Table::File, key: "00".into() };
+        check(ArchiveError::Catalogue(damaged()), "corrupt", 500);
+        check(rejected(Rejection::Read(damaged())), "corrupt", 500);
+        check(ArchiveError::Store(ExecuteError::MapFull), "unavailable", 503);
+        check(ArchiveError::Store(ExecuteError::Rejected(Rejection::ReservedName)), "bad-path", 400);
+        check(ArchiveError::Pool(PoolError::Closed), "unavailable", 503);
+        let full = || PoolError::Placement(cluster_error());
+        check(ArchiveError::Pool(full()), "pool-full", 503);
+        check(ArchiveError::Pool(PoolError::GroupCommit(Arc::new(full()))), "pool-full", 503);
+    }
+
+    fn cluster_error() -> cluster::PlacementError {
+        cluster::PlacementError::TooFewDrives { width: 6, writable: 5 }
+    }
+
+    #[test]
+    fn the_document_names_every_word() {
+        let page = include_str!("../../../docs/reference/http-api.md");
+        for kind in Kind::ALL {
+            let (word, status) = kind.word_and_status();
+            let row = format!("| `{word}` | {} |", status.as_u16());
+            assert!(page.contains(&row), "{row}");
+        }
+    }
+}

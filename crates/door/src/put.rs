@@ -114,8 +114,9 @@ async fn pump(
                 continue;
             }
             let (bytes, seconds) = (limits.rate_bytes.0, limits.rate_window.as_secs_f64());
-            let detail =
-                format!("the body came at less than {bytes} bytes in {seconds} s of waiting: nothing was stored");
+            let detail = format!(
+                "the body came at less than {bytes} bytes in {seconds} s of waiting: nothing was stored"
+            );
             return Err(Refusal::new(Kind::Timeout, detail));
         };
         let piece = match frame {
@@ -163,9 +164,13 @@ fn answer(done: &PutDone) -> Response {
 fn put_options(headers: &HeaderMap, length: Option<u64>, principal: &str) -> Result<PutOptions, Refusal> {
     refuse_unsupported(headers, "PUT")?;
     if headers.contains_key(CONTENT_RANGE) {
-        return Err(Refusal::bad("a part of a file cannot be put: send the whole file without Content-Range"));
+        return Err(Refusal::bad(
+            "a part of a file cannot be put: send the whole file without Content-Range",
+        ));
     }
-    if single(headers, &CONTENT_ENCODING)?.is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+    if single(headers, &CONTENT_ENCODING)?
+        .is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+    {
         return Err(Refusal::bad("Content-Encoding is not supported: send the file's own bytes"));
     }
     let keep_existing = match single(headers, &IF_NONE_MATCH)? {
@@ -216,8 +221,9 @@ fn attributes(headers: &HeaderMap) -> Result<Attributes, Refusal> {
 pub(crate) fn parse_mtime(value: Option<&str>, name: &str) -> Result<Timestamp, Refusal> {
     match value {
         None => Ok(present()),
-        Some(value) => time(value)
-            .ok_or_else(|| Refusal::bad(format!("{name} '{value}' is neither RFC 3339 nor seconds[.nanoseconds]"))),
+        Some(value) => time(value).ok_or_else(|| {
+            Refusal::bad(format!("{name} '{value}' is neither RFC 3339 nor seconds[.nanoseconds]"))
+        }),
     }
 }
 
@@ -225,9 +231,8 @@ pub(crate) fn parse_mtime(value: Option<&str>, name: &str) -> Result<Timestamp, 
 pub(crate) fn parse_mode(value: Option<&str>, name: &str, default: u32) -> Result<u32, Refusal> {
     match value {
         None => Ok(default),
-        Some(value) => {
-            mode(value).ok_or_else(|| Refusal::bad(format!("{name} '{value}' is not octal, as 0644, up to 7777")))
-        }
+        Some(value) => mode(value)
+            .ok_or_else(|| Refusal::bad(format!("{name} '{value}' is not octal, as 0644, up to 7777"))),
     }
 }
 

@@ -42,7 +42,10 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .nest("/api/v1", api)
         .route(HEALTH, get(|| async { "ok\n" }))
         .fallback(|uri: Uri| async move {
-            Refusal::new(Kind::NotFound, format!("there is nothing at {}: see /data/PATH and /api/v1", uri.path()))
+            Refusal::new(
+                Kind::NotFound,
+                format!("there is nothing at {}: see /data/PATH and /api/v1", uri.path()),
+            )
         })
         .method_not_allowed_fallback(|| async {
             Refusal::new(Kind::Method, "this address does not have that method: see the header Allow")

@@ -172,9 +172,9 @@ pub async fn serve(
     let drained = tokio::time::timeout(shared.limits.drain, places.acquire_many(connections_max)).await;
     if drained.is_err() {
         tracing::warn!("requests still running are broken off");
+        let _ = stop.send(Stop::Now);
+        let _ = tokio::time::timeout(THREADS_WAIT, places.acquire_many(connections_max)).await;
     }
-    let _ = stop.send(Stop::Now);
-    let _ = tokio::time::timeout(THREADS_WAIT, places.acquire_many(connections_max)).await;
     tracing::info!(%address, "the door is closed");
     Ok(())
 }

@@ -45,7 +45,9 @@ impl Shared {
         match wait.await {
             Ok(Ok(permit)) => Ok(permit),
             // The semaphores are never closed.
-            Ok(Err(_)) | Err(_) => Err(Refusal::new(Kind::Unavailable, "the server is busy: try again later")),
+            Ok(Err(_)) | Err(_) => {
+                Err(Refusal::new(Kind::Unavailable, "the server is busy: try again later"))
+            }
         }
     }
 

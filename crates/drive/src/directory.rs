@@ -97,8 +97,8 @@ impl DirectoryDrive {
     /// Opens a drive and locks it against other processes.
     ///
     /// # Errors
-    /// If it is no drive, is damaged, locked, of an unknown version, another instance or another id, or lacks the
-    /// direct I/O that was demanded.
+    /// If it is no drive, is damaged, locked, of an unknown version, another instance or another id, or
+    /// lacks the direct I/O that was demanded.
     pub fn open(path: &Path, instance: Uuid, id: DriveId, direct: DirectIo) -> Result<Self, DriveOpenError> {
         let directory = File::open(path).map_err(at(path, "opening"))?;
         match directory.try_lock() {

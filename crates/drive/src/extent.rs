@@ -6,7 +6,8 @@ use base::BlobId;
 
 /// One shard of one stripe of a blob: what a drive stores as one object.
 ///
-/// Ids order by the low byte of the blob, then blob, stripe and shard. This is the order of [`crate::ObjectDrive::list`].
+/// Ids order by the low byte of the blob, then blob, stripe and shard. This is the order of
+/// [`crate::ObjectDrive::list`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ExtentId {
     /// The blob.

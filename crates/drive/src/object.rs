@@ -27,7 +27,8 @@ pub trait ObjectDrive: Send + Sync {
     /// [`DriveError::NotFound`], [`DriveError::Truncated`] if the extent ends before, [`DriveError::Io`].
     fn read_at(&self, id: ExtentId, offset: ByteCount, into: &mut [u8]) -> Result<(), DriveError>;
 
-    /// Gives back the space of a range of whole pages, which reads as zeros (or is left as it is) from then on.
+    /// Gives back the space of a range of whole pages, which reads as zeros (or is left as it is) from then
+    /// on.
     ///
     /// # Errors
     /// [`DriveError::NotFound`], [`DriveError::Io`]. A file system without holes is no error.
@@ -66,14 +67,15 @@ pub trait ExtentWriter: Send {
     /// Appends whole pages.
     ///
     /// # Errors
-    /// [`DriveError::Unaligned`], [`DriveError::Full`], [`DriveError::Io`]; any of the last two poisons the writer.
+    /// [`DriveError::Unaligned`], [`DriveError::Full`], [`DriveError::Io`]; any of the last two poisons the
+    /// writer.
     fn append(&mut self, bytes: &[u8]) -> Result<(), DriveError>;
 
     /// Makes everything appended so far, and the extent's name, durable.
     ///
     /// # Errors
-    /// [`DriveError::Io`]; the writer is poisoned then, since the kernel may have dropped the pages and a second
-    /// sync would prove nothing.
+    /// [`DriveError::Io`]; the writer is poisoned then, since the kernel may have dropped the pages and a
+    /// second sync would prove nothing.
     fn sync(&mut self) -> Result<(), DriveError>;
 
     /// Gives back unused reserved space, syncs, and ends writing for good.

@@ -33,7 +33,8 @@ impl Server {
     /// Starts the server of `directory` and waits until it is ready. It logs to `run/server.log`.
     pub fn start(directory: &Path) -> Outcome<Self> {
         let failed = |doing: &str, path: &Path, error: std::io::Error| Failure::io(doing, path, &error);
-        let program = std::env::current_exe().map_err(|error| failed("finding this program", directory, error))?;
+        let program =
+            std::env::current_exe().map_err(|error| failed("finding this program", directory, error))?;
         let run = directory.join("run");
         fs::create_dir_all(&run).map_err(|error| failed("making the directory", &run, error))?;
         let log = run.join("server.log");

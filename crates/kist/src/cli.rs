@@ -3,8 +3,8 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    class, compare, drive, evict, get, init, ls, migrate, mkdir, mv, pool, put, queue, release, request, rm, stage,
-    stat, status, tape, wait, why,
+    class, compare, drive, evict, get, init, ls, migrate, mkdir, mv, pool, put, queue, release, request, rm,
+    stage, stat, status, tape, wait, why,
 };
 use crate::connection::Connection;
 use crate::failure::{EXIT_CODES, Failure, Outcome};

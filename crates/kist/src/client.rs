@@ -58,7 +58,9 @@ impl Client {
     pub fn new(url: &str, key: &str) -> Outcome<Self> {
         let base = url.trim_end_matches('/');
         if !base.starts_with("http://") {
-            return Err(Failure::usage(format!("'{url}' is not the URL of a server: it begins with http://")));
+            return Err(Failure::usage(format!(
+                "'{url}' is not the URL of a server: it begins with http://"
+            )));
         }
         let config = Agent::config_builder()
             .http_status_as_error(false)
@@ -229,7 +231,10 @@ impl Client {
                 let message = format!("no server answers at {}: start it with: kist serve DIR", self.base);
                 Attempt::last(Failure::new(Exit::Unreachable, message))
             }
-            ureq::Error::Io(_) | ureq::Error::Timeout(_) | ureq::Error::BodyStalled | ureq::Error::Protocol(_) => {
+            ureq::Error::Io(_)
+            | ureq::Error::Timeout(_)
+            | ureq::Error::BodyStalled
+            | ureq::Error::Protocol(_) => {
                 let message = format!("{}: the connection broke: {error}", self.base);
                 let failure = Failure::new(Exit::Unreachable, message);
                 Attempt { failure, again: Some(Duration::from_millis(200)) }

@@ -22,8 +22,8 @@ pub struct Connection {
     /// The file with the key [env: KIST_KEY_FILE]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
     pub key_file: Option<PathBuf>,
-    /// An instance on this machine: takes the URL from DIR/run/server.json and, without --key-file, the key from
-    /// DIR/admin.key [env: KIST_INSTANCE] [default: ./kist-data]
+    /// An instance on this machine: takes the URL from DIR/run/server.json and, without --key-file, the key
+    /// from DIR/admin.key [env: KIST_INSTANCE] [default: ./kist-data]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Connection")]
     pub instance: Option<PathBuf>,
 }
@@ -76,19 +76,21 @@ impl Connection {
         Ok(server.url)
     }
 
-
     fn key(&self) -> Outcome<String> {
         let variable = || env::var_os("KIST_KEY_FILE").filter(|v| !v.is_empty()).map(PathBuf::from);
-        let usual = || Some(self.instance_directory().join(instance::ADMIN_KEY_FILE)).filter(|file| file.exists());
+        let usual =
+            || Some(self.instance_directory().join(instance::ADMIN_KEY_FILE)).filter(|file| file.exists());
         let Some(file) = self.key_file.clone().or_else(variable).or_else(usual) else {
             let message = "no key: name the file that holds it with --key-file FILE or KIST_KEY_FILE";
             return Err(Failure::new(Exit::NotAuthorised, message));
         };
-        let length = fs::metadata(&file).map_err(|error| Failure::io("reading the key", &file, &error))?.len();
+        let length =
+            fs::metadata(&file).map_err(|error| Failure::io("reading the key", &file, &error))?.len();
         if length > KEY_FILE_BYTES_MAX {
             return Err(Failure::usage(format!("{}: {length} bytes are no key", file.display())));
         }
-        let text = fs::read_to_string(&file).map_err(|error| Failure::io("reading the key", &file, &error))?;
+        let text =
+            fs::read_to_string(&file).map_err(|error| Failure::io("reading the key", &file, &error))?;
         let key = text.trim();
         if key.is_empty() || !key.bytes().all(|b| b.is_ascii_graphic()) {
             return Err(Failure::usage(format!("{}: it holds no key of the form kist_...", file.display())));

@@ -72,16 +72,19 @@ impl Instance {
         directory.join(INSTANCE_FILE).exists()
     }
 
-    /// Opens the instance in `directory`. Refuses what is none, what is damaged, and what a newer Kist has written.
+    /// Opens the instance in `directory`. Refuses what is none, what is damaged, and what a newer Kist has
+    /// written.
     pub fn open(directory: &Path) -> Outcome<Self> {
         let file = directory.join(INSTANCE_FILE);
         if !file.exists() {
-            let message = format!("{0} is no instance of Kist: make one with: kist init {0}", directory.display());
+            let message =
+                format!("{0} is no instance of Kist: make one with: kist init {0}", directory.display());
             return Err(Failure::new(Exit::NotFound, message));
         }
         check_instance_file(&file, &read_bounded(&file)?)?;
-        let directory =
-            directory.canonicalize().map_err(|error| Failure::io("opening the instance", directory, &error))?;
+        let directory = directory
+            .canonicalize()
+            .map_err(|error| Failure::io("opening the instance", directory, &error))?;
         Ok(Instance { directory })
     }
 
@@ -99,7 +102,8 @@ impl Instance {
             Ok(()) => Ok(InstanceLock { _file: file }),
             Err(fs::TryLockError::WouldBlock) => {
                 let running = fs::read_to_string(self.path(SERVER_FILE)).ok();
-                let running = running.and_then(|t| serde_json::from_str::<crate::connection::ServerFile>(&t).ok());
+                let running =
+                    running.and_then(|t| serde_json::from_str::<crate::connection::ServerFile>(&t).ok());
                 let which = running.map(|s| format!(" (process {}, {})", s.pid, s.url)).unwrap_or_default();
                 let message = format!(
                     "another server{which} runs on {}: an instance has one server; stop it first",
@@ -137,11 +141,15 @@ pub fn write_instance_file(directory: &Path) -> Outcome {
 
 /// Writes `keys.toml` with one key; durable on return. The key itself is not written.
 pub fn write_keys(directory: &Path, name: &str, key: &str) -> Outcome {
-    let entry =
-        Key { name: name.to_owned(), blake3: base::Blake3::of(key.as_bytes()).to_string(), created: text::now().to_string() };
+    let entry = Key {
+        name: name.to_owned(),
+        blake3: base::Blake3::of(key.as_bytes()).to_string(),
+        created: text::now().to_string(),
+    };
     let keys = Keys { format: FORMAT, keys: vec![entry] };
     let body = toml::to_string(&keys).map_err(|error| Failure::internal(error.to_string()))?;
-    let text = format!("# Keys of this instance: their BLAKE3 only, the keys themselves are nowhere.\n{body}");
+    let text =
+        format!("# Keys of this instance: their BLAKE3 only, the keys themselves are nowhere.\n{body}");
     write_durable(&directory.join(KEYS_FILE), text.as_bytes(), 0o600)
 }
 

@@ -1,4 +1,5 @@
-//! Standard output: data only. A reader that has seen enough (`kist ls | head`) ends the program without noise.
+//! Standard output: data only. A reader that has seen enough (`kist ls | head`) ends the program without
+//! noise.
 
 use std::io::{self, Write};
 

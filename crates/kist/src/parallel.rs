@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// The most threads that a command takes.
 pub const JOBS_MAX: usize = 256;
 
-/// Calls `work` for each item, on up to `jobs` threads, each item once, in order of their start. Items that were not
-/// begun when `stop` becomes true are left out.
+/// Calls `work` for each item, on up to `jobs` threads, each item once, in order of their start. Items that
+/// were not begun when `stop` becomes true are left out.
 pub fn each<T: Sync>(items: &[T], jobs: usize, stop: &AtomicBool, work: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     let run = || {

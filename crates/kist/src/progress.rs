@@ -41,7 +41,13 @@ impl Progress {
     }
 
     /// As [`Progress::start`], counting something else than files.
-    pub fn start_of(title: &str, noun: &'static str, files_total: u64, bytes_total: u64, quiet: bool) -> Self {
+    pub fn start_of(
+        title: &str,
+        noun: &'static str,
+        files_total: u64,
+        bytes_total: u64,
+        quiet: bool,
+    ) -> Self {
         let shared = Arc::new(Shared {
             title: title.to_owned(),
             noun,
@@ -56,7 +62,9 @@ impl Progress {
         });
         let ticker = (!quiet).then(|| {
             let shared = Arc::clone(&shared);
-            std::thread::spawn(move || if stderr().is_terminal() { draw(&shared) } else { write_lines(&shared) })
+            std::thread::spawn(
+                move || if stderr().is_terminal() { draw(&shared) } else { write_lines(&shared) },
+            )
         });
         Progress { shared, ticker }
     }

@@ -22,8 +22,8 @@ use crate::{output, text};
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Prints one line with the URL when it is ready, logs to standard error, and stops cleanly on SIGINT or SIGTERM: running
-requests end, tapes get their index and are unmounted.
+Prints one line with the URL when it is ready, logs to standard error, and stops cleanly on SIGINT or
+SIGTERM: running requests end, tapes get their index and are unmounted.
 
 Examples:
   kist serve /srv/kist
@@ -89,7 +89,8 @@ fn serve(instance: &Instance, config: &Config, keys: &[instance::Key], stop_with
     let ready = announce(instance, &url);
     let served = ready.and_then(|()| {
         let engine = Arc::new(archive.clone());
-        door::run(door, engine, shutdown(stop_with_stdin)).map_err(|error| Failure::internal(error.to_string()))
+        door::run(door, engine, shutdown(stop_with_stdin))
+            .map_err(|error| Failure::internal(error.to_string()))
     });
     tracing::info!("stopping: sessions end, tapes are unmounted");
     archive.close();

@@ -58,7 +58,8 @@ pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
     let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
     let mut time = time.splitn(3, ':').map(|part| part.parse::<u32>().ok());
     let (hour, minute, second) = (time.next()??, time.next()??, time.next()??);
-    let fits = (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 61;
+    let fits =
+        (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 61;
     if !fits || fraction.len() > 9 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
@@ -115,7 +116,8 @@ pub fn span(span: Duration) -> String {
     }
 }
 
-/// Reads `500ms`, `30s`, `5min`, `2h`, `1d`: a whole number and a unit. `None` if malformed or above 100 years.
+/// Reads `500ms`, `30s`, `5min`, `2h`, `1d`: a whole number and a unit. `None` if malformed or above 100
+/// years.
 pub fn parse_span(text: &str) -> Option<Duration> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit())?;
@@ -173,14 +175,18 @@ mod tests {
             assert_eq!(timestamp(system_time(time)), time);
         }
         assert_eq!(parse_rfc3339("2026-11-21T20:29:00Z"), Some(Timestamp(1_795_292_940_000_000_000)));
-        for bad in ["", "2026-11-21", "2026-13-21T00:00:00Z", "2026-11-21T20:29:00", "2026-11-21T20:29:00.x Z"] {
+        for bad in
+            ["", "2026-11-21", "2026-13-21T00:00:00Z", "2026-11-21T20:29:00", "2026-11-21T20:29:00.x Z"]
+        {
             assert_eq!(parse_rfc3339(bad), None, "{bad}");
         }
     }
 
     #[test]
     fn spans_read_and_print() {
-        for (text, millis) in [("500ms", 500), ("30s", 30_000), ("5min", 300_000), ("2h", 7_200_000), ("0s", 0)] {
+        for (text, millis) in
+            [("500ms", 500), ("30s", 30_000), ("5min", 300_000), ("2h", 7_200_000), ("0s", 0)]
+        {
             let span = Duration::from_millis(millis);
             assert_eq!(parse_span(text), Some(span), "{text}");
             assert_eq!(write_span(span), text);

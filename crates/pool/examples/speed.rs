@@ -1,7 +1,8 @@
-//! Writes and reads a striped blob, and stores small values, over directories given as arguments; prints GB/s.
+//! Writes and reads a striped blob, and stores small values, over directories given as arguments; prints
+//! GB/s.
 //!
-//! `speed [--data k] [--parity m] [--gib n] DIRECTORY...`: the directories must be empty or absent and are left as
-//! drives. One directory a drive.
+//! `speed [--data k] [--parity m] [--gib n] DIRECTORY...`: the directories must be empty or absent and are
+//! left as drives. One directory a drive.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The header of a cell: what binds a payload to its blob, place and checksums. The bytes are in docs/format/pool.md.
+//! The header of a cell: what binds a payload to its blob, place and checksums. The bytes are in
+//! docs/format/pool.md.
 
 use std::ops::Range;
 
@@ -77,7 +78,8 @@ impl CellIdentity {
         header[OWN_CRC_AT..].copy_from_slice(&own.0.to_le_bytes());
     }
 
-    /// Checks the header and the payload bytes in `range`, which begins at a block and ends at one or at the end.
+    /// Checks the header and the payload bytes in `range`, which begins at a block and ends at one or at the
+    /// end.
     pub(crate) fn verify(&self, cell: &[u8], range: &Range<usize>) -> Result<(), CellDamage> {
         assert_eq!(cell.len(), HEADER_BYTES + self.payload as usize, "header and payload");
         let (header, payload) = cell.split_at(HEADER_BYTES);

@@ -1,4 +1,5 @@
-//! The drives of a pool: one thread for writing and one for reading each, bounded queues, health and counters.
+//! The drives of a pool: one thread for writing and one for reading each, bounded queues, health and
+//! counters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

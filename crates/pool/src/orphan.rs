@@ -6,8 +6,8 @@ use drive::ExtentId;
 use crate::error::PoolError;
 use crate::pool::Pool;
 
-/// An extent of an older epoch. It is garbage if the catalogue does not know its blob, unless the catalogue is older
-/// than the drives.
+/// An extent of an older epoch. It is garbage if the catalogue does not know its blob, unless the catalogue
+/// is older than the drives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OrphanCandidate {
     /// The drive that holds it.

@@ -23,7 +23,8 @@ use crate::small::SmallWriter;
 use crate::status::{DriveHealth, DriveReport, PoolStatus};
 use crate::write::BlobWriter;
 
-/// Blobs over object drives. All methods may be called from many threads; they block, so not from an async task.
+/// Blobs over object drives. All methods may be called from many threads; they block, so not from an async
+/// task.
 pub struct Pool {
     config: PoolConfig,
     epoch: Epoch,
@@ -39,15 +40,16 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Opens a pool over drives; `None` stands for a drive that is missing. Stamps the present ones with the epoch,
-    /// durably, before anything is written.
+    /// Opens a pool over drives; `None` stands for a drive that is missing. Stamps the present ones with the
+    /// epoch, durably, before anything is written.
     ///
-    /// `epoch` is above every epoch used before, by the catalogue and by the drives' stamps. `known_sets` are all sets
-    /// that the catalogue has recorded.
+    /// `epoch` is above every epoch used before, by the catalogue and by the drives' stamps. `known_sets`
+    /// are all sets that the catalogue has recorded.
     ///
     /// # Errors
-    /// [`PoolError::Config`], [`PoolError::DriveList`], [`PoolError::EpochUsed`], [`PoolError::IdsExhausted`],
-    /// [`PoolError::Placement`] if the known sets contradict each other, [`PoolError::Drive`] if a stamp fails.
+    /// [`PoolError::Config`], [`PoolError::DriveList`], [`PoolError::EpochUsed`],
+    /// [`PoolError::IdsExhausted`], [`PoolError::Placement`] if the known sets contradict each other,
+    /// [`PoolError::Drive`] if a stamp fails.
     pub fn open(
         config: PoolConfig,
         epoch: Epoch,
@@ -155,7 +157,8 @@ impl Pool {
         Ok(BlobReader::new(Arc::clone(self), blob.clone(), geometry, codec, (offset, length)))
     }
 
-    /// Removes a blob from all drives that are there. May be repeated. What missing drives hold is an orphan later.
+    /// Removes a blob from all drives that are there. May be repeated. What missing drives hold is an orphan
+    /// later.
     ///
     /// # Errors
     /// [`PoolError::SegmentOpen`]; [`PoolError::Drive`] with the first failure after all drives were tried.
@@ -303,7 +306,8 @@ impl Pool {
     }
 }
 
-/// Does something on all drives at once, since each waits for its disk. Gives the first error after all have ended.
+/// Does something on all drives at once, since each waits for its disk. Gives the first error after all have
+/// ended.
 fn on_all<T: Sync>(
     drives: &[T],
     operation: impl Fn(&T) -> Result<(), DriveError> + Sync,

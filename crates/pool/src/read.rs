@@ -18,7 +18,8 @@ use crate::pool::Pool;
 
 /// Hands out a range of a blob in order, in verified pieces of at most a cell.
 ///
-/// Rows are read ahead. A piece holds pool memory until it is dropped: whoever keeps many pieces holds up others.
+/// Rows are read ahead. A piece holds pool memory until it is dropped: whoever keeps many pieces holds up
+/// others.
 pub struct BlobReader {
     pool: Arc<Pool>,
     blob: BlobDescription,
@@ -67,8 +68,8 @@ impl BlobReader {
     /// The next piece, `None` at the end of the range.
     ///
     /// # Errors
-    /// [`PoolError::Unrecoverable`] if fewer than k shards of a row can be read, naming the first byte affected;
-    /// the reader is of no use then.
+    /// [`PoolError::Unrecoverable`] if fewer than k shards of a row can be read, naming the first byte
+    /// affected; the reader is of no use then.
     // Not an iterator: an error ends it, and callers shall use `?`.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<PoolBuffer>, PoolError> {
@@ -157,7 +158,9 @@ impl BlobReader {
                     good.clear();
                     spare.clear();
                     self.drop_ahead();
-                    let sources = self.sources(&place, &wanted, &good, &bad);
+                    let mut sources = self.sources(&place, &wanted, &good, &bad);
+                    // The same choice as the next round makes, so that what is taken here suffices there.
+                    sources.truncate(self.geometry.data);
                     let targets = wanted.clone().filter(|cell| !sources.contains(cell)).count();
                     spare = self.pool.read_arena().acquire(self.geometry.data + targets);
                     continue;

@@ -60,7 +60,8 @@ impl Segment {
 
     /// Completes the headers of a batch for this segment, appends it to all copies and syncs them.
     ///
-    /// The buffer comes back if no drive still holds it. `false` if a drive failed: nothing of the batch counts.
+    /// The buffer comes back if no drive still holds it. `false` if a drive failed: nothing of the batch
+    /// counts.
     pub(crate) fn commit(
         &mut self,
         pool: &Pool,
@@ -92,7 +93,8 @@ impl Segment {
         (done, Arc::try_unwrap(shared).ok())
     }
 
-    /// Writes the footer, syncs and ends the segment. A failure leaves it without a footer, which loses nothing.
+    /// Writes the footer, syncs and ends the segment. A failure leaves it without a footer, which loses
+    /// nothing.
     pub(crate) fn seal(self, pool: &Pool) {
         if self.records.is_empty() {
             return;

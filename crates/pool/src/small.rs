@@ -17,8 +17,8 @@ use crate::segment::{Placed, Segment};
 
 /// The small values that wait, and the segment they go to.
 ///
-/// Callers lay their values into the open batch. One of them, the leader, commits it while the others fill the next
-/// one; thus one sync serves all callers of a moment.
+/// Callers lay their values into the open batch. One of them, the leader, commits it while the others fill
+/// the next one; thus one sync serves all callers of a moment.
 pub(crate) struct SmallWriter {
     state: Mutex<State>,
     changed: Condvar,
@@ -113,7 +113,8 @@ impl SmallWriter {
         state
     }
 
-    /// Writes a batch to the open segment, or to a new one if there is none, it is full, or a drive of it failed.
+    /// Writes a batch to the open segment, or to a new one if there is none, it is full, or a drive of it
+    /// failed.
     fn commit(
         &self,
         pool: &Pool,
@@ -185,11 +186,11 @@ impl SmallWriter {
 }
 
 impl Pool {
-    /// Stores a small value; many callers at once share one sync. On return it is synced on all copies' drives, and
-    /// durable once the catalogue has committed the piece.
+    /// Stores a small value; many callers at once share one sync. On return it is synced on all copies'
+    /// drives, and durable once the catalogue has committed the piece.
     ///
-    /// The blob is a segment that other values share: remove it only when no piece of it is committed *or about to
-    /// be*.
+    /// The blob is a segment that other values share: remove it only when no piece of it is committed *or
+    /// about to be*.
     ///
     /// # Errors
     /// [`PoolError::TooLarge`], [`PoolError::GroupCommit`] with the reason, [`PoolError::Closed`].
@@ -206,7 +207,8 @@ impl Pool {
     /// Reads a small value, verified, from whichever copy is whole.
     ///
     /// # Errors
-    /// [`PoolError::Unrecoverable`] if no copy is whole, [`PoolError::Description`] if the piece is not of the blob.
+    /// [`PoolError::Unrecoverable`] if no copy is whole, [`PoolError::Description`] if the piece is not of
+    /// the blob.
     pub fn read_small(&self, blob: &BlobDescription, piece: &BlobPiece) -> Result<PoolBuffer, PoolError> {
         let (identity, drives) = self.record(blob, piece)?;
         let start = piece.offset.0 / PAGE as u64 * PAGE as u64;

@@ -71,7 +71,8 @@ impl BlobWriter {
     /// Takes bytes. Waits for memory and drives; nothing is durable yet.
     ///
     /// # Errors
-    /// [`PoolError::Placement`] if no spare drive is up, [`PoolError::WriteLost`]; the writer is of no use then.
+    /// [`PoolError::Placement`] if no spare drive is up, [`PoolError::WriteLost`]; the writer is of no use
+    /// then.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), PoolError> {
         if self.failed {
             return Err(PoolError::WriterFailed(self.id));
@@ -81,8 +82,8 @@ impl BlobWriter {
         result
     }
 
-    /// Ends the blob. On return all shards are synced on distinct drives; the blob is durable once the catalogue
-    /// has committed the description.
+    /// Ends the blob. On return all shards are synced on distinct drives; the blob is durable once the
+    /// catalogue has committed the description.
     ///
     /// # Errors
     /// As [`BlobWriter::write`]; what was written is removed then.
@@ -206,7 +207,8 @@ impl Drop for BlobWriter {
     }
 }
 
-/// Moves the bytes of a short row, which lie at `stride` per cell, to `payload` per cell, and zeroes the rest.
+/// Moves the bytes of a short row, which lie at `stride` per cell, to `payload` per cell, and zeroes the
+/// rest.
 fn spread(cells: &mut [CellBuffer], filled: usize, stride: usize, payload: usize) {
     if filled < cells.len() * stride {
         // From the last cell down: a cell's new bytes come from itself or from cells before it.

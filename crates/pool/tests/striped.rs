@@ -196,8 +196,14 @@ fn a_drive_that_fails_at_any_append_is_replaced() {
         let later = put(&pool, &value).unwrap();
         assert!(later.stripes.iter().all(|set| !set.drives.contains(&DriveId(victim))));
         drop(pool);
-        // Full redundancy: without the failed drive and any other one, all is there.
-        for other in (0..8).filter(|n| *n != victim).step_by(4) {
+        // Full redundancy: every shard is where its set says, and any two drives may go.
+        for blob in blobs.iter().chain([&later]) {
+            for (stripe, set) in blob.stripes.iter().enumerate() {
+                let length = |shard| fs::metadata(bench.extent(blob, stripe, shard)).unwrap().len();
+                assert!(set.drives.len() == 6 && (0..6).all(|shard| length(shard) == length(0)));
+            }
+        }
+        for other in [0, 5] {
             let pool = bench.open(small_cells(), &[victim, other]);
             for blob in &blobs {
                 assert!(blob.stripes.iter().all(distinct));

@@ -19,8 +19,10 @@ impl Engine {
     pub(crate) fn open(dir: &Path, map_size: usize, readers_max: u32) -> Result<Engine, heed::Error> {
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(map_size).max_readers(readers_max).max_dbs(Table::COUNT as u32);
-        // SAFETY: the map may be touched by LMDB alone while it is open. The directory's lock, which the caller holds,
-        // keeps other Kist processes out; nothing else in Kist opens these files; no flag that weakens LMDB is set.
+        // SAFETY: the map may be touched by LMDB alone while it is open. The directory's lock, which the
+        // caller holds,
+        // keeps other Kist processes out; nothing else in Kist opens these files; no flag that weakens LMDB
+        // is set.
         let env = unsafe { options.open(dir)? };
         env.clear_stale_readers()?;
         let txn = env.write_txn()?;

@@ -15,7 +15,8 @@ const NAME: &str = "FORMAT";
 /// The engine's file.
 const DATA: &str = "data.mdb";
 
-/// Checks the format of a directory, or marks a new one. `[magic 8][version u32 LE][CRC-64/NVME u64 LE of the 12 before]`.
+/// Checks the format of a directory, or marks a new one. `[magic 8][version u32 LE][CRC-64/NVME u64 LE of
+/// the 12 before]`.
 pub(crate) fn check(dir: &Path) -> Result<(), OpenError> {
     let path = dir.join(NAME);
     let bytes = match fs::read(&path) {

@@ -1,6 +1,7 @@
 //! The catalogue's embedded engine and its single writer.
 //!
-//! A [`CatalogueStore`] keeps the catalogue's tables in LMDB. One thread writes: it takes all commands that wait, applies
+//! A [`CatalogueStore`] keeps the catalogue's tables in LMDB. One thread writes: it takes all commands that
+//! wait, applies
 //! them in one transaction, syncs, then answers. Readers never wait.
 
 mod engine;

@@ -53,7 +53,8 @@ pub struct CatalogueStore {
 }
 
 impl CatalogueStore {
-    /// Opens the catalogue in a directory, or makes an empty one there. Takes the same time whatever its size.
+    /// Opens the catalogue in a directory, or makes an empty one there. Takes the same time whatever its
+    /// size.
     ///
     /// # Errors
     /// If the directory is in use, of another format, or cannot be opened.
@@ -114,7 +115,8 @@ impl CatalogueStore {
         answer.into_iter().next().ok_or(ExecuteError::Stopped)?.map_err(ExecuteError::Rejected)
     }
 
-    /// Executes commands in order in one group commit, thus all durable or none; each is accepted or refused by itself.
+    /// Executes commands in order in one group commit, thus all durable or none; each is accepted or refused
+    /// by itself.
     ///
     /// # Errors
     /// If there are more than [`EXECUTE_ALL_MAX`], or the engine failed.
@@ -136,7 +138,8 @@ impl CatalogueStore {
         answered.recv().map_err(|_| ExecuteError::Stopped)?
     }
 
-    /// Reads one consistent snapshot. Keep `f` short and never wait in it: pages freed meanwhile cannot be used again
+    /// Reads one consistent snapshot. Keep `f` short and never wait in it: pages freed meanwhile cannot be
+    /// used again
     /// until it ends.
     ///
     /// # Errors

@@ -47,7 +47,8 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Works until all senders are gone or the engine fails. After a failed commit the pages in memory say nothing about
+    /// Works until all senders are gone or the engine fails. After a failed commit the pages in memory say
+    /// nothing about
     /// those on disk, so that nothing is tried again: the thread ends, and with it every call.
     pub(crate) fn run(self, jobs: &Receiver<Job>) {
         while let Ok(first) = jobs.recv() {

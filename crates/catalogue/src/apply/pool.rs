@@ -185,8 +185,10 @@ fn discard_values(
     Ok(())
 }
 
-/// Bytes that were written but are not needed: values of segments that hold others become garbage here. Blobs that are
-/// not known are the caller's to remove. `holder` is the file that was kept instead: what it refers to is in use, which
+/// Bytes that were written but are not needed: values of segments that hold others become garbage here.
+/// Blobs that are
+/// not known are the caller's to remove. `holder` is the file that was kept instead: what it refers to is in
+/// use, which
 /// matters if the very same command is given twice.
 pub(super) fn discard_unused(
     draft: &mut Draft<'_>,
@@ -199,8 +201,17 @@ pub(super) fn discard_unused(
     };
     for (id, pieces) in by_blob(pieces) {
         let Some(blob) = draft.view().blob_record(id)? else { continue };
-        let unused: Vec<_> = pieces.into_iter().filter(|piece| !held(piece)).collect();
-        if matches!(blob.layout, Layout::Segment { .. }) && blob.references > 0 {
+        if !matches!(blob.layout, Layout::Segment { .. }) || blob.references == 0 {
+            continue;
+        }
+        let mut unused = Vec::new();
+        for piece in pieces.into_iter().filter(|piece| !held(piece)) {
+            let known: Option<Garbage> = draft.view().get(Table::Garbage, &key::garbage(id, piece.offset))?;
+            if known.is_none() {
+                unused.push(piece);
+            }
+        }
+        if !unused.is_empty() {
             discard_values(draft, id, &blob, &unused)?;
         }
     }

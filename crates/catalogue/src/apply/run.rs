@@ -184,7 +184,8 @@ impl Open {
         Ok(draft.view().expect(Table::RunItem, &key::run_item(self.id, number))?)
     }
 
-    /// Where the next container goes: behind what is planned, or at the end of data if all of that is on tape.
+    /// Where the next container goes: behind what is planned, or at the end of data if all of that is on
+    /// tape.
     fn next_block(&self, draft: &Draft<'_>) -> Result<BlockAddress, Rejection> {
         if self.run.planned == self.run.committed {
             return Ok(self.tape.end_of_data);
@@ -228,7 +229,8 @@ impl Open {
             self.tape.committed.0 = self.tape.committed.0.saturating_add(length.0);
             self.tape.containers = self.tape.containers.saturating_add(1);
         }
-        // No recall becomes possible by this: a file that is not online has all its copies under an index already.
+        // No recall becomes possible by this: a file that is not online has all its copies under an index
+        // already.
         self.run.committed = committed;
         Ok(())
     }
@@ -295,7 +297,8 @@ impl Open {
     }
 }
 
-/// Lifts all copies that a new index covers: what was committed behind the index before it, whichever run wrote it.
+/// Lifts all copies that a new index covers: what was committed behind the index before it, whichever run
+/// wrote it.
 fn cover(draft: &mut Draft<'_>, vid: Vid, from: BlockAddress) -> Result<(), Rejection> {
     let mut from = from;
     loop {

@@ -37,6 +37,8 @@ impl Check<'_> {
         self.walk(Table::RequestItem, |check, mut parts, key, item: RequestItem| {
             let id = RequestId(parts.u64()?);
             let number = parts.u32()?;
+            let is_known = check.view.request(id)?.is_some();
+            check.expect(is_known, Table::RequestItem, key, "the request does not exist");
             let by_file: Option<u32> =
                 check.view.get(Table::RequestFile, &key::request_file(id, item.file))?;
             check.expect(

@@ -13,6 +13,9 @@ use crate::record::{
 };
 use crate::table::Table;
 
+/// A file that waits to be sealed: data set and file, size and age.
+pub type TodoRow = ((u64, FileId), TodoFile);
+
 impl View<'_> {
     /// The containers that hold a file's bytes, in the order of the file; empty if it was not sealed yet.
     ///
@@ -69,7 +72,7 @@ impl View<'_> {
         class: ClassId,
         after: Option<(u64, FileId)>,
         limit: usize,
-    ) -> Result<Vec<((u64, FileId), TodoFile)>, ReadError> {
+    ) -> Result<Vec<TodoRow>, ReadError> {
         let after = after.map(|(dataset, file)| key::todo(class, dataset, file));
         self.rows_within(Table::Todo, &key::class(class), after, limit, |mut parts, key, value| {
             parts.u16()?;

@@ -1,4 +1,5 @@
-//! A catalogue in memory with two tape pools, one class with two copies and one of disk only, driven by short commands.
+//! A catalogue in memory with two tape pools, one class with two copies and one of disk only, driven by
+//! short commands.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use base::*;
@@ -251,7 +252,7 @@ impl Bench {
     }
 
     /// Writes a container to a tape and lays an index over it.
-    pub fn to_tape(&mut self, tape: usize, container: ContainerId) {
+    pub fn write_to(&mut self, tape: usize, container: ContainerId) {
         let run = self.begin(tape);
         self.append(run, container, 3);
         self.commit(run);

@@ -1,4 +1,7 @@
-//! Random histories of all commands: the catalogue against a naive reference, record by record, after every step.
+//! Random histories of all commands: the catalogue against a naive reference, record by record, after every
+//! step.
+
+#![allow(clippy::manual_is_multiple_of, reason = "picks are drawn, not divided")]
 
 mod compare;
 mod reference;
@@ -15,7 +18,8 @@ use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state
 use reference::{Answer, Model};
 use steps::{KINDS, Step};
 
-/// How often each command was accepted, over all histories: a campaign that never does something proves nothing about it.
+/// How often each command was accepted, over all histories: a campaign that never does something proves
+/// nothing about it.
 static ACCEPTED: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 
 /// The reference and the last command with the answer it expects.
@@ -124,7 +128,7 @@ impl StateMachineTest for Catalogue {
             let text = format!("{rejection:?}");
             text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or("").to_owned()
         });
-        let found = found.map(Outcome::clone);
+        let found = found.cloned();
         assert_eq!(found, expected.clone().map_err(str::to_owned), "{envelope:?}: {answer:?}");
         match answer {
             Ok(_) if before != sut.store => {
@@ -152,8 +156,13 @@ impl StateMachineTest for Catalogue {
     }
 }
 
+/// A hundred histories, or as many as `KIST_HISTORIES` says.
+fn cases() -> u32 {
+    std::env::var("KIST_HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
+}
+
 prop_state_machine! {
-    #![proptest_config(ProptestConfig { cases: 100, max_shrink_iters: 4000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, max_shrink_iters: 4000, ..ProptestConfig::default() })]
 
     fn histories(sequential 1..400 => Catalogue);
 }

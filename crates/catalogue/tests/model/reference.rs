@@ -1,4 +1,5 @@
-//! The reference: only what is primary is kept, in plain maps; queues, tallies and references are counted anew each time.
+//! The reference: only what is primary is kept, in plain maps; queues, tallies and references are counted
+//! anew each time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -291,8 +292,9 @@ impl Model {
                 return Ok(Outcome::Dropped((before - self.answers.len()) as u32));
             }
             Command::GarbageRemoved { blobs, values } => {
-                blobs.iter().for_each(|blob| drop(self.garbage.remove(&(*blob, u64::MAX))));
-                values.iter().for_each(|value| drop(self.garbage.remove(&(value.blob, value.offset.0))));
+                self.garbage.retain(|(blob, offset)| *offset != u64::MAX || !blobs.contains(blob));
+                self.garbage
+                    .retain(|(blob, at)| !values.iter().any(|v| (v.blob, v.offset.0) == (*blob, *at)));
             }
             Command::TrimChanges { through } => {
                 let first = (through + 1).clamp(self.first_change, self.changes + 1);

@@ -52,7 +52,8 @@ fn piece(blob: u64, offset: u64, length: u64) -> BlobPiece {
     BlobPiece { blob: BlobId(blob), offset: ByteCount(offset), length: ByteCount(length) }
 }
 
-/// Blobs are numbered by the changes so far, which only rise; half of the small ones share a log that changes slowly.
+/// Blobs are numbered by the changes so far, which only rise; half of the small ones share a log that
+/// changes slowly.
 fn data(model: &Model, length: u64, pick: u16) -> PoolData {
     let fresh = 1_000_000 + model.changes * 10;
     match pick % 3 {
@@ -325,6 +326,15 @@ pub fn command(model: &Model, step: &Step) -> Command {
             replace: if picks[4] % 3 == 0 { Replace::Refused } else { Replace::Allowed },
         },
         18 | 19 => Command::RemoveFile { parent: dir(picks[0]), name: a_name(picks[1]) },
+        20 | 21 if picks[2] % 4 > 0 => {
+            let is_parent = |id: &DirId| model.dirs.values().any(|d| d.parent == *id && d.name.is_some());
+            let leaves: Vec<_> =
+                model.dirs.iter().filter(|(id, d)| d.name.is_some() && !is_parent(id)).collect();
+            let leaf = among(&leaves, picks[0]);
+            let (parent, name) =
+                leaf.map_or((DirId::ROOT, a_name(0)), |(_, d)| (d.parent, d.name.clone().unwrap()));
+            Command::RemoveDirectory { parent, name }
+        }
         20 => Command::RemoveDirectory { parent: dir(picks[0]), name: a_name(picks[1]) },
         21 => Command::ReserveContainer,
         22..27 => Command::SealContainer(Box::new(seal(model, picks))),
@@ -368,7 +378,7 @@ pub fn command(model: &Model, step: &Step) -> Command {
 /// The next command on some file's way to tape and back; blind choice alone seldom gets that far.
 fn guided(model: &Model, picks: &[u16; 6]) -> Command {
     const STAGES: u16 = 9;
-    let stages = (0..STAGES).map(|stage| (picks[0] + stage) % STAGES);
+    let stages = (0..STAGES).map(|stage| (picks[0] % STAGES + stage) % STAGES);
     stages.filter_map(|at| stage(model, at, picks)).next().unwrap_or(Command::ExpirePins)
 }
 

@@ -96,7 +96,14 @@ fn what_is_malformed_is_refused() {
     ] {
         refused(&server.get(&format!("/api/v1/{target}")), 400, "bad-request");
     }
-    for target in ["stat?path=a", "stat?path=", "stat?path=/a%00", "stat?path=/%FF", "stat?path=/a//b", "list?path=/&after=a/b"] {
+    for target in [
+        "stat?path=a",
+        "stat?path=",
+        "stat?path=/a%00",
+        "stat?path=/%FF",
+        "stat?path=/a//b",
+        "list?path=/&after=a/b",
+    ] {
         refused(&server.get(&format!("/api/v1/{target}")), 400, "bad-path");
     }
     for body in ["", "{", "[]", "{\"paths\":[]}", "{\"paths\":[1]}", "{\"paths\":\"/a\"}", "\u{7f}"] {
@@ -149,7 +156,7 @@ fn every_change_is_in_the_audit_log_and_no_key_is() {
     server.request("PUT", "/data/audited%0Afile", "", b"12345");
     server.post("/api/v1/rename", r#"{"from":"/audited-gone","to":"/audited-new"}"#);
     server.get("/data/audited-read");
-    server.raw("DELETE /data/audited-denied HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer audited-key\r\n\r\n");
+    server.raw("DELETE /data/audited-denied HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAuthorization: Bearer audited-key\r\n\r\n");
     drop(server);
     let lines = LINES.get_or_init(Mutex::default).lock().unwrap();
     let about: Vec<&String> = lines.iter().filter(|line| line.contains("audited")).collect();
@@ -157,7 +164,14 @@ fn every_change_is_in_the_audit_log_and_no_key_is() {
         let found = about.iter().filter(|line| words.iter().all(|word| line.contains(word))).count();
         assert_eq!(found, 1, "{words:?} in {about:#?}");
     };
-    find(&["principal=anna", "method=PUT", "path=/data/audited%0Afile", "status=201", "bytes=5", "milliseconds="]);
+    find(&[
+        "principal=anna",
+        "method=PUT",
+        "path=/data/audited%0Afile",
+        "status=201",
+        "bytes=5",
+        "milliseconds=",
+    ]);
     find(&["method=POST", "path=/api/v1/rename", "status=404", "/audited-gone to /audited-new"]);
     find(&["denied", "method=DELETE", "audited-denied", "status=401"]);
     assert_eq!(about.len(), 3);

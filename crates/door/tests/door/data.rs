@@ -72,7 +72,9 @@ fn an_empty_file_and_a_link_are_files_too() {
 #[test]
 fn a_chunked_body_is_a_file() {
     let server = Server::start();
-    let head = format!("PUT /data/c HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{KEY}Transfer-Encoding: chunked\r\n\r\n");
+    let head = format!(
+        "PUT /data/c HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{KEY}Transfer-Encoding: chunked\r\n\r\n"
+    );
     let put = server.raw(format!("{head}5\r\nhello\r\n7\r\n, world\r\n0\r\n\r\n"));
     assert_eq!(put.status, 201);
     assert_eq!(server.engine.options.lock().unwrap().as_ref().unwrap().length, None);
@@ -102,7 +104,10 @@ fn all_headers_of_a_put_reach_the_engine() {
     assert_eq!(server.request("PUT", "/data/g", "", b"abc").status, 201);
     let options = server.engine.options.lock().unwrap().take().unwrap();
     assert!(options.make_parents && !options.keep_existing && options.idempotency.is_none());
-    assert!(options.attributes.mtime.0 > 1_700_000_000_000_000_000, "the present, if the client names no time");
+    assert!(
+        options.attributes.mtime.0 > 1_700_000_000_000_000_000,
+        "the present, if the client names no time"
+    );
 }
 
 #[test]
@@ -188,7 +193,9 @@ fn ranges_and_conditions() {
         assert_eq!(reply.header("content-range"), Some(format!("bytes {from}-{}/200000", to - 1).as_str()));
         assert_eq!(reply.header("content-length"), Some((to - from).to_string().as_str()));
     }
-    for headers in ["Range: bytes=0-1,5-6", "Range: lines=1-2", "If-Range: \"8\"\r\nRange: bytes=0-1", "If-Match: *"] {
+    for headers in
+        ["Range: bytes=0-1,5-6", "Range: lines=1-2", "If-Range: \"8\"\r\nRange: bytes=0-1", "If-Match: *"]
+    {
         let reply = ask(headers);
         assert_eq!(reply.status, 200, "{headers}");
         assert!(reply.body == bytes);
@@ -233,8 +240,11 @@ fn a_wrong_digest_stores_nothing() {
 #[test]
 fn a_short_body_stores_nothing() {
     let server = Server::start();
-    for head in ["Content-Length: 1000\r\n\r\nabc", "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", "Content-Length: 9\r\n\r\n"]
-    {
+    for head in [
+        "Content-Length: 1000\r\n\r\nabc",
+        "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+        "Content-Length: 9\r\n\r\n",
+    ] {
         let mut stream = server.connect();
         stream.write_all(format!("PUT /data/f HTTP/1.1\r\nHost: h\r\n{KEY}{head}").as_bytes()).unwrap();
         assert_eq!(server.engine.event(), Event::Begun("/f".into()));

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use archive::*;
 use base::{
-    ArchivePath, BlockAddress, ByteCount, Checksums, ContainerId, Duration, FileId, Name, RequestId, Timestamp, Uuid,
-    Vid,
+    ArchivePath, BlockAddress, ByteCount, Checksums, ContainerId, Duration, FileId, Name, RequestId,
+    Timestamp, Uuid, Vid,
 };
 use bytes::Bytes;
 use catalogue::{Attributes, ContainerKind, FileKind, RequestRecord, RequestState, TapeState};
@@ -34,6 +34,10 @@ pub struct Fake {
     pub outstanding: Arc<AtomicUsize>,
     pub most: Arc<AtomicUsize>,
     next: Arc<AtomicUsize>,
+    /// Keep no bytes; for measurements.
+    pub discard: bool,
+    /// Size of the pieces of a download.
+    pub piece: usize,
 }
 
 pub const PIECE: usize = 64 << 10;
@@ -51,6 +55,8 @@ impl Default for Fake {
             outstanding: Arc::default(),
             most: Arc::default(),
             next: Arc::new(AtomicUsize::new(7)),
+            discard: false,
+            piece: PIECE,
         }
     }
 }
@@ -83,7 +89,8 @@ impl Fake {
 
     /// Makes a file appear.
     pub fn add(&self, at: &str, bytes: &[u8], locality: Locality) {
-        let options = PutOptions { attributes: Attributes { mode: 0o640, ..Default::default() }, ..Default::default() };
+        let options =
+            PutOptions { attributes: Attributes { mode: 0o640, ..Default::default() }, ..Default::default() };
         let id = self.next.fetch_add(1, SeqCst) as u64;
         self.files.lock().unwrap().insert(at.into(), stat_of(&path(at), id, &options, bytes, locality));
         self.bytes.lock().unwrap().insert(at.into(), Bytes::copy_from_slice(bytes));
@@ -105,19 +112,23 @@ pub struct FakeUpload {
     store: Arc<Mutex<BTreeMap<String, Bytes>>>,
     next: Arc<AtomicUsize>,
     tell: Option<Sender<Event>>,
+    discarded: Option<u64>,
 }
 
 impl Upload for FakeUpload {
     fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
         assert!(!self.path.as_str().contains("panic"), "a fault of the engine");
-        self.bytes.extend_from_slice(bytes);
+        match &mut self.discarded {
+            Some(count) => *count += bytes.len() as u64,
+            None => self.bytes.extend_from_slice(bytes),
+        }
         Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Result<PutDone, ArchiveError> {
         self.tell = None;
         let checksums = Checksums::of(&self.bytes);
-        let actual = self.bytes.len() as u64;
+        let actual = self.discarded.unwrap_or(self.bytes.len() as u64);
         if let Some(expected) = self.options.length.map(|l| l.0).filter(|l| *l != actual) {
             return Err(ArchiveError::LengthMismatch { expected, actual });
         }
@@ -136,7 +147,10 @@ impl Upload for FakeUpload {
         let stat = stat_of(&self.path, file.0, &self.options, &self.bytes, Locality::Online);
         let class = stat.class.clone();
         files.insert(self.path.to_string(), stat);
-        self.store.lock().unwrap().insert(self.path.to_string(), Bytes::from(std::mem::take(&mut self.bytes)));
+        self.store
+            .lock()
+            .unwrap()
+            .insert(self.path.to_string(), Bytes::from(std::mem::take(&mut self.bytes)));
         Ok(PutDone { file, created, replaced: old.is_some(), size: ByteCount(actual), checksums, class })
     }
 }
@@ -154,6 +168,7 @@ pub struct FakeDownload {
     bytes: Bytes,
     at: u64,
     end: u64,
+    piece: usize,
     outstanding: Arc<AtomicUsize>,
     most: Arc<AtomicUsize>,
     tell: Sender<Event>,
@@ -193,7 +208,7 @@ impl Download for FakeDownload {
         if left == 0 || (name.contains("short") && left <= PIECE as u64) {
             return Ok(None);
         }
-        let take = left.min(PIECE as u64) as usize;
+        let take = left.min(self.piece as u64) as usize;
         let piece = if name.contains("endless") {
             self.bytes.slice(..take)
         } else {
@@ -282,7 +297,12 @@ impl Engine for Fake {
     }
 
     fn remove(&self, at: &ArchivePath) -> Result<(), ArchiveError> {
-        self.files.lock().unwrap().remove(at.as_str()).map(|_| ()).ok_or_else(|| ArchiveError::NotFound(at.clone()))
+        self.files
+            .lock()
+            .unwrap()
+            .remove(at.as_str())
+            .map(|_| ())
+            .ok_or_else(|| ArchiveError::NotFound(at.clone()))
     }
 
     fn begin_put(&self, at: &ArchivePath, options: PutOptions) -> Result<Box<dyn Upload>, ArchiveError> {
@@ -299,6 +319,7 @@ impl Engine for Fake {
             store: self.bytes.clone(),
             next: self.next.clone(),
             tell: Some(self.tell.clone()),
+            discarded: self.discard.then_some(0),
         }))
     }
 
@@ -313,6 +334,7 @@ impl Engine for Fake {
         let bytes = self.bytes.lock().unwrap()[at.as_str()].clone();
         Ok(Box::new(FakeDownload {
             end: stat.size.0,
+            piece: self.piece,
             at: 0,
             bytes,
             stat,

@@ -19,11 +19,18 @@ fn without_the_right_key_nothing_is_said() {
     let server = Server::start();
     server.engine.add("/f", b"x", Locality::Online);
     let mut bodies = HashSet::new();
-    for key in ["", "Authorization: Bearer secret-of-ann\r\n", "Authorization: Basic x\r\n", "Authorization: Bearer \r\n"]
-    {
+    for key in [
+        "",
+        "Authorization: Bearer secret-of-ann\r\n",
+        "Authorization: Basic x\r\n",
+        "Authorization: Bearer \r\n",
+    ] {
         // The body is announced but never sent: the answer does not wait for it.
-        for target in ["GET /data/f", "PUT /data/g", "GET /nowhere", "POST /api/v1/requests", "GET /api/v1/stat"] {
-            let reply = server.raw(format!("{target} HTTP/1.1\r\nHost: h\r\n{key}Content-Length: 1000\r\n\r\n"));
+        for target in
+            ["GET /data/f", "PUT /data/g", "GET /nowhere", "POST /api/v1/requests", "GET /api/v1/stat"]
+        {
+            let reply =
+                server.raw(format!("{target} HTTP/1.1\r\nHost: h\r\n{key}Content-Length: 1000\r\n\r\n"));
             refused(&reply, 401, "unauthorized");
             assert_eq!(reply.header("www-authenticate"), Some("Bearer realm=\"kist\""));
             bodies.insert(reply.body);
@@ -108,7 +115,8 @@ fn a_connection_too_many_is_told() {
 /// A put that has begun and waits for the rest of its body.
 fn begun(server: &Server) -> std::net::TcpStream {
     let mut stream = server.connect();
-    let head = format!("PUT /data/f HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{KEY}Content-Length: 6\r\n\r\nabc");
+    let head =
+        format!("PUT /data/f HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{KEY}Content-Length: 6\r\n\r\nabc");
     stream.write_all(head.as_bytes()).unwrap();
     assert_eq!(server.engine.event(), Event::Begun("/f".into()));
     stream
@@ -154,7 +162,11 @@ fn a_hundred_thousand_paths_are_one_request_and_no_more() {
     refused(&server.post("/api/v1/requests", &paths(100_001)), 413, "limit");
     refused(&server.post("/api/v1/evict", &paths(100_001)), 413, "limit");
     refused(&server.post("/api/v1/requests/42/release", &paths(100_001)), 413, "limit");
-    refused(&server.post("/api/v1/requests", &format!("{{\"paths\":[{}\"\"]}}", "\"\",".repeat(4_000_000))), 413, "limit");
+    refused(
+        &server.post("/api/v1/requests", &format!("{{\"paths\":[{}\"\"]}}", "\"\",".repeat(4_000_000))),
+        413,
+        "limit",
+    );
     assert_eq!(server.engine.selections.lock().unwrap().len(), 1);
 }
 
@@ -164,7 +176,7 @@ fn a_json_body_has_a_limit_and_a_deadline() {
     let body = |bytes: usize| format!("{{\"paths\":[\"/a\"],\"x\":\"{}\"}}", "x".repeat(bytes - 23));
     assert_eq!(server.post("/api/v1/requests", &body(1000)).status, 201);
     refused(&server.post("/api/v1/requests", &body(1001)), 413, "limit");
-    let head = format!("POST /api/v1/requests HTTP/1.1\r\nHost: h\r\n{KEY}");
+    let head = format!("POST /api/v1/requests HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{KEY}");
     let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n3e9\r\n{}\r\n0\r\n\r\n", body(1001));
     refused(&server.raw(chunked), 413, "limit");
     // A chunk that claims 4 GiB takes no memory.

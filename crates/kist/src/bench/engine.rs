@@ -59,7 +59,8 @@ fn open_pool(directory: &Path) -> Outcome<Arc<Pool>> {
         let (id, path) = (DriveId(number), directory.join(format!("d{number}")));
         DirectoryDrive::format(&path, instance, id).map_err(failed)?;
         let drive = DirectoryDrive::open(&path, instance, id, DirectIo::Auto).map_err(failed)?;
-        let domain = FailureDomain { host: String::new(), enclosure: String::new(), disk: format!("d{number}") };
+        let domain =
+            FailureDomain { host: String::new(), enclosure: String::new(), disk: format!("d{number}") };
         entries.push(DriveEntry { id, domain, state: DriveState::Up, weight: 1 });
         drives.push((id, Some(Arc::new(drive) as Arc<dyn ObjectDrive>)));
     }
@@ -106,7 +107,8 @@ pub fn tape(directory: &Path, bytes: u64) -> Outcome<(Row, Row)> {
 pub fn catalogue(directory: &Path, map_size: ByteCount, paths: &[String], name: &str) -> Outcome<Row> {
     let options = StoreOptions::new(map_size, Arc::new(SystemClock));
     let store = CatalogueStore::open(directory, options).map_err(failed)?;
-    let paths: Vec<ArchivePath> = paths.iter().map(|p| ArchivePath::new(p)).collect::<Result<_, _>>().map_err(failed)?;
+    let paths: Vec<ArchivePath> =
+        paths.iter().map(|p| ArchivePath::new(p)).collect::<Result<_, _>>().map_err(failed)?;
     let started = Instant::now();
     let found = store.read(|view| {
         let mut found = 0u64;
@@ -118,7 +120,10 @@ pub fn catalogue(directory: &Path, map_size: ByteCount, paths: &[String], name: 
     let seconds = started.elapsed().as_secs_f64();
     let found = found.map_err(failed)?;
     if found != paths.len() as u64 {
-        return Err(Failure::internal(format!("{found} of {} paths were found in the catalogue", paths.len())));
+        return Err(Failure::internal(format!(
+            "{found} of {} paths were found in the catalogue",
+            paths.len()
+        )));
     }
     Ok(Row::operations(name, found, 0, seconds))
 }

@@ -99,7 +99,11 @@ pub fn get(server: &Server, load: Load) -> Outcome<(f64, f64)> {
                 count => bytes += count as u64,
             }
         }
-        if bytes == load.size { Ok(()) } else { Err(Failure::internal(format!("{path}: {bytes} bytes came"))) }
+        if bytes == load.size {
+            Ok(())
+        } else {
+            Err(Failure::internal(format!("{path}: {bytes} bytes came")))
+        }
     })
 }
 

@@ -26,16 +26,17 @@ use crate::progress::Progress;
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Each makes an instance of its own in --dir and removes it afterwards. In memory (/dev/shm) the program is measured, on a
-disk the disk. put and get: one large file; create: small durable files by many clients; stat: over HTTP and in the
-catalogue; migrate and recall: files of 64 MiB and packs, untimed virtual drives.
+Each makes an instance of its own in --dir and removes it afterwards. In memory (/dev/shm) the program is
+measured, on a disk the disk. put and get: one large file; create: small durable files by many clients;
+stat: over HTTP and in the catalogue; migrate and recall: files of 64 MiB and packs, untimed virtual drives.
 
 Example:
   kist bench put --dir /dev/shm --size 2GiB")]
 pub struct Args {
     /// What to measure
     what: What,
-    /// Bytes of each file [default: 2GiB for put and get, 20kB for create and stat, 64MiB for migrate and recall]
+    /// Bytes of each file [default: 2GiB for put and get, 20kB for create and stat, 64MiB for migrate and
+    /// recall]
     #[arg(long, value_parser = Size::parse, value_name = "SIZE")]
     size: Option<Size>,
     /// Files [default: 1 for put and get, 4000 for create and stat, 32 for migrate and recall]
@@ -227,7 +228,11 @@ impl Bench {
     }
 
     /// Runs one phase; gives what it gives, seconds, and processor seconds of the server.
-    fn phase(&self, server: &Server, work: impl FnOnce(&Progress) -> Outcome<u64>) -> Outcome<(u64, f64, f64)> {
+    fn phase(
+        &self,
+        server: &Server,
+        work: impl FnOnce(&Progress) -> Outcome<u64>,
+    ) -> Outcome<(u64, f64, f64)> {
         let before = cpu::seconds(server.pid());
         let started = Instant::now();
         let progress = Progress::start("bench", 0, 0, true);
@@ -246,7 +251,8 @@ mod tests {
         let args = |what| Args { what, size: None, files: None, clients: None, dir: None };
         assert_eq!(args(What::Put).load().bytes(), 2 << 30);
         assert_eq!(args(What::Create).load().clients, 64);
-        let some = Args { size: Some(Size(ByteCount(5))), files: Some(3), clients: Some(0), ..args(What::Get) };
+        let some =
+            Args { size: Some(Size(ByteCount(5))), files: Some(3), clients: Some(0), ..args(What::Get) };
         assert_eq!((some.load().bytes(), some.load().clients), (15, 1));
     }
 }

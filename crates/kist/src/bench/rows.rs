@@ -34,7 +34,14 @@ pub struct Row {
 impl Row {
     /// A rate of bytes.
     pub fn bytes(name: &str, bytes: u64, seconds: f64) -> Self {
-        Row { name: name.to_owned(), value: per(bytes as f64, seconds), unit: "B/s", bytes, seconds, ..Row::default() }
+        Row {
+            name: name.to_owned(),
+            value: per(bytes as f64, seconds),
+            unit: "B/s",
+            bytes,
+            seconds,
+            ..Row::default()
+        }
     }
 
     /// A rate of operations.

@@ -29,7 +29,16 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         return output::json(&classes);
     }
     let headings = [
-        "class", ">up to", "copies", ">pack", ">unpacked from", ">files", ">bytes", ">online", ">bytes", ">unsealed",
+        "class",
+        ">up to",
+        "copies",
+        ">pack",
+        ">unpacked from",
+        ">files",
+        ">bytes",
+        ">online",
+        ">bytes",
+        ">unsealed",
     ];
     let mut table = Table::new(&headings);
     for class in classes {

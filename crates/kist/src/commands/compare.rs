@@ -4,19 +4,19 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use crate::cli::Common;
-use crate::client::{archive_path, join};
+use crate::client::{Client, archive_path, join};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::progress::Progress;
 use crate::transfer::{
-    ComparePair, JOBS_DEFAULT, LocalKind, RemoteItem, RemoteKind, Tally, compare_all, walk, walk_remote,
+    ComparePair, JOBS_DEFAULT, LocalTree, RemoteItem, RemoteKind, Tally, compare_all, walk, walk_remote,
 };
 use crate::{output, parallel, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Reads every file of LOCAL and of REMOTE and compares all bytes, not checksums. What is on one side only differs, too.
-Exit code 7 if anything differs.
+Reads every file of LOCAL and of REMOTE and compares all bytes, not checksums. What is on one side only
+differs, too. Exit code 7 if anything differs.
 
 Example:
   kist compare results /survey/2026")]
@@ -36,62 +36,59 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     let remote = archive_path(&args.remote)?;
     let tree = walk(&args.local)?;
     let tally = Tally::default();
-    let place = |relative: &str| if relative.is_empty() { remote.clone() } else { join(&remote, relative) };
-    let pairs: Vec<ComparePair> = tree
-        .files
-        .iter()
-        .map(|file| ComparePair {
-            local: file.path.clone(),
-            remote: place(&file.relative),
-            size: file.size,
-            link: match &file.kind {
-                LocalKind::Link(target) => Some(target.clone()),
-                LocalKind::File | LocalKind::Directory => None,
-            },
-        })
-        .collect();
-    let root = RemoteItem::of_stat(&client.stat(&remote)?)?;
-    if root.kind == RemoteKind::Directory {
-        let here: HashSet<&str> =
-            tree.files.iter().chain(&tree.directories).map(|item| item.relative.as_str()).collect();
-        let mut there = HashSet::new();
-        let only_there = |item: &RemoteItem| {
-            let message = format!("{}: only in the archive, not in {}", item.path, args.local.display());
-            tally.add_failure(&item.path, Failure::new(Exit::Differs, message));
-        };
-        walk_remote(&client, &root, &mut |item| {
-            if !here.contains(item.relative.as_str()) {
-                only_there(item);
-            }
-            if item.kind == RemoteKind::Directory {
-                there.insert(item.relative.clone());
-            }
-            Ok(())
-        })?;
-        for directory in tree.directories.iter().filter(|d| !d.relative.is_empty() && !there.contains(&d.relative)) {
-            let message = format!("{}: the directory is not in the archive", directory.path.display());
-            tally.add_failure(&directory.relative, Failure::new(Exit::Differs, message));
-        }
+    for (path, failure) in &tree.left_out {
+        tally.add_failure(&path.display().to_string(), failure.clone());
     }
+    let place = |relative: &str| if relative.is_empty() { remote.clone() } else { join(&remote, relative) };
+    let pairs: Vec<ComparePair> =
+        tree.files.iter().map(|file| ComparePair::new(file, place(&file.relative))).collect();
+    one_side_only(&client, &tree, &remote, args, &tally)?;
     let progress = Progress::start("compare", pairs.len() as u64, tree.bytes(), common.quiet);
     compare_all(&client, &pairs, args.jobs.clamp(1, parallel::JOBS_MAX), &progress, &tally);
     let elapsed = progress.elapsed();
     drop(progress);
-    let summary = format!(
-        "{} equal, {} differ or failed; {} compared in {} ({})",
-        text::files(tally.done()),
-        text::count(tally.failed()),
-        text::size(tally.bytes()),
-        text::span(elapsed),
-        text::rate(tally.bytes(), elapsed)
-    );
     if common.json {
-        let reply = serde_json::json!({
-            "equal": tally.done(), "failed": tally.failed(), "bytes": tally.bytes(), "seconds": elapsed.as_secs_f64(),
-        });
-        output::json(&reply)?;
+        output::json(&serde_json::json!({
+            "equal": tally.done(),
+            "failed": tally.failed(),
+            "bytes": tally.bytes(),
+            "seconds": elapsed.as_secs_f64(),
+        }))?;
     } else {
-        output::line(&summary)?;
+        output::line(&format!(
+            "{} equal, {} differ or failed; {} compared in {} ({})",
+            text::files(tally.done()),
+            text::count(tally.failed()),
+            text::size(tally.bytes()),
+            text::span(elapsed),
+            text::rate(tally.bytes(), elapsed)
+        ))?;
     }
     tally.outcome(pairs.len().max(2))
+}
+
+/// Counts what is only in the archive, and directories that are only here.
+fn one_side_only(client: &Client, tree: &LocalTree, remote: &str, args: &Args, tally: &Tally) -> Outcome {
+    let root = RemoteItem::of_stat(&client.stat(remote)?)?;
+    if root.kind != RemoteKind::Directory {
+        return Ok(());
+    }
+    let here: HashSet<&str> =
+        tree.files.iter().chain(&tree.directories).map(|item| item.relative.as_str()).collect();
+    let mut there = HashSet::from([String::new()]);
+    walk_remote(client, &root, &mut |item| {
+        if !here.contains(item.relative.as_str()) {
+            let message = format!("{}: only in the archive, not in {}", item.path, args.local.display());
+            tally.add_failure(&item.path, Failure::new(Exit::Differs, message));
+        }
+        if item.kind == RemoteKind::Directory {
+            there.insert(item.relative.clone());
+        }
+        Ok(())
+    })?;
+    for directory in tree.directories.iter().filter(|directory| !there.contains(&directory.relative)) {
+        let message = format!("{}: the directory is not in the archive", directory.path.display());
+        tally.add_failure(&directory.relative, Failure::new(Exit::Differs, message));
+    }
+    Ok(())
 }

@@ -10,8 +10,8 @@ use crate::{output, text};
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Removes the pool copies only of files that have all their tape copies under an index and that nobody has pinned;
-others are refused with the reason. Directories stand for all files below.
+Removes the pool copies only of files that have all their tape copies under an index and that nobody has
+pinned; others are refused with the reason. Directories stand for all files below.
 
 Example:
   kist evict /demo-1")]
@@ -32,7 +32,11 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             0 => String::new(),
             already => format!(", {} NEARLINE before", text::files(already)),
         };
-        output::line(&format!("evicted {}, {}{already}", text::files(reply.evicted), text::size(reply.bytes)))?;
+        output::line(&format!(
+            "evicted {}, {}{already}",
+            text::files(reply.evicted),
+            text::size(reply.bytes)
+        ))?;
     }
     outcome(&reply)
 }

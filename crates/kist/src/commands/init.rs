@@ -22,8 +22,9 @@ const CARTRIDGES_MAX: u32 = 9999;
 /// Arguments.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\
-Makes DIR/kist.toml (read it: each key is explained), a pool of directory drives, a virtual tape library, the
-catalogue's directory, and the first key. The key is shown once and kept nowhere, only its BLAKE3: save it.
+Makes DIR/kist.toml (read it: each key is explained), a pool of directory drives, a virtual tape library,
+the catalogue's directory, and the first key. The key is shown once and kept nowhere, only its BLAKE3: save
+it.
 
 Example:
   kist init /srv/kist --drives 8 --data 4 --parity 2 --save-key ~/kist.key")]
@@ -90,10 +91,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     }
     let dir = args.dir.display();
     output::line(&format!("instance   {dir}"))?;
-    output::line(&format!(
-        "pool       {} drives, {}+{} shards",
-        args.drives, args.data, args.parity
-    ))?;
+    output::line(&format!("pool       {} drives, {}+{} shards", args.drives, args.data, args.parity))?;
     output::line(&format!(
         "library    {} cartridges of {}, {} drives",
         args.cartridges, args.cartridge_size.0, args.tape_drives
@@ -142,7 +140,8 @@ pub fn make(args: &Args) -> Outcome<String> {
     archive::create_catalogue(catalogue, map_size, id, Arc::new(SystemClock))
         .map_err(|error| wrong(error.to_string()))?;
     for drive in &settings.pool.drives {
-        DirectoryDrive::format(&drive.path, id, DriveId(drive.id)).map_err(|error| wrong(error.to_string()))?;
+        DirectoryDrive::format(&drive.path, id, DriveId(drive.id))
+            .map_err(|error| wrong(error.to_string()))?;
     }
     make_library(args, &settings.library.directory)?;
     let key = instance::new_key()?;

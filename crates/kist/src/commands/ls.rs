@@ -18,8 +18,8 @@ const TABLE_ROWS_MAX: usize = 2000;
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Locality: ONLINE in the pool only, ONLINE_AND_NEARLINE in the pool and on all its tapes, NEARLINE on tape only,
-LOST nowhere readable.
+Locality: ONLINE in the pool only, ONLINE_AND_NEARLINE in the pool and on all its tapes, NEARLINE on tape
+only, LOST nowhere readable.
 
 Example:
   kist ls -l -r /demo-1")]
@@ -107,7 +107,8 @@ impl<'a> Printer<'a> {
     }
 
     fn table(&mut self) -> Outcome {
-        let mut table = Table::new(&["mode", "owner", "group", ">size", "modified", "locality", "class", "name"]);
+        let mut table =
+            Table::new(&["mode", "owner", "group", ">size", "modified", "locality", "class", "name"]);
         self.rows.drain(..).for_each(|row| table.row(row));
         if table.is_empty() {
             return Ok(());

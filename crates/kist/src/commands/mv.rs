@@ -8,7 +8,7 @@ use crate::failure::Outcome;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Only the name changes; no data moves, on disk or tape.\n\nExample:\n  kist mv /in/run7 /runs/7")]
+#[command(after_help = "Only the name changes; no data moves.\n\nExample:\n  kist mv /in/run7 /runs/7")]
 pub struct Args {
     /// What is there
     from: String,

@@ -38,7 +38,8 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         text::count(pool.reconstructed),
         text::count(pool.garbage)
     ))?;
-    let mut table = Table::new(&[">drive", "state", ">capacity", ">used", ">read", ">written", ">errors", "directory"]);
+    let mut table =
+        Table::new(&[">drive", "state", ">capacity", ">used", ">read", ">written", ">errors", "directory"]);
     for drive in pool.drives {
         table.row(vec![
             drive.id.to_string(),

@@ -13,10 +13,10 @@ use crate::{output, parallel};
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-A directory's content goes into REMOTE itself, so that the same command again continues where it stopped: files with
-the same length and BLAKE3 in the archive are skipped. A file gets the name REMOTE, or its own name in REMOTE if that
-is a directory or ends with '/'. Several LOCALs get their own names in REMOTE. Kept: times, modes, owners' names,
-symbolic links, empty directories.
+A directory's content goes into REMOTE itself, so that the same command again continues where it stopped:
+files with the same length and BLAKE3 in the archive are skipped. A file gets the name REMOTE, or its own
+name in REMOTE if that is a directory or ends with '/'. Several LOCALs get their own names in REMOTE. Kept:
+times, modes, owners' names, symbolic links, empty directories.
 
 Examples:
   kist put results /survey/2026
@@ -99,7 +99,8 @@ fn plan(args: &Args, client: &Client) -> Outcome<Plan> {
     let one_file = matches!(trees.as_slice(), [(_, tree)] if tree.directories.is_empty());
     let is_directory = || client.find(&remote).map(|stat| stat.is_some_and(|stat| stat.kind == "directory"));
     let under_own_name = trees.len() > 1 || (one_file && (into || is_directory()?));
-    let mut plan = Plan { directories: Vec::new(), files: Vec::new(), parents: Vec::new(), left_out: Vec::new() };
+    let mut plan =
+        Plan { directories: Vec::new(), files: Vec::new(), parents: Vec::new(), left_out: Vec::new() };
     for (local, tree) in trees {
         let root = if under_own_name { join(&remote, own_name(local)?) } else { remote.clone() };
         let place = |relative: &str| if relative.is_empty() { root.clone() } else { join(&root, relative) };
@@ -107,7 +108,8 @@ fn plan(args: &Args, client: &Client) -> Outcome<Plan> {
         plan.directories.extend(tree.directories.into_iter().map(item));
         plan.files.extend(tree.files.into_iter().map(item));
         plan.left_out.extend(tree.left_out);
-        let parent = root.rsplit_once('/').map_or("/", |(parent, _)| if parent.is_empty() { "/" } else { parent });
+        let parent =
+            root.rsplit_once('/').map_or("/", |(parent, _)| if parent.is_empty() { "/" } else { parent });
         if !plan.parents.iter().any(|known| known == parent) {
             plan.parents.push(parent.to_owned());
         }
@@ -134,7 +136,9 @@ fn settings(args: &Args) -> PutSettings {
 
 fn stream(args: &Args, common: &Common, client: &Client) -> Outcome {
     if args.local.len() != 1 || args.remote.ends_with('/') {
-        return Err(Failure::usage("standard input goes alone to the full path of a file: kist put - /path/file"));
+        return Err(Failure::usage(
+            "standard input goes alone to the full path of a file: kist put - /path/file",
+        ));
     }
     let remote = archive_path(&args.remote)?;
     let progress = Progress::start("put", 1, 0, common.quiet);
@@ -142,7 +146,12 @@ fn stream(args: &Args, common: &Common, client: &Client) -> Outcome {
     let elapsed = progress.elapsed();
     drop(progress);
     if !common.quiet {
-        eprintln!("put {} in {} ({})", text::size(reply.size), text::span(elapsed), text::rate(reply.size, elapsed));
+        eprintln!(
+            "put {} in {} ({})",
+            text::size(reply.size),
+            text::span(elapsed),
+            text::rate(reply.size, elapsed)
+        );
     }
     if common.json { output::json(&reply) } else { Ok(()) }
 }

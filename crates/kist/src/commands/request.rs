@@ -51,7 +51,9 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             let target = format!("/api/v1/requests/{request}/files?limit={limit}");
             let page: RequestFilesReply = client.get(&target)?;
             if common.json {
-                return output::json(&serde_json::json!({ "request": reply, "files": page.files, "next": page.next }));
+                return output::json(
+                    &serde_json::json!({ "request": reply, "files": page.files, "next": page.next }),
+                );
             }
             output::write(&table(std::slice::from_ref(&reply)))?;
             output::line("")?;
@@ -73,7 +75,8 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
 }
 
 fn table(requests: &[RequestReply]) -> String {
-    let headings = ["request", "state", "owner", "created", "ended", ">done", ">failed", ">files", ">done", ">bytes"];
+    let headings =
+        ["request", "state", "owner", "created", "ended", ">done", ">failed", ">files", ">done", ">bytes"];
     let mut table = Table::new(&headings);
     for request in requests {
         table.row(vec![

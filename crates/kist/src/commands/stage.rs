@@ -25,8 +25,8 @@ const LIST_BYTES_MAX: u64 = 1 << 30;
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-One request for all paths: the server orders it over the tapes. Directories stand for all files below. Staged files
-are pinned in the pool for a while; kist release gives them free earlier.
+One request for all paths: the server orders it over the tapes. Directories stand for all files below.
+Staged files are pinned in the pool for a while; kist release gives them free earlier.
 
 Examples:
   kist stage --wait /demo-1
@@ -58,7 +58,11 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     let client = common.connection.client()?;
     let id = submit(&client, paths, args.pin.0)?;
     if !args.wait {
-        return if common.json { output::json(&CreatedReply { id }) } else { output::line(&format!("request {id}")) };
+        return if common.json {
+            output::json(&CreatedReply { id })
+        } else {
+            output::line(&format!("request {id}"))
+        };
     }
     if !common.quiet {
         eprintln!("request {id}");

@@ -69,8 +69,16 @@ pub fn print(stat: &StatReply) -> Outcome {
 }
 
 fn copies(copies: &[CopyReply]) -> String {
-    let mut table =
-        Table::new(&["  tape pool", "state", "tape", ">block", "kind", ">container", ">offset", "path on tape"]);
+    let mut table = Table::new(&[
+        "  tape pool",
+        "state",
+        "tape",
+        ">block",
+        "kind",
+        ">container",
+        ">offset",
+        "path on tape",
+    ]);
     for copy in copies {
         table.row(vec![
             format!("  {}", copy.tape_pool),

@@ -26,7 +26,11 @@ pub fn run(_: &Args, common: &Common) -> Outcome {
         ("unsealed", text::files(status.todo_files)),
         (
             "to tape",
-            format!("{}, {}", text::plural(status.queued_containers, "container"), text::size(status.queued_bytes)),
+            format!(
+                "{}, {}",
+                text::plural(status.queued_containers, "container"),
+                text::size(status.queued_bytes)
+            ),
         ),
         ("unindexed", text::plural(status.unindexed_containers, "container copy").replace("copys", "copies")),
         (

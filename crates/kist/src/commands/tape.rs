@@ -31,9 +31,9 @@ enum Action {
     },
     /// List the records of a virtual cartridge, without a server; DIR gets each record as a file
     #[command(after_help = "\
-Reads the cartridge itself, not the catalogue; it must not be in a drive. With DIR each record becomes the file
-DIR/PARTITION-BLOCK.record, so that a volume can be examined with nothing but these files: an LTFS label is the text
-in a-000000000000.record.
+Reads the cartridge itself, not the catalogue; it must not be in a drive. With DIR each record becomes the
+file DIR/PARTITION-BLOCK.record, so that a volume can be examined with nothing but these files: an LTFS
+label is the text in a-000000000000.record.
 
 Examples:
   kist tape dump KS0001
@@ -91,8 +91,19 @@ fn show(vid: &str, common: &Common) -> Outcome {
 
 fn tapes_table(tapes: &[TapeReply]) -> String {
     let headings = [
-        "tape", "state", "tape pool", ">capacity", ">written", ">committed", ">torn", ">containers", ">next block",
-        ">mounts", "drive", ">wanted", ">bytes",
+        "tape",
+        "state",
+        "tape pool",
+        ">capacity",
+        ">written",
+        ">committed",
+        ">torn",
+        ">containers",
+        ">next block",
+        ">mounts",
+        "drive",
+        ">wanted",
+        ">bytes",
     ];
     let mut table = Table::new(&headings);
     for tape in tapes {
@@ -116,7 +127,8 @@ fn tapes_table(tapes: &[TapeReply]) -> String {
 }
 
 fn containers_table(containers: &[ContainerReply]) -> String {
-    let mut table = Table::new(&[">block", ">container", "kind", ">length", ">members", ">bytes", "path on tape"]);
+    let mut table =
+        Table::new(&[">block", ">container", "kind", ">length", ">members", ">bytes", "path on tape"]);
     for container in containers {
         table.row(vec![
             container.block.to_string(),

@@ -31,13 +31,18 @@ struct Line {
 pub fn run(vid: &str, directory: Option<&Path>, common: &Common) -> Outcome {
     let vid = Vid::new(vid).map_err(|error| Failure::usage(error.to_string()))?;
     let cartridge = cartridge_directory(vid, common)?;
-    let failed = |error: library::CartridgeError| Failure::new(Exit::Refused, format!("cartridge {vid}: {error}"));
+    let failed =
+        |error: library::CartridgeError| Failure::new(Exit::Refused, format!("cartridge {vid}: {error}"));
     if !cartridge.is_dir() {
-        return Err(Failure::new(Exit::NotFound, format!("{}: there is no such cartridge", cartridge.display())));
+        return Err(Failure::new(
+            Exit::NotFound,
+            format!("{}: there is no such cartridge", cartridge.display()),
+        ));
     }
     let reader = CartridgeReader::open(&cartridge).map_err(failed)?;
     if let Some(directory) = directory {
-        fs::create_dir_all(directory).map_err(|error| Failure::io("making the directory", directory, &error))?;
+        fs::create_dir_all(directory)
+            .map_err(|error| Failure::io("making the directory", directory, &error))?;
     }
     let mut json = if common.json { Some(output::JsonArray::begin()?) } else { None };
     if json.is_none() {

@@ -72,7 +72,11 @@ pub fn wait(client: &Client, progress: &Progress, timeout: Option<Duration>) -> 
         );
         progress.note(if reason.is_empty() { &amounts } else { &reason });
         if timeout.is_some_and(|timeout| progress.elapsed() >= timeout) {
-            let message = format!("still waiting after {}: {amounts}; {}", text::span(progress.elapsed()), reasons(client)?);
+            let message = format!(
+                "still waiting after {}: {amounts}; {}",
+                text::span(progress.elapsed()),
+                reasons(client)?
+            );
             return Err(Failure::new(Exit::SomeFailed, message));
         }
         std::thread::sleep(POLL_EVERY);

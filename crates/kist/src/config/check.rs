@@ -50,7 +50,8 @@ type Finding = (Range<usize>, String);
 
 /// Reads and checks a configuration.
 pub fn load(file: &Path) -> Result<Config, ConfigError> {
-    let unreadable = |message: String| ConfigError { file: file.to_owned(), line: 0, key: String::new(), message };
+    let unreadable =
+        |message: String| ConfigError { file: file.to_owned(), line: 0, key: String::new(), message };
     let length = fs::metadata(file).map_err(|error| unreadable(error.to_string()))?.len();
     if length > CONFIG_BYTES_MAX {
         return Err(unreadable(format!("{length} bytes are too long for a configuration")));
@@ -75,11 +76,13 @@ fn check(config: &Config) -> Result<(), Finding> {
     let Config { format, server, catalogue, pool, library, tape, tape_pools, classes } = config;
     if *format.get_ref() != FORMAT {
         let found = format.get_ref();
-        let message = format!("format {found} is not known: this kist knows format {FORMAT}; use a newer kist");
+        let message =
+            format!("format {found} is not known: this kist knows format {FORMAT}; use a newer kist");
         return Err((format.span(), message));
     }
     if server.listen.get_ref().parse::<SocketAddr>().is_err() {
-        let message = format!("'{}' is not an address with port, such as 127.0.0.1:7420", server.listen.get_ref());
+        let message =
+            format!("'{}' is not an address with port, such as 127.0.0.1:7420", server.listen.get_ref());
         return Err((server.listen.span(), message));
     }
     if catalogue.map_size.get_ref().0 < ByteCount::mib(64) {
@@ -134,7 +137,10 @@ fn check_tape(tape: &Tape) -> Result<(), Finding> {
         return Err((tape.flush_bytes.span(), "a flush covers at least one block".to_owned()));
     }
     if tape.index_bytes.get_ref() < tape.flush_bytes.get_ref() {
-        return Err((tape.index_bytes.span(), "an index covers at least one flush: flush_bytes or more".to_owned()));
+        return Err((
+            tape.index_bytes.span(),
+            "an index covers at least one flush: flush_bytes or more".to_owned(),
+        ));
     }
     if tape.buffer.get_ref().0.0 < block.0.saturating_mul(4) {
         return Err((tape.buffer.span(), "a drive needs buffers for at least four blocks".to_owned()));
@@ -150,7 +156,10 @@ fn check_tape_pools(tape_pools: &[TapePool], drives: usize) -> Result<(), Findin
             return Err((pool.name.span(), format!("tape pool '{}' is there twice", pool.name.get_ref())));
         }
         if !(1..=drives).contains(pool.drives_max.get_ref()) {
-            return Err((pool.drives_max.span(), format!("drives_max is 1 to {drives}, the library's drives")));
+            return Err((
+                pool.drives_max.span(),
+                format!("drives_max is 1 to {drives}, the library's drives"),
+            ));
         }
     }
     Ok(())
@@ -172,7 +181,10 @@ fn check_classes(classes: &[Class], tape_pools: &[TapePool]) -> Result<(), Findi
                 return Err((class.copies.span(), message));
             }
             if !copies.insert(copy) {
-                return Err((class.copies.span(), format!("two copies in one tape pool '{copy}' are no second copy")));
+                return Err((
+                    class.copies.span(),
+                    format!("two copies in one tape pool '{copy}' are no second copy"),
+                ));
             }
         }
         if class.pack.get_ref().0 < ByteCount::mib(1) {

@@ -59,9 +59,11 @@ fn values(template: &Template) -> Values {
         return Values {
             pack: template.pack_size.unwrap_or(Size(ByteCount::mib(64))),
             large: "8MiB",
-            pack_age: "1s",
-            mount_bytes: "256MiB",
-            mount_age: "1s",
+            // Long enough that a put of a minute is not cut into many small packs and mounts; `kist migrate
+            // --now` hurries.
+            pack_age: "30s",
+            mount_bytes: "8GiB",
+            mount_age: "30s",
             flush_bytes: "256MiB",
             index_bytes: "1GiB",
             recall_age: "1s",
@@ -101,7 +103,7 @@ pub fn write(template: &Template) -> String {
 fn head(template: &Template) -> String {
     let Template { listen, data, parity, .. } = template;
     format!(
-        r#"# The settings of this instance of Kist. Sizes and spans are texts with a unit: "64MiB", "100GB", "30s", "5min".
+        r#"# The settings of this instance. Sizes and spans have a unit: "64MiB", "100GB", "30s", "5min".
 # Relative directories lie below the directory of this file. Check changes with: kist serve --check-config DIR
 format = 1
 
@@ -128,7 +130,8 @@ arena = "256MiB"
 }
 
 fn tape_part(template: &Template, values: &Values) -> String {
-    let Values { flush_bytes, index_bytes, recall_age, recall_bytes, dismount_delay, retry_delay, .. } = values;
+    let Values { flush_bytes, index_bytes, recall_age, recall_bytes, dismount_delay, retry_delay, .. } =
+        values;
     let Values { mount_bytes, mount_age, .. } = values;
     let tape_drives = template.tape_drives;
     let mut text = format!(
@@ -158,15 +161,15 @@ dismount_delay = "{dismount_delay}"
 # A drive or tape that failed is left alone for so long.
 retry_delay = "{retry_delay}"
 
-# Tape pools: each copy of a class goes to another one. A tape is mounted for writing when so much waits for the
-# pool, or when the oldest waits so long.
+# Tape pools: each copy of a class goes to another one. A tape is mounted for writing when so much waits for
+# the pool, or when the oldest waits so long.
 "#
     );
     for name in ["vault-a", "vault-b"] {
         let _ = write!(
             text,
-            "\n[[tape_pools]]\nname = \"{name}\"\nmount_bytes = \"{mount_bytes}\"\nmount_age = \"{mount_age}\"\n\
-             drives_max = 1\n"
+            "\n[[tape_pools]]\nname = \"{name}\"\nmount_bytes = \"{mount_bytes}\"\n\
+             mount_age = \"{mount_age}\"\ndrives_max = 1\n"
         );
     }
     text
@@ -176,15 +179,16 @@ fn classes_part(values: &Values) -> String {
     let Values { pack, large, pack_age, .. } = values;
     let mut text = String::from(
         r#"
-# Storage classes. A file gets the class that the client or its directory names, else the first whose `up_to` it fits.
-# Files below `large` are gathered into packs of about `pack`; a pack that is not full is sealed after `pack_age`.
+# Storage classes. A file gets the class that the client or its directory names, else the first whose `up_to`
+# it fits. Files below `large` are gathered into packs of about `pack`; a pack that is not full is sealed
+# after `pack_age`.
 "#,
     );
     for (name, up_to) in [("small", "up_to = \"1MiB\"\n"), ("medium", "up_to = \"1GiB\"\n"), ("large", "")] {
         let _ = write!(
             text,
-            "\n[[classes]]\nname = \"{name}\"\n{up_to}copies = [\"vault-a\", \"vault-b\"]\nlarge = \"{large}\"\n\
-             pack = \"{pack}\"\npack_age = \"{pack_age}\"\n"
+            "\n[[classes]]\nname = \"{name}\"\n{up_to}copies = [\"vault-a\", \"vault-b\"]\n\
+             large = \"{large}\"\npack = \"{pack}\"\npack_age = \"{pack_age}\"\n"
         );
     }
     text

@@ -30,7 +30,9 @@ impl Span {
     /// Reads `30s`.
     pub fn parse(text: &str) -> Result<Self, String> {
         text::parse_span(text).map(Span).ok_or_else(|| {
-            format!("'{text}' is not a span of time: write a whole number and ms, s, min, h or d, such as \"30s\"")
+            format!(
+                "'{text}' is not a span of time: write a whole number and ms, s, min, h or d, such as \"30s\""
+            )
         })
     }
 }

@@ -1,4 +1,5 @@
-//! What the demonstration archives: a tree that the user names, else a part of the Rust toolchain, else files made up.
+//! What the demonstration archives: a tree that the user names, else a part of the Rust toolchain, else files
+//! made up.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -70,7 +71,8 @@ fn toolchain() -> Option<PathBuf> {
     Some(PathBuf::from(text.trim())).filter(|path| path.is_dir())
 }
 
-/// All larger files and some of the small ones, in path order, until there are enough; the same ones each time.
+/// All larger files and some of the small ones, in path order, until there are enough; the same ones each
+/// time.
 fn subset(tree: LocalTree) -> LocalTree {
     let total = tree.files.len();
     let mut chosen = LocalTree::default();

@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use door::wire::{MigrateBody, StatusReply};
 
@@ -16,7 +16,8 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::instance::{ADMIN_KEY_FILE, Instance};
 use crate::progress::Progress;
 use crate::transfer::{
-    ComparePair, JOBS_DEFAULT, LocalKind, PutItem, PutSettings, Putter, Tally, compare_all, download_to,
+    ComparePair, JOBS_DEFAULT, LocalItem, LocalKind, PutItem, PutSettings, Putter, Tally, compare_all,
+    download_to,
 };
 use crate::{output, text};
 
@@ -29,6 +30,7 @@ const PORT: u16 = 7420;
 
 /// Runs all steps.
 pub fn run(args: &Args, quiet: bool) -> Outcome {
+    let started = Instant::now();
     prepare(&args.dir)?;
     let source = source::choose(args.from.as_deref(), &args.dir)?;
     done(&format!(
@@ -40,6 +42,7 @@ pub fn run(args: &Args, quiet: bool) -> Outcome {
     let server = Server::start(&args.dir)?;
     done(&format!("started the server at {}", server.client.url()))?;
     let measured = archive(&server.client, &source, quiet)?;
+    done(&format!("all in {}", text::span(started.elapsed())))?;
     summary::print(&measured, &args.dir, args.keep_serving)?;
     output::flush()?;
     if args.keep_serving {
@@ -54,7 +57,8 @@ fn prepare(directory: &Path) -> Outcome {
         Instance::open(directory)?;
         if !directory.join(ADMIN_KEY_FILE).exists() {
             let message = format!(
-                "{0} is an instance without {0}/{ADMIN_KEY_FILE}, so not one of kist demo: name another directory",
+                "{0} is an instance without {0}/{ADMIN_KEY_FILE}, so not one of kist demo: \
+                 name another directory",
                 directory.display()
             );
             return Err(Failure::new(Exit::Refused, message));
@@ -83,7 +87,7 @@ fn archive(client: &Client, source: &Source, quiet: bool) -> Outcome<Measured> {
     let remote = free_directory(client)?;
     let before: StatusReply = client.get("/api/v1/status")?;
     let put = put(client, source, &remote, quiet)?;
-    let migrate = migrate(client, quiet)?;
+    let (migrated, migrate) = migrate(client, quiet)?;
     let files: Vec<String> = source.tree.files.iter().map(|file| join(&remote, &file.relative)).collect();
     let with_bytes: Vec<String> = source
         .tree
@@ -107,7 +111,20 @@ fn archive(client: &Client, source: &Source, quiet: bool) -> Outcome<Measured> {
     let compare = compare(client, source, &remote, quiet)?;
     let after = client.get("/api/v1/status")?;
     let (files, bytes) = (source.tree.files.len() as u64, source.tree.bytes());
-    Ok(Measured { files, bytes, remote, example, put, migrate, recall, compare, tapes, before, after })
+    Ok(Measured {
+        files,
+        bytes,
+        remote,
+        example,
+        put,
+        migrated,
+        migrate,
+        recall,
+        compare,
+        tapes,
+        before,
+        after,
+    })
 }
 
 /// The first `/demo-N` that is not there.
@@ -126,7 +143,7 @@ fn put(client: &Client, source: &Source, remote: &str, quiet: bool) -> Outcome<D
     let tree = &source.tree;
     let tally = Tally::default();
     let settings = PutSettings { jobs: JOBS_DEFAULT, ..PutSettings::default() };
-    let item = |local: &crate::transfer::LocalItem| PutItem {
+    let item = |local: &LocalItem| PutItem {
         remote: if local.relative.is_empty() { remote.to_owned() } else { join(remote, &local.relative) },
         local: local.clone(),
     };
@@ -146,7 +163,8 @@ fn put(client: &Client, source: &Source, remote: &str, quiet: bool) -> Outcome<D
     Ok(elapsed)
 }
 
-fn migrate(client: &Client, quiet: bool) -> Outcome<Duration> {
+/// Gives the bytes of all copies that were written meanwhile, and how long it took.
+fn migrate(client: &Client, quiet: bool) -> Outcome<(u64, Duration)> {
     let before: StatusReply = client.get("/api/v1/status")?;
     let progress = Progress::start("to tape", 0, 0, quiet);
     client.post("/api/v1/migrate", &MigrateBody::default())?;
@@ -156,7 +174,7 @@ fn migrate(client: &Client, quiet: bool) -> Outcome<Duration> {
     let after: StatusReply = client.get("/api/v1/status")?;
     let written = after.tape_written.saturating_sub(before.tape_written);
     done(&format!("migrated to tape, two copies, {}", speed(written, elapsed)))?;
-    Ok(elapsed)
+    Ok((written, elapsed))
 }
 
 /// Reads what is on tape only, which has to be refused.
@@ -187,27 +205,19 @@ fn recall(client: &Client, remote: &str, quiet: bool) -> Outcome<Duration> {
 }
 
 fn compare(client: &Client, source: &Source, remote: &str, quiet: bool) -> Outcome<Duration> {
-    let pairs: Vec<ComparePair> = source
-        .tree
-        .files
-        .iter()
-        .map(|file| ComparePair {
-            local: file.path.clone(),
-            remote: join(remote, &file.relative),
-            size: file.size,
-            link: match &file.kind {
-                LocalKind::Link(target) => Some(target.clone()),
-                LocalKind::File | LocalKind::Directory => None,
-            },
-        })
-        .collect();
+    let pair = |file: &LocalItem| ComparePair::new(file, join(remote, &file.relative));
+    let pairs: Vec<ComparePair> = source.tree.files.iter().map(pair).collect();
     let tally = Tally::default();
     let progress = Progress::start("compare", pairs.len() as u64, source.tree.bytes(), quiet);
     compare_all(client, &pairs, JOBS_DEFAULT, &progress, &tally);
     let elapsed = progress.elapsed();
     drop(progress);
     tally.outcome(pairs.len().max(2))?;
-    done(&format!("compared {}: every byte is the same, {}", text::files(tally.done()), speed(tally.bytes(), elapsed)))?;
+    done(&format!(
+        "compared {}: every byte is the same, {}",
+        text::files(tally.done()),
+        speed(tally.bytes(), elapsed)
+    ))?;
     Ok(elapsed)
 }
 

@@ -22,6 +22,8 @@ pub struct Measured {
     pub example: String,
     /// How long the put took.
     pub put: Duration,
+    /// Bytes of all copies that the migration wrote.
+    pub migrated: u64,
     /// How long the migration took.
     pub migrate: Duration,
     /// How long the recall took.
@@ -42,12 +44,18 @@ pub fn print(measured: &Measured, directory: &Path, serving: bool) -> Outcome {
     let written = after.tape_written.saturating_sub(before.tape_written);
     let mut table = Table::new(&["phase", ">files", ">bytes", ">time", ">rate"]);
     let mut row = |phase: &str, bytes: u64, span: Duration| {
-        let cells = [phase.to_owned(), text::count(*files), text::size(bytes), text::span(span), text::rate(bytes, span)];
+        let cells = [
+            phase.to_owned(),
+            text::count(*files),
+            text::size(bytes),
+            text::span(span),
+            text::rate(bytes, span),
+        ];
         table.row(cells.to_vec());
     };
     row("put", *bytes, measured.put);
-    row("migrate, all copies", written, measured.migrate);
-    row("migrate, each copy", written / 2, measured.migrate);
+    row("migrate, all copies", measured.migrated, measured.migrate);
+    row("migrate, each copy", measured.migrated / 2, measured.migrate);
     row("recall", *bytes, measured.recall);
     row("compare", *bytes, measured.compare);
     output::line("")?;

@@ -108,12 +108,15 @@ fn groups() -> &'static HashMap<u32, String> {
     NAMES.get_or_init(|| names(&fs::read_to_string("/etc/group").unwrap_or_default()))
 }
 
-/// The names by number of a text in the form of `/etc/passwd` or `/etc/group`; the first name of a number counts.
+/// The names by number of a text in the form of `/etc/passwd` or `/etc/group`; the first name of a number
+/// counts.
 fn names(text: &str) -> HashMap<u32, String> {
     let mut names = HashMap::new();
     for line in text.lines() {
         let mut fields = line.split(':');
-        if let (Some(name), Some(_), Some(Ok(id))) = (fields.next(), fields.next(), fields.next().map(str::parse)) {
+        if let (Some(name), Some(_), Some(Ok(id))) =
+            (fields.next(), fields.next(), fields.next().map(str::parse))
+        {
             names.entry(id).or_insert_with(|| name.to_owned());
         }
     }

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::get::broken_off;
+use super::local::{LocalItem, LocalKind};
 use super::{CHUNK_BYTES, Tally};
 use crate::client::{Attempt, Client, retry};
 use crate::failure::{Exit, Failure, Outcome};
@@ -23,6 +24,17 @@ pub struct ComparePair {
     pub size: u64,
     /// The target if it is a symbolic link here.
     pub link: Option<String>,
+}
+
+impl ComparePair {
+    /// A local item and the path of its counterpart.
+    pub fn new(local: &LocalItem, remote: String) -> Self {
+        let link = match &local.kind {
+            LocalKind::Link(target) => Some(target.clone()),
+            LocalKind::File | LocalKind::Directory => None,
+        };
+        ComparePair { local: local.path.clone(), remote, size: local.size, link }
+    }
 }
 
 /// Compares all pairs; what differs is a failure with [`Exit::Differs`].

@@ -67,7 +67,9 @@ impl Getter<'_> {
     /// Gives directories their modes and times, the deepest first.
     pub fn finish_directories(&self, directories: &[GetItem]) {
         for item in directories.iter().rev() {
-            if let Err(error) = attributes::restore_directory(&item.local, &item.remote.mode, item.remote.mtime) {
+            if let Err(error) =
+                attributes::restore_directory(&item.local, &item.remote.mode, item.remote.mtime)
+            {
                 let failure = Failure::io("setting mode and time", &item.local, &error);
                 self.tally.add_failure(&item.remote.path, failure);
             }
@@ -79,7 +81,9 @@ impl Getter<'_> {
         let local = &item.local;
         match &item.remote.kind {
             RemoteKind::Link(target) => {
-                if !self.again && fs::read_link(local).is_ok_and(|here| here.as_os_str().as_bytes() == target.as_bytes()) {
+                if !self.again
+                    && fs::read_link(local).is_ok_and(|here| here.as_os_str().as_bytes() == target.as_bytes())
+                {
                     return Ok(false);
                 }
                 make_link(target, local, item)?;
@@ -132,7 +136,8 @@ pub fn download_to(
 ) -> Result<Hasher, Attempt> {
     let response = client.send_get(&format!("/data{}", text::encode_path(path)), &[])?;
     let header = |name: &str| response.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
-    let (blake3, length) = (header("kist-blake3"), header("content-length").and_then(|v| v.parse::<u64>().ok()));
+    let (blake3, length) =
+        (header("kist-blake3"), header("content-length").and_then(|v| v.parse::<u64>().ok()));
     let mut body = response.into_body().into_reader();
     let mut hasher = Hasher::new();
     let mut buffer = vec![0u8; CHUNK_BYTES];
@@ -160,7 +165,8 @@ pub fn download_to(
 /// The server breaks the connection when what it reads fails its checksum; so does a network.
 pub fn broken_off(path: &str, bytes: u64, error: &std::io::Error) -> Attempt {
     let message = format!(
-        "{path}: the server broke off after {bytes} bytes ({error}): if that repeats, see why in the server's log"
+        "{path}: the server broke off after {bytes} bytes ({error}): if that repeats, \
+         see why in the server's log"
     );
     Attempt { failure: Failure::internal(message), again: Some(std::time::Duration::from_millis(200)) }
 }
@@ -169,7 +175,8 @@ fn make_link(target: &str, local: &Path, item: &GetItem) -> Outcome {
     let failed = |error: std::io::Error| Failure::io("making the link", local, &error);
     let temporary = temporary_beside(local)?;
     std::os::unix::fs::symlink(target, &temporary).map_err(failed)?;
-    let done = attributes::restore_link(&temporary, item.remote.mtime).and_then(|()| fs::rename(&temporary, local));
+    let done =
+        attributes::restore_link(&temporary, item.remote.mtime).and_then(|()| fs::rename(&temporary, local));
     done.map_err(|error| {
         let _ = fs::remove_file(&temporary);
         failed(error)
@@ -181,4 +188,3 @@ fn temporary_beside(local: &Path) -> Outcome<PathBuf> {
     let name = format!(".kist-part-{}", text::hex(&text::random::<8>()?));
     Ok(local.parent().unwrap_or(Path::new("")).join(name))
 }
-

@@ -47,7 +47,8 @@ impl Hasher {
     pub fn agrees(&self, what: &str, size: u64, blake3: &str, adler32: Option<&str>) -> Outcome {
         let differ = |kind: &str, ours: String, theirs: &str| {
             let message = format!(
-                "{what}: the {kind} here is {ours}, the server says {theirs}: the bytes changed on the way or on disk"
+                "{what}: the {kind} here is {ours}, the server says {theirs}: \
+                 the bytes changed on the way or on disk"
             );
             Err(Failure::new(Exit::Differs, message))
         };

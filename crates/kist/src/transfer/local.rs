@@ -89,7 +89,8 @@ fn read_directory(directory: &LocalItem, tree: &mut LocalTree) -> Vec<LocalItem>
     for name in names {
         let path = directory.path.join(&name);
         let Some(name) = name.to_str() else {
-            let failure = Failure::usage(format!("{}: the name is not UTF-8: rename the file", path.display()));
+            let failure =
+                Failure::usage(format!("{}: the name is not UTF-8: rename the file", path.display()));
             tree.left_out.push((path, failure));
             continue;
         };

@@ -55,7 +55,12 @@ pub struct Putter<'a> {
 
 impl<'a> Putter<'a> {
     /// A put that counts in `tally`.
-    pub fn new(client: &'a Client, settings: &'a PutSettings, progress: &'a Progress, tally: &'a Tally) -> Self {
+    pub fn new(
+        client: &'a Client,
+        settings: &'a PutSettings,
+        progress: &'a Progress,
+        tally: &'a Tally,
+    ) -> Self {
         Putter { client, settings, progress, tally, existing: std::sync::Mutex::new(HashMap::new()) }
     }
 
@@ -105,10 +110,10 @@ impl<'a> Putter<'a> {
             Err(failure) if failure.exit == Exit::NotFound => return Ok(()),
             other => other?,
         }
-        self.existing.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(
-            directory.to_owned(),
-            Arc::new(names),
-        );
+        self.existing
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .insert(directory.to_owned(), Arc::new(names));
         Ok(())
     }
 
@@ -166,7 +171,11 @@ impl<'a> Putter<'a> {
         let path = &item.local.path;
         let failed = |error: std::io::Error| Failure::io("reading", path, &error);
         let mut bytes = Vec::with_capacity(item.local.size as usize + 1);
-        File::open(path).map_err(failed)?.take(IN_MEMORY_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+        File::open(path)
+            .map_err(failed)?
+            .take(IN_MEMORY_BYTES_MAX + 1)
+            .read_to_end(&mut bytes)
+            .map_err(failed)?;
         if bytes.len() as u64 > IN_MEMORY_BYTES_MAX {
             return Err(changed(item));
         }
@@ -286,7 +295,8 @@ fn check_reply(item: &PutItem, response: ureq::http::Response<ureq::Body>, hashe
 
 fn read_reply(mut response: ureq::http::Response<ureq::Body>) -> Outcome<PutReply> {
     let broken = |error: ureq::Error| {
-        let message = format!("the answer to a put broke off ({error}): repeat the put, it creates nothing twice");
+        let message =
+            format!("the answer to a put broke off ({error}): repeat the put, it creates nothing twice");
         Failure::new(Exit::Unreachable, message)
     };
     let bytes = response.body_mut().read_to_vec().map_err(broken)?;
@@ -298,4 +308,3 @@ fn changed(item: &PutItem) -> Failure {
     let message = format!("{}: the file changed while it was read: put it again", item.local.path.display());
     Failure::new(Exit::Refused, message)
 }
-

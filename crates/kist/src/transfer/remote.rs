@@ -56,8 +56,9 @@ impl RemoteItem {
 
     fn of_entry(parent: &RemoteItem, entry: ListEntry) -> Outcome<Self> {
         // What the server says becomes a local path: it is checked like any input.
-        let name = Name::new(&entry.name)
-            .map_err(|error| Failure::internal(format!("{}: the server lists a bad name: {error}", parent.path)))?;
+        let name = Name::new(&entry.name).map_err(|error| {
+            Failure::internal(format!("{}: the server lists a bad name: {error}", parent.path))
+        })?;
         let path = join(&parent.path, name.as_str());
         let relative = match parent.relative.as_str() {
             "" => name.as_str().to_owned(),
@@ -77,7 +78,11 @@ impl RemoteItem {
 }
 
 /// Gives each item below `root` (a directory), directories before what is in them; not `root` itself.
-pub fn walk_remote(client: &Client, root: &RemoteItem, give: &mut impl FnMut(&RemoteItem) -> Outcome) -> Outcome {
+pub fn walk_remote(
+    client: &Client,
+    root: &RemoteItem,
+    give: &mut impl FnMut(&RemoteItem) -> Outcome,
+) -> Outcome {
     let mut waiting = vec![root.clone()];
     while let Some(directory) = waiting.pop() {
         let mut inside = Vec::new();
@@ -99,6 +104,8 @@ fn kind(path: &str, word: &str, target: Option<&str>) -> Outcome<RemoteKind> {
         ("file", _) => Ok(RemoteKind::File),
         ("directory", _) => Ok(RemoteKind::Directory),
         ("link", Some(target)) => Ok(RemoteKind::Link(target.to_owned())),
-        _ => Err(Failure::internal(format!("{path}: the server says that it is a '{word}', which is not known here"))),
+        _ => Err(Failure::internal(format!(
+            "{path}: the server says that it is a '{word}', which is not known here"
+        ))),
     }
 }

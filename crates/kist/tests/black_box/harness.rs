@@ -115,12 +115,13 @@ impl Instance {
 
     /// Starts the server; it ends with this value.
     pub fn start(&mut self) {
-        let mut child = command(&["serve", "--stop-with-stdin", "--log", "warn", self.dir().to_str().unwrap()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(fs::File::create(self.beside("server.log")).unwrap())
-            .spawn()
-            .unwrap();
+        let mut child =
+            command(&["serve", "--stop-with-stdin", "--log", "warn", self.dir().to_str().unwrap()])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(fs::File::create(self.beside("server.log")).unwrap())
+                .spawn()
+                .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let log = fs::read_to_string(self.beside("server.log")).unwrap();
@@ -141,7 +142,11 @@ impl Instance {
     pub fn stop(&mut self) {
         let mut server = self.server.take().unwrap();
         drop(server.stdin.take());
-        assert!(server.wait().unwrap().success(), "{}", fs::read_to_string(self.beside("server.log")).unwrap());
+        assert!(
+            server.wait().unwrap().success(),
+            "{}",
+            fs::read_to_string(self.beside("server.log")).unwrap()
+        );
     }
 
     /// Runs a client command against this instance.

@@ -45,7 +45,10 @@ fn bad_requests_are_refused_and_store_nothing() {
         let (found, answer) = instance.http(method, target, &headers, body);
         let what = &target[..target.len().min(60)];
         assert_eq!(found, status, "{method} {what} {headers:?}: {answer}");
-        assert!(answer.contains(&format!("\"type\":\"{word}")), "{method} {what}: '{word}' is not in {answer}");
+        assert!(
+            answer.contains(&format!("\"type\":\"{word}")),
+            "{method} {what}: '{word}' is not in {answer}"
+        );
     }
     assert_eq!(instance.kist(&["ls", "-r", "--json", "/"]).exits(0).out, before);
 }

@@ -86,8 +86,11 @@ fn keys_decide() {
     kist(&["ls", "--server", &instance.url, "--instance", instance.dir().to_str().unwrap()])
         .exits(6)
         .says(&["--key-file"]);
-    for authorization in ["", "Bearer", "Bearer kist_", "Basic YTpi", &format!("bearer  {}", "x".repeat(5000))] {
-        let (status, answer) = instance.http("GET", "/api/v1/status", &[("Authorization", authorization)], b"");
+    for authorization in
+        ["", "Bearer", "Bearer kist_", "Basic YTpi", &format!("bearer  {}", "x".repeat(5000))]
+    {
+        let (status, answer) =
+            instance.http("GET", "/api/v1/status", &[("Authorization", authorization)], b"");
         assert_eq!(status, 401, "{authorization}: {answer}");
     }
     assert_eq!(instance.http("GET", "/healthz", &[("Authorization", "")], b"").0, 200);

@@ -24,7 +24,13 @@ fn bad_paths_and_names_are_refused() {
         (long.as_str(), "255"),
         (deep.as_str(), "4096"),
     ] {
-        for command in [&["put", local, path][..], &["get", path, "-"], &["stat", path], &["stage", path], &["evict", path]] {
+        for command in [
+            &["put", local, path][..],
+            &["get", path, "-"],
+            &["stat", path],
+            &["stage", path],
+            &["evict", path],
+        ] {
             instance.kist(command).exits(2).says(&[word]);
         }
     }

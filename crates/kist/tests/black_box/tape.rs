@@ -47,7 +47,9 @@ fn the_whole_way_to_two_tapes_and_back() {
     instance.kist(&["stage", "--wait", "/t/large"]).exits(0);
     instance.kist(&["compare", local, "/t"]).exits(0);
 
-    for view in [&["tape", "ls"][..], &["drive", "ls"], &["pool", "show"], &["class", "ls"], &["queue"], &["status"]] {
+    for view in
+        [&["tape", "ls"][..], &["drive", "ls"], &["pool", "show"], &["class", "ls"], &["queue"], &["status"]]
+    {
         instance.kist(view).exits(0);
         instance.kist(&[view, &["--json"]].concat()).exits(0).json();
     }

@@ -156,7 +156,7 @@ fn readers_see_whole_groups() {
                             Ok(listed.len())
                         });
                         let count = count.unwrap();
-                        assert!(count >= seen && count % 7 == 0, "half a group is visible: {count}");
+                        assert!(count >= seen && count.is_multiple_of(7), "half a group is visible: {count}");
                         seen = count;
                     }
                 })

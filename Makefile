@@ -1,0 +1,47 @@
+# Targets: run, test, bench, lint, clean-demo. `make run FROM=/some/tree` archives that tree.
+
+DIR ?= kist-data
+CARGO ?= cargo
+KIST := $(or $(CARGO_TARGET_DIR),target)/release/kist
+
+.PHONY: run build needs test lint bench clean-demo
+
+# Installs what is missing, builds, and shows everything: init, serve, put, migrate, evict, stage, compare.
+run: build
+	$(KIST) demo $(if $(FROM),--from "$(FROM)") $(DIR)
+
+build: needs
+	$(CARGO) build --release --locked --package kist
+
+# LMDB is written in C, so a C compiler is needed; nothing else. Installed only if it is missing and we may.
+needs:
+	@command -v $(CARGO) >/dev/null || { \
+		echo "cargo is missing: install Rust from https://rustup.rs, then again: make run" >&2; exit 1; }
+	@command -v cc >/dev/null || { \
+		sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+		if command -v apt-get >/dev/null; then \
+			$$sudo apt-get update && $$sudo apt-get install --yes --no-install-recommends build-essential; \
+		else \
+			echo "a C compiler is missing: install cc, then again: make run" >&2; exit 1; \
+		fi; }
+
+# All that decides a merge.
+test: lint
+	$(CARGO) test --workspace --locked
+	tests/run
+
+lint: needs
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
+
+# Each figure beside the limit of this machine, in memory so that the program is measured, not the disk.
+bench: build
+	@for what in put get create stat migrate recall; do \
+		echo "== $$what"; $(KIST) bench $$what --quiet --dir $(if $(wildcard /dev/shm),/dev/shm,/tmp) || exit 1; \
+	done
+
+# Removes the instance of the demonstration.
+clean-demo:
+	@test ! -e $(DIR) || test -e $(DIR)/admin.key || { echo "$(DIR) is not of kist demo: left alone" >&2; exit 1; }
+	rm -rf -- $(DIR)
