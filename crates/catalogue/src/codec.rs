@@ -287,7 +287,9 @@ macro_rules! record {
 
 /// Encodes a choice as its tag and the fields of the variant; a forgotten variant or field does not compile.
 macro_rules! choice {
-    ($name:ident { $($tag:literal = $variant:ident $(($($t:ident),*))? $({ $($f:ident),* $(,)? })?),* $(,)? }) => {
+    ($name:ident {
+        $($tag:literal = $variant:ident $(($($t:ident),*))? $({ $($f:ident),* $(,)? })?),* $(,)?
+    }) => {
         impl Codec for $name {
             fn put(&self, out: &mut Vec<u8>) {
                 match self {

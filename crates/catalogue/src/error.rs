@@ -22,7 +22,7 @@ pub enum ReadError {
         key: String,
     },
     /// A record was written by a newer Kist.
-    #[error("the record {key} of table {} has version {version}, which this Kist does not know: upgrade", table.name())]
+    #[error("the record {key} of table {} has version {version}, unknown to this Kist: upgrade", table.name())]
     Newer {
         /// The table.
         table: Table,
@@ -32,7 +32,7 @@ pub enum ReadError {
         version: u8,
     },
     /// A record that another one refers to is not there, or two records contradict each other.
-    #[error("the record {key} of table {} is missing or contradicts another: restore the catalogue from its backup",
+    #[error("the record {key} of table {} is missing or contradicts another: restore the backup",
         table.name())]
     Inconsistent {
         /// The table.

@@ -13,7 +13,8 @@ use crate::auth::Principal;
 /// The target of the lines, to send them to a log of their own.
 const TARGET: &str = "audit";
 
-/// One request of a principal; it counts against the principal's allowance as long as anything of it is alive.
+/// One request of a principal; it counts against the principal's allowance as long as anything of it is
+/// alive.
 #[derive(Debug)]
 pub(crate) struct Call {
     /// Who.

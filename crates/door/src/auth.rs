@@ -39,8 +39,8 @@ impl Keys {
         Keys(keys.collect())
     }
 
-    /// Whose key the request carries. The time does not depend on how much of a key is right: the key is hashed, and
-    /// its hash is compared with all of them in full.
+    /// Whose key the request carries. The time does not depend on how much of a key is right: the key is
+    /// hashed, and its hash is compared with all of them in full.
     pub(crate) fn principal(&self, headers: &HeaderMap) -> Option<Arc<Principal>> {
         let value = single(headers, &AUTHORIZATION).ok()??.as_bytes();
         let (scheme, key) = value.split_at_checked(7)?;

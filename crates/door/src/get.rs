@@ -1,5 +1,5 @@
-//! `GET` and `HEAD /data/...`: a thread draws verified bytes from the engine, a bounded channel leads them to the
-//! connection. They are not copied on the way.
+//! `GET` and `HEAD /data/...`: a thread draws verified bytes from the engine, a bounded channel leads them
+//! to the connection. They are not copied on the way.
 
 use std::pin::Pin;
 use std::sync::Arc;

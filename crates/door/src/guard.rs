@@ -1,4 +1,5 @@
-//! What every request passes first: the length of its address, its key, its principal's allowance, the audit line.
+//! What every request passes first: the length of its address, its key, its principal's allowance, the audit
+//! line.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Header values of the data door: ranges, digests, entity tags, times and texts. Every parser takes any bytes.
+//! Header values of the data door: ranges, digests, entity tags, times and texts. Every parser takes any
+//! bytes.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use base::{Adler32, Timestamp};
@@ -86,7 +87,8 @@ pub(crate) fn digest(headers: &HeaderMap) -> Result<Option<Adler32>, Refusal> {
     Ok(found)
 }
 
-/// Whether a list of entity tags, as of `If-None-Match`, names this one. `weak`: whether `W/"x"` counts as `"x"`.
+/// Whether a list of entity tags, as of `If-None-Match`, names this one. `weak`: whether `W/"x"` counts as
+/// `"x"`.
 pub(crate) fn names_tag(list: &[u8], tag: &str, weak: bool) -> bool {
     let Ok(text) = std::str::from_utf8(list) else { return false };
     text.split(',').map(str::trim).any(|item| {
@@ -143,8 +145,8 @@ pub(crate) fn mode(text: &str) -> Option<u32> {
     well_formed.then(|| u32::from_str_radix(text, 8).ok()).flatten().filter(|mode| *mode <= 0o7777)
 }
 
-/// A time as RFC 3339, or as seconds since 1970 with up to nine decimals. `None` if malformed or outside of the years
-/// 1678 to 2261.
+/// A time as RFC 3339, or as seconds since 1970 with up to nine decimals. `None` if malformed or outside of
+/// the years 1678 to 2261.
 pub(crate) fn time(text: &str) -> Option<Timestamp> {
     if text.contains('T') || text.contains('t') { rfc3339(text) } else { seconds(text) }
 }

@@ -68,8 +68,8 @@ fn too_long(limit: usize) -> Refusal {
     )
 }
 
-/// Most paths that any list keeps while it is parsed, so that a body of empty strings cannot grow in memory. The limit
-/// of the settings is checked afterwards.
+/// Most paths that any list keeps while it is parsed, so that a body of empty strings cannot grow in memory.
+/// The limit of the settings is checked afterwards.
 const PATHS_PARSED_MAX: usize = 200_000;
 
 /// A list of paths, checked as it is parsed.

@@ -48,7 +48,8 @@ pub struct Limits {
     pub buffer_bytes: usize,
     /// How long and ...
     pub linger: Duration,
-    /// ... for how many bytes a closed connection still listens, so that the client gets to read the last reply.
+    /// ... for how many bytes a closed connection still listens, so that the client gets to read the last
+    /// reply.
     pub linger_bytes: u64,
     /// How long requests may still run once the door is asked to stop.
     pub drain: Duration,

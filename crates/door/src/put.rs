@@ -58,8 +58,8 @@ pub(crate) async fn put(shared: &Shared, asked: DataRequest) -> Result<Response,
     let is_link = options.link_target.is_some();
     let job = Job { engine: shared.engine.clone(), path, options, ready, pieces: receiver, _permit: permit };
     let storing = spawn_blocking(move || job.store());
-    // The body is asked for only once the engine agreed, so that `Expect: 100-continue` saves the sending. If it did
-    // not agree, `storing` says why.
+    // The body is asked for only once the engine agreed, so that `Expect: 100-continue` saves the sending.
+    // If it did not agree, `storing` says why.
     if begun.await.is_ok() {
         pump(&shared.limits, &call, body, pieces, is_link).await?;
     } else {

@@ -2,8 +2,8 @@
 
 use base::{ByteCount, Duration};
 
-/// Counts the time that the door waited for a client against the bytes that came of it. Time in which the engine keeps
-/// the client waiting does not count.
+/// Counts the time that the door waited for a client against the bytes that came of it. Time in which the
+/// engine keeps the client waiting does not count.
 #[derive(Clone, Debug)]
 pub(crate) struct RateWindow {
     window: Duration,
@@ -23,7 +23,8 @@ impl RateWindow {
         self.window.saturating_sub(self.waited)
     }
 
-    /// Notes a wait and the bytes that ended it (0: it ended without any). Returns `false` if the client is too slow.
+    /// Notes a wait and the bytes that ended it (0: it ended without any). Returns `false` if the client is
+    /// too slow.
     #[must_use]
     pub(crate) fn note(&mut self, waited: Duration, bytes: u64) -> bool {
         self.waited = self.waited.saturating_add(waited);

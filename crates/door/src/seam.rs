@@ -88,8 +88,8 @@ pub trait Download: Send {
     /// If the range is not within the file.
     fn select(&mut self, offset: u64, length: u64) -> Result<(), ArchiveError>;
 
-    /// The next verified bytes, at most 1 MiB; `None` at the end. Of a whole file the last bytes come only after
-    /// its checksum agreed.
+    /// The next verified bytes, at most 1 MiB; `None` at the end. Of a whole file the last bytes come only
+    /// after its checksum agreed.
     ///
     /// # Errors
     /// If the bytes cannot be read, or are not those that were stored.

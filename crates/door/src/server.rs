@@ -121,8 +121,9 @@ pub fn run(
     outcome
 }
 
-/// Serves on the present runtime until `shutdown` is ready; then takes no more connections, lets running requests
-/// end for [`Limits::drain`], and breaks off the rest. The runtime needs [`Limits::blocking_threads`].
+/// Serves on the present runtime until `shutdown` is ready; then takes no more connections, lets running
+/// requests end for [`Limits::drain`], and breaks off the rest. The runtime needs
+/// [`Limits::blocking_threads`].
 ///
 /// # Errors
 /// If the listener cannot be handed to the runtime.
@@ -141,33 +142,8 @@ pub async fn serve(
     let places = Arc::new(Semaphore::new(connections_max as usize));
     let (stop, stopped) = watch::channel(Stop::Running);
     tracing::info!(%address, "the door is open");
-    let mut shutdown = std::pin::pin!(shutdown);
-    loop {
-        let accepted = tokio::select! {
-            () = &mut shutdown => break,
-            accepted = listener.accept() => accepted,
-        };
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-        let Ok(place) = places.clone().try_acquire_owned() else {
-            tracing::warn!(%peer, limit = connections_max, "a connection too many");
-            // Best effort: the client is told if its socket takes the few bytes at once.
-            let _ = stream.try_write(FULL);
-            continue;
-        };
-        let (service, limits, stopped) = (service.clone(), shared.limits.clone(), stopped.clone());
-        tokio::spawn(async move {
-            let _place = place;
-            connection(stream, peer, service, limits, stopped).await;
-        });
-    }
-    drop(listener);
+    let listening = Listening { listener, service, shared: shared.clone(), places: places.clone(), stopped };
+    listening.accept(shutdown).await;
     let _ = stop.send(Stop::Draining);
     let drained = tokio::time::timeout(shared.limits.drain, places.acquire_many(connections_max)).await;
     if drained.is_err() {
@@ -177,6 +153,48 @@ pub async fn serve(
     }
     tracing::info!(%address, "the door is closed");
     Ok(())
+}
+
+/// A listener and what each of its connections gets.
+struct Listening {
+    listener: TcpListener,
+    service: Routes,
+    shared: Arc<Shared>,
+    places: Arc<Semaphore>,
+    stopped: watch::Receiver<Stop>,
+}
+
+impl Listening {
+    /// Takes connections until `shutdown`; then the address is free.
+    async fn accept(self, shutdown: impl Future<Output = ()>) {
+        let mut shutdown = std::pin::pin!(shutdown);
+        loop {
+            let accepted = tokio::select! {
+                () = &mut shutdown => break,
+                accepted = self.listener.accept() => accepted,
+            };
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            let Ok(place) = self.places.clone().try_acquire_owned() else {
+                tracing::warn!(%peer, limit = self.shared.limits.connections, "a connection too many");
+                // Best effort: the client is told if its socket takes the few bytes at once.
+                let _ = stream.try_write(FULL);
+                continue;
+            };
+            let (service, limits, stopped) =
+                (self.service.clone(), self.shared.limits.clone(), self.stopped.clone());
+            tokio::spawn(async move {
+                let _place = place;
+                connection(stream, peer, service, limits, stopped).await;
+            });
+        }
+    }
 }
 
 /// What connections are told.

@@ -1,4 +1,5 @@
-//! A connection that breaks off a client that takes its reply too slowly, and that listens a little longer once closed.
+//! A connection that breaks off a client that takes its reply too slowly, and that listens a little longer
+//! once closed.
 
 use std::future::Future;
 use std::io::{Error, ErrorKind, IoSlice, Result};
@@ -14,8 +15,8 @@ use crate::rate::RateWindow;
 /// Bytes that are read away at once from a closed connection.
 const LINGER_BUFFER: usize = 16 << 10;
 
-/// A guarded connection. A client that sends its header too slowly is hyper's business, one that sends its body too
-/// slowly that of `put` and `json`.
+/// A guarded connection. A client that sends its header too slowly is hyper's business, one that sends its
+/// body too slowly that of `put` and `json`.
 pub(crate) struct GuardedStream<S> {
     inner: S,
     rate: RateWindow,
@@ -26,8 +27,9 @@ pub(crate) struct GuardedStream<S> {
     linger_bytes: u64,
 }
 
-/// Closing a socket with unread bytes resets the connection, and the client may lose the reply, such as the 401 to a
-/// large upload. So the writing side is closed first, and what still comes is thrown away for a short while.
+/// Closing a socket with unread bytes resets the connection, and the client may lose the reply, such as the
+/// 401 to a large upload. So the writing side is closed first, and what still comes is thrown away for a
+/// short while.
 enum Linger {
     Open,
     Closing { until: Pin<Box<Sleep>> },

@@ -12,4 +12,4 @@ mod write;
 pub use error::{MoverError, VolumeError};
 pub use read::{RecallBatch, RecallEnd, RecallFault, RecallLimits, Recalled, WantedFile, recall};
 pub use volume::{FileOnTape, Found, Volume, identify};
-pub use write::{ContainerPlan, Ended, Part, Written, write_containers};
+pub use write::{ContainerPlan, Ended, Part, WriteContext, Written, write_containers};

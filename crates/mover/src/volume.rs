@@ -148,7 +148,8 @@ impl Volume {
                 index.generation, index.volume_uuid, index.location.block
             )));
         }
-        Ok(Volume { vid, block_size, index, changed: false, partition_behind: false, written: 0 })
+        let partition_behind = partition_generation(drive)? != Some((uuid, generation));
+        Ok(Volume { vid, block_size, index, changed: false, partition_behind, written: 0 })
     }
 
     /// The cartridge.
@@ -189,6 +190,13 @@ impl Volume {
 
     /// Says that a new index is owed although no file was added: torn blocks stand behind the last one.
     pub fn mark_changed(&mut self) {
+        self.changed = true;
+    }
+
+    /// Leaves out one generation: a session cut short may have written an index that the catalogue never heard of, and
+    /// no two indexes of a volume may carry the same number.
+    pub fn skip_generation(&mut self) {
+        self.index.generation = Generation(self.index.generation.0 + 1);
         self.changed = true;
     }
 
@@ -482,6 +490,13 @@ fn read_index(
             return Ok(None);
         }
     }
+}
+
+/// What the cartridge memory says of the newest index on the index partition.
+fn partition_generation(drive: &mut dyn TapeDrive) -> Result<Option<(Uuid, Generation)>, TapeError> {
+    let value = drive.read_attribute(Partition::Index, coherency::VOLUME_COHERENCY.id)?;
+    let parsed = value.and_then(|value| VolumeCoherency::parse(&value).ok());
+    Ok(parsed.map(|coherency| (coherency.volume_uuid, coherency.generation)))
 }
 
 fn change_reference(drive: &mut dyn TapeDrive, partition: Partition) -> Result<ChangeReference, TapeError> {

@@ -58,6 +58,8 @@ pub enum Ended {
     Tape(VolumeError),
     /// The caller asked to stop.
     Stopped,
+    /// A flush is due by time; the other containers can be written after it.
+    FlushDue,
 }
 
 /// What was written. Nothing of it is durable before a flush.
@@ -84,18 +86,31 @@ enum Message {
 /// Messages between the threads, beside the blocks themselves.
 const MESSAGES_MAX: usize = 64;
 
+/// What a writing session is given from outside.
+#[derive(Clone, Copy)]
+pub struct WriteContext<'a> {
+    /// Where the bytes come from.
+    pub pool: &'a Arc<Pool>,
+    /// Memory for blocks.
+    pub buffer: ByteCount,
+    /// Counts bytes written, for displays.
+    pub progress: &'a AtomicU64,
+    /// Set when the session is to stop after the current container.
+    pub stop: &'a AtomicBool,
+    /// Asked between containers: whether a flush is due by time.
+    pub flush_due: &'a dyn Fn() -> bool,
+}
+
 /// Writes containers one behind the other, each from its own block on, without file marks. Before each one the drive's
-/// position is checked against the plan. `written` counts bytes for displays.
+/// position is checked against the plan. At least one container is written before a flush is due.
 pub fn write_containers(
     drive: &mut dyn TapeDrive,
     vid: Vid,
     block_size: BlockSize,
-    buffer: ByteCount,
-    pool: &Arc<Pool>,
     plans: Vec<ContainerPlan>,
-    progress: &AtomicU64,
-    stop: &AtomicBool,
+    context: WriteContext<'_>,
 ) -> Written {
+    let WriteContext { pool, buffer, .. } = context;
     let size = block_size.bytes() as usize;
     let heads: Vec<(BlockAddress, u64)> = plans.iter().map(|plan| (plan.block, plan.length.0)).collect();
     let arena = BlockArena::new(size, (buffer.0 as usize) / size);
@@ -103,7 +118,7 @@ pub fn write_containers(
     std::thread::scope(|scope| {
         let reader = std::thread::Builder::new().name(format!("read-{vid}"));
         let reading = reader.spawn_scoped(scope, move || read_ahead(pool, plans, &arena, &sender));
-        let written = drain(drive, vid, &heads, receiver, progress, stop);
+        let written = drain(drive, vid, &heads, receiver, context);
         if reading.is_err() {
             tracing::error!(%vid, "no thread for reading ahead");
         }
@@ -116,17 +131,22 @@ fn drain(
     vid: Vid,
     heads: &[(BlockAddress, u64)],
     receiver: Receiver<Message>,
-    progress: &AtomicU64,
-    stop: &AtomicBool,
+    context: WriteContext<'_>,
 ) -> Written {
     let mut written = Written { containers: 0, bytes: 0, torn: 0, ended: Ended::All };
     let mut warned = false;
     for (block, length) in heads {
-        if warned || stop.load(Ordering::Relaxed) {
-            written.ended = if warned { Ended::EarlyWarning } else { Ended::Stopped };
+        let early = match () {
+            () if warned => Some(Ended::EarlyWarning),
+            () if context.stop.load(Ordering::Relaxed) => Some(Ended::Stopped),
+            () if written.containers > 0 && (context.flush_due)() => Some(Ended::FlushDue),
+            () => None,
+        };
+        if let Some(early) = early {
+            written.ended = early;
             break;
         }
-        match write_one(drive, vid, *block, &receiver, progress, &mut written.torn) {
+        match write_one(drive, vid, *block, &receiver, context.progress, &mut written.torn) {
             Ok(warning) => {
                 assert_eq!(written.torn, *length, "a complete container has its length on tape");
                 written.containers += 1;

@@ -1,11 +1,12 @@
 //! A writing session: plan and make durable, stream, flush and commit, again and again; an index when one is due.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::{BlockAddress, ByteCount, TapePoolId, Vid};
 use catalogue::{Command, PlannedContainer, RunEnd, TapeState};
 use library::TapeError;
-use mover::{Ended, VolumeError, Written, write_containers};
+use mover::{Ended, VolumeError, WriteContext, Written, write_containers};
 use scheduler::SessionEnd;
 
 use super::plan::{self, Planned};
@@ -54,23 +55,40 @@ impl DriveThread {
         {
             run.planned += containers.len() as u32;
         }
-        let (plans, broken) = self.build_plans(&containers);
-        let mounted = self.mounted.as_mut().expect("a run is on a mounted tape");
-        let mut written = write_containers(
-            self.drive.as_mut(),
-            mounted.vid,
-            block_size,
-            self.engine.settings.tape.buffer,
-            &self.engine.pool,
-            plans,
-            &self.session.bytes,
-            &self.engine.stop,
-        );
-        if let (Ended::All, Some((container, error))) = (&written.ended, broken) {
-            written.ended = Ended::Unavailable(container, error);
+        self.write_planned(&containers)
+    }
+
+    /// Streams what is planned, with a flush and commit whenever one is due by time and at the end.
+    fn write_planned(
+        &mut self,
+        mut containers: &[PlannedContainer],
+    ) -> Result<Option<SessionEnd>, SessionError> {
+        loop {
+            let (plans, broken) = self.build_plans(containers);
+            let began = self.engine.now();
+            let engine = Arc::clone(&self.engine);
+            let flush_due = || engine.now().since(began) >= engine.settings.tape.flush_age;
+            let mounted = self.mounted.as_mut().expect("a run is on a mounted tape");
+            let context = WriteContext {
+                pool: &engine.pool,
+                buffer: engine.settings.tape.buffer,
+                progress: &self.session.bytes,
+                stop: &engine.stop,
+                flush_due: &flush_due,
+            };
+            let (vid, block_size) = (mounted.vid, mounted.volume.block_size());
+            let mut written = write_containers(self.drive.as_mut(), vid, block_size, plans, context);
+            if let (Ended::All, Some((container, error))) = (&written.ended, broken) {
+                written.ended = Ended::Unavailable(container, error);
+            }
+            self.commit(containers, &written)?;
+            match written.ended {
+                Ended::FlushDue => {
+                    containers = containers.get(written.containers..).unwrap_or_default();
+                }
+                _ => return self.after(written),
+            }
         }
-        self.commit(&containers, &written)?;
-        self.after(written)
     }
 
     /// The plans up to the first container whose bytes cannot be had.
@@ -117,7 +135,7 @@ impl DriveThread {
     fn after(&mut self, written: Written) -> Result<Option<SessionEnd>, SessionError> {
         let torn = written.torn;
         match written.ended {
-            Ended::All => {
+            Ended::All | Ended::FlushDue => {
                 let due = self.engine.settings.tape.index_bytes.0;
                 let run: Option<OpenRun> = self.mounted.as_ref().and_then(|mounted| mounted.run);
                 if run.is_some_and(|run| run.since_index >= due) {

@@ -158,11 +158,16 @@ impl DriveThread {
         if mounted.failed {
             return Ok(());
         }
-        if mounted.run.is_some() || mounted.volume.is_changed() {
+        let writable = self.engine.tape(mounted.vid)?.state == TapeState::Active;
+        if mounted.run.is_some() || (mounted.volume.is_changed() && writable) {
             self.finish_run(RunEnd::Finished, TapeState::Active, "", 0)?;
         }
         let now = self.engine.now();
         let mounted = self.mounted.as_mut().expect("it is still mounted");
+        // A tape that ended without its last index keeps the one before on both partitions.
+        if mounted.volume.is_changed() {
+            return Ok(());
+        }
         Ok(mounted.volume.write_index_partition(self.drive.as_mut(), now)?)
     }
 
@@ -301,9 +306,10 @@ fn end_torn_run(thread: &mut DriveThread, id: RunId, run: &RunRecord) -> Result<
         .into());
     }
     let torn = torn_bytes(Some(end.block), record.end_of_data, &volume);
-    // Even if nothing new was committed, the index behind the torn blocks says that they are no data.
+    // Even if nothing new was committed, the index behind the torn blocks says that they are no data. One of them may
+    // be an index itself.
     if end.block > record.end_of_data {
-        volume.mark_changed();
+        volume.skip_generation();
     }
     engine.execute(Command::EndRun {
         run: id,

@@ -306,8 +306,8 @@ fn cover(draft: &mut Draft<'_>, vid: Vid, from: BlockAddress) -> Result<(), Reje
         for (block, container) in &page {
             let is_safe = lifecycle::update(draft, *container, |record| {
                 for copy in &mut record.copies {
-                    if matches!(copy.state, CopyState::Flushed { vid: on, block: at, .. } if (on, at) == (vid, *block))
-                    {
+                    let is_here = copy.state.place() == Some((vid, *block));
+                    if is_here && matches!(copy.state, CopyState::Flushed { .. }) {
                         copy.state = CopyState::Indexed { vid, block: *block };
                     }
                 }

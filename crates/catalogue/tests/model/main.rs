@@ -161,8 +161,13 @@ fn cases() -> u32 {
     std::env::var("KIST_HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
 }
 
+fn config() -> ProptestConfig {
+    let cases = cases();
+    ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 4000, ..ProptestConfig::default() }
+}
+
 prop_state_machine! {
-    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, max_shrink_iters: 4000, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     fn histories(sequential 1..400 => Catalogue);
 }

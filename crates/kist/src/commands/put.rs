@@ -55,6 +55,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     let plan = plan(args, &client)?;
     let settings = settings(args);
     let tally = Tally::default();
+    let total = plan.files.len() + plan.directories.len() + plan.left_out.len();
     for (path, failure) in plan.left_out {
         tally.add_failure(&path.display().to_string(), failure);
     }
@@ -81,7 +82,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             text::rate(tally.bytes(), elapsed),
         );
     }
-    tally.outcome(plan.files.len() + plan.directories.len() + tally.failed() as usize)
+    tally.outcome(total)
 }
 
 struct Plan {

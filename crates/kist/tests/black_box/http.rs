@@ -38,7 +38,8 @@ fn bad_requests_are_refused_and_store_nothing() {
         ("POST", "/api/v1/requests", vec![], b"{\"paths\": ", 400, "bad-request"),
         ("POST", "/api/v1/requests", vec![], b"{\"paths\": [\"/d/../f\"]}", 400, "bad-path"),
         ("GET", "/api/v1/requests/99", vec![], b"", 404, "not-found"),
-        ("GET", "/api/v1/tapes/nonsense", vec![], b"", 404, "not-found"),
+        ("GET", "/api/v1/tapes/nonsense", vec![], b"", 400, "bad-request"),
+        ("GET", "/api/v1/tapes/XX9999", vec![], b"", 404, "not-found"),
         ("GET", "/nowhere", vec![], b"", 404, ""),
     ];
     for (method, target, headers, body, status, word) in refused {
