@@ -1,7 +1,8 @@
 //! What the engine says to the doors: plain data, no HTTP, no JSON.
 
 use base::{
-    ArchivePath, BlockAddress, ByteCount, Checksums, ContainerId, Duration, FileId, Name, RequestId, Timestamp, Vid,
+    ArchivePath, BlockAddress, ByteCount, Checksums, ContainerId, Duration, FileId, Name, RequestId,
+    Timestamp, Vid,
 };
 use catalogue::{Attributes, ContainerKind, EvictRefusal, FileKind, RequestRecord, RequestState, TapeState};
 
@@ -97,7 +98,8 @@ pub struct FileStat {
     pub class: String,
     /// Where its bytes are.
     pub locality: Locality,
-    /// Its tape copies; empty until it is sealed into a container. For a segmented file one for each part and copy.
+    /// Its tape copies; empty until it is sealed into a container. For a segmented file one for each part and
+    /// copy.
     pub copies: Vec<CopyInfo>,
     /// How many tape copies its class asks for.
     pub copies_wanted: u32,
@@ -393,8 +395,6 @@ pub struct Totals {
     pub indexes: u64,
     /// Bytes on tape, indexes and garbage included.
     pub tape_written: ByteCount,
-    /// Bytes of the pool in use, parity included.
-    pub pool_used: ByteCount,
 }
 
 /// Paths of a stage, evict or release.

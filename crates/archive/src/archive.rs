@@ -64,8 +64,8 @@ fn open_catalogue(
 }
 
 impl Archive {
-    /// Opens the instance and starts the engine's threads: the catalogue's writer, the conductor, the sealer, the
-    /// sweeper, and one for each tape drive. Tape sessions that a crash left open are closed first.
+    /// Opens the instance and starts the engine's threads: the catalogue's writer, the conductor, the sealer,
+    /// the sweeper, and one for each tape drive. Tape sessions that a crash left open are closed first.
     ///
     /// # Errors
     /// Says which part cannot be opened, and why. Nothing is running then.
@@ -85,8 +85,7 @@ impl Archive {
         let library: Arc<dyn Library> =
             Arc::new(VirtualLibrary::open(&settings.library.directory, &library_config(&settings.library)?)?);
         for cartridge in library.inventory()? {
-            catalogue
-                .execute(Command::RegisterTape { vid: cartridge.vid, capacity: cartridge.capacity })?;
+            catalogue.execute(Command::RegisterTape { vid: cartridge.vid, capacity: cartridge.capacity })?;
         }
         let scheduler = Scheduler::new(classes.policy(&settings));
         let engine = Arc::new(Engine {
@@ -115,8 +114,8 @@ impl Archive {
         Ok(archive)
     }
 
-    /// Stops sessions at the next good point, writes owed indexes, unmounts, seals open segments. Afterwards every
-    /// operation that writes is refused.
+    /// Stops sessions at the next good point, writes owed indexes, unmounts, seals open segments. Afterwards
+    /// every operation that writes is refused.
     pub fn close(&self) {
         let engine = &self.0.engine;
         engine.stop.store(true, Ordering::SeqCst);
@@ -226,9 +225,9 @@ fn library_config(settings: &LibrarySettings) -> Result<VirtualLibraryConfig, Op
     })
 }
 
-/// Opens the drives that are there; a missing one costs redundancy, not the start. A drive that has seen a later
-/// change than the catalogue proves that an older catalogue was put in place: then nothing is opened, since what such a
-/// catalogue does not know is not garbage.
+/// Opens the drives that are there; a missing one costs redundancy, not the start. A drive that has seen a
+/// later change than the catalogue proves that an older catalogue was put in place: then nothing is opened,
+/// since what such a catalogue does not know is not garbage.
 fn open_pool(
     settings: &Settings,
     catalogue: &CatalogueStore,
@@ -252,7 +251,9 @@ fn open_pool(
             }
             Err(source) => return Err(OpenError::Drive { id: drive.id, source }),
         };
-        if let Some(seen) = opened.as_ref().map(|opened| opened.stamp().commit).filter(|seen| *seen > last_change) {
+        if let Some(seen) =
+            opened.as_ref().map(|opened| opened.stamp().commit).filter(|seen| *seen > last_change)
+        {
             return Err(OpenError::CatalogueTooOld { catalogue: last_change, drive: drive.id, seen });
         }
         entries.push(DriveEntry {
@@ -320,7 +321,8 @@ fn resume_requests(engine: &Engine) -> Result<(), ArchiveError> {
                 continue;
             }
             if record.state == RequestState::Filling {
-                // Its client died while it was being filled; what it holds is worked on, nothing more is awaited.
+                // Its client died while it was being filled; what it holds is worked on, nothing more is
+                // awaited.
                 engine.execute(Command::CloseRequest { request })?;
             }
             let mut from = 0;

@@ -1,4 +1,5 @@
-//! What the engine's threads tell the conductor: a bounded queue of events and a bell for everything that is a level.
+//! What the engine's threads tell the conductor: a bounded queue of events and a bell for everything that is
+//! a level.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -14,8 +15,8 @@ const EVENTS_MAX: usize = 100_000;
 #[derive(Debug)]
 pub(crate) enum Notice {
     Event(Event),
-    /// Whether it is wanted is read from the catalogue when the notice is heard, so that a late notice of a file that
-    /// has come meanwhile does no harm.
+    /// Whether it is wanted is read from the catalogue when the notice is heard, so that a late notice of a
+    /// file that has come meanwhile does no harm.
     MaybeWanted(FileId),
 }
 

@@ -76,9 +76,16 @@ impl Classes {
     }
 
     pub(crate) fn by_name(&self, name: &str) -> Result<&Class, ArchiveError> {
-        self.classes.iter().find(|class| class.settings.name == name).ok_or_else(|| ArchiveError::NoSuchClass {
-            name: name.to_owned(),
-            known: self.classes.iter().map(|class| class.settings.name.as_str()).collect::<Vec<_>>().join(", "),
+        self.classes.iter().find(|class| class.settings.name == name).ok_or_else(|| {
+            ArchiveError::NoSuchClass {
+                name: name.to_owned(),
+                known: self
+                    .classes
+                    .iter()
+                    .map(|class| class.settings.name.as_str())
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            }
         })
     }
 

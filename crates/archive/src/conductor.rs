@@ -1,4 +1,5 @@
-//! The conductor: hears what happened, asks the scheduler, and hands its actions to the threads that carry them out.
+//! The conductor: hears what happened, asks the scheduler, and hands its actions to the threads that carry
+//! them out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -111,7 +112,9 @@ impl Conductor {
                 }
             }
             Action::Mount { drive, vid, assign } => self.order(&drive, Order::Mount { vid, assign }),
-            Action::Migrate { drive, vid, tape_pool } => self.order(&drive, Order::Migrate { vid, tape_pool }),
+            Action::Migrate { drive, vid, tape_pool } => {
+                self.order(&drive, Order::Migrate { vid, tape_pool })
+            }
             Action::Recall { drive, vid } => self.order(&drive, Order::Recall { vid }),
             Action::Unmount { drive } => self.order(&drive, Order::Unmount),
             Action::WakeAt(at) => self.wake = Some(self.wake.map_or(at, |wake| wake.min(at))),
@@ -158,8 +161,8 @@ impl Conductor {
     }
 }
 
-/// The first file of the queue's order is not the oldest one, so the age of a backlog is that of its first file when
-/// the backlog began, and stays until it is empty.
+/// The first file of the queue's order is not the oldest one, so the age of a backlog is that of its first
+/// file when the backlog began, and stays until it is empty.
 fn todo_backlog(view: &View<'_>, class: ClassId, since: Option<Timestamp>) -> Result<Backlog, ReadError> {
     let tally = view.tally(Counter::Todo(class))?;
     if tally.files == 0 {

@@ -16,19 +16,28 @@ pub struct Download {
     stat: FileStat,
     /// What is still to be read: a range of each piece.
     rest: VecDeque<(BlobDescription, BlobPiece, u64, u64)>,
-    reader: Option<PieceReader>,
+    reader: Option<Current>,
     /// Of a read of the whole file: its checksums so far and the chunk not yet given out.
     whole: Option<(StreamChecksums, u64)>,
     held: Option<PoolBuffer>,
     _reading: Reading,
 }
 
+/// The piece that is being read.
+struct Current {
+    reader: PieceReader,
+    blob: BlobDescription,
+    piece: BlobPiece,
+    /// What the reader has not given out yet.
+    offset: u64,
+    length: u64,
+}
+
 impl Archive {
     /// Opens a file for reading, whole unless [`Download::select`] is called.
     ///
-    /// # Errors
-    /// [`ArchiveError::Nearline`] if it has to be staged first, [`ArchiveError::Lost`], [`ArchiveError::NotFound`],
-    /// [`ArchiveError::IsADirectory`].
+    /// # Errors [`ArchiveError::Nearline`] if it has to be staged first, [`ArchiveError::Lost`],
+    /// [`ArchiveError::NotFound`], [`ArchiveError::IsADirectory`].
     pub fn open_read(&self, path: &ArchivePath) -> Result<Download, ArchiveError> {
         let engine = self.engine();
         let reading = engine.gate.enter();
@@ -74,7 +83,8 @@ impl Download {
         &self.stat
     }
 
-    /// Reads only `length` bytes from `offset` on (fewer at the end of the file). Before the first [`Download::next`].
+    /// Reads only `length` bytes from `offset` on (fewer at the end of the file). Before the first
+    /// [`Download::next`].
     ///
     /// # Errors
     /// [`ArchiveError::RangeBeyondEnd`] if `offset` is not within the file.
@@ -102,12 +112,11 @@ impl Download {
         Ok(())
     }
 
-    /// The next bytes, verified; at most 1 MiB; `None` at the end. Of a whole file the last chunk is given only when
-    /// the file's checksums agree.
+    /// The next bytes, verified; at most 1 MiB; `None` at the end. Of a whole file the last chunk is given
+    /// only when the file's checksums agree.
     ///
-    /// # Errors
-    /// [`ArchiveError::Pool`] if bytes cannot be read or repaired, [`ArchiveError::Corrupt`] at the end of a file that
-    /// is not what was put. No more bytes may be sent then.
+    /// # Errors [`ArchiveError::Pool`] if bytes cannot be read or repaired, [`ArchiveError::Corrupt`] at the
+    /// end of a file that is not what was put. No more bytes may be sent then.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<PoolBuffer>, ArchiveError> {
         if self.whole.is_none() {
@@ -139,18 +148,33 @@ impl Download {
         }
     }
 
+    /// Gives back all memory of the pool until the next call of [`Download::next`]: for a client that takes
+    /// its bytes slowly, so that it cannot keep others, tapes among them, from reading.
+    pub fn pause(&mut self) {
+        self.held = self.held.take().map(PoolBuffer::detach);
+        if let Some(Current { blob, piece, offset, length, .. }) = self.reader.take()
+            && length > 0
+        {
+            self.rest.push_front((blob, piece, offset, length));
+        }
+    }
+
     fn next_chunk(&mut self) -> Result<Option<PoolBuffer>, ArchiveError> {
         loop {
-            if let Some(reader) = &mut self.reader {
-                if let Some(chunk) = reader.next()? {
+            if let Some(current) = &mut self.reader {
+                if let Some(chunk) = current.reader.next()? {
+                    let given = chunk.as_ref().len() as u64;
+                    assert!(given <= current.length, "a reader gives no more than it was asked for");
+                    current.offset += given;
+                    current.length -= given;
                     return Ok(Some(chunk));
                 }
                 self.reader = None;
             }
             let Some((blob, piece, offset, length)) = self.rest.pop_front() else { return Ok(None) };
             let pool = &self.archive.engine().pool;
-            let range = pool.read_piece_range(&blob, &piece, ByteCount(offset), ByteCount(length))?;
-            self.reader = Some(range);
+            let reader = pool.read_piece_range(&blob, &piece, ByteCount(offset), ByteCount(length))?;
+            self.reader = Some(Current { reader, blob, piece, offset, length });
         }
     }
 }

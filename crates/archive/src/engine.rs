@@ -56,7 +56,10 @@ impl Engine {
         self.scheduler.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn read<T>(&self, f: impl FnOnce(&View<'_>) -> Result<T, ReadError>) -> Result<T, ArchiveError> {
+    pub(crate) fn read<T>(
+        &self,
+        f: impl FnOnce(&View<'_>) -> Result<T, ReadError>,
+    ) -> Result<T, ArchiveError> {
         self.catalogue.read(f).map_err(ArchiveError::from)
     }
 

@@ -108,7 +108,9 @@ pub enum ArchiveError {
     #[error("the pool: {0}")]
     Pool(#[from] pool::PoolError),
     /// Bytes in the pool fail their checksum and could not be repaired.
-    #[error("{path}: the bytes read do not have the file's checksum: the connection is broken before the last byte")]
+    #[error(
+        "{path}: the bytes read do not have the file's checksum: the connection is broken before the last byte"
+    )]
     Corrupt {
         /// The file.
         path: ArchivePath,
@@ -149,7 +151,9 @@ fn vids_text(vids: &[Vid]) -> String {
 #[non_exhaustive]
 pub enum OpenError {
     /// A class names a tape pool that is not configured.
-    #[error("class '{class}' wants a copy in tape pool '{tape_pool}', which is not configured: add it or remove the copy")]
+    #[error(
+        "class '{class}' wants a copy in tape pool '{tape_pool}', which is not configured: add it or remove the copy"
+    )]
     UnknownTapePool {
         /// The class.
         class: String,
@@ -201,7 +205,9 @@ pub enum OpenError {
     #[error("the system gives no random numbers")]
     NoEntropy,
     /// The pool's drives have seen a later state than the catalogue: it is an older copy.
-    #[error("the catalogue is at change {catalogue}, drive {drive} has seen {seen}: an older catalogue was put in place")]
+    #[error(
+        "the catalogue is at change {catalogue}, drive {drive} has seen {seen}: an older catalogue was put in place"
+    )]
     CatalogueTooOld {
         /// The catalogue's newest change.
         catalogue: u64,

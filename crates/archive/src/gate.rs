@@ -1,7 +1,7 @@
 //! Readers and the removal of what they may be reading.
 //!
-//! A reader enters before it looks into the catalogue; garbage is removed only when every reader that entered before
-//! the garbage was noticed has left. Readers never wait.
+//! A reader enters before it looks into the catalogue; garbage is removed only when every reader that entered
+//! before the garbage was noticed has left. Readers never wait.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,8 +33,8 @@ impl ReadGate {
         Reading { gate: Arc::clone(self), generation }
     }
 
-    /// Starts a new generation: what is garbage now may be removed once [`ReadGate::has_left`] says so of the value
-    /// returned.
+    /// Starts a new generation: what is garbage now may be removed once [`ReadGate::has_left`] says so of the
+    /// value returned.
     pub(crate) fn turn(&self) -> u64 {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let before = state.generation;

@@ -1,6 +1,6 @@
 //! A put: bytes to the pool, synced, then one catalogue command; only then is it acknowledged.
 
-use base::{ArchivePath, BlobDescription, Blake3, ByteCount, Checksums, Name, StreamChecksums};
+use base::{ArchivePath, Blake3, BlobDescription, ByteCount, Checksums, Name, StreamChecksums};
 use catalogue::{Command, Entry, FileKind, Outcome, PoolData, PutFile, PutOutcome, Rejection, Replace};
 use pool::BlobWriter;
 
@@ -30,9 +30,9 @@ pub struct Upload {
 impl Archive {
     /// Begins a put. The path is checked now, so that a put that cannot succeed is refused before its body.
     ///
-    /// # Errors
-    /// [`ArchiveError::IsADirectory`], [`ArchiveError::NotADirectory`], [`ArchiveError::NotFound`] for a missing
-    /// directory, [`ArchiveError::Exists`] if asked to keep what is there, [`ArchiveError::NoSuchClass`].
+    /// # Errors [`ArchiveError::IsADirectory`], [`ArchiveError::NotADirectory`], [`ArchiveError::NotFound`]
+    /// for a missing directory, [`ArchiveError::Exists`] if asked to keep what is there,
+    /// [`ArchiveError::NoSuchClass`].
     pub fn begin_put(&self, path: &ArchivePath, options: PutOptions) -> Result<Upload, ArchiveError> {
         let (_, name) = path.split().ok_or_else(|| ArchiveError::IsADirectory(path.clone()))?;
         if let Some(class) = &options.class {
@@ -114,16 +114,15 @@ impl Upload {
         Ok(())
     }
 
-    /// Ends the body: checks it, syncs it, commits it. When this returns the file is kept: its shards are synced on
-    /// k+m distinct drives (a small one on m+1) and the catalogue's transaction is durable.
+    /// Ends the body: checks it, syncs it, commits it. When this returns the file is kept: its shards are
+    /// synced on k+m distinct drives (a small one on m+1) and the catalogue's transaction is durable.
     ///
     /// # Errors
     /// After an error nothing is stored, but for [`ArchiveError::Store`], where only a repeat with the same
     /// idempotency key can tell.
     pub fn finish(mut self) -> Result<PutDone, ArchiveError> {
         let size = ByteCount(self.received);
-        let checksums =
-            Checksums { stream: self.sums, blake3: Blake3(*self.hasher.finalize().as_bytes()) };
+        let checksums = Checksums { stream: self.sums, blake3: Blake3(*self.hasher.finalize().as_bytes()) };
         self.check_announced(size, &checksums)?;
         let (parent_path, _) =
             self.path.split().ok_or_else(|| ArchiveError::IsADirectory(self.path.clone()))?;
@@ -205,10 +204,11 @@ impl Upload {
             }
             directory = path.split().map(|(above, _)| above);
         }
-        engine.classes.by_size(size).cloned().ok_or_else(|| ArchiveError::NoSuchClass {
-            name: String::new(),
-            known: String::new(),
-        })
+        engine
+            .classes
+            .by_size(size)
+            .cloned()
+            .ok_or_else(|| ArchiveError::NoSuchClass { name: String::new(), known: String::new() })
     }
 
     fn dataset(&self, parent: u64) -> u64 {
@@ -234,8 +234,8 @@ impl Upload {
         let piece = base::BlobPiece { blob: blob.id, offset: ByteCount(0), length: put.size };
         put.data = Some(PoolData { blobs: vec![blob.clone()], pieces: vec![piece] });
         let result = self.commit(put);
-        // Refused for certain, or a repeat: nothing refers to these bytes. After an engine failure nobody knows,
-        // so they stay, and the next start finds out.
+        // Refused for certain, or a repeat: nothing refers to these bytes. After an engine failure nobody
+        // knows, so they stay, and the next start finds out.
         let unused = match &result {
             Ok(outcome) => !outcome.created,
             Err(ArchiveError::Store(_)) => false,
@@ -247,8 +247,8 @@ impl Upload {
         result
     }
 
-    /// Stores a small value and commits it. The gate is entered before, so that a segment which is swept meanwhile is
-    /// still known as garbage when the commit arrives; see `sweep`.
+    /// Stores a small value and commits it. The gate is entered before, so that a segment which is swept
+    /// meanwhile is still known as garbage when the commit arrives; see `sweep`.
     fn store_small(&self, put: &mut PutFile) -> Result<PutOutcome, ArchiveError> {
         let engine = self.archive.engine();
         let _storing = engine.gate.enter();

@@ -4,14 +4,15 @@ use std::collections::HashMap;
 
 use base::{ArchivePath, ContainerId, DirId, FileId, Name};
 use catalogue::{
-    Attributes, Command, ContainerRecord, CopyState, Entry, FileRecord, Object, Outcome, ReadError, Rejection, Replace,
-    View,
+    Attributes, Command, ContainerRecord, CopyState, Entry, FileRecord, Object, Outcome, ReadError,
+    Rejection, Replace, View,
 };
 use scheduler::Event;
 
 use crate::engine::Engine;
 use crate::{
-    Archive, ArchiveError, CopyInfo, CopyProgress, DirectoryStat, FileStat, Listed, ListedKind, Locality, Stat,
+    Archive, ArchiveError, CopyInfo, CopyProgress, DirectoryStat, FileStat, Listed, ListedKind, Locality,
+    Stat,
 };
 
 /// Most names in one page of a listing.
@@ -28,16 +29,14 @@ impl Archive {
         let engine = self.engine();
         let stat = engine.read(|view| match view.resolve(path)? {
             None => Ok(None),
-            Some(Entry::Directory(id)) => {
-                Ok(view.directory(id)?.map(|record| {
-                    Stat::Directory(DirectoryStat {
-                        path: path.clone(),
-                        created: record.created,
-                        attributes: record.attributes,
-                        class: record.class.map(|class| engine.classes.name(class)),
-                    })
-                }))
-            }
+            Some(Entry::Directory(id)) => Ok(view.directory(id)?.map(|record| {
+                Stat::Directory(DirectoryStat {
+                    path: path.clone(),
+                    created: record.created,
+                    attributes: record.attributes,
+                    class: record.class.map(|class| engine.classes.name(class)),
+                })
+            })),
             Some(Entry::File(id)) => match view.file(id)? {
                 Some(record) => Ok(Some(Stat::File(Box::new(file_stat(engine, view, path, id, record)?)))),
                 None => Ok(None),
@@ -92,13 +91,13 @@ impl Archive {
         let Some((parent, name)) = path.split() else {
             return if parents { Ok(()) } else { Err(ArchiveError::Exists(path.clone())) };
         };
-        let directory =
-            if parents { self.ensure_directory(&parent)? } else { self.directory_id(&parent)? };
+        let directory = if parents { self.ensure_directory(&parent)? } else { self.directory_id(&parent)? };
         let command = Command::MakeDirectory { parent: directory, name, attributes, class };
         match engine.execute(command) {
             Ok(_) => Ok(()),
             Err(ArchiveError::Rejected(Rejection::NameTaken { .. })) => {
-                let is_directory = matches!(engine.read(|view| view.resolve(path))?, Some(Entry::Directory(_)));
+                let is_directory =
+                    matches!(engine.read(|view| view.resolve(path))?, Some(Entry::Directory(_)));
                 match (parents, is_directory) {
                     (true, true) => Ok(()),
                     (true, false) => Err(ArchiveError::NotADirectory(path.clone())),
@@ -244,7 +243,11 @@ pub(crate) fn in_words(error: ArchiveError, path: &ArchivePath) -> ArchiveError 
 pub(crate) struct Containers(HashMap<ContainerId, Option<ContainerRecord>>);
 
 impl Containers {
-    pub(crate) fn get(&mut self, view: &View<'_>, id: ContainerId) -> Result<Option<&ContainerRecord>, ReadError> {
+    pub(crate) fn get(
+        &mut self,
+        view: &View<'_>,
+        id: ContainerId,
+    ) -> Result<Option<&ContainerRecord>, ReadError> {
         if !self.0.contains_key(&id) {
             let record = view.container(id)?;
             self.0.insert(id, record);

@@ -4,13 +4,14 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use base::{BlockAddress, ByteCount, ClassId, TapePoolId, Vid};
-use catalogue::{Counter, ReadError, TapeRecord, Tally, View};
+use catalogue::{Counter, ReadError, Tally, TapeRecord, View};
 use pool::DriveHealth;
 use scheduler::{DriveState, Event};
 
 use crate::engine::Engine;
 use crate::{
-    Archive, ArchiveError, ClassInfo, PoolDriveInfo, PoolInfo, QueueLine, TapeContent, TapeDriveInfo, TapeInfo, Totals,
+    Archive, ArchiveError, ClassInfo, PoolDriveInfo, PoolInfo, QueueLine, TapeContent, TapeDriveInfo,
+    TapeInfo, Totals,
 };
 
 /// Containers in one page of a tape's content.
@@ -60,7 +61,8 @@ impl Archive {
         let limit = limit.clamp(1, TAPE_PAGE_MAX);
         Ok(self.engine().read(|view| {
             let rows = view.content(vid, from, limit)?;
-            let next = rows.last().filter(|_| rows.len() == limit).map(|(block, _)| BlockAddress(block.0 + 1));
+            let next =
+                rows.last().filter(|_| rows.len() == limit).map(|(block, _)| BlockAddress(block.0 + 1));
             let mut content = Vec::with_capacity(rows.len());
             for (block, container) in rows {
                 if let Some(record) = view.container(container)? {
@@ -136,23 +138,22 @@ impl Archive {
     /// If the catalogue cannot be read.
     pub fn classes(&self) -> Result<Vec<ClassInfo>, ArchiveError> {
         let engine = self.engine();
-        engine
-            .read(|view| {
-                let mut infos = Vec::new();
-                for class in engine.classes.all() {
-                    infos.push(ClassInfo {
-                        name: class.settings.name.clone(),
-                        up_to: class.settings.up_to,
-                        copies: class.settings.copies.clone(),
-                        pack_bytes: class.settings.pack_bytes,
-                        large_bytes: class.settings.large_bytes,
-                        live: view.tally(Counter::Class(class.id))?,
-                        online: view.tally(Counter::Online(class.id))?,
-                        todo: view.tally(Counter::Todo(class.id))?,
-                    });
-                }
-                Ok(infos)
-            })
+        engine.read(|view| {
+            let mut infos = Vec::new();
+            for class in engine.classes.all() {
+                infos.push(ClassInfo {
+                    name: class.settings.name.clone(),
+                    up_to: class.settings.up_to,
+                    copies: class.settings.copies.clone(),
+                    pack_bytes: class.settings.pack_bytes,
+                    large_bytes: class.settings.large_bytes,
+                    live: view.tally(Counter::Class(class.id))?,
+                    online: view.tally(Counter::Online(class.id))?,
+                    todo: view.tally(Counter::Todo(class.id))?,
+                });
+            }
+            Ok(infos)
+        })
     }
 
     /// Everything that waits, and why.
@@ -212,38 +213,35 @@ impl Archive {
     /// If the catalogue cannot be read.
     pub fn totals(&self) -> Result<Totals, ArchiveError> {
         let engine = self.engine();
-        let pool_used = engine.pool.status().used;
-        engine
-            .read(|view| {
-                let mut queued = Tally::default();
-                for id in engine.classes.tape_pools().keys() {
-                    add(&mut queued, view.tally(Counter::Queued(*id))?);
+        engine.read(|view| {
+            let mut queued = Tally::default();
+            for id in engine.classes.tape_pools().keys() {
+                add(&mut queued, view.tally(Counter::Queued(*id))?);
+            }
+            let tapes = view.tapes()?;
+            let mut unindexed = 0;
+            for (vid, record) in &tapes {
+                let from = BlockAddress(record.index_block.0 + 1);
+                if record.uuid.is_some() {
+                    unindexed += view.content(*vid, from, usize::MAX)?.len() as u64;
                 }
-                let tapes = view.tapes()?;
-                let mut unindexed = 0;
-                for (vid, record) in &tapes {
-                    let from = BlockAddress(record.index_block.0 + 1);
-                    if record.uuid.is_some() {
-                        unindexed += view.content(*vid, from, usize::MAX)?.len() as u64;
-                    }
-                    if let Some(run) = record.run.map(|run| view.run(run)).transpose()?.flatten() {
-                        unindexed += u64::from(run.planned - run.committed);
-                    }
+                if let Some(run) = record.run.map(|run| view.run(run)).transpose()?.flatten() {
+                    unindexed += u64::from(run.planned - run.committed);
                 }
-                Ok(Totals {
-                    live: sum(view, engine, Counter::Class)?,
-                    online: sum(view, engine, Counter::Online)?,
-                    todo: sum(view, engine, Counter::Todo)?,
-                    queued,
-                    unindexed,
-                    mounts: tapes.iter().map(|(_, tape)| tape.mounts).sum(),
-                    packs: view.tally(Counter::PacksSealed)?.files,
-                    flushes: view.tally(Counter::Flushes)?,
-                    indexes: view.tally(Counter::Indexes)?.files,
-                    tape_written: ByteCount(tapes.iter().map(|(_, tape)| tape.written.0).sum()),
-                    pool_used,
-                })
+            }
+            Ok(Totals {
+                live: sum(view, engine, Counter::Class)?,
+                online: sum(view, engine, Counter::Online)?,
+                todo: sum(view, engine, Counter::Todo)?,
+                queued,
+                unindexed,
+                mounts: tapes.iter().map(|(_, tape)| tape.mounts).sum(),
+                packs: view.tally(Counter::PacksSealed)?.files,
+                flushes: view.tally(Counter::Flushes)?,
+                indexes: view.tally(Counter::Indexes)?.files,
+                tape_written: ByteCount(tapes.iter().map(|(_, tape)| tape.written.0).sum()),
             })
+        })
     }
 
     /// Migrates what is there now, of one class or all, without waiting for more bytes or age.
@@ -251,7 +249,8 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::NoSuchClass`].
     pub fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError> {
-        let class = class.map(|name| self.engine().classes.by_name(name).map(|class| class.id)).transpose()?;
+        let class =
+            class.map(|name| self.engine().classes.by_name(name).map(|class| class.id)).transpose()?;
         self.engine().bell.post(Event::MigrateNow(class));
         self.engine().bell.backlog_changed();
         Ok(())
@@ -272,11 +271,8 @@ fn sum(view: &View<'_>, engine: &Engine, counter: fn(ClassId) -> Counter) -> Res
 }
 
 fn tape_info(engine: &Engine, vid: Vid, record: TapeRecord, wanted: Tally) -> TapeInfo {
-    let drive = engine
-        .scheduler()
-        .drives()
-        .find(|(_, state)| state.vid() == Some(vid))
-        .map(|(name, _)| name.clone());
+    let drive =
+        engine.scheduler().drives().find(|(_, state)| state.vid() == Some(vid)).map(|(name, _)| name.clone());
     TapeInfo {
         vid,
         state: record.state,
@@ -308,7 +304,9 @@ fn drive_info(engine: &Engine, name: String, state: &DriveState) -> TapeDriveInf
         DriveState::Down { reason } => ("down", reason.clone()),
         DriveState::Empty => ("empty", String::new()),
         DriveState::Mounting { .. } => ("mounting", String::new()),
-        DriveState::Idle { .. } => ("idle", "the tape stays mounted until the dismount delay is over".to_owned()),
+        DriveState::Idle { .. } => {
+            ("idle", "the tape stays mounted until the dismount delay is over".to_owned())
+        }
         DriveState::Migrating { .. } => ("migrating", String::new()),
         DriveState::Recalling { .. } => ("recalling", String::new()),
         DriveState::Unmounting { .. } => ("unmounting", String::new()),

@@ -6,9 +6,7 @@ use scheduler::Event;
 
 use crate::namespace::in_words;
 use crate::select::Selected;
-use crate::{
-    Archive, ArchiveError, EvictDone, RequestFile, RequestInfo, Selection, StageOptions,
-};
+use crate::{Archive, ArchiveError, EvictDone, RequestFile, RequestInfo, Selection, StageOptions};
 use catalogue::EvictRefusal;
 
 /// Refused files named in the answer of one evict.
@@ -17,14 +15,17 @@ pub const REFUSALS_SHOWN_MAX: usize = 100;
 pub const REQUEST_PAGE_MAX: usize = 10_000;
 
 impl Archive {
-    /// Asks for files to be brought online and pinned. Durable on return; a file that is online is done at once.
+    /// Asks for files to be brought online and pinned. Durable on return; a file that is online is done at
+    /// once.
     ///
-    /// # Errors
-    /// [`ArchiveError::NotFound`], [`ArchiveError::SomeNotFound`], [`ArchiveError::IsADirectory`]: no request is made.
+    /// # Errors [`ArchiveError::NotFound`], [`ArchiveError::SomeNotFound`], [`ArchiveError::IsADirectory`]:
+    /// no request is made.
     pub fn stage(&self, selection: &Selection, options: StageOptions) -> Result<RequestId, ArchiveError> {
         let engine = self.engine();
         let mut request = None;
-        let open = || match engine.execute(Command::OpenRequest { owner: options.owner.clone(), pin: options.pin })? {
+        let open = || match engine
+            .execute(Command::OpenRequest { owner: options.owner.clone(), pin: options.pin })?
+        {
             Outcome::Request(id) => Ok::<_, ArchiveError>(id),
             other => unreachable!("opening a request gives a request, not {other:?}"),
         };
@@ -59,7 +60,11 @@ impl Archive {
     ///
     /// # Errors
     /// If the catalogue cannot be read.
-    pub fn requests(&self, before: Option<RequestId>, limit: usize) -> Result<Vec<RequestInfo>, ArchiveError> {
+    pub fn requests(
+        &self,
+        before: Option<RequestId>,
+        limit: usize,
+    ) -> Result<Vec<RequestInfo>, ArchiveError> {
         let records = self.engine().read(|view| view.requests(before, limit.clamp(1, REQUEST_PAGE_MAX)))?;
         Ok(records.into_iter().map(|(request, record)| RequestInfo { request, record }).collect())
     }
@@ -76,21 +81,23 @@ impl Archive {
     ) -> Result<(Vec<RequestFile>, Option<u32>), ArchiveError> {
         self.request(request)?;
         let limit = limit.clamp(1, REQUEST_PAGE_MAX);
-        self.engine().read(|view| {
-            let items = view.request_items(request, from, limit)?;
-            let next = items.last().filter(|_| items.len() == limit).map(|(number, _)| number + 1);
-            let mut files = Vec::with_capacity(items.len());
-            for (_, item) in items {
-                let record = view.file(item.file)?;
-                let path = view.path_of_file(item.file)?;
-                files.push(RequestFile {
-                    path: path.unwrap_or_else(|| format!("(file {}, deleted)", item.file)),
-                    size: record.map(|record| record.size).unwrap_or_default(),
-                    state: item.state,
-                });
-            }
-            Ok((files, next))
-        }).map_err(Into::into)
+        self.engine()
+            .read(|view| {
+                let items = view.request_items(request, from, limit)?;
+                let next = items.last().filter(|_| items.len() == limit).map(|(number, _)| number + 1);
+                let mut files = Vec::with_capacity(items.len());
+                for (_, item) in items {
+                    let record = view.file(item.file)?;
+                    let path = view.path_of_file(item.file)?;
+                    files.push(RequestFile {
+                        path: path.unwrap_or_else(|| format!("(file {}, deleted)", item.file)),
+                        size: record.map(|record| record.size).unwrap_or_default(),
+                        state: item.state,
+                    });
+                }
+                Ok((files, next))
+            })
+            .map_err(Into::into)
     }
 
     /// Cancels what still waits in a request and gives back its pins.
@@ -121,14 +128,16 @@ impl Archive {
             let items = self.engine().read(|view| view.request_items(request, from, REQUEST_PAGE_MAX))?;
             let Some((last, _)) = items.last() else { return Ok(waiting) };
             from = last + 1;
-            waiting.extend(items.iter().filter(|(_, item)| item.state == ItemState::Waiting).map(|(_, i)| i.file));
+            waiting.extend(
+                items.iter().filter(|(_, item)| item.state == ItemState::Waiting).map(|(_, i)| i.file),
+            );
         }
     }
 
     /// Gives back the pins of some or all files of a request.
     ///
-    /// # Errors
-    /// [`ArchiveError::NoSuchRequest`]; [`ArchiveError::NotFound`] and nothing is released if a path is not there.
+    /// # Errors [`ArchiveError::NoSuchRequest`]; [`ArchiveError::NotFound`] and nothing is released if a path
+    /// is not there.
     pub fn release(&self, request: RequestId, paths: Option<&[ArchivePath]>) -> Result<(), ArchiveError> {
         self.request(request)?;
         let Some(paths) = paths else {

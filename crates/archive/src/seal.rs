@@ -1,11 +1,12 @@
-//! Sealing: files that wait become containers with a fixed membership, queued for each tape pool of their class.
+//! Sealing: files that wait become containers with a fixed membership, queued for each tape pool of their
+//! class.
 
 use std::sync::Arc;
 
 use base::{ArchivePath, ByteCount, ClassId, ContainerId, FileId};
 use catalogue::{
-    Command, ContainerKind, FileKind, FileRecord, FileState, MemberRecord, Outcome, PoolData, Rejection, SealContainer,
-    TodoFile,
+    Command, ContainerKind, FileKind, FileRecord, FileState, MemberRecord, Outcome, PoolData, Rejection,
+    SealContainer, TodoFile,
 };
 use ltfs::pack::{MemberKind, PackLayout, PackMember, PackPlan};
 
@@ -13,7 +14,8 @@ use crate::ArchiveError;
 use crate::classes::Class;
 use crate::engine::Engine;
 
-/// Most members of one pack. Its headers are held in memory while it is sealed and while it is written: about 3 kB each.
+/// Most members of one pack. Its headers are held in memory while it is sealed and while it is written: about
+/// 3 kB each.
 pub const PACK_MEMBERS_MAX: usize = 20_000;
 /// Files of the migration queue looked at together.
 const TODO_PAGE: usize = 4_096;
@@ -190,9 +192,17 @@ fn seal_pack(engine: &Engine, class: &Class, files: Vec<Candidate>) -> Result<()
     }
 }
 
+/// The path under which a file goes to tape: its own. One that a rename of a directory has made longer than
+/// any put would be allowed to stands under a name of its id, so that it never keeps others from tape.
 fn path_of(engine: &Engine, file: FileId) -> Result<Option<ArchivePath>, ArchiveError> {
-    let path = engine.read(|view| view.path_of_file(file))?;
-    path.map(|path| ArchivePath::new(&path).map_err(ArchiveError::from)).transpose()
+    let Some(path) = engine.read(|view| view.path_of_file(file))? else { return Ok(None) };
+    match ArchivePath::new(&path) {
+        Ok(path) => Ok(Some(path)),
+        Err(reason) => {
+            tracing::warn!(%file, %reason, "a path cannot stand on tape; the file goes there under its id");
+            Ok(Some(ArchivePath::new(&format!("/lost+found/file-{file}"))?))
+        }
+    }
 }
 
 pub(crate) fn joined(path: &[String]) -> String {

@@ -20,8 +20,8 @@ pub(crate) struct Selected {
 }
 
 impl Archive {
-    /// Resolves all paths first, so that one that does not exist means that nothing is done; then hands on the files
-    /// in batches of at most [`FILES_BATCH`].
+    /// Resolves all paths first, so that one that does not exist means that nothing is done; then hands on
+    /// the files in batches of at most [`FILES_BATCH`].
     pub(crate) fn for_each_selected(
         &self,
         selection: &Selection,

@@ -1,4 +1,5 @@
-//! The sweeper: removes garbage from the pool once no reader can be in it, and lets pins and old answers expire.
+//! The sweeper: removes garbage from the pool once no reader can be in it, and lets pins and old answers
+//! expire.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -57,9 +58,11 @@ fn sweep(engine: &Arc<Engine>) -> Result<(), ArchiveError> {
         if garbage.is_empty() || engine.stop.load(Ordering::Relaxed) {
             return Ok(());
         }
-        // A segment that is to go must take no more values: it is sealed before the gate turns, so that whoever
-        // stored a value in it is waited for, and its commit is refused while the garbage is still recorded.
-        let is_segment = |g: &Garbage| matches!(g, Garbage::Blob(blob) if matches!(blob.layout, Layout::Segment { .. }));
+        // A segment that is to go must take no more values: it is sealed before the gate turns, so that
+        // whoever stored a value in it is waited for, and its commit is refused while the garbage is still
+        // recorded.
+        let is_segment =
+            |g: &Garbage| matches!(g, Garbage::Blob(blob) if matches!(blob.layout, Layout::Segment { .. }));
         if garbage.iter().any(is_segment) {
             engine.pool.seal_segments();
         }
@@ -85,7 +88,8 @@ fn expire(engine: &Engine, command: Command) -> Result<(), ArchiveError> {
     }
 }
 
-/// Removes from the pool, then from the catalogue; gives how much went. What the pool cannot remove now stays.
+/// Removes from the pool, then from the catalogue; gives how much went. What the pool cannot remove now
+/// stays.
 fn remove(engine: &Engine, garbage: Vec<Garbage>) -> Result<usize, ArchiveError> {
     let (mut blobs, mut values): (Vec<BlobId>, Vec<base::BlobPiece>) = (Vec::new(), Vec::new());
     for item in garbage {

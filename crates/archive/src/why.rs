@@ -81,9 +81,7 @@ fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<Str
     let (record, stat, containers, wants) = engine.read(|view| {
         let record = view.file(file)?;
         let stat = match &record {
-            Some(record) => {
-                Some(crate::namespace::file_stat(engine, view, path, file, record.clone())?)
-            }
+            Some(record) => Some(crate::namespace::file_stat(engine, view, path, file, record.clone())?),
             None => None,
         };
         let mut containers = Vec::new();
@@ -116,7 +114,9 @@ fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<Str
                     };
                     reasons.push(format!("copy in {pool}: {reason}"));
                 }
-                CopyState::Planned { vid, .. } => reasons.push(format!("copy in {pool}: being written to {vid}")),
+                CopyState::Planned { vid, .. } => {
+                    reasons.push(format!("copy in {pool}: being written to {vid}"))
+                }
                 CopyState::Flushed { vid, .. } => {
                     reasons.push(format!("copy in {pool}: safe on {vid}, waits for the next index there"));
                 }
@@ -142,7 +142,9 @@ pub fn refusal_text(refusal: EvictRefusal) -> &'static str {
         EvictRefusal::NotOnline => "it is not in the pool",
         EvictRefusal::NoData => "it has no bytes and is always online",
         EvictRefusal::DiskOnly => "its class has no tape copies",
-        EvictRefusal::NotSafeOnTape => "not all of its tape copies are under a synced index yet: kist why tells",
+        EvictRefusal::NotSafeOnTape => {
+            "not all of its tape copies are under a synced index yet: kist why tells"
+        }
         EvictRefusal::Pinned => "a request holds it: release it first",
     }
 }

@@ -1,5 +1,5 @@
-//! Openness: a cartridge is read by a program that shares no code with Kist (Python's standard library and GNU tar),
-//! and every file comes out as it went in.
+//! Openness: a cartridge is read by a program that shares no code with Kist (Python's standard library and
+//! GNU tar), and every file comes out as it went in.
 
 mod common;
 
@@ -12,8 +12,13 @@ use common::{Instance, bytes, migrate_all, path, put};
 
 fn read_cartridge(cartridge: &Path, out: &Path) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/openness/read_cartridge.py");
-    let output =
-        Command::new("python3").arg(script).arg(cartridge).arg(out).arg("--verify").output().expect("python3 runs");
+    let output = Command::new("python3")
+        .arg(script)
+        .arg(cartridge)
+        .arg(out)
+        .arg("--verify")
+        .output()
+        .expect("python3 runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     text

@@ -151,7 +151,8 @@ fn what_is_wrong_is_refused_and_changes_nothing() {
     put(&archive, "/d/file", &bytes(1, 1000));
     let changes = archive.totals().unwrap();
     let options = || PutOptions { make_parents: true, ..PutOptions::default() };
-    let refused = |at: &str, options: PutOptions| put_with(&archive, at, &bytes(9, 500), options).unwrap_err();
+    let refused =
+        |at: &str, options: PutOptions| put_with(&archive, at, &bytes(9, 500), options).unwrap_err();
     assert!(matches!(refused("/d", options()), ArchiveError::IsADirectory(_)));
     assert!(matches!(refused("/d/file/x", options()), ArchiveError::NotADirectory(_)));
     let short = PutOptions { length: Some(ByteCount(501)), ..options() };

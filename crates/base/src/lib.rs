@@ -10,8 +10,8 @@ mod unit;
 pub use blob::{BlobDescription, BlobPiece, Layout, StripeSet};
 pub use checksum::{Adler32, Blake3, Checksums, Crc32c, Crc64, StreamChecksums};
 pub use id::{
-    BlobId, ClassId, ContainerId, DirId, DriveId, Epoch, FileId, RequestId, RunId, StripeSetId, TapePoolId, Uuid,
-    Vid, VidError,
+    BlobId, ClassId, ContainerId, DirId, DriveId, Epoch, FileId, RequestId, RunId, StripeSetId, TapePoolId,
+    Uuid, Vid, VidError,
 };
 pub use name::{ArchivePath, Name, NameError, PATH_BYTES_MAX};
 pub use time::{Clock, Duration, ManualClock, Timestamp};

@@ -197,7 +197,11 @@ mod tests {
         let long = format!("/{}", "a".repeat(256));
         let deep = "/a".repeat(2049);
         let check = |text: &str, expect: &str| {
-            assert_eq!(ArchivePath::new(text).unwrap_err().to_string().split(' ').next(), Some(expect), "{text}");
+            assert_eq!(
+                ArchivePath::new(text).unwrap_err().to_string().split(' ').next(),
+                Some(expect),
+                "{text}"
+            );
         };
         assert!(matches!(ArchivePath::new("a/b"), Err(NameError::NotAbsolute(_))));
         assert!(matches!(ArchivePath::new(""), Err(NameError::NotAbsolute(_))));

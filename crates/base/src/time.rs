@@ -32,7 +32,8 @@ impl Timestamp {
         let days = seconds.div_euclid(86_400) + 719_468;
         let era = days.div_euclid(146_097);
         let day_of_era = days.rem_euclid(146_097);
-        let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let year_of_era =
+            (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
         let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let shifted_month = (5 * day_of_year + 2) / 153;
         let day = (day_of_year - (153 * shifted_month + 2) / 5 + 1) as u32;
@@ -43,7 +44,15 @@ impl Timestamp {
 
     /// The time of a civil date in UTC. Fields are not range-checked; years from -290 to 2261 are exact.
     #[must_use]
-    pub fn from_civil(year: i64, month: u32, day: u32, hour: u32, minute: u32, second: u32, nanos: u32) -> Self {
+    pub fn from_civil(
+        year: i64,
+        month: u32,
+        day: u32,
+        hour: u32,
+        minute: u32,
+        second: u32,
+        nanos: u32,
+    ) -> Self {
         let year = if month <= 2 { year - 1 } else { year };
         let era = year.div_euclid(400);
         let year_of_era = year.rem_euclid(400);

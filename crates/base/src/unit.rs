@@ -25,8 +25,8 @@ impl ByteCount {
         ByteCount(n.saturating_mul(1 << 30))
     }
 
-    /// Reads `"64MiB"`, `"20 GB"`, `"512"`: a whole number and an optional unit (`B`, `kB`, `MB`, `GB`, `TB`, `PB` of
-    /// 1000, `KiB`, `MiB`, `GiB`, `TiB`, `PiB` of 1024). `None` if malformed or above 2^63.
+    /// Reads `"64MiB"`, `"20 GB"`, `"512"`: a whole number and an optional unit (`B`, `kB`, `MB`, `GB`, `TB`,
+    /// `PB` of 1000, `KiB`, `MiB`, `GiB`, `TiB`, `PiB` of 1024). `None` if malformed or above 2^63.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();

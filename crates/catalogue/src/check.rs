@@ -202,7 +202,7 @@ impl Check<'_> {
             let is_right = file.is_some_and(|file| {
                 file.state == FileState::Live
                     && (file.class, file.dataset, file.size) == (class, dataset, todo.size)
-                    && !file.pieces.is_empty()
+                    && file.is_online()
             });
             check.expect(is_right, Table::Todo, key, "the file does not wait to be sealed");
             Ok(())
@@ -217,7 +217,9 @@ impl Check<'_> {
     fn file_on_tape(&mut self, id: FileId, file: &FileRecord, key: &[u8]) -> Result<(), ReadError> {
         let mut sealed = 0;
         let mut is_safe = true;
-        for (container, member) in self.view.parts(id)? {
+        let parts = self.view.parts(id)?;
+        let has_parts = !parts.is_empty();
+        for (container, member) in parts {
             let follows = member.file_offset.0 == sealed;
             self.expect(follows, Table::File, key, "the parts do not follow one another");
             sealed += member.length.0;
@@ -226,10 +228,10 @@ impl Check<'_> {
             is_safe &= record.is_some_and(|record| record.is_safe());
         }
         let waits = self.has::<TodoFile>(Table::Todo, &key::todo(file.class, file.dataset, id))?;
-        let is_sealed = sealed == file.size.0 && file.has_data();
+        let is_sealed = sealed == file.size.0 && has_parts;
         self.expect(!(waits && is_sealed), Table::File, key, "the file is sealed but waits to be");
         self.expect(sealed <= file.size.0, Table::File, key, "the parts have more bytes than the file");
-        let is_needed = file.state == FileState::Live || (sealed > 0 && !is_safe);
+        let is_needed = file.state == FileState::Live || (has_parts && !is_safe);
         self.expect(is_needed, Table::File, key, "the file is condemned and no container needs it");
         let can_be_read = file.is_online() || (is_safe && is_sealed);
         self.expect(can_be_read, Table::File, key, "the bytes are neither in the pool nor safe on tape");

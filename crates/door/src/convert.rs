@@ -346,7 +346,6 @@ pub(crate) fn status_reply(instance: Uuid, totals: &Totals, memory_anonymous: u6
         flushes: totals.flushes.files,
         indexes: totals.indexes,
         tape_written: totals.tape_written.0,
-        pool_used: totals.pool_used.0,
         memory_anonymous,
     }
 }

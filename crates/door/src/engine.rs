@@ -160,4 +160,8 @@ impl Download for archive::Download {
         // The pool's buffer goes back to its arena when the connection has sent it.
         Ok(archive::Download::next(self)?.map(Bytes::from_owner))
     }
+
+    fn pause(&mut self) {
+        archive::Download::pause(self);
+    }
 }

@@ -1,5 +1,5 @@
 //! `GET` and `HEAD /data/...`: a thread draws verified bytes from the engine, a bounded channel leads them
-//! to the connection. They are not copied on the way.
+//! to the connection. The first few downloads at a time hand on the pool's own memory, the others a copy.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,11 +13,13 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use base::ArchivePath;
+use base::{ArchivePath, Duration};
 use bytes::Bytes;
 use catalogue::FileKind;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::error::SendTimeoutError;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::spawn_blocking;
 
 use crate::audit::Call;
@@ -28,6 +30,9 @@ use crate::percent;
 use crate::problem::{Kind, Refusal, unsatisfied};
 use crate::seam::{Download, Engine};
 use crate::shared::Shared;
+
+/// A client that takes no piece for this long is slow.
+const SLOW_AFTER: Duration = Duration::from_millis(250);
 
 /// Says what `GET` would say, also of a file that is on tape only.
 pub(crate) async fn head(shared: &Shared, asked: DataRequest) -> Result<Response, Refusal> {
@@ -47,8 +52,16 @@ pub(crate) async fn get(shared: &Shared, asked: DataRequest) -> Result<Response,
     let permit = shared.admit(&shared.transfers).await?;
     let (pieces, receiver) = mpsc::channel(shared.limits.pieces.max(1));
     let (head, answer) = oneshot::channel();
-    let job =
-        Job { engine: shared.engine.clone(), path, headers, head, pieces, _permit: permit, _call: call };
+    let job = Job {
+        engine: shared.engine.clone(),
+        path,
+        headers,
+        head,
+        pieces,
+        loans: shared.loans.clone(),
+        _permit: permit,
+        _call: call,
+    };
     let job = spawn_blocking(move || job.run());
     let (plan, stat) = match answer.await {
         Ok(answer) => answer?,
@@ -77,6 +90,8 @@ struct Job {
     headers: HeaderMap,
     head: oneshot::Sender<Answer>,
     pieces: mpsc::Sender<Result<Bytes, Broken>>,
+    /// Downloads that hand on the engine's own memory; the others copy.
+    loans: Arc<Semaphore>,
     _permit: OwnedSemaphorePermit,
     /// Counts against the principal until the last byte.
     _call: Arc<Call>,
@@ -85,7 +100,7 @@ struct Job {
 impl Job {
     /// Runs on a thread of its own.
     fn run(self) {
-        let Job { engine, path, headers, head, pieces, _permit, _call } = self;
+        let Job { engine, path, headers, head, pieces, loans, _permit, _call } = self;
         let opened = open(&*engine, &path, &headers);
         let (plan, mut download) = match opened {
             Ok(opened) => opened,
@@ -94,6 +109,7 @@ impl Job {
         if head.send(Ok((plan, download.stat().clone()))).is_err() {
             return;
         }
+        let loan = loans.try_acquire_owned().ok();
         let mut remaining = plan.length;
         while remaining > 0 {
             let piece = match download.next() {
@@ -110,9 +126,31 @@ impl Job {
             };
             remaining -= piece.len() as u64;
             // Nobody listens any more once the client has gone away.
-            if pieces.blocking_send(Ok(piece)).is_err() {
+            if !send(&pieces, loan.is_some(), &mut *download, piece) {
                 return;
             }
+        }
+    }
+}
+
+/// Hands a piece to the connection. A client that does not take it for a while must not keep memory that
+/// tapes and other clients read through: then the engine gets back what it holds ready. `false` if the client
+/// has gone.
+fn send(
+    pieces: &mpsc::Sender<Result<Bytes, Broken>>,
+    lends: bool,
+    download: &mut dyn Download,
+    piece: Bytes,
+) -> bool {
+    let piece = if lends { piece } else { Bytes::copy_from_slice(&piece) };
+    let sent = Handle::current().block_on(pieces.send_timeout(Ok(piece), SLOW_AFTER));
+    match sent {
+        Ok(()) => true,
+        Err(SendTimeoutError::Closed(_)) => false,
+        Err(SendTimeoutError::Timeout(piece)) => {
+            download.pause();
+            let own = piece.map(|piece| Bytes::copy_from_slice(&piece));
+            pieces.blocking_send(own).is_ok()
         }
     }
 }

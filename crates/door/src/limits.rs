@@ -11,6 +11,9 @@ pub struct Limits {
     pub principal_requests: usize,
     /// Bodies of files that are streamed at once, in and out; each has a thread.
     pub transfers: usize,
+    /// Downloads at once that hand on the pool's own memory; further ones copy, so that clients that stop
+    /// reading cannot hold all of it.
+    pub loans: usize,
     /// Other calls of the engine at once; each has a thread.
     pub calls: usize,
     /// How long a request waits for one of the two above before it is answered 503.
@@ -60,7 +63,8 @@ impl Default for Limits {
         Limits {
             connections: 2048,
             principal_requests: 512,
-            transfers: 128,
+            transfers: 96,
+            loans: 6,
             calls: 64,
             admission_wait: Duration::from_secs(10),
             header_bytes: 64 << 10,
@@ -76,7 +80,7 @@ impl Default for Limits {
             page_default: 1000,
             rate_bytes: ByteCount::kib(960),
             rate_window: Duration::from_secs(60),
-            pieces: 4,
+            pieces: 2,
             buffer_bytes: 512 << 10,
             linger: Duration::from_secs(2),
             linger_bytes: 64 << 20,

@@ -94,4 +94,7 @@ pub trait Download: Send {
     /// # Errors
     /// If the bytes cannot be read, or are not those that were stored.
     fn next(&mut self) -> Result<Option<Bytes>, ArchiveError>;
+
+    /// Gives back what the engine holds ready for this download; the next `next` goes on where it was.
+    fn pause(&mut self);
 }

@@ -17,6 +17,8 @@ pub(crate) struct Shared {
     pub keys: Keys,
     /// Allowance for streams of bytes.
     pub transfers: Arc<Semaphore>,
+    /// Allowance for downloads that hand on the engine's own memory.
+    pub loans: Arc<Semaphore>,
     /// Allowance for other calls.
     pub calls: Arc<Semaphore>,
     /// Allowance for large JSON bodies.
@@ -30,6 +32,7 @@ impl Shared {
             engine,
             keys,
             transfers: semaphore(limits.transfers),
+            loans: semaphore(limits.loans),
             calls: semaphore(limits.calls),
             json_large: semaphore(limits.json_large_at_once),
             limits,

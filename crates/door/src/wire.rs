@@ -1,5 +1,5 @@
-//! The JSON of `/api/v1`: what the server says and the program `kist` reads. Sizes are bytes, times are UTC in RFC 3339,
-//! spans are seconds. Fields are only ever added.
+//! The JSON of `/api/v1`: what the server says and the program `kist` reads. Sizes are bytes, times are UTC
+//! in RFC 3339, spans are seconds. Fields are only ever added.
 
 use serde::{Deserialize, Serialize};
 
@@ -509,8 +509,6 @@ pub struct StatusReply {
     pub indexes: u64,
     /// Bytes on tape.
     pub tape_written: u64,
-    /// Bytes used in the pool, parity included.
-    pub pool_used: u64,
     /// The server's resident anonymous memory in bytes.
     pub memory_anonymous: u64,
 }

@@ -85,9 +85,14 @@ pub fn files(number: u64) -> String {
     plural(number, "file")
 }
 
-/// `1 tape`, `2 tapes`.
+/// `1 tape`, `2 tapes`, `2 copies`, `2 indexes`.
 pub fn plural(number: u64, noun: &str) -> String {
-    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+    let (stem, ending) = match (number, noun.strip_suffix('y')) {
+        (1, _) => (noun, ""),
+        (_, Some(stem)) => (stem, "ies"),
+        (_, None) => (noun, if noun.ends_with('x') { "es" } else { "s" }),
+    };
+    format!("{} {stem}{ending}", count(number))
 }
 
 /// Bytes with their unit.

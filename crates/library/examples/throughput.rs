@@ -1,4 +1,5 @@
-//! How fast a virtual drive writes and reads: `cargo run --release -p library --example throughput -- DIR [GiB]`.
+//! How fast a virtual drive writes and reads: `cargo run --release -p library --example throughput -- DIR
+//! [GiB]`.
 
 use std::path::Path;
 use std::time::Instant;

@@ -1,4 +1,5 @@
-//! A fixed number of tape blocks that go round between the thread that fills them and the thread that empties them.
+//! A fixed number of tape blocks that go round between the thread that fills them and the thread that empties
+//! them.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

@@ -13,7 +13,9 @@ pub enum VolumeError {
     #[error(transparent)]
     Tape(#[from] TapeError),
     /// A cartridge that was to be labelled holds something.
-    #[error("cartridge {vid} is not blank: {found}; take it out of the library, or erase it if nobody needs it")]
+    #[error(
+        "cartridge {vid} is not blank: {found}; take it out of the library, or erase it if nobody needs it"
+    )]
     NotBlank {
         /// The cartridge.
         vid: Vid,
@@ -21,7 +23,9 @@ pub enum VolumeError {
         found: Found,
     },
     /// The label is that of another volume.
-    #[error("cartridge {vid} holds {found}, expected volume {expected}: the wrong cartridge, or a foreign one")]
+    #[error(
+        "cartridge {vid} holds {found}, expected volume {expected}: the wrong cartridge, or a foreign one"
+    )]
     WrongLabel {
         /// The cartridge.
         vid: Vid,
@@ -31,7 +35,9 @@ pub enum VolumeError {
         expected: Uuid,
     },
     /// The index that the catalogue knows is not where it should be.
-    #[error("cartridge {vid}: the index of generation {generation} at block {block} cannot be used: {reason}")]
+    #[error(
+        "cartridge {vid}: the index of generation {generation} at block {block} cannot be used: {reason}"
+    )]
     Index {
         /// The cartridge.
         vid: Vid,

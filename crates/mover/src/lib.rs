@@ -1,7 +1,8 @@
-//! One session between the pool and a tape: volumes and their indexes, writing containers, reading wanted files.
+//! One session between the pool and a tape: volumes and their indexes, writing containers, reading wanted
+//! files.
 //!
-//! The mover streams and checks; it decides nothing and knows no catalogue. Its caller makes each intent durable before
-//! [`write_containers`], commits after [`Volume::flush`], and says when an index is due.
+//! The mover streams and checks; it decides nothing and knows no catalogue. Its caller makes each intent
+//! durable before [`write_containers`], commits after [`Volume::flush`], and says when an index is due.
 
 mod blocks;
 mod error;

@@ -1,11 +1,13 @@
-//! Wanted files from tape to the pool: the drive's thread reads in block order, another one checks and stores.
+//! Wanted files from tape to the pool: the drive's thread reads in block order, another one checks and
+//! stores.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use base::{
-    BlobDescription, BlobPiece, BlockAddress, ByteCount, FileId, Partition, StreamChecksums, TapePosition, Vid,
+    BlobDescription, BlobPiece, BlockAddress, ByteCount, FileId, Partition, StreamChecksums, TapePosition,
+    Vid,
 };
 use library::{ReadBlock, TapeDrive, TapeError};
 use ltfs::BlockSize;
@@ -118,12 +120,13 @@ enum Message {
 
 const MESSAGES_MAX: usize = 256;
 
-/// Reads batch after batch of wanted files, each sorted by block and offset, until `next_batch` gives an empty one.
-/// `commit` is called on another thread with each batch once its bytes are synced in the pool; `false` ends the session.
+/// Reads batch after batch of wanted files, each sorted by block and offset, until `next_batch` gives an
+/// empty one.
+/// `commit` is called on another thread with each batch once its bytes are synced in the pool; `false` ends
+/// the session.
 ///
-/// # Errors
-/// [`RecallEnd::Tape`] if the drive fails, [`RecallEnd::Pool`] if the pool cannot take the bytes. Batches committed
-/// before stay committed.
+/// # Errors [`RecallEnd::Tape`] if the drive fails, [`RecallEnd::Pool`] if the pool cannot take the bytes.
+/// Batches committed before stay committed.
 #[allow(clippy::too_many_arguments)]
 pub fn recall(
     drive: &mut dyn TapeDrive,
@@ -207,7 +210,8 @@ struct Head<'a> {
 }
 
 impl Head<'_> {
-    /// Sends the bytes of one file, header included. A fault concerns this file only; an error the whole drive.
+    /// Sends the bytes of one file, header included. A fault concerns this file only; an error the whole
+    /// drive.
     fn read_file(
         &mut self,
         wanted: &WantedFile,
@@ -356,7 +360,10 @@ fn settle(mut batch: RecallBatch) -> RecallBatch {
         for recalled in &mut batch.files {
             if let Ok(piece) = &mut recalled.result {
                 piece.blob = blob.id;
-                assert!(piece.offset.0 + piece.length.0 <= blob.length.0, "a recalled file lies within its blob");
+                assert!(
+                    piece.offset.0 + piece.length.0 <= blob.length.0,
+                    "a recalled file lies within its blob"
+                );
             }
         }
     }
@@ -392,7 +399,9 @@ impl Arriving {
                 PackHeaderOf::Member { file: found, .. } => {
                     return Err(refuse(format!("its header names file {found}")));
                 }
-                PackHeaderOf::Manifest(_) => return Err(refuse("its header is that of a manifest".to_owned())),
+                PackHeaderOf::Manifest(_) => {
+                    return Err(refuse("its header is that of a manifest".to_owned()));
+                }
             }
         }
         if self.received != length.0 || self.sums != checksums {

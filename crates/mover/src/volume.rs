@@ -1,11 +1,14 @@
-//! A mounted LTFS volume: its labels, its index in memory, and the three points at which a tape becomes safer.
+//! A mounted LTFS volume: its labels, its index in memory, and the three points at which a tape becomes
+//! safer.
 
 use std::fmt;
 
 use base::{BlockAddress, ByteCount, Generation, Partition, TapePosition, Timestamp, Uuid, Vid};
 use library::{ReadBlock, TapeDrive, TapeError};
 use ltfs::coherency::{self, ChangeReference, MamAttribute, VolumeCoherency};
-use ltfs::{BlockSize, CREATOR, Extent, File, FileUid, Index, Times, Tree, Vol1Label, VolumeLabel, VolumeLock};
+use ltfs::{
+    BlockSize, CREATOR, Extent, File, FileUid, Index, Times, Tree, Vol1Label, VolumeLabel, VolumeLock,
+};
 
 use crate::VolumeError;
 
@@ -76,7 +79,8 @@ const INDEX_PARTITION_START: BlockAddress = BlockAddress(4);
 impl Volume {
     /// Labels a blank cartridge and writes the first index to both partitions. Durable on return.
     ///
-    /// A cartridge that already carries exactly this UUID and no file (a labelling cut short) is labelled again.
+    /// A cartridge that already carries exactly this UUID and no file (a labelling cut short) is labelled
+    /// again.
     ///
     /// # Errors
     /// [`VolumeError::NotBlank`] if it holds anything else; nothing is destroyed then.
@@ -124,8 +128,8 @@ impl Volume {
         Ok(volume)
     }
 
-    /// Checks the labels of both partitions and loads the index that the catalogue knows to be the newest on the data
-    /// partition.
+    /// Checks the labels of both partitions and loads the index that the catalogue knows to be the newest on
+    /// the data partition.
     ///
     /// # Errors
     /// If the label is another volume's, or the index is not there or not of that generation.
@@ -193,8 +197,8 @@ impl Volume {
         self.changed = true;
     }
 
-    /// Leaves out one generation: a session cut short may have written an index that the catalogue never heard of, and
-    /// no two indexes of a volume may carry the same number.
+    /// Leaves out one generation: a session cut short may have written an index that the catalogue never
+    /// heard of, and no two indexes of a volume may carry the same number.
     pub fn skip_generation(&mut self) {
         self.index.generation = Generation(self.index.generation.0 + 1);
         self.changed = true;
@@ -237,11 +241,7 @@ impl Volume {
     ///
     /// # Errors
     /// [`VolumeError::EndOfData`] if it is elsewhere.
-    pub fn go_to_end(
-        &self,
-        drive: &mut dyn TapeDrive,
-        expected: BlockAddress,
-    ) -> Result<(), VolumeError> {
+    pub fn go_to_end(&self, drive: &mut dyn TapeDrive, expected: BlockAddress) -> Result<(), VolumeError> {
         let end = drive.space_to_end_of_data(Partition::Data)?;
         if end.block == expected {
             Ok(())
@@ -266,8 +266,13 @@ impl Volume {
             drive.write_block(record)?;
         }
         self.written += bytes.len() as u64;
-        let file =
-            FileOnTape { path, length: ByteCount(bytes.len() as u64), block, modified: now, xattrs: Vec::new() };
+        let file = FileOnTape {
+            path,
+            length: ByteCount(bytes.len() as u64),
+            block,
+            modified: now,
+            xattrs: Vec::new(),
+        };
         self.add(file, now).map_err(|source| VolumeError::Path {
             vid: self.vid,
             container: base::ContainerId(0),
@@ -311,12 +316,16 @@ impl Volume {
         Ok((begins, end_of_data))
     }
 
-    /// Writes the newest index of the data partition to the index partition too, and says so in the cartridge memory.
-    /// Only called when that index is durable. Does nothing if the index partition has it.
+    /// Writes the newest index of the data partition to the index partition too, and says so in the cartridge
+    /// memory. Only called when that index is durable. Does nothing if the index partition has it.
     ///
     /// # Errors
     /// If writing fails; the data partition alone still describes the volume.
-    pub fn write_index_partition(&mut self, drive: &mut dyn TapeDrive, now: Timestamp) -> Result<(), VolumeError> {
+    pub fn write_index_partition(
+        &mut self,
+        drive: &mut dyn TapeDrive,
+        now: Timestamp,
+    ) -> Result<(), VolumeError> {
         assert!(!self.changed, "the index partition never runs ahead of the data partition");
         if !self.partition_behind {
             return Ok(());
@@ -424,7 +433,9 @@ fn identify_partition(drive: &mut dyn TapeDrive, partition: Partition) -> Result
 
 fn check_label(drive: &mut dyn TapeDrive, vid: Vid, uuid: Uuid) -> Result<BlockSize, VolumeError> {
     match identify(drive)? {
-        Found::Volume { vid: v, uuid: u, by_kist: true, block_size } if v == vid && u == uuid => Ok(block_size),
+        Found::Volume { vid: v, uuid: u, by_kist: true, block_size } if v == vid && u == uuid => {
+            Ok(block_size)
+        }
         found => Err(VolumeError::WrongLabel { vid, found, expected: uuid }),
     }
 }
@@ -504,7 +515,11 @@ fn change_reference(drive: &mut dyn TapeDrive, partition: Partition) -> Result<C
     Ok(ChangeReference(value.iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte))))
 }
 
-fn write_text_attribute(drive: &mut dyn TapeDrive, attribute: MamAttribute, text: &str) -> Result<(), TapeError> {
+fn write_text_attribute(
+    drive: &mut dyn TapeDrive,
+    attribute: MamAttribute,
+    text: &str,
+) -> Result<(), TapeError> {
     match attribute.ascii(text) {
         Some(value) => drive.write_attribute(Partition::Index, attribute.id, &value),
         None => Ok(()),

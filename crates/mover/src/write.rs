@@ -1,4 +1,5 @@
-//! Containers from the pool to tape: one thread reads ahead, the drive's thread writes, blocks go round between them.
+//! Containers from the pool to tape: one thread reads ahead, the drive's thread writes, blocks go round
+//! between them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use base::{
-    BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, Partition, StreamChecksums, TapePosition, Vid,
+    BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, Partition, StreamChecksums,
+    TapePosition, Vid,
 };
 use library::{TapeDrive, TapeError};
 use ltfs::BlockSize;
@@ -101,8 +103,8 @@ pub struct WriteContext<'a> {
     pub flush_due: &'a dyn Fn() -> bool,
 }
 
-/// Writes containers one behind the other, each from its own block on, without file marks. Before each one the drive's
-/// position is checked against the plan. At least one container is written before a flush is due.
+/// Writes containers one behind the other, each from its own block on, without file marks. Before each one
+/// the drive's position is checked against the plan. At least one container is written before a flush is due.
 pub fn write_containers(
     drive: &mut dyn TapeDrive,
     vid: Vid,
@@ -318,7 +320,12 @@ fn fill_from_pool(
         }
     }
     if given != piece.length.0 {
-        return Err(MoverError::Length { container, blob: piece.blob, expected: piece.length.0, actual: given });
+        return Err(MoverError::Length {
+            container,
+            blob: piece.blob,
+            expected: piece.length.0,
+            actual: given,
+        });
     }
     Ok(Flow::Continue)
 }

@@ -139,6 +139,20 @@ impl PoolBuffer {
 }
 
 impl PoolBuffer {
+    /// The same bytes in memory of their own, the pool's given back: for bytes that somebody may keep for
+    /// long.
+    #[must_use]
+    pub fn detach(self) -> Self {
+        if matches!(self.memory, Memory::Own(_)) {
+            return self;
+        }
+        let bytes = self.as_ref();
+        let mut own = AlignedBuffer::new(bytes.len().next_multiple_of(drive::PAGE).max(drive::PAGE));
+        own.as_mut_slice()[..bytes.len()].copy_from_slice(bytes);
+        let range = 0..bytes.len();
+        PoolBuffer { memory: Memory::Own(own), range }
+    }
+
     /// The same buffer, of which only `part` is seen.
     ///
     /// # Panics

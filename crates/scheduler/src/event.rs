@@ -92,7 +92,8 @@ pub enum Event {
 /// What the engine is to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Seal containers of a class: every large file and every full pack; with `partial` also what does not fill one.
+    /// Seal containers of a class: every large file and every full pack; with `partial` also what does not
+    /// fill one.
     Seal {
         /// The class.
         class: ClassId,

@@ -1,4 +1,5 @@
-//! A writing session: plan and make durable, stream, flush and commit, again and again; an index when one is due.
+//! A writing session: plan and make durable, stream, flush and commit, again and again; an index when one is
+//! due.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -165,8 +166,9 @@ impl DriveThread {
         }
     }
 
-    /// Ends a run of which planned containers are not written: they go back to their queue. An index is written if
-    /// there is room for one; without it the committed containers stay `flushed`, and their files in the pool.
+    /// Ends a run of which planned containers are not written: they go back to their queue. An index is
+    /// written if there is room for one; without it the committed containers stay `flushed`, and their files
+    /// in the pool.
     fn end_early(
         &mut self,
         end: RunEnd,
@@ -179,7 +181,9 @@ impl DriveThread {
             mounted.volume.mark_changed();
         }
         match self.finish_run(end, tape_state, reason, torn) {
-            Err(SessionError::Volume(VolumeError::Tape(TapeError::EndOfMedium { .. }))) => self.end_without_index(torn),
+            Err(SessionError::Volume(VolumeError::Tape(TapeError::EndOfMedium { .. }))) => {
+                self.end_without_index(torn)
+            }
             other => other,
         }
     }

@@ -117,7 +117,8 @@ impl DriveThread {
         self.session.bytes.store(0, Ordering::Relaxed);
     }
 
-    /// Sets the mounted tape aside after a failure: its run ends, what was not committed goes back to its queue.
+    /// Sets the mounted tape aside after a failure: its run ends, what was not committed goes back to its
+    /// queue.
     fn fail(&mut self, error: &SessionError) -> SessionEnd {
         let Some(mounted) = &mut self.mounted else { return SessionEnd::Failed(error.to_string()) };
         let vid = mounted.vid;

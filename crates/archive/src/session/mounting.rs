@@ -19,8 +19,8 @@ const SEGMENT_CHANGES_MAX: usize = 500_000;
 const SEGMENT_BYTES_MAX: usize = 64 << 20;
 
 impl DriveThread {
-    /// Mounts a tape and checks its labels; labels it first if it is to be assigned or its labelling was cut short.
-    /// On failure the drive is empty again and the reason is for people.
+    /// Mounts a tape and checks its labels; labels it first if it is to be assigned or its labelling was cut
+    /// short. On failure the drive is empty again and the reason is for people.
     pub(super) fn mount(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), String> {
         assert!(self.mounted.is_none(), "a tape is mounted into an empty drive");
         if let Err(error) = self.engine.library.mount(vid, &self.name) {
@@ -97,8 +97,11 @@ impl DriveThread {
         if let Some(run) = mounted.run {
             return Ok(run);
         }
-        let begin =
-            Command::BeginRun { vid: mounted.vid, drive: self.name.as_str().to_owned(), start: record.end_of_data };
+        let begin = Command::BeginRun {
+            vid: mounted.vid,
+            drive: self.name.as_str().to_owned(),
+            start: record.end_of_data,
+        };
         let catalogue::Outcome::Run(id) = self.engine.execute(begin)? else {
             unreachable!("beginning a run gives a run");
         };
@@ -114,8 +117,8 @@ impl DriveThread {
         Ok(run)
     }
 
-    /// The second point: the newest changes and an index on the data partition, then the catalogue's word that all
-    /// committed containers are under it. Afterwards files may be evicted.
+    /// The second point: the newest changes and an index on the data partition, then the catalogue's word
+    /// that all committed containers are under it. Afterwards files may be evicted.
     pub(super) fn write_index(&mut self) -> Result<(), SessionError> {
         let mounted = self.mounted.as_mut().expect("an index needs a mounted tape");
         let Some(run) = mounted.run.as_mut() else { return Ok(()) };
@@ -140,7 +143,8 @@ impl DriveThread {
         Ok(())
     }
 
-    /// Writes what is owed to the tape and brings it to its slot. The drive is empty afterwards, whatever happened.
+    /// Writes what is owed to the tape and brings it to its slot. The drive is empty afterwards, whatever
+    /// happened.
     pub(super) fn unmount(&mut self) {
         if let Err(error) = self.close_volume() {
             self.fail(&error);
@@ -205,8 +209,8 @@ impl DriveThread {
     }
 }
 
-/// Loads the volume at its newest index and enters what was flushed after it: a session that ended without an index
-/// has left such containers, and the next index takes them in.
+/// Loads the volume at its newest index and enters what was flushed after it: a session that ended without an
+/// index has left such containers, and the next index takes them in.
 fn open_labelled(
     engine: &Engine,
     drive: &mut dyn TapeDrive,
@@ -226,8 +230,8 @@ fn open_labelled(
     }
 }
 
-/// The newest changes that no tape of this pool has yet, as a segment before the index. Gives the newest change that is
-/// on the tape then.
+/// The newest changes that no tape of this pool has yet, as a segment before the index. Gives the newest
+/// change that is on the tape then.
 fn write_changes(
     engine: &Engine,
     drive: &mut dyn TapeDrive,
@@ -259,9 +263,9 @@ fn write_changes(
     Ok(last.0)
 }
 
-/// Runs that the last server left open: their tapes are mounted one by one, the end of data is found, the run is ended
-/// there, and an index takes in what was committed. Nothing is written over; what was not committed goes back to its
-/// queue and its bytes are counted as torn.
+/// Runs that the last server left open: their tapes are mounted one by one, the end of data is found, the run
+/// is ended there, and an index takes in what was committed. Nothing is written over; what was not committed
+/// goes back to its queue and its bytes are counted as torn.
 pub(crate) fn recover_torn_runs(engine: &Arc<Engine>, drive: &DriveName) -> Result<(), ArchiveError> {
     for (id, run) in engine.read(|view| view.open_runs())? {
         tracing::warn!(vid = %run.vid, run = %id, "the last server left a tape session open");
@@ -298,16 +302,13 @@ fn end_torn_run(thread: &mut DriveThread, id: RunId, run: &RunRecord) -> Result<
     let end = thread.drive.space_to_end_of_data(Partition::Data)?;
     if end.block < record.end_of_data {
         // What the drive confirmed is gone: the tape must not be written, and its copies must be looked at.
-        return Err(VolumeError::EndOfData {
-            vid: run.vid,
-            expected: record.end_of_data,
-            actual: end.block,
-        }
-        .into());
+        return Err(
+            VolumeError::EndOfData { vid: run.vid, expected: record.end_of_data, actual: end.block }.into()
+        );
     }
     let torn = torn_bytes(Some(end.block), record.end_of_data, &volume);
-    // Even if nothing new was committed, the index behind the torn blocks says that they are no data. One of them may
-    // be an index itself.
+    // Even if nothing new was committed, the index behind the torn blocks says that they are no data. One of
+    // them may be an index itself.
     if end.block > record.end_of_data {
         volume.skip_generation();
     }

@@ -3,7 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, PoisonError};
 
-use base::{ArchivePath, BlobDescription, BlobId, BlockAddress, BlockCount, ByteCount, ContainerId, FileId, TapePoolId};
+use base::{
+    ArchivePath, BlobDescription, BlobId, BlockAddress, BlockCount, ByteCount, ContainerId, FileId,
+    TapePoolId,
+};
 use catalogue::{
     Command, ContainerKind, ContainerRecord, FileRecord, PlannedContainer, QueuedContainer, ReadError, View,
 };
@@ -70,7 +73,8 @@ pub(super) fn take(
             });
             block += blocks;
             bytes += length.0;
-            members += engine.read(|view| view.container(container))?.map_or(1, |record| record.live_members.max(1));
+            members +=
+                engine.read(|view| view.container(container))?.map_or(1, |record| record.live_members.max(1));
             let full = bytes >= engine.settings.tape.flush_bytes.0 || members >= PLAN_MEMBERS_MAX;
             if full || chosen.len() >= PLAN_CONTAINERS_MAX {
                 break 'queue;
@@ -119,7 +123,10 @@ pub(super) fn build(engine: &Engine, planned: &PlannedContainer) -> Result<Conta
             let mut parts = VecDeque::new();
             let mut blobs = HashMap::new();
             engine.read(|view| file_parts(view, &mut blobs, *file, &mut parts))?.then_some(parts).ok_or_else(
-                || ArchiveError::ContainerBytes { container, reason: format!("file {file} is not in the pool") },
+                || ArchiveError::ContainerBytes {
+                    container,
+                    reason: format!("file {file} is not in the pool"),
+                },
             )?
         }
     };
@@ -176,24 +183,25 @@ fn pack_parts(
     let mut parts = VecDeque::new();
     let mut blobs = HashMap::new();
     let mut at = 0;
-    engine.read(|view| {
-        for piece in layout.pieces() {
-            match piece {
-                Piece::Skeleton(part) => {
-                    parts.push_back(Part::Bytes(Arc::clone(&bytes), at..at + part.len()));
-                    at += part.len();
-                }
-                Piece::Zeros(count) => parts.push_back(Part::Zeros(u64::from(count))),
-                Piece::Data { file, .. } => {
-                    if !file_parts(view, &mut blobs, file, &mut parts)? {
-                        return Ok(Some(file));
+    engine
+        .read(|view| {
+            for piece in layout.pieces() {
+                match piece {
+                    Piece::Skeleton(part) => {
+                        parts.push_back(Part::Bytes(Arc::clone(&bytes), at..at + part.len()));
+                        at += part.len();
+                    }
+                    Piece::Zeros(count) => parts.push_back(Part::Zeros(u64::from(count))),
+                    Piece::Data { file, .. } => {
+                        if !file_parts(view, &mut blobs, file, &mut parts)? {
+                            return Ok(Some(file));
+                        }
                     }
                 }
             }
-        }
-        Ok(None)
-    })?
-    .map_or(Ok(()), |file| Err(refuse(format!("its member file {file} is not in the pool"))))?;
+            Ok(None)
+        })?
+        .map_or(Ok(()), |file| Err(refuse(format!("its member file {file} is not in the pool"))))?;
     assert_eq!(at, bytes.len(), "the pieces of a pack give its whole skeleton");
     Ok(parts)
 }
@@ -263,7 +271,8 @@ fn file_entry(
     path: &str,
     block: BlockAddress,
 ) -> Result<FileOnTape, SessionError> {
-    let archive_path = ArchivePath::new(path).map_err(ArchiveError::from)?;
+    let nominal = || ArchivePath::new(&record.tape_path).map_err(ArchiveError::from);
+    let archive_path = ArchivePath::new(path).or_else(|_| nominal())?;
     let tape_path = naming::free_path(volume.tree(), &archive_path, id)
         .map_err(|source| VolumeError::Path { vid: volume.vid(), container, source })?;
     let mut xattrs = container_xattrs(container, record);
@@ -278,11 +287,5 @@ fn file_entry(
         (naming::XATTR_GROUP, file.attributes.group.clone()),
     ];
     xattrs.extend(more.into_iter().map(|(key, value)| (key.to_owned(), value.into_bytes())));
-    Ok(FileOnTape {
-        path: tape_path,
-        length: record.length,
-        block,
-        modified: file.attributes.mtime,
-        xattrs,
-    })
+    Ok(FileOnTape { path: tape_path, length: record.length, block, modified: file.attributes.mtime, xattrs })
 }

@@ -1,4 +1,5 @@
-//! A reading session: the wanted files of the mounted tape in the order of their blocks, committed batch by batch.
+//! A reading session: the wanted files of the mounted tape in the order of their blocks, committed batch by
+//! batch.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,7 +30,14 @@ impl DriveThread {
         let engine = Arc::clone(&self.engine);
         let block_size = mounted.volume.block_size();
         let limits = RecallLimits { buffer: engine.settings.tape.buffer, gap: GAP_BYTES };
-        let mut wanted = WantedSet { engine: &engine, vid, page: Vec::new(), after: None, found: false, given: HashSet::new() };
+        let mut wanted = WantedSet {
+            engine: &engine,
+            vid,
+            page: Vec::new(),
+            after: None,
+            found: false,
+            given: HashSet::new(),
+        };
         let session = Arc::clone(&self.session);
         let mut failure = None;
         let result = mover::recall(
@@ -68,7 +76,8 @@ struct WantedSet<'a> {
     after: Option<RecallKey>,
     /// Whether the current pass found anything.
     found: bool,
-    /// All that this session was given: what is on its way to the pool stands in the set until it is committed.
+    /// All that this session was given: what is on its way to the pool stands in the set until it is
+    /// committed.
     given: HashSet<FileId>,
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{
-    Archive, ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, PutDone, PutOptions, Selection, Settings,
-    StageOptions, TapePoolSettings, TapeSettings, create_catalogue, has_ended,
+    Archive, ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, PutDone, PutOptions, Selection,
+    Settings, StageOptions, TapePoolSettings, TapeSettings, create_catalogue, has_ended,
 };
 use base::{ArchivePath, ByteCount, Clock, DriveId, RequestId, Timestamp, Uuid, Vid};
 use drive::DirectoryDrive;
@@ -43,7 +43,8 @@ impl Instance {
         change(&mut settings);
         let instance = Uuid::from_random([7; 16]);
         let clock = Arc::new(SystemClock);
-        create_catalogue(&settings.catalogue_directory, settings.catalogue_map_size, instance, clock).unwrap();
+        create_catalogue(&settings.catalogue_directory, settings.catalogue_map_size, instance, clock)
+            .unwrap();
         for drive in &settings.pool.drives {
             std::fs::create_dir_all(&drive.path).unwrap();
             DirectoryDrive::format(&drive.path, instance, DriveId(drive.id)).unwrap();

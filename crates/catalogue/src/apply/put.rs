@@ -147,7 +147,8 @@ fn create(draft: &mut Draft<'_>, put: &PutFile, goes_to_tape: bool) -> Result<Fi
     draft.put(Table::Entry, key::entry(put.parent, put.name.as_str()), &Entry::File(id));
     draft.count(Counter::Class(put.class), 1, put.size.0)?;
     draft.count(Counter::Online(put.class), 1, put.size.0)?;
-    if goes_to_tape && record.has_data() {
+    // Links and empty files too: header-only members, so that the tapes alone hold the whole tree.
+    if goes_to_tape {
         let todo = TodoFile { size: put.size, since: draft.at };
         draft.put(Table::Todo, key::todo(put.class, put.dataset, id), &todo);
         draft.count(Counter::Todo(put.class), 1, put.size.0)?;

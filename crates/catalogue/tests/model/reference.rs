@@ -369,7 +369,7 @@ impl Model {
         if let Some(old) = old {
             self.condemn(old, "the file was replaced");
         }
-        if put.size.0 > 0 && !self.class(put.class).unwrap().copies.is_empty() {
+        if !self.class(put.class).unwrap().copies.is_empty() {
             self.todo.insert(id);
         }
         key.map(|key| self.answers.insert(key, (id, request, self.at)));

@@ -198,6 +198,8 @@ impl Download for FakeDownload {
         Ok(())
     }
 
+    fn pause(&mut self) {}
+
     fn next(&mut self) -> Result<Option<Bytes>, ArchiveError> {
         let name = self.stat.path.as_str();
         let left = self.end - self.at;

@@ -38,7 +38,7 @@ pub struct Args {
     /// What belongs together on tape; default: each directory
     #[arg(long)]
     dataset: Option<String>,
-    /// Refuse names that are taken instead of making a new version
+    /// Refuse names that are taken by other content instead of making a new version
     #[arg(long)]
     keep_existing: bool,
     /// Send what is there already too

@@ -32,7 +32,7 @@ pub fn run(_: &Args, common: &Common) -> Outcome {
                 text::size(status.queued_bytes)
             ),
         ),
-        ("unindexed", text::plural(status.unindexed_containers, "container copy").replace("copys", "copies")),
+        ("unindexed", text::plural(status.unindexed_containers, "container copy")),
         (
             "tape",
             format!(
@@ -41,10 +41,9 @@ pub fn run(_: &Args, common: &Common) -> Outcome {
                 text::plural(status.mounts, "mount"),
                 text::plural(status.packs, "pack"),
                 text::plural(status.flushes, "flush point"),
-                text::plural(status.indexes, "index").replace("indexs", "indexes")
+                text::plural(status.indexes, "index")
             ),
         ),
-        ("pool", format!("{} used, parity included", text::size(status.pool_used))),
         ("memory", text::size(status.memory_anonymous)),
     ];
     lines.iter().try_for_each(|(name, value)| output::line(&format!("{name:<10} {value}")))

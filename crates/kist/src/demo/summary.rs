@@ -1,6 +1,7 @@
 //! The figures at the end of the demonstration.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -70,15 +71,31 @@ pub fn print(measured: &Measured, directory: &Path, serving: bool) -> Outcome {
         text::plural(risen(after.mounts, before.mounts), "mount"),
         text::plural(risen(after.packs, before.packs), "pack"),
         text::plural(risen(after.flushes, before.flushes), "flush point"),
-        text::plural(risen(after.indexes, before.indexes), "index").replace("indexs", "indexes"),
+        text::plural(risen(after.indexes, before.indexes), "index"),
     ))?;
     output::line(&format!(
         "pool       {} used for {} of files, parity included",
-        text::size(after.pool_used),
+        text::size(stored_below(&directory.join("pool"))),
         text::size(after.online_bytes)
     ))?;
     output::line(&format!("server     {} of anonymous memory", text::size(after.memory_anonymous)))?;
     next(measured, directory, serving)
+}
+
+/// Bytes that the files below a directory take on disk.
+fn stored_below(directory: &Path) -> u64 {
+    let mut sum = 0;
+    let mut directories = vec![directory.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(metadata) if metadata.is_dir() => directories.push(entry.path()),
+                Ok(metadata) => sum += metadata.blocks() * 512,
+                Err(_) => {}
+            }
+        }
+    }
+    sum
 }
 
 fn next(measured: &Measured, directory: &Path, serving: bool) -> Outcome {

@@ -58,7 +58,12 @@ fn bad_paths_and_names_are_refused() {
     instance.kist(&["mkdir", "/d"]).exits(4).says(&["exists already"]);
     instance.kist(&["mkdir", "/no/parents"]).exits(3);
     instance.kist(&["rm", "/d"]).exits(4).says(&["not empty"]);
-    instance.kist(&["put", "--keep-existing", local, "/d/f"]).exits(4).says(&["exists already"]);
+    // The same content again is a repeat, whatever was asked for; other content is refused.
+    instance.kist(&["put", "--keep-existing", local, "/d/f"]).exits(0);
+    let other = instance.beside("other");
+    write(&other, b"other");
+    let other = other.to_str().unwrap();
+    instance.kist(&["put", "--keep-existing", other, "/d/f"]).exits(4).says(&["exists already"]);
     instance.kist(&["put", "--class", "gold", local, "/d/g"]).exits(2).says(&["small", "medium", "large"]);
     instance.kist(&["put", instance.beside("absent").to_str().unwrap(), "/d/g"]).exits(3);
     instance.kist(&["evict", "/d/f"]).exits(4).says(&["/d/f"]);
