@@ -7,7 +7,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use base::{ByteCount, Clock, DriveId, Epoch, FileId, Uuid};
+use base::{ByteCount, Clock, DriveId, Epoch, FileId, RequestId, Uuid};
 use catalogue::{Command, ItemState, Outcome, RequestState};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use drive::{DirectIo, DirectoryDrive, ObjectDrive};
@@ -195,10 +195,13 @@ impl Archive {
             wake: None,
         };
         self.spawn("conductor", move || conductor.run())?;
+        // Only requests of before this start: those that come from now on tell of their files themselves.
+        let newest = engine.catalogue.read(|view| view.requests(None, 1))?;
+        let before = newest.first().map_or(RequestId(0), |(id, _)| RequestId(id.0 + 1));
         self.spawn("resume", {
             let engine = Arc::clone(engine);
             move || {
-                if let Err(error) = resume_requests(&engine) {
+                if let Err(error) = resume_requests(&engine, before) {
                     tracing::error!(%error, "open requests cannot be read");
                 }
             }
@@ -310,12 +313,11 @@ fn remove_orphans(engine: &Engine) -> Result<(), OpenError> {
 }
 
 /// Tells the scheduler of everything that is wanted since before the start.
-fn resume_requests(engine: &Engine) -> Result<(), ArchiveError> {
-    let mut before = None;
+fn resume_requests(engine: &Engine, mut before: RequestId) -> Result<(), ArchiveError> {
     loop {
-        let requests = engine.read(|view| view.requests(before, RESUME_PAGE))?;
+        let requests = engine.read(|view| view.requests(Some(before), RESUME_PAGE))?;
         let Some((last, _)) = requests.last() else { return Ok(()) };
-        before = Some(*last);
+        before = *last;
         for (request, record) in requests {
             if !matches!(record.state, RequestState::Active | RequestState::Filling) {
                 continue;

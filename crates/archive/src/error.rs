@@ -109,7 +109,7 @@ pub enum ArchiveError {
     Pool(#[from] pool::PoolError),
     /// Bytes in the pool fail their checksum and could not be repaired.
     #[error(
-        "{path}: the bytes read do not have the file's checksum: the connection is broken before the last byte"
+        "{path}: the bytes read do not have the file's checksum: the transfer is broken off before its end"
     )]
     Corrupt {
         /// The file.
@@ -151,9 +151,7 @@ fn vids_text(vids: &[Vid]) -> String {
 #[non_exhaustive]
 pub enum OpenError {
     /// A class names a tape pool that is not configured.
-    #[error(
-        "class '{class}' wants a copy in tape pool '{tape_pool}', which is not configured: add it or remove the copy"
-    )]
+    #[error("class '{class}' wants a copy in tape pool '{tape_pool}', which is not configured: add the pool")]
     UnknownTapePool {
         /// The class.
         class: String,
@@ -205,9 +203,7 @@ pub enum OpenError {
     #[error("the system gives no random numbers")]
     NoEntropy,
     /// The pool's drives have seen a later state than the catalogue: it is an older copy.
-    #[error(
-        "the catalogue is at change {catalogue}, drive {drive} has seen {seen}: an older catalogue was put in place"
-    )]
+    #[error("the catalogue is at change {catalogue}, drive {drive} has seen {seen}: it is an older copy")]
     CatalogueTooOld {
         /// The catalogue's newest change.
         catalogue: u64,

@@ -1,6 +1,6 @@
 //! Names: stat, list, make, rename, remove. None of them touches data.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map};
 
 use base::{ArchivePath, ContainerId, DirId, FileId, Name};
 use catalogue::{
@@ -57,7 +57,7 @@ impl Archive {
     ) -> Result<(Vec<Listed>, bool), ArchiveError> {
         let engine = self.engine();
         let limit = limit.clamp(1, LIST_PAGE_MAX);
-        let listed = engine.read(|view| match view.resolve(path)? {
+        engine.read(|view| match view.resolve(path)? {
             None => Ok(Err(ArchiveError::NotFound(path.clone()))),
             Some(Entry::File(_)) => Ok(Err(ArchiveError::NotADirectory(path.clone()))),
             Some(Entry::Directory(id)) => {
@@ -71,8 +71,7 @@ impl Archive {
                 }
                 Ok(Ok((lines, more)))
             }
-        })?;
-        listed
+        })?
     }
 
     /// Makes a directory. With `parents`, missing ones are made too and one that is there is no error.
@@ -248,11 +247,10 @@ impl Containers {
         view: &View<'_>,
         id: ContainerId,
     ) -> Result<Option<&ContainerRecord>, ReadError> {
-        if !self.0.contains_key(&id) {
-            let record = view.container(id)?;
-            self.0.insert(id, record);
+        match self.0.entry(id) {
+            hash_map::Entry::Occupied(known) => Ok(known.into_mut().as_ref()),
+            hash_map::Entry::Vacant(unknown) => Ok(unknown.insert(view.container(id)?).as_ref()),
         }
-        Ok(self.0.get(&id).and_then(Option::as_ref))
     }
 }
 

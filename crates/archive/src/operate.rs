@@ -59,7 +59,7 @@ impl Archive {
     ) -> Result<(Vec<TapeContent>, Option<BlockAddress>), ArchiveError> {
         self.tape(vid)?;
         let limit = limit.clamp(1, TAPE_PAGE_MAX);
-        Ok(self.engine().read(|view| {
+        self.engine().read(|view| {
             let rows = view.content(vid, from, limit)?;
             let next =
                 rows.last().filter(|_| rows.len() == limit).map(|(block, _)| BlockAddress(block.0 + 1));
@@ -78,7 +78,7 @@ impl Archive {
                 }
             }
             Ok((content, next))
-        })?)
+        })
     }
 
     /// The tape drives and what they do.

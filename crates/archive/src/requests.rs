@@ -81,23 +81,21 @@ impl Archive {
     ) -> Result<(Vec<RequestFile>, Option<u32>), ArchiveError> {
         self.request(request)?;
         let limit = limit.clamp(1, REQUEST_PAGE_MAX);
-        self.engine()
-            .read(|view| {
-                let items = view.request_items(request, from, limit)?;
-                let next = items.last().filter(|_| items.len() == limit).map(|(number, _)| number + 1);
-                let mut files = Vec::with_capacity(items.len());
-                for (_, item) in items {
-                    let record = view.file(item.file)?;
-                    let path = view.path_of_file(item.file)?;
-                    files.push(RequestFile {
-                        path: path.unwrap_or_else(|| format!("(file {}, deleted)", item.file)),
-                        size: record.map(|record| record.size).unwrap_or_default(),
-                        state: item.state,
-                    });
-                }
-                Ok((files, next))
-            })
-            .map_err(Into::into)
+        self.engine().read(|view| {
+            let items = view.request_items(request, from, limit)?;
+            let next = items.last().filter(|_| items.len() == limit).map(|(number, _)| number + 1);
+            let mut files = Vec::with_capacity(items.len());
+            for (_, item) in items {
+                let record = view.file(item.file)?;
+                let path = view.path_of_file(item.file)?;
+                files.push(RequestFile {
+                    path: path.unwrap_or_else(|| format!("(file {}, deleted)", item.file)),
+                    size: record.map(|record| record.size).unwrap_or_default(),
+                    state: item.state,
+                });
+            }
+            Ok((files, next))
+        })
     }
 
     /// Cancels what still waits in a request and gives back its pins.

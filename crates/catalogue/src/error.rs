@@ -22,7 +22,7 @@ pub enum ReadError {
         key: String,
     },
     /// A record was written by a newer Kist.
-    #[error("the record {key} of table {} has version {version}, unknown to this Kist: upgrade", table.name())]
+    #[error("the record {key} of table {} has version {version}, unknown here: upgrade Kist", table.name())]
     Newer {
         /// The table.
         table: Table,

@@ -336,7 +336,10 @@ proptest! {
     }
 
     #[test]
-    fn damaged_envelopes_are_decoded_or_refused(which in 0usize..35, flips in proptest::collection::vec((any::<u16>(), any::<u8>()), 1..4)) {
+    fn damaged_envelopes_are_decoded_or_refused(
+        which in 0usize..35,
+        flips in proptest::collection::vec((any::<u16>(), any::<u8>()), 1..4),
+    ) {
         let mut bytes = envelopes()[which].encode();
         for (at, flip) in flips {
             let at = usize::from(at) % bytes.len();
@@ -348,7 +351,10 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_as_a_record_are_damage(table in 0..Table::COUNT, value in proptest::collection::vec(any::<u8>(), 0..60)) {
+    fn any_bytes_as_a_record_are_damage(
+        table in 0..Table::COUNT,
+        value in proptest::collection::vec(any::<u8>(), 0..60),
+    ) {
         let mut store = MemoryStore::new();
         store.put(Table::ALL[table], &[0; 16], &value).unwrap();
         let found = read_all(&store);

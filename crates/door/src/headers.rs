@@ -369,14 +369,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_part_lies_within_the_file(value in "(bytes)?=?[0-9]{0,22}-?[0-9]{0,22}[,x]?", size in any::<u64>()) {
+        fn a_part_lies_within_the_file(
+            value in "(bytes)?=?[0-9]{0,22}-?[0-9]{0,22}[,x]?",
+            size in any::<u64>(),
+        ) {
             if let Range::Part { offset, length } = range(value.as_bytes(), size) {
                 prop_assert!(length > 0 && offset.checked_add(length).is_some_and(|end| end <= size));
             }
         }
 
         #[test]
-        fn any_bytes_are_a_range_or_not(value in proptest::collection::vec(any::<u8>(), 0..64), size in any::<u64>()) {
+        fn any_bytes_are_a_range_or_not(
+            value in proptest::collection::vec(any::<u8>(), 0..64),
+            size in any::<u64>(),
+        ) {
             let _ = range(&value, size);
             let _ = names_tag(&value, "\"1\"", true);
         }

@@ -17,9 +17,7 @@ pub enum PoolError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A drive was given that the drive map lacks, or twice, or under another id.
-    #[error(
-        "drive {0} is given twice, is missing in the drive map, or reports another id; check the configuration"
-    )]
+    #[error("drive {0} is given twice, not in the drive map, or reports another id; check the configuration")]
     DriveList(DriveId),
     /// A drive has seen this epoch or a later one: the catalogue is older than the drives.
     #[error("drive {drive} was written in epoch {found}, this is epoch {given}; open with a later epoch")]
@@ -88,7 +86,7 @@ pub enum PoolError {
     Description(BlobId),
     /// Too many shards or copies are lost or damaged.
     #[error(
-        "blob {blob}: bytes {offset:?} to +{length:?} are lost, {found} of {needed} needed shards are readable; \
+        "blob {blob}: bytes {offset:?} to +{length:?} are lost, {found} of {needed} shards are readable; \
          bring drives back or recall another copy"
     )]
     Unrecoverable {

@@ -156,7 +156,10 @@ fn every_change_is_in_the_audit_log_and_no_key_is() {
     server.request("PUT", "/data/audited%0Afile", "", b"12345");
     server.post("/api/v1/rename", r#"{"from":"/audited-gone","to":"/audited-new"}"#);
     server.get("/data/audited-read");
-    server.raw("DELETE /data/audited-denied HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAuthorization: Bearer audited-key\r\n\r\n");
+    server.raw(
+        "DELETE /data/audited-denied HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\
+         Authorization: Bearer audited-key\r\n\r\n",
+    );
     drop(server);
     let lines = LINES.get_or_init(Mutex::default).lock().unwrap();
     let about: Vec<&String> = lines.iter().filter(|line| line.contains("audited")).collect();

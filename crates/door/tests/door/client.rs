@@ -65,7 +65,8 @@ impl Server {
     pub fn request(&self, method: &str, target: &str, headers: &str, body: &[u8]) -> Reply {
         let length = body.len();
         let head = format!(
-            "{method} {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{KEY}{headers}Content-Length: {length}\r\n\r\n"
+            "{method} {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\
+             {KEY}{headers}Content-Length: {length}\r\n\r\n"
         );
         self.raw([head.as_bytes(), body].concat())
     }

@@ -87,7 +87,8 @@ fn all_headers_of_a_put_reach_the_engine() {
     let blake3 = Blake3::of(b"abc");
     let headers = format!(
         "Digest: md5=x, adler32=024d0127\r\nIdempotency-Key: k-1\r\nKist-Blake3: {blake3}\r\n\
-         Kist-Mtime: 2026-11-21T20:29:00.5Z\r\nKist-Mode: 0600\r\nKist-Owner: anna%20%C3%A9\r\nKist-Group: g\r\n\
+         Kist-Mtime: 2026-11-21T20:29:00.5Z\r\nKist-Mode: 0600\r\nKist-Owner: anna%20%C3%A9\r\n\
+         Kist-Group: g\r\n\
          Kist-Class: standard\r\nKist-Dataset: run%2F7\r\nKist-Parents: false\r\nIf-None-Match: *\r\n"
     );
     assert_eq!(server.request("PUT", "/data/f", &headers, b"abc").status, 201);

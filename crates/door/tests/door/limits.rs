@@ -129,7 +129,8 @@ fn one_principal_cannot_take_all_places() {
     let second = server.get("/api/v1/status");
     refused(&second, 429, "too-many-requests");
     assert!(second.header("retry-after").is_some());
-    let bert = "GET /api/v1/status HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAuthorization: Bearer secret-of-bert\r\n\r\n";
+    let bert = "GET /api/v1/status HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\
+                Authorization: Bearer secret-of-bert\r\n\r\n";
     assert_eq!(server.raw(bert).status, 200);
     first.write_all(b"def").unwrap();
     assert_eq!(Reply::read(&mut first).status, 201);

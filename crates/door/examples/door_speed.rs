@@ -1,5 +1,5 @@
 //! How fast bytes go through the door alone: the engine throws away what it gets and gives zeros. Beside it
-//! the bare loopback in the same run. `cargo run --release -p door --example speed [MIB]`
+//! the bare loopback in the same run. `cargo run --release -p door --example door_speed [MIB]`
 
 #[allow(dead_code)]
 #[path = "../tests/door/fake.rs"]

@@ -1,6 +1,6 @@
 //! How fast the catalogue is: durable creates, and looking up paths.
 //!
-//! `cargo run --release -p store --example speed -- DIRECTORY [FILES]`
+//! `cargo run --release -p store --example store_speed -- DIRECTORY [FILES]`
 
 use std::path::PathBuf;
 use std::sync::Arc;
