@@ -116,7 +116,7 @@ impl Job {
                 Ok(Some(bytes)) if bytes.len() as u64 <= remaining => bytes,
                 Ok(other) => {
                     let got = other.map(|bytes| bytes.len());
-                    tracing::error!(%path, remaining, ?got, "the engine gave more or fewer bytes than it said");
+                    tracing::error!(%path, remaining, ?got, "the engine gave another number of bytes");
                     return drop(pieces.blocking_send(Err(Broken)));
                 }
                 Err(error) => {

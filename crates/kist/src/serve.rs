@@ -22,8 +22,9 @@ use crate::{output, text};
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Prints one line with the URL when it is ready, logs to standard error, and stops cleanly on SIGINT or
-SIGTERM: running requests end, tapes get their index and are unmounted.
+Prints one line with the URL when it is ready, logs to standard error, and
+stops cleanly on SIGINT or SIGTERM: running requests end, tapes get their
+index and are unmounted.
 
 Examples:
   kist serve /srv/kist

@@ -26,9 +26,11 @@ use crate::progress::Progress;
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Each makes an instance of its own in --dir and removes it afterwards. In memory (/dev/shm) the program is
-measured, on a disk the disk. put and get: one large file; create: small durable files by many clients;
-stat: over HTTP and in the catalogue; migrate and recall: files of 64 MiB and packs, untimed virtual drives.
+Each makes an instance of its own in --dir and removes it afterwards. In
+memory (/dev/shm) the program is measured, on a disk the disk. put and get:
+one large file; create: small durable files by many clients; stat: over HTTP
+and in the catalogue; migrate and recall: files of 64 MiB and packs, untimed
+virtual drives.
 
 Example:
   kist bench put --dir /dev/shm --size 2GiB")]

@@ -15,8 +15,8 @@ use crate::{output, parallel, text};
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Reads every file of LOCAL and of REMOTE and compares all bytes, not checksums. What is on one side only
-differs, too. Exit code 7 if anything differs.
+Reads every file of LOCAL and of REMOTE and compares all bytes, not checksums.
+What is on one side only differs, too. Exit code 7 if anything differs.
 
 Example:
   kist compare results /survey/2026")]

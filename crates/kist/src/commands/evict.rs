@@ -10,8 +10,9 @@ use crate::{output, text};
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Removes the pool copies only of files that have all their tape copies under an index and that nobody has
-pinned; others are refused with the reason. Directories stand for all files below.
+Removes the pool copies only of files that have all their tape copies under an
+index and that nobody has pinned; others are refused with the reason.
+Directories stand for all files below.
 
 Example:
   kist evict /demo-1")]

@@ -14,10 +14,12 @@ use crate::{output, parallel, text};
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-The content of one directory goes into LOCAL itself; the same command again skips what is here with the same
-length and BLAKE3. A file gets the name LOCAL, or its own name if LOCAL is a directory or ends with '/'.
-Several REMOTEs get their own names in LOCAL. Each file arrives under a temporary name, is checked against
-its BLAKE3, and is then renamed. Files on tape only are refused: bring them back with kist stage first.
+The content of one directory goes into LOCAL itself; the same command again
+skips what is here with the same length and BLAKE3. A file gets the name
+LOCAL, or its own name if LOCAL is a directory or ends with '/'. Several
+REMOTEs get their own names in LOCAL. Each file arrives under a temporary
+name, is checked against its BLAKE3, and is then renamed. Files on tape only
+are refused: bring them back with kist stage first.
 
 Examples:
   kist get /survey/2026 results

@@ -22,9 +22,9 @@ const CARTRIDGES_MAX: u32 = 9999;
 /// Arguments.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\
-Makes DIR/kist.toml (read it: each key is explained), a pool of directory drives, a virtual tape library,
-the catalogue's directory, and the first key. The key is shown once and kept nowhere, only its BLAKE3: save
-it.
+Makes DIR/kist.toml (read it: each key is explained), a pool of directory
+drives, a virtual tape library, the catalogue's directory, and the first key.
+The key is shown once and kept nowhere, only its BLAKE3: save it.
 
 Example:
   kist init /srv/kist --drives 8 --data 4 --parity 2 --save-key ~/kist.key")]

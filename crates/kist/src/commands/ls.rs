@@ -18,8 +18,8 @@ const TABLE_ROWS_MAX: usize = 2000;
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Locality: ONLINE in the pool only, ONLINE_AND_NEARLINE in the pool and on all its tapes, NEARLINE on tape
-only, LOST nowhere readable.
+Locality: ONLINE in the pool only, ONLINE_AND_NEARLINE in the pool and on all
+its tapes, NEARLINE on tape only, LOST nowhere readable.
 
 Example:
   kist ls -l -r /demo-1")]

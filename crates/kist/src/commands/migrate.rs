@@ -8,7 +8,8 @@ use crate::failure::{Failure, Outcome};
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Seals packs and mounts tapes without waiting for the amounts and ages of kist.toml. Follow with kist wait.
+Seals packs and mounts tapes without waiting for the amounts and ages of
+kist.toml. Follow with kist wait.
 
 Example:
   kist migrate --now && kist wait")]

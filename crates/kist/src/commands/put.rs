@@ -13,10 +13,11 @@ use crate::{output, parallel};
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-A directory's content goes into REMOTE itself, so that the same command again continues where it stopped:
-files with the same length and BLAKE3 in the archive are skipped. A file gets the name REMOTE, or its own
-name in REMOTE if that is a directory or ends with '/'. Several LOCALs get their own names in REMOTE. Kept:
-times, modes, owners' names, symbolic links, empty directories.
+A directory's content goes into REMOTE itself, so that the same command again
+continues where it stopped: files with the same length and BLAKE3 in the
+archive are skipped. A file gets the name REMOTE, or its own name in REMOTE if
+that is a directory or ends with '/'. Several LOCALs get their own names in
+REMOTE. Kept: times, modes, owners' names, symbolic links, empty directories.
 
 Examples:
   kist put results /survey/2026

@@ -25,8 +25,9 @@ const LIST_BYTES_MAX: u64 = 1 << 30;
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-One request for all paths: the server orders it over the tapes. Directories stand for all files below.
-Staged files are pinned in the pool for a while; kist release gives them free earlier.
+One request for all paths: the server orders it over the tapes. Directories
+stand for all files below. Staged files are pinned in the pool for a while;
+kist release gives them free earlier.
 
 Examples:
   kist stage --wait /demo-1

@@ -31,9 +31,10 @@ enum Action {
     },
     /// List the records of a virtual cartridge, without a server; DIR gets each record as a file
     #[command(after_help = "\
-Reads the cartridge itself, not the catalogue; it must not be in a drive. With DIR each record becomes the
-file DIR/PARTITION-BLOCK.record, so that a volume can be examined with nothing but these files: an LTFS
-label is the text in a-000000000000.record.
+Reads the cartridge itself, not the catalogue; it must not be in a drive. With
+DIR each record becomes the file DIR/PARTITION-BLOCK.record, so that a volume
+can be examined with nothing but these files: an LTFS label is the text in
+a-000000000000.record.
 
 Examples:
   kist tape dump KS0001

@@ -19,7 +19,8 @@ const REASON_AFTER: Duration = Duration::from_secs(2);
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Waits until every file has all its tape copies and each lies under an index on its tape; says why meanwhile.
+Waits until every file has all its tape copies and each lies under an index on
+its tape; says why meanwhile.
 
 Example:
   kist migrate --now && kist wait --timeout 2h")]

@@ -13,9 +13,9 @@ use crate::failure::Outcome;
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Makes an instance in DIR if there is none, starts its server, puts a tree, migrates it to two tapes, evicts
-it from the pool, shows that it cannot be read then, stages it, and compares every byte. Each run takes a
-new /demo-N.
+Makes an instance in DIR if there is none, starts its server, puts a tree,
+migrates it to two tapes, evicts it from the pool, shows that it cannot be
+read then, stages it, and compares every byte. Each run takes a new /demo-N.
 
 Example:
   kist demo /tmp/kist-demo --from /usr/share/doc")]
