@@ -192,6 +192,7 @@ impl Archive {
             drives: orders,
             sealer,
             todo_since: BTreeMap::new(),
+            sealing: BTreeMap::new(),
             wake: None,
         };
         self.spawn("conductor", move || conductor.run())?;

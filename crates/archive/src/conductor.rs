@@ -39,6 +39,8 @@ pub(crate) struct Conductor {
     pub(crate) drives: BTreeMap<DriveName, SyncSender<Order>>,
     pub(crate) sealer: SyncSender<Seal>,
     pub(crate) todo_since: BTreeMap<ClassId, Timestamp>,
+    /// Seals under way, and whether they take everything.
+    pub(crate) sealing: BTreeMap<ClassId, bool>,
     pub(crate) wake: Option<Timestamp>,
 }
 
@@ -76,6 +78,14 @@ impl Conductor {
         }
         // After a seal its figures come first, so backlogs are read before the events are told.
         let sealed = events.iter().any(|event| matches!(event, Event::SealEnded(_)));
+        for event in &events {
+            // What waits after a seal of everything has come since: its age begins anew.
+            if let Event::SealEnded(class) = event
+                && self.sealing.remove(class) == Some(true)
+            {
+                self.todo_since.remove(class);
+            }
+        }
         let migrate_now = events.iter().any(|event| matches!(event, Event::MigrateNow(_)));
         let mut told = Vec::new();
         if heard.backlog || sealed || migrate_now {
@@ -107,6 +117,7 @@ impl Conductor {
     fn act(&mut self, action: Action) {
         match action {
             Action::Seal { class, partial } => {
+                self.sealing.insert(class, partial);
                 if self.sealer.try_send((class, partial)).is_err() {
                     self.engine.bell.post(Event::SealEnded(class));
                 }
@@ -161,8 +172,8 @@ impl Conductor {
     }
 }
 
-/// The first file of the queue's order is not the oldest one, so the age of a backlog is that of its first
-/// file when the backlog began, and stays until it is empty.
+/// The first file of the queue's order is not the oldest one, so the age of a backlog is that of its first file when
+/// the backlog began, and stays until it is empty or everything in it was sealed.
 fn todo_backlog(view: &View<'_>, class: ClassId, since: Option<Timestamp>) -> Result<Backlog, ReadError> {
     let tally = view.tally(Counter::Todo(class))?;
     if tally.files == 0 {

@@ -121,7 +121,7 @@ map_size = "64GiB"
 data = {data}
 parity = {parity}
 # Memory for the buffers of all reads and writes.
-arena = "192MiB"
+arena = "128MiB"
 
 # The drives: directories, best a file system on a disk of its own each. A number is never given to another
 # directory. Drives with the same `enclosure` are expected to fail together; empty: each on its own.
@@ -152,7 +152,7 @@ flush_age = "5min"
 # An index on the data partition after so many bytes, and always before a tape is unmounted.
 index_bytes = "{index_bytes}"
 # Memory for buffers, per drive.
-buffer = "64MiB"
+buffer = "32MiB"
 # A tape is mounted for recall when its oldest request waits so long, or when so much is wanted from it.
 recall_age = "{recall_age}"
 recall_bytes = "{recall_bytes}"

@@ -38,7 +38,7 @@ fn broken_settings_are_refused_with_line_and_key() {
     for (from, to, words) in [
         ("parity = 2", "parity = two", vec![format!("kist.toml:{}", at("parity"))]),
         ("parity = 2", "pairity = 2", vec![format!("kist.toml:{}", at("parity")), "pairity".to_owned()]),
-        ("arena = \"192MiB\"", "arena = 256", vec!["pool.arena".to_owned(), "unit".to_owned()]),
+        ("arena = \"128MiB\"", "arena = 256", vec!["pool.arena".to_owned(), "unit".to_owned()]),
         ("parity = 2", "parity = 7", vec!["need 11 drives".to_owned()]),
         ("format = 1", "format = 9", vec!["newer kist".to_owned()]),
         ("[tape]", "[tape", vec!["kist.toml:".to_owned()]),

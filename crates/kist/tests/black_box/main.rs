@@ -3,6 +3,7 @@
 mod harness;
 mod http;
 mod instances;
+mod kills;
 mod refusals;
 mod tape;
 mod transfer;
