@@ -19,7 +19,7 @@ use store::{CatalogueStore, StoreOptions};
 use crate::bell::Bell;
 use crate::classes::Classes;
 use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
-use crate::engine::{Engine, reserve, summary};
+use crate::engine::{Engine, largest_container, summary};
 use crate::session::{DriveThread, recover_torn_runs};
 use crate::{ArchiveError, LibrarySettings, OpenError, Settings};
 
@@ -128,14 +128,7 @@ impl Archive {
             }
         }
         engine.pool.close();
-        match engine.catalogue.read(|view| view.last_change()) {
-            Ok(change) => {
-                if let Err(error) = engine.pool.stamp(change) {
-                    tracing::warn!(%error, "a pool drive cannot be stamped");
-                }
-            }
-            Err(error) => tracing::error!(%error, "the catalogue cannot be read at the end"),
-        }
+        crate::sweep::stamp(engine);
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -152,12 +145,11 @@ impl Archive {
         self.0.engine.instance
     }
 
-    /// The largest container that an empty tape of this library can take.
+    /// The largest container that every tape of this library can take when empty.
     pub(crate) fn largest_container(&self) -> Result<ByteCount, ArchiveError> {
         let tapes = self.engine().read(|view| view.tapes())?;
-        let capacity = tapes.iter().map(|(_, tape)| tape.capacity).max().unwrap_or(ByteCount(u64::MAX));
-        // Once for the reserve and once for the early warning, which comes a little before the end.
-        Ok(ByteCount(capacity.0.saturating_sub(2 * reserve(capacity).0)))
+        let capacity = tapes.iter().map(|(_, tape)| tape.capacity).min().unwrap_or(ByteCount(u64::MAX));
+        Ok(largest_container(capacity))
     }
 
     fn start(&self) -> Result<(), OpenError> {
@@ -210,8 +202,16 @@ impl Archive {
     }
 
     fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
+        // A part of the engine that panicked has left its work in an unknown state, and the others wait for it for ever.
+        // A restart is a tested path, so the process ends.
+        let guarded = move || {
+            if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
+                tracing::error!("a thread of the engine panicked: the server ends, start it again");
+                std::process::abort();
+            }
+        };
         let thread =
-            std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(OpenError::Thread)?;
+            std::thread::Builder::new().name(name.to_owned()).spawn(guarded).map_err(OpenError::Thread)?;
         self.0.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         Ok(())
     }
@@ -279,7 +279,9 @@ fn open_pool(
     };
     let pool = Pool::open(config, epoch, map, drives, catalogue.read(|view| view.stripe_sets())?)?;
     // Stamped before anything is written: from now on an older catalogue is recognised.
-    pool.stamp(catalogue.read(|view| view.last_change())?)?;
+    if let Err(error) = pool.stamp(catalogue.read(|view| view.last_change())?) {
+        tracing::error!(%error, "a pool drive cannot be written");
+    }
     Ok(pool)
 }
 
@@ -300,7 +302,9 @@ fn remove_orphans(engine: &Engine) -> Result<(), OpenError> {
         })?;
         removed += unknown.len() as u64;
         for candidate in unknown {
-            engine.pool.remove_orphan(&candidate)?;
+            if let Err(error) = engine.pool.remove_orphan(&candidate) {
+                tracing::warn!(%error, "an orphan stays until the next start");
+            }
         }
         cursor = match page.next {
             Some(next) => Some(next),
@@ -335,7 +339,7 @@ fn resume_requests(engine: &Engine, mut before: RequestId) -> Result<(), Archive
                 from = last + 1;
                 let waiting = items.into_iter().filter(|(_, item)| item.state == ItemState::Waiting);
                 let files: Vec<FileId> = waiting.map(|(_, item)| item.file).collect();
-                files.into_iter().for_each(|file| engine.bell.post_wanted(file));
+                files.into_iter().for_each(|file| engine.bell.wants_changed(file));
                 if engine.stop.load(Ordering::Relaxed) {
                     return Ok(());
                 }

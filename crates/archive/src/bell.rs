@@ -15,9 +15,9 @@ const EVENTS_MAX: usize = 100_000;
 #[derive(Debug)]
 pub(crate) enum Notice {
     Event(Event),
-    /// Whether it is wanted is read from the catalogue when the notice is heard, so that a late notice of a
-    /// file that has come meanwhile does no harm.
-    MaybeWanted(FileId),
+    /// Something about who wants this file changed. Whether it is wanted, and from which tapes, is read from the
+    /// catalogue when the notice is heard: late and double notices do no harm.
+    Wants(FileId),
 }
 
 #[derive(Debug, Default)]
@@ -48,9 +48,9 @@ impl Bell {
         self.push(Notice::Event(event));
     }
 
-    /// Says that a file may be wanted. The conductor looks for itself when it comes to it.
-    pub(crate) fn post_wanted(&self, file: FileId) {
-        self.push(Notice::MaybeWanted(file));
+    /// Says that something changed about who wants a file. The conductor looks for itself when it comes to it.
+    pub(crate) fn wants_changed(&self, file: FileId) {
+        self.push(Notice::Wants(file));
     }
 
     fn push(&self, notice: Notice) {

@@ -53,9 +53,7 @@ impl Conductor {
             if heard.stop {
                 return;
             }
-            if let Err(error) = self.conduct(heard) {
-                tracing::error!(%error, "the conductor cannot read the catalogue");
-            }
+            self.conduct(heard);
         }
     }
 
@@ -66,38 +64,49 @@ impl Conductor {
         }
     }
 
-    fn conduct(&mut self, heard: Heard) -> Result<(), ArchiveError> {
+    /// A row that cannot be read costs its own notice, never the others: what a drive reported must be heard.
+    fn conduct(&mut self, heard: Heard) {
         let mut events = Vec::with_capacity(heard.notices.len() + 1);
         for notice in heard.notices {
             match notice {
                 Notice::Event(event) => events.push(event),
-                Notice::MaybeWanted(file) => {
-                    events.extend(self.engine.read(|view| wanted_event(view, file))?);
-                }
+                Notice::Wants(file) => match self.engine.read(|view| wanted_event(view, file)) {
+                    Ok(event) => events.push(event),
+                    Err(error) => tracing::error!(%file, %error, "a wanted file cannot be read"),
+                },
             }
         }
-        // After a seal its figures come first, so backlogs are read before the events are told.
-        let sealed = events.iter().any(|event| matches!(event, Event::SealEnded(_)));
+        let mut figures_first = heard.backlog;
         for event in &events {
-            // What waits after a seal of everything has come since: its age begins anew.
-            if let Event::SealEnded(class) = event
-                && self.sealing.remove(class) == Some(true)
-            {
-                self.todo_since.remove(class);
+            match event {
+                Event::SealEnded(class) => {
+                    figures_first = true;
+                    // What waits after a seal of everything has come since: its age begins anew.
+                    if self.sealing.remove(class) == Some(true) {
+                        self.todo_since.remove(class);
+                    }
+                }
+                Event::MigrateNow(_) => figures_first = true,
+                _ => {}
             }
         }
-        let migrate_now = events.iter().any(|event| matches!(event, Event::MigrateNow(_)));
         let mut told = Vec::new();
-        if heard.backlog || sealed || migrate_now {
-            told.extend(self.backlogs()?);
+        if figures_first {
+            match self.backlogs() {
+                Ok(backlogs) => told.extend(backlogs),
+                Err(error) => tracing::error!(%error, "the backlogs cannot be read"),
+            }
         }
         told.extend(events);
         told.push(Event::Tick);
-        self.step(told);
-        Ok(())
+        while !told.is_empty() {
+            told = self.step(told);
+        }
     }
 
-    fn step(&mut self, events: Vec<Event>) {
+    /// Tells the scheduler and carries out what it says. Gives what could not be carried out, as events: the conductor
+    /// never posts to its own bell, which may be full.
+    fn step(&mut self, events: Vec<Event>) -> Vec<Event> {
         let now = self.engine.now();
         let mut actions = Vec::new();
         {
@@ -109,18 +118,14 @@ impl Conductor {
         if self.wake.is_some_and(|wake| wake <= now) {
             self.wake = None;
         }
-        for action in actions {
-            self.act(action);
-        }
+        actions.into_iter().filter_map(|action| self.act(action)).collect()
     }
 
-    fn act(&mut self, action: Action) {
+    fn act(&mut self, action: Action) -> Option<Event> {
         match action {
             Action::Seal { class, partial } => {
                 self.sealing.insert(class, partial);
-                if self.sealer.try_send((class, partial)).is_err() {
-                    self.engine.bell.post(Event::SealEnded(class));
-                }
+                self.sealer.try_send((class, partial)).err().map(|_| Event::SealEnded(class))
             }
             Action::Mount { drive, vid, assign } => self.order(&drive, Order::Mount { vid, assign }),
             Action::Migrate { drive, vid, tape_pool } => {
@@ -128,19 +133,22 @@ impl Conductor {
             }
             Action::Recall { drive, vid } => self.order(&drive, Order::Recall { vid }),
             Action::Unmount { drive } => self.order(&drive, Order::Unmount),
-            Action::WakeAt(at) => self.wake = Some(self.wake.map_or(at, |wake| wake.min(at))),
+            Action::WakeAt(at) => {
+                self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+                None
+            }
         }
     }
 
-    fn order(&self, drive: &str, order: Order) {
+    fn order(&self, drive: &str, order: Order) -> Option<Event> {
         let sent = self.drives.get(drive).map(|orders| orders.try_send(order));
         match sent {
-            Some(Ok(())) => {}
+            Some(Ok(())) => None,
             Some(Err(TrySendError::Full(order))) => {
                 unreachable!("the scheduler gave drive {drive} {order:?} while others wait")
             }
             Some(Err(TrySendError::Disconnected(_))) | None => {
-                self.engine.bell.post(Event::DriveDown(drive.to_owned(), "its thread has ended".to_owned()));
+                Some(Event::DriveDown(drive.to_owned(), "its thread has ended".to_owned()))
             }
         }
     }

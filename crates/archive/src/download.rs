@@ -123,6 +123,10 @@ impl Download {
             return self.next_chunk();
         }
         loop {
+            // Whoever waits for memory of the pool must hold none of it, or many readers stop each other for good.
+            if !self.reader.as_ref().is_some_and(|current| current.reader.has_ready()) {
+                self.held = self.held.take().map(PoolBuffer::detach);
+            }
             let chunk = self.next_chunk()?;
             let Some(chunk) = chunk else {
                 self.check_whole()?;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{ByteCount, Clock, ContainerId, FileId, Timestamp, Vid};
-use catalogue::{Command, Outcome, ReadError, TapeRecord, TapeState, View};
+use catalogue::{Command, Outcome, ReadError, RecallKey, TapeRecord, TapeState, View};
 use library::Library;
 use pool::Pool;
 use scheduler::{DriveName, Event, Scheduler, TapeSummary};
@@ -98,25 +98,32 @@ impl Engine {
     }
 }
 
-/// The event for a wanted file; `None` if nobody wants it (any more).
-pub(crate) fn wanted_event(view: &View<'_>, file: FileId) -> Result<Option<Event>, ReadError> {
-    if view.wants(file)?.is_empty() {
-        return Ok(None);
-    }
-    let Some(record) = view.file(file)? else { return Ok(None) };
+/// How a file stands: wanted, and from which tapes, or not. The tapes are those in whose recall set the file is: a copy
+/// that was found unreadable is not among them any more.
+pub(crate) fn wanted_event(view: &View<'_>, file: FileId) -> Result<Event, ReadError> {
+    let wants = view.wants(file)?;
+    let (Some(want), Some(record)) = (wants.first(), view.file(file)?) else {
+        return Ok(Event::NotWanted(file));
+    };
     let mut copies = Vec::new();
-    for (container, _) in view.parts(file)? {
-        if let Some(container) = view.container(container)? {
-            copies.extend(container.copies.iter().filter_map(|copy| copy.state.place()).map(|(vid, _)| vid));
+    for (id, member) in view.parts(file)? {
+        let Some(container) = view.container(id)? else { continue };
+        for (vid, block) in container.copies.iter().filter_map(|copy| copy.state.place()) {
+            if in_recall_set(view, RecallKey { vid, block, data_offset: member.data_offset, file })? {
+                copies.push(vid);
+            }
         }
     }
     copies.sort_unstable();
     copies.dedup();
-    let since = match view.wants(file)?.first() {
-        Some(want) => view.request(want.request)?.map_or(record.created, |request| request.created),
-        None => record.created,
-    };
-    Ok(Some(Event::Wanted { file, bytes: record.size, since, copies }))
+    let since = view.request(want.request)?.map_or(record.created, |request| request.created);
+    Ok(Event::Wanted { file, bytes: record.size, since, copies })
+}
+
+fn in_recall_set(view: &View<'_>, key: RecallKey) -> Result<bool, ReadError> {
+    let before = RecallKey { file: FileId(key.file.0.saturating_sub(1)), ..key };
+    let rows = view.recall_set(key.vid, Some(before), 1)?;
+    Ok(rows.first().is_some_and(|(found, _)| *found == key))
 }
 
 /// What the scheduler must know of a tape.
@@ -136,6 +143,12 @@ pub(crate) fn summary(record: &TapeRecord) -> TapeSummary {
 /// Room kept on a tape for indexes and change-log segments: a thirty-second part of it.
 pub(crate) fn reserve(capacity: ByteCount) -> ByteCount {
     ByteCount(capacity.0 / 32)
+}
+
+/// The largest container that an empty tape of this capacity takes: once the reserve for indexes, and once as much for
+/// the early warning, which comes a little before the end.
+pub(crate) fn largest_container(capacity: ByteCount) -> ByteCount {
+    ByteCount(capacity.0.saturating_sub(2 * reserve(capacity).0))
 }
 
 /// At most `limit` bytes of `text`, cut between characters.

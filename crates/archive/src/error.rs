@@ -137,9 +137,37 @@ pub enum ArchiveError {
     /// The system gives no random numbers.
     #[error("the system gives no random numbers")]
     NoEntropy,
+    /// The files meant are being deleted while they are looked up.
+    #[error("the tree changes faster than it can be read: try again")]
+    TreeChanges,
+    /// Too little space is left in the pool to take new files; what is there still goes to tape.
+    #[error("the pool is full but for what migration and recall need: evict files, or wait for migration")]
+    PoolFull,
+    /// A repeat of a put whose first bytes cannot be read any more; the new bytes were not kept either.
+    #[error(
+        "{path}: the same content is kept already but cannot be read ({source}): remove it, then put it again"
+    )]
+    KeptUnreadable {
+        /// The file.
+        path: ArchivePath,
+        /// Why it cannot be read.
+        source: pool::PoolError,
+    },
     /// The server is stopping.
     #[error("the server is stopping: try again later")]
     Stopping,
+}
+
+impl ArchiveError {
+    /// Whether a command that failed with this has certainly changed nothing, so that the bytes stored for it are
+    /// referred to by nobody.
+    #[must_use]
+    pub fn is_certain_refusal(&self) -> bool {
+        match self {
+            ArchiveError::Store(error) => matches!(error, store::ExecuteError::MapFull),
+            _ => true,
+        }
+    }
 }
 
 fn vids_text(vids: &[Vid]) -> String {

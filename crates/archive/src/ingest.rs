@@ -1,7 +1,12 @@
 //! A put: bytes to the pool, synced, then one catalogue command; only then is it acknowledged.
 
-use base::{ArchivePath, Blake3, BlobDescription, ByteCount, Checksums, Name, StreamChecksums};
-use catalogue::{Command, Entry, FileKind, Outcome, PoolData, PutFile, PutOutcome, Rejection, Replace};
+use base::{
+    ArchivePath, Blake3, BlobDescription, BlobPiece, ByteCount, Checksums, FileId, Name, StreamChecksums,
+};
+use catalogue::{
+    Command, Entry, FileKind, FileRecord, Outcome, PoolData, PutFile, PutOutcome, RecallDone, Rejection,
+    Replace,
+};
 use pool::BlobWriter;
 
 use crate::classes::Class;
@@ -10,6 +15,10 @@ use crate::{Archive, ArchiveError, PutDone, PutOptions};
 
 /// Values up to this size share log segments; above they are striped.
 pub const SMALL_BYTES_MAX: usize = 256 << 10;
+/// New files are refused when a drive has less than this part of it free ...
+const FLOOR_PART: u64 = 50;
+/// ... or less than this, whichever is less.
+const FLOOR_BYTES_MAX: u64 = 1 << 30;
 /// How often a small value is stored anew because its segment was removed meanwhile.
 const SEGMENT_RETRIES_MAX: usize = 4;
 
@@ -50,6 +59,7 @@ impl Archive {
         if let Some(length) = options.length {
             self.check_fits_a_tape(length)?;
         }
+        self.check_room()?;
         Ok(Upload {
             archive: self.clone(),
             path: path.clone(),
@@ -61,6 +71,29 @@ impl Archive {
             sums: StreamChecksums::default(),
             received: 0,
         })
+    }
+
+    /// Whether there is room for new files, and a writer to commit them. A part of the pool is kept for what empties it:
+    /// skeletons of packs and recalled files.
+    fn check_room(&self) -> Result<(), ArchiveError> {
+        let engine = self.engine();
+        if !engine.catalogue.is_writing() {
+            return Err(ArchiveError::Store(store::ExecuteError::Stopped));
+        }
+        let has_room = |drive: &&pool::DriveReport| {
+            let floor = (drive.capacity.0 / FLOOR_PART).min(FLOOR_BYTES_MAX);
+            drive.health == pool::DriveHealth::Up && drive.free.0 > floor
+        };
+        let width = usize::from(engine.pool.config().data) + usize::from(engine.pool.config().parity);
+        let status = engine.pool.status();
+        if status.drives.iter().filter(has_room).count() < width {
+            let up = status.drives.iter().filter(|drive| drive.health == pool::DriveHealth::Up).count();
+            // Too few drives at all is the pool's own, more telling refusal.
+            if up >= width {
+                return Err(ArchiveError::PoolFull);
+            }
+        }
+        Ok(())
     }
 
     fn check_parent(&self, path: &ArchivePath, make_parents: bool) -> Result<(), ArchiveError> {
@@ -148,15 +181,12 @@ impl Upload {
             replace: if self.options.keep_existing { Replace::Refused } else { Replace::Allowed },
             idempotency: self.options.idempotency.as_ref().map(|(key, owner)| hashed_key(owner, key)),
         };
-        let before = engine.read(|view| view.entry(parent, &self.name))?;
         let done = match large {
             Some(blob) => self.commit_large(put, blob)?,
             None if size.0 == 0 => self.commit(put)?,
             None => self.store_small(&mut put)?,
         };
-        if done.replaced.is_some() {
-            self.archive.forget_wants(before);
-        }
+        self.archive.forget_wants(done.replaced.map(Entry::File));
         engine.bell.backlog_changed();
         Ok(PutDone {
             file: done.file,
@@ -234,17 +264,53 @@ impl Upload {
         let piece = base::BlobPiece { blob: blob.id, offset: ByteCount(0), length: put.size };
         put.data = Some(PoolData { blobs: vec![blob.clone()], pieces: vec![piece] });
         let result = self.commit(put);
-        // Refused for certain, or a repeat: nothing refers to these bytes. After an engine failure nobody
-        // knows, so they stay, and the next start finds out.
-        let unused = match &result {
-            Ok(outcome) => !outcome.created,
-            Err(ArchiveError::Store(_)) => false,
-            Err(_) => true,
+        // Refused for certain, or a repeat: nothing refers to these bytes. After an engine failure nobody knows,
+        // so they stay, and the next start finds out.
+        let used = match &result {
+            Ok(outcome) if outcome.created => true,
+            Ok(outcome) => self.keep_repeat(outcome.file, || Ok((blob.clone(), piece)))?,
+            Err(error) => !error.is_certain_refusal(),
         };
-        if unused && let Err(error) = self.archive.engine().pool.remove(&blob) {
+        if !used && let Err(error) = self.archive.engine().pool.remove(&blob) {
             tracing::warn!(%error, "an unused blob stays until the next start");
         }
         result
+    }
+
+    /// A repeat is acknowledged only if what was kept the first time can be read. If it is on tape only, the bytes just
+    /// received take the place of a recall: then `store` is called for where they are. Gives whether they were used.
+    ///
+    /// # Errors
+    /// If the pool holds the kept bytes and cannot read them.
+    fn keep_repeat(
+        &self,
+        file: FileId,
+        store: impl FnOnce() -> Result<(BlobDescription, BlobPiece), ArchiveError>,
+    ) -> Result<bool, ArchiveError> {
+        let engine = self.archive.engine();
+        let Some(record) = engine.read(|view| view.file(file))? else { return Ok(false) };
+        if record.is_online() {
+            return self.check_readable(&record).map(|()| false);
+        }
+        let (blob, piece) = store()?;
+        let recall = RecallDone { blobs: vec![blob], files: vec![(file, vec![piece])] };
+        let outcome = engine.execute(Command::RecallDone(Box::new(recall)))?;
+        engine.bell.wants_changed(file);
+        engine.sweep.ring();
+        // A blob of which nothing was taken is garbage that the catalogue knows and the sweeper removes.
+        Ok(matches!(outcome, Outcome::Recalled(_)))
+    }
+
+    fn check_readable(&self, record: &FileRecord) -> Result<(), ArchiveError> {
+        let engine = self.archive.engine();
+        let _reading = engine.gate.enter();
+        for piece in &record.pieces {
+            let Some(blob) = engine.read(|view| view.blob(piece.blob))? else { continue };
+            let unreadable = |source| ArchiveError::KeptUnreadable { path: self.path.clone(), source };
+            let mut reader = engine.pool.read_piece(&blob, piece).map_err(unreadable)?;
+            while reader.next().map_err(unreadable)?.is_some() {}
+        }
+        Ok(())
     }
 
     /// Stores a small value and commits it. The gate is entered before, so that a segment which is swept
@@ -255,7 +321,7 @@ impl Upload {
         let mut last = None;
         for _ in 0..SEGMENT_RETRIES_MAX {
             let (blob, piece) = engine.pool.put_small(&self.small)?;
-            put.data = Some(PoolData { blobs: vec![blob], pieces: vec![piece] });
+            put.data = Some(PoolData { blobs: vec![blob.clone()], pieces: vec![piece] });
             match self.commit(put.clone()) {
                 // The segment's other values were all deleted and it is being removed: store in another one.
                 Err(error @ ArchiveError::Rejected(Rejection::BlobIsGarbage(_))) => {
@@ -264,11 +330,23 @@ impl Upload {
                 }
                 Ok(outcome) => {
                     if !outcome.created {
+                        // The value just given up may have left its segment empty: another one takes this.
+                        self.keep_repeat(outcome.file, || {
+                            engine.pool.seal_segments();
+                            Ok(engine.pool.put_small(&self.small)?)
+                        })?;
                         engine.sweep.ring();
                     }
                     return Ok(outcome);
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    if error.is_certain_refusal()
+                        && let Err(error) = engine.pool.punch(&blob, &piece)
+                    {
+                        tracing::warn!(%error, "a refused value stays until its segment is removed");
+                    }
+                    return Err(error);
+                }
             }
         }
         Err(last.unwrap_or(ArchiveError::Stopping))

@@ -7,7 +7,6 @@ use catalogue::{
     Attributes, Command, ContainerRecord, CopyState, Entry, FileRecord, Object, Outcome, ReadError,
     Rejection, Replace, View,
 };
-use scheduler::Event;
 
 use crate::engine::Engine;
 use crate::{
@@ -156,7 +155,7 @@ impl Archive {
     pub(crate) fn forget_wants(&self, entry: Option<Entry>) {
         let engine = self.engine();
         if let Some(Entry::File(file)) = entry {
-            engine.bell.post(Event::NotWanted(file));
+            engine.bell.wants_changed(file);
             engine.bell.backlog_changed();
             engine.sweep.ring();
         }

@@ -1,16 +1,16 @@
 //! Recall requests and evicts.
 
 use base::{ArchivePath, FileId, RequestId};
-use catalogue::{Command, Entry, ItemState, Outcome};
-use scheduler::Event;
+use catalogue::{Command, Entry, EvictRefusal, FileState, ItemState, Object, Outcome, Rejection};
 
 use crate::namespace::in_words;
 use crate::select::Selected;
 use crate::{Archive, ArchiveError, EvictDone, RequestFile, RequestInfo, Selection, StageOptions};
-use catalogue::EvictRefusal;
 
 /// Refused files named in the answer of one evict.
 pub const REFUSALS_SHOWN_MAX: usize = 100;
+/// How often a batch is tried again while its files are being deleted.
+const ADD_RETRIES_MAX: usize = 5;
 /// Files of a request in one page.
 pub const REQUEST_PAGE_MAX: usize = 10_000;
 
@@ -23,28 +23,61 @@ impl Archive {
     pub fn stage(&self, selection: &Selection, options: StageOptions) -> Result<RequestId, ArchiveError> {
         let engine = self.engine();
         let mut request = None;
-        let open = || match engine
-            .execute(Command::OpenRequest { owner: options.owner.clone(), pin: options.pin })?
-        {
-            Outcome::Request(id) => Ok::<_, ArchiveError>(id),
-            other => unreachable!("opening a request gives a request, not {other:?}"),
-        };
-        self.for_each_selected(selection, &mut |files| {
+        let result = self.for_each_selected(selection, &mut |files| {
             let id = match request {
                 Some(id) => id,
-                None => *request.insert(open()?),
+                None => *request.insert(self.open_request(&options)?),
             };
-            let files: Vec<FileId> = files.iter().map(|selected| selected.file).collect();
-            engine.execute(Command::AddToRequest { request: id, files: files.clone() })?;
-            files.into_iter().for_each(|file| engine.bell.post_wanted(file));
-            Ok(())
-        })?;
-        let id = match request {
-            Some(id) => id,
-            None => open()?,
+            self.add_to_request(id, &files)
+        });
+        let id = match (request, result) {
+            (Some(id), Err(error)) => {
+                // Nobody will hear of this request: what it holds so far is not worked on.
+                engine.execute(Command::CloseRequest { request: id })?;
+                self.cancel_request(id)?;
+                return Err(error);
+            }
+            (None, Err(error)) => return Err(error),
+            (Some(id), Ok(())) => id,
+            (None, Ok(())) => self.open_request(&options)?,
         };
         engine.execute(Command::CloseRequest { request: id })?;
         Ok(id)
+    }
+
+    fn open_request(&self, options: &StageOptions) -> Result<RequestId, ArchiveError> {
+        let open = Command::OpenRequest { owner: options.owner.clone(), pin: options.pin };
+        match self.engine().execute(open)? {
+            Outcome::Request(id) => Ok(id),
+            other => unreachable!("opening a request gives a request, not {other:?}"),
+        }
+    }
+
+    /// Adds a batch. Files that were deleted since they were selected are left out.
+    fn add_to_request(&self, request: RequestId, files: &[Selected]) -> Result<(), ArchiveError> {
+        let engine = self.engine();
+        let mut files: Vec<FileId> = files.iter().map(|selected| selected.file).collect();
+        for _ in 0..ADD_RETRIES_MAX {
+            match engine.execute(Command::AddToRequest { request, files: files.clone() }) {
+                Err(ArchiveError::Rejected(Rejection::NotFound(Object::File(_)))) => {
+                    files = engine.read(|view| {
+                        let mut live = Vec::with_capacity(files.len());
+                        for file in files {
+                            if view.file(file)?.is_some_and(|record| record.state == FileState::Live) {
+                                live.push(file);
+                            }
+                        }
+                        Ok(live)
+                    })?;
+                }
+                other => {
+                    other?;
+                    files.into_iter().for_each(|file| engine.bell.wants_changed(file));
+                    return Ok(());
+                }
+            }
+        }
+        Err(ArchiveError::TreeChanges)
     }
 
     /// A request.
@@ -106,16 +139,7 @@ impl Archive {
         self.request(request)?;
         let waiting = self.waiting_files(request)?;
         self.engine().execute(Command::CancelRequest { request })?;
-        let gone: Vec<FileId> = self.engine().read(|view| {
-            let mut gone = Vec::new();
-            for file in waiting {
-                if view.wants(file)?.is_empty() {
-                    gone.push(file);
-                }
-            }
-            Ok(gone)
-        })?;
-        gone.into_iter().for_each(|file| self.engine().bell.post(Event::NotWanted(file)));
+        waiting.into_iter().for_each(|file| self.engine().bell.wants_changed(file));
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use catalogue::{
     Command, ContainerKind, FileKind, FileRecord, FileState, MemberRecord, Outcome, PoolData, Rejection,
     SealContainer, TodoFile,
 };
-use ltfs::pack::{MemberKind, PackLayout, PackMember, PackPlan};
+use ltfs::pack::{MemberKind, MemberLayout, PackLayout, PackMember, PackPlan};
 
 use crate::ArchiveError;
 use crate::classes::Class;
@@ -19,6 +19,8 @@ use crate::engine::Engine;
 pub const PACK_MEMBERS_MAX: usize = 20_000;
 /// Files of the migration queue looked at together.
 const TODO_PAGE: usize = 4_096;
+/// How often a pack is gathered anew while its files change.
+const SEAL_RETRIES_MAX: usize = 4;
 /// Containers sealed with one commit.
 const SEAL_BATCH: usize = 256;
 
@@ -128,67 +130,111 @@ fn tolerate_change(result: Result<(), Rejection>) -> Result<(), ArchiveError> {
     }
 }
 
+/// Seals a pack of these files. Those that were deleted or replaced meanwhile are left out and it is tried again.
 fn seal_pack(engine: &Engine, class: &Class, files: Vec<Candidate>) -> Result<(), ArchiveError> {
+    let ids: Vec<FileId> = files.iter().map(|candidate| candidate.file).collect();
+    let mut files = files;
+    for _ in 0..SEAL_RETRIES_MAX {
+        match try_seal_pack(engine, class, files)? {
+            None => return Ok(()),
+            Some(rejection) if rejection.is_engine_failure() => {
+                return Err(ArchiveError::Rejected(rejection));
+            }
+            Some(rejection) => {
+                tracing::info!(%rejection, "a pack is gathered anew: its files changed meanwhile");
+                files = still_waiting(engine, &ids)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn still_waiting(engine: &Engine, ids: &[FileId]) -> Result<Vec<Candidate>, ArchiveError> {
+    engine.read(|view| {
+        let mut waiting = Vec::with_capacity(ids.len());
+        for file in ids {
+            if let Some(record) = view.file(*file)?
+                && record.state == FileState::Live
+                && view.parts(*file)?.is_empty()
+            {
+                waiting.push(Candidate { file: *file, record });
+            }
+        }
+        Ok(waiting)
+    })
+}
+
+/// Stores the skeleton and commits; gives the catalogue's refusal if one of the files has changed.
+fn try_seal_pack(
+    engine: &Engine,
+    class: &Class,
+    files: Vec<Candidate>,
+) -> Result<Option<Rejection>, ArchiveError> {
     let container = reserve_container(engine)?;
     let mut members = Vec::with_capacity(files.len());
     for Candidate { file, record } in files {
-        let Some(path) = path_of(engine, file)? else { continue };
-        members.push(PackMember {
-            file,
-            path,
-            size: record.size,
-            mtime: record.attributes.mtime,
-            mode: record.attributes.mode,
-            owner: record.attributes.owner,
-            group: record.attributes.group,
-            checksums: record.checksums,
-            kind: match record.kind {
-                FileKind::Regular => MemberKind::Regular,
-                FileKind::Symlink(target) => MemberKind::Symlink { target },
-            },
-        });
+        if let Some(path) = path_of(engine, file)? {
+            members.push(member(file, path, record));
+        }
     }
     if members.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let plan = PackPlan { container, created: engine.now(), members };
     let layout = PackLayout::seal(&plan).map_err(|source| ArchiveError::Pack { container, source })?;
-    let members = layout
-        .members()
-        .map(|member| MemberRecord {
-            file: member.file,
-            header_offset: member.header_offset,
-            data_offset: member.data_offset,
-            length: member.data_length,
-            file_offset: ByteCount(0),
-        })
-        .collect();
     // Always a striped blob of its own, however small, so that it never shares a segment's fate.
-    let mut writer = engine.pool.create_sized(ByteCount(layout.stored_skeleton().len() as u64))?;
+    let length = ByteCount(layout.stored_skeleton().len() as u64);
+    let mut writer = engine.pool.create_sized(length)?;
     writer.write(layout.stored_skeleton())?;
     let blob = writer.finish()?;
-    let piece = base::BlobPiece {
-        blob: blob.id,
-        offset: ByteCount(0),
-        length: ByteCount(layout.stored_skeleton().len() as u64),
-    };
+    let piece = base::BlobPiece { blob: blob.id, offset: ByteCount(0), length };
     let seal = SealContainer {
         container,
         kind: ContainerKind::Pack,
         class: class.id,
-        members,
+        members: layout.members().map(member_record).collect(),
         length: layout.total_length(),
         checksums: layout.checksums(),
         tape_path: joined(&ltfs::naming::pack_path(container)),
         skeleton: Some(PoolData { blobs: vec![blob.clone()], pieces: vec![piece] }),
     };
     match engine.execute(Command::SealContainer(Box::new(seal))) {
-        Ok(_) => Ok(()),
-        Err(ArchiveError::Rejected(rejection)) => {
+        Ok(_) => Ok(None),
+        Err(error) if !error.is_certain_refusal() => Err(error),
+        Err(error) => {
             engine.pool.remove(&blob)?;
-            tolerate_change(Err(rejection))
+            match error {
+                ArchiveError::Rejected(rejection) => Ok(Some(rejection)),
+                other => Err(other),
+            }
         }
-        Err(error) => Err(error),
+    }
+}
+
+fn member(file: FileId, path: ArchivePath, record: FileRecord) -> PackMember {
+    PackMember {
+        file,
+        path,
+        size: record.size,
+        mtime: record.attributes.mtime,
+        mode: record.attributes.mode,
+        owner: record.attributes.owner,
+        group: record.attributes.group,
+        checksums: record.checksums,
+        kind: match record.kind {
+            FileKind::Regular => MemberKind::Regular,
+            FileKind::Symlink(target) => MemberKind::Symlink { target },
+        },
+    }
+}
+
+fn member_record(member: &MemberLayout) -> MemberRecord {
+    MemberRecord {
+        file: member.file,
+        header_offset: member.header_offset,
+        data_offset: member.data_offset,
+        length: member.data_length,
+        file_offset: ByteCount(0),
     }
 }
 

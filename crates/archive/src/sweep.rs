@@ -40,9 +40,27 @@ impl SweepBell {
     }
 }
 
+/// Tells the pool's drives how far the catalogue is, so that an older copy of it is recognised at a later start.
+pub(crate) fn stamp(engine: &Engine) {
+    // After a failed commit nobody knows whether the newest change is durable.
+    if !engine.catalogue.is_writing() {
+        return;
+    }
+    match engine.catalogue.read(|view| view.last_change()) {
+        Ok(change) => {
+            let known = engine.pool.stamps().iter().all(|stamp| stamp.commit == change);
+            if !known && let Err(error) = engine.pool.stamp(change) {
+                tracing::warn!(%error, "a pool drive cannot be stamped");
+            }
+        }
+        Err(error) => tracing::error!(%error, "the catalogue's newest change cannot be read"),
+    }
+}
+
 /// The sweeper's thread.
 pub(crate) fn run(engine: &Arc<Engine>) {
     while !engine.stop.load(Ordering::Relaxed) {
+        stamp(engine);
         if let Err(error) = sweep(engine) {
             tracing::error!(%error, "sweeping failed");
         }
@@ -88,8 +106,8 @@ fn expire(engine: &Engine, command: Command) -> Result<(), ArchiveError> {
     }
 }
 
-/// Removes from the pool, then from the catalogue; gives how much went. What the pool cannot remove now
-/// stays.
+/// Removes from the pool, then from the catalogue; gives how much went. What a sick drive does not remove is left to the
+/// next start, which finds it as an orphan: it must not keep other garbage waiting.
 fn remove(engine: &Engine, garbage: Vec<Garbage>) -> Result<usize, ArchiveError> {
     let (mut blobs, mut values): (Vec<BlobId>, Vec<base::BlobPiece>) = (Vec::new(), Vec::new());
     for item in garbage {
@@ -98,9 +116,17 @@ fn remove(engine: &Engine, garbage: Vec<Garbage>) -> Result<usize, ArchiveError>
             Garbage::Value(blob, piece) => engine.pool.punch(blob, piece),
         };
         match (result, item) {
-            (Ok(()), Garbage::Blob(blob)) => blobs.push(blob.id),
-            (Ok(()), Garbage::Value(_, piece)) => values.push(piece),
-            (Err(error), _) => tracing::warn!(%error, "garbage stays in the pool for now"),
+            // It takes values again; its turn comes with the next sweep.
+            (Err(pool::PoolError::SegmentOpen(_)), _) => {}
+            (result, item) => {
+                if let Err(error) = result {
+                    tracing::warn!(%error, "garbage stays on a drive of the pool until the next start");
+                }
+                match item {
+                    Garbage::Blob(blob) => blobs.push(blob.id),
+                    Garbage::Value(_, piece) => values.push(piece),
+                }
+            }
         }
     }
     let removed = blobs.len() + values.len();

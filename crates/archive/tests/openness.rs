@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
+use archive::PutOptions;
 use base::ByteCount;
-use common::{Instance, bytes, migrate_all, path, put};
+use common::{Instance, bytes, migrate_all, path, put, put_with};
 
 fn read_cartridge(cartridge: &Path, out: &Path) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/openness/read_cartridge.py");
@@ -38,6 +39,8 @@ fn a_cartridge_is_read_without_kist() {
     for (name, content) in &files {
         put(&archive, name, content);
     }
+    let link = PutOptions { link_target: Some("../large.bin".to_owned()), ..PutOptions::default() };
+    put_with(&archive, "/tree/sub1/link", &[], link).unwrap();
     migrate_all(&archive);
     // A second session, so that the index has a history to point back to, and a newer version of a file.
     files.insert("/tree/large.bin".to_owned(), bytes(80, 5_000_000));
@@ -55,6 +58,8 @@ fn a_cartridge_is_read_without_kist() {
             let found = std::fs::read(target.join(name.trim_start_matches('/')));
             assert!(found.is_ok_and(|found| &found == content), "{name} on {}\n{summary}", tape.vid);
         }
+        let link = std::fs::read_link(target.join("tree/sub1/link")).unwrap();
+        assert_eq!(link.to_str(), Some("../large.bin"));
         assert!(summary.contains("\"errors\": []"), "{summary}");
     }
 }

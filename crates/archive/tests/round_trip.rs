@@ -5,6 +5,7 @@ mod common;
 use archive::{ArchiveError, Locality, PutOptions, Stat};
 use base::ByteCount;
 use common::{Instance, all, bytes, get, migrate_all, path, put, put_with, stage, wait_for};
+use library::VirtualCartridgeOptions;
 
 fn tree() -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
@@ -99,6 +100,32 @@ fn a_full_tape_goes_on_with_the_next() {
     archive.close();
 }
 
+/// The drive warns when half of what the plan reckoned with is written: the session ends there, with an index, and
+/// what was planned behind it goes to the next tape.
+#[test]
+fn an_early_end_goes_on_with_the_next_tape() {
+    let early_warning = Some(ByteCount::mib(16));
+    let options = VirtualCartridgeOptions { early_warning, ..VirtualCartridgeOptions::default() };
+    let instance = Instance::with_tapes(ByteCount::mib(32), options, |_| {});
+    let archive = instance.open();
+    for n in 0..7 {
+        put(&archive, &format!("/f/{n}"), &bytes(n, 4_000_000));
+    }
+    migrate_all(&archive);
+    let tapes = archive.tapes().unwrap();
+    let full = tapes.iter().filter(|tape| tape.state == catalogue::TapeState::Full).collect::<Vec<_>>();
+    assert_eq!(full.len(), 2, "{tapes:?}");
+    assert!(full.iter().all(|tape| tape.committed.0 < 24_000_000 && tape.torn.0 == 0), "{full:?}");
+    assert_eq!(tapes.iter().map(|tape| tape.containers).sum::<u64>(), 14, "each file twice and no more");
+    assert_eq!(archive.evict(&all(&["/f"])).unwrap().evicted, 7);
+    let request = stage(&archive, &["/f"]);
+    wait_for(&archive, request);
+    for n in 0..7 {
+        assert_eq!(get(&archive, &format!("/f/{n}")).unwrap(), bytes(n, 4_000_000), "{n}");
+    }
+    archive.close();
+}
+
 #[test]
 fn repeats_create_nothing() {
     let instance = Instance::new(ByteCount::mib(64));
@@ -121,6 +148,75 @@ fn repeats_create_nothing() {
     let late = put_with(&archive, "/x/file", &bytes(1, 400_000), keyed("k1")).unwrap();
     assert_eq!((late.file, late.created), (first.file, false));
     assert_eq!(get(&archive, "/x/file").unwrap(), bytes(2, 400_000));
+    archive.close();
+}
+
+/// A client that puts a NEARLINE file again sends bytes that the pool lacks: they are kept, and no new version, hence no
+/// new tape copy, is made.
+#[test]
+fn a_repeat_of_a_nearline_file_brings_it_online_without_new_copies() {
+    let instance = Instance::new(ByteCount::mib(64));
+    let archive = instance.open();
+    let (small, large) = (bytes(1, 10_000), bytes(2, 3_000_000));
+    let first = [put(&archive, "/small", &small).file, put(&archive, "/large", &large).file];
+    migrate_all(&archive);
+    assert_eq!(archive.evict(&all(&["/"])).unwrap().evicted, 2);
+    let again = [put(&archive, "/small", &small), put(&archive, "/large", &large)];
+    assert_eq!(again.each_ref().map(|done| (done.file, done.created)), first.map(|file| (file, false)));
+    assert_eq!(get(&archive, "/small").unwrap(), small);
+    assert_eq!(get(&archive, "/large").unwrap(), large);
+    let totals = archive.totals().unwrap();
+    assert_eq!((totals.todo.files, totals.queued.files), (0, 0), "nothing goes to tape again");
+    assert_eq!(archive.evict(&all(&["/"])).unwrap().evicted, 2);
+    archive.close();
+}
+
+/// Found in review: a repeat was acknowledged and its bytes thrown away although the first ones were lost.
+#[test]
+fn a_repeat_is_not_acknowledged_if_the_kept_bytes_cannot_be_read() {
+    let instance = Instance::new(ByteCount::mib(64));
+    let archive = instance.open();
+    let content = bytes(2, 3_000_000);
+    put(&archive, "/file", &content);
+    archive.close();
+    drop(archive);
+    for drive in &instance.settings.pool.drives {
+        for entry in walk(&drive.path.join("extents")) {
+            std::fs::OpenOptions::new().write(true).open(entry).unwrap().set_len(4096).unwrap();
+        }
+    }
+    let archive = instance.open();
+    assert!(get(&archive, "/file").is_err());
+    let options = || PutOptions { make_parents: true, ..PutOptions::default() };
+    let repeat = put_with(&archive, "/file", &content, options());
+    assert!(matches!(repeat, Err(ArchiveError::KeptUnreadable { .. })), "{repeat:?}");
+    archive.remove(&path("/file")).unwrap();
+    put(&archive, "/file", &content);
+    assert_eq!(get(&archive, "/file").unwrap(), content);
+    archive.close();
+}
+
+fn walk(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(walk(&path)) } else { found.push(path) }
+    }
+    found
+}
+
+/// Found in review: readers that held a piece while they waited for memory stopped each other for good.
+#[test]
+fn many_readers_share_little_memory() {
+    let instance = Instance::with(ByteCount::mib(64), |settings| settings.pool.arena = ByteCount::mib(31));
+    let archive = instance.open();
+    let content = bytes(5, 12_000_000);
+    put(&archive, "/large", &content);
+    std::thread::scope(|scope| {
+        for _ in 0..24 {
+            scope.spawn(|| assert!(get(&archive, "/large").unwrap() == content));
+        }
+    });
     archive.close();
 }
 

@@ -197,7 +197,11 @@ fn kind_of(error: &ArchiveError) -> Kind {
         ArchiveError::RangeBeyondEnd { .. } => Kind::Range,
         ArchiveError::Limit { .. } => Kind::Limit,
         ArchiveError::Rejected(rejection) => kind_of_rejection(rejection),
-        ArchiveError::Catalogue(_) | ArchiveError::Corrupt { .. } => Kind::Corrupt,
+        ArchiveError::Catalogue(_) | ArchiveError::Corrupt { .. } | ArchiveError::KeptUnreadable { .. } => {
+            Kind::Corrupt
+        }
+        ArchiveError::PoolFull => Kind::PoolFull,
+        ArchiveError::TreeChanges => Kind::Unavailable,
         ArchiveError::Store(error) => kind_of_execute(error),
         ArchiveError::Pool(error) => kind_of_pool(error),
         ArchiveError::Library(_) | ArchiveError::NoEntropy | ArchiveError::Stopping => Kind::Unavailable,
@@ -288,6 +292,8 @@ mod tests {
         check(ArchiveError::Limit { what: "paths", limit: 3 }, "limit", 413);
         check(ArchiveError::Corrupt { path: at() }, "corrupt", 500);
         check(ArchiveError::Stopping, "unavailable", 503);
+        check(ArchiveError::PoolFull, "pool-full", 503);
+        check(ArchiveError::TreeChanges, "unavailable", 503);
         check(ArchiveError::NoEntropy, "unavailable", 503);
     }
 

@@ -15,6 +15,15 @@ pub enum PieceReader {
 }
 
 impl PieceReader {
+    /// Whether the next bytes are at hand, so that [`PieceReader::next`] will not wait for memory.
+    #[must_use]
+    pub fn has_ready(&self) -> bool {
+        match self {
+            PieceReader::Striped(reader) => reader.has_ready(),
+            PieceReader::Small(_) => true,
+        }
+    }
+
     /// The next verified bytes; `None` at the end.
     ///
     /// # Errors

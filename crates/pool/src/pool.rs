@@ -72,8 +72,15 @@ impl Pool {
             }
             list.insert(id, drive);
         }
-        let present: Vec<&Arc<dyn ObjectDrive>> = list.values().flatten().collect();
-        on_all(&present, |drive| drive.set_stamp(epoch, drive.stamp().commit))?;
+        // A drive that cannot even be stamped is of no more use than a missing one.
+        for (id, drive) in &mut list {
+            if let Some(present) = drive
+                && let Err(error) = present.set_stamp(epoch, present.stamp().commit)
+            {
+                tracing::error!(drive = id.0, %error, "a drive cannot be written: it counts as missing");
+                *drive = None;
+            }
+        }
         // Drives of the map that were not given at all are missing too.
         for entry in map.drives() {
             list.entry(entry.id).or_insert(None);

@@ -81,6 +81,12 @@ impl BlobReader {
         result
     }
 
+    /// Whether the next piece is at hand, so that [`BlobReader::next`] will not wait for memory.
+    #[must_use]
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     fn advance(&mut self) -> Result<Option<PoolBuffer>, PoolError> {
         if self.ready.is_empty() {
             if self.ahead.is_empty() && self.next < self.end {

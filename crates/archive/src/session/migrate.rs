@@ -40,9 +40,9 @@ impl DriveThread {
         let record = self.engine.tape(mounted.vid)?;
         let room = self.drive.remaining()?.0.saturating_sub(reserve(record.capacity).0);
         let block_size = mounted.volume.block_size();
-        let is_empty = record.containers == 0 && run.planned == 0;
+        let empty_tape = crate::engine::largest_container(record.capacity);
         let planned =
-            plan::take(&self.engine, &run, tape_pool, block_size.bytes(), ByteCount(room), is_empty)?;
+            plan::take(&self.engine, &run, tape_pool, block_size.bytes(), ByteCount(room), empty_tape)?;
         let containers = match planned {
             Planned::Containers(containers) => containers,
             Planned::Nothing => return Ok(Some(SessionEnd::Drained)),

@@ -11,7 +11,7 @@ use std::sync::mpsc::Receiver;
 
 use base::{BlockAddress, RunId, TapePoolId, Vid};
 use catalogue::{Command, RunEnd, TapeState};
-use library::{DriveName, TapeDrive};
+use library::{DriveName, TapeDrive, TapeError};
 use mover::Volume;
 use scheduler::{Event, SessionEnd};
 
@@ -66,18 +66,24 @@ pub(crate) struct DriveThread {
     drive: Box<dyn TapeDrive>,
     mounted: Option<Mounted>,
     session: Arc<Session>,
+    /// Tapes that failed in this drive one after the other, with nothing that went well between.
+    failed_tapes: Vec<Vid>,
 }
+
+/// So many tapes that fail in one drive in a row are the drive's fault, not theirs.
+const FAILED_TAPES_MAX: usize = 2;
 
 impl DriveThread {
     pub(crate) fn new(engine: Arc<Engine>, name: DriveName, drive: Box<dyn TapeDrive>) -> Self {
         let session = engine.session(name.as_str());
-        DriveThread { engine, name, drive, mounted: None, session }
+        DriveThread { engine, name, drive, mounted: None, session, failed_tapes: Vec::new() }
     }
 
     /// The thread: until no more orders can come; then the tape is brought home in good order.
     pub(crate) fn run(mut self, orders: &Receiver<Order>) {
         for order in orders {
             let event = self.carry_out(order);
+            let event = self.judge_drive(event);
             self.engine.bell.post(event);
             self.engine.bell.backlog_changed();
         }
@@ -110,6 +116,44 @@ impl DriveThread {
         }
     }
 
+    /// When tape after tape fails in this drive, the drive is taken out of use and the tapes get their good name back.
+    fn judge_drive(&mut self, event: Event) -> Event {
+        match &event {
+            Event::MigrationEnded(_, SessionEnd::Failed(_))
+            | Event::RecallEnded(_, SessionEnd::Failed(_)) => {}
+            Event::MigrationEnded(..) | Event::RecallEnded(..) => self.failed_tapes.clear(),
+            _ => {}
+        }
+        if self.failed_tapes.len() < FAILED_TAPES_MAX {
+            return event;
+        }
+        let tapes = std::mem::take(&mut self.failed_tapes);
+        let names: Vec<&str> = tapes.iter().map(Vid::as_str).collect();
+        let reason = format!("the tapes {} failed in it one after the other", names.join(" and "));
+        tracing::error!(drive = %self.name, reason, "the drive is taken out of use until the next start");
+        if self.mounted.is_some() {
+            self.unmount();
+        }
+        for vid in &tapes {
+            let reason = format!("it failed in drive {}, as others did", self.name);
+            self.engine.set_tape_aside(*vid, TapeState::Active, &reason);
+        }
+        Event::DriveDown(self.name(), reason)
+    }
+
+    /// Remembers a tape that failed in this drive for a reason that may be the drive's.
+    fn note_failure(&mut self, vid: Vid, error: &SessionError) {
+        let may_be_the_drive = matches!(
+            error,
+            SessionError::Volume(mover::VolumeError::Tape(
+                TapeError::Medium { .. } | TapeError::NotLoaded { .. }
+            ))
+        );
+        if may_be_the_drive && !self.failed_tapes.contains(&vid) {
+            self.failed_tapes.push(vid);
+        }
+    }
+
     fn begin_session(&self) {
         let mut began = self.session.began.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *began = Some(self.engine.now());
@@ -123,6 +167,8 @@ impl DriveThread {
         let Some(mounted) = &mut self.mounted else { return SessionEnd::Failed(error.to_string()) };
         let vid = mounted.vid;
         mounted.failed = true;
+        self.note_failure(vid, error);
+        let Some(mounted) = &mut self.mounted else { return SessionEnd::Failed(error.to_string()) };
         tracing::error!(%vid, drive = %self.name, %error, "session failed");
         let reason = truncated(&error.to_string(), 512);
         // A fault of the catalogue or pool says nothing about the tape.

@@ -37,6 +37,7 @@ impl DriveThread {
                 Ok(())
             }
             Err(error) => {
+                self.note_failure(vid, &error);
                 if matches!(error, SessionError::Volume(_)) {
                     self.engine.set_tape_aside(vid, TapeState::Suspect, &error.to_string());
                 }
@@ -96,6 +97,17 @@ impl DriveThread {
         mounted.volume.go_to_end(self.drive.as_mut(), record.end_of_data)?;
         if let Some(run) = mounted.run {
             return Ok(run);
+        }
+        if let Some(run) = record.run {
+            // The end of an earlier session could not be recorded: what it planned goes back to its queue.
+            self.engine.execute(Command::EndRun {
+                run,
+                end: RunEnd::Failed,
+                tape_state: TapeState::Active,
+                reason: String::new(),
+                end_of_data: Some(record.end_of_data),
+                torn: ByteCount(0),
+            })?;
         }
         let begin = Command::BeginRun {
             vid: mounted.vid,

@@ -33,14 +33,15 @@ pub(super) enum Planned {
     TapeFull,
 }
 
-/// Takes containers from the queue into the run, up to a flush's worth.
+/// Takes containers from the queue into the run, up to a flush's worth. `empty_tape` is what fits on an empty tape of this
+/// kind: what is larger waits for another kind and never makes this one count as full.
 pub(super) fn take(
     engine: &Engine,
     run: &OpenRun,
     tape_pool: TapePoolId,
     block_size: u32,
     room: ByteCount,
-    tape_is_empty: bool,
+    empty_tape: ByteCount,
 ) -> Result<Planned, ArchiveError> {
     let _planning = engine.planning.lock().unwrap_or_else(PoisonError::into_inner);
     let mut chosen: Vec<PlannedContainer> = Vec::new();
@@ -55,15 +56,19 @@ pub(super) fn take(
             if is_resting(engine, container) {
                 continue;
             }
+            if length > empty_tape {
+                rest(
+                    engine,
+                    container,
+                    format!("it has {length}, more than an empty tape of this pool takes"),
+                );
+                continue;
+            }
             if length.0 > room.0.saturating_sub(bytes) {
-                if !chosen.is_empty() {
-                    break 'queue;
-                }
-                if !tape_is_empty {
+                if chosen.is_empty() {
                     return Ok(Planned::TapeFull);
                 }
-                rest(engine, container, "it is larger than an empty tape of this pool".to_owned());
-                continue;
+                break 'queue;
             }
             let blocks = length.0.div_ceil(u64::from(block_size));
             chosen.push(PlannedContainer {

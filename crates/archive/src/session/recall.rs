@@ -164,20 +164,24 @@ fn commit(engine: &Engine, vid: Vid, batch: RecallBatch) -> Result<(), ArchiveEr
     }
     let come: Vec<FileId> = done.iter().map(|(file, _)| *file).collect();
     if !done.is_empty() {
+        let blob = batch.blob.clone();
         let recall = RecallDone { blobs: batch.blob.into_iter().collect(), files: done };
-        engine.execute(Command::RecallDone(Box::new(recall)))?;
+        if let Err(error) = engine.execute(Command::RecallDone(Box::new(recall))) {
+            if error.is_certain_refusal() {
+                blob.into_iter().try_for_each(|blob| engine.pool.remove(&blob))?;
+            }
+            return Err(error);
+        }
     } else if let Some(blob) = batch.blob {
         engine.pool.remove(&blob)?;
     }
-    come.into_iter().for_each(|file| engine.bell.post(Event::NotWanted(file)));
+    come.into_iter().for_each(|file| engine.bell.wants_changed(file));
     for (file, fault) in failed {
         tracing::error!(%vid, %file, %fault, "a copy cannot be recalled");
         let reason = truncated(&fault.to_string(), 512);
         engine.execute(Command::RecallCopyFailed { file, vid, reason })?;
         engine.bell.post(Event::CopyFailed(file, vid));
-        if engine.read(|view| view.wants(file))?.is_empty() {
-            engine.bell.post(Event::NotWanted(file));
-        }
+        engine.bell.wants_changed(file);
     }
     Ok(())
 }

@@ -38,6 +38,14 @@ impl Instance {
     }
 
     pub fn with(cartridge: ByteCount, change: impl FnOnce(&mut Settings)) -> Self {
+        Instance::with_tapes(cartridge, VirtualCartridgeOptions::default(), change)
+    }
+
+    pub fn with_tapes(
+        cartridge: ByteCount,
+        options: VirtualCartridgeOptions,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut settings = settings(directory.path());
         change(&mut settings);
@@ -51,13 +59,8 @@ impl Instance {
         }
         let cartridges =
             (1..=6).map(|n| (Vid::new(&format!("KT{n:04}")).unwrap(), cartridge)).collect::<Vec<_>>();
-        let config = VirtualLibraryConfig {
-            drives: Vec::new(),
-            robots: 1,
-            cartridges,
-            options: VirtualCartridgeOptions::default(),
-            drop_cache: false,
-        };
+        let config =
+            VirtualLibraryConfig { drives: Vec::new(), robots: 1, cartridges, options, drop_cache: false };
         VirtualLibrary::create(&settings.library.directory, &config).unwrap();
         Instance { directory, settings }
     }

@@ -1,0 +1,198 @@
+//! A volume's labels and indexes, and containers written to it, against the virtual library.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use base::{
+    BlockAddress, ByteCount, ContainerId, DriveId, Epoch, Generation, Partition, StreamChecksums,
+    TapePosition, Timestamp, Uuid, Vid,
+};
+use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
+use drive::{DirectIo, DirectoryDrive, ObjectDrive};
+use library::{DriveName, Library, TapeDrive, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
+use ltfs::BlockSize;
+use mover::{
+    ContainerPlan, Ended, FileOnTape, Found, Part, Volume, VolumeError, WriteContext, Written, identify,
+    write_containers,
+};
+use pool::{Pool, PoolConfig};
+
+const UUID: Uuid = Uuid([3; 16]);
+const NOW: Timestamp = Timestamp(1_795_292_940_000_000_000);
+
+struct Bench {
+    directory: tempfile::TempDir,
+    library: VirtualLibrary,
+    name: DriveName,
+    vid: Vid,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let name = DriveName::new("vdrive0").unwrap();
+        let vid = Vid::new("KT0001").unwrap();
+        let config = VirtualLibraryConfig {
+            drives: vec![name.clone()],
+            robots: 1,
+            cartridges: vec![(vid, ByteCount::mib(64))],
+            options: VirtualCartridgeOptions::default(),
+            drop_cache: false,
+        };
+        let library = VirtualLibrary::create(&directory.path().join("library"), &config).unwrap();
+        library.mount(vid, &name).unwrap();
+        Bench { directory, library, name, vid }
+    }
+
+    fn drive(&self) -> Box<dyn TapeDrive> {
+        self.library.take_drive(&self.name).unwrap()
+    }
+
+    fn pool(&self) -> Arc<Pool> {
+        let mut entries = Vec::new();
+        let mut drives = Vec::new();
+        for id in (0..3).map(DriveId) {
+            let path = self.directory.path().join(format!("d{id}"));
+            std::fs::create_dir_all(&path).unwrap();
+            DirectoryDrive::format(&path, UUID, id).unwrap();
+            let drive = DirectoryDrive::open(&path, UUID, id, DirectIo::Auto).unwrap();
+            drives.push((id, Some(Arc::new(drive) as Arc<dyn ObjectDrive>)));
+            let domain =
+                FailureDomain { host: String::new(), enclosure: String::new(), disk: id.to_string() };
+            entries.push(DriveEntry { id, domain, state: DriveState::Up, weight: 1 });
+        }
+        let map = DriveMap::new(Epoch(1), entries).unwrap();
+        Pool::open(PoolConfig::new(UUID, 2, 1), Epoch(1), map, drives, Vec::new()).unwrap()
+    }
+}
+
+fn label(bench: &Bench, drive: &mut dyn TapeDrive) -> Result<Volume, VolumeError> {
+    Volume::label(drive, bench.vid, UUID, BlockSize::new(4096).unwrap(), NOW)
+}
+
+fn write(pool: &Arc<Pool>, drive: &mut dyn TapeDrive, vid: Vid, plans: Vec<ContainerPlan>) -> Written {
+    let context = WriteContext {
+        pool,
+        buffer: ByteCount::kib(64),
+        progress: &AtomicU64::new(0),
+        stop: &AtomicBool::new(false),
+        flush_due: &|| false,
+    };
+    write_containers(drive, vid, BlockSize::new(4096).unwrap(), plans, context)
+}
+
+fn plan(container: u64, block: u64, bytes: &[u8], sums: StreamChecksums) -> ContainerPlan {
+    let part = Part::Bytes(Arc::from(bytes), 0..bytes.len());
+    ContainerPlan {
+        container: ContainerId(container),
+        block: BlockAddress(block),
+        length: ByteCount(bytes.len() as u64),
+        checksums: sums,
+        parts: VecDeque::from([part]),
+    }
+}
+
+#[test]
+fn a_volume_is_labelled_written_and_opened_again() {
+    let bench = Bench::new();
+    let mut drive = bench.drive();
+    assert_eq!(identify(drive.as_mut()).unwrap(), Found::Blank);
+    let mut volume = label(&bench, drive.as_mut()).unwrap();
+    assert_eq!((volume.generation(), volume.index_block()), (Generation(1), BlockAddress(5)));
+    let file = FileOnTape {
+        path: vec!["a".to_owned(), "b".to_owned()],
+        length: ByteCount(9),
+        block: BlockAddress(7),
+        modified: NOW,
+        xattrs: vec![("kist.file_id".to_owned(), b"5".to_vec())],
+    };
+    volume.go_to_end(drive.as_mut(), BlockAddress(7)).unwrap();
+    drive.write_block(b"some text").unwrap();
+    volume.add(file, NOW).unwrap();
+    let (index_block, end) = volume.write_data_index(drive.as_mut(), NOW).unwrap();
+    assert_eq!((index_block, volume.generation()), (BlockAddress(9), Generation(2)));
+    volume.write_index_partition(drive.as_mut(), NOW).unwrap();
+    drop(drive);
+    bench.library.unmount(&bench.name).unwrap();
+    bench.library.mount(bench.vid, &bench.name).unwrap();
+    let mut drive = bench.drive();
+    let again = Volume::open(drive.as_mut(), bench.vid, UUID, Generation(2), index_block).unwrap();
+    assert_eq!(again.tree().files_len(), 1);
+    again.go_to_end(drive.as_mut(), end).unwrap();
+    let wrong_end = again.go_to_end(drive.as_mut(), BlockAddress(end.0 - 1));
+    assert!(matches!(wrong_end, Err(VolumeError::EndOfData { .. })));
+}
+
+#[test]
+fn another_volume_or_index_is_refused() {
+    let bench = Bench::new();
+    let mut drive = bench.drive();
+    label(&bench, drive.as_mut()).unwrap();
+    let open = |drive: &mut dyn TapeDrive, vid: &str, uuid, generation, block| {
+        Volume::open(drive, Vid::new(vid).unwrap(), uuid, Generation(generation), BlockAddress(block))
+    };
+    assert!(open(drive.as_mut(), "KT0001", UUID, 1, 5).is_ok());
+    let wrong = open(drive.as_mut(), "KT0001", Uuid([4; 16]), 1, 5);
+    assert!(matches!(wrong, Err(VolumeError::WrongLabel { .. })), "{wrong:?}");
+    let wrong = open(drive.as_mut(), "KT0002", UUID, 1, 5);
+    assert!(matches!(wrong, Err(VolumeError::WrongLabel { .. })), "{wrong:?}");
+    for (generation, block) in [(2, 5), (1, 4), (1, 6)] {
+        let wrong = open(drive.as_mut(), "KT0001", UUID, generation, block);
+        assert!(matches!(wrong, Err(VolumeError::Index { .. })), "{generation} {block}: {wrong:?}");
+    }
+}
+
+#[test]
+fn only_blank_cartridges_are_labelled_and_a_labelling_cut_short_is_done_again() {
+    let bench = Bench::new();
+    let mut drive = bench.drive();
+    drive.write_block(b"somebody's data").unwrap();
+    let refused = label(&bench, drive.as_mut());
+    assert!(matches!(refused, Err(VolumeError::NotBlank { .. })), "{refused:?}");
+    drive.locate(TapePosition { partition: Partition::Index, block: BlockAddress(0) }).unwrap();
+    let mut first = [0u8; 64];
+    assert_eq!(drive.read_block(&mut first).unwrap(), library::ReadBlock::Data(15), "it is still there");
+    drive.format_partitions().unwrap();
+    label(&bench, drive.as_mut()).unwrap();
+    // As if the power had failed when only the index partition had its labels.
+    drive.locate(TapePosition { partition: Partition::Data, block: BlockAddress(0) }).unwrap();
+    drive.write_filemarks(1).unwrap();
+    let foreign = label(&bench, drive.as_mut());
+    assert!(matches!(foreign, Err(VolumeError::NotBlank { .. })), "a file mark is not blank: {foreign:?}");
+    drive.format_partitions().unwrap();
+    label(&bench, drive.as_mut()).unwrap();
+    let again = label(&bench, drive.as_mut());
+    assert!(again.is_ok(), "the same UUID: {again:?}");
+}
+
+#[test]
+fn a_container_with_other_bytes_than_sealed_is_never_counted() {
+    let bench = Bench::new();
+    let mut drive = bench.drive();
+    let volume = label(&bench, drive.as_mut()).unwrap();
+    volume.go_to_end(drive.as_mut(), BlockAddress(7)).unwrap();
+    let pool = bench.pool();
+    let good = vec![7u8; 10_000];
+    let sums = StreamChecksums::of(&good);
+    let plans = vec![plan(1, 7, &good, sums), plan(2, 10, &[8u8; 10_000], sums), plan(3, 13, &good, sums)];
+    let written = write(&pool, drive.as_mut(), bench.vid, plans);
+    assert_eq!((written.containers, written.bytes), (1, 10_000));
+    assert!(written.torn <= 10_000);
+    assert!(matches!(written.ended, Ended::Source(ContainerId(2), _)), "{:?}", written.ended);
+}
+
+#[test]
+fn nothing_is_written_where_the_plan_does_not_stand() {
+    let bench = Bench::new();
+    let mut drive = bench.drive();
+    let volume = label(&bench, drive.as_mut()).unwrap();
+    volume.go_to_end(drive.as_mut(), BlockAddress(7)).unwrap();
+    let pool = bench.pool();
+    let bytes = vec![7u8; 10_000];
+    let plans = vec![plan(1, 6, &bytes, StreamChecksums::of(&bytes))];
+    let written = write(&pool, drive.as_mut(), bench.vid, plans);
+    assert_eq!((written.containers, written.torn), (0, 0));
+    assert!(matches!(written.ended, Ended::Tape(VolumeError::Position { .. })), "{:?}", written.ended);
+    volume.go_to_end(drive.as_mut(), BlockAddress(7)).unwrap();
+}
