@@ -16,7 +16,7 @@ use pool::{Pool, PoolConfig};
 use scheduler::{Event, Scheduler};
 use store::{CatalogueStore, StoreOptions};
 
-use crate::bell::Bell;
+use crate::bell::{Bell, SweepBell};
 use crate::classes::Classes;
 use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
 use crate::engine::{Engine, largest_container, summary};
@@ -103,7 +103,7 @@ impl Archive {
             planning: Mutex::new(()),
             resting: Mutex::new(HashMap::new()),
             sessions: Mutex::new(BTreeMap::new()),
-            sweep: crate::sweep::SweepBell::default(),
+            sweep: SweepBell::default(),
         });
         remove_orphans(&engine)?;
         let archive = Archive(Arc::new(Inner { engine, threads: Mutex::new(Vec::new()) }));

@@ -11,7 +11,7 @@ use pool::Pool;
 use scheduler::{DriveName, Event, Scheduler, TapeSummary};
 use store::{CatalogueStore, ExecuteError};
 
-use crate::bell::Bell;
+use crate::bell::{Bell, SweepBell};
 use crate::classes::Classes;
 use crate::gate::ReadGate;
 use crate::{ArchiveError, Settings};
@@ -36,7 +36,7 @@ pub(crate) struct Engine {
     /// What each drive does, for displays.
     pub(crate) sessions: Mutex<BTreeMap<DriveName, Arc<Session>>>,
     /// Rung when there is garbage to remove.
-    pub(crate) sweep: crate::sweep::SweepBell,
+    pub(crate) sweep: SweepBell,
 }
 
 /// What a drive does at present; counters are read while it works.

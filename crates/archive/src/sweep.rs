@@ -1,8 +1,8 @@
 //! The sweeper: removes garbage from the pool once no reader can be in it, and lets pins and old answers
 //! expire.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use base::{BlobId, Layout};
@@ -17,28 +17,6 @@ const GARBAGE_BATCH_MAX: usize = 1_000;
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// How soon it looks again while readers are still inside.
 const READERS_RETRY: Duration = Duration::from_millis(20);
-
-/// Rung when garbage was made.
-#[derive(Debug, Default)]
-pub(crate) struct SweepBell {
-    rung: Mutex<bool>,
-    bell: Condvar,
-}
-
-impl SweepBell {
-    pub(crate) fn ring(&self) {
-        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.bell.notify_one();
-    }
-
-    fn wait(&self, patience: Duration) {
-        let mut rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
-        if !*rung {
-            rung = self.bell.wait_timeout(rung, patience).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        *rung = false;
-    }
-}
 
 /// Tells the pool's drives how far the catalogue is, so that an older copy of it is recognised at a later start.
 pub(crate) fn stamp(engine: &Engine) {
