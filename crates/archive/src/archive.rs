@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -101,6 +101,7 @@ impl Archive {
             gate: Arc::default(),
             stop: AtomicBool::new(false),
             planning: Mutex::new(()),
+            hurried: AtomicI64::new(0),
             resting: Mutex::new(HashMap::new()),
             sessions: Mutex::new(BTreeMap::new()),
             sweep: SweepBell::default(),
@@ -202,8 +203,8 @@ impl Archive {
     }
 
     fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
-        // A part of the engine that panicked has left its work in an unknown state, and the others wait for it for ever.
-        // A restart is a tested path, so the process ends.
+        // A part of the engine that panicked has left its work in an unknown state, and the others wait for
+        // it for ever. A restart is a tested path, so the process ends.
         let guarded = move || {
             if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
                 tracing::error!("a thread of the engine panicked: the server ends, start it again");

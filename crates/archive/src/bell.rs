@@ -15,8 +15,8 @@ const EVENTS_MAX: usize = 100_000;
 #[derive(Debug)]
 pub(crate) enum Notice {
     Event(Event),
-    /// Something about who wants this file changed. Whether it is wanted, and from which tapes, is read from the
-    /// catalogue when the notice is heard: late and double notices do no harm.
+    /// Something about who wants this file changed. Whether it is wanted, and from which tapes, is read from
+    /// the catalogue when the notice is heard: late and double notices do no harm.
     Wants(FileId),
 }
 
@@ -48,7 +48,8 @@ impl Bell {
         self.push(Notice::Event(event));
     }
 
-    /// Says that something changed about who wants a file. The conductor looks for itself when it comes to it.
+    /// Says that something changed about who wants a file. The conductor looks for itself when it comes to
+    /// it.
     pub(crate) fn wants_changed(&self, file: FileId) {
         self.push(Notice::Wants(file));
     }

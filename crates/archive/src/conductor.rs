@@ -104,8 +104,8 @@ impl Conductor {
         }
     }
 
-    /// Tells the scheduler and carries out what it says. Gives what could not be carried out, as events: the conductor
-    /// never posts to its own bell, which may be full.
+    /// Tells the scheduler and carries out what it says. Gives what could not be carried out, as events: the
+    /// conductor never posts to its own bell, which may be full.
     fn step(&mut self, events: Vec<Event>) -> Vec<Event> {
         let now = self.engine.now();
         let mut actions = Vec::new();
@@ -180,8 +180,8 @@ impl Conductor {
     }
 }
 
-/// The first file of the queue's order is not the oldest one, so the age of a backlog is that of its first file when
-/// the backlog began, and stays until it is empty or everything in it was sealed.
+/// The first file of the queue's order is not the oldest one, so the age of a backlog is that of its first
+/// file when the backlog began, and stays until it is empty or everything in it was sealed.
 fn todo_backlog(view: &View<'_>, class: ClassId, since: Option<Timestamp>) -> Result<Backlog, ReadError> {
     let tally = view.tally(Counter::Todo(class))?;
     if tally.files == 0 {

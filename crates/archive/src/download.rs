@@ -123,7 +123,8 @@ impl Download {
             return self.next_chunk();
         }
         loop {
-            // Whoever waits for memory of the pool must hold none of it, or many readers stop each other for good.
+            // Whoever waits for memory of the pool must hold none of it, or many readers stop each other for
+            // good.
             if !self.reader.as_ref().is_some_and(|current| current.reader.has_ready()) {
                 self.held = self.held.take().map(PoolBuffer::detach);
             }

@@ -1,7 +1,7 @@
 //! What all parts of the engine share.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{ByteCount, Clock, ContainerId, FileId, Timestamp, Vid};
@@ -31,6 +31,9 @@ pub(crate) struct Engine {
     pub(crate) stop: AtomicBool,
     /// Held while containers are taken from a queue into a run, so that two drives never plan the same one.
     pub(crate) planning: Mutex<()>,
+    /// When somebody last asked to migrate without waiting: sessions that are drained after that write their
+    /// index at once.
+    pub(crate) hurried: AtomicI64,
     /// Containers whose bytes could not be had, until when they are left alone, and why.
     pub(crate) resting: Mutex<HashMap<ContainerId, (Timestamp, String)>>,
     /// What each drive does, for displays.
@@ -98,8 +101,8 @@ impl Engine {
     }
 }
 
-/// How a file stands: wanted, and from which tapes, or not. The tapes are those in whose recall set the file is: a copy
-/// that was found unreadable is not among them any more.
+/// How a file stands: wanted, and from which tapes, or not. The tapes are those in whose recall set the file
+/// is: a copy that was found unreadable is not among them any more.
 pub(crate) fn wanted_event(view: &View<'_>, file: FileId) -> Result<Event, ReadError> {
     let wants = view.wants(file)?;
     let (Some(want), Some(record)) = (wants.first(), view.file(file)?) else {
@@ -145,8 +148,8 @@ pub(crate) fn reserve(capacity: ByteCount) -> ByteCount {
     ByteCount(capacity.0 / 32)
 }
 
-/// The largest container that an empty tape of this capacity takes: once the reserve for indexes, and once as much for
-/// the early warning, which comes a little before the end.
+/// The largest container that an empty tape of this capacity takes: once the reserve for indexes, and once as
+/// much for the early warning, which comes a little before the end.
 pub(crate) fn largest_container(capacity: ByteCount) -> ByteCount {
     ByteCount(capacity.0.saturating_sub(2 * reserve(capacity).0))
 }

@@ -26,7 +26,7 @@ pub enum ArchiveError {
     #[error("{0} is not empty: remove what is in it first")]
     NotEmpty(ArchivePath),
     /// The bytes are on tape only.
-    #[error("{path} is NEARLINE, on tape {}: stage it first: kist stage {path}", vids_text(.vids))]
+    #[error("{path} is NEARLINE, on {}: stage it first: kist stage {path}", vids_text(.vids))]
     Nearline {
         /// The file.
         path: ArchivePath,
@@ -159,8 +159,8 @@ pub enum ArchiveError {
 }
 
 impl ArchiveError {
-    /// Whether a command that failed with this has certainly changed nothing, so that the bytes stored for it are
-    /// referred to by nobody.
+    /// Whether a command that failed with this has certainly changed nothing, so that the bytes stored for it
+    /// are referred to by nobody.
     #[must_use]
     pub fn is_certain_refusal(&self) -> bool {
         match self {
@@ -171,7 +171,8 @@ impl ArchiveError {
 }
 
 fn vids_text(vids: &[Vid]) -> String {
-    vids.iter().map(|vid| vid.as_str()).collect::<Vec<_>>().join(" and ")
+    let names = vids.iter().map(Vid::as_str).collect::<Vec<_>>().join(" and ");
+    format!("{} {names}", if vids.len() == 1 { "tape" } else { "tapes" })
 }
 
 /// Why the engine cannot start.

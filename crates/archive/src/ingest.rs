@@ -73,8 +73,8 @@ impl Archive {
         })
     }
 
-    /// Whether there is room for new files, and a writer to commit them. A part of the pool is kept for what empties it:
-    /// skeletons of packs and recalled files.
+    /// Whether there is room for new files, and a writer to commit them. A part of the pool is kept for what
+    /// empties it: skeletons of packs and recalled files.
     fn check_room(&self) -> Result<(), ArchiveError> {
         let engine = self.engine();
         if !engine.catalogue.is_writing() {
@@ -264,8 +264,8 @@ impl Upload {
         let piece = base::BlobPiece { blob: blob.id, offset: ByteCount(0), length: put.size };
         put.data = Some(PoolData { blobs: vec![blob.clone()], pieces: vec![piece] });
         let result = self.commit(put);
-        // Refused for certain, or a repeat: nothing refers to these bytes. After an engine failure nobody knows,
-        // so they stay, and the next start finds out.
+        // Refused for certain, or a repeat: nothing refers to these bytes. After an engine failure nobody
+        // knows, so they stay, and the next start finds out.
         let used = match &result {
             Ok(outcome) if outcome.created => true,
             Ok(outcome) => self.keep_repeat(outcome.file, || Ok((blob.clone(), piece)))?,
@@ -277,8 +277,9 @@ impl Upload {
         result
     }
 
-    /// A repeat is acknowledged only if what was kept the first time can be read. If it is on tape only, the bytes just
-    /// received take the place of a recall: then `store` is called for where they are. Gives whether they were used.
+    /// A repeat is acknowledged only if what was kept the first time can be read. If it is on tape only, the
+    /// bytes just received take the place of a recall: then `store` is called for where they are. Gives
+    /// whether they were used.
     ///
     /// # Errors
     /// If the pool holds the kept bytes and cannot read them.

@@ -251,6 +251,7 @@ impl Archive {
     pub fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError> {
         let class =
             class.map(|name| self.engine().classes.by_name(name).map(|class| class.id)).transpose()?;
+        self.engine().hurried.store(self.engine().now().0, Ordering::Relaxed);
         self.engine().bell.post(Event::MigrateNow(class));
         self.engine().bell.backlog_changed();
         Ok(())

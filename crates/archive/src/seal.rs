@@ -130,7 +130,8 @@ fn tolerate_change(result: Result<(), Rejection>) -> Result<(), ArchiveError> {
     }
 }
 
-/// Seals a pack of these files. Those that were deleted or replaced meanwhile are left out and it is tried again.
+/// Seals a pack of these files. Those that were deleted or replaced meanwhile are left out and it is tried
+/// again.
 fn seal_pack(engine: &Engine, class: &Class, files: Vec<Candidate>) -> Result<(), ArchiveError> {
     let ids: Vec<FileId> = files.iter().map(|candidate| candidate.file).collect();
     let mut files = files;

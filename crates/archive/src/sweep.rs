@@ -18,7 +18,8 @@ const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// How soon it looks again while readers are still inside.
 const READERS_RETRY: Duration = Duration::from_millis(20);
 
-/// Tells the pool's drives how far the catalogue is, so that an older copy of it is recognised at a later start.
+/// Tells the pool's drives how far the catalogue is, so that an older copy of it is recognised at a later
+/// start.
 pub(crate) fn stamp(engine: &Engine) {
     // After a failed commit nobody knows whether the newest change is durable.
     if !engine.catalogue.is_writing() {
@@ -84,8 +85,8 @@ fn expire(engine: &Engine, command: Command) -> Result<(), ArchiveError> {
     }
 }
 
-/// Removes from the pool, then from the catalogue; gives how much went. What a sick drive does not remove is left to the
-/// next start, which finds it as an orphan: it must not keep other garbage waiting.
+/// Removes from the pool, then from the catalogue; gives how much went. What a sick drive does not remove is
+/// left to the next start, which finds it as an orphan: it must not keep other garbage waiting.
 fn remove(engine: &Engine, garbage: Vec<Garbage>) -> Result<usize, ArchiveError> {
     let (mut blobs, mut values): (Vec<BlobId>, Vec<base::BlobPiece>) = (Vec::new(), Vec::new());
     for item in garbage {

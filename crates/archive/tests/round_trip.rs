@@ -100,8 +100,8 @@ fn a_full_tape_goes_on_with_the_next() {
     archive.close();
 }
 
-/// The drive warns when half of what the plan reckoned with is written: the session ends there, with an index, and
-/// what was planned behind it goes to the next tape.
+/// The drive warns when half of what the plan reckoned with is written: the session ends there, with an
+/// index, and what was planned behind it goes to the next tape.
 #[test]
 fn an_early_end_goes_on_with_the_next_tape() {
     let early_warning = Some(ByteCount::mib(16));
@@ -151,8 +151,8 @@ fn repeats_create_nothing() {
     archive.close();
 }
 
-/// A client that puts a NEARLINE file again sends bytes that the pool lacks: they are kept, and no new version, hence no
-/// new tape copy, is made.
+/// A client that puts a NEARLINE file again sends bytes that the pool lacks: they are kept, and no new
+/// version, hence no new tape copy, is made.
 #[test]
 fn a_repeat_of_a_nearline_file_brings_it_online_without_new_copies() {
     let instance = Instance::new(ByteCount::mib(64));

@@ -1,8 +1,7 @@
 //! The one truth about names, files, copies, tapes and requests.
 //!
-//! Commands change it ([`apply`]), a [`View`] reads it, both over a narrow ordered key-value seam
-//! ([`Snapshot`],
-//! [`Transaction`]). `docs/format/catalogue.md` gives every byte.
+//! Commands change it ([`apply()`]), a [`View`] reads it, both over a narrow ordered key-value seam
+//! ([`Snapshot`], [`Transaction`]). `docs/format/catalogue.md` gives every byte.
 
 mod apply;
 mod check;

@@ -52,7 +52,7 @@ pub enum XmlError {
         /// Behind it.
         position: u64,
     },
-    /// Nesting beyond [`XML_DEPTH_MAX`].
+    /// Nesting beyond `XML_DEPTH_MAX`.
     #[error("the XML nests deeper than {XML_DEPTH_MAX} at byte {position}: it is refused")]
     TooDeep {
         /// Where.

@@ -2,7 +2,7 @@
 //! files.
 //!
 //! The mover streams and checks; it decides nothing and knows no catalogue. Its caller makes each intent
-//! durable before [`write_containers`], commits after [`Volume::flush`], and says when an index is due.
+//! durable before [`write_containers`], commits after a flush, and says when an index is due.
 
 mod blocks;
 mod error;

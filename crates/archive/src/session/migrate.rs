@@ -27,10 +27,25 @@ impl DriveThread {
             }
             match self.migrate_batch(tape_pool) {
                 Ok(None) => {}
+                Ok(Some(SessionEnd::Drained)) => match self.answer_hurry() {
+                    Ok(()) => return SessionEnd::Drained,
+                    Err(error) => return self.fail(&error),
+                },
                 Ok(Some(end)) => return end,
                 Err(error) => return self.fail(&error),
             }
         }
+    }
+
+    /// Somebody who asked for haste waits for the index, not for the unmount.
+    fn answer_hurry(&mut self) -> Result<(), SessionError> {
+        let hurried = self.engine.hurried.load(Ordering::Relaxed);
+        let Some(mounted) = &mut self.mounted else { return Ok(()) };
+        if hurried <= mounted.hurry_answered || !mounted.volume.is_changed() {
+            return Ok(());
+        }
+        mounted.hurry_answered = hurried;
+        self.write_index()
     }
 
     /// One batch, from plan to commit; `Some` ends the session.

@@ -26,6 +26,8 @@ struct Mounted {
     vid: Vid,
     volume: Volume,
     run: Option<OpenRun>,
+    /// The last call for haste that an index of this mount has answered.
+    hurry_answered: i64,
     /// Whether something failed so that nothing more may be written to it in this mount.
     failed: bool,
 }
@@ -116,7 +118,8 @@ impl DriveThread {
         }
     }
 
-    /// When tape after tape fails in this drive, the drive is taken out of use and the tapes get their good name back.
+    /// When tape after tape fails in this drive, the drive is taken out of use and the tapes get their good
+    /// name back.
     fn judge_drive(&mut self, event: Event) -> Event {
         match &event {
             Event::MigrationEnded(_, SessionEnd::Failed(_))

@@ -32,7 +32,7 @@ impl DriveThread {
         }
         match self.open_volume(vid, assign) {
             Ok(volume) => {
-                self.mounted = Some(Mounted { vid, volume, run: None, failed: false });
+                self.mounted = Some(Mounted { vid, volume, run: None, hurry_answered: 0, failed: false });
                 self.engine.post_tape(vid);
                 Ok(())
             }
@@ -332,7 +332,9 @@ fn end_torn_run(thread: &mut DriveThread, id: RunId, run: &RunRecord) -> Result<
         end_of_data: Some(end.block),
         torn,
     })?;
-    thread.mounted = Some(Mounted { vid: run.vid, volume, run: None, failed: false });
+    let again = run.planned.saturating_sub(run.committed);
+    tracing::info!(vid = %run.vid, run = %id, again, torn = torn.0, "closed it: what was not committed goes to tape again");
+    thread.mounted = Some(Mounted { vid: run.vid, volume, run: None, hurry_answered: 0, failed: false });
     Ok(())
 }
 

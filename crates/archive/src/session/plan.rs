@@ -33,8 +33,8 @@ pub(super) enum Planned {
     TapeFull,
 }
 
-/// Takes containers from the queue into the run, up to a flush's worth. `empty_tape` is what fits on an empty tape of this
-/// kind: what is larger waits for another kind and never makes this one count as full.
+/// Takes containers from the queue into the run, up to a flush's worth. `empty_tape` is what fits on an empty
+/// tape of this kind: what is larger waits for another kind and never makes this one count as full.
 pub(super) fn take(
     engine: &Engine,
     run: &OpenRun,
