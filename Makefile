@@ -4,29 +4,40 @@ DIR ?= kist-data
 CARGO ?= cargo
 KIST := $(or $(CARGO_TARGET_DIR),target)/release/kist
 
-.PHONY: run build needs test lint bench clean-demo
+# A demonstration's instance grows by about 4 GB with each run; `make clean-demo` removes it.
+.PHONY: run build needs needs-test test lint bench clean-demo
 
 # Installs what is missing, builds, and shows everything: init, serve, put, migrate, evict, stage, compare.
 run: build
-	$(KIST) demo $(if $(FROM),--from "$(FROM)") $(DIR)
+	$(KIST) demo $(if $(FROM),--from "$(FROM)" )$(DIR)
 
 build: needs
 	$(CARGO) build --release --locked --package kist
 
-# LMDB is written in C, so a C compiler is needed; nothing else. Installed only if it is missing and we may.
+# LMDB is written in C, so a C compiler is needed. Installed only if it is missing and we may.
 needs:
 	@command -v $(CARGO) >/dev/null || { \
-		echo "cargo is missing: install Rust from https://rustup.rs, then again: make run" >&2; exit 1; }
-	@command -v cc >/dev/null || { \
-		sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
-		if command -v apt-get >/dev/null; then \
-			$$sudo apt-get update && $$sudo apt-get install --yes --no-install-recommends build-essential; \
-		else \
-			echo "a C compiler is missing: install cc, then again: make run" >&2; exit 1; \
-		fi; }
+		echo "cargo is missing: install a Rust toolchain, 1.95 or newer, then again" >&2; exit 1; }
+	@command -v cc >/dev/null || $(call install,build-essential)
+
+# The tests also read a cartridge with programs that share no code with Kist.
+needs-test: needs
+	@$(CARGO) fmt --version >/dev/null && $(CARGO) clippy --version >/dev/null || { \
+		echo "rustfmt and clippy are missing: add these components to the toolchain, then again" >&2; exit 1; }
+	@command -v python3 >/dev/null || $(call install,python3)
+	@command -v tar >/dev/null || $(call install,tar)
+
+# Installs a Debian package, or says which one is missing.
+install = { \
+	sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	if command -v apt-get >/dev/null; then \
+		$$sudo apt-get update && $$sudo apt-get install --yes --no-install-recommends $(1); \
+	else \
+		echo "$(1) is missing: install it, then again" >&2; exit 1; \
+	fi; }
 
 # All that decides a merge.
-test: lint
+test: needs-test lint
 	$(CARGO) test --workspace --locked
 	tests/run
 

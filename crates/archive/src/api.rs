@@ -254,6 +254,17 @@ pub struct TapeInfo {
     pub changes_through: u64,
 }
 
+/// What an operator may make of a tape.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TapeUse {
+    /// Readable and writable again.
+    Active,
+    /// Readable; not to be written any more.
+    ReadOnly,
+    /// Not to be used at all.
+    Disabled,
+}
+
 /// A container on a tape, for `tape show`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TapeContent {

@@ -71,6 +71,9 @@ pub enum ArchiveError {
     /// No such tape.
     #[error("there is no tape {0} in the library")]
     NoSuchTape(Vid),
+    /// No such tape drive.
+    #[error("there is no tape drive '{0}': see kist drive ls")]
+    NoSuchDrive(String),
     /// Paths of a stage or evict are not there; nothing was done.
     #[error("{count} of the paths do not exist, the first is {first}: nothing was done")]
     SomeNotFound {

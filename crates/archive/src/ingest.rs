@@ -188,13 +188,15 @@ impl Upload {
         };
         self.archive.forget_wants(done.replaced.map(Entry::File));
         engine.bell.backlog_changed();
+        // A repeat leaves the file as it was, its class included.
+        let kept = if done.created { None } else { engine.read(|view| view.file(done.file))? };
         Ok(PutDone {
             file: done.file,
             created: done.created,
             replaced: done.replaced.is_some(),
             size,
             checksums,
-            class: class.settings.name,
+            class: kept.map_or(class.settings.name, |file| engine.classes.name(file.class)),
         })
     }
 

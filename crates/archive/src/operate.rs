@@ -4,14 +4,14 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use base::{BlockAddress, ByteCount, ClassId, TapePoolId, Vid};
-use catalogue::{Counter, ReadError, Tally, TapeRecord, View};
+use catalogue::{Command, Counter, ReadError, Tally, TapeRecord, TapeState, View};
 use pool::DriveHealth;
 use scheduler::{DriveState, Event};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, truncated};
 use crate::{
     Archive, ArchiveError, ClassInfo, PoolDriveInfo, PoolInfo, QueueLine, TapeContent, TapeDriveInfo,
-    TapeInfo, Totals,
+    TapeInfo, TapeUse, Totals,
 };
 
 /// Containers in one page of a tape's content.
@@ -242,6 +242,38 @@ impl Archive {
                 tape_written: ByteCount(tapes.iter().map(|(_, tape)| tape.written.0).sum()),
             })
         })
+    }
+
+    /// Changes what may be done with a tape, durably. Given back to use, a tape that was never labelled is
+    /// scratch.
+    ///
+    /// # Errors [`ArchiveError::NoSuchTape`]; [`ArchiveError::Rejected`] if the tape's present state does not
+    /// allow it.
+    pub fn set_tape(&self, vid: Vid, use_as: TapeUse, reason: &str) -> Result<(), ArchiveError> {
+        let engine = self.engine();
+        let record = engine.tape(vid)?;
+        let state = match use_as {
+            TapeUse::Active if record.generation.0 == 0 => TapeState::Scratch,
+            TapeUse::Active => TapeState::Active,
+            TapeUse::ReadOnly => TapeState::ReadOnly,
+            TapeUse::Disabled => TapeState::Disabled,
+        };
+        engine.execute(Command::SetTapeState { vid, state, reason: truncated(reason, 512) })?;
+        engine.post_tape(vid);
+        Ok(())
+    }
+
+    /// Gives a tape drive back to use that Kist has taken out of it.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchDrive`].
+    pub fn drive_up(&self, drive: &str) -> Result<(), ArchiveError> {
+        let engine = self.engine();
+        if !engine.scheduler().drives().any(|(name, _)| name == drive) {
+            return Err(ArchiveError::NoSuchDrive(drive.to_owned()));
+        }
+        engine.bell.post(Event::DriveUp(drive.to_owned()));
+        Ok(())
     }
 
     /// Migrates what is there now, of one class or all, without waiting for more bytes or age.

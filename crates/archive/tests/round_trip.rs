@@ -2,7 +2,7 @@
 
 mod common;
 
-use archive::{ArchiveError, Locality, PutOptions, Stat};
+use archive::{ArchiveError, Locality, PutOptions, Stat, TapeUse};
 use base::ByteCount;
 use common::{Instance, all, bytes, get, migrate_all, path, put, put_with, stage, wait_for};
 use library::VirtualCartridgeOptions;
@@ -271,5 +271,33 @@ fn what_is_wrong_is_refused_and_changes_nothing() {
     assert!(matches!(range.select(1000, 1), Err(ArchiveError::RangeBeyondEnd { offset: 1000, .. })));
     assert_eq!(archive.totals().unwrap().live, changes.live);
     assert!(matches!(archive.remove(&path("/d")), Err(ArchiveError::NotEmpty(_))));
+    archive.close();
+}
+
+#[test]
+fn a_tape_is_set_aside_and_given_back() {
+    let instance = Instance::new(ByteCount::mib(64));
+    let archive = instance.open();
+    put(&archive, "/file", &bytes(1, 500_000));
+    migrate_all(&archive);
+    archive.evict(&all(&["/"])).unwrap();
+    let used: Vec<_> = archive.tapes().unwrap().into_iter().filter(|tape| tape.containers > 0).collect();
+    for tape in &used {
+        archive.set_tape(tape.vid, TapeUse::Disabled, "for the test").unwrap();
+    }
+    let request = stage(&archive, &["/file"]);
+    let why = archive.why_request(request).unwrap().join(" ");
+    common::wait_until("the reason names the tapes", || {
+        archive.why_request(request).unwrap().join(" ").contains("for the test")
+    });
+    assert_eq!(archive.request(request).unwrap().record.done, 0, "{why}");
+    archive.set_tape(used[0].vid, TapeUse::Active, "").unwrap();
+    wait_for(&archive, request);
+    assert_eq!(get(&archive, "/file").unwrap(), bytes(1, 500_000));
+    let blank = archive.tapes().unwrap().into_iter().find(|tape| tape.uuid.is_none()).unwrap().vid;
+    archive.set_tape(blank, TapeUse::Disabled, "").unwrap();
+    archive.set_tape(blank, TapeUse::Active, "").unwrap();
+    assert_eq!(archive.tape(blank).unwrap().state, catalogue::TapeState::Scratch);
+    assert!(matches!(archive.drive_up("nope"), Err(ArchiveError::NoSuchDrive(_))));
     archive.close();
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use archive::{StageOptions, Stat};
+use archive::{StageOptions, Stat, TapeUse};
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
@@ -219,6 +219,39 @@ pub(crate) async fn tape(
         Ok(Json(wire::TapeContentReply { tape, containers, next: next.map(|block| block.0) }))
     };
     shared.call(show).await
+}
+
+pub(crate) async fn set_tape(
+    State(shared): Door,
+    Extension(call): Caller,
+    vid: PathPart,
+    body: Body,
+) -> Result<StatusCode, Refusal> {
+    let Path(vid) = vid.map_err(|_| no_such_part())?;
+    let vid = Vid::new(&vid).map_err(|error| Refusal::bad(error.to_string()))?;
+    let body = JsonBody::read(&shared, &call, body).await?.parse::<wire::TapeBody>()?;
+    call.about(format!("{vid} {} {}", body.state, body.reason));
+    let use_as = match body.state.as_str() {
+        "active" => TapeUse::Active,
+        "read-only" => TapeUse::ReadOnly,
+        "disabled" => TapeUse::Disabled,
+        other => {
+            return Err(Refusal::bad(format!("'{other}' is no state: active, read-only or disabled")));
+        }
+    };
+    shared.call(move |engine| Ok(engine.set_tape(vid, use_as, &body.reason)?)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn drive_up(
+    State(shared): Door,
+    Extension(call): Caller,
+    name: PathPart,
+) -> Result<StatusCode, Refusal> {
+    let Path(name) = name.map_err(|_| no_such_part())?;
+    call.about(name.clone());
+    shared.call(move |engine| Ok(engine.drive_up(&name)?)).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 pub(crate) async fn drives(State(shared): Door) -> Reply<Vec<wire::DriveReply>> {

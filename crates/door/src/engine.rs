@@ -2,7 +2,8 @@
 
 use archive::{
     Archive, ArchiveError, ClassInfo, EvictDone, FileStat, Listed, PoolInfo, PutDone, PutOptions, QueueLine,
-    RequestFile, RequestInfo, Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, Totals,
+    RequestFile, RequestInfo, Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse,
+    Totals,
 };
 use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
@@ -130,6 +131,14 @@ impl Engine for Archive {
 
     fn totals(&self) -> Result<Totals, ArchiveError> {
         Archive::totals(self)
+    }
+
+    fn set_tape(&self, vid: Vid, use_as: TapeUse, reason: &str) -> Result<(), ArchiveError> {
+        Archive::set_tape(self, vid, use_as, reason)
+    }
+
+    fn drive_up(&self, drive: &str) -> Result<(), ArchiveError> {
+        Archive::drive_up(self, drive)
     }
 
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError> {

@@ -183,6 +183,7 @@ fn kind_of(error: &ArchiveError) -> Kind {
         ArchiveError::NotFound(_)
         | ArchiveError::NoSuchRequest(_)
         | ArchiveError::NoSuchTape(_)
+        | ArchiveError::NoSuchDrive(_)
         | ArchiveError::SomeNotFound { .. } => Kind::NotFound,
         ArchiveError::IsADirectory(_) => Kind::IsADirectory,
         ArchiveError::NotADirectory(_) => Kind::NotADirectory,
@@ -275,6 +276,7 @@ mod tests {
         check(ArchiveError::NotFound(at()), "not-found", 404);
         check(ArchiveError::NoSuchRequest(RequestId(1)), "not-found", 404);
         check(ArchiveError::NoSuchTape(Vid::new("KS0001").unwrap()), "not-found", 404);
+        check(ArchiveError::NoSuchDrive("x".into()), "not-found", 404);
         check(ArchiveError::SomeNotFound { count: 2, first: at() }, "not-found", 404);
         check(ArchiveError::IsADirectory(at()), "is-a-directory", 409);
         check(ArchiveError::NotADirectory(at()), "not-a-directory", 409);

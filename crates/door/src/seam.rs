@@ -2,7 +2,8 @@
 
 use archive::{
     ArchiveError, ClassInfo, EvictDone, FileStat, Listed, PoolInfo, PutDone, PutOptions, QueueLine,
-    RequestFile, RequestInfo, Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, Totals,
+    RequestFile, RequestInfo, Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse,
+    Totals,
 };
 use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
@@ -59,6 +60,8 @@ pub trait Engine: Send + Sync + 'static {
     fn classes(&self) -> Result<Vec<ClassInfo>, ArchiveError>;
     fn queue(&self) -> Result<Vec<QueueLine>, ArchiveError>;
     fn totals(&self) -> Result<Totals, ArchiveError>;
+    fn set_tape(&self, vid: Vid, use_as: TapeUse, reason: &str) -> Result<(), ArchiveError>;
+    fn drive_up(&self, drive: &str) -> Result<(), ArchiveError>;
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError>;
 }
 

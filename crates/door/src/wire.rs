@@ -513,6 +513,16 @@ pub struct StatusReply {
     pub memory_anonymous: u64,
 }
 
+/// `POST /api/v1/tapes/{vid}`: what may be done with a tape from now on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TapeBody {
+    /// `active`, `read-only` or `disabled`.
+    pub state: String,
+    /// Why, for other operators.
+    #[serde(default)]
+    pub reason: String,
+}
+
 /// `POST /api/v1/migrate`: do not wait for bytes or age.
 #[derive(Clone, Debug, Serialize, Deserialize, Default)]
 pub struct MigrateBody {

@@ -1,6 +1,7 @@
 //! The client's side of the HTTP interface, over kept-alive connections, blocking.
 
 use std::io::{self, Read};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use base::ArchivePath;
@@ -36,6 +37,7 @@ pub struct Client {
     agent: Agent,
     base: String,
     authorization: String,
+    key_file: Option<PathBuf>,
 }
 
 /// A request that failed, and whether it may help to send it again.
@@ -75,7 +77,12 @@ impl Client {
             .output_buffer_size(BUFFER_BYTES)
             .build();
         let authorization = format!("Bearer {key}");
-        Ok(Client { agent: config.into(), base: base.to_owned(), authorization })
+        Ok(Client { agent: config.into(), base: base.to_owned(), authorization, key_file: None })
+    }
+
+    /// The same with the file that the key is from, for the message that the key is wrong.
+    pub fn with_key_file(self, file: PathBuf) -> Self {
+        Client { key_file: Some(file), ..self }
     }
 
     /// The server's URL.
@@ -212,6 +219,7 @@ impl Client {
         let wait = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
         let bytes = response.body_mut().with_config().limit(1 << 20).read_to_vec().unwrap_or_default();
         let failure = match serde_json::from_slice::<Problem>(&bytes) {
+            Ok(_) if status == StatusCode::UNAUTHORIZED => self.wrong_key(),
             Ok(problem) => Failure::new(Exit::of_problem(&problem.kind, status.as_u16()), problem.detail),
             Err(_) => {
                 let message = format!("{}: answered {status}", self.base);
@@ -221,6 +229,16 @@ impl Client {
         let again = (status == StatusCode::SERVICE_UNAVAILABLE)
             .then(|| Duration::from_secs(wait.unwrap_or(1)).min(RETRY_WAIT_MAX));
         Err(Attempt { failure, again })
+    }
+
+    fn wrong_key(&self) -> Failure {
+        let from = self.key_file.as_ref().map(|file| format!(" in {}", file.display())).unwrap_or_default();
+        let message = format!(
+            "{}: the server does not know the key{from}: name the file with its key with --key-file FILE or \
+             KIST_KEY_FILE",
+            self.base
+        );
+        Failure::new(Exit::NotAuthorised, message)
     }
 
     fn transport(&self, error: ureq::Error) -> Attempt {

@@ -48,7 +48,9 @@ impl Connection {
 
     /// A client for the server.
     pub fn client(&self) -> Outcome<Client> {
-        Client::new(&self.url()?, &self.key()?)
+        let url = self.url()?;
+        let (key, file) = self.key()?;
+        Ok(Client::new(&url, &key)?.with_key_file(file))
     }
 
     /// A client for the server of the instance, with the key kept there; the environment is not looked at.
@@ -76,7 +78,7 @@ impl Connection {
         Ok(server.url)
     }
 
-    fn key(&self) -> Outcome<String> {
+    fn key(&self) -> Outcome<(String, PathBuf)> {
         let variable = || env::var_os("KIST_KEY_FILE").filter(|v| !v.is_empty()).map(PathBuf::from);
         let usual =
             || Some(self.instance_directory().join(instance::ADMIN_KEY_FILE)).filter(|file| file.exists());
@@ -95,7 +97,7 @@ impl Connection {
         if key.is_empty() || !key.bytes().all(|b| b.is_ascii_graphic()) {
             return Err(Failure::usage(format!("{}: it holds no key of the form kist_...", file.display())));
         }
-        Ok(key.to_owned())
+        Ok((key.to_owned(), file))
     }
 }
 

@@ -1,5 +1,8 @@
 //! The kist program: server, client, operators' tools, demonstration and measurements in one binary.
 
+// Both panic when nobody reads; see `output`.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
 mod bench;
 mod child;
 mod cli;
@@ -27,7 +30,7 @@ fn main() -> ExitCode {
     match cli::run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("kist: {failure}");
+            output::note(&format!("kist: {failure}"));
             ExitCode::from(failure.exit.code())
         }
     }

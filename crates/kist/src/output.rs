@@ -23,6 +23,12 @@ pub fn bytes(bytes: &[u8]) -> Outcome {
     check(io::stdout().lock().write_all(bytes))
 }
 
+/// Writes a line for people to standard error. That nobody reads it (a closed pipe) is no failure of the
+/// command.
+pub fn note(text: &str) {
+    let _ = io::stderr().lock().write_all(format!("{text}\n").as_bytes());
+}
+
 /// Makes sure that all is written.
 pub fn flush() -> Outcome {
     check(io::stdout().lock().flush())

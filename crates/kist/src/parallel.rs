@@ -5,6 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// The most threads that a command takes.
 pub const JOBS_MAX: usize = 256;
 
+/// Reads `--jobs`.
+pub fn parse_jobs(text: &str) -> Result<usize, String> {
+    let jobs = text.parse().ok().filter(|jobs| (1..=JOBS_MAX).contains(jobs));
+    jobs.ok_or_else(|| format!("it is 1 to {JOBS_MAX}"))
+}
+
 /// Calls `work` for each item, on up to `jobs` threads, each item once, in order of their start. Items that
 /// were not begun when `stop` becomes true are left out.
 pub fn each<T: Sync>(items: &[T], jobs: usize, stop: &AtomicBool, work: impl Fn(&T) + Sync) {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::text;
+use crate::{output, text};
 
 /// How often a bar is redrawn.
 const BAR_EVERY: Duration = Duration::from_millis(125);
@@ -140,7 +140,10 @@ impl Shared {
         };
         if bytes_total > 0 || bytes > 0 {
             let of = if bytes_total > 0 { format!(" of {}", text::size(bytes_total)) } else { String::new() };
-            text.push_str(&format!(", {}{of}, {}", text::size(bytes), text::rate(bytes, elapsed)));
+            text.push_str(&format!(", {}{of}", text::size(bytes)));
+            if elapsed >= text::RATED_FROM {
+                text.push_str(&format!(", {}", text::rate(bytes, elapsed)));
+            }
         }
         let (done, total) = if bytes_total > 0 { (bytes, bytes_total) } else { (files, files_total) };
         if done > 0 && done < total && elapsed >= Duration::from_secs(1) {
@@ -179,7 +182,7 @@ fn draw(shared: &Shared) {
 
 fn write_lines(shared: &Shared) {
     while shared.tick(LINE_EVERY) {
-        eprintln!("{}: {}", shared.title, shared.figures());
+        output::note(&format!("{}: {}", shared.title, shared.figures()));
     }
 }
 
@@ -194,8 +197,8 @@ mod tests {
         progress.add_bytes(500);
         progress.note("waiting");
         let figures = progress.shared.figures();
-        assert!(figures.starts_with("3 of 10 files, 500 B of 1.00 kB, "), "{figures}");
-        assert!(figures.ends_with("(waiting)"), "{figures}");
+        assert!(figures.starts_with("3 of 10 files, 500 B of 1.00 kB"), "{figures}");
+        assert!(figures.ends_with(" (waiting)"), "{figures}");
         assert_eq!(progress.shared.share(), 500);
     }
 }

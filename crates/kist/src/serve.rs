@@ -149,7 +149,13 @@ fn on(kind: SignalKind) -> impl Future<Output = ()> {
 
 fn start_log(level: tracing::Level) {
     let ansi = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    tracing_subscriber::fmt().with_max_level(level).with_ansi(ansi).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_ansi(ansi)
+        .with_writer(std::io::stderr)
+        // A log that nobody reads must not stop the server: the notice of it would panic.
+        .log_internal_errors(false)
+        .init();
 }
 
 /// Many shells allow 1,024 open files only, and each connection and each extent needs one.

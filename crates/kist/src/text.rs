@@ -12,6 +12,9 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// As [`ENCODED`], for a whole path.
 const ENCODED_PATH: &AsciiSet = &ENCODED.remove(b'/');
 
+/// The shortest span of which a rate is told; of a shorter one it says nothing about the rate of more bytes.
+pub const RATED_FROM: Duration = Duration::from_millis(50);
+
 /// Percent-encodes a query value, a component or a header.
 pub fn encode(text: &str) -> String {
     utf8_percent_encode(text, ENCODED).to_string()
@@ -100,13 +103,26 @@ pub fn size(bytes: u64) -> String {
     ByteCount(bytes).to_string()
 }
 
-/// Bytes a second.
+/// Bytes a second; `-` below [`RATED_FROM`].
 pub fn rate(bytes: u64, span: Duration) -> String {
-    let seconds = span.as_secs_f64();
-    if seconds < 1e-6 {
+    if span < RATED_FROM {
         return "-".to_owned();
     }
-    format!("{}/s", ByteCount((bytes as f64 / seconds) as u64))
+    format!("{}/s", ByteCount((bytes as f64 / span.as_secs_f64()) as u64))
+}
+
+/// `1.21 GB in 12 s (101 MB/s)`, without the rate below [`RATED_FROM`].
+pub fn speed(bytes: u64, elapsed: Duration) -> String {
+    let rate = if elapsed < RATED_FROM { String::new() } else { format!(" ({})", rate(bytes, elapsed)) };
+    format!("{} in {}{rate}", size(bytes), span(elapsed))
+}
+
+/// A time as the server writes it, without the fraction of the second.
+pub fn whole_seconds(time: &str) -> String {
+    match time.split_once('.') {
+        Some((seconds, fraction)) if fraction.ends_with('Z') => format!("{seconds}Z"),
+        _ => time.to_owned(),
+    }
 }
 
 /// A span for people: `0.42 s`, `12 s`, `3 min 05 s`, `2 h 10 min`, `3 d 4 h`.
@@ -201,6 +217,15 @@ mod tests {
         }
         assert_eq!(span(Duration::from_secs(185)), "3 min 05 s");
         assert_eq!(span(Duration::from_millis(420)), "0.42 s");
+    }
+
+    #[test]
+    fn what_was_too_fast_has_no_rate() {
+        assert_eq!(rate(1000, Duration::from_millis(49)), "-");
+        assert_eq!(speed(1000, Duration::from_millis(10)), "1.00 kB in 0.01 s");
+        assert_eq!(speed(1000, Duration::from_secs(1)), "1.00 kB in 1.00 s (1.00 kB/s)");
+        assert_eq!(whole_seconds("2026-11-21T20:29:00.123456789Z"), "2026-11-21T20:29:00Z");
+        assert_eq!(whole_seconds("2026-11-21T20:29:00Z"), "2026-11-21T20:29:00Z");
     }
 
     #[test]

@@ -139,7 +139,9 @@ impl DriveThread {
         }
         for vid in &tapes {
             let reason = format!("it failed in drive {}, as others did", self.name);
-            self.engine.set_tape_aside(*vid, TapeState::Active, &reason);
+            let labelled = self.engine.tape(*vid).is_ok_and(|record| record.generation.0 > 0);
+            let state = if labelled { TapeState::Active } else { TapeState::Scratch };
+            self.engine.set_tape_aside(*vid, state, &reason);
         }
         Event::DriveDown(self.name(), reason)
     }

@@ -333,7 +333,8 @@ fn end_torn_run(thread: &mut DriveThread, id: RunId, run: &RunRecord) -> Result<
         torn,
     })?;
     let again = run.planned.saturating_sub(run.committed);
-    tracing::info!(vid = %run.vid, run = %id, again, torn = torn.0, "closed it: what was not committed goes to tape again");
+    let (vid, torn_bytes) = (run.vid, torn.0);
+    tracing::info!(%vid, run = %id, again, torn_bytes, "closed: what was not committed goes to tape again");
     thread.mounted = Some(Mounted { vid: run.vid, volume, run: None, hurry_answered: 0, failed: false });
     Ok(())
 }

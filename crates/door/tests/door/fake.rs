@@ -498,6 +498,14 @@ impl Engine for Fake {
         Ok(Totals { mounts: 77, ..Default::default() })
     }
 
+    fn set_tape(&self, vid: Vid, _: TapeUse, _: &str) -> Result<(), ArchiveError> {
+        Err(ArchiveError::NoSuchTape(vid))
+    }
+
+    fn drive_up(&self, drive: &str) -> Result<(), ArchiveError> {
+        if drive == "vdrive0" { Ok(()) } else { Err(ArchiveError::NoSuchDrive(drive.to_owned())) }
+    }
+
     fn migrate_now(&self, _: Option<&str>) -> Result<(), ArchiveError> {
         Ok(())
     }

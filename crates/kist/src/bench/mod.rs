@@ -20,6 +20,7 @@ use crate::commands::{evict, init, stage, wait};
 use crate::config::{self, Size};
 use crate::failure::{Failure, Outcome};
 use crate::instance::{self, ADMIN_KEY_FILE, CONFIG_FILE};
+use crate::output;
 use crate::parallel;
 use crate::progress::Progress;
 
@@ -123,7 +124,7 @@ impl Bench {
 
     fn note(&self, what: &str) {
         if !self.quiet {
-            eprintln!("bench: {what}");
+            output::note(&format!("bench: {what}"));
         }
     }
 
@@ -215,7 +216,7 @@ impl Bench {
             Ok(after.tape_written.saturating_sub(before.tape_written))
         })?;
         let migrate = Row::bytes("migrate, all copies", migrated, seconds).cores(cpu);
-        evict::outcome(&evict::evict(&server.client, vec!["/bench".to_owned()])?)?;
+        evict::outcome(&server.client, &evict::evict(&server.client, vec!["/bench".to_owned()])?)?;
         self.note("recall");
         let (recalled, seconds, cpu) = self.phase(&server, |progress| {
             let id = stage::submit(&server.client, vec!["/bench".to_owned()], Duration::from_secs(600))?;

@@ -26,7 +26,7 @@ pub struct Args {
     /// Its counterpart in the archive
     remote: String,
     /// Files at once
-    #[arg(short, long, default_value_t = JOBS_DEFAULT)]
+    #[arg(short, long, default_value_t = JOBS_DEFAULT, value_parser = parallel::parse_jobs)]
     jobs: usize,
 }
 
@@ -35,60 +35,76 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     let client = common.connection.client()?;
     let remote = archive_path(&args.remote)?;
     let tree = walk(&args.local)?;
+    let only_there = one_side_only(&client, &tree, &remote, args)?;
     let tally = Tally::default();
+    for (path, failure) in only_there {
+        tally.add_failure(&path, failure);
+    }
     for (path, failure) in &tree.left_out {
         tally.add_failure(&path.display().to_string(), failure.clone());
     }
     let place = |relative: &str| if relative.is_empty() { remote.clone() } else { join(&remote, relative) };
     let pairs: Vec<ComparePair> =
         tree.files.iter().map(|file| ComparePair::new(file, place(&file.relative))).collect();
-    one_side_only(&client, &tree, &remote, args, &tally)?;
     let progress = Progress::start("compare", pairs.len() as u64, tree.bytes(), common.quiet);
-    compare_all(&client, &pairs, args.jobs.clamp(1, parallel::JOBS_MAX), &progress, &tally);
+    compare_all(&client, &pairs, args.jobs, &progress, &tally);
     let elapsed = progress.elapsed();
     drop(progress);
+    if tally.did_nothing() {
+        return tally.outcome(pairs.len().max(2));
+    }
     if common.json {
         output::json(&serde_json::json!({
             "equal": tally.done(),
             "failed": tally.failed(),
+            "differing": tally.failures_json(),
             "bytes": tally.bytes(),
             "seconds": elapsed.as_secs_f64(),
         }))?;
     } else {
         output::line(&format!(
-            "{} equal, {} differ or failed; {} compared in {} ({})",
+            "{} equal, {} differ or failed; compared {}",
             text::files(tally.done()),
             text::count(tally.failed()),
-            text::size(tally.bytes()),
-            text::span(elapsed),
-            text::rate(tally.bytes(), elapsed)
+            text::speed(tally.bytes(), elapsed)
         ))?;
     }
     tally.outcome(pairs.len().max(2))
 }
 
-/// Counts what is only in the archive, and directories that are only here.
-fn one_side_only(client: &Client, tree: &LocalTree, remote: &str, args: &Args, tally: &Tally) -> Outcome {
+/// What is only in the archive, and directories that are only here. Refuses a tree that cannot be read whole.
+fn one_side_only(
+    client: &Client,
+    tree: &LocalTree,
+    remote: &str,
+    args: &Args,
+) -> Outcome<Vec<(String, Failure)>> {
     let root = RemoteItem::of_stat(&client.stat(remote)?)?;
     if root.kind != RemoteKind::Directory {
-        return Ok(());
+        root.refuse_nearline()?;
+        return Ok(Vec::new());
     }
+    let (mut files, mut nearline) = (0u64, 0u64);
+    let mut found = Vec::new();
     let here: HashSet<&str> =
         tree.files.iter().chain(&tree.directories).map(|item| item.relative.as_str()).collect();
     let mut there = HashSet::from([String::new()]);
     walk_remote(client, &root, &mut |item| {
+        files += u64::from(item.kind != RemoteKind::Directory);
+        nearline += u64::from(item.is_nearline());
         if !here.contains(item.relative.as_str()) {
             let message = format!("{}: only in the archive, not in {}", item.path, args.local.display());
-            tally.add_failure(&item.path, Failure::new(Exit::Differs, message));
+            found.push((item.path.clone(), Failure::new(Exit::Differs, message)));
         }
         if item.kind == RemoteKind::Directory {
             there.insert(item.relative.clone());
         }
         Ok(())
     })?;
+    root.refuse_nearline_below(nearline, files)?;
     for directory in tree.directories.iter().filter(|directory| !there.contains(&directory.relative)) {
         let message = format!("{}: the directory is not in the archive", directory.path.display());
-        tally.add_failure(&directory.relative, Failure::new(Exit::Differs, message));
+        found.push((directory.relative.clone(), Failure::new(Exit::Differs, message)));
     }
-    Ok(())
+    Ok(found)
 }

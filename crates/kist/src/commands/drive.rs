@@ -9,7 +9,7 @@ use crate::{output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example:\n  kist drive ls")]
+#[command(after_help = "Examples:\n  kist drive ls\n  kist drive up vdrive0")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -19,11 +19,20 @@ pub struct Args {
 enum Action {
     /// List the tape drives and what they do
     Ls,
+    /// Give a drive back to use that Kist has taken out of it
+    Up {
+        /// The drive
+        name: String,
+    },
 }
 
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
-    let Action::Ls = args.action;
+    if let Action::Up { name } = &args.action {
+        let target = format!("/api/v1/drives/{}/up", text::encode(name));
+        common.connection.client()?.post(&target, &serde_json::json!({}))?;
+        return if common.json { output::json(&serde_json::json!({ "name": name })) } else { Ok(()) };
+    }
     let drives: Vec<DriveReply> = common.connection.client()?.get("/api/v1/drives")?;
     if common.json {
         return output::json(&drives);
@@ -36,7 +45,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             drive.state,
             drive.vid.unwrap_or_else(|| "-".to_owned()),
             drive.tape_pool.unwrap_or_else(|| "-".to_owned()),
-            drive.since,
+            text::whole_seconds(&drive.since),
             text::count(drive.files),
             text::size(drive.bytes),
             format!("{}/s", text::size(drive.rate.max(0.0) as u64)),

@@ -1,11 +1,20 @@
 //! `kist evict`.
 
+use std::collections::BTreeMap;
+
 use door::wire::{EvictReply, SelectionBody};
 
 use crate::cli::Common;
 use crate::client::{Client, archive_path};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::{output, text};
+
+/// Lines that tell what was refused.
+const LINES_MAX: usize = 20;
+/// Files shown of each reason.
+const PATHS_SHOWN_MAX: usize = 3;
+/// Files that are asked for their pins.
+const PATHS_ASKED_MAX: usize = 3;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -25,7 +34,8 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
     let paths = args.paths.iter().map(|path| archive_path(path)).collect::<Outcome<Vec<_>>>()?;
-    let reply = evict(&common.connection.client()?, paths)?;
+    let client = common.connection.client()?;
+    let reply = evict(&client, paths)?;
     if common.json {
         output::json(&reply)?;
     } else {
@@ -39,7 +49,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             text::size(reply.bytes)
         ))?;
     }
-    outcome(&reply)
+    outcome(&client, &reply)
 }
 
 /// Evicts paths, all below directories included.
@@ -47,15 +57,55 @@ pub fn evict(client: &Client, paths: Vec<String>) -> Outcome<EvictReply> {
     client.post_for("/api/v1/evict", &SelectionBody { paths, recursive: true, pin_seconds: None })
 }
 
-/// Refused files are failures.
-pub fn outcome(reply: &EvictReply) -> Outcome {
+/// Refused files are failures; they are shown by reason.
+pub fn outcome(client: &Client, reply: &EvictReply) -> Outcome {
     if reply.refused_count == 0 {
         return Ok(());
     }
-    for refused in &reply.refused {
-        eprintln!("kist: {}: {}", refused.path, refused.reason);
-    }
+    refusals(client, reply)?.iter().for_each(|line| output::note(&format!("kist: {line}")));
     let only = reply.evicted + reply.already == 0;
     let exit = if only { Exit::Refused } else { Exit::SomeFailed };
     Err(Failure::new(exit, format!("{} not evicted", text::files(reply.refused_count))))
+}
+
+/// At most [`LINES_MAX`] lines: each reason with its first files.
+fn refusals(client: &Client, reply: &EvictReply) -> Outcome<Vec<String>> {
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for refused in &reply.refused {
+        reasons.entry(&refused.reason).or_default().push(&refused.path);
+    }
+    let mut lines = Vec::new();
+    for (reason, paths) in reasons {
+        let pinned = if reason.contains("request") { pinned_by(client, &paths)? } else { None };
+        let reason = pinned.as_deref().unwrap_or(reason);
+        if let [path] = paths.as_slice() {
+            lines.push(format!("{path}: {reason}"));
+            continue;
+        }
+        lines.push(format!("{} refused: {reason}", text::files(paths.len() as u64)));
+        lines.extend(paths.iter().take(PATHS_SHOWN_MAX).map(|path| format!("  {path}")));
+        if let Some(more) = paths.len().checked_sub(PATHS_SHOWN_MAX + 1) {
+            lines.push(format!("  ... and {} more", text::count(more as u64 + 1)));
+        }
+    }
+    if lines.len() > LINES_MAX {
+        lines.truncate(LINES_MAX - 1);
+        lines.push("... more are only counted".to_owned());
+    }
+    Ok(lines)
+}
+
+/// Which requests hold the first of `paths`, if any does.
+fn pinned_by(client: &Client, paths: &[&str]) -> Outcome<Option<String>> {
+    let mut requests: BTreeMap<u64, String> = BTreeMap::new();
+    for path in paths.iter().take(PATHS_ASKED_MAX) {
+        // A file may have been removed meanwhile.
+        let Some(file) = client.find(path)?.and_then(|stat| stat.file) else { continue };
+        requests.extend(file.pins.into_iter().map(|pin| (pin.request, text::whole_seconds(&pin.until))));
+    }
+    let each = |(request, until): (&u64, &String)| {
+        format!("pinned by request {request} until {until}: kist release {request}")
+    };
+    let all: Vec<String> = requests.iter().map(each).collect();
+    Ok((!all.is_empty()).then(|| all.join("; ")))
 }

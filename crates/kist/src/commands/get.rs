@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::Common;
 use crate::client::{Client, archive_path, retry};
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
 use crate::transfer::{
     GetItem, Getter, JOBS_DEFAULT, RemoteItem, RemoteKind, Tally, download_to, walk_remote,
@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(required = true)]
     local: PathBuf,
     /// Files at once
-    #[arg(short, long, default_value_t = JOBS_DEFAULT)]
+    #[arg(short, long, default_value_t = JOBS_DEFAULT, value_parser = parallel::parse_jobs)]
     jobs: usize,
     /// Fetch what is here already too
     #[arg(long)]
@@ -49,25 +49,26 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     let tally = Tally::default();
     let bytes = files.iter().map(|item| item.remote.size).sum();
     let progress = Progress::start("get", files.len() as u64, bytes, common.quiet);
-    let jobs = args.jobs.clamp(1, parallel::JOBS_MAX);
-    let getter = Getter { client: &client, jobs, again: args.again, progress: &progress, tally: &tally };
+    let getter =
+        Getter { client: &client, jobs: args.jobs, again: args.again, progress: &progress, tally: &tally };
     getter.make_directories(&directories);
     getter.files(&files);
     getter.finish_directories(&directories);
     let elapsed = progress.elapsed();
     drop(progress);
+    if tally.did_nothing() {
+        return tally.outcome(files.len() + directories.len());
+    }
     if !common.quiet {
         let skipped = match tally.skipped() {
             0 => String::new(),
             skipped => format!(", {} here already", text::files(skipped)),
         };
-        eprintln!(
-            "got {}, {} in {} ({}){skipped}",
-            text::files(tally.done()),
-            text::size(tally.bytes()),
-            text::span(elapsed),
-            text::rate(tally.bytes(), elapsed),
-        );
+        let speed = text::speed(tally.bytes(), elapsed);
+        output::note(&format!("got {}, {speed}{skipped}", text::files(tally.done())));
+    }
+    if common.json {
+        output::json(&tally.json(elapsed))?;
     }
     tally.outcome(files.len() + directories.len())
 }
@@ -86,38 +87,22 @@ fn plan(args: &Args, client: &Client) -> Outcome<(Vec<GetItem>, Vec<GetItem>)> {
             made.map_err(|error| Failure::io("making the directory", &args.local, &error))?;
         }
         if !is_directory {
-            refuse_nearline(&root)?;
+            root.refuse_nearline()?;
             files.push(GetItem { remote: root, local });
             continue;
         }
         let place = |relative: &str| -> PathBuf { local.join(Path::new(relative)) };
-        let mut nearline = 0u64;
+        let (mut nearline, before) = (0u64, files.len());
         directories.push(GetItem { remote: root.clone(), local: local.clone() });
         walk_remote(client, &root, &mut |item| {
             let list = if item.kind == RemoteKind::Directory { &mut directories } else { &mut files };
-            nearline += u64::from(item.locality.as_deref() == Some("NEARLINE"));
+            nearline += u64::from(item.is_nearline());
             list.push(GetItem { remote: item.clone(), local: place(&item.relative) });
             Ok(())
         })?;
-        if nearline > 0 {
-            let message = format!(
-                "{} of {} below {path} are NEARLINE, on tape only: stage them first: \
-                 kist stage --wait {path}",
-                text::count(nearline),
-                text::files(files.len() as u64)
-            );
-            return Err(Failure::new(Exit::Refused, message));
-        }
+        root.refuse_nearline_below(nearline, (files.len() - before) as u64)?;
     }
     Ok((directories, files))
-}
-
-fn refuse_nearline(item: &RemoteItem) -> Outcome {
-    if item.locality.as_deref() != Some("NEARLINE") {
-        return Ok(());
-    }
-    let message = format!("{0} is NEARLINE, on tape only: stage it first: kist stage --wait {0}", item.path);
-    Err(Failure::new(Exit::Refused, message))
 }
 
 fn own_name(path: &str) -> Outcome<&str> {

@@ -1,7 +1,9 @@
 //! `kist init`.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -58,7 +60,7 @@ pub struct Args {
     /// Small packs and short ages, to see everything happen soon
     #[arg(long)]
     pub demo: bool,
-    /// Write the key to FILE too, readable for the owner only
+    /// Write the key to FILE too, a new file, readable for the owner only
     #[arg(long, value_name = "FILE")]
     pub save_key: Option<PathBuf>,
 }
@@ -110,11 +112,31 @@ pub fn make(args: &Args) -> Outcome<String> {
     check(args)?;
     let dir = &args.dir;
     let failed = |error: std::io::Error| Failure::io("making the instance", dir, &error);
+    let made = !dir.exists();
     fs::create_dir_all(dir).map_err(failed)?;
     if fs::read_dir(dir).map_err(failed)?.next().is_some() {
         let what = if instance::Instance::exists(dir) { "is an instance already" } else { "is not empty" };
         return Err(Failure::new(Exit::Refused, format!("{} {what}: nothing was done", dir.display())));
     }
+    let key = instance::new_key()?;
+    let saved = args.save_key.as_deref().map(|file| KeyFile::create(file, &key)).transpose();
+    let saved = saved.inspect_err(|_| {
+        if made {
+            // Nothing is in it yet.
+            let _ = fs::remove_dir(dir);
+        }
+    })?;
+    fill(args, &key)?;
+    if let Some(saved) = saved {
+        saved.keep();
+    }
+    Ok(key)
+}
+
+/// Makes all that is in an instance.
+fn fill(args: &Args, key: &str) -> Outcome {
+    let dir = &args.dir;
+    let failed = |error: std::io::Error| Failure::io("making the instance", dir, &error);
     let template = Template {
         listen: args.listen.to_string(),
         drives: args.drives,
@@ -144,14 +166,49 @@ pub fn make(args: &Args) -> Outcome<String> {
             .map_err(|error| wrong(error.to_string()))?;
     }
     make_library(args, &settings.library.directory)?;
-    let key = instance::new_key()?;
-    instance::write_keys(dir, "admin", &key)?;
-    if let Some(file) = &args.save_key {
-        instance::write_durable(file, format!("{key}\n").as_bytes(), 0o600)?;
-    }
+    instance::write_keys(dir, "admin", key)?;
     // This file makes the directory an instance, so it comes last.
-    instance::write_instance_file(dir)?;
-    Ok(key)
+    instance::write_instance_file(dir)
+}
+
+/// A file with a key, gone again unless the instance was made. It never replaces a file: that could hold the
+/// only copy of another key.
+struct KeyFile {
+    path: PathBuf,
+    keep: bool,
+}
+
+impl KeyFile {
+    fn create(path: &Path, key: &str) -> Outcome<Self> {
+        let failed = |error: std::io::Error| Failure::io("saving the key", path, &error);
+        let created = OpenOptions::new().create_new(true).write(true).mode(0o600).open(path);
+        let mut file = created.map_err(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => Failure::new(
+                Exit::Refused,
+                format!("{}: it is there already and may hold another key: nothing was done", path.display()),
+            ),
+            _ => failed(error),
+        })?;
+        let guard = KeyFile { path: path.to_owned(), keep: false };
+        file.write_all(format!("{key}\n").as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = File::open(parent.unwrap_or(Path::new(".")));
+        parent.and_then(|parent| parent.sync_all()).map_err(failed)?;
+        Ok(guard)
+    }
+
+    fn keep(mut self) {
+        self.keep = true;
+    }
+}
+
+impl Drop for KeyFile {
+    fn drop(&mut self) {
+        if !self.keep {
+            // The key opens nothing: its instance was not made.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 fn check(args: &Args) -> Outcome {

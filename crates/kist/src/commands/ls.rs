@@ -98,7 +98,7 @@ impl<'a> Printer<'a> {
             entry.owner,
             entry.group,
             size,
-            entry.mtime,
+            text::whole_seconds(&entry.mtime),
             entry.locality.unwrap_or_default(),
             entry.class.unwrap_or_default(),
             name,

@@ -4,6 +4,7 @@ use door::wire::MigrateBody;
 
 use crate::cli::Common;
 use crate::failure::{Failure, Outcome};
+use crate::output;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -28,5 +29,6 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         return Err(Failure::usage("migration goes on by itself; to hurry it, say so: kist migrate --now"));
     }
     let body = MigrateBody { class: args.class.clone() };
-    common.connection.client()?.post("/api/v1/migrate", &body).map(drop)
+    common.connection.client()?.post("/api/v1/migrate", &body)?;
+    if common.json { output::json(&serde_json::json!({ "class": args.class })) } else { Ok(()) }
 }

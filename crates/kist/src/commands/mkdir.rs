@@ -5,6 +5,7 @@ use door::wire::MakeDirectoryBody;
 use crate::cli::Common;
 use crate::client::archive_path;
 use crate::failure::Outcome;
+use crate::output;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -27,6 +28,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
     let client = common.connection.client()?;
+    let mut made = 0;
     for path in &args.paths {
         let body = MakeDirectoryBody {
             path: archive_path(path)?,
@@ -37,7 +39,11 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             group: None,
             class: args.class.clone(),
         };
-        client.post("/api/v1/mkdir", &body)?;
+        let (status, _) = client.post("/api/v1/mkdir", &body)?;
+        made += u64::from(status == 201);
     }
-    Ok(())
+    if !common.json {
+        return Ok(());
+    }
+    output::json(&serde_json::json!({ "made": made, "skipped": args.paths.len() as u64 - made }))
 }

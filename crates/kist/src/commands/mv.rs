@@ -5,6 +5,7 @@ use door::wire::RenameBody;
 use crate::cli::Common;
 use crate::client::archive_path;
 use crate::failure::Outcome;
+use crate::output;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -15,7 +16,7 @@ pub struct Args {
     /// What it shall be called: the whole new path
     to: String,
     /// Replace a file that has the new name
-    #[arg(short, long)]
+    #[arg(long)]
     replace: bool,
 }
 
@@ -23,5 +24,6 @@ pub struct Args {
 pub fn run(args: &Args, common: &Common) -> Outcome {
     let body =
         RenameBody { from: archive_path(&args.from)?, to: archive_path(&args.to)?, replace: args.replace };
-    common.connection.client()?.post("/api/v1/rename", &body).map(drop)
+    common.connection.client()?.post("/api/v1/rename", &body)?;
+    if common.json { output::json(&serde_json::json!({ "from": body.from, "to": body.to })) } else { Ok(()) }
 }

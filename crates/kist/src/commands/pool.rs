@@ -39,7 +39,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         text::count(pool.garbage)
     ))?;
     let mut table =
-        Table::new(&[">drive", "state", ">capacity", ">used", ">read", ">written", ">errors", "directory"]);
+        Table::new(&[">drive", "state", ">fs size", ">fs used", ">read", ">written", ">errors", "directory"]);
     for drive in pool.drives {
         table.row(vec![
             drive.id.to_string(),
@@ -52,5 +52,6 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             drive.path,
         ]);
     }
-    output::write(&table.render())
+    output::write(&table.render())?;
+    output::line("fs size and fs used are of the file systems: drives on one disk share them")
 }

@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(required = true)]
     remote: String,
     /// Files at once
-    #[arg(short, long, default_value_t = JOBS_DEFAULT)]
+    #[arg(short, long, default_value_t = JOBS_DEFAULT, value_parser = parallel::parse_jobs)]
     jobs: usize,
     /// The storage class
     #[arg(long)]
@@ -70,18 +70,19 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     putter.files(&plan.files);
     let elapsed = progress.elapsed();
     drop(progress);
+    if tally.did_nothing() {
+        return tally.outcome(total);
+    }
     if !common.quiet {
         let skipped = match tally.skipped() {
             0 => String::new(),
             skipped => format!(", {} there already", text::files(skipped)),
         };
-        eprintln!(
-            "put {}, {} in {} ({}){skipped}",
-            text::files(tally.done()),
-            text::size(tally.bytes()),
-            text::span(elapsed),
-            text::rate(tally.bytes(), elapsed),
-        );
+        let speed = text::speed(tally.bytes(), elapsed);
+        output::note(&format!("put {}, {speed}{skipped}", text::files(tally.done())));
+    }
+    if common.json {
+        output::json(&tally.json(elapsed))?;
     }
     tally.outcome(total)
 }
@@ -128,7 +129,7 @@ fn own_name(local: &Path) -> Outcome<&str> {
 
 fn settings(args: &Args) -> PutSettings {
     PutSettings {
-        jobs: args.jobs.clamp(1, parallel::JOBS_MAX),
+        jobs: args.jobs,
         class: args.class.clone(),
         dataset: args.dataset.clone(),
         keep_existing: args.keep_existing,
@@ -148,12 +149,7 @@ fn stream(args: &Args, common: &Common, client: &Client) -> Outcome {
     let elapsed = progress.elapsed();
     drop(progress);
     if !common.quiet {
-        eprintln!(
-            "put {} in {} ({})",
-            text::size(reply.size),
-            text::span(elapsed),
-            text::rate(reply.size, elapsed)
-        );
+        output::note(&format!("put {}", text::speed(reply.size, elapsed)));
     }
     if common.json { output::json(&reply) } else { Ok(()) }
 }

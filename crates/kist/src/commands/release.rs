@@ -3,8 +3,9 @@
 use door::wire::ReleaseBody;
 
 use crate::cli::Common;
-use crate::client::archive_path;
+use crate::client::{Client, archive_path};
 use crate::failure::Outcome;
+use crate::output;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -24,6 +25,17 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
     let paths = args.paths.iter().map(|path| archive_path(path)).collect::<Outcome<Vec<_>>>()?;
-    let body = ReleaseBody { paths: (!paths.is_empty()).then_some(paths) };
-    common.connection.client()?.post(&format!("/api/v1/requests/{}/release", args.request), &body).map(drop)
+    let paths = (!paths.is_empty()).then_some(paths);
+    let of = paths.clone();
+    release(&common.connection.client()?, args.request, paths)?;
+    if common.json {
+        output::json(&serde_json::json!({ "request": args.request, "paths": of }))
+    } else {
+        Ok(())
+    }
+}
+
+/// Ends the pins of a request, all or those of `paths`.
+pub fn release(client: &Client, request: u64, paths: Option<Vec<String>>) -> Outcome {
+    client.post(&format!("/api/v1/requests/{request}/release"), &ReleaseBody { paths }).map(drop)
 }

@@ -69,7 +69,8 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             }
         }
         Action::Cancel { request } => {
-            client.post(&format!("/api/v1/requests/{request}/cancel"), &serde_json::json!({})).map(drop)
+            client.post(&format!("/api/v1/requests/{request}/cancel"), &serde_json::json!({}))?;
+            if common.json { output::json(&serde_json::json!({ "request": request })) } else { Ok(()) }
         }
     }
 }
@@ -83,8 +84,8 @@ fn table(requests: &[RequestReply]) -> String {
             request.id.to_string(),
             request.state.clone(),
             request.owner.clone(),
-            request.created.clone(),
-            request.ended.clone().unwrap_or_else(|| "-".to_owned()),
+            text::whole_seconds(&request.created),
+            request.ended.as_deref().map_or_else(|| "-".to_owned(), text::whole_seconds),
             text::count(u64::from(request.done)),
             text::count(u64::from(request.failed)),
             text::count(u64::from(request.files)),

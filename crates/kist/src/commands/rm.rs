@@ -3,10 +3,9 @@
 use crate::cli::Common;
 use crate::client::{Client, archive_path};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::parallel;
 use crate::progress::Progress;
-use crate::text;
 use crate::transfer::{JOBS_DEFAULT, RemoteItem, RemoteKind, Tally, walk_remote};
+use crate::{output, parallel, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -22,18 +21,22 @@ pub struct Args {
     /// Remove directories with all that is in them
     #[arg(short, long)]
     recursive: bool,
+    /// With -r and the path /: remove all files of the archive
+    #[arg(long)]
+    everything: bool,
     /// Requests at once
-    #[arg(short, long, default_value_t = JOBS_DEFAULT)]
+    #[arg(short, long, default_value_t = JOBS_DEFAULT, value_parser = parallel::parse_jobs)]
     jobs: usize,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
+    let paths = args.paths.iter().map(|path| archive_path(path)).collect::<Outcome<Vec<_>>>()?;
+    check_root(args, &paths)?;
     let client = common.connection.client()?;
     let tally = Tally::default();
     let mut total = 0;
-    for path in &args.paths {
-        let path = archive_path(path)?;
+    for path in paths {
         let stat = match client.stat(&path) {
             Ok(stat) => stat,
             Err(failure) => {
@@ -61,10 +64,30 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         total += files.len() + directories.len();
         remove(&client, &files, &directories, args, common, &tally);
     }
+    if tally.did_nothing() {
+        return tally.outcome(total);
+    }
     if !common.quiet {
-        eprintln!("{} removed", text::plural(tally.done(), "name"));
+        output::note(&format!("{} removed", text::plural(tally.done(), "name")));
+    }
+    if common.json {
+        output::json(&serde_json::json!({ "removed": tally.done(), "failed": tally.failed() }))?;
     }
     tally.outcome(total)
+}
+
+fn check_root(args: &Args, paths: &[String]) -> Outcome {
+    if !paths.iter().any(|path| path == "/") {
+        return Ok(());
+    }
+    match (args.recursive, args.everything) {
+        (false, _) => Err(Failure::new(Exit::Refused, "/ cannot be removed")),
+        (true, false) => Err(Failure::new(
+            Exit::Refused,
+            "/ is the whole archive: to remove all files in it, say so: kist rm -r --everything /",
+        )),
+        (true, true) => Ok(()),
+    }
 }
 
 fn remove(

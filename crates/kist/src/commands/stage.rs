@@ -58,15 +58,25 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     }
     let client = common.connection.client()?;
     let id = submit(&client, paths, args.pin.0)?;
+    if !args.wait && common.json {
+        return output::json(&CreatedReply { id });
+    }
+    // Tapes take longer than a question: what is done by now was online before.
+    let first: RequestReply = client.get(&format!("/api/v1/requests/{id}"))?;
+    let amount = format!("{}, {}", text::files(u64::from(first.files)), text::size(first.bytes));
+    let online = u64::from(first.done);
+    let all_online = first.done == first.files;
     if !args.wait {
-        return if common.json {
-            output::json(&CreatedReply { id })
+        let then = if all_online {
+            "all online already".to_owned()
         } else {
-            output::line(&format!("request {id}"))
+            format!("watch: kist request show {id}, kist why {id}")
         };
+        return output::line(&format!("request {id}: {amount}; {then}"));
     }
     if !common.quiet {
-        eprintln!("request {id}");
+        let already = if all_online { "; all online already, now pinned" } else { "" };
+        output::note(&format!("request {id}: {amount}{already}"));
     }
     let progress = Progress::start("stage", 0, 0, common.quiet);
     let request = wait_for(&client, id, &progress)?;
@@ -74,14 +84,14 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     drop(progress);
     if common.json {
         output::json(&request)?;
-    } else if !common.quiet {
-        eprintln!(
-            "staged {}, {} in {} ({})",
-            text::files(u64::from(request.done)),
-            text::size(request.done_bytes),
-            text::span(elapsed),
-            text::rate(request.done_bytes, elapsed)
-        );
+    } else if !common.quiet && !all_online {
+        let already = match online {
+            0 => String::new(),
+            online => format!(", {} online before", text::files(online)),
+        };
+        let bytes = request.done_bytes.saturating_sub(first.done_bytes);
+        let staged = text::files(u64::from(request.done).saturating_sub(online));
+        output::note(&format!("staged {staged}, {}{already}", text::speed(bytes, elapsed)));
     }
     outcome(&client, &request)
 }
@@ -109,7 +119,8 @@ pub fn wait_for(client: &Client, id: u64, progress: &Progress) -> Outcome<Reques
             progress.note("");
         } else if moved.0.elapsed() >= REASON_AFTER {
             let why: WhyReply = client.get(&format!("/api/v1/why?request={id}"))?;
-            progress.note(why.reasons.first().map_or("", String::as_str));
+            // The first sentence is the progress, which is shown already.
+            progress.note(why.reasons.get(1).map_or("", String::as_str));
         }
         std::thread::sleep(POLL_EVERY);
     }
@@ -126,7 +137,8 @@ pub fn outcome(client: &Client, request: &RequestReply) -> Outcome {
         let target = format!("/api/v1/requests/{}/files?from={page_from}&limit=1000", request.id);
         let page: RequestFilesReply = client.get(&target)?;
         for file in page.files.iter().filter(|file| file.state == "failed").take(FAILURES_SHOWN_MAX - shown) {
-            eprintln!("kist: {}: {}", file.path, file.error.as_deref().unwrap_or("failed"));
+            let error = file.error.as_deref().unwrap_or("failed");
+            output::note(&format!("kist: {}: {error}", file.path));
             shown += 1;
         }
         from = page.next.filter(|next| *next > page_from);

@@ -47,8 +47,8 @@ pub fn print(stat: &StatReply) -> Outcome {
         field("size", &format!("{} ({} bytes)", text::size(stat.size), text::count(stat.size)))?;
     }
     field("mode", &format!("{} {}:{}", stat.mode, stat.owner, stat.group))?;
-    field("modified", &stat.mtime)?;
-    field("archived", &stat.created)?;
+    field("modified", &text::whole_seconds(&stat.mtime))?;
+    field("archived", &text::whole_seconds(&stat.created))?;
     if let Some(class) = &stat.class {
         field("class", class)?;
     }
@@ -59,7 +59,8 @@ pub fn print(stat: &StatReply) -> Outcome {
     field("crc32c", &file.crc32c)?;
     field("blake3", &file.blake3)?;
     for pin in &file.pins {
-        field("pinned", &format!("by request {} until {}", pin.request, pin.until))?;
+        let until = text::whole_seconds(&pin.until);
+        field("pinned", &format!("by request {} until {until}", pin.request))?;
     }
     if file.copies.is_empty() {
         return field("copies", &format!("none of {} yet: it waits for its pack", file.copies_wanted));

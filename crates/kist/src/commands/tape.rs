@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use door::wire::{ContainerReply, TapeContentReply, TapeReply};
+use door::wire::{ContainerReply, TapeBody, TapeContentReply, TapeReply};
 
 use crate::cli::Common;
 use crate::failure::Outcome;
@@ -29,9 +29,28 @@ enum Action {
         /// The tape
         vid: String,
     },
+    /// Change what may be done with a tape
+    #[command(after_help = "\
+A suspect tape was set aside after an error; read its reason first with
+kist tape ls. Back in use as active, a tape that was never labelled is scratch.
+
+Examples:
+  kist tape set KS0001 active --reason \"drive replaced\"
+  kist tape set KS0002 read-only")]
+    Set {
+        /// The tape
+        vid: String,
+        /// active, read-only or disabled
+        #[arg(value_parser = ["active", "read-only", "disabled"])]
+        state: String,
+        /// Why, for other operators
+        #[arg(long, default_value = "")]
+        reason: String,
+    },
     /// List the records of a virtual cartridge, without a server; DIR gets each record as a file
     #[command(after_help = "\
-Reads the cartridge itself, not the catalogue; it must not be in a drive. With
+Reads the cartridge itself, not the catalogue; it must not be in a drive: wait for
+the dismount delay, or stop the server. With
 DIR each record becomes the file DIR/PARTITION-BLOCK.record, so that a volume
 can be examined with nothing but these files: an LTFS label is the text in
 a-000000000000.record.
@@ -55,6 +74,16 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             if common.json { output::json(&tapes) } else { output::write(&tapes_table(&tapes)) }
         }
         Action::Show { vid } => show(vid, common),
+        Action::Set { vid, state, reason } => {
+            let body = TapeBody { state: state.clone(), reason: reason.clone() };
+            let target = format!("/api/v1/tapes/{}", text::encode(vid));
+            common.connection.client()?.post(&target, &body)?;
+            if common.json {
+                output::json(&serde_json::json!({ "vid": vid, "state": state, "reason": reason }))
+            } else {
+                Ok(())
+            }
+        }
         Action::Dump { vid, directory } => super::tape_dump::run(vid, directory.as_deref(), common),
     }
 }

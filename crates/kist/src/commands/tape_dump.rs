@@ -31,8 +31,16 @@ struct Line {
 pub fn run(vid: &str, directory: Option<&Path>, common: &Common) -> Outcome {
     let vid = Vid::new(vid).map_err(|error| Failure::usage(error.to_string()))?;
     let cartridge = cartridge_directory(vid, common)?;
-    let failed =
-        |error: library::CartridgeError| Failure::new(Exit::Refused, format!("cartridge {vid}: {error}"));
+    let failed = |error: library::CartridgeError| {
+        let message = match error {
+            library::CartridgeError::Locked { .. } => format!(
+                "cartridge {vid} is in a drive of the running server: try again when the drive has been idle \
+                 for the dismount delay (tape.dismount_delay in {CONFIG_FILE}), or stop the server"
+            ),
+            error => format!("cartridge {vid}: {error}"),
+        };
+        Failure::new(Exit::Refused, message)
+    };
     if !cartridge.is_dir() {
         return Err(Failure::new(
             Exit::NotFound,

@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::config::Span;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::progress::Progress;
-use crate::text;
+use crate::{output, text};
 
 /// How often the server is asked.
 const POLL_EVERY: Duration = Duration::from_millis(250);
@@ -33,20 +33,26 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
     let client = common.connection.client()?;
-    let progress = Progress::start("to tape", 0, 0, common.quiet);
+    let progress = progress(common.quiet);
     let waited = wait(&client, &progress, args.timeout.map(|span| span.0));
     let elapsed = progress.elapsed();
     drop(progress);
     waited?;
     if !common.quiet {
-        eprintln!("everything is on tape and under indexes, after {}", text::span(elapsed));
+        let after = text::span(elapsed);
+        output::note(&format!("everything is on tape and under indexes, after {after}"));
     }
-    Ok(())
+    if common.json { output::json(&serde_json::json!({ "seconds": elapsed.as_secs_f64() })) } else { Ok(()) }
+}
+
+/// The progress of a wait, which counts containers.
+pub fn progress(quiet: bool) -> Progress {
+    Progress::start_of("to tape", "container", 0, 0, quiet)
 }
 
 /// Waits until nothing waits for tape.
 pub fn wait(client: &Client, progress: &Progress, timeout: Option<Duration>) -> Outcome {
-    let mut most = 0;
+    let (mut most, mut most_containers) = (0, 0);
     let mut last = (Instant::now(), (0, 0, 0, 0));
     let mut reason = String::new();
     loop {
@@ -57,35 +63,60 @@ pub fn wait(client: &Client, progress: &Progress, timeout: Option<Duration>) -> 
             return Ok(());
         }
         most = most.max(status.queued_bytes);
-        progress.set_totals(0, most);
-        progress.set(0, most - status.queued_bytes);
+        let containers = left.1 + left.2;
+        most_containers = most_containers.max(containers);
+        progress.set_totals(most_containers, most);
+        progress.set(most_containers - containers, most - status.queued_bytes);
         if left != last.1 {
             last = (Instant::now(), left);
             reason.clear();
         } else if last.0.elapsed() >= REASON_AFTER {
             reason = reasons(client)?;
         }
-        let amounts = format!(
-            "{} unsealed, {} queued, {} not under an index",
-            text::files(left.0),
-            text::plural(left.1, "container"),
-            text::count(left.2)
-        );
+        let amounts = amounts(left.0, left.1, left.2);
         progress.note(if reason.is_empty() { &amounts } else { &reason });
         if timeout.is_some_and(|timeout| progress.elapsed() >= timeout) {
-            let message = format!(
-                "still waiting after {}: {amounts}; {}",
-                text::span(progress.elapsed()),
-                reasons(client)?
-            );
+            let reasons = reasons(client)?;
+            let separator = if reasons.is_empty() { "" } else { "; " };
+            let after = text::span(progress.elapsed());
+            let message = format!("still waiting after {after}: {amounts}{separator}{reasons}");
             return Err(Failure::new(Exit::SomeFailed, message));
         }
         std::thread::sleep(POLL_EVERY);
     }
 }
 
+/// What is left, and who does the last step.
+fn amounts(unsealed: u64, queued: u64, unindexed: u64) -> String {
+    if unsealed == 0 && queued == 0 {
+        return format!(
+            "{} not under an index yet: it comes when the tape is unmounted, or after kist migrate --now",
+            text::plural(unindexed, "container copy")
+        );
+    }
+    format!(
+        "{} unsealed, {} queued, {} not under an index",
+        text::files(unsealed),
+        text::plural(queued, "container"),
+        text::count(unindexed)
+    )
+}
+
 fn reasons(client: &Client) -> Outcome<String> {
     let queue: Vec<QueueReply> = client.get("/api/v1/queue")?;
     let lines: Vec<String> = queue.iter().map(|line| format!("{}: {}", line.what, line.reason)).collect();
     Ok(lines.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_an_index_only_learns_when_it_comes() {
+        assert_eq!(amounts(1, 2, 3), "1 file unsealed, 2 containers queued, 3 not under an index");
+        let last = amounts(0, 0, 2);
+        assert!(last.starts_with("2 container copies not under an index yet"), "{last}");
+        assert!(last.contains("unmounted") && last.contains("kist migrate --now"), "{last}");
+    }
 }

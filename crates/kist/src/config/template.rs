@@ -80,9 +80,9 @@ fn values(template: &Template) -> Values {
         mount_age: "8h",
         flush_bytes: "32GiB",
         index_bytes: "300GiB",
-        recall_age: "5min",
+        recall_age: "15s",
         recall_bytes: "100GiB",
-        dismount_delay: "2min",
+        dismount_delay: "1min",
         retry_delay: "10min",
     }
 }

@@ -11,7 +11,7 @@ use super::summary::{self, Measured};
 use super::{Args, copies};
 use crate::child::Server;
 use crate::client::{Client, join};
-use crate::commands::{evict, init, stage, wait};
+use crate::commands::{evict, init, release, stage, wait};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::instance::{ADMIN_KEY_FILE, Instance};
 use crate::progress::Progress;
@@ -46,7 +46,7 @@ pub fn run(args: &Args, quiet: bool) -> Outcome {
     summary::print(&measured, &args.dir, args.keep_serving)?;
     output::flush()?;
     if args.keep_serving {
-        eprintln!("the server runs on at {}; Ctrl-C stops it", server.client.url());
+        output::note(&format!("the server runs on at {}; Ctrl-C stops it", server.client.url()));
         return server.join();
     }
     server.stop()
@@ -54,7 +54,8 @@ pub fn run(args: &Args, quiet: bool) -> Outcome {
 
 fn prepare(directory: &Path) -> Outcome {
     if Instance::exists(directory) {
-        Instance::open(directory)?;
+        // A running server is said now, with its process, and not after the files were chosen.
+        drop(Instance::open(directory)?.lock()?);
         if !directory.join(ADMIN_KEY_FILE).exists() {
             let message = format!(
                 "{0} is an instance without {0}/{ADMIN_KEY_FILE}, so not one of kist demo: \
@@ -103,12 +104,21 @@ fn archive(client: &Client, source: &Source, quiet: bool) -> Outcome<Measured> {
         tapes.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
     ))?;
     let evicted = evict::evict(client, vec![remote.clone()])?;
-    evict::outcome(&evicted)?;
-    done(&format!("evicted {}, {} from the pool", text::files(evicted.evicted), text::size(evicted.bytes)))?;
+    evict::outcome(client, &evicted)?;
+    let without_bytes = match files.len() as u64 - with_bytes.len() as u64 {
+        0 => String::new(),
+        1 => "; 1 empty file or link has nothing to evict".to_owned(),
+        more => format!("; {} empty files or links have nothing to evict", text::count(more)),
+    };
+    let (files_evicted, size) = (text::files(evicted.evicted), text::size(evicted.bytes));
+    done(&format!("evicted {files_evicted}, {size} from the pool{without_bytes}"))?;
     let example = with_bytes.first().or(files.first()).cloned().unwrap_or_default();
     show_refusal(client, &example)?;
-    let recall = recall(client, &remote, quiet)?;
+    let (request, recall) = recall(client, &remote, quiet)?;
     let compare = compare(client, source, &remote, quiet)?;
+    // Its pins would keep the user from evicting the files again.
+    release::release(client, request, None)?;
+    done(&format!("released request {request}: its files may be evicted again"))?;
     let after = client.get("/api/v1/status")?;
     let (files, bytes) = (source.tree.files.len() as u64, source.tree.bytes());
     Ok(Measured {
@@ -151,7 +161,7 @@ fn put(client: &Client, source: &Source, remote: &str, quiet: bool) -> Outcome<D
     let files: Vec<PutItem> = tree.files.iter().map(item).collect();
     let progress = Progress::start("put", files.len() as u64, tree.bytes(), quiet);
     for (path, failure) in &tree.left_out {
-        eprintln!("kist: {}: left out: {failure}", path.display());
+        output::note(&format!("kist: {}: left out: {failure}", path.display()));
     }
     let putter = Putter::new(client, &settings, &progress, &tally);
     putter.directories(&directories);
@@ -159,21 +169,21 @@ fn put(client: &Client, source: &Source, remote: &str, quiet: bool) -> Outcome<D
     let elapsed = progress.elapsed();
     drop(progress);
     tally.outcome(files.len().max(2))?;
-    done(&format!("put {} to {remote}, {}", text::files(tally.done()), speed(tally.bytes(), elapsed)))?;
+    done(&format!("put {} to {remote}, {}", text::files(tally.done()), text::speed(tally.bytes(), elapsed)))?;
     Ok(elapsed)
 }
 
 /// Gives the bytes of all copies that were written meanwhile, and how long it took.
 fn migrate(client: &Client, quiet: bool) -> Outcome<(u64, Duration)> {
     let before: StatusReply = client.get("/api/v1/status")?;
-    let progress = Progress::start("to tape", 0, 0, quiet);
+    let progress = wait::progress(quiet);
     client.post("/api/v1/migrate", &MigrateBody::default())?;
     wait::wait(client, &progress, Some(MIGRATE_WITHIN))?;
     let elapsed = progress.elapsed();
     drop(progress);
     let after: StatusReply = client.get("/api/v1/status")?;
     let written = after.tape_written.saturating_sub(before.tape_written);
-    done(&format!("migrated to tape, two copies, {}", speed(written, elapsed)))?;
+    done(&format!("migrated to tape, two copies, {}", text::speed(written, elapsed)))?;
     Ok((written, elapsed))
 }
 
@@ -189,7 +199,8 @@ fn show_refusal(client: &Client, path: &str) -> Outcome {
     }
 }
 
-fn recall(client: &Client, remote: &str, quiet: bool) -> Outcome<Duration> {
+/// Gives the request and how long it took.
+fn recall(client: &Client, remote: &str, quiet: bool) -> Outcome<(u64, Duration)> {
     let progress = Progress::start("stage", 0, 0, quiet);
     let id = stage::submit(client, vec![remote.to_owned()], PIN)?;
     let request = stage::wait_for(client, id, &progress)?;
@@ -199,9 +210,9 @@ fn recall(client: &Client, remote: &str, quiet: bool) -> Outcome<Duration> {
     done(&format!(
         "staged {} by request {id}, {}",
         text::files(u64::from(request.done)),
-        speed(request.done_bytes, elapsed)
+        text::speed(request.done_bytes, elapsed)
     ))?;
-    Ok(elapsed)
+    Ok((id, elapsed))
 }
 
 fn compare(client: &Client, source: &Source, remote: &str, quiet: bool) -> Outcome<Duration> {
@@ -216,13 +227,9 @@ fn compare(client: &Client, source: &Source, remote: &str, quiet: bool) -> Outco
     done(&format!(
         "compared {}: every byte is the same, {}",
         text::files(tally.done()),
-        speed(tally.bytes(), elapsed)
+        text::speed(tally.bytes(), elapsed)
     ))?;
     Ok(elapsed)
-}
-
-fn speed(bytes: u64, span: Duration) -> String {
-    format!("{} in {} ({})", text::size(bytes), text::span(span), text::rate(bytes, span))
 }
 
 fn done(what: &str) -> Outcome {

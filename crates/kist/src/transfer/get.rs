@@ -1,19 +1,25 @@
 //! Files of the archive to here.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use super::hashing::Hasher;
 use super::put::hash_file;
 use super::remote::{RemoteItem, RemoteKind};
 use super::{CHUNK_BYTES, Tally, attributes};
 use crate::client::{Attempt, Client, retry};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Exit, Failure, Outcome};
 use crate::parallel;
 use crate::progress::Progress;
 use crate::text;
+
+/// How often a temporary file is opened anew that got its name meanwhile.
+const PART_ATTEMPTS: u32 = 3;
 
 /// Something of the archive and where it goes.
 #[derive(Clone, Debug)]
@@ -94,8 +100,8 @@ impl Getter<'_> {
                 if !self.again && self.is_here(item)? {
                     return Ok(false);
                 }
-                let temporary = temporary_beside(local)?;
-                let fetched = self.fetch(item, &temporary);
+                let (temporary, file) = open_part(local)?;
+                let fetched = self.fetch(item, &temporary, file);
                 if fetched.is_err() {
                     let _ = fs::remove_file(&temporary);
                 }
@@ -105,9 +111,8 @@ impl Getter<'_> {
         }
     }
 
-    fn fetch(&self, item: &GetItem, temporary: &Path) -> Outcome {
+    fn fetch(&self, item: &GetItem, temporary: &Path, mut file: File) -> Outcome {
         let failed = |error: std::io::Error| Failure::io("writing", &item.local, &error);
-        let mut file = OpenOptions::new().create_new(true).write(true).open(temporary).map_err(failed)?;
         retry(|_| {
             use std::io::Seek;
             let restart = file.set_len(0).and_then(|()| file.rewind());
@@ -115,7 +120,7 @@ impl Getter<'_> {
             download_to(self.client, &item.remote.path, &mut file, self.progress)
         })?;
         attributes::restore_file(&file, &item.remote.mode, item.remote.mtime).map_err(failed)?;
-        drop(file);
+        // The file is locked until it has its name; see `open_part`.
         fs::rename(temporary, &item.local).map_err(failed)
     }
 
@@ -173,7 +178,8 @@ pub fn broken_off(path: &str, bytes: u64, error: &std::io::Error) -> Attempt {
 
 fn make_link(target: &str, local: &Path, item: &GetItem) -> Outcome {
     let failed = |error: std::io::Error| Failure::io("making the link", local, &error);
-    let temporary = temporary_beside(local)?;
+    let temporary = part_name(local);
+    remove_if_there(&temporary).map_err(failed)?;
     std::os::unix::fs::symlink(target, &temporary).map_err(failed)?;
     let done =
         attributes::restore_link(&temporary, item.remote.mtime).and_then(|()| fs::rename(&temporary, local));
@@ -183,8 +189,69 @@ fn make_link(target: &str, local: &Path, item: &GetItem) -> Outcome {
     })
 }
 
-/// A name of its own in the directory of `local`, so that a rename brings the file there whole.
-fn temporary_beside(local: &Path) -> Outcome<PathBuf> {
-    let name = format!(".kist-part-{}", text::hex(&text::random::<8>()?));
-    Ok(local.parent().unwrap_or(Path::new("")).join(name))
+/// The temporary name of `local`, in its directory, so that a rename brings the file there whole. It is the
+/// same each time: a get after one that was killed takes up what that left behind.
+fn part_name(local: &Path) -> PathBuf {
+    let name = local.file_name().unwrap_or_default().as_bytes();
+    let hash = base::Blake3::of(name);
+    let digits = text::hex(hash.0.get(..8).unwrap_or_default());
+    local.parent().unwrap_or(Path::new("")).join(format!(".kist-part-{digits}"))
+}
+
+/// Opens the temporary file of `local`, empty or with what an earlier get left, and locks it, so that two
+/// gets of one file never write into each other's.
+fn open_part(local: &Path) -> Outcome<(PathBuf, File)> {
+    let path = part_name(local);
+    let failed = |error: std::io::Error| Failure::io("writing", local, &error);
+    for _ in 0..PART_ATTEMPTS {
+        if fs::symlink_metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
+            remove_if_there(&path).map_err(failed)?;
+        }
+        let flags = OFlags::NOFOLLOW.bits().cast_signed();
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).write(true).custom_flags(flags);
+        let file = options.open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => break,
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        // The file may have got its name between opening and locking: then it is the target, not the part.
+        let inode = |metadata: &fs::Metadata| (metadata.dev(), metadata.ino());
+        let ours = inode(&file.metadata().map_err(failed)?);
+        if fs::symlink_metadata(&path).is_ok_and(|named| inode(&named) == ours) {
+            return Ok((path, file));
+        }
+    }
+    Err(Failure::new(Exit::Refused, format!("{}: another kist get writes this file now", local.display())))
+}
+
+fn remove_if_there(path: &Path) -> std::io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_get_left_is_taken_up_by_the_next_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let local = directory.path().join("f");
+        let (path, first) = open_part(&local).unwrap();
+        assert_eq!(open_part(&local).err().map(|failure| failure.exit), Some(Exit::Refused));
+        assert_ne!(part_name(&directory.path().join("g")), path);
+        drop(first);
+        assert_eq!(open_part(&local).unwrap().0, path);
+        // A link in its place is not followed.
+        fs::remove_file(&path).unwrap();
+        fs::write(&local, "kept").unwrap();
+        std::os::unix::fs::symlink(&local, &path).unwrap();
+        let (_, file) = open_part(&local).unwrap();
+        file.set_len(0).unwrap();
+        assert_eq!(fs::read(&local).unwrap(), b"kept");
+    }
 }

@@ -4,7 +4,7 @@ use base::{Name, Timestamp};
 use door::wire::{ListEntry, StatReply};
 
 use crate::client::{Client, join};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Exit, Failure, Outcome};
 use crate::text;
 
 /// What a name of the archive is.
@@ -52,6 +52,35 @@ impl RemoteItem {
             blake3: stat.file.as_ref().map(|file| file.blake3.clone()),
             locality: stat.file.as_ref().map(|file| file.locality.clone()),
         })
+    }
+
+    /// Whether it is on tape only.
+    pub fn is_nearline(&self) -> bool {
+        self.locality.as_deref() == Some("NEARLINE")
+    }
+
+    /// Refuses a file that is on tape only.
+    pub fn refuse_nearline(&self) -> Outcome {
+        if !self.is_nearline() {
+            return Ok(());
+        }
+        let message =
+            format!("{0} is NEARLINE, on tape only: stage it first: kist stage --wait {0}", self.path);
+        Err(Failure::new(Exit::Refused, message))
+    }
+
+    /// Refuses a directory if `nearline` of the `files` below it are on tape only.
+    pub fn refuse_nearline_below(&self, nearline: u64, files: u64) -> Outcome {
+        if nearline == 0 {
+            return Ok(());
+        }
+        let message = format!(
+            "{} of {} below {path} are NEARLINE, on tape only: stage them first: kist stage --wait {path}",
+            text::count(nearline),
+            text::files(files),
+            path = self.path,
+        );
+        Err(Failure::new(Exit::Refused, message))
     }
 
     fn of_entry(parent: &RemoteItem, entry: ListEntry) -> Outcome<Self> {

@@ -3,12 +3,16 @@
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::failure::{Exit, Failure, Outcome};
-use crate::text;
+use crate::{output, text};
 
 /// Failures that are shown; more are only counted.
 const FAILURES_SHOWN_MAX: usize = 20;
+
+/// Failures whose paths and reasons are kept for `--json`.
+const FAILURES_KEPT_MAX: usize = 10_000;
 
 /// What became of the items of one command; shared by its threads.
 #[derive(Debug, Default)]
@@ -27,6 +31,7 @@ pub struct Tally {
 #[derive(Debug, Default)]
 struct Failures {
     count: u64,
+    kept: Vec<(String, String)>,
     first: Option<Failure>,
     differs: bool,
     hopeless: Option<Failure>,
@@ -49,14 +54,17 @@ impl Tally {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         failures.count += 1;
         failures.differs |= failure.exit == Exit::Differs;
+        if failures.kept.len() < FAILURES_KEPT_MAX {
+            failures.kept.push((what.to_owned(), failure.message.clone()));
+        }
         if failure.is_hopeless() {
             self.stop.store(true, Ordering::Relaxed);
             failures.hopeless.get_or_insert_with(|| failure.clone());
         } else if failures.count as usize <= FAILURES_SHOWN_MAX {
             let text = if failure.message.contains(what) { String::new() } else { format!("{what}: ") };
-            eprintln!("kist: {text}{failure}");
+            output::note(&format!("kist: {text}{failure}"));
         } else if failures.count as usize == FAILURES_SHOWN_MAX + 1 {
-            eprintln!("kist: more failures follow and are only counted");
+            output::note("kist: more failures follow and are only counted");
         }
         failures.first.get_or_insert(failure);
     }
@@ -79,6 +87,31 @@ impl Tally {
     /// Items that failed.
     pub fn failed(&self) -> u64 {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).count
+    }
+
+    /// The first 10,000 failures as JSON: `path` and `reason` each.
+    pub fn failures_json(&self) -> serde_json::Value {
+        let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let value = |(path, reason): &(String, String)| serde_json::json!({ "path": path, "reason": reason });
+        failures.kept.iter().map(value).collect()
+    }
+
+    /// Whether something stopped the command before anything was done, so that there are no counts to tell.
+    pub fn did_nothing(&self) -> bool {
+        let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        failures.hopeless.is_some() && self.done() + self.skipped() == 0
+    }
+
+    /// The counts of a transfer as JSON.
+    pub fn json(&self, elapsed: Duration) -> serde_json::Value {
+        serde_json::json!({
+            "files": self.done(),
+            "bytes": self.bytes(),
+            "skipped": self.skipped(),
+            "failed": self.failed(),
+            "failures": self.failures_json(),
+            "seconds": elapsed.as_secs_f64(),
+        })
     }
 
     /// The end of a command over `total` items: what stopped it, or how many failed.

@@ -175,6 +175,16 @@ impl Instance {
         Ran::of(output)
     }
 
+    /// Runs a client command whose standard error is a pipe that nobody reads any more; gives its exit code.
+    pub fn kist_unheard(&self, arguments: &[&str]) -> i32 {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = command(arguments);
+        command.env("KIST_INSTANCE", self.dir()).env("KIST_KEY_FILE", self.key_file());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(writer);
+        command.status().unwrap().code().unwrap_or(-1)
+    }
+
     /// Sends bytes over a connection of their own and gives the whole answer.
     pub fn raw(&self, request: &[u8]) -> String {
         self.exchange(request, false)

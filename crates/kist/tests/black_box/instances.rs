@@ -17,6 +17,18 @@ fn init_refuses_what_is_there() {
     let text = new.to_str().unwrap();
     kist(&["init", text, "--drives", "5"]).exits(2).says(&["need 6 drives"]);
     kist(&["init", text, "--cartridges", "0"]).exits(2);
+    // A key file that is there may hold the key of another instance: nothing is made then.
+    let key = instance.key();
+    let saved = instance.key_file();
+    let new = instance.beside("newer");
+    let arguments = ["init", new.to_str().unwrap(), "--save-key", saved.to_str().unwrap()];
+    kist(&arguments).exits(4).says(&["another key", "nothing was done"]);
+    assert_eq!(instance.key(), key);
+    assert!(!new.exists());
+    // The key of an instance that cannot be made is not left behind.
+    let unused = instance.beside("unused");
+    kist(&["init", text, "--drives", "5", "--save-key", unused.to_str().unwrap()]).exits(2);
+    assert!(!unused.exists());
     let key = fs::metadata(instance.key_file()).unwrap();
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&key.permissions()) & 0o777, 0o600);
     let keys = fs::read_to_string(dir.join("keys.toml")).unwrap();
@@ -60,6 +72,9 @@ fn one_server_and_no_newer_instance() {
     let dir = instance.dir();
     let dir = dir.to_str().unwrap();
     kist(&["serve", dir]).exits(4).says(&["another server", "process", &instance.url.clone()]);
+    std::fs::write(instance.dir().join("admin.key"), instance.key()).unwrap();
+    kist(&["demo", dir]).exits(4).says(&["another server", "process", &instance.url.clone()]);
+    std::fs::remove_file(instance.dir().join("admin.key")).unwrap();
     instance.stop();
     assert!(!instance.dir().join("run/server.json").exists());
     instance.kist(&["ls"]).exits(5).says(&["kist serve"]);
@@ -78,7 +93,7 @@ fn keys_decide() {
     let wrong = instance.beside("wrong");
     fs::write(&wrong, format!("kist_{}\n", "0".repeat(64))).unwrap();
     let wrong = wrong.to_str().unwrap();
-    instance.kist(&["ls", "--key-file", wrong]).exits(6);
+    instance.kist(&["ls", "--key-file", wrong]).exits(6).says(&["does not know the key", wrong]);
     instance.kist(&["put", wrong, "/f", "--key-file", wrong]).exits(6);
     instance.kist(&["ls", "--key-file", instance.beside("absent").to_str().unwrap()]).exits(3);
     fs::write(wrong, "two words\n").unwrap();

@@ -1,4 +1,5 @@
-//! The server is killed while it writes to tape and while it reads back; nothing is lost and nothing written twice.
+//! The server is killed while it writes to tape and while it reads back; nothing is lost and nothing written
+//! twice.
 
 use std::process::Command;
 use std::time::Duration;

@@ -68,8 +68,35 @@ fn bad_paths_and_names_are_refused() {
     instance.kist(&["put", instance.beside("absent").to_str().unwrap(), "/d/g"]).exits(3);
     instance.kist(&["evict", "/d/f"]).exits(4).says(&["/d/f"]);
     instance.kist(&["stage"]).exits(2);
+    instance.kist(&["rm", "/"]).exits(4).says(&["/ cannot be removed"]);
+    instance.kist(&["rm", "-r", "/"]).exits(4).says(&["--everything"]);
+    instance.kist(&["put", "--jobs", "0", local, "/d/h"]).exits(2).says(&["1 to 256"]);
+    instance.kist(&["mv", "-r", "/d/f", "/d/g"]).exits(2);
     instance.kist(&["migrate"]).exits(2).says(&["--now"]);
     assert_eq!(instance.kist(&["ls", "-r", "--json", "/"]).exits(0).out, before);
+}
+
+#[test]
+fn a_closed_standard_error_changes_nothing() {
+    let instance = Instance::serving();
+    let file = instance.beside("f");
+    write(&file, &bytes(1000, 1));
+    let local = file.to_str().unwrap();
+    assert_eq!(instance.kist_unheard(&["put", local, "/f"]), 0);
+    assert_eq!(instance.kist_unheard(&["stage", "--wait", "/f"]), 0);
+    assert_eq!(instance.kist_unheard(&["get", "/absent", "-"]), 3);
+    assert_eq!(instance.kist_unheard(&["rm", "/absent", "/f"]), 1);
+}
+
+#[test]
+fn without_a_server_only_that_is_said() {
+    let mut instance = Instance::serving();
+    instance.stop();
+    let tree = instance.beside("tree");
+    write(&tree.join("f"), b"x");
+    let ran = instance.kist(&["put", "--server", &instance.url, tree.to_str().unwrap(), "/t"]).exits(5);
+    assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
+    assert!(ran.err.contains("kist serve"), "{}", ran.err);
 }
 
 #[test]

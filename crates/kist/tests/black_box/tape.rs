@@ -34,12 +34,30 @@ fn the_whole_way_to_two_tapes_and_back() {
     let copy = instance.beside("copy");
     instance.kist(&["get", "/t", copy.to_str().unwrap()]).exits(4).says(&["NEARLINE", "kist stage"]);
 
+    let compared = instance.kist(&["compare", local, "/t"]).exits(4);
+    assert_eq!(compared.err.lines().count(), 1, "{}", compared.err);
+    assert!(compared.err.contains("are NEARLINE"), "{}", compared.err);
+
     instance.kist(&["stage", "--wait", "/t"]).exits(0).says(&["staged"]);
+    let again = instance.kist(&["stage", "--wait", "/t"]).exits(0).says(&["all online already"]);
+    assert!(!again.err.contains("/s)"), "{}", again.err);
+    let plain = instance.kist(&["stage", "/t/large"]).exits(0).out;
+    assert!(plain.starts_with("request 3: 1 file, "), "{plain}");
+    for request in ["2", "3"] {
+        let released = instance.kist(&["release", "--json", request]).exits(0).json();
+        assert_eq!(released["request"].to_string(), request);
+    }
     instance.kist(&["compare", local, "/t"]).exits(0);
     let requests = instance.kist(&["request", "ls", "--json"]).exits(0).json();
-    assert_eq!((requests[0]["state"].as_str(), requests[0]["failed"].as_u64()), (Some("completed"), Some(0)));
-    instance.kist(&["evict", "/t/large"]).exits(4).says(&["/t/large"]);
-    instance.kist(&["release", &requests[0]["id"].to_string()]).exits(0);
+    for request in requests.as_array().unwrap() {
+        let (state, failed) = (request["state"].as_str(), request["failed"].as_u64());
+        assert_eq!((state, failed), (Some("completed"), Some(0)));
+    }
+    instance.kist(&["evict", "/t/large"]).exits(4).says(&["/t/large: pinned by request 1", "kist release 1"]);
+    let refused =
+        instance.kist(&["evict", "/t"]).exits(4).says(&["pinned by request 1 until", "and", "more"]);
+    assert!(refused.err.lines().count() <= 21, "{}", refused.err);
+    instance.kist(&["release", "1"]).exits(0);
     instance.kist(&["evict", "/t/large"]).exits(0);
     // A restart forgets nothing.
     instance.stop();

@@ -51,15 +51,25 @@ fn a_tree_goes_in_and_comes_out_the_same() {
 
     // A damaged copy here is fetched again, and only it.
     fs::write(copy.join("a/b/medium"), bytes(3_000_001, 99)).unwrap();
-    instance.kist(&["compare", copied, "/t"]).exits(7).says(&["differ at byte"]);
+    let compared =
+        instance.kist(&["compare", "--json", copied, "/t"]).exits(7).says(&["differ at byte"]).json();
+    assert_eq!(compared["differing"].as_array().unwrap().len(), 1);
+    assert_eq!(compared["differing"][0]["path"], "/t/a/b/medium");
+    // What a get that was killed left behind is taken up.
+    let name = base::Blake3::of(b"medium").to_string();
+    let part = copy.join(format!("a/b/.kist-part-{}", &name[..16]));
+    fs::write(&part, bytes(5_000_000, 98)).unwrap();
     instance.kist(&["get", "/t", copied]).exits(0).says(&["got 1 file,"]);
     assert_eq!(fs::read(copy.join("a/b/medium")).unwrap(), bytes(3_000_001, 3));
+    assert!(!part.exists());
+    let counts = instance.kist(&["get", "--json", "/t", copied]).exits(0).json();
+    assert_eq!((counts["files"].as_u64(), counts["skipped"].as_u64()), (Some(0), Some(48)));
 
     let list = instance.kist(&["ls", "-r", "--json", "/t"]).exits(0).json();
     let kinds = |kind: &str| list.as_array().unwrap().iter().filter(|entry| entry["kind"] == kind).count();
     assert_eq!((kinds("file"), kinds("link"), kinds("directory")), (46, 2, 5));
     let long = instance.kist(&["ls", "-l", "/t"]).exits(0);
-    assert!(long.out.contains("0640") && long.out.contains("2009-02-13T23:31:30"), "{}", long.out);
+    assert!(long.out.contains("0640") && long.out.contains("2009-02-13T23:31:30Z"), "{}", long.out);
     assert!(long.out.contains("dangling -> nowhere"), "{}", long.out);
 }
 
