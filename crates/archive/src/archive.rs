@@ -1,6 +1,6 @@
 //! Opening and closing the engine.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use base::{ByteCount, Clock, DriveId, Epoch, FileId, RequestId, Uuid};
-use catalogue::{Command, ItemState, Outcome, RequestState};
+use catalogue::{Command, ItemState, Outcome, RequestState, TapeState};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use drive::{DirectIo, DirectoryDrive, ObjectDrive};
 use library::{DriveName, Library, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
@@ -102,6 +102,7 @@ impl Archive {
             stop: AtomicBool::new(false),
             planning: Mutex::new(()),
             hurried: AtomicI64::new(0),
+            rehabilitated: Mutex::new(BTreeSet::new()),
             resting: Mutex::new(HashMap::new()),
             sessions: Mutex::new(BTreeMap::new()),
             sweep: SweepBell::default(),
@@ -149,7 +150,9 @@ impl Archive {
     /// The largest container that every tape of this library can take when empty.
     pub(crate) fn largest_container(&self) -> Result<ByteCount, ArchiveError> {
         let tapes = self.engine().read(|view| view.tapes())?;
-        let capacity = tapes.iter().map(|(_, tape)| tape.capacity).min().unwrap_or(ByteCount(u64::MAX));
+        let usable =
+            tapes.iter().filter(|(_, tape)| !matches!(tape.state, TapeState::Disabled | TapeState::Suspect));
+        let capacity = usable.map(|(_, tape)| tape.capacity).min().unwrap_or(ByteCount(u64::MAX));
         Ok(largest_container(capacity))
     }
 

@@ -1,6 +1,6 @@
 //! What all parts of the engine share.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -34,12 +34,23 @@ pub(crate) struct Engine {
     /// When somebody last asked to migrate without waiting: sessions that are drained after that write their
     /// index at once.
     pub(crate) hurried: AtomicI64,
+    /// Tapes that were given back after the failure of a drive: a second failure is their own.
+    pub(crate) rehabilitated: Mutex<BTreeSet<Vid>>,
     /// Containers whose bytes could not be had, until when they are left alone, and why.
-    pub(crate) resting: Mutex<HashMap<ContainerId, (Timestamp, String)>>,
+    pub(crate) resting: Mutex<HashMap<ContainerId, Rest>>,
     /// What each drive does, for displays.
     pub(crate) sessions: Mutex<BTreeMap<DriveName, Arc<Session>>>,
     /// Rung when there is garbage to remove.
     pub(crate) sweep: SweepBell,
+}
+
+/// A container that is left alone for a while.
+#[derive(Clone, Debug)]
+pub(crate) struct Rest {
+    pub(crate) until: Timestamp,
+    pub(crate) why: String,
+    /// How often it failed; each time it rests twice as long.
+    pub(crate) failures: u32,
 }
 
 /// What a drive does at present; counters are read while it works.

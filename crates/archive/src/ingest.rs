@@ -265,12 +265,19 @@ impl Upload {
     fn commit_large(&self, mut put: PutFile, blob: BlobDescription) -> Result<PutOutcome, ArchiveError> {
         let piece = base::BlobPiece { blob: blob.id, offset: ByteCount(0), length: put.size };
         put.data = Some(PoolData { blobs: vec![blob.clone()], pieces: vec![piece] });
-        let result = self.commit(put);
+        let mut result = self.commit(put);
         // Refused for certain, or a repeat: nothing refers to these bytes. After an engine failure nobody
         // knows, so they stay, and the next start finds out.
         let used = match &result {
             Ok(outcome) if outcome.created => true,
-            Ok(outcome) => self.keep_repeat(outcome.file, || Ok((blob.clone(), piece)))?,
+            Ok(outcome) => match self.keep_repeat(outcome.file, || Ok((blob.clone(), piece))) {
+                Ok(used) => used,
+                Err(error) => {
+                    let used = !error.is_certain_refusal();
+                    result = Err(error);
+                    used
+                }
+            },
             Err(error) => !error.is_certain_refusal(),
         };
         if !used && let Err(error) = self.archive.engine().pool.remove(&blob) {

@@ -203,7 +203,9 @@ fn try_seal_pack(
         Ok(_) => Ok(None),
         Err(error) if !error.is_certain_refusal() => Err(error),
         Err(error) => {
-            engine.pool.remove(&blob)?;
+            if let Err(error) = engine.pool.remove(&blob) {
+                tracing::warn!(%error, "an unused skeleton stays until the next start");
+            }
             match error {
                 ArchiveError::Rejected(rejection) => Ok(Some(rejection)),
                 other => Err(other),

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use base::{ArchivePath, FileId, RequestId, Timestamp};
 use catalogue::{CopyState, Entry, EvictRefusal, ItemState, RequestState};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Rest};
 use crate::{Archive, ArchiveError, Locality};
 
 /// Waiting files of a request whose reasons are told.
@@ -109,8 +109,10 @@ fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<Str
                 CopyState::Queued => {
                     let resting = engine.resting.lock().unwrap_or_else(PoisonError::into_inner);
                     let reason = match resting.get(&id) {
-                        Some((until, why)) => format!("left alone until {until}: {why}"),
-                        None => engine.scheduler().why_migrating(copy.tape_pool, now).to_string(),
+                        Some(Rest { until, why, .. }) if *until > now => {
+                            format!("left alone until {until}: {why}")
+                        }
+                        _ => engine.scheduler().why_migrating(copy.tape_pool, now).to_string(),
                     };
                     reasons.push(format!("copy in {pool}: {reason}"));
                 }

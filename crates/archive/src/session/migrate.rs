@@ -50,9 +50,17 @@ impl DriveThread {
 
     /// One batch, from plan to commit; `Some` ends the session.
     fn migrate_batch(&mut self, tape_pool: TapePoolId) -> Result<Option<SessionEnd>, SessionError> {
+        let mounted = self.mounted.as_ref().expect("a session has a mounted tape");
+        let record = self.engine.tape(mounted.vid)?;
+        if record.state != TapeState::Active {
+            // An operator has set it otherwise: what is on it gets its index, nothing more is written.
+            if mounted.run.is_some() {
+                self.finish_run(RunEnd::Finished, TapeState::Active, "", 0)?;
+            }
+            return Ok(Some(SessionEnd::Stopped));
+        }
         let run = self.ensure_run(tape_pool)?;
         let mounted = self.mounted.as_ref().expect("a run is on a mounted tape");
-        let record = self.engine.tape(mounted.vid)?;
         let room = self.drive.remaining()?.0.saturating_sub(reserve(record.capacity).0);
         let block_size = mounted.volume.block_size();
         let empty_tape = crate::engine::largest_container(record.capacity);
@@ -143,6 +151,7 @@ impl DriveThread {
         run.committed = committed;
         run.end_of_data = end_of_data;
         run.since_index += written.bytes;
+        plan::recovered(&self.engine, whole);
         self.session.files.fetch_add(whole.len() as u64, Ordering::Relaxed);
         self.engine.bell.backlog_changed();
         Ok(())
@@ -205,8 +214,7 @@ impl DriveThread {
 
     fn end_without_index(&mut self, torn: u64) -> Result<(), SessionError> {
         let mounted = self.mounted.as_mut().expect("a run is on a mounted tape");
-        mounted.failed = true;
-        let Some(run) = mounted.run.take() else { return Ok(()) };
+        let Some(run) = mounted.run else { return Ok(()) };
         let end_of_data = self.drive.space_to_end_of_data(base::Partition::Data)?.block;
         self.engine.execute(Command::EndRun {
             run: run.id,
@@ -216,6 +224,8 @@ impl DriveThread {
             end_of_data: Some(end_of_data),
             torn: ByteCount(torn),
         })?;
+        mounted.run = None;
+        mounted.failed = true;
         Ok(())
     }
 }

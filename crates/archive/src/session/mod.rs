@@ -5,9 +5,9 @@ mod mounting;
 mod plan;
 mod recall;
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
+use std::sync::{Arc, PoisonError};
 
 use base::{BlockAddress, RunId, TapePoolId, Vid};
 use catalogue::{Command, RunEnd, TapeState};
@@ -68,8 +68,9 @@ pub(crate) struct DriveThread {
     drive: Box<dyn TapeDrive>,
     mounted: Option<Mounted>,
     session: Arc<Session>,
-    /// Tapes that failed in this drive one after the other, with nothing that went well between.
-    failed_tapes: Vec<Vid>,
+    /// Tapes that failed in this drive one after the other, with nothing that went well between, and what
+    /// each was before.
+    failed_tapes: Vec<(Vid, TapeState)>,
 }
 
 /// So many tapes that fail in one drive in a row are the drive's fault, not theirs.
@@ -124,26 +125,41 @@ impl DriveThread {
         match &event {
             Event::MigrationEnded(_, SessionEnd::Failed(_))
             | Event::RecallEnded(_, SessionEnd::Failed(_)) => {}
-            Event::MigrationEnded(..) | Event::RecallEnded(..) => self.failed_tapes.clear(),
+            Event::MigrationEnded(..) | Event::RecallEnded(..) => {
+                self.failed_tapes.clear();
+                if let Some(mounted) = &self.mounted {
+                    let mut once = self.engine.rehabilitated.lock().unwrap_or_else(PoisonError::into_inner);
+                    once.remove(&mounted.vid);
+                }
+            }
             _ => {}
         }
         if self.failed_tapes.len() < FAILED_TAPES_MAX {
             return event;
         }
         let tapes = std::mem::take(&mut self.failed_tapes);
-        let names: Vec<&str> = tapes.iter().map(Vid::as_str).collect();
+        let names: Vec<&str> = tapes.iter().map(|(vid, _)| vid.as_str()).collect();
         let reason = format!("the tapes {} failed in it one after the other", names.join(" and "));
         tracing::error!(drive = %self.name, reason, "the drive is taken out of use until the next start");
         if self.mounted.is_some() {
             self.unmount();
         }
-        for vid in &tapes {
-            let reason = format!("it failed in drive {}, as others did", self.name);
-            let labelled = self.engine.tape(*vid).is_ok_and(|record| record.generation.0 > 0);
-            let state = if labelled { TapeState::Active } else { TapeState::Scratch };
-            self.engine.set_tape_aside(*vid, state, &reason);
+        for (vid, before) in tapes {
+            self.rehabilitate(vid, before);
         }
         Event::DriveDown(self.name(), reason)
+    }
+
+    /// Makes a tape what it was before it failed here, unless somebody has decided otherwise meanwhile. Only
+    /// once: a tape that fails in a second drive too is the one at fault.
+    fn rehabilitate(&self, vid: Vid, before: TapeState) {
+        let mut once = self.engine.rehabilitated.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_suspect = self.engine.tape(vid).is_ok_and(|record| record.state == TapeState::Suspect);
+        let can_be = !matches!(before, TapeState::Labelling | TapeState::Suspect | TapeState::Disabled);
+        if is_suspect && can_be && once.insert(vid) {
+            let reason = format!("it failed in drive {}, as others did", self.name);
+            self.engine.set_tape_aside(vid, before, &reason);
+        }
     }
 
     /// Remembers a tape that failed in this drive for a reason that may be the drive's.
@@ -154,13 +170,19 @@ impl DriveThread {
                 TapeError::Medium { .. } | TapeError::NotLoaded { .. }
             ))
         );
-        if may_be_the_drive && !self.failed_tapes.contains(&vid) {
-            self.failed_tapes.push(vid);
+        let is_known = self.failed_tapes.iter().any(|(failed, _)| *failed == vid);
+        let second = self.engine.rehabilitated.lock().unwrap_or_else(PoisonError::into_inner).contains(&vid);
+        if may_be_the_drive
+            && !is_known
+            && !second
+            && let Ok(record) = self.engine.tape(vid)
+        {
+            self.failed_tapes.push((vid, record.state));
         }
     }
 
     fn begin_session(&self) {
-        let mut began = self.session.began.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut began = self.session.began.lock().unwrap_or_else(PoisonError::into_inner);
         *began = Some(self.engine.now());
         self.session.files.store(0, Ordering::Relaxed);
         self.session.bytes.store(0, Ordering::Relaxed);
@@ -192,7 +214,18 @@ impl DriveThread {
                 torn: torn_bytes(end_of_data, run.end_of_data, &mounted.volume),
             };
             if let Err(error) = self.engine.execute(end) {
-                tracing::error!(%vid, %error, "the end of a failed run cannot be recorded");
+                tracing::error!(%vid, %error, "the end of a failed run cannot be recorded as it was found");
+                let end = Command::EndRun {
+                    run: run.id,
+                    end: RunEnd::Failed,
+                    tape_state: TapeState::Suspect,
+                    reason: reason.clone(),
+                    end_of_data: None,
+                    torn: base::ByteCount(0),
+                };
+                if let Err(error) = self.engine.execute(end) {
+                    tracing::error!(%vid, %error, "a failed run stays open until the tape is mounted again");
+                }
             }
         } else if tape_state == TapeState::Suspect {
             self.engine.set_tape_aside(vid, TapeState::Suspect, &reason);

@@ -94,8 +94,8 @@ impl DriveThread {
     pub(super) fn ensure_run(&mut self, tape_pool: TapePoolId) -> Result<OpenRun, SessionError> {
         let mounted = self.mounted.as_mut().expect("a run needs a mounted tape");
         let record = self.engine.tape(mounted.vid)?;
-        mounted.volume.go_to_end(self.drive.as_mut(), record.end_of_data)?;
         if let Some(run) = mounted.run {
+            mounted.volume.go_to_end(self.drive.as_mut(), record.end_of_data)?;
             return Ok(run);
         }
         if let Some(run) = record.run {
@@ -109,6 +109,7 @@ impl DriveThread {
                 torn: ByteCount(0),
             })?;
         }
+        mounted.volume.go_to_end(self.drive.as_mut(), record.end_of_data)?;
         let begin = Command::BeginRun {
             vid: mounted.vid,
             drive: self.name.as_str().to_owned(),

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, PoisonError};
 
 use base::{
-    ArchivePath, BlobDescription, BlobId, BlockAddress, BlockCount, ByteCount, ContainerId, FileId,
+    ArchivePath, BlobDescription, BlobId, BlockAddress, BlockCount, ByteCount, ContainerId, Duration, FileId,
     TapePoolId,
 };
 use catalogue::{
@@ -16,10 +16,12 @@ use mover::{ContainerPlan, FileOnTape, Part, Volume, VolumeError};
 
 use super::{OpenRun, SessionError};
 use crate::ArchiveError;
-use crate::engine::{Engine, truncated};
+use crate::engine::{Engine, Rest, largest_container, truncated};
 
 /// Containers planned with one commit.
 const PLAN_CONTAINERS_MAX: usize = 1_024;
+/// The longest rest of a container that fails again and again.
+const REST_MAX: Duration = Duration::from_secs(6 * 3600);
 /// Members whose bytes' places are held in memory for one batch; each container has at least one.
 const PLAN_MEMBERS_MAX: u32 = 40_000;
 
@@ -43,6 +45,9 @@ pub(super) fn take(
     room: ByteCount,
     empty_tape: ByteCount,
 ) -> Result<Planned, ArchiveError> {
+    let tapes = engine.read(|view| view.tapes())?;
+    let largest_anywhere =
+        tapes.iter().map(|(_, tape)| largest_container(tape.capacity)).max().unwrap_or_default();
     let _planning = engine.planning.lock().unwrap_or_else(PoisonError::into_inner);
     let mut chosen: Vec<PlannedContainer> = Vec::new();
     let (mut bytes, mut members) = (0u64, 0u32);
@@ -57,6 +62,10 @@ pub(super) fn take(
                 continue;
             }
             if length > empty_tape {
+                // Another tape of the pool may be larger; if none is, it is not looked at again so soon.
+                if length <= largest_anywhere {
+                    continue;
+                }
                 rest(
                     engine,
                     container,
@@ -93,19 +102,28 @@ pub(super) fn take(
     Ok(Planned::Containers(chosen))
 }
 
-/// Leaves a container alone for a while.
+/// Leaves a container alone for a while, twice as long after each failure: what was written of it is lost to
+/// the tape.
 pub(super) fn rest(engine: &Engine, container: ContainerId, why: String) {
     tracing::error!(%container, why, "a container cannot be written; it is tried again later");
-    let until = engine.now().plus(engine.settings.tape.retry_delay);
     let mut resting = engine.resting.lock().unwrap_or_else(PoisonError::into_inner);
-    resting.insert(container, (until, truncated(&why, 512)));
+    let failures = resting.get(&container).map_or(0, |rest| rest.failures);
+    let delay = engine.settings.tape.retry_delay.saturating_mul(1 << failures.min(20)).min(REST_MAX);
+    let until = engine.now().plus(delay);
+    resting.insert(container, Rest { until, why: truncated(&why, 512), failures: failures + 1 });
+}
+
+/// Forgets the failures of containers that are on tape.
+pub(super) fn recovered(engine: &Engine, containers: &[PlannedContainer]) {
+    let mut resting = engine.resting.lock().unwrap_or_else(PoisonError::into_inner);
+    if !resting.is_empty() {
+        containers.iter().for_each(|planned| drop(resting.remove(&planned.container)));
+    }
 }
 
 fn is_resting(engine: &Engine, container: ContainerId) -> bool {
-    let now = engine.now();
-    let mut resting = engine.resting.lock().unwrap_or_else(PoisonError::into_inner);
-    resting.retain(|_, (until, _)| *until > now);
-    resting.contains_key(&container)
+    let resting = engine.resting.lock().unwrap_or_else(PoisonError::into_inner);
+    resting.get(&container).is_some_and(|rest| rest.until > engine.now())
 }
 
 /// Where the bytes of a planned container come from.

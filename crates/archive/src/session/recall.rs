@@ -167,8 +167,11 @@ fn commit(engine: &Engine, vid: Vid, batch: RecallBatch) -> Result<(), ArchiveEr
         let blob = batch.blob.clone();
         let recall = RecallDone { blobs: batch.blob.into_iter().collect(), files: done };
         if let Err(error) = engine.execute(Command::RecallDone(Box::new(recall))) {
-            if error.is_certain_refusal() {
-                blob.into_iter().try_for_each(|blob| engine.pool.remove(&blob))?;
+            if error.is_certain_refusal()
+                && let Some(blob) = blob
+                && let Err(error) = engine.pool.remove(&blob)
+            {
+                tracing::warn!(%error, "an unused blob stays until the next start");
             }
             return Err(error);
         }
