@@ -825,7 +825,9 @@ impl Model {
                 for item in &run.items[run.record.committed as usize..] {
                     self.set_copy(item.container, *id, CopyState::Queued);
                 }
-                if tape.state == TapeState::Active || *tape_state != TapeState::Active {
+                let stays = tape.state == TapeState::Disabled
+                    || (tape.state != TapeState::Active && *tape_state == TapeState::Active);
+                if !stays {
                     (tape.state, tape.reason) = (*tape_state, reason.clone());
                 }
                 tape.torn.0 += torn.0;
