@@ -285,7 +285,7 @@ impl Open {
             draft.put(Table::Queue, key::queue(self.run.tape_pool, item.container), &queued);
             draft.count(Counter::Queued(self.run.tape_pool), 1, record.length.0)?;
         }
-        // What an operator set aside meanwhile stays aside. What was set aside meanwhile is not lifted back,
+        // What was set aside meanwhile is not lifted back,
         // and what an operator disabled stays so whatever became of it.
         let lifts = state == TapeState::Active && self.tape.state != TapeState::Active;
         if !lifts && self.tape.state != TapeState::Disabled {
