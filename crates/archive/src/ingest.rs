@@ -1,7 +1,8 @@
 //! A put: bytes to the pool, synced, then one catalogue command; only then is it acknowledged.
 
 use base::{
-    ArchivePath, Blake3, BlobDescription, BlobPiece, ByteCount, Checksums, FileId, Name, StreamChecksums,
+    ArchivePath, Blake3, BlobDescription, BlobPiece, ByteCount, Checksums, DirId, FileId, Name,
+    StreamChecksums,
 };
 use catalogue::{
     Command, Entry, FileKind, FileRecord, Outcome, PoolData, PutFile, PutOutcome, RecallDone, Rejection,
@@ -165,7 +166,7 @@ impl Upload {
         } else {
             self.archive.directory_id(&parent_path)?
         };
-        let class = self.class(&parent_path, size)?;
+        let class = self.class(parent, size)?;
         self.archive.check_fits_a_tape(size)?;
         let large = self.large.take().map(BlobWriter::finish).transpose()?;
         let mut put = PutFile {
@@ -220,25 +221,26 @@ impl Upload {
     }
 
     /// The class that the client named, else the nearest directory's, else by size.
-    fn class(&self, parent: &ArchivePath, size: ByteCount) -> Result<Class, ArchiveError> {
-        let engine = self.archive.engine();
+    fn class(&self, parent: DirId, size: ByteCount) -> Result<Class, ArchiveError> {
+        let classes = &self.archive.engine().classes;
         if let Some(name) = &self.options.class {
-            return engine.classes.by_name(name).cloned();
+            return classes.by_name(name).cloned();
         }
-        let mut directory = Some(parent.clone());
-        while let Some(path) = directory {
-            let class = engine.read(|view| match view.resolve(&path)? {
-                Some(Entry::Directory(id)) => Ok(view.directory(id)?.and_then(|record| record.class)),
-                _ => Ok(None),
-            })?;
-            if let Some(class) = class.and_then(|id| engine.classes.get(id)) {
-                return Ok(class.clone());
+        let inherited = self.archive.engine().read(|view| {
+            let mut at = parent;
+            while let Some(directory) = view.directory(at)? {
+                if let Some(class) = directory.class.and_then(|id| classes.get(id)) {
+                    return Ok(Some(class));
+                }
+                if at == DirId::ROOT {
+                    break;
+                }
+                at = directory.parent;
             }
-            directory = path.split().map(|(above, _)| above);
-        }
-        engine
-            .classes
-            .by_size(size)
+            Ok(None)
+        })?;
+        inherited
+            .or_else(|| classes.by_size(size))
             .cloned()
             .ok_or_else(|| ArchiveError::NoSuchClass { name: String::new(), known: String::new() })
     }

@@ -301,3 +301,15 @@ fn a_tape_is_set_aside_and_given_back() {
     assert!(matches!(archive.drive_up("nope"), Err(ArchiveError::NoSuchDrive(_))));
     archive.close();
 }
+
+#[test]
+fn the_nearest_directory_with_a_class_gives_it() {
+    let instance = Instance::new(ByteCount::mib(64));
+    let archive = instance.open();
+    archive.make_directory(&path("/raw"), catalogue::Attributes::default(), Some("large"), false).unwrap();
+    assert_eq!(put(&archive, "/raw/a/b/file", b"few bytes").class, "large");
+    assert_eq!(put(&archive, "/else/file", b"few bytes").class, "small");
+    let named = PutOptions { class: Some("small".to_owned()), ..PutOptions::default() };
+    assert_eq!(put_with(&archive, "/raw/named", b"other bytes", named).unwrap().class, "small");
+    archive.close();
+}

@@ -191,11 +191,12 @@ impl DriveThread {
     /// Sets the mounted tape aside after a failure: its run ends, what was not committed goes back to its
     /// queue.
     fn fail(&mut self, error: &SessionError) -> SessionEnd {
+        if let Some(vid) = self.mounted.as_ref().map(|mounted| mounted.vid) {
+            self.note_failure(vid, error);
+        }
         let Some(mounted) = &mut self.mounted else { return SessionEnd::Failed(error.to_string()) };
         let vid = mounted.vid;
         mounted.failed = true;
-        self.note_failure(vid, error);
-        let Some(mounted) = &mut self.mounted else { return SessionEnd::Failed(error.to_string()) };
         tracing::error!(%vid, drive = %self.name, %error, "session failed");
         let reason = truncated(&error.to_string(), 512);
         // A fault of the catalogue or pool says nothing about the tape.
