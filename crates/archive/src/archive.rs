@@ -1,30 +1,27 @@
 //! Opening and closing the engine.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, PoisonError};
+use threads::JoinHandle;
+use threads::Mutex;
+use threads::mpsc::sync_channel;
 
 use base::{ByteCount, Clock, DriveId, Epoch, FileId, RequestId, Uuid};
 use catalogue::{Command, ItemState, Outcome, RequestState, TapeState};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
-use drive::{DirectIo, DirectoryDrive, ObjectDrive};
-use library::{DriveName, Library, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
+use drive::ObjectDrive;
 use pool::{Pool, PoolConfig};
 use scheduler::{Event, Scheduler};
-use store::{CatalogueStore, StoreOptions};
+use store::CatalogueStore;
 
 use crate::bell::{Bell, SweepBell};
 use crate::classes::Classes;
 use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
 use crate::engine::{Engine, largest_container, summary};
 use crate::session::{DriveThread, recover_torn_runs};
-use crate::{ArchiveError, LibrarySettings, OpenError, Settings};
+use crate::{ArchiveError, Machines, OpenError, Settings};
 
-/// Commands that one group commit may hold.
-const COMMIT_BATCH_MAX: usize = 1_024;
 /// Items of open requests read at a time when the engine starts.
 const RESUME_PAGE: usize = 4_096;
 /// Extents looked at together when orphans are searched.
@@ -39,51 +36,37 @@ struct Inner {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// Makes a new instance's catalogue and gives its id.
-///
-/// # Errors
-/// If the directory holds a catalogue already or cannot be used.
-pub fn create_catalogue(
-    directory: &Path,
-    map_size: ByteCount,
-    instance: Uuid,
-    clock: Arc<dyn Clock>,
-) -> Result<(), OpenError> {
-    let catalogue = open_catalogue(directory, map_size, clock)?;
-    catalogue.execute(Command::Initialise { instance })?;
-    Ok(())
-}
-
-fn open_catalogue(
-    directory: &Path,
-    map_size: ByteCount,
-    clock: Arc<dyn Clock>,
-) -> Result<CatalogueStore, OpenError> {
-    let options = StoreOptions { map_size, clock, batch_max: COMMIT_BATCH_MAX };
-    Ok(CatalogueStore::open(directory, options)?)
-}
-
 impl Archive {
-    /// Opens the instance and starts the engine's threads: the catalogue's writer, the conductor, the sealer,
-    /// the sweeper, and one for each tape drive. Tape sessions that a crash left open are closed first.
+    /// Opens the instance on the machines that its settings name; see [`Archive::open_on`].
     ///
     /// # Errors
     /// Says which part cannot be opened, and why. Nothing is running then.
     pub fn open(settings: Settings, clock: Arc<dyn Clock>) -> Result<Archive, OpenError> {
+        let machines = Machines::open(&settings, Arc::clone(&clock))?;
+        Archive::open_on(machines, settings, clock)
+    }
+
+    /// Starts the engine's threads on opened machines: the conductor, the sealer, the sweeper, and one for
+    /// each tape drive. Tape sessions that a crash left open are closed first.
+    ///
+    /// # Errors
+    /// Says which part cannot be opened, and why. Nothing is running then.
+    pub fn open_on(
+        machines: Machines,
+        settings: Settings,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Archive, OpenError> {
         if settings.classes.is_empty() {
             return Err(OpenError::NoClass);
         }
-        let catalogue =
-            open_catalogue(&settings.catalogue_directory, settings.catalogue_map_size, Arc::clone(&clock))?;
+        let Machines { catalogue, drives, library, random_uuid } = machines;
         let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
         let last_change = catalogue.read(|view| view.last_change())?;
         let Outcome::Epoch(epoch) = catalogue.execute(Command::OpenEpoch)? else {
             unreachable!("opening an epoch gives an epoch");
         };
         let classes = Classes::define(&settings, &catalogue)?;
-        let pool = open_pool(&settings, &catalogue, instance, epoch, last_change)?;
-        let library: Arc<dyn Library> =
-            Arc::new(VirtualLibrary::open(&settings.library.directory, &library_config(&settings.library)?)?);
+        let pool = open_pool(&settings, &catalogue, drives, epoch, last_change)?;
         for cartridge in library.inventory()? {
             catalogue.execute(Command::RegisterTape { vid: cartridge.vid, capacity: cartridge.capacity })?;
         }
@@ -91,6 +74,7 @@ impl Archive {
         let engine = Arc::new(Engine {
             settings,
             clock,
+            random_uuid,
             instance,
             catalogue,
             pool,
@@ -215,68 +199,40 @@ impl Archive {
             }
         };
         let thread =
-            std::thread::Builder::new().name(name.to_owned()).spawn(guarded).map_err(OpenError::Thread)?;
+            threads::Builder::new().name(name.to_owned()).spawn(guarded).map_err(OpenError::Thread)?;
         self.0.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         Ok(())
     }
 }
 
-/// The virtual library's drives and robot; its cartridges are those that stand in its directory.
-fn library_config(settings: &LibrarySettings) -> Result<VirtualLibraryConfig, OpenError> {
-    let names = (0..settings.drives).map(|number| DriveName::new(&format!("vdrive{number}")));
-    Ok(VirtualLibraryConfig {
-        drives: names.collect::<Result<_, _>>()?,
-        robots: 1,
-        cartridges: Vec::new(),
-        options: VirtualCartridgeOptions::default(),
-        drop_cache: false,
-    })
-}
-
-/// Opens the drives that are there; a missing one costs redundancy, not the start. A drive that has seen a
-/// later change than the catalogue proves that an older catalogue was put in place: then nothing is opened,
-/// since what such a catalogue does not know is not garbage.
+/// Opens the pool over the drives that are there. A drive that has seen a later change than the catalogue
+/// proves that an older catalogue was put in place: then nothing is opened, since what such a catalogue does
+/// not know is not garbage.
 fn open_pool(
     settings: &Settings,
     catalogue: &CatalogueStore,
-    instance: Uuid,
+    drives: Vec<(DriveId, Option<Arc<dyn ObjectDrive>>)>,
     epoch: Epoch,
     last_change: u64,
 ) -> Result<Arc<Pool>, OpenError> {
-    let mut entries = Vec::new();
-    let mut drives: Vec<(DriveId, Option<Arc<dyn ObjectDrive>>)> = Vec::new();
-    for drive in &settings.pool.drives {
-        let id = DriveId(drive.id);
-        let opened = match DirectoryDrive::open(&drive.path, instance, id, DirectIo::Auto) {
-            Ok(opened) => Some(opened),
-            Err(
-                error @ (drive::DriveOpenError::NotADrive(_)
-                | drive::DriveOpenError::Io { .. }
-                | drive::DriveOpenError::Damaged(_)),
-            ) => {
-                tracing::error!(drive = drive.id, %error, "a pool drive is missing");
-                None
-            }
-            Err(source) => return Err(OpenError::Drive { id: drive.id, source }),
-        };
-        if let Some(seen) =
-            opened.as_ref().map(|opened| opened.stamp().commit).filter(|seen| *seen > last_change)
-        {
-            return Err(OpenError::CatalogueTooOld { catalogue: last_change, drive: drive.id, seen });
+    for (id, drive) in &drives {
+        let seen = drive.as_ref().map_or(0, |drive| drive.stamp().commit);
+        if seen > last_change {
+            return Err(OpenError::CatalogueTooOld { catalogue: last_change, drive: id.0, seen });
         }
-        entries.push(DriveEntry {
-            id,
-            domain: FailureDomain {
-                host: String::new(),
-                enclosure: drive.enclosure.clone(),
-                disk: drive.path.display().to_string(),
-            },
-            state: DriveState::Up,
-            weight: 1,
-        });
-        drives.push((id, opened.map(|opened| Arc::new(opened) as Arc<dyn ObjectDrive>)));
     }
-    let map = DriveMap::new(epoch, entries)?;
+    let entries = settings.pool.drives.iter().map(|drive| DriveEntry {
+        id: DriveId(drive.id),
+        domain: FailureDomain {
+            host: String::new(),
+            enclosure: drive.enclosure.clone(),
+            disk: drive.path.display().to_string(),
+        },
+        state: DriveState::Up,
+        weight: 1,
+    });
+    let map = DriveMap::new(epoch, entries.collect())?;
+    let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
     let config = PoolConfig {
         arena: settings.pool.arena,
         ..PoolConfig::new(instance, settings.pool.data, settings.pool.parity)

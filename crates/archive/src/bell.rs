@@ -2,8 +2,9 @@
 //! a level.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
+use threads::{Condvar, Mutex};
 
 use base::FileId;
 use scheduler::Event;

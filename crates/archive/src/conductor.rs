@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::time::Duration;
+use threads::mpsc::{Receiver, SyncSender, TrySendError};
 
 use base::{ClassId, TapePoolId, Timestamp, Vid};
 use catalogue::{Counter, ReadError, View};

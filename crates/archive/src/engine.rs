@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
+use threads::{Mutex, MutexGuard};
 
 use base::{ByteCount, Clock, ContainerId, FileId, Timestamp, Vid};
 use catalogue::{Command, Outcome, ReadError, RecallKey, TapeRecord, TapeState, View};
@@ -20,6 +21,7 @@ use crate::{ArchiveError, Settings};
 pub(crate) struct Engine {
     pub(crate) settings: Settings,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) random_uuid: Arc<dyn Fn() -> Option<base::Uuid> + Send + Sync>,
     pub(crate) instance: base::Uuid,
     pub(crate) catalogue: CatalogueStore,
     pub(crate) pool: Arc<Pool>,

@@ -4,7 +4,8 @@
 //! before the garbage was noticed has left. Readers never wait.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
+use threads::Mutex;
 
 /// Counts readers by generation.
 #[derive(Debug, Default)]

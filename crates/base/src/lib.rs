@@ -4,6 +4,7 @@ mod blob;
 mod checksum;
 mod id;
 mod name;
+pub mod planted;
 mod time;
 mod unit;
 

@@ -2,8 +2,9 @@
 //! them.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
+use threads::Mutex;
+use threads::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// A block's buffer. Goes back to its arena when dropped.
 pub(crate) struct Block {

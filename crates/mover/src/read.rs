@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use threads::mpsc::{Receiver, SyncSender, sync_channel};
 
 use base::{
     BlobDescription, BlobPiece, BlockAddress, ByteCount, FileId, Partition, StreamChecksums, TapePosition,
@@ -142,7 +142,7 @@ pub fn recall(
     let size = block_size.bytes() as usize;
     let arena = BlockArena::new(size, limits.buffer.0 as usize / size);
     let (sender, receiver) = sync_channel(MESSAGES_MAX);
-    std::thread::scope(|scope| {
+    threads::scope(|scope| {
         let storing = scope.spawn(move || store(pool, vid, receiver, commit));
         let mut head = Head { drive, vid, arena, size, block: None, gap: limits.gap.0 / size as u64 };
         let read = read_batches(&mut head, sender, progress, stop, next_batch);

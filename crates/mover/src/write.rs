@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use threads::mpsc::{Receiver, SyncSender, sync_channel};
 
 use base::{
     BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, Partition, StreamChecksums,
@@ -117,8 +117,8 @@ pub fn write_containers(
     let heads: Vec<(BlockAddress, u64)> = plans.iter().map(|plan| (plan.block, plan.length.0)).collect();
     let arena = BlockArena::new(size, (buffer.0 as usize) / size);
     let (sender, receiver) = sync_channel(MESSAGES_MAX);
-    std::thread::scope(|scope| {
-        let reader = std::thread::Builder::new().name(format!("read-{vid}"));
+    threads::scope(|scope| {
+        let reader = threads::Builder::new().name(format!("read-{vid}"));
         let reading = reader.spawn_scoped(scope, move || read_ahead(pool, plans, &arena, &sender));
         let written = drain(drive, vid, &heads, receiver, context);
         if reading.is_err() {

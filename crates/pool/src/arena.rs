@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::{Deref, Range};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
+use threads::{Condvar, Mutex};
 
 use drive::AlignedBuffer;
 
@@ -198,7 +199,7 @@ mod tests {
         let arena = Arena::new(4096, 3);
         let two = arena.acquire(2);
         assert!(arena.try_acquire(2).is_none());
-        let waiter = std::thread::spawn({
+        let waiter = threads::spawn({
             let arena = Arc::clone(&arena);
             move || arena.acquire(3).len()
         });

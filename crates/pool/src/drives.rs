@@ -1,10 +1,11 @@
 //! The drives of a pool: one thread for writing and one for reading each, bounded queues, health and
 //! counters.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use threads::JoinHandle;
+use threads::Mutex;
+use threads::mpsc::{Receiver, SyncSender, sync_channel};
 
 use base::{BlobId, ByteCount, DriveId};
 use drive::{DriveError, ObjectDrive};
@@ -138,7 +139,7 @@ fn send(queue: Option<&SyncSender<Job>>, job: Job) {
 }
 
 fn spawn(device: Arc<Device>, jobs: Receiver<Job>) -> JoinHandle<()> {
-    thread::spawn(move || {
+    threads::spawn(move || {
         for job in jobs {
             job(&device);
         }

@@ -1,6 +1,7 @@
 //! Waiting for the results of several drives.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
+use threads::{Condvar, Mutex, MutexGuard};
 
 /// Locks even after a panic elsewhere: every state here is whole between statements.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

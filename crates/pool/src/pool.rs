@@ -1,9 +1,9 @@
 //! The pool: the one interface that the engine uses.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use threads::Mutex;
 
 use base::{BlobDescription, BlobId, ByteCount, DriveId, Epoch, Layout, StripeSet};
 use cluster::{DriveMap, StripeSets};
@@ -319,7 +319,7 @@ fn on_all<T: Sync>(
     drives: &[T],
     operation: impl Fn(&T) -> Result<(), DriveError> + Sync,
 ) -> Result<(), PoolError> {
-    thread::scope(|scope| {
+    threads::scope(|scope| {
         let running: Vec<_> = drives.iter().map(|drive| scope.spawn(|| operation(drive))).collect();
         // All are joined before the first error ends anything.
         let results: Vec<Result<(), DriveError>> = running

@@ -1,7 +1,7 @@
 //! One extent being written: a shard of a stripe, or a copy of a segment.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use threads::Mutex;
 
 use base::{ByteCount, DriveId};
 use drive::{DriveError, ExtentId, ExtentWriter};

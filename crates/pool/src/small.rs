@@ -1,7 +1,8 @@
 //! Small values: group commit into the open segment, reading with copies to fall back on, punching of holes.
 
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
+use threads::{Condvar, Mutex, MutexGuard};
 
 use base::{BlobDescription, BlobId, BlobPiece, ByteCount, Layout};
 use drive::{AlignedBuffer, DriveError, ExtentId, PAGE};

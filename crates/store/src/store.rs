@@ -4,8 +4,8 @@ use std::fs::{self, File, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::JoinHandle;
+use threads::JoinHandle;
+use threads::mpsc::{SyncSender, sync_channel};
 
 use base::{ByteCount, Clock, Timestamp};
 use catalogue::{Command, Envelope, Outcome, ReadError, Rejection, View};
@@ -92,7 +92,7 @@ impl CatalogueStore {
             commit_fails: Arc::clone(&commit_fails),
         };
         let (jobs, waiting) = sync_channel(QUEUE_MAX);
-        let thread = std::thread::Builder::new().name("catalogue-writer".to_owned());
+        let thread = threads::Builder::new().name("catalogue-writer".to_owned());
         let thread = thread.spawn(move || writer.run(&waiting)).map_err(OpenError::Thread)?;
         Ok(CatalogueStore {
             engine,

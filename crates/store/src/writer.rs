@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender};
+use threads::mpsc::{Receiver, SyncSender};
 
 use base::Clock;
 use catalogue::{Envelope, KvError, Outcome, ReadError, Rejection, apply};

@@ -4,13 +4,14 @@ use crate::package::{DependencyKind, Package};
 
 /// The layers, lowest first, and the crates of each in order. A crate may depend on lower layers and on the
 /// crates before it in its own layer.
-pub const LAYERS: [(&str, &[&str]); 6] = [
+pub const LAYERS: [(&str, &[&str]); 7] = [
     ("words", &["base"]),
     (CORES, &["erasure", "cluster", "ltfs", "scheduler", "catalogue"]),
-    ("drivers", &["store", "drive", "library"]),
+    ("drivers", &["threads", "store", "drive", "library"]),
     ("engine", &["pool", "mover", "archive"]),
     ("doors", &["door"]),
     ("program", &["kist"]),
+    ("tests", &TEST_CRATES),
 ];
 
 /// The layer whose crates do not depend on each other.
@@ -18,6 +19,9 @@ const CORES: &str = "cores";
 
 /// Dependencies of one core on another, each with its reason. There is none so far.
 const CORE_PAIRS: [(&str, &str, &str); 0] = [];
+
+/// Crates that exist for tests alone: nothing depends on them, and they may ask for faults.
+const TEST_CRATES: [&str; 2] = ["simulator", "torture"];
 
 /// Crates outside of the layers: nothing depends on them, and they depend on nothing of the workspace.
 const TOOLS: [&str; 1] = ["tidy"];
@@ -37,8 +41,8 @@ const OUTSIDE: [(&str, &[&str]); 9] = [
     ("tokio", &["door", "kist"]),
 ];
 
-/// The crate with fault injection and the feature that turns it on.
-const FAULTS: (&str, &str) = ("library", "faults");
+/// The crates with fault injection, bugs on purpose or a simulated world, and the features that turn them on.
+const FAULTS: [(&str, &str); 3] = [("library", "faults"), ("base", "planted"), ("threads", "simulated")];
 
 fn rank(name: &str) -> Option<(usize, usize)> {
     LAYERS.iter().enumerate().find_map(|(layer, (_, crates))| {
@@ -97,10 +101,13 @@ pub fn check_outside(packages: &[Package]) -> Vec<String> {
 /// of its tests, a feature that turns it on, or a default of the crate itself.
 #[must_use]
 pub fn check_faults(packages: &[Package]) -> Vec<String> {
-    let (owner, feature) = FAULTS;
+    FAULTS.iter().flat_map(|(owner, feature)| check_fault(packages, owner, feature)).collect()
+}
+
+fn check_fault(packages: &[Package], owner: &str, feature: &str) -> Vec<String> {
     let full = [format!("{owner}/{feature}"), format!("{owner}?/{feature}")];
     let mut violations = Vec::new();
-    for package in packages {
+    for package in packages.iter().filter(|package| !TEST_CRATES.contains(&package.name.as_str())) {
         let name = &package.name;
         for dependency in &package.dependencies {
             let asks = dependency.name == owner && dependency.features.iter().any(|f| f == feature);

@@ -6,8 +6,8 @@ mod plan;
 mod recall;
 
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Receiver;
 use std::sync::{Arc, PoisonError};
+use threads::mpsc::Receiver;
 
 use base::{BlockAddress, RunId, TapePoolId, Vid};
 use catalogue::{Command, RunEnd, TapeState};

@@ -63,7 +63,7 @@ impl DriveThread {
                     return Err(VolumeError::NotBlank { vid, found }.into());
                 }
             }
-            let uuid = random_uuid()?;
+            let uuid = (engine.random_uuid)().ok_or(ArchiveError::NoEntropy)?;
             engine.execute(Command::AssignTape { vid, tape_pool, uuid })?;
             record = engine.tape(vid)?;
         }
@@ -338,10 +338,4 @@ fn end_torn_run(thread: &mut DriveThread, id: RunId, run: &RunRecord) -> Result<
     tracing::info!(%vid, run = %id, again, torn_bytes, "closed: what was not committed goes to tape again");
     thread.mounted = Some(Mounted { vid: run.vid, volume, run: None, hurry_answered: 0, failed: false });
     Ok(())
-}
-
-fn random_uuid() -> Result<Uuid, SessionError> {
-    let mut bytes = [0u8; 16];
-    getrandom::fill(&mut bytes).map_err(|_| ArchiveError::NoEntropy)?;
-    Ok(Uuid::from_random(bytes))
 }

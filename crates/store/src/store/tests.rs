@@ -61,7 +61,7 @@ fn waiting_commands_share_a_commit() {
     let store = initialised(dir.path());
     let before = store.commits();
     let barrier = Barrier::new(THREADS);
-    std::thread::scope(|scope| {
+    threads::scope(|scope| {
         for thread in 0..THREADS {
             let (store, barrier) = (&store, &barrier);
             scope.spawn(move || {
@@ -143,7 +143,7 @@ fn readers_see_whole_groups() {
     let dir = tempfile::tempdir().unwrap();
     let store = initialised(dir.path());
     let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    threads::scope(|scope| {
         let readers: Vec<_> = (0..4)
             .map(|_| {
                 scope.spawn(|| {

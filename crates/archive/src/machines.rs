@@ -1,0 +1,106 @@
+//! The machines that an engine runs on: the real ones, or in the simulator others that behave alike.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use base::{ByteCount, Clock, DriveId, Uuid};
+use catalogue::Command;
+use drive::{DirectIo, DirectoryDrive, ObjectDrive};
+use library::{DriveName, Library, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
+use store::{CatalogueStore, StoreOptions};
+
+use crate::{LibrarySettings, OpenError, Settings};
+
+/// Commands that one group commit may hold.
+const COMMIT_BATCH_MAX: usize = 1_024;
+
+/// What an engine is opened over. Nobody else uses any of it meanwhile.
+pub struct Machines {
+    /// The catalogue, initialised.
+    pub catalogue: CatalogueStore,
+    /// Each drive of the settings, in their order; `None` if it is missing.
+    pub drives: Vec<(DriveId, Option<Arc<dyn ObjectDrive>>)>,
+    /// The tape library.
+    pub library: Arc<dyn Library>,
+    /// A new random UUID; `None` if the system has no entropy.
+    pub random_uuid: Arc<dyn Fn() -> Option<Uuid> + Send + Sync>,
+}
+
+impl Machines {
+    /// Opens what the settings name: the catalogue in its directory, drives in theirs, and the virtual
+    /// library. A missing drive costs redundancy, not the start.
+    ///
+    /// # Errors
+    /// Says which part cannot be opened, and why.
+    pub fn open(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Machines, OpenError> {
+        let options =
+            StoreOptions { map_size: settings.catalogue_map_size, clock, batch_max: COMMIT_BATCH_MAX };
+        let catalogue = CatalogueStore::open(&settings.catalogue_directory, options)?;
+        let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
+        let library = VirtualLibrary::open(&settings.library.directory, &library_config(&settings.library)?)?;
+        Ok(Machines {
+            catalogue,
+            drives: open_drives(settings, instance)?,
+            library: Arc::new(library),
+            random_uuid: Arc::new(system_uuid),
+        })
+    }
+}
+
+/// Makes a new instance's catalogue and gives it its id.
+///
+/// # Errors
+/// If the directory holds a catalogue already or cannot be used.
+pub fn create_catalogue(
+    directory: &Path,
+    map_size: ByteCount,
+    instance: Uuid,
+    clock: Arc<dyn Clock>,
+) -> Result<(), OpenError> {
+    let options = StoreOptions { map_size, clock, batch_max: COMMIT_BATCH_MAX };
+    let catalogue = CatalogueStore::open(directory, options)?;
+    catalogue.execute(Command::Initialise { instance })?;
+    Ok(())
+}
+
+fn open_drives(
+    settings: &Settings,
+    instance: Uuid,
+) -> Result<Vec<(DriveId, Option<Arc<dyn ObjectDrive>>)>, OpenError> {
+    let mut drives: Vec<(DriveId, Option<Arc<dyn ObjectDrive>>)> = Vec::new();
+    for drive in &settings.pool.drives {
+        let id = DriveId(drive.id);
+        let opened = match DirectoryDrive::open(&drive.path, instance, id, DirectIo::Auto) {
+            Ok(opened) => Some(Arc::new(opened) as Arc<dyn ObjectDrive>),
+            Err(
+                error @ (drive::DriveOpenError::NotADrive(_)
+                | drive::DriveOpenError::Io { .. }
+                | drive::DriveOpenError::Damaged(_)),
+            ) => {
+                tracing::error!(drive = drive.id, %error, "a pool drive is missing");
+                None
+            }
+            Err(source) => return Err(OpenError::Drive { id: drive.id, source }),
+        };
+        drives.push((id, opened));
+    }
+    Ok(drives)
+}
+
+/// The virtual library's drives and robot; its cartridges are those that stand in its directory.
+fn library_config(settings: &LibrarySettings) -> Result<VirtualLibraryConfig, OpenError> {
+    let names = (0..settings.drives).map(|number| DriveName::new(&format!("vdrive{number}")));
+    Ok(VirtualLibraryConfig {
+        drives: names.collect::<Result<_, _>>()?,
+        robots: 1,
+        cartridges: Vec::new(),
+        options: VirtualCartridgeOptions::default(),
+        drop_cache: false,
+    })
+}
+
+fn system_uuid() -> Option<Uuid> {
+    let mut bytes = [0u8; 16];
+    getrandom::fill(&mut bytes).ok()?;
+    Some(Uuid::from_random(bytes))
+}

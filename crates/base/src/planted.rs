@@ -1,0 +1,103 @@
+//! Bugs planted on purpose, so that the tests which hunt for them prove that they can catch one.
+//!
+//! Only with the feature `planted`, for which tests alone ask; in every other build [`is_planted`] is `false`
+//! at compile time and the wrong path is not in the program.
+
+/// A bug that may be planted. Each is asked for at exactly one place of the code.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Bug {
+    /// A put is acknowledged before its catalogue commit.
+    EarlyAcknowledgement = 1,
+    /// A blob's extents are not synced before the commit that names them.
+    MissingPoolSync,
+    /// A small value's segment is not synced before its commit.
+    MissingSegmentSync,
+    /// A tape run is committed without the synchronous flush.
+    MissingTapeFlush,
+    /// A tape copy counts as indexed before its index is written.
+    EarlyIndexed,
+    /// An index repeats the generation of the one before.
+    WrongGeneration,
+    /// A container is committed to a tape and queued once more.
+    DoubleCommit,
+    /// A torn session's blocks are written over instead of being left behind.
+    OverwriteTorn,
+    /// The block header of a cell is not compared with the place that was asked for.
+    UnboundCell,
+    /// A cell's checksums are not checked.
+    UncheckedCell,
+    /// Evict does not ask whether the tape copies are under an index.
+    UnsafeEvict,
+    /// Garbage is removed without waiting for readers.
+    RemoveUnderReaders,
+    /// The idempotency key of a put is forgotten.
+    ForgottenKey,
+    /// The label of a mounted tape is not compared with the catalogue.
+    UncheckedLabel,
+    /// A request's item is lost when its tape fails.
+    LostRequest,
+    /// Blobs of the current writer are taken for orphans.
+    EagerOrphans,
+    /// Repack releases the source before its successor is verified.
+    EarlyRelease,
+    /// A failed sync is tried again and taken for success.
+    RetriedSync,
+}
+
+impl Bug {
+    /// All bugs.
+    pub const ALL: [Bug; 18] = [
+        Bug::EarlyAcknowledgement,
+        Bug::MissingPoolSync,
+        Bug::MissingSegmentSync,
+        Bug::MissingTapeFlush,
+        Bug::EarlyIndexed,
+        Bug::WrongGeneration,
+        Bug::DoubleCommit,
+        Bug::OverwriteTorn,
+        Bug::UnboundCell,
+        Bug::UncheckedCell,
+        Bug::UnsafeEvict,
+        Bug::RemoveUnderReaders,
+        Bug::ForgottenKey,
+        Bug::UncheckedLabel,
+        Bug::LostRequest,
+        Bug::EagerOrphans,
+        Bug::EarlyRelease,
+        Bug::RetriedSync,
+    ];
+}
+
+/// Whether bugs can be planted in this build.
+pub const CAN_PLANT: bool = cfg!(feature = "planted");
+
+#[cfg(feature = "planted")]
+mod switch {
+    use super::Bug;
+    use std::sync::atomic::{AtomicU8, Ordering};
+
+    static PLANTED: AtomicU8 = AtomicU8::new(0);
+
+    /// Plants one bug, or with `None` none, in the whole process.
+    pub fn plant(bug: Option<Bug>) {
+        PLANTED.store(bug.map_or(0, |bug| bug as u8), Ordering::SeqCst);
+    }
+
+    /// Whether this bug is planted.
+    #[must_use]
+    pub fn is_planted(bug: Bug) -> bool {
+        PLANTED.load(Ordering::Relaxed) == bug as u8
+    }
+}
+
+#[cfg(feature = "planted")]
+pub use switch::{is_planted, plant};
+
+/// Whether this bug is planted: never, in this build.
+#[cfg(not(feature = "planted"))]
+#[must_use]
+#[inline(always)]
+pub const fn is_planted(_bug: Bug) -> bool {
+    false
+}
