@@ -10,7 +10,6 @@ use threads::mpsc::sync_channel;
 use base::{ByteCount, Clock, DriveId, Epoch, FileId, RequestId, Uuid};
 use catalogue::{Command, ItemState, Outcome, RequestState, TapeState};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
-use drive::ObjectDrive;
 use pool::{Pool, PoolConfig};
 use scheduler::{Event, Scheduler};
 use store::CatalogueStore;
@@ -20,7 +19,7 @@ use crate::classes::Classes;
 use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
 use crate::engine::{Engine, largest_container, summary};
 use crate::session::{DriveThread, recover_torn_runs};
-use crate::{ArchiveError, Machines, OpenError, Settings};
+use crate::{ArchiveError, Machines, OpenError, PoolDrive, Settings};
 
 /// Items of open requests read at a time when the engine starts.
 const RESUME_PAGE: usize = 4_096;
@@ -211,7 +210,7 @@ impl Archive {
 fn open_pool(
     settings: &Settings,
     catalogue: &CatalogueStore,
-    drives: Vec<(DriveId, Option<Arc<dyn ObjectDrive>>)>,
+    drives: Vec<PoolDrive>,
     epoch: Epoch,
     last_change: u64,
 ) -> Result<Arc<Pool>, OpenError> {

@@ -14,12 +14,15 @@ use crate::{LibrarySettings, OpenError, Settings};
 /// Commands that one group commit may hold.
 const COMMIT_BATCH_MAX: usize = 1_024;
 
+/// A drive of the pool; `None` if it is missing.
+pub type PoolDrive = (DriveId, Option<Arc<dyn ObjectDrive>>);
+
 /// What an engine is opened over. Nobody else uses any of it meanwhile.
 pub struct Machines {
     /// The catalogue, initialised.
     pub catalogue: CatalogueStore,
-    /// Each drive of the settings, in their order; `None` if it is missing.
-    pub drives: Vec<(DriveId, Option<Arc<dyn ObjectDrive>>)>,
+    /// Each drive of the settings, in their order.
+    pub drives: Vec<PoolDrive>,
     /// The tape library.
     pub library: Arc<dyn Library>,
     /// A new random UUID; `None` if the system has no entropy.
@@ -63,11 +66,8 @@ pub fn create_catalogue(
     Ok(())
 }
 
-fn open_drives(
-    settings: &Settings,
-    instance: Uuid,
-) -> Result<Vec<(DriveId, Option<Arc<dyn ObjectDrive>>)>, OpenError> {
-    let mut drives: Vec<(DriveId, Option<Arc<dyn ObjectDrive>>)> = Vec::new();
+fn open_drives(settings: &Settings, instance: Uuid) -> Result<Vec<PoolDrive>, OpenError> {
+    let mut drives: Vec<PoolDrive> = Vec::new();
     for drive in &settings.pool.drives {
         let id = DriveId(drive.id);
         let opened = match DirectoryDrive::open(&drive.path, instance, id, DirectIo::Auto) {
