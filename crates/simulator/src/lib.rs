@@ -1,0 +1,1 @@
+//! The whole system against simulated machines: one thread, virtual time, one seed.
