@@ -191,14 +191,8 @@ impl Archive {
     fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
         // A part of the engine that panicked has left its work in an unknown state, and the others wait for
         // it for ever. A restart is a tested path, so the process ends.
-        let guarded = move || {
-            if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
-                tracing::error!("a thread of the engine panicked: the server ends, start it again");
-                std::process::abort();
-            }
-        };
-        let thread =
-            threads::Builder::new().name(name.to_owned()).spawn(guarded).map_err(OpenError::Thread)?;
+        let dying = || tracing::error!("a thread of the engine panicked: the server ends, start it again");
+        let thread = threads::spawn_guarded(name, run, dying).map_err(OpenError::Thread)?;
         self.0.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         Ok(())
     }
