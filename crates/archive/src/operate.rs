@@ -297,7 +297,7 @@ fn warnings(engine: &Engine) -> Vec<String> {
     if let Some(nanos) = engine.clock.jumped() {
         let direction = if nanos > 0 { "ahead" } else { "back" };
         warnings.push(format!(
-            "the system's clock jumped {direction} by {} s: times go on evenly until it is set right or kist is restarted",
+            "the system's clock jumped {direction} by {} s: times go on evenly until it is set right",
             nanos.unsigned_abs() / 1_000_000_000
         ));
     }

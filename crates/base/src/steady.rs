@@ -7,8 +7,8 @@ use crate::{Clock, Duration, Timestamp};
 /// Differences up to this size are the ordinary work of NTP and are followed.
 const FOLLOWED_MAX: Duration = Duration::from_secs(10);
 
-/// Follows another clock as long as that one runs evenly; when it jumps, goes on evenly by itself. It never goes
-/// back, not even behind a time that somebody has seen before.
+/// Follows another clock as long as that one runs evenly; when it jumps, goes on evenly by itself. It never
+/// goes back, not even behind a time that somebody has seen before.
 ///
 /// So ages, rests and pins stay what they were when somebody sets the system's clock by an hour or ten years.
 pub struct SteadyClock {
