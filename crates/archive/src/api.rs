@@ -431,5 +431,5 @@ pub struct StageOptions {
 /// Whether a request has ended.
 #[must_use]
 pub fn has_ended(state: RequestState) -> bool {
-    matches!(state, RequestState::Completed | RequestState::Cancelled)
+    matches!(state, RequestState::Completed | RequestState::Cancelled | RequestState::Forgetting)
 }
