@@ -3,6 +3,7 @@
 mod api;
 mod archive;
 mod bell;
+mod chores;
 mod classes;
 mod conductor;
 mod download;
@@ -13,12 +14,14 @@ mod ingest;
 mod machines;
 mod namespace;
 mod operate;
+mod repack;
 mod requests;
 mod seal;
 mod select;
 mod session;
 mod settings;
 mod sweep;
+mod tapes;
 mod why;
 
 pub use api::*;
@@ -34,5 +37,8 @@ pub use seal::PACK_MEMBERS_MAX;
 pub use select::SELECTION_PATHS_MAX;
 pub use settings::{
     ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings, TapePoolSettings, TapeSettings,
+};
+pub use tapes::{
+    CHECK_TAPES_MAX, CheckState, DAMAGE_TOLD_MAX, DamagedPart, TapeCheck, TapeDamage, TapeRepack,
 };
 pub use why::refusal_text;
