@@ -8,7 +8,7 @@ use threads::Mutex;
 use threads::mpsc::sync_channel;
 
 use base::{ByteCount, Clock, DriveId, Epoch, FileId, RequestId, Uuid};
-use catalogue::{Command, ItemState, Outcome, RequestState, TapeState};
+use catalogue::{Command, Envelope, ItemState, Outcome, RequestState, TapeState};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use pool::{Pool, PoolConfig};
 use scheduler::{Event, Scheduler};
@@ -75,6 +75,12 @@ impl Archive {
         let Machines { catalogue, drives, library, random_uuid } = machines;
         let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
         let last_change = catalogue.read(|view| view.last_change())?;
+        // Times of this catalogue never go back, whatever the system's clock says at this start.
+        if let Some((_, change)) = catalogue.read(|view| view.changes(last_change, 1, 0))?.first()
+            && let Ok(newest) = Envelope::decode(change)
+        {
+            clock.not_before(newest.at);
+        }
         let Outcome::Epoch(epoch) = catalogue.execute(Command::OpenEpoch)? else {
             unreachable!("opening an epoch gives an epoch");
         };
@@ -297,6 +303,15 @@ fn resume_requests(engine: &Engine, mut before: RequestId) -> Result<(), Archive
         let Some((last, _)) = requests.last() else { return Ok(()) };
         before = *last;
         for (request, record) in requests {
+            // What the last server had begun to cancel or to delete comes to its end.
+            let unfinished = match record.state {
+                RequestState::Cancelling => Some(Command::CancelRequest { request }),
+                RequestState::Forgetting => Some(Command::ForgetRequest { request }),
+                _ => None,
+            };
+            if let Some(command) = unfinished {
+                while engine.execute(command.clone())? == Outcome::More(true) {}
+            }
             if !matches!(record.state, RequestState::Active | RequestState::Filling) {
                 continue;
             }
