@@ -309,12 +309,12 @@ pub fn settings(config: &MachineConfig) -> Settings {
         copies: vec!["vault-a".to_owned(), "vault-b".to_owned()],
         large_bytes: ByteCount::kib(256),
         pack_bytes: ByteCount::kib(512),
-        pack_age: Duration::from_secs(60),
+        pack_age: Duration::from_secs(8),
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),
         mount_bytes: ByteCount::mib(1),
-        mount_age: Duration::from_secs(120),
+        mount_age: Duration::from_secs(12),
         drives_max: 1,
     };
     let drives = (1..=config.disks).map(|id| PoolDriveSettings {
@@ -337,8 +337,8 @@ pub fn settings(config: &MachineConfig) -> Settings {
             buffer: ByteCount::kib(512),
             recall_age: Duration::from_secs(5),
             recall_bytes: ByteCount::mib(1),
-            dismount_delay: Duration::from_secs(20),
-            retry_delay: Duration::from_secs(30),
+            dismount_delay: Duration::from_secs(10),
+            retry_delay: Duration::from_secs(20),
         },
     }
 }
