@@ -131,6 +131,8 @@ pub struct SimMachines {
     disks: Vec<SimDisk>,
     library: SimLibrary,
     journal: Option<Journal>,
+    /// What the machines held when the journal began.
+    start: Option<Arc<Contents>>,
 }
 
 impl SimMachines {
@@ -154,6 +156,7 @@ impl SimMachines {
         journal: Option<Journal>,
     ) -> Self {
         let around = Surroundings { pace, faults: Faults::default() };
+        let start = journal.is_some().then(|| Arc::new(contents.fork()));
         let Contents { disks, tapes, catalogue } = contents;
         let capacity = config.disk_capacity;
         let disk = |(id, state)| SimDisk::new(id, capacity, state, around.clone(), journal.clone());
@@ -164,6 +167,7 @@ impl SimMachines {
             disks: disks.into_iter().map(disk).collect(),
             library: SimLibrary::new(&drives, config.robots, tapes, around.clone(), journal.clone()),
             journal,
+            start,
             around,
         }
     }
@@ -226,11 +230,11 @@ impl SimMachines {
         self.journal.as_ref()
     }
 
-    /// Goes through what was written down, from blank machines on. `None` without a journal.
+    /// Goes through what was written down, from its beginning on. `None` without a journal.
     #[must_use]
     pub fn replay(&self) -> Option<Replay> {
-        let journal = self.journal.clone()?;
-        Some(Replay::new(self.config.clone(), journal, Contents::blank(&self.config)))
+        let (journal, start) = (self.journal.clone()?, self.start.as_ref()?);
+        Some(Replay::new(self.config.clone(), journal, start.fork()))
     }
 
     /// Power is lost now, at all machines: what was not synced is lost, torn or there. Engines that were open
