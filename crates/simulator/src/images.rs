@@ -180,7 +180,8 @@ impl Recorder {
                 _ => {
                     let id = (client + 1) << 32 | operation;
                     let length = match below(8) {
-                        0 => 70_000 + below(200_000),
+                        // Too large for a segment.
+                        0 => 262_145 + below(300_000),
                         1 => below(60_000),
                         _ => below(9_000),
                     };

@@ -20,7 +20,8 @@ use crate::machines::{Fault, MachineConfig, RuntimePace, SimClock, StillPace};
 
 const CELL: ByteCount = ByteCount::kib(16);
 const SMALL: Content = Content { id: 1, length: 3_000 };
-const LARGE: Content = Content { id: 2, length: 100_000 };
+/// Too large for a segment.
+const LARGE: Content = Content { id: 2, length: 300_000 };
 
 fn path(text: &str) -> ArchivePath {
     ArchivePath::new(text).unwrap()
@@ -147,7 +148,9 @@ fn entries_of_an_index_are_judged() {
             let modified = Timestamp(1);
             let file = FileOnTape { path, length: ByteCount(1), block, modified, xattrs };
             volume.add(file, modified).unwrap();
-            (0..generations).for_each(|_| drop(volume.write_data_index(drive.as_mut(), modified).unwrap()));
+            (0..generations).for_each(|_| {
+                volume.write_data_index(drive.as_mut(), modified).unwrap();
+            });
         })
     };
     let container = |id: u64| vec![(ltfs::naming::XATTR_CONTAINER.to_owned(), id.to_string().into_bytes())];
@@ -160,17 +163,24 @@ fn entries_of_an_index_are_judged() {
 fn the_catalogue_is_judged() {
     let world = world(true);
     let dropped = after(&world, |machines| {
-        assert!(machines.catalogue().damage(Fault::RecordDropped, Table::Counter).is_some());
+        let tables = machines.catalogue().tables();
+        let snapshot = tables.snapshot();
+        let key = snapshot.rows(Table::Counter).next().unwrap().0;
+        tables.overwrite(Table::Counter, key, None);
     });
     assert_eq!(dropped, BTreeSet::from([Rule::Catalogue, Rule::Replay]));
-    let stale = after(&world, |machines| {
-        // A copy of the world has no history: the oldest change takes the place of the last one.
+    let flipped = after(&world, |machines| {
+        assert!(machines.catalogue().damage(Fault::RecordFlipped, Table::Container).is_some());
+        assert_eq!(machines.faults().fired(Fault::RecordFlipped), 1);
+    });
+    assert!(flipped.contains(&Rule::Catalogue) && flipped.contains(&Rule::Replay), "{flipped:?}");
+    let shortened = after(&world, |machines| {
         let tables = machines.catalogue().tables();
         let snapshot = tables.snapshot();
         let key = snapshot.rows(Table::Change).last().unwrap().0.to_vec();
         tables.overwrite(Table::Change, &key, None);
     });
-    assert!(stale.contains(&Rule::Replay), "{stale:?}");
+    assert!(shortened.contains(&Rule::Replay), "{shortened:?}");
     let unsealed = broken(&self::world(false)).into_iter().map(|violation| violation.rule);
     assert_eq!(unsealed.collect::<BTreeSet<_>>(), BTreeSet::from([Rule::Copies]));
 }

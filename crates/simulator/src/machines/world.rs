@@ -95,13 +95,18 @@ impl Contents {
 
     pub(crate) fn apply(&mut self, effect: &Effect) {
         match effect {
-            Effect::Disk(id, effect) => self.disks.entry(*id).and_modify(|disk| disk.apply(effect)),
-            Effect::Tape(vid, effect) => {
-                self.tapes.entry(*vid).and_modify(|tape| tape.apply(effect));
-                return;
+            Effect::Disk(id, effect) => {
+                if let Some(disk) = self.disks.get_mut(id) {
+                    disk.apply(effect);
+                }
             }
-            Effect::Catalogue(changes) => return self.catalogue.replay(changes),
-        };
+            Effect::Tape(vid, effect) => {
+                if let Some(tape) = self.tapes.get_mut(vid) {
+                    tape.apply(effect);
+                }
+            }
+            Effect::Catalogue(changes) => self.catalogue.replay(changes),
+        }
     }
 
     pub(crate) fn power_loss(&mut self, dice: &mut Dice) {
