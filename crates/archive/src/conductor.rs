@@ -54,6 +54,8 @@ impl Conductor {
                 return;
             }
             self.conduct(heard);
+            // Here, since this thread waits for no drive of the pool.
+            self.engine.pool.tend();
         }
     }
 

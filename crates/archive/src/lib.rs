@@ -10,15 +10,21 @@ mod engine;
 mod error;
 mod gate;
 mod ingest;
+mod lost;
 mod machines;
+mod pool_drives;
+mod rebuild;
 mod namespace;
 mod operate;
 mod requests;
 mod seal;
+mod scrub;
+mod scrub_info;
 mod select;
 mod session;
 mod settings;
 mod sweep;
+mod verify;
 mod why;
 
 pub use api::*;
@@ -31,8 +37,11 @@ pub use namespace::LIST_PAGE_MAX;
 pub use operate::TAPE_PAGE_MAX;
 pub use requests::{REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX};
 pub use seal::PACK_MEMBERS_MAX;
+pub use pool_drives::{PoolHealth, ReplacedDrive};
+pub use scrub_info::{ScrubInfo, UpkeepSettings};
 pub use select::SELECTION_PATHS_MAX;
 pub use settings::{
     ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings, TapePoolSettings, TapeSettings,
 };
+pub use verify::{CatalogueFinding, VERIFY_BYTES_MAX, VerifyDone};
 pub use why::refusal_text;

@@ -73,13 +73,13 @@ pub(crate) fn read_cell(
         device.read_failed(id.blob, &error);
         let fault = CellFault::of(&error);
         if !matches!(fault, CellFault::Shortage(_)) {
-            device.watch.needs_repair(id.blob);
+            device.watch.needs_repair(id.blob, None);
         }
         return Err(fault);
     }
     identity.verify(cell, &blocks).map_err(|damage| {
         count(&device.counters.damaged, 1);
-        device.watch.needs_repair(id.blob);
+        device.watch.needs_repair(id.blob, None);
         tracing::warn!(drive = %device.drive.id(), extent = %id, offset, ?damage, "damaged cell");
         CellFault::Damaged(damage)
     })

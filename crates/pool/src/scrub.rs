@@ -147,8 +147,24 @@ impl Pool {
         pace: &mut dyn FnMut(ByteCount) -> bool,
     ) -> Result<ScrubReport, PoolError> {
         match blob.layout {
-            Layout::Striped { data, parity } => self.scrub_striped(blob, (data, parity), pace),
+            Layout::Striped { data, parity } => self.scrub_striped(blob, (data, parity), None, pace),
             Layout::Segment { .. } => self.scrub_records(blob, pieces, pace),
+        }
+    }
+
+    /// As [`Pool::scrub_blob`], of one stripe of a striped blob.
+    ///
+    /// # Errors
+    /// As [`Pool::scrub_blob`]; [`PoolError::Description`] of a segment.
+    pub fn scrub_stripe(
+        self: &Arc<Self>,
+        blob: &BlobDescription,
+        stripe: u32,
+        pace: &mut dyn FnMut(ByteCount) -> bool,
+    ) -> Result<ScrubReport, PoolError> {
+        match blob.layout {
+            Layout::Striped { data, parity } => self.scrub_striped(blob, (data, parity), Some(stripe), pace),
+            Layout::Segment { .. } => Err(PoolError::Description(blob.id)),
         }
     }
 
@@ -173,13 +189,19 @@ impl Pool {
         self: &Arc<Self>,
         blob: &BlobDescription,
         layout: (u8, u8),
+        stripe: Option<u32>,
         pace: &mut dyn FnMut(ByteCount) -> bool,
     ) -> Result<ScrubReport, PoolError> {
         let (geometry, codec) = self.layout(blob, layout)?;
         let mut report = ScrubReport { complete: true, ..ScrubReport::default() };
         // Shards of which nothing is to be had are reported once a stripe.
         let mut gone: BTreeSet<BadShard> = BTreeSet::new();
-        for row in 0..geometry.rows(blob.length.0) {
+        let all = geometry.rows(blob.length.0);
+        let rows = stripe.map_or(0..all, |stripe| {
+            let first = u64::from(stripe).saturating_mul(geometry.rows_per_stripe).min(all);
+            first..all.min(first + geometry.rows_per_stripe)
+        });
+        for row in rows {
             let Some(place) = whole_row(blob, &geometry, row) else {
                 return Err(PoolError::Description(blob.id));
             };
@@ -346,7 +368,20 @@ impl Pool {
     /// # Errors
     /// [`PoolError::Description`] if blob and piece contradict each other.
     pub fn has_drives_for(&self, blob: &BlobDescription, piece: &BlobPiece) -> Result<bool, PoolError> {
-        let there = |drive: &DriveId| self.device(*drive).is_some();
+        self.has_drives_without(blob, piece, &self.silent_drives())
+    }
+
+    /// Likewise, as if exactly the drives in `gone` were not there.
+    ///
+    /// # Errors
+    /// As [`Pool::has_drives_for`].
+    pub fn has_drives_without(
+        &self,
+        blob: &BlobDescription,
+        piece: &BlobPiece,
+        gone: &BTreeSet<DriveId>,
+    ) -> Result<bool, PoolError> {
+        let there = |drive: &DriveId| !gone.contains(drive);
         let Layout::Striped { data, parity } = blob.layout else {
             return Ok(self.record(blob, piece)?.1.iter().any(there));
         };

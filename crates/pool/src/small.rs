@@ -229,14 +229,14 @@ impl Pool {
                     if error.is_shortage() {
                         shortage = Some(error.to_string());
                     } else {
-                        device.watch.needs_repair(blob.id);
+                        device.watch.needs_repair(blob.id, Some((piece.offset.0, piece.length.0)));
                     }
                     return false;
                 }
                 let verified = identity.verify(&buffer.as_slice()[skip..end]);
                 if let Err(damage) = verified {
                     count(&device.counters.damaged, 1);
-                    device.watch.needs_repair(blob.id);
+                    device.watch.needs_repair(blob.id, Some((piece.offset.0, piece.length.0)));
                     tracing::warn!(extent = %id, offset = piece.offset.0, ?damage, "damaged record");
                 }
                 verified.is_ok()

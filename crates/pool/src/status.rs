@@ -65,6 +65,8 @@ pub struct DriveSpace {
     pub id: DriveId,
     /// Whether it takes new data.
     pub up: bool,
+    /// Whether it takes none only because it is full.
+    pub full: bool,
     /// Size; 0 if unknown.
     pub capacity: ByteCount,
     /// Free.

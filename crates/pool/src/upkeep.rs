@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::{BlobId, Clock, DriveId};
+use base::{BlobId, BlobPiece, Clock, DriveId};
 use cluster::{DriveEntry, DriveMap, DriveState};
 use drive::ObjectDrive;
 
@@ -44,10 +44,12 @@ impl Pool {
     pub fn spaces(&self) -> Vec<DriveSpace> {
         let space = |drive: &PoolDrive| {
             let device = drive.device();
+            let full = drive.health() == DriveHealth::Full;
             let space = device.as_ref().and_then(|device| device.space());
             DriveSpace {
                 id: drive.id,
                 up: device.is_some_and(|device| device.is_up()),
+                full,
                 capacity: space.map_or(base::ByteCount(0), |space| space.capacity),
                 free: space.map_or(base::ByteCount(0), |space| space.free),
             }
@@ -55,9 +57,10 @@ impl Pool {
         self.drives().map(space).collect()
     }
 
-    /// Blobs that reads have found damaged since they were last taken, at most `limit`.
+    /// Blobs, and small values of segments, that reads have found damaged since they were last taken, at most
+    /// `limit`.
     #[must_use]
-    pub fn take_repairs(&self, limit: usize) -> Vec<BlobId> {
+    pub fn take_repairs(&self, limit: usize) -> Vec<(BlobId, Option<BlobPiece>)> {
         self.watch().take_repairs(limit)
     }
 
@@ -71,6 +74,12 @@ impl Pool {
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.drives().filter_map(PoolDrive::present).any(|present| present.is_busy())
+    }
+
+    /// All drives and their health.
+    #[must_use]
+    pub fn drive_health(&self) -> Vec<(DriveId, DriveHealth)> {
+        self.drives().map(|drive| (drive.id, drive.health())).collect()
     }
 
     /// Drives that do not give what they hold: missing, lost or set aside.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use threads::Mutex;
 
-use base::{BlobId, Clock, Timestamp};
+use base::{BlobId, BlobPiece, ByteCount, Clock, Timestamp};
 
 use crate::config::{HEDGE_DEFAULT, HEDGE_FACTOR, HEDGE_MAX, HEDGE_MIN, REPAIRS_MAX};
 use crate::gather::lock;
@@ -18,7 +18,8 @@ pub(crate) struct Watch {
     clock: OnceLock<Arc<dyn Clock>>,
     /// The median time of a read of a cell in nanoseconds, queueing included; 0: unknown.
     usual: AtomicU64,
-    repairs: Mutex<BTreeSet<BlobId>>,
+    /// Blob, and of a small value its offset and length.
+    repairs: Mutex<BTreeSet<(BlobId, Option<(u64, u64)>)>>,
 }
 
 impl Watch {
@@ -60,18 +61,28 @@ impl Watch {
         }
     }
 
-    /// Puts a blob on the list of those to be repaired; a full list forgets, since scrubbing finds it too.
-    pub(crate) fn needs_repair(&self, blob: BlobId) {
+    /// Puts a blob, or a small value, on the list of those to be repaired; a full list forgets, since
+    /// scrubbing finds it too.
+    pub(crate) fn needs_repair(&self, blob: BlobId, value: Option<(u64, u64)>) {
         let mut repairs = lock(&self.repairs);
         if repairs.len() < REPAIRS_MAX {
-            repairs.insert(blob);
+            repairs.insert((blob, value));
         }
     }
 
-    pub(crate) fn take_repairs(&self, limit: usize) -> Vec<BlobId> {
+    pub(crate) fn take_repairs(&self, limit: usize) -> Vec<(BlobId, Option<BlobPiece>)> {
         let mut repairs = lock(&self.repairs);
-        let taken: Vec<BlobId> = repairs.iter().copied().take(limit).collect();
-        repairs.retain(|blob| !taken.contains(blob));
+        let mut taken = Vec::new();
+        while taken.len() < limit
+            && let Some((blob, value)) = repairs.pop_first()
+        {
+            let piece = |(offset, length)| BlobPiece {
+                blob,
+                offset: ByteCount(offset),
+                length: ByteCount(length),
+            };
+            taken.push((blob, value.map(piece)));
+        }
         taken
     }
 

@@ -80,7 +80,7 @@ fn findings_name_shard_row_and_drive() {
     let repaired = repair(&pool, &blob, &report.bad);
     assert_eq!(repaired.in_place, [shard(0, 1), shard(1, 5)]);
     assert!(scrub(&pool, &blob, &[]).is_clean());
-    assert_eq!(pool.take_repairs(10), [blob.id], "what a read or scrub finds stands on the list");
+    assert_eq!(pool.take_repairs(10), [(blob.id, None)], "what a read or scrub finds stands on the list");
 }
 
 #[test]
