@@ -7,7 +7,9 @@
 pub mod cartridges;
 pub mod content;
 pub mod http;
+pub mod kills;
 pub mod oracle;
 pub mod random;
 pub mod server;
 pub mod soak;
+pub mod strace;
