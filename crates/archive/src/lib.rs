@@ -26,7 +26,7 @@ pub use archive::Archive;
 pub use download::Download;
 pub use error::{ArchiveError, OpenError};
 pub use ingest::{SMALL_BYTES_MAX, Upload};
-pub use machines::{Machines, PoolDrive, create_catalogue};
+pub use machines::{Machines, PoolDrive, PoolShape, create_catalogue};
 pub use namespace::LIST_PAGE_MAX;
 pub use operate::TAPE_PAGE_MAX;
 pub use requests::{REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX};
