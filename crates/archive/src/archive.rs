@@ -18,6 +18,7 @@ use crate::bell::{Bell, SweepBell};
 use crate::classes::Classes;
 use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
 use crate::engine::{Engine, largest_container, summary};
+use crate::scrub::Upkeep;
 use crate::session::{DriveThread, recover_torn_runs};
 use crate::{ArchiveError, Machines, OpenError, PoolDrive, PoolShape, Settings};
 
@@ -110,6 +111,7 @@ impl Archive {
             chores: Mutex::default(),
             sessions: Mutex::new(BTreeMap::new()),
             sweep: SweepBell::default(),
+            upkeep: Upkeep::default(),
         });
         remove_orphans(&engine)?;
         let archive = Archive(Arc::new(Inner { engine, threads: Mutex::new(Vec::new()) }));
@@ -127,6 +129,7 @@ impl Archive {
         engine.stop.store(true, Ordering::SeqCst);
         engine.bell.stop();
         engine.sweep.ring();
+        engine.upkeep.ring();
         let threads = std::mem::take(&mut *self.0.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             if thread.join().is_err() {
@@ -186,6 +189,11 @@ impl Archive {
         self.spawn("sweeper", {
             let engine = Arc::clone(engine);
             move || crate::sweep::run(&engine)
+        })?;
+        engine.pool.set_clock(Arc::clone(&engine.clock));
+        self.spawn("scrubber", {
+            let engine = Arc::clone(engine);
+            move || crate::scrub::run(&engine)
         })?;
         let conductor = Conductor {
             engine: Arc::clone(engine),
@@ -269,7 +277,7 @@ fn open_pool(
 }
 
 /// Removes blobs of earlier writers that no commit ever named.
-fn remove_orphans(engine: &Engine) -> Result<(), OpenError> {
+pub(crate) fn remove_orphans(engine: &Engine) -> Result<(), OpenError> {
     let mut cursor = None;
     let mut removed = 0u64;
     loop {
@@ -277,7 +285,9 @@ fn remove_orphans(engine: &Engine) -> Result<(), OpenError> {
         let unknown = engine.catalogue.read(|view| {
             let mut unknown = Vec::new();
             for candidate in page.candidates {
-                if !view.is_known_blob(candidate.extent.blob)? {
+                let extent = candidate.extent;
+                let place = (extent.stripe, extent.shard);
+                if !view.is_known_extent(extent.blob, place, candidate.drive)? {
                     unknown.push(candidate);
                 }
             }
