@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use base::planted::{Bug, is_planted};
 use base::{BlockAddress, ByteCount, Generation, Partition, TapePosition, Timestamp, Uuid, Vid};
 use library::{ReadBlock, TapeDrive, TapeError};
 use ltfs::coherency::{self, ChangeReference, MamAttribute, VolumeCoherency};
@@ -146,6 +147,10 @@ impl Volume {
             .ok_or_else(|| refuse("there is no index construct".to_owned()))?;
         let index = Index::parse(&xml, block_size).map_err(|error| refuse(error.to_string()))?;
         let here = TapePosition { partition: Partition::Data, block: index_block };
+        let is_any = is_planted(Bug::UncheckedLabel);
+        if is_any {
+            return Ok(Volume { vid, block_size, index, changed: false, partition_behind: true, written: 0 });
+        }
         if index.volume_uuid != uuid || index.generation != generation || index.location != here {
             return Err(refuse(format!(
                 "it is generation {} of volume {} at block {}",
@@ -243,6 +248,9 @@ impl Volume {
     /// [`VolumeError::EndOfData`] if it is elsewhere.
     pub fn go_to_end(&self, drive: &mut dyn TapeDrive, expected: BlockAddress) -> Result<(), VolumeError> {
         let end = drive.space_to_end_of_data(Partition::Data)?;
+        if is_planted(Bug::OverwriteTorn) && end.block > expected {
+            return Ok(drive.locate(TapePosition { partition: Partition::Data, block: expected })?);
+        }
         if end.block == expected {
             Ok(())
         } else {
@@ -296,7 +304,11 @@ impl Volume {
         let mut next = Index {
             creator: CREATOR.to_owned(),
             volume_uuid: self.index.volume_uuid,
-            generation: Generation(self.index.generation.0 + 1),
+            generation: if is_planted(Bug::WrongGeneration) && !first_ever {
+                self.index.generation
+            } else {
+                Generation(self.index.generation.0 + 1)
+            },
             update_time: now,
             location: TapePosition { partition: Partition::Data, block: begins },
             previous: (!first_ever).then_some(self.index.location),
@@ -433,7 +445,9 @@ fn identify_partition(drive: &mut dyn TapeDrive, partition: Partition) -> Result
 
 fn check_label(drive: &mut dyn TapeDrive, vid: Vid, uuid: Uuid) -> Result<BlockSize, VolumeError> {
     match identify(drive)? {
-        Found::Volume { vid: v, uuid: u, by_kist: true, block_size } if v == vid && u == uuid => {
+        Found::Volume { vid: v, uuid: u, by_kist: true, block_size }
+            if (v == vid && u == uuid) || is_planted(Bug::UncheckedLabel) =>
+        {
             Ok(block_size)
         }
         found => Err(VolumeError::WrongLabel { vid, found, expected: uuid }),

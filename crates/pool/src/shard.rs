@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use threads::Mutex;
 
+use base::planted::{Bug, is_planted};
 use base::{ByteCount, DriveId};
 use drive::{DriveError, ExtentId, ExtentWriter};
 
@@ -50,6 +51,9 @@ impl ShardStream {
 
     /// Syncs what was appended.
     pub(crate) fn sync(&self, device: &Device) {
+        if is_planted(Bug::MissingSegmentSync) {
+            return;
+        }
         let mut state = lock(&self.state);
         if let State::Open(writer) = &mut *state {
             match writer.sync() {
@@ -64,6 +68,10 @@ impl ShardStream {
         let mut state = lock(&self.state);
         // Until the seal has succeeded the shard counts as failed.
         if let State::Open(writer) = std::mem::replace(&mut *state, State::Failed) {
+            if is_planted(Bug::MissingPoolSync) {
+                *state = State::Sealed;
+                return;
+            }
             match writer.seal() {
                 Ok(()) => {
                     count(&device.counters.syncs, 1);

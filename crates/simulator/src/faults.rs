@@ -16,8 +16,6 @@ use crate::world::{Called, World, below, one_of};
 
 /// The tape pool whose tapes may rot.
 pub const ROTTEN_POOL: &str = "vault-b";
-/// Longest time between two faults.
-const INTERVAL_NANOS_MAX: u64 = 2_500_000_000;
 const HOUR_NANOS: i64 = 3_600_000_000_000;
 const TEN_YEARS_NANOS: i64 = 10 * 365 * 24 * HOUR_NANOS;
 
@@ -40,6 +38,19 @@ impl Profile {
     /// All of them.
     pub const ALL: [Profile; 5] =
         [Profile::Crashes, Profile::Disks, Profile::Rot, Profile::Tapes, Profile::Clean];
+}
+
+impl Profile {
+    /// How long its users think at most between two operations: tapes need time.
+    #[must_use]
+    pub fn thinking(self) -> Duration {
+        Duration::from_secs(if self == Profile::Tapes { 40 } else { 6 })
+    }
+
+    /// The longest time between two faults.
+    fn interval(self) -> Duration {
+        Duration::from_millis(if self == Profile::Tapes { 12_000 } else { 3_000 })
+    }
 }
 
 /// Something that happens.
@@ -138,7 +149,7 @@ impl Chaos {
     /// Lets things happen until `is_over`.
     pub fn run(&mut self, is_over: impl Fn() -> bool) {
         while !is_over() {
-            simulated::pause(Duration::from_nanos(below(INTERVAL_NANOS_MAX)));
+            simulated::pause(Duration::from_nanos(below(self.profile.interval().as_nanos() as u64)));
             let total = self.events().iter().map(|(weight, _)| weight).sum();
             let mut left = below(total);
             for (weight, event) in self.events() {
@@ -160,7 +171,7 @@ impl Chaos {
         match event {
             Event::Kill => self.world.kill(),
             Event::CutPower => self.world.cut_power(),
-            Event::Machine(fault) => faults.once(fault, Target::Any, below(30)),
+            Event::Machine(fault) => faults.once(fault, Target::Any, below(patience(fault))),
             Event::Victim(fault) => faults.once(fault, Target::Disk(one_of(&self.victims)), below(10)),
             Event::DiskGone => {
                 let victim = one_of(&self.victims);
@@ -245,5 +256,13 @@ impl Chaos {
         for name in machines.config().drive_names() {
             machines.library().revive_drive(&name);
         }
+    }
+}
+
+/// How many operations may go well before a planned fault strikes.
+fn patience(fault: Fault) -> u64 {
+    match fault {
+        Fault::RobotJam | Fault::MountFails | Fault::WrongCartridge | Fault::TapeFlush => 2,
+        _ => 30,
     }
 }

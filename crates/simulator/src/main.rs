@@ -10,6 +10,10 @@ fn main() {
     };
     let first = number("--seed").unwrap_or(1);
     let worlds = number("--worlds").unwrap_or(1);
+    if let Some(bug) = number("--bug") {
+        base::planted::plant(base::planted::Bug::ALL.get(bug as usize).copied());
+        println!("planted {:?}", base::planted::Bug::ALL.get(bug as usize));
+    }
     let (mut all, mut counters) = (std::collections::BTreeMap::new(), std::collections::BTreeMap::new());
     for seed in first..first + worlds {
         let begun = std::time::Instant::now();

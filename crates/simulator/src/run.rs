@@ -123,7 +123,7 @@ fn live(world: &World, plan: Plan, profile: Profile) {
             let world = world.clone();
             threads::Builder::new()
                 .name(format!("client {number}"))
-                .spawn(move || Client::new(&world, number, CLIENTS).work(plan.operations))
+                .spawn(move || Client::new(&world, number, CLIENTS).work(plan.operations, profile.thinking()))
         })
         .collect();
     for client in clients {
@@ -297,10 +297,14 @@ impl Aftermath {
     /// Throws everything out of the pool and brings it back from tape; every other world with the tapes of
     /// one pool alone.
     fn recall_all(&self) {
-        let requests = self.world.oracle().requests.clone();
-        for request in requests {
-            let _ = self.ask("release", move |archive| archive.release(request, None));
-        }
+        // Also those whose answer was lost.
+        let released = self.ask("release all", |archive| {
+            for info in archive.requests(None, 10_000)? {
+                archive.release(info.request, None)?;
+            }
+            Ok(())
+        });
+        released.unwrap_or_else(|error| panic!("I7: release: {error}"));
         let all = Selection { paths: vec![path("/")], recursive: true };
         let evicted = self.ask("evict all", {
             let all = all.clone();
@@ -310,7 +314,8 @@ impl Aftermath {
         assert_eq!(evicted.refused, [], "I4: with all copies under an index every file can be evicted");
         (0..evicted.evicted).for_each(|_| self.world.count("files evicted"));
         let without = match below(3) {
-            _ if self.has_rot => Some(ROTTEN_POOL),
+            0 if self.has_rot => Some(ROTTEN_POOL),
+            _ if self.has_rot => None,
             0 => Some("vault-a"),
             1 => Some("vault-b"),
             _ => None,

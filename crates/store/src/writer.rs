@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use threads::mpsc::{Receiver, SyncSender};
 
+use base::planted::{Bug, is_planted};
 use base::Clock;
 use catalogue::{Envelope, KvError, Outcome, ReadError, Rejection, apply};
 
@@ -94,7 +95,7 @@ impl Writer {
             Err(error) => return failure(error),
         };
         let mut answers = Vec::with_capacity(group.len());
-        for job in group {
+        for job in group.iter_mut() {
             let mut answer = Vec::with_capacity(job.envelopes.len());
             for envelope in &mut job.envelopes {
                 envelope.at = self.clock.now();
@@ -107,6 +108,14 @@ impl Writer {
         }
         if !txn.is_changed() {
             return Group::Committed(answers);
+        }
+        if is_planted(Bug::EarlyAcknowledgement) {
+            for (job, answer) in group.iter().zip(&answers) {
+                let done = answer.iter().map(|outcome| outcome.as_ref().ok().cloned().map(Ok));
+                if let Some(done) = done.collect::<Option<Vec<_>>>() {
+                    reply(job, Ok(done));
+                }
+            }
         }
         #[cfg(test)]
         if self.commit_fails.load(Ordering::SeqCst) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base::planted::{Bug, is_planted};
 use base::{BlockAddress, ByteCount, Partition, RunId, TapePoolId, Uuid, Vid};
 use catalogue::{Command, RunEnd, RunRecord, TapeRecord, TapeState};
 use library::{DriveName, TapeDrive};
@@ -310,7 +311,10 @@ fn end_torn_run(thread: &mut DriveThread, id: RunId, run: &RunRecord) -> Result<
     let record = engine.tape(run.vid)?;
     let uuid = record.uuid.ok_or(ArchiveError::NoSuchTape(run.vid))?;
     let mut volume = open_labelled(&engine, thread.drive.as_mut(), run.vid, uuid, &record)?;
-    let end = thread.drive.space_to_end_of_data(Partition::Data)?;
+    let mut end = thread.drive.space_to_end_of_data(Partition::Data)?;
+    if is_planted(Bug::OverwriteTorn) {
+        end.block = record.end_of_data;
+    }
     if end.block < record.end_of_data {
         // What the drive confirmed is gone: the tape must not be written, and its copies must be looked at.
         return Err(
