@@ -18,6 +18,7 @@ use crate::bell::{Bell, SweepBell};
 use crate::classes::Classes;
 use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
 use crate::engine::{Engine, largest_container, summary};
+use crate::scrub::Upkeep;
 use crate::session::{DriveThread, recover_torn_runs};
 use crate::{ArchiveError, Machines, OpenError, PoolDrive, PoolShape, Settings};
 
@@ -107,8 +108,10 @@ impl Archive {
             hurried: AtomicI64::new(0),
             rehabilitated: Mutex::new(BTreeSet::new()),
             resting: Mutex::new(HashMap::new()),
+            chores: Mutex::default(),
             sessions: Mutex::new(BTreeMap::new()),
             sweep: SweepBell::default(),
+            upkeep: Upkeep::default(),
         });
         remove_orphans(&engine)?;
         let archive = Archive(Arc::new(Inner { engine, threads: Mutex::new(Vec::new()) }));
@@ -126,6 +129,7 @@ impl Archive {
         engine.stop.store(true, Ordering::SeqCst);
         engine.bell.stop();
         engine.sweep.ring();
+        engine.upkeep.ring();
         let threads = std::mem::take(&mut *self.0.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             if thread.join().is_err() {
@@ -186,6 +190,11 @@ impl Archive {
             let engine = Arc::clone(engine);
             move || crate::sweep::run(&engine)
         })?;
+        engine.pool.set_clock(Arc::clone(&engine.clock));
+        self.spawn("scrubber", {
+            let engine = Arc::clone(engine);
+            move || crate::scrub::run(&engine)
+        })?;
         let conductor = Conductor {
             engine: Arc::clone(engine),
             drives: orders,
@@ -203,6 +212,9 @@ impl Archive {
             move || {
                 if let Err(error) = resume_requests(&engine, before) {
                     tracing::error!(%error, "open requests cannot be read");
+                }
+                if let Err(error) = crate::tapes::resume(&engine) {
+                    tracing::error!(%error, "what is to be done on tapes cannot be read");
                 }
             }
         })
@@ -265,7 +277,7 @@ fn open_pool(
 }
 
 /// Removes blobs of earlier writers that no commit ever named.
-fn remove_orphans(engine: &Engine) -> Result<(), OpenError> {
+pub(crate) fn remove_orphans(engine: &Engine) -> Result<(), OpenError> {
     let mut cursor = None;
     let mut removed = 0u64;
     loop {
@@ -273,7 +285,9 @@ fn remove_orphans(engine: &Engine) -> Result<(), OpenError> {
         let unknown = engine.catalogue.read(|view| {
             let mut unknown = Vec::new();
             for candidate in page.candidates {
-                if !view.is_known_blob(candidate.extent.blob)? {
+                let extent = candidate.extent;
+                let place = (extent.stripe, extent.shard);
+                if !view.is_known_extent(extent.blob, place, candidate.drive)? {
                     unknown.push(candidate);
                 }
             }

@@ -41,7 +41,7 @@ pub(crate) struct CellIdentity {
 
 /// What is wrong with a cell that could be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum CellDamage {
+pub enum CellDamage {
     /// The header's checksum or magic.
     Header,
     /// A whole header of another cell, blob, instance or format: a lost or misdirected write.

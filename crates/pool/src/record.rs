@@ -98,6 +98,36 @@ impl RecordIdentity {
     }
 }
 
+/// The record that a header at `offset` of a segment announces, if its checksum and all else agree.
+pub(crate) fn announced(
+    header: &[u8],
+    instance: Uuid,
+    segment: BlobId,
+    offset: u64,
+) -> Option<RecordIdentity> {
+    let header = header.get(..RECORD_HEADER_BYTES)?;
+    if header[..8] != RECORD_MAGIC || read_u32(header, OWN_CRC_AT) != Crc32c::of(&header[..OWN_CRC_AT]).0 {
+        return None;
+    }
+    let identity = RecordIdentity { instance, segment, offset, length: read_u32(header, 48) };
+    let fits = identity.length as usize <= RECORD_PAYLOAD_MAX;
+    (fits && header[..CRCS_AT] == identity.encode()).then_some(identity)
+}
+
+/// Bytes of the footer at the end of `tail`, the last bytes of a segment, if there is a whole one.
+pub(crate) fn footer_at_end(tail: &[u8], instance: Uuid, segment: BlobId) -> Option<usize> {
+    let trailer = tail.get(tail.len().checked_sub(TRAILER_BYTES)?..)?;
+    let length = read_u32(trailer, 48) as usize;
+    let bytes = tail.get(tail.len().checked_sub(length)?..)?;
+    let whole = trailer[..8] == FOOTER_MAGIC
+        && trailer[16..32] == instance.0
+        && trailer[32..40] == segment.0.to_le_bytes()
+        && length.is_multiple_of(PAGE)
+        && length >= PAGE
+        && read_u32(bytes, length - 4) == Crc32c::of(&bytes[..length - 4]).0;
+    whole.then_some(length)
+}
+
 /// Bytes of the footer of a segment with `records` records, in whole pages.
 pub(crate) fn footer_bytes(records: usize) -> usize {
     (8 * records + TRAILER_BYTES).next_multiple_of(PAGE)

@@ -300,7 +300,9 @@ fn shape() -> PoolShape {
     PoolShape { cell_size: Some(ByteCount::kib(32)), segment_size: Some(ByteCount::mib(2)) }
 }
 
-fn settings(config: &MachineConfig) -> Settings {
+/// The settings of an engine on such machines.
+#[must_use]
+pub fn settings(config: &MachineConfig) -> Settings {
     let class = |name: &str, up_to: Option<ByteCount>| ClassSettings {
         name: name.to_owned(),
         up_to,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use threads::mpsc::{Receiver, SyncSender};
 
-use base::planted::{Bug, is_planted};
 use base::Clock;
+use base::planted::{Bug, is_planted};
 use catalogue::{Envelope, KvError, Outcome, ReadError, Rejection, apply};
 
 use crate::engine::Engine;
@@ -95,7 +95,7 @@ impl Writer {
             Err(error) => return failure(error),
         };
         let mut answers = Vec::with_capacity(group.len());
-        for job in group.iter_mut() {
+        for job in &mut *group {
             let mut answer = Vec::with_capacity(job.envelopes.len());
             for envelope in &mut job.envelopes {
                 envelope.at = self.clock.now();
@@ -109,17 +109,14 @@ impl Writer {
         if !txn.is_changed() {
             return Group::Committed(answers);
         }
-        if is_planted(Bug::EarlyAcknowledgement) {
-            for (job, answer) in group.iter().zip(&answers) {
-                let done = answer.iter().map(|outcome| outcome.as_ref().ok().cloned().map(Ok));
-                if let Some(done) = done.collect::<Option<Vec<_>>>() {
-                    reply(job, Ok(done));
-                }
-            }
-        }
         #[cfg(test)]
         if self.commit_fails.load(Ordering::SeqCst) {
             return Group::Failed("planted".to_owned());
+        }
+        if is_planted(Bug::EarlyAcknowledgement) {
+            for (job, answer) in group.iter().zip(answers.drain(..)) {
+                reply(job, Ok(answer));
+            }
         }
         match txn.commit() {
             Ok(()) => {

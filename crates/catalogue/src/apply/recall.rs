@@ -1,6 +1,5 @@
 //! What comes back from tape.
 
-use base::planted::{Bug, is_planted};
 use base::{BlockAddress, FileId, Vid};
 
 use super::{limit, pool, reason, request};
@@ -63,12 +62,8 @@ pub(super) fn copy_failed(
 ) -> Result<Outcome, Rejection> {
     let Some(file) = wanted(draft, id)? else { return Ok(Outcome::Done) };
     let rows = request::recalls(draft, id)?;
-    let all = is_planted(Bug::LostRequest);
-    for (key, item) in rows.iter().filter(|(key, _)| all || key.vid == vid) {
+    for (key, item) in rows.iter().filter(|(key, _)| key.vid == vid) {
         request::drop_recall(draft, key, item)?;
-    }
-    if all {
-        return Ok(Outcome::Done);
     }
     fail_unserved(draft, id, &file, why)?;
     Ok(Outcome::Done)

@@ -1,6 +1,5 @@
 //! Runs: what a tape session means to write, durable before the first block, and how much of it is safe.
 
-use base::planted::{Bug, is_planted};
 use base::{BlockAddress, ByteCount, ContainerId, Generation, RunId, Vid};
 
 use super::{copy, lifecycle, limit, lost, reason, tape};
@@ -233,16 +232,7 @@ impl Open {
             }
             let RunItem { container, block, .. } = item;
             let place = CopyState::Flushed { run: self.id, vid: self.run.vid, block };
-            let place = match place {
-                CopyState::Flushed { vid, block, .. } if is_planted(Bug::EarlyIndexed) => {
-                    CopyState::Indexed { vid, block }
-                }
-                place => place,
-            };
             let record = self.change_copy(draft, container, place)?;
-            if is_planted(Bug::DoubleCommit) {
-                self.queue_again(draft, container)?;
-            }
             draft.put(Table::Content, key::content(self.run.vid, block), &container);
             self.tape.committed.0 = self.tape.committed.0.saturating_add(record.length.0);
             self.tape.containers = self.tape.containers.saturating_add(1);
@@ -254,21 +244,6 @@ impl Open {
         }
         // A file that waits for other copies is not added to this tape's set: those serve it.
         self.run.committed = committed;
-        Ok(())
-    }
-
-    /// What a planted bug does.
-    fn queue_again(&self, draft: &mut Draft<'_>, container: ContainerId) -> Result<(), Rejection> {
-        let vid = self.run.vid;
-        let record = lifecycle::update(draft, container, |record| {
-            let mut copies = record.copies.iter_mut();
-            let is_here = |state: &CopyState| matches!(state, CopyState::Flushed { vid: on, .. } if *on == vid);
-            copies.find(|copy| is_here(&copy.state))?.state = CopyState::Queued;
-            Some(record.clone())
-        })?;
-        let queued = QueuedContainer { length: record.length, since: record.sealed };
-        draft.put(Table::Queue, key::queue(self.run.tape_pool, container), &queued);
-        draft.count(Counter::Queued(self.run.tape_pool), 1, record.length.0)?;
         Ok(())
     }
 

@@ -32,7 +32,9 @@ impl CommitControl for Control {
         let hits = |fault| self.around.faults.hits(fault, Place::Catalogue, &*self.around.pace);
         let slow = if hits(Fault::CatalogueSlow) { SLOW_NANOS } else { 0 };
         self.around.pace.pause(COMMIT_NANOS + slow);
-        if hits(Fault::CatalogueFull) {
+        if threads::simulated::is_dead() {
+            CommitFate::Fails
+        } else if hits(Fault::CatalogueFull) {
             CommitFate::MapFull
         } else if hits(Fault::CatalogueCommit) {
             CommitFate::Fails

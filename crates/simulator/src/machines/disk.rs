@@ -173,7 +173,7 @@ impl SimDisk {
             self.0.around.faults.count(Fault::DiskGone);
             return Err(eio());
         }
-        if self.0.lives.load(Ordering::SeqCst) != life {
+        if self.0.lives.load(Ordering::SeqCst) != life || threads::simulated::is_dead() {
             return Err(eio());
         }
         Ok(())

@@ -82,7 +82,7 @@ impl Contents {
             (id, DiskState::new(Stamp { instance: config.instance, drive: id, epoch: Epoch(0), commit: 0 }))
         };
         let vids = (1..=config.tapes).filter_map(|number| Vid::new(&format!("KT{number:04}")).ok());
-        let tapes = vids.map(|vid| (vid, TapeState::new(vid, config.tape_capacity.0))).collect();
+        let tapes = vids.map(|vid| (vid, TapeState::new(config.tape_capacity.0))).collect();
         let catalogue = MemoryCatalogue::new();
         initialise(&catalogue, config.instance);
         Contents { disks: (1..=config.disks).map(disk).collect(), tapes, catalogue }
