@@ -30,26 +30,41 @@ pub enum Profile {
     Rot,
     /// Tapes, tape drives and the robot.
     Tapes,
+    /// Crashes while tapes are written and read.
+    Drills,
     /// Crashes and clocks only: reads never fail.
     Clean,
 }
 
 impl Profile {
     /// All of them.
-    pub const ALL: [Profile; 5] =
-        [Profile::Crashes, Profile::Disks, Profile::Rot, Profile::Tapes, Profile::Clean];
+    pub const ALL: [Profile; 6] = [
+        Profile::Crashes,
+        Profile::Disks,
+        Profile::Rot,
+        Profile::Tapes,
+        Profile::Clean,
+        Profile::Drills,
+    ];
 }
 
 impl Profile {
     /// How long its users think at most between two operations: tapes need time.
     #[must_use]
     pub fn thinking(self) -> Duration {
-        Duration::from_secs(if self == Profile::Tapes { 40 } else { 6 })
+        Duration::from_secs(match self {
+            Profile::Tapes | Profile::Drills => 40,
+            _ => 6,
+        })
     }
 
     /// The longest time between two faults.
     fn interval(self) -> Duration {
-        Duration::from_millis(if self == Profile::Tapes { 12_000 } else { 3_000 })
+        Duration::from_millis(match self {
+            Profile::Tapes => 12_000,
+            Profile::Drills => 30_000,
+            _ => 3_000,
+        })
     }
 }
 
@@ -138,9 +153,17 @@ impl Chaos {
                 (4, Machine(Fault::PositionLost)),
                 (3, Machine(Fault::WrongCartridge)),
                 (3, Machine(Fault::TapeSlow)),
-                (4, TapeRot),
+                (6, TapeRot),
                 (3, TapeDriveDies),
                 (1, NoScratch),
+            ],
+            Profile::Drills => &[
+                (4, Kill),
+                (5, CutPower),
+                (8, Machine(Fault::TapeSlow)),
+                (2, Machine(Fault::TapeFlush)),
+                (1, Machine(Fault::TapeWrite)),
+                (1, Machine(Fault::CatalogueSlow)),
             ],
             Profile::Clean => &[(4, Kill), (4, CutPower), (2, ClockJump), (2, Machine(Fault::CatalogueSlow))],
         }
@@ -182,8 +205,9 @@ impl Chaos {
             }
             Event::AtRest => {
                 let victim = one_of(&self.victims);
-                let flip = |disk: &crate::machines::SimDisk| disk.id() == victim && disk.flip_somewhere();
-                machines.disks().iter().any(flip);
+                for disk in machines.disks().iter().filter(|disk| disk.id() == victim) {
+                    let _ = disk.flip_somewhere();
+                }
             }
             Event::TapeRot => self.rot_tape(),
             Event::TapeDriveDies => {
@@ -201,7 +225,7 @@ impl Chaos {
     }
 
     /// Lets a block of a tape of the rotten pool go bad.
-    fn rot_tape(&self) {
+    pub fn rot_tape(&self) {
         let Called::Done(Ok(tapes)) = self.world.ask("list tapes", |archive| archive.tapes()) else { return };
         let rotten: Vec<_> =
             tapes.into_iter().filter(|tape| tape.tape_pool.as_deref() == Some(ROTTEN_POOL)).collect();
@@ -263,6 +287,8 @@ impl Chaos {
 fn patience(fault: Fault) -> u64 {
     match fault {
         Fault::RobotJam | Fault::MountFails | Fault::WrongCartridge | Fault::TapeFlush => 2,
+        Fault::TapeSlow | Fault::TapeEarlyEnd => 12,
+        Fault::DiskMisdirectedWrite | Fault::DiskStalePage => 3,
         _ => 30,
     }
 }
