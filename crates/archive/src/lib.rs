@@ -18,6 +18,7 @@ mod seal;
 mod select;
 mod session;
 mod settings;
+mod small;
 mod sweep;
 mod why;
 
@@ -25,7 +26,7 @@ pub use api::*;
 pub use archive::Archive;
 pub use download::Download;
 pub use error::{ArchiveError, OpenError};
-pub use ingest::{SMALL_BYTES_MAX, Upload};
+pub use ingest::{PutCallback, SMALL_BYTES_MAX, Upload};
 pub use machines::{Machines, PoolDrive, create_catalogue};
 pub use namespace::LIST_PAGE_MAX;
 pub use operate::TAPE_PAGE_MAX;

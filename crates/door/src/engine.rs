@@ -1,9 +1,9 @@
 //! `archive::Archive` behind the door's seam.
 
 use archive::{
-    Archive, ArchiveError, ClassInfo, EvictDone, FileStat, Listed, PoolInfo, PutDone, PutOptions, QueueLine,
-    RequestFile, RequestInfo, Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse,
-    Totals,
+    Archive, ArchiveError, ClassInfo, EvictDone, FileStat, Listed, PoolInfo, PutCallback, PutDone,
+    PutOptions, QueueLine, RequestFile, RequestInfo, Selection, StageOptions, Stat, TapeContent,
+    TapeDriveInfo, TapeInfo, TapeUse, Totals,
 };
 use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
@@ -153,6 +153,10 @@ impl Upload for archive::Upload {
 
     fn finish(self: Box<Self>) -> Result<PutDone, ArchiveError> {
         archive::Upload::finish(*self)
+    }
+
+    fn finish_then(self: Box<Self>, done: PutCallback) {
+        archive::Upload::finish_then(*self, done);
     }
 }
 

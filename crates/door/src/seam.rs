@@ -1,9 +1,9 @@
 //! What the door needs of the engine. `archive::Archive` is one; tests have their own.
 
 use archive::{
-    ArchiveError, ClassInfo, EvictDone, FileStat, Listed, PoolInfo, PutDone, PutOptions, QueueLine,
-    RequestFile, RequestInfo, Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse,
-    Totals,
+    ArchiveError, ClassInfo, EvictDone, FileStat, Listed, PoolInfo, PutCallback, PutDone, PutOptions,
+    QueueLine, RequestFile, RequestInfo, Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo,
+    TapeUse, Totals,
 };
 use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
@@ -78,6 +78,12 @@ pub trait Upload: Send {
     /// # Errors
     /// If length or checksum are not as announced, or it cannot be stored. Nothing is stored then.
     fn finish(self: Box<Self>) -> Result<PutDone, ArchiveError>;
+
+    /// As `finish`, but `done` gets what it returns, at once or later, perhaps on another thread. It may be
+    /// dropped uncalled only if that thread panicked.
+    fn finish_then(self: Box<Self>, done: PutCallback) {
+        done(self.finish());
+    }
 }
 
 /// A file on its way out.
