@@ -86,6 +86,7 @@ fn serve(instance: &Instance, config: &Config, keys: &[instance::Key], stop_with
     let address = door.address();
     let archive = archive::Archive::open(config.settings(&instance.directory), Arc::new(SystemClock))
         .map_err(|error| Failure::internal(error.to_string()))?;
+    archive.set_upkeep(config.upkeep());
     let url = format!("http://{address}");
     let ready = announce(instance, &url);
     let served = ready.and_then(|()| {
