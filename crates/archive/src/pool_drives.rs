@@ -57,9 +57,8 @@ impl Archive {
             let seconds = engine.now().since(began).as_secs_f64();
             info.rate = if seconds > 0.0 { info.bytes.0 as f64 / seconds } else { 0.0 };
             let rest = info.bytes_total.0.saturating_sub(info.bytes.0) as f64;
-            info.remaining = (info.rate > 0.0)
-                .then(|| base::Duration::try_from_secs_f64(rest / info.rate).ok())
-                .flatten();
+            info.remaining =
+                (info.rate > 0.0).then(|| base::Duration::try_from_secs_f64(rest / info.rate).ok()).flatten();
         }
         info
     }
@@ -141,7 +140,10 @@ impl Archive {
                     engine.pool.declare_lost(id)?;
                 }
                 Some(_) => {
-                    return Err(refused(id, "it answers: kist scrub --now finds and repairs what is damaged"));
+                    return Err(refused(
+                        id,
+                        "it answers: kist scrub --now finds and repairs what is damaged",
+                    ));
                 }
             }
         } else {
@@ -171,7 +173,8 @@ impl Archive {
         let what = match DirectoryDrive::read_stamp(&path) {
             Ok(_) => ReplacedDrive::Returned,
             Err(DriveOpenError::NotADrive(_)) => {
-                DirectoryDrive::format(&path, engine.instance, drive).map_err(|error| opening(drive, &error))?;
+                DirectoryDrive::format(&path, engine.instance, drive)
+                    .map_err(|error| opening(drive, &error))?;
                 ReplacedDrive::New
             }
             Err(error) => return Err(opening(drive, &error)),
@@ -181,7 +184,10 @@ impl Archive {
         let last = engine.read(|view| view.last_change())?;
         let seen = drive::ObjectDrive::stamp(&opened).commit;
         if seen > last {
-            return Err(refused(drive, "it has seen a later state than the catalogue, which is an older copy"));
+            return Err(refused(
+                drive,
+                "it has seen a later state than the catalogue, which is an older copy",
+            ));
         }
         engine.pool.attach(Arc::new(opened), last)?;
         if let Err(error) = remove_orphans(engine) {

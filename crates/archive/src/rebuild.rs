@@ -91,7 +91,8 @@ fn tell(scrubber: &Scrubber, blob: BlobId, repaired: &Repaired) {
         }
     }
     for (BadShard { stripe, shard, drive }, why) in &repaired.failed {
-        lines.push(format!("blob {blob}, stripe {stripe}, shard {shard}, drive {drive}: not repaired: {why}"));
+        lines
+            .push(format!("blob {blob}, stripe {stripe}, shard {shard}, drive {drive}: not repaired: {why}"));
     }
     for line in &lines {
         tracing::warn!("{line}");

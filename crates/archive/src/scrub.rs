@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use threads::{Condvar, Mutex, MutexGuard};
 
-use base::{BlobDescription, BlobId, BlobPiece, ByteCount, ContainerId, DriveId, Duration, FileId, Layout, Timestamp};
+use base::{
+    BlobDescription, BlobId, BlobPiece, ByteCount, ContainerId, DriveId, Duration, FileId, Layout, Timestamp,
+};
 use catalogue::FileRecord;
 use pool::{BadShard, DriveHealth, ScrubReport};
 

@@ -13,7 +13,10 @@ pub struct UpkeepSettings {
 
 impl Default for UpkeepSettings {
     fn default() -> Self {
-        UpkeepSettings { pass: Duration::from_secs(14 * 86_400), rebuild_after: Duration::from_secs(12 * 3600) }
+        UpkeepSettings {
+            pass: Duration::from_secs(14 * 86_400),
+            rebuild_after: Duration::from_secs(12 * 3600),
+        }
     }
 }
 

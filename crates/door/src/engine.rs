@@ -1,10 +1,9 @@
 //! `archive::Archive` behind the door's seam.
 
 use archive::{
-    CatalogueFinding, PoolHealth, ReplacedDrive, ScrubInfo, VerifyDone,
-    Archive, ArchiveError, ClassInfo, EvictDone, FileStat, Listed, PoolInfo, PutDone, PutOptions, QueueLine,
-    RequestFile, RequestInfo, Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse,
-    Totals,
+    Archive, ArchiveError, CatalogueFinding, ClassInfo, EvictDone, FileStat, Listed, PoolHealth, PoolInfo,
+    PutDone, PutOptions, QueueLine, ReplacedDrive, RequestFile, RequestInfo, ScrubInfo, Selection,
+    StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse, Totals, VerifyDone,
 };
 use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;

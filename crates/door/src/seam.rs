@@ -1,10 +1,9 @@
 //! What the door needs of the engine. `archive::Archive` is one; tests have their own.
 
 use archive::{
-    CatalogueFinding, PoolHealth, ReplacedDrive, ScrubInfo, VerifyDone,
-    ArchiveError, ClassInfo, EvictDone, FileStat, Listed, PoolInfo, PutDone, PutOptions, QueueLine,
-    RequestFile, RequestInfo, Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse,
-    Totals,
+    ArchiveError, CatalogueFinding, ClassInfo, EvictDone, FileStat, Listed, PoolHealth, PoolInfo, PutDone,
+    PutOptions, QueueLine, ReplacedDrive, RequestFile, RequestInfo, ScrubInfo, Selection, StageOptions, Stat,
+    TapeContent, TapeDriveInfo, TapeInfo, TapeUse, Totals, VerifyDone,
 };
 use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;

@@ -45,10 +45,7 @@ pub(crate) async fn scrub_now(
     Ok(StatusCode::ACCEPTED)
 }
 
-pub(crate) async fn verify(
-    State(shared): Door,
-    RawQuery(query): RawQuery,
-) -> Reply<wire::VerifyReply> {
+pub(crate) async fn verify(State(shared): Door, RawQuery(query): RawQuery) -> Reply<wire::VerifyReply> {
     let parameters = Parameters::read(query.as_deref(), &["path", "offset", "length"])?;
     let path = parameters.needed_path("path")?;
     let offset = parameters.number("offset")?.unwrap_or(0);

@@ -11,10 +11,10 @@ use base::{ByteCount, DriveId, Epoch, Uuid};
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fstatvfs};
 
 use crate::buffer::AlignedBuffer;
+use crate::error::is_shortage;
 use crate::object::{DriveStatus, ExtentWriter, ObjectDrive, PAGE, Stamp};
 use crate::superblock::{self, Pages, Refusal};
 use crate::writer::FileExtentWriter;
-use crate::error::is_shortage;
 use crate::{DriveError, DriveOpenError, ExtentId};
 
 const EXTENTS: &str = "extents";
@@ -183,13 +183,7 @@ impl DirectoryDrive {
     }
 
     /// Reserves space behind the end of the file, so that the length stays what was written.
-    fn reserve(
-        &self,
-        file: &File,
-        name: &Path,
-        id: ExtentId,
-        bytes: ByteCount,
-    ) -> Result<u64, DriveError> {
+    fn reserve(&self, file: &File, name: &Path, id: ExtentId, bytes: ByteCount) -> Result<u64, DriveError> {
         if bytes.0 == 0 {
             return Ok(0);
         }

@@ -98,7 +98,9 @@ pub enum DriveError {
         source: io::Error,
     },
     /// The superblock on the drive is not what it should be.
-    #[error("drive {drive}: the superblock in {path} is damaged, old or gone: it is written anew by scrubbing")]
+    #[error(
+        "drive {drive}: the superblock in {path} is damaged, old or gone: it is written anew by scrubbing"
+    )]
     StampDamaged {
         /// The drive.
         drive: DriveId,

@@ -7,9 +7,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use base::{Clock, Timestamp};
+use base::{Clock, Duration, SteadyClock, Timestamp};
 use door::{DoorSettings, KeyEntry, Limits};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::Common;
@@ -53,6 +54,12 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         text::now()
     }
+
+    fn steady(&self) -> Duration {
+        let since_boot = clock_gettime(ClockId::Boottime);
+        let seconds = u64::try_from(since_boot.tv_sec).unwrap_or(0);
+        Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(since_boot.tv_nsec).unwrap_or(0))
+    }
 }
 
 /// Runs the command.
@@ -84,7 +91,8 @@ fn serve(instance: &Instance, config: &Config, keys: &[instance::Key], stop_with
         DoorSettings { listen, keys: keys.iter().filter_map(entry).collect(), limits: Limits::default() };
     let door = door::bind(settings).map_err(|error| Failure::new(Exit::Refused, error.to_string()))?;
     let address = door.address();
-    let archive = archive::Archive::open(config.settings(&instance.directory), Arc::new(SystemClock))
+    let clock = Arc::new(SteadyClock::new(Arc::new(SystemClock)));
+    let archive = archive::Archive::open(config.settings(&instance.directory), clock)
         .map_err(|error| Failure::internal(error.to_string()))?;
     archive.set_upkeep(config.upkeep());
     let url = format!("http://{address}");

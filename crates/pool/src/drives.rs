@@ -1,17 +1,15 @@
 //! The drives of a pool: one thread for writing and one for reading each, bounded queues, health and
 //! counters.
 
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use threads::{JoinHandle, Mutex};
 
 use base::{BlobId, ByteCount, DriveId, Timestamp};
 use drive::{DriveError, DriveStatus, ObjectDrive};
 
-use crate::config::{
-    PROBE_REST_FIRST, PROBE_REST_MAX, READ_FAILURES_MAX, SPACE_KEPT, STUCK_READS_AFTER,
-};
+use crate::config::{PROBE_REST_FIRST, PROBE_REST_MAX, READ_FAILURES_MAX, SPACE_KEPT, STUCK_READS_AFTER};
 use crate::gather::lock;
 use crate::queue::JobQueue;
 use crate::status::DriveHealth;
@@ -59,8 +57,7 @@ pub(crate) fn count(counter: &AtomicU64, by: usize) {
 
 impl Device {
     fn new(drive: Arc<dyn ObjectDrive>, watch: Arc<Watch>) -> Arc<Self> {
-        let health =
-            Health { now: DriveHealth::Up, failures: 0, next_probe: Timestamp(0), probing: false };
+        let health = Health { now: DriveHealth::Up, failures: 0, next_probe: Timestamp(0), probing: false };
         Arc::new(Device {
             drive,
             counters: Counters::default(),

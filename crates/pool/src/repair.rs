@@ -205,7 +205,14 @@ impl Pool {
     }
 
     /// A cell as it lies there, whatever it is worth: a row that cannot be rebuilt must not get worse.
-    fn read_raw(&self, blob: &BlobDescription, geometry: &Geometry, place: &RowPlace, shard: usize, into: &mut [u8]) {
+    fn read_raw(
+        &self,
+        blob: &BlobDescription,
+        geometry: &Geometry,
+        place: &RowPlace,
+        shard: usize,
+        into: &mut [u8],
+    ) {
         let id = ExtentId {
             blob: blob.id,
             stripe: u32::try_from(place.stripe).unwrap_or(u32::MAX),
@@ -310,12 +317,7 @@ impl Pool {
 }
 
 /// A stream for each bad shard, to the drive that it has in `to`.
-pub(crate) fn targets(
-    blob: BlobId,
-    to: &StripeSet,
-    bad: &[BadShard],
-    preallocate: ByteCount,
-) -> Vec<Target> {
+pub(crate) fn targets(blob: BlobId, to: &StripeSet, bad: &[BadShard], preallocate: ByteCount) -> Vec<Target> {
     let target = |bad: &BadShard| {
         let drive = to.drives.get(usize::from(bad.shard)).copied().unwrap_or(bad.drive);
         let id = ExtentId { blob, stripe: bad.stripe, shard: bad.shard };

@@ -290,7 +290,8 @@ impl Pool {
             coded.iter_mut().map(|cell| &mut cell.as_mut_slice()[range.clone()]).collect();
         codec.encode(&data, &mut parity)?;
         let stored = good.range(geometry.data..);
-        let wrong = stored.zip(&parity).filter(|((_, cell), coded)| cell.as_slice()[range.clone()] != ***coded);
+        let wrong =
+            stored.zip(&parity).filter(|((_, cell), coded)| cell.as_slice()[range.clone()] != ***coded);
         Ok(wrong.map(|((shard, _), _)| *shard).collect())
     }
 
@@ -400,8 +401,7 @@ impl Pool {
             }
             let part = RowPart { row, bytes, wanted };
             let cells = part.cells(&geometry);
-            let place =
-                RowPlace::new(blob, &geometry, part).ok_or(PoolError::Description(blob.id))?;
+            let place = RowPlace::new(blob, &geometry, part).ok_or(PoolError::Description(blob.id))?;
             let present = place.set.drives.iter().filter(|drive| there(drive)).count();
             if present < geometry.data && !place.set.drives[cells].iter().all(there) {
                 return Ok(false);

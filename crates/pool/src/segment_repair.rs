@@ -101,7 +101,8 @@ impl Pool {
         carry: &mut Vec<u8>,
         length: usize,
     ) {
-        let mut bytes = window.copies.get(usize::from(target.bad.shard)).map_or_else(Vec::new, |own| own.to_vec());
+        let mut bytes =
+            window.copies.get(usize::from(target.bad.shard)).map_or_else(Vec::new, |own| own.to_vec());
         let longest = window.copies.iter().map(|copy| copy.len()).max().unwrap_or(0);
         bytes.resize(longest, 0);
         bytes[..carry.len().min(longest)].copy_from_slice(&carry[..carry.len().min(longest)]);

@@ -95,8 +95,7 @@ impl Stripe {
             let away = |shard: usize| {
                 drives.get(shard).is_none_or(|drive| drive.as_ref().is_none_or(|p| p.device.is_away()))
             };
-            let done =
-                gather.wait_unless(|done| (0..drives.len()).all(|s| done.contains(&s) || away(s)));
+            let done = gather.wait_unless(|done| (0..drives.len()).all(|s| done.contains(&s) || away(s)));
             (0..drives.len()).filter(|shard| !done.contains(shard)).for_each(|s| self.shards[s].fail());
         }
     }

@@ -1,8 +1,8 @@
 //! What all drives of a pool share: the clock, how long a read usually takes, and what was found damaged.
 
 use std::collections::BTreeSet;
-use std::sync::OnceLock;
 use std::sync::Arc;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use threads::Mutex;
@@ -55,9 +55,7 @@ impl Watch {
     pub(crate) fn hedge(&self) -> Duration {
         match self.usual.load(Ordering::Relaxed) {
             0 => HEDGE_DEFAULT,
-            usual => {
-                Duration::from_nanos(usual.saturating_mul(HEDGE_FACTOR)).clamp(HEDGE_MIN, HEDGE_MAX)
-            }
+            usual => Duration::from_nanos(usual.saturating_mul(HEDGE_FACTOR)).clamp(HEDGE_MIN, HEDGE_MAX),
         }
     }
 
@@ -76,11 +74,8 @@ impl Watch {
         while taken.len() < limit
             && let Some((blob, value)) = repairs.pop_first()
         {
-            let piece = |(offset, length)| BlobPiece {
-                blob,
-                offset: ByteCount(offset),
-                length: ByteCount(length),
-            };
+            let piece =
+                |(offset, length)| BlobPiece { blob, offset: ByteCount(offset), length: ByteCount(length) };
             taken.push((blob, value.map(piece)));
         }
         taken

@@ -57,7 +57,8 @@ impl Stock {
             .map(|value| (put(&pool, &value).unwrap(), value))
             .collect();
         let values: Vec<Vec<u8>> = (0..12usize).map(|n| bytes(n * n * 300, n as u64 + 10)).collect();
-        let stored: Vec<(BlobDescription, BlobPiece)> = values.iter().map(|value| pool.put_small(value).unwrap()).collect();
+        let stored: Vec<(BlobDescription, BlobPiece)> =
+            values.iter().map(|value| pool.put_small(value).unwrap()).collect();
         pool.seal_segments();
         let segment = stored[0].0.clone();
         assert!(stored.iter().all(|(blob, _)| *blob == segment));
@@ -101,7 +102,11 @@ impl Stock {
         assert!(report.complete && report.lost.is_empty(), "{report:?}");
         if report.found > 0 {
             let repaired = self.pool.repair(blob, &report.bad, &mut |_| true).unwrap();
-            assert_eq!((repaired.in_place.len(), repaired.failed.len()), (report.bad.len(), 0), "{repaired:?}");
+            assert_eq!(
+                (repaired.in_place.len(), repaired.failed.len()),
+                (report.bad.len(), 0),
+                "{repaired:?}"
+            );
             assert!(repaired.moved.is_empty() && repaired.lost_rows == 0);
             let after = self.pool.scrub_blob(blob, pieces, &mut |_| true).unwrap();
             assert!(after.is_clean(), "{after:?}");
@@ -121,8 +126,7 @@ impl Stock {
                 (start..start + 80 + value.len()).contains(&at)
             })
         };
-        now.len() <= before.len()
-            && (0..before.len()).all(|at| now.get(at) == before.get(at) || !covered(at))
+        now.len() <= before.len() && (0..before.len()).all(|at| now.get(at) == before.get(at) || !covered(at))
     }
 }
 
@@ -184,7 +188,8 @@ fn nothing_wrong_is_read_and_everything_is_repaired() {
             }
         }
         stock.read_all();
-        let touched: Vec<bool> = changed.iter().map(|(file, _)| !file.exists() || !stock.is_padding(group, file)).collect();
+        let touched: Vec<bool> =
+            changed.iter().map(|(file, _)| !file.exists() || !stock.is_padding(group, file)).collect();
         let seen = stock.scrub(group);
         assert!(seen > 0 || !touched.contains(&true), "silent: {group:?} {changed:?}");
         for ((file, kind), touched) in changed.into_iter().zip(touched) {
@@ -200,8 +205,10 @@ fn nothing_wrong_is_read_and_everything_is_repaired() {
         }
     }
     stock.read_all();
-    println!("{flips} times; found and repaired: {}", 
-        KINDS.iter().zip(found).map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", "));
+    println!(
+        "{flips} times; found and repaired: {}",
+        KINDS.iter().zip(found).map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
+    );
     println!("without effect {nothing}, of no meaning {padding}, silent 0");
     assert!(flips < 500 || found.iter().all(|count| *count > 0), "{found:?}");
 }

@@ -119,7 +119,8 @@ fn a_lost_drive_is_rebuilt_elsewhere_and_a_new_one_takes_its_place() {
     let lost = segment.stripes[0].drives[1];
     pool.declare_lost(lost).unwrap();
     assert_eq!(pool.status().drives[usize::from(lost.0)].health, DriveHealth::Lost);
-    let mut all: Vec<(BlobDescription, Vec<BlobPiece>)> = blobs.into_iter().map(|b| (b, Vec::new())).collect();
+    let mut all: Vec<(BlobDescription, Vec<BlobPiece>)> =
+        blobs.into_iter().map(|b| (b, Vec::new())).collect();
     all.push((segment, vec![piece]));
     let mut concerned = 0;
     for (blob, pieces) in &mut all {

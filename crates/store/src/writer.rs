@@ -98,7 +98,7 @@ impl Writer {
             let mut answer = Vec::with_capacity(job.envelopes.len());
             for envelope in &mut job.envelopes {
                 envelope.at = self.clock.now();
-                match apply(&mut txn, envelope) {
+                match apply(txn.transaction(), envelope) {
                     Err(Rejection::Read(ReadError::Kv(error))) => return failure(error),
                     result => answer.push(result),
                 }

@@ -14,11 +14,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// If the catalogue cannot be read.
-    pub fn blobs(
-        &self,
-        after: Option<BlobId>,
-        limit: usize,
-    ) -> Result<Vec<(BlobId, BlobRecord)>, ReadError> {
+    pub fn blobs(&self, after: Option<BlobId>, limit: usize) -> Result<Vec<(BlobId, BlobRecord)>, ReadError> {
         self.rows_within(Table::Blob, &[], after.map(key::blob), limit, |mut parts, key, value| {
             Ok((BlobId(parts.u64()?), frame::open(Table::Blob, key, value)?))
         })
@@ -28,11 +24,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// If the catalogue cannot be read.
-    pub fn files(
-        &self,
-        after: Option<FileId>,
-        limit: usize,
-    ) -> Result<Vec<(FileId, FileRecord)>, ReadError> {
+    pub fn files(&self, after: Option<FileId>, limit: usize) -> Result<Vec<(FileId, FileRecord)>, ReadError> {
         self.rows_within(Table::File, &[], after.map(key::file), limit, |mut parts, key, value| {
             Ok((FileId(parts.u64()?), frame::open(Table::File, key, value)?))
         })

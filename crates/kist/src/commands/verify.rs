@@ -127,7 +127,8 @@ fn verify(client: &Client, item: &RemoteItem, progress: &Progress, parts: &Atomi
             return if sums == checksums(&reply.file_adler32, &reply.file_crc32c)? {
                 Ok(true)
             } else {
-                let message = format!("{}: the bytes in the pool do not have the file's checksums", item.path);
+                let message =
+                    format!("{}: the bytes in the pool do not have the file's checksums", item.path);
                 Err(Failure::new(Exit::Differs, message))
             };
         }

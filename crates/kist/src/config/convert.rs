@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use archive::{
-    ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings, TapePoolSettings, TapeSettings,
-    UpkeepSettings,
+    ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings, TapePoolSettings,
+    TapeSettings, UpkeepSettings,
 };
 
 use super::file::{Catalogue, Class, Config, Library, Pool, PoolDrive, Tape, TapePool};
