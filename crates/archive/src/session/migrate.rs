@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use base::planted::{Bug, is_planted};
 use base::{BlockAddress, ByteCount, TapePoolId, Vid};
 use catalogue::{Command, PlannedContainer, RunEnd, TapeState};
 use library::TapeError;
@@ -134,7 +135,9 @@ impl DriveThread {
     fn commit(&mut self, containers: &[PlannedContainer], written: &Written) -> Result<(), SessionError> {
         let whole = containers.get(..written.containers).unwrap_or_default();
         let Some(last) = whole.last() else { return Ok(()) };
-        self.drive.write_filemarks(0)?;
+        if !is_planted(Bug::MissingTapeFlush) {
+            self.drive.write_filemarks(0)?;
+        }
         let mounted = self.mounted.as_mut().expect("a run is on a mounted tape");
         for planned in whole {
             plan::enter(&self.engine, &mut mounted.volume, planned.container, planned.block)?;
