@@ -15,6 +15,7 @@ use store::{CatalogueStore, ExecuteError};
 use crate::bell::{Bell, SweepBell};
 use crate::classes::Classes;
 use crate::gate::ReadGate;
+use crate::scrub::Upkeep;
 use crate::small::SmallPuts;
 use crate::{ArchiveError, Settings};
 
@@ -41,10 +42,14 @@ pub(crate) struct Engine {
     pub(crate) rehabilitated: Mutex<BTreeSet<Vid>>,
     /// Containers whose bytes could not be had, until when they are left alone, and why.
     pub(crate) resting: Mutex<HashMap<ContainerId, Rest>>,
+    /// Work on tapes that nobody waits for.
+    pub(crate) chores: Mutex<crate::chores::Chores>,
     /// What each drive does, for displays.
     pub(crate) sessions: Mutex<BTreeMap<DriveName, Arc<Session>>>,
     /// Rung when there is garbage to remove.
     pub(crate) sweep: SweepBell,
+    /// What the scrubber is to do, and how far it is.
+    pub(crate) upkeep: Upkeep,
     /// Small puts that wait for their common syncs.
     pub(crate) small: SmallPuts,
 }
@@ -127,7 +132,7 @@ pub(crate) fn wanted_event(view: &View<'_>, file: FileId) -> Result<Event, ReadE
     let mut copies = Vec::new();
     for (id, member) in view.parts(file)? {
         let Some(container) = view.container(id)? else { continue };
-        for (vid, block) in container.copies.iter().filter_map(|copy| copy.state.place()) {
+        for (vid, block) in container.places() {
             if in_recall_set(view, RecallKey { vid, block, data_offset: member.data_offset, file })? {
                 copies.push(vid);
             }
@@ -147,7 +152,10 @@ fn in_recall_set(view: &View<'_>, key: RecallKey) -> Result<bool, ReadError> {
 
 /// What the scheduler must know of a tape.
 pub(crate) fn summary(record: &TapeRecord) -> TapeSummary {
-    let readable = matches!(record.state, TapeState::Active | TapeState::Full | TapeState::ReadOnly);
+    let readable = matches!(
+        record.state,
+        TapeState::Active | TapeState::Full | TapeState::ReadOnly | TapeState::Repacking
+    );
     let writable = matches!(record.state, TapeState::Scratch | TapeState::Labelling | TapeState::Active);
     let free = record.capacity.0.saturating_sub(record.written.0).saturating_sub(reserve(record.capacity).0);
     TapeSummary {

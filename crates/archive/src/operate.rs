@@ -111,7 +111,9 @@ impl Archive {
                     DriveHealth::Up => "up".to_owned(),
                     DriveHealth::Full => "full".to_owned(),
                     DriveHealth::Suspect { reason } => format!("suspect: {reason}"),
+                    DriveHealth::Away { reason } => format!("away: {reason}"),
                     DriveHealth::Missing => "missing".to_owned(),
+                    DriveHealth::Lost => "lost".to_owned(),
                 },
                 capacity: drive.capacity,
                 used: drive.used,
@@ -240,6 +242,7 @@ impl Archive {
                 flushes: view.tally(Counter::Flushes)?,
                 indexes: view.tally(Counter::Indexes)?.files,
                 tape_written: ByteCount(tapes.iter().map(|(_, tape)| tape.written.0).sum()),
+                warnings: warnings(engine),
             })
         })
     }
@@ -290,6 +293,25 @@ impl Archive {
     }
 }
 
+/// What is not as it should be and hides behind no single object.
+fn warnings(engine: &Engine) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some(nanos) = engine.clock.jumped() {
+        let direction = if nanos > 0 { "ahead" } else { "back" };
+        warnings.push(format!(
+            "the system's clock jumped {direction} by {} s: times go on evenly until it is set right",
+            nanos.unsigned_abs() / 1_000_000_000
+        ));
+    }
+    if !engine.catalogue.is_writing() {
+        warnings.push(
+            "the catalogue's writer has stopped: look for the first error in the log, then restart"
+                .to_owned(),
+        );
+    }
+    warnings
+}
+
 fn add(sum: &mut Tally, tally: Tally) {
     sum.files += tally.files;
     sum.bytes.0 += tally.bytes.0;
@@ -331,7 +353,10 @@ fn drive_info(engine: &Engine, name: String, state: &DriveState) -> TapeDriveInf
     let began = *session.began.lock().unwrap_or_else(PoisonError::into_inner);
     let since = began.unwrap_or_else(|| engine.now());
     let (files, bytes) = (session.files.load(Ordering::Relaxed), session.bytes.load(Ordering::Relaxed));
-    let working = matches!(state, DriveState::Migrating { .. } | DriveState::Recalling { .. });
+    let working = matches!(
+        state,
+        DriveState::Migrating { .. } | DriveState::Recalling { .. } | DriveState::Maintaining { .. }
+    );
     let seconds = engine.now().since(since).as_secs_f64();
     let (word, reason) = match state {
         DriveState::Down { reason } => ("down", reason.clone()),
@@ -342,6 +367,7 @@ fn drive_info(engine: &Engine, name: String, state: &DriveState) -> TapeDriveInf
         }
         DriveState::Migrating { .. } => ("migrating", String::new()),
         DriveState::Recalling { .. } => ("recalling", String::new()),
+        DriveState::Maintaining { .. } => ("maintaining", String::new()),
         DriveState::Unmounting { .. } => ("unmounting", String::new()),
     };
     let vid = state.vid();

@@ -1,9 +1,12 @@
 //! What the catalogue knows, one type a table. `docs/format/catalogue.md` gives the bytes.
 
+mod container;
+
+pub use container::{ContainerCopy, ContainerKind, ContainerRecord, CopyState, MemberRecord, TapePlace};
+
 use base::{
     BlobPiece, BlockAddress, BlockCount, ByteCount, Checksums, ClassId, ContainerId, DirId, Duration, FileId,
-    Generation, Layout, Name, RequestId, RunId, StreamChecksums, StripeSetId, TapePoolId, Timestamp, Uuid,
-    Vid,
+    Generation, Layout, Name, RequestId, RunId, StripeSetId, TapePoolId, Timestamp, Uuid, Vid,
 };
 
 /// What a name stands for.
@@ -61,6 +64,9 @@ pub enum FileState {
     Live,
     /// Deleted or replaced at this time; kept because a container that holds it has not all its copies yet.
     Condemned(Timestamp),
+    /// It has a name, but since this time no copy of all its bytes can be read, neither in the pool nor on
+    /// tape. Its pieces are kept, so that it can be found again.
+    Lost(Timestamp),
 }
 
 /// One version of one file.
@@ -72,7 +78,7 @@ pub struct FileRecord {
     pub name: Name,
     /// Bytes or a link.
     pub kind: FileKind,
-    /// Live or condemned.
+    /// Live, condemned or lost.
     pub state: FileState,
     /// Size in bytes; 0 for a link.
     pub size: ByteCount,
@@ -86,7 +92,8 @@ pub struct FileRecord {
     pub class: ClassId,
     /// Orders the migration queue: files of one data set stand together on tape.
     pub dataset: u64,
-    /// Where its bytes are in the pool, in order; empty if NEARLINE, and for links and empty files.
+    /// Where its bytes are in the pool, in order; empty if NEARLINE, and for links and empty files. Those of
+    /// a lost file cannot be read.
     pub pieces: Vec<BlobPiece>,
 }
 
@@ -101,7 +108,19 @@ impl FileRecord {
     /// Whether the bytes can be read from the pool.
     #[must_use]
     pub fn is_online(&self) -> bool {
-        !self.has_data() || !self.pieces.is_empty()
+        !self.has_data() || (!self.pieces.is_empty() && !self.is_lost())
+    }
+
+    /// Whether a name stands for it: live or lost.
+    #[must_use]
+    pub fn is_named(&self) -> bool {
+        matches!(self.state, FileState::Live | FileState::Lost(_))
+    }
+
+    /// Whether no copy of it can be read.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        matches!(self.state, FileState::Lost(_))
     }
 }
 
@@ -129,131 +148,6 @@ pub struct BlobRecord {
     pub live: ByteCount,
 }
 
-/// What stands in a container.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ContainerKind {
-    /// A tar pack of small files.
-    Pack,
-    /// One whole large file.
-    File(FileId),
-    /// A part of a file that is larger than a tape.
-    Segment {
-        /// The file.
-        file: FileId,
-        /// Where the part begins in it.
-        file_offset: ByteCount,
-    },
-}
-
-/// How far one tape copy of a container is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CopyState {
-    /// In the migration queue of its tape pool.
-    Queued,
-    /// Planned at this place of an open run; on tape or not is unknown until the flush.
-    Planned {
-        /// The run.
-        run: RunId,
-        /// The tape.
-        vid: Vid,
-        /// First block on the data partition.
-        block: BlockAddress,
-    },
-    /// Confirmed by a synchronous flush, not yet under an index.
-    Flushed {
-        /// The run.
-        run: RunId,
-        /// The tape.
-        vid: Vid,
-        /// First block on the data partition.
-        block: BlockAddress,
-    },
-    /// Under a synced index of the data partition.
-    Indexed {
-        /// The tape.
-        vid: Vid,
-        /// First block on the data partition.
-        block: BlockAddress,
-    },
-}
-
-impl CopyState {
-    /// The tape and first block, if the copy can be read there.
-    #[must_use]
-    pub fn place(self) -> Option<(Vid, BlockAddress)> {
-        match self {
-            CopyState::Flushed { vid, block, .. } | CopyState::Indexed { vid, block } => Some((vid, block)),
-            CopyState::Queued | CopyState::Planned { .. } => None,
-        }
-    }
-}
-
-/// One tape copy of a container.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ContainerCopy {
-    /// The tape pool it goes to.
-    pub tape_pool: TapePoolId,
-    /// How far it is.
-    pub state: CopyState,
-}
-
-/// What is written to tape as one LTFS file; sealed once, equal on every tape.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ContainerRecord {
-    /// Pack, file or segment.
-    pub kind: ContainerKind,
-    /// The class of its members.
-    pub class: ClassId,
-    /// Length on tape.
-    pub length: ByteCount,
-    /// Checksums over that length.
-    pub checksums: StreamChecksums,
-    /// When its membership was fixed.
-    pub sealed: Timestamp,
-    /// Its path in the LTFS volume, from the root, with a leading slash.
-    pub tape_path: String,
-    /// Where the pool keeps a pack's skeleton until all copies are under an index.
-    pub skeleton: Option<BlobPiece>,
-    /// The tape copies, in the order of the class.
-    pub copies: Vec<ContainerCopy>,
-    /// Members that still have a name.
-    pub live_members: u32,
-    /// Bytes of those members.
-    pub live_bytes: ByteCount,
-    /// Members condemned while copies were outstanding; finished when all are under an index.
-    pub condemned_members: u32,
-}
-
-impl ContainerRecord {
-    /// Whether every copy that the class asks for is under a synced index.
-    #[must_use]
-    pub fn is_safe(&self) -> bool {
-        !self.copies.is_empty()
-            && self.copies.iter().all(|copy| matches!(copy.state, CopyState::Indexed { .. }))
-    }
-
-    /// Whether every copy is at least confirmed by a flush.
-    #[must_use]
-    pub fn is_on_tape(&self) -> bool {
-        !self.copies.is_empty() && self.copies.iter().all(|copy| copy.state.place().is_some())
-    }
-}
-
-/// Where a member stands in its container.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MemberRecord {
-    /// The file.
-    pub file: FileId,
-    /// Where the member's header begins in the container; equal to `data_offset` outside of packs.
-    pub header_offset: ByteCount,
-    /// Where its bytes begin in the container.
-    pub data_offset: ByteCount,
-    /// Bytes of the file there.
-    pub length: ByteCount,
-    /// Where these bytes begin in the file; 0 but for segments.
-    pub file_offset: ByteCount,
-}
-
 /// What may be done with a tape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TapeState {
@@ -271,6 +165,8 @@ pub enum TapeState {
     Suspect,
     /// Set aside by an operator.
     Disabled,
+    /// Readable; not written. Its containers are being copied to other tapes.
+    Repacking,
 }
 
 /// A cartridge.
@@ -306,6 +202,8 @@ pub struct TapeRecord {
     pub mounts: u64,
     /// The newest change whose segment is on this tape.
     pub changes_through: u64,
+    /// After a reclaim: the old volume, which the next labelling may destroy.
+    pub replaces: Option<Uuid>,
 }
 
 /// Why a run ended.
@@ -386,6 +284,10 @@ pub enum RequestState {
     Completed,
     /// Cancelled by its owner.
     Cancelled,
+    /// Being cancelled in batches: takes no more files; what still waits comes until its batch is there.
+    Cancelling,
+    /// Ended, and being deleted in batches.
+    Forgetting,
 }
 
 /// A user's wish to have files online.
@@ -413,6 +315,8 @@ pub struct RequestRecord {
     pub failed: u32,
     /// Files cancelled.
     pub cancelled: u32,
+    /// Items before this number were treated by the cancel that is under way; 0 if none is.
+    pub swept: u32,
 }
 
 /// How one file of a request stands.
@@ -476,7 +380,7 @@ pub struct Tally {
 /// What is tallied.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Counter {
-    /// Live files of a class.
+    /// Named files of a class: live ones and lost ones.
     Class(ClassId),
     /// Live files of a class that can be read from the pool, links and empty files among them.
     Online(ClassId),

@@ -47,6 +47,7 @@ fn tape_word(state: TapeState) -> &'static str {
         TapeState::ReadOnly => "read-only",
         TapeState::Suspect => "suspect",
         TapeState::Disabled => "disabled",
+        TapeState::Repacking => "repacking",
     }
 }
 
@@ -56,6 +57,8 @@ fn request_word(state: RequestState) -> &'static str {
         RequestState::Active => "active",
         RequestState::Completed => "completed",
         RequestState::Cancelled => "cancelled",
+        RequestState::Cancelling => "cancelling",
+        RequestState::Forgetting => "forgetting",
     }
 }
 
@@ -333,6 +336,7 @@ pub(crate) fn status_reply(instance: Uuid, totals: &Totals, memory_anonymous: u6
     wire::StatusReply {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instance: instance.to_string(),
+        warnings: totals.warnings.clone(),
         files: totals.live.files,
         bytes: totals.live.bytes.0,
         online_files: totals.online.files,

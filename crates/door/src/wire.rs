@@ -3,6 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
+mod upkeep;
+
+pub use upkeep::{PoolHealthReply, RebuildBody, ReplaceReply, ScrubReply, VerifyCatalogueReply, VerifyReply};
+
 /// An error, as RFC 9457 problem details.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Problem {
@@ -483,6 +487,9 @@ pub struct StatusReply {
     pub version: String,
     /// The instance.
     pub instance: String,
+    /// What an operator should know, in words; empty if all is well.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     /// Files archived.
     pub files: u64,
     /// Their bytes.

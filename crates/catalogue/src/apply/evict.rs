@@ -1,6 +1,7 @@
 //! Files leave the pool when their tape copies are all they need.
 
 use base::FileId;
+use base::planted::{Bug, is_planted};
 
 use super::{limit, pool};
 use crate::command::{BATCH_FILES_MAX, EvictRefusal, Outcome};
@@ -15,6 +16,7 @@ pub(super) fn evict(draft: &mut Draft<'_>, files: &[FileId]) -> Result<Outcome, 
     let mut outcomes = Vec::with_capacity(files.len());
     for &id in files {
         outcomes.push(match draft.view().file(id)? {
+            Some(file) if file.is_lost() => Err(EvictRefusal::Lost),
             Some(file) if file.state == FileState::Live => evict_one(draft, id, file)?,
             _ => Err(EvictRefusal::NotFound),
         });
@@ -52,6 +54,9 @@ fn evict_one(
 
 /// Whether each byte lies in a container that has all its copies under an index.
 fn is_safe(draft: &Draft<'_>, id: FileId, file: &FileRecord) -> Result<bool, Rejection> {
+    if is_planted(Bug::UnsafeEvict) {
+        return Ok(true);
+    }
     let mut covered = 0;
     for (container, member) in draft.view().parts(id)? {
         let record: ContainerRecord = draft.view().expect(Table::Container, &key::container(container))?;
