@@ -1,5 +1,6 @@
 //! The real program against a real server, each on an instance of its own.
 
+mod damage;
 mod harness;
 mod http;
 mod instances;
