@@ -16,7 +16,7 @@ use pool::{BadShard, DriveHealth, ScrubReport};
 
 use crate::engine::Engine;
 use crate::lost::{self, Declared, path_of};
-use crate::rebuild;
+use crate::pool_rebuild;
 use crate::{ArchiveError, ScrubInfo, UpkeepSettings};
 
 /// Without being asked the first pass begins this long after the start.
@@ -209,7 +209,7 @@ impl Scrubber {
         }
         if orders.rebuild || !orders.replaced.is_empty() {
             self.phase("rebuilding");
-            let left = rebuild::all(self, &orders.replaced)?;
+            let left = pool_rebuild::all(self, &orders.replaced)?;
             self.leave(left);
             self.phase("idle");
         }
@@ -508,14 +508,14 @@ impl Scrubber {
         };
         if matches!(blob.layout, Layout::Segment { .. }) {
             // Its values are checked with their files; here only whether its drives are there.
-            report.bad.extend(rebuild::shards_on(&blob, &self.given_up));
+            report.bad.extend(pool_rebuild::shards_on(&blob, &self.given_up));
         }
         engine.upkeep.note(|info| {
             info.bytes.0 += report.bytes.0;
             info.found += report.found;
             info.findings.extend(report.findings.iter().map(ToString::to_string));
         });
-        let moved = rebuild::repair(self, &blob, &report.bad)?;
+        let moved = pool_rebuild::repair(self, &blob, &report.bad)?;
         drop(reading);
         self.leave(moved);
         Ok(report)

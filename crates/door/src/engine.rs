@@ -2,8 +2,8 @@
 
 use archive::{
     Archive, ArchiveError, CatalogueFinding, ClassInfo, EvictDone, FileStat, Listed, PoolHealth, PoolInfo,
-    PutDone, PutOptions, QueueLine, ReplacedDrive, RequestFile, RequestInfo, ScrubInfo, Selection,
-    StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse, Totals, VerifyDone,
+    PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, RequestFile, RequestInfo, ScrubInfo,
+    Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse, Totals, VerifyDone,
 };
 use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
@@ -185,6 +185,10 @@ impl Upload for archive::Upload {
 
     fn finish(self: Box<Self>) -> Result<PutDone, ArchiveError> {
         archive::Upload::finish(*self)
+    }
+
+    fn finish_then(self: Box<Self>, done: PutCallback) {
+        archive::Upload::finish_then(*self, done);
     }
 }
 

@@ -1,9 +1,9 @@
 //! What the door needs of the engine. `archive::Archive` is one; tests have their own.
 
 use archive::{
-    ArchiveError, CatalogueFinding, ClassInfo, EvictDone, FileStat, Listed, PoolHealth, PoolInfo, PutDone,
-    PutOptions, QueueLine, ReplacedDrive, RequestFile, RequestInfo, ScrubInfo, Selection, StageOptions, Stat,
-    TapeContent, TapeDriveInfo, TapeInfo, TapeUse, Totals, VerifyDone,
+    ArchiveError, CatalogueFinding, ClassInfo, EvictDone, FileStat, Listed, PoolHealth, PoolInfo,
+    PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, RequestFile, RequestInfo, ScrubInfo,
+    Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse, Totals, VerifyDone,
 };
 use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
@@ -86,6 +86,12 @@ pub trait Upload: Send {
     /// # Errors
     /// If length or checksum are not as announced, or it cannot be stored. Nothing is stored then.
     fn finish(self: Box<Self>) -> Result<PutDone, ArchiveError>;
+
+    /// As `finish`, but `done` gets what it returns, at once or later, perhaps on another thread. It may be
+    /// dropped uncalled only if that thread panicked.
+    fn finish_then(self: Box<Self>, done: PutCallback) {
+        done(self.finish());
+    }
 }
 
 /// A file on its way out.

@@ -78,6 +78,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     }
     start_log(args.log);
     raise_descriptor_limit();
+    plant()?;
     let _lock = instance.lock()?;
     serve(&instance, &config, &keys, args.stop_with_stdin)
 }
@@ -106,6 +107,17 @@ fn serve(instance: &Instance, config: &Config, keys: &[instance::Key], stop_with
     archive.close();
     let _ = fs::remove_file(instance.path(SERVER_FILE));
     served
+}
+
+/// Plants the bug that `KIST_PLANTED` names, in builds for tests only.
+fn plant() -> Outcome {
+    if base::planted::CAN_PLANT
+        && let Ok(name) = std::env::var("KIST_PLANTED")
+        && !base::planted::plant_named(&name)
+    {
+        return Err(Failure::usage(format!("KIST_PLANTED: there is no bug '{name}'")));
+    }
+    Ok(())
 }
 
 /// Says that the server is ready: in a file for programs, in a line for people.

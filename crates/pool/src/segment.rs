@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base::planted::{Bug, is_planted};
 use base::{BlobDescription, BlobId, ByteCount, Layout, StripeSet, Uuid};
 use drive::{AlignedBuffer, ExtentId, PAGE};
 
@@ -80,7 +81,9 @@ impl Segment {
         let bytes = Arc::clone(&shared);
         let done = self.on_all(pool, move |stream, device| {
             stream.append(device, &bytes.as_slice()[..padded]);
-            stream.sync(device);
+            if !is_planted(Bug::MissingSegmentSync) {
+                stream.sync(device);
+            }
         });
         if done {
             let word = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
