@@ -8,3 +8,4 @@ mod kills;
 mod refusals;
 mod tape;
 mod transfer;
+mod trouble;
