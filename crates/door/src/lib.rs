@@ -21,7 +21,9 @@ mod seam;
 mod server;
 mod shared;
 mod stream;
+mod tapes;
 pub mod wire;
+mod wire_tapes;
 
 pub use limits::Limits;
 pub use seam::{Download, Engine, Upload};

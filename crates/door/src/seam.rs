@@ -2,8 +2,8 @@
 
 use archive::{
     ArchiveError, ClassInfo, EvictDone, FileStat, Listed, PoolInfo, PutDone, PutOptions, QueueLine,
-    RequestFile, RequestInfo, Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse,
-    Totals,
+    RequestFile, RequestInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo,
+    TapeRepack, TapeUse, Totals,
 };
 use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
@@ -62,6 +62,12 @@ pub trait Engine: Send + Sync + 'static {
     fn totals(&self) -> Result<Totals, ArchiveError>;
     fn set_tape(&self, vid: Vid, use_as: TapeUse, reason: &str) -> Result<(), ArchiveError>;
     fn drive_up(&self, drive: &str) -> Result<(), ArchiveError>;
+    fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError>;
+    fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError>;
+    fn tape_check(&self, vid: Vid) -> Result<Option<TapeCheck>, ArchiveError>;
+    fn repack_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError>;
+    fn tape_repack(&self, vid: Vid) -> Result<Option<TapeRepack>, ArchiveError>;
+    fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError>;
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError>;
 }
 

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::wire_tapes::*;
+
 /// An error, as RFC 9457 problem details.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Problem {

@@ -21,5 +21,6 @@ pub mod stat;
 pub mod status;
 pub mod tape;
 pub mod tape_dump;
+pub mod tape_work;
 pub mod wait;
 pub mod why;
