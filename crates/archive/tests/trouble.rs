@@ -4,6 +4,7 @@
 mod common;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use archive::{Archive, CheckState, DamagedPart, LibrarySettings, Machines, Stat, TapeUse};
 use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
@@ -21,8 +22,13 @@ struct Trouble {
 
 impl Trouble {
     fn new(drives: u16) -> Self {
+        Trouble::with_retry(drives, Duration::from_millis(200))
+    }
+
+    fn with_retry(drives: u16, retry_delay: Duration) -> Self {
         let instance = Instance::with(ByteCount::mib(128), |settings| {
             settings.library = LibrarySettings { drives, ..settings.library.clone() };
+            settings.tape.retry_delay = retry_delay;
         });
         Trouble { instance, drives }
     }
@@ -107,7 +113,7 @@ fn why_waits_for(archive: &Archive, text: &str) {
 fn a_write_error_keeps_what_is_whole() {
     let trouble = Trouble::new(2);
     let (archive, faults) = trouble.open();
-    faults.plan_write_error(vid(1), data(80));
+    faults.plan_write_error_once(vid(1), data(80));
     let files = fill(&archive);
     round(&archive, &files);
     assert!(faults.fired() > 0);
@@ -201,7 +207,7 @@ fn a_check_finds_damage_and_two_damaged_copies_mend_each_other() {
 
 #[test]
 fn a_robot_jam_is_told_and_waited_out() {
-    let trouble = Trouble::new(1);
+    let trouble = Trouble::with_retry(1, Duration::from_secs(4));
     let (archive, faults) = trouble.open();
     for n in 1..=6 {
         faults.plan_jam(vid(n));
@@ -388,7 +394,12 @@ fn repack_and_reclaim() {
             archive.set_tape(tape.vid, TapeUse::Disabled, "").unwrap();
         }
     }
-    archive.set_tape(places[0].0, TapeUse::ReadOnly, "").unwrap();
+    let pool = archive.tape(places[0].0).unwrap().tape_pool;
+    for tape in archive.tapes().unwrap() {
+        if tape.tape_pool == pool && tape.state == TapeState::Active {
+            archive.set_tape(tape.vid, TapeUse::ReadOnly, "").unwrap();
+        }
+    }
     put(&archive, "/t/new", &bytes(77, 3_000_000));
     migrate_all(&archive);
     assert!(place(&archive, "/t/new").iter().any(|(vid, _)| *vid == old), "the reclaimed tape is labelled");
