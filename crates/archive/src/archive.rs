@@ -8,7 +8,7 @@ use threads::Mutex;
 use threads::mpsc::sync_channel;
 
 use base::{ByteCount, Clock, DriveId, Epoch, FileId, RequestId, Uuid};
-use catalogue::{Command, ItemState, Outcome, RequestState, TapeState};
+use catalogue::{Command, Envelope, ItemState, Outcome, RequestState, TapeState};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use pool::{Pool, PoolConfig};
 use scheduler::{Event, Scheduler};
@@ -18,8 +18,10 @@ use crate::bell::{Bell, SweepBell};
 use crate::classes::Classes;
 use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
 use crate::engine::{Engine, largest_container, summary};
+use crate::scrub::Upkeep;
 use crate::session::{DriveThread, recover_torn_runs};
-use crate::{ArchiveError, Machines, OpenError, PoolDrive, Settings};
+use crate::small::{SmallPuts, run_small_puts};
+use crate::{ArchiveError, Machines, OpenError, PoolDrive, PoolShape, Settings};
 
 /// Items of open requests read at a time when the engine starts.
 const RESUME_PAGE: usize = 4_096;
@@ -33,6 +35,8 @@ pub struct Archive(Arc<Inner>);
 struct Inner {
     engine: Arc<Engine>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// The thread of small puts, which serves clients until all others have ended.
+    small: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Archive {
@@ -55,17 +59,37 @@ impl Archive {
         settings: Settings,
         clock: Arc<dyn Clock>,
     ) -> Result<Archive, OpenError> {
+        Archive::open_shaped(machines, settings, clock, PoolShape::default())
+    }
+
+    /// As [`Archive::open_on`], with a pool of another shape: for simulations, which want many small cells.
+    /// An instance keeps its shape for life.
+    ///
+    /// # Errors
+    /// As [`Archive::open_on`].
+    pub fn open_shaped(
+        machines: Machines,
+        settings: Settings,
+        clock: Arc<dyn Clock>,
+        shape: PoolShape,
+    ) -> Result<Archive, OpenError> {
         if settings.classes.is_empty() {
             return Err(OpenError::NoClass);
         }
         let Machines { catalogue, drives, library, random_uuid } = machines;
         let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
         let last_change = catalogue.read(|view| view.last_change())?;
+        // Times of this catalogue never go back, whatever the system's clock says at this start.
+        if let Some((_, change)) = catalogue.read(|view| view.changes(last_change, 1, 0))?.first()
+            && let Ok(newest) = Envelope::decode(change)
+        {
+            clock.not_before(newest.at);
+        }
         let Outcome::Epoch(epoch) = catalogue.execute(Command::OpenEpoch)? else {
             unreachable!("opening an epoch gives an epoch");
         };
         let classes = Classes::define(&settings, &catalogue)?;
-        let pool = open_pool(&settings, &catalogue, drives, epoch, last_change)?;
+        let pool = open_pool(&settings, shape, &catalogue, drives, epoch, last_change)?;
         for cartridge in library.inventory()? {
             catalogue.execute(Command::RegisterTape { vid: cartridge.vid, capacity: cartridge.capacity })?;
         }
@@ -90,9 +114,12 @@ impl Archive {
             chores: Mutex::default(),
             sessions: Mutex::new(BTreeMap::new()),
             sweep: SweepBell::default(),
+            upkeep: Upkeep::default(),
+            small: SmallPuts::default(),
         });
         remove_orphans(&engine)?;
-        let archive = Archive(Arc::new(Inner { engine, threads: Mutex::new(Vec::new()) }));
+        let archive =
+            Archive(Arc::new(Inner { engine, threads: Mutex::new(Vec::new()), small: Mutex::new(None) }));
         if let Err(error) = archive.start() {
             archive.close();
             return Err(error);
@@ -107,12 +134,11 @@ impl Archive {
         engine.stop.store(true, Ordering::SeqCst);
         engine.bell.stop();
         engine.sweep.ring();
+        engine.upkeep.ring();
         let threads = std::mem::take(&mut *self.0.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        for thread in threads {
-            if thread.join().is_err() {
-                tracing::error!("a thread of the engine ended with a panic");
-            }
-        }
+        join(threads);
+        engine.small.stop();
+        join(self.0.small.lock().unwrap_or_else(PoisonError::into_inner).take());
         engine.pool.close();
         crate::sweep::stamp(engine);
     }
@@ -142,6 +168,9 @@ impl Archive {
 
     fn start(&self) -> Result<(), OpenError> {
         let engine = &self.0.engine;
+        let small = Arc::clone(engine);
+        let thread = guarded("small-puts", move || run_small_puts(&small))?;
+        *self.0.small.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         let names = engine.library.drives();
         if let Some(first) = names.first() {
             recover_torn_runs(engine, first).map_err(|error| OpenError::Recovery(Box::new(error)))?;
@@ -166,6 +195,11 @@ impl Archive {
         self.spawn("sweeper", {
             let engine = Arc::clone(engine);
             move || crate::sweep::run(&engine)
+        })?;
+        engine.pool.set_clock(Arc::clone(&engine.clock));
+        self.spawn("scrubber", {
+            let engine = Arc::clone(engine);
+            move || crate::scrub::run(&engine)
         })?;
         let conductor = Conductor {
             engine: Arc::clone(engine),
@@ -193,19 +227,26 @@ impl Archive {
     }
 
     fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
-        // A part of the engine that panicked has left its work in an unknown state, and the others wait for
-        // it for ever. A restart is a tested path, so the process ends.
-        let guarded = move || {
-            if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
-                tracing::error!("a thread of the engine panicked: the server ends, start it again");
-                std::process::abort();
-            }
-        };
-        let thread =
-            threads::Builder::new().name(name.to_owned()).spawn(guarded).map_err(OpenError::Thread)?;
+        let thread = guarded(name, run)?;
         self.0.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         Ok(())
     }
+}
+
+fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
+    for thread in threads {
+        if thread.join().is_err() {
+            tracing::error!("a thread of the engine ended with a panic");
+        }
+    }
+}
+
+/// Starts a thread of the engine.
+fn guarded(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
+    // A part of the engine that panicked has left its work in an unknown state, and the others wait for it
+    // for ever. A restart is a tested path, so the process ends.
+    let dying = || tracing::error!("a thread of the engine panicked: the server ends, start it again");
+    threads::spawn_guarded(name, run, dying).map_err(OpenError::Thread)
 }
 
 /// Opens the pool over the drives that are there. A drive that has seen a later change than the catalogue
@@ -213,6 +254,7 @@ impl Archive {
 /// not know is not garbage.
 fn open_pool(
     settings: &Settings,
+    shape: PoolShape,
     catalogue: &CatalogueStore,
     drives: Vec<PoolDrive>,
     epoch: Epoch,
@@ -240,6 +282,11 @@ fn open_pool(
         arena: settings.pool.arena,
         ..PoolConfig::new(instance, settings.pool.data, settings.pool.parity)
     };
+    let config = PoolConfig {
+        cell_size: shape.cell_size.unwrap_or(config.cell_size),
+        segment_size: shape.segment_size.unwrap_or(config.segment_size),
+        ..config
+    };
     let pool = Pool::open(config, epoch, map, drives, catalogue.read(|view| view.stripe_sets())?)?;
     // Stamped before anything is written: from now on an older catalogue is recognised.
     if let Err(error) = pool.stamp(catalogue.read(|view| view.last_change())?) {
@@ -249,7 +296,7 @@ fn open_pool(
 }
 
 /// Removes blobs of earlier writers that no commit ever named.
-fn remove_orphans(engine: &Engine) -> Result<(), OpenError> {
+pub(crate) fn remove_orphans(engine: &Engine) -> Result<(), OpenError> {
     let mut cursor = None;
     let mut removed = 0u64;
     loop {
@@ -257,7 +304,9 @@ fn remove_orphans(engine: &Engine) -> Result<(), OpenError> {
         let unknown = engine.catalogue.read(|view| {
             let mut unknown = Vec::new();
             for candidate in page.candidates {
-                if !view.is_known_blob(candidate.extent.blob)? {
+                let extent = candidate.extent;
+                let place = (extent.stripe, extent.shard);
+                if !view.is_known_extent(extent.blob, place, candidate.drive)? {
                     unknown.push(candidate);
                 }
             }

@@ -22,6 +22,7 @@ mod server;
 mod shared;
 mod stream;
 mod tapes;
+mod upkeep;
 pub mod wire;
 mod wire_tapes;
 

@@ -3,7 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
+mod upkeep;
+
 pub use crate::wire_tapes::*;
+pub use upkeep::{PoolHealthReply, RebuildBody, ReplaceReply, ScrubReply, VerifyCatalogueReply, VerifyReply};
 
 /// An error, as RFC 9457 problem details.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -485,6 +488,9 @@ pub struct StatusReply {
     pub version: String,
     /// The instance.
     pub instance: String,
+    /// What an operator should know, in words; empty if all is well.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     /// Files archived.
     pub files: u64,
     /// Their bytes.

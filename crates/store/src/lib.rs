@@ -7,10 +7,12 @@
 mod engine;
 mod error;
 mod format;
+mod memory;
 mod store;
 mod writer;
 
 pub use error::{ExecuteError, OpenError};
 pub use format::FORMAT_VERSION;
+pub use memory::{CommitControl, CommitFate, MemoryCatalogue, MemoryChange, MemorySnapshot};
 pub use store::{CatalogueStore, READERS_MAX, StoreOptions};
 pub use writer::{BATCH_MAX, EXECUTE_ALL_MAX, QUEUE_MAX};

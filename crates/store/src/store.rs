@@ -10,9 +10,10 @@ use threads::mpsc::{SyncSender, sync_channel};
 use base::{ByteCount, Clock, Timestamp};
 use catalogue::{Command, Envelope, Outcome, ReadError, Rejection, View};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, LmdbEngine};
 use crate::error::{ExecuteError, OpenError};
 use crate::format;
+use crate::memory::MemoryCatalogue;
 use crate::writer::{Answer, BATCH_MAX, EXECUTE_ALL_MAX, Job, QUEUE_MAX, Writer};
 
 /// Most snapshots open at a time.
@@ -48,8 +49,8 @@ pub struct CatalogueStore {
     is_stopped: Arc<AtomicBool>,
     #[cfg(test)]
     commit_fails: Arc<AtomicBool>,
-    /// Held locked while the store is open.
-    _lock: File,
+    /// Held locked while the store is open; tables in memory have none.
+    _lock: Option<File>,
 }
 
 impl CatalogueStore {
@@ -76,8 +77,22 @@ impl CatalogueStore {
         let map_size = options.map_size.0.div_ceil(MAP_UNIT).max(1).checked_mul(MAP_UNIT);
         let map_size = map_size.and_then(|size| usize::try_from(size).ok());
         let map_size = map_size.ok_or(OpenError::MapSize(options.map_size.0))?;
-        let engine = Engine::open(dir, map_size, READERS_MAX);
-        let engine = Arc::new(engine.map_err(|source| OpenError::Engine { path: dir.to_owned(), source })?);
+        let engine = LmdbEngine::open(dir, map_size, READERS_MAX);
+        let engine = engine.map_err(|source| OpenError::Engine { path: dir.to_owned(), source })?;
+        Self::start(Engine::Lmdb(Box::new(engine)), options, Some(lock))
+    }
+
+    /// Opens tables in memory, for the simulator and tests; `options.map_size` is not looked at. Whoever has
+    /// them open already cannot commit any more.
+    ///
+    /// # Errors
+    /// If the writer's thread cannot be started.
+    pub fn open_memory(tables: &MemoryCatalogue, options: StoreOptions) -> Result<CatalogueStore, OpenError> {
+        Self::start(Engine::Memory(tables.open()), options, None)
+    }
+
+    fn start(engine: Engine, options: StoreOptions, lock: Option<File>) -> Result<CatalogueStore, OpenError> {
+        let engine = Arc::new(engine);
         let commits = Arc::new(AtomicU64::new(0));
         let is_stopped = Arc::new(AtomicBool::new(false));
         #[cfg(test)]
@@ -145,8 +160,7 @@ impl CatalogueStore {
     /// # Errors
     /// What `f` returns, or that the engine failed.
     pub fn read<T>(&self, f: impl FnOnce(&View<'_>) -> Result<T, ReadError>) -> Result<T, ReadError> {
-        let snapshot = self.engine.read()?;
-        f(&View::new(&snapshot))
+        self.engine.read(|snapshot| f(&View::new(snapshot)))
     }
 
     /// How many group commits this store has made since it was opened.
@@ -172,5 +186,7 @@ impl Drop for CatalogueStore {
     }
 }
 
+#[cfg(test)]
+mod memory_tests;
 #[cfg(test)]
 mod tests;
