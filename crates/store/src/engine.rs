@@ -1,13 +1,15 @@
 //! LMDB behind the catalogue's narrow seam.
 
+use std::fs::File;
 use std::ops::Bound;
 use std::path::Path;
 
-use catalogue::{KvError, Snapshot, Table, Transaction, Visit};
+use catalogue::{KvError, ReadError, Rejection, Snapshot, Table, Transaction, Visit};
 use heed::types::Bytes;
-use heed::{CommitOrAbort, Database, Env, EnvOpenOptions, MdbError, RoTxn, RwTxn, WithoutTls};
+use heed::{CommitOrAbort, CompactionOption, Database, Env, EnvOpenOptions, MdbError, RoTxn, RwTxn, WithoutTls};
 
-type Rows = Database<'static, Bytes, Bytes>;
+/// A table's handle.
+pub(crate) type Rows = Database<'static, Bytes, Bytes>;
 
 /// The open environment and its tables in the order of [`Table::ALL`].
 pub(crate) struct Engine {
@@ -43,6 +45,11 @@ impl Engine {
         Ok(Reading { txn: self.env.read_txn().map_err(kv_error)?, tables: &self.tables })
     }
 
+    /// Writes all tables of one moment into `file`.
+    pub(crate) fn copy_to(&self, file: &mut File) -> Result<(), heed::Error> {
+        self.env.copy_to_file(file, CompactionOption::Enabled)
+    }
+
     pub(crate) fn write(&self) -> Result<Writing<'_>, KvError> {
         let txn = self.env.write_txn().map_err(kv_error)?;
         Ok(Writing { txn, tables: &self.tables, is_changed: false })
@@ -56,7 +63,15 @@ pub(crate) fn kv_error(error: heed::Error) -> KvError {
     }
 }
 
-fn scan(
+/// The words of a refusal that is a failure of the engine.
+pub(crate) fn kv_error_of_rejection(rejection: &Rejection) -> Option<String> {
+    match rejection {
+        Rejection::Read(ReadError::Kv(error)) => Some(error.to_string()),
+        _ => None,
+    }
+}
+
+pub(crate) fn scan(
     txn: &RoTxn<'_>,
     rows: &Rows,
     from: &[u8],

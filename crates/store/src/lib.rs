@@ -7,10 +7,14 @@
 mod engine;
 mod error;
 mod format;
+mod replay;
+mod snapshot;
 mod store;
 mod writer;
 
-pub use error::{ExecuteError, OpenError};
+pub use error::{ExecuteError, OpenError, ReplayError, SnapshotError};
 pub use format::FORMAT_VERSION;
+pub use replay::{Replay, time_of_change};
+pub use snapshot::{Digests, SNAPSHOT_DATA, SNAPSHOT_FORMAT, SnapshotReader, TableDigest, snapshot_files};
 pub use store::{CatalogueStore, READERS_MAX, StoreOptions};
 pub use writer::{BATCH_MAX, EXECUTE_ALL_MAX, QUEUE_MAX};
