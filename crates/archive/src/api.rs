@@ -429,5 +429,5 @@ pub struct StageOptions {
 /// Whether a request has ended.
 #[must_use]
 pub fn has_ended(state: RequestState) -> bool {
-    matches!(state, RequestState::Completed | RequestState::Cancelled)
+    matches!(state, RequestState::Completed | RequestState::Cancelled | RequestState::Forgetting)
 }

@@ -283,6 +283,15 @@ fn resume_requests(engine: &Engine, mut before: RequestId) -> Result<(), Archive
         let Some((last, _)) = requests.last() else { return Ok(()) };
         before = *last;
         for (request, record) in requests {
+            // What the last server had begun to cancel or to delete comes to its end.
+            let unfinished = match record.state {
+                RequestState::Cancelling => Some(Command::CancelRequest { request }),
+                RequestState::Forgetting => Some(Command::ForgetRequest { request }),
+                _ => None,
+            };
+            if let Some(command) = unfinished {
+                while engine.execute(command.clone())? == Outcome::More(true) {}
+            }
             if !matches!(record.state, RequestState::Active | RequestState::Filling) {
                 continue;
             }

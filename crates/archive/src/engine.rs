@@ -124,7 +124,7 @@ pub(crate) fn wanted_event(view: &View<'_>, file: FileId) -> Result<Event, ReadE
     let mut copies = Vec::new();
     for (id, member) in view.parts(file)? {
         let Some(container) = view.container(id)? else { continue };
-        for (vid, block) in container.copies.iter().filter_map(|copy| copy.state.place()) {
+        for (vid, block) in container.places() {
             if in_recall_set(view, RecallKey { vid, block, data_offset: member.data_offset, file })? {
                 copies.push(vid);
             }
@@ -144,7 +144,10 @@ fn in_recall_set(view: &View<'_>, key: RecallKey) -> Result<bool, ReadError> {
 
 /// What the scheduler must know of a tape.
 pub(crate) fn summary(record: &TapeRecord) -> TapeSummary {
-    let readable = matches!(record.state, TapeState::Active | TapeState::Full | TapeState::ReadOnly);
+    let readable = matches!(
+        record.state,
+        TapeState::Active | TapeState::Full | TapeState::ReadOnly | TapeState::Repacking
+    );
     let writable = matches!(record.state, TapeState::Scratch | TapeState::Labelling | TapeState::Active);
     let free = record.capacity.0.saturating_sub(record.written.0).saturating_sub(reserve(record.capacity).0);
     TapeSummary {

@@ -263,12 +263,15 @@ pub(crate) fn locality(
     if !record.has_data() {
         return Ok(Locality::Online);
     }
+    if record.is_lost() {
+        return Ok(Locality::Lost);
+    }
     let parts = view.parts(id)?;
     let (mut on_all, mut readable) = (!parts.is_empty(), !parts.is_empty());
     for (container, _) in parts {
         let container = containers.get(view, container)?;
         on_all &= container.is_some_and(ContainerRecord::is_on_tape);
-        readable &= container.is_some_and(|c| c.copies.iter().any(|copy| copy.state.place().is_some()));
+        readable &= container.is_some_and(|c| c.places().next().is_some());
     }
     Ok(match (record.is_online(), on_all, readable) {
         (true, true, _) => Locality::OnlineAndNearline,

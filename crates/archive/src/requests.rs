@@ -1,7 +1,7 @@
 //! Recall requests and evicts.
 
 use base::{ArchivePath, FileId, RequestId};
-use catalogue::{Command, Entry, EvictRefusal, FileState, ItemState, Object, Outcome, Rejection};
+use catalogue::{BATCH_FILES_MAX, Command, Entry, EvictRefusal, ItemState, Object, Outcome, Rejection};
 
 use crate::namespace::in_words;
 use crate::select::Selected;
@@ -63,7 +63,7 @@ impl Archive {
                     files = engine.read(|view| {
                         let mut live = Vec::with_capacity(files.len());
                         for file in files {
-                            if view.file(file)?.is_some_and(|record| record.state == FileState::Live) {
+                            if view.file(file)?.is_some_and(|record| record.is_named()) {
                                 live.push(file);
                             }
                         }
@@ -138,7 +138,7 @@ impl Archive {
     pub fn cancel_request(&self, request: RequestId) -> Result<(), ArchiveError> {
         self.request(request)?;
         let waiting = self.waiting_files(request)?;
-        self.engine().execute(Command::CancelRequest { request })?;
+        while self.engine().execute(Command::CancelRequest { request })? == Outcome::More(true) {}
         waiting.into_iter().for_each(|file| self.engine().bell.wants_changed(file));
         Ok(())
     }
@@ -163,8 +163,7 @@ impl Archive {
     pub fn release(&self, request: RequestId, paths: Option<&[ArchivePath]>) -> Result<(), ArchiveError> {
         self.request(request)?;
         let Some(paths) = paths else {
-            self.engine().execute(Command::Release { request, files: None })?;
-            return Ok(());
+            return self.release_all(request);
         };
         let mut files = Vec::with_capacity(paths.len());
         for path in paths {
@@ -182,6 +181,18 @@ impl Archive {
             })?;
         }
         Ok(())
+    }
+
+    /// Gives back all pins of a request in batches; what becomes online meanwhile stays pinned.
+    fn release_all(&self, request: RequestId) -> Result<(), ArchiveError> {
+        let mut from = 0;
+        loop {
+            let items = self.engine().read(|view| view.request_items(request, from, BATCH_FILES_MAX))?;
+            let Some((last, _)) = items.last() else { return Ok(()) };
+            from = last + 1;
+            let files = items.into_iter().map(|(_, item)| item.file).collect();
+            self.engine().execute(Command::Release { request, files: Some(files) })?;
+        }
     }
 
     /// Removes files from the pool whose tape copies are all under synced indexes and that nobody pins.

@@ -43,6 +43,8 @@ impl Archive {
                 RequestState::Active => "waiting",
                 RequestState::Completed => "complete",
                 RequestState::Cancelled => "cancelled",
+                RequestState::Cancelling => "being cancelled",
+                RequestState::Forgetting => "being deleted",
             },
             record.done,
             record.files,
@@ -141,6 +143,7 @@ fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<Str
 pub fn refusal_text(refusal: EvictRefusal) -> &'static str {
     match refusal {
         EvictRefusal::NotFound => "there is no such file",
+        EvictRefusal::Lost => "it is lost: no copy of it can be read",
         EvictRefusal::NotOnline => "it is not in the pool",
         EvictRefusal::NoData => "it has no bytes and is always online",
         EvictRefusal::DiskOnly => "its class has no tape copies",

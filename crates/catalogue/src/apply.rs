@@ -8,16 +8,20 @@ use crate::key;
 use crate::kv::Transaction;
 use crate::table::Table;
 
+mod copy;
 mod evict;
 mod lifecycle;
+mod lost;
 mod namespace;
 mod pool;
 mod put;
 mod recall;
 mod request;
+mod restore;
 mod run;
 mod seal;
 mod setup;
+mod stripe;
 mod tape;
 mod tidy;
 
@@ -70,11 +74,13 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         | Command::AssignTape { .. }
         | Command::TapeLabelled { .. }
         | Command::SetTapeState { .. }
-        | Command::CountMount { .. } => tape::perform(draft, command),
+        | Command::CountMount { .. }
+        | Command::ReclaimTape { .. } => tape::perform(draft, command),
         Command::BeginRun { .. }
         | Command::AppendToRun { .. }
         | Command::CommitRun { .. }
         | Command::IndexWritten { .. }
+        | Command::AdoptRun { .. }
         | Command::EndRun { .. } => run::perform(draft, command),
         Command::OpenRequest { .. }
         | Command::AddToRequest { .. }
@@ -90,6 +96,17 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         Command::ExpireIdempotency => tidy::expire_idempotency(draft),
         Command::GarbageRemoved { blobs, values } => tidy::garbage_removed(draft, blobs, values),
         Command::TrimChanges { through } => tidy::trim_changes(draft, *through),
+        Command::MoveStripe { blob, stripe, from, to } => stripe::moved(draft, *blob, *stripe, *from, to),
+        Command::PoolCopyLost { files } => lost::pool_copy_lost(draft, files),
+        Command::PoolCopyFound { files } => lost::pool_copy_found(draft, files),
+        Command::CopyDamaged { .. }
+        | Command::StoreImage { .. }
+        | Command::DropImage { .. }
+        | Command::RequeueCopy { .. }
+        | Command::CopyVerified { .. } => copy::perform(draft, command),
+        Command::AcceptRestore { epoch } => restore::accept(draft, *epoch),
+        Command::RestoreSettled => restore::settled(draft),
+        Command::EndQuarantine => restore::end_quarantine(draft),
     }
 }
 

@@ -81,6 +81,19 @@ impl Codec for u8 {
     }
 }
 
+impl Codec for bool {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(*self));
+    }
+    fn take(input: &mut Reader<'_>) -> Option<Self> {
+        match input.byte()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+}
+
 impl Codec for u64 {
     fn put(&self, out: &mut Vec<u8>) {
         put_varint(*self, out);

@@ -4,11 +4,11 @@
 
 use base::{
     BlobDescription, BlobId, BlobPiece, BlockAddress, BlockCount, ByteCount, Checksums, ClassId, ContainerId,
-    DirId, Duration, Epoch, FileId, Generation, Name, RequestId, RunId, StreamChecksums, TapePoolId,
-    Timestamp, Uuid, Vid,
+    DirId, Duration, Epoch, FileId, Generation, Name, RequestId, RunId, StreamChecksums, StripeSet,
+    StripeSetId, TapePoolId, Timestamp, Uuid, Vid,
 };
 
-use crate::record::{Attributes, ContainerKind, FileKind, MemberRecord, RunEnd, TapeState};
+use crate::record::{Attributes, ContainerKind, Entry, FileKind, MemberRecord, RunEnd, TapeState};
 
 /// Most members that one container may have.
 pub const CONTAINER_MEMBERS_MAX: usize = 100_000;
@@ -16,6 +16,8 @@ pub const CONTAINER_MEMBERS_MAX: usize = 100_000;
 pub const BATCH_FILES_MAX: usize = 10_000;
 /// Most files in one request.
 pub const REQUEST_FILES_MAX: u32 = 10_000_000;
+/// Most ranges of changes in one `IndexWritten`.
+pub const SEGMENTS_MAX: usize = 1_000;
 /// For how long the answer to an idempotency key is kept.
 pub const IDEMPOTENCY_KEPT: Duration = Duration::from_secs(7 * 86_400);
 
@@ -262,8 +264,9 @@ pub enum Command {
         end_of_data: BlockAddress,
         /// Bytes written since the run's last commit or index.
         written: ByteCount,
-        /// The newest change whose segment stands before this index.
-        changes_through: u64,
+        /// The ranges of changes, first and last, whose segments stand before this index and before no
+        /// earlier one; ascending, not overlapping, at most [`SEGMENTS_MAX`].
+        changes: Vec<(u64, u64)>,
     },
     /// Ends a run. Items planned but not committed go back to their queue; Flushed items that no index
     /// covers stay Flushed.
@@ -300,7 +303,9 @@ pub enum Command {
         /// The request.
         request: RequestId,
     },
-    /// Cancels what still waits in a request and gives back its pins.
+    /// Cancels what still waits in a request and gives back its pins, at most [`BATCH_FILES_MAX`] items at a
+    /// time: to be given again while the outcome is `More(true)`. From the first batch on the request takes
+    /// no more files; a cancel that was interrupted goes on where it was.
     CancelRequest {
         /// The request.
         request: RequestId,
@@ -309,10 +314,11 @@ pub enum Command {
     Release {
         /// The request.
         request: RequestId,
-        /// Which files; `None`: all.
+        /// Which files; `None`: all, of a request with no more than [`BATCH_FILES_MAX`].
         files: Option<Vec<FileId>>,
     },
-    /// Deletes the record of a request that has ended, with its items and pins.
+    /// Deletes the record of a request that has ended, with its items and pins, at most [`BATCH_FILES_MAX`]
+    /// items at a time: to be given again while the outcome is `More(true)`.
     ForgetRequest {
         /// The request.
         request: RequestId,
@@ -357,6 +363,127 @@ pub enum Command {
         /// The last one to drop.
         through: u64,
     },
+    /// The shards of one stripe stand on another set of drives now, synced. Refused if the stripe's set is
+    /// not `from`, or the blob is not in use.
+    MoveStripe {
+        /// The blob.
+        blob: BlobId,
+        /// The stripe's number.
+        stripe: u32,
+        /// The set it stood on.
+        from: StripeSetId,
+        /// The set it stands on; recorded if new.
+        to: StripeSet,
+    },
+    /// The pool cannot give the bytes of these files. If every byte is in containers with a readable place on
+    /// tape, the pieces become garbage and the file is NEARLINE; else the file is lost and its pieces are
+    /// kept. Given again for a lost file, it is decided anew: a copy may have come to tape meanwhile. Pins
+    /// stay.
+    PoolCopyLost {
+        /// The files, at most [`BATCH_FILES_MAX`].
+        files: Vec<FileId>,
+    },
+    /// Lost files whose bytes were read whole from the pool again become live. Others are passed over.
+    PoolCopyFound {
+        /// The files, at most [`BATCH_FILES_MAX`].
+        files: Vec<FileId>,
+    },
+    /// The copy at this place cannot be read. Nothing is expected there any more: its recall rows go, and
+    /// items that no copy serves fail. The present place of a copy goes back to the queue, its source is
+    /// kept; a source is dropped. NEARLINE members of a container without any readable place are lost. A
+    /// container without named or condemned members is not written again: the copy is dropped. No effect if
+    /// the container has no copy at this place.
+    CopyDamaged {
+        /// The container.
+        container: ContainerId,
+        /// The tape.
+        vid: Vid,
+        /// First block of the copy.
+        block: BlockAddress,
+        /// Why, for those who wait.
+        reason: String,
+    },
+    /// The container's whole bytes are in the pool. Refused if it has an image, or nothing is left to be
+    /// written.
+    StoreImage {
+        /// The container.
+        container: ContainerId,
+        /// One piece, as long as the container.
+        image: PoolData,
+    },
+    /// A container's image cannot be read: its piece becomes garbage. No effect if it has none.
+    DropImage {
+        /// The container.
+        container: ContainerId,
+    },
+    /// A repack takes a container's copy off a tape: the place becomes the copy's source, and the copy is
+    /// queued. A copy that was flushed but that no index covers is taken as well. The copy of a container without named or condemned members is dropped instead. Refused while
+    /// the copy has a source elsewhere or the tape has an open run.
+    RequeueCopy {
+        /// The container.
+        container: ContainerId,
+        /// The tape.
+        vid: Vid,
+    },
+    /// The copy under an index at this place was read back and agreed: its source is released. No effect if
+    /// it is not there or has no source.
+    CopyVerified {
+        /// The container.
+        container: ContainerId,
+        /// The tape.
+        vid: Vid,
+        /// First block of the copy.
+        block: BlockAddress,
+    },
+    /// A labelled tape without containers and open run becomes scratch; what the next labelling destroys is
+    /// recorded in `replaces`. How often it was mounted is kept.
+    ReclaimTape {
+        /// The tape: Repacking, Full, ReadOnly, Suspect or Disabled.
+        vid: Vid,
+    },
+    /// As `CommitRun` for items of a torn run: they were read back and agreed. Their bytes count as written.
+    AdoptRun {
+        /// The run.
+        run: RunId,
+        /// Items from the first on that are safe.
+        committed: u32,
+        /// End of data, as the drive found it.
+        end_of_data: BlockAddress,
+    },
+    /// The first command on a restored or rebuilt catalogue: the next epoch is higher than `epoch` and than
+    /// any the catalogue knows; blobs of those epochs are quarantined; the next ids, change numbers among
+    /// them, go on behind the next multiple of 2^32, so that none that the lost history used is given again.
+    /// Open runs stay open.
+    AcceptRestore {
+        /// The highest epoch that pool or tapes know of.
+        epoch: Epoch,
+    },
+    /// A restored catalogue agrees with pool and tapes again.
+    RestoreSettled,
+    /// Blobs that the catalogue does not know may be removed again.
+    EndQuarantine,
+}
+
+/// What became of a file that the pool cannot give.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PoolLoss {
+    /// It can be read from tape: NEARLINE from now on.
+    Nearline,
+    /// No copy of it can be read.
+    Lost,
+    /// It does not exist, has no bytes, or was not in the pool.
+    NotConcerned,
+}
+
+/// What became of a copy that a repack takes off its tape.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Requeue {
+    /// It is to be written to another tape.
+    Queued,
+    /// Nobody needs the container: this copy is gone.
+    Dropped,
+    /// The tape has no copy of the container.
+    NotThere,
 }
 
 /// What a command did.
@@ -364,6 +491,21 @@ pub enum Command {
 pub enum Outcome {
     /// Nothing to tell.
     Done,
+    /// A file lost its name.
+    Removed(FileId),
+    /// What has the name now, and the file that had it before.
+    Renamed {
+        /// What was moved.
+        moved: Entry,
+        /// The version that lost its name.
+        replaced: Option<FileId>,
+    },
+    /// For each file, in order: what became of it.
+    PoolCopyLost(Vec<PoolLoss>),
+    /// A copy taken off its tape.
+    Requeued(Requeue),
+    /// Whether the command must be given again to go on.
+    More(bool),
     /// The writer's epoch.
     Epoch(Epoch),
     /// A tape pool.
@@ -415,4 +557,6 @@ pub enum EvictRefusal {
     NotSafeOnTape,
     /// A request holds it.
     Pinned,
+    /// No copy of it can be read.
+    Lost,
 }

@@ -14,7 +14,7 @@ use crate::record::{
     Attributes, BlobRecord, ClassRecord, ContainerCopy, ContainerKind, ContainerRecord, CopyState, Counter,
     DirectoryRecord, Entry, FileKind, FileRecord, FileState, Garbage, IdempotencyRecord, ItemState,
     MemberRecord, QueuedContainer, RecallItem, RequestItem, RequestRecord, RequestState, RunEnd, RunItem,
-    RunRecord, Tally, TapeRecord, TapeState, TodoFile,
+    RunRecord, Tally, TapePlace, TapeRecord, TapeState, TodoFile,
 };
 use base::{ByteCount, ContainerId};
 
@@ -82,6 +82,10 @@ pub(crate) struct Meta {
     pub(crate) next_class: u16,
     pub(crate) next_tape_pool: u16,
     pub(crate) next_change: u64,
+    /// Blobs of this epoch and older that the catalogue does not know are kept.
+    pub(crate) quarantine: Option<Epoch>,
+    /// Restored or rebuilt, and not yet checked against pool and tapes.
+    pub(crate) restored: bool,
 }
 
 /// Where a part of a file lies; the member record there says the rest.
@@ -121,6 +125,8 @@ record!(Meta {
     next_class,
     next_tape_pool,
     next_change,
+    quarantine,
+    restored,
 });
 record!(PartRecord { container, data_offset });
 record!(MemberValue { header_length, length, file_offset });
@@ -136,7 +142,7 @@ choice!(Entry { 0 = Directory(id), 1 = File(id) });
 record!(Attributes { mtime, mode, owner, group, xattrs });
 record!(DirectoryRecord { parent, name, created, attributes, class });
 choice!(FileKind { 0 = Regular, 1 = Symlink(target) });
-choice!(FileState { 0 = Live, 1 = Condemned(at) });
+choice!(FileState { 0 = Live, 1 = Condemned(at), 2 = Lost(at) });
 record!(FileRecord {
     parent,
     name,
@@ -159,7 +165,8 @@ choice!(CopyState {
     2 = Flushed { run, vid, block },
     3 = Indexed { vid, block },
 });
-record!(ContainerCopy { tape_pool, state });
+record!(TapePlace { vid, block });
+record!(ContainerCopy { tape_pool, state, source });
 record!(ContainerRecord {
     kind,
     class,
@@ -168,6 +175,7 @@ record!(ContainerRecord {
     sealed,
     tape_path,
     skeleton,
+    image,
     copies,
     live_members,
     live_bytes,
@@ -176,6 +184,7 @@ record!(ContainerRecord {
 record!(MemberRecord { file, header_offset, data_offset, length, file_offset });
 choice!(TapeState {
     0 = Scratch, 1 = Labelling, 2 = Active, 3 = Full, 4 = ReadOnly, 5 = Suspect, 6 = Disabled,
+    7 = Repacking,
 });
 record!(TapeRecord {
     state,
@@ -193,13 +202,16 @@ record!(TapeRecord {
     run,
     mounts,
     changes_through,
+    replaces,
 });
 choice!(RunEnd { 0 = Finished, 1 = TapeFull, 2 = Failed, 3 = Torn });
 record!(RunRecord { vid, drive, tape_pool, generation, start, started, planned, committed, indexed, ended });
 record!(RunItem { container, block, blocks });
 record!(QueuedContainer { length, since });
 record!(TodoFile { size, since });
-choice!(RequestState { 0 = Filling, 1 = Active, 2 = Completed, 3 = Cancelled });
+choice!(RequestState {
+    0 = Filling, 1 = Active, 2 = Completed, 3 = Cancelled, 4 = Cancelling, 5 = Forgetting,
+});
 record!(RequestRecord {
     owner,
     created,
@@ -212,6 +224,7 @@ record!(RequestRecord {
     done_bytes,
     failed,
     cancelled,
+    swept,
 });
 choice!(ItemState { 0 = Waiting, 1 = Done(at), 2 = Failed(reason), 3 = Cancelled, 4 = Released });
 record!(RequestItem { file, state });
@@ -259,7 +272,7 @@ choice!(Command {
     16 = BeginRun { vid, drive, start },
     17 = AppendToRun { run, containers },
     18 = CommitRun { run, committed, end_of_data, written },
-    19 = IndexWritten { run, generation, index_block, end_of_data, written, changes_through },
+    19 = IndexWritten { run, generation, index_block, end_of_data, written, changes },
     20 = EndRun { run, end, tape_state, reason, end_of_data, torn },
     21 = OpenRequest { owner, pin },
     22 = AddToRequest { request, files },
@@ -275,6 +288,19 @@ choice!(Command {
     32 = ExpireIdempotency,
     33 = GarbageRemoved { blobs, values },
     34 = TrimChanges { through },
+    35 = MoveStripe { blob, stripe, from, to },
+    36 = PoolCopyLost { files },
+    37 = PoolCopyFound { files },
+    38 = CopyDamaged { container, vid, block, reason },
+    39 = StoreImage { container, image },
+    40 = DropImage { container },
+    41 = RequeueCopy { container, vid },
+    42 = CopyVerified { container, vid, block },
+    43 = ReclaimTape { vid },
+    44 = AdoptRun { run, committed, end_of_data },
+    45 = AcceptRestore { epoch },
+    46 = RestoreSettled,
+    47 = EndQuarantine,
 });
 
 /// The key of a counter: its kind, then its object.

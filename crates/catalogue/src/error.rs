@@ -3,7 +3,8 @@
 use std::fmt;
 
 use base::{
-    BlobId, ClassId, ContainerId, DirId, FileId, Name, RequestId, RunId, StripeSetId, TapePoolId, Vid,
+    BlobId, ClassId, ContainerId, DirId, FileId, Name, PATH_BYTES_MAX, RequestId, RunId, StripeSetId,
+    TapePoolId, Vid,
 };
 
 use crate::kv::KvError;
@@ -169,6 +170,14 @@ pub enum Rejection {
     IdempotencyKeyReused {
         /// The file that the key stands for.
         file: FileId,
+    },
+    /// The new path would be longer than any path may be. What stands below a directory is not looked at.
+    #[error(
+        "the new path would have {bytes} bytes: at most {PATH_BYTES_MAX} are allowed, choose a shorter one"
+    )]
+    PathTooLong {
+        /// Its length.
+        bytes: usize,
     },
     /// The object's state does not allow this.
     #[error("{object} is {state}, but must be {needed}")]

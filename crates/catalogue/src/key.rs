@@ -164,6 +164,12 @@ pub(crate) fn change(sequence: u64) -> Key {
     sequence.to_be_bytes().to_vec()
 }
 
+pub(crate) fn segment(vid: Vid, first: u64) -> Key {
+    let mut key = vid.as_bytes().to_vec();
+    key.extend_from_slice(&first.to_be_bytes());
+    key
+}
+
 /// The least key behind `key`.
 pub(crate) fn behind(mut key: Key) -> Key {
     key.push(0);

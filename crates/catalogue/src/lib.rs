@@ -22,7 +22,8 @@ pub use apply::apply;
 pub use check::Inconsistency;
 pub use command::{
     BATCH_FILES_MAX, CONTAINER_MEMBERS_MAX, Command, Envelope, EvictRefusal, IDEMPOTENCY_KEPT, Outcome,
-    PlannedContainer, PoolData, PutFile, PutOutcome, REQUEST_FILES_MAX, RecallDone, Replace, SealContainer,
+    PlannedContainer, PoolData, PoolLoss, PutFile, PutOutcome, REQUEST_FILES_MAX, RecallDone, Replace,
+    Requeue, SEGMENTS_MAX, SealContainer,
 };
 pub use encoding::{DecodeError, ENVELOPE_BYTES_MAX, ENVELOPE_VERSION};
 pub use error::{Object, ReadError, Rejection};
@@ -33,7 +34,7 @@ pub use record::{
     Attributes, BlobRecord, ClassRecord, ContainerCopy, ContainerKind, ContainerRecord, CopyState, Counter,
     DirectoryRecord, Entry, FileKind, FileRecord, FileState, Garbage, IdempotencyRecord, ItemState,
     MemberRecord, QueuedContainer, RecallItem, RecallKey, RequestItem, RequestRecord, RequestState, RunEnd,
-    RunItem, RunRecord, Tally, TapeRecord, TapeState, TodoFile, Want,
+    RunItem, RunRecord, Tally, TapePlace, TapeRecord, TapeState, TodoFile, Want,
 };
 pub use table::Table;
 pub use view::{TodoRow, View};

@@ -61,6 +61,9 @@ pub enum FileState {
     Live,
     /// Deleted or replaced at this time; kept because a container that holds it has not all its copies yet.
     Condemned(Timestamp),
+    /// It has a name, but since this time no copy of all its bytes can be read, neither in the pool nor on
+    /// tape. Its pieces are kept, so that it can be found again.
+    Lost(Timestamp),
 }
 
 /// One version of one file.
@@ -72,7 +75,7 @@ pub struct FileRecord {
     pub name: Name,
     /// Bytes or a link.
     pub kind: FileKind,
-    /// Live or condemned.
+    /// Live, condemned or lost.
     pub state: FileState,
     /// Size in bytes; 0 for a link.
     pub size: ByteCount,
@@ -86,7 +89,8 @@ pub struct FileRecord {
     pub class: ClassId,
     /// Orders the migration queue: files of one data set stand together on tape.
     pub dataset: u64,
-    /// Where its bytes are in the pool, in order; empty if NEARLINE, and for links and empty files.
+    /// Where its bytes are in the pool, in order; empty if NEARLINE, and for links and empty files. Those of
+    /// a lost file cannot be read.
     pub pieces: Vec<BlobPiece>,
 }
 
@@ -101,7 +105,19 @@ impl FileRecord {
     /// Whether the bytes can be read from the pool.
     #[must_use]
     pub fn is_online(&self) -> bool {
-        !self.has_data() || !self.pieces.is_empty()
+        !self.has_data() || (!self.pieces.is_empty() && !self.is_lost())
+    }
+
+    /// Whether a name stands for it: live or lost.
+    #[must_use]
+    pub fn is_named(&self) -> bool {
+        matches!(self.state, FileState::Live | FileState::Lost(_))
+    }
+
+    /// Whether no copy of it can be read.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        matches!(self.state, FileState::Lost(_))
     }
 }
 
@@ -188,6 +204,15 @@ impl CopyState {
     }
 }
 
+/// Where a copy stands on tape.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct TapePlace {
+    /// The tape.
+    pub vid: Vid,
+    /// First block on the data partition.
+    pub block: BlockAddress,
+}
+
 /// One tape copy of a container.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ContainerCopy {
@@ -195,6 +220,27 @@ pub struct ContainerCopy {
     pub tape_pool: TapePoolId,
     /// How far it is.
     pub state: CopyState,
+    /// An older place of this copy, still readable; released when its successor was verified.
+    pub source: Option<TapePlace>,
+}
+
+impl ContainerCopy {
+    /// A copy that is still to be written.
+    #[must_use]
+    pub fn queued(tape_pool: TapePoolId) -> ContainerCopy {
+        ContainerCopy { tape_pool, state: CopyState::Queued, source: None }
+    }
+
+    /// Every place where this copy can be read: the present one first, then its source.
+    pub fn places(&self) -> impl Iterator<Item = (Vid, BlockAddress)> + use<> {
+        self.state.place().into_iter().chain(self.source.map(|source| (source.vid, source.block)))
+    }
+
+    /// Whether the copy is under a synced index, at its present or its older place.
+    #[must_use]
+    pub fn is_safe(&self) -> bool {
+        matches!(self.state, CopyState::Indexed { .. }) || self.source.is_some()
+    }
 }
 
 /// What is written to tape as one LTFS file; sealed once, equal on every tape.
@@ -214,6 +260,9 @@ pub struct ContainerRecord {
     pub tape_path: String,
     /// Where the pool keeps a pack's skeleton until all copies are under an index.
     pub skeleton: Option<BlobPiece>,
+    /// The container's whole bytes in the pool, so that a copy can be written although members are not
+    /// online. Given up like the skeleton.
+    pub image: Option<BlobPiece>,
     /// The tape copies, in the order of the class.
     pub copies: Vec<ContainerCopy>,
     /// Members that still have a name.
@@ -225,17 +274,36 @@ pub struct ContainerRecord {
 }
 
 impl ContainerRecord {
-    /// Whether every copy that the class asks for is under a synced index.
+    /// Whether every copy that the class asks for is under a synced index, at its present or an older place.
     #[must_use]
     pub fn is_safe(&self) -> bool {
-        !self.copies.is_empty()
-            && self.copies.iter().all(|copy| matches!(copy.state, CopyState::Indexed { .. }))
+        !self.copies.is_empty() && self.copies.iter().all(ContainerCopy::is_safe)
+    }
+
+    /// Whether nothing is left to be written: every copy is under a synced index at its present place, and
+    /// none has an older one.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        let is_settled =
+            |copy: &ContainerCopy| matches!(copy.state, CopyState::Indexed { .. }) && copy.source.is_none();
+        !self.copies.is_empty() && self.copies.iter().all(is_settled)
     }
 
     /// Whether every copy is at least confirmed by a flush.
     #[must_use]
     pub fn is_on_tape(&self) -> bool {
-        !self.copies.is_empty() && self.copies.iter().all(|copy| copy.state.place().is_some())
+        !self.copies.is_empty() && self.copies.iter().all(|copy| copy.places().next().is_some())
+    }
+
+    /// Every place on tape where the container can be read.
+    pub fn places(&self) -> impl Iterator<Item = (Vid, BlockAddress)> + '_ {
+        self.copies.iter().flat_map(ContainerCopy::places)
+    }
+
+    /// Whether it holds no file that anybody needs: neither a named nor a condemned one.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.live_members == 0 && self.condemned_members == 0
     }
 }
 
@@ -271,6 +339,8 @@ pub enum TapeState {
     Suspect,
     /// Set aside by an operator.
     Disabled,
+    /// Readable; not written. Its containers are being copied to other tapes.
+    Repacking,
 }
 
 /// A cartridge.
@@ -306,6 +376,8 @@ pub struct TapeRecord {
     pub mounts: u64,
     /// The newest change whose segment is on this tape.
     pub changes_through: u64,
+    /// After a reclaim: the old volume, which the next labelling may destroy.
+    pub replaces: Option<Uuid>,
 }
 
 /// Why a run ended.
@@ -386,6 +458,10 @@ pub enum RequestState {
     Completed,
     /// Cancelled by its owner.
     Cancelled,
+    /// Being cancelled in batches: takes no more files; what still waits comes until its batch is there.
+    Cancelling,
+    /// Ended, and being deleted in batches.
+    Forgetting,
 }
 
 /// A user's wish to have files online.
@@ -413,6 +489,8 @@ pub struct RequestRecord {
     pub failed: u32,
     /// Files cancelled.
     pub cancelled: u32,
+    /// Items before this number were treated by the cancel that is under way; 0 if none is.
+    pub swept: u32,
 }
 
 /// How one file of a request stands.
@@ -476,7 +554,7 @@ pub struct Tally {
 /// What is tallied.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Counter {
-    /// Live files of a class.
+    /// Named files of a class: live ones and lost ones.
     Class(ClassId),
     /// Live files of a class that can be read from the pool, links and empty files among them.
     Online(ClassId),

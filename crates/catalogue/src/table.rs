@@ -65,11 +65,13 @@ pub enum Table {
     IdempotencyAge = 28,
     /// Sequence number → encoded envelope.
     Change = 29,
+    /// VID, first change → last change of a change-log segment on that tape.
+    Segment = 30,
 }
 
 impl Table {
     /// How many tables there are.
-    pub const COUNT: usize = 30;
+    pub const COUNT: usize = 31;
 
     /// All tables in the order of their numbers.
     pub const ALL: [Table; Table::COUNT] = [
@@ -103,6 +105,7 @@ impl Table {
         Table::Idempotency,
         Table::IdempotencyAge,
         Table::Change,
+        Table::Segment,
     ];
 
     /// The table's name in the engine.
@@ -139,6 +142,7 @@ impl Table {
             Table::Idempotency => "idempotency",
             Table::IdempotencyAge => "idempotency_age",
             Table::Change => "change",
+            Table::Segment => "segment",
         }
     }
 

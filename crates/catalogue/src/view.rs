@@ -130,6 +130,22 @@ impl<'a> View<'a> {
         Ok(self.meta()?.map_or(Epoch(0), |meta| meta.epoch))
     }
 
+    /// Blobs of this epoch and older are kept even if the catalogue does not know them; after a restore.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn quarantine(&self) -> Result<Option<Epoch>, ReadError> {
+        Ok(self.meta()?.and_then(|meta| meta.quarantine))
+    }
+
+    /// Whether the catalogue was restored or rebuilt and does not agree with pool and tapes yet.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn is_restored(&self) -> Result<bool, ReadError> {
+        Ok(self.meta()?.is_some_and(|meta| meta.restored))
+    }
+
     /// The number of the newest change; 0 before the first.
     ///
     /// # Errors
@@ -215,7 +231,7 @@ impl<'a> View<'a> {
         self.get(Table::Directory, &key::directory(id))
     }
 
-    /// A file, live or condemned.
+    /// A file, live, lost or condemned.
     ///
     /// # Errors
     /// If the catalogue cannot be read.
@@ -306,14 +322,14 @@ impl<'a> View<'a> {
         self.get(Table::Blob, &key::blob(id))
     }
 
-    /// Whether the pool must keep this blob for now: in use, or garbage that is handed out by
-    /// [`View::garbage`].
-    /// What is not known and of an older epoch is garbage of a crashed writer.
+    /// Whether the pool must keep this blob for now: in use, garbage that is handed out by
+    /// [`View::garbage`], or in quarantine. What else is of an older epoch is garbage of a crashed writer.
     ///
     /// # Errors
     /// If the catalogue cannot be read.
     pub fn is_known_blob(&self, id: BlobId) -> Result<bool, ReadError> {
-        Ok(self.blob_record(id)?.is_some() || self.is_garbage(id)?)
+        let is_kept = self.quarantine()?.is_some_and(|epoch| id.epoch() <= epoch);
+        Ok(is_kept || self.blob_record(id)?.is_some() || self.is_garbage(id)?)
     }
 
     pub(crate) fn is_garbage(&self, id: BlobId) -> Result<bool, ReadError> {

@@ -185,7 +185,7 @@ fn commands() -> Vec<Command> {
             index_block: BlockAddress(10),
             end_of_data: BlockAddress(12),
             written: ByteCount(4000),
-            changes_through: 99,
+            changes: vec![(3, 98), (99, 99)],
         },
         Command::EndRun {
             run,

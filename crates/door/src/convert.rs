@@ -47,6 +47,7 @@ fn tape_word(state: TapeState) -> &'static str {
         TapeState::ReadOnly => "read-only",
         TapeState::Suspect => "suspect",
         TapeState::Disabled => "disabled",
+        TapeState::Repacking => "repacking",
     }
 }
 
@@ -56,6 +57,8 @@ fn request_word(state: RequestState) -> &'static str {
         RequestState::Active => "active",
         RequestState::Completed => "completed",
         RequestState::Cancelled => "cancelled",
+        RequestState::Cancelling => "cancelling",
+        RequestState::Forgetting => "forgetting",
     }
 }
 

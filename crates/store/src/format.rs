@@ -9,7 +9,7 @@ use base::Crc64;
 use crate::error::OpenError;
 
 /// The format of the catalogue that this Kist writes: tables, keys, records.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 const MAGIC: &[u8; 8] = b"KISTCAT\n";
 const NAME: &str = "FORMAT";
 /// The engine's file.
@@ -77,7 +77,7 @@ mod tests {
         check(dir.path()).unwrap();
         check(dir.path()).unwrap();
         fs::write(dir.path().join(NAME), encode(FORMAT_VERSION + 1)).unwrap();
-        assert!(matches!(check(dir.path()), Err(OpenError::UnknownFormat { found: 2, .. })));
+        assert!(matches!(check(dir.path()), Err(OpenError::UnknownFormat { found: 3, .. })));
         let mut bytes = encode(FORMAT_VERSION);
         for bit in 0..bytes.len() * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);

@@ -138,7 +138,7 @@ impl DriveThread {
         let engine = &self.engine;
         let now = engine.now();
         let before = mounted.volume.own_bytes_written();
-        let changes_through =
+        let changes =
             write_changes(engine, self.drive.as_mut(), mounted.vid, run.tape_pool, &mut mounted.volume)?;
         let (index_block, end_of_data) = mounted.volume.write_data_index(self.drive.as_mut(), now)?;
         let written = ByteCount(mounted.volume.own_bytes_written() - before);
@@ -148,7 +148,7 @@ impl DriveThread {
             index_block,
             end_of_data,
             written,
-            changes_through,
+            changes: changes.into_iter().collect(),
         })?;
         run.end_of_data = end_of_data;
         run.since_index = 0;
@@ -243,17 +243,15 @@ fn open_labelled(
     }
 }
 
-/// The newest changes that no tape of this pool has yet, as a segment before the index. Gives the newest
-/// change that is on the tape then.
+/// The newest changes that no tape of this pool has yet, as a segment before the index. Gives their range.
 fn write_changes(
     engine: &Engine,
     drive: &mut dyn TapeDrive,
     vid: Vid,
     tape_pool: TapePoolId,
     volume: &mut Volume,
-) -> Result<u64, SessionError> {
+) -> Result<Option<(u64, u64)>, SessionError> {
     let tapes = engine.read(|view| view.tapes())?;
-    let here = tapes.iter().find(|(v, _)| *v == vid).map_or(0, |(_, record)| record.changes_through);
     let shipped = tapes
         .iter()
         .filter(|(_, record)| record.tape_pool == Some(tape_pool))
@@ -261,19 +259,19 @@ fn write_changes(
         .max()
         .unwrap_or(0);
     let changes = engine.read(|view| view.changes(shipped + 1, SEGMENT_CHANGES_MAX, SEGMENT_BYTES_MAX))?;
-    let (Some((first, _)), Some((last, _))) = (changes.first(), changes.last()) else { return Ok(here) };
+    let (Some((first, _)), Some((last, _))) = (changes.first(), changes.last()) else { return Ok(None) };
     let (first, last) = (ChangeNumber(*first), ChangeNumber(*last));
     let bodies: Vec<&[u8]> = changes.iter().map(|(_, bytes)| bytes.as_slice()).collect();
     let segment = match ChangeSegment::encode(engine.instance, first, &bodies) {
         Ok(segment) => segment,
         Err(error) => {
             tracing::error!(%vid, %error, "a change-log segment cannot be written; the index is");
-            return Ok(here);
+            return Ok(None);
         }
     };
     let path = ltfs::naming::changes_path(first, last);
     volume.write_small_file(drive, path, &segment, engine.now())?;
-    Ok(last.0)
+    Ok(Some((first.0, last.0)))
 }
 
 /// Runs that the last server left open: their tapes are mounted one by one, the end of data is found, the run

@@ -15,6 +15,7 @@ pub(super) fn evict(draft: &mut Draft<'_>, files: &[FileId]) -> Result<Outcome, 
     let mut outcomes = Vec::with_capacity(files.len());
     for &id in files {
         outcomes.push(match draft.view().file(id)? {
+            Some(file) if file.is_lost() => Err(EvictRefusal::Lost),
             Some(file) if file.state == FileState::Live => evict_one(draft, id, file)?,
             _ => Err(EvictRefusal::NotFound),
         });

@@ -9,7 +9,7 @@ use crate::key;
 use crate::record::{ContainerRecord, Counter, FileRecord, FileState, ItemState, MemberRecord, TodoFile};
 use crate::table::Table;
 
-/// Condemns a live file whose name was taken away. `why` is told to those who wait for it.
+/// Condemns a named file whose name was taken away. `why` is told to those who wait for it.
 pub(super) fn condemn(
     draft: &mut Draft<'_>,
     id: FileId,

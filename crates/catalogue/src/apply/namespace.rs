@@ -1,6 +1,6 @@
 //! Directories, names, renames, deletes.
 
-use base::{ClassId, DirId, Name};
+use base::{ClassId, DirId, Name, PATH_BYTES_MAX};
 
 use super::{lifecycle, limit};
 use crate::command::{Outcome, Replace};
@@ -96,7 +96,7 @@ pub(super) fn remove_file(draft: &mut Draft<'_>, parent: DirId, name: &Name) -> 
             let file: FileRecord = draft.view().expect(Table::File, &key::file(id))?;
             draft.remove(Table::Entry, key::entry(parent, name.as_str()));
             lifecycle::condemn(draft, id, file, "the file was deleted")?;
-            Ok(Outcome::Done)
+            Ok(Outcome::Removed(id))
         }
     }
 }
@@ -128,20 +128,22 @@ pub(super) fn rename(
     let source = named(draft, from_parent, from_name)?;
     check_directory(draft, to_parent)?;
     if (from_parent, from_name) == (to_parent, to_name) {
-        return Ok(Outcome::Done);
+        return Ok(Outcome::Renamed { moved: source, replaced: None });
     }
     check_name(to_parent, to_name)?;
+    check_length(draft, to_parent, to_name)?;
     if let Entry::Directory(id) = source {
         check_not_below(draft, id, to_parent)?;
     }
-    match draft.view().entry(to_parent, to_name)? {
-        None => {}
+    let replaced = match draft.view().entry(to_parent, to_name)? {
+        None => None,
         Some(Entry::File(old)) if matches!(source, Entry::File(_)) && replace == Replace::Allowed => {
             let file: FileRecord = draft.view().expect(Table::File, &key::file(old))?;
             lifecycle::condemn(draft, old, file, "the file was replaced")?;
+            Some(old)
         }
         Some(_) => return Err(taken(to_parent, to_name)),
-    }
+    };
     draft.remove(Table::Entry, key::entry(from_parent, from_name.as_str()));
     draft.put(Table::Entry, key::entry(to_parent, to_name.as_str()), &source);
     match source {
@@ -158,7 +160,20 @@ pub(super) fn rename(
             draft.put(Table::File, key::file(id), &record);
         }
     }
-    Ok(Outcome::Done)
+    Ok(Outcome::Renamed { moved: source, replaced })
+}
+
+/// Refuses a path that would be too long. Only the moved name itself is looked at, since the longest path
+/// below a directory is not known without reading all of it: what stands there may become too long to be
+/// named and is reached again by a second rename of the directory.
+fn check_length(draft: &Draft<'_>, parent: DirId, name: &Name) -> Result<(), Rejection> {
+    let above = draft.view().path_of_directory(parent)?;
+    let above = above.ok_or(Rejection::NotFound(Object::Directory(parent)))?;
+    let bytes = above.trim_end_matches('/').len() + 1 + name.as_str().len();
+    if bytes > PATH_BYTES_MAX {
+        return Err(Rejection::PathTooLong { bytes });
+    }
+    Ok(())
 }
 
 fn check_not_below(draft: &Draft<'_>, directory: DirId, to: DirId) -> Result<(), Rejection> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{BlobDescription, BlobId, BlobPiece, ByteCount, DriveId, Layout};
+use base::{BlobDescription, BlobId, BlobPiece, ByteCount, DriveId, Layout, StripeSet};
 
 use super::limit;
 use crate::command::PoolData;
@@ -68,14 +68,13 @@ fn check_description(blob: &BlobDescription) -> Result<(), Rejection> {
         }
         Layout::Striped { .. } | Layout::Segment { .. } => {}
     }
-    for set in &blob.stripes {
-        let distinct: BTreeSet<_> = set.drives.iter().collect();
-        if set.drives.len() != blob.layout.width() || distinct.len() != set.drives.len() {
-            return Err(malformed(
-                blob.id,
-                "a stripe set needs as many distinct drives as the layout has shards",
-            ));
-        }
+    blob.stripes.iter().try_for_each(|set| check_set(blob.id, blob.layout, set))
+}
+
+pub(super) fn check_set(blob: BlobId, layout: Layout, set: &StripeSet) -> Result<(), Rejection> {
+    let distinct: BTreeSet<_> = set.drives.iter().collect();
+    if set.drives.len() != layout.width() || distinct.len() != set.drives.len() {
+        return Err(malformed(blob, "a stripe set needs as many distinct drives as the layout has shards"));
     }
     Ok(())
 }
@@ -88,12 +87,18 @@ fn record_sets(draft: &mut Draft<'_>, blob: &BlobDescription) -> Result<(), Reje
             Some(_) => return Err(Rejection::StripeSetDiffers(set.id)),
             None => seen.insert(set.id, &set.drives),
         };
-        let key = key::stripe_set(set.id);
-        match draft.view().get::<Vec<DriveId>>(Table::StripeSet, &key)? {
-            Some(known) if known != set.drives => return Err(Rejection::StripeSetDiffers(set.id)),
-            Some(_) => {}
-            None => draft.put(Table::StripeSet, key, &set.drives),
-        }
+        record_set(draft, set)?;
+    }
+    Ok(())
+}
+
+/// Records a stripe set that is new, and checks one that is known.
+pub(super) fn record_set(draft: &mut Draft<'_>, set: &StripeSet) -> Result<(), Rejection> {
+    let key = key::stripe_set(set.id);
+    match draft.view().get::<Vec<DriveId>>(Table::StripeSet, &key)? {
+        Some(known) if known != set.drives => return Err(Rejection::StripeSetDiffers(set.id)),
+        Some(_) => {}
+        None => draft.put(Table::StripeSet, key, &set.drives),
     }
     Ok(())
 }

@@ -30,12 +30,13 @@ pub(super) fn put_file(draft: &mut Draft<'_>, put: &PutFile) -> Result<Outcome, 
         }
         Some(Entry::File(old)) => {
             let file: FileRecord = draft.view().expect(Table::File, &key::file(old))?;
-            if is_same(&file, put) {
+            // Bytes that nobody can read are no reason to turn the same ones away.
+            if is_same(&file, put) && !file.is_lost() {
                 remember(draft, put, old);
                 discard(draft, put, Some(&file))?;
                 return Ok(Outcome::Put(PutOutcome { file: old, created: false, replaced: None }));
             }
-            if put.replace == Replace::Refused {
+            if put.replace == Replace::Refused && !is_same(&file, put) {
                 return Err(Rejection::NameTaken { parent: put.parent, name: put.name.clone() });
             }
             Some((old, file))
@@ -66,6 +67,12 @@ fn known_answer(draft: &mut Draft<'_>, put: &PutFile) -> Result<Option<PutOutcom
         return Err(Rejection::IdempotencyKeyReused { file: known.file });
     }
     let holder = draft.view().file(known.file)?;
+    if holder.as_ref().is_some_and(FileRecord::is_lost) {
+        // The client still has what Kist has lost: the put is done once more, and this answer forgotten.
+        draft.remove(Table::Idempotency, idempotency.to_vec());
+        draft.remove(Table::IdempotencyAge, key::idempotency_age(known.at, idempotency));
+        return Ok(None);
+    }
     discard(draft, put, holder.as_ref())?;
     Ok(Some(PutOutcome { file: known.file, created: false, replaced: None }))
 }

@@ -1,6 +1,6 @@
 //! What comes back from tape.
 
-use base::{FileId, Vid};
+use base::{BlockAddress, FileId, Vid};
 
 use super::{limit, pool, reason, request};
 use crate::command::{BATCH_FILES_MAX, Outcome, RecallDone};
@@ -65,10 +65,35 @@ pub(super) fn copy_failed(
     for (key, item) in rows.iter().filter(|(key, _)| key.vid == vid) {
         request::drop_recall(draft, key, item)?;
     }
-    if !can_be_read(draft, id)? {
-        request::settle(draft, id, &file, &ItemState::Failed(reason(why)))?;
-    }
+    fail_unserved(draft, id, &file, why)?;
     Ok(Outcome::Done)
+}
+
+/// Fails the items of a file of which some part is in no tape's set any more.
+fn fail_unserved(draft: &mut Draft<'_>, id: FileId, file: &FileRecord, why: &str) -> Result<(), Rejection> {
+    if !can_be_read(draft, id)? {
+        request::settle(draft, id, file, &ItemState::Failed(reason(why)))?;
+    }
+    Ok(())
+}
+
+/// Drops all rows that stand for one place on tape, and fails the items that nothing serves then.
+pub(super) fn place_failed(
+    draft: &mut Draft<'_>,
+    vid: Vid,
+    block: BlockAddress,
+    why: &str,
+) -> Result<(), Rejection> {
+    let rows = request::recalls_at(draft, vid, block)?;
+    for (key, item) in &rows {
+        request::drop_recall(draft, key, item)?;
+    }
+    for (key, _) in rows {
+        if let Some(file) = wanted(draft, key.file)? {
+            fail_unserved(draft, key.file, &file, why)?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether every part of the file is still in the set of some tape.

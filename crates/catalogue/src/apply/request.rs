@@ -1,36 +1,33 @@
 //! Requests: who wants which files online, for how long, and how far that is.
 
-use base::{Duration, FileId, RequestId};
+use base::{BlockAddress, Duration, FileId, RequestId, Vid};
 
 use super::limit;
 use crate::command::{BATCH_FILES_MAX, Command, Outcome, REQUEST_FILES_MAX};
 use crate::draft::Draft;
 use crate::encoding::Nothing;
 use crate::error::{Object, Rejection};
+use crate::frame;
 use crate::key;
 use crate::record::{
     ContainerRecord, Counter, FileRecord, FileState, ItemState, RecallItem, RecallKey, RequestItem,
     RequestRecord, RequestState,
 };
 use crate::table::Table;
+use crate::view::recall_key;
 
 /// Most bytes in the name of who asks.
 const OWNER_BYTES_MAX: usize = 64;
-/// Rows read at a time.
-const PAGE: usize = 1000;
 
 pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejection> {
     match command {
         Command::OpenRequest { owner, pin } => return open(draft, owner, *pin),
         Command::AddToRequest { request, files } => add(draft, *request, files)?,
         Command::CloseRequest { request } => close(draft, *request)?,
-        Command::CancelRequest { request } => cancel(draft, *request)?,
-        Command::Release { request, files: None } => {
-            find(draft, *request)?;
-            for_items(draft, *request, |draft, number, item| release(draft, *request, number, item))?;
-        }
+        Command::CancelRequest { request } => return cancel(draft, *request),
+        Command::Release { request, files: None } => release_all(draft, *request)?,
         Command::Release { request, files: Some(files) } => release_files(draft, *request, files)?,
-        Command::ForgetRequest { request } => forget(draft, *request)?,
+        Command::ForgetRequest { request } => return forget(draft, *request),
         _ => unreachable!("apply sends commands about requests only"),
     }
     Ok(Outcome::Done)
@@ -46,6 +43,8 @@ fn word(state: RequestState) -> &'static str {
         RequestState::Active => "active",
         RequestState::Completed => "completed",
         RequestState::Cancelled => "cancelled",
+        RequestState::Cancelling => "being cancelled",
+        RequestState::Forgetting => "being deleted",
     }
 }
 
@@ -71,6 +70,7 @@ fn open(draft: &mut Draft<'_>, owner: &str, pin: Duration) -> Result<Outcome, Re
         done_bytes: Default::default(),
         failed: 0,
         cancelled: 0,
+        swept: 0,
     };
     draft.put(Table::Request, key::request(id), &request);
     Ok(Outcome::Request(id))
@@ -83,7 +83,7 @@ fn add(draft: &mut Draft<'_>, id: RequestId, files: &[FileId]) -> Result<(), Rej
         return Err(wrong(id, &request, "being filled: open a new request"));
     }
     for &file_id in files {
-        let file = draft.view().file(file_id)?.filter(|file| file.state == FileState::Live);
+        let file = draft.view().file(file_id)?.filter(FileRecord::is_named);
         let file = file.ok_or(Rejection::NotFound(Object::File(file_id)))?;
         let file_key = key::request_file(id, file_id);
         if draft.view().get::<u32>(Table::RequestFile, &file_key)?.is_some() {
@@ -119,23 +119,23 @@ fn begin_item(
         pin(draft, id, request, file_id);
         return Ok(ItemState::Done(draft.at));
     }
+    if let FileState::Lost(_) = file.state {
+        request.failed += 1;
+        return Ok(ItemState::Failed("LOST: no copy of the file can be read".to_owned()));
+    }
     let Some(places) = places(draft, file_id, file)? else {
         request.failed += 1;
         return Ok(ItemState::Failed("no tape holds a copy of all of the file".to_owned()));
     };
     for (recall_key, item) in places {
-        let key = key::recall(&recall_key);
-        if draft.view().get::<RecallItem>(Table::Recall, &key)?.is_none() {
-            draft.put(Table::Recall, key, &item);
-            draft.count(Counter::Wanted(recall_key.vid), 1, item.length.0)?;
-        }
+        put_recall(draft, &recall_key, &item)?;
     }
     draft.put(Table::Want, key::want(file_id, id), &number);
     Ok(ItemState::Waiting)
 }
 
 /// Every place on tape where a part of the file can be read; `None` if some byte of it has none.
-fn places(
+pub(super) fn places(
     draft: &Draft<'_>,
     id: FileId,
     file: &FileRecord,
@@ -145,7 +145,7 @@ fn places(
     for (container, member) in draft.view().parts(id)? {
         let record: ContainerRecord = draft.view().expect(Table::Container, &key::container(container))?;
         let before = places.len();
-        for (vid, block) in record.copies.iter().filter_map(|copy| copy.state.place()) {
+        for (vid, block) in record.places() {
             let key = RecallKey { vid, block, data_offset: member.data_offset, file: id };
             places.push((key, RecallItem { container, length: member.length, since: draft.at }));
         }
@@ -216,7 +216,7 @@ pub(super) fn recalls(draft: &Draft<'_>, id: FileId) -> Result<Vec<(RecallKey, R
     let mut rows = Vec::new();
     for (container, member) in draft.view().parts(id)? {
         let record: ContainerRecord = draft.view().expect(Table::Container, &key::container(container))?;
-        for (vid, block) in record.copies.iter().filter_map(|copy| copy.state.place()) {
+        for (vid, block) in record.places() {
             let key = RecallKey { vid, block, data_offset: member.data_offset, file: id };
             if let Some(item) = draft.view().get(Table::Recall, &key::recall(&key))? {
                 rows.push((key, item));
@@ -224,6 +224,32 @@ pub(super) fn recalls(draft: &Draft<'_>, id: FileId) -> Result<Vec<(RecallKey, R
         }
     }
     Ok(rows)
+}
+
+/// All rows that stand for one place on tape.
+pub(super) fn recalls_at(
+    draft: &Draft<'_>,
+    vid: Vid,
+    block: BlockAddress,
+) -> Result<Vec<(RecallKey, RecallItem)>, Rejection> {
+    let prefix = key::content(vid, block);
+    Ok(draft.view().rows_within(Table::Recall, &prefix, None, usize::MAX, |parts, key, value| {
+        Ok((recall_key(parts)?, frame::open(Table::Recall, key, value)?))
+    })?)
+}
+
+/// Makes a file wanted at a place, unless it is already.
+pub(super) fn put_recall(
+    draft: &mut Draft<'_>,
+    place: &RecallKey,
+    item: &RecallItem,
+) -> Result<(), Rejection> {
+    let key = key::recall(place);
+    if draft.view().get::<RecallItem>(Table::Recall, &key)?.is_none() {
+        draft.put(Table::Recall, key, item);
+        draft.count(Counter::Wanted(place.vid), 1, item.length.0)?;
+    }
+    Ok(())
 }
 
 pub(super) fn drop_recall(
@@ -253,57 +279,52 @@ fn close(draft: &mut Draft<'_>, id: RequestId) -> Result<(), Rejection> {
             Ok(())
         }
         RequestState::Active | RequestState::Completed => Ok(()),
-        RequestState::Cancelled => Err(wrong(id, &request, "being filled: open a new request")),
-    }
-}
-
-fn for_items(
-    draft: &mut Draft<'_>,
-    id: RequestId,
-    mut each: impl FnMut(&mut Draft<'_>, u32, RequestItem) -> Result<(), Rejection>,
-) -> Result<(), Rejection> {
-    let mut from = 0;
-    loop {
-        let page = draft.view().request_items(id, from, PAGE)?;
-        let next = page.last().map(|(number, _)| number.saturating_add(1));
-        let is_last = page.len() < PAGE;
-        for (number, item) in page {
-            each(draft, number, item)?;
-        }
-        match next {
-            Some(next) if !is_last => from = next,
-            _ => return Ok(()),
+        RequestState::Cancelled | RequestState::Cancelling | RequestState::Forgetting => {
+            Err(wrong(id, &request, "being filled: open a new request"))
         }
     }
 }
 
-fn cancel(draft: &mut Draft<'_>, id: RequestId) -> Result<(), Rejection> {
+fn cancel(draft: &mut Draft<'_>, id: RequestId) -> Result<Outcome, Rejection> {
     let mut request = find(draft, id)?;
     match request.state {
-        RequestState::Cancelled => return Ok(()),
-        RequestState::Completed => {
+        RequestState::Cancelled => return Ok(Outcome::More(false)),
+        RequestState::Completed | RequestState::Forgetting => {
             return Err(wrong(id, &request, "being filled or active: give back its pins with a release"));
         }
-        RequestState::Filling | RequestState::Active => {}
+        RequestState::Filling | RequestState::Active | RequestState::Cancelling => {}
     }
-    let mut cancelled = 0;
-    for_items(draft, id, |draft, number, item| match item.state {
-        ItemState::Waiting => {
-            cancelled += 1;
+    let items = draft.view().request_items(id, request.swept, BATCH_FILES_MAX)?;
+    for (number, item) in items {
+        request.swept = number.saturating_add(1);
+        if item.state == ItemState::Waiting {
+            request.cancelled += 1;
             draft.remove(Table::Want, key::want(item.file, id));
             if draft.view().wants(item.file)?.is_empty() {
                 drop_recalls(draft, item.file)?;
             }
             let item = RequestItem { state: ItemState::Cancelled, ..item };
             draft.put(Table::RequestItem, key::request_item(id, number), &item);
-            Ok(())
+        } else {
+            release(draft, id, number, item)?;
         }
-        _ => release(draft, id, number, item),
-    })?;
-    request.cancelled += cancelled;
-    request.state = RequestState::Cancelled;
-    request.ended = Some(draft.at);
+    }
+    let has_more = request.swept < request.files;
+    request.state = if has_more { RequestState::Cancelling } else { RequestState::Cancelled };
+    if !has_more {
+        request.swept = 0;
+        request.ended = Some(draft.at);
+    }
     draft.put(Table::Request, key::request(id), &request);
+    Ok(Outcome::More(has_more))
+}
+
+fn release_all(draft: &mut Draft<'_>, id: RequestId) -> Result<(), Rejection> {
+    let request = find(draft, id)?;
+    limit("files given back at once: name them in batches", request.files as usize, BATCH_FILES_MAX)?;
+    for (number, item) in draft.view().request_items(id, 0, BATCH_FILES_MAX)? {
+        release(draft, id, number, item)?;
+    }
     Ok(())
 }
 
@@ -329,17 +350,26 @@ fn release_files(draft: &mut Draft<'_>, id: RequestId, files: &[FileId]) -> Resu
     Ok(())
 }
 
-fn forget(draft: &mut Draft<'_>, id: RequestId) -> Result<(), Rejection> {
-    let request = find(draft, id)?;
-    if !matches!(request.state, RequestState::Completed | RequestState::Cancelled) {
-        return Err(wrong(id, &request, "completed or cancelled: cancel it first"));
+fn forget(draft: &mut Draft<'_>, id: RequestId) -> Result<Outcome, Rejection> {
+    let mut request = find(draft, id)?;
+    match request.state {
+        RequestState::Completed | RequestState::Cancelled | RequestState::Forgetting => {}
+        RequestState::Filling | RequestState::Active | RequestState::Cancelling => {
+            return Err(wrong(id, &request, "completed or cancelled: cancel it first"));
+        }
     }
-    for_items(draft, id, |draft, number, item| {
+    let items = draft.view().request_items(id, 0, BATCH_FILES_MAX)?;
+    let has_more = items.len() == BATCH_FILES_MAX && items.last().is_some_and(|(n, _)| n + 1 < request.files);
+    for (number, item) in items {
         unpin(draft, id, item.file)?;
         draft.remove(Table::RequestFile, key::request_file(id, item.file));
         draft.remove(Table::RequestItem, key::request_item(id, number));
-        Ok(())
-    })?;
-    draft.remove(Table::Request, key::request(id));
-    Ok(())
+    }
+    if has_more {
+        request.state = RequestState::Forgetting;
+        draft.put(Table::Request, key::request(id), &request);
+    } else {
+        draft.remove(Table::Request, key::request(id));
+    }
+    Ok(Outcome::More(has_more))
 }

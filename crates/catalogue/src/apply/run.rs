@@ -1,15 +1,14 @@
 //! Runs: what a tape session means to write, durable before the first block, and how much of it is safe.
 
-use base::{BlockAddress, ByteCount, ContainerId, FileId, Generation, RunId, Vid};
+use base::{BlockAddress, ByteCount, ContainerId, Generation, RunId, Vid};
 
-use super::{lifecycle, limit, pool, reason, tape};
-use crate::command::{Command, Outcome, PlannedContainer};
+use super::{copy, lifecycle, limit, lost, reason, tape};
+use crate::command::{Command, Outcome, PlannedContainer, SEGMENTS_MAX};
 use crate::draft::Draft;
 use crate::error::{Object, ReadError, Rejection};
 use crate::key;
 use crate::record::{
-    ContainerRecord, CopyState, Counter, FileRecord, FileState, MemberRecord, QueuedContainer, RunEnd,
-    RunItem, RunRecord, TapeRecord, TapeState,
+    ContainerRecord, CopyState, Counter, QueuedContainer, RunEnd, RunItem, RunRecord, TapeRecord, TapeState,
 };
 use crate::table::Table;
 
@@ -33,14 +32,23 @@ pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcom
             draft.count(Counter::Flushes, 1, written.0)?;
             open.put(draft)
         }
-        Command::IndexWritten { run, generation, index_block, end_of_data, written, changes_through } => {
+        Command::AdoptRun { run, committed, end_of_data } => {
+            let mut open = Open::find(draft, *run)?;
+            open.move_end_of_data(*end_of_data, ByteCount(0))?;
+            let before = open.tape.committed.0;
+            open.commit(draft, *committed)?;
+            let adopted = open.tape.committed.0.saturating_sub(before);
+            open.tape.written.0 = open.tape.written.0.saturating_add(adopted);
+            open.put(draft)
+        }
+        Command::IndexWritten { run, generation, index_block, end_of_data, written, changes } => {
             let mut open = Open::find(draft, *run)?;
             open.check_index(*generation, *index_block, *end_of_data)?;
+            open.record_segments(draft, changes)?;
             open.move_end_of_data(*end_of_data, *written)?;
             let covered_from = open.tape.index_block;
             open.tape.generation = *generation;
             open.tape.index_block = *index_block;
-            open.tape.changes_through = open.tape.changes_through.max(*changes_through);
             open.run.indexed = open.run.committed;
             draft.count(Counter::Indexes, 1, written.0)?;
             let vid = open.run.vid;
@@ -224,13 +232,17 @@ impl Open {
             }
             let RunItem { container, block, .. } = item;
             let place = CopyState::Flushed { run: self.id, vid: self.run.vid, block };
-            let length = self.change_copy(draft, container, place)?.length;
+            let record = self.change_copy(draft, container, place)?;
             draft.put(Table::Content, key::content(self.run.vid, block), &container);
-            self.tape.committed.0 = self.tape.committed.0.saturating_add(length.0);
+            self.tape.committed.0 = self.tape.committed.0.saturating_add(record.length.0);
             self.tape.containers = self.tape.containers.saturating_add(1);
+            // Only a container with an image is written although its members may be lost. Those of another
+            // are decided anew when the pool says once more that it cannot give them.
+            if record.image.is_some() && record.places().count() == 1 {
+                lost::container_found(draft, container)?;
+            }
         }
-        // No recall becomes possible by this: a file that is not online has all its copies under an index
-        // already.
+        // A file that waits for other copies is not added to this tape's set: those serve it.
         self.run.committed = committed;
         Ok(())
     }
@@ -265,6 +277,24 @@ impl Open {
                 self.malformed("the index must stand behind the recorded end of data and before the new one")
             );
         }
+        Ok(())
+    }
+
+    /// Records which changes stand on the tape now.
+    fn record_segments(&mut self, draft: &mut Draft<'_>, changes: &[(u64, u64)]) -> Result<(), Rejection> {
+        limit("ranges of changes before one index", changes.len(), SEGMENTS_MAX)?;
+        let next = draft.meta()?.next_change;
+        let mut end = 0;
+        for &(first, last) in changes {
+            if first <= end || last < first || last >= next {
+                return Err(self.malformed("the ranges of changes overlap, fall, or are not in the log"));
+            }
+            end = last;
+            let key = key::segment(self.run.vid, first);
+            let known: Option<u64> = draft.view().get(Table::Segment, &key)?;
+            draft.put(Table::Segment, key, &last.max(known.unwrap_or(0)));
+        }
+        self.tape.changes_through = self.tape.changes_through.max(end);
         Ok(())
     }
 
@@ -316,37 +346,11 @@ fn cover(draft: &mut Draft<'_>, vid: Vid, from: BlockAddress) -> Result<(), Reje
                 Some(record.is_safe())
             })?;
             if is_safe {
-                make_safe(draft, *container)?;
+                copy::made_safe(draft, *container)?;
             }
         }
         match page.last() {
             Some((last, _)) if page.len() == PAGE => from = BlockAddress(last.0.saturating_add(1)),
-            _ => return Ok(()),
-        }
-    }
-}
-
-/// A container that has all its copies needs its skeleton and its condemned members no longer.
-fn make_safe(draft: &mut Draft<'_>, id: ContainerId) -> Result<(), Rejection> {
-    let (skeleton, condemned) =
-        lifecycle::update(draft, id, |record| Some((record.skeleton.take(), record.condemned_members)))?;
-    if let Some(skeleton) = skeleton {
-        pool::dereference(draft, &[skeleton])?;
-    }
-    if condemned == 0 {
-        return Ok(());
-    }
-    let mut after: Option<(ByteCount, FileId)> = None;
-    loop {
-        let page: Vec<MemberRecord> = draft.view().members(id, after, PAGE)?;
-        for member in &page {
-            let file: FileRecord = draft.view().expect(Table::File, &key::file(member.file))?;
-            if file.state != FileState::Live {
-                lifecycle::finalise(draft, member.file, &file)?;
-            }
-        }
-        match page.last() {
-            Some(last) if page.len() == PAGE => after = Some((last.data_offset, last.file)),
             _ => return Ok(()),
         }
     }

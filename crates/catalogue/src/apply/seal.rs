@@ -9,7 +9,7 @@ use crate::encoding::{MemberValue, PartRecord};
 use crate::error::{Object, Rejection};
 use crate::key;
 use crate::record::{
-    ContainerCopy, ContainerKind, ContainerRecord, CopyState, Counter, FileRecord, FileState, MemberRecord,
+    ContainerCopy, ContainerKind, ContainerRecord, Counter, FileRecord, FileState, MemberRecord,
     QueuedContainer, TodoFile,
 };
 use crate::table::Table;
@@ -63,11 +63,8 @@ pub(super) fn seal(draft: &mut Draft<'_>, seal: &SealContainer) -> Result<Outcom
         sealed: draft.at,
         tape_path: seal.tape_path.clone(),
         skeleton,
-        copies: class
-            .copies
-            .iter()
-            .map(|pool| ContainerCopy { tape_pool: *pool, state: CopyState::Queued })
-            .collect(),
+        image: None,
+        copies: class.copies.iter().copied().map(ContainerCopy::queued).collect(),
         live_members: u32::try_from(seal.members.len()).unwrap_or(u32::MAX),
         live_bytes: ByteCount(seal.members.iter().map(|member| member.length.0).sum()),
         condemned_members: 0,

@@ -40,6 +40,8 @@ pub(super) fn initialise(draft: &mut Draft<'_>, instance: Uuid) -> Result<Outcom
         next_class: 1,
         next_tape_pool: 1,
         next_change: 1,
+        quarantine: None,
+        restored: false,
     };
     draft.put(Table::Meta, key::META.to_vec(), &meta);
     Ok(Outcome::Done)

@@ -35,8 +35,10 @@ pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcom
             tape.generation = *generation;
             tape.index_block = *index_block;
             tape.end_of_data = *end_of_data;
+            tape.replaces = None;
             Ok(())
         })?,
+        Command::ReclaimTape { vid } => reclaim(draft, *vid)?,
         Command::SetTapeState { vid, state, reason: why } => {
             update(draft, *vid, |tape| set_state(*vid, tape, *state, why))?;
         }
@@ -53,7 +55,13 @@ fn register(draft: &mut Draft<'_>, vid: Vid, capacity: ByteCount) -> Result<(), 
     if draft.view().tape(vid)?.is_some() {
         return Ok(());
     }
-    let tape = TapeRecord {
+    draft.put(Table::Tape, key::tape(vid), &fresh(capacity));
+    Ok(())
+}
+
+/// A tape of which nothing is known but its size.
+fn fresh(capacity: ByteCount) -> TapeRecord {
+    TapeRecord {
         state: TapeState::Scratch,
         reason: String::new(),
         tape_pool: None,
@@ -69,8 +77,36 @@ fn register(draft: &mut Draft<'_>, vid: Vid, capacity: ByteCount) -> Result<(), 
         run: None,
         mounts: 0,
         changes_through: 0,
-    };
-    draft.put(Table::Tape, key::tape(vid), &tape);
+        replaces: None,
+    }
+}
+
+fn reclaim(draft: &mut Draft<'_>, vid: Vid) -> Result<(), Rejection> {
+    let tape = find(draft, vid)?;
+    let refuse = |state, needed| Err(Rejection::WrongState { object: Object::Tape(vid), state, needed });
+    let is_aside = matches!(
+        tape.state,
+        TapeState::Repacking
+            | TapeState::Full
+            | TapeState::ReadOnly
+            | TapeState::Suspect
+            | TapeState::Disabled
+    );
+    if tape.generation.0 == 0 || !is_aside {
+        let needed = "labelled, and repacking, full, read-only, suspect or disabled, to be reclaimed";
+        return refuse(word(tape.state), needed);
+    }
+    if tape.run.is_some() {
+        return refuse("in a run", "without an open run to be reclaimed");
+    }
+    if !draft.view().content(vid, BlockAddress(0), 1)?.is_empty() {
+        return refuse("in use: it holds containers", "empty to be reclaimed: repack it first");
+    }
+    for (first, _) in draft.view().segments(vid)? {
+        draft.remove(Table::Segment, key::segment(vid, first));
+    }
+    let TapeRecord { capacity, mounts, uuid, .. } = tape;
+    draft.put(Table::Tape, key::tape(vid), &TapeRecord { mounts, replaces: uuid, ..fresh(capacity) });
     Ok(())
 }
 
@@ -98,6 +134,7 @@ fn word(state: TapeState) -> &'static str {
         TapeState::ReadOnly => "read-only",
         TapeState::Suspect => "suspect",
         TapeState::Disabled => "disabled",
+        TapeState::Repacking => "repacking",
     }
 }
 
@@ -106,6 +143,13 @@ pub(super) fn need(vid: Vid, tape: &TapeRecord, needed: TapeState) -> Result<(),
         return Ok(());
     }
     Err(Rejection::WrongState { object: Object::Tape(vid), state: word(tape.state), needed: word(needed) })
+}
+
+fn can_be_repacked(state: TapeState) -> bool {
+    matches!(
+        state,
+        TapeState::Active | TapeState::Full | TapeState::ReadOnly | TapeState::Suspect | TapeState::Repacking
+    )
 }
 
 fn set_state(vid: Vid, tape: &mut TapeRecord, state: TapeState, why: &str) -> Result<(), Rejection> {
@@ -117,8 +161,13 @@ fn set_state(vid: Vid, tape: &mut TapeRecord, state: TapeState, why: &str) -> Re
         TapeState::Full | TapeState::ReadOnly | TapeState::Suspect | TapeState::Disabled
     );
     match state {
-        TapeState::Active if !(is_labelled && is_aside) => {
-            return refuse("full, read-only, suspect or disabled, and labelled, to become active");
+        TapeState::Active if !(is_labelled && (is_aside || tape.state == TapeState::Repacking)) => {
+            return refuse("full, read-only, suspect, disabled or repacking, and labelled, to become active");
+        }
+        TapeState::Repacking if !is_labelled || tape.run.is_some() || !can_be_repacked(tape.state) => {
+            return refuse(
+                "active, full, read-only or suspect, labelled, and without an open run, to be repacked",
+            );
         }
         TapeState::Scratch if is_labelled || !is_aside => {
             return refuse("suspect or disabled, and not labelled, to become scratch");
@@ -135,7 +184,8 @@ fn set_state(vid: Vid, tape: &mut TapeRecord, state: TapeState, why: &str) -> Re
         | TapeState::Full
         | TapeState::ReadOnly
         | TapeState::Suspect
-        | TapeState::Disabled => {}
+        | TapeState::Disabled
+        | TapeState::Repacking => {}
     }
     tape.state = state;
     tape.reason = reason(why);

@@ -24,14 +24,23 @@ impl Check<'_> {
             let failed = count(|state| matches!(state, ItemState::Failed(_)));
             let cancelled = count(|state| matches!(state, ItemState::Cancelled));
             let recorded = [request.files, request.done, request.failed, request.cancelled].map(u64::from);
-            let is_counted = recorded == [items.len() as u64, done, failed, cancelled];
+            let counted = [items.len() as u64, done, failed, cancelled];
+            // Of one that is being deleted, the first items are gone.
+            let is_part = request.state == RequestState::Forgetting
+                && recorded.iter().zip(counted).all(|(recorded, counted)| *recorded >= counted);
+            let is_counted = recorded == counted || is_part;
             check.expect(is_counted, Table::Request, key, "the items are miscounted");
             let is_right = match request.state {
                 RequestState::Filling => request.ended.is_none(),
                 RequestState::Active => request.ended.is_none() && waiting > 0,
-                RequestState::Completed | RequestState::Cancelled => request.ended.is_some() && waiting == 0,
+                RequestState::Completed | RequestState::Cancelled | RequestState::Forgetting => {
+                    request.ended.is_some() && waiting == 0
+                }
+                RequestState::Cancelling => request.ended.is_none() && is_swept(&items, request.swept),
             };
             check.expect(is_right, Table::Request, key, "the state does not agree with the items");
+            let is_tidy = request.swept == 0 || request.state == RequestState::Cancelling;
+            check.expect(is_tidy, Table::Request, key, "it is not being cancelled but half treated");
             Ok(())
         })?;
         self.walk(Table::RequestItem, |check, mut parts, key, item: RequestItem| {
@@ -85,7 +94,7 @@ impl Check<'_> {
             let parts = check.view.parts(file_id)?;
             for (container, member) in &parts {
                 let Some(record) = check.view.container(*container)? else { continue };
-                for (vid, block) in record.copies.iter().filter_map(|copy| copy.state.place()) {
+                for (vid, block) in record.places() {
                     let data_offset = member.data_offset;
                     let place = crate::record::RecallKey { vid, block, data_offset, file: file_id };
                     if check.has::<RecallItem>(Table::Recall, &key::recall(&place))? {
@@ -102,9 +111,8 @@ impl Check<'_> {
             let is_wanted = !check.view.wants(place.file)?.is_empty();
             check.expect(is_wanted, Table::Recall, key, "nobody wants this file");
             let record = check.view.container(item.container)?;
-            let is_there = record.is_some_and(|record| {
-                record.copies.iter().any(|c| c.state.place() == Some((place.vid, place.block)))
-            });
+            let is_there =
+                record.is_some_and(|record| record.places().any(|at| at == (place.vid, place.block)));
             check.expect(is_there, Table::Recall, key, "the container has no copy here");
             Ok(())
         })
@@ -129,4 +137,10 @@ impl Check<'_> {
             Ok(())
         })
     }
+}
+
+/// Whether the items that a cancel has passed wait no more and hold nothing.
+fn is_swept(items: &[(u32, RequestItem)], swept: u32) -> bool {
+    let mut passed = items.iter().filter(|(number, _)| *number < swept);
+    passed.all(|(_, item)| !matches!(item.state, ItemState::Waiting | ItemState::Done(_)))
 }

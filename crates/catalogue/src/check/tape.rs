@@ -7,8 +7,7 @@ use crate::encoding::{MemberValue, PartRecord};
 use crate::error::ReadError;
 use crate::key;
 use crate::record::{
-    ContainerKind, ContainerRecord, CopyState, Counter, FileState, QueuedContainer, RunItem, RunRecord,
-    TapeRecord,
+    ContainerKind, ContainerRecord, CopyState, Counter, QueuedContainer, RunItem, RunRecord, TapeRecord,
 };
 use crate::table::Table;
 
@@ -17,6 +16,9 @@ impl Check<'_> {
         self.walk(Table::Container, |check, mut parts, key, container: ContainerRecord| {
             let id = ContainerId(parts.u64()?);
             check.refer(container.skeleton.as_slice());
+            check.refer(container.image.as_slice());
+            let fits = container.image.is_none_or(|image| image.length == container.length);
+            check.expect(fits, Table::Container, key, "the image has another length");
             if container.kind == ContainerKind::Pack {
                 check.count(Counter::PacksSealed, container.length);
             }
@@ -54,7 +56,7 @@ impl Check<'_> {
         for member in self.view.members(id, None, usize::MAX)? {
             let file = self.view.file(member.file)?;
             self.expect(file.is_some(), Table::Container, key, "a member does not exist");
-            if file.is_some_and(|file| file.state == FileState::Live) {
+            if file.is_some_and(|file| file.is_named()) {
                 live += 1;
                 bytes += member.length.0;
             } else {
@@ -64,13 +66,17 @@ impl Check<'_> {
         let counted = (live, bytes, condemned);
         let recorded = (container.live_members, container.live_bytes.0, container.condemned_members);
         self.expect(counted == recorded, Table::Container, key, "the members are miscounted");
-        let is_tidy = !container.is_safe() || container.skeleton.is_none();
-        self.expect(is_tidy, Table::Container, key, "the skeleton is kept though all copies are safe");
+        let is_tidy = !container.is_settled() || (container.skeleton.is_none() && container.image.is_none());
+        self.expect(is_tidy, Table::Container, key, "skeleton or image are kept though all is settled");
         Ok(())
     }
 
     fn copies(&mut self, id: ContainerId, container: &ContainerRecord, key: &[u8]) -> Result<(), ReadError> {
         for copy in &container.copies {
+            if let Some(source) = copy.source {
+                let row = self.view.get(Table::Content, &key::content(source.vid, source.block))?;
+                self.expect(row == Some(id), Table::Container, key, "a source is not where it is said to be");
+            }
             let is_right = match copy.state {
                 CopyState::Queued => {
                     self.has::<QueuedContainer>(Table::Queue, &key::queue(copy.tape_pool, id))?
@@ -114,12 +120,35 @@ impl Check<'_> {
             let vid = parts.vid()?;
             let block = BlockAddress(parts.u64()?);
             let record = check.view.container(container)?;
-            let is_right = record
-                .is_some_and(|record| record.copies.iter().any(|c| c.state.place() == Some((vid, block))));
+            let is_right = record.is_some_and(|record| record.places().any(|at| at == (vid, block)));
             check.expect(is_right, Table::Content, key, "the container has no copy here");
             Ok(())
         })?;
+        self.segments()?;
         self.runs()
+    }
+
+    /// Change-log segments: each on a tape that knows of it.
+    fn segments(&mut self) -> Result<(), ReadError> {
+        let last_change = self.view.last_change()?;
+        let mut newest = std::collections::BTreeMap::new();
+        self.walk(Table::Segment, |check, mut parts, key, last: u64| {
+            let vid = parts.vid()?;
+            let first = parts.u64()?;
+            let fits = first > 0 && first <= last && last <= last_change;
+            check.expect(fits, Table::Segment, key, "the range of changes is not in the log");
+            let known = check.view.tape(vid)?.is_some_and(|tape| last <= tape.changes_through);
+            check.expect(known, Table::Segment, key, "the tape does not know of these changes");
+            let through: &mut u64 = newest.entry(vid).or_default();
+            *through = last.max(*through);
+            Ok(())
+        })?;
+        self.walk(Table::Tape, |check, mut parts, key, tape: TapeRecord| {
+            let through = newest.get(&parts.vid()?).copied().unwrap_or(0);
+            let agrees = tape.changes_through == through;
+            check.expect(agrees, Table::Tape, key, "the tape's newest change has no segment");
+            Ok(())
+        })
     }
 
     fn runs(&mut self) -> Result<(), ReadError> {
@@ -144,16 +173,15 @@ impl Check<'_> {
             let number = parts.u32()?;
             let container = check.view.container(item.container)?;
             let run = check.view.run(id)?;
-            let (Some(container), Some(run)) = (container, run) else {
-                check.expect(false, Table::RunItem, key, "the run or the container does not exist");
+            let Some(run) = run else {
+                check.expect(false, Table::RunItem, key, "the run does not exist");
                 return Ok(());
             };
             let planned = CopyState::Planned { run: id, vid: run.vid, block: item.block };
-            let is_right = if number < run.committed {
-                container.copies.iter().any(|copy| copy.state.place() == Some((run.vid, item.block)))
-            } else {
-                run.ended.is_some() || container.copies.iter().any(|copy| copy.state == planned)
-            };
+            // What was committed may have been copied elsewhere and be gone since.
+            let is_past = number < run.committed || run.ended.is_some();
+            let is_right =
+                is_past || container.is_some_and(|record| record.copies.iter().any(|c| c.state == planned));
             check.expect(is_right, Table::RunItem, key, "the container's copy does not say so");
             Ok(())
         })?;

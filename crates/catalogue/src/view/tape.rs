@@ -115,6 +115,40 @@ impl View<'_> {
         })
     }
 
+    /// The change-log segments on a tape: first and last change of each, in order.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn segments(&self, vid: Vid) -> Result<Vec<(u64, u64)>, ReadError> {
+        self.rows_within(Table::Segment, vid.as_bytes(), None, usize::MAX, |mut parts, key, value| {
+            parts.vid()?;
+            Ok((parts.u64()?, frame::open(Table::Segment, key, value)?))
+        })
+    }
+
+    /// The changes that stand on some tape of a pool: ranges of first and last change, ascending, neither
+    /// overlapping nor adjacent.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn covered_changes(&self, tape_pool: TapePoolId) -> Result<Vec<(u64, u64)>, ReadError> {
+        let mut ranges = Vec::new();
+        for (vid, tape) in self.tapes()? {
+            if tape.tape_pool == Some(tape_pool) {
+                ranges.extend(self.segments(vid)?);
+            }
+        }
+        ranges.sort_unstable();
+        let mut merged: Vec<(u64, u64)> = Vec::new();
+        for (first, last) in ranges {
+            match merged.last_mut() {
+                Some((_, end)) if first <= end.saturating_add(1) => *end = last.max(*end),
+                _ => merged.push((first, last)),
+            }
+        }
+        Ok(merged)
+    }
+
     /// All tapes.
     ///
     /// # Errors

@@ -242,7 +242,7 @@ impl Bench {
             index_block: BlockAddress(tape.end_of_data.0 + 1),
             end_of_data: BlockAddress(tape.end_of_data.0 + 3),
             written: ByteCount(700),
-            changes_through: 3,
+            changes: vec![(1, 3)],
         });
     }
 

@@ -359,6 +359,7 @@ impl Engine for Fake {
             owner: "anna".into(),
             created: Timestamp(0),
             state: RequestState::Active,
+            swept: 0,
             ended: None,
             pin: Duration::from_secs(60),
             files: 2,

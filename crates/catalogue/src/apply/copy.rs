@@ -1,0 +1,233 @@
+//! Tape copies that are written again: damaged ones, and those that a repack takes off their tape.
+
+use base::{ContainerId, Vid};
+
+use super::{lifecycle, lost, pool, reason, recall, request, tape};
+use crate::command::{Command, Outcome, PoolData, Requeue};
+use crate::draft::Draft;
+use crate::error::{Object, ReadError, Rejection};
+use crate::key;
+use crate::record::{
+    ContainerRecord, CopyState, Counter, FileState, QueuedContainer, RecallKey, TapePlace, TapeRecord,
+};
+use crate::table::Table;
+
+pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejection> {
+    match command {
+        Command::CopyDamaged { container, vid, block, reason: why } => {
+            damaged(draft, *container, TapePlace { vid: *vid, block: *block }, &reason(why))
+        }
+        Command::StoreImage { container, image } => store_image(draft, *container, image),
+        Command::DropImage { container } => drop_image(draft, *container),
+        Command::RequeueCopy { container, vid } => requeue(draft, *container, *vid).map(Outcome::Requeued),
+        Command::CopyVerified { container, vid, block } => {
+            verified(draft, *container, TapePlace { vid: *vid, block: *block })
+        }
+        _ => unreachable!("apply sends commands about copies only"),
+    }
+}
+
+fn find(draft: &Draft<'_>, id: ContainerId) -> Result<ContainerRecord, Rejection> {
+    draft.view().container(id)?.ok_or(Rejection::NotFound(Object::Container(id)))
+}
+
+fn place_of(state: CopyState) -> Option<TapePlace> {
+    state.place().map(|(vid, block)| TapePlace { vid, block })
+}
+
+/// Which of the copies stands at a place, as its present one or as its source.
+fn copy_at(record: &ContainerRecord, is_it: impl Fn(TapePlace) -> bool) -> Option<usize> {
+    record
+        .copies
+        .iter()
+        .position(|copy| place_of(copy.state).is_some_and(&is_it) || copy.source.is_some_and(&is_it))
+}
+
+/// Takes a copy's row off its tape, and its length from what the tape holds.
+fn take_off(draft: &mut Draft<'_>, record: &ContainerRecord, place: TapePlace) -> Result<(), Rejection> {
+    let key = key::tape(place.vid);
+    let mut tape: TapeRecord = draft.view().expect(Table::Tape, &key)?;
+    let less = tape.containers.checked_sub(1).zip(tape.committed.0.checked_sub(record.length.0));
+    let (containers, committed) = less.ok_or_else(|| ReadError::inconsistent(Table::Tape, &key))?;
+    tape.containers = containers;
+    tape.committed.0 = committed;
+    draft.put(Table::Tape, key, &tape);
+    draft.remove(Table::Content, key::content(place.vid, place.block));
+    Ok(())
+}
+
+fn enqueue(
+    draft: &mut Draft<'_>,
+    id: ContainerId,
+    record: &mut ContainerRecord,
+    at: usize,
+) -> Result<(), Rejection> {
+    let Some(copy) = record.copies.get_mut(at) else { return Ok(()) };
+    copy.state = CopyState::Queued;
+    let queued = QueuedContainer { length: record.length, since: record.sealed };
+    draft.put(Table::Queue, key::queue(copy.tape_pool, id), &queued);
+    draft.count(Counter::Queued(copy.tape_pool), 1, record.length.0)?;
+    Ok(())
+}
+
+/// Drops a queued or written copy with all that is known of it, and the container with its last copy.
+fn drop_copy(
+    draft: &mut Draft<'_>,
+    id: ContainerId,
+    mut record: ContainerRecord,
+    at: usize,
+) -> Result<(), Rejection> {
+    let copy = record.copies.remove(at);
+    for place in place_of(copy.state).into_iter().chain(copy.source) {
+        take_off(draft, &record, place)?;
+    }
+    if copy.state == CopyState::Queued {
+        draft.remove(Table::Queue, key::queue(copy.tape_pool, id));
+        draft.discount(Counter::Queued(copy.tape_pool), 1, record.length.0)?;
+    }
+    if !record.copies.is_empty() {
+        draft.put(Table::Container, key::container(id), &record);
+        return made_safe(draft, id);
+    }
+    let held: Vec<_> = record.skeleton.into_iter().chain(record.image).collect();
+    pool::dereference(draft, &held)?;
+    draft.remove(Table::Container, key::container(id));
+    Ok(())
+}
+
+fn damaged(
+    draft: &mut Draft<'_>,
+    id: ContainerId,
+    place: TapePlace,
+    why: &str,
+) -> Result<Outcome, Rejection> {
+    let mut record = find(draft, id)?;
+    let Some(at) = copy_at(&record, |found| found == place) else { return Ok(Outcome::Done) };
+    let Some(copy) = record.copies.get(at).copied() else { return Ok(Outcome::Done) };
+    if record.is_empty() && !is_planned(copy.state) {
+        drop_copy(draft, id, record, at)?;
+        return Ok(Outcome::Done);
+    }
+    take_off(draft, &record, place)?;
+    if copy.source != Some(place) {
+        enqueue(draft, id, &mut record, at)?;
+    } else if let Some(copy) = record.copies.get_mut(at) {
+        copy.source = None;
+    }
+    draft.put(Table::Container, key::container(id), &record);
+    recall::place_failed(draft, place.vid, place.block, why)?;
+    if record.places().next().is_none() {
+        lost::container_lost(draft, id, why)?;
+    }
+    made_safe(draft, id)?;
+    Ok(Outcome::Done)
+}
+
+/// A copy that a run is about to write belongs to that run.
+fn is_planned(state: CopyState) -> bool {
+    matches!(state, CopyState::Planned { .. })
+}
+
+fn store_image(draft: &mut Draft<'_>, id: ContainerId, image: &PoolData) -> Result<Outcome, Rejection> {
+    let mut record = find(draft, id)?;
+    let refuse = |state| {
+        let needed = "without an image, and with a copy that is not settled";
+        Err(Rejection::WrongState { object: Object::Container(id), state, needed })
+    };
+    if record.image.is_some() {
+        return refuse("in the pool with an image already");
+    }
+    if record.is_settled() {
+        return refuse("under an index with all its copies");
+    }
+    let &[piece] = image.pieces.as_slice() else {
+        let what = "an image must be one piece";
+        return Err(Rejection::Malformed { object: Object::Container(id), what });
+    };
+    if piece.length != record.length {
+        let what = "the image does not have the container's length";
+        return Err(Rejection::Malformed { object: Object::Container(id), what });
+    }
+    pool::take(draft, image)?;
+    record.image = Some(piece);
+    draft.put(Table::Container, key::container(id), &record);
+    Ok(Outcome::Done)
+}
+
+fn drop_image(draft: &mut Draft<'_>, id: ContainerId) -> Result<Outcome, Rejection> {
+    let mut record = find(draft, id)?;
+    if let Some(image) = record.image.take() {
+        draft.put(Table::Container, key::container(id), &record);
+        pool::dereference(draft, &[image])?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn requeue(draft: &mut Draft<'_>, id: ContainerId, vid: Vid) -> Result<Requeue, Rejection> {
+    let mut record = find(draft, id)?;
+    let tape = tape::find(draft, vid)?;
+    let refuse = |object, state, needed| Err(Rejection::WrongState { object, state, needed });
+    let Some(at) = copy_at(&record, |place| place.vid == vid) else { return Ok(Requeue::NotThere) };
+    let Some(copy) = record.copies.get(at).copied() else { return Ok(Requeue::NotThere) };
+    if tape.run.is_some() {
+        return refuse(Object::Tape(vid), "in a run", "without an open run: end it first");
+    }
+    if record.is_empty() && !is_planned(copy.state) {
+        drop_copy(draft, id, record, at)?;
+        return Ok(Requeue::Dropped);
+    }
+    let place = place_of(copy.state).filter(|place| place.vid == vid);
+    match (place, copy.source) {
+        // It was taken off before, and its successor is under way.
+        (None, Some(_)) => return Ok(Requeue::Queued),
+        (None, None) => return Ok(Requeue::NotThere),
+        (Some(_), Some(_)) => {
+            let needed = "verified at its present place first: its source is not released";
+            return refuse(Object::Container(id), "copied from an older place", needed);
+        }
+        (Some(place), None) => {
+            if let Some(copy) = record.copies.get_mut(at) {
+                copy.source = Some(place);
+            }
+        }
+    }
+    enqueue(draft, id, &mut record, at)?;
+    draft.put(Table::Container, key::container(id), &record);
+    Ok(Requeue::Queued)
+}
+
+fn verified(draft: &mut Draft<'_>, id: ContainerId, place: TapePlace) -> Result<Outcome, Rejection> {
+    let mut record = find(draft, id)?;
+    let present = CopyState::Indexed { vid: place.vid, block: place.block };
+    let copy = record.copies.iter_mut().find(|copy| copy.state == present);
+    let Some(source) = copy.and_then(|copy| copy.source.take()) else { return Ok(Outcome::Done) };
+    draft.put(Table::Container, key::container(id), &record);
+    take_off(draft, &record, source)?;
+    // Who waits for the old place waits for the new one.
+    for (key, item) in request::recalls_at(draft, source.vid, source.block)? {
+        request::drop_recall(draft, &key, &item)?;
+        request::put_recall(draft, &RecallKey { vid: place.vid, block: place.block, ..key }, &item)?;
+    }
+    made_safe(draft, id)?;
+    Ok(Outcome::Done)
+}
+
+/// A container that has all its copies needs its condemned members no longer; one that is settled, neither
+/// its skeleton nor its image.
+pub(super) fn made_safe(draft: &mut Draft<'_>, id: ContainerId) -> Result<(), Rejection> {
+    let Some(mut record) = draft.view().container(id)? else { return Ok(()) };
+    if record.is_settled() {
+        let held: Vec<_> = record.skeleton.take().into_iter().chain(record.image.take()).collect();
+        if !held.is_empty() {
+            draft.put(Table::Container, key::container(id), &record);
+            pool::dereference(draft, &held)?;
+        }
+    }
+    if record.condemned_members == 0 || !record.is_safe() {
+        return Ok(());
+    }
+    lost::for_members(draft, id, |draft, id, file| match file.state {
+        FileState::Condemned(_) => lifecycle::finalise(draft, id, &file),
+        FileState::Live | FileState::Lost(_) => Ok(()),
+    })
+}

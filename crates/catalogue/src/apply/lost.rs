@@ -1,0 +1,97 @@
+//! Bytes that cannot be read: a file falls back on its tape copies, or is lost, or is found again.
+
+use base::{ByteCount, ContainerId, FileId};
+
+use super::{limit, pool, request};
+use crate::command::{BATCH_FILES_MAX, Outcome, PoolLoss};
+use crate::draft::Draft;
+use crate::error::Rejection;
+use crate::key;
+use crate::record::{Counter, FileRecord, FileState, ItemState};
+use crate::table::Table;
+
+/// Members read at a time.
+const PAGE: usize = 1000;
+
+pub(super) fn pool_copy_lost(draft: &mut Draft<'_>, files: &[FileId]) -> Result<Outcome, Rejection> {
+    limit("files in one command", files.len(), BATCH_FILES_MAX)?;
+    let mut losses = Vec::with_capacity(files.len());
+    for &id in files {
+        let file = draft.view().file(id)?.filter(|file| file.is_named() && file.has_data());
+        losses.push(match file {
+            Some(file) if file.is_lost() || !file.pieces.is_empty() => decide(draft, id, file)?,
+            _ => PoolLoss::NotConcerned,
+        });
+    }
+    Ok(Outcome::PoolCopyLost(losses))
+}
+
+/// A named file whose pool bytes cannot be read: NEARLINE if tapes have all of it, else lost.
+fn decide(draft: &mut Draft<'_>, id: FileId, mut file: FileRecord) -> Result<PoolLoss, Rejection> {
+    let is_on_tape = request::places(draft, id, &file)?.is_some();
+    if !is_on_tape && file.is_lost() {
+        return Ok(PoolLoss::Lost);
+    }
+    if file.is_online() {
+        draft.discount(Counter::Online(file.class), 1, file.size.0)?;
+    }
+    let dropped = if is_on_tape { std::mem::take(&mut file.pieces) } else { Vec::new() };
+    file.state = if is_on_tape { FileState::Live } else { FileState::Lost(draft.at) };
+    draft.put(Table::File, key::file(id), &file);
+    pool::dereference(draft, &dropped)?;
+    Ok(if is_on_tape { PoolLoss::Nearline } else { PoolLoss::Lost })
+}
+
+pub(super) fn pool_copy_found(draft: &mut Draft<'_>, files: &[FileId]) -> Result<Outcome, Rejection> {
+    limit("files in one command", files.len(), BATCH_FILES_MAX)?;
+    for &id in files {
+        let file = draft.view().file(id)?.filter(|file| file.is_lost() && !file.pieces.is_empty());
+        let Some(mut file) = file else { continue };
+        file.state = FileState::Live;
+        draft.count(Counter::Online(file.class), 1, file.size.0)?;
+        draft.put(Table::File, key::file(id), &file);
+    }
+    Ok(Outcome::Done)
+}
+
+/// A container has no readable place any more: its members that are not in the pool are lost.
+pub(super) fn container_lost(draft: &mut Draft<'_>, id: ContainerId, why: &str) -> Result<(), Rejection> {
+    for_members(draft, id, |draft, id, mut file| {
+        if file.state == FileState::Live && !file.is_online() {
+            request::settle(draft, id, &file, &ItemState::Failed(format!("LOST: {why}")))?;
+            file.state = FileState::Lost(draft.at);
+            draft.put(Table::File, key::file(id), &file);
+        }
+        Ok(())
+    })
+}
+
+/// A container has its first readable place again: lost members are decided anew.
+pub(super) fn container_found(draft: &mut Draft<'_>, id: ContainerId) -> Result<(), Rejection> {
+    for_members(draft, id, |draft, id, file| {
+        if file.is_lost() {
+            decide(draft, id, file)?;
+        }
+        Ok(())
+    })
+}
+
+/// Calls `each` for all members, page by page.
+pub(super) fn for_members(
+    draft: &mut Draft<'_>,
+    id: ContainerId,
+    mut each: impl FnMut(&mut Draft<'_>, FileId, FileRecord) -> Result<(), Rejection>,
+) -> Result<(), Rejection> {
+    let mut after: Option<(ByteCount, FileId)> = None;
+    loop {
+        let page = draft.view().members(id, after, PAGE)?;
+        for member in &page {
+            let file: FileRecord = draft.view().expect(Table::File, &key::file(member.file))?;
+            each(draft, member.file, file)?;
+        }
+        match page.last() {
+            Some(last) if page.len() == PAGE => after = Some((last.data_offset, last.file)),
+            _ => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The first steps of a catalogue that was restored from a backup or rebuilt from tapes.
+
+use base::{BlobId, Epoch};
+
+use crate::command::Outcome;
+use crate::draft::Draft;
+use crate::error::Rejection;
+
+/// What ids jump to a multiple of: no history gives so many between a backup and its loss.
+const JUMP: u64 = 1 << 32;
+
+/// The next multiple, never `next` itself, so that a second restore of the same backup jumps as well.
+fn jumped(next: u64) -> Option<u64> {
+    (next / JUMP).checked_add(1)?.checked_mul(JUMP)
+}
+
+pub(super) fn accept(draft: &mut Draft<'_>, epoch: Epoch) -> Result<Outcome, Rejection> {
+    let mut meta = draft.meta()?;
+    let epoch = epoch.max(meta.epoch);
+    if epoch.0 >= BlobId::EPOCH_MAX {
+        let limit = u64::from(BlobId::EPOCH_MAX);
+        return Err(Rejection::LimitExceeded { what: "starts of the writer", limit });
+    }
+    let ids = [
+        &mut meta.next_file,
+        &mut meta.next_container,
+        &mut meta.next_request,
+        &mut meta.next_run,
+        &mut meta.next_change,
+    ];
+    for id in ids {
+        let what = "restores of a catalogue";
+        *id = jumped(*id).ok_or(Rejection::LimitExceeded { what, limit: u64::MAX / JUMP })?;
+    }
+    meta.epoch = epoch;
+    meta.quarantine = meta.quarantine.max(Some(epoch));
+    meta.restored = true;
+    draft.change_meta(|record| *record = meta)?;
+    Ok(Outcome::Done)
+}
+
+pub(super) fn settled(draft: &mut Draft<'_>) -> Result<Outcome, Rejection> {
+    if draft.meta()?.restored {
+        draft.change_meta(|meta| meta.restored = false)?;
+    }
+    Ok(Outcome::Done)
+}
+
+pub(super) fn end_quarantine(draft: &mut Draft<'_>) -> Result<Outcome, Rejection> {
+    if draft.meta()?.quarantine.is_some() {
+        draft.change_meta(|meta| meta.quarantine = None)?;
+    }
+    Ok(Outcome::Done)
+}
