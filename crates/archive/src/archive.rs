@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use threads::JoinHandle;
 use threads::Mutex;
 use threads::mpsc::sync_channel;
@@ -14,12 +14,14 @@ use pool::{Pool, PoolConfig};
 use scheduler::{Event, Scheduler};
 use store::CatalogueStore;
 
+use crate::backup::Backup;
 use crate::bell::{Bell, SweepBell};
 use crate::classes::Classes;
 use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
 use crate::engine::{Engine, largest_container, summary};
 use crate::session::{DriveThread, recover_torn_runs};
-use crate::{ArchiveError, Machines, OpenError, PoolDrive, Settings};
+use crate::settle::{drives_of, settle};
+use crate::{ArchiveError, BackupSettings, BackupStatus, Machines, OpenError, PoolDrive, Settings};
 
 /// Items of open requests read at a time when the engine starts.
 const RESUME_PAGE: usize = 4_096;
@@ -32,6 +34,7 @@ pub struct Archive(Arc<Inner>);
 
 struct Inner {
     engine: Arc<Engine>,
+    backup: OnceLock<Arc<Backup>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -65,6 +68,7 @@ impl Archive {
             unreachable!("opening an epoch gives an epoch");
         };
         let classes = Classes::define(&settings, &catalogue)?;
+        let drives_here = drives_of(&drives);
         let pool = open_pool(&settings, &catalogue, drives, epoch, last_change)?;
         for cartridge in library.inventory()? {
             catalogue.execute(Command::RegisterTape { vid: cartridge.vid, capacity: cartridge.capacity })?;
@@ -90,8 +94,11 @@ impl Archive {
             sessions: Mutex::new(BTreeMap::new()),
             sweep: SweepBell::default(),
         });
-        remove_orphans(&engine)?;
-        let archive = Archive(Arc::new(Inner { engine, threads: Mutex::new(Vec::new()) }));
+        remove_orphans(&engine).map_err(|error| OpenError::Orphans(Box::new(error)))?;
+        settle(&engine, &drives_here, engine.library.drives().first())
+            .map_err(|error| OpenError::Settle(Box::new(error)))?;
+        let backup = OnceLock::new();
+        let archive = Archive(Arc::new(Inner { engine, backup, threads: Mutex::new(Vec::new()) }));
         if let Err(error) = archive.start() {
             archive.close();
             return Err(error);
@@ -106,6 +113,9 @@ impl Archive {
         engine.stop.store(true, Ordering::SeqCst);
         engine.bell.stop();
         engine.sweep.ring();
+        if let Some(backup) = self.0.backup.get() {
+            backup.ring();
+        }
         let threads = std::mem::take(&mut *self.0.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             if thread.join().is_err() {
@@ -114,6 +124,81 @@ impl Archive {
         }
         engine.pool.close();
         crate::sweep::stamp(engine);
+        if let Some(backup) = self.0.backup.get() {
+            // What the other threads did last.
+            backup.turn(engine, false);
+        }
+    }
+
+    /// Starts the backup of the catalogue, once; further calls do nothing. It never stops the archive: whether
+    /// it works is to be asked with [`Archive::backup_status`].
+    ///
+    /// # Errors
+    /// If its thread cannot be started.
+    pub fn start_backup(&self, settings: BackupSettings) -> Result<(), OpenError> {
+        let backup = Arc::new(Backup::new(settings));
+        if self.0.backup.set(Arc::clone(&backup)).is_err() {
+            return Ok(());
+        }
+        let engine = Arc::clone(&self.0.engine);
+        self.spawn("backup", move || backup.run(&engine))
+    }
+
+    /// How the backup of the catalogue stands; `None` if there is none.
+    #[must_use]
+    pub fn backup_status(&self) -> Option<BackupStatus> {
+        self.0.backup.get().map(|backup| backup.status(&self.0.engine))
+    }
+
+    /// Asks for a snapshot now; it is taken when [`BackupStatus::answered`] has reached the number given.
+    /// `None` if there is no backup.
+    #[must_use]
+    pub fn backup_now(&self) -> Option<u64> {
+        self.0.backup.get().map(|backup| backup.ask())
+    }
+
+    /// The epoch up to which blobs that the catalogue does not know are kept, since it was restored.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn quarantine(&self) -> Result<Option<Epoch>, ArchiveError> {
+        self.0.engine.read(|view| view.quarantine())
+    }
+
+    /// Counts the extents in quarantine: those of epochs up to [`Archive::quarantine`] whose blob the
+    /// catalogue does not know. Lists all drives.
+    ///
+    /// # Errors
+    /// If catalogue or drives cannot be read.
+    pub fn count_quarantined(&self) -> Result<u64, ArchiveError> {
+        let engine = &self.0.engine;
+        let (mut cursor, mut count) = (None, 0);
+        loop {
+            let page = engine.pool.list_orphan_candidates(cursor, ORPHANS_PAGE)?;
+            count += engine.read(|view| {
+                let Some(until) = view.quarantine()? else { return Ok(0) };
+                let mut unknown = 0;
+                for blob in page.candidates.iter().map(|candidate| candidate.extent.blob) {
+                    let is_named = view.blob_record(blob)?.is_some() || view.is_garbage(blob)?;
+                    unknown += u64::from(blob.epoch() <= until && !is_named);
+                }
+                Ok(unknown)
+            })?;
+            match page.next {
+                Some(next) => cursor = Some(next),
+                None => return Ok(count),
+            }
+        }
+    }
+
+    /// Ends the quarantine and removes what was in it: pool bytes that the restored catalogue does not name.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be written or a drive cannot be listed.
+    pub fn end_quarantine(&self) -> Result<(), ArchiveError> {
+        self.0.engine.execute(Command::EndQuarantine)?;
+        tracing::warn!("the quarantine ends: what the catalogue does not name is removed from the pool");
+        remove_orphans(&self.0.engine)
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -205,8 +290,8 @@ impl Archive {
 }
 
 /// Opens the pool over the drives that are there. A drive that has seen a later change than the catalogue
-/// proves that an older catalogue was put in place: then nothing is opened, since what such a catalogue does
-/// not know is not garbage.
+/// proves that an older catalogue was put in place by hand: then nothing is opened, since what such a catalogue
+/// does not know is not garbage. (One that `kist restore` or `kist rebuild` made has a higher number.)
 fn open_pool(
     settings: &Settings,
     catalogue: &CatalogueStore,
@@ -245,12 +330,12 @@ fn open_pool(
 }
 
 /// Removes blobs of earlier writers that no commit ever named.
-fn remove_orphans(engine: &Engine) -> Result<(), OpenError> {
+fn remove_orphans(engine: &Engine) -> Result<(), ArchiveError> {
     let mut cursor = None;
     let mut removed = 0u64;
     loop {
         let page = engine.pool.list_orphan_candidates(cursor, ORPHANS_PAGE)?;
-        let unknown = engine.catalogue.read(|view| {
+        let unknown = engine.read(|view| {
             let mut unknown = Vec::new();
             for candidate in page.candidates {
                 if !view.is_known_blob(candidate.extent.blob)? {

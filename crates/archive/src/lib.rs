@@ -2,6 +2,7 @@
 
 mod api;
 mod archive;
+mod backup;
 mod bell;
 mod classes;
 mod conductor;
@@ -13,22 +14,29 @@ mod ingest;
 mod machines;
 mod namespace;
 mod operate;
+mod rebuild;
 mod requests;
 mod seal;
 mod select;
 mod session;
 mod settings;
+mod settle;
 mod sweep;
 mod why;
 
 pub use api::*;
 pub use archive::Archive;
+pub use backup::{
+    BackupDirectory, BackupError, BackupSettings, BackupStatus, Line, Progress, Rehearsed, RestoreTo,
+    Restored, SegmentFile, SnapshotInfo, TableCount, rehearse, restore, restore_before,
+};
 pub use download::Download;
 pub use error::{ArchiveError, OpenError};
 pub use ingest::{SMALL_BYTES_MAX, Upload};
-pub use machines::{Machines, PoolDrive, create_catalogue};
+pub use machines::{Machines, PoolDrive, create_catalogue, open_library, pool_seen};
 pub use namespace::LIST_PAGE_MAX;
 pub use operate::TAPE_PAGE_MAX;
+pub use rebuild::{PoolSeen, RebuildError, Rebuilt, TapeFound, rebuild};
 pub use requests::{REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX};
 pub use seal::PACK_MEMBERS_MAX;
 pub use select::SELECTION_PATHS_MAX;

@@ -239,6 +239,21 @@ impl<'a> View<'a> {
         self.get(Table::File, &key::file(id))
     }
 
+    /// Files behind `after` in the order of their ids, at most `limit`, condemned ones among them.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn files_behind(
+        &self,
+        after: Option<FileId>,
+        limit: usize,
+    ) -> Result<Vec<(FileId, FileRecord)>, ReadError> {
+        let after = after.map(|after| key::file(after).to_vec());
+        self.rows_within(Table::File, &[], after, limit, |mut parts, key, value| {
+            Ok((FileId(parts.u64()?), frame::open(Table::File, key, value)?))
+        })
+    }
+
     /// The path of a directory, `/` for the root.
     ///
     /// # Errors
@@ -332,7 +347,11 @@ impl<'a> View<'a> {
         Ok(is_kept || self.blob_record(id)?.is_some() || self.is_garbage(id)?)
     }
 
-    pub(crate) fn is_garbage(&self, id: BlobId) -> Result<bool, ReadError> {
+    /// Whether a blob or a value of it waits for removal.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn is_garbage(&self, id: BlobId) -> Result<bool, ReadError> {
         Ok(self.get::<Garbage>(Table::Garbage, &key::garbage(id, key::WHOLE_BLOB))?.is_some())
     }
 

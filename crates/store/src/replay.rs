@@ -42,14 +42,15 @@ impl Replay {
         self.last
     }
 
-    /// Applies changes in order, the first of them number `last_change() + 1`, and commits them. Gives how
-    /// many were applied: fewer than there are if `until` said so. `until` is asked before each change and
-    /// stops the replay there by `false`.
+    /// Applies changes in order, numbered from `first` on, and commits them. Gives how many were applied:
+    /// fewer than there are if `until` said so. `until` is asked before each change and stops the replay
+    /// there by `false`.
     ///
     /// # Errors
     /// [`ReplayError`] names the change that does not fit; what was committed before stays.
     pub fn apply(
         &mut self,
+        first: u64,
         changes: &[&[u8]],
         mut until: impl FnMut(u64, &Envelope) -> bool,
     ) -> Result<u64, ReplayError> {
@@ -59,7 +60,7 @@ impl Replay {
             let mut txn = self.engine.write().map_err(|error| ReplayError::Engine(error.to_string()))?;
             let mut batch = 0;
             for bytes in changes.iter().skip(applied as usize) {
-                let number = self.last + batch + 1;
+                let number = first + applied + batch;
                 let envelope = Envelope::decode(bytes)
                     .map_err(|error| ReplayError::Change { number, reason: error.to_string() })?;
                 if !until(number, &envelope) {
@@ -73,8 +74,10 @@ impl Replay {
                 }
             }
             txn.commit().map_err(|error| ReplayError::Engine(error.to_string()))?;
-            self.last += batch;
             applied += batch;
+            if applied > 0 {
+                self.last = first + applied - 1;
+            }
         }
         Ok(applied)
     }

@@ -4,14 +4,15 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use base::{ByteCount, Epoch, Timestamp};
-use catalogue::{Command, Envelope, Outcome};
+use base::{ByteCount, Timestamp};
+use catalogue::{Command, Envelope};
 use store::Replay;
 
 use super::error::BackupError;
 use super::files::{read_segment, sync_directory};
 use super::layout::{BackupDirectory, Line, SegmentFile};
 use super::manifest::SnapshotInfo;
+use crate::PoolSeen;
 
 /// The point to restore.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,8 +64,8 @@ pub struct Restored {
 }
 
 /// Restores the catalogue at `to` into the directory `into`, which must be empty or absent. It is durable on
-/// return. With `accept`, the newest epoch that any drive of the pool has seen, the catalogue is marked as
-/// restored: the next start keeps what it does not know. Without it, it is a copy to look at.
+/// return. With `accept`, what the drives of the pool have seen and the present time, the catalogue is marked
+/// as restored: the next start keeps what it does not know. Without it, it is a copy to look at.
 ///
 /// # Errors
 /// [`BackupError`] names the file that is damaged or the changes that are missing. What was written so far is
@@ -74,20 +75,30 @@ pub fn restore(
     to: RestoreTo,
     into: &Path,
     map_size: ByteCount,
-    accept: Option<(Epoch, Timestamp)>,
+    accept: Option<(PoolSeen, Timestamp)>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Restored, BackupError> {
     let (restored, mut replay) = restore_before(from, to, u64::MAX, into, map_size, progress)?;
-    if let Some((seen, at)) = accept {
-        // Epochs that the backup knows of count too: drives may be away.
-        let epoch = replay.read(|view| view.epoch())?.max(seen);
-        let command = Command::AcceptRestore { epoch };
-        let outcome = replay.execute(&Envelope { at, command })?;
-        debug_assert!(!matches!(outcome, Outcome::Epoch(_)), "no epoch is opened by it");
+    if let Some((pool, at)) = accept {
+        let epoch = replay.read(|view| view.epoch())?.max(pool.epoch);
+        // The backup knows of changes that are being given up; drives may know of later ones.
+        let seen = newest_change(from)?.max(pool.change);
+        let command = Command::AcceptRestore { epoch, after: replay.last_change(), seen };
+        replay.execute(&Envelope { at, command })?;
     }
     drop(replay);
     sync_directory(into)?;
     Ok(restored)
+}
+
+/// The newest change of all lines.
+fn newest_change(from: &BackupDirectory) -> Result<u64, BackupError> {
+    let mut newest = 0;
+    for line in from.lines()? {
+        newest = line.snapshots()?.last().map_or(newest, |(change, _)| newest.max(*change));
+        newest = line.segments()?.last().map_or(newest, |segment| newest.max(segment.last));
+    }
+    Ok(newest)
 }
 
 /// As [`restore`], from snapshots older than change `before`, and gives the open catalogue.
@@ -173,7 +184,7 @@ fn replay_segment(
         let known = (replay.last_change() + 1).saturating_sub(segment.first) as usize;
         let changes = read.changes.get(known..).unwrap_or_default();
         let mut newest = restored.changed_at;
-        let applied = replay.apply(changes, |number, envelope| {
+        let applied = replay.apply(replay.last_change() + 1, changes, |number, envelope| {
             let goes_on = match to {
                 RestoreTo::Newest => true,
                 RestoreTo::Change(target) => number <= target,

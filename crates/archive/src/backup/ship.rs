@@ -116,7 +116,10 @@ impl Backup {
             *place = Some(self.find_place(engine)?);
         }
         let Some(place) = place else { return Ok(()) };
-        ship(engine, place, |shipped| self.status_mut().shipped = shipped)?;
+        if !ship(engine, place, |shipped| self.status_mut().shipped = shipped)? {
+            let number = place.line.number + 1;
+            *place = self.begin_line(engine, place.directory.clone(), number)?;
+        }
         let asked = self.status_mut().asked;
         if may_snapshot && self.is_snapshot_due(engine) {
             let info = take_snapshot(engine, &place.line)?;
@@ -169,6 +172,15 @@ impl Backup {
                 }
             }
         }
+        self.begin_line(engine, directory, number)
+    }
+
+    fn begin_line(
+        &self,
+        engine: &Engine,
+        directory: BackupDirectory,
+        number: u32,
+    ) -> Result<Place, BackupError> {
         let line = directory.begin_line(number)?;
         let info = take_snapshot(engine, &line)?;
         self.note_snapshot(&info);
@@ -195,16 +207,17 @@ fn end_of_line(engine: &Engine, line: &Line) -> Result<Option<(u64, SnapshotInfo
     Ok(is_same.then_some((change, newest)))
 }
 
-fn ship(engine: &Engine, place: &mut Place, mut told: impl FnMut(u64)) -> Result<(), BackupError> {
+/// Ships what there is. Whether the line goes on: numbers that jump belong to another one.
+fn ship(engine: &Engine, place: &mut Place, mut told: impl FnMut(u64)) -> Result<bool, BackupError> {
     let directory = place.line.segments_directory();
     loop {
         let first = place.shipped + 1;
-        let changes =
+        let mut changes =
             engine.catalogue.read(|view| view.changes(first, SEGMENT_CHANGES_MAX, SEGMENT_BYTES_MAX))?;
-        let (Some((from, _)), Some((last, _))) = (changes.first(), changes.last()) else { return Ok(()) };
-        if *from != first {
-            return Err(BackupError::Gap { path: place.directory.root().into(), from: first, to: from - 1 });
-        }
+        let together = changes.iter().zip(first..).take_while(|((number, _), at)| number == at).count();
+        let is_at_jump = together == 0 && !changes.is_empty();
+        changes.truncate(together);
+        let Some((last, _)) = changes.last() else { return Ok(!is_at_jump) };
         let bodies: Vec<&[u8]> = changes.iter().map(|(_, bytes)| bytes.as_slice()).collect();
         let segment = ChangeSegment::encode(engine.instance, ChangeNumber(first), &bodies)
             .map_err(|source| BackupError::Encode { first, source })?;

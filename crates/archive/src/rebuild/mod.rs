@@ -273,7 +273,7 @@ fn replay_history(
                 let from = usize::try_from(next - segment.first).unwrap_or(usize::MAX);
                 let changes = read.changes.get(from..).unwrap_or_default();
                 let changed_at = &mut rebuilt.changed_at;
-                replay.apply_from(next, changes, |number, envelope| {
+                replay.apply(next, changes, |number, envelope| {
                     let goes_on = range.last.is_none_or(|last| number <= last);
                     if goes_on {
                         *changed_at = envelope.at;

@@ -88,8 +88,8 @@ impl TapeSeen {
     ) -> Result<(), SpoolError> {
         let changes = self.index.tree.iter().filter_map(|(path, file)| {
             let is_segment = path.len() == 3
-                && path.first().is_some_and(|name| name == KIST_DIRECTORY)
-                && path.get(1).is_some_and(|name| name == "changes");
+                && path.first().is_some_and(|name| *name == KIST_DIRECTORY)
+                && path.get(1).is_some_and(|name| *name == "changes");
             let extent = file.extents.first().filter(|_| is_segment)?;
             Some((extent.start_block, file.length.0))
         });
