@@ -1,7 +1,7 @@
 //! `archive::Archive` behind the door's seam.
 
 use archive::{
-    Archive, ArchiveError, ClassInfo, EvictDone, FileStat, Listed, PoolInfo, PutDone, PutOptions, QueueLine,
+    Archive, ArchiveError, BackupStatus, ClassInfo, EvictDone, FileStat, Listed, PoolInfo, PutDone, PutOptions, QueueLine,
     RequestFile, RequestInfo, Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse,
     Totals,
 };
@@ -139,6 +139,25 @@ impl Engine for Archive {
 
     fn drive_up(&self, drive: &str) -> Result<(), ArchiveError> {
         Archive::drive_up(self, drive)
+    }
+
+    fn backup_status(&self) -> Option<BackupStatus> {
+        Archive::backup_status(self)
+    }
+
+    fn backup_now(&self) -> Option<u64> {
+        Archive::backup_now(self)
+    }
+
+    fn quarantined(&self) -> Result<Option<u64>, ArchiveError> {
+        match Archive::quarantine(self)? {
+            Some(_) => Archive::count_quarantined(self).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn end_quarantine(&self) -> Result<(), ArchiveError> {
+        Archive::end_quarantine(self)
     }
 
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError> {

@@ -11,6 +11,7 @@ use crate::admin;
 use crate::data::data;
 use crate::guard::{HEALTH, guard};
 use crate::problem::{Kind, Refusal};
+use crate::protection;
 use crate::shared::Shared;
 
 /// The routes of one door.
@@ -32,6 +33,10 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/drives/{name}/up", post(admin::drive_up))
         .route("/drives", get(admin::drives))
         .route("/pool", get(admin::pool))
+        .route("/pool/quarantine", get(protection::quarantine))
+        .route("/pool/quarantine/end", post(protection::end_quarantine))
+        .route("/backup", get(protection::backup))
+        .route("/backup/snapshot", post(protection::snapshot))
         .route("/classes", get(admin::classes))
         .route("/queue", get(admin::queue))
         .route("/status", get(admin::status))

@@ -1,7 +1,7 @@
 //! What the door needs of the engine. `archive::Archive` is one; tests have their own.
 
 use archive::{
-    ArchiveError, ClassInfo, EvictDone, FileStat, Listed, PoolInfo, PutDone, PutOptions, QueueLine,
+    ArchiveError, BackupStatus, ClassInfo, EvictDone, FileStat, Listed, PoolInfo, PutDone, PutOptions, QueueLine,
     RequestFile, RequestInfo, Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse,
     Totals,
 };
@@ -63,6 +63,19 @@ pub trait Engine: Send + Sync + 'static {
     fn set_tape(&self, vid: Vid, use_as: TapeUse, reason: &str) -> Result<(), ArchiveError>;
     fn drive_up(&self, drive: &str) -> Result<(), ArchiveError>;
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError>;
+    fn backup_status(&self) -> Option<BackupStatus> {
+        None
+    }
+    fn backup_now(&self) -> Option<u64> {
+        None
+    }
+    /// Extents in quarantine; `None` if there is none.
+    fn quarantined(&self) -> Result<Option<u64>, ArchiveError> {
+        Ok(None)
+    }
+    fn end_quarantine(&self) -> Result<(), ArchiveError> {
+        Ok(())
+    }
 }
 
 /// A file on its way in. Dropping it before `finish` leaves nothing behind.

@@ -1,5 +1,6 @@
 //! `kist pool`.
 
+use door::protection::QuarantineReply;
 use door::wire::PoolReply;
 
 use crate::cli::Common;
@@ -19,12 +20,21 @@ pub struct Args {
 enum Action {
     /// Show the drives of the pool and what they hold
     Show,
+    /// Show what is kept although a restored catalogue does not name it, or remove it
+    Quarantine {
+        /// Remove it: nothing of the time between the restored point and the restore is wanted any more
+        #[arg(long)]
+        end: bool,
+    },
 }
 
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
-    let Action::Show = args.action;
-    let pool: PoolReply = common.connection.client()?.get("/api/v1/pool")?;
+    if let Action::Quarantine { end } = args.action {
+        return quarantine(end, common);
+    }
+    let client = common.connection.client()?;
+    let pool: PoolReply = client.get("/api/v1/pool")?;
     if common.json {
         return output::json(&pool);
     }
@@ -53,5 +63,29 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         ]);
     }
     output::write(&table.render())?;
+    let kept: QuarantineReply = client.get("/api/v1/pool/quarantine")?;
+    if kept.on {
+        output::line(&quarantine_text(kept))?;
+    }
     output::line("fs size and fs used are of the file systems: drives on one disk share them")
+}
+
+fn quarantine(end: bool, common: &Common) -> Outcome {
+    let client = common.connection.client()?;
+    if end {
+        client.post("/api/v1/pool/quarantine/end", &serde_json::json!({}))?;
+    }
+    let kept: QuarantineReply = client.get("/api/v1/pool/quarantine")?;
+    if common.json { output::json(&kept) } else { output::line(&quarantine_text(kept)) }
+}
+
+fn quarantine_text(kept: QuarantineReply) -> String {
+    if !kept.on {
+        return "there is no quarantine".to_owned();
+    }
+    format!(
+        "quarantine: {} on the drives that the restored catalogue does not name; they are kept until \
+         kist pool quarantine --end",
+        text::plural(kept.extents, "extent")
+    )
 }

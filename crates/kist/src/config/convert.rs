@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use archive::{
-    ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings, TapePoolSettings, TapeSettings,
+    BackupSettings, ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings, TapePoolSettings, TapeSettings,
 };
 
-use super::file::{Catalogue, Class, Config, Library, Pool, PoolDrive, Tape, TapePool};
+use super::file::{Backup, Catalogue, Class, Config, Library, Pool, PoolDrive, Tape, TapePool};
 
 impl Config {
     /// The engine's settings; relative directories are those below `directory`.
     pub fn settings(&self, directory: &Path) -> Settings {
         // Each table is taken apart completely, so that a new key cannot be forgotten here.
-        let Config { format: _, server: _, catalogue, pool, library, tape, tape_pools, classes } = self;
+        let Config { format: _, server: _, catalogue, backup: _, pool, library, tape, tape_pools, classes } = self;
         let Catalogue { directory: catalogue_directory, map_size } = catalogue;
         let Pool { data, parity, arena, drives } = pool;
         let Library { kind: _, directory: library_directory, drives: tape_drives } = library;
@@ -38,6 +38,19 @@ impl Config {
             tape_pools: tape_pools.iter().map(tape_pool_settings).collect(),
             tape: tape_settings(tape),
         }
+    }
+}
+
+impl Config {
+    /// The settings of the backup, if there is one; a relative directory is below `directory`.
+    pub fn backup_settings(&self, directory: &Path) -> Option<BackupSettings> {
+        let Backup { directory: below, ship_every, snapshot_every, keep_snapshots } = self.backup.as_ref()?;
+        Some(BackupSettings {
+            directory: directory.join(below),
+            ship_every: ship_every.0,
+            snapshot_every: snapshot_every.0,
+            keep_snapshots: *keep_snapshots.get_ref(),
+        })
     }
 }
 
