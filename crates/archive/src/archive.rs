@@ -91,6 +91,7 @@ impl Archive {
             hurried: AtomicI64::new(0),
             rehabilitated: Mutex::new(BTreeSet::new()),
             resting: Mutex::new(HashMap::new()),
+            chores: Mutex::default(),
             sessions: Mutex::new(BTreeMap::new()),
             sweep: SweepBell::default(),
         });
@@ -268,6 +269,9 @@ impl Archive {
             move || {
                 if let Err(error) = resume_requests(&engine, before) {
                     tracing::error!(%error, "open requests cannot be read");
+                }
+                if let Err(error) = crate::tapes::resume(&engine) {
+                    tracing::error!(%error, "what is to be done on tapes cannot be read");
                 }
             }
         })

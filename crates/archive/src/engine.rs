@@ -40,6 +40,8 @@ pub(crate) struct Engine {
     pub(crate) rehabilitated: Mutex<BTreeSet<Vid>>,
     /// Containers whose bytes could not be had, until when they are left alone, and why.
     pub(crate) resting: Mutex<HashMap<ContainerId, Rest>>,
+    /// Work on tapes that nobody waits for.
+    pub(crate) chores: Mutex<crate::chores::Chores>,
     /// What each drive does, for displays.
     pub(crate) sessions: Mutex<BTreeMap<DriveName, Arc<Session>>>,
     /// Rung when there is garbage to remove.

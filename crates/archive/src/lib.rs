@@ -4,6 +4,7 @@ mod api;
 mod archive;
 mod backup;
 mod bell;
+mod chores;
 mod classes;
 mod conductor;
 mod download;
@@ -15,6 +16,7 @@ mod machines;
 mod namespace;
 mod operate;
 mod rebuild;
+mod repack;
 mod requests;
 mod seal;
 mod select;
@@ -22,6 +24,7 @@ mod session;
 mod settings;
 mod settle;
 mod sweep;
+mod tapes;
 mod why;
 
 pub use api::*;
@@ -42,5 +45,8 @@ pub use seal::PACK_MEMBERS_MAX;
 pub use select::SELECTION_PATHS_MAX;
 pub use settings::{
     ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings, TapePoolSettings, TapeSettings,
+};
+pub use tapes::{
+    CHECK_TAPES_MAX, CheckState, DAMAGE_TOLD_MAX, DamagedPart, TapeCheck, TapeDamage, TapeRepack,
 };
 pub use why::refusal_text;
