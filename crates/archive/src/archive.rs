@@ -131,8 +131,8 @@ impl Archive {
         }
     }
 
-    /// Starts the backup of the catalogue, once; further calls do nothing. It never stops the archive: whether
-    /// it works is to be asked with [`Archive::backup_status`].
+    /// Starts the backup of the catalogue, once; further calls do nothing. It never stops the archive:
+    /// whether it works is to be asked with [`Archive::backup_status`].
     ///
     /// # Errors
     /// If its thread cannot be started.
@@ -294,8 +294,8 @@ impl Archive {
 }
 
 /// Opens the pool over the drives that are there. A drive that has seen a later change than the catalogue
-/// proves that an older catalogue was put in place by hand: then nothing is opened, since what such a catalogue
-/// does not know is not garbage. (One that `kist restore` or `kist rebuild` made has a higher number.)
+/// proves that an older catalogue was put in place by hand: then nothing is opened, since what such a
+/// catalogue does not know is not garbage. (One that `kist restore` or `kist rebuild` made has a higher number.)
 fn open_pool(
     settings: &Settings,
     catalogue: &CatalogueStore,

@@ -262,8 +262,10 @@ pub enum OpenError {
     #[error("the system gives no random numbers")]
     NoEntropy,
     /// The pool's drives have seen a later state than the catalogue: it is an older copy.
-    #[error("the catalogue is at change {catalogue}, drive {drive} has seen {seen}: it is an older copy: \
-         put the newest one back, or restore from the backup with: kist restore --from DIR INSTANCE")]
+    #[error(
+        "the catalogue is at change {catalogue}, drive {drive} has seen {seen}: it is an older copy: \
+         put the newest one back, or restore from the backup with: kist restore --from DIR INSTANCE"
+    )]
     CatalogueTooOld {
         /// The catalogue's newest change.
         catalogue: u64,

@@ -77,7 +77,7 @@ pub fn open_library(settings: &LibrarySettings) -> Result<Arc<dyn Library>, Open
     Ok(Arc::new(VirtualLibrary::open(&settings.directory, &library_config(settings)?)?))
 }
 
-/// What the drives of the pool know of the instance, from their superblocks; and the directories of those that
+/// What the drives of the pool know of the instance, from their superblocks; and the numbers of those that
 /// cannot be read, with the reason.
 #[must_use]
 pub fn pool_seen(settings: &Settings) -> (PoolSeen, Vec<(u16, String)>) {

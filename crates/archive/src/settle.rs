@@ -26,7 +26,11 @@ pub(crate) fn drives_of(drives: &[PoolDrive]) -> Drives {
 }
 
 /// Settles a restored catalogue with pool and tapes; does nothing with one that is settled.
-pub(crate) fn settle(engine: &Engine, drives: &Drives, tape_drive: Option<&DriveName>) -> Result<(), ArchiveError> {
+pub(crate) fn settle(
+    engine: &Engine,
+    drives: &Drives,
+    tape_drive: Option<&DriveName>,
+) -> Result<(), ArchiveError> {
     if !engine.read(|view| view.is_restored())? {
         return Ok(());
     }
@@ -39,8 +43,8 @@ pub(crate) fn settle(engine: &Engine, drives: &Drives, tape_drive: Option<&Drive
     Ok(())
 }
 
-/// Files whose bytes the pool does not have any more, since they were removed after the point of the restore or
-/// with their drives, become NEARLINE or LOST. A drive that is away may still have them.
+/// Files whose bytes the pool does not have any more, since they were removed after the point of the restore
+/// or with their drives, become NEARLINE or LOST. A drive that is away may still have them.
 fn settle_pool(engine: &Engine, drives: &Drives) -> Result<(), ArchiveError> {
     let mut known: BTreeMap<BlobId, bool> = BTreeMap::new();
     let mut after = None;
@@ -164,7 +168,9 @@ fn why_not_to_write(
     // With an open run, what stands behind is that run's: the next step of the start looks at it.
     if record.run.is_none() && seen.end_of_data > record.end_of_data {
         let (end, known) = (seen.end_of_data, record.end_of_data);
-        return Ok(Some(format!("its end of data is block {end}, the restored catalogue knows {known} blocks")));
+        return Ok(Some(format!(
+            "its end of data is block {end}, the restored catalogue knows {known} blocks"
+        )));
     }
     Ok(None)
 }

@@ -215,7 +215,11 @@ fn damage_is_found_and_named() {
     for file in segments.iter().chain(&files_of(from.root(), "data.mdb")) {
         let content = fs::read(file).unwrap();
         for truncate in [false, true] {
-            if truncate { fs::write(file, &content[..content.len() / 2]).unwrap() } else { flip(file) }
+            if truncate {
+                fs::write(file, &content[..content.len() / 2]).unwrap()
+            } else {
+                flip(file)
+            }
             fs::remove_dir_all(&scratch).unwrap();
             // A damaged segment before the older snapshot's end is needed by nobody.
             match rehearse(&from, &scratch, MAP, &mut |_| {}) {

@@ -6,7 +6,7 @@ mod history;
 
 use std::fs;
 
-use archive::{Rebuilt, RebuildError, open_library, pool_seen, rebuild};
+use archive::{RebuildError, Rebuilt, open_library, pool_seen, rebuild};
 use base::{ByteCount, Clock, Vid};
 use common::{Instance, SystemClock, bytes, get, migrate_all, path, put};
 use history::{

@@ -1,9 +1,9 @@
 //! `archive::Archive` behind the door's seam.
 
 use archive::{
-    Archive, ArchiveError, BackupStatus, ClassInfo, EvictDone, FileStat, Listed, PoolInfo, PutDone, PutOptions, QueueLine,
-    RequestFile, RequestInfo, Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse,
-    Totals,
+    Archive, ArchiveError, BackupStatus, ClassInfo, EvictDone, FileStat, Listed, PoolInfo, PutDone,
+    PutOptions, QueueLine, RequestFile, RequestInfo, Selection, StageOptions, Stat, TapeContent,
+    TapeDriveInfo, TapeInfo, TapeUse, Totals,
 };
 use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;

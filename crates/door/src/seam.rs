@@ -1,9 +1,9 @@
 //! What the door needs of the engine. `archive::Archive` is one; tests have their own.
 
 use archive::{
-    ArchiveError, BackupStatus, ClassInfo, EvictDone, FileStat, Listed, PoolInfo, PutDone, PutOptions, QueueLine,
-    RequestFile, RequestInfo, Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse,
-    Totals,
+    ArchiveError, BackupStatus, ClassInfo, EvictDone, FileStat, Listed, PoolInfo, PutDone, PutOptions,
+    QueueLine, RequestFile, RequestInfo, Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo,
+    TapeUse, Totals,
 };
 use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;

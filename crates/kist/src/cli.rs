@@ -3,8 +3,8 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    backup, class, compare, drive, evict, get, init, ls, migrate, mkdir, mv, pool, put, queue, rebuild, release, request, restore, rm,
-    stage, stat, status, tape, wait, why,
+    backup, class, compare, drive, evict, get, init, ls, migrate, mkdir, mv, pool, put, queue, rebuild,
+    release, request, restore, rm, stage, stat, status, tape, wait, why,
 };
 use crate::connection::Connection;
 use crate::failure::{EXIT_CODES, Failure, Outcome};

@@ -6,7 +6,9 @@ use std::path::Path;
 
 use catalogue::{KvError, ReadError, Rejection, Snapshot, Table, Transaction, Visit};
 use heed::types::Bytes;
-use heed::{CommitOrAbort, CompactionOption, Database, Env, EnvOpenOptions, MdbError, RoTxn, RwTxn, WithoutTls};
+use heed::{
+    CommitOrAbort, CompactionOption, Database, Env, EnvOpenOptions, MdbError, RoTxn, RwTxn, WithoutTls,
+};
 
 /// A table's handle.
 pub(crate) type Rows = Database<'static, Bytes, Bytes>;

@@ -92,9 +92,8 @@ impl Replay {
         let outcome = apply(&mut txn, envelope)
             .map_err(|error| ReplayError::Change { number, reason: error.to_string() })?;
         txn.commit().map_err(|error| ReplayError::Engine(error.to_string()))?;
-        self.last = self
-            .read(|view| view.last_change())
-            .map_err(|error| ReplayError::Engine(error.to_string()))?;
+        self.last =
+            self.read(|view| view.last_change()).map_err(|error| ReplayError::Engine(error.to_string()))?;
         Ok(outcome)
     }
 

@@ -46,8 +46,7 @@ pub(super) fn remove_temporary(directory: &Path) -> Result<(), BackupError> {
         let is_temporary =
             path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(TEMPORARY));
         if is_temporary {
-            let removed =
-                if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
             removed.map_err(BackupError::at(&path, "removing"))?;
         }
     }

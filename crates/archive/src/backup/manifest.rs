@@ -87,8 +87,7 @@ impl SnapshotInfo {
             files: Vec::new(),
         };
         for (name, _) in snapshot_files(path) {
-            let (bytes, blake3) =
-                value("file")?.strip_prefix(name)?.strip_prefix(' ')?.split_once(' ')?;
+            let (bytes, blake3) = value("file")?.strip_prefix(name)?.strip_prefix(' ')?.split_once(' ')?;
             info.files.push((bytes.parse().ok()?, Blake3::parse(blake3)?));
         }
         lines.next().is_none().then_some(info)

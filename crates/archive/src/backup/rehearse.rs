@@ -46,8 +46,8 @@ impl Rehearsed {
 }
 
 /// Restores the newest point into `scratch`, which must be empty or absent and is left for the caller to
-/// remove. On the way, at the change of the newest snapshot, all tables are compared with that snapshot, which
-/// is a copy of the live catalogue: it was not used for the restore, unless there is no other.
+/// remove. On the way, at the change of the newest snapshot, all tables are compared with that snapshot,
+/// which is a copy of the live catalogue: it was not used for the restore, unless there is no other.
 ///
 /// # Errors
 /// As [`super::restore`].

@@ -113,8 +113,8 @@ pub fn restore_before(
     map_size: ByteCount,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Restored, Replay), BackupError> {
-    let occupied = into.exists()
-        && fs::read_dir(into).map_err(BackupError::at(into, "reading"))?.next().is_some();
+    let occupied =
+        into.exists() && fs::read_dir(into).map_err(BackupError::at(into, "reading"))?.next().is_some();
     if occupied {
         return Err(BackupError::NotEmpty(into.to_owned()));
     }

@@ -1,8 +1,9 @@
 //! The last resort: a catalogue made anew from cartridges alone.
 //!
-//! Every index is preceded by the newest segments of the change log, so that the tapes together hold the whole
-//! history up to their last indexes. It is replayed into an empty catalogue. What the last sessions wrote behind
-//! that is settled by the next start, as after any crash: it looks at pool and tapes before anything is written.
+//! Every index is preceded by the newest segments of the change log, so that the tapes together hold the
+//! whole history up to their last indexes. It is replayed into an empty catalogue. What the last sessions
+//! wrote behind that is settled by the next start, as after any crash: it looks at pool and tapes before
+//! anything is written.
 
 mod chain;
 mod tape;
@@ -12,7 +13,7 @@ use std::fs;
 use std::path::Path;
 
 use base::{ByteCount, Epoch, Timestamp, Uuid, Vid};
-use catalogue::{Command, Envelope};
+use catalogue::{Command, CopyState, Envelope};
 use library::Library;
 use store::Replay;
 
@@ -129,8 +130,8 @@ pub fn rebuild(
     now: Timestamp,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Rebuilt, RebuildError> {
-    let occupied = into.exists()
-        && fs::read_dir(into).map_err(BackupError::at(into, "reading"))?.next().is_some();
+    let occupied =
+        into.exists() && fs::read_dir(into).map_err(BackupError::at(into, "reading"))?.next().is_some();
     if occupied {
         return Err(BackupError::NotEmpty(into.to_owned()).into());
     }
@@ -327,8 +328,9 @@ pub(crate) fn is_known_there(
         return Ok(true);
     }
     let Some(record) = view.container(container)? else { return Ok(false) };
-    let planned = |copy: &catalogue::ContainerCopy| {
-        matches!(copy.state, catalogue::CopyState::Planned { vid: v, block: b, .. } if (v, b) == (vid, block))
+    let planned = |state: CopyState| match state {
+        CopyState::Planned { vid, block, .. } => Some((vid, block)),
+        _ => None,
     };
-    Ok(record.copies.iter().any(planned))
+    Ok(record.copies.iter().any(|copy| planned(copy.state) == Some((vid, block))))
 }

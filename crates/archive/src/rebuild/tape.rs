@@ -53,8 +53,7 @@ pub(crate) fn look(drive: &mut dyn TapeDrive) -> Result<Result<TapeSeen, Found>,
         other => return Ok(Err(other)),
     };
     let end = drive.space_to_end_of_data(Partition::Data)?.block;
-    let (index_block, index) =
-        newest_index(drive, uuid, block_size, end)?.ok_or(LookError::NoIndex)?;
+    let (index_block, index) = newest_index(drive, uuid, block_size, end)?.ok_or(LookError::NoIndex)?;
     Ok(Ok(TapeSeen { vid, uuid, block_size, end_of_data: end, index, index_block }))
 }
 

@@ -88,7 +88,15 @@ pub fn facts(archive: &Archive) -> BTreeMap<String, String> {
                 Stat::Directory(stat) => format!("{:?}", (stat.created, stat.attributes, stat.class)),
                 Stat::File(stat) => format!(
                     "{:?}",
-                    (stat.file, stat.kind, stat.size, stat.created, stat.attributes, stat.checksums, stat.class)
+                    (
+                        stat.file,
+                        stat.kind,
+                        stat.size,
+                        stat.created,
+                        stat.attributes,
+                        stat.checksums,
+                        stat.class
+                    )
                 ),
             };
             if listed.what == ListedKind::Directory {

@@ -113,7 +113,8 @@ fn snapshot(common: &Common) -> Outcome<BackupReply> {
     let client = common.connection.client()?;
     let asked: SnapshotReply = client.post_for("/api/v1/backup/snapshot", &serde_json::json!({}))?;
     let Some(asked) = asked.asked else {
-        let message = "the server has no backup: name a directory under [backup] in kist.toml, then restart it";
+        let message =
+            "the server has no backup: name a directory under [backup] in kist.toml, then restart it";
         return Err(Failure::new(Exit::Refused, message));
     };
     let begin = Instant::now();
@@ -327,5 +328,8 @@ fn show_rehearsed(rehearsed: &Rehearsed, elapsed: Duration, common: &Common) -> 
     let damaged = restored.passed_over.iter().map(|what| ("damaged", what));
     let differing = rehearsed.differences.iter().map(|what| ("differs", what));
     let wrong = rehearsed.inconsistencies.iter().map(|what| ("wrong", what));
-    damaged.chain(differing).chain(wrong).try_for_each(|(how, what)| output::line(&format!("{how:<10} {what}")))
+    damaged
+        .chain(differing)
+        .chain(wrong)
+        .try_for_each(|(how, what)| output::line(&format!("{how:<10} {what}")))
 }

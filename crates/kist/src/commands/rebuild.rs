@@ -120,8 +120,13 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         new_drives,
         tapes: rebuilt.tapes.iter().map(tape_line).collect(),
     };
-    if common.json { output::json(&reply)? } else { show(&reply)? }
-    if reply.missing_from.is_some() || reply.inconsistencies > 0 || reply.tapes.iter().any(|t| t.unknown > 0) {
+    if common.json {
+        output::json(&reply)?
+    } else {
+        show(&reply)?
+    }
+    if reply.missing_from.is_some() || reply.inconsistencies > 0 || reply.tapes.iter().any(|t| t.unknown > 0)
+    {
         let message = "the catalogue is rebuilt, but not everything on the tapes is in it: see above";
         return Err(Failure::new(Exit::Differs, message));
     }

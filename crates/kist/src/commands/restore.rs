@@ -111,7 +111,8 @@ impl Target {
 
     /// Gives the new catalogue its name; gives that of the old one, which is moved aside.
     pub fn finish(&self, making: &Path) -> Outcome<Option<PathBuf>> {
-        let parent = making.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent =
+            making.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let sync = || File::open(parent).and_then(|directory| directory.sync_all());
         let mut aside = None;
         if self.is_occupied()? {

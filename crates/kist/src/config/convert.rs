@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use archive::{
-    BackupSettings, ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings, TapePoolSettings, TapeSettings,
+    BackupSettings, ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings,
+    TapePoolSettings, TapeSettings,
 };
 
 use super::file::{Backup, Catalogue, Class, Config, Library, Pool, PoolDrive, Tape, TapePool};
@@ -12,7 +13,8 @@ impl Config {
     /// The engine's settings; relative directories are those below `directory`.
     pub fn settings(&self, directory: &Path) -> Settings {
         // Each table is taken apart completely, so that a new key cannot be forgotten here.
-        let Config { format: _, server: _, catalogue, backup: _, pool, library, tape, tape_pools, classes } = self;
+        let Config { format: _, server: _, catalogue, backup: _, pool, library, tape, tape_pools, classes } =
+            self;
         let Catalogue { directory: catalogue_directory, map_size } = catalogue;
         let Pool { data, parity, arena, drives } = pool;
         let Library { kind: _, directory: library_directory, drives: tape_drives } = library;
