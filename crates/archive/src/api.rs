@@ -384,7 +384,7 @@ pub struct QueueLine {
 }
 
 /// Counters since the start of the server, for summaries and metrics.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Totals {
     /// Live files and bytes of all classes.
     pub live: catalogue::Tally,
@@ -406,6 +406,8 @@ pub struct Totals {
     pub indexes: u64,
     /// Bytes on tape, indexes and garbage included.
     pub tape_written: ByteCount,
+    /// What an operator should know, in words; empty if all is well.
+    pub warnings: Vec<String>,
 }
 
 /// Paths of a stage, evict or release.

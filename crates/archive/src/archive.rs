@@ -8,7 +8,7 @@ use threads::Mutex;
 use threads::mpsc::sync_channel;
 
 use base::{ByteCount, Clock, DriveId, Epoch, FileId, RequestId, Uuid};
-use catalogue::{Command, ItemState, Outcome, RequestState, TapeState};
+use catalogue::{Command, Envelope, ItemState, Outcome, RequestState, TapeState};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use pool::{Pool, PoolConfig};
 use scheduler::{Event, Scheduler};
@@ -19,9 +19,12 @@ use crate::bell::{Bell, SweepBell};
 use crate::classes::Classes;
 use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
 use crate::engine::{Engine, largest_container, summary};
+use crate::scrub::Upkeep;
 use crate::session::{DriveThread, recover_torn_runs};
 use crate::settle::{drives_of, settle};
-use crate::{ArchiveError, BackupSettings, BackupStatus, Machines, OpenError, PoolDrive, Settings};
+use crate::{
+    ArchiveError, BackupSettings, BackupStatus, Machines, OpenError, PoolDrive, PoolShape, Settings,
+};
 
 /// Items of open requests read at a time when the engine starts.
 const RESUME_PAGE: usize = 4_096;
@@ -58,18 +61,38 @@ impl Archive {
         settings: Settings,
         clock: Arc<dyn Clock>,
     ) -> Result<Archive, OpenError> {
+        Archive::open_shaped(machines, settings, clock, PoolShape::default())
+    }
+
+    /// As [`Archive::open_on`], with a pool of another shape: for simulations, which want many small cells.
+    /// An instance keeps its shape for life.
+    ///
+    /// # Errors
+    /// As [`Archive::open_on`].
+    pub fn open_shaped(
+        machines: Machines,
+        settings: Settings,
+        clock: Arc<dyn Clock>,
+        shape: PoolShape,
+    ) -> Result<Archive, OpenError> {
         if settings.classes.is_empty() {
             return Err(OpenError::NoClass);
         }
         let Machines { catalogue, drives, library, random_uuid } = machines;
         let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
         let last_change = catalogue.read(|view| view.last_change())?;
+        // Times of this catalogue never go back, whatever the system's clock says at this start.
+        if let Some((_, change)) = catalogue.read(|view| view.changes(last_change, 1, 0))?.first()
+            && let Ok(newest) = Envelope::decode(change)
+        {
+            clock.not_before(newest.at);
+        }
         let Outcome::Epoch(epoch) = catalogue.execute(Command::OpenEpoch)? else {
             unreachable!("opening an epoch gives an epoch");
         };
         let classes = Classes::define(&settings, &catalogue)?;
         let drives_here = drives_of(&drives);
-        let pool = open_pool(&settings, &catalogue, drives, epoch, last_change)?;
+        let pool = open_pool(&settings, shape, &catalogue, drives, epoch, last_change)?;
         for cartridge in library.inventory()? {
             catalogue.execute(Command::RegisterTape { vid: cartridge.vid, capacity: cartridge.capacity })?;
         }
@@ -94,8 +117,9 @@ impl Archive {
             chores: Mutex::default(),
             sessions: Mutex::new(BTreeMap::new()),
             sweep: SweepBell::default(),
+            upkeep: Upkeep::default(),
         });
-        remove_orphans(&engine).map_err(|error| OpenError::Orphans(Box::new(error)))?;
+        remove_orphans(&engine)?;
         settle(&engine, &drives_here, engine.library.drives().first())
             .map_err(|error| OpenError::Settle(Box::new(error)))?;
         let backup = OnceLock::new();
@@ -117,6 +141,7 @@ impl Archive {
         if let Some(backup) = self.0.backup.get() {
             backup.ring();
         }
+        engine.upkeep.ring();
         let threads = std::mem::take(&mut *self.0.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             if thread.join().is_err() {
@@ -172,34 +197,30 @@ impl Archive {
     /// # Errors
     /// If catalogue or drives cannot be read.
     pub fn count_quarantined(&self) -> Result<u64, ArchiveError> {
-        let engine = &self.0.engine;
-        let (mut cursor, mut count) = (None, 0);
-        loop {
-            let page = engine.pool.list_orphan_candidates(cursor, ORPHANS_PAGE)?;
-            count += engine.read(|view| {
-                let Some(until) = view.quarantine()? else { return Ok(0) };
-                let mut unknown = 0;
-                for blob in page.candidates.iter().map(|candidate| candidate.extent.blob) {
-                    let is_named = view.blob_record(blob)?.is_some() || view.is_garbage(blob)?;
-                    unknown += u64::from(blob.epoch() <= until && !is_named);
-                }
-                Ok(unknown)
-            })?;
-            match page.next {
-                Some(next) => cursor = Some(next),
-                None => return Ok(count),
-            }
-        }
+        let Some(until) = self.quarantine()? else { return Ok(0) };
+        let mut count = 0;
+        crate::settle::for_each_unknown(&self.0.engine, until, |_| count += 1)?;
+        Ok(count)
     }
 
     /// Ends the quarantine and removes what was in it: pool bytes that the restored catalogue does not name.
+    /// Gives how many extents that were.
     ///
     /// # Errors
     /// If the catalogue cannot be written or a drive cannot be listed.
-    pub fn end_quarantine(&self) -> Result<(), ArchiveError> {
-        self.0.engine.execute(Command::EndQuarantine)?;
-        tracing::warn!("the quarantine ends: what the catalogue does not name is removed from the pool");
-        remove_orphans(&self.0.engine)
+    pub fn end_quarantine(&self) -> Result<u64, ArchiveError> {
+        let engine = &self.0.engine;
+        let Some(until) = self.quarantine()? else { return Ok(0) };
+        engine.execute(Command::EndQuarantine)?;
+        let mut removed = 0;
+        crate::settle::for_each_unknown(engine, until, |candidate| {
+            match engine.pool.remove_orphan(candidate) {
+                Ok(()) => removed += 1,
+                Err(error) => tracing::warn!(%error, "an extent stays until the next start"),
+            }
+        })?;
+        tracing::warn!(removed, "the quarantine has ended");
+        Ok(removed)
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -252,6 +273,11 @@ impl Archive {
             let engine = Arc::clone(engine);
             move || crate::sweep::run(&engine)
         })?;
+        engine.pool.set_clock(Arc::clone(&engine.clock));
+        self.spawn("scrubber", {
+            let engine = Arc::clone(engine);
+            move || crate::scrub::run(&engine)
+        })?;
         let conductor = Conductor {
             engine: Arc::clone(engine),
             drives: orders,
@@ -280,14 +306,8 @@ impl Archive {
     fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
         // A part of the engine that panicked has left its work in an unknown state, and the others wait for
         // it for ever. A restart is a tested path, so the process ends.
-        let guarded = move || {
-            if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
-                tracing::error!("a thread of the engine panicked: the server ends, start it again");
-                std::process::abort();
-            }
-        };
-        let thread =
-            threads::Builder::new().name(name.to_owned()).spawn(guarded).map_err(OpenError::Thread)?;
+        let dying = || tracing::error!("a thread of the engine panicked: the server ends, start it again");
+        let thread = threads::spawn_guarded(name, run, dying).map_err(OpenError::Thread)?;
         self.0.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         Ok(())
     }
@@ -298,6 +318,7 @@ impl Archive {
 /// catalogue does not know is not garbage. (One that `kist restore` or `kist rebuild` made has a higher number.)
 fn open_pool(
     settings: &Settings,
+    shape: PoolShape,
     catalogue: &CatalogueStore,
     drives: Vec<PoolDrive>,
     epoch: Epoch,
@@ -325,6 +346,11 @@ fn open_pool(
         arena: settings.pool.arena,
         ..PoolConfig::new(instance, settings.pool.data, settings.pool.parity)
     };
+    let config = PoolConfig {
+        cell_size: shape.cell_size.unwrap_or(config.cell_size),
+        segment_size: shape.segment_size.unwrap_or(config.segment_size),
+        ..config
+    };
     let pool = Pool::open(config, epoch, map, drives, catalogue.read(|view| view.stripe_sets())?)?;
     // Stamped before anything is written: from now on an older catalogue is recognised.
     if let Err(error) = pool.stamp(catalogue.read(|view| view.last_change())?) {
@@ -334,15 +360,17 @@ fn open_pool(
 }
 
 /// Removes blobs of earlier writers that no commit ever named.
-fn remove_orphans(engine: &Engine) -> Result<(), ArchiveError> {
+pub(crate) fn remove_orphans(engine: &Engine) -> Result<(), OpenError> {
     let mut cursor = None;
     let mut removed = 0u64;
     loop {
         let page = engine.pool.list_orphan_candidates(cursor, ORPHANS_PAGE)?;
-        let unknown = engine.read(|view| {
+        let unknown = engine.catalogue.read(|view| {
             let mut unknown = Vec::new();
             for candidate in page.candidates {
-                if !view.is_known_blob(candidate.extent.blob)? {
+                let extent = candidate.extent;
+                let place = (extent.stripe, extent.shard);
+                if !view.is_known_extent(extent.blob, place, candidate.drive)? {
                     unknown.push(candidate);
                 }
             }

@@ -55,6 +55,8 @@ impl Conductor {
                 return;
             }
             self.conduct(heard);
+            // Here, since this thread waits for no drive of the pool.
+            self.engine.pool.tend();
         }
     }
 

@@ -15,6 +15,7 @@ use store::{CatalogueStore, ExecuteError};
 use crate::bell::{Bell, SweepBell};
 use crate::classes::Classes;
 use crate::gate::ReadGate;
+use crate::scrub::Upkeep;
 use crate::{ArchiveError, Settings};
 
 /// The state of one engine, shared by its threads and by all who call it.
@@ -46,6 +47,8 @@ pub(crate) struct Engine {
     pub(crate) sessions: Mutex<BTreeMap<DriveName, Arc<Session>>>,
     /// Rung when there is garbage to remove.
     pub(crate) sweep: SweepBell,
+    /// What the scrubber is to do, and how far it is.
+    pub(crate) upkeep: Upkeep,
 }
 
 /// A container that is left alone for a while.

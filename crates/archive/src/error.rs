@@ -217,9 +217,6 @@ pub enum OpenError {
     /// A tape session that a crash left open cannot be closed.
     #[error("a tape session that the last server left open cannot be closed: {0}")]
     Recovery(Box<ArchiveError>),
-    /// What a crash left in the pool cannot be looked for.
-    #[error("the pool cannot be tidied: {0}")]
-    Orphans(Box<ArchiveError>),
     /// A restored catalogue cannot be compared with pool and tapes.
     #[error("the restored catalogue cannot be settled with pool and tapes: {0}")]
     Settle(Box<ArchiveError>),

@@ -81,16 +81,17 @@ impl Archive {
         if !engine.catalogue.is_writing() {
             return Err(ArchiveError::Store(store::ExecuteError::Stopped));
         }
-        let has_room = |drive: &&pool::DriveReport| {
+        let has_room = |drive: &&pool::DriveSpace| {
             let floor = (drive.capacity.0 / FLOOR_PART).min(FLOOR_BYTES_MAX);
-            drive.health == pool::DriveHealth::Up && drive.free.0 > floor
+            drive.up && drive.free.0 > floor
         };
         let width = usize::from(engine.pool.config().data) + usize::from(engine.pool.config().parity);
-        let status = engine.pool.status();
-        if status.drives.iter().filter(has_room).count() < width {
-            let up = status.drives.iter().filter(|drive| drive.health == pool::DriveHealth::Up).count();
+        // Asked of the file systems at most once a second.
+        let spaces = engine.pool.spaces();
+        if spaces.iter().filter(has_room).count() < width {
+            let full = |drive: &&pool::DriveSpace| drive.up || drive.full;
             // Too few drives at all is the pool's own, more telling refusal.
-            if up >= width {
+            if spaces.iter().filter(full).count() >= width {
                 return Err(ArchiveError::PoolFull);
             }
         }

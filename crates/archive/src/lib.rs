@@ -12,12 +12,17 @@ mod engine;
 mod error;
 mod gate;
 mod ingest;
+mod lost;
 mod machines;
 mod namespace;
 mod operate;
+mod pool_drives;
+mod pool_rebuild;
 mod rebuild;
 mod repack;
 mod requests;
+mod scrub;
+mod scrub_info;
 mod seal;
 mod select;
 mod session;
@@ -25,6 +30,7 @@ mod settings;
 mod settle;
 mod sweep;
 mod tapes;
+mod verify;
 mod why;
 
 pub use api::*;
@@ -36,11 +42,13 @@ pub use backup::{
 pub use download::Download;
 pub use error::{ArchiveError, OpenError};
 pub use ingest::{SMALL_BYTES_MAX, Upload};
-pub use machines::{Machines, PoolDrive, create_catalogue, open_library, pool_seen};
+pub use machines::{Machines, PoolDrive, PoolShape, create_catalogue, open_library, pool_seen};
 pub use namespace::LIST_PAGE_MAX;
 pub use operate::TAPE_PAGE_MAX;
+pub use pool_drives::{PoolHealth, ReplacedDrive};
 pub use rebuild::{PoolSeen, RebuildError, Rebuilt, TapeFound, rebuild};
 pub use requests::{REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX};
+pub use scrub_info::{ScrubInfo, UpkeepSettings};
 pub use seal::PACK_MEMBERS_MAX;
 pub use select::SELECTION_PATHS_MAX;
 pub use settings::{
@@ -49,4 +57,5 @@ pub use settings::{
 pub use tapes::{
     CHECK_TAPES_MAX, CheckState, DAMAGE_TOLD_MAX, DamagedPart, TapeCheck, TapeDamage, TapeRepack,
 };
+pub use verify::{CatalogueFinding, VERIFY_BYTES_MAX, VerifyDone};
 pub use why::refusal_text;

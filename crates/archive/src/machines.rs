@@ -20,6 +20,15 @@ const EPOCHS_AWAY: u32 = 1_000;
 /// A drive of the pool; `None` if it is missing.
 pub type PoolDrive = (DriveId, Option<Arc<dyn ObjectDrive>>);
 
+/// Sizes of the pool that are part of its format; `None`: the usual one.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PoolShape {
+    /// Payload of a cell.
+    pub cell_size: Option<ByteCount>,
+    /// The length at which a segment of small values is sealed.
+    pub segment_size: Option<ByteCount>,
+}
+
 /// What an engine is opened over. Nobody else uses any of it meanwhile.
 pub struct Machines {
     /// The catalogue, initialised.

@@ -111,7 +111,9 @@ impl Archive {
                     DriveHealth::Up => "up".to_owned(),
                     DriveHealth::Full => "full".to_owned(),
                     DriveHealth::Suspect { reason } => format!("suspect: {reason}"),
+                    DriveHealth::Away { reason } => format!("away: {reason}"),
                     DriveHealth::Missing => "missing".to_owned(),
+                    DriveHealth::Lost => "lost".to_owned(),
                 },
                 capacity: drive.capacity,
                 used: drive.used,
@@ -240,6 +242,7 @@ impl Archive {
                 flushes: view.tally(Counter::Flushes)?,
                 indexes: view.tally(Counter::Indexes)?.files,
                 tape_written: ByteCount(tapes.iter().map(|(_, tape)| tape.written.0).sum()),
+                warnings: warnings(engine),
             })
         })
     }
@@ -288,6 +291,25 @@ impl Archive {
         self.engine().bell.backlog_changed();
         Ok(())
     }
+}
+
+/// What is not as it should be and hides behind no single object.
+fn warnings(engine: &Engine) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some(nanos) = engine.clock.jumped() {
+        let direction = if nanos > 0 { "ahead" } else { "back" };
+        warnings.push(format!(
+            "the system's clock jumped {direction} by {} s: times go on evenly until it is set right",
+            nanos.unsigned_abs() / 1_000_000_000
+        ));
+    }
+    if !engine.catalogue.is_writing() {
+        warnings.push(
+            "the catalogue's writer has stopped: look for the first error in the log, then restart"
+                .to_owned(),
+        );
+    }
+    warnings
 }
 
 fn add(sum: &mut Tally, tally: Tally) {

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::{BlobDescription, BlobId, ByteCount, DriveId, FileId, Layout, Vid};
+use base::{BlobDescription, BlobId, ByteCount, DriveId, Epoch, FileId, Layout, Vid};
 use catalogue::{BATCH_FILES_MAX, Command, Outcome, PoolLoss, RunEnd, TapeRecord, TapeState};
 use drive::{DriveError, ExtentId, ObjectDrive};
 use library::DriveName;
+use pool::OrphanCandidate;
 
 use crate::engine::{Engine, truncated};
 use crate::rebuild::{TapeSeen, is_known_there, look};
@@ -15,6 +16,8 @@ use crate::{ArchiveError, PoolDrive};
 
 /// Files looked at between two reads of the catalogue.
 const FILES_PAGE: usize = 4_096;
+/// Extents looked at together.
+const EXTENTS_PAGE: usize = 4_096;
 /// Blobs whose state is remembered.
 const BLOBS_KEPT: usize = 1 << 20;
 
@@ -50,7 +53,7 @@ fn settle_pool(engine: &Engine, drives: &Drives) -> Result<(), ArchiveError> {
     let mut after = None;
     let (mut nearline, mut lost) = (0u64, 0u64);
     loop {
-        let page = engine.read(|view| view.files_behind(after, FILES_PAGE))?;
+        let page = engine.read(|view| view.files(after, FILES_PAGE))?;
         let Some((last, _)) = page.last() else { break };
         after = Some(*last);
         let mut gone: Vec<FileId> = Vec::new();
@@ -112,6 +115,35 @@ fn is_there(blob: &BlobDescription, drives: &Drives) -> bool {
         });
         may_be_there.count() >= needed
     })
+}
+
+/// Visits the extents of epochs up to `until` whose blob the catalogue does not know at all. Shards that a
+/// repair is just writing belong to known blobs and are not among them.
+pub(crate) fn for_each_unknown(
+    engine: &Engine,
+    until: Epoch,
+    mut visit: impl FnMut(&OrphanCandidate),
+) -> Result<(), ArchiveError> {
+    let mut cursor = None;
+    loop {
+        let page = engine.pool.list_orphan_candidates(cursor, EXTENTS_PAGE)?;
+        let unknown = engine.read(|view| {
+            let mut unknown = Vec::new();
+            for candidate in page.candidates {
+                let blob = candidate.extent.blob;
+                let is_old = blob.epoch() <= until;
+                if is_old && view.blob_record(blob)?.is_none() && !view.is_garbage(blob)? {
+                    unknown.push(candidate);
+                }
+            }
+            Ok(unknown)
+        })?;
+        unknown.iter().for_each(&mut visit);
+        match page.next {
+            Some(next) => cursor = Some(next),
+            None => return Ok(()),
+        }
+    }
 }
 
 /// Tapes that hold what the restored catalogue does not know are not written any more.

@@ -5,6 +5,7 @@ mod checksum;
 mod id;
 mod name;
 pub mod planted;
+mod steady;
 mod time;
 mod unit;
 
@@ -15,5 +16,6 @@ pub use id::{
     Uuid, Vid, VidError,
 };
 pub use name::{ArchivePath, Name, NameError, PATH_BYTES_MAX};
+pub use steady::SteadyClock;
 pub use time::{Clock, Duration, ManualClock, Timestamp};
 pub use unit::{BlockAddress, BlockCount, ByteCount, Generation, Partition, TapePosition};

@@ -67,6 +67,25 @@ impl Bug {
         Bug::EarlyRelease,
         Bug::RetriedSync,
     ];
+
+    /// The bug of this name, as it is written in this enum.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Bug> {
+        Bug::ALL.into_iter().find(|bug| format!("{bug:?}") == name)
+    }
+}
+
+/// Plants the bug of this name in the whole process. Gives whether there is such a bug; always `false` in a
+/// build without them.
+#[must_use]
+pub fn plant_named(name: &str) -> bool {
+    #[cfg(feature = "planted")]
+    if let Some(bug) = Bug::by_name(name) {
+        plant(Some(bug));
+        return true;
+    }
+    let _ = name;
+    false
 }
 
 /// Whether bugs can be planted in this build.

@@ -83,6 +83,19 @@ impl fmt::Debug for Timestamp {
 pub trait Clock: Send + Sync {
     /// The present.
     fn now(&self) -> Timestamp;
+
+    /// The span since some fixed moment, by a clock that nobody sets; it runs on while the machine sleeps.
+    fn steady(&self) -> Duration {
+        self.now().since(Timestamp(0))
+    }
+
+    /// Tells that this time has been seen before, so that a clock which can help it shows none before it.
+    fn not_before(&self, _seen: Timestamp) {}
+
+    /// By how many nanoseconds the clock behind this one has jumped away from it, if it has.
+    fn jumped(&self) -> Option<i64> {
+        None
+    }
 }
 
 /// A clock that stands until it is moved.

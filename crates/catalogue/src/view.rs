@@ -21,6 +21,7 @@ use crate::record::{
 };
 use crate::table::Table;
 
+mod pool;
 mod tape;
 
 pub use tape::TodoRow;
@@ -237,21 +238,6 @@ impl<'a> View<'a> {
     /// If the catalogue cannot be read.
     pub fn file(&self, id: FileId) -> Result<Option<FileRecord>, ReadError> {
         self.get(Table::File, &key::file(id))
-    }
-
-    /// Files behind `after` in the order of their ids, at most `limit`, condemned ones among them.
-    ///
-    /// # Errors
-    /// If the catalogue cannot be read.
-    pub fn files_behind(
-        &self,
-        after: Option<FileId>,
-        limit: usize,
-    ) -> Result<Vec<(FileId, FileRecord)>, ReadError> {
-        let after = after.map(|after| key::file(after).to_vec());
-        self.rows_within(Table::File, &[], after, limit, |mut parts, key, value| {
-            Ok((FileId(parts.u64()?), frame::open(Table::File, key, value)?))
-        })
     }
 
     /// The path of a directory, `/` for the root.

@@ -336,6 +336,7 @@ pub(crate) fn status_reply(instance: Uuid, totals: &Totals, memory_anonymous: u6
     wire::StatusReply {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instance: instance.to_string(),
+        warnings: totals.warnings.clone(),
         files: totals.live.files,
         bytes: totals.live.bytes.0,
         online_files: totals.online.files,

@@ -157,7 +157,7 @@ impl Engine for Archive {
     }
 
     fn end_quarantine(&self) -> Result<(), ArchiveError> {
-        Archive::end_quarantine(self)
+        Archive::end_quarantine(self).map(drop)
     }
 
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError> {

@@ -483,6 +483,9 @@ pub struct StatusReply {
     pub version: String,
     /// The instance.
     pub instance: String,
+    /// What an operator should know, in words; empty if all is well.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     /// Files archived.
     pub files: u64,
     /// Their bytes.

@@ -7,9 +7,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use base::{Clock, Timestamp};
+use base::{Clock, Duration, SteadyClock, Timestamp};
 use door::{DoorSettings, KeyEntry, Limits};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::Common;
@@ -53,6 +54,12 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         text::now()
     }
+
+    fn steady(&self) -> Duration {
+        let since_boot = clock_gettime(ClockId::Boottime);
+        let seconds = u64::try_from(since_boot.tv_sec).unwrap_or(0);
+        Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(since_boot.tv_nsec).unwrap_or(0))
+    }
 }
 
 /// Runs the command.
@@ -71,6 +78,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     }
     start_log(args.log);
     raise_descriptor_limit();
+    plant()?;
     let _lock = instance.lock()?;
     serve(&instance, &config, &keys, args.stop_with_stdin)
 }
@@ -84,7 +92,8 @@ fn serve(instance: &Instance, config: &Config, keys: &[instance::Key], stop_with
         DoorSettings { listen, keys: keys.iter().filter_map(entry).collect(), limits: Limits::default() };
     let door = door::bind(settings).map_err(|error| Failure::new(Exit::Refused, error.to_string()))?;
     let address = door.address();
-    let archive = archive::Archive::open(config.settings(&instance.directory), Arc::new(SystemClock))
+    let clock = Arc::new(SteadyClock::new(Arc::new(SystemClock)));
+    let archive = archive::Archive::open(config.settings(&instance.directory), clock)
         .map_err(|error| Failure::internal(error.to_string()))?;
     if let Some(backup) = config.backup_settings(&instance.directory) {
         archive.start_backup(backup).map_err(|error| Failure::internal(error.to_string()))?;
@@ -100,6 +109,17 @@ fn serve(instance: &Instance, config: &Config, keys: &[instance::Key], stop_with
     archive.close();
     let _ = fs::remove_file(instance.path(SERVER_FILE));
     served
+}
+
+/// Plants the bug that `KIST_PLANTED` names, in builds for tests only.
+fn plant() -> Outcome {
+    if base::planted::CAN_PLANT
+        && let Ok(name) = std::env::var("KIST_PLANTED")
+        && !base::planted::plant_named(&name)
+    {
+        return Err(Failure::usage(format!("KIST_PLANTED: there is no bug '{name}'")));
+    }
+    Ok(())
 }
 
 /// Says that the server is ready: in a file for programs, in a line for people.

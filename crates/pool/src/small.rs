@@ -218,6 +218,7 @@ impl Pool {
         let mut buffer = AlignedBuffer::new(end.next_multiple_of(PAGE));
         // Values are spread over the copies by their place.
         let first = usize::try_from(piece.offset.0 / 512).unwrap_or(0) % drives.len().max(1);
+        let mut shortage = None;
         for copy in (0..drives.len()).map(|n| (first + n) % drives.len()) {
             let drive = self.drive(drives[copy]);
             let shard = u8::try_from(copy).unwrap_or(u8::MAX);
@@ -225,11 +226,17 @@ impl Pool {
             let whole = self.device(drives[copy]).is_some_and(|device| {
                 if let Err(error) = device.read(id, start, buffer.as_mut_slice()) {
                     device.read_failed(blob.id, &error);
+                    if error.is_shortage() {
+                        shortage = Some(error.to_string());
+                    } else {
+                        device.watch.needs_repair(blob.id, Some((piece.offset.0, piece.length.0)));
+                    }
                     return false;
                 }
                 let verified = identity.verify(&buffer.as_slice()[skip..end]);
                 if let Err(damage) = verified {
                     count(&device.counters.damaged, 1);
+                    device.watch.needs_repair(blob.id, Some((piece.offset.0, piece.length.0)));
                     tracing::warn!(extent = %id, offset = piece.offset.0, ?damage, "damaged record");
                 }
                 verified.is_ok()
@@ -240,6 +247,9 @@ impl Pool {
             if let Some(drive) = drive {
                 count(&drive.reconstructions, 1);
             }
+        }
+        if let Some(reason) = shortage {
+            return Err(PoolError::Shortage { blob: blob.id, reason });
         }
         Err(PoolError::Unrecoverable {
             blob: blob.id,
@@ -275,7 +285,7 @@ impl Pool {
     }
 
     /// Checks that a piece can be a record of a segment.
-    fn record<'a>(
+    pub(crate) fn record<'a>(
         &self,
         blob: &'a BlobDescription,
         piece: &BlobPiece,

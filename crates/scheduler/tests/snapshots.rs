@@ -327,7 +327,10 @@ fn reasons_in_plain_words() {
     tell(&mut scheduler, vec![tape(1, Some(1), 0), tape(2, Some(1), 0), queued(1000, backlog(9, 90, 0))]);
     assert_eq!(scheduler.why_migrating(TapePoolId(1), at(1000)).to_string(), "there is no tape drive");
     tell(&mut scheduler, vec![(1000, Event::DriveDown("A".into(), "cleaning".into()))]);
-    assert_eq!(scheduler.why_migrating(TapePoolId(1), at(1000)).to_string(), "every tape drive is down: A (cleaning)");
+    assert_eq!(
+        scheduler.why_migrating(TapePoolId(1), at(1000)).to_string(),
+        "every tape drive is down: A (cleaning)"
+    );
     tell(
         &mut scheduler,
         vec![(1000, Event::DriveUp("A".into())), want(1000, 3, 200, &[1]), want(1000, 4, 150, &[2])],

@@ -1,4 +1,4 @@
-//! LMDB behind the catalogue's narrow seam.
+//! LMDB behind the catalogue's narrow seam, and beside it tables in memory.
 
 use std::fs::File;
 use std::ops::Bound;
@@ -10,17 +10,77 @@ use heed::{
     CommitOrAbort, CompactionOption, Database, Env, EnvOpenOptions, MdbError, RoTxn, RwTxn, WithoutTls,
 };
 
+use crate::memory::{MemoryEngine, MemoryWriting};
+
 /// A table's handle.
 pub(crate) type Rows = Database<'static, Bytes, Bytes>;
 
+/// What the catalogue's tables lie in.
+pub(crate) enum Engine {
+    Lmdb(LmdbEngine),
+    /// For the simulator and tests.
+    Memory(MemoryEngine),
+}
+
+impl Engine {
+    /// Gives a snapshot to `read`.
+    pub(crate) fn read<T>(
+        &self,
+        read: impl FnOnce(&dyn Snapshot) -> Result<T, ReadError>,
+    ) -> Result<T, ReadError> {
+        match self {
+            Engine::Lmdb(engine) => read(&engine.read()?),
+            Engine::Memory(engine) => read(&engine.read()),
+        }
+    }
+
+    pub(crate) fn write(&self) -> Result<Writing<'_>, KvError> {
+        Ok(match self {
+            Engine::Lmdb(engine) => Writing::Lmdb(engine.write()?),
+            Engine::Memory(engine) => Writing::Memory(engine.write()),
+        })
+    }
+}
+
+/// The writing transaction of either.
+pub(crate) enum Writing<'e> {
+    Lmdb(LmdbWriting<'e>),
+    Memory(MemoryWriting<'e>),
+}
+
+impl Writing<'_> {
+    pub(crate) fn transaction(&mut self) -> &mut dyn Transaction {
+        match self {
+            Writing::Lmdb(writing) => writing,
+            Writing::Memory(writing) => writing,
+        }
+    }
+
+    /// Whether there is anything to commit.
+    pub(crate) fn is_changed(&self) -> bool {
+        match self {
+            Writing::Lmdb(writing) => writing.is_changed,
+            Writing::Memory(writing) => writing.is_changed(),
+        }
+    }
+
+    /// Makes all changes durable.
+    pub(crate) fn commit(self) -> Result<(), KvError> {
+        match self {
+            Writing::Lmdb(writing) => writing.commit(),
+            Writing::Memory(writing) => writing.commit(),
+        }
+    }
+}
+
 /// The open environment and its tables in the order of [`Table::ALL`].
-pub(crate) struct Engine {
+pub(crate) struct LmdbEngine {
     env: Env<WithoutTls>,
     tables: [Rows; Table::COUNT],
 }
 
-impl Engine {
-    pub(crate) fn open(dir: &Path, map_size: usize, readers_max: u32) -> Result<Engine, heed::Error> {
+impl LmdbEngine {
+    pub(crate) fn open(dir: &Path, map_size: usize, readers_max: u32) -> Result<Self, heed::Error> {
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(map_size).max_readers(readers_max).max_dbs(Table::COUNT as u32);
         // SAFETY: the map may be touched by LMDB alone while it is open. The directory's lock, which the
@@ -40,7 +100,7 @@ impl Engine {
             Ok(CommitOrAbort::<_, std::convert::Infallible>::Commit(tables))
         })?;
         let CommitOrAbort::Commit(tables) = opened;
-        Ok(Engine { env, tables })
+        Ok(LmdbEngine { env, tables })
     }
 
     pub(crate) fn read(&self) -> Result<Reading<'_>, KvError> {
@@ -52,9 +112,9 @@ impl Engine {
         self.env.copy_to_file(file, CompactionOption::Enabled)
     }
 
-    pub(crate) fn write(&self) -> Result<Writing<'_>, KvError> {
+    pub(crate) fn write(&self) -> Result<LmdbWriting<'_>, KvError> {
         let txn = self.env.write_txn().map_err(kv_error)?;
-        Ok(Writing { txn, tables: &self.tables, is_changed: false })
+        Ok(LmdbWriting { txn, tables: &self.tables, is_changed: false })
     }
 }
 
@@ -118,25 +178,20 @@ impl Snapshot for Reading<'_> {
 }
 
 /// The writing transaction; dropped without a commit it changes nothing.
-pub(crate) struct Writing<'e> {
+pub(crate) struct LmdbWriting<'e> {
     txn: RwTxn<'e>,
     tables: &'e [Rows; Table::COUNT],
     is_changed: bool,
 }
 
-impl Writing<'_> {
-    /// Whether there is anything to commit.
-    pub(crate) fn is_changed(&self) -> bool {
-        self.is_changed
-    }
-
+impl LmdbWriting<'_> {
     /// Makes all changes durable.
     pub(crate) fn commit(self) -> Result<(), KvError> {
         self.txn.commit().map_err(kv_error)
     }
 }
 
-impl Snapshot for Writing<'_> {
+impl Snapshot for LmdbWriting<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<&[u8]>, KvError> {
         self.tables[table.index()].get(&self.txn, key).map_err(kv_error)
     }
@@ -152,7 +207,7 @@ impl Snapshot for Writing<'_> {
     }
 }
 
-impl Transaction for Writing<'_> {
+impl Transaction for LmdbWriting<'_> {
     fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<(), KvError> {
         self.is_changed = true;
         self.tables[table.index()].put(&mut self.txn, key, value).map_err(kv_error)

@@ -6,7 +6,7 @@ use std::path::Path;
 use base::{ByteCount, Timestamp};
 use catalogue::{Envelope, Outcome, ReadError, View, apply};
 
-use crate::engine::{Engine, Writing, kv_error_of_rejection};
+use crate::engine::{LmdbEngine, LmdbWriting, kv_error_of_rejection};
 use crate::error::{OpenError, ReplayError};
 use crate::snapshot::{Digests, digests};
 use crate::store::open_directory;
@@ -16,7 +16,7 @@ const REPLAY_BATCH_MAX: u64 = 20_000;
 
 /// A catalogue that is being built from a snapshot and a change log. Nobody else has it open.
 pub struct Replay {
-    engine: Engine,
+    engine: LmdbEngine,
     last: u64,
     _lock: File,
 }
@@ -117,7 +117,7 @@ impl Replay {
 
 /// A change of a log changed something when it was made, and must again: else the log and the tables are not
 /// of one history.
-fn replay_one(txn: &mut Writing<'_>, number: u64, envelope: &Envelope) -> Result<(), ReplayError> {
+fn replay_one(txn: &mut LmdbWriting<'_>, number: u64, envelope: &Envelope) -> Result<(), ReplayError> {
     apply(txn, envelope).map_err(|error| match kv_error_of_rejection(&error) {
         Some(reason) => ReplayError::Engine(reason),
         None => ReplayError::Change { number, reason: format!("it is refused: {error}") },

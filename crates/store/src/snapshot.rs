@@ -9,7 +9,7 @@ use catalogue::{KvError, ReadError, Snapshot, Table, View, Visit};
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Env, EnvFlags, EnvOpenOptions, RoTxn, WithoutTls};
 
-use crate::engine::{Rows, kv_error, scan};
+use crate::engine::{Engine, Rows, kv_error, scan};
 use crate::error::SnapshotError;
 use crate::format;
 use crate::store::CatalogueStore;
@@ -35,7 +35,11 @@ impl CatalogueStore {
         fs::create_dir_all(directory).map_err(failed(directory))?;
         let path = directory.join(SNAPSHOT_DATA);
         let mut file = File::create_new(&path).map_err(failed(&path))?;
-        self.engine().copy_to(&mut file).map_err(|error| match error {
+        let Engine::Lmdb(engine) = self.engine() else {
+            let reason = "tables in memory have no copy".to_owned();
+            return Err(SnapshotError::Engine { path, reason });
+        };
+        engine.copy_to(&mut file).map_err(|error| match error {
             heed::Error::Io(source) => SnapshotError::File { path: path.clone(), source },
             other => SnapshotError::Engine { path: path.clone(), reason: other.to_string() },
         })?;

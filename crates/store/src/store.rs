@@ -10,9 +10,10 @@ use threads::mpsc::{SyncSender, sync_channel};
 use base::{ByteCount, Clock, Timestamp};
 use catalogue::{Command, Envelope, Outcome, ReadError, Rejection, View};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, LmdbEngine};
 use crate::error::{ExecuteError, OpenError};
 use crate::format;
+use crate::memory::MemoryCatalogue;
 use crate::writer::{Answer, BATCH_MAX, EXECUTE_ALL_MAX, Job, QUEUE_MAX, Writer};
 
 /// Most snapshots open at a time.
@@ -48,8 +49,8 @@ pub struct CatalogueStore {
     is_stopped: Arc<AtomicBool>,
     #[cfg(test)]
     commit_fails: Arc<AtomicBool>,
-    /// Held locked while the store is open.
-    _lock: File,
+    /// Held locked while the store is open; tables in memory have none.
+    _lock: Option<File>,
 }
 
 impl CatalogueStore {
@@ -60,6 +61,19 @@ impl CatalogueStore {
     /// If the directory is in use, of another format, or cannot be opened.
     pub fn open(dir: &Path, options: StoreOptions) -> Result<CatalogueStore, OpenError> {
         let (lock, engine) = open_directory(dir, options.map_size)?;
+        Self::start(Engine::Lmdb(engine), options, Some(lock))
+    }
+
+    /// Opens tables in memory, for the simulator and tests; `options.map_size` is not looked at. Whoever has
+    /// them open already cannot commit any more.
+    ///
+    /// # Errors
+    /// If the writer's thread cannot be started.
+    pub fn open_memory(tables: &MemoryCatalogue, options: StoreOptions) -> Result<CatalogueStore, OpenError> {
+        Self::start(Engine::Memory(tables.open()), options, None)
+    }
+
+    fn start(engine: Engine, options: StoreOptions, lock: Option<File>) -> Result<CatalogueStore, OpenError> {
         let engine = Arc::new(engine);
         let commits = Arc::new(AtomicU64::new(0));
         let is_stopped = Arc::new(AtomicBool::new(false));
@@ -128,8 +142,7 @@ impl CatalogueStore {
     /// # Errors
     /// What `f` returns, or that the engine failed.
     pub fn read<T>(&self, f: impl FnOnce(&View<'_>) -> Result<T, ReadError>) -> Result<T, ReadError> {
-        let snapshot = self.engine.read()?;
-        f(&View::new(&snapshot))
+        self.engine.read(|snapshot| f(&View::new(snapshot)))
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -150,7 +163,7 @@ impl CatalogueStore {
 }
 
 /// Locks a catalogue's directory, checks its format and opens the engine.
-pub(crate) fn open_directory(dir: &Path, map_size: ByteCount) -> Result<(File, Engine), OpenError> {
+pub(crate) fn open_directory(dir: &Path, map_size: ByteCount) -> Result<(File, LmdbEngine), OpenError> {
     let at = |path: &Path| {
         let path = path.to_owned();
         move |source| OpenError::File { path, source }
@@ -168,7 +181,7 @@ pub(crate) fn open_directory(dir: &Path, map_size: ByteCount) -> Result<(File, E
     let rounded = map_size.0.div_ceil(MAP_UNIT).max(1).checked_mul(MAP_UNIT);
     let rounded = rounded.and_then(|size| usize::try_from(size).ok());
     let rounded = rounded.ok_or(OpenError::MapSize(map_size.0))?;
-    let engine = Engine::open(dir, rounded, READERS_MAX);
+    let engine = LmdbEngine::open(dir, rounded, READERS_MAX);
     let engine = engine.map_err(|source| OpenError::Engine { path: dir.to_owned(), source })?;
     Ok((lock, engine))
 }
@@ -183,5 +196,7 @@ impl Drop for CatalogueStore {
     }
 }
 
+#[cfg(test)]
+mod memory_tests;
 #[cfg(test)]
 mod tests;

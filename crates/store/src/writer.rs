@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use threads::mpsc::{Receiver, SyncSender};
 
 use base::Clock;
+use base::planted::{Bug, is_planted};
 use catalogue::{Envelope, KvError, Outcome, ReadError, Rejection, apply};
 
 use crate::engine::Engine;
@@ -94,11 +95,11 @@ impl Writer {
             Err(error) => return failure(error),
         };
         let mut answers = Vec::with_capacity(group.len());
-        for job in group {
+        for job in &mut *group {
             let mut answer = Vec::with_capacity(job.envelopes.len());
             for envelope in &mut job.envelopes {
                 envelope.at = self.clock.now();
-                match apply(&mut txn, envelope) {
+                match apply(txn.transaction(), envelope) {
                     Err(Rejection::Read(ReadError::Kv(error))) => return failure(error),
                     result => answer.push(result),
                 }
@@ -111,6 +112,11 @@ impl Writer {
         #[cfg(test)]
         if self.commit_fails.load(Ordering::SeqCst) {
             return Group::Failed("planted".to_owned());
+        }
+        if is_planted(Bug::EarlyAcknowledgement) {
+            for (job, answer) in group.iter().zip(answers.drain(..)) {
+                reply(job, Ok(answer));
+            }
         }
         match txn.commit() {
             Ok(()) => {

@@ -37,7 +37,7 @@ const OUTSIDE: [(&str, &[&str]); 9] = [
     ("hyper-util", &["door"]),
     ("quick-xml", &["ltfs", "door"]),
     ("serde", &["door", "kist"]),
-    ("serde_json", &["door", "kist", "tidy"]),
+    ("serde_json", &["door", "kist", "tidy", "torture"]),
     ("tokio", &["door", "kist"]),
 ];
 

@@ -53,5 +53,6 @@ pub fn run(_: &Args, common: &Common) -> Outcome {
         ("memory", text::size(status.memory_anonymous)),
         ("backup", super::backup::standing(&backup)),
     ];
-    lines.iter().try_for_each(|(name, value)| output::line(&format!("{name:<10} {value}")))
+    lines.iter().try_for_each(|(name, value)| output::line(&format!("{name:<10} {value}")))?;
+    status.warnings.iter().try_for_each(|warning| output::line(&format!("{:<10} {warning}", "warning")))
 }

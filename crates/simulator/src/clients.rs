@@ -1,0 +1,480 @@
+//! What users do: each client owns a directory, does one thing after the other, and looks at what it gets.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use archive::{Archive, ArchiveError, PutDone, PutOptions, Selection, StageOptions, Stat, TapeUse};
+use base::{ArchivePath, ByteCount};
+use catalogue::TapeState;
+use threads::simulated;
+
+use crate::content::Content;
+use crate::world::{Called, World, below, one_of};
+
+/// Names that a client gives to files.
+const NAMES: u64 = 12;
+/// How long a client waits for an engine that is down.
+const DOWN_PAUSE: Duration = Duration::from_millis(700);
+/// How often a client repeats a put whose answer was lost.
+const REPEATS_MAX: u32 = 40;
+/// Longest thinking between two operations.
+const THINKING_NANOS_MAX: u64 = 4_000_000_000;
+
+/// A client.
+pub struct Client {
+    world: World,
+    number: u64,
+    clients: u64,
+    keys: u64,
+}
+
+/// What a read gave.
+type Read = Result<Vec<u8>, ArchiveError>;
+
+impl Client {
+    /// Client `number` of `clients`.
+    #[must_use]
+    pub fn new(world: &World, number: u64, clients: u64) -> Self {
+        Client { world: world.clone(), number, clients, keys: 0 }
+    }
+
+    /// Does so many operations.
+    pub fn work(&mut self, operations: u64) {
+        for _ in 0..operations {
+            self.step();
+            self.world.count("client operations");
+            simulated::pause(Duration::from_nanos(below(THINKING_NANOS_MAX)));
+        }
+    }
+
+    fn step(&mut self) {
+        match below(100) {
+            0..=29 => self.put_new(),
+            30..=34 => self.put_again(),
+            35..=49 => self.get_own(),
+            50..=59 => self.get_other(),
+            60..=64 => self.stat(),
+            65..=67 => self.list(),
+            68..=72 => self.rename(),
+            73..=77 => self.remove(),
+            78..=84 => self.stage(),
+            85..=92 => self.evict(),
+            93..=95 => self.end_request(),
+            96..=97 => self.migrate(),
+            _ => self.operate(),
+        }
+    }
+
+    fn path(&self, client: u64, name: u64) -> ArchivePath {
+        path(&format!("/c{client}/f{name}"))
+    }
+
+    fn any_path(&self) -> ArchivePath {
+        self.path(self.number, below(NAMES))
+    }
+
+    /// A path of which it is known that there is a file.
+    fn full_path(&self) -> Option<(ArchivePath, Content)> {
+        let start = below(NAMES);
+        (0..NAMES).find_map(|step| {
+            let path = self.path(self.number, (start + step) % NAMES);
+            let known = self.world.oracle().possible(&path).known()??;
+            Some((path, known))
+        })
+    }
+
+    fn size(&self) -> usize {
+        let size = match below(20) {
+            0 => 0,
+            1..=12 => 1 + below(6_000),
+            13..=16 => 4_096 * (1 + below(12)),
+            17..=18 => 60_000 + below(100_000),
+            _ => 262_145 + below(200_000),
+        };
+        usize::try_from(size).unwrap_or(0)
+    }
+
+    fn put_new(&mut self) {
+        let path = self.any_path();
+        if self.world.oracle().possible(&path).known().is_none() && !self.resolve(&path) {
+            return;
+        }
+        let content = self.world.oracle().new_content(self.size());
+        let key = (below(2) == 0).then(|| {
+            self.keys += 1;
+            (format!("key-{}", self.keys), format!("client-{}", self.number))
+        });
+        self.world.oracle().doubt(&path, Some(content));
+        let mut first: Option<PutDone> = None;
+        for _ in 0..REPEATS_MAX {
+            match self.put(&path, content, key.clone()) {
+                Called::Done(Ok(done)) => {
+                    self.check_answer(&path, content, &done, first.as_ref());
+                    first.get_or_insert(done);
+                    let is_lost = !self.world.is_calm() && below(6) == 0;
+                    if !is_lost {
+                        break;
+                    }
+                    self.world.count("answers lost");
+                }
+                Called::Done(Err(error)) => {
+                    if first.is_none() && error.is_certain_refusal() {
+                        self.world.count("puts refused");
+                        // Earlier tries of this put may have been carried out.
+                        if !self.resolve(&path) {
+                            return;
+                        }
+                        return;
+                    }
+                    self.world.count("puts in doubt");
+                    simulated::pause(DOWN_PAUSE);
+                }
+                Called::Killed => self.world.count("puts cut off"),
+                Called::Down => simulated::pause(DOWN_PAUSE),
+            }
+        }
+        if first.is_none() {
+            self.resolve(&path);
+        }
+    }
+
+    /// The first answer makes the content the path's; a repeat has to name the same file.
+    fn check_answer(&self, path: &ArchivePath, content: Content, done: &PutDone, first: Option<&PutDone>) {
+        assert_eq!(done.checksums.blake3, content.blake3(), "{path}: the answer of a put has its checksum");
+        if let Some(first) = first {
+            assert_eq!(first.file, done.file, "I4: {path}: a repeat made another file");
+        }
+        self.world.oracle().know(path, Some(content));
+    }
+
+    fn put(
+        &self,
+        path: &ArchivePath,
+        content: Content,
+        key: Option<(String, String)>,
+    ) -> Called<Result<PutDone, ArchiveError>> {
+        let path = path.clone();
+        self.world.ask("put", move |archive| put(archive, &path, content, key))
+    }
+
+    /// Puts what is there already: nothing new is made.
+    fn put_again(&mut self) {
+        let Some((path, content)) = self.full_path() else { return };
+        match self.put(&path, content, None) {
+            Called::Done(Ok(done)) => {
+                assert!(!done.created, "I4: {path}: the same content made a new version");
+                self.world.count("repeats");
+            }
+            Called::Done(Err(error)) => self.tolerate("repeat", &path, &error),
+            Called::Killed | Called::Down => {}
+        }
+    }
+
+    fn get_own(&self) {
+        let Some((path, content)) = self.full_path() else { return };
+        match self.read(&path) {
+            Called::Done(Ok(bytes)) => {
+                assert!(bytes == content.bytes(), "I2: {path}: a get gave other bytes than were put");
+                self.world.count("reads verified");
+            }
+            Called::Done(Err(ArchiveError::Nearline { .. })) => self.world.count("reads of nearline files"),
+            Called::Done(Err(error @ ArchiveError::NotFound(_))) => panic!("I1: {error}, but it was put"),
+            Called::Done(Err(error)) => self.tolerate("get", &path, &error),
+            Called::Killed | Called::Down => {}
+        }
+    }
+
+    /// Reads a file of another client, who may change it meanwhile.
+    fn get_other(&self) {
+        let path = self.path(below(self.clients), below(NAMES));
+        let since = self.world.oracle().moment();
+        let read = self.read(&path);
+        let oracle = self.world.oracle();
+        match read {
+            Called::Done(Ok(bytes)) => {
+                let mut ever = oracle.ever(&path).into_iter();
+                let content = ever.find(|content| content.length == bytes.len() && content.bytes() == bytes);
+                let content = content.unwrap_or_else(|| panic!("I2: {path}: bytes that nobody ever put"));
+                let fits = oracle.was_possible(&path, Some(content), since);
+                assert!(fits, "I2: {path}: a get gave a version that was replaced before");
+            }
+            Called::Done(Err(ArchiveError::NotFound(_))) => {
+                let fits = oracle.was_possible(&path, None, since);
+                assert!(fits, "I1: {path} is not found although it was there all the time");
+            }
+            Called::Done(Err(ArchiveError::Nearline { .. })) | Called::Killed | Called::Down => {}
+            Called::Done(Err(error)) => {
+                drop(oracle);
+                self.tolerate("get", &path, &error);
+            }
+        }
+    }
+
+    fn read(&self, path: &ArchivePath) -> Called<Read> {
+        let path = path.clone();
+        let slow = below(4) == 0;
+        self.world.ask("get", move |archive| read(archive, &path, slow))
+    }
+
+    fn stat(&self) {
+        let Some((path, content)) = self.full_path() else { return };
+        let at = path.clone();
+        match self.world.ask("stat", move |archive| archive.stat(&at)) {
+            Called::Done(Ok(Stat::File(stat))) => {
+                assert_eq!(stat.size, ByteCount(content.length as u64), "I1: {path}: its size");
+                assert_eq!(stat.checksums.blake3, content.blake3(), "I1: {path}: its checksum");
+                let wanted = stat.copies_wanted as usize;
+                assert!(stat.copies.len() <= wanted, "I4: {path}: more copies than the class asks for");
+            }
+            Called::Done(Ok(Stat::Directory(_))) => panic!("I1: {path} became a directory"),
+            Called::Done(Err(error @ ArchiveError::NotFound(_))) => panic!("I1: {error}, but it was put"),
+            Called::Done(Err(error)) => self.tolerate("stat", &path, &error),
+            Called::Killed | Called::Down => {}
+        }
+    }
+
+    fn list(&self) {
+        let directory = path(&format!("/c{}", self.number));
+        let at = directory.clone();
+        let Called::Done(listed) = self.world.ask("list", move |archive| archive.list(&at, None, 1_000))
+        else {
+            return;
+        };
+        let listed: BTreeSet<String> = match listed {
+            Ok((lines, _)) => lines.into_iter().map(|line| line.name.as_str().to_owned()).collect(),
+            Err(ArchiveError::NotFound(_)) => BTreeSet::new(),
+            Err(error) => return self.tolerate("list", &directory, &error),
+        };
+        for name in 0..NAMES {
+            let possible = self.world.oracle().possible(&self.path(self.number, name));
+            let is_there = listed.contains(&format!("f{name}"));
+            let fits = possible.contents.iter().any(|content| content.is_some() == is_there);
+            assert!(fits, "I1: the listing of {directory} is wrong about f{name}");
+        }
+    }
+
+    fn rename(&self) {
+        let Some((from, content)) = self.full_path() else { return };
+        let to = self.any_path();
+        let Some(before) = self.world.oracle().possible(&to).known().filter(|_| from != to) else { return };
+        {
+            let mut oracle = self.world.oracle();
+            oracle.doubt(&from, None);
+            oracle.doubt(&to, Some(content));
+        }
+        let (one, other) = (from.clone(), to.clone());
+        let called = self.world.ask("rename", move |archive| archive.rename(&one, &other, true));
+        let result = match called {
+            Called::Done(result) => result,
+            Called::Down => Err(ArchiveError::Stopping),
+            Called::Killed => return self.resolve_rename(&from, &to, content),
+        };
+        match result {
+            Ok(()) => {
+                let mut oracle = self.world.oracle();
+                oracle.know(&from, None);
+                oracle.know(&to, Some(content));
+            }
+            Err(error) if error.is_certain_refusal() => {
+                {
+                    let mut oracle = self.world.oracle();
+                    oracle.know(&from, Some(content));
+                    oracle.know(&to, before);
+                }
+                self.tolerate("rename", &from, &error);
+            }
+            Err(_) => self.resolve_rename(&from, &to, content),
+        }
+    }
+
+    /// Looks which way a rename went that nobody answered.
+    fn resolve_rename(&self, from: &ArchivePath, to: &ArchivePath, content: Content) {
+        if self.resolve(from) && self.resolve(to) {
+            let oracle = self.world.oracle();
+            let (left, right) = (oracle.possible(from).known(), oracle.possible(to).known());
+            let is_moved = left == Some(None) && right == Some(Some(content));
+            let is_not = left == Some(Some(content)) && right != Some(Some(content));
+            assert!(is_moved || is_not, "I1: half a rename from {from} to {to}: {left:?}, {right:?}");
+        }
+    }
+
+    fn remove(&self) {
+        let Some((path, content)) = self.full_path() else { return };
+        self.world.oracle().doubt(&path, None);
+        let at = path.clone();
+        match self.world.ask("remove", move |archive| archive.remove(&at)) {
+            Called::Done(Ok(())) => self.world.oracle().know(&path, None),
+            Called::Done(Err(error)) if error.is_certain_refusal() => {
+                self.world.oracle().know(&path, Some(content));
+                assert!(!matches!(error, ArchiveError::NotFound(_)), "I1: {error}, but it was put");
+                self.tolerate("remove", &path, &error);
+            }
+            Called::Done(Err(_)) | Called::Killed => drop(self.resolve(&path)),
+            Called::Down => self.world.oracle().know(&path, Some(content)),
+        }
+    }
+
+    /// Looks what a path holds of which that is not known; whether somebody answered.
+    fn resolve(&self, path: &ArchivePath) -> bool {
+        for _ in 0..REPEATS_MAX {
+            let at = path.clone();
+            match self.world.ask("resolve", move |archive| archive.stat(&at)) {
+                Called::Done(Ok(Stat::File(stat))) => {
+                    let mut oracle = self.world.oracle();
+                    let possible = oracle.possible(path);
+                    let found = possible.contents.iter().copied().flatten().find(|content| {
+                        stat.size.0 == content.length as u64 && stat.checksums.blake3 == content.blake3()
+                    });
+                    let found = found.unwrap_or_else(|| panic!("I1: {path} holds none of {possible:?}"));
+                    oracle.know(path, Some(found));
+                    return true;
+                }
+                Called::Done(Ok(Stat::Directory(_))) => panic!("I1: {path} became a directory"),
+                Called::Done(Err(ArchiveError::NotFound(_))) => {
+                    let mut oracle = self.world.oracle();
+                    let possible = oracle.possible(path);
+                    assert!(possible.contents.contains(&None), "I1: {path} is gone: {possible:?}");
+                    oracle.know(path, None);
+                    return true;
+                }
+                _ => simulated::pause(DOWN_PAUSE),
+            }
+        }
+        false
+    }
+
+    fn stage(&self) {
+        let Some((path, _)) = self.full_path() else { return };
+        let pin = Duration::from_secs(below(600));
+        let options = StageOptions { owner: format!("client-{}", self.number), pin };
+        let (selection, at) = (selection(&path), path.clone());
+        match self.world.ask("stage", move |archive| archive.stage(&selection, options)) {
+            Called::Done(Ok(request)) => self.world.oracle().requests.push(request),
+            Called::Done(Err(error)) => self.tolerate("stage", &at, &error),
+            Called::Killed | Called::Down => {}
+        }
+    }
+
+    fn evict(&self) {
+        let (selection, at) = match below(3) {
+            0 => {
+                let directory = path(&format!("/c{}", self.number));
+                (Selection { paths: vec![directory.clone()], recursive: true }, directory)
+            }
+            _ => {
+                let Some((path, _)) = self.full_path() else { return };
+                (selection(&path), path)
+            }
+        };
+        match self.world.ask("evict", move |archive| archive.evict(&selection)) {
+            Called::Done(Ok(done)) => (0..done.evicted).for_each(|_| self.world.count("files evicted")),
+            Called::Done(Err(ArchiveError::NotFound(_) | ArchiveError::SomeNotFound { .. }))
+                if at.components().count() == 1 => {}
+            Called::Done(Err(error)) => self.tolerate("evict", &at, &error),
+            Called::Killed | Called::Down => {}
+        }
+    }
+
+    fn end_request(&self) {
+        let requests = self.world.oracle().requests.clone();
+        if requests.is_empty() {
+            return;
+        }
+        let request = one_of(&requests);
+        let cancels = below(2) == 0;
+        let called = self.world.ask("release or cancel", move |archive| {
+            if cancels { archive.cancel_request(request) } else { archive.release(request, None) }
+        });
+        if let Called::Done(Err(error @ ArchiveError::NoSuchRequest(_))) = called {
+            panic!("I1: {error}, but it was acknowledged");
+        }
+    }
+
+    fn migrate(&self) {
+        let _ = self.world.ask("migrate", |archive| archive.migrate_now(None));
+    }
+
+    /// What an operator does every now and then: gives back drives and tapes that were set aside.
+    fn operate(&self) {
+        let _ = self.world.ask("operate", give_back);
+    }
+
+    /// Errors that a fault explains; in a calm world there is none.
+    fn tolerate(&self, what: &'static str, path: &ArchivePath, error: &ArchiveError) {
+        self.world.count("errors answered");
+        assert!(!self.world.is_calm(), "I7: {what} of {path} fails although nothing is wrong: {error}");
+        assert!(!matches!(error, ArchiveError::Lost(_)), "I1: {what}: {error}");
+        assert!(!matches!(error, ArchiveError::NotFound(_)), "I1: {what}: {error}, but it was put");
+    }
+}
+
+/// A path.
+#[must_use]
+pub fn path(text: &str) -> ArchivePath {
+    ArchivePath::new(text).unwrap_or_else(|error| unreachable!("{text} is a path: {error}"))
+}
+
+/// This one file.
+#[must_use]
+pub fn selection(path: &ArchivePath) -> Selection {
+    Selection { paths: vec![path.clone()], recursive: false }
+}
+
+/// Puts a content, as a door does.
+///
+/// # Errors
+/// Those of the engine.
+pub fn put(
+    archive: &Archive,
+    path: &ArchivePath,
+    content: Content,
+    key: Option<(String, String)>,
+) -> Result<PutDone, ArchiveError> {
+    let length = ByteCount(content.length as u64);
+    let options =
+        PutOptions { length: Some(length), make_parents: true, idempotency: key, ..PutOptions::default() };
+    let mut upload = archive.begin_put(path, options)?;
+    for chunk in content.bytes().chunks(100_000) {
+        upload.write(chunk)?;
+    }
+    upload.finish()
+}
+
+/// Reads a whole file; slowly, as somebody behind a bad line does.
+///
+/// # Errors
+/// Those of the engine.
+pub fn read(archive: &Archive, path: &ArchivePath, slow: bool) -> Read {
+    let mut download = archive.open_read(path)?;
+    let mut bytes = Vec::new();
+    if slow {
+        simulated::pause(Duration::from_secs(2));
+    }
+    while let Some(chunk) = download.next()? {
+        bytes.extend_from_slice(chunk.as_ref());
+        if slow {
+            drop(chunk);
+            simulated::pause(Duration::from_millis(300));
+        }
+    }
+    Ok(bytes)
+}
+
+/// Gives back to use all drives and tapes that were set aside.
+///
+/// # Errors
+/// Those of the engine.
+pub fn give_back(archive: &Archive) -> Result<(), ArchiveError> {
+    for drive in archive.tape_drives() {
+        if drive.state == "down" {
+            archive.drive_up(&drive.name)?;
+        }
+    }
+    for tape in archive.tapes()? {
+        if matches!(tape.state, TapeState::Suspect | TapeState::Disabled) {
+            // A tape in a run cannot be changed now; the next round comes.
+            let _ = archive.set_tape(tape.vid, TapeUse::Active, "given back by the simulated operator");
+        }
+    }
+    Ok(())
+}

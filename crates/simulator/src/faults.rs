@@ -1,0 +1,249 @@
+//! What goes wrong in a world, when, and where it may: the schedule follows from the seed.
+//!
+//! Redundancy has limits, so that faults which destroy data silently keep to them: they strike two disks of
+//! the pool (it has two parity shards) and the tapes of one of the two tape pools. Within these limits nothing
+//! that was acknowledged may be lost, whatever else happens at the same time.
+
+use std::time::Duration;
+
+use archive::TapeUse;
+use base::{BlockAddress, DriveId, Partition, TapePosition, Vid};
+use catalogue::TapeState;
+use threads::simulated;
+
+use crate::machines::{Fault, MountState, Target};
+use crate::world::{Called, World, below, one_of};
+
+/// The tape pool whose tapes may rot.
+pub const ROTTEN_POOL: &str = "vault-b";
+/// Longest time between two faults.
+const INTERVAL_NANOS_MAX: u64 = 2_500_000_000;
+const HOUR_NANOS: i64 = 3_600_000_000_000;
+const TEN_YEARS_NANOS: i64 = 10 * 365 * 24 * HOUR_NANOS;
+
+/// What a world suffers from most.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Profile {
+    /// Processes that die, power cuts, a catalogue that cannot commit.
+    Crashes,
+    /// Disks that say that they fail.
+    Disks,
+    /// Two disks that lie, rot and vanish.
+    Rot,
+    /// Tapes, tape drives and the robot.
+    Tapes,
+    /// Crashes and clocks only: reads never fail.
+    Clean,
+}
+
+impl Profile {
+    /// All of them.
+    pub const ALL: [Profile; 5] =
+        [Profile::Crashes, Profile::Disks, Profile::Rot, Profile::Tapes, Profile::Clean];
+}
+
+/// Something that happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Event {
+    Kill,
+    CutPower,
+    Machine(Fault),
+    /// As `Machine`, but on one of the disks that may lose data.
+    Victim(Fault),
+    DiskGone,
+    AtRest,
+    TapeRot,
+    TapeDriveDies,
+    ClockJump,
+    NoScratch,
+}
+
+/// Who brings disaster.
+pub struct Chaos {
+    world: World,
+    profile: Profile,
+    victims: Vec<DriveId>,
+    scratch_taken: Vec<Vid>,
+}
+
+impl Chaos {
+    /// The disasters of a profile.
+    #[must_use]
+    pub fn new(world: &World, profile: Profile) -> Self {
+        let disks: Vec<DriveId> = world.machines().disks().iter().map(|disk| disk.id()).collect();
+        let first = below(disks.len() as u64) as usize;
+        let second = (first + 1 + below(disks.len() as u64 - 1) as usize) % disks.len();
+        let victims = vec![disks[first], disks[second]];
+        Chaos { world: world.clone(), profile, victims, scratch_taken: Vec::new() }
+    }
+
+    /// What may happen, with its weight.
+    fn events(&self) -> &'static [(u64, Event)] {
+        use Event::{
+            AtRest, ClockJump, CutPower, DiskGone, Kill, Machine, NoScratch, TapeDriveDies, TapeRot, Victim,
+        };
+        match self.profile {
+            Profile::Crashes => &[
+                (4, Kill),
+                (4, CutPower),
+                (1, Machine(Fault::CatalogueCommit)),
+                (1, Machine(Fault::CatalogueInDoubt)),
+                (2, Machine(Fault::CatalogueSlow)),
+                (2, Machine(Fault::CatalogueFull)),
+                (1, Machine(Fault::DiskSync)),
+                (1, ClockJump),
+            ],
+            Profile::Disks => &[
+                (2, Kill),
+                (2, CutPower),
+                (4, Machine(Fault::DiskSync)),
+                (4, Machine(Fault::DiskWrite)),
+                (3, Machine(Fault::DiskFull)),
+                (4, Machine(Fault::DiskRead)),
+                (4, Machine(Fault::DiskSlow)),
+                (1, Machine(Fault::DiskHung)),
+            ],
+            Profile::Rot => &[
+                (2, Kill),
+                (2, CutPower),
+                (5, Victim(Fault::DiskBitFlip)),
+                (5, Victim(Fault::DiskLostWrite)),
+                (5, Victim(Fault::DiskMisdirectedWrite)),
+                (5, Victim(Fault::DiskStalePage)),
+                (3, Victim(Fault::DiskRead)),
+                (2, Victim(Fault::DiskSync)),
+                (1, Victim(Fault::DiskHung)),
+                (6, AtRest),
+                (2, DiskGone),
+            ],
+            Profile::Tapes => &[
+                (1, Kill),
+                (1, CutPower),
+                (4, Machine(Fault::TapeWrite)),
+                (4, Machine(Fault::TapeFlush)),
+                (2, Machine(Fault::TapeEarlyEnd)),
+                (3, Machine(Fault::RobotJam)),
+                (3, Machine(Fault::MountFails)),
+                (4, Machine(Fault::PositionLost)),
+                (3, Machine(Fault::WrongCartridge)),
+                (3, Machine(Fault::TapeSlow)),
+                (4, TapeRot),
+                (3, TapeDriveDies),
+                (1, NoScratch),
+            ],
+            Profile::Clean => &[(4, Kill), (4, CutPower), (2, ClockJump), (2, Machine(Fault::CatalogueSlow))],
+        }
+    }
+
+    /// Lets things happen until `is_over`.
+    pub fn run(&mut self, is_over: impl Fn() -> bool) {
+        while !is_over() {
+            simulated::pause(Duration::from_nanos(below(INTERVAL_NANOS_MAX)));
+            let total = self.events().iter().map(|(weight, _)| weight).sum();
+            let mut left = below(total);
+            for (weight, event) in self.events() {
+                match left.checked_sub(*weight) {
+                    Some(rest) => left = rest,
+                    None => {
+                        self.happen(*event);
+                        break;
+                    }
+                }
+            }
+            self.mend();
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        let machines = self.world.machines().clone();
+        let faults = machines.faults();
+        match event {
+            Event::Kill => self.world.kill(),
+            Event::CutPower => self.world.cut_power(),
+            Event::Machine(fault) => faults.once(fault, Target::Any, below(30)),
+            Event::Victim(fault) => faults.once(fault, Target::Disk(one_of(&self.victims)), below(10)),
+            Event::DiskGone => {
+                let victim = one_of(&self.victims);
+                machines.disks().iter().filter(|disk| disk.id() == victim).for_each(|disk| {
+                    disk.set_gone(!disk.is_gone());
+                });
+                self.world.count("disks pulled or put back");
+            }
+            Event::AtRest => {
+                let victim = one_of(&self.victims);
+                let flip = |disk: &crate::machines::SimDisk| disk.id() == victim && disk.flip_somewhere();
+                machines.disks().iter().any(flip);
+            }
+            Event::TapeRot => self.rot_tape(),
+            Event::TapeDriveDies => {
+                let names = machines.config().drive_names();
+                let name = &names[below(names.len() as u64) as usize];
+                machines.library().kill_drive(name, one_of(&MountState::ALL));
+            }
+            Event::ClockJump => {
+                let jump = one_of(&[HOUR_NANOS, -HOUR_NANOS, TEN_YEARS_NANOS, -TEN_YEARS_NANOS]);
+                self.world.clock().jump(jump);
+                faults.count(Fault::ClockJump);
+            }
+            Event::NoScratch => self.take_scratch(),
+        }
+    }
+
+    /// Lets a block of a tape of the rotten pool go bad.
+    fn rot_tape(&self) {
+        let Called::Done(Ok(tapes)) = self.world.ask("list tapes", |archive| archive.tapes()) else { return };
+        let rotten: Vec<_> =
+            tapes.into_iter().filter(|tape| tape.tape_pool.as_deref() == Some(ROTTEN_POOL)).collect();
+        let Some(tape) = rotten.get(below(rotten.len() as u64) as usize) else { return };
+        let block = BlockAddress(below(tape.end_of_data.0));
+        let at = TapePosition { partition: Partition::Data, block };
+        let library = self.world.machines().library();
+        let _ = if below(2) == 0 { library.damage(tape.vid, at) } else { library.flip(tape.vid, at) };
+        self.world.count("tapes rotten");
+    }
+
+    /// Takes all scratch tapes away.
+    fn take_scratch(&mut self) {
+        let taken = self.world.ask("take scratch tapes", |archive| {
+            let mut taken = Vec::new();
+            for tape in archive.tapes()? {
+                if tape.state == TapeState::Scratch
+                    && archive.set_tape(tape.vid, TapeUse::Disabled, "taken away").is_ok()
+                {
+                    taken.push(tape.vid);
+                }
+            }
+            Ok(taken)
+        });
+        if let Called::Done(Ok(taken)) = taken {
+            self.world.count("all scratch tapes taken");
+            self.scratch_taken.extend(taken);
+        }
+    }
+
+    /// What somebody repairs sooner or later.
+    fn mend(&mut self) {
+        if below(6) != 0 {
+            return;
+        }
+        let library = self.world.machines().library();
+        for name in self.world.machines().config().drive_names() {
+            library.revive_drive(&name);
+        }
+        for vid in std::mem::take(&mut self.scratch_taken) {
+            let _ = self.world.ask("give back a scratch tape", move |archive| {
+                archive.set_tape(vid, TapeUse::Active, "given back")
+            });
+        }
+    }
+
+    /// Ends all faults: what is broken is repaired, what is planned is forgotten.
+    pub fn end(&mut self) {
+        let machines = self.world.machines();
+        machines.faults().clear();
+        machines.disks().iter().for_each(|disk| disk.set_gone(false));
+        for name in machines.config().drive_names() {
+            machines.library().revive_drive(&name);
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The whole system against simulated machines: one thread, virtual time, one seed.
+
+pub mod clients;
+pub mod content;
+pub mod faults;
+pub mod images;
+pub mod invariants;
+pub mod machines;
+pub mod oracle;
+pub mod run;
+pub mod world;

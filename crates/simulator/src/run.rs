@@ -1,0 +1,362 @@
+//! One world from its seed: users and disasters, then calm, then everything is looked at.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use archive::{ArchiveError, Selection, StageOptions, Stat, TapeUse, has_ended};
+use base::{ArchivePath, RequestId};
+use threads::simulated;
+
+use crate::clients::{Client, give_back, path, read, selection};
+use crate::content::Content;
+use crate::faults::{Chaos, Profile, ROTTEN_POOL};
+use crate::world::{Called, World, below};
+
+/// Clients of a world.
+const CLIENTS: u64 = 4;
+/// Virtual time after the end of all faults within which everything must be done.
+const CALM_MAX: Duration = Duration::from_secs(4 * 3_600);
+/// How often somebody looks whether it is.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+
+/// What is to be simulated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// Everything follows from it.
+    pub seed: u64,
+    /// Operations of each client.
+    pub operations: u64,
+    /// `None`: by the seed.
+    pub profile: Option<Profile>,
+}
+
+impl Plan {
+    /// The usual world of a seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Plan { seed, operations: 50, profile: None }
+    }
+}
+
+/// What a world went through.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Its seed.
+    pub seed: u64,
+    /// What it suffered from.
+    pub profile: Profile,
+    /// Faults that happened, by kind.
+    pub faults: BTreeMap<String, u64>,
+    /// What else was counted.
+    pub counters: BTreeMap<&'static str, u64>,
+    /// Why it failed, with an invariant's number where one was broken.
+    pub failure: Option<String>,
+    /// How long it took in virtual time.
+    pub elapsed: Duration,
+    /// How often a task was put on.
+    pub switches: u64,
+}
+
+impl Report {
+    /// Faults of all kinds.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.faults.values().sum()
+    }
+}
+
+/// Simulates one world.
+#[must_use]
+pub fn simulate(plan: Plan) -> Report {
+    let profile = plan.profile.unwrap_or(Profile::ALL[(plan.seed % Profile::ALL.len() as u64) as usize]);
+    let seen: Rc<RefCell<Option<World>>> = Rc::default();
+    let outcome = simulated::run(plan.seed, || {
+        let world = World::new();
+        *seen.borrow_mut() = Some(world.clone());
+        live(&world, plan, profile);
+        world.kill();
+    });
+    let world = seen.borrow_mut().take();
+    let (mut faults, mut counters) = (BTreeMap::new(), BTreeMap::new());
+    if let Some(world) = world {
+        let counts = world.machines().faults().counts();
+        faults = counts.into_iter().map(|(fault, count)| (format!("{fault:?}"), count)).collect();
+        counters = world.counters();
+        for (name, counter) in [("LostAnswer", "answers lost"), ("NoScratchTape", "all scratch tapes taken")]
+        {
+            if let Some(count) = counters.get(counter) {
+                faults.insert(name.to_owned(), *count);
+            }
+        }
+    }
+    Report {
+        seed: plan.seed,
+        profile,
+        faults,
+        counters,
+        failure: outcome.result.err().map(|failure| failure.to_string()),
+        elapsed: outcome.elapsed,
+        switches: outcome.switches,
+    }
+}
+
+fn live(world: &World, plan: Plan, profile: Profile) {
+    spawn(world, "supervisor", World::supervise);
+    while !world.is_up() {
+        simulated::pause(Duration::from_millis(100));
+    }
+    let is_over = Arc::new(AtomicBool::new(false));
+    let chaos = threads::Builder::new().name("chaos".to_owned()).spawn({
+        let (world, is_over) = (world.clone(), Arc::clone(&is_over));
+        move || {
+            let mut chaos = Chaos::new(&world, profile);
+            chaos.run(|| is_over.load(Ordering::Relaxed));
+            chaos.end();
+        }
+    });
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|number| {
+            let world = world.clone();
+            threads::Builder::new()
+                .name(format!("client {number}"))
+                .spawn(move || Client::new(&world, number, CLIENTS).work(plan.operations))
+        })
+        .collect();
+    for client in clients {
+        let _ = client.map(threads::JoinHandle::join);
+    }
+    is_over.store(true, Ordering::Relaxed);
+    let _ = chaos.map(threads::JoinHandle::join);
+    let after = Aftermath { world: world.clone(), has_rot: profile == Profile::Tapes };
+    after.check();
+}
+
+fn spawn(world: &World, name: &str, run: impl FnOnce(&World) + Send + 'static) {
+    let world = world.clone();
+    let _ = threads::Builder::new().name(name.to_owned()).spawn(move || run(&world));
+}
+
+/// When all faults are over.
+struct Aftermath {
+    world: World,
+    /// Whether tapes of one pool may be unreadable.
+    has_rot: bool,
+}
+
+impl Aftermath {
+    fn check(&self) {
+        self.world.calm();
+        // Whoever repairs a machine room starts its servers anew.
+        self.world.kill();
+        self.settle();
+        self.read_all();
+        self.settle();
+        self.invariants();
+        self.recall_all();
+        self.settle();
+        self.read_all();
+        self.invariants();
+    }
+
+    /// Asks until there is an answer; nothing keeps it from coming for long.
+    fn ask<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        f: impl Fn(&archive::Archive) -> Result<T, ArchiveError> + Send + Clone + 'static,
+    ) -> Result<T, ArchiveError> {
+        let deadline = simulated::now() + CALM_MAX.as_nanos() as u64;
+        while simulated::now() < deadline {
+            match self.world.ask(name, f.clone()) {
+                Called::Done(Err(ArchiveError::Store(error))) => panic!("I7: {name}: {error}"),
+                Called::Done(result) => return result,
+                Called::Killed | Called::Down => simulated::pause(Duration::from_secs(1)),
+            }
+        }
+        panic!("I7: {name} gets no answer\n{}", simulated::report());
+    }
+
+    /// I7: with nothing wrong any more, everything that waits is done in bounded time.
+    fn settle(&self) {
+        let deadline = simulated::now() + CALM_MAX.as_nanos() as u64;
+        loop {
+            let _ = self.ask("operate", |archive| {
+                give_back(archive)?;
+                archive.migrate_now(None)
+            });
+            simulated::pause(LOOK_EVERY);
+            let waiting = self.ask("look what waits", |archive| {
+                let totals = archive.totals()?;
+                let mut lines: Vec<String> =
+                    archive.queue()?.iter().map(|line| format!("{}: {}", line.what, line.reason)).collect();
+                if totals.todo.files + totals.queued.files + totals.unindexed > 0 {
+                    lines.push(format!("{totals:?}"));
+                }
+                Ok(lines)
+            });
+            let waiting = waiting.unwrap_or_else(|error| panic!("I7: {error}"));
+            let requests = self.open_requests();
+            if waiting.is_empty() && requests.is_empty() {
+                return;
+            }
+            if simulated::now() > deadline {
+                let why = self.ask("tapes", |archive| {
+                    let tapes = archive.tapes()?.into_iter();
+                    let tapes: Vec<String> = tapes
+                        .map(|tape| {
+                            format!("{} {:?} {:?} {}", tape.vid, tape.state, tape.tape_pool, tape.reason)
+                        })
+                        .collect();
+                    Ok(format!("{}\n{:?}", tapes.join("\n"), archive.tape_drives()))
+                });
+                panic!(
+                    "I7: after {CALM_MAX:?} without faults there still wait {waiting:?}, requests {requests:?}\n\
+                     {}\n{}",
+                    why.unwrap_or_default(),
+                    simulated::report()
+                );
+            }
+        }
+    }
+
+    fn open_requests(&self) -> Vec<RequestId> {
+        let requests = self.world.oracle().requests.clone();
+        let mut open = Vec::new();
+        for request in requests {
+            match self.ask("request", move |archive| archive.request(request)) {
+                Ok(info) if has_ended(info.record.state) => {}
+                Ok(_) => open.push(request),
+                Err(error) => panic!("I1: {error}, but it was acknowledged"),
+            }
+        }
+        open
+    }
+
+    /// I1, I2: everything is there, and is what was put.
+    fn read_all(&self) {
+        let paths: Vec<ArchivePath> = self.world.oracle().paths().map(|(path, _)| path.clone()).collect();
+        for path in paths {
+            let found = self.look(&path);
+            let Some(content) = found else { continue };
+            let at = path.clone();
+            let bytes = match self.ask("get", move |archive| read(archive, &at, false)) {
+                Ok(bytes) => bytes,
+                Err(ArchiveError::Nearline { .. }) => {
+                    self.stage(&selection(&path));
+                    let at = path.clone();
+                    let bytes = self.ask("get", move |archive| read(archive, &at, false));
+                    bytes.unwrap_or_else(|error| panic!("I1: {error} after its recall"))
+                }
+                Err(error) => panic!("I1: {error}"),
+            };
+            assert!(bytes == content.bytes(), "I1: {path} has other bytes than were put");
+            self.world.count("files read back");
+        }
+    }
+
+    /// What a path holds, which must be something that it may hold.
+    fn look(&self, path: &ArchivePath) -> Option<Content> {
+        let at = path.clone();
+        let possible = self.world.oracle().possible(path);
+        match self.ask("stat", move |archive| archive.stat(&at)) {
+            Ok(Stat::File(stat)) => {
+                let mut contents = possible.contents.iter().copied().flatten();
+                let found = contents.find(|content| stat.checksums.blake3 == content.blake3());
+                let found =
+                    found.unwrap_or_else(|| panic!("I1: {path} holds none of {possible:?}: {stat:?}"));
+                self.world.oracle().know(path, Some(found));
+                Some(found)
+            }
+            Ok(Stat::Directory(_)) => panic!("I1: {path} became a directory"),
+            Err(ArchiveError::NotFound(_)) => {
+                assert!(possible.contents.contains(&None), "I1: {path} is gone: {possible:?}");
+                self.world.oracle().know(path, None);
+                None
+            }
+            Err(error) => panic!("I1: {error}"),
+        }
+    }
+
+    fn stage(&self, selection: &Selection) {
+        let selection = selection.clone();
+        let options = StageOptions { owner: "reader".to_owned(), pin: Duration::from_secs(7 * 86_400) };
+        let request = self.ask("stage", move |archive| archive.stage(&selection, options.clone()));
+        let request = request.unwrap_or_else(|error| panic!("I7: stage: {error}"));
+        self.world.oracle().requests.push(request);
+        let deadline = simulated::now() + CALM_MAX.as_nanos() as u64;
+        while self.open_requests().contains(&request) {
+            assert!(simulated::now() < deadline, "I7: {request} never ends\n{}", simulated::report());
+            let _ = self.ask("operate", give_back);
+            simulated::pause(LOOK_EVERY);
+        }
+        self.world.oracle().requests.retain(|other| *other != request);
+        let released = self.ask("release", move |archive| archive.release(request, None));
+        released.unwrap_or_else(|error| panic!("I7: release: {error}"));
+    }
+
+    /// Throws everything out of the pool and brings it back from tape; every other world with the tapes of
+    /// one pool alone.
+    fn recall_all(&self) {
+        let requests = self.world.oracle().requests.clone();
+        for request in requests {
+            let _ = self.ask("release", move |archive| archive.release(request, None));
+        }
+        let all = Selection { paths: vec![path("/")], recursive: true };
+        let evicted = self.ask("evict all", {
+            let all = all.clone();
+            move |archive| archive.evict(&all)
+        });
+        let evicted = evicted.unwrap_or_else(|error| panic!("I7: evict: {error}"));
+        assert_eq!(evicted.refused, [], "I4: with all copies under an index every file can be evicted");
+        (0..evicted.evicted).for_each(|_| self.world.count("files evicted"));
+        let without = match below(3) {
+            _ if self.has_rot => Some(ROTTEN_POOL),
+            0 => Some("vault-a"),
+            1 => Some("vault-b"),
+            _ => None,
+        };
+        let changed = self.ask("take one pool's tapes", move |archive| {
+            for tape in archive.tapes()?.into_iter().filter(|tape| tape.tape_pool.as_deref() == without) {
+                if without.is_some() {
+                    archive.set_tape(tape.vid, TapeUse::Disabled, "one copy has to do")?;
+                }
+            }
+            Ok(())
+        });
+        if let Err(error) = changed {
+            self.world.count("tapes that could not be taken away");
+            drop(error);
+        }
+        self.stage_without_operator(&all);
+    }
+
+    /// As `stage`, but nobody gives the tapes back.
+    fn stage_without_operator(&self, all: &Selection) {
+        let all = all.clone();
+        let options = StageOptions { owner: "reader".to_owned(), pin: Duration::ZERO };
+        let request = self.ask("stage", move |archive| archive.stage(&all, options.clone()));
+        let request = request.unwrap_or_else(|error| panic!("I7: stage: {error}"));
+        self.world.oracle().requests.push(request);
+        let deadline = simulated::now() + CALM_MAX.as_nanos() as u64;
+        while self.open_requests().contains(&request) {
+            assert!(simulated::now() < deadline, "I7: {request} never ends\n{}", simulated::report());
+            simulated::pause(LOOK_EVERY);
+        }
+        let info = self.ask("request", move |archive| archive.request(request));
+        let info = info.unwrap_or_else(|error| panic!("I7: {error}"));
+        assert_eq!(info.record.failed, 0, "I1: recalls fail: {:?}", info.record);
+    }
+
+    /// What the machines say, with nobody working on them.
+    fn invariants(&self) {
+        let overwrites = self.world.machines().library().overwrites();
+        assert!(overwrites.is_empty(), "data partitions were written over: {overwrites:?}");
+        let snapshot = self.world.machines().catalogue().tables().snapshot();
+        let found = catalogue::View::new(&snapshot).check();
+        let found = found.unwrap_or_else(|error| panic!("I6: the catalogue cannot be read: {error}"));
+        assert!(found.is_empty(), "the catalogue contradicts itself: {found:?}");
+    }
+}

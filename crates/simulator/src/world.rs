@@ -1,0 +1,344 @@
+//! A simulated machine room with one engine in it, and how to ask that engine something.
+
+use std::collections::BTreeMap;
+use std::panic::Location;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use archive::{
+    Archive, ArchiveError, ClassSettings, LibrarySettings, OpenError, PoolDriveSettings, PoolSettings,
+    PoolShape, Settings, TapePoolSettings, TapeSettings,
+};
+use base::{ByteCount, Clock, Timestamp};
+use threads::simulated::{self, Process};
+
+use crate::machines::{MachineConfig, Pace, SimClock, SimMachines};
+use crate::oracle::Oracle;
+
+/// When simulations begin: 2026-11-21.
+const START: Timestamp = Timestamp(1_795_219_200_000_000_000);
+/// How long a supervisor waits before it starts a dead engine again.
+const RESTART_PAUSE: Duration = Duration::from_millis(500);
+/// How many starts in a row may fail once nothing is wrong any more.
+const CALM_STARTS_MAX: u32 = 4;
+
+/// Time and chance of the running simulation.
+struct Simulation;
+
+impl Pace for Simulation {
+    #[track_caller]
+    fn pause(&self, nanos: u64) {
+        simulated::pause(Duration::from_nanos(nanos));
+    }
+
+    fn random(&self) -> u64 {
+        simulated::random()
+    }
+}
+
+/// A random number below `end`; 0 if `end` is 0.
+#[must_use]
+pub fn below(end: u64) -> u64 {
+    simulated::random().checked_rem(end).unwrap_or(0)
+}
+
+/// One of several, by chance.
+///
+/// # Panics
+/// If there is none.
+#[must_use]
+pub fn one_of<T: Copy>(choices: &[T]) -> T {
+    choices[below(choices.len() as u64) as usize]
+}
+
+/// What became of a call.
+#[derive(Debug)]
+pub enum Called<T> {
+    /// It was answered.
+    Done(T),
+    /// The engine died meanwhile: it may have been carried out or not.
+    Killed,
+    /// There was no engine.
+    Down,
+}
+
+/// The engine that runs, or is being started.
+#[derive(Default)]
+struct Engine {
+    process: Option<Process>,
+    archive: Option<Archive>,
+    /// Somebody found that it cannot work any more.
+    is_sick: bool,
+}
+
+/// One world. Clones are one.
+#[derive(Clone)]
+pub struct World(Arc<Inner>);
+
+struct Inner {
+    machines: SimMachines,
+    clock: SimClock,
+    settings: Settings,
+    engine: Mutex<Engine>,
+    oracle: Mutex<Oracle>,
+    counters: Mutex<BTreeMap<&'static str, u64>>,
+    is_calm: Mutex<bool>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl World {
+    /// A new world with nothing running.
+    #[must_use]
+    pub fn new() -> Self {
+        let config = MachineConfig {
+            disks: 6,
+            disk_capacity: ByteCount::mib(256),
+            tape_drives: 2,
+            robots: 1,
+            tapes: 16,
+            tape_capacity: ByteCount::mib(24),
+            ..MachineConfig::default()
+        };
+        let machines = SimMachines::new(&config, Arc::new(Simulation));
+        World(Arc::new(Inner {
+            settings: settings(&config),
+            machines,
+            clock: SimClock::new(START, simulated::now),
+            engine: Mutex::default(),
+            oracle: Mutex::default(),
+            counters: Mutex::default(),
+            is_calm: Mutex::new(false),
+        }))
+    }
+
+    /// The machines.
+    #[must_use]
+    pub fn machines(&self) -> &SimMachines {
+        &self.0.machines
+    }
+
+    /// The clock that the engine sees.
+    #[must_use]
+    pub fn clock(&self) -> &SimClock {
+        &self.0.clock
+    }
+
+    /// The engine's settings.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    /// What must be there.
+    #[must_use]
+    pub fn oracle(&self) -> MutexGuard<'_, Oracle> {
+        lock(&self.0.oracle)
+    }
+
+    /// Counts something for the report.
+    pub fn count(&self, what: &'static str) {
+        *lock(&self.0.counters).entry(what).or_default() += 1;
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn counters(&self) -> BTreeMap<&'static str, u64> {
+        lock(&self.0.counters).clone()
+    }
+
+    /// No fault happens from now on, so that everything has to work.
+    pub fn calm(&self) {
+        *lock(&self.0.is_calm) = true;
+    }
+
+    /// Whether no fault happens any more.
+    #[must_use]
+    pub fn is_calm(&self) -> bool {
+        *lock(&self.0.is_calm)
+    }
+
+    /// Calls the engine, in its process. It dies with it.
+    #[track_caller]
+    pub fn call<T: Send + 'static>(
+        &self,
+        name: &str,
+        f: impl FnOnce(&Archive) -> T + Send + 'static,
+    ) -> Called<T> {
+        let place = Location::caller();
+        let (process, archive) = {
+            let engine = lock(&self.0.engine);
+            match (engine.process, engine.archive.clone()) {
+                (Some(process), Some(archive)) => (process, archive),
+                _ => return Called::Down,
+            }
+        };
+        let task = process.spawn(&format!("{name} ({place})"), move || f(&archive));
+        match task.join() {
+            Ok(value) => Called::Done(value),
+            Err(_) => Called::Killed,
+        }
+    }
+
+    /// As [`World::call`] for a verb of the engine; an engine that says that it cannot work is started anew.
+    #[track_caller]
+    pub fn ask<T: Send + 'static>(
+        &self,
+        name: &str,
+        f: impl FnOnce(&Archive) -> Result<T, ArchiveError> + Send + 'static,
+    ) -> Called<Result<T, ArchiveError>> {
+        let called = self.call(name, f);
+        if let Called::Done(Err(ArchiveError::Store(error))) = &called
+            && !matches!(error, store::ExecuteError::MapFull)
+        {
+            lock(&self.0.engine).is_sick = true;
+        }
+        called
+    }
+
+    /// The engine cannot work any more: it is to be started anew.
+    pub fn is_to_restart(&self) {
+        lock(&self.0.engine).is_sick = true;
+    }
+
+    /// Kills the engine where it stands; the machines go on.
+    pub fn kill(&self) {
+        self.0.machines.process_crash();
+        self.end();
+    }
+
+    /// Cuts the power of engine and machines.
+    pub fn cut_power(&self) {
+        self.0.machines.power_loss();
+        self.end();
+    }
+
+    /// Ends the process. Its machines must have been told before.
+    fn end(&self) {
+        let engine = std::mem::take(&mut *lock(&self.0.engine));
+        if let Some(process) = engine.process {
+            if !process.is_dead() {
+                process.kill();
+            }
+            process.bury(engine.archive);
+        }
+    }
+
+    /// Whether an engine answers.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        let engine = lock(&self.0.engine);
+        engine.archive.is_some() && !engine.is_sick
+    }
+
+    /// Starts an engine; the one before is dead.
+    ///
+    /// # Errors
+    /// Why it did not start; `None` if it was killed before.
+    pub fn start(&self) -> Result<(), Option<OpenError>> {
+        let process = Process::new();
+        lock(&self.0.engine).process = Some(process);
+        let (machines, clock) = (self.0.machines.clone(), Arc::new(self.0.clock.clone()) as Arc<dyn Clock>);
+        let settings = self.0.settings.clone();
+        let task = process.spawn("open", move || {
+            let opened = machines.open(Arc::clone(&clock))?;
+            Archive::open_shaped(opened, settings, clock, shape())
+        });
+        match task.join() {
+            Ok(Ok(archive)) => {
+                lock(&self.0.engine).archive = Some(archive);
+                self.count("starts");
+                Ok(())
+            }
+            Ok(Err(error)) => {
+                self.0.machines.process_crash();
+                self.end();
+                Err(Some(error))
+            }
+            Err(_) => Err(None),
+        }
+    }
+
+    /// Keeps an engine running for ever: the task of whoever restarts servers.
+    ///
+    /// # Panics
+    /// If the engine does not start although nothing is wrong.
+    pub fn supervise(&self) {
+        let mut failed = 0;
+        loop {
+            let is_sick = lock(&self.0.engine).is_sick;
+            if is_sick {
+                self.count("restarts of an engine that could not write");
+                self.0.machines.process_crash();
+                self.end();
+            }
+            if lock(&self.0.engine).process.is_none_or(Process::is_dead) {
+                match self.start() {
+                    Ok(()) => failed = 0,
+                    Err(None) => {}
+                    Err(Some(error)) => {
+                        self.count("failed starts");
+                        failed = if self.is_calm() { failed + 1 } else { 0 };
+                        assert!(failed < CALM_STARTS_MAX, "the engine does not start: {error}");
+                    }
+                }
+            }
+            simulated::pause(RESTART_PAUSE);
+        }
+    }
+}
+
+impl Default for World {
+    fn default() -> Self {
+        World::new()
+    }
+}
+
+fn shape() -> PoolShape {
+    PoolShape { cell_size: Some(ByteCount::kib(32)), segment_size: Some(ByteCount::mib(2)) }
+}
+
+/// The settings of an engine on such machines.
+#[must_use]
+pub fn settings(config: &MachineConfig) -> Settings {
+    let class = |name: &str, up_to: Option<ByteCount>| ClassSettings {
+        name: name.to_owned(),
+        up_to,
+        copies: vec!["vault-a".to_owned(), "vault-b".to_owned()],
+        large_bytes: ByteCount::kib(256),
+        pack_bytes: ByteCount::kib(512),
+        pack_age: Duration::from_secs(8),
+    };
+    let tape_pool = |name: &str| TapePoolSettings {
+        name: name.to_owned(),
+        mount_bytes: ByteCount::mib(1),
+        mount_age: Duration::from_secs(12),
+        drives_max: 1,
+    };
+    let drives = (1..=config.disks).map(|id| PoolDriveSettings {
+        id,
+        path: format!("disk{id}").into(),
+        enclosure: String::new(),
+    });
+    Settings {
+        catalogue_directory: "catalogue".into(),
+        catalogue_map_size: ByteCount::mib(64),
+        pool: PoolSettings { data: 2, parity: 2, arena: ByteCount::mib(8), drives: drives.collect() },
+        library: LibrarySettings { directory: "library".into(), drives: config.tape_drives },
+        classes: vec![class("small", Some(ByteCount::kib(64))), class("large", None)],
+        tape_pools: vec![tape_pool("vault-a"), tape_pool("vault-b")],
+        tape: TapeSettings {
+            block_bytes: ByteCount::kib(32),
+            flush_bytes: ByteCount::kib(512),
+            flush_age: Duration::from_secs(30),
+            index_bytes: ByteCount::mib(1),
+            buffer: ByteCount::kib(512),
+            recall_age: Duration::from_secs(5),
+            recall_bytes: ByteCount::mib(1),
+            dismount_delay: Duration::from_secs(10),
+            retry_delay: Duration::from_secs(20),
+        },
+    }
+}

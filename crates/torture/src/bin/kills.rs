@@ -1,0 +1,33 @@
+//! `kills DIR POINTS SEED [--errors] [--planted BUG]`: kills at system calls of the real server.
+
+use std::process::ExitCode;
+
+use torture::kills::{Settings, run};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize| arguments.get(at).and_then(|text| text.parse().ok());
+    let (Some(dir), Some(points), Some(seed)) = (arguments.first(), number(1), number(2)) else {
+        eprintln!("kills DIR POINTS SEED [--errors] [--planted BUG]");
+        return ExitCode::from(2);
+    };
+    let planted = arguments.iter().position(|text| text == "--planted").and_then(|at| arguments.get(at + 1));
+    let settings = Settings {
+        kist: torture::server::program().unwrap_or_default(),
+        dir: dir.into(),
+        points,
+        seed,
+        planted: planted.cloned(),
+        errors: arguments.iter().any(|text| text == "--errors"),
+    };
+    match run(&settings) {
+        Ok(report) => {
+            println!("{report:#?}");
+            if report.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(error) => {
+            eprintln!("kills: {error}");
+            ExitCode::from(8)
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Kills and errors at chosen system calls of the real server, and a comparison with what it acknowledged
+//! after each.
+
+mod load;
+mod run;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+pub use run::run;
+
+/// What a run of kills is made of.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The program.
+    pub kist: PathBuf,
+    /// A directory for instances; must exist.
+    pub dir: PathBuf,
+    /// Points at which faults shall fire.
+    pub points: u64,
+    /// All choices follow from it; which thread comes first does not.
+    pub seed: u64,
+    /// A bug to plant in the server.
+    pub planted: Option<String>,
+    /// Whether calls fail, instead of the server being killed.
+    pub errors: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Default, Debug)]
+pub struct Report {
+    /// Points tried.
+    pub tried: u64,
+    /// Points at which the fault fired.
+    pub fired: u64,
+    /// How often, by thread and call.
+    pub by_call: BTreeMap<String, u64>,
+    /// By workload.
+    pub by_load: BTreeMap<&'static str, u64>,
+    /// Changes that the server acknowledged.
+    pub acknowledged: u64,
+    /// Changes of unknown fate.
+    pub unknown: u64,
+    /// Files read back after faults.
+    pub read: u64,
+    /// Live files of which each tape pool was found to have exactly one copy.
+    pub on_tape: u64,
+    /// What was wrong.
+    pub violations: Vec<String>,
+}

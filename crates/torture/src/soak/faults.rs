@@ -1,0 +1,220 @@
+//! Kills of the server and losses of drives, at moments that follow from the seed.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::world::{Place, World, lock};
+use super::{Length, Settings};
+use crate::random::Random;
+use crate::server::Server;
+
+/// Drives of the pool, and how many of them may be away at once.
+const DRIVES: u64 = 8;
+const PARITY: usize = 2;
+/// A run of at least so long has a middle third without kills, in which memory can be seen to stay flat.
+const CALM_FROM: Duration = Duration::from_secs(600);
+/// A server that does not stop within this time hangs.
+const STOP_TIMEOUT: Duration = Duration::from_secs(120);
+
+#[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
+enum Fault {
+    Kill,
+    /// A drive's directory goes away.
+    Lose,
+    /// The drive that is away longest comes back.
+    Return,
+}
+
+pub struct Faults {
+    world: Arc<World>,
+    random: Random,
+    server: Option<Server>,
+    /// What shall happen at which part of the run, the next last.
+    plan: Vec<(f64, Fault)>,
+    /// Drives that are away, the first longest.
+    away: Vec<u64>,
+    /// Drives that the present server may not be able to use, away or not.
+    unusable: BTreeSet<u64>,
+    pub kills: u64,
+    pub losses: u64,
+    pub returns: u64,
+    pub deaths: u64,
+}
+
+impl Faults {
+    pub fn new(world: Arc<World>) -> Self {
+        let mut random = Random::nth(world.settings.seed, 1 << 32);
+        let plan = plan(&world.settings, &mut random);
+        let (away, unusable) = (Vec::new(), BTreeSet::new());
+        Faults { world, random, server: None, plan, away, unusable, kills: 0, losses: 0, returns: 0, deaths: 0 }
+    }
+
+    /// Starts a life of the server.
+    pub fn start(&mut self) -> io::Result<()> {
+        let log = self.world.settings.dir.with_extension("log");
+        let server = self.world.instance.serve(&log)?;
+        self.world.pid.store(server.pid().into(), Ordering::SeqCst);
+        let life = self.world.life.fetch_add(1, Ordering::SeqCst) + 1;
+        self.world.set_place(Some(Place { life, url: server.url.clone() }));
+        self.server = Some(server);
+        self.unusable = self.away.iter().copied().collect();
+        Ok(())
+    }
+
+    /// Carries out the plan; returns when the run is over and clients were told so.
+    pub fn run(&mut self) {
+        while self.world.progress() < 1.0 {
+            std::thread::sleep(Duration::from_millis(20));
+            if let Some(status) = self.server.as_mut().and_then(Server::ended) {
+                self.deaths += 1;
+                self.world.violation(format!("the server ended by itself: {status}"));
+                if !self.again() {
+                    break;
+                }
+            }
+            while self.plan.last().is_some_and(|(at, _)| *at <= self.world.progress()) {
+                let fault = self.plan.pop().map_or(Fault::Return, |(_, fault)| fault);
+                if !self.perform(fault) {
+                    self.world.stop.store(true, Ordering::SeqCst);
+                    return;
+                }
+            }
+        }
+        self.world.stop.store(true, Ordering::SeqCst);
+    }
+
+    fn perform(&mut self, fault: Fault) -> bool {
+        match fault {
+            Fault::Kill => return self.kill(),
+            Fault::Lose => self.lose(),
+            Fault::Return => self.bring_back(),
+        }
+        true
+    }
+
+    fn kill(&mut self) -> bool {
+        let Some(server) = self.server.take() else { return true };
+        self.world.say(&format!("kill; {} requests are under way", self.world.in_flight.load(Ordering::SeqCst)));
+        if let Err(error) = server.kill() {
+            self.world.violation(format!("the server cannot be killed: {error}"));
+        }
+        self.kills += 1;
+        // While nobody looks a drive may come back or go.
+        if self.random.one_in(2) {
+            self.bring_back();
+        }
+        if self.random.one_in(3) && self.away.len() < PARITY {
+            self.lose();
+        }
+        self.again()
+    }
+
+    /// Another life after a death.
+    fn again(&mut self) -> bool {
+        self.server = None;
+        self.world.set_place(None);
+        let again = lock(&self.world.again);
+        self.world.oracle.settle(&again);
+        drop(again);
+        if let Err(error) = self.start() {
+            self.world.violation(format!("the server does not start again: {error}"));
+            self.world.over.store(true, Ordering::SeqCst);
+            return false;
+        }
+        true
+    }
+
+    fn drive(&self, drive: u64) -> (PathBuf, PathBuf) {
+        let dir = self.world.settings.dir.join("pool");
+        (dir.join(format!("d{drive}")), dir.join(format!("away-d{drive}")))
+    }
+
+    fn lose(&mut self) {
+        // A drive that came back is of use only to the next server, so it still counts.
+        let counted: BTreeSet<u64> = self.unusable.iter().chain(&self.away).copied().collect();
+        if counted.len() >= PARITY {
+            return;
+        }
+        let drive = self.random.below(DRIVES);
+        if counted.contains(&drive) {
+            return;
+        }
+        let (here, away) = self.drive(drive);
+        match std::fs::rename(&here, &away) {
+            Ok(()) => {
+                self.world.say(&format!("drive {drive} is lost"));
+                self.losses += 1;
+                self.away.push(drive);
+                self.unusable.insert(drive);
+            }
+            Err(error) => self.world.violation(format!("drive {drive} cannot be lost: {error}")),
+        }
+    }
+
+    fn bring_back(&mut self) {
+        if self.away.is_empty() {
+            return;
+        }
+        let drive = self.away.remove(0);
+        let (here, away) = self.drive(drive);
+        match std::fs::rename(&away, &here) {
+            Ok(()) => {
+                self.world.say(&format!("drive {drive} is back"));
+                self.returns += 1;
+            }
+            Err(error) => self.world.violation(format!("drive {drive} cannot come back: {error}")),
+        }
+    }
+
+    /// All drives are back, and the server had a clean stop and start: from now on nothing happens any more.
+    pub fn calm(&mut self) -> io::Result<()> {
+        while !self.away.is_empty() {
+            self.bring_back();
+        }
+        self.stop()?;
+        self.world.set_place(None);
+        self.world.oracle.settle(&[]);
+        self.start()
+    }
+
+    /// Stops the server cleanly.
+    pub fn stop(&mut self) -> io::Result<()> {
+        let Some(server) = self.server.take() else { return Ok(()) };
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let pid = server.pid();
+        std::thread::spawn(move || sender.send(server.stop()));
+        match receiver.recv_timeout(STOP_TIMEOUT) {
+            Ok(Ok(status)) if status.success() => {}
+            Ok(result) => self.world.violation(format!("the server stopped with {result:?}")),
+            Err(_) => {
+                self.world.violation(format!("HUNG process {pid} does not stop"));
+                return Err(io::Error::other("the server does not stop"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// When what happens, the first last.
+fn plan(settings: &Settings, random: &mut Random) -> Vec<(f64, Fault)> {
+    let calm = matches!(settings.length, Length::Time(time) if time >= CALM_FROM);
+    let mut plan = Vec::new();
+    for number in 0..settings.kills {
+        let mut at = (number as f64 + 0.2 + 0.6 * random.fraction()) / settings.kills as f64;
+        if calm {
+            at = if at < 0.5 { at * 2.0 / 3.0 } else { at * 2.0 / 3.0 + 1.0 / 3.0 };
+        }
+        plan.push((at, Fault::Kill));
+    }
+    for number in 0..settings.losses {
+        let at = (number as f64 + random.fraction()) / settings.losses as f64;
+        plan.push((at, Fault::Lose));
+        plan.push((at + (0.3 + random.fraction()) / settings.losses as f64, Fault::Return));
+    }
+    plan.sort_by(|one, other| other.0.total_cmp(&one.0));
+    plan
+}
