@@ -28,6 +28,7 @@ mod select;
 mod session;
 mod settings;
 mod settle;
+mod small;
 mod sweep;
 mod tapes;
 mod verify;
@@ -41,7 +42,7 @@ pub use backup::{
 };
 pub use download::Download;
 pub use error::{ArchiveError, OpenError};
-pub use ingest::{SMALL_BYTES_MAX, Upload};
+pub use ingest::{PutCallback, SMALL_BYTES_MAX, Upload};
 pub use machines::{Machines, PoolDrive, PoolShape, create_catalogue, open_library, pool_seen};
 pub use namespace::LIST_PAGE_MAX;
 pub use operate::TAPE_PAGE_MAX;

@@ -22,6 +22,7 @@ mod seam;
 mod server;
 mod shared;
 mod stream;
+mod upkeep;
 pub mod wire;
 
 pub use limits::Limits;

@@ -16,7 +16,12 @@ fn main() {
         let report = simulate(Plan::new(seed));
         match &report.failure {
             Some(failure) => println!("seed {seed} {:?} FAILED: {failure}", report.profile),
-            None => println!("seed {seed} {:?} {} faults in {:?}", report.profile, report.total(), begun.elapsed()),
+            None => println!(
+                "seed {seed} {:?} {} faults in {:?}",
+                report.profile,
+                report.total(),
+                begun.elapsed()
+            ),
         }
         for (name, count) in report.faults {
             *all.entry(name).or_insert(0u64) += count;

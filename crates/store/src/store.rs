@@ -61,7 +61,7 @@ impl CatalogueStore {
     /// If the directory is in use, of another format, or cannot be opened.
     pub fn open(dir: &Path, options: StoreOptions) -> Result<CatalogueStore, OpenError> {
         let (lock, engine) = open_directory(dir, options.map_size)?;
-        Self::start(Engine::Lmdb(engine), options, Some(lock))
+        Self::start(Engine::Lmdb(Box::new(engine)), options, Some(lock))
     }
 
     /// Opens tables in memory, for the simulator and tests; `options.map_size` is not looked at. Whoever has

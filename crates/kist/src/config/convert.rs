@@ -1,10 +1,11 @@
 //! From `kist.toml` to the settings of the engine.
 
 use std::path::Path;
+use std::time::Duration;
 
 use archive::{
     BackupSettings, ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings,
-    TapePoolSettings, TapeSettings,
+    TapePoolSettings, TapeSettings, UpkeepSettings,
 };
 
 use super::file::{Backup, Catalogue, Class, Config, Library, Pool, PoolDrive, Tape, TapePool};
@@ -16,7 +17,8 @@ impl Config {
         let Config { format: _, server: _, catalogue, backup: _, pool, library, tape, tape_pools, classes } =
             self;
         let Catalogue { directory: catalogue_directory, map_size } = catalogue;
-        let Pool { data, parity, arena, drives } = pool;
+        // How the pool is kept is told the engine apart: see `upkeep`.
+        let Pool { data, parity, arena, scrub_days: _, rebuild_after: _, drives } = pool;
         let Library { kind: _, directory: library_directory, drives: tape_drives } = library;
         let drive = |drive: &PoolDrive| {
             let PoolDrive { id, path, enclosure } = drive;
@@ -53,6 +55,14 @@ impl Config {
             snapshot_every: snapshot_every.0,
             keep_snapshots: *keep_snapshots.get_ref(),
         })
+    }
+
+    /// How the pool is scrubbed and rebuilt.
+    pub fn upkeep(&self) -> UpkeepSettings {
+        UpkeepSettings {
+            pass: Duration::from_secs(u64::from(*self.pool.scrub_days.get_ref()) * 86_400),
+            rebuild_after: self.pool.rebuild_after.0,
+        }
     }
 }
 
