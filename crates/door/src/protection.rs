@@ -37,13 +37,13 @@ pub struct BackupReply {
     pub snapshot_at: Option<String>,
     /// Snapshots asked for.
     pub asked: u64,
-    /// Those of them that were taken.
+    /// Those of them that were tried; `failing` says how it went.
     pub answered: u64,
     /// Why the last attempt failed.
     pub failing: Option<String>,
 }
 
-/// `POST /api/v1/backup/snapshot`: a snapshot is taken; it is there when `answered` has reached `asked`.
+/// `POST /api/v1/backup/snapshot`: a snapshot is taken; that is over when `answered` has reached `asked`.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct SnapshotReply {
     /// What `answered` of [`BackupReply`] reaches; `None` if no backup is configured.

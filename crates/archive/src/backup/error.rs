@@ -92,6 +92,9 @@ pub enum BackupError {
     /// The place to restore into is not empty.
     #[error("{0} is not empty: nothing is written over")]
     NotEmpty(PathBuf),
+    /// A snapshot failed a short while ago and is not tried again yet.
+    #[error("{0}")]
+    Again(String),
     /// A change cannot be encoded.
     #[error("changes from {first} on cannot be shipped: {source}")]
     Encode {

@@ -53,7 +53,7 @@ pub struct BackupStatus {
     pub snapshot: Option<u64>,
     /// When it was taken.
     pub snapshot_at: Option<Timestamp>,
-    /// Snapshots asked for so far, and those of them that were taken or found unnecessary.
+    /// Snapshots asked for so far, and those of them that were tried: `failing` then says how it went.
     pub asked: u64,
     /// See `asked`.
     pub answered: u64,

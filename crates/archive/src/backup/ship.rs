@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use threads::{Mutex, MutexGuard};
 
-use base::{Blake3, Timestamp};
+use base::{Blake3, Duration, Timestamp};
 use ltfs::changes::{ChangeNumber, ChangeSegment};
 use store::{SnapshotReader, snapshot_files, time_of_change};
 
@@ -24,12 +24,18 @@ const SEGMENT_CHANGES_MAX: usize = 200_000;
 /// Most bytes of changes in one segment, unless one change alone has more.
 const SEGMENT_BYTES_MAX: usize = 32 << 20;
 
+/// A snapshot that failed is tried again after this long, or when somebody asks: on a full disk it would cost
+/// a copy of the catalogue each time.
+const SNAPSHOT_RETRY: Duration = Duration::from_secs(600);
+
 /// The backup of a running engine, shared by its thread and by those who ask how it stands.
 pub(crate) struct Backup {
     settings: BackupSettings,
     bell: SweepBell,
     status: Mutex<BackupStatus>,
     place: Mutex<Option<Place>>,
+    /// When and why the last snapshot failed.
+    snapshot_failed: Mutex<Option<(Timestamp, String)>>,
 }
 
 /// Where the next segment goes.
@@ -80,9 +86,15 @@ impl Backup {
     /// Ships what there is; with `may_snapshot` also takes a snapshot if one is due.
     pub(crate) fn turn(&self, engine: &Engine, may_snapshot: bool) {
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.try_turn(engine, &mut place, may_snapshot) {
+        let asked = self.status_mut().asked;
+        let result = self.try_turn(engine, &mut place, may_snapshot);
+        let mut status = self.status_mut();
+        if may_snapshot {
+            // Whoever asked finds in `failing` whether it was taken.
+            status.answered = asked;
+        }
+        match result {
             Ok(()) => {
-                let mut status = self.status_mut();
                 if status.failing.take().is_some() {
                     tracing::info!("the backup of the catalogue works again");
                 }
@@ -92,7 +104,6 @@ impl Backup {
                 // Looked at anew next time: the disk may have been changed meanwhile.
                 *place = None;
                 let reason = error.to_string();
-                let mut status = self.status_mut();
                 if status.failing.as_ref() != Some(&reason) {
                     tracing::error!(%error, "the catalogue is not backed up");
                 }
@@ -115,12 +126,9 @@ impl Backup {
             let number = place.line.number + 1;
             *place = self.begin_line(engine, place.directory.clone(), number)?;
         }
-        let asked = self.status_mut().asked;
         if may_snapshot && self.is_snapshot_due(engine) {
-            let info = take_snapshot(engine, &place.line)?;
-            self.note_snapshot(&info);
+            self.take_snapshot(engine, &place.line)?;
             prune(&place.line, self.settings.keep_snapshots.max(1))?;
-            self.status_mut().answered = asked;
         }
         Ok(())
     }
@@ -129,6 +137,29 @@ impl Backup {
         let status = self.status_mut();
         let age = status.snapshot_at.map(|at| engine.now().since(at));
         status.asked > status.answered || age.is_none_or(|age| age >= self.settings.snapshot_every)
+    }
+
+    fn take_snapshot(&self, engine: &Engine, line: &Line) -> Result<SnapshotInfo, BackupError> {
+        let is_asked = {
+            let status = self.status_mut();
+            status.asked > status.answered
+        };
+        let mut failed = self.snapshot_failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let recent = failed.as_ref().filter(|(at, _)| engine.now().since(*at) < SNAPSHOT_RETRY && !is_asked);
+        if let Some((_, reason)) = recent {
+            return Err(BackupError::Again(reason.clone()));
+        }
+        match take_snapshot(engine, line) {
+            Ok(info) => {
+                *failed = None;
+                self.note_snapshot(&info);
+                Ok(info)
+            }
+            Err(error) => {
+                *failed = Some((engine.now(), error.to_string()));
+                Err(error)
+            }
+        }
     }
 
     fn note_snapshot(&self, info: &SnapshotInfo) {
@@ -177,8 +208,7 @@ impl Backup {
         number: u32,
     ) -> Result<Place, BackupError> {
         let line = directory.begin_line(number)?;
-        let info = take_snapshot(engine, &line)?;
-        self.note_snapshot(&info);
+        let info = self.take_snapshot(engine, &line)?;
         let mut status = self.status_mut();
         (status.line, status.shipped) = (number, info.change);
         Ok(Place { directory, line, shipped: info.change })

@@ -121,9 +121,7 @@ fn snapshot(common: &Common) -> Outcome<BackupReply> {
     loop {
         let reply: BackupReply = client.get("/api/v1/backup")?;
         if reply.answered >= asked {
-            return Ok(reply);
-        }
-        if let Some(reason) = reply.failing {
+            let Some(reason) = reply.failing else { return Ok(reply) };
             return Err(Failure::new(Exit::Refused, format!("no snapshot was taken: {reason}")));
         }
         if begin.elapsed() > SNAPSHOT_PATIENCE {
