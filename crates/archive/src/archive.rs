@@ -84,12 +84,7 @@ impl Archive {
         let Machines { catalogue, drives, library, random_uuid } = machines;
         let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
         let last_change = catalogue.read(|view| view.last_change())?;
-        // Times of this catalogue never go back, whatever the system's clock says at this start.
-        if let Some((_, change)) = catalogue.read(|view| view.changes(last_change, 1, 0))?.first()
-            && let Ok(newest) = Envelope::decode(change)
-        {
-            clock.not_before(newest.at);
-        }
+        keep_time(&catalogue, last_change, clock.as_ref())?;
         let Outcome::Epoch(epoch) = catalogue.execute(Command::OpenEpoch)? else {
             unreachable!("opening an epoch gives an epoch");
         };
@@ -335,9 +330,20 @@ fn guarded(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle
     threads::spawn_guarded(name, run, dying).map_err(OpenError::Thread)
 }
 
+/// Times of a catalogue never go back, whatever the system's clock says at this start.
+fn keep_time(catalogue: &CatalogueStore, last_change: u64, clock: &dyn Clock) -> Result<(), OpenError> {
+    if let Some((_, change)) = catalogue.read(|view| view.changes(last_change, 1, 0))?.first()
+        && let Ok(newest) = Envelope::decode(change)
+    {
+        clock.not_before(newest.at);
+    }
+    Ok(())
+}
+
 /// Opens the pool over the drives that are there. A drive that has seen a later change than the catalogue
 /// proves that an older catalogue was put in place by hand: then nothing is opened, since what such a
-/// catalogue does not know is not garbage. (One that `kist restore` or `kist rebuild` made has a higher number.)
+/// catalogue does not know is not garbage. (One that `kist restore` or `kist rebuild` made has a higher
+/// number.)
 fn open_pool(
     settings: &Settings,
     shape: PoolShape,

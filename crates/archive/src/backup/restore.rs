@@ -84,7 +84,8 @@ pub fn restore(
         // The backup knows of changes that are being given up; drives may know of later ones.
         let seen = newest_change(from)?.max(pool.change);
         let command = Command::AcceptRestore { epoch, after: replay.last_change(), seen };
-        replay.execute(&Envelope { at, command })?;
+        // Times never go back, whatever the clock says.
+        replay.execute(&Envelope { at: at.max(restored.changed_at), command })?;
     }
     drop(replay);
     sync_directory(into)?;

@@ -166,7 +166,7 @@ pub fn rebuild(
     let epoch = replay.read(|view| view.epoch())?.max(pool.epoch);
     let (after, seen) = (replay.last_change(), newest.max(pool.change));
     let command = Command::AcceptRestore { epoch, after, seen };
-    replay.execute(&Envelope { at: now, command })?;
+    replay.execute(&Envelope { at: now.max(rebuilt.changed_at), command })?;
     compare(&replay, gathered, &mut rebuilt)?;
     rebuilt.inconsistencies = replay.read(|view| view.check())?.len() as u64;
     Ok(rebuilt)

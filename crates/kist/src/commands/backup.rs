@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use archive::{BackupDirectory, BackupError, Rehearsed};
+use archive::{BackupDirectory, BackupError, Line, Rehearsed};
 use base::ByteCount;
 use door::protection::{BackupReply, SnapshotReply};
 use serde::Serialize;
@@ -169,42 +169,8 @@ struct LineOfBackup {
 
 fn list(from: Option<&Path>, common: &Common) -> Outcome {
     let directory = directory(from, common)?;
-    let mut lines = Vec::new();
-    for line in directory.lines().map_err(|error| failed(&error))? {
-        let (segments, damaged) = match line.segments() {
-            Ok(segments) => (segments, None),
-            Err(error) => (Vec::new(), Some(error.to_string())),
-        };
-        let mut snapshots = Vec::new();
-        for (change, path) in line.snapshots().map_err(|error| failed(&error))? {
-            let mut shown = SnapshotLine {
-                line: line.number,
-                change,
-                changed_at: String::new(),
-                taken: String::new(),
-                bytes: 0,
-                damaged: None,
-            };
-            match line.snapshot(&path) {
-                Ok(info) => {
-                    shown.changed_at = text::rfc3339(info.changed_at);
-                    shown.taken = text::rfc3339(info.taken);
-                    shown.bytes = info.bytes();
-                }
-                Err(error) => shown.damaged = Some(error.to_string()),
-            }
-            snapshots.push(shown);
-        }
-        let newest = snapshots.last().map(|snapshot| snapshot.change);
-        lines.push(LineOfBackup {
-            line: line.number,
-            segments: segments.len(),
-            first_change: snapshots.first().map(|snapshot| snapshot.change),
-            last_change: segments.last().map(|segment| segment.last).max(newest),
-            damaged,
-            snapshots,
-        });
-    }
+    let lines = directory.lines().map_err(|error| failed(&error))?;
+    let lines = lines.iter().map(describe).collect::<Outcome<Vec<_>>>()?;
     if common.json {
         return output::json(&lines);
     }
@@ -231,6 +197,43 @@ fn list(from: Option<&Path>, common: &Common) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// What a line holds, by names and manifests.
+fn describe(line: &Line) -> Outcome<LineOfBackup> {
+    let (segments, damaged) = match line.segments() {
+        Ok(segments) => (segments, None),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    };
+    let mut snapshots = Vec::new();
+    for (change, path) in line.snapshots().map_err(|error| failed(&error))? {
+        let mut shown = SnapshotLine {
+            line: line.number,
+            change,
+            changed_at: String::new(),
+            taken: String::new(),
+            bytes: 0,
+            damaged: None,
+        };
+        match line.snapshot(&path) {
+            Ok(info) => {
+                shown.changed_at = text::rfc3339(info.changed_at);
+                shown.taken = text::rfc3339(info.taken);
+                shown.bytes = info.bytes();
+            }
+            Err(error) => shown.damaged = Some(error.to_string()),
+        }
+        snapshots.push(shown);
+    }
+    let newest = snapshots.last().map(|snapshot| snapshot.change);
+    Ok(LineOfBackup {
+        line: line.number,
+        segments: segments.len(),
+        first_change: snapshots.first().map(|snapshot| snapshot.change),
+        last_change: segments.last().map(|segment| segment.last).max(newest),
+        damaged,
+        snapshots,
+    })
 }
 
 /// A directory that is gone when the value is.

@@ -8,7 +8,7 @@ use drive::DirectoryDrive;
 use serde::Serialize;
 
 use super::backup::failed;
-use super::restore::instance_target;
+use super::restore::{Target, instance_target};
 use crate::cli::Common;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::progress::Progress;
@@ -104,22 +104,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     })?;
     let new_drives = if args.new_pool { make_drives(&settings, &rebuilt)? } else { Vec::new() };
     let aside = target.finish(&making)?;
-    let reply = RebuildReply {
-        catalogue: target.catalogue.display().to_string(),
-        moved_aside: aside.map(|aside| aside.display().to_string()),
-        instance: rebuilt.instance.to_string(),
-        change: rebuilt.change,
-        changed_at: text::rfc3339(rebuilt.changed_at),
-        replayed: rebuilt.replayed,
-        missing_from: rebuilt.missing_from,
-        missing_to: rebuilt.missing_to,
-        inconsistencies: rebuilt.inconsistencies,
-        absent: rebuilt.absent.iter().map(ToString::to_string).collect(),
-        damaged: rebuilt.damaged.clone(),
-        drives_unread: if args.new_pool { Vec::new() } else { target.drives_unread.clone() },
-        new_drives,
-        tapes: rebuilt.tapes.iter().map(tape_line).collect(),
-    };
+    let reply = reply(&rebuilt, &target, aside, new_drives, args.new_pool);
     if common.json {
         output::json(&reply)?
     } else {
@@ -131,6 +116,31 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         return Err(Failure::new(Exit::Differs, message));
     }
     Ok(())
+}
+
+fn reply(
+    rebuilt: &Rebuilt,
+    target: &Target,
+    aside: Option<PathBuf>,
+    new_drives: Vec<u16>,
+    new_pool: bool,
+) -> RebuildReply {
+    RebuildReply {
+        catalogue: target.catalogue.display().to_string(),
+        moved_aside: aside.map(|aside| aside.display().to_string()),
+        instance: rebuilt.instance.to_string(),
+        change: rebuilt.change,
+        changed_at: text::rfc3339(rebuilt.changed_at),
+        replayed: rebuilt.replayed,
+        missing_from: rebuilt.missing_from,
+        missing_to: rebuilt.missing_to,
+        inconsistencies: rebuilt.inconsistencies,
+        absent: rebuilt.absent.iter().map(ToString::to_string).collect(),
+        damaged: rebuilt.damaged.clone(),
+        drives_unread: if new_pool { Vec::new() } else { target.drives_unread.clone() },
+        new_drives,
+        tapes: rebuilt.tapes.iter().map(tape_line).collect(),
+    }
 }
 
 fn tape_line(tape: &archive::TapeFound) -> TapeLine {
@@ -183,7 +193,7 @@ fn show(reply: &RebuildReply) -> Outcome {
     if let Some(from) = reply.missing_from {
         let to = reply.missing_to.map_or_else(String::new, |to| format!(" to {}", to.saturating_sub(1)));
         output::line(&format!(
-            "MISSING    changes from {from}{to}: no tape has them, and what came later is not in the catalogue"
+            "MISSING    changes from {from}{to}: no tape has them; what came later is not in the catalogue"
         ))?;
     }
     for vid in &reply.absent {

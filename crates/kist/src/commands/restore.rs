@@ -97,7 +97,7 @@ impl Target {
     pub fn begin(&self, move_aside: bool) -> Outcome<PathBuf> {
         if !move_aside && self.is_occupied()? {
             let message = format!(
-                "{} holds a catalogue: nothing is written over; with --move-aside it is kept under another name",
+                "{} holds a catalogue: nothing is written over; with --move-aside it is kept beside the new one",
                 self.catalogue.display()
             );
             return Err(Failure::new(Exit::Refused, message));
@@ -144,35 +144,42 @@ impl Target {
     }
 }
 
-/// Runs the command.
-pub fn run(args: &Args, common: &Common) -> Outcome {
-    let to = match (&args.to_change, &args.to_time) {
+fn point(args: &Args) -> Outcome<RestoreTo> {
+    Ok(match (&args.to_change, &args.to_time) {
         (Some(change), _) => RestoreTo::Change(*change),
         (None, Some(time)) => RestoreTo::Time(text::parse_rfc3339(time).ok_or_else(|| {
             Failure::usage(format!("'{time}' is no time: write it in UTC, as 2026-11-21T20:29:00Z"))
         })?),
         (None, None) => RestoreTo::Newest,
-    };
-    let from = BackupDirectory::open(&args.from).map_err(|error| failed(&error))?;
-    let target = if Instance::exists(&args.target) {
-        let (_, _, target) = instance_target(&args.target)?;
-        if target.pool.instance.is_some_and(|instance| instance != from.instance()) {
-            let message = format!(
-                "{} is the backup of another instance than the one whose pool this is: nothing was done",
-                args.from.display()
-            );
-            return Err(Failure::new(Exit::Refused, message));
-        }
-        target
-    } else {
-        Target {
+    })
+}
+
+fn target(args: &Args, from: &BackupDirectory) -> Outcome<Target> {
+    if !Instance::exists(&args.target) {
+        return Ok(Target {
             catalogue: args.target.clone(),
             map_size: MAP_SIZE,
             pool: PoolSeen::default(),
             drives_unread: Vec::new(),
             _lock: None,
-        }
-    };
+        });
+    }
+    let (_, _, target) = instance_target(&args.target)?;
+    if target.pool.instance.is_some_and(|instance| instance != from.instance()) {
+        let message = format!(
+            "{} is the backup of another instance than the one whose pool this is: nothing was done",
+            args.from.display()
+        );
+        return Err(Failure::new(Exit::Refused, message));
+    }
+    Ok(target)
+}
+
+/// Runs the command.
+pub fn run(args: &Args, common: &Common) -> Outcome {
+    let to = point(args)?;
+    let from = BackupDirectory::open(&args.from).map_err(|error| failed(&error))?;
+    let target = target(args, &from)?;
     let making = target.begin(args.move_aside)?;
     let shown = Progress::start_of("restore", "step", 0, 0, common.quiet);
     let accept = Some((target.pool, text::now()));
