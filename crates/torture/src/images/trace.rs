@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Calls that are recorded.
-pub const CALLS: &str = "openat,close,write,pwrite64,writev,pwritev,pwritev2,fsync,fdatasync,sync_file_range,\
+pub const CALLS: &str = "openat,close,lseek,write,pwrite64,writev,pwritev,pwritev2,fsync,fdatasync,sync_file_range,\
 ftruncate,fallocate,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,msync";
 
 /// A call, with its arguments as text.
