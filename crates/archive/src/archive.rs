@@ -18,7 +18,9 @@ use crate::bell::{Bell, SweepBell};
 use crate::classes::Classes;
 use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
 use crate::engine::{Engine, largest_container, summary};
+use crate::scrub::Upkeep;
 use crate::session::{DriveThread, recover_torn_runs};
+use crate::small::{SmallPuts, run_small_puts};
 use crate::{ArchiveError, Machines, OpenError, PoolDrive, PoolShape, Settings};
 
 /// Items of open requests read at a time when the engine starts.
@@ -33,6 +35,8 @@ pub struct Archive(Arc<Inner>);
 struct Inner {
     engine: Arc<Engine>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// The thread of small puts, which serves clients until all others have ended.
+    small: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Archive {
@@ -107,11 +111,15 @@ impl Archive {
             hurried: AtomicI64::new(0),
             rehabilitated: Mutex::new(BTreeSet::new()),
             resting: Mutex::new(HashMap::new()),
+            chores: Mutex::default(),
             sessions: Mutex::new(BTreeMap::new()),
             sweep: SweepBell::default(),
+            upkeep: Upkeep::default(),
+            small: SmallPuts::default(),
         });
         remove_orphans(&engine)?;
-        let archive = Archive(Arc::new(Inner { engine, threads: Mutex::new(Vec::new()) }));
+        let archive =
+            Archive(Arc::new(Inner { engine, threads: Mutex::new(Vec::new()), small: Mutex::new(None) }));
         if let Err(error) = archive.start() {
             archive.close();
             return Err(error);
@@ -126,12 +134,11 @@ impl Archive {
         engine.stop.store(true, Ordering::SeqCst);
         engine.bell.stop();
         engine.sweep.ring();
+        engine.upkeep.ring();
         let threads = std::mem::take(&mut *self.0.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        for thread in threads {
-            if thread.join().is_err() {
-                tracing::error!("a thread of the engine ended with a panic");
-            }
-        }
+        join(threads);
+        engine.small.stop();
+        join(self.0.small.lock().unwrap_or_else(PoisonError::into_inner).take());
         engine.pool.close();
         crate::sweep::stamp(engine);
     }
@@ -161,6 +168,9 @@ impl Archive {
 
     fn start(&self) -> Result<(), OpenError> {
         let engine = &self.0.engine;
+        let small = Arc::clone(engine);
+        let thread = guarded("small-puts", move || run_small_puts(&small))?;
+        *self.0.small.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         let names = engine.library.drives();
         if let Some(first) = names.first() {
             recover_torn_runs(engine, first).map_err(|error| OpenError::Recovery(Box::new(error)))?;
@@ -186,6 +196,11 @@ impl Archive {
             let engine = Arc::clone(engine);
             move || crate::sweep::run(&engine)
         })?;
+        engine.pool.set_clock(Arc::clone(&engine.clock));
+        self.spawn("scrubber", {
+            let engine = Arc::clone(engine);
+            move || crate::scrub::run(&engine)
+        })?;
         let conductor = Conductor {
             engine: Arc::clone(engine),
             drives: orders,
@@ -204,18 +219,34 @@ impl Archive {
                 if let Err(error) = resume_requests(&engine, before) {
                     tracing::error!(%error, "open requests cannot be read");
                 }
+                if let Err(error) = crate::tapes::resume(&engine) {
+                    tracing::error!(%error, "what is to be done on tapes cannot be read");
+                }
             }
         })
     }
 
     fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
-        // A part of the engine that panicked has left its work in an unknown state, and the others wait for
-        // it for ever. A restart is a tested path, so the process ends.
-        let dying = || tracing::error!("a thread of the engine panicked: the server ends, start it again");
-        let thread = threads::spawn_guarded(name, run, dying).map_err(OpenError::Thread)?;
+        let thread = guarded(name, run)?;
         self.0.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         Ok(())
     }
+}
+
+fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
+    for thread in threads {
+        if thread.join().is_err() {
+            tracing::error!("a thread of the engine ended with a panic");
+        }
+    }
+}
+
+/// Starts a thread of the engine.
+fn guarded(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
+    // A part of the engine that panicked has left its work in an unknown state, and the others wait for it
+    // for ever. A restart is a tested path, so the process ends.
+    let dying = || tracing::error!("a thread of the engine panicked: the server ends, start it again");
+    threads::spawn_guarded(name, run, dying).map_err(OpenError::Thread)
 }
 
 /// Opens the pool over the drives that are there. A drive that has seen a later change than the catalogue
@@ -265,7 +296,7 @@ fn open_pool(
 }
 
 /// Removes blobs of earlier writers that no commit ever named.
-fn remove_orphans(engine: &Engine) -> Result<(), OpenError> {
+pub(crate) fn remove_orphans(engine: &Engine) -> Result<(), OpenError> {
     let mut cursor = None;
     let mut removed = 0u64;
     loop {
@@ -273,7 +304,9 @@ fn remove_orphans(engine: &Engine) -> Result<(), OpenError> {
         let unknown = engine.catalogue.read(|view| {
             let mut unknown = Vec::new();
             for candidate in page.candidates {
-                if !view.is_known_blob(candidate.extent.blob)? {
+                let extent = candidate.extent;
+                let place = (extent.stripe, extent.shard);
+                if !view.is_known_extent(extent.blob, place, candidate.drive)? {
                     unknown.push(candidate);
                 }
             }

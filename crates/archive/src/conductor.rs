@@ -28,6 +28,7 @@ pub(crate) enum Order {
     Mount { vid: Vid, assign: Option<TapePoolId> },
     Migrate { vid: Vid, tape_pool: TapePoolId },
     Recall { vid: Vid },
+    Maintain { vid: Vid },
     Unmount,
 }
 
@@ -54,6 +55,8 @@ impl Conductor {
                 return;
             }
             self.conduct(heard);
+            // Here, since this thread waits for no drive of the pool.
+            self.engine.pool.tend();
         }
     }
 
@@ -132,6 +135,7 @@ impl Conductor {
                 self.order(&drive, Order::Migrate { vid, tape_pool })
             }
             Action::Recall { drive, vid } => self.order(&drive, Order::Recall { vid }),
+            Action::Maintain { drive, vid } => self.order(&drive, Order::Maintain { vid }),
             Action::Unmount { drive } => self.order(&drive, Order::Unmount),
             Action::WakeAt(at) => {
                 self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));

@@ -58,18 +58,18 @@ impl Archive {
             Ok(Ok((file_stat(engine, view, path, id, record)?, pieces)))
         })?;
         let (stat, rest) = found?;
+        if stat.locality == Locality::Lost {
+            return Err(ArchiveError::Lost(path.clone()));
+        }
         if stat.size.0 > 0 && rest.is_empty() {
-            return Err(match stat.locality {
-                Locality::Lost => ArchiveError::Lost(path.clone()),
-                _ => ArchiveError::Nearline { path: path.clone(), vids: readable_vids(&stat) },
-            });
+            return Err(ArchiveError::Nearline { path: path.clone(), vids: readable_vids(&stat) });
         }
         let whole = Some((StreamChecksums::default(), 0));
         Ok(Download { archive: self.clone(), stat, rest, reader: None, whole, held: None, _reading: reading })
     }
 }
 
-fn readable_vids(stat: &FileStat) -> Vec<Vid> {
+pub(crate) fn readable_vids(stat: &FileStat) -> Vec<Vid> {
     let mut vids: Vec<Vid> = stat.copies.iter().filter_map(|copy| copy.vid).collect();
     vids.sort_unstable();
     vids.dedup();
@@ -119,6 +119,16 @@ impl Download {
     /// end of a file that is not what was put. No more bytes may be sent then.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<PoolBuffer>, ArchiveError> {
+        let next = self.advance();
+        match next {
+            Err(ArchiveError::Pool(error @ pool::PoolError::Unrecoverable { .. })) => {
+                Err(crate::lost::met(self.archive.engine(), &self.stat, error))
+            }
+            other => other,
+        }
+    }
+
+    fn advance(&mut self) -> Result<Option<PoolBuffer>, ArchiveError> {
         if self.whole.is_none() {
             return self.next_chunk();
         }

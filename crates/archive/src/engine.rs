@@ -15,6 +15,8 @@ use store::{CatalogueStore, ExecuteError};
 use crate::bell::{Bell, SweepBell};
 use crate::classes::Classes;
 use crate::gate::ReadGate;
+use crate::scrub::Upkeep;
+use crate::small::SmallPuts;
 use crate::{ArchiveError, Settings};
 
 /// The state of one engine, shared by its threads and by all who call it.
@@ -40,10 +42,16 @@ pub(crate) struct Engine {
     pub(crate) rehabilitated: Mutex<BTreeSet<Vid>>,
     /// Containers whose bytes could not be had, until when they are left alone, and why.
     pub(crate) resting: Mutex<HashMap<ContainerId, Rest>>,
+    /// Work on tapes that nobody waits for.
+    pub(crate) chores: Mutex<crate::chores::Chores>,
     /// What each drive does, for displays.
     pub(crate) sessions: Mutex<BTreeMap<DriveName, Arc<Session>>>,
     /// Rung when there is garbage to remove.
     pub(crate) sweep: SweepBell,
+    /// What the scrubber is to do, and how far it is.
+    pub(crate) upkeep: Upkeep,
+    /// Small puts that wait for their common syncs.
+    pub(crate) small: SmallPuts,
 }
 
 /// A container that is left alone for a while.

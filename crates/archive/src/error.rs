@@ -71,6 +71,20 @@ pub enum ArchiveError {
     /// No such tape.
     #[error("there is no tape {0} in the library")]
     NoSuchTape(Vid),
+    /// Nothing was ever written to the tape.
+    #[error("tape {0} is not labelled: there is nothing on it to be checked")]
+    TapeNotLabelled(Vid),
+    /// The tape is being written.
+    #[error("tape {0} is being written: no more is, and its session ends soon; try again then")]
+    TapeInUse(Vid),
+    /// The tape is the only one of its pool with some change-log segments.
+    #[error("tape {vid} is the only one of its pool with some change-log segments: {}", owed_text(.other))]
+    SegmentsOwed {
+        /// The tape.
+        vid: Vid,
+        /// The tape that they are being written to.
+        other: Option<Vid>,
+    },
     /// No such tape drive.
     #[error("there is no tape drive '{0}': see kist drive ls")]
     NoSuchDrive(String),
@@ -170,6 +184,13 @@ impl ArchiveError {
             ArchiveError::Store(error) => matches!(error, store::ExecuteError::MapFull),
             _ => true,
         }
+    }
+}
+
+fn owed_text(other: &Option<Vid>) -> String {
+    match other {
+        Some(other) => format!("they are being written to {other}; try again when that has ended"),
+        None => "no other tape of it can be written; migrate something to a new one first".to_owned(),
     }
 }
 

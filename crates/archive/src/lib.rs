@@ -3,6 +3,7 @@
 mod api;
 mod archive;
 mod bell;
+mod chores;
 mod classes;
 mod conductor;
 mod download;
@@ -10,29 +11,44 @@ mod engine;
 mod error;
 mod gate;
 mod ingest;
+mod lost;
 mod machines;
 mod namespace;
 mod operate;
+mod pool_drives;
+mod pool_rebuild;
+mod repack;
 mod requests;
+mod scrub;
+mod scrub_info;
 mod seal;
 mod select;
 mod session;
 mod settings;
+mod small;
 mod sweep;
+mod tapes;
+mod verify;
 mod why;
 
 pub use api::*;
 pub use archive::Archive;
 pub use download::Download;
 pub use error::{ArchiveError, OpenError};
-pub use ingest::{SMALL_BYTES_MAX, Upload};
+pub use ingest::{PutCallback, SMALL_BYTES_MAX, Upload};
 pub use machines::{Machines, PoolDrive, PoolShape, create_catalogue};
 pub use namespace::LIST_PAGE_MAX;
 pub use operate::TAPE_PAGE_MAX;
+pub use pool_drives::{PoolHealth, ReplacedDrive};
 pub use requests::{REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX};
+pub use scrub_info::{ScrubInfo, UpkeepSettings};
 pub use seal::PACK_MEMBERS_MAX;
 pub use select::SELECTION_PATHS_MAX;
 pub use settings::{
     ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings, TapePoolSettings, TapeSettings,
 };
+pub use tapes::{
+    CHECK_TAPES_MAX, CheckState, DAMAGE_TOLD_MAX, DamagedPart, TapeCheck, TapeDamage, TapeRepack,
+};
+pub use verify::{CatalogueFinding, VERIFY_BYTES_MAX, VerifyDone};
 pub use why::refusal_text;

@@ -111,7 +111,9 @@ impl Archive {
                     DriveHealth::Up => "up".to_owned(),
                     DriveHealth::Full => "full".to_owned(),
                     DriveHealth::Suspect { reason } => format!("suspect: {reason}"),
+                    DriveHealth::Away { reason } => format!("away: {reason}"),
                     DriveHealth::Missing => "missing".to_owned(),
+                    DriveHealth::Lost => "lost".to_owned(),
                 },
                 capacity: drive.capacity,
                 used: drive.used,
@@ -351,7 +353,10 @@ fn drive_info(engine: &Engine, name: String, state: &DriveState) -> TapeDriveInf
     let began = *session.began.lock().unwrap_or_else(PoisonError::into_inner);
     let since = began.unwrap_or_else(|| engine.now());
     let (files, bytes) = (session.files.load(Ordering::Relaxed), session.bytes.load(Ordering::Relaxed));
-    let working = matches!(state, DriveState::Migrating { .. } | DriveState::Recalling { .. });
+    let working = matches!(
+        state,
+        DriveState::Migrating { .. } | DriveState::Recalling { .. } | DriveState::Maintaining { .. }
+    );
     let seconds = engine.now().since(since).as_secs_f64();
     let (word, reason) = match state {
         DriveState::Down { reason } => ("down", reason.clone()),
@@ -362,6 +367,7 @@ fn drive_info(engine: &Engine, name: String, state: &DriveState) -> TapeDriveInf
         }
         DriveState::Migrating { .. } => ("migrating", String::new()),
         DriveState::Recalling { .. } => ("recalling", String::new()),
+        DriveState::Maintaining { .. } => ("maintaining", String::new()),
         DriveState::Unmounting { .. } => ("unmounting", String::new()),
     };
     let vid = state.vid();

@@ -34,6 +34,14 @@ impl Adler32 {
         Adler32(simd_adler32::adler32(&bytes))
     }
 
+    /// The checksum of this stream followed by `bytes`.
+    #[must_use]
+    pub fn extend(self, bytes: &[u8]) -> Self {
+        let mut state = simd_adler32::Adler32::from_checksum(self.0);
+        state.write(bytes);
+        Adler32(state.finish())
+    }
+
     /// The checksum of this stream followed by one of `next_length` bytes whose checksum is `next`.
     #[must_use]
     pub fn combine(self, next: Adler32, next_length: u64) -> Adler32 {
@@ -60,6 +68,16 @@ impl Crc32c {
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Crc32c(crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32)
+    }
+
+    /// The checksum of this stream followed by `bytes`. Goes on from the register, which costs nothing beside
+    /// the bytes; combining costs some 15 µs.
+    #[must_use]
+    pub fn extend(self, bytes: &[u8]) -> Self {
+        let register = u64::from(self.0 ^ u32::MAX);
+        let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, register);
+        digest.update(bytes);
+        Crc32c(digest.finalize() as u32)
     }
 
     /// The checksum of this stream followed by one of `next_length` bytes whose checksum is `next`.
@@ -170,7 +188,7 @@ impl StreamChecksums {
     /// The checksums of this stream followed by `bytes`.
     #[must_use]
     pub fn extend(self, bytes: &[u8]) -> Self {
-        self.combine(StreamChecksums::of(bytes), bytes.len() as u64)
+        StreamChecksums { adler32: self.adler32.extend(bytes), crc32c: self.crc32c.extend(bytes) }
     }
 }
 
@@ -222,7 +240,9 @@ mod tests {
         fn parts_combine_to_the_whole(a in proptest::collection::vec(any::<u8>(), 0..70_000),
                                       b in proptest::collection::vec(any::<u8>(), 0..70_000)) {
             let whole = [a.as_slice(), b.as_slice()].concat();
-            prop_assert_eq!(StreamChecksums::of(&a).extend(&b), StreamChecksums::of(&whole));
+            let (first, next) = (StreamChecksums::of(&a), StreamChecksums::of(&b));
+            prop_assert_eq!(first.extend(&b), StreamChecksums::of(&whole));
+            prop_assert_eq!(first.combine(next, b.len() as u64), StreamChecksums::of(&whole));
             prop_assert_eq!(Crc64::of_parts(&[&a, &b]), Crc64::of(&whole));
         }
     }

@@ -21,6 +21,7 @@ use crate::record::{
 };
 use crate::table::Table;
 
+mod pool;
 mod tape;
 
 pub use tape::TodoRow;

@@ -2,22 +2,25 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{ByteCount, DriveId, Epoch, Uuid};
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fstatvfs};
 
 use crate::buffer::AlignedBuffer;
+use crate::error::is_shortage;
 use crate::object::{DriveStatus, ExtentWriter, ObjectDrive, PAGE, Stamp};
-use crate::superblock::{self, Refusal};
+use crate::superblock::{self, Pages, Refusal};
 use crate::writer::FileExtentWriter;
 use crate::{DriveError, DriveOpenError, ExtentId};
 
 const EXTENTS: &str = "extents";
 const PROBE: &str = "probe.kist";
+/// Where extents are written that replace others; what a crash left there is removed at opening.
+const REPLACEMENTS: &str = "replacements";
 
 /// Whether file data bypasses the page cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -31,7 +34,7 @@ pub enum DirectIo {
     Off,
 }
 
-/// A drive made of one directory: `drive.kist` and `extents/<low byte of the blob>/<blob>.<stripe>.<shard>`.
+/// A drive made of one directory: `drive.kist`, its copy `drive.copy`, and `extents/<low byte of the blob>/<blob>.<stripe>.<shard>`.
 ///
 /// The directory is locked as long as this value or one of its writers lives.
 pub struct DirectoryDrive {
@@ -45,12 +48,16 @@ pub(crate) struct Shared {
     pub(crate) id: DriveId,
     suspect: AtomicBool,
     // Held for its lock, which ends with the last descriptor.
-    directory: File,
+    directory: Mutex<File>,
 }
 
 impl Shared {
     pub(crate) fn new(id: DriveId, directory: File) -> Arc<Self> {
-        Arc::new(Shared { id, suspect: AtomicBool::new(false), directory })
+        Arc::new(Shared { id, suspect: AtomicBool::new(false), directory: Mutex::new(directory) })
+    }
+
+    fn directory(&self) -> MutexGuard<'_, File> {
+        self.directory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_suspect(&self) -> bool {
@@ -124,6 +131,7 @@ impl DirectoryDrive {
             DirectIo::On if has_direct_io(path) => true,
             DirectIo::On => return Err(DriveOpenError::NoDirectIo(path.to_owned())),
         };
+        clear_replacements(path)?;
         let shared = Shared::new(id, directory);
         Ok(DirectoryDrive { shared, path: path.to_owned(), direct, stamp: Mutex::new(stamp) })
     }
@@ -133,18 +141,21 @@ impl DirectoryDrive {
     /// # Errors
     /// [`DriveOpenError::NotADrive`], [`DriveOpenError::Damaged`], [`DriveOpenError::Version`].
     pub fn read_stamp(path: &Path) -> Result<Stamp, DriveOpenError> {
-        let file = path.join(superblock::FILE_NAME);
-        let bytes = match fs::read(&file) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(DriveOpenError::NotADrive(path.to_owned()));
+        let pages = Pages::read(path);
+        if let Some(stamp) = pages.newest() {
+            return Ok(stamp);
+        }
+        match pages.first {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => match pages.copy {
+                Ok(_) => Err(DriveOpenError::Damaged(path.to_owned())),
+                Err(_) => Err(DriveOpenError::NotADrive(path.to_owned())),
+            },
+            Err(source) => Err(at(&path.join(superblock::FILE_NAME), "reading")(source)),
+            Ok(Err(Refusal::Version(version))) => {
+                Err(DriveOpenError::Version { path: path.to_owned(), version })
             }
-            Err(source) => return Err(at(&file, "reading")(source)),
-        };
-        superblock::decode(&bytes).map_err(|refusal| match refusal {
-            Refusal::Damaged => DriveOpenError::Damaged(path.to_owned()),
-            Refusal::Version(version) => DriveOpenError::Version { path: path.to_owned(), version },
-        })
+            Ok(_) => Err(DriveOpenError::Damaged(path.to_owned())),
+        }
     }
 
     /// Whether file data bypasses the page cache.
@@ -172,7 +183,7 @@ impl DirectoryDrive {
     }
 
     /// Reserves space behind the end of the file, so that the length stays what was written.
-    fn reserve(&self, file: &File, id: ExtentId, bytes: ByteCount) -> Result<u64, DriveError> {
+    fn reserve(&self, file: &File, name: &Path, id: ExtentId, bytes: ByteCount) -> Result<u64, DriveError> {
         if bytes.0 == 0 {
             return Ok(0);
         }
@@ -181,10 +192,75 @@ impl DirectoryDrive {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(0),
             Err(error) => {
                 // The name is of no use without the space; if this fails too, it is garbage of this epoch.
-                let _ = fs::remove_file(self.file(id));
+                let _ = fs::remove_file(name);
                 Err(self.failed(id, "reserving space", error))
             }
         }
+    }
+
+    /// Makes the file of an extent under a name that is not taken.
+    fn writer(
+        &self,
+        id: ExtentId,
+        preallocate: ByteCount,
+        name: &Path,
+        rename: Option<(PathBuf, PathBuf)>,
+    ) -> Result<Box<dyn ExtentWriter>, DriveError> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600).custom_flags(direct_flag(self.direct));
+        let file = options.open(name).map_err(|source| self.failed(id, "creation", source))?;
+        let reserved = self.reserve(&file, name, id, preallocate)?;
+        Ok(Box::new(FileExtentWriter {
+            shared: Arc::clone(&self.shared),
+            id,
+            file,
+            parent: self.bucket(id.bucket()),
+            direct: self.direct,
+            reserved,
+            length: 0,
+            name_is_durable: false,
+            poisoned: false,
+            rename,
+        }))
+    }
+
+    /// Whether the directory is still this drive; after it was away it may be another mount of it, which is
+    /// locked anew.
+    fn identify(&self) -> io::Result<()> {
+        let found = Pages::read(&self.path);
+        let stamp = self.stamp();
+        let same = |found: &Stamp| found.instance == stamp.instance && found.drive == stamp.drive;
+        if !found.newest().is_some_and(|found| same(&found)) {
+            return Err(io::Error::other("its superblock cannot be read or is another drive's"));
+        }
+        let present = File::open(&self.path)?;
+        let mut held = self.shared.directory();
+        let identity = |file: &File| file.metadata().map(|m| (m.dev(), m.ino())).ok();
+        if identity(&held) != identity(&present) {
+            present.try_lock().map_err(io::Error::from)?;
+            *held = present;
+        }
+        Ok(())
+    }
+
+    /// Writes a page, syncs it with its name, and reads it back.
+    fn try_page(&self) -> io::Result<()> {
+        let name = self.path.join(PROBE);
+        let mut page = AlignedBuffer::new(PAGE);
+        page.as_mut_slice().fill(0xa5);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true).custom_flags(direct_flag(self.direct));
+        let file = options.open(&name)?;
+        file.write_all_at(page.as_slice(), 0)?;
+        file.sync_all()?;
+        File::open(&self.path)?.sync_all()?;
+        page.as_mut_slice().fill(0);
+        file.read_exact_at(page.as_mut_slice(), 0)?;
+        let _ = fs::remove_file(&name);
+        if page.as_slice().iter().all(|byte| *byte == 0xa5) {
+            return Ok(());
+        }
+        Err(io::Error::other("a page reads back otherwise than it was written"))
     }
 }
 
@@ -198,21 +274,20 @@ impl ObjectDrive for DirectoryDrive {
     }
 
     fn create(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true).mode(0o600).custom_flags(direct_flag(self.direct));
-        let file = options.open(self.file(id)).map_err(|source| self.failed(id, "creation", source))?;
-        let reserved = self.reserve(&file, id, preallocate)?;
-        Ok(Box::new(FileExtentWriter {
-            shared: Arc::clone(&self.shared),
-            id,
-            file,
-            parent: self.bucket(id.bucket()),
-            direct: self.direct,
-            reserved,
-            length: 0,
-            name_is_durable: false,
-            poisoned: false,
-        }))
+        let name = self.file(id);
+        self.writer(id, preallocate, &name, None)
+    }
+
+    fn replace(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
+        let temporary = self.path.join(REPLACEMENTS).join(id.to_string());
+        // An attempt that failed may have left its file: it was never sealed.
+        match fs::remove_file(&temporary) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(self.failed(id, "removing an old replacement", error));
+            }
+            _ => {}
+        }
+        self.writer(id, preallocate, &temporary, Some((temporary.clone(), self.file(id))))
     }
 
     fn read_at(&self, id: ExtentId, offset: ByteCount, into: &mut [u8]) -> Result<(), DriveError> {
@@ -282,7 +357,7 @@ impl ObjectDrive for DirectoryDrive {
     }
 
     fn status(&self) -> Result<DriveStatus, DriveError> {
-        let space = fstatvfs(&self.shared.directory).map_err(|error| DriveError::Status {
+        let space = fstatvfs(&*self.shared.directory()).map_err(|error| DriveError::Status {
             drive: self.shared.id,
             path: self.path.clone(),
             source: error.into(),
@@ -303,12 +378,32 @@ impl ObjectDrive for DirectoryDrive {
     fn set_stamp(&self, epoch: Epoch, commit: u64) -> Result<(), DriveError> {
         let mut stamp = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
         let next = Stamp { epoch, commit, ..*stamp };
-        superblock::write(&self.path, &next).map_err(|source| DriveError::Stamp {
-            drive: self.shared.id,
-            path: self.path.clone(),
-            source,
+        superblock::write(&self.path, &next).map_err(|source| {
+            if !is_full(&source) && !is_shortage(&source) {
+                self.shared.mark_suspect();
+            }
+            DriveError::Stamp { drive: self.shared.id, path: self.path.clone(), source }
         })?;
         *stamp = next;
+        Ok(())
+    }
+
+    fn check_stamp(&self) -> Result<(), DriveError> {
+        // Held meanwhile, so that no stamp is between its two pages.
+        let stamp = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
+        if Pages::read(&self.path).both_say(&stamp) {
+            return Ok(());
+        }
+        Err(DriveError::StampDamaged { drive: self.shared.id, path: self.path.clone() })
+    }
+
+    fn probe(&self) -> Result<(), DriveError> {
+        self.identify().and_then(|()| self.try_page()).map_err(|error| DriveError::Probe {
+            drive: self.shared.id,
+            path: self.path.clone(),
+            reason: error.to_string(),
+        })?;
+        self.shared.suspect.store(false, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -316,6 +411,23 @@ impl ObjectDrive for DirectoryDrive {
 fn at(path: &Path, operation: &'static str) -> impl FnOnce(io::Error) -> DriveOpenError {
     let path = path.to_owned();
     move |source| DriveOpenError::Io { path, operation, source }
+}
+
+/// Makes the directory for replacements if it is not there, and empties it.
+fn clear_replacements(path: &Path) -> Result<(), DriveOpenError> {
+    let directory = path.join(REPLACEMENTS);
+    match fs::create_dir(&directory) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(at(&directory, "creation")(error)),
+        Ok(()) => Ok(()),
+        Err(_) => {
+            let entries = fs::read_dir(&directory).map_err(at(&directory, "listing"))?;
+            for entry in entries {
+                let file = entry.map_err(at(&directory, "listing"))?.path();
+                fs::remove_file(&file).map_err(at(&file, "removal"))?;
+            }
+            Ok(())
+        }
+    }
 }
 
 fn sync_directory(path: &Path) -> Result<(), DriveOpenError> {

@@ -97,6 +97,26 @@ pub enum DriveError {
         /// The reason.
         source: io::Error,
     },
+    /// The superblock on the drive is not what it should be.
+    #[error(
+        "drive {drive}: the superblock in {path} is damaged, old or gone: it is written anew by scrubbing"
+    )]
+    StampDamaged {
+        /// The drive.
+        drive: DriveId,
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The drive failed before and does not work yet.
+    #[error("drive {drive}: the probe of {path} failed: {reason}")]
+    Probe {
+        /// The drive.
+        drive: DriveId,
+        /// The directory.
+        path: PathBuf,
+        /// What went wrong.
+        reason: String,
+    },
     /// The superblock could not be replaced.
     #[error("drive {drive}: writing the superblock in {path} failed: {source}")]
     Stamp {
@@ -115,6 +135,26 @@ impl DriveError {
     pub fn is_full(&self) -> bool {
         matches!(self, DriveError::Full { .. })
     }
+
+    /// This machine lacks file descriptors or memory for the moment: the drive is not to blame.
+    #[must_use]
+    pub fn is_shortage(&self) -> bool {
+        let source = match self {
+            DriveError::Io { source, .. }
+            | DriveError::List { source, .. }
+            | DriveError::Status { source, .. }
+            | DriveError::Stamp { source, .. } => source,
+            _ => return false,
+        };
+        is_shortage(source)
+    }
+}
+
+/// EMFILE, ENFILE, ENOMEM.
+pub(crate) fn is_shortage(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+    error.raw_os_error().is_some_and(|code| shortages.iter().any(|errno| errno.raw_os_error() == code))
 }
 
 /// Why a directory could not be formatted or opened as a drive.

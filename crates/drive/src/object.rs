@@ -21,6 +21,19 @@ pub trait ObjectDrive: Send + Sync {
     /// [`DriveError::Exists`] if it exists, [`DriveError::Full`] if the reservation does not fit.
     fn create(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError>;
 
+    /// Begins an extent that takes the place of the one of this id, if there is one, when it is sealed: it is
+    /// written under another name, synced, and renamed over the old one in one step. Readers see the old
+    /// bytes or the new ones, after a crash too. Dropped unsealed it changes nothing.
+    ///
+    /// # Errors
+    /// [`DriveError::Full`] if the reservation does not fit, [`DriveError::Io`], also of a drive that cannot
+    /// do it.
+    fn replace(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
+        let _ = preallocate;
+        let source = std::io::Error::from(std::io::ErrorKind::Unsupported);
+        Err(DriveError::Io { drive: self.id(), extent: id, operation: "replacement", source })
+    }
+
     /// Fills `into` from `offset` on. Extents still being written can be read up to what was appended.
     ///
     /// # Errors
@@ -60,6 +73,24 @@ pub trait ObjectDrive: Send + Sync {
     /// # Errors
     /// [`DriveError::Stamp`].
     fn set_stamp(&self, epoch: Epoch, commit: u64) -> Result<(), DriveError>;
+
+    /// Reads the superblock anew and compares it with [`ObjectDrive::stamp`].
+    ///
+    /// # Errors
+    /// [`DriveError::StampDamaged`] if a copy of it is damaged, old or gone: [`ObjectDrive::set_stamp`] writes
+    /// all of it anew.
+    fn check_stamp(&self) -> Result<(), DriveError> {
+        Ok(())
+    }
+
+    /// Finds out whether a drive that failed works again: it is still this drive by its superblock, and a
+    /// page can be written, synced and read back. On success the drive is not suspect any more.
+    ///
+    /// # Errors
+    /// [`DriveError::Probe`].
+    fn probe(&self) -> Result<(), DriveError> {
+        Ok(())
+    }
 }
 
 /// The one writer of an extent. Dropping it leaves the extent unsealed, to be deleted by its owner.
@@ -94,7 +125,7 @@ pub struct DriveStatus {
     pub used: ByteCount,
     /// What may still be written.
     pub free: ByteCount,
-    /// A write or sync failed since the drive was opened: it should get no new data.
+    /// A write or sync failed since the drive was opened or last probed: it should get no new data.
     pub suspect: bool,
 }
 

@@ -1,4 +1,7 @@
-//! The superblock `drive.kist`: one page that says whose drive this is.
+//! The superblock: one page that says whose drive this is, kept twice, as `drive.kist` and `drive.copy`.
+//!
+//! One damaged page must not cost a whole drive. The copy is written first; of two whole pages the newer one
+//! holds.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -9,7 +12,7 @@ use base::{Crc32c, DriveId, Epoch, Uuid};
 use crate::object::{PAGE, Stamp};
 
 pub(crate) const FILE_NAME: &str = "drive.kist";
-const TEMPORARY_NAME: &str = "drive.kist.new";
+pub(crate) const COPY_NAME: &str = "drive.copy";
 const MAGIC: [u8; 8] = *b"KISTDRIV";
 const VERSION: u32 = 1;
 const CRC_AT: usize = PAGE - 4;
@@ -55,13 +58,50 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Stamp, Refusal> {
     })
 }
 
-/// Replaces the superblock: temporary file, sync, rename, sync of the directory.
+/// What the two pages of a directory say.
+pub(crate) struct Pages {
+    pub(crate) first: io::Result<Result<Stamp, Refusal>>,
+    pub(crate) copy: io::Result<Result<Stamp, Refusal>>,
+}
+
+impl Pages {
+    pub(crate) fn read(directory: &Path) -> Pages {
+        let page = |name: &str| fs::read(directory.join(name)).map(|bytes| decode(&bytes));
+        Pages { first: page(FILE_NAME), copy: page(COPY_NAME) }
+    }
+
+    /// The newest whole page.
+    pub(crate) fn newest(&self) -> Option<Stamp> {
+        let whole = [&self.first, &self.copy].into_iter().filter_map(|page| match page {
+            Ok(Ok(stamp)) => Some(*stamp),
+            _ => None,
+        });
+        whole.max_by_key(|stamp| (stamp.epoch, stamp.commit))
+    }
+
+    /// Whether both pages say exactly this.
+    pub(crate) fn both_say(&self, stamp: &Stamp) -> bool {
+        [&self.first, &self.copy].into_iter().all(|page| matches!(page, Ok(Ok(found)) if found == stamp))
+    }
+}
+
+/// Replaces the superblock: for the copy and then the first page a temporary file, sync, rename; then the
+/// directory is synced. A failed sync is never repeated: what comes next is written to a new file.
 pub(crate) fn write(directory: &Path, stamp: &Stamp) -> io::Result<()> {
-    let temporary = directory.join(TEMPORARY_NAME);
-    let mut file = File::create(&temporary)?;
-    file.write_all(&encode(stamp))?;
-    file.sync_all()?;
-    fs::rename(&temporary, directory.join(FILE_NAME))?;
+    let page = encode(stamp);
+    for name in [COPY_NAME, FILE_NAME] {
+        let temporary = directory.join(format!("{name}.new"));
+        let written = File::create(&temporary).and_then(|mut file| {
+            file.write_all(&page)?;
+            file.sync_all()
+        });
+        if let Err(error) = written {
+            // Should this fail too, the next stamp truncates it.
+            let _ = fs::remove_file(&temporary);
+            return Err(error);
+        }
+        fs::rename(&temporary, directory.join(name))?;
+    }
     File::open(directory)?.sync_all()
 }
 

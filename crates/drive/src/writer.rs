@@ -1,13 +1,16 @@
 //! Writing one extent file.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use base::planted::{Bug, is_planted};
+
 use crate::buffer::AlignedBuffer;
 use crate::directory::{Shared, is_full};
+use crate::error::is_shortage;
 use crate::object::{ExtentWriter, PAGE};
 use crate::{DriveError, ExtentId};
 
@@ -21,6 +24,17 @@ pub(crate) struct FileExtentWriter {
     pub(crate) length: u64,
     pub(crate) name_is_durable: bool,
     pub(crate) poisoned: bool,
+    /// Of an extent that replaces another: the name it is written under and the one it gets.
+    pub(crate) rename: Option<(PathBuf, PathBuf)>,
+}
+
+impl Drop for FileExtentWriter {
+    fn drop(&mut self) {
+        if let Some((temporary, _)) = self.rename.take() {
+            // What cannot be removed now goes when the drive is opened again.
+            let _ = fs::remove_file(temporary);
+        }
+    }
 }
 
 impl FileExtentWriter {
@@ -37,7 +51,9 @@ impl FileExtentWriter {
         if is_full(&source) {
             return DriveError::Full { drive: self.shared.id, extent: self.id };
         }
-        self.shared.mark_suspect();
+        if !is_shortage(&source) {
+            self.shared.mark_suspect();
+        }
         DriveError::Io { drive: self.shared.id, extent: self.id, operation, source }
     }
 
@@ -71,9 +87,13 @@ impl ExtentWriter for FileExtentWriter {
     fn sync(&mut self) -> Result<(), DriveError> {
         self.check_poison()?;
         if let Err(source) = self.file.sync_data() {
+            if is_planted(Bug::RetriedSync) && self.file.sync_data().is_ok() {
+                return Ok(());
+            }
             return Err(self.poison("sync", source));
         }
-        if !self.name_is_durable {
+        // The temporary name of a replacement promises nothing.
+        if !self.name_is_durable && self.rename.is_none() {
             // The name is as much part of the promise as the bytes; nothing else syncs this directory for us.
             if let Err(source) = File::open(&self.parent).and_then(|directory| directory.sync_all()) {
                 return Err(self.poison("sync of the directory", source));
@@ -90,7 +110,15 @@ impl ExtentWriter for FileExtentWriter {
         {
             return Err(self.poison("truncate", source));
         }
-        self.sync()
+        self.sync()?;
+        if let Some((temporary, last)) = self.rename.take() {
+            if let Err(source) = fs::rename(&temporary, last) {
+                let _ = fs::remove_file(temporary);
+                return Err(self.poison("rename", source));
+            }
+            self.sync()?;
+        }
+        Ok(())
     }
 }
 
@@ -112,6 +140,7 @@ mod tests {
             length: 0,
             name_is_durable: false,
             poisoned: false,
+            rename: None,
         }
     }
 

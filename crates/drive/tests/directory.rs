@@ -135,15 +135,90 @@ fn wrong_drives_are_refused() {
     assert!(matches!(other, Err(DriveOpenError::OtherDrive { .. })));
     let again = DirectoryDrive::format(path, INSTANCE, ID);
     assert!(matches!(again, Err(DriveOpenError::NotEmpty(_))));
-    let superblock = path.join("drive.kist");
-    let mut bytes = fs::read(&superblock).unwrap();
+    let pages = [path.join("drive.kist"), path.join("drive.copy")];
+    let whole = fs::read(&pages[0]).unwrap();
+    let mut bytes = whole.clone();
     bytes[40] ^= 1;
-    fs::write(&superblock, &bytes).unwrap();
+    let write = |first: &[u8], copy: &[u8]| {
+        fs::write(&pages[0], first).unwrap();
+        fs::write(&pages[1], copy).unwrap();
+    };
+    // One damaged page of two costs nothing.
+    write(&bytes, &whole);
+    open(path).unwrap();
+    write(&whole, &bytes);
+    open(path).unwrap();
+    write(&bytes, &bytes);
     assert!(matches!(open(path), Err(DriveOpenError::Damaged(_))));
-    fs::write(&superblock, &bytes[..100]).unwrap();
+    write(&bytes[..100], &bytes);
     assert!(matches!(open(path), Err(DriveOpenError::Damaged(_))));
-    fs::remove_file(&superblock).unwrap();
+    pages.iter().for_each(|page| fs::remove_file(page).unwrap());
     assert!(matches!(open(path), Err(DriveOpenError::NotADrive(_))));
+}
+
+#[test]
+fn damaged_and_old_superblocks_are_found_and_written_anew() {
+    let (directory, drive) = fresh();
+    let old = fs::read(directory.path().join("drive.kist")).unwrap();
+    drive.set_stamp(Epoch(3), 99).unwrap();
+    drive.check_stamp().unwrap();
+    for page in ["drive.kist", "drive.copy"] {
+        fs::write(directory.path().join(page), &old).unwrap();
+        assert!(matches!(drive.check_stamp(), Err(DriveError::StampDamaged { .. })), "{page}");
+        drive.set_stamp(Epoch(3), 99).unwrap();
+        drive.check_stamp().unwrap();
+    }
+}
+
+#[test]
+fn a_replacement_takes_the_place_when_it_is_sealed_and_not_before() {
+    let (directory, drive) = fresh();
+    let id = ExtentId { blob: BlobId(7), stripe: 0, shard: 1 };
+    let put = |fill: u8, seal: bool| {
+        let mut writer = drive.replace(id, ByteCount(8192)).unwrap();
+        writer.append(&[fill; 4096]).unwrap();
+        if seal {
+            writer.seal().unwrap();
+        }
+    };
+    let get = || {
+        let mut page = [0; 4096];
+        drive.read_at(id, ByteCount(0), &mut page).map(|()| page[0])
+    };
+    put(1, false);
+    assert!(matches!(get(), Err(DriveError::NotFound { .. })));
+    put(2, true);
+    assert_eq!(get().unwrap(), 2);
+    put(3, false);
+    assert_eq!(get().unwrap(), 2);
+    put(4, true);
+    assert_eq!(get().unwrap(), 4);
+    assert_eq!(drive.list(None, 10).unwrap(), [id]);
+    // What a crash leaves behind goes when the drive is opened.
+    let left = directory.path().join("replacements/0000000000000007.0.1");
+    fs::write(&left, [0; 10]).unwrap();
+    drop(drive);
+    let drive = open(directory.path()).unwrap();
+    assert!(!left.exists());
+    assert_eq!(drive.list(None, 10).unwrap(), [id]);
+}
+
+#[test]
+fn a_probe_tells_whether_this_drive_works() {
+    let (directory, drive) = fresh();
+    drive.probe().unwrap();
+    let moved = directory.path().join("../moved-away");
+    let _ = fs::remove_dir_all(&moved);
+    fs::create_dir(&moved).unwrap();
+    for page in ["drive.kist", "drive.copy"] {
+        fs::rename(directory.path().join(page), moved.join(page)).unwrap();
+    }
+    assert!(matches!(drive.probe(), Err(DriveError::Probe { .. })));
+    for page in ["drive.kist", "drive.copy"] {
+        fs::rename(moved.join(page), directory.path().join(page)).unwrap();
+    }
+    fs::remove_dir(&moved).unwrap();
+    drive.probe().unwrap();
 }
 
 #[test]

@@ -157,6 +157,20 @@ pub enum TapeError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The drive itself does not work: this says nothing about the cartridge in it.
+    #[error("drive {drive} failed at {operation}: look at the drive; what is in it can be read elsewhere")]
+    DriveFailed {
+        /// The drive.
+        drive: DriveName,
+        /// The command that failed.
+        operation: &'static str,
+    },
+    /// The drive does not know where the tape stands; nothing was written. A locate or a new mount helps.
+    #[error("cartridge {vid}: the drive has lost its position: unmount it and mount it again")]
+    PositionUnknown {
+        /// The cartridge.
+        vid: Vid,
+    },
     /// An earlier write or flush failed, so that nothing more may be written.
     #[error("cartridge {vid} takes no writes since one failed: unmount it, then look at the end of data")]
     Poisoned {

@@ -8,10 +8,10 @@ mod virtual_tape;
 
 pub use drive::{DriveName, DriveNameError, ReadBlock, TapeDrive, TapeError, WriteResult};
 pub use machine::{CartridgeInfo, Library, LibraryError, Place, Slot};
-#[cfg(feature = "faults")]
-pub use virtual_tape::Faults;
 pub use virtual_tape::{
     BLOCK_BYTES_MAX, CartridgeError, CartridgeReader, FILE_MARKS_MAX, MEMORY_ATTRIBUTES_MAX,
     MEMORY_VALUE_BYTES_MAX, RecordCheck, RecordInfo, RecordKind, VOLUME_CHANGE_REFERENCE,
     VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
 };
+#[cfg(feature = "faults")]
+pub use virtual_tape::{DriveCommand, Faults};

@@ -113,6 +113,12 @@ pub enum LibraryError {
         /// Where it should have gone.
         drive: DriveName,
     },
+    /// The drive does not work; the cartridge is where it was.
+    #[error("drive {drive} does not work: look at the drive")]
+    DriveFailed {
+        /// The drive.
+        drive: DriveName,
+    },
     /// The cartridge cannot be loaded or created; it is in its slot.
     #[error(transparent)]
     Cartridge(#[from] CartridgeError),

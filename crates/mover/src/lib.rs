@@ -5,12 +5,17 @@
 //! durable before [`write_containers`], commits after a flush, and says when an index is due.
 
 mod blocks;
+mod check;
 mod error;
+mod mend;
 mod read;
+mod survey;
 mod volume;
 mod write;
 
+pub use check::{BlockFault, ContainerOnTape, FAULTS_MAX, ReadBack, read_back, read_piece_of};
 pub use error::{MoverError, VolumeError};
 pub use read::{RecallBatch, RecallEnd, RecallFault, RecallLimits, Recalled, WantedFile, recall};
+pub use survey::{Stray, Stretch, survey};
 pub use volume::{FileOnTape, Found, Volume, identify};
 pub use write::{ContainerPlan, Ended, Part, WriteContext, Written, write_containers};

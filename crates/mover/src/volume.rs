@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use base::planted::{Bug, is_planted};
 use base::{BlockAddress, ByteCount, Generation, Partition, TapePosition, Timestamp, Uuid, Vid};
 use library::{ReadBlock, TapeDrive, TapeError};
 use ltfs::coherency::{self, ChangeReference, MamAttribute, VolumeCoherency};
@@ -72,15 +73,21 @@ pub struct Volume {
     partition_behind: bool,
     /// Bytes of indexes and small files that this mount wrote to the data partition.
     written: u64,
+    /// The containers from this block on are not in the index in memory unless they were entered.
+    enter_from: BlockAddress,
+    /// The first object behind the newest index of the data partition.
+    behind_index: BlockAddress,
+    /// What is wrong with the label of one partition while the other one tells the volume.
+    label_fault: Option<String>,
 }
 
-const INDEX_PARTITION_START: BlockAddress = BlockAddress(4);
+pub(crate) const INDEX_PARTITION_START: BlockAddress = BlockAddress(4);
 
 impl Volume {
     /// Labels a blank cartridge and writes the first index to both partitions. Durable on return.
     ///
     /// A cartridge that already carries exactly this UUID and no file (a labelling cut short) is labelled
-    /// again.
+    /// again, and so is one that carries `replaces`: the volume that was reclaimed.
     ///
     /// # Errors
     /// [`VolumeError::NotBlank`] if it holds anything else; nothing is destroyed then.
@@ -89,12 +96,13 @@ impl Volume {
         vid: Vid,
         uuid: Uuid,
         block_size: BlockSize,
+        replaces: Option<Uuid>,
         now: Timestamp,
     ) -> Result<Self, VolumeError> {
         for found in identify_both(drive)? {
             match found {
                 Found::Blank => {}
-                Found::Volume { uuid: same, .. } if same == uuid => {}
+                Found::Volume { uuid: same, .. } if same == uuid || Some(same) == replaces => {}
                 found => return Err(VolumeError::NotBlank { vid, found }),
             }
         }
@@ -113,7 +121,7 @@ impl Volume {
             lock: VolumeLock::Unlocked,
             tree: Tree::new(vid.as_str(), now),
         };
-        let mut volume = Volume { vid, block_size, index, changed: true, partition_behind: true, written: 0 };
+        let mut volume = Volume::mended(vid, block_size, index, BlockAddress(0), None);
         volume.write_data_index(drive, now)?;
         volume.write_index_partition(drive, now)?;
         for (attribute, text) in [
@@ -140,10 +148,18 @@ impl Volume {
         generation: Generation,
         index_block: BlockAddress,
     ) -> Result<Self, VolumeError> {
-        let block_size = check_label(drive, vid, uuid)?;
+        let (block_size, label_fault) = check_label(drive, vid, uuid)?;
         let refuse = |reason: String| VolumeError::Index { vid, generation, block: index_block, reason };
-        let xml = read_index(drive, index_block, block_size)?
-            .ok_or_else(|| refuse("there is no index construct".to_owned()))?;
+        let xml = match read_index(drive, index_block, block_size) {
+            Ok(xml) => xml.ok_or_else(|| refuse("there is no index construct".to_owned()))?,
+            Err(
+                error @ (TapeError::Unreadable { .. }
+                | TapeError::BufferTooSmall { .. }
+                | TapeError::BeyondEndOfData { .. }),
+            ) => return Err(refuse(error.to_string())),
+            Err(error) => return Err(error.into()),
+        };
+        let behind_index = drive.position()?.block;
         let index = Index::parse(&xml, block_size).map_err(|error| refuse(error.to_string()))?;
         let here = TapePosition { partition: Partition::Data, block: index_block };
         if index.volume_uuid != uuid || index.generation != generation || index.location != here {
@@ -153,7 +169,58 @@ impl Volume {
             )));
         }
         let partition_behind = partition_generation(drive)? != Some((uuid, generation));
-        Ok(Volume { vid, block_size, index, changed: false, partition_behind, written: 0 })
+        let enter_from = BlockAddress(index_block.0 + 1);
+        let mut volume = Volume::mended(vid, block_size, index, enter_from, label_fault);
+        (volume.changed, volume.partition_behind, volume.behind_index) =
+            (false, partition_behind, behind_index);
+        Ok(volume)
+    }
+
+    /// A volume that owes its first, or its next, index.
+    pub(crate) fn mended(
+        vid: Vid,
+        block_size: BlockSize,
+        index: Index,
+        enter_from: BlockAddress,
+        label_fault: Option<String>,
+    ) -> Self {
+        let behind_index = index.location.block;
+        Volume {
+            vid,
+            block_size,
+            index,
+            changed: true,
+            partition_behind: true,
+            written: 0,
+            enter_from,
+            behind_index,
+            label_fault,
+        }
+    }
+
+    /// Containers that stand from this block on are not in the index that was loaded: the caller enters them.
+    #[must_use]
+    pub fn enter_from(&self) -> BlockAddress {
+        self.enter_from
+    }
+
+    /// The first object behind the newest index of the data partition.
+    #[must_use]
+    pub fn behind_index(&self) -> BlockAddress {
+        self.behind_index
+    }
+
+    /// The volume's id.
+    #[must_use]
+    pub fn uuid(&self) -> Uuid {
+        self.index.volume_uuid
+    }
+
+    /// What is wrong with the label of one partition, while the other one tells which volume this is. Such a
+    /// tape can be read and must not be written.
+    #[must_use]
+    pub fn label_fault(&self) -> Option<&str> {
+        self.label_fault.as_deref()
     }
 
     /// The cartridge.
@@ -197,10 +264,10 @@ impl Volume {
         self.changed = true;
     }
 
-    /// Leaves out one generation: a session cut short may have written an index that the catalogue never
-    /// heard of, and no two indexes of a volume may carry the same number.
-    pub fn skip_generation(&mut self) {
-        self.index.generation = Generation(self.index.generation.0 + 1);
+    /// Leaves out all generations up to this one: a session cut short may have written indexes that the
+    /// catalogue never heard of, and no two indexes of a volume may carry the same number.
+    pub fn skip_generations(&mut self, to: Generation) {
+        self.index.generation = self.index.generation.max(to);
         self.changed = true;
     }
 
@@ -305,7 +372,12 @@ impl Volume {
             tree: Tree::new("", now),
         };
         std::mem::swap(&mut next.tree, &mut self.index.tree);
+        let true_generation = next.generation;
+        if is_planted(Bug::WrongGeneration) {
+            next.generation = self.index.generation;
+        }
         let written = write_index_construct(drive, &next, self.block_size);
+        next.generation = true_generation;
         std::mem::swap(&mut next.tree, &mut self.index.tree);
         let (end_of_data, bytes) = written?;
         std::mem::swap(&mut next.tree, &mut self.index.tree);
@@ -313,7 +385,29 @@ impl Volume {
         self.written += bytes;
         self.changed = false;
         self.partition_behind = true;
+        (self.enter_from, self.behind_index) = (BlockAddress(begins.0 + 1), end_of_data);
         Ok((begins, end_of_data))
+    }
+
+    /// Where the next index would stand, and the end of data behind it. Writes nothing.
+    ///
+    /// # Errors
+    /// If the drive fails.
+    pub fn predict_index(
+        &mut self,
+        drive: &mut dyn TapeDrive,
+        now: Timestamp,
+    ) -> Result<(BlockAddress, BlockAddress), VolumeError> {
+        let end = drive.space_to_end_of_data(Partition::Data)?;
+        let begins = BlockAddress(end.block.0 + 1);
+        let known = (self.index.location, self.index.previous, self.index.update_time, self.index.generation);
+        self.index.location.block = begins;
+        self.index.previous = Some(known.0);
+        self.index.update_time = now;
+        self.index.generation = Generation(known.3.0 + 1);
+        let blocks = (self.index.encode().len() as u64).div_ceil(u64::from(self.block_size.bytes()));
+        (self.index.location, self.index.previous, self.index.update_time, self.index.generation) = known;
+        Ok((begins, BlockAddress(begins.0 + blocks + 1)))
     }
 
     /// Writes the newest index of the data partition to the index partition too, and says so in the cartridge
@@ -431,12 +525,31 @@ fn identify_partition(drive: &mut dyn TapeDrive, partition: Partition) -> Result
     }
 }
 
-fn check_label(drive: &mut dyn TapeDrive, vid: Vid, uuid: Uuid) -> Result<BlockSize, VolumeError> {
-    match identify(drive)? {
-        Found::Volume { vid: v, uuid: u, by_kist: true, block_size } if v == vid && u == uuid => {
-            Ok(block_size)
+/// The block size of the volume if it is the right one. A label that cannot be read on one partition is a
+/// fault in words as long as the other one tells the volume.
+pub(crate) fn check_label(
+    drive: &mut dyn TapeDrive,
+    vid: Vid,
+    uuid: Uuid,
+) -> Result<(BlockSize, Option<String>), VolumeError> {
+    let (mut size, mut fault) = (None, None);
+    for partition in [Partition::Index, Partition::Data] {
+        match identify_partition(drive, partition) {
+            Ok(Found::Volume { vid: v, uuid: u, by_kist: true, block_size })
+                if (v == vid && u == uuid) || is_planted(Bug::UncheckedLabel) =>
+            {
+                size = Some(block_size);
+            }
+            Ok(found) => return Err(VolumeError::WrongLabel { vid, found, expected: uuid }),
+            Err(VolumeError::Tape(error @ TapeError::Unreadable { .. })) if fault.is_none() => {
+                fault = Some(format!("the label of partition {} is damaged: {error}", partition.ltfs_id()));
+            }
+            Err(error) => return Err(error),
         }
-        found => Err(VolumeError::WrongLabel { vid, found, expected: uuid }),
+    }
+    match size {
+        Some(size) => Ok((size, fault)),
+        None => Err(VolumeError::WrongLabel { vid, found: Found::Blank, expected: uuid }),
     }
 }
 

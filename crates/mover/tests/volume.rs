@@ -68,7 +68,7 @@ impl Bench {
 }
 
 fn label(bench: &Bench, drive: &mut dyn TapeDrive) -> Result<Volume, VolumeError> {
-    Volume::label(drive, bench.vid, UUID, BlockSize::new(4096).unwrap(), NOW)
+    Volume::label(drive, bench.vid, UUID, BlockSize::new(4096).unwrap(), None, NOW)
 }
 
 fn write(pool: &Arc<Pool>, drive: &mut dyn TapeDrive, vid: Vid, plans: Vec<ContainerPlan>) -> Written {

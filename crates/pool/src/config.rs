@@ -1,5 +1,7 @@
 //! The settings of a pool.
 
+use std::time::Duration;
+
 use base::{ByteCount, Uuid};
 use drive::PAGE;
 
@@ -15,6 +17,33 @@ pub(crate) const DRIVE_QUEUE_MAX: usize = 64;
 pub(crate) const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Segments tried for one commit of small values before its callers are refused.
 pub(crate) const SEGMENT_ATTEMPTS_MAX: usize = 4;
+
+/// Blobs that wait to be repaired after a read found them damaged.
+pub(crate) const REPAIRS_MAX: usize = 10_000;
+/// Reads in a row that fail before a drive is set aside.
+pub(crate) const READ_FAILURES_MAX: u32 = 16;
+/// The rest of a failed drive before its first probe; it doubles with each that fails ...
+pub(crate) const PROBE_REST_FIRST: Duration = Duration::from_secs(2);
+/// ... up to this.
+pub(crate) const PROBE_REST_MAX: Duration = Duration::from_secs(600);
+/// For how long the free space of a drive counts as known.
+pub(crate) const SPACE_KEPT: Duration = Duration::from_secs(1);
+/// A drive that has been at one read for this long is asked for nothing that others can give.
+pub(crate) const STUCK_READS_AFTER: Duration = Duration::from_millis(500);
+/// A drive that has been at one read or write for this long is set aside.
+pub(crate) const HUNG_AFTER: Duration = Duration::from_secs(15);
+/// How often a waiter looks whether the drive it waits for was set aside.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// A cell is late after this many times the usual time ...
+pub(crate) const HEDGE_FACTOR: u64 = 8;
+/// ... but not before this ...
+pub(crate) const HEDGE_MIN: Duration = Duration::from_millis(20);
+/// ... and after this in any case.
+pub(crate) const HEDGE_MAX: Duration = Duration::from_secs(2);
+/// When the usual time is not known.
+pub(crate) const HEDGE_DEFAULT: Duration = Duration::from_millis(500);
+/// Cell buffers for scrubbing and repair, used only as far as layouts are wide.
+pub(crate) const SCRUB_CELLS_MAX: usize = 512;
 
 /// The settings of a pool.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -2,17 +2,18 @@
 //! counters.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use threads::JoinHandle;
-use threads::Mutex;
-use threads::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+use threads::{JoinHandle, Mutex};
 
-use base::{BlobId, ByteCount, DriveId};
-use drive::{DriveError, ObjectDrive};
+use base::{BlobId, ByteCount, DriveId, Timestamp};
+use drive::{DriveError, DriveStatus, ObjectDrive};
 
-use crate::config::DRIVE_QUEUE_MAX;
+use crate::config::{PROBE_REST_FIRST, PROBE_REST_MAX, READ_FAILURES_MAX, SPACE_KEPT, STUCK_READS_AFTER};
 use crate::gather::lock;
+use crate::queue::JobQueue;
 use crate::status::DriveHealth;
+use crate::watch::Watch;
 
 /// What runs on a drive's thread.
 pub(crate) type Job = Box<dyn FnOnce(&Device) + Send>;
@@ -21,7 +22,22 @@ pub(crate) type Job = Box<dyn FnOnce(&Device) + Send>;
 pub(crate) struct Device {
     pub(crate) drive: Arc<dyn ObjectDrive>,
     pub(crate) counters: Counters,
-    health: Mutex<DriveHealth>,
+    pub(crate) watch: Arc<Watch>,
+    health: Mutex<Health>,
+    space: Mutex<Option<(Timestamp, DriveStatus)>>,
+    /// Reads that failed since the last that did not.
+    read_failures: AtomicU32,
+    /// Since when the present job of each thread runs, in nanoseconds; 0: none runs.
+    pub(crate) reading_since: AtomicI64,
+    pub(crate) writing_since: AtomicI64,
+}
+
+struct Health {
+    now: DriveHealth,
+    /// Probes that failed in a row.
+    failures: u32,
+    next_probe: Timestamp,
+    probing: bool,
 }
 
 #[derive(Default)]
@@ -31,6 +47,8 @@ pub(crate) struct Counters {
     pub(crate) syncs: AtomicU64,
     pub(crate) errors: AtomicU64,
     pub(crate) damaged: AtomicU64,
+    pub(crate) late: AtomicU64,
+    pub(crate) recoveries: AtomicU64,
 }
 
 pub(crate) fn count(counter: &AtomicU64, by: usize) {
@@ -38,44 +56,166 @@ pub(crate) fn count(counter: &AtomicU64, by: usize) {
 }
 
 impl Device {
+    fn new(drive: Arc<dyn ObjectDrive>, watch: Arc<Watch>) -> Arc<Self> {
+        let health = Health { now: DriveHealth::Up, failures: 0, next_probe: Timestamp(0), probing: false };
+        Arc::new(Device {
+            drive,
+            counters: Counters::default(),
+            watch,
+            health: Mutex::new(health),
+            space: Mutex::new(None),
+            read_failures: AtomicU32::new(0),
+            reading_since: AtomicI64::new(0),
+            writing_since: AtomicI64::new(0),
+        })
+    }
+
     pub(crate) fn health(&self) -> DriveHealth {
-        lock(&self.health).clone()
+        lock(&self.health).now.clone()
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        lock(&self.health).now == DriveHealth::Up
+    }
+
+    pub(crate) fn is_away(&self) -> bool {
+        matches!(lock(&self.health).now, DriveHealth::Away { .. })
     }
 
     /// Takes note of a failed write: the drive gets no new data, what it holds is still read.
     pub(crate) fn write_failed(&self, error: &DriveError) {
         count(&self.counters.errors, 1);
-        let health = if error.is_full() {
+        *lock(&self.space) = None;
+        if error.is_shortage() {
+            tracing::warn!(drive = %self.drive.id(), %error, "a write failed; the drive is not to blame");
+            return;
+        }
+        let worse = if error.is_full() {
             DriveHealth::Full
         } else {
             DriveHealth::Suspect { reason: error.to_string() }
         };
-        let mut now = lock(&self.health);
-        if !matches!(*now, DriveHealth::Suspect { .. }) {
-            tracing::warn!(drive = %self.drive.id(), %error, "drive takes no new data after a failed write");
-            *now = health;
+        self.worsen(worse);
+    }
+
+    /// Sets the drive aside: it is neither read nor written until a probe succeeds.
+    pub(crate) fn set_aside(&self, reason: String) {
+        self.worsen(DriveHealth::Away { reason });
+    }
+
+    fn worsen(&self, health: DriveHealth) {
+        let mut state = lock(&self.health);
+        let rank = |health: &DriveHealth| match health {
+            DriveHealth::Up => 0,
+            DriveHealth::Full => 1,
+            DriveHealth::Suspect { .. } => 2,
+            _ => 3,
+        };
+        if rank(&health) > rank(&state.now) {
+            tracing::warn!(drive = %self.drive.id(), now = ?health, "a drive of the pool is set aside");
+            state.now = health;
+            state.next_probe = self.watch.now().plus(rest(state.failures));
         }
     }
 
     pub(crate) fn read_failed(&self, blob: BlobId, error: &DriveError) {
         count(&self.counters.errors, 1);
         tracing::warn!(drive = %self.drive.id(), %blob, %error, "read failed");
+        if error.is_shortage() || !matches!(error, DriveError::Io { .. }) {
+            return;
+        }
+        if self.read_failures.fetch_add(1, Ordering::Relaxed) + 1 >= READ_FAILURES_MAX {
+            self.set_aside(format!("{READ_FAILURES_MAX} reads in a row failed, the last: {error}"));
+        }
     }
 
     /// Space came free: a full drive may be tried again.
     pub(crate) fn space_freed(&self) {
+        *lock(&self.space) = None;
         let mut health = lock(&self.health);
-        if *health == DriveHealth::Full {
-            *health = DriveHealth::Up;
+        if health.now == DriveHealth::Full {
+            health.now = DriveHealth::Up;
         }
     }
 
     /// Reads and counts.
     pub(crate) fn read(&self, id: drive::ExtentId, offset: u64, into: &mut [u8]) -> Result<(), DriveError> {
         self.drive.read_at(id, ByteCount(offset), into)?;
+        self.read_failures.store(0, Ordering::Relaxed);
         count(&self.counters.bytes_read, into.len());
         Ok(())
     }
+
+    /// Space and size, asked of the file system at most once a second; of a drive set aside what was last
+    /// known.
+    pub(crate) fn space(&self) -> Option<DriveStatus> {
+        let now = self.watch.now();
+        let known = *lock(&self.space);
+        match known {
+            Some((at, status)) if now.since(at) < SPACE_KEPT && at <= now => Some(status),
+            Some((_, status)) if self.is_away() => Some(status),
+            None if self.is_away() => None,
+            _ => {
+                let status = self.drive.status().ok()?;
+                *lock(&self.space) = Some((now, status));
+                Some(status)
+            }
+        }
+    }
+
+    /// Whether its reading thread has been at one job for so long that nothing more is asked of it for now.
+    pub(crate) fn is_stuck(&self) -> bool {
+        let since = self.reading_since.load(Ordering::Relaxed);
+        since > 0 && self.watch.now().since(Timestamp(since)) > STUCK_READS_AFTER
+    }
+
+    /// For how long its slowest job has been running.
+    pub(crate) fn silence(&self) -> Duration {
+        let oldest = [&self.reading_since, &self.writing_since]
+            .into_iter()
+            .map(|since| since.load(Ordering::Relaxed))
+            .filter(|since| *since > 0)
+            .min();
+        oldest.map_or(Duration::ZERO, |since| self.watch.now().since(Timestamp(since)))
+    }
+
+    /// Whether it is time for a probe; then the caller runs one with [`Device::probe`].
+    pub(crate) fn begin_probe(&self) -> bool {
+        let now = self.watch.now();
+        let mut state = lock(&self.health);
+        let due = state.now != DriveHealth::Up && !state.probing && state.next_probe <= now;
+        state.probing |= due;
+        due
+    }
+
+    /// Tries the drive; takes it up again if it works.
+    pub(crate) fn probe(&self) {
+        let result = self.drive.probe();
+        let mut state = lock(&self.health);
+        state.probing = false;
+        match result {
+            Ok(()) => {
+                tracing::info!(drive = %self.drive.id(), was = ?state.now, "a drive works again");
+                state.now = DriveHealth::Up;
+                state.failures = 0;
+                self.read_failures.store(0, Ordering::Relaxed);
+                count(&self.counters.recoveries, 1);
+            }
+            Err(error) => {
+                state.failures = state.failures.saturating_add(1);
+                let rest = rest(state.failures);
+                tracing::warn!(drive = %self.drive.id(), %error, ?rest, "a drive does not work yet");
+                state.next_probe = self.watch.now().plus(rest);
+            }
+        }
+        drop(state);
+        *lock(&self.space) = None;
+    }
+}
+
+/// The rest before the next probe, which doubles with each failure.
+fn rest(failures: u32) -> Duration {
+    PROBE_REST_FIRST.saturating_mul(1 << failures.min(16)).min(PROBE_REST_MAX)
 }
 
 /// A place in the pool's drive list.
@@ -83,76 +223,143 @@ pub(crate) struct PoolDrive {
     pub(crate) id: DriveId,
     /// Cells that other drives had to stand in for; counted for missing drives too.
     pub(crate) reconstructions: Arc<AtomicU64>,
+    state: Mutex<Place>,
+    watch: Arc<Watch>,
+}
+
+struct Place {
     /// `None` if the drive is missing.
-    pub(crate) present: Option<Present>,
+    present: Option<Arc<Present>>,
+    /// Declared lost: what it held is rebuilt elsewhere.
+    lost: bool,
 }
 
 pub(crate) struct Present {
     pub(crate) device: Arc<Device>,
-    writes: Option<SyncSender<Job>>,
-    reads: Option<SyncSender<Job>>,
-    threads: Vec<JoinHandle<()>>,
+    writes: Arc<JobQueue>,
+    reads: Arc<JobQueue>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl PoolDrive {
-    pub(crate) fn new(id: DriveId, drive: Option<Arc<dyn ObjectDrive>>) -> Self {
-        let present = drive.map(|drive| {
-            let device = Arc::new(Device {
-                drive,
-                counters: Counters::default(),
-                health: Mutex::new(DriveHealth::Up),
-            });
-            let (writes, write_jobs) = sync_channel(DRIVE_QUEUE_MAX);
-            let (reads, read_jobs) = sync_channel(DRIVE_QUEUE_MAX);
-            let threads = [write_jobs, read_jobs].map(|jobs| spawn(Arc::clone(&device), jobs));
-            Present { device, writes: Some(writes), reads: Some(reads), threads: threads.into() }
-        });
-        PoolDrive { id, reconstructions: Arc::default(), present }
+    pub(crate) fn new(id: DriveId, drive: Option<Arc<dyn ObjectDrive>>, watch: &Arc<Watch>) -> Self {
+        let present = drive.map(|drive| Present::new(drive, watch));
+        let state = Mutex::new(Place { present, lost: false });
+        PoolDrive { id, reconstructions: Arc::default(), state, watch: Arc::clone(watch) }
     }
 
-    pub(crate) fn device(&self) -> Option<&Arc<Device>> {
-        self.present.as_ref().map(|present| &present.device)
+    /// The drive if it is there, answering or not.
+    pub(crate) fn attached(&self) -> Option<Arc<Present>> {
+        lock(&self.state).present.clone()
+    }
+
+    /// The drive if it is there and answers.
+    pub(crate) fn present(&self) -> Option<Arc<Present>> {
+        self.attached().filter(|present| !present.device.is_away())
+    }
+
+    pub(crate) fn device(&self) -> Option<Arc<Device>> {
+        self.present().map(|present| Arc::clone(&present.device))
     }
 
     pub(crate) fn health(&self) -> DriveHealth {
-        self.device().map_or(DriveHealth::Missing, |device| device.health())
+        let place = lock(&self.state);
+        match &place.present {
+            Some(present) => present.device.health(),
+            None if place.lost => DriveHealth::Lost,
+            None => DriveHealth::Missing,
+        }
+    }
+
+    /// Gives up a drive: its threads end with the job they are at.
+    pub(crate) fn declare_lost(&self) {
+        let before = {
+            let mut place = lock(&self.state);
+            place.lost = true;
+            place.present.take()
+        };
+        if let Some(present) = before {
+            // Nobody waits for a drive that may never answer.
+            present.device.set_aside("declared lost".to_owned());
+            present.abandon();
+        }
+    }
+
+    /// Puts a drive in this place. `false` if there is one.
+    pub(crate) fn attach(&self, drive: Arc<dyn ObjectDrive>) -> bool {
+        let mut place = lock(&self.state);
+        if place.present.is_some() {
+            return false;
+        }
+        *place = Place { present: Some(Present::new(drive, &self.watch)), lost: false };
+        true
     }
 }
 
 impl Present {
-    /// Queues a job behind all earlier writes of this drive; waits while the queue is full.
+    fn new(drive: Arc<dyn ObjectDrive>, watch: &Arc<Watch>) -> Arc<Self> {
+        let device = Device::new(drive, Arc::clone(watch));
+        let (writes, reads) = (Arc::new(JobQueue::default()), Arc::new(JobQueue::default()));
+        let spawn = |queue: &Arc<JobQueue>, since: fn(&Device) -> &AtomicI64| {
+            let (device, queue) = (Arc::clone(&device), Arc::clone(queue));
+            threads::spawn(move || {
+                while let Some(job) = queue.next() {
+                    since(&device).store(device.watch.now().0.max(1), Ordering::Relaxed);
+                    job(&device);
+                    since(&device).store(0, Ordering::Relaxed);
+                }
+            })
+        };
+        let threads = vec![
+            spawn(&writes, |device| &device.writing_since),
+            spawn(&reads, |device| &device.reading_since),
+        ];
+        Arc::new(Present { device, writes, reads, threads: Mutex::new(threads) })
+    }
+
+    /// Queues a job behind all earlier writes of this drive; waits while the queue is full. A drive that is
+    /// set aside drops the job, and with it the ticket that tells the waiter.
     pub(crate) fn write(&self, job: Job) {
-        send(self.writes.as_ref(), job);
-    }
-
-    /// Queues a read.
-    pub(crate) fn read(&self, job: Job) {
-        send(self.reads.as_ref(), job);
-    }
-}
-
-/// A dead thread drops the job, and with it the ticket that tells the waiter.
-fn send(queue: Option<&SyncSender<Job>>, job: Job) {
-    if let Some(queue) = queue {
-        let _ = queue.send(job);
-    }
-}
-
-fn spawn(device: Arc<Device>, jobs: Receiver<Job>) -> JoinHandle<()> {
-    threads::spawn(move || {
-        for job in jobs {
-            job(&device);
+        if !self.device.is_away() {
+            self.writes.push(job);
         }
-    })
+    }
+
+    /// Queues a read, likewise.
+    pub(crate) fn read(&self, job: Job) {
+        if !self.device.is_away() {
+            self.reads.push(job);
+        }
+    }
+
+    /// Whether reads or writes of others wait.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.reads.waiting() + self.writes.waiting() > 0
+    }
+
+    /// Queues a probe, whatever the drive's health. It runs when the drive answers.
+    pub(crate) fn probe(&self) {
+        self.writes.push_now(Box::new(Device::probe));
+    }
+
+    /// Drops all jobs that wait.
+    pub(crate) fn abandon(&self) {
+        self.writes.clear();
+        self.reads.clear();
+    }
 }
 
 impl Drop for Present {
     fn drop(&mut self) {
-        self.writes = None;
-        self.reads = None;
-        for thread in self.threads.drain(..) {
-            // A panic there has been reported by the panic hook already.
-            let _ = thread.join();
+        self.writes.close();
+        self.reads.close();
+        let away = self.device.is_away();
+        for thread in std::mem::take(&mut *lock(&self.threads)) {
+            // A drive that does not answer would hold up its pool for ever.
+            if !away {
+                // A panic there has been reported by the panic hook already.
+                let _ = thread.join();
+            }
         }
     }
 }

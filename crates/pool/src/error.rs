@@ -101,6 +101,22 @@ pub enum PoolError {
         /// How many are needed.
         needed: usize,
     },
+    /// This machine lacks file descriptors or memory: whether the bytes are there is not known.
+    #[error("blob {blob} cannot be read for the moment: {reason}: raise the limit (ulimit -n), or try again")]
+    Shortage {
+        /// The blob.
+        blob: BlobId,
+        /// What is short.
+        reason: String,
+    },
+    /// A drive cannot be put in or taken out.
+    #[error("drive {drive}: {reason}")]
+    DriveState {
+        /// The drive.
+        drive: DriveId,
+        /// Why not, and what to do.
+        reason: String,
+    },
     /// The segment still takes small values and cannot be removed.
     #[error("segment {0} is still being written; remove it after it was sealed")]
     SegmentOpen(BlobId),

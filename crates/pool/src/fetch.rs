@@ -8,20 +8,45 @@ use base::{BlobDescription, StripeSet};
 use drive::{DriveError, ExtentId};
 
 use crate::arena::CellBuffer;
-use crate::cell::{CellIdentity, HEADER_BYTES};
-use crate::drives::{Device, count};
+use crate::cell::{CellDamage, CellIdentity, HEADER_BYTES};
+use crate::drives::{Device, PoolDrive, count};
 use crate::gather::Gather;
 use crate::geometry::{Geometry, RowPart};
 use crate::pool::Pool;
 use crate::stripe;
 
 /// Why a cell is of no use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum CellFault {
-    /// The drive is not there or does not give it: other cells of the shard are not expected either.
-    Lost,
+    /// The drive is not there or was set aside.
+    NoDrive,
+    /// The drive does not have the extent.
+    NoExtent,
+    /// The drive does not give it.
+    Unreadable(String),
+    /// This machine lacks what a read needs: nothing is known of the cell.
+    Shortage(String),
+    /// The extent ends before.
+    Short,
     /// It can be read, but is wrong.
-    Damaged,
+    Damaged(CellDamage),
+}
+
+impl CellFault {
+    pub(crate) fn of(error: &DriveError) -> Self {
+        match error {
+            DriveError::NotFound { .. } => CellFault::NoExtent,
+            // A short extent is a torn write of this one, not the loss of the drive.
+            DriveError::Truncated { .. } => CellFault::Short,
+            _ if error.is_shortage() => CellFault::Shortage(error.to_string()),
+            _ => CellFault::Unreadable(error.to_string()),
+        }
+    }
+
+    /// Whether other cells of the shard are not expected either.
+    pub(crate) fn is_lost(&self) -> bool {
+        !matches!(self, CellFault::Short | CellFault::Damaged(_))
+    }
 }
 
 /// Reads and verifies a cell, or only the header and the blocks in `blocks`.
@@ -46,14 +71,17 @@ pub(crate) fn read_cell(
     };
     if let Err(error) = read {
         device.read_failed(id.blob, &error);
-        // A short extent is a torn write of this one, not the loss of the drive.
-        let torn = matches!(error, DriveError::Truncated { .. });
-        return Err(if torn { CellFault::Damaged } else { CellFault::Lost });
+        let fault = CellFault::of(&error);
+        if !matches!(fault, CellFault::Shortage(_)) {
+            device.watch.needs_repair(id.blob, None);
+        }
+        return Err(fault);
     }
     identity.verify(cell, &blocks).map_err(|damage| {
         count(&device.counters.damaged, 1);
+        device.watch.needs_repair(id.blob, None);
         tracing::warn!(drive = %device.drive.id(), extent = %id, offset, ?damage, "damaged cell");
-        CellFault::Damaged
+        CellFault::Damaged(damage)
     })
 }
 
@@ -108,19 +136,29 @@ impl RowPlace {
         let blocks = self.blocks.clone();
         let drive = self.set.drives.get(shard).and_then(|drive| pool.drive(*drive));
         let ticket = gather.ticket();
-        let Some(present) = drive.and_then(|drive| drive.present.as_ref()) else {
-            return ticket.done(Fetched { shard, cell: Err(CellFault::Lost) });
+        let Some(present) = drive.and_then(PoolDrive::present) else {
+            return ticket.done(Fetched { shard, cell: Err(CellFault::NoDrive) });
         };
+        let asked = present.device.watch.now();
         present.read(Box::new(move |device| {
             let cell = &mut buffer.as_mut_slice()[..HEADER_BYTES + identity.payload as usize];
             let read = read_cell(device, id, offset, &identity, blocks, cell);
+            device.watch.took(asked);
             ticket.done(Fetched { shard, cell: read.map(|()| buffer) });
         }));
     }
 
-    /// The shards of this row whose drive is not there.
+    /// The shards of this row whose drive is not there, or does not answer at present.
     pub(crate) fn missing(&self, pool: &Pool) -> BTreeSet<usize> {
+        let silent = |drive| pool.device(drive).is_none_or(|device| device.is_stuck());
         let drives = self.set.drives.iter().enumerate();
-        drives.filter(|(_, drive)| pool.device(**drive).is_none()).map(|(shard, _)| shard).collect()
+        drives.filter(|(_, drive)| silent(**drive)).map(|(shard, _)| shard).collect()
+    }
+
+    /// Takes note that a drive did not give a cell in time.
+    pub(crate) fn late(&self, pool: &Pool, shard: usize) {
+        if let Some(device) = self.set.drives.get(shard).and_then(|drive| pool.device(*drive)) {
+            count(&device.counters.late, 1);
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! Waiting for the results of several drives.
 
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 use threads::{Condvar, Mutex, MutexGuard};
+
+use crate::config::LOOK_EVERY;
 
 /// Locks even after a panic elsewhere: every state here is whole between statements.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -37,11 +40,31 @@ impl<T> Gather<T> {
         Ticket { gather: Arc::clone(self) }
     }
 
-    /// Waits for all tickets and takes their results, in no particular order.
-    pub(crate) fn wait(&self) -> Vec<T> {
+    /// Waits for all tickets, at most for about `patience`; whether all are in.
+    pub(crate) fn wait_for(&self, patience: Duration) -> (Vec<T>, bool) {
         let mut state = lock(&self.state);
         while state.pending > 0 {
-            state = self.all_in.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let (back, waited) =
+                self.all_in.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
+            state = back;
+            if waited.timed_out() {
+                break;
+            }
+        }
+        let all = state.pending == 0;
+        (std::mem::take(&mut state.results), all)
+    }
+
+    /// Waits for all tickets, looking now and then whether it is worth while: `give_up` is told what is in.
+    pub(crate) fn wait_unless(&self, give_up: impl Fn(&[T]) -> bool) -> Vec<T> {
+        let mut state = lock(&self.state);
+        while state.pending > 0 {
+            let (back, waited) =
+                self.all_in.wait_timeout(state, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner);
+            state = back;
+            if state.pending > 0 && waited.timed_out() && give_up(&state.results) {
+                break;
+            }
         }
         std::mem::take(&mut state.results)
     }

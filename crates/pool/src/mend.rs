@@ -78,7 +78,7 @@ impl Pool {
                 let cell = &mut buffer.as_mut_slice()[..range.end];
                 let read = self.device(from.drive).map(|device| {
                     let offset = geometry.extent_offset(row as u64);
-                    read_cell(device, from.id, offset, &identity, 0..identity.payload as usize, cell)
+                    read_cell(&device, from.id, offset, &identity, 0..identity.payload as usize, cell)
                 });
                 if !matches!(read, Some(Ok(()))) {
                     // The next round of mending takes this shard for failed as well.
@@ -97,13 +97,13 @@ impl Pool {
                 return stream.fail();
             }
             target.seal(cell);
-            stream.append(device, cell);
+            stream.append(&device, cell);
             if stream.has_failed() {
                 return;
             }
         }
         if stripe.sealing {
-            stream.seal(device);
+            stream.seal(&device);
         }
     }
 }

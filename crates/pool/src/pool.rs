@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use threads::Mutex;
 
 use base::{BlobDescription, BlobId, ByteCount, DriveId, Epoch, Layout, StripeSet};
@@ -12,15 +13,16 @@ use erasure::Codec;
 
 use crate::arena::Arena;
 use crate::cell::HEADER_BYTES;
-use crate::config::PoolConfig;
+use crate::config::{PoolConfig, SCRUB_CELLS_MAX};
 use crate::drives::{Device, PoolDrive};
 use crate::error::PoolError;
-use crate::gather::lock;
+use crate::gather::{Gather, lock};
 use crate::geometry::Geometry;
 use crate::read::BlobReader;
 use crate::segment::Segment;
 use crate::small::SmallWriter;
 use crate::status::{DriveHealth, DriveReport, PoolStatus};
+use crate::watch::Watch;
 use crate::write::BlobWriter;
 
 /// Blobs over object drives. All methods may be called from many threads; they block, so not from an async
@@ -36,6 +38,8 @@ pub struct Pool {
     write_arena: Arc<Arena>,
     read_arena: Arc<Arena>,
     mend_arena: Arc<Arena>,
+    scrub_arena: Arc<Arena>,
+    watch: Arc<Watch>,
     small: SmallWriter,
 }
 
@@ -90,16 +94,19 @@ impl Pool {
         let total = usize::try_from(config.arena.0).unwrap_or(usize::MAX) / unit;
         let mend = usize::from(config.data) + usize::from(config.parity);
         let write = (total - mend) / 2;
+        let watch = Arc::new(Watch::default());
         let pool = Pool {
             epoch,
             sequence: AtomicU64::new(0),
             placements: AtomicU64::new(0),
-            drives: list.into_iter().map(|(id, drive)| (id, PoolDrive::new(id, drive))).collect(),
+            drives: list.into_iter().map(|(id, drive)| (id, PoolDrive::new(id, drive, &watch))).collect(),
             sets: Mutex::new(sets),
             codecs: Mutex::default(),
             write_arena: Arena::new(unit, write),
             read_arena: Arena::new(unit, total - mend - write),
             mend_arena: Arena::new(unit, mend + 1),
+            scrub_arena: Arena::new(unit, SCRUB_CELLS_MAX),
+            watch,
             small: SmallWriter::new(),
             config,
         };
@@ -193,16 +200,31 @@ impl Pool {
         self.drives.values().filter_map(PoolDrive::device).map(|device| device.drive.stamp()).collect()
     }
 
-    /// Records the newest catalogue commit on all present drives, durably.
+    /// Records the newest catalogue commit, durably, on all drives that take data; the others are told when
+    /// they do again.
     ///
     /// # Errors
     /// [`PoolError::Drive`] with the first failure after all drives were tried.
     pub fn stamp(&self, commit: u64) -> Result<(), PoolError> {
-        let present: Vec<&Arc<Device>> = self.drives.values().filter_map(PoolDrive::device).collect();
-        on_all(&present, |device| {
-            let stamped = device.drive.set_stamp(self.epoch, commit);
-            stamped.inspect_err(|error| device.write_failed(error))
-        })
+        let epoch = self.epoch;
+        let gather = Gather::new();
+        let mut asked = Vec::new();
+        for present in self.drives.values().filter_map(PoolDrive::present) {
+            if matches!(present.device.health(), DriveHealth::Suspect { .. }) {
+                continue;
+            }
+            let (id, ticket) = (present.device.drive.id(), gather.ticket());
+            present.write(Box::new(move |device| {
+                let stamped = device.drive.set_stamp(epoch, commit);
+                ticket.done((id, stamped.inspect_err(|error| device.write_failed(error))));
+            }));
+            asked.push((id, present));
+        }
+        let done = gather.wait_unless(|done| {
+            let is_in = |id: &DriveId| done.iter().any(|(other, _)| other == id);
+            asked.iter().all(|(id, present)| is_in(id) || present.device.is_away())
+        });
+        Ok(done.into_iter().map(|(_, stamped)| stamped).collect::<Result<(), DriveError>>()?)
     }
 
     /// Health, space and counters of all drives.
@@ -248,9 +270,26 @@ impl Pool {
         self.drives.get(&id)
     }
 
-    /// A drive that is there.
-    pub(crate) fn device(&self, id: DriveId) -> Option<&Arc<Device>> {
+    /// A drive that is there and answers.
+    pub(crate) fn device(&self, id: DriveId) -> Option<Arc<Device>> {
         self.drives.get(&id).and_then(PoolDrive::device)
+    }
+
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    pub(crate) fn sets(&self) -> &Mutex<StripeSets> {
+        &self.sets
+    }
+
+    /// How long to wait for a cell before others stand in for it.
+    pub(crate) fn hedge(&self) -> Duration {
+        self.watch.hedge()
+    }
+
+    pub(crate) fn scrub_arena(&self) -> &Arc<Arena> {
+        &self.scrub_arena
     }
 
     pub(crate) fn small(&self) -> &SmallWriter {
@@ -313,30 +352,15 @@ impl Pool {
     }
 }
 
-/// Does something on all drives at once, since each waits for its disk. Gives the first error after all have
-/// ended.
-fn on_all<T: Sync>(
-    drives: &[T],
-    operation: impl Fn(&T) -> Result<(), DriveError> + Sync,
-) -> Result<(), PoolError> {
-    threads::scope(|scope| {
-        let running: Vec<_> = drives.iter().map(|drive| scope.spawn(|| operation(drive))).collect();
-        // All are joined before the first error ends anything.
-        let results: Vec<Result<(), DriveError>> = running
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect();
-        Ok(results.into_iter().collect::<Result<(), DriveError>>()?)
-    })
-}
-
 fn report(drive: &PoolDrive) -> DriveReport {
-    let number =
-        |of: fn(&Device) -> &AtomicU64| drive.device().map_or(0, |device| of(device).load(Ordering::Relaxed));
-    let space = drive.device().and_then(|device| device.drive.status().ok());
+    let device = drive.attached().map(|present| Arc::clone(&present.device));
+    let number = |of: fn(&Device) -> &AtomicU64| {
+        device.as_ref().map_or(0, |device| of(device).load(Ordering::Relaxed))
+    };
+    let space = device.as_ref().and_then(|device| device.space());
     DriveReport {
         id: drive.id,
-        name: drive.device().map(|device| device.drive.name()).unwrap_or_default(),
+        name: device.as_ref().map(|device| device.drive.name()).unwrap_or_default(),
         health: drive.health(),
         capacity: space.map_or(ByteCount(0), |space| space.capacity),
         used: space.map_or(ByteCount(0), |space| space.used),
@@ -347,5 +371,7 @@ fn report(drive: &PoolDrive) -> DriveReport {
         errors: number(|device| &device.counters.errors),
         damaged: number(|device| &device.counters.damaged),
         reconstructions: drive.reconstructions.load(Ordering::Relaxed),
+        late: number(|device| &device.counters.late),
+        recoveries: number(|device| &device.counters.recoveries),
     }
 }

@@ -35,10 +35,15 @@ pub struct BlobReader {
     failed: bool,
 }
 
+/// Cells that may still come, and their shards.
+type Late = (Arc<Gather<Fetched>>, BTreeSet<usize>);
+
 /// A row on its way.
 struct RowFetch {
     place: RowPlace,
     gather: Arc<Gather<Fetched>>,
+    /// The shards asked for.
+    asked: Vec<usize>,
     /// Room for the wanted cells that are known to be lost.
     spare: Vec<CellBuffer>,
 }
@@ -126,11 +131,11 @@ impl BlobReader {
         let Some(mut buffers) = buffers else { return Ok(false) };
         let gather = Gather::new();
         let spare = buffers.split_off(shards.len());
-        for (shard, buffer) in shards.into_iter().zip(buffers) {
-            place.fetch(&self.pool, &self.geometry, &self.blob, shard, buffer, &gather);
+        for (shard, buffer) in shards.iter().zip(buffers) {
+            place.fetch(&self.pool, &self.geometry, &self.blob, *shard, buffer, &gather);
         }
         self.next = start + place.part.wanted.end;
-        self.ahead.push_back(RowFetch { place, gather, spare });
+        self.ahead.push_back(RowFetch { place, gather, asked: shards, spare });
         Ok(true)
     }
 
@@ -140,11 +145,15 @@ impl BlobReader {
 
     /// Waits for a row, makes good what is missing, and lays its pieces ready.
     fn complete(&mut self, fetch: RowFetch) -> Result<(), PoolError> {
-        let RowFetch { place, gather, mut spare } = fetch;
+        let RowFetch { place, gather, asked, mut spare } = fetch;
         let wanted = place.part.cells(&self.geometry);
         let mut bad = BTreeSet::new();
         let mut good: BTreeMap<usize, CellBuffer> = BTreeMap::new();
-        self.sort(&place, gather.wait(), &mut good, &mut bad);
+        let mut shortage = None;
+        // Cells that did not come in time, and may still come.
+        let mut late = Vec::new();
+        let fetched = self.gathered(&place, gather, asked, &mut bad, &mut late);
+        self.sort(&place, fetched, &mut good, &mut bad, &mut shortage);
         loop {
             let missing: Vec<usize> = wanted.clone().filter(|cell| !good.contains_key(cell)).collect();
             if missing.is_empty() {
@@ -152,7 +161,20 @@ impl BlobReader {
             }
             let sources = self.sources(&place, &wanted, &good, &bad);
             let more = self.geometry.data.saturating_sub(good.len());
+            if sources.len() < more && !late.is_empty() {
+                for (gather, shards) in late.drain(..) {
+                    bad.retain(|shard| !shards.contains(shard));
+                    let fetched = self.pool.wait_for_cells(&gather, &place, &shards);
+                    let came: BTreeSet<usize> = fetched.iter().map(|fetched| fetched.shard).collect();
+                    bad.extend(shards.into_iter().filter(|shard| !came.contains(shard)));
+                    self.sort(&place, fetched, &mut good, &mut bad, &mut shortage);
+                }
+                continue;
+            }
             if sources.len() < more {
+                if let Some(reason) = shortage {
+                    return Err(PoolError::Shortage { blob: self.blob.id, reason });
+                }
                 return Err(self.unrecoverable(&place, missing[0], good.len() + sources.len()));
             }
             let sources = &sources[..more];
@@ -182,7 +204,8 @@ impl BlobReader {
             for (shard, buffer) in sources.iter().zip(buffers) {
                 place.fetch(&self.pool, &self.geometry, &self.blob, *shard, buffer, &gather);
             }
-            self.sort(&place, gather.wait(), &mut good, &mut bad);
+            let fetched = self.gathered(&place, gather, sources.to_vec(), &mut bad, &mut late);
+            self.sort(&place, fetched, &mut good, &mut bad, &mut shortage);
         }
         self.lay_ready(&place, good);
         Ok(())
@@ -204,20 +227,57 @@ impl BlobReader {
         sources
     }
 
+    /// Waits for cells that were asked for. If some do not come within a multiple of the usual time and
+    /// others can stand in for them, they count as bad for this row and are put on the list of the late.
+    fn gathered(
+        &mut self,
+        place: &RowPlace,
+        gather: Arc<Gather<Fetched>>,
+        asked: Vec<usize>,
+        bad: &mut BTreeSet<usize>,
+        late: &mut Vec<Late>,
+    ) -> Vec<Fetched> {
+        let (mut fetched, all) = gather.wait_for(self.pool.hedge());
+        let mut missing: BTreeSet<usize> = asked.into_iter().collect();
+        missing.retain(|shard| !fetched.iter().any(|fetched| fetched.shard == *shard));
+        if all {
+            // What a drive that was set aside has dropped.
+            self.lost.extend(missing.iter().map(|shard| (place.stripe, *shard)));
+            bad.extend(missing);
+        } else if self.geometry.parity == 0 {
+            let more = self.pool.wait_for_cells(&gather, place, &missing);
+            missing.retain(|shard| !more.iter().any(|fetched| fetched.shard == *shard));
+            bad.extend(missing);
+            fetched.extend(more);
+        } else {
+            for shard in &missing {
+                place.late(&self.pool, *shard);
+                self.lost.insert((place.stripe, *shard));
+            }
+            bad.extend(&missing);
+            late.push((gather, missing));
+        }
+        fetched
+    }
+
     fn sort(
         &mut self,
         place: &RowPlace,
         fetched: Vec<Fetched>,
         good: &mut BTreeMap<usize, CellBuffer>,
         bad: &mut BTreeSet<usize>,
+        shortage: &mut Option<String>,
     ) {
         for Fetched { shard, cell } in fetched {
             match cell {
                 Ok(buffer) => drop(good.insert(shard, buffer)),
                 Err(fault) => {
                     bad.insert(shard);
-                    if fault == CellFault::Lost {
+                    if fault.is_lost() {
                         self.lost.insert((place.stripe, shard));
+                    }
+                    if let CellFault::Shortage(reason) = fault {
+                        *shortage = Some(reason);
                     }
                 }
             }
@@ -270,9 +330,8 @@ impl BlobReader {
             let part = &first.place.part;
             self.next = part.row * self.geometry.row_bytes() + part.wanted.start;
         }
-        for fetch in self.ahead.drain(..) {
-            fetch.gather.wait();
-        }
+        // Their memory comes back when the drives have given it up.
+        self.ahead.clear();
     }
 
     fn unrecoverable(&self, place: &RowPlace, cell: usize, found: usize) -> PoolError {

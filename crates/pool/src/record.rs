@@ -1,5 +1,6 @@
 //! Records of small values and the footer of a segment. The bytes are in docs/format/pool.md.
 
+use base::planted::{Bug, is_planted};
 use base::{BlobId, Crc32c, Uuid};
 use drive::PAGE;
 
@@ -79,11 +80,15 @@ impl RecordIdentity {
         let Some((header, value)) = record.split_at_checked(RECORD_HEADER_BYTES) else {
             return Err(CellDamage::Header);
         };
+        if is_planted(Bug::UncheckedCell) {
+            return Ok(());
+        }
         let own = Crc32c::of(&header[..OWN_CRC_AT]).0;
         if read_u32(header, OWN_CRC_AT) != own || header[0..8] != RECORD_MAGIC {
             return Err(CellDamage::Header);
         }
-        if header[..CRCS_AT] != self.encode() || value.len() != self.length as usize {
+        let bound = header[..CRCS_AT] == self.encode() || is_planted(Bug::UnboundCell);
+        if !bound || value.len() != self.length as usize {
             return Err(CellDamage::Identity);
         }
         if header[CRCS_AT..CRCS_AT + 16] != block_crcs(value) {
@@ -91,6 +96,36 @@ impl RecordIdentity {
         }
         Ok(())
     }
+}
+
+/// The record that a header at `offset` of a segment announces, if its checksum and all else agree.
+pub(crate) fn announced(
+    header: &[u8],
+    instance: Uuid,
+    segment: BlobId,
+    offset: u64,
+) -> Option<RecordIdentity> {
+    let header = header.get(..RECORD_HEADER_BYTES)?;
+    if header[..8] != RECORD_MAGIC || read_u32(header, OWN_CRC_AT) != Crc32c::of(&header[..OWN_CRC_AT]).0 {
+        return None;
+    }
+    let identity = RecordIdentity { instance, segment, offset, length: read_u32(header, 48) };
+    let fits = identity.length as usize <= RECORD_PAYLOAD_MAX;
+    (fits && header[..CRCS_AT] == identity.encode()).then_some(identity)
+}
+
+/// Bytes of the footer at the end of `tail`, the last bytes of a segment, if there is a whole one.
+pub(crate) fn footer_at_end(tail: &[u8], instance: Uuid, segment: BlobId) -> Option<usize> {
+    let trailer = tail.get(tail.len().checked_sub(TRAILER_BYTES)?..)?;
+    let length = read_u32(trailer, 48) as usize;
+    let bytes = tail.get(tail.len().checked_sub(length)?..)?;
+    let whole = trailer[..8] == FOOTER_MAGIC
+        && trailer[16..32] == instance.0
+        && trailer[32..40] == segment.0.to_le_bytes()
+        && length.is_multiple_of(PAGE)
+        && length >= PAGE
+        && read_u32(bytes, length - 4) == Crc32c::of(&bytes[..length - 4]).0;
+    whole.then_some(length)
 }
 
 /// Bytes of the footer of a segment with `records` records, in whole pages.

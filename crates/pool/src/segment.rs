@@ -6,7 +6,7 @@ use base::planted::{Bug, is_planted};
 use base::{BlobDescription, BlobId, ByteCount, Layout, StripeSet, Uuid};
 use drive::{AlignedBuffer, ExtentId, PAGE};
 
-use crate::drives::Device;
+use crate::drives::{Device, PoolDrive};
 use crate::gather::Gather;
 use crate::pool::Pool;
 use crate::record::{RecordIdentity, footer, footer_bytes, record_bytes};
@@ -131,8 +131,10 @@ impl Segment {
     fn on_all(&self, pool: &Pool, job: impl Fn(&ShardStream, &Device) + Send + Sync + 'static) -> bool {
         let job = Arc::new(job);
         let gather = Gather::new();
-        for stream in &self.copies {
-            let Some(present) = pool.drive(stream.drive).and_then(|drive| drive.present.as_ref()) else {
+        let mut drives = Vec::with_capacity(self.copies.len());
+        for (copy, stream) in self.copies.iter().enumerate() {
+            let present = pool.drive(stream.drive).and_then(PoolDrive::present);
+            let Some(present) = present else {
                 stream.fail();
                 continue;
             };
@@ -141,11 +143,15 @@ impl Segment {
                 job(&stream, device);
                 // The job holds the batch; it must be free when the last ticket is in.
                 drop(job);
-                ticket.done(());
+                ticket.done(copy);
             }));
+            drives.push((copy, present));
         }
         // A copy whose drive's thread died has no result; it counts as failed.
         drop(job);
-        gather.wait().len() == self.copies.len() && self.copies.iter().all(|copy| !copy.has_failed())
+        let done = gather.wait_unless(|done| {
+            drives.iter().all(|(copy, drive)| done.contains(copy) || drive.device.is_away())
+        });
+        done.len() == self.copies.len() && self.copies.iter().all(|copy| !copy.has_failed())
     }
 }

@@ -15,6 +15,8 @@ pub(crate) struct ShardStream {
     pub(crate) id: ExtentId,
     pub(crate) drive: DriveId,
     preallocate: ByteCount,
+    /// Whether it takes the place of an extent that may be there, once it is sealed.
+    replaces: bool,
     state: Mutex<State>,
     // Beside the state, whose lock is held as long as a write takes.
     failed: AtomicBool,
@@ -29,14 +31,34 @@ enum State {
 
 impl ShardStream {
     pub(crate) fn new(id: ExtentId, drive: DriveId, preallocate: ByteCount) -> Self {
-        ShardStream { id, drive, preallocate, state: Mutex::new(State::New), failed: AtomicBool::new(false) }
+        ShardStream {
+            id,
+            drive,
+            preallocate,
+            replaces: false,
+            state: Mutex::new(State::New),
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    /// One that replaces the extent of this id on its drive, if there is one, when it is sealed.
+    pub(crate) fn replacing(id: ExtentId, drive: DriveId, preallocate: ByteCount) -> Self {
+        ShardStream { replaces: true, ..ShardStream::new(id, drive, preallocate) }
     }
 
     /// Appends pages; makes the extent first if need be. Does nothing after a failure.
     pub(crate) fn append(&self, device: &Device, bytes: &[u8]) {
+        if self.has_failed() {
+            return;
+        }
         let mut state = lock(&self.state);
         if matches!(*state, State::New) {
-            *state = match device.drive.create(self.id, self.preallocate) {
+            let begun = if self.replaces {
+                device.drive.replace(self.id, self.preallocate)
+            } else {
+                device.drive.create(self.id, self.preallocate)
+            };
+            *state = match begun {
                 Ok(writer) => State::Open(writer),
                 Err(error) => self.failed(device, &error),
             };
@@ -51,6 +73,9 @@ impl ShardStream {
 
     /// Syncs what was appended.
     pub(crate) fn sync(&self, device: &Device) {
+        if self.has_failed() {
+            return;
+        }
         let mut state = lock(&self.state);
         if let State::Open(writer) = &mut *state {
             match writer.sync() {
@@ -62,6 +87,9 @@ impl ShardStream {
 
     /// Syncs and ends the extent.
     pub(crate) fn seal(&self, device: &Device) {
+        if self.has_failed() {
+            return;
+        }
         let mut state = lock(&self.state);
         // Until the seal has succeeded the shard counts as failed.
         if let State::Open(writer) = std::mem::replace(&mut *state, State::Failed) {
@@ -79,7 +107,7 @@ impl ShardStream {
     /// Takes note that the shard cannot be relied on, for a reason found elsewhere.
     pub(crate) fn fail(&self) {
         self.failed.store(true, Ordering::Release);
-        *lock(&self.state) = State::Failed;
+        // Not in the state, whose lock a drive that hangs holds.
     }
 
     pub(crate) fn has_failed(&self) -> bool {
@@ -87,7 +115,7 @@ impl ShardStream {
     }
 
     pub(crate) fn is_sealed(&self) -> bool {
-        matches!(*lock(&self.state), State::Sealed)
+        !self.has_failed() && matches!(*lock(&self.state), State::Sealed)
     }
 
     fn failed(&self, device: &Device, error: &DriveError) -> State {

@@ -9,13 +9,20 @@ pub enum DriveHealth {
     Up,
     /// A write failed for lack of space; reads, and writes again once something on it was removed.
     Full,
-    /// A write or sync failed; reads only, until the pool is opened again.
+    /// A write or sync failed; reads only, until a probe succeeds.
     Suspect {
         /// The error, for people.
         reason: String,
     },
+    /// It does not answer, or every read fails: neither, until a probe succeeds.
+    Away {
+        /// What happened, for people.
+        reason: String,
+    },
     /// Not given at opening.
     Missing,
+    /// Declared lost: what it held is rebuilt on other drives.
+    Lost,
 }
 
 /// One drive. Counters are since opening.
@@ -45,6 +52,25 @@ pub struct DriveReport {
     pub damaged: u64,
     /// Cells and records of this drive that others had to stand in for.
     pub reconstructions: u64,
+    /// Cells that did not come in time, so that others stood in for them.
+    pub late: u64,
+    /// How often it was taken up again after it had failed.
+    pub recoveries: u64,
+}
+
+/// Room on one drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DriveSpace {
+    /// The drive.
+    pub id: DriveId,
+    /// Whether it takes new data.
+    pub up: bool,
+    /// Whether it takes none only because it is full.
+    pub full: bool,
+    /// Size; 0 if unknown.
+    pub capacity: ByteCount,
+    /// Free.
+    pub free: ByteCount,
 }
 
 /// All drives, and sums over them.

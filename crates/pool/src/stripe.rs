@@ -8,6 +8,7 @@ use drive::ExtentId;
 
 use crate::arena::CellBuffer;
 use crate::cell::{CellIdentity, HEADER_BYTES};
+use crate::drives::{Device, PoolDrive, Present};
 use crate::gather::Gather;
 use crate::geometry::Geometry;
 use crate::pool::Pool;
@@ -21,8 +22,14 @@ pub(crate) struct Stripe {
     /// File bytes of each row submitted.
     pub(crate) rows: Vec<u64>,
     pub(crate) preallocate: ByteCount,
-    in_flight: VecDeque<Arc<Gather<()>>>,
+    in_flight: VecDeque<InFlight>,
     pub(crate) sealing: bool,
+}
+
+/// A row on its way, and the drives that have it.
+struct InFlight {
+    gather: Arc<Gather<usize>>,
+    drives: Vec<Option<Arc<Present>>>,
 }
 
 impl Stripe {
@@ -63,28 +70,33 @@ impl Stripe {
         self.rows.push(bytes);
         let row = self.rows.len() - 1;
         let gather = Gather::new();
+        let mut drives = Vec::with_capacity(self.shards.len());
         for (shard, mut cell) in cells.into_iter().enumerate() {
             let identity = self.identity(pool, geometry, row, shard);
             let stream = Arc::clone(&self.shards[shard]);
             let ticket = gather.ticket();
-            self.on_drive(pool, shard, move |device| {
+            drives.push(self.on_drive(pool, shard, move |device| {
                 let bytes = &mut cell.as_mut_slice()[..HEADER_BYTES + identity.payload as usize];
                 // Here rather than in the caller: every drive's thread computes its own checksums.
                 identity.seal(bytes);
                 stream.append(device, bytes);
                 drop(cell);
-                ticket.done(());
-            });
+                ticket.done(shard);
+            }));
         }
-        self.in_flight.push_back(gather);
+        self.in_flight.push_back(InFlight { gather, drives });
     }
 
     /// Waits until fewer than `limit` rows are on their way.
     pub(crate) fn wait_rows(&mut self, limit: usize) {
         while self.in_flight.len() >= limit.max(1) {
-            if let Some(oldest) = self.in_flight.pop_front() {
-                oldest.wait();
-            }
+            let Some(InFlight { gather, drives }) = self.in_flight.pop_front() else { return };
+            // A drive that was set aside may never end the job it is at.
+            let away = |shard: usize| {
+                drives.get(shard).is_none_or(|drive| drive.as_ref().is_none_or(|p| p.device.is_away()))
+            };
+            let done = gather.wait_unless(|done| (0..drives.len()).all(|s| done.contains(&s) || away(s)));
+            (0..drives.len()).filter(|shard| !done.contains(shard)).for_each(|s| self.shards[s].fail());
         }
     }
 
@@ -92,14 +104,15 @@ impl Stripe {
     pub(crate) fn seal(&mut self, pool: &Pool) {
         self.sealing = true;
         let gather = Gather::new();
+        let mut drives = Vec::with_capacity(self.shards.len());
         for shard in 0..self.shards.len() {
             let (stream, ticket) = (Arc::clone(&self.shards[shard]), gather.ticket());
-            self.on_drive(pool, shard, move |device| {
+            drives.push(self.on_drive(pool, shard, move |device| {
                 stream.seal(device);
-                ticket.done(());
-            });
+                ticket.done(shard);
+            }));
         }
-        self.in_flight.push_back(gather);
+        self.in_flight.push_back(InFlight { gather, drives });
     }
 
     /// The shards whose drive failed them.
@@ -108,12 +121,19 @@ impl Stripe {
     }
 
     /// Queues a job on the drive of a shard; a drive that is not there fails the shard.
-    fn on_drive(&self, pool: &Pool, shard: usize, job: impl FnOnce(&crate::drives::Device) + Send + 'static) {
+    fn on_drive(
+        &self,
+        pool: &Pool,
+        shard: usize,
+        job: impl FnOnce(&Device) + Send + 'static,
+    ) -> Option<Arc<Present>> {
         let stream = &self.shards[shard];
-        match pool.drive(stream.drive).and_then(|drive| drive.present.as_ref()) {
+        let present = pool.drive(stream.drive).and_then(PoolDrive::present);
+        match &present {
             Some(present) => present.write(Box::new(job)),
             None => stream.fail(),
         }
+        present
     }
 }
 

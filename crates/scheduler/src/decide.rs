@@ -7,7 +7,7 @@ use crate::{Action, DriveName, DriveState, Purpose};
 
 /// What waits for a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Waiting {
+pub(crate) enum Waiting {
     Recall(Vid),
     Migration(TapePoolId),
 }
@@ -16,6 +16,7 @@ impl Scheduler {
     /// Orders everything that can be done now.
     pub(crate) fn decide(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         self.seal(now, actions);
+        self.retire_drives(actions);
         // Each round but the last orders something for a drive, and no drive takes more than three orders: a
         // mount or a session or an unmount, after each of which it is busy.
         for _ in 0..=3 * self.drives.len() {
@@ -72,6 +73,8 @@ impl Scheduler {
                 missing -= 1;
             } else if let Some(side) = self.own_work(&name) {
                 self.start(&name, side, now, actions);
+            } else if self.has_chores(&name) {
+                self.start_maintenance(&name, now, actions);
             }
         }
     }
@@ -79,6 +82,7 @@ impl Scheduler {
     /// Empty drives: migration and recall in turn.
     fn mount_waiting(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         for name in self.drives_that(|state| *state == DriveState::Empty) {
+            let before = actions.len();
             for side in [self.turn, self.turn.other()] {
                 let mounted = match side {
                     Side::Migration => self.mount_for_migration(&name, now, actions),
@@ -88,6 +92,9 @@ impl Scheduler {
                     self.turn = side.other();
                     break;
                 }
+            }
+            if actions.len() == before {
+                self.mount_for_chores(&name, actions);
             }
         }
     }
@@ -134,7 +141,7 @@ impl Scheduler {
     }
 
     /// What waits for a drive and could be given one, at most one a drive of each kind.
-    fn waiting(&self, now: Timestamp) -> Vec<Waiting> {
+    pub(crate) fn waiting(&self, now: Timestamp) -> Vec<Waiting> {
         let up = self.drives_that(|state| !matches!(state, DriveState::Down { .. }));
         let placeable = |vid: Vid| up.iter().any(|name| !self.rests(name, vid));
         let recalls = self.recall.due(now, &self.policy, up.len(), placeable);
@@ -145,7 +152,7 @@ impl Scheduler {
         recalls.chain(pools.map(Waiting::Migration)).collect()
     }
 
-    fn serves_any(&self, name: &DriveName, waiting: &[Waiting]) -> bool {
+    pub(crate) fn serves_any(&self, name: &DriveName, waiting: &[Waiting]) -> bool {
         waiting.iter().any(|waiting| match waiting {
             Waiting::Recall(vid) => !self.rests(name, *vid),
             Waiting::Migration(tape_pool) => self.choose_tape(*tape_pool, name).is_some(),
@@ -175,6 +182,7 @@ impl Scheduler {
         });
         let times = self.seal_times().chain(self.migration_times()).chain(idle);
         let times = times.chain(self.resting.values().map(|rest| rest.until));
+        let times = times.chain(self.failures.values().filter_map(|failure| failure.retry));
         let times = times.chain(self.recall.next_time(now, &self.policy));
         let Some(next) = times.filter(|time| *time > now).min() else { return };
         if self.wake.is_none_or(|wake| wake <= now || next < wake) {

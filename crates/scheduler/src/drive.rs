@@ -14,6 +14,8 @@ pub enum Purpose {
     Migration(TapePoolId),
     /// To be read: wanted files.
     Recall,
+    /// For work that nobody waits for.
+    Maintenance,
 }
 
 /// What a tape drive does.
@@ -56,6 +58,13 @@ pub enum DriveState {
         /// Since when.
         since: Timestamp,
     },
+    /// It checks or copies what nobody waits for.
+    Maintaining {
+        /// The tape.
+        vid: Vid,
+        /// Since when.
+        since: Timestamp,
+    },
     /// The tape is on its way to its slot, or its indexes are being written.
     Unmounting {
         /// The tape.
@@ -73,6 +82,7 @@ impl DriveState {
             | DriveState::Idle { vid, .. }
             | DriveState::Migrating { vid, .. }
             | DriveState::Recalling { vid, .. }
+            | DriveState::Maintaining { vid, .. }
             | DriveState::Unmounting { vid } => Some(*vid),
         }
     }
@@ -87,6 +97,10 @@ impl fmt::Display for DriveState {
             DriveState::Mounting { vid, purpose: Purpose::Migration(_) } => {
                 write!(f, "mounting {vid} to write")
             }
+            DriveState::Mounting { vid, purpose: Purpose::Maintenance } => {
+                write!(f, "mounting {vid} to check it")
+            }
+            DriveState::Maintaining { vid, since } => write!(f, "checking {vid} since {since}"),
             DriveState::Idle { vid, since } => write!(f, "idle with {vid} since {since}"),
             DriveState::Migrating { vid, since, .. } => write!(f, "writing {vid} since {since}"),
             DriveState::Recalling { vid, since } => write!(f, "reading {vid} since {since}"),
@@ -146,7 +160,7 @@ impl Scheduler {
         self.put_into(name, vid);
         let mounted_for = match purpose {
             Purpose::Migration(_) => Side::Migration,
-            Purpose::Recall => Side::Recall,
+            Purpose::Recall | Purpose::Maintenance => Side::Recall,
         };
         let drive = Drive::new(DriveState::Mounting { vid, purpose });
         self.drives.insert(name.clone(), Drive { mounted_for, ..drive });
@@ -254,7 +268,7 @@ impl Scheduler {
     }
 
     /// A session that failed or got nothing done is not begun again at once: tape and drive part for a while.
-    fn session_ended(
+    pub(crate) fn session_ended(
         &mut self,
         name: &DriveName,
         vid: Vid,
@@ -289,7 +303,7 @@ impl Scheduler {
         self.drives.get(name).map(|drive| &drive.state)
     }
 
-    fn idle_tape(&self, name: &DriveName) -> Vid {
+    pub(crate) fn idle_tape(&self, name: &DriveName) -> Vid {
         let Some(&DriveState::Idle { vid, .. }) = self.state(name) else {
             panic!("drive {name} must be idle for its next session");
         };
@@ -297,7 +311,7 @@ impl Scheduler {
         vid
     }
 
-    fn set_state(&mut self, name: &DriveName, state: DriveState) {
+    pub(crate) fn set_state(&mut self, name: &DriveName, state: DriveState) {
         if let Some(drive) = self.drives.get_mut(name) {
             drive.state = state;
         }

@@ -50,6 +50,12 @@ pub enum Event {
     DriveUp(DriveName),
     /// A tape drive must not be used; sessions on it have ended.
     DriveDown(DriveName, String),
+    /// A tape drive failed; sessions on it have ended. It is tried again after a rest, which doubles.
+    DriveFailed(DriveName, String),
+    /// An operator takes a drive out of use: as soon as it is empty, and until `DriveUp`.
+    RetireDrive(DriveName, String),
+    /// A tape has, or has no longer, work to be done on it for which nobody waits.
+    Maintain(Vid, bool),
     /// A tape is known, or something about it changed.
     Tape(Vid, TapeSummary),
     /// Files of a class that are not in a container yet: the whole backlog as it stands now.
@@ -83,6 +89,8 @@ pub enum Event {
     MigrationEnded(DriveName, SessionEnd),
     /// A recall session ended; the tape is still in the drive.
     RecallEnded(DriveName, SessionEnd),
+    /// A session of chores ended; the tape is still in the drive. `Stopped`: there is more to do.
+    MaintenanceEnded(DriveName, SessionEnd),
     /// The drive is empty.
     Unmounted(DriveName),
     /// Time has passed.
@@ -120,6 +128,14 @@ pub enum Action {
     },
     /// Read the wanted files of the mounted tape.
     Recall {
+        /// The drive.
+        drive: DriveName,
+        /// The mounted tape.
+        vid: Vid,
+    },
+    /// Do what is to be done on the mounted tape until nothing is left or
+    /// [`Scheduler::must_yield`](crate::Scheduler::must_yield).
+    Maintain {
         /// The drive.
         drive: DriveName,
         /// The mounted tape.

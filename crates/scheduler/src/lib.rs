@@ -2,6 +2,7 @@
 //!
 //! Pure: time and events come in, actions go out. The same code runs in the daemon and in the twin.
 
+mod chores;
 mod decide;
 mod drive;
 mod event;
@@ -13,6 +14,7 @@ mod scheduler;
 mod seal;
 mod why;
 
+pub use chores::DRIVE_REST_MAX;
 pub use drive::{DriveState, Purpose};
 pub use event::{Action, Backlog, Event, SessionEnd, TapeSummary};
 pub use policy::{ClassPolicy, Policy, TapePoolPolicy};

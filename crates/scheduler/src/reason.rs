@@ -34,7 +34,7 @@ pub enum Reason {
     /// There is no tape drive.
     NoDriveKnown,
     /// Every tape drive is down.
-    AllDrivesDown,
+    AllDrivesDown { down: Vec<(DriveName, String)> },
     /// Every drive that could be used does something else.
     NoDrive { busy: Vec<(DriveName, String)> },
     /// As many drives as the tape pool may have write to it already.
@@ -82,7 +82,10 @@ impl fmt::Display for Reason {
                 )
             }
             Reason::NoDriveKnown => write!(f, "there is no tape drive"),
-            Reason::AllDrivesDown => write!(f, "every tape drive is down"),
+            Reason::AllDrivesDown { down } => {
+                write!(f, "every tape drive is down")?;
+                list(f, down)
+            }
             Reason::NoDrive { busy } => {
                 write!(f, "waits for a drive")?;
                 list(f, busy)

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::{ByteCount, ClassId, FileId, TapePoolId, Timestamp, Vid};
 
+use crate::chores::Failure;
 use crate::drive::Drive;
 use crate::migration::PoolState;
 use crate::recall::RecallQueue;
@@ -78,6 +79,12 @@ pub struct Scheduler {
     pub(crate) resting: BTreeMap<(Vid, DriveName), Rest>,
     /// Whose turn it is when both sides wait for a drive.
     pub(crate) turn: Side,
+    /// Tapes with work that nobody waits for, and since when.
+    pub(crate) chores: BTreeMap<Vid, Timestamp>,
+    /// Drives that failed.
+    pub(crate) failures: BTreeMap<DriveName, Failure>,
+    /// Drives that an operator takes out of use, and why.
+    pub(crate) retiring: BTreeMap<DriveName, String>,
     /// The earliest tick that was asked for and has not come.
     pub(crate) wake: Option<Timestamp>,
 }
@@ -96,6 +103,9 @@ impl Scheduler {
             recall: RecallQueue::default(),
             resting: BTreeMap::new(),
             turn: Side::Recall,
+            chores: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            retiring: BTreeMap::new(),
             wake: None,
         }
     }
@@ -107,6 +117,7 @@ impl Scheduler {
     pub fn step(&mut self, now: Timestamp, event: Event, actions: &mut Vec<Action>) {
         self.recall.expire(now);
         self.resting.retain(|_, rest| rest.until > now);
+        self.revive(now);
         self.apply(now, event, actions);
         self.decide(now, actions);
     }
@@ -135,8 +146,15 @@ impl Scheduler {
 
     fn apply(&mut self, now: Timestamp, event: Event, actions: &mut Vec<Action>) {
         match event {
-            Event::DriveUp(drive) => self.drive_up(drive),
+            Event::DriveUp(drive) => {
+                self.failures.remove(&drive);
+                self.retiring.remove(&drive);
+                self.drive_up(drive);
+            }
             Event::DriveDown(drive, reason) => self.drive_down(drive, reason),
+            Event::DriveFailed(drive, reason) => self.drive_failed(drive, reason, now),
+            Event::RetireDrive(drive, reason) => self.retire(drive, reason),
+            Event::Maintain(vid, wanted) => self.maintain(vid, wanted, now),
             Event::Tape(vid, summary) => self.tape(vid, summary),
             Event::Todo(class, backlog) => self.todo(class, backlog),
             Event::Queued(tape_pool, backlog) => self.queued(tape_pool, backlog),
@@ -156,8 +174,18 @@ impl Scheduler {
             }
             Event::Mounted(drive, vid) => self.mounted(&drive, vid, now),
             Event::MountFailed(drive, vid, cause) => self.mount_failed(&drive, vid, cause, now),
-            Event::MigrationEnded(drive, end) => self.migration_ended(&drive, end, now, actions),
-            Event::RecallEnded(drive, end) => self.recall_ended(&drive, end, now, actions),
+            Event::MigrationEnded(drive, end) => {
+                self.drive_proved(&drive, &end);
+                self.migration_ended(&drive, end, now, actions);
+            }
+            Event::RecallEnded(drive, end) => {
+                self.drive_proved(&drive, &end);
+                self.recall_ended(&drive, end, now, actions);
+            }
+            Event::MaintenanceEnded(drive, end) => {
+                self.drive_proved(&drive, &end);
+                self.maintenance_ended(&drive, end, now, actions);
+            }
             Event::Unmounted(drive) => self.unmounted(&drive),
             // The engine has used up the tick that was asked for.
             Event::Tick => self.wake = None,

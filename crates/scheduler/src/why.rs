@@ -97,6 +97,21 @@ impl Scheduler {
         })
     }
 
+    /// Why the chores of a tape are not done yet.
+    #[must_use]
+    pub fn why_chores(&self, vid: Vid) -> Reason {
+        if !self.chores.contains_key(&vid) {
+            return Reason::NothingWaits;
+        }
+        if let Some(reason) = self.in_drive(vid, 0) {
+            return reason;
+        }
+        if self.tapes.get(&vid).is_none_or(|tape| tape.summary.is_none()) {
+            return Reason::TapeNotReadable { vid, reason: "no library holds it".to_owned() };
+        }
+        self.no_drive_up().or_else(|| self.rests_everywhere(vid)).unwrap_or_else(|| self.no_drive())
+    }
+
     /// The file waits for one of these tapes, the most wanted first.
     fn why_waiting(&self, tapes: &[Vid], now: Timestamp) -> Reason {
         let readable: Vec<Vid> =
@@ -143,8 +158,12 @@ impl Scheduler {
         if self.drives.is_empty() {
             return Some(Reason::NoDriveKnown);
         }
-        let up = self.drives.values().any(|drive| !matches!(drive.state, DriveState::Down { .. }));
-        (!up).then_some(Reason::AllDrivesDown)
+        let mut down = Vec::new();
+        for (name, drive) in &self.drives {
+            let DriveState::Down { reason } = &drive.state else { return None };
+            down.push((name.clone(), reason.clone()));
+        }
+        Some(Reason::AllDrivesDown { down })
     }
 
     fn no_drive(&self) -> Reason {

@@ -29,6 +29,7 @@ fn show(action: &Action) -> String {
         Action::Mount { drive, vid, assign: Some(pool) } => format!("mount {vid} in {drive} for pool {pool}"),
         Action::Migrate { drive, vid, tape_pool } => format!("write pool {tape_pool} to {vid} in {drive}"),
         Action::Recall { drive, vid } => format!("read {vid} in {drive}"),
+        Action::Maintain { drive, vid } => format!("check {vid} in {drive}"),
         Action::Unmount { drive } => format!("unmount {drive}"),
         Action::WakeAt(time) => format!("wake at {}", time.0 / 1_000_000_000),
     }
@@ -326,7 +327,10 @@ fn reasons_in_plain_words() {
     tell(&mut scheduler, vec![tape(1, Some(1), 0), tape(2, Some(1), 0), queued(1000, backlog(9, 90, 0))]);
     assert_eq!(scheduler.why_migrating(TapePoolId(1), at(1000)).to_string(), "there is no tape drive");
     tell(&mut scheduler, vec![(1000, Event::DriveDown("A".into(), "cleaning".into()))]);
-    assert_eq!(scheduler.why_migrating(TapePoolId(1), at(1000)).to_string(), "every tape drive is down");
+    assert_eq!(
+        scheduler.why_migrating(TapePoolId(1), at(1000)).to_string(),
+        "every tape drive is down: A (cleaning)"
+    );
     tell(
         &mut scheduler,
         vec![(1000, Event::DriveUp("A".into())), want(1000, 3, 200, &[1]), want(1000, 4, 150, &[2])],

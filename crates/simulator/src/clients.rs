@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use archive::{Archive, ArchiveError, PutDone, PutOptions, Selection, Stat, StageOptions, TapeUse};
+use archive::{Archive, ArchiveError, PutDone, PutOptions, Selection, StageOptions, Stat, TapeUse};
 use base::{ArchivePath, ByteCount};
 use catalogue::TapeState;
 use threads::simulated;
@@ -431,12 +431,8 @@ pub fn put(
     key: Option<(String, String)>,
 ) -> Result<PutDone, ArchiveError> {
     let length = ByteCount(content.length as u64);
-    let options = PutOptions {
-        length: Some(length),
-        make_parents: true,
-        idempotency: key,
-        ..PutOptions::default()
-    };
+    let options =
+        PutOptions { length: Some(length), make_parents: true, idempotency: key, ..PutOptions::default() };
     let mut upload = archive.begin_put(path, options)?;
     for chunk in content.bytes().chunks(100_000) {
         upload.write(chunk)?;

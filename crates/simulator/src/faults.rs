@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
+use archive::TapeUse;
 use base::{BlockAddress, DriveId, Partition, TapePosition, Vid};
 use catalogue::TapeState;
-use archive::TapeUse;
 use threads::simulated;
 
 use crate::machines::{Fault, MountState, Target};

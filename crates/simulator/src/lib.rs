@@ -3,6 +3,8 @@
 pub mod clients;
 pub mod content;
 pub mod faults;
+pub mod images;
+pub mod invariants;
 pub mod machines;
 pub mod oracle;
 pub mod run;

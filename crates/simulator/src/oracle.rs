@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{ArchivePath, FileId, RequestId};
+use base::{ArchivePath, RequestId};
 
 use crate::content::Content;
 
@@ -30,15 +30,16 @@ pub struct Oracle {
     history: BTreeMap<ArchivePath, Vec<(Option<Content>, u64, u64)>>,
     changes: u64,
     next_content: u64,
-    /// Files by the number that the archive gave them, for repeats.
-    files: BTreeMap<(ArchivePath, Content), FileId>,
     /// Requests that were acknowledged.
     pub requests: Vec<RequestId>,
 }
 
 impl Oracle {
-    /// A content that no file ever had.
+    /// A content that no file ever had; nothing is always the same.
     pub fn new_content(&mut self, length: usize) -> Content {
+        if length == 0 {
+            return Content { id: 0, length };
+        }
         self.next_content += 1;
         Content { id: self.next_content, length }
     }
@@ -68,7 +69,7 @@ impl Oracle {
         }
     }
 
-    /// The content with which a path was ever put that has these bytes' number and length.
+    /// All contents with which a path was ever put.
     #[must_use]
     pub fn ever(&self, path: &ArchivePath) -> Vec<Content> {
         let history = self.history.get(path).map_or(&[][..], Vec::as_slice);
@@ -104,17 +105,6 @@ impl Oracle {
         let mut contents = self.possible(path).contents;
         contents.insert(content);
         self.set(path, contents);
-    }
-
-    /// Takes note of the number of the file that a put made; the number from before if it is a repeat of a
-    /// content that the path still holds.
-    pub fn file(&mut self, path: &ArchivePath, content: Content, file: FileId) -> Option<FileId> {
-        self.files.insert((path.clone(), content), file)
-    }
-
-    /// Forgets the number of a file that left its path.
-    pub fn forget_file(&mut self, path: &ArchivePath) {
-        self.files.retain(|(at, _), _| at != path);
     }
 
     /// All paths that ever held something, with what they may hold now.

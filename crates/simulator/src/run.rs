@@ -72,8 +72,7 @@ impl Report {
 /// Simulates one world.
 #[must_use]
 pub fn simulate(plan: Plan) -> Report {
-    let profile =
-        plan.profile.unwrap_or(Profile::ALL[(plan.seed % Profile::ALL.len() as u64) as usize]);
+    let profile = plan.profile.unwrap_or(Profile::ALL[(plan.seed % Profile::ALL.len() as u64) as usize]);
     let seen: Rc<RefCell<Option<World>>> = Rc::default();
     let outcome = simulated::run(plan.seed, || {
         let world = World::new();
@@ -87,7 +86,8 @@ pub fn simulate(plan: Plan) -> Report {
         let counts = world.machines().faults().counts();
         faults = counts.into_iter().map(|(fault, count)| (format!("{fault:?}"), count)).collect();
         counters = world.counters();
-        for (name, counter) in [("LostAnswer", "answers lost"), ("NoScratchTape", "all scratch tapes taken")] {
+        for (name, counter) in [("LostAnswer", "answers lost"), ("NoScratchTape", "all scratch tapes taken")]
+        {
             if let Some(count) = counters.get(counter) {
                 faults.insert(name.to_owned(), *count);
             }
@@ -206,7 +206,9 @@ impl Aftermath {
                 let why = self.ask("tapes", |archive| {
                     let tapes = archive.tapes()?.into_iter();
                     let tapes: Vec<String> = tapes
-                        .map(|tape| format!("{} {:?} {:?} {}", tape.vid, tape.state, tape.tape_pool, tape.reason))
+                        .map(|tape| {
+                            format!("{} {:?} {:?} {}", tape.vid, tape.state, tape.tape_pool, tape.reason)
+                        })
                         .collect();
                     Ok(format!("{}\n{:?}", tapes.join("\n"), archive.tape_drives()))
                 });
@@ -263,7 +265,8 @@ impl Aftermath {
             Ok(Stat::File(stat)) => {
                 let mut contents = possible.contents.iter().copied().flatten();
                 let found = contents.find(|content| stat.checksums.blake3 == content.blake3());
-                let found = found.unwrap_or_else(|| panic!("I1: {path} holds none of {possible:?}: {stat:?}"));
+                let found =
+                    found.unwrap_or_else(|| panic!("I1: {path} holds none of {possible:?}: {stat:?}"));
                 self.world.oracle().know(path, Some(found));
                 Some(found)
             }

@@ -300,19 +300,21 @@ fn shape() -> PoolShape {
     PoolShape { cell_size: Some(ByteCount::kib(32)), segment_size: Some(ByteCount::mib(2)) }
 }
 
-fn settings(config: &MachineConfig) -> Settings {
+/// The settings of an engine on such machines.
+#[must_use]
+pub fn settings(config: &MachineConfig) -> Settings {
     let class = |name: &str, up_to: Option<ByteCount>| ClassSettings {
         name: name.to_owned(),
         up_to,
         copies: vec!["vault-a".to_owned(), "vault-b".to_owned()],
         large_bytes: ByteCount::kib(256),
         pack_bytes: ByteCount::kib(512),
-        pack_age: Duration::from_secs(60),
+        pack_age: Duration::from_secs(8),
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),
         mount_bytes: ByteCount::mib(1),
-        mount_age: Duration::from_secs(120),
+        mount_age: Duration::from_secs(12),
         drives_max: 1,
     };
     let drives = (1..=config.disks).map(|id| PoolDriveSettings {
@@ -335,8 +337,8 @@ fn settings(config: &MachineConfig) -> Settings {
             buffer: ByteCount::kib(512),
             recall_age: Duration::from_secs(5),
             recall_bytes: ByteCount::mib(1),
-            dismount_delay: Duration::from_secs(20),
-            retry_delay: Duration::from_secs(30),
+            dismount_delay: Duration::from_secs(10),
+            retry_delay: Duration::from_secs(20),
         },
     }
 }

@@ -23,7 +23,7 @@ impl DriveThread {
             return SessionEnd::Failed(format!("tape {vid} is not ready in drive {}", self.name));
         }
         loop {
-            if self.engine.stop.load(Ordering::Relaxed) {
+            if self.engine.stop.load(Ordering::Relaxed) || self.engine.scheduler().is_retiring(&self.name()) {
                 return SessionEnd::Stopped;
             }
             match self.migrate_batch(tape_pool) {
@@ -140,14 +140,16 @@ impl DriveThread {
         }
         let mounted = self.mounted.as_mut().expect("a run is on a mounted tape");
         for planned in whole {
-            plan::enter(&self.engine, &mut mounted.volume, planned.container, planned.block)?;
+            if plan::enter(&self.engine, &mut mounted.volume, planned.container, planned.block)? {
+                mounted.unverified.push(planned.container);
+            }
         }
         let run = mounted.run.as_mut().expect("a batch belongs to a run");
         let end_of_data = BlockAddress(last.block.0 + last.blocks.0);
         let committed = run.committed + whole.len() as u32;
         self.engine.execute(Command::CommitRun {
             run: run.id,
-            committed,
+            committed: committed - u32::from(is_planted(Bug::DoubleCommit)),
             end_of_data,
             written: ByteCount(written.bytes),
         })?;
@@ -180,6 +182,8 @@ impl DriveThread {
                 Ok(Some(SessionEnd::TapeFull))
             }
             Ended::Source(container, error) => {
+                // An image that cannot be read is made anew from tape.
+                self.engine.execute(Command::DropImage { container })?;
                 plan::rest(&self.engine, container, error.to_string());
                 self.end_early(RunEnd::Failed, TapeState::Active, "", torn)?;
                 Ok(None)
@@ -215,7 +219,7 @@ impl DriveThread {
         }
     }
 
-    fn end_without_index(&mut self, torn: u64) -> Result<(), SessionError> {
+    pub(super) fn end_without_index(&mut self, torn: u64) -> Result<(), SessionError> {
         let mounted = self.mounted.as_mut().expect("a run is on a mounted tape");
         let Some(run) = mounted.run else { return Ok(()) };
         let end_of_data = self.drive.space_to_end_of_data(base::Partition::Data)?.block;
@@ -229,6 +233,8 @@ impl DriveThread {
         })?;
         mounted.run = None;
         mounted.failed = true;
+        let vid = mounted.vid;
+        super::adopt::write_again(&self.engine, vid, "no index on its tape names it")?;
         Ok(())
     }
 }

@@ -1,17 +1,20 @@
 //! A drive's thread: carries out the scheduler's orders, one at a time, on the tape that it holds.
 
+mod adopt;
+mod maintain;
 mod migrate;
 mod mounting;
 mod plan;
 mod recall;
+mod tape_verify;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use threads::mpsc::Receiver;
 
-use base::{BlockAddress, RunId, TapePoolId, Vid};
-use catalogue::{Command, RunEnd, TapeState};
-use library::{DriveName, TapeDrive, TapeError};
+use base::{BlockAddress, ContainerId, RunId, TapePoolId, Vid};
+use catalogue::TapeState;
+use library::{DriveName, LibraryError, TapeDrive, TapeError};
 use mover::Volume;
 use scheduler::{Event, SessionEnd};
 
@@ -30,6 +33,10 @@ struct Mounted {
     hurry_answered: i64,
     /// Whether something failed so that nothing more may be written to it in this mount.
     failed: bool,
+    /// What is wrong with the newest index, if another one took its place.
+    index_fault: Option<String>,
+    /// Copies written in place of others that no index covers yet: then they are read back.
+    unverified: Vec<ContainerId>,
 }
 
 /// A session's run, as the catalogue has it.
@@ -71,6 +78,8 @@ pub(crate) struct DriveThread {
     /// Tapes that failed in this drive one after the other, with nothing that went well between, and what
     /// each was before.
     failed_tapes: Vec<(Vid, TapeState)>,
+    /// What is wrong with the drive itself.
+    broken: Option<String>,
 }
 
 /// So many tapes that fail in one drive in a row are the drive's fault, not theirs.
@@ -79,7 +88,7 @@ const FAILED_TAPES_MAX: usize = 2;
 impl DriveThread {
     pub(crate) fn new(engine: Arc<Engine>, name: DriveName, drive: Box<dyn TapeDrive>) -> Self {
         let session = engine.session(name.as_str());
-        DriveThread { engine, name, drive, mounted: None, session, failed_tapes: Vec::new() }
+        DriveThread { engine, name, drive, mounted: None, session, failed_tapes: Vec::new(), broken: None }
     }
 
     /// The thread: until no more orders can come; then the tape is brought home in good order.
@@ -112,6 +121,11 @@ impl DriveThread {
                 Event::MigrationEnded(self.name(), end)
             }
             Order::Recall { vid } => Event::RecallEnded(self.name(), self.recall(vid)),
+            Order::Maintain { vid } => {
+                let end = self.maintain(vid);
+                self.engine.post_tape(vid);
+                Event::MaintenanceEnded(self.name(), end)
+            }
             Order::Unmount => {
                 self.unmount();
                 Event::Unmounted(self.name())
@@ -122,10 +136,14 @@ impl DriveThread {
     /// When tape after tape fails in this drive, the drive is taken out of use and the tapes get their good
     /// name back.
     fn judge_drive(&mut self, event: Event) -> Event {
+        if self.broken.is_some() {
+            return self.drive_broke();
+        }
         match &event {
             Event::MigrationEnded(_, SessionEnd::Failed(_))
+            | Event::MaintenanceEnded(_, SessionEnd::Failed(_))
             | Event::RecallEnded(_, SessionEnd::Failed(_)) => {}
-            Event::MigrationEnded(..) | Event::RecallEnded(..) => {
+            Event::MigrationEnded(..) | Event::RecallEnded(..) | Event::MaintenanceEnded(..) => {
                 self.failed_tapes.clear();
                 if let Some(mounted) = &self.mounted {
                     let mut once = self.engine.rehabilitated.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,14 +158,25 @@ impl DriveThread {
         let tapes = std::mem::take(&mut self.failed_tapes);
         let names: Vec<&str> = tapes.iter().map(|(vid, _)| vid.as_str()).collect();
         let reason = format!("the tapes {} failed in it one after the other", names.join(" and "));
-        tracing::error!(drive = %self.name, reason, "the drive is taken out of use until the next start");
+        tracing::error!(drive = %self.name, reason, "the drive is taken out of use for a while");
         if self.mounted.is_some() {
             self.unmount();
         }
         for (vid, before) in tapes {
             self.rehabilitate(vid, before);
         }
-        Event::DriveDown(self.name(), reason)
+        Event::DriveFailed(self.name(), reason)
+    }
+
+    /// The drive itself does not work. Its tape, if it cannot be taken out, stays in it until the drive is
+    /// tried again.
+    fn drive_broke(&mut self) -> Event {
+        if self.mounted.is_some() {
+            self.unmount();
+        }
+        let reason = self.broken.take().unwrap_or_default();
+        tracing::error!(drive = %self.name, reason, "the drive does not work");
+        Event::DriveFailed(self.name(), reason)
     }
 
     /// Makes a tape what it was before it failed here, unless somebody has decided otherwise meanwhile. Only
@@ -194,45 +223,46 @@ impl DriveThread {
         if let Some(vid) = self.mounted.as_ref().map(|mounted| mounted.vid) {
             self.note_failure(vid, error);
         }
+        self.note_drive(error);
         let Some(mounted) = &mut self.mounted else { return SessionEnd::Failed(error.to_string()) };
         let vid = mounted.vid;
         mounted.failed = true;
         tracing::error!(%vid, drive = %self.name, %error, "session failed");
         let reason = truncated(&error.to_string(), 512);
-        // A fault of the catalogue or pool says nothing about the tape.
-        let tape_state = match error {
-            SessionError::Volume(_) => TapeState::Suspect,
-            SessionError::Archive(_) => TapeState::Active,
-        };
-        let end_of_data = self.drive.space_to_end_of_data(base::Partition::Data).ok().map(|end| end.block);
-        if let Some(run) = mounted.run.take() {
-            let end = Command::EndRun {
-                run: run.id,
-                end: RunEnd::Failed,
-                tape_state,
-                reason: reason.clone(),
-                end_of_data,
-                torn: torn_bytes(end_of_data, run.end_of_data, &mounted.volume),
-            };
-            if let Err(error) = self.engine.execute(end) {
-                tracing::error!(%vid, %error, "the end of a failed run cannot be recorded as it was found");
-                let end = Command::EndRun {
-                    run: run.id,
-                    end: RunEnd::Failed,
-                    tape_state: TapeState::Suspect,
-                    reason: reason.clone(),
-                    end_of_data: None,
-                    torn: base::ByteCount(0),
-                };
-                if let Err(error) = self.engine.execute(end) {
-                    tracing::error!(%vid, %error, "a failed run stays open until the tape is mounted again");
-                }
-            }
-        } else if tape_state == TapeState::Suspect {
+        // The run stays open: the next mount takes over what of it is whole on tape, in whatever drive.
+        if mounted.run.take().is_some() {
+            self.engine.chore(vid, |chores| chores.recover = true);
+        }
+        if is_the_tapes_fault(error) {
             self.engine.set_tape_aside(vid, TapeState::Suspect, &reason);
         }
         self.engine.post_tape(vid);
         SessionEnd::Failed(reason)
+    }
+
+    /// Remembers that the drive itself does not work.
+    fn note_drive(&mut self, error: &SessionError) {
+        let what = match error {
+            SessionError::Volume(mover::VolumeError::Tape(error @ TapeError::DriveFailed { .. })) => {
+                error.to_string()
+            }
+            SessionError::Archive(ArchiveError::Library(error @ LibraryError::DriveFailed { .. })) => {
+                error.to_string()
+            }
+            _ => return,
+        };
+        self.broken.get_or_insert(what);
+    }
+}
+
+/// Whether a session's error speaks against the tape: one of the drive, the catalogue or the pool does not.
+fn is_the_tapes_fault(error: &SessionError) -> bool {
+    match error {
+        SessionError::Volume(mover::VolumeError::Tape(
+            TapeError::DriveFailed { .. } | TapeError::PositionUnknown { .. },
+        )) => false,
+        SessionError::Volume(_) => true,
+        SessionError::Archive(_) => false,
     }
 }
 

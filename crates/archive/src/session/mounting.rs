@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use base::{BlockAddress, ByteCount, Partition, RunId, TapePoolId, Uuid, Vid};
-use catalogue::{Command, RunEnd, RunRecord, TapeRecord, TapeState};
-use library::{DriveName, TapeDrive};
+use base::planted::{Bug, is_planted};
+use base::{BlockAddress, ByteCount, ContainerId, Generation, Partition, TapePoolId, Uuid, Vid};
+use catalogue::{Command, RunEnd, SEGMENTS_MAX, TapeRecord, TapeState};
+use library::{DriveName, LibraryError, TapeDrive, TapeError};
 use ltfs::BlockSize;
 use ltfs::changes::{ChangeNumber, ChangeSegment};
 use mover::{Volume, VolumeError};
 
-use super::{DriveThread, Mounted, OpenRun, SessionError, torn_bytes};
+use super::adopt::{self, Adopted};
+use super::{DriveThread, Mounted, OpenRun, SessionError, is_the_tapes_fault};
 use crate::ArchiveError;
 use crate::engine::Engine;
+use crate::tapes::covered;
 
 /// Most changes in one segment on tape.
 const SEGMENT_CHANGES_MAX: usize = 500_000;
@@ -20,36 +23,101 @@ const SEGMENT_BYTES_MAX: usize = 64 << 20;
 
 impl DriveThread {
     /// Mounts a tape and checks its labels; labels it first if it is to be assigned or its labelling was cut
-    /// short. On failure the drive is empty again and the reason is for people.
+    /// short. A run that an earlier session left open is closed. On failure the drive is empty again, or
+    /// broken, and the reason is for people.
     pub(super) fn mount(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), String> {
         assert!(self.mounted.is_none(), "a tape is mounted into an empty drive");
-        if let Err(error) = self.engine.library.mount(vid, &self.name) {
+        if let Err(error) = self.bring(vid) {
             // The cartridge itself, not the robot: take it out of the scheduler's choice.
             if matches!(error, library::LibraryError::Cartridge(_)) {
                 self.engine.set_tape_aside(vid, TapeState::Suspect, &error.to_string());
+                self.give_up(vid, &error.to_string());
             }
-            return Err(error.to_string());
+            let text = error.to_string();
+            self.note_drive(&ArchiveError::from(error).into());
+            return Err(text);
         }
-        match self.open_volume(vid, assign) {
-            Ok(volume) => {
-                self.mounted = Some(Mounted { vid, volume, run: None, hurry_answered: 0, failed: false });
+        let opened = self.open_volume(vid, assign);
+        let error = match opened {
+            Ok((mounted, adopted)) => {
+                self.mounted = Some(mounted);
                 self.engine.post_tape(vid);
-                Ok(())
-            }
-            Err(error) => {
-                self.note_failure(vid, &error);
-                if matches!(error, SessionError::Volume(_)) {
-                    self.engine.set_tape_aside(vid, TapeState::Suspect, &error.to_string());
+                let Some(adopted) = adopted else { return Ok(()) };
+                match self.close_torn(adopted) {
+                    Ok(()) => {
+                        self.engine.chore(vid, |chores| chores.recover = false);
+                        self.engine.bell.backlog_changed();
+                        self.engine.post_tape(vid);
+                        return Ok(());
+                    }
+                    Err(error) => error,
                 }
-                if let Err(error) = self.engine.library.unmount(&self.name) {
-                    tracing::error!(%vid, %error, "unmounting after a failed mount");
-                }
-                Err(error.to_string())
             }
+            Err(error) => error,
+        };
+        self.note_failure(vid, &error);
+        self.note_drive(&error);
+        if is_the_tapes_fault(&error) {
+            self.engine.set_tape_aside(vid, TapeState::Suspect, &error.to_string());
+            self.give_up(vid, &error.to_string());
+        }
+        if let Some(mounted) = &mut self.mounted {
+            mounted.failed = true;
+        }
+        if self.engine.tape(vid).is_ok_and(|record| record.run.is_some()) {
+            self.engine.chore(vid, |chores| chores.recover = true);
+        }
+        self.unmount();
+        Err(error.to_string())
+    }
+
+    /// Brings a cartridge into the drive; what a failure before has left in it goes out first.
+    fn bring(&mut self, vid: Vid) -> Result<(), LibraryError> {
+        match self.engine.library.mount(vid, &self.name) {
+            Err(LibraryError::DriveFull { .. }) => {
+                match self.engine.library.unmount(&self.name) {
+                    Ok(_) | Err(LibraryError::UnmountFlush { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+                self.engine.library.mount(vid, &self.name)
+            }
+            other => other,
         }
     }
 
-    fn open_volume(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<Volume, SessionError> {
+    /// An open run that the tape itself does not let us close: it ends here.
+    fn give_up(&mut self, vid: Vid, why: &str) {
+        let run = self.engine.tape(vid).ok().and_then(|record| record.run);
+        if let Some(run) = run
+            && let Err(error) = adopt::give_up_run(&self.engine, run, vid, why)
+        {
+            tracing::error!(%vid, %error, "an open run stays open");
+        }
+        if let Some(mounted) = &mut self.mounted {
+            mounted.run = None;
+        }
+        self.engine.chore(vid, |chores| chores.recover = false);
+    }
+
+    /// Writes the index that takes in what was adopted, behind everything, and ends the run.
+    fn close_torn(&mut self, adopted: Adopted) -> Result<(), SessionError> {
+        let Adopted { run, torn, tape_state, reason } = adopted;
+        if let Some(mounted) = &mut self.mounted {
+            mounted.run = Some(run);
+        }
+        match self.finish_run(RunEnd::Torn, tape_state, &reason, torn) {
+            Err(SessionError::Volume(VolumeError::Tape(TapeError::EndOfMedium { .. }))) => {
+                self.end_without_index(torn)
+            }
+            other => other,
+        }
+    }
+
+    fn open_volume(
+        &mut self,
+        vid: Vid,
+        assign: Option<TapePoolId>,
+    ) -> Result<(Mounted, Option<Adopted>), SessionError> {
         let engine = Arc::clone(&self.engine);
         engine.execute(Command::CountMount { vid })?;
         let mut record = engine.tape(vid)?;
@@ -59,6 +127,7 @@ impl DriveThread {
             // Look before the tape is given a name: a foreign cartridge stays as it is.
             match mover::identify(self.drive.as_mut())? {
                 mover::Found::Blank => {}
+                mover::Found::Volume { uuid, .. } if Some(uuid) == record.replaces => {}
                 found => {
                     return Err(VolumeError::NotBlank { vid, found }.into());
                 }
@@ -67,18 +136,45 @@ impl DriveThread {
             engine.execute(Command::AssignTape { vid, tape_pool, uuid })?;
             record = engine.tape(vid)?;
         }
-        match (record.state, record.uuid) {
-            (TapeState::Labelling, Some(uuid)) => self.label(vid, uuid),
-            (_, Some(uuid)) => open_labelled(&engine, self.drive.as_mut(), vid, uuid, &record),
-            (_, None) => Err(ArchiveError::NoSuchTape(vid).into()),
+        let mounted = |volume, index_fault, unverified| Mounted {
+            vid,
+            volume,
+            run: None,
+            hurry_answered: 0,
+            failed: false,
+            index_fault,
+            unverified,
+        };
+        let uuid = match (record.state, record.uuid) {
+            (TapeState::Labelling, Some(uuid)) => {
+                let volume = self.label(vid, uuid, record.replaces)?;
+                return Ok((mounted(volume, None, Vec::new()), None));
+            }
+            (_, Some(uuid)) => uuid,
+            (_, None) => return Err(ArchiveError::NoSuchTape(vid).into()),
+        };
+        let (mut volume, index_fault, unverified) =
+            open_labelled(&engine, self.drive.as_mut(), vid, uuid, &record)?;
+        if let Some(fault) = volume.label_fault()
+            && record.state == TapeState::Active
+        {
+            engine.set_tape_aside(vid, TapeState::ReadOnly, fault);
         }
+        let open = record.run.map(|run| engine.read(|view| view.run(run)).map(|found| (run, found)));
+        let adopted = match open.transpose()? {
+            Some((id, Some(run))) if run.ended.is_none() => {
+                Some(adopt::adopt(&engine, self.drive.as_mut(), &mut volume, id, &run)?)
+            }
+            _ => None,
+        };
+        Ok((mounted(volume, index_fault, unverified), adopted))
     }
 
-    fn label(&mut self, vid: Vid, uuid: Uuid) -> Result<Volume, SessionError> {
+    fn label(&mut self, vid: Vid, uuid: Uuid, replaces: Option<Uuid>) -> Result<Volume, SessionError> {
         let bytes = u32::try_from(self.engine.settings.tape.block_bytes.0).unwrap_or(u32::MAX);
         let block_size = BlockSize::new(bytes).unwrap_or(BlockSize::DEFAULT);
         let now = self.engine.now();
-        let volume = Volume::label(self.drive.as_mut(), vid, uuid, block_size, now)?;
+        let volume = Volume::label(self.drive.as_mut(), vid, uuid, block_size, replaces, now)?;
         let end = self.drive.space_to_end_of_data(Partition::Data)?;
         self.engine.execute(Command::TapeLabelled {
             vid,
@@ -140,18 +236,29 @@ impl DriveThread {
         let before = mounted.volume.own_bytes_written();
         let changes =
             write_changes(engine, self.drive.as_mut(), mounted.vid, run.tape_pool, &mut mounted.volume)?;
-        let (index_block, end_of_data) = mounted.volume.write_data_index(self.drive.as_mut(), now)?;
+        let early = is_planted(Bug::EarlyIndexed);
+        let (index_block, end_of_data) = match early {
+            true => mounted.volume.predict_index(self.drive.as_mut(), now)?,
+            false => mounted.volume.write_data_index(self.drive.as_mut(), now)?,
+        };
         let written = ByteCount(mounted.volume.own_bytes_written() - before);
         engine.execute(Command::IndexWritten {
             run: run.id,
-            generation: mounted.volume.generation(),
+            generation: Generation(mounted.volume.generation().0 + u64::from(early)),
             index_block,
             end_of_data,
             written,
-            changes: changes.into_iter().collect(),
+            changes,
         })?;
+        if early {
+            mounted.volume.write_data_index(self.drive.as_mut(), now)?;
+        }
         run.end_of_data = end_of_data;
         run.since_index = 0;
+        let unverified = std::mem::take(&mut mounted.unverified);
+        if !unverified.is_empty() {
+            engine.chore(mounted.vid, |chores| chores.read_back.extend(unverified));
+        }
         engine.sweep.ring();
         Ok(())
     }
@@ -162,8 +269,15 @@ impl DriveThread {
         if let Err(error) = self.close_volume() {
             self.fail(&error);
         }
-        if let Err(error) = self.engine.library.unmount(&self.name) {
-            tracing::error!(drive = %self.name, %error, "unmount");
+        match self.engine.library.unmount(&self.name) {
+            Ok(_) => {}
+            // It is in its slot all the same, and what counts was flushed before.
+            Err(error @ (LibraryError::UnmountFlush { .. } | LibraryError::DriveEmpty { .. })) => {
+                tracing::error!(drive = %self.name, %error, "unmount");
+            }
+            Err(error) => {
+                self.broken.get_or_insert(error.to_string());
+            }
         }
         if let Some(mounted) = self.mounted.take() {
             self.engine.post_tape(mounted.vid);
@@ -223,117 +337,115 @@ impl DriveThread {
 }
 
 /// Loads the volume at its newest index and enters what was flushed after it: a session that ended without an
-/// index has left such containers, and the next index takes them in.
+/// index has left such containers, and the next index takes them in. A newest index that cannot be used is
+/// replaced by what the index partition and the catalogue know; the second value says why. The third are
+/// copies entered that took the place of others.
+#[allow(clippy::type_complexity)]
 fn open_labelled(
     engine: &Engine,
     drive: &mut dyn TapeDrive,
     vid: Vid,
     uuid: Uuid,
     record: &TapeRecord,
-) -> Result<Volume, SessionError> {
-    let mut volume = Volume::open(drive, vid, uuid, record.generation, record.index_block)?;
-    let mut from = BlockAddress(record.index_block.0 + 1);
+) -> Result<(Volume, Option<String>, Vec<ContainerId>), SessionError> {
+    let (generation, index_block) = (record.generation, record.index_block);
+    let (mut volume, fault) = Volume::open_or_mend(drive, vid, uuid, generation, index_block, engine.now())?;
+    let mut from = volume.enter_from();
+    let strays_from = match &fault {
+        Some(fault) => {
+            tracing::error!(%vid, fault, "the newest index is damaged: it is made anew");
+            from
+        }
+        None => volume.behind_index(),
+    };
+    let mut unverified = Vec::new();
     loop {
         let content = engine.read(|view| view.content(vid, from, 1_000))?;
-        let Some((last, _)) = content.last() else { return Ok(volume) };
+        let Some((last, _)) = content.last() else { break };
         from = BlockAddress(last.0 + 1);
         for (block, container) in content {
-            super::plan::enter(engine, &mut volume, container, block)?;
+            if super::plan::enter(engine, &mut volume, container, block)? {
+                unverified.push(container);
+            }
         }
     }
+    let end = match record.run {
+        Some(_) => drive.space_to_end_of_data(Partition::Data)?.block,
+        None => record.end_of_data,
+    };
+    adopt::pass_over_strays(engine, drive, &mut volume, strays_from, end, fault.is_some())?;
+    Ok((volume, fault, unverified))
 }
 
-/// The newest changes that no tape of this pool has yet, as a segment before the index. Gives their range.
+/// All changes that no other tape of this pool has yet, as segments before the index. Gives their ranges.
 fn write_changes(
     engine: &Engine,
     drive: &mut dyn TapeDrive,
     vid: Vid,
     tape_pool: TapePoolId,
     volume: &mut Volume,
-) -> Result<Option<(u64, u64)>, SessionError> {
-    let tapes = engine.read(|view| view.tapes())?;
-    let shipped = tapes
-        .iter()
-        .filter(|(_, record)| record.tape_pool == Some(tape_pool))
-        .map(|(_, record)| record.changes_through)
-        .max()
-        .unwrap_or(0);
-    let changes = engine.read(|view| view.changes(shipped + 1, SEGMENT_CHANGES_MAX, SEGMENT_BYTES_MAX))?;
-    let (Some((first, _)), Some((last, _))) = (changes.first(), changes.last()) else { return Ok(None) };
+) -> Result<Vec<(u64, u64)>, SessionError> {
+    let (covered, newest) = engine.read(|view| Ok((covered(view, tape_pool, None)?, view.last_change()?)))?;
+    let mut written = Vec::new();
+    let mut next = 1;
+    for (first, last) in covered.into_iter().chain([(newest.saturating_add(1), u64::MAX)]) {
+        while next < first && next <= newest && written.len() < SEGMENTS_MAX {
+            let mut changes =
+                engine.read(|view| view.changes(next, SEGMENT_CHANGES_MAX, SEGMENT_BYTES_MAX))?;
+            changes.retain(|(number, _)| *number < first);
+            // A restore leaves numbers out: a segment has none missing.
+            let begin = changes.first().map_or(0, |(number, _)| *number);
+            let unbroken = changes.iter().zip(begin..).take_while(|((number, _), n)| number == n).count();
+            changes.truncate(unbroken);
+            let Some((last, _)) = changes.last() else { break };
+            next = last + 1;
+            if write_segment(engine, drive, vid, volume, &changes)? {
+                written.push((begin, next - 1));
+            }
+        }
+        next = next.max(last.saturating_add(1));
+    }
+    Ok(written)
+}
+
+/// One segment of changes whose numbers follow each other; `false` if they cannot be one.
+fn write_segment(
+    engine: &Engine,
+    drive: &mut dyn TapeDrive,
+    vid: Vid,
+    volume: &mut Volume,
+    changes: &[(u64, Vec<u8>)],
+) -> Result<bool, SessionError> {
+    let (Some((first, _)), Some((last, _))) = (changes.first(), changes.last()) else { return Ok(false) };
     let (first, last) = (ChangeNumber(*first), ChangeNumber(*last));
+    let path = ltfs::naming::changes_path(first, last);
+    if volume.tree().lookup(&path).is_some() {
+        return Ok(true);
+    }
     let bodies: Vec<&[u8]> = changes.iter().map(|(_, bytes)| bytes.as_slice()).collect();
     let segment = match ChangeSegment::encode(engine.instance, first, &bodies) {
         Ok(segment) => segment,
         Err(error) => {
             tracing::error!(%vid, %error, "a change-log segment cannot be written; the index is");
-            return Ok(None);
+            return Ok(false);
         }
     };
-    let path = ltfs::naming::changes_path(first, last);
     volume.write_small_file(drive, path, &segment, engine.now())?;
-    Ok(Some((first.0, last.0)))
+    Ok(true)
 }
 
-/// Runs that the last server left open: their tapes are mounted one by one, the end of data is found, the run
-/// is ended there, and an index takes in what was committed. Nothing is written over; what was not committed
-/// goes back to its queue and its bytes are counted as torn.
+/// Runs that the last server left open: their tapes are mounted one by one and the runs closed. If a drive or
+/// the robot does not let us, a run stays open and is closed when a drive can; its containers wait for that.
 pub(crate) fn recover_torn_runs(engine: &Arc<Engine>, drive: &DriveName) -> Result<(), ArchiveError> {
     for (id, run) in engine.read(|view| view.open_runs())? {
-        tracing::warn!(vid = %run.vid, run = %id, "the last server left a tape session open");
-        if let Err(error) = recover(engine, drive, id, &run) {
-            let reason = format!("a torn session could not be closed: {error}");
-            tracing::error!(vid = %run.vid, %error, "a torn session cannot be closed");
-            engine.execute(Command::EndRun {
-                run: id,
-                end: RunEnd::Torn,
-                tape_state: TapeState::ReadOnly,
-                reason: crate::engine::truncated(&reason, 512),
-                end_of_data: None,
-                torn: ByteCount(0),
-            })?;
+        let vid = run.vid;
+        tracing::warn!(%vid, run = %id, "the last server left a tape session open");
+        let handle = engine.library.take_drive(drive)?;
+        let mut thread = DriveThread::new(Arc::clone(engine), drive.clone(), handle);
+        match thread.mount(vid, None) {
+            Ok(()) => thread.unmount(),
+            Err(why) => tracing::error!(%vid, run = %id, why, "a torn session is not closed at the start"),
         }
     }
-    Ok(())
-}
-
-fn recover(engine: &Arc<Engine>, drive: &DriveName, id: RunId, run: &RunRecord) -> Result<(), SessionError> {
-    let handle = engine.library.take_drive(drive).map_err(ArchiveError::from)?;
-    let mut thread = DriveThread::new(Arc::clone(engine), drive.clone(), handle);
-    engine.library.mount(run.vid, drive).map_err(ArchiveError::from)?;
-    let result = end_torn_run(&mut thread, id, run);
-    thread.unmount();
-    result
-}
-
-fn end_torn_run(thread: &mut DriveThread, id: RunId, run: &RunRecord) -> Result<(), SessionError> {
-    let engine = Arc::clone(&thread.engine);
-    let record = engine.tape(run.vid)?;
-    let uuid = record.uuid.ok_or(ArchiveError::NoSuchTape(run.vid))?;
-    let mut volume = open_labelled(&engine, thread.drive.as_mut(), run.vid, uuid, &record)?;
-    let end = thread.drive.space_to_end_of_data(Partition::Data)?;
-    if end.block < record.end_of_data {
-        // What the drive confirmed is gone: the tape must not be written, and its copies must be looked at.
-        return Err(
-            VolumeError::EndOfData { vid: run.vid, expected: record.end_of_data, actual: end.block }.into()
-        );
-    }
-    let torn = torn_bytes(Some(end.block), record.end_of_data, &volume);
-    // Even if nothing new was committed, the index behind the torn blocks says that they are no data. One of
-    // them may be an index itself.
-    if end.block > record.end_of_data {
-        volume.skip_generation();
-    }
-    engine.execute(Command::EndRun {
-        run: id,
-        end: RunEnd::Torn,
-        tape_state: TapeState::Active,
-        reason: String::new(),
-        end_of_data: Some(end.block),
-        torn,
-    })?;
-    let again = run.planned.saturating_sub(run.committed);
-    let (vid, torn_bytes) = (run.vid, torn.0);
-    tracing::info!(%vid, run = %id, again, torn_bytes, "closed: what was not committed goes to tape again");
-    thread.mounted = Some(Mounted { vid: run.vid, volume, run: None, hurry_answered: 0, failed: false });
     Ok(())
 }

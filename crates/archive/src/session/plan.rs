@@ -4,8 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, PoisonError};
 
 use base::{
-    ArchivePath, BlobDescription, BlobId, BlockAddress, BlockCount, ByteCount, ContainerId, Duration, FileId,
-    TapePoolId,
+    ArchivePath, BlobDescription, BlobId, BlobPiece, BlockAddress, BlockCount, ByteCount, ContainerId,
+    Duration, FileId, TapePoolId,
 };
 use catalogue::{
     Command, ContainerKind, ContainerRecord, FileRecord, PlannedContainer, QueuedContainer, ReadError, View,
@@ -79,6 +79,9 @@ pub(super) fn take(
                 }
                 break 'queue;
             }
+            if must_come_from_tape(engine, container)? {
+                continue;
+            }
             let blocks = length.0.div_ceil(u64::from(block_size));
             chosen.push(PlannedContainer {
                 container,
@@ -102,10 +105,30 @@ pub(super) fn take(
     Ok(Planned::Containers(chosen))
 }
 
+/// Whether a queued container's bytes are on tape only: then they are asked for, and it waits.
+fn must_come_from_tape(engine: &Engine, container: ContainerId) -> Result<bool, ArchiveError> {
+    let Some(record) = engine.read(|view| view.container(container))? else { return Ok(false) };
+    let may_lack = record.image.is_none()
+        && match record.kind {
+            ContainerKind::Pack => record.skeleton.is_none(),
+            ContainerKind::File(_) | ContainerKind::Segment { .. } => true,
+        };
+    if !may_lack || engine.has_bytes(container, &record)? {
+        return Ok(false);
+    }
+    let told = engine.want_bytes(container, |_| {})?;
+    let why = match told {
+        true => "its bytes are being read from another tape",
+        false => "its bytes are not in the pool and no tape can give them now",
+    };
+    rest(engine, container, why.to_owned());
+    Ok(true)
+}
+
 /// Leaves a container alone for a while, twice as long after each failure: what was written of it is lost to
 /// the tape.
 pub(super) fn rest(engine: &Engine, container: ContainerId, why: String) {
-    tracing::error!(%container, why, "a container cannot be written; it is tried again later");
+    tracing::warn!(%container, why, "a container is not written now; it is tried again later");
     let mut resting = engine.resting.lock().unwrap_or_else(PoisonError::into_inner);
     let failures = resting.get(&container).map_or(0, |rest| rest.failures);
     let delay = engine.settings.tape.retry_delay.saturating_mul(1 << failures.min(20)).min(REST_MAX);
@@ -134,6 +157,9 @@ pub(super) fn build(engine: &Engine, planned: &PlannedContainer) -> Result<Conta
         container,
         reason: "the catalogue does not know it".to_owned(),
     })?;
+    if let Some(image) = &record.image {
+        return image_plan(engine, planned, &record, image);
+    }
     let parts = match (&record.kind, &record.skeleton) {
         (ContainerKind::Pack, Some(skeleton)) => pack_parts(engine, container, skeleton)?,
         (ContainerKind::Pack, None) => {
@@ -159,6 +185,27 @@ pub(super) fn build(engine: &Engine, planned: &PlannedContainer) -> Result<Conta
         length: record.length,
         checksums: record.checksums,
         parts,
+    })
+}
+
+/// A container whose whole bytes came back from a tape.
+fn image_plan(
+    engine: &Engine,
+    planned: &PlannedContainer,
+    record: &ContainerRecord,
+    image: &BlobPiece,
+) -> Result<ContainerPlan, ArchiveError> {
+    let container = planned.container;
+    let blob = engine.read(|view| view.blob(image.blob))?.ok_or_else(|| ArchiveError::ContainerBytes {
+        container,
+        reason: "its image's blob is unknown".to_owned(),
+    })?;
+    Ok(ContainerPlan {
+        container,
+        block: planned.block,
+        length: record.length,
+        checksums: record.checksums,
+        parts: VecDeque::from([Part::Pool(Arc::new(blob), *image)]),
     })
 }
 
@@ -229,13 +276,14 @@ fn pack_parts(
     Ok(parts)
 }
 
-/// Enters a container that is on tape in the volume's index.
+/// Enters a container that is on tape in the volume's index. Gives whether another place of the same copy is
+/// given up when this one was read back.
 pub(super) fn enter(
     engine: &Engine,
     volume: &mut Volume,
     container: ContainerId,
     block: BlockAddress,
-) -> Result<(), SessionError> {
+) -> Result<bool, SessionError> {
     let found = engine.read(|view| {
         let Some(record) = view.container(container)? else { return Ok(None) };
         let file = match &record.kind {
@@ -246,8 +294,12 @@ pub(super) fn enter(
         };
         Ok(Some((record, file)))
     })?;
-    let Some((record, file)) = found else { return Ok(()) };
+    let Some((record, file)) = found else { return Ok(false) };
     let now = engine.now();
+    let has_source = record.copies.iter().any(|copy| {
+        copy.source.is_some_and(|source| source.vid != volume.vid())
+            && copy.state.place().is_none_or(|place| place == (volume.vid(), block))
+    });
     let entry = match &file {
         Some(((id, file), path)) => file_entry(engine, volume, container, &record, *id, file, path, block)?,
         None => FileOnTape {
@@ -269,7 +321,7 @@ pub(super) fn enter(
         }
         other => other.map_err(path_error)?,
     }
-    Ok(())
+    Ok(has_source)
 }
 
 fn container_xattrs(container: ContainerId, record: &ContainerRecord) -> Vec<(String, Vec<u8>)> {

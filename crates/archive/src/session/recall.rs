@@ -1,12 +1,13 @@
 //! A reading session: the wanted files of the mounted tape in the order of their blocks, committed batch by
 //! batch.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::{ByteCount, FileId, Vid};
-use catalogue::{BATCH_FILES_MAX, Command, RecallDone, RecallKey};
+use base::planted::{Bug, is_planted};
+use base::{BlockAddress, ByteCount, ContainerId, FileId, Vid};
+use catalogue::{BATCH_FILES_MAX, Command, ReadError, RecallDone, RecallKey, View};
 use mover::{RecallBatch, RecallEnd, RecallLimits, WantedFile};
 use scheduler::{Event, SessionEnd};
 
@@ -40,6 +41,7 @@ impl DriveThread {
         };
         let session = Arc::clone(&self.session);
         let mut failure = None;
+        let mut damaged = BTreeMap::new();
         let result = mover::recall(
             self.drive.as_mut(),
             vid,
@@ -51,12 +53,18 @@ impl DriveThread {
             &mut || wanted.next_batch(),
             &mut |batch| {
                 session.files.fetch_add(batch.files.len() as u64, Ordering::Relaxed);
-                let result = commit(&engine, vid, batch);
+                let result = commit(&engine, vid, batch, &mut damaged);
                 let go_on = result.is_ok();
                 failure = result.err();
                 go_on
             },
         );
+        // Only now: the neighbours of what could not be read were served from here.
+        for (container, (block, reason)) in damaged {
+            if let Err(error) = engine.copy_damaged(container, vid, block, &reason) {
+                tracing::error!(%vid, %container, %error, "a damaged copy cannot be recorded");
+            }
+        }
         match (result, failure) {
             (Ok(()), None) if engine.stop.load(Ordering::Relaxed) => SessionEnd::Stopped,
             (Ok(()), None) => SessionEnd::Drained,
@@ -154,7 +162,12 @@ impl WantedSet<'_> {
 }
 
 /// Commits a batch whose bytes are synced in the pool, then tells the scheduler.
-fn commit(engine: &Engine, vid: Vid, batch: RecallBatch) -> Result<(), ArchiveError> {
+fn commit(
+    engine: &Engine,
+    vid: Vid,
+    batch: RecallBatch,
+    damaged: &mut BTreeMap<ContainerId, (BlockAddress, String)>,
+) -> Result<(), ArchiveError> {
     let (mut done, mut failed) = (Vec::new(), Vec::new());
     for recalled in batch.files {
         match recalled.result {
@@ -181,10 +194,29 @@ fn commit(engine: &Engine, vid: Vid, batch: RecallBatch) -> Result<(), ArchiveEr
     come.into_iter().for_each(|file| engine.bell.wants_changed(file));
     for (file, fault) in failed {
         tracing::error!(%vid, %file, %fault, "a copy cannot be recalled");
+        if is_planted(Bug::LostRequest) {
+            engine.bell.post(Event::NotWanted(file));
+            continue;
+        }
         let reason = truncated(&fault.to_string(), 512);
+        for (container, block) in engine.read(|view| places_on(view, file, vid))? {
+            damaged.insert(container, (block, reason.clone()));
+        }
         engine.execute(Command::RecallCopyFailed { file, vid, reason })?;
         engine.bell.post(Event::CopyFailed(file, vid));
         engine.bell.wants_changed(file);
     }
     Ok(())
+}
+
+/// The containers with parts of a file that stand on a tape, and where.
+fn places_on(view: &View<'_>, file: FileId, vid: Vid) -> Result<Vec<(ContainerId, BlockAddress)>, ReadError> {
+    let mut places = Vec::new();
+    for (container, _) in view.parts(file)? {
+        if let Some(record) = view.container(container)? {
+            let here = record.places().filter(|(on, _)| *on == vid);
+            places.extend(here.map(|(_, block)| (container, block)));
+        }
+    }
+    Ok(places)
 }

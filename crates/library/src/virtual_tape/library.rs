@@ -10,7 +10,7 @@ use base::{ByteCount, Vid};
 use super::atomic;
 use super::cartridge::{self, Cartridge};
 #[cfg(feature = "faults")]
-use super::faults::Faults;
+use super::faults::{DriveCommand, Faults};
 use super::identity::{Identity, VirtualCartridgeOptions};
 use super::tape_drive::{DriveBay, Loaded, VirtualDrive};
 use crate::{CartridgeInfo, DriveName, Library, LibraryError, Place, Slot, TapeDrive, TapeError};
@@ -187,6 +187,15 @@ impl VirtualLibrary {
             shelf.drive = None;
         }
     }
+
+    /// What stands in the slot from which this cartridge is taken: by plan another one.
+    fn taken_from_slot(&self, vid: Vid) -> Vid {
+        #[cfg(feature = "faults")]
+        if let Some(stray) = self.faults.stray(vid) {
+            return stray;
+        }
+        vid
+    }
 }
 
 impl Library for VirtualLibrary {
@@ -229,9 +238,15 @@ impl Library for VirtualLibrary {
             self.put_back(vid);
             return Err(LibraryError::RobotJam { vid, drive: drive.clone() });
         }
-        match Cartridge::load(&self.directory_of(vid), vid) {
+        #[cfg(feature = "faults")]
+        if self.faults.is_dead(drive, DriveCommand::Load) {
+            self.put_back(vid);
+            return Err(LibraryError::DriveFailed { drive: drive.clone() });
+        }
+        let taken = self.taken_from_slot(vid);
+        match Cartridge::load(&self.directory_of(taken), taken) {
             Ok(cartridge) => {
-                state.loaded = Some(Loaded::new(cartridge));
+                state.loaded = Some(Loaded::new(cartridge, vid));
                 Ok(())
             }
             Err(error) => {
@@ -244,8 +259,12 @@ impl Library for VirtualLibrary {
     fn unmount(&self, drive: &DriveName) -> Result<Vid, LibraryError> {
         let (bay, _robot) = self.bay(drive)?;
         let mut state = bay.lock();
+        #[cfg(feature = "faults")]
+        if state.loaded.is_some() && self.faults.is_dead(drive, DriveCommand::Unload) {
+            return Err(LibraryError::DriveFailed { drive: drive.clone() });
+        }
         let loaded = state.loaded.take().ok_or_else(|| LibraryError::DriveEmpty { drive: drive.clone() })?;
-        let vid = loaded.cartridge.vid();
+        let vid = loaded.slot_of;
         let unloaded = loaded.cartridge.unload();
         self.put_back(vid);
         match unloaded {

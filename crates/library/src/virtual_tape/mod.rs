@@ -20,7 +20,7 @@ mod tape_drive;
 
 pub use error::CartridgeError;
 #[cfg(feature = "faults")]
-pub use faults::Faults;
+pub use faults::{DriveCommand, Faults};
 pub use frame::BLOCK_BYTES_MAX;
 pub use identity::VirtualCartridgeOptions;
 pub use library::{VirtualLibrary, VirtualLibraryConfig};

@@ -7,7 +7,7 @@ use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
 
 use super::cartridge::Cartridge;
 #[cfg(feature = "faults")]
-use super::faults::Faults;
+use super::faults::{DriveCommand, Faults};
 use super::frame::{BLOCK_BYTES_MAX, FrameKind};
 use super::memory::{MEMORY_ATTRIBUTES_MAX, MEMORY_VALUE_BYTES_MAX, Memory};
 use super::partition::PartitionRead;
@@ -40,12 +40,14 @@ pub struct BayState {
 /// A cartridge under the head.
 pub struct Loaded {
     pub cartridge: Cartridge,
+    /// The cartridge whose slot it came from: itself, unless the robot took a wrong one.
+    pub slot_of: Vid,
     position: TapePosition,
 }
 
 impl Loaded {
-    pub fn new(cartridge: Cartridge) -> Self {
-        Loaded { cartridge, position: LOAD_POINT }
+    pub fn new(cartridge: Cartridge, slot_of: Vid) -> Self {
+        Loaded { cartridge, slot_of, position: LOAD_POINT }
     }
 
     fn vid(&self) -> Vid {
@@ -171,6 +173,8 @@ impl TapeDrive for VirtualDrive {
 
     fn read_block(&mut self, buffer: &mut [u8]) -> Result<ReadBlock, TapeError> {
         self.with(|loaded, _bay| {
+            #[cfg(feature = "faults")]
+            _bay.faults.check_alive(&_bay.name, DriveCommand::Read)?;
             let (vid, at) = (loaded.vid(), loaded.position);
             #[cfg(feature = "faults")]
             if _bay.faults.is_unreadable(vid, at) {
@@ -198,6 +202,8 @@ impl TapeDrive for VirtualDrive {
             return Err(TapeError::BlockLength { length, max: BLOCK_BYTES_MAX });
         }
         self.with(|loaded, _bay| {
+            #[cfg(feature = "faults")]
+            _bay.faults.check_alive(&_bay.name, DriveCommand::Write)?;
             loaded.check_writable()?;
             let (vid, at) = (loaded.vid(), loaded.position);
             let capacity = loaded.cartridge.identity.capacity(at.partition).total;
@@ -222,6 +228,8 @@ impl TapeDrive for VirtualDrive {
             return Err(TapeError::FileMarkCount { count, max: FILE_MARKS_MAX });
         }
         self.with(|loaded, bay| {
+            #[cfg(feature = "faults")]
+            bay.faults.check_alive(&bay.name, DriveCommand::Flush)?;
             loaded.check_writable()?;
             if count > 0 {
                 loaded.cut_behind()?;
@@ -238,7 +246,9 @@ impl TapeDrive for VirtualDrive {
     }
 
     fn locate(&mut self, to: TapePosition) -> Result<(), TapeError> {
-        self.with(|loaded, _| {
+        self.with(|loaded, _bay| {
+            #[cfg(feature = "faults")]
+            _bay.faults.check_alive(&_bay.name, DriveCommand::Locate)?;
             let end = loaded.end_of(to.partition);
             if to.block > end.block {
                 return Err(TapeError::BeyondEndOfData { vid: loaded.vid(), to, end });
@@ -249,14 +259,22 @@ impl TapeDrive for VirtualDrive {
     }
 
     fn space_to_end_of_data(&mut self, partition: Partition) -> Result<TapePosition, TapeError> {
-        self.with(|loaded, _| {
+        self.with(|loaded, _bay| {
+            #[cfg(feature = "faults")]
+            _bay.faults.check_alive(&_bay.name, DriveCommand::Locate)?;
             loaded.position = loaded.end_of(partition);
             Ok(loaded.position)
         })
     }
 
     fn position(&mut self) -> Result<TapePosition, TapeError> {
-        self.with(|loaded, _| Ok(loaded.position))
+        self.with(|loaded, _bay| {
+            #[cfg(feature = "faults")]
+            if _bay.faults.loses_position(loaded.vid(), loaded.position) {
+                return Err(TapeError::PositionUnknown { vid: loaded.vid() });
+            }
+            Ok(loaded.position)
+        })
     }
 
     fn rewind(&mut self) -> Result<(), TapeError> {

@@ -31,9 +31,24 @@ pub struct Faults {
     pub full: AtomicBool,
     /// Reads that begin at this offset less one fail; 0: none.
     pub bad_sector: AtomicI64,
+    /// Reads and writes wait as long as this is set.
+    pub hung: AtomicBool,
 }
 
 impl Faults {
+    /// Waits while the drive hangs.
+    fn hang(&self) {
+        while self.hung.load(Ordering::SeqCst) {
+            self.fired.fetch_add(1, Ordering::SeqCst);
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+
+    /// Nothing works from now on, or everything again.
+    pub fn set_dead(&self, dead: bool) {
+        self.dead.store(dead, Ordering::SeqCst);
+    }
+
     pub fn fail_append(&self, after: i64, dies: bool) {
         self.dies.store(dies, Ordering::SeqCst);
         self.appends_left.store(after + 1, Ordering::SeqCst);
@@ -90,6 +105,7 @@ impl FaultyWriter {
 
 impl ExtentWriter for FaultyWriter {
     fn append(&mut self, bytes: &[u8]) -> Result<(), DriveError> {
+        self.faults.hang();
         if self.faults.full.load(Ordering::SeqCst) {
             self.faults.fired.fetch_add(1, Ordering::SeqCst);
             return Err(DriveError::Full { drive: self.drive, extent: self.id });
@@ -127,7 +143,9 @@ impl ObjectDrive for FaultyDrive {
     }
 
     fn read_at(&self, id: ExtentId, offset: ByteCount, into: &mut [u8]) -> Result<(), DriveError> {
+        self.faults.hang();
         if self.faults.dead.load(Ordering::SeqCst) {
+            self.faults.fired.fetch_add(1, Ordering::SeqCst);
             return Err(broken(self.inner.id(), id, "read"));
         }
         if self.faults.bad_sector.load(Ordering::SeqCst) - 1 == offset.0 as i64 {
@@ -135,6 +153,24 @@ impl ObjectDrive for FaultyDrive {
             return Err(broken(self.inner.id(), id, "read"));
         }
         self.inner.read_at(id, offset, into)
+    }
+
+    fn replace(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
+        let inner = Some(self.inner.replace(id, preallocate)?);
+        let (drive, faults) = (self.inner.id(), Arc::clone(&self.faults));
+        Ok(Box::new(FaultyWriter { inner, id, drive, faults, poisoned: false }))
+    }
+
+    fn check_stamp(&self) -> Result<(), DriveError> {
+        self.inner.check_stamp()
+    }
+
+    fn probe(&self) -> Result<(), DriveError> {
+        if self.faults.dead.load(Ordering::SeqCst) {
+            let reason = "dead".to_owned();
+            return Err(DriveError::Probe { drive: self.inner.id(), path: PathBuf::new(), reason });
+        }
+        self.inner.probe()
     }
 
     fn punch(&self, id: ExtentId, offset: ByteCount, length: ByteCount) -> Result<(), DriveError> {

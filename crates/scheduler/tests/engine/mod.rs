@@ -246,6 +246,7 @@ impl Engine {
                 self.set(&drive, Slot::Busy(vid));
                 self.later(secs(5), Some(&drive.clone()), Later::Read(drive, vid, Vec::new()));
             }
+            Action::Maintain { drive, vid } => panic!("nobody asked to check {vid} in {drive}"),
             Action::Unmount { drive } => {
                 let Slot::Holds(vid) = self.drives[&drive].0 else { panic!("nothing to unmount in {drive}") };
                 self.set(&drive, Slot::Busy(vid));

@@ -20,11 +20,13 @@ pub struct SimCatalogue {
     control: Arc<Control>,
 }
 
+type Values = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
+
 struct Control {
     around: Surroundings,
     journal: Option<Journal>,
     /// The value before the last one of each record.
-    previous: Mutex<BTreeMap<(Table, Vec<u8>), Vec<u8>>>,
+    previous: Mutex<Values>,
 }
 
 impl CommitControl for Control {
@@ -32,7 +34,9 @@ impl CommitControl for Control {
         let hits = |fault| self.around.faults.hits(fault, Place::Catalogue, &*self.around.pace);
         let slow = if hits(Fault::CatalogueSlow) { SLOW_NANOS } else { 0 };
         self.around.pace.pause(COMMIT_NANOS + slow);
-        if hits(Fault::CatalogueFull) {
+        if threads::simulated::is_dead() {
+            CommitFate::Fails
+        } else if hits(Fault::CatalogueFull) {
             CommitFate::MapFull
         } else if hits(Fault::CatalogueCommit) {
             CommitFate::Fails

@@ -173,7 +173,7 @@ impl SimDisk {
             self.0.around.faults.count(Fault::DiskGone);
             return Err(eio());
         }
-        if self.0.lives.load(Ordering::SeqCst) != life {
+        if self.0.lives.load(Ordering::SeqCst) != life || threads::simulated::is_dead() {
             return Err(eio());
         }
         Ok(())
@@ -300,7 +300,7 @@ impl ObjectDrive for SimDrive {
     fn punch(&self, id: ExtentId, offset: ByteCount, length: ByteCount) -> Result<(), DriveError> {
         self.disk.pass(self.life, 0).map_err(self.failed(id, "punching a hole"))?;
         // A file system without holes leaves the bytes as they are.
-        let has_holes = self.disk.random() % 4 != 0;
+        let has_holes = !self.disk.random().is_multiple_of(4);
         let mut state = self.disk.lock();
         if state.bytes(id).is_none() {
             return Err(DriveError::NotFound { drive: self.disk.0.id, extent: id });

@@ -151,7 +151,8 @@ impl DiskState {
 
     /// Power is lost: of what was not synced some is there, some is not, some is torn.
     pub(crate) fn power_loss(&mut self, dice: &mut Dice) {
-        let unnamed: Vec<ExtentId> = self.extents.iter().filter(|(_, e)| !e.named).map(|(id, _)| *id).collect();
+        let unnamed: Vec<ExtentId> =
+            self.extents.iter().filter(|(_, e)| !e.named).map(|(id, _)| *id).collect();
         for id in unnamed {
             if !dice.one_in(3) {
                 self.extents.remove(&id);

@@ -273,7 +273,7 @@ impl SimLibrary {
         let mut state = self.lock();
         let is_new = !state.shelves.contains_key(&vid);
         if is_new {
-            let tape = TapeState::new(vid, capacity.0);
+            let tape = TapeState::new(capacity.0);
             state.shelves.insert(vid, Shelf { tape, drive: None });
         }
         is_new
@@ -388,7 +388,7 @@ impl Library for SimLibrary {
         let errs = self.hits(Fault::WrongCartridge, drive, vid);
         let mut state = self.lock();
         let is_dead = self.is_dead(&mut state, bay, MountState::Mounting);
-        if jams || is_dead || state.life != life {
+        if jams || is_dead || state.life != life || threads::simulated::is_dead() {
             self.put_back(&mut state, vid);
             return Err(LibraryError::RobotJam { vid, drive: drive.clone() });
         }
@@ -413,10 +413,12 @@ impl Library for SimLibrary {
         let _robot = self.robot(bay);
         let empty = || LibraryError::DriveEmpty { drive: drive.clone() };
         let vid = self.lock().bays[bay].loaded.as_ref().map(|loaded| loaded.vid).ok_or_else(empty)?;
+        let life = self.lock().life;
         self.0.around.pace.pause(UNMOUNT_NANOS);
         let flush_fails = self.hits(Fault::TapeFlush, drive, vid);
         let mut state = self.lock();
-        if self.is_dead(&mut state, bay, MountState::Unmounting) {
+        let process_is_dead = threads::simulated::is_dead() || state.life != life;
+        if process_is_dead || self.is_dead(&mut state, bay, MountState::Unmounting) {
             // The cartridge is stuck in the drive.
             return Err(LibraryError::RobotJam { vid, drive: drive.clone() });
         }

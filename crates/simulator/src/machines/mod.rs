@@ -23,7 +23,7 @@ pub use self::disk::SimDisk;
 pub use self::faults::{Fault, Faults, Target};
 pub use self::journal::{Journal, Replay};
 pub use self::library::{MountState, Overwrite, SimLibrary};
-pub use self::pace::{Dice, Pace, StillPace};
+pub use self::pace::{Dice, Pace, RuntimePace, StillPace};
 pub use self::tape_state::TapeObject;
 pub use self::world::{MachineConfig, SimMachines};
 

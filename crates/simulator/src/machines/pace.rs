@@ -1,6 +1,7 @@
 //! What a machine needs of the world around it: time that passes, and chance.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Time and chance, handed to every machine.
 pub trait Pace: Send + Sync {
@@ -28,6 +29,20 @@ impl Pace for StillPace {
 
     fn random(&self) -> u64 {
         mix(self.0.fetch_add(GAMMA, Ordering::SeqCst).wrapping_add(GAMMA))
+    }
+}
+
+/// The pace of a simulation: virtual time, and the run's chance. Only within [`threads::simulated::run`].
+#[derive(Clone, Copy, Default, Debug)]
+pub struct RuntimePace;
+
+impl Pace for RuntimePace {
+    fn pause(&self, nanos: u64) {
+        threads::simulated::pause(Duration::from_nanos(nanos));
+    }
+
+    fn random(&self) -> u64 {
+        threads::simulated::random()
     }
 }
 

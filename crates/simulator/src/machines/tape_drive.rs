@@ -166,7 +166,7 @@ impl SimTapeDrive {
         let is_reset = moves && self.hits(Fault::PositionLost);
         let mut state = self.library.lock();
         let not_loaded = || TapeError::NotLoaded { drive: self.name.clone() };
-        if state.life() != self.life {
+        if state.life() != self.life || threads::simulated::is_dead() {
             return Err(not_loaded());
         }
         let loaded = state.bays[self.bay].loaded.as_ref().map(|loaded| (loaded.vid, loaded.actual));

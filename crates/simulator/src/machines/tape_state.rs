@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::{Partition, Vid};
+use base::Partition;
 
 use super::Dice;
 
@@ -79,7 +79,6 @@ impl PartitionState {
 /// A cartridge. A clone shares the records.
 #[derive(Clone, Debug)]
 pub(crate) struct TapeState {
-    pub(crate) vid: Vid,
     pub(crate) capacity: u64,
     pub(crate) is_write_protected: bool,
     change_reference: u32,
@@ -96,9 +95,8 @@ fn index(partition: Partition) -> usize {
 }
 
 impl TapeState {
-    pub(crate) fn new(vid: Vid, capacity: u64) -> Self {
+    pub(crate) fn new(capacity: u64) -> Self {
         TapeState {
-            vid,
             capacity,
             is_write_protected: false,
             change_reference: 1,

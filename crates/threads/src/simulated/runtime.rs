@@ -284,14 +284,19 @@ impl Runtime {
     }
 
     fn waits_in_vain(&self, what: &'static str, at: &'static Location<'static>) {
+        // A destructor must not panic while its stack is unwound; anything else ends here.
+        if !std::thread::panicking() {
+            resume_unwind(Box::new(Killed));
+        }
+        // What it waits for may come when others of its process have ended as well.
+        let process = self.process.get();
+        if self.end_youngest(|task| task.process == process) {
+            return;
+        }
         self.dead_waits.set(self.dead_waits.get() + 1);
         if self.dead_waits.get() > DEAD_WAITS_MAX {
             eprintln!("a destructor of a dead process waits for ever: {what} at {at}");
             std::process::abort();
-        }
-        // A destructor must not panic while its stack is unwound; anything else ends here.
-        if !std::thread::panicking() {
-            resume_unwind(Box::new(Killed));
         }
     }
 
@@ -370,15 +375,20 @@ impl Runtime {
     }
 
     fn end_tasks(&self, which: impl Fn(&Task) -> bool) {
-        loop {
-            let next = {
-                let tasks = self.tasks.borrow();
-                let mut rest = tasks.iter().rev();
-                rest.find(|(_, task)| task.routine.is_some() && which(task)).map(|(id, _)| *id)
-            };
-            let Some(id) = next else { return };
+        while self.end_youngest(&which) {}
+    }
+
+    /// Ends the youngest task of these that is not running; whether there was one.
+    fn end_youngest(&self, which: impl Fn(&Task) -> bool) -> bool {
+        let youngest = {
+            let tasks = self.tasks.borrow();
+            let mut rest = tasks.iter().rev();
+            rest.find(|(_, task)| task.routine.is_some() && which(task)).map(|(id, _)| *id)
+        };
+        if let Some(id) = youngest {
             self.end_task(id);
         }
+        youngest.is_some()
     }
 
     /// Unwinds one task whose process is dead.

@@ -39,7 +39,8 @@ fn settings(mut arguments: impl Iterator<Item = String>) -> Option<(Settings, bo
                     "--dir" => settings.dir = value.into(),
                     "--pool-dir" => settings.pool_dir = Some(value.into()),
                     "--minutes" => {
-                        settings.length = Length::Time(Duration::from_secs_f64(60.0 * value.parse::<f64>().ok()?));
+                        settings.length =
+                            Length::Time(Duration::from_secs_f64(60.0 * value.parse::<f64>().ok()?));
                     }
                     "--operations" => settings.length = Length::Operations(value.parse().ok()?),
                     "--clients" => settings.clients = value.parse().ok()?,
@@ -74,7 +75,11 @@ fn main() -> ExitCode {
     };
     match run(settings) {
         Ok(report) => {
-            if json { println!("{}", report.json()) } else { println!("{report}") }
+            if json {
+                println!("{}", report.json())
+            } else {
+                println!("{report}")
+            }
             if report.violations() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => {

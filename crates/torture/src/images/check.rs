@@ -116,7 +116,8 @@ fn to_tape_and_back(
     for (at, allowed) in expected {
         match look(archive, at) {
             Ok((found, online)) if !allowed.contains(&found) || !online => {
-                violations.push(format!("WRONG {at} from tape: {found:?}, online {online}, expected {allowed:?}"));
+                violations
+                    .push(format!("WRONG {at} from tape: {found:?}, online {online}, expected {allowed:?}"));
             }
             Ok(_) => {}
             Err(error) => violations.push(format!("UNREAD {at} from tape: {error}")),

@@ -157,7 +157,9 @@ impl Disk {
     }
 
     fn begin_sync(&mut self, number: usize, call: &Call) {
-        let Some((_, path)) = call.arguments.first().and_then(|argument| descriptor(argument)) else { return };
+        let Some((_, path)) = call.arguments.first().and_then(|argument| descriptor(argument)) else {
+            return;
+        };
         let path = PathBuf::from(path);
         if let Some(inode) = self.seen.get(&path) {
             let covered = self.inodes[*inode].pending.iter().filter(|p| p.returned).map(|p| p.call).collect();

@@ -37,8 +37,13 @@ pub fn create(directory: &Path) -> io::Result<()> {
     let settings = settings(directory);
     let instance = Uuid::from_random([7; 16]);
     std::fs::create_dir_all(&settings.catalogue_directory)?;
-    create_catalogue(&settings.catalogue_directory, settings.catalogue_map_size, instance, Arc::new(SystemClock))
-        .map_err(other)?;
+    create_catalogue(
+        &settings.catalogue_directory,
+        settings.catalogue_map_size,
+        instance,
+        Arc::new(SystemClock),
+    )
+    .map_err(other)?;
     for drive in &settings.pool.drives {
         std::fs::create_dir_all(&drive.path)?;
         DirectoryDrive::format(&drive.path, instance, DriveId(drive.id)).map_err(other)?;
@@ -83,11 +88,8 @@ fn settings(directory: &Path) -> Settings {
         mount_age: Duration::ZERO,
         drives_max: 2,
     };
-    let drive = |id| PoolDriveSettings {
-        id,
-        path: directory.join(format!("pool/d{id}")),
-        enclosure: String::new(),
-    };
+    let drive =
+        |id| PoolDriveSettings { id, path: directory.join(format!("pool/d{id}")), enclosure: String::new() };
     Settings {
         catalogue_directory: directory.join("catalogue"),
         catalogue_map_size: ByteCount::mib(64),

@@ -148,7 +148,11 @@ fn mark(trace: &Trace, step: Step, marks: &mut Marks) {
     let Step::Begin(number) = step else { return };
     let call = &trace.calls[number];
     let is_mark = call.name == "write"
-        && call.arguments.first().and_then(|argument| descriptor(argument)).is_some_and(|(_, p)| p.ends_with("/marks"));
+        && call
+            .arguments
+            .first()
+            .and_then(|argument| descriptor(argument))
+            .is_some_and(|(_, p)| p.ends_with("/marks"));
     if is_mark {
         marks.take(&String::from_utf8_lossy(&bytes(&call.arguments[1])));
     }

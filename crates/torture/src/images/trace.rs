@@ -72,7 +72,8 @@ impl Trace {
 }
 
 fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+    !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
 /// Splits arguments at commas outside of brackets and strings.
@@ -159,7 +160,8 @@ mod tests {
                     13  pwritev(9<\\x2f\\x63>, [{iov_base=\"\\x41\", iov_len=1}, {iov_base=\"\\x42\", iov_len=1}], 2, 5) = 2\n\
                     12  +++ exited with 0 +++\n";
         let trace = Trace::parse(text);
-        let steps = [Step::Begin(0), Step::Begin(1), Step::End(1), Step::End(0), Step::Begin(2), Step::End(2)];
+        let steps =
+            [Step::Begin(0), Step::Begin(1), Step::End(1), Step::End(0), Step::Begin(2), Step::End(2)];
         assert_eq!(trace.steps, steps);
         let write = &trace.calls[0];
         assert_eq!(descriptor(&write.arguments[0]), Some((7, "/a".to_owned())));

@@ -180,7 +180,9 @@ impl<'s> Campaign<'s> {
         let errors = |call: &str| -> Option<Fault> {
             match call {
                 "fsync" | "fdatasync" => Some(Fault::Error("EIO")),
-                "pwrite64" | "pwritev" => Some(Fault::Error(if self.settings.errors { "ENOSPC" } else { "EIO" })),
+                "pwrite64" | "pwritev" => {
+                    Some(Fault::Error(if self.settings.errors { "ENOSPC" } else { "EIO" }))
+                }
                 "fallocate" => Some(Fault::Error("ENOSPC")),
                 "rename" | "ftruncate" => Some(Fault::Error("EIO")),
                 _ => None,
@@ -299,7 +301,8 @@ impl<'s> Campaign<'s> {
         loop {
             http.tell("migrate", &json!({}));
             let status = self.ask(&http, "status")?;
-            let left = ["todo_files", "queued_containers", "unindexed_containers"].map(|key| status[key].clone());
+            let left =
+                ["todo_files", "queued_containers", "unindexed_containers"].map(|key| status[key].clone());
             if left.iter().all(|left| left == 0) {
                 break;
             }
@@ -319,7 +322,10 @@ impl<'s> Campaign<'s> {
         let id = request.done().and_then(|reply| reply["id"].as_u64()).unwrap_or(0);
         while self.ask(&http, &format!("requests/{id}"))?["state"] != "completed" {
             if since.elapsed() > PATIENCE {
-                self.state.violation(format!("HUNG request {id}: {}", self.ask(&http, &format!("why?request={id}"))?));
+                self.state.violation(format!(
+                    "HUNG request {id}: {}",
+                    self.ask(&http, &format!("why?request={id}"))?
+                ));
                 return Ok(());
             }
             std::thread::sleep(Duration::from_millis(10));

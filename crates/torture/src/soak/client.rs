@@ -78,7 +78,11 @@ impl Client {
     }
 
     fn any_path(&mut self) -> String {
-        if self.random.one_in(8) { format!("/shared/x{:02}", self.random.below(SHARED)) } else { self.own_path() }
+        if self.random.one_in(8) {
+            format!("/shared/x{:02}", self.random.below(SHARED))
+        } else {
+            self.own_path()
+        }
     }
 
     fn length(&mut self) -> u64 {
@@ -98,7 +102,8 @@ impl Client {
         if !self.world.may_put(length) {
             return self.get(&path);
         }
-        let id = self.world.versions.fetch_add(1, Ordering::SeqCst) | (self.world.settings.seed & 0xffff) << 48;
+        let id =
+            self.world.versions.fetch_add(1, Ordering::SeqCst) | (self.world.settings.seed & 0xffff) << 48;
         let version = Version { id, length };
         let ticket = self.world.oracle.begin_write(&path, Some(version));
         let repeats = self.random.one_in(2);

@@ -1,0 +1,289 @@
+//! Work on tapes that nobody waits for: what is to be checked, read whole into the pool, or closed, by tape.
+//!
+//! All of it is in memory only. What must go on after a restart is found in the catalogue again: open runs,
+//! tapes that are repacked, queued copies whose bytes the pool lacks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::PoisonError;
+use threads::MutexGuard;
+
+use base::{BlobDescription, BlockAddress, ByteCount, ContainerId, Timestamp, Vid};
+use catalogue::{Command, ContainerKind, ContainerRecord, ReadError, TapeState, View};
+use scheduler::Event;
+
+use crate::engine::{Engine, truncated};
+use crate::{ArchiveError, CheckState, TapeCheck, TapeRepack};
+
+/// Containers that wait to be read whole from tapes; more are asked for again later.
+const MENDS_MAX: usize = 10_000;
+/// Members looked at together.
+const MEMBERS_PAGE: usize = 1_000;
+
+/// Everything there is to do.
+#[derive(Default)]
+pub(crate) struct Chores {
+    pub(crate) tapes: BTreeMap<Vid, TapeChores>,
+    /// Containers whose bytes are to be had from tape.
+    pub(crate) mends: BTreeMap<ContainerId, Mend>,
+    /// The last check of each tape.
+    pub(crate) checks: BTreeMap<Vid, TapeCheck>,
+    pub(crate) repacks: BTreeMap<Vid, Repack>,
+}
+
+/// What is to be done on one tape.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct TapeChores {
+    /// A session was cut short; mounting the tape closes it.
+    pub(crate) recover: bool,
+    /// To be checked from this block on.
+    pub(crate) check: Option<BlockAddress>,
+    /// Containers to be read whole into the pool.
+    pub(crate) reads: BTreeSet<ContainerId>,
+    /// Copies that were written here in place of others, to be read back.
+    pub(crate) read_back: BTreeSet<ContainerId>,
+    /// Change-log segments are owed to it.
+    pub(crate) ship: bool,
+}
+
+impl TapeChores {
+    fn is_empty(&self) -> bool {
+        *self == TapeChores::default()
+    }
+}
+
+/// A container whose bytes are to be had from tape.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Mend {
+    /// Places that are known to be damaged, and how.
+    pub(crate) damaged: BTreeMap<(Vid, BlockAddress), String>,
+    /// Places that were read.
+    pub(crate) tried: BTreeSet<(Vid, BlockAddress)>,
+    /// What could be read so far.
+    pub(crate) spool: Option<Spool>,
+    /// The tape that a repack takes it off.
+    pub(crate) repack: Option<Vid>,
+}
+
+/// Bytes of a container in the pool that no commit names yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Spool {
+    pub(crate) blob: BlobDescription,
+    /// Offset and length of what is missing.
+    pub(crate) missing: Vec<(u64, u64)>,
+}
+
+/// How far a repack is.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Repack {
+    /// Where the tape's content is looked at next.
+    pub(crate) from: BlockAddress,
+    /// Containers on their way to other tapes.
+    pub(crate) under_way: BTreeMap<ContainerId, ByteCount>,
+    /// Whether the last pass over the content took anything up.
+    pub(crate) moved: bool,
+    pub(crate) progress: TapeRepack,
+}
+
+impl Engine {
+    pub(crate) fn chores(&self) -> MutexGuard<'_, Chores> {
+        self.chores.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what is to be done on a tape and tells the scheduler whether anything is.
+    pub(crate) fn chore<T>(&self, vid: Vid, change: impl FnOnce(&mut TapeChores) -> T) -> T {
+        let mut chores = self.chores();
+        let tape = chores.tapes.entry(vid).or_default();
+        let before = !tape.is_empty();
+        let result = change(tape);
+        let after = !tape.is_empty();
+        if !after {
+            chores.tapes.remove(&vid);
+        }
+        // Told under the lock, so that the last word is the last change.
+        if after || before {
+            self.bell.post(Event::Maintain(vid, after));
+        }
+        result
+    }
+
+    /// Whether the pool has all bytes of a container.
+    pub(crate) fn has_bytes(
+        &self,
+        container: ContainerId,
+        record: &ContainerRecord,
+    ) -> Result<bool, ArchiveError> {
+        if record.image.is_some() {
+            return Ok(true);
+        }
+        let is_online = |view: &View<'_>, file| -> Result<bool, ReadError> {
+            Ok(view.file(file)?.is_some_and(|file| file.is_online()))
+        };
+        match &record.kind {
+            ContainerKind::File(file) | ContainerKind::Segment { file, .. } => {
+                self.read(|view| is_online(view, *file))
+            }
+            ContainerKind::Pack if record.skeleton.is_none() => Ok(false),
+            ContainerKind::Pack => {
+                let mut after = None;
+                loop {
+                    let (members, online) = self.read(|view| {
+                        let members = view.members(container, after, MEMBERS_PAGE)?;
+                        let mut online = true;
+                        for member in &members {
+                            online = online && is_online(view, member.file)?;
+                        }
+                        Ok((members, online))
+                    })?;
+                    let Some(last) = members.last().filter(|_| online) else { return Ok(online) };
+                    after = Some((last.data_offset, last.file));
+                }
+            }
+        }
+    }
+
+    /// Has a container read whole from a tape that can give it, so that a copy can be written. `change` adds
+    /// what is known of it. `false`: no tape can give it, as far as is known.
+    pub(crate) fn want_bytes(
+        &self,
+        container: ContainerId,
+        change: impl FnOnce(&mut Mend),
+    ) -> Result<bool, ArchiveError> {
+        let places = self.places(container)?;
+        let (vid, abandoned) = {
+            let mut chores = self.chores();
+            if chores.mends.len() >= MENDS_MAX && !chores.mends.contains_key(&container) {
+                return Ok(true);
+            }
+            let mend = chores.mends.entry(container).or_default();
+            change(mend);
+            let fresh = |place: &&(Vid, BlockAddress)| !mend.tried.contains(*place);
+            let sound = |place: &&(Vid, BlockAddress)| fresh(place) && !mend.damaged.contains_key(*place);
+            let chosen = places.iter().find(sound).or_else(|| places.iter().find(fresh)).copied();
+            match chosen {
+                Some((vid, _)) => (Some(vid), None),
+                None => (None, chores.mends.remove(&container)),
+            }
+        };
+        if let Some(spool) = abandoned.and_then(|mend| mend.spool) {
+            self.pool.remove(&spool.blob)?;
+        }
+        let Some(vid) = vid else { return Ok(false) };
+        self.chore(vid, |chores| chores.reads.insert(container));
+        Ok(true)
+    }
+
+    /// Where a container can be read, tapes in good state first.
+    fn places(&self, container: ContainerId) -> Result<Vec<(Vid, BlockAddress)>, ArchiveError> {
+        self.read(|view| {
+            let Some(record) = view.container(container)? else { return Ok(Vec::new()) };
+            let mut places = Vec::new();
+            for (vid, block) in record.places() {
+                let state = view.tape(vid)?.map(|tape| tape.state);
+                let rank = match state {
+                    Some(
+                        TapeState::Active | TapeState::Full | TapeState::ReadOnly | TapeState::Repacking,
+                    ) => 0,
+                    Some(TapeState::Suspect) => 1,
+                    _ => continue,
+                };
+                places.push((rank, vid, block));
+            }
+            places.sort_unstable();
+            Ok(places.into_iter().map(|(_, vid, block)| (vid, block)).collect())
+        })
+    }
+
+    /// A copy was found damaged. If its bytes are in the pool it is written again at once; if another tape
+    /// may have them, once they were read there. The last copy stays what it is: what can be read of it is
+    /// worth more than nothing.
+    pub(crate) fn copy_damaged(
+        &self,
+        container: ContainerId,
+        vid: Vid,
+        block: BlockAddress,
+        reason: &str,
+    ) -> Result<(), ArchiveError> {
+        let Some(record) = self.read(|view| view.container(container))? else { return Ok(()) };
+        if !record.places().any(|place| place == (vid, block)) {
+            return Ok(());
+        }
+        tracing::error!(%container, %vid, %block, reason, "a copy on tape is damaged");
+        if self.has_bytes(container, &record)? || record.is_empty() {
+            return self.drop_place(container, vid, block, reason);
+        }
+        let told = self.want_bytes(container, |mend| {
+            mend.damaged.insert((vid, block), reason.to_owned());
+        })?;
+        if !told {
+            tracing::error!(%container, %vid, "no other copy can mend it; what can be read of it stays");
+        }
+        Ok(())
+    }
+
+    /// Records that a place is damaged, and tells of everybody who waits for it.
+    pub(crate) fn drop_place(
+        &self,
+        container: ContainerId,
+        vid: Vid,
+        block: BlockAddress,
+        reason: &str,
+    ) -> Result<(), ArchiveError> {
+        let reason = truncated(reason, 512);
+        self.execute(Command::CopyDamaged { container, vid, block, reason })?;
+        self.members_moved(container)?;
+        self.bell.backlog_changed();
+        self.post_tape(vid);
+        Ok(())
+    }
+
+    /// Tells of the wanted members of a container whose places changed.
+    pub(crate) fn members_moved(&self, container: ContainerId) -> Result<(), ArchiveError> {
+        let mut after = None;
+        loop {
+            let (members, wanted) = self.read(|view| {
+                let members = view.members(container, after, MEMBERS_PAGE)?;
+                let mut wanted = Vec::new();
+                for member in &members {
+                    if !view.wants(member.file)?.is_empty() {
+                        wanted.push(member.file);
+                    }
+                }
+                Ok((members, wanted))
+            })?;
+            wanted.into_iter().for_each(|file| self.bell.wants_changed(file));
+            let Some(last) = members.last() else { return Ok(()) };
+            after = Some((last.data_offset, last.file));
+        }
+    }
+
+    /// Notes damage that a check found.
+    pub(crate) fn note_check(&self, vid: Vid, change: impl FnOnce(&mut TapeCheck)) {
+        if let Some(check) = self.chores().checks.get_mut(&vid) {
+            change(check);
+        }
+    }
+}
+
+impl TapeCheck {
+    /// A check that was asked for now.
+    pub(crate) fn asked(vid: Vid, now: Timestamp, containers: u64, bytes: ByteCount) -> Self {
+        TapeCheck {
+            vid,
+            state: CheckState::Waiting,
+            reason: String::new(),
+            asked: now,
+            began: None,
+            ended: None,
+            containers,
+            containers_checked: 0,
+            bytes,
+            bytes_checked: ByteCount(0),
+            busy: base::Duration::ZERO,
+            indexes: 0,
+            segments: 0,
+            torn_blocks: 0,
+            damage: Vec::new(),
+            damage_count: 0,
+        }
+    }
+}

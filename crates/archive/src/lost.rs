@@ -1,0 +1,226 @@
+//! Files whose bytes the pool cannot give: they fall back on their tape copies, or are lost, and are found
+//! again when their drives come back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+
+use base::{BlobDescription, BlobId, DriveId, Duration, FileId, StreamChecksums};
+use catalogue::{
+    BATCH_FILES_MAX, Command, CopyState, FileRecord, FileState, Outcome, PoolLoss, ReadError, View,
+};
+use pool::PoolError;
+
+use crate::download::readable_vids;
+use crate::engine::Engine;
+use crate::{ArchiveError, FileStat, Locality};
+
+/// Files looked at together.
+pub(crate) const PAGE: usize = 1_000;
+/// Files named in the log for one reason; all of them are counted.
+const NAMED_MAX: usize = 100;
+/// Who asks for files back that the pool has lost.
+const OWNER: &str = "kist";
+/// For how long such files are pinned once they are back.
+const PIN: Duration = Duration::from_secs(3600);
+
+/// What became of files that the pool cannot give.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Declared {
+    /// NEARLINE from now on, and asked for.
+    pub(crate) nearline: Vec<FileId>,
+    /// Without any readable copy.
+    pub(crate) lost: Vec<FileId>,
+}
+
+/// Records that the pool cannot give the bytes of these files, and asks for those back that tapes hold.
+pub(crate) fn declare(engine: &Engine, files: &[FileId]) -> Result<Declared, ArchiveError> {
+    let mut declared = Declared::default();
+    for files in files.chunks(BATCH_FILES_MAX) {
+        let command = Command::PoolCopyLost { files: files.to_vec() };
+        let Outcome::PoolCopyLost(losses) = engine.execute(command)? else {
+            unreachable!("lost pool copies give losses");
+        };
+        for (file, loss) in files.iter().zip(losses) {
+            match loss {
+                PoolLoss::Nearline => declared.nearline.push(*file),
+                PoolLoss::Lost => declared.lost.push(*file),
+                PoolLoss::NotConcerned => {}
+            }
+        }
+    }
+    name(engine, "it is NEARLINE and is recalled", &declared.nearline);
+    name(engine, "it is LOST", &declared.lost);
+    if !declared.lost.is_empty() {
+        engine.upkeep.some_lost.store(true, Ordering::Relaxed);
+    }
+    declared.lost.iter().for_each(|file| engine.bell.wants_changed(*file));
+    for files in declared.nearline.chunks(BATCH_FILES_MAX) {
+        recall(engine, files)?;
+    }
+    engine.sweep.ring();
+    Ok(declared)
+}
+
+fn name(engine: &Engine, what: &str, files: &[FileId]) {
+    for file in files.iter().take(NAMED_MAX) {
+        tracing::error!(%file, path = path_of(engine, *file), "the pool cannot give this file: {what}");
+    }
+    if files.len() > NAMED_MAX {
+        tracing::error!(files = files.len(), "the pool cannot give that many files in all: {what}");
+    }
+}
+
+/// The file's path, for people.
+pub(crate) fn path_of(engine: &Engine, file: FileId) -> String {
+    match engine.read(|view| view.path_of_file(file)) {
+        Ok(Some(path)) => path,
+        _ => format!("file {file}"),
+    }
+}
+
+/// Asks for files back from tape, in the name of Kist itself.
+fn recall(engine: &Engine, files: &[FileId]) -> Result<(), ArchiveError> {
+    let open = Command::OpenRequest { owner: OWNER.to_owned(), pin: PIN };
+    let Outcome::Request(request) = engine.execute(open)? else {
+        unreachable!("opening a request gives a request");
+    };
+    let added = engine.execute(Command::AddToRequest { request, files: files.to_vec() });
+    engine.execute(Command::CloseRequest { request })?;
+    if let Err(error) = added {
+        // One of them was deleted meanwhile. The others are NEARLINE like any file, and can be staged.
+        tracing::warn!(%error, "files that the pool has lost are not recalled by themselves: stage them");
+        return Ok(());
+    }
+    files.iter().for_each(|file| engine.bell.wants_changed(*file));
+    Ok(())
+}
+
+/// A get met bytes that cannot be read. If tapes have the file, it is NEARLINE at once.
+pub(crate) fn met(engine: &Engine, stat: &FileStat, error: PoolError) -> ArchiveError {
+    if stat.locality != Locality::OnlineAndNearline {
+        let on_tape = engine.read(|view| is_on_tape(view, stat.file));
+        if !matches!(on_tape, Ok(true)) {
+            // It stays as it is: drives that come back bring it back.
+            return ArchiveError::Pool(error);
+        }
+    }
+    match declare(engine, &[stat.file]) {
+        Ok(declared) if !declared.nearline.is_empty() => {
+            ArchiveError::Nearline { path: stat.path.clone(), vids: readable_vids(stat) }
+        }
+        Ok(declared) if !declared.lost.is_empty() => ArchiveError::Lost(stat.path.clone()),
+        Ok(_) => ArchiveError::Pool(error),
+        Err(error) => error,
+    }
+}
+
+/// Whether every byte stands in a container with a copy on tape.
+fn is_on_tape(view: &View<'_>, file: FileId) -> Result<bool, ReadError> {
+    let parts = view.parts(file)?;
+    for (container, _) in &parts {
+        let container = view.container(*container)?;
+        let on_tape = |state: &CopyState| state.place().is_some();
+        if !container.is_some_and(|c| c.copies.iter().any(|copy| on_tape(&copy.state))) {
+            return Ok(false);
+        }
+    }
+    Ok(!parts.is_empty())
+}
+
+/// Goes through all files and declares those that cannot be read without the drives in `gone`, exactly
+/// those. Gives how many are NEARLINE and lost.
+pub(crate) fn find(engine: &Engine, gone: &BTreeSet<DriveId>) -> Result<Declared, ArchiveError> {
+    let mut all = Declared::default();
+    let mut after = None;
+    loop {
+        let (page, last) = engine.read(|view| {
+            let mut blobs: BTreeMap<BlobId, BlobDescription> = BTreeMap::new();
+            let mut concerned = Vec::new();
+            let files = view.files(after, PAGE)?;
+            let last = files.last().map(|(id, _)| *id);
+            for (id, file) in files {
+                if is_unreadable(engine, view, &file, gone, &mut blobs)? {
+                    concerned.push(id);
+                }
+            }
+            Ok((concerned, last))
+        })?;
+        let declared = declare(engine, &page)?;
+        all.nearline.extend(declared.nearline);
+        all.lost.extend(declared.lost);
+        match last {
+            Some(last) if !engine.stop.load(Ordering::Relaxed) => after = Some(last),
+            _ => return Ok(all),
+        }
+    }
+}
+
+fn is_unreadable(
+    engine: &Engine,
+    view: &View<'_>,
+    file: &FileRecord,
+    gone: &BTreeSet<DriveId>,
+    blobs: &mut BTreeMap<BlobId, BlobDescription>,
+) -> Result<bool, ReadError> {
+    if file.state != FileState::Live {
+        return Ok(false);
+    }
+    for piece in &file.pieces {
+        if !blobs.contains_key(&piece.blob) {
+            if let Some(blob) = view.blob(piece.blob)? {
+                blobs.insert(piece.blob, blob);
+            }
+        }
+        let Some(blob) = blobs.get(&piece.blob) else { continue };
+        // A description that contradicts itself is the catalogue's check's to report.
+        if matches!(engine.pool.has_drives_without(blob, piece, gone), Ok(false)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Reads the lost files of a page and takes those back that are whole. Gives how many.
+pub(crate) fn find_again(engine: &Engine, files: &[(FileId, FileRecord)]) -> Result<u64, ArchiveError> {
+    let mut found = Vec::new();
+    for (id, file) in files.iter().filter(|(_, file)| file.is_lost() && !file.pieces.is_empty()) {
+        if engine.stop.load(Ordering::Relaxed) {
+            break;
+        }
+        if is_whole(engine, file)? {
+            tracing::info!(file = %id, path = path_of(engine, *id), "a lost file can be read again");
+            found.push(*id);
+        } else {
+            engine.upkeep.some_lost.store(true, Ordering::Relaxed);
+        }
+    }
+    let count = found.len() as u64;
+    for files in found.chunks(BATCH_FILES_MAX) {
+        engine.execute(Command::PoolCopyFound { files: files.to_vec() })?;
+        files.iter().for_each(|file| engine.bell.wants_changed(*file));
+        engine.bell.backlog_changed();
+    }
+    Ok(count)
+}
+
+/// Whether the pool gives all bytes of a file, and they are those that were put.
+pub(crate) fn is_whole(engine: &Engine, file: &FileRecord) -> Result<bool, ArchiveError> {
+    let _reading = engine.gate.enter();
+    let mut sums = StreamChecksums::default();
+    let mut length = 0;
+    for piece in &file.pieces {
+        let Some(blob) = engine.read(|view| view.blob(piece.blob))? else { return Ok(false) };
+        let Ok(mut reader) = engine.pool.read_piece(&blob, piece) else { return Ok(false) };
+        loop {
+            match reader.next() {
+                Ok(Some(chunk)) => {
+                    sums = sums.extend(chunk.as_ref());
+                    length += chunk.as_ref().len() as u64;
+                }
+                Ok(None) => break,
+                Err(_) => return Ok(false),
+            }
+        }
+    }
+    Ok(sums == file.checksums.stream && length == file.size.0)
+}

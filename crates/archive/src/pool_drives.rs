@@ -1,0 +1,219 @@
+//! What an operator does with the drives of the pool, and how redundant its content is.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base::{BlobDescription, DriveId, Layout};
+use drive::{DirectIo, DirectoryDrive, DriveOpenError};
+use pool::{DriveHealth, PoolError};
+
+use crate::archive::remove_orphans;
+use crate::{Archive, ArchiveError, ScrubInfo, UpkeepSettings};
+
+/// Blobs looked up together.
+const PAGE: usize = 1_000;
+
+/// How redundant the content of the pool is at present.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PoolHealth {
+    /// Stripes and segments in all; 0 if every drive answers, since then nothing is counted.
+    pub stripes: u64,
+    /// Of these, readable, but with a shard or copy on a drive that does not answer.
+    pub degraded: u64,
+    /// Of these, such that bear no further loss.
+    pub critical: u64,
+    /// Of these, such that cannot be read whole.
+    pub unreadable: u64,
+    /// Drives that do not answer: missing, away or lost.
+    pub silent_drives: u64,
+    /// Blobs and values that reads have found damaged, to be repaired soon.
+    pub repairs_waiting: u64,
+    /// Cells that did not come in time since the start, so that others stood in for them.
+    pub late_cells: u64,
+}
+
+/// What came of `kist pool drive replace`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReplacedDrive {
+    /// The directory was empty: it is a new drive now and gets its shards back.
+    New,
+    /// The directory holds the drive itself: it is in use again.
+    Returned,
+}
+
+impl Archive {
+    /// Sets how the pool is kept, from now on.
+    pub fn set_upkeep(&self, settings: UpkeepSettings) {
+        self.engine().upkeep.set(settings);
+    }
+
+    /// How far the scrubber is, and what it found.
+    #[must_use]
+    pub fn scrub_info(&self) -> ScrubInfo {
+        let engine = self.engine();
+        let mut info = engine.upkeep.info();
+        info.waiting = engine.pool.repairs_waiting() as u64;
+        if let (true, Some(began)) = (info.running, info.began) {
+            let seconds = engine.now().since(began).as_secs_f64();
+            info.rate = if seconds > 0.0 { info.bytes.0 as f64 / seconds } else { 0.0 };
+            let rest = info.bytes_total.0.saturating_sub(info.bytes.0) as f64;
+            info.remaining =
+                (info.rate > 0.0).then(|| base::Duration::try_from_secs_f64(rest / info.rate).ok()).flatten();
+        }
+        info
+    }
+
+    /// Scrubs all of the pool now, as fast as clients let it; a pass under way goes on faster.
+    pub fn scrub_now(&self) {
+        self.engine().upkeep.order(|orders| orders.pass = true);
+    }
+
+    /// Counts how redundant the content of the pool is.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn pool_health(&self) -> Result<PoolHealth, ArchiveError> {
+        let engine = self.engine();
+        let silent = engine.pool.silent_drives();
+        let mut health = PoolHealth {
+            silent_drives: silent.len() as u64,
+            repairs_waiting: engine.pool.repairs_waiting() as u64,
+            late_cells: engine.pool.late_cells(),
+            ..PoolHealth::default()
+        };
+        if silent.is_empty() {
+            return Ok(health);
+        }
+        let mut count = |blob: &BlobDescription| {
+            let bears = match blob.layout {
+                Layout::Striped { parity, .. } => usize::from(parity),
+                Layout::Segment { copies } => usize::from(copies).saturating_sub(1),
+            };
+            for set in &blob.stripes {
+                let gone = set.drives.iter().filter(|drive| silent.contains(drive)).count();
+                health.stripes += 1;
+                health.degraded += u64::from((1..=bears).contains(&gone));
+                health.critical += u64::from(gone > 0 && gone == bears);
+                health.unreadable += u64::from(gone > bears);
+            }
+        };
+        let mut after = None;
+        loop {
+            let page = engine.read(|view| {
+                let mut page = Vec::new();
+                for (id, _) in view.blobs(after, PAGE)? {
+                    page.push((id, view.blob(id)?));
+                }
+                Ok(page)
+            })?;
+            let Some((last, _)) = page.last() else { return Ok(health) };
+            after = Some(*last);
+            page.iter().filter_map(|(_, blob)| blob.as_ref()).for_each(&mut count);
+        }
+    }
+
+    /// Gives up a drive for good: what it held is rebuilt on the others, least redundant first, and files
+    /// that cannot be read without it and others lost before are NEARLINE or LOST. Holds until it is put in
+    /// again or the server starts anew.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Pool`] if there is no such drive.
+    pub fn pool_drive_lost(&self, id: u16) -> Result<(), ArchiveError> {
+        self.engine().pool.declare_lost(DriveId(id))?;
+        self.engine().upkeep.ring();
+        Ok(())
+    }
+
+    /// Rebuilds what missing and lost drives held now, or what this one held, without waiting for the time
+    /// after which that happens by itself.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Pool`] if there is no such drive, or it answers.
+    pub fn pool_rebuild(&self, id: Option<u16>) -> Result<(), ArchiveError> {
+        let engine = self.engine();
+        let health = engine.pool.drive_health();
+        if let Some(id) = id.map(DriveId) {
+            let found = health.iter().find(|(drive, _)| *drive == id).map(|(_, health)| health);
+            match found {
+                None => return Err(refused(id, "there is no such drive: kist pool show lists them")),
+                Some(DriveHealth::Missing | DriveHealth::Lost | DriveHealth::Away { .. }) => {
+                    engine.pool.declare_lost(id)?;
+                }
+                Some(_) => {
+                    return Err(refused(
+                        id,
+                        "it answers: kist scrub --now finds and repairs what is damaged",
+                    ));
+                }
+            }
+        } else {
+            for (id, _) in health.iter().filter(|(_, health)| matches!(health, DriveHealth::Missing)) {
+                engine.pool.declare_lost(*id)?;
+            }
+        }
+        engine.upkeep.order(|orders| orders.rebuild = true);
+        Ok(())
+    }
+
+    /// Puts a drive in the place of a missing or lost one: the directory of the settings is either empty,
+    /// then it becomes a new drive and gets back what is not rebuilt elsewhere yet, or it holds the drive
+    /// itself.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Pool`] if there is no such drive, it is in use, or the directory is another's.
+    pub fn pool_drive_replace(&self, id: u16) -> Result<ReplacedDrive, ArchiveError> {
+        let engine = self.engine();
+        let drive = DriveId(id);
+        let path = self.path_of_drive(drive)?;
+        let health = engine.pool.drive_health();
+        let silent = |health: &DriveHealth| matches!(health, DriveHealth::Missing | DriveHealth::Lost);
+        if !health.iter().any(|(found, health)| *found == drive && silent(health)) {
+            return Err(refused(drive, "it is in use: kist pool drive lost gives it up first"));
+        }
+        let what = match DirectoryDrive::read_stamp(&path) {
+            Ok(_) => ReplacedDrive::Returned,
+            Err(DriveOpenError::NotADrive(_)) => {
+                DirectoryDrive::format(&path, engine.instance, drive)
+                    .map_err(|error| opening(drive, &error))?;
+                ReplacedDrive::New
+            }
+            Err(error) => return Err(opening(drive, &error)),
+        };
+        let opened = DirectoryDrive::open(&path, engine.instance, drive, DirectIo::Auto)
+            .map_err(|error| opening(drive, &error))?;
+        let last = engine.read(|view| view.last_change())?;
+        let seen = drive::ObjectDrive::stamp(&opened).commit;
+        if seen > last {
+            return Err(refused(
+                drive,
+                "it has seen a later state than the catalogue, which is an older copy",
+            ));
+        }
+        engine.pool.attach(Arc::new(opened), last)?;
+        if let Err(error) = remove_orphans(engine) {
+            tracing::warn!(%error, "what moved away from the drive meanwhile stays on it until the next start");
+        }
+        engine.upkeep.order(|orders| {
+            orders.find_again = true;
+            if what == ReplacedDrive::New {
+                orders.replaced.insert(drive);
+            }
+        });
+        engine.upkeep.some_lost.store(true, std::sync::atomic::Ordering::Relaxed);
+        Ok(what)
+    }
+
+    fn path_of_drive(&self, id: DriveId) -> Result<PathBuf, ArchiveError> {
+        let drives = &self.engine().settings.pool.drives;
+        let found = drives.iter().find(|drive| drive.id == id.0).map(|drive| drive.path.clone());
+        found.ok_or_else(|| refused(id, "there is no such drive: kist pool show lists them"))
+    }
+}
+
+fn refused(drive: DriveId, reason: &str) -> ArchiveError {
+    ArchiveError::Pool(PoolError::DriveState { drive, reason: reason.to_owned() })
+}
+
+fn opening(drive: DriveId, error: &DriveOpenError) -> ArchiveError {
+    refused(drive, &error.to_string())
+}

@@ -1,0 +1,185 @@
+//! Repair of shards, and of all that lost drives held, the least redundant first.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use base::{BlobDescription, BlobId, ByteCount, DriveId, Layout};
+use catalogue::Command;
+use pool::{BadShard, MovedStripe, PoolError, Repaired};
+
+use crate::ArchiveError;
+use crate::scrub::{Scrubber, pace};
+
+/// Blobs looked up together.
+const PAGE: usize = 256;
+
+/// What is to be removed, by blob.
+pub(crate) type Old = Vec<(BlobId, Vec<BadShard>)>;
+
+/// The shards of a blob that should be on these drives.
+pub(crate) fn shards_on(blob: &BlobDescription, drives: &BTreeSet<DriveId>) -> Vec<BadShard> {
+    let mut shards = Vec::new();
+    for (stripe, set) in blob.stripes.iter().enumerate() {
+        for (shard, drive) in set.drives.iter().enumerate().filter(|(_, drive)| drives.contains(drive)) {
+            shards.push(BadShard {
+                stripe: u32::try_from(stripe).unwrap_or(u32::MAX),
+                shard: u8::try_from(shard).unwrap_or(u8::MAX),
+                drive: *drive,
+            });
+        }
+    }
+    shards
+}
+
+/// Repairs the bad shards of a blob, but for those of a drive that does not answer and is not given up, and
+/// tells the catalogue of what moved. Called within a reading of the gate. Gives what is to be removed when
+/// all readers have left.
+pub(crate) fn repair(
+    scrubber: &Scrubber,
+    blob: &BlobDescription,
+    bad: &BTreeSet<BadShard>,
+) -> Result<Old, ArchiveError> {
+    let engine = &scrubber.engine;
+    let silent = engine.pool.silent_drives();
+    let waits = |drive: &DriveId| silent.contains(drive) && !scrubber.given_up().contains(drive);
+    let bad: BTreeSet<BadShard> = bad.iter().filter(|bad| !waits(&bad.drive)).copied().collect();
+    if bad.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut pacing = |_: ByteCount| pace(engine);
+    let mut repaired = engine.pool.repair(blob, &bad, &mut pacing);
+    if matches!(repaired, Err(PoolError::SegmentOpen(_))) {
+        engine.pool.seal_segments();
+        repaired = engine.pool.repair(blob, &bad, &mut pacing);
+    }
+    let repaired = repaired?;
+    tell(scrubber, blob.id, &repaired);
+    let mut old = Vec::new();
+    for step in repaired.moved {
+        let MovedStripe { stripe, from, to, old: left } = step;
+        let placed: Vec<BadShard> = left.iter().map(|bad| at(&to.drives, *bad)).collect();
+        match engine.execute(Command::MoveStripe { blob: blob.id, stripe, from, to }) {
+            Ok(_) => old.push((blob.id, left)),
+            Err(error) => {
+                // Moved or removed by another: nobody refers to what was written here.
+                if error.is_certain_refusal() {
+                    engine.pool.remove_moved(blob.id, &placed)?;
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(old)
+}
+
+fn at(drives: &[DriveId], bad: BadShard) -> BadShard {
+    BadShard { drive: drives.get(usize::from(bad.shard)).copied().unwrap_or(bad.drive), ..bad }
+}
+
+fn tell(scrubber: &Scrubber, blob: BlobId, repaired: &Repaired) {
+    let mut lines = Vec::new();
+    for BadShard { stripe, shard, drive } in &repaired.in_place {
+        lines.push(format!("blob {blob}, stripe {stripe}, shard {shard}, drive {drive}: repaired"));
+    }
+    for step in &repaired.moved {
+        for BadShard { stripe, shard, drive } in &step.old {
+            let to = step.to.drives.get(usize::from(*shard)).map(ToString::to_string).unwrap_or_default();
+            lines.push(format!(
+                "blob {blob}, stripe {stripe}, shard {shard}: rebuilt on drive {to} instead of {drive}"
+            ));
+        }
+    }
+    for (BadShard { stripe, shard, drive }, why) in &repaired.failed {
+        lines
+            .push(format!("blob {blob}, stripe {stripe}, shard {shard}, drive {drive}: not repaired: {why}"));
+    }
+    for line in &lines {
+        tracing::warn!("{line}");
+    }
+    scrubber.engine.upkeep.note(|info| {
+        info.repaired += repaired.in_place.len() as u64;
+        info.moved += repaired.moved.len() as u64;
+        info.failed += repaired.failed.len() as u64;
+        info.findings.extend(lines);
+    });
+}
+
+/// Rebuilds what is on drives that are given up onto others, and on replaced drives in place: first the
+/// stripes that bear no further loss, then those that bear one, and so on.
+pub(crate) fn all(scrubber: &mut Scrubber, replaced: &BTreeSet<DriveId>) -> Result<Old, ArchiveError> {
+    let engine = Arc::clone(&scrubber.engine);
+    let wanting: BTreeSet<DriveId> = scrubber.given_up().union(replaced).copied().collect();
+    let mut first_error = None;
+    for left in 0..=usize::from(u8::MAX) {
+        let (mut after, mut higher) = (None, false);
+        loop {
+            let page = engine.read(|view| {
+                let mut page = Vec::new();
+                for (id, record) in view.blobs(after, PAGE)? {
+                    // The last id is needed even if the blob is gone.
+                    let _ = record;
+                    page.push((id, view.blob(id)?));
+                }
+                Ok(page)
+            })?;
+            let Some((last, _)) = page.last() else { break };
+            after = Some(*last);
+            for blob in page.into_iter().filter_map(|(_, blob)| blob) {
+                let (now, later) = bad_at(&blob, &wanting, left);
+                higher |= later;
+                if now.is_empty() {
+                    continue;
+                }
+                if let Err(error) = rebuild_one(scrubber, blob.id, &wanting, left) {
+                    tracing::error!(blob = %blob.id, %error, "a blob cannot be rebuilt");
+                    first_error.get_or_insert(error);
+                }
+                if engine.stop.load(Ordering::Relaxed) {
+                    return Ok(Vec::new());
+                }
+            }
+        }
+        if !higher {
+            break;
+        }
+    }
+    first_error.map_or(Ok(Vec::new()), Err)
+}
+
+/// The shards to be rebuilt in stripes that bear `left` further losses, and whether there are stripes that
+/// bear more.
+fn bad_at(blob: &BlobDescription, wanting: &BTreeSet<DriveId>, left: usize) -> (BTreeSet<BadShard>, bool) {
+    let bears = match blob.layout {
+        Layout::Striped { parity, .. } => usize::from(parity),
+        Layout::Segment { copies } => usize::from(copies).saturating_sub(1),
+    };
+    let (mut now, mut later) = (BTreeSet::new(), false);
+    let all = shards_on(blob, wanting);
+    for bad in &all {
+        let lost = all.iter().filter(|other| other.stripe == bad.stripe).count();
+        match bears.checked_sub(lost) {
+            Some(bears) if bears == left => drop(now.insert(*bad)),
+            Some(bears) => later |= bears > left,
+            None => {}
+        }
+    }
+    (now, later)
+}
+
+/// One blob, its description read anew within the gate.
+fn rebuild_one(
+    scrubber: &mut Scrubber,
+    id: BlobId,
+    wanting: &BTreeSet<DriveId>,
+    left: usize,
+) -> Result<(), ArchiveError> {
+    let engine = Arc::clone(&scrubber.engine);
+    let reading = engine.gate.enter();
+    let Some(blob) = engine.read(|view| view.blob(id))? else { return Ok(()) };
+    let (bad, _) = bad_at(&blob, wanting, left);
+    let moved = repair(scrubber, &blob, &bad)?;
+    drop(reading);
+    scrubber.leave(moved);
+    Ok(())
+}

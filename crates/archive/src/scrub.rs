@@ -1,0 +1,605 @@
+//! The scrubber: reads and checks all of the pool over and over, slowly, repairs what it or a read finds, and
+//! rebuilds what lost drives held.
+//!
+//! Its place in a pass is kept in memory: after a restart a pass begins anew.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+use threads::{Condvar, Mutex, MutexGuard};
+
+use base::{
+    BlobDescription, BlobId, BlobPiece, ByteCount, ContainerId, DriveId, Duration, FileId, Layout, Timestamp,
+};
+use catalogue::FileRecord;
+use pool::{BadShard, DriveHealth, ScrubReport};
+
+use crate::engine::Engine;
+use crate::lost::{self, Declared, path_of};
+use crate::pool_rebuild;
+use crate::{ArchiveError, ScrubInfo, UpkeepSettings};
+
+/// Without being asked the first pass begins this long after the start.
+const FIRST_PASS_AFTER: Duration = Duration::from_secs(600);
+/// How often the scrubber looks without being rung.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long it waits for clients before each row.
+const YIELD_MAX: Duration = Duration::from_millis(100);
+/// How long at once.
+const YIELD_STEP: Duration = Duration::from_millis(5);
+/// A pass that nobody asked for reads at least this many bytes a second.
+const RATE_MIN: u64 = 4 << 20;
+/// Blobs looked up together.
+const BLOBS_PAGE: usize = 256;
+/// Files and containers looked up together.
+const FILES_PAGE: usize = 500;
+/// Damaged blobs repaired before anything else is looked at.
+const REPAIRS_AT_ONCE: usize = 16;
+/// Lines kept of what was found.
+const FINDINGS_KEPT: usize = 200;
+/// Names kept of files that the pool cannot give.
+const FILES_KEPT: usize = 1_000;
+/// Blobs with lost bytes remembered in a pass; the files of further ones are found by the next.
+const LOST_BLOBS_MAX: usize = 100_000;
+
+/// What others tell the scrubber, and what it tells them.
+pub(crate) struct Upkeep {
+    state: Mutex<State>,
+    rung: Condvar,
+    /// Whether there may be lost files.
+    pub(crate) some_lost: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    settings: UpkeepSettings,
+    orders: Orders,
+    info: ScrubInfo,
+    woken: bool,
+}
+
+/// What is asked of the scrubber.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Orders {
+    /// A pass now.
+    pub(crate) pass: bool,
+    /// What lost drives held is to be rebuilt.
+    pub(crate) rebuild: bool,
+    /// Files that cannot be read without the lost drives are to be found.
+    pub(crate) find: bool,
+    /// Lost files may be readable again.
+    pub(crate) find_again: bool,
+    /// New, empty drives that get their shards back.
+    pub(crate) replaced: BTreeSet<DriveId>,
+}
+
+impl Default for Upkeep {
+    fn default() -> Self {
+        let state = State {
+            orders: Orders { find_again: true, ..Orders::default() },
+            info: ScrubInfo { phase: "idle".to_owned(), ..ScrubInfo::default() },
+            ..State::default()
+        };
+        Upkeep { state: Mutex::new(state), rung: Condvar::new(), some_lost: AtomicBool::new(true) }
+    }
+}
+
+impl Upkeep {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn settings(&self) -> UpkeepSettings {
+        self.state().settings
+    }
+
+    pub(crate) fn set(&self, settings: UpkeepSettings) {
+        self.state().settings = settings;
+        self.ring();
+    }
+
+    /// Changes what is asked, and wakes the scrubber.
+    pub(crate) fn order(&self, change: impl FnOnce(&mut Orders)) {
+        let mut state = self.state();
+        change(&mut state.orders);
+        if state.orders.pass {
+            state.info.hurried = true;
+        }
+        drop(state);
+        self.ring();
+    }
+
+    pub(crate) fn ring(&self) {
+        self.state().woken = true;
+        self.rung.notify_all();
+    }
+
+    fn take_orders(&self) -> Orders {
+        std::mem::take(&mut self.state().orders)
+    }
+
+    /// Waits until it is rung, at most for `patience`.
+    fn wait(&self, patience: Duration) {
+        let mut state = self.state();
+        if !state.woken {
+            state = self.rung.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.woken = false;
+    }
+
+    /// Waits for a moment, rung or not.
+    fn pause(&self, span: Duration) {
+        let state = self.state();
+        drop(self.rung.wait_timeout(state, span).unwrap_or_else(PoisonError::into_inner).0);
+    }
+
+    pub(crate) fn note(&self, change: impl FnOnce(&mut ScrubInfo)) {
+        let mut state = self.state();
+        change(&mut state.info);
+        let too_many = state.info.findings.len().saturating_sub(FINDINGS_KEPT);
+        state.info.findings.drain(..too_many);
+        state.info.files.truncate(FILES_KEPT);
+    }
+
+    pub(crate) fn info(&self) -> ScrubInfo {
+        self.state().info.clone()
+    }
+}
+
+/// The scrubber's thread.
+pub(crate) fn run(engine: &Arc<Engine>) {
+    let mut scrubber = Scrubber {
+        engine: Arc::clone(engine),
+        pass: None,
+        next_pass: engine.now().plus(FIRST_PASS_AFTER),
+        debt: Duration::ZERO,
+        left_behind: VecDeque::new(),
+        silent_since: BTreeMap::new(),
+        given_up: BTreeSet::new(),
+    };
+    while !engine.stop.load(Ordering::Relaxed) {
+        if let Err(error) = scrubber.step() {
+            tracing::error!(%error, "scrubbing failed; it goes on with the next blob");
+            engine.upkeep.wait(LOOK_EVERY);
+        }
+    }
+}
+
+/// Extents that a moved stripe has left behind, and the readers that may still be in them.
+pub(crate) type LeftBehind = (u64, BlobId, Vec<BadShard>);
+
+pub(crate) struct Scrubber {
+    pub(crate) engine: Arc<Engine>,
+    pass: Option<Pass>,
+    next_pass: Timestamp,
+    /// Time that is still to be waited for what was read.
+    debt: Duration,
+    left_behind: VecDeque<LeftBehind>,
+    /// Since when drives do not answer.
+    silent_since: BTreeMap<DriveId, Timestamp>,
+    /// Drives whose content is rebuilt elsewhere.
+    given_up: BTreeSet<DriveId>,
+}
+
+/// A pass under way.
+struct Pass {
+    place: Place,
+    /// Bytes of striped blobs that can neither be read nor rebuilt; their files are named when all files are
+    /// gone through.
+    lost: BTreeMap<BlobId, Vec<(u64, u64)>>,
+}
+
+enum Place {
+    Blobs { page: VecDeque<BlobId>, after: Option<BlobId>, within: Option<(BlobDescription, u32)> },
+    Files { after: Option<FileId> },
+    Containers { after: Option<ContainerId> },
+}
+
+impl Scrubber {
+    /// Does the next small thing, most urgent first.
+    fn step(&mut self) -> Result<(), ArchiveError> {
+        self.watch_drives();
+        self.remove_left_behind();
+        let orders = self.engine.upkeep.take_orders();
+        if orders.find {
+            self.find_lost()?;
+        }
+        if orders.find_again && self.engine.upkeep.some_lost.swap(false, Ordering::Relaxed) {
+            self.find_again()?;
+        }
+        if orders.rebuild || !orders.replaced.is_empty() {
+            self.phase("rebuilding");
+            let left = pool_rebuild::all(self, &orders.replaced)?;
+            self.leave(left);
+            self.phase("idle");
+        }
+        if self.repair_list()? {
+            return Ok(());
+        }
+        if self.pass.is_none() && (orders.pass || self.next_pass <= self.engine.now()) {
+            self.begin(orders.pass)?;
+        }
+        if self.pass.is_none() {
+            self.engine.upkeep.wait(LOOK_EVERY);
+            return Ok(());
+        }
+        if self.engine.upkeep.info().hurried {
+            self.debt = Duration::ZERO;
+        }
+        if self.debt > Duration::ZERO {
+            let now = self.debt.min(LOOK_EVERY);
+            self.engine.upkeep.wait(now);
+            self.debt -= now;
+            return Ok(());
+        }
+        self.advance()
+    }
+
+    fn phase(&self, phase: &str) {
+        self.engine.upkeep.note(|info| phase.clone_into(&mut info.phase));
+    }
+
+    /// The drives whose content is to be rebuilt elsewhere.
+    pub(crate) fn given_up(&self) -> &BTreeSet<DriveId> {
+        &self.given_up
+    }
+
+    /// Looks which drives do not answer, and for how long.
+    fn watch_drives(&mut self) {
+        let now = self.engine.now();
+        let patience = self.engine.upkeep.settings().rebuild_after;
+        let health = self.engine.pool.drive_health();
+        let silent = |health: &DriveHealth| {
+            matches!(health, DriveHealth::Away { .. } | DriveHealth::Missing | DriveHealth::Lost)
+        };
+        let before = self.silent_since.len();
+        self.silent_since.retain(|id, _| health.iter().any(|(drive, health)| drive == id && silent(health)));
+        let came_back = self.silent_since.len() < before;
+        for (id, _) in health.iter().filter(|(_, health)| silent(health)) {
+            self.silent_since.entry(*id).or_insert(now);
+        }
+        let is_given_up = |id: &DriveId, health: &DriveHealth| {
+            let waited = self.silent_since.get(id).is_some_and(|since| now.since(*since) > patience);
+            *health == DriveHealth::Lost || silent(health) && waited
+        };
+        let given_up: BTreeSet<DriveId> =
+            health.iter().filter(|(id, health)| is_given_up(id, health)).map(|(id, _)| *id).collect();
+        let more = given_up.difference(&self.given_up).next().is_some();
+        self.given_up = given_up;
+        if more || came_back {
+            self.engine.upkeep.order(|orders| {
+                orders.find |= more;
+                orders.rebuild |= more;
+                orders.find_again |= came_back;
+            });
+        }
+    }
+
+    fn find_lost(&mut self) -> Result<(), ArchiveError> {
+        if self.given_up.is_empty() {
+            return Ok(());
+        }
+        self.phase("looking for lost files");
+        let declared = lost::find(&self.engine, &self.given_up)?;
+        self.declared(&declared);
+        self.phase("idle");
+        Ok(())
+    }
+
+    fn declared(&self, declared: &Declared) {
+        let named = |what: &str, files: &[FileId]| -> Vec<String> {
+            let files = files.iter().take(FILES_KEPT);
+            files.map(|file| format!("{} {what}", path_of(&self.engine, *file))).collect()
+        };
+        let (lost, nearline) = (named("LOST", &declared.lost), named("NEARLINE", &declared.nearline));
+        self.engine.upkeep.note(|info| {
+            info.lost += declared.lost.len() as u64;
+            info.nearline += declared.nearline.len() as u64;
+            info.files.extend(lost.into_iter().chain(nearline));
+        });
+    }
+
+    /// Tries all lost files.
+    fn find_again(&mut self) -> Result<(), ArchiveError> {
+        self.phase("looking for lost files");
+        let mut after = None;
+        loop {
+            let files = self.engine.read(|view| view.files(after, lost::PAGE))?;
+            let Some((last, _)) = files.last() else { break };
+            after = Some(*last);
+            self.found_again(&files)?;
+            if self.engine.stop.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        self.phase("idle");
+        Ok(())
+    }
+
+    fn found_again(&self, files: &[(FileId, FileRecord)]) -> Result<(), ArchiveError> {
+        let found = lost::find_again(&self.engine, files)?;
+        self.engine.upkeep.note(|info| info.found_again += found);
+        Ok(())
+    }
+
+    /// Removes what moved stripes have left behind, as far as no reader is in it.
+    fn remove_left_behind(&mut self) {
+        while let Some((mark, ..)) = self.left_behind.front()
+            && self.engine.gate.has_left(*mark)
+        {
+            let Some((_, blob, old)) = self.left_behind.pop_front() else { return };
+            if let Err(error) = self.engine.pool.remove_moved(blob, &old) {
+                tracing::warn!(%error, "what a moved stripe left behind stays until the next start");
+            }
+        }
+    }
+
+    /// Takes over what is to be removed once its readers have left. Called without a reading of one's own.
+    pub(crate) fn leave(&mut self, moved: Vec<(BlobId, Vec<BadShard>)>) {
+        if !moved.is_empty() {
+            let mark = self.engine.gate.turn();
+            self.left_behind.extend(moved.into_iter().map(|(blob, old)| (mark, blob, old)));
+        }
+    }
+
+    /// Repairs some of what reads have found damaged; `false` if there was nothing.
+    fn repair_list(&mut self) -> Result<bool, ArchiveError> {
+        let list = self.engine.pool.take_repairs(REPAIRS_AT_ONCE);
+        for (blob, value) in &list {
+            self.phase("repairing");
+            let pieces: Vec<BlobPiece> = value.iter().copied().collect();
+            let stripes = match self.engine.read(|view| view.blob(*blob))? {
+                Some(blob) if matches!(blob.layout, Layout::Striped { .. }) => blob.stripes.len(),
+                Some(_) => 1,
+                None => continue,
+            };
+            for stripe in 0..stripes {
+                self.check(*blob, u32::try_from(stripe).unwrap_or(u32::MAX), &pieces)?;
+            }
+        }
+        if !list.is_empty() {
+            self.phase("idle");
+        }
+        Ok(!list.is_empty())
+    }
+
+    fn begin(&mut self, hurried: bool) -> Result<(), ArchiveError> {
+        let engine = Arc::clone(&self.engine);
+        let (blobs, bytes) = self.amount()?;
+        let (passes, waiting) = (engine.upkeep.info().passes, engine.pool.repairs_waiting() as u64);
+        engine.upkeep.note(|info| {
+            *info = ScrubInfo {
+                phase: "blobs".to_owned(),
+                running: true,
+                hurried,
+                passes,
+                began: Some(engine.now()),
+                ended: info.ended,
+                blobs_total: blobs,
+                bytes_total: bytes,
+                waiting,
+                ..ScrubInfo::default()
+            };
+        });
+        for (drive, what) in engine.pool.scrub_superblocks() {
+            tracing::warn!(%drive, what, "a superblock was damaged");
+            engine.upkeep.note(|info| {
+                info.found += 1;
+                info.repaired += 1;
+                info.findings.push(what);
+            });
+        }
+        let place = Place::Blobs { page: VecDeque::new(), after: None, within: None };
+        self.pass = Some(Pass { place, lost: BTreeMap::new() });
+        Ok(())
+    }
+
+    /// Blobs, and about the bytes of all shards and copies.
+    fn amount(&self) -> Result<(u64, ByteCount), ArchiveError> {
+        let (mut blobs, mut bytes, mut after) = (0, 0u64, None);
+        loop {
+            let page = self.engine.read(|view| view.blobs(after, BLOBS_PAGE))?;
+            let Some((last, _)) = page.last() else { return Ok((blobs, ByteCount(bytes))) };
+            after = Some(*last);
+            for (_, blob) in page {
+                blobs += 1;
+                bytes += match blob.layout {
+                    Layout::Striped { data, parity } => {
+                        blob.length.0 / u64::from(data.max(1)) * (u64::from(data) + u64::from(parity))
+                    }
+                    Layout::Segment { copies } => blob.live.0 * u64::from(copies),
+                };
+            }
+        }
+    }
+
+    /// Checks the next stripe or page of files.
+    fn advance(&mut self) -> Result<(), ArchiveError> {
+        let Some(mut pass) = self.pass.take() else { return Ok(()) };
+        let begin = self.engine.upkeep.info().bytes;
+        let result = match &mut pass.place {
+            Place::Blobs { .. } => self.next_stripe(&mut pass),
+            Place::Files { after } => {
+                let after = *after;
+                self.next_files(&mut pass, after)
+            }
+            Place::Containers { after } => {
+                let after = *after;
+                self.next_containers(&mut pass, after)
+            }
+        };
+        let info = self.engine.upkeep.info();
+        let settings = self.engine.upkeep.settings();
+        let rate = (info.bytes_total.0 / settings.pass.as_secs().max(1)).max(RATE_MIN);
+        let read = info.bytes.0.saturating_sub(begin.0);
+        self.debt += Duration::from_millis(read.saturating_mul(1000) / rate);
+        // An error costs the stripe or page that it came of: the place is behind it.
+        match result {
+            Ok(false) => self.end(),
+            Ok(true) => self.pass = Some(pass),
+            Err(error) => {
+                self.pass = Some(pass);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        let now = self.engine.now();
+        self.next_pass = now.plus(self.engine.upkeep.settings().pass / 20);
+        self.debt = Duration::ZERO;
+        self.engine.upkeep.note(|info| {
+            info.running = false;
+            info.hurried = false;
+            info.passes += 1;
+            info.ended = Some(now);
+            "idle".clone_into(&mut info.phase);
+        });
+    }
+
+    fn next_stripe(&mut self, pass: &mut Pass) -> Result<bool, ArchiveError> {
+        let Place::Blobs { page, after, within } = &mut pass.place else { return Ok(true) };
+        let (blob, stripe) = match within.take() {
+            Some(place) => place,
+            None => {
+                let Some(id) = page.pop_front() else {
+                    let blobs = self.engine.read(|view| view.blobs(*after, BLOBS_PAGE))?;
+                    let Some((last, _)) = blobs.last() else {
+                        pass.place = Place::Files { after: None };
+                        self.phase("values");
+                        return Ok(true);
+                    };
+                    *after = Some(*last);
+                    page.extend(blobs.into_iter().map(|(id, _)| id));
+                    return Ok(true);
+                };
+                self.engine.upkeep.note(|info| info.blobs += 1);
+                match self.engine.read(|view| view.blob(id))? {
+                    Some(blob) => (blob, 0),
+                    None => return Ok(true),
+                }
+            }
+        };
+        let next = stripe + 1;
+        if usize::try_from(next).is_ok_and(|next| next < blob.stripes.len()) {
+            *within = Some((blob.clone(), next));
+        }
+        if blob.stripes.is_empty() {
+            return Ok(true);
+        }
+        let report = self.check(blob.id, stripe, &[])?;
+        if !report.lost.is_empty() && pass.lost.len() < LOST_BLOBS_MAX {
+            let lost = report.lost.iter().map(|(offset, length)| (offset.0, length.0));
+            pass.lost.entry(blob.id).or_default().extend(lost);
+        }
+        Ok(true)
+    }
+
+    /// Checks a stripe of a blob, or values of a segment, and repairs what is wrong.
+    fn check(&mut self, id: BlobId, stripe: u32, pieces: &[BlobPiece]) -> Result<ScrubReport, ArchiveError> {
+        let engine = Arc::clone(&self.engine);
+        let reading = engine.gate.enter();
+        let Some(blob) = engine.read(|view| view.blob(id))? else { return Ok(ScrubReport::default()) };
+        let mut pace = |_: ByteCount| pace(&engine);
+        let mut report = match blob.layout {
+            Layout::Striped { .. } => engine.pool.scrub_stripe(&blob, stripe, &mut pace)?,
+            Layout::Segment { .. } => engine.pool.scrub_blob(&blob, pieces, &mut pace)?,
+        };
+        if matches!(blob.layout, Layout::Segment { .. }) {
+            // Its values are checked with their files; here only whether its drives are there.
+            report.bad.extend(pool_rebuild::shards_on(&blob, &self.given_up));
+        }
+        engine.upkeep.note(|info| {
+            info.bytes.0 += report.bytes.0;
+            info.found += report.found;
+            info.findings.extend(report.findings.iter().map(ToString::to_string));
+        });
+        let moved = pool_rebuild::repair(self, &blob, &report.bad)?;
+        drop(reading);
+        self.leave(moved);
+        Ok(report)
+    }
+
+    fn next_files(&mut self, pass: &mut Pass, after: Option<FileId>) -> Result<bool, ArchiveError> {
+        let files = self.engine.read(|view| view.files(after, FILES_PAGE))?;
+        let Some((last, _)) = files.last() else {
+            pass.place = Place::Containers { after: None };
+            return Ok(true);
+        };
+        pass.place = Place::Files { after: Some(*last) };
+        self.found_again(&files)?;
+        let pieces = files.iter().flat_map(|(id, file)| {
+            let live = file.state == catalogue::FileState::Live;
+            file.pieces.iter().filter(move |_| live).map(move |piece| (*id, *piece))
+        });
+        let pieces: Vec<(FileId, BlobPiece)> = pieces.collect();
+        let unreadable = self.check_values(pass, &pieces)?;
+        let mut concerned: Vec<FileId> = Vec::new();
+        for (id, file) in files.iter().filter(|(id, _)| unreadable.contains(id)) {
+            // What was repaired since, or deleted, is none.
+            if !lost::is_whole(&self.engine, file)? {
+                concerned.push(*id);
+            }
+        }
+        let declared = lost::declare(&self.engine, &concerned)?;
+        self.declared(&declared);
+        Ok(true)
+    }
+
+    fn next_containers(&mut self, pass: &mut Pass, after: Option<ContainerId>) -> Result<bool, ArchiveError> {
+        let (pieces, last) = self.engine.read(|view| view.container_pieces(after, FILES_PAGE))?;
+        let Some(last) = last else { return Ok(false) };
+        pass.place = Place::Containers { after: Some(last) };
+        for id in self.check_values(pass, &pieces)? {
+            let what = format!("container {id}: its skeleton or image cannot be read from the pool");
+            tracing::error!(container = %id, "{what}");
+            self.engine.upkeep.note(|info| info.findings.push(what));
+        }
+        Ok(true)
+    }
+
+    /// Checks the values that lie in segments, segment by segment, and looks up the others among what this
+    /// pass has found lost. Gives the owners of what cannot be read.
+    fn check_values<T: Copy + Ord>(
+        &mut self,
+        pass: &Pass,
+        pieces: &[(T, BlobPiece)],
+    ) -> Result<BTreeSet<T>, ArchiveError> {
+        let mut by_blob: BTreeMap<BlobId, Vec<(T, BlobPiece)>> = BTreeMap::new();
+        for (owner, piece) in pieces {
+            by_blob.entry(piece.blob).or_default().push((*owner, *piece));
+        }
+        let mut unreadable = BTreeSet::new();
+        for (id, values) in by_blob {
+            if let Some(lost) = pass.lost.get(&id) {
+                let touches = |piece: &BlobPiece| {
+                    let (from, to) = (piece.offset.0, piece.offset.0 + piece.length.0);
+                    lost.iter().any(|(offset, length)| *offset < to && from < offset + length)
+                };
+                unreadable.extend(values.iter().filter(|(_, piece)| touches(piece)).map(|(owner, _)| *owner));
+                continue;
+            }
+            let record = self.engine.read(|view| view.blob_record(id))?;
+            if !record.is_some_and(|blob| matches!(blob.layout, Layout::Segment { .. })) {
+                continue;
+            }
+            let only: Vec<BlobPiece> = values.iter().map(|(_, piece)| *piece).collect();
+            let report = self.check(id, 0, &only)?;
+            self.engine.upkeep.note(|info| info.values += only.len() as u64);
+            let is_lost = |piece: &BlobPiece| report.lost.iter().any(|(offset, _)| *offset == piece.offset);
+            unreadable.extend(values.iter().filter(|(_, piece)| is_lost(piece)).map(|(owner, _)| *owner));
+        }
+        Ok(unreadable)
+    }
+}
+
+/// Lets clients go first, for a while. `false` when the server stops.
+pub(crate) fn pace(engine: &Engine) -> bool {
+    let mut waited = Duration::ZERO;
+    while waited < YIELD_MAX && engine.pool.is_busy() && !engine.stop.load(Ordering::Relaxed) {
+        engine.upkeep.pause(YIELD_STEP);
+        waited += YIELD_STEP;
+    }
+    !engine.stop.load(Ordering::Relaxed)
+}

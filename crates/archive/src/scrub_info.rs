@@ -1,0 +1,73 @@
+//! What the scrubber is told, and what it tells.
+
+use base::{ByteCount, Duration, Timestamp};
+
+/// How the pool is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UpkeepSettings {
+    /// In this time all of the pool is read and checked once.
+    pub pass: Duration,
+    /// What a missing drive held is rebuilt on the others after this time.
+    pub rebuild_after: Duration,
+}
+
+impl Default for UpkeepSettings {
+    fn default() -> Self {
+        UpkeepSettings {
+            pass: Duration::from_secs(14 * 86_400),
+            rebuild_after: Duration::from_secs(12 * 3600),
+        }
+    }
+}
+
+/// How far the scrubber is. Findings and repairs are of the present or last pass, those of single reads and
+/// rebuilds in between included.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ScrubInfo {
+    /// `idle`, `blobs`, `values`, `rebuilding`, `looking for lost files`, `repairing`.
+    pub phase: String,
+    /// Whether a pass is under way.
+    pub running: bool,
+    /// Whether it goes as fast as clients let it, since somebody asked for it.
+    pub hurried: bool,
+    /// Passes that came to their end since the server started.
+    pub passes: u64,
+    /// When the present or last pass began.
+    pub began: Option<Timestamp>,
+    /// When the last pass ended.
+    pub ended: Option<Timestamp>,
+    /// Blobs checked in this pass, and how many there were at its beginning.
+    pub blobs: u64,
+    /// See above.
+    pub blobs_total: u64,
+    /// Small values checked in this pass.
+    pub values: u64,
+    /// Bytes read in this pass, all shards and copies.
+    pub bytes: ByteCount,
+    /// About how many there will be.
+    pub bytes_total: ByteCount,
+    /// Bytes a second since the pass began.
+    pub rate: f64,
+    /// About how long the pass goes on.
+    pub remaining: Option<Duration>,
+    /// Cells, records, shards and superblocks found wrong.
+    pub found: u64,
+    /// Shards written anew in their place, superblocks included.
+    pub repaired: u64,
+    /// Stripes of which shards went to other drives.
+    pub moved: u64,
+    /// Shards that could not be repaired.
+    pub failed: u64,
+    /// Files that the pool cannot give any more: recalled from tape.
+    pub nearline: u64,
+    /// Files of which no copy can be read.
+    pub lost: u64,
+    /// Lost files that could be read again.
+    pub found_again: u64,
+    /// Blobs on the list of what reads have found damaged.
+    pub waiting: u64,
+    /// What was found and done, newest last, the last two hundred lines.
+    pub findings: Vec<String>,
+    /// Files that the pool cannot give, by path and with what became of them, the first thousand.
+    pub files: Vec<String>,
+}

@@ -1,0 +1,381 @@
+//! A session of chores: copies that were written in place of others are read back, containers are read whole
+//! into the pool, the tape is checked. It gives way as soon as somebody waits for the drive.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use base::planted::{Bug, is_planted};
+use base::{BlobDescription, BlobPiece, BlockAddress, ByteCount, ContainerId, StreamChecksums, Vid};
+use catalogue::{Command, ContainerRecord, CopyState, Outcome, PoolData, Requeue};
+use mover::{ContainerOnTape, ReadBack, read_back, read_piece_of};
+use scheduler::SessionEnd;
+
+use super::{DriveThread, SessionError};
+use crate::ArchiveError;
+use crate::chores::{Mend, Spool};
+use crate::engine::Engine;
+
+/// Bytes between two looks at whether somebody waits for the drive.
+const YIELD_BYTES: u64 = 64 << 20;
+/// The most missing bytes of a container that are looked for on another tape.
+const PATCH_BYTES_MAX: u64 = 256 << 20;
+
+/// What became of one piece of work.
+pub(super) enum Done {
+    Yes,
+    /// The drive is needed elsewhere.
+    Yield,
+}
+
+impl DriveThread {
+    /// Does what is to be done on the mounted tape until nothing is left or the drive is needed.
+    pub(super) fn maintain(&mut self, vid: Vid) -> SessionEnd {
+        let mounted = self.mounted.as_ref().map(|mounted| (mounted.vid, mounted.failed));
+        if mounted != Some((vid, false)) {
+            return SessionEnd::Failed(format!("tape {vid} is not ready in drive {}", self.name));
+        }
+        self.engine.chore(vid, |chores| chores.recover = false);
+        match self.do_chores(vid) {
+            Ok(Done::Yes) => SessionEnd::Drained,
+            Ok(Done::Yield) => SessionEnd::Stopped,
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    fn do_chores(&mut self, vid: Vid) -> Result<Done, SessionError> {
+        loop {
+            if self.must_yield() {
+                return Ok(Done::Yield);
+            }
+            let next = {
+                let chores = self.engine.chores();
+                let Some(tape) = chores.tapes.get(&vid) else { return Ok(Done::Yes) };
+                (tape.read_back.first().copied(), tape.reads.first().copied(), tape.ship, tape.check)
+            };
+            let done = match next {
+                (Some(container), ..) => self.read_back_copy(vid, container)?,
+                (None, Some(container), ..) => self.read_whole(vid, container)?,
+                (None, None, true, _) => self.ship_changes(vid)?,
+                (None, None, false, Some(from)) => self.check(vid, from)?,
+                (None, None, false, None) => return Ok(Done::Yes),
+            };
+            if matches!(done, Done::Yield) {
+                return Ok(Done::Yield);
+            }
+        }
+    }
+
+    pub(super) fn must_yield(&self) -> bool {
+        let engine = &self.engine;
+        engine.stop.load(Ordering::Relaxed) || engine.scheduler().must_yield(&self.name(), engine.now())
+    }
+
+    /// Reads a container at its place on the mounted tape, looking up from time to time. `sink` gets its
+    /// bytes.
+    pub(super) fn read_container(
+        &mut self,
+        vid: Vid,
+        what: &ContainerOnTape,
+        mut sink: impl FnMut(&[u8]) -> bool,
+    ) -> Result<ReadBack, SessionError> {
+        let engine = Arc::clone(&self.engine);
+        let session = Arc::clone(&self.session);
+        let mounted = self.mounted.as_ref().expect("a session has a mounted tape");
+        let block_size = mounted.volume.block_size();
+        let name = self.name();
+        let mut since = 0u64;
+        let back = read_back(self.drive.as_mut(), vid, block_size, what, &mut |bytes| {
+            session.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            since += bytes.len() as u64;
+            if since >= YIELD_BYTES {
+                since = 0;
+                let stop = engine.stop.load(Ordering::Relaxed);
+                if stop || engine.scheduler().must_yield(&name, engine.now()) {
+                    return false;
+                }
+            }
+            sink(bytes)
+        })?;
+        if back.is_good() {
+            self.session.files.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(back)
+    }
+
+    /// A copy that took the place of another one: only when it was read back is the other one given up.
+    fn read_back_copy(&mut self, vid: Vid, container: ContainerId) -> Result<Done, SessionError> {
+        let engine = Arc::clone(&self.engine);
+        let record = engine.read(|view| view.container(container))?;
+        let here = record.as_ref().and_then(|record| unverified_at(record, vid).map(|block| (record, block)));
+        if let Some((record, block)) = here {
+            let what = on_tape(container, record, block);
+            let back = match is_planted(Bug::EarlyRelease) {
+                true => ReadBack { faults: Vec::new(), stopped: false },
+                false => self.read_container(vid, &what, |_| true)?,
+            };
+            if back.stopped {
+                return Ok(Done::Yield);
+            }
+            match back.faults.first() {
+                None => {
+                    engine.execute(Command::CopyVerified { container, vid, block })?;
+                    engine.members_moved(container)?;
+                }
+                Some(fault) => {
+                    engine.drop_place(container, vid, block, &fault.reason)?;
+                }
+            }
+        }
+        engine.chore(vid, |chores| chores.read_back.remove(&container));
+        engine.repack_progressed(container)?;
+        Ok(Done::Yes)
+    }
+
+    /// Reads a container whole into the pool, or the part of it that others could not give.
+    fn read_whole(&mut self, vid: Vid, container: ContainerId) -> Result<Done, SessionError> {
+        let engine = Arc::clone(&self.engine);
+        let mend = engine.chores().mends.get(&container).cloned();
+        let record = engine.read(|view| view.container(container))?;
+        let place = record.as_ref().and_then(|record| {
+            let block = record.places().find(|(at, _)| *at == vid).map(|(_, block)| block)?;
+            Some((record, block))
+        });
+        let (Some(mend), Some((record, block))) = (mend, place) else {
+            engine.chore(vid, |chores| chores.reads.remove(&container));
+            return Ok(Done::Yes);
+        };
+        if engine.has_bytes(container, record)? {
+            engine.chores().mends.remove(&container);
+            engine.chore(vid, |chores| chores.reads.remove(&container));
+            settle(&engine, container, mend, None)?;
+            return Ok(Done::Yes);
+        }
+        let what = on_tape(container, record, block);
+        let read = match &mend.spool {
+            Some(spool) => Some(self.patch(vid, &what, spool)?),
+            None => self.spool(vid, &what)?,
+        };
+        let Some((spool, reason)) = read else { return Ok(Done::Yield) };
+        engine.chore(vid, |chores| chores.reads.remove(&container));
+        if spool.missing.is_empty() {
+            engine.chores().mends.remove(&container);
+            settle(&engine, container, mend, Some(spool.blob))?;
+        } else {
+            let found = engine.want_bytes(container, |mend| {
+                mend.tried.insert((vid, block));
+                mend.damaged.entry((vid, block)).or_insert(reason);
+                mend.spool = Some(spool);
+            })?;
+            if !found {
+                tracing::error!(%container, %vid, "no tape has all bytes of it; what can be read stays");
+                engine.repack_stuck(container)?;
+            }
+        }
+        Ok(Done::Yes)
+    }
+
+    /// The whole container into one blob, zeros in place of what cannot be read, and why; `None` if the drive
+    /// is needed.
+    fn spool(&mut self, vid: Vid, what: &ContainerOnTape) -> Result<Option<(Spool, String)>, SessionError> {
+        let engine = Arc::clone(&self.engine);
+        let mut writer = engine.pool.create_sized(what.length).map_err(ArchiveError::from)?;
+        let mut failed = None;
+        let back = self.read_container(vid, what, |bytes| {
+            failed = writer.write(bytes).err();
+            failed.is_none()
+        })?;
+        if let Some(error) = failed {
+            return Err(ArchiveError::from(error).into());
+        }
+        if back.stopped {
+            return Ok(None);
+        }
+        let reason = back.faults.first().map_or_else(String::new, |fault| fault.reason.clone());
+        let missing: Vec<(u64, u64)> = back.faults.iter().map(|fault| (fault.offset, fault.length)).collect();
+        let told = missing.last().is_some_and(|(offset, length)| {
+            back.faults.len() >= mover::FAULTS_MAX && offset + length == what.length.0
+        });
+        if told {
+            // It ended early: the rest of the blob is zeros.
+            let rest = missing.last().map_or(0, |(_, length)| *length);
+            write_zeros(&mut writer, rest)?;
+        }
+        let blob = writer.finish().map_err(ArchiveError::from)?;
+        Ok(Some((Spool { blob, missing }, reason)))
+    }
+
+    /// What an earlier tape could not give, from this one, put together with the rest.
+    fn patch(
+        &mut self,
+        vid: Vid,
+        what: &ContainerOnTape,
+        spool: &Spool,
+    ) -> Result<(Spool, String), SessionError> {
+        let reason = || format!("parts of container {} cannot be read", what.container);
+        let missing: u64 = spool.missing.iter().map(|(_, length)| length).sum();
+        if missing > PATCH_BYTES_MAX {
+            return Ok((spool.clone(), reason()));
+        }
+        let (patches, still) = self.read_missing(vid, what, &spool.missing)?;
+        let engine = Arc::clone(&self.engine);
+        let (blob, sums) = compose(&engine, what, &spool.blob, &patches)?;
+        engine.pool.remove(&spool.blob).map_err(ArchiveError::from)?;
+        let wrong = still.is_empty() && sums != what.checksums;
+        let missing = if wrong { vec![(0, what.length.0)] } else { still };
+        Ok((Spool { blob, missing }, reason()))
+    }
+
+    /// The blocks of this tape that hold missing ranges, and the ranges that are missing still.
+    #[allow(clippy::type_complexity)]
+    fn read_missing(
+        &mut self,
+        vid: Vid,
+        what: &ContainerOnTape,
+        missing: &[(u64, u64)],
+    ) -> Result<(Vec<(u64, Vec<u8>)>, Vec<(u64, u64)>), SessionError> {
+        let mounted = self.mounted.as_ref().expect("a session has a mounted tape");
+        let size = u64::from(mounted.volume.block_size().bytes());
+        let mut buffer = vec![0u8; usize::try_from(size).unwrap_or(0)];
+        let (mut patches, mut still) = (Vec::new(), Vec::new());
+        for (offset, length) in missing {
+            let mut at = *offset;
+            while at < offset + length {
+                let number = at / size;
+                let end = ((number + 1) * size).min(offset + length);
+                let block = BlockAddress(what.block.0 + number);
+                let read = read_piece_of(self.drive.as_mut(), vid, block, &mut buffer)?;
+                let range = (at - number * size) as usize..(end - number * size) as usize;
+                match read.and_then(|read| buffer.get(..read)?.get(range)) {
+                    Some(bytes) => patches.push((at, bytes.to_vec())),
+                    None => still.push((at, end - at)),
+                }
+                at = end;
+            }
+        }
+        Ok((patches, still))
+    }
+
+    /// Change-log segments that no other tape of the pool has, and an index.
+    fn ship_changes(&mut self, vid: Vid) -> Result<Done, SessionError> {
+        let record = self.engine.tape(vid)?;
+        if let Some(tape_pool) = record.tape_pool
+            && record.state == catalogue::TapeState::Active
+        {
+            self.ensure_run(tape_pool)?;
+            if let Some(mounted) = &mut self.mounted {
+                mounted.volume.mark_changed();
+            }
+            self.finish_run(catalogue::RunEnd::Finished, catalogue::TapeState::Active, "", 0)?;
+        }
+        self.engine.chore(vid, |chores| chores.ship = false);
+        Ok(Done::Yes)
+    }
+}
+
+/// The bytes of a container are in the pool, as `image` if they came from tape: what waited for that is
+/// recorded.
+fn settle(
+    engine: &Engine,
+    container: ContainerId,
+    mend: Mend,
+    image: Option<BlobDescription>,
+) -> Result<(), ArchiveError> {
+    if let Some(spool) = mend.spool
+        && image.as_ref().is_none_or(|blob| blob.id != spool.blob.id)
+    {
+        // A spool that was put together with others is gone already.
+        let _ = engine.pool.remove(&spool.blob);
+    }
+    if let Some(vid) = mend.repack {
+        match engine.execute(Command::RequeueCopy { container, vid }) {
+            Ok(Outcome::Requeued(Requeue::Queued)) => {}
+            Ok(_) => {
+                image.iter().try_for_each(|blob| engine.pool.remove(blob))?;
+                return engine.repack_progressed(container);
+            }
+            Err(error) => {
+                image.iter().try_for_each(|blob| engine.pool.remove(blob))?;
+                return Err(error);
+            }
+        }
+    }
+    // One place after the other: as long as an image is not stored, the last one is kept.
+    let mut damaged = mend.damaged.into_iter();
+    if let Some(((vid, block), reason)) = damaged.next() {
+        engine.drop_place(container, vid, block, &reason)?;
+    }
+    if let Some(blob) = image {
+        let piece = BlobPiece { blob: blob.id, offset: ByteCount(0), length: blob.length };
+        let stored = PoolData { blobs: vec![blob.clone()], pieces: vec![piece] };
+        if let Err(error) = engine.execute(Command::StoreImage { container, image: stored }) {
+            if error.is_certain_refusal() {
+                engine.pool.remove(&blob)?;
+            }
+            if !matches!(error, ArchiveError::Rejected(_)) {
+                return Err(error);
+            }
+        }
+    }
+    for ((vid, block), reason) in damaged {
+        tracing::warn!(%container, %vid, %block, reason, "damaged too: mended when the other copy is written");
+    }
+    engine.resting.lock().unwrap_or_else(std::sync::PoisonError::into_inner).remove(&container);
+    engine.bell.backlog_changed();
+    Ok(())
+}
+
+/// The present place on `vid` of a copy under an index whose older place is not released.
+pub(super) fn unverified_at(record: &ContainerRecord, vid: Vid) -> Option<BlockAddress> {
+    record.copies.iter().find_map(|copy| match copy.state {
+        CopyState::Indexed { vid: on, block } if on == vid && copy.source.is_some() => Some(block),
+        _ => None,
+    })
+}
+
+pub(super) fn on_tape(
+    container: ContainerId,
+    record: &ContainerRecord,
+    block: BlockAddress,
+) -> ContainerOnTape {
+    ContainerOnTape { container, block, length: record.length, checksums: record.checksums }
+}
+
+fn write_zeros(writer: &mut pool::BlobWriter, mut count: u64) -> Result<(), ArchiveError> {
+    let zeros = vec![0u8; 1 << 20];
+    while count > 0 {
+        let now = count.min(zeros.len() as u64);
+        writer.write(zeros.get(..now as usize).unwrap_or_default())?;
+        count -= now;
+    }
+    Ok(())
+}
+
+/// A new blob: the old one with patches laid over it, and the checksums of the whole.
+fn compose(
+    engine: &Engine,
+    what: &ContainerOnTape,
+    old: &BlobDescription,
+    patches: &[(u64, Vec<u8>)],
+) -> Result<(BlobDescription, StreamChecksums), ArchiveError> {
+    let mut writer = engine.pool.create_sized(what.length)?;
+    let piece = BlobPiece { blob: old.id, offset: ByteCount(0), length: what.length };
+    let mut reader = engine.pool.read_piece(old, &piece)?;
+    let (mut at, mut sums) = (0u64, StreamChecksums::default());
+    while let Some(chunk) = reader.next()? {
+        let mut bytes = chunk.as_ref().to_vec();
+        let end = at + bytes.len() as u64;
+        for (offset, patch) in patches {
+            let (from, to) = (at.max(*offset), end.min(offset + patch.len() as u64));
+            if from < to
+                && let Some(into) = bytes.get_mut((from - at) as usize..(to - at) as usize)
+                && let Some(new) = patch.get((from - offset) as usize..(to - offset) as usize)
+            {
+                into.copy_from_slice(new);
+            }
+        }
+        sums = sums.extend(&bytes);
+        writer.write(&bytes)?;
+        at = end;
+    }
+    Ok((writer.finish()?, sums))
+}

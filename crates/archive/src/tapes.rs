@@ -1,0 +1,334 @@
+//! What an operator has done with tapes: check, repack, reclaim; and taking drives out of use.
+
+use base::{BlockAddress, ByteCount, ContainerId, Duration, TapePoolId, Timestamp, Vid};
+use catalogue::{Command, TapeState};
+use scheduler::Event;
+
+use crate::chores::Repack;
+use crate::engine::{Engine, truncated};
+use crate::{Archive, ArchiveError};
+
+/// Places of damage that a check tells; it counts all.
+pub const DAMAGE_TOLD_MAX: usize = 1_000;
+/// Tapes in one call for a check.
+pub const CHECK_TAPES_MAX: usize = 1_000;
+
+/// How far the check of a tape is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CheckState {
+    /// It waits for a drive.
+    Waiting,
+    /// The tape is being read.
+    Running,
+    /// Everything was read.
+    Done,
+}
+
+/// What on a tape is damaged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DamagedPart {
+    /// A label.
+    Label,
+    /// An index.
+    Index,
+    /// A change-log segment.
+    Segment,
+    /// The cartridge memory.
+    Memory,
+    /// A container.
+    Container,
+    /// A block of which nothing is known.
+    Block,
+}
+
+/// A place on a tape that does not hold what it should.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TapeDamage {
+    /// What it is.
+    pub part: DamagedPart,
+    /// The block, on the data partition unless `reason` says otherwise.
+    pub block: BlockAddress,
+    /// The container, if it is one.
+    pub container: Option<ContainerId>,
+    /// Its path in the volume.
+    pub tape_path: String,
+    /// Files whose bytes are hit.
+    pub files: Vec<String>,
+    /// How many more there are.
+    pub more_files: u64,
+    /// What is wrong.
+    pub reason: String,
+}
+
+/// The check of a tape. It is forgotten when the server stops.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TapeCheck {
+    /// The tape.
+    pub vid: Vid,
+    /// How far it is.
+    pub state: CheckState,
+    /// Why it does not go on, if so.
+    pub reason: String,
+    /// When it was asked for.
+    pub asked: Timestamp,
+    /// When reading began.
+    pub began: Option<Timestamp>,
+    /// When all was read.
+    pub ended: Option<Timestamp>,
+    /// Containers on the tape when it was asked for.
+    pub containers: u64,
+    /// Containers read.
+    pub containers_checked: u64,
+    /// Bytes of all containers.
+    pub bytes: ByteCount,
+    /// Bytes of those that were read.
+    pub bytes_checked: ByteCount,
+    /// For how long the tape was read, before the present session.
+    pub busy: Duration,
+    /// Whole indexes, on both partitions.
+    pub indexes: u64,
+    /// Whole change-log segments.
+    pub segments: u64,
+    /// Blocks that sessions cut short have left; they are no damage.
+    pub torn_blocks: u64,
+    /// Damage, at most [`DAMAGE_TOLD_MAX`] places.
+    pub damage: Vec<TapeDamage>,
+    /// All places of damage.
+    pub damage_count: u64,
+}
+
+impl TapeCheck {
+    /// Bytes a second while the tape was read; 0 if that is not known yet.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        let seconds = self.busy.as_secs_f64();
+        if seconds > 0.0 { self.bytes_checked.0 as f64 / seconds } else { 0.0 }
+    }
+
+    /// How long the rest takes at this rate; `None` if that is not known.
+    #[must_use]
+    pub fn left(&self) -> Option<Duration> {
+        let rest = self.bytes.0.saturating_sub(self.bytes_checked.0) as f64;
+        let seconds = rest / self.rate();
+        (seconds.is_finite() && seconds < 1e9).then(|| Duration::from_secs_f64(seconds))
+    }
+}
+
+/// How far a repack is, since it began or since the server started.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct TapeRepack {
+    /// Containers that stand on other tapes now, read back.
+    pub moved: u64,
+    /// Their bytes.
+    pub bytes: ByteCount,
+    /// Containers that nobody needed.
+    pub dropped: u64,
+    /// Containers whose bytes no tape can give now.
+    pub stuck: u64,
+    /// Containers on their way.
+    pub under_way: u64,
+    /// Containers still on the tape.
+    pub left: u64,
+    /// Whether nothing is left on the tape.
+    pub done: bool,
+}
+
+impl Archive {
+    /// Has whole tapes read and compared with the catalogue, as soon as drives have nothing better to do.
+    /// Damaged copies are written again from the pool or from other copies. A tape that is being checked is
+    /// checked from its beginning again.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::TapeNotLabelled`]. Nothing is done then.
+    pub fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError> {
+        if vids.len() > CHECK_TAPES_MAX {
+            return Err(ArchiveError::Limit { what: "tapes at once", limit: CHECK_TAPES_MAX as u64 });
+        }
+        let engine = self.engine();
+        let mut checks = Vec::new();
+        for vid in vids {
+            let record = engine.tape(*vid)?;
+            if record.generation.0 == 0 {
+                return Err(ArchiveError::TapeNotLabelled(*vid));
+            }
+            checks.push(TapeCheck::asked(*vid, engine.now(), record.containers, record.committed));
+        }
+        for check in checks {
+            let vid = check.vid;
+            engine.chores().checks.insert(vid, check);
+            engine.chore(vid, |chores| chores.check = Some(BlockAddress(0)));
+        }
+        Ok(())
+    }
+
+    /// The last check of a tape since the server started.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchTape`].
+    pub fn tape_check(&self, vid: Vid) -> Result<Option<TapeCheck>, ArchiveError> {
+        let engine = self.engine();
+        engine.tape(vid)?;
+        let check = engine.chores().checks.get(&vid).cloned();
+        Ok(check.map(|mut check| {
+            if check.state == CheckState::Waiting {
+                let why = engine.scheduler().why_chores(vid);
+                check.reason = match check.reason.is_empty() {
+                    true => why.to_string(),
+                    false => format!("{}; {why}", check.reason),
+                };
+            }
+            check
+        }))
+    }
+
+    /// Brings all that is needed of a tape to other tapes of its pool. Durable: a restart goes on. The tape
+    /// stays readable and is not written any more.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::TapeInUse`] while it is written: it is read-only from
+    /// then on, so the call succeeds when its session has ended.
+    pub fn repack_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError> {
+        let engine = self.engine();
+        self.need_idle_tape(vid)?;
+        self.set_repacking(vid, reason)?;
+        engine.repack_begin(vid)
+    }
+
+    /// How far the repack of a tape is; `None` if it is not repacked.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchTape`].
+    pub fn tape_repack(&self, vid: Vid) -> Result<Option<TapeRepack>, ArchiveError> {
+        let engine = self.engine();
+        let record = engine.tape(vid)?;
+        let chores = engine.chores();
+        let known = chores.repacks.get(&vid);
+        Ok((record.state == TapeState::Repacking).then(|| {
+            let Repack { progress, under_way, .. } = known.cloned().unwrap_or_default();
+            let (under_way, left) = (under_way.len() as u64, record.containers);
+            TapeRepack { under_way, left, done: left == 0, ..progress }
+        }))
+    }
+
+    /// Makes a tape without containers scratch again. Its next labelling may destroy exactly the volume that
+    /// it holds.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Rejected`] if it holds containers; [`ArchiveError::SegmentsOwed`] while it is the only
+    /// tape of its pool with some change-log segments: they are being written to another one then.
+    pub fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
+        let engine = self.engine();
+        self.need_idle_tape(vid)?;
+        let record = engine.tape(vid)?;
+        if record.containers == 0
+            && let Some(tape_pool) = record.tape_pool
+        {
+            if !matches!(record.state, TapeState::Disabled) {
+                self.set_repacking(vid, "to be reclaimed")?;
+            }
+            self.ship_segments(vid, tape_pool)?;
+        }
+        engine.execute(Command::ReclaimTape { vid })?;
+        engine.chores().repacks.remove(&vid);
+        engine.chores().checks.remove(&vid);
+        engine.post_tape(vid);
+        Ok(())
+    }
+
+    /// Takes a tape drive out of use: at once if it is empty, else when its session has ended and the tape is
+    /// in its slot.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchDrive`].
+    pub fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError> {
+        let engine = self.engine();
+        if !engine.scheduler().drives().any(|(name, _)| name == drive) {
+            return Err(ArchiveError::NoSuchDrive(drive.to_owned()));
+        }
+        let reason = match reason.is_empty() {
+            true => "taken out of use by an operator".to_owned(),
+            false => truncated(reason, 512),
+        };
+        engine.bell.post(Event::RetireDrive(drive.to_owned(), reason));
+        Ok(())
+    }
+
+    fn set_repacking(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError> {
+        let state = TapeState::Repacking;
+        let reason = truncated(reason, 512);
+        self.engine().execute(Command::SetTapeState { vid, state, reason })?;
+        self.engine().post_tape(vid);
+        Ok(())
+    }
+
+    /// A tape with an open run is told to end it, and has to be waited for.
+    fn need_idle_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
+        let engine = self.engine();
+        let record = engine.tape(vid)?;
+        if record.run.is_none() {
+            return Ok(());
+        }
+        if record.state == TapeState::Active {
+            engine.set_tape_aside(vid, TapeState::ReadOnly, "to be repacked when its session has ended");
+        }
+        Err(ArchiveError::TapeInUse(vid))
+    }
+
+    /// Every change on the tape must stand on another tape of its pool too.
+    fn ship_segments(&self, vid: Vid, tape_pool: TapePoolId) -> Result<(), ArchiveError> {
+        let engine = self.engine();
+        let (here, others) = engine.read(|view| {
+            let others = covered(view, tape_pool, Some(vid))?;
+            Ok((view.segments(vid)?, others))
+        })?;
+        let is_there = |(first, last): &(u64, u64)| others.iter().any(|(a, b)| a <= first && last <= b);
+        if here.iter().all(is_there) {
+            return Ok(());
+        }
+        let tapes = engine.read(|view| view.tapes())?;
+        let other = tapes.into_iter().find(|(other, record)| {
+            *other != vid && record.tape_pool == Some(tape_pool) && record.state == TapeState::Active
+        });
+        if let Some((other, _)) = &other {
+            engine.chore(*other, |chores| chores.ship = true);
+        }
+        Err(ArchiveError::SegmentsOwed { vid, other: other.map(|(other, _)| other) })
+    }
+}
+
+/// The changes on tapes of a pool that are to stay, but `without` one: ascending ranges that neither overlap
+/// nor touch.
+pub(crate) fn covered(
+    view: &catalogue::View<'_>,
+    tape_pool: TapePoolId,
+    without: Option<Vid>,
+) -> Result<Vec<(u64, u64)>, catalogue::ReadError> {
+    let mut ranges = Vec::new();
+    for (vid, tape) in view.tapes()? {
+        if tape.tape_pool == Some(tape_pool) && Some(vid) != without && tape.state != TapeState::Repacking {
+            ranges.extend(view.segments(vid)?);
+        }
+    }
+    ranges.sort_unstable();
+    let mut merged: Vec<(u64, u64)> = Vec::new();
+    for (first, last) in ranges {
+        match merged.last_mut() {
+            Some((_, end)) if first <= end.saturating_add(1) => *end = last.max(*end),
+            _ => merged.push((first, last)),
+        }
+    }
+    Ok(merged)
+}
+
+/// What the last server left to be done.
+pub(crate) fn resume(engine: &Engine) -> Result<(), ArchiveError> {
+    for (_, run) in engine.read(|view| view.open_runs())? {
+        engine.chore(run.vid, |chores| chores.recover = true);
+    }
+    for (vid, record) in engine.read(|view| view.tapes())? {
+        if record.state == TapeState::Repacking {
+            engine.repack_begin(vid)?;
+        }
+    }
+    Ok(())
+}

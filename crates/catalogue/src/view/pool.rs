@@ -1,0 +1,76 @@
+//! Reading what concerns the pool as a whole: its blobs, and the files and containers that it holds bytes of.
+
+use base::{BlobId, BlobPiece, ContainerId, DriveId, FileId};
+
+use super::View;
+use crate::error::ReadError;
+use crate::frame;
+use crate::key;
+use crate::record::{BlobRecord, ContainerRecord, FileRecord};
+use crate::table::Table;
+
+impl View<'_> {
+    /// Blobs in use in the order of their ids, those behind `after`, at most `limit`.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn blobs(&self, after: Option<BlobId>, limit: usize) -> Result<Vec<(BlobId, BlobRecord)>, ReadError> {
+        self.rows_within(Table::Blob, &[], after.map(key::blob), limit, |mut parts, key, value| {
+            Ok((BlobId(parts.u64()?), frame::open(Table::Blob, key, value)?))
+        })
+    }
+
+    /// Files of whatever state in the order of their ids, those behind `after`, at most `limit`.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn files(&self, after: Option<FileId>, limit: usize) -> Result<Vec<(FileId, FileRecord)>, ReadError> {
+        self.rows_within(Table::File, &[], after.map(key::file), limit, |mut parts, key, value| {
+            Ok((FileId(parts.u64()?), frame::open(Table::File, key, value)?))
+        })
+    }
+
+    /// What the pool keeps for containers (skeletons and images), by container id behind `after`, looking at
+    /// no more than `limit` containers; with the last one looked at, `None` at the end.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    #[allow(clippy::type_complexity)]
+    pub fn container_pieces(
+        &self,
+        after: Option<ContainerId>,
+        limit: usize,
+    ) -> Result<(Vec<(ContainerId, BlobPiece)>, Option<ContainerId>), ReadError> {
+        let rows: Vec<(ContainerId, ContainerRecord)> = self.rows_within(
+            Table::Container,
+            &[],
+            after.map(key::container),
+            limit,
+            |mut parts, key, value| {
+                Ok((ContainerId(parts.u64()?), frame::open(Table::Container, key, value)?))
+            },
+        )?;
+        let last = rows.last().map(|(id, _)| *id);
+        let pieces = rows.into_iter().flat_map(|(id, container)| {
+            [container.skeleton, container.image].into_iter().flatten().map(move |piece| (id, piece))
+        });
+        Ok((pieces.collect(), last))
+    }
+
+    /// Whether the pool must keep an extent for now: its blob is in use and has this shard on this drive, or
+    /// the blob is garbage that is still to be removed. What is not known and of an older epoch was left by
+    /// a crashed writer, or by a stripe that has moved.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn is_known_extent(
+        &self,
+        blob: BlobId,
+        (stripe, shard): (u32, u8),
+        drive: DriveId,
+    ) -> Result<bool, ReadError> {
+        let Some(description) = self.blob(blob)? else { return self.is_garbage(blob) };
+        let set = usize::try_from(stripe).ok().and_then(|stripe| description.stripes.get(stripe));
+        Ok(set.and_then(|set| set.drives.get(usize::from(shard))) == Some(&drive))
+    }
+}

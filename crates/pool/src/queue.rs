@@ -1,0 +1,85 @@
+//! The queue of one thread of a drive.
+
+use std::collections::VecDeque;
+use std::sync::PoisonError;
+use threads::{Condvar, Mutex};
+
+use crate::config::DRIVE_QUEUE_MAX;
+use crate::drives::Job;
+use crate::gather::lock;
+
+/// Jobs in order, at most [`DRIVE_QUEUE_MAX`]; who brings more waits, but not for a queue that is emptied.
+#[derive(Default)]
+pub(crate) struct JobQueue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    /// Counts emptyings, so that whoever waited meanwhile gives up.
+    cleared: u64,
+    closed: bool,
+}
+
+impl JobQueue {
+    /// Queues a job; drops it if the queue is emptied or closed meanwhile.
+    pub(crate) fn push(&self, job: Job) {
+        let mut state = lock(&self.state);
+        let cleared = state.cleared;
+        while state.jobs.len() >= DRIVE_QUEUE_MAX && !state.closed && state.cleared == cleared {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if !state.closed && state.cleared == cleared {
+            state.jobs.push_back(job);
+            self.changed.notify_all();
+            return;
+        }
+        drop(state);
+        drop(job);
+    }
+
+    /// Queues a job, full or not.
+    pub(crate) fn push_now(&self, job: Job) {
+        lock(&self.state).jobs.push_back(job);
+        self.changed.notify_all();
+    }
+
+    /// The next job; waits for one. `None` when the queue is closed and empty.
+    pub(crate) fn next(&self) -> Option<Job> {
+        let mut state = lock(&self.state);
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                self.changed.notify_all();
+                return Some(job);
+            }
+            if state.closed {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        lock(&self.state).jobs.len()
+    }
+
+    /// Drops all jobs that wait, and those that wait to be queued.
+    pub(crate) fn clear(&self) {
+        let jobs = {
+            let mut state = lock(&self.state);
+            state.cleared += 1;
+            std::mem::take(&mut state.jobs)
+        };
+        self.changed.notify_all();
+        // Their tickets and buffers take other locks.
+        drop(jobs);
+    }
+
+    /// Takes no more jobs; those that wait are done.
+    pub(crate) fn close(&self) {
+        lock(&self.state).closed = true;
+        self.changed.notify_all();
+    }
+}

@@ -1,0 +1,475 @@
+//! Scrubbing: every cell of every shard, and every copy of small values, read and checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use base::{BlobDescription, BlobId, BlobPiece, ByteCount, DriveId, Layout};
+use drive::{AlignedBuffer, ExtentId, PAGE};
+use erasure::Codec;
+
+use crate::arena::CellBuffer;
+use crate::cell::{CellDamage, HEADER_BYTES};
+use crate::drives::{PoolDrive, count};
+use crate::error::PoolError;
+use crate::fetch::{CellFault, Fetched, RowPlace};
+use crate::gather::Gather;
+use crate::geometry::{Geometry, RowPart};
+use crate::pool::Pool;
+use crate::record::RECORD_HEADER_BYTES;
+
+/// Findings that a report lists; more are counted only.
+pub(crate) const FINDINGS_MAX: usize = 1_000;
+
+/// A shard of a stripe, or a copy of a segment, that is not whole.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BadShard {
+    /// The stripe; 0 for a segment.
+    pub stripe: u32,
+    /// The shard, or the copy.
+    pub shard: u8,
+    /// The drive that should hold it.
+    pub drive: DriveId,
+}
+
+/// What is wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// The drive is not there, does not answer, or is lost.
+    NoDrive,
+    /// The drive does not have the extent.
+    NoExtent,
+    /// The drive refuses to read it, with the reason.
+    Unreadable(String),
+    /// The extent is too short: a torn write.
+    Short,
+    /// It was read, but is not what was written: header, place or bytes.
+    Damaged(CellDamage),
+    /// Every cell of the row is whole, but this parity cell does not belong to the data.
+    Parity,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::NoDrive => f.write_str("the drive is not there"),
+            Fault::NoExtent => f.write_str("the extent is gone"),
+            Fault::Unreadable(reason) => write!(f, "cannot be read: {reason}"),
+            Fault::Short => f.write_str("the extent is too short (torn)"),
+            Fault::Damaged(CellDamage::Header) => f.write_str("the header's checksum is wrong"),
+            Fault::Damaged(CellDamage::Identity) => {
+                f.write_str("another cell stands in this place (lost or misdirected write)")
+            }
+            Fault::Damaged(CellDamage::Block) => f.write_str("the checksum of a block is wrong"),
+            Fault::Parity => f.write_str("the parity does not belong to the data"),
+        }
+    }
+}
+
+/// One thing found: a cell or record, or for a drive or extent that is gone a whole shard.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// The blob.
+    pub blob: BlobId,
+    /// Where.
+    pub shard: BadShard,
+    /// The row within the stripe; for a segment the record's offset; `None`: the whole shard.
+    pub row: Option<u64>,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BadShard { stripe, shard, drive } = self.shard;
+        write!(f, "blob {}, stripe {stripe}, shard {shard}, drive {drive}", self.blob)?;
+        match self.row {
+            Some(row) => write!(f, ", row {row}: {}", self.fault),
+            None => write!(f, ": {}", self.fault),
+        }
+    }
+}
+
+/// What scrubbing a blob found.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ScrubReport {
+    /// Bytes read from drives.
+    pub bytes: ByteCount,
+    /// Cells or records checked.
+    pub checked: u64,
+    /// What is wrong, the first thousand.
+    pub findings: Vec<Finding>,
+    /// How much is wrong in all.
+    pub found: u64,
+    /// The shards concerned, to be given to [`Pool::repair`].
+    pub bad: BTreeSet<BadShard>,
+    /// Bytes of the blob (offset, length) that cannot be read at present, damaged beyond what redundancy
+    /// bears. For a segment the records' offsets and the values' lengths.
+    pub lost: Vec<(ByteCount, ByteCount)>,
+    /// `false` if it was broken off, or this machine lacked descriptors or memory for a part.
+    pub complete: bool,
+}
+
+impl ScrubReport {
+    pub(crate) fn find(&mut self, blob: BlobId, shard: BadShard, row: Option<u64>, fault: Fault) {
+        self.found += 1;
+        self.bad.insert(shard);
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(Finding { blob, shard, row, fault });
+        }
+    }
+
+    /// Whether all is as it should be.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.found == 0 && self.lost.is_empty()
+    }
+}
+
+/// What became of the cells of one row.
+pub(crate) struct RowCells {
+    pub(crate) good: BTreeMap<usize, CellBuffer>,
+    pub(crate) bad: BTreeMap<usize, CellFault>,
+}
+
+impl Pool {
+    /// Reads and checks a blob: of a striped one every cell of every shard, parity included, of a segment
+    /// the records of `pieces` in every copy. `pace` is told of the bytes read, row by row, and may wait; it
+    /// ends the scrub with `false`. Repairs nothing.
+    ///
+    /// # Errors
+    /// [`PoolError::Description`] if blob and pieces contradict each other, [`PoolError::Code`],
+    /// [`PoolError::ArenaTooSmall`]. What is damaged is no error.
+    pub fn scrub_blob(
+        self: &Arc<Self>,
+        blob: &BlobDescription,
+        pieces: &[BlobPiece],
+        pace: &mut dyn FnMut(ByteCount) -> bool,
+    ) -> Result<ScrubReport, PoolError> {
+        match blob.layout {
+            Layout::Striped { data, parity } => self.scrub_striped(blob, (data, parity), None, pace),
+            Layout::Segment { .. } => self.scrub_records(blob, pieces, pace),
+        }
+    }
+
+    /// As [`Pool::scrub_blob`], of one stripe of a striped blob.
+    ///
+    /// # Errors
+    /// As [`Pool::scrub_blob`]; [`PoolError::Description`] of a segment.
+    pub fn scrub_stripe(
+        self: &Arc<Self>,
+        blob: &BlobDescription,
+        stripe: u32,
+        pace: &mut dyn FnMut(ByteCount) -> bool,
+    ) -> Result<ScrubReport, PoolError> {
+        match blob.layout {
+            Layout::Striped { data, parity } => self.scrub_striped(blob, (data, parity), Some(stripe), pace),
+            Layout::Segment { .. } => Err(PoolError::Description(blob.id)),
+        }
+    }
+
+    pub(crate) fn layout(
+        &self,
+        blob: &BlobDescription,
+        (data, parity): (u8, u8),
+    ) -> Result<(Geometry, Arc<Codec>), PoolError> {
+        let codec = self.codec(data, parity)?;
+        let geometry = self.geometry(data, parity);
+        if !geometry.fits(blob) {
+            return Err(PoolError::Description(blob.id));
+        }
+        let (needed, available) = (2 * geometry.width(), self.scrub_arena().capacity());
+        if needed > available {
+            return Err(PoolError::ArenaTooSmall { blob: blob.id, needed, available });
+        }
+        Ok((geometry, codec))
+    }
+
+    fn scrub_striped(
+        self: &Arc<Self>,
+        blob: &BlobDescription,
+        layout: (u8, u8),
+        stripe: Option<u32>,
+        pace: &mut dyn FnMut(ByteCount) -> bool,
+    ) -> Result<ScrubReport, PoolError> {
+        let (geometry, codec) = self.layout(blob, layout)?;
+        let mut report = ScrubReport { complete: true, ..ScrubReport::default() };
+        // Shards of which nothing is to be had are reported once a stripe.
+        let mut gone: BTreeSet<BadShard> = BTreeSet::new();
+        let all = geometry.rows(blob.length.0);
+        let rows = stripe.map_or(0..all, |stripe| {
+            let first = u64::from(stripe).saturating_mul(geometry.rows_per_stripe).min(all);
+            first..all.min(first + geometry.rows_per_stripe)
+        });
+        for row in rows {
+            let Some(place) = whole_row(blob, &geometry, row) else {
+                return Err(PoolError::Description(blob.id));
+            };
+            let cells = self.row_cells(blob, &geometry, &place);
+            let read = cells.good.len() * (HEADER_BYTES + geometry.payload(place.part.bytes));
+            report.bytes.0 += read as u64;
+            report.checked += geometry.width() as u64;
+            note_row(&mut report, blob.id, &place, &cells, &mut gone);
+            if cells.good.len() < geometry.data {
+                note_lost(&mut report, &geometry, &place, &cells);
+            }
+            if cells.bad.is_empty() {
+                for shard in self.wrong_parity(&geometry, &codec, &place, &cells.good)? {
+                    let row = place.row_in_stripe;
+                    report.find(blob.id, bad_shard(&place, shard), Some(row), Fault::Parity);
+                }
+            }
+            drop(cells);
+            if !pace(ByteCount(read as u64)) {
+                report.complete = false;
+                break;
+            }
+        }
+        Ok(report)
+    }
+
+    /// Reads all cells of a row.
+    pub(crate) fn row_cells(
+        self: &Arc<Self>,
+        blob: &BlobDescription,
+        geometry: &Geometry,
+        place: &RowPlace,
+    ) -> RowCells {
+        let gather = Gather::new();
+        let buffers = self.scrub_arena().acquire(geometry.width());
+        for (shard, buffer) in buffers.into_iter().enumerate() {
+            place.fetch(self, geometry, blob, shard, buffer, &gather);
+        }
+        let all: BTreeSet<usize> = (0..geometry.width()).collect();
+        let mut cells = RowCells { good: BTreeMap::new(), bad: BTreeMap::new() };
+        for Fetched { shard, cell } in self.wait_for_cells(&gather, place, &all) {
+            match cell {
+                Ok(cell) => drop(cells.good.insert(shard, cell)),
+                Err(fault) => drop(cells.bad.insert(shard, fault)),
+            }
+        }
+        for shard in all {
+            if !cells.good.contains_key(&shard) {
+                // Its drive was set aside meanwhile.
+                cells.bad.entry(shard).or_insert(CellFault::NoDrive);
+            }
+        }
+        cells
+    }
+
+    /// Waits for cells, but for those whose drive is set aside meanwhile.
+    pub(crate) fn wait_for_cells(
+        &self,
+        gather: &Gather<Fetched>,
+        place: &RowPlace,
+        shards: &BTreeSet<usize>,
+    ) -> Vec<Fetched> {
+        let silent = |shard: usize| {
+            let drive = place.set.drives.get(shard).and_then(|drive| self.drive(*drive));
+            drive.and_then(PoolDrive::present).is_none()
+        };
+        gather.wait_unless(|came| {
+            let is_in = |shard: usize| came.iter().any(|fetched| fetched.shard == shard);
+            shards.iter().all(|shard| is_in(*shard) || silent(*shard))
+        })
+    }
+
+    /// The parity shards of a whole row that are not the code of its data.
+    fn wrong_parity(
+        &self,
+        geometry: &Geometry,
+        codec: &Codec,
+        place: &RowPlace,
+        good: &BTreeMap<usize, CellBuffer>,
+    ) -> Result<Vec<usize>, PoolError> {
+        let range = HEADER_BYTES..HEADER_BYTES + geometry.payload(place.part.bytes);
+        let data: Vec<&[u8]> =
+            good.range(..geometry.data).map(|(_, cell)| &cell.as_slice()[range.clone()]).collect();
+        let mut coded = self.scrub_arena().acquire(geometry.parity);
+        let mut parity: Vec<&mut [u8]> =
+            coded.iter_mut().map(|cell| &mut cell.as_mut_slice()[range.clone()]).collect();
+        codec.encode(&data, &mut parity)?;
+        let stored = good.range(geometry.data..);
+        let wrong =
+            stored.zip(&parity).filter(|((_, cell), coded)| cell.as_slice()[range.clone()] != ***coded);
+        Ok(wrong.map(|((shard, _), _)| *shard).collect())
+    }
+
+    fn scrub_records(
+        self: &Arc<Self>,
+        blob: &BlobDescription,
+        pieces: &[BlobPiece],
+        pace: &mut dyn FnMut(ByteCount) -> bool,
+    ) -> Result<ScrubReport, PoolError> {
+        let mut report = ScrubReport { complete: true, ..ScrubReport::default() };
+        for piece in pieces {
+            let mut whole = 0;
+            let mut unknown = false;
+            let (_, drives) = self.record(blob, piece)?;
+            let mut read = 0;
+            for (copy, drive) in drives.iter().enumerate() {
+                report.checked += 1;
+                let at = BadShard { stripe: 0, shard: u8::try_from(copy).unwrap_or(u8::MAX), drive: *drive };
+                match self.read_record(blob, piece, copy) {
+                    Ok(bytes) => {
+                        whole += 1;
+                        read += bytes;
+                    }
+                    Err(CellFault::Shortage(_)) => unknown = true,
+                    Err(fault) => report.find(blob.id, at, Some(piece.offset.0), Fault::from(fault)),
+                }
+            }
+            report.bytes.0 += read;
+            report.complete &= !unknown;
+            if whole == 0 && !unknown {
+                report.lost.push((piece.offset, piece.length));
+            }
+            if !pace(ByteCount(read)) {
+                report.complete = false;
+                break;
+            }
+        }
+        Ok(report)
+    }
+
+    /// Reads and checks a record in one copy; gives the bytes read.
+    fn read_record(&self, blob: &BlobDescription, piece: &BlobPiece, copy: usize) -> Result<u64, CellFault> {
+        let Ok((identity, drives)) = self.record(blob, piece) else { return Err(CellFault::NoExtent) };
+        let start = piece.offset.0 / PAGE as u64 * PAGE as u64;
+        let skip = usize::try_from(piece.offset.0 - start).unwrap_or(usize::MAX);
+        let end = skip + RECORD_HEADER_BYTES + identity.length as usize;
+        let id = ExtentId { blob: blob.id, stripe: 0, shard: u8::try_from(copy).unwrap_or(u8::MAX) };
+        let Some(present) = drives.get(copy).and_then(|id| self.drive(*id)).and_then(PoolDrive::present)
+        else {
+            return Err(CellFault::NoDrive);
+        };
+        let gather = Gather::new();
+        let ticket = gather.ticket();
+        present.read(Box::new(move |device| {
+            let mut buffer = AlignedBuffer::new(end.next_multiple_of(PAGE));
+            let read = device.read(id, start, buffer.as_mut_slice());
+            let checked = match read {
+                Err(error) => {
+                    device.read_failed(id.blob, &error);
+                    Err(CellFault::of(&error))
+                }
+                Ok(()) => identity.verify(&buffer.as_slice()[skip..end]).map_err(|damage| {
+                    count(&device.counters.damaged, 1);
+                    CellFault::Damaged(damage)
+                }),
+            };
+            ticket.done(checked.map(|()| buffer.as_slice().len() as u64));
+        }));
+        let away = || present.device.is_away();
+        gather.wait_unless(|_| away()).pop().unwrap_or(Err(CellFault::NoDrive))
+    }
+
+    /// Whether a piece can be read as far as it depends on which drives are there: no byte is read.
+    ///
+    /// # Errors
+    /// [`PoolError::Description`] if blob and piece contradict each other.
+    pub fn has_drives_for(&self, blob: &BlobDescription, piece: &BlobPiece) -> Result<bool, PoolError> {
+        self.has_drives_without(blob, piece, &self.silent_drives())
+    }
+
+    /// Likewise, as if exactly the drives in `gone` were not there.
+    ///
+    /// # Errors
+    /// As [`Pool::has_drives_for`].
+    pub fn has_drives_without(
+        &self,
+        blob: &BlobDescription,
+        piece: &BlobPiece,
+        gone: &BTreeSet<DriveId>,
+    ) -> Result<bool, PoolError> {
+        let there = |drive: &DriveId| !gone.contains(drive);
+        let Layout::Striped { data, parity } = blob.layout else {
+            return Ok(self.record(blob, piece)?.1.iter().any(there));
+        };
+        let geometry = self.geometry(data, parity);
+        let end = piece.offset.0.saturating_add(piece.length.0);
+        if !geometry.fits(blob) || end > blob.length.0 {
+            return Err(PoolError::Description(blob.id));
+        }
+        let row_bytes = geometry.row_bytes();
+        for row in piece.offset.0 / row_bytes..end.div_ceil(row_bytes) {
+            let start = row * row_bytes;
+            let bytes = geometry.bytes_of_row(blob.length.0, row);
+            let wanted = piece.offset.0.max(start) - start..(end - start).min(bytes);
+            if wanted.is_empty() {
+                continue;
+            }
+            let part = RowPart { row, bytes, wanted };
+            let cells = part.cells(&geometry);
+            let place = RowPlace::new(blob, &geometry, part).ok_or(PoolError::Description(blob.id))?;
+            let present = place.set.drives.iter().filter(|drive| there(drive)).count();
+            if present < geometry.data && !place.set.drives[cells].iter().all(there) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// All of a row, with every block of its cells.
+pub(crate) fn whole_row(blob: &BlobDescription, geometry: &Geometry, row: u64) -> Option<RowPlace> {
+    let bytes = geometry.bytes_of_row(blob.length.0, row);
+    let place = RowPlace::new(blob, geometry, RowPart { row, bytes, wanted: 0..bytes })?;
+    Some(RowPlace { blocks: 0..geometry.payload(bytes), ..place })
+}
+
+pub(crate) fn bad_shard(place: &RowPlace, shard: usize) -> BadShard {
+    BadShard {
+        stripe: u32::try_from(place.stripe).unwrap_or(u32::MAX),
+        shard: u8::try_from(shard).unwrap_or(u8::MAX),
+        drive: place.set.drives.get(shard).copied().unwrap_or(DriveId(u16::MAX)),
+    }
+}
+
+fn note_row(
+    report: &mut ScrubReport,
+    blob: BlobId,
+    place: &RowPlace,
+    cells: &RowCells,
+    gone: &mut BTreeSet<BadShard>,
+) {
+    for (shard, fault) in &cells.bad {
+        let at = bad_shard(place, *shard);
+        match fault {
+            CellFault::Shortage(_) => report.complete = false,
+            CellFault::NoDrive | CellFault::NoExtent => {
+                if gone.insert(at) {
+                    report.find(blob, at, None, Fault::from(fault.clone()));
+                }
+            }
+            _ => report.find(blob, at, Some(place.row_in_stripe), Fault::from(fault.clone())),
+        }
+    }
+}
+
+/// The data cells of a row that can neither be read nor rebuilt.
+fn note_lost(report: &mut ScrubReport, geometry: &Geometry, place: &RowPlace, cells: &RowCells) {
+    if cells.bad.values().any(|fault| matches!(fault, CellFault::Shortage(_))) {
+        return;
+    }
+    let payload = geometry.payload(place.part.bytes) as u64;
+    for shard in cells.bad.keys().filter(|shard| **shard < geometry.data) {
+        let valid = geometry.valid(place.part.bytes, *shard) as u64;
+        if valid > 0 {
+            let offset = place.part.row * geometry.row_bytes() + *shard as u64 * payload;
+            report.lost.push((ByteCount(offset), ByteCount(valid)));
+        }
+    }
+}
+
+impl From<CellFault> for Fault {
+    fn from(fault: CellFault) -> Self {
+        match fault {
+            CellFault::NoDrive => Fault::NoDrive,
+            CellFault::NoExtent => Fault::NoExtent,
+            CellFault::Unreadable(reason) | CellFault::Shortage(reason) => Fault::Unreadable(reason),
+            CellFault::Short => Fault::Short,
+            CellFault::Damaged(damage) => Fault::Damaged(damage),
+        }
+    }
+}

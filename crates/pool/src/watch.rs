@@ -1,0 +1,87 @@
+//! What all drives of a pool share: the clock, how long a read usually takes, and what was found damaged.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use threads::Mutex;
+
+use base::{BlobId, BlobPiece, ByteCount, Clock, Timestamp};
+
+use crate::config::{HEDGE_DEFAULT, HEDGE_FACTOR, HEDGE_MAX, HEDGE_MIN, REPAIRS_MAX};
+use crate::gather::lock;
+
+/// One for each pool.
+#[derive(Default)]
+pub(crate) struct Watch {
+    clock: OnceLock<Arc<dyn Clock>>,
+    /// The median time of a read of a cell in nanoseconds, queueing included; 0: unknown.
+    usual: AtomicU64,
+    /// Blob, and of a small value its offset and length.
+    repairs: Mutex<BTreeSet<(BlobId, Option<(u64, u64)>)>>,
+}
+
+impl Watch {
+    /// Gives the clock; the first one stays.
+    pub(crate) fn set_clock(&self, clock: Arc<dyn Clock>) {
+        let _ = self.clock.set(clock);
+    }
+
+    /// The time; always the same without a clock.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.get().map_or(Timestamp(0), |clock| clock.now())
+    }
+
+    /// Takes note of how long a cell took: each one moves the estimate of the median by a part of itself, up
+    /// or down. A median stays what it is as long as fewer than half of the drives are slow.
+    pub(crate) fn took(&self, begun: Timestamp) {
+        if self.clock.get().is_none() {
+            return;
+        }
+        let span = u64::try_from(self.now().since(begun).as_nanos()).unwrap_or(u64::MAX).max(1);
+        let before = self.usual.load(Ordering::Relaxed);
+        let step = (before / 16).max(1);
+        let after = match before {
+            0 => span,
+            _ if span > before => before.saturating_add(step),
+            _ => before - step,
+        };
+        // Two at once cost one sample.
+        self.usual.store(after, Ordering::Relaxed);
+    }
+
+    /// How long to wait for a cell before others stand in for it.
+    pub(crate) fn hedge(&self) -> Duration {
+        match self.usual.load(Ordering::Relaxed) {
+            0 => HEDGE_DEFAULT,
+            usual => Duration::from_nanos(usual.saturating_mul(HEDGE_FACTOR)).clamp(HEDGE_MIN, HEDGE_MAX),
+        }
+    }
+
+    /// Puts a blob, or a small value, on the list of those to be repaired; a full list forgets, since
+    /// scrubbing finds it too.
+    pub(crate) fn needs_repair(&self, blob: BlobId, value: Option<(u64, u64)>) {
+        let mut repairs = lock(&self.repairs);
+        if repairs.len() < REPAIRS_MAX {
+            repairs.insert((blob, value));
+        }
+    }
+
+    pub(crate) fn take_repairs(&self, limit: usize) -> Vec<(BlobId, Option<BlobPiece>)> {
+        let mut repairs = lock(&self.repairs);
+        let mut taken = Vec::new();
+        while taken.len() < limit
+            && let Some((blob, value)) = repairs.pop_first()
+        {
+            let piece =
+                |(offset, length)| BlobPiece { blob, offset: ByteCount(offset), length: ByteCount(length) };
+            taken.push((blob, value.map(piece)));
+        }
+        taken
+    }
+
+    pub(crate) fn repairs(&self) -> usize {
+        lock(&self.repairs).len()
+    }
+}

@@ -1,0 +1,143 @@
+//! Work on tapes that nobody waits for: it takes what drives are left over, and gives them back when somebody
+//! does.
+
+use base::{Duration, Timestamp, Vid};
+
+use crate::scheduler::Scheduler;
+use crate::{Action, DriveName, DriveState, Purpose, SessionEnd};
+
+/// The longest rest of a drive that fails again and again.
+pub const DRIVE_REST_MAX: Duration = Duration::from_secs(6 * 3600);
+
+/// A drive that failed and is tried again by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Failure {
+    /// How often it failed with nothing that went well between.
+    pub(crate) count: u32,
+    /// When it is tried again; `None` while it is.
+    pub(crate) retry: Option<Timestamp>,
+}
+
+impl Scheduler {
+    /// A tape has chores now, or has none any more.
+    pub(crate) fn maintain(&mut self, vid: Vid, wanted: bool, now: Timestamp) {
+        if wanted {
+            self.chores.entry(vid).or_insert(now);
+        } else {
+            self.chores.remove(&vid);
+        }
+    }
+
+    /// Whether the drive of a session that nobody waits for is needed for something else: then it ends at the
+    /// next good point. Also for drives that an operator takes out of use.
+    #[must_use]
+    pub fn must_yield(&self, drive: &DriveName, now: Timestamp) -> bool {
+        if self.is_retiring(drive) {
+            return true;
+        }
+        let waiting = self.waiting(now);
+        let free = |state: &DriveState| matches!(state, DriveState::Empty | DriveState::Unmounting { .. });
+        let free = self.drives_that(free).iter().filter(|name| self.serves_any(name, &waiting)).count();
+        waiting.len() > free && self.serves_any(drive, &waiting)
+    }
+
+    /// Whether an operator has taken this drive out of use while it is busy.
+    #[must_use]
+    pub fn is_retiring(&self, drive: &DriveName) -> bool {
+        self.retiring.contains_key(drive)
+    }
+
+    /// Whether the tape in an idle drive has chores.
+    pub(crate) fn has_chores(&self, drive: &DriveName) -> bool {
+        let Some(DriveState::Idle { vid, .. }) = self.state(drive) else { return false };
+        self.chores.contains_key(vid) && !self.rests(drive, *vid)
+    }
+
+    /// An empty drive that nothing else needs gets the tape whose chores have waited longest.
+    pub(crate) fn mount_for_chores(&mut self, name: &DriveName, actions: &mut Vec<Action>) {
+        let in_slot = |vid: &Vid| {
+            let tape = self.tapes.get(vid);
+            tape.is_some_and(|tape| tape.drive.is_none() && tape.summary.is_some()) && !self.rests(name, *vid)
+        };
+        let oldest = self.chores.iter().filter(|(vid, _)| in_slot(vid)).min_by_key(|(vid, at)| (**at, **vid));
+        if let Some(vid) = oldest.map(|(vid, _)| *vid) {
+            self.mount(name, vid, Purpose::Maintenance, None, actions);
+        }
+    }
+
+    pub(crate) fn start_maintenance(&mut self, name: &DriveName, now: Timestamp, actions: &mut Vec<Action>) {
+        let vid = self.idle_tape(name);
+        self.recall.close(vid);
+        self.set_state(name, DriveState::Maintaining { vid, since: now });
+        actions.push(Action::Maintain { drive: name.clone(), vid });
+    }
+
+    pub(crate) fn maintenance_ended(
+        &mut self,
+        name: &DriveName,
+        end: SessionEnd,
+        now: Timestamp,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(&DriveState::Maintaining { vid, .. }) = self.state(name) else { return };
+        self.set_state(name, DriveState::Idle { vid, since: now });
+        let progress = end == SessionEnd::Stopped || !self.chores.contains_key(&vid);
+        self.session_ended(name, vid, end, progress, now, actions);
+    }
+
+    /// A drive failed: it is down, and tried again after a rest that doubles each time.
+    pub(crate) fn drive_failed(&mut self, name: DriveName, reason: String, now: Timestamp) {
+        let count = self.failures.get(&name).map_or(0, |failure| failure.count);
+        let rest = self.policy.retry_delay.saturating_mul(1 << count.min(20)).min(DRIVE_REST_MAX);
+        let retry = now.plus(rest);
+        let times = count.saturating_add(1);
+        let told = format!("{reason} (failure {times} in a row; tried again at {retry})");
+        self.failures.insert(name.clone(), Failure { count: times, retry: Some(retry) });
+        self.drive_down(name, told);
+    }
+
+    /// Drives that have rested long enough are tried again.
+    pub(crate) fn revive(&mut self, now: Timestamp) {
+        let due = |failure: &Failure| failure.retry.is_some_and(|retry| retry <= now);
+        let names: Vec<DriveName> =
+            self.failures.iter().filter(|(_, failure)| due(failure)).map(|(name, _)| name.clone()).collect();
+        for name in names {
+            if let Some(failure) = self.failures.get_mut(&name) {
+                failure.retry = None;
+            }
+            self.drive_up(name);
+        }
+    }
+
+    /// A session in this drive went well.
+    pub(crate) fn drive_proved(&mut self, name: &DriveName, end: &SessionEnd) {
+        if !matches!(end, SessionEnd::Failed(_)) {
+            self.failures.remove(name);
+        }
+    }
+
+    /// An operator takes a drive out of use: at once if it is empty, else when its session has ended and the
+    /// tape is in its slot.
+    pub(crate) fn retire(&mut self, name: DriveName, reason: String) {
+        if self.drives.contains_key(&name) {
+            self.failures.remove(&name);
+            self.retiring.insert(name, reason);
+        }
+    }
+
+    /// Brings drives that are taken out of use nearer to it.
+    pub(crate) fn retire_drives(&mut self, actions: &mut Vec<Action>) {
+        let names: Vec<DriveName> = self.retiring.keys().cloned().collect();
+        for name in names {
+            match self.state(&name) {
+                Some(DriveState::Idle { .. }) => self.unmount(&name, actions),
+                Some(DriveState::Empty | DriveState::Down { .. }) | None => {
+                    if let Some(reason) = self.retiring.remove(&name) {
+                        self.drive_down(name, reason);
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}
