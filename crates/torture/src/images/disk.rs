@@ -1,9 +1,9 @@
 //! A model of a disk with a volatile cache: what a crash may leave of files that calls have changed.
 //!
-//! Durable is what a sync that has returned was asked for: `fsync` and `fdatasync` of a file keep its bytes
-//! and its length, `fsync` of a directory keeps the names in it, a descriptor opened with `O_DSYNC` keeps each
-//! write. Everything else is lost, kept or torn at sectors of 512 bytes, each change for itself; growth of a
-//! file is lost or kept apart from its bytes. A rename happens or does not.
+//! Durable is what a sync that has returned was asked for: `fsync` and `fdatasync` of a file keep its
+//! bytes and its length, `fsync` of a directory keeps the names in it, a descriptor opened with `O_DSYNC`
+//! keeps each write. Everything else is lost, kept or torn at sectors of 512 bytes, each change for
+//! itself; growth of a file is lost or kept apart from its bytes. A rename happens or does not.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

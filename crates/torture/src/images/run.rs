@@ -116,7 +116,8 @@ fn compare_model(trace: &Trace, root: &Path, before: &Files) -> io::Result<()> {
     trace.steps.iter().for_each(|step| disk.take(trace, *step));
     let (seen, mut there) = (disk.seen(), Files::new());
     gather(root, root, &mut there)?;
-    let mut wrong: Vec<&PathBuf> = there.iter().filter(|(path, bytes)| seen.get(*path) != Some(*bytes)).map(|(path, _)| path).collect();
+    let mut wrong: Vec<&PathBuf> =
+        there.iter().filter(|(path, bytes)| seen.get(*path) != Some(*bytes)).map(|(path, _)| path).collect();
     wrong.extend(seen.keys().filter(|path| !there.contains_key(*path)));
     if wrong.is_empty() {
         return Ok(());
