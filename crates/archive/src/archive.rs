@@ -20,6 +20,7 @@ use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
 use crate::engine::{Engine, largest_container, summary};
 use crate::scrub::Upkeep;
 use crate::session::{DriveThread, recover_torn_runs};
+use crate::small::{SmallPuts, run_small_puts};
 use crate::{ArchiveError, Machines, OpenError, PoolDrive, PoolShape, Settings};
 
 /// Items of open requests read at a time when the engine starts.
@@ -34,6 +35,8 @@ pub struct Archive(Arc<Inner>);
 struct Inner {
     engine: Arc<Engine>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// The thread of small puts, which serves clients until all others have ended.
+    small: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Archive {
@@ -112,9 +115,11 @@ impl Archive {
             sessions: Mutex::new(BTreeMap::new()),
             sweep: SweepBell::default(),
             upkeep: Upkeep::default(),
+            small: SmallPuts::default(),
         });
         remove_orphans(&engine)?;
-        let archive = Archive(Arc::new(Inner { engine, threads: Mutex::new(Vec::new()) }));
+        let archive =
+            Archive(Arc::new(Inner { engine, threads: Mutex::new(Vec::new()), small: Mutex::new(None) }));
         if let Err(error) = archive.start() {
             archive.close();
             return Err(error);
@@ -131,11 +136,9 @@ impl Archive {
         engine.sweep.ring();
         engine.upkeep.ring();
         let threads = std::mem::take(&mut *self.0.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        for thread in threads {
-            if thread.join().is_err() {
-                tracing::error!("a thread of the engine ended with a panic");
-            }
-        }
+        join(threads);
+        engine.small.stop();
+        join(self.0.small.lock().unwrap_or_else(PoisonError::into_inner).take());
         engine.pool.close();
         crate::sweep::stamp(engine);
     }
@@ -165,6 +168,9 @@ impl Archive {
 
     fn start(&self) -> Result<(), OpenError> {
         let engine = &self.0.engine;
+        let small = Arc::clone(engine);
+        let thread = guarded("small-puts", move || run_small_puts(&small))?;
+        *self.0.small.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         let names = engine.library.drives();
         if let Some(first) = names.first() {
             recover_torn_runs(engine, first).map_err(|error| OpenError::Recovery(Box::new(error)))?;
@@ -221,13 +227,26 @@ impl Archive {
     }
 
     fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
-        // A part of the engine that panicked has left its work in an unknown state, and the others wait for
-        // it for ever. A restart is a tested path, so the process ends.
-        let dying = || tracing::error!("a thread of the engine panicked: the server ends, start it again");
-        let thread = threads::spawn_guarded(name, run, dying).map_err(OpenError::Thread)?;
+        let thread = guarded(name, run)?;
         self.0.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         Ok(())
     }
+}
+
+fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
+    for thread in threads {
+        if thread.join().is_err() {
+            tracing::error!("a thread of the engine ended with a panic");
+        }
+    }
+}
+
+/// Starts a thread of the engine.
+fn guarded(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
+    // A part of the engine that panicked has left its work in an unknown state, and the others wait for it
+    // for ever. A restart is a tested path, so the process ends.
+    let dying = || tracing::error!("a thread of the engine panicked: the server ends, start it again");
+    threads::spawn_guarded(name, run, dying).map_err(OpenError::Thread)
 }
 
 /// Opens the pool over the drives that are there. A drive that has seen a later change than the catalogue

@@ -416,9 +416,10 @@ pub enum Command {
         /// The container.
         container: ContainerId,
     },
-    /// A repack takes a container's copy off a tape: the place becomes the copy's source, and the copy is
-    /// queued. A copy that was flushed but that no index covers is taken as well. The copy of a container without named or condemned members is dropped instead. Refused while
-    /// the copy has a source elsewhere or the tape has an open run.
+    /// A repack takes a container's copy off a tape: its place under an index becomes the copy's source, and
+    /// the copy is queued. The copy of a container without named or condemned members is dropped instead.
+    /// Refused for a copy that no index covers, while the copy has a source already, and while the tape has
+    /// an open run.
     RequeueCopy {
         /// The container.
         container: ContainerId,

@@ -1,9 +1,9 @@
 //! `archive::Archive` behind the door's seam.
 
 use archive::{
-    Archive, ArchiveError, ClassInfo, EvictDone, FileStat, Listed, PoolInfo, PutDone, PutOptions, QueueLine,
-    RequestFile, RequestInfo, Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse,
-    Totals,
+    Archive, ArchiveError, CatalogueFinding, ClassInfo, EvictDone, FileStat, Listed, PoolHealth, PoolInfo,
+    PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, RequestFile, RequestInfo, ScrubInfo,
+    Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse, Totals, VerifyDone,
 };
 use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
@@ -144,6 +144,38 @@ impl Engine for Archive {
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError> {
         Archive::migrate_now(self, class)
     }
+
+    fn pool_health(&self) -> Result<PoolHealth, ArchiveError> {
+        Archive::pool_health(self)
+    }
+
+    fn scrub_info(&self) -> ScrubInfo {
+        Archive::scrub_info(self)
+    }
+
+    fn scrub_now(&self) {
+        Archive::scrub_now(self);
+    }
+
+    fn verify(&self, path: &ArchivePath, offset: u64, length: u64) -> Result<VerifyDone, ArchiveError> {
+        Archive::verify(self, path, offset, length)
+    }
+
+    fn verify_catalogue(&self) -> Result<Vec<CatalogueFinding>, ArchiveError> {
+        Archive::verify_catalogue(self)
+    }
+
+    fn pool_rebuild(&self, drive: Option<u16>) -> Result<(), ArchiveError> {
+        Archive::pool_rebuild(self, drive)
+    }
+
+    fn pool_drive_lost(&self, drive: u16) -> Result<(), ArchiveError> {
+        Archive::pool_drive_lost(self, drive)
+    }
+
+    fn pool_drive_replace(&self, drive: u16) -> Result<ReplacedDrive, ArchiveError> {
+        Archive::pool_drive_replace(self, drive)
+    }
 }
 
 impl Upload for archive::Upload {
@@ -153,6 +185,10 @@ impl Upload for archive::Upload {
 
     fn finish(self: Box<Self>) -> Result<PutDone, ArchiveError> {
         archive::Upload::finish(*self)
+    }
+
+    fn finish_then(self: Box<Self>, done: PutCallback) {
+        archive::Upload::finish_then(*self, done);
     }
 }
 

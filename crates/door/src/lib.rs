@@ -21,6 +21,7 @@ mod seam;
 mod server;
 mod shared;
 mod stream;
+mod upkeep;
 pub mod wire;
 
 pub use limits::Limits;

@@ -243,6 +243,7 @@ fn kind_of_pool(error: &PoolError) -> Kind {
         PoolError::Drive(error) if error.is_full() => Kind::PoolFull,
         PoolError::GroupCommit(error) => kind_of_pool(error),
         PoolError::Unrecoverable { .. } => Kind::Corrupt,
+        PoolError::DriveState { .. } => Kind::WrongState,
         PoolError::Description(_) | PoolError::OutOfRange { .. } => Kind::Internal,
         _ => Kind::Unavailable,
     }

@@ -12,6 +12,7 @@ use crate::data::data;
 use crate::guard::{HEALTH, guard};
 use crate::problem::{Kind, Refusal};
 use crate::shared::Shared;
+use crate::upkeep;
 
 /// The routes of one door.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
@@ -32,6 +33,13 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/drives/{name}/up", post(admin::drive_up))
         .route("/drives", get(admin::drives))
         .route("/pool", get(admin::pool))
+        .route("/pool/health", get(upkeep::pool_health))
+        .route("/pool/rebuild", post(upkeep::rebuild))
+        .route("/pool/drives/{id}/lost", post(upkeep::drive_lost))
+        .route("/pool/drives/{id}/replace", post(upkeep::drive_replace))
+        .route("/scrub", get(upkeep::scrub).post(upkeep::scrub_now))
+        .route("/verify", get(upkeep::verify))
+        .route("/verify/catalogue", post(upkeep::verify_catalogue))
         .route("/classes", get(admin::classes))
         .route("/queue", get(admin::queue))
         .route("/status", get(admin::status))

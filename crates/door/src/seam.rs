@@ -1,9 +1,9 @@
 //! What the door needs of the engine. `archive::Archive` is one; tests have their own.
 
 use archive::{
-    ArchiveError, ClassInfo, EvictDone, FileStat, Listed, PoolInfo, PutDone, PutOptions, QueueLine,
-    RequestFile, RequestInfo, Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse,
-    Totals,
+    ArchiveError, CatalogueFinding, ClassInfo, EvictDone, FileStat, Listed, PoolHealth, PoolInfo,
+    PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, RequestFile, RequestInfo, ScrubInfo,
+    Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse, Totals, VerifyDone,
 };
 use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
@@ -63,6 +63,14 @@ pub trait Engine: Send + Sync + 'static {
     fn set_tape(&self, vid: Vid, use_as: TapeUse, reason: &str) -> Result<(), ArchiveError>;
     fn drive_up(&self, drive: &str) -> Result<(), ArchiveError>;
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError>;
+    fn pool_health(&self) -> Result<PoolHealth, ArchiveError>;
+    fn scrub_info(&self) -> ScrubInfo;
+    fn scrub_now(&self);
+    fn verify(&self, path: &ArchivePath, offset: u64, length: u64) -> Result<VerifyDone, ArchiveError>;
+    fn verify_catalogue(&self) -> Result<Vec<CatalogueFinding>, ArchiveError>;
+    fn pool_rebuild(&self, drive: Option<u16>) -> Result<(), ArchiveError>;
+    fn pool_drive_lost(&self, drive: u16) -> Result<(), ArchiveError>;
+    fn pool_drive_replace(&self, drive: u16) -> Result<ReplacedDrive, ArchiveError>;
 }
 
 /// A file on its way in. Dropping it before `finish` leaves nothing behind.
@@ -78,6 +86,12 @@ pub trait Upload: Send {
     /// # Errors
     /// If length or checksum are not as announced, or it cannot be stored. Nothing is stored then.
     fn finish(self: Box<Self>) -> Result<PutDone, ArchiveError>;
+
+    /// As `finish`, but `done` gets what it returns, at once or later, perhaps on another thread. It may be
+    /// dropped uncalled only if that thread panicked.
+    fn finish_then(self: Box<Self>, done: PutCallback) {
+        done(self.finish());
+    }
 }
 
 /// A file on its way out.

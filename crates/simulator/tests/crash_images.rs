@@ -10,7 +10,7 @@ use simulator::images::{Broken, History, Tally};
 /// Images of each history.
 const IMAGES: usize = 100;
 /// Images in an ordinary run; `KIST_CRASH_IMAGES` asks for more.
-const IMAGES_USUAL: u64 = 4_000;
+const IMAGES_USUAL: u64 = 2_400;
 /// Histories within which a planted bug must be found.
 const HUNT_MAX: u64 = 12;
 

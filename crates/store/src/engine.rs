@@ -13,7 +13,7 @@ type Rows = Database<'static, Bytes, Bytes>;
 
 /// What the catalogue's tables lie in.
 pub(crate) enum Engine {
-    Lmdb(LmdbEngine),
+    Lmdb(Box<LmdbEngine>),
     /// For the simulator and tests.
     Memory(MemoryEngine),
 }
@@ -33,7 +33,7 @@ impl Engine {
     pub(crate) fn write(&self) -> Result<Writing<'_>, KvError> {
         Ok(match self {
             Engine::Lmdb(engine) => Writing::Lmdb(engine.write()?),
-            Engine::Memory(engine) => Writing::Memory(engine.write()),
+            Engine::Memory(engine) => Writing::Memory(Box::new(engine.write())),
         })
     }
 }
@@ -41,14 +41,14 @@ impl Engine {
 /// The writing transaction of either.
 pub(crate) enum Writing<'e> {
     Lmdb(LmdbWriting<'e>),
-    Memory(MemoryWriting<'e>),
+    Memory(Box<MemoryWriting<'e>>),
 }
 
 impl Writing<'_> {
     pub(crate) fn transaction(&mut self) -> &mut dyn Transaction {
         match self {
             Writing::Lmdb(writing) => writing,
-            Writing::Memory(writing) => writing,
+            Writing::Memory(writing) => writing.as_mut(),
         }
     }
 

@@ -79,7 +79,7 @@ impl CatalogueStore {
         let map_size = map_size.ok_or(OpenError::MapSize(options.map_size.0))?;
         let engine = LmdbEngine::open(dir, map_size, READERS_MAX);
         let engine = engine.map_err(|source| OpenError::Engine { path: dir.to_owned(), source })?;
-        Self::start(Engine::Lmdb(engine), options, Some(lock))
+        Self::start(Engine::Lmdb(Box::new(engine)), options, Some(lock))
     }
 
     /// Opens tables in memory, for the simulator and tests; `options.map_size` is not looked at. Whoever has

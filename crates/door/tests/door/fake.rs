@@ -480,6 +480,37 @@ impl Engine for Fake {
         })
     }
 
+    fn pool_health(&self) -> Result<archive::PoolHealth, ArchiveError> {
+        Ok(archive::PoolHealth { stripes: 10, degraded: 2, ..Default::default() })
+    }
+
+    fn scrub_info(&self) -> archive::ScrubInfo {
+        archive::ScrubInfo { phase: "idle".into(), passes: 3, ..Default::default() }
+    }
+
+    fn scrub_now(&self) {}
+
+    fn verify(&self, path: &ArchivePath, _: u64, _: u64) -> Result<archive::VerifyDone, ArchiveError> {
+        Err(ArchiveError::Lost(path.clone()))
+    }
+
+    fn verify_catalogue(&self) -> Result<Vec<archive::CatalogueFinding>, ArchiveError> {
+        Ok(vec![archive::CatalogueFinding { what: "table file, key 01: wrong".into() }])
+    }
+
+    fn pool_rebuild(&self, _: Option<u16>) -> Result<(), ArchiveError> {
+        Ok(())
+    }
+
+    fn pool_drive_lost(&self, drive: u16) -> Result<(), ArchiveError> {
+        let reason = "there is no such drive".to_owned();
+        Err(ArchiveError::Pool(pool::PoolError::DriveState { drive: base::DriveId(drive), reason }))
+    }
+
+    fn pool_drive_replace(&self, _: u16) -> Result<archive::ReplacedDrive, ArchiveError> {
+        Ok(archive::ReplacedDrive::New)
+    }
+
     fn classes(&self) -> Result<Vec<ClassInfo>, ArchiveError> {
         Ok(vec![])
     }

@@ -116,6 +116,9 @@ fn check_pool(pool: &Pool) -> Result<(), Finding> {
     if pool.arena.get_ref().0 < ByteCount::mib(16) {
         return Err((pool.arena.span(), "the pool needs at least 16MiB of buffers".to_owned()));
     }
+    if !(1..=366).contains(pool.scrub_days.get_ref()) {
+        return Err((pool.scrub_days.span(), "scrub_days is 1 to 366".to_owned()));
+    }
     let (mut ids, mut paths) = (BTreeSet::new(), BTreeSet::new());
     for drive in &pool.drives {
         if !ids.insert(*drive.id.get_ref()) {

@@ -57,6 +57,12 @@ pub struct Pool {
     pub parity: Spanned<u8>,
     /// Memory for buffers.
     pub arena: Spanned<Size>,
+    /// In so many days all of the pool is read and checked once.
+    #[serde(default = "scrub_days")]
+    pub scrub_days: Spanned<u32>,
+    /// What a missing drive held is rebuilt on the others after this time.
+    #[serde(default = "rebuild_after")]
+    pub rebuild_after: Span,
     /// The drives.
     pub drives: Vec<PoolDrive>,
 }
@@ -149,4 +155,12 @@ pub struct Class {
     pub pack: Spanned<Size>,
     /// Seal a pack that is not full after so long.
     pub pack_age: Span,
+}
+
+fn scrub_days() -> Spanned<u32> {
+    Spanned::new(0..0, 14)
+}
+
+fn rebuild_after() -> Span {
+    Span(std::time::Duration::from_secs(12 * 3600))
 }

@@ -122,6 +122,10 @@ data = {data}
 parity = {parity}
 # Memory for the buffers of all reads and writes.
 arena = "128MiB"
+# All of the pool is read and checked once in so many days, and repaired.
+scrub_days = 14
+# What a missing drive held is rebuilt on the others after this time; "kist pool drive lost" begins at once.
+rebuild_after = "12h"
 
 # The drives: directories, best a file system on a disk of its own each. A number is never given to another
 # directory. Drives with the same `enclosure` are expected to fail together; empty: each on its own.

@@ -324,9 +324,9 @@ fn an_image_holds_what_was_durable_at_its_point() {
     let mut replay = world.replay().unwrap();
     replay.advance(point);
     let mut dice = Dice::new(1);
-    let image = replay.image(&mut dice, Arc::clone(&pace));
+    let image = replay.image(&mut dice, Arc::clone(&pace), None);
     assert_eq!(image.disks()[0].bytes(extent(1)), Some(vec![1; PAGE]));
     replay.advance(world.journal().unwrap().len());
-    let image = replay.image(&mut dice, pace);
+    let image = replay.image(&mut dice, pace, None);
     assert_eq!(image.disks()[0].bytes(extent(1)), world.disks()[0].bytes(extent(1)));
 }
