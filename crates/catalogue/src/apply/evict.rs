@@ -1,6 +1,5 @@
 //! Files leave the pool when their tape copies are all they need.
 
-use base::planted::{Bug, is_planted};
 use base::FileId;
 use base::planted::{Bug, is_planted};
 
@@ -40,7 +39,7 @@ fn evict_one(
     if class.copies.is_empty() {
         return Ok(Err(EvictRefusal::DiskOnly));
     }
-    if !is_planted(Bug::UnsafeEvict) && !is_safe(draft, id, &file)? {
+    if !is_safe(draft, id, &file)? {
         return Ok(Err(EvictRefusal::NotSafeOnTape));
     }
     if draft.view().pins(id)?.iter().any(|(_, until)| *until > draft.at) {
