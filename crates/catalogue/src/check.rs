@@ -12,8 +12,8 @@ use crate::error::{ReadError, hex};
 use crate::frame;
 use crate::key::{self, KeyReader};
 use crate::record::{
-    BlobRecord, ClassRecord, ContainerRecord, Counter, DirectoryRecord, Entry, FileRecord, Garbage,
-    IdempotencyRecord, Tally, TodoFile,
+    BlobRecord, ClassRecord, ContainerRecord, Counter, DirectoryRecord, Entry, FileRecord, FileState,
+    Garbage, IdempotencyRecord, Tally, TodoFile,
 };
 use crate::table::Table;
 use crate::view::View;
@@ -232,7 +232,7 @@ impl Check<'_> {
         self.expect(sealed <= file.size.0, Table::File, key, "the parts have more bytes than the file");
         let is_needed = file.is_named() || (has_parts && !is_safe);
         self.expect(is_needed, Table::File, key, "the file is condemned and no container needs it");
-        let can_be_read = file.is_online() || file.is_lost() || (is_readable && is_sealed);
+        let can_be_read = file.is_online() || file.state != FileState::Live || (is_readable && is_sealed);
         self.expect(can_be_read, Table::File, key, "the bytes are neither in the pool nor on tape");
         self.expect(file.has_data() || !file.is_lost(), Table::File, key, "a file without bytes is lost");
         Ok(())

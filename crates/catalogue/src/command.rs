@@ -416,9 +416,10 @@ pub enum Command {
         /// The container.
         container: ContainerId,
     },
-    /// A repack takes a container's copy off a tape: the place becomes the copy's source, and the copy is
-    /// queued. A copy that was flushed but that no index covers is taken as well. The copy of a container without named or condemned members is dropped instead. Refused while
-    /// the copy has a source elsewhere or the tape has an open run.
+    /// A repack takes a container's copy off a tape: its place under an index becomes the copy's source, and
+    /// the copy is queued. The copy of a container without named or condemned members is dropped instead.
+    /// Refused for a copy that no index covers, while the copy has a source already, and while the tape has
+    /// an open run.
     RequeueCopy {
         /// The container.
         container: ContainerId,
@@ -452,11 +453,16 @@ pub enum Command {
     },
     /// The first command on a restored or rebuilt catalogue: the next epoch is higher than `epoch` and than
     /// any the catalogue knows; blobs of those epochs are quarantined; the next ids, change numbers among
-    /// them, go on behind the next multiple of 2^32, so that none that the lost history used is given again.
-    /// Open runs stay open.
+    /// them, go on behind the next multiple of 2^32 above them all and above `seen`, so that none that the
+    /// lost history used is given again. Open runs stay open.
     AcceptRestore {
         /// The highest epoch that pool or tapes know of.
         epoch: Epoch,
+        /// The newest change of the catalogue; refused if it is another: so a history that is replayed from
+        /// tapes follows the one line of changes that led here.
+        after: u64,
+        /// The highest change that pool or tapes have seen, of whatever history.
+        seen: u64,
     },
     /// A restored catalogue agrees with pool and tapes again.
     RestoreSettled,

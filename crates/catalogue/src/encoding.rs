@@ -19,7 +19,7 @@ use crate::record::{
 use base::{ByteCount, ContainerId};
 
 /// The format version of envelopes written by this Kist.
-pub const ENVELOPE_VERSION: u8 = 1;
+pub const ENVELOPE_VERSION: u8 = 2;
 /// The longest envelope in bytes.
 pub const ENVELOPE_BYTES_MAX: usize = 64 << 20;
 
@@ -298,7 +298,7 @@ choice!(Command {
     42 = CopyVerified { container, vid, block },
     43 = ReclaimTape { vid },
     44 = AdoptRun { run, committed, end_of_data },
-    45 = AcceptRestore { epoch },
+    45 = AcceptRestore { epoch, after, seen },
     46 = RestoreSettled,
     47 = EndQuarantine,
 });

@@ -120,7 +120,8 @@ fn names_are_guarded() {
     assert!(bench.rejected(rename((root, "f"), (root, "a"), allowed)).contains("exists already"));
     assert!(bench.rejected(rename((root, "f"), (root, ".kist"), allowed)).contains("reserved"));
     assert!(bench.rejected(rename((root, "x"), (root, "y"), allowed)).contains("does not exist"));
-    assert_eq!(bench.ok(rename((root, "a"), (root, "a"), Replace::Refused)), Outcome::Done);
+    let same = bench.ok(rename((root, "a"), (root, "a"), Replace::Refused));
+    assert_eq!(same, Outcome::Renamed { moved: Entry::Directory(a), replaced: None });
     bench.ok(rename((a, "b"), (root, "c"), allowed));
     assert_eq!(bench.view().path_of_directory(b).unwrap().as_deref(), Some("/c"));
     let g = bench.put("g", "another");
@@ -278,7 +279,7 @@ fn a_run_keeps_to_its_plan() {
         index_block: BlockAddress(at),
         end_of_data: BlockAddress(at + 2),
         written: ByteCount(10),
-        changes_through: 1,
+        changes: vec![(1, 1)],
     };
     assert!(bench.rejected(index(1, 10)).contains("generation"));
     assert!(bench.rejected(index(2, 8)).contains("behind"));

@@ -15,10 +15,20 @@ enum State {
     OnTape,
     Recalled,
     Evicted,
+    Repacked,
+    Lost,
 }
 
-const STATES: [State; 6] =
-    [State::InPool, State::Planned, State::OnOneTape, State::OnTape, State::Recalled, State::Evicted];
+const STATES: [State; 8] = [
+    State::InPool,
+    State::Planned,
+    State::OnOneTape,
+    State::OnTape,
+    State::Recalled,
+    State::Evicted,
+    State::Repacked,
+    State::Lost,
+];
 
 struct Case {
     bench: Bench,
@@ -39,6 +49,11 @@ fn case(state: State) -> Case {
     if state == State::InPool {
         return case;
     }
+    if state == State::Lost {
+        let lost = case.bench.ok(Command::PoolCopyLost { files: vec![file] });
+        assert_eq!(lost, Outcome::PoolCopyLost(vec![PoolLoss::Lost]));
+        return case;
+    }
     let container = case.bench.pack(&[file]);
     case.container = Some(container);
     case.skeleton =
@@ -57,6 +72,13 @@ fn case(state: State) -> Case {
     if state == State::OnTape {
         return case;
     }
+    if state == State::Repacked {
+        let vid = case.bench.tapes[0];
+        case.bench.ok(Command::SetTapeState { vid, state: TapeState::Repacking, reason: String::new() });
+        let requeued = case.bench.ok(Command::RequeueCopy { container, vid });
+        assert_eq!(requeued, Outcome::Requeued(Requeue::Queued));
+        return case;
+    }
     assert_eq!(case.bench.evict(file), Ok(()));
     if state == State::Recalled {
         case.request = Some(case.bench.request(&[file]));
@@ -71,7 +93,7 @@ impl Case {
         if matches!(state, State::Recalled | State::Evicted) {
             garbage.push(case.blob);
         }
-        if matches!(state, State::OnTape | State::Recalled | State::Evicted) {
+        if matches!(state, State::OnTape | State::Recalled | State::Evicted | State::Repacked) {
             garbage.extend(case.skeleton);
         }
         garbage
@@ -95,7 +117,7 @@ impl Case {
         let before = Case::garbage_before(state, self);
         let file = self.bench.view().file(self.file).unwrap();
         match state {
-            State::InPool => {
+            State::InPool | State::Lost => {
                 assert_eq!(file, None);
                 assert_eq!(self.bench.garbage_blobs(), [self.blob]);
                 let todo = self.bench.view().todo(self.bench.class, None, 10).unwrap();
@@ -113,7 +135,7 @@ impl Case {
                 gone.sort_unstable();
                 assert_eq!(gone, [self.blob, self.skeleton.unwrap()]);
             }
-            State::OnTape | State::Recalled | State::Evicted => {
+            State::OnTape | State::Recalled | State::Evicted | State::Repacked => {
                 assert_eq!(file, None);
                 assert_eq!(self.bench.garbage_blobs(), [self.blob, self.skeleton.unwrap()]);
                 assert_eq!(self.bench.view().parts(self.file).unwrap(), []);
@@ -144,6 +166,12 @@ fn a_put_of_the_same_bytes_changes_nothing() {
         let garbage = case.bench.garbage_blobs();
         let put = case.bench.new_put(DirId::ROOT, "f", "content");
         let outcome = case.bench.ok(Command::PutFile(Box::new(put)));
+        if state == State::Lost {
+            // Who has the bytes that Kist has lost is not told that nothing changes.
+            let Outcome::Put(outcome) = outcome else { panic!() };
+            assert_eq!((outcome.created, outcome.replaced), (true, Some(case.file)));
+            continue;
+        }
         assert_eq!(
             outcome,
             Outcome::Put(PutOutcome { file: case.file, created: false, replaced: None }),
@@ -209,7 +237,7 @@ fn a_rename_touches_names_only() {
         assert_eq!(case.bench.garbage_blobs(), garbage, "{state:?}");
         assert_eq!(case.container.map(|id| case.bench.view().container(id).unwrap()), container, "{state:?}");
         let todo = case.bench.view().todo(case.bench.class, None, 10).unwrap();
-        assert_eq!(todo.len(), usize::from(state == State::InPool));
+        assert_eq!(todo.len(), usize::from(matches!(state, State::InPool | State::Lost)));
         if let Some(request) = case.request {
             case.bench.recall(case.file);
             let items = case.bench.view().request_items(request, 0, 10).unwrap();

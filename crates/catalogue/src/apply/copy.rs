@@ -115,10 +115,10 @@ fn damaged(
         copy.source = None;
     }
     draft.put(Table::Container, key::container(id), &record);
-    recall::place_failed(draft, place.vid, place.block, why)?;
     if record.places().next().is_none() {
         lost::container_lost(draft, id, why)?;
     }
+    recall::place_failed(draft, place.vid, place.block, why)?;
     made_safe(draft, id)?;
     Ok(Outcome::Done)
 }
@@ -177,6 +177,11 @@ fn requeue(draft: &mut Draft<'_>, id: ContainerId, vid: Vid) -> Result<Requeue, 
         return Ok(Requeue::Dropped);
     }
     let place = place_of(copy.state).filter(|place| place.vid == vid);
+    // A source counts as safe, which a copy under no index is not: its members are in the pool still.
+    if place.is_some() && matches!(copy.state, CopyState::Flushed { .. }) {
+        let needed = "under an index (write one in a run), or said to be damaged and written anew";
+        return refuse(Object::Container(id), "flushed to this tape and under no index", needed);
+    }
     match (place, copy.source) {
         // It was taken off before, and its successor is under way.
         (None, Some(_)) => return Ok(Requeue::Queued),

@@ -2,7 +2,7 @@
 
 use base::{ByteCount, ContainerId, FileId};
 
-use super::{limit, pool, request};
+use super::{limit, pool, reason, request};
 use crate::command::{BATCH_FILES_MAX, Outcome, PoolLoss};
 use crate::draft::Draft;
 use crate::error::Rejection;
@@ -58,7 +58,7 @@ pub(super) fn pool_copy_found(draft: &mut Draft<'_>, files: &[FileId]) -> Result
 pub(super) fn container_lost(draft: &mut Draft<'_>, id: ContainerId, why: &str) -> Result<(), Rejection> {
     for_members(draft, id, |draft, id, mut file| {
         if file.state == FileState::Live && !file.is_online() {
-            request::settle(draft, id, &file, &ItemState::Failed(format!("LOST: {why}")))?;
+            request::settle(draft, id, &file, &ItemState::Failed(reason(&format!("LOST: {why}"))))?;
             file.state = FileState::Lost(draft.at);
             draft.put(Table::File, key::file(id), &file);
         }

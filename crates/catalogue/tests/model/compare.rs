@@ -15,8 +15,11 @@ pub fn compare(store: &MemoryStore, model: &Model) {
     assert_eq!(view.epoch().unwrap(), Epoch(model.epoch));
     assert_eq!(
         (view.first_change().unwrap(), view.last_change().unwrap()),
-        (model.first_change, model.changes)
+        (model.kept.first().copied().unwrap_or(model.changes + 1), model.changes)
     );
+    assert_eq!(rows(&view, Table::Change), model.kept.len());
+    assert_eq!(view.quarantine().unwrap(), model.quarantine.map(Epoch));
+    assert_eq!(view.is_restored().unwrap(), model.restored);
     namespace(&view, model);
     containers(&view, model);
     tapes(&view, model);
@@ -37,7 +40,8 @@ fn namespace(view: &View<'_>, model: &Model) {
         for (below, record) in model.dirs.iter().filter(|(_, d)| d.parent == *id && d.name.is_some()) {
             names.push((record.name.clone().unwrap(), Entry::Directory(*below)));
         }
-        for (file, record) in model.files.iter().filter(|(f, d)| d.parent == *id && model.live(**f).is_some())
+        for (file, record) in
+            model.files.iter().filter(|(f, d)| d.parent == *id && model.named(**f).is_some())
         {
             names.push((record.name.clone(), Entry::File(*file)));
         }
@@ -73,7 +77,7 @@ fn containers(view: &View<'_>, model: &Model) {
     assert_eq!(rows(view, Table::Container), model.containers.len());
     let mut queues = BTreeMap::new();
     for (id, container) in &model.containers {
-        let live: Vec<_> = container.members.iter().filter(|m| model.live(m.file).is_some()).collect();
+        let live: Vec<_> = container.members.iter().filter(|m| model.named(m.file).is_some()).collect();
         let record = ContainerRecord {
             kind: container.kind.clone(),
             class: container.class,
@@ -82,6 +86,7 @@ fn containers(view: &View<'_>, model: &Model) {
             sealed: container.sealed,
             tape_path: container.tape_path.clone(),
             skeleton: container.skeleton,
+            image: container.image,
             copies: container.copies.clone(),
             live_members: live.len() as u32,
             live_bytes: ByteCount(live.iter().map(|member| member.length.0).sum()),
@@ -111,7 +116,7 @@ fn tapes(view: &View<'_>, model: &Model) {
     for vid in model.tapes.keys() {
         let mut content = Vec::new();
         for (id, container) in &model.containers {
-            let places = container.copies.iter().filter_map(|copy| copy.state.place());
+            let places = container.places().into_iter();
             content.extend(places.filter(|(on, _)| on == vid).map(|(_, block)| (block, *id)));
         }
         content.sort();
@@ -119,6 +124,11 @@ fn tapes(view: &View<'_>, model: &Model) {
         let recalls: Vec<_> =
             model.recalls.iter().filter(|(k, _)| k.vid == *vid).map(|(k, i)| (*k, *i)).collect();
         assert_eq!(view.recall_set(*vid, None, ALL).unwrap(), recalls);
+    }
+    for vid in model.tapes.keys() {
+        let segments = model.segments.iter().filter(|((on, _), _)| on == vid);
+        let segments: Vec<_> = segments.map(|((_, first), last)| (*first, *last)).collect();
+        assert_eq!(view.segments(*vid).unwrap(), segments);
     }
     assert_eq!(rows(view, Table::Run), model.runs.len());
     for (id, run) in &model.runs {
@@ -151,6 +161,7 @@ fn requests(view: &View<'_>, model: &Model) {
             done_bytes: ByteCount(sizes.filter(|(item, _)| is_done(&item.state)).map(|(_, size)| size).sum()),
             failed: count(|state| matches!(state, ItemState::Failed(_))),
             cancelled: count(|state| *state == ItemState::Cancelled),
+            swept: 0,
         };
         expected.insert(0, (*id, record));
         let items: Vec<_> =
@@ -196,7 +207,7 @@ fn tallies(view: &View<'_>, model: &Model) {
         assert_eq!(view.tally(counter).unwrap(), tally, "{counter:?}");
     };
     for class in (1..=model.classes.len() as u16).map(ClassId) {
-        let files = || model.files.values().filter(|f| f.class == class && f.state == FileState::Live);
+        let files = || model.files.values().filter(|f| f.class == class && f.is_named());
         expect(Counter::Class(class), files().map(|f| f.size.0).collect());
         expect(Counter::Online(class), files().filter(|f| f.is_online()).map(|f| f.size.0).collect());
         let todo = model.todo.iter().map(|id| &model.files[id]).filter(|f| f.class == class);
@@ -212,8 +223,7 @@ fn tallies(view: &View<'_>, model: &Model) {
         let wanted = model.recalls.iter().filter(|(key, _)| key.vid == *vid);
         expect(Counter::Wanted(*vid), wanted.map(|(_, item)| item.length.0).collect());
     }
-    let packs = model.containers.values().filter(|c| c.kind == ContainerKind::Pack);
-    expect(Counter::PacksSealed, packs.map(|c| c.length.0).collect());
+    assert_eq!(view.tally(Counter::PacksSealed).unwrap(), model.packs);
     assert_eq!(view.tally(Counter::Flushes).unwrap(), model.flushes);
     assert_eq!(view.tally(Counter::Indexes).unwrap(), model.indexes);
 }

@@ -18,13 +18,27 @@ pub struct Container {
     pub sealed: Timestamp,
     pub tape_path: String,
     pub skeleton: Option<BlobPiece>,
+    pub image: Option<BlobPiece>,
     pub copies: Vec<ContainerCopy>,
     pub members: Vec<MemberRecord>,
 }
 
 impl Container {
     pub fn is_safe(&self) -> bool {
-        self.copies.iter().all(|copy| matches!(copy.state, CopyState::Indexed { .. }))
+        let indexed = |copy: &ContainerCopy| matches!(copy.state, CopyState::Indexed { .. });
+        self.copies.iter().all(|copy| indexed(copy) || copy.source.is_some())
+    }
+
+    /// Everywhere on tape.
+    pub fn places(&self) -> Vec<(Vid, BlockAddress)> {
+        let mut places = Vec::new();
+        for copy in &self.copies {
+            if let CopyState::Flushed { vid, block, .. } | CopyState::Indexed { vid, block } = copy.state {
+                places.push((vid, block));
+            }
+            places.extend(copy.source.map(|source| (source.vid, source.block)));
+        }
+        places
     }
 }
 
@@ -47,7 +61,7 @@ pub struct Request {
 }
 
 impl Request {
-    fn waits(&self) -> bool {
+    pub fn waits(&self) -> bool {
         self.items.iter().any(|item| item.state == ItemState::Waiting)
     }
 }
@@ -57,9 +71,13 @@ pub struct Model {
     pub at: Timestamp,
     pub epoch: u32,
     pub changes: u64,
-    pub first_change: u64,
+    /// The changes that are still kept.
+    pub kept: BTreeSet<u64>,
+    pub quarantine: Option<u32>,
+    pub restored: bool,
     pub next_file: u64,
     pub next_container: u64,
+    pub reserved: BTreeSet<ContainerId>,
     pub next_request: u64,
     pub next_run: u64,
     pub pools: Vec<String>,
@@ -78,13 +96,15 @@ pub struct Model {
     pub answers: BTreeMap<[u8; 32], (FileId, String, Timestamp)>,
     pub flushes: Tally,
     pub indexes: Tally,
+    pub packs: Tally,
+    pub segments: BTreeMap<(Vid, u64), u64>,
 }
 
 impl Model {
     pub fn entry(&self, parent: DirId, name: &Name) -> Option<Entry> {
         let mut dirs = self.dirs.iter().filter(|(_, d)| d.parent == parent && d.name.as_ref() == Some(name));
         let mut files = self.files.iter();
-        let live = |f: &FileRecord| f.state == FileState::Live && f.parent == parent && f.name == *name;
+        let live = |f: &FileRecord| f.is_named() && f.parent == parent && f.name == *name;
         dirs.next()
             .map(|(id, _)| Entry::Directory(*id))
             .or_else(|| files.find(|(_, f)| live(f)).map(|(id, _)| Entry::File(*id)))
@@ -92,6 +112,15 @@ impl Model {
 
     pub fn live(&self, id: FileId) -> Option<&FileRecord> {
         self.files.get(&id).filter(|file| file.state == FileState::Live)
+    }
+
+    /// Live or lost.
+    pub fn named(&self, id: FileId) -> Option<&FileRecord> {
+        self.files.get(&id).filter(|file| !matches!(file.state, FileState::Condemned(_)))
+    }
+
+    pub fn is_lost(&self, id: FileId) -> bool {
+        self.files.get(&id).is_some_and(|file| matches!(file.state, FileState::Lost(_)))
     }
 
     pub fn parts(&self, id: FileId) -> Vec<(ContainerId, MemberRecord)> {
@@ -107,13 +136,13 @@ impl Model {
 
     pub fn references(&self, blob: BlobId) -> (u64, u64) {
         let pieces = self.files.values().flat_map(|file| &file.pieces);
-        let skeletons = self.containers.values().filter_map(|container| container.skeleton.as_ref());
-        let mine: Vec<_> = pieces.chain(skeletons).filter(|piece| piece.blob == blob).collect();
+        let held = self.containers.values().flat_map(|c| c.skeleton.iter().chain(c.image.iter()));
+        let mine: Vec<_> = pieces.chain(held).filter(|piece| piece.blob == blob).collect();
         (mine.len() as u64, mine.iter().map(|piece| piece.length.0).sum())
     }
 
     /// After pieces were given up.
-    fn released(&mut self, pieces: &[BlobPiece]) {
+    pub fn released(&mut self, pieces: &[BlobPiece]) {
         for piece in pieces {
             let Some(blob) = self.blobs.get(&piece.blob) else { continue };
             if self.references(piece.blob).0 == 0 {
@@ -136,7 +165,7 @@ impl Model {
         }
     }
 
-    fn settle(&mut self, file: FileId, state: &ItemState) {
+    pub fn settle(&mut self, file: FileId, state: &ItemState) {
         let mut waited = false;
         for (id, request) in &mut self.requests {
             for item in request.items.iter_mut().filter(|i| i.file == file && i.state == ItemState::Waiting) {
@@ -165,9 +194,8 @@ impl Model {
     }
 
     /// Removes every condemned file that no container needs.
-    fn bury(&mut self) {
-        let dead: Vec<_> =
-            self.files.iter().filter(|(_, f)| f.state != FileState::Live).map(|(id, _)| *id).collect();
+    pub fn bury(&mut self) {
+        let dead: Vec<_> = self.files.keys().copied().filter(|id| self.named(*id).is_none()).collect();
         for id in dead.into_iter().filter(|id| self.is_safe(*id)).collect::<Vec<_>>() {
             for container in self.containers.values_mut() {
                 container.members.retain(|member| member.file != id);
@@ -185,10 +213,14 @@ impl Model {
             *self = after;
         }
         // These write their record anew even if it comes out the same.
-        let always = matches!(command, Command::SetTapeState { .. } | Command::AddToRequest { .. });
+        let always = matches!(
+            command,
+            Command::SetTapeState { .. } | Command::AddToRequest { .. } | Command::AdoptRun { .. }
+        );
         if (always && answer.is_ok()) || before != format!("{:?}", Model { at: Timestamp(0), ..self.clone() })
         {
             self.changes += 1;
+            self.kept.insert(self.changes);
         }
         answer
     }
@@ -238,18 +270,20 @@ impl Model {
             }
             Command::PutFile(put) => return self.put(put),
             Command::Rename { from_parent, from_name, to_parent, to_name, replace } => {
-                self.rename((*from_parent, from_name), (*to_parent, to_name), *replace)?;
+                return self.rename((*from_parent, from_name), (*to_parent, to_name), *replace);
             }
             Command::RemoveFile { parent, name } => match self.entry(*parent, name).ok_or("NotFound")? {
                 Entry::Directory(_) => return Err("IsADirectory"),
-                Entry::File(id) => self.condemn(id, "the file was deleted"),
+                Entry::File(id) => {
+                    self.condemn(id, "the file was deleted");
+                    return Ok(Outcome::Removed(id));
+                }
             },
             Command::RemoveDirectory { parent, name } => match self.entry(*parent, name).ok_or("NotFound")? {
                 Entry::File(_) => return Err("NotADirectory"),
                 Entry::Directory(id) => {
                     let holds_dirs = self.dirs.values().any(|d| d.parent == id && d.name.is_some());
-                    if holds_dirs || self.files.values().any(|f| f.parent == id && f.state == FileState::Live)
-                    {
+                    if holds_dirs || self.files.values().any(|f| f.parent == id && f.is_named()) {
                         return Err("DirectoryNotEmpty");
                     }
                     self.dirs.remove(&id);
@@ -257,6 +291,7 @@ impl Model {
             },
             Command::ReserveContainer => {
                 self.next_container += 1;
+                self.reserved.insert(ContainerId(self.next_container - 1));
                 return Ok(Outcome::Container(ContainerId(self.next_container - 1)));
             }
             Command::SealContainer(seal) => self.seal(seal)?,
@@ -297,10 +332,9 @@ impl Model {
                     .retain(|(blob, at)| !values.iter().any(|v| (v.blob, v.offset.0) == (*blob, *at)));
             }
             Command::TrimChanges { through } => {
-                let first = (through + 1).clamp(self.first_change, self.changes + 1);
-                let dropped = first - self.first_change;
-                self.first_change = first;
-                return Ok(Outcome::Dropped(dropped as u32));
+                let before = self.kept.len();
+                self.kept.retain(|change| change > through);
+                return Ok(Outcome::Dropped((before - self.kept.len()) as u32));
             }
             Command::OpenRequest { .. }
             | Command::AddToRequest { .. }
@@ -308,7 +342,18 @@ impl Model {
             | Command::CancelRequest { .. }
             | Command::Release { .. }
             | Command::ForgetRequest { .. } => return self.request(command),
-            _ => return self.tape(command),
+            Command::RegisterTape { .. }
+            | Command::AssignTape { .. }
+            | Command::TapeLabelled { .. }
+            | Command::SetTapeState { .. }
+            | Command::CountMount { .. }
+            | Command::BeginRun { .. }
+            | Command::AppendToRun { .. }
+            | Command::CommitRun { .. }
+            | Command::AdoptRun { .. }
+            | Command::IndexWritten { .. }
+            | Command::EndRun { .. } => return self.tape(command),
+            _ => return self.repair(command),
         }
         Ok(Outcome::Done)
     }
@@ -325,8 +370,11 @@ impl Model {
                 return Err("IdempotencyKeyReused");
             }
             let file = *file;
-            self.unused(put.data.as_ref(), file);
-            return answer(file, false, None);
+            if !self.is_lost(file) {
+                self.unused(put.data.as_ref(), file);
+                return answer(file, false, None);
+            }
+            put.idempotency.and_then(|key| self.answers.remove(&key));
         }
         if !self.dirs.contains_key(&put.parent) || self.class(put.class).is_none() {
             return Err("NotFound");
@@ -339,12 +387,14 @@ impl Model {
         let key = put.idempotency;
         if let Some(id) = old {
             let file = &self.files[&id];
-            if (&file.kind, file.size, file.checksums.blake3) == (&put.kind, put.size, put.checksums.blake3) {
+            let is_same =
+                (&file.kind, file.size, file.checksums.blake3) == (&put.kind, put.size, put.checksums.blake3);
+            if is_same && !self.is_lost(id) {
                 key.map(|key| self.answers.insert(key, (id, request, self.at)));
                 self.unused(put.data.as_ref(), id);
                 return answer(id, false, None);
             }
-            if put.replace == Replace::Refused {
+            if put.replace == Replace::Refused && !is_same {
                 return Err("NameTaken");
             }
         }
@@ -376,27 +426,26 @@ impl Model {
         answer(id, true, old)
     }
 
-    fn take(&mut self, blobs: &[BlobDescription]) -> Result<(), &'static str> {
+    pub fn take(&mut self, blobs: &[BlobDescription]) -> Result<(), &'static str> {
         for blob in blobs {
             if self.garbage.contains(&(blob.id, u64::MAX)) {
                 return Err("BlobIsGarbage");
+            }
+            if self.blobs.get(&blob.id).is_some_and(|known| known != blob) {
+                return Err("BlobDiffers");
             }
             self.blobs.insert(blob.id, blob.clone());
         }
         Ok(())
     }
 
-    fn rename(
-        &mut self,
-        from: (DirId, &Name),
-        to: (DirId, &Name),
-        replace: Replace,
-    ) -> Result<(), &'static str> {
+    fn rename(&mut self, from: (DirId, &Name), to: (DirId, &Name), replace: Replace) -> Answer {
         let source = self.entry(from.0, from.1).ok_or("NotFound")?;
         self.dirs.get(&to.0).ok_or("NotFound")?;
         if from == to {
-            return Ok(());
+            return Ok(Outcome::Renamed { moved: source, replaced: None });
         }
+        let mut replaced = None;
         if let Entry::Directory(id) = source {
             let mut at = to.0;
             while at != DirId::ROOT {
@@ -410,6 +459,7 @@ impl Model {
             (None, _) => {}
             (Some(Entry::File(old)), Entry::File(_)) if replace == Replace::Allowed => {
                 self.condemn(old, "the file was replaced");
+                replaced = Some(old);
             }
             _ => return Err("NameTaken"),
         }
@@ -423,7 +473,7 @@ impl Model {
                 (file.parent, file.name) = (to.0, to.1.clone());
             }
         }
-        Ok(())
+        Ok(Outcome::Renamed { moved: source, replaced })
     }
 
     fn seal(&mut self, seal: &SealContainer) -> Result<(), &'static str> {
@@ -461,7 +511,10 @@ impl Model {
             }
             None => None,
         };
-        let queued = |pool: &TapePoolId| ContainerCopy { tape_pool: *pool, state: CopyState::Queued };
+        let queued = |pool: &TapePoolId| {
+            let (tape_pool, state) = (*pool, CopyState::Queued);
+            ContainerCopy { tape_pool, state, source: None }
+        };
         let container = Container {
             kind: seal.kind.clone(),
             class: seal.class,
@@ -470,15 +523,24 @@ impl Model {
             sealed: self.at,
             tape_path: seal.tape_path.clone(),
             skeleton,
+            image: None,
             copies: class.copies.iter().map(queued).collect(),
             members: seal.members.clone(),
         };
+        if seal.kind == ContainerKind::Pack {
+            self.packs.files += 1;
+            self.packs.bytes.0 += seal.length.0;
+        }
+        self.reserved.remove(&seal.container);
         self.containers.insert(seal.container, container);
         Ok(())
     }
 
     fn evict(&mut self, id: FileId) -> Result<(), EvictRefusal> {
-        let file = self.live(id).ok_or(EvictRefusal::NotFound)?;
+        let file = self.named(id).ok_or(EvictRefusal::NotFound)?;
+        if self.is_lost(id) {
+            return Err(EvictRefusal::Lost);
+        }
         if !file.is_online() {
             return Err(EvictRefusal::NotOnline);
         }
@@ -552,16 +614,18 @@ impl Model {
                     RequestState::Filling => {
                         (request.state, request.ended) = (RequestState::Completed, Some(at));
                     }
-                    RequestState::Cancelled => return Err("WrongState"),
+                    RequestState::Cancelled | RequestState::Cancelling | RequestState::Forgetting => {
+                        return Err("WrongState");
+                    }
                     RequestState::Active | RequestState::Completed => {}
                 }
             }
             Command::CancelRequest { request: id } => {
                 let request = self.requests.get_mut(id).ok_or("NotFound")?;
                 match request.state {
-                    RequestState::Cancelled => return Ok(Outcome::Done),
-                    RequestState::Completed => return Err("WrongState"),
+                    RequestState::Cancelled => return Ok(Outcome::More(false)),
                     RequestState::Filling | RequestState::Active => {}
+                    _ => return Err("WrongState"),
                 }
                 (request.state, request.ended) = (RequestState::Cancelled, Some(at));
                 for item in &mut request.items {
@@ -578,6 +642,7 @@ impl Model {
                     items.any(|item| item.file == file && item.state == ItemState::Waiting)
                 };
                 self.recalls.retain(|key, _| waits(key.file));
+                return Ok(Outcome::More(false));
             }
             Command::Release { request: id, files } => {
                 let request = self.requests.get_mut(id).ok_or("NotFound")?;
@@ -600,6 +665,7 @@ impl Model {
                 }
                 self.requests.remove(id);
                 self.pins.retain(|(_, holder), _| holder != id);
+                return Ok(Outcome::More(false));
             }
             _ => unreachable!(),
         }
@@ -611,18 +677,18 @@ impl Model {
             return Err("WrongState");
         }
         for &file in files {
-            let record = self.live(file).ok_or("NotFound")?.clone();
+            let record = self.named(file).ok_or("NotFound")?.clone();
             if self.requests[&id].items.iter().any(|item| item.file == file) {
                 continue;
             }
             let state = if record.is_online() {
                 self.pins.insert((file, id), self.at.plus(self.requests[&id].pin));
                 ItemState::Done(self.at)
+            } else if self.is_lost(file) {
+                ItemState::Failed("LOST: no copy of the file can be read".into())
             } else {
                 for (container, member) in self.parts(file) {
-                    for (vid, block) in
-                        self.containers[&container].copies.iter().filter_map(|c| c.state.place())
-                    {
+                    for (vid, block) in self.containers[&container].places() {
                         let key = RecallKey { vid, block, data_offset: member.data_offset, file };
                         let item = RecallItem { container, length: member.length, since: self.at };
                         self.recalls.entry(key).or_insert(item);
@@ -656,6 +722,7 @@ impl Model {
                     run: None,
                     mounts: 0,
                     changes_through: 0,
+                    replaces: None,
                 };
                 self.tapes.entry(*vid).or_insert(fresh);
             }
@@ -679,14 +746,20 @@ impl Model {
                 tape.generation = *generation;
                 tape.index_block = *index_block;
                 tape.end_of_data = *end_of_data;
+                tape.replaces = None;
             }
             Command::SetTapeState { vid, state, reason } => {
-                use TapeState::{Active, Disabled, Full, Labelling, ReadOnly, Scratch, Suspect};
+                use TapeState::{Active, Disabled, Full, Labelling, ReadOnly, Repacking, Scratch, Suspect};
                 let tape = self.tapes.get_mut(vid).ok_or("NotFound")?;
                 let labelled = tape.generation > Generation(0);
                 let aside = matches!(tape.state, Full | ReadOnly | Suspect | Disabled);
                 let allowed = match state {
-                    Active => labelled && aside,
+                    Active => labelled && (aside || tape.state == Repacking),
+                    Repacking => {
+                        labelled
+                            && tape.run.is_none()
+                            && matches!(tape.state, Active | Full | ReadOnly | Suspect | Repacking)
+                    }
                     Scratch => !labelled && aside,
                     Labelling => false,
                     Full | ReadOnly => labelled,
@@ -735,6 +808,7 @@ impl Model {
     fn run(&mut self, command: &Command) -> Result<(), &'static str> {
         let (Command::AppendToRun { run: id, .. }
         | Command::CommitRun { run: id, .. }
+        | Command::AdoptRun { run: id, .. }
         | Command::IndexWritten { run: id, .. }
         | Command::EndRun { run: id, .. }) = command
         else {
@@ -764,7 +838,7 @@ impl Model {
                     }
                     let container = self.containers.get_mut(&planned.container).ok_or("NotFound")?;
                     let text = format!("vid: Vid({vid})");
-                    if container.copies.iter().any(|copy| format!("{copy:?}").contains(&text)) {
+                    if container.copies.iter().any(|copy| format!("{:?}", copy.state).contains(&text)) {
                         return Err("WrongState");
                     }
                     let mut copies = container.copies.iter_mut();
@@ -776,7 +850,9 @@ impl Model {
                     run.record.planned += 1;
                 }
             }
-            Command::CommitRun { committed, end_of_data, written, .. } => {
+            Command::CommitRun { committed, end_of_data, .. }
+            | Command::AdoptRun { committed, end_of_data, .. } => {
+                let mut bytes = 0;
                 if *end_of_data < tape.end_of_data
                     || *committed < run.record.committed
                     || *committed > run.record.planned
@@ -790,28 +866,41 @@ impl Model {
                     let state = CopyState::Flushed { run: *id, vid, block: item.block };
                     self.set_copy(item.container, *id, state);
                     tape.containers += 1;
-                    tape.committed.0 += self.containers[&item.container].length.0;
+                    bytes += self.containers[&item.container].length.0;
+                    self.revive(item.container);
                 }
                 run.record.committed = *committed;
                 tape.end_of_data = *end_of_data;
-                tape.written.0 += written.0;
-                self.flushes.files += 1;
-                self.flushes.bytes.0 += written.0;
+                tape.committed.0 += bytes;
+                if let Command::CommitRun { written, .. } = command {
+                    tape.written.0 += written.0;
+                    self.flushes.files += 1;
+                    self.flushes.bytes.0 += written.0;
+                } else {
+                    tape.written.0 += bytes;
+                }
             }
-            Command::IndexWritten {
-                generation, index_block, end_of_data, written, changes_through, ..
-            } => {
+            Command::IndexWritten { generation, index_block, end_of_data, written, changes, .. } => {
                 if *generation <= tape.generation
                     || *index_block < tape.end_of_data
                     || end_of_data <= index_block
                 {
                     return Err("Malformed");
                 }
+                let mut end = 0;
+                for (first, last) in changes {
+                    if *first <= end || last < first || *last > self.changes {
+                        return Err("Malformed");
+                    }
+                    end = *last;
+                    let row = self.segments.entry((vid, *first)).or_default();
+                    *row = end.max(*row);
+                    tape.changes_through = tape.changes_through.max(end);
+                }
                 tape.generation = *generation;
                 tape.index_block = *index_block;
                 tape.end_of_data = *end_of_data;
                 tape.written.0 += written.0;
-                tape.changes_through = tape.changes_through.max(*changes_through);
                 run.record.indexed = run.record.committed;
                 self.indexes.files += 1;
                 self.indexes.bytes.0 += written.0;
@@ -850,7 +939,6 @@ impl Model {
 
     /// Everything flushed on the tape so far lies before the new index.
     fn cover(&mut self, tape: Vid) {
-        let mut skeletons = Vec::new();
         for container in self.containers.values_mut() {
             for copy in &mut container.copies {
                 if let CopyState::Flushed { vid, block, .. } = copy.state
@@ -859,11 +947,25 @@ impl Model {
                     copy.state = CopyState::Indexed { vid, block };
                 }
             }
-            if container.is_safe() {
-                skeletons.extend(container.skeleton.take());
+        }
+        self.tidy();
+    }
+
+    /// What is settled holds nothing in the pool; what is safe needs no condemned files.
+    pub fn tidy(&mut self) {
+        let mut held = Vec::new();
+        for container in self.containers.values_mut() {
+            if container.is_safe()
+                && container
+                    .copies
+                    .iter()
+                    .all(|copy| matches!(copy.state, CopyState::Indexed { .. }) && copy.source.is_none())
+            {
+                held.extend(container.skeleton.take());
+                held.extend(container.image.take());
             }
         }
-        self.released(&skeletons);
+        self.released(&held);
         self.bury();
     }
 }

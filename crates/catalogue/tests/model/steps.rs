@@ -13,9 +13,9 @@ pub struct Step {
     pub pause: u8,
 }
 
-pub const KINDS: u8 = 120;
+pub const KINDS: u8 = 140;
 
-fn among<T: Clone>(items: &[T], pick: u16) -> Option<T> {
+pub fn among<T: Clone>(items: &[T], pick: u16) -> Option<T> {
     (!items.is_empty()).then(|| items[usize::from(pick) % items.len()].clone())
 }
 
@@ -27,6 +27,17 @@ fn a_vid(pick: u16) -> Vid {
     Vid::new(["AAA001", "AAA002", "BBB001", "BBB002"][usize::from(pick) % 4]).unwrap()
 }
 
+/// Ranges of changes that are in the log, now and then one that is not.
+fn ranges(model: &Model, pick: u16) -> Vec<(u64, u64)> {
+    let last = model.changes + u64::from(pick % 40 == 39);
+    let first = last.saturating_sub(u64::from(pick / 64 % 8)).max(1);
+    match pick % 4 {
+        0 => vec![],
+        1 if first > 3 => vec![(1, 2), (first, last)],
+        _ => vec![(first, last)],
+    }
+}
+
 pub fn pause(step: &Step) -> Duration {
     match step.pause {
         0 => Duration::from_secs(8 * 86_400),
@@ -36,19 +47,19 @@ pub fn pause(step: &Step) -> Duration {
     }
 }
 
-fn striped(id: u64, length: u64) -> BlobDescription {
+pub fn striped(id: u64, length: u64) -> BlobDescription {
     let drives = (0..6).map(DriveId).collect();
     let stripes = vec![StripeSet { id: StripeSetId(1), drives }];
     let layout = Layout::Striped { data: 4, parity: 2 };
     BlobDescription { id: BlobId(id), layout, length: ByteCount(length), stripes }
 }
 
-fn segment(id: u64) -> BlobDescription {
+pub fn segment(id: u64) -> BlobDescription {
     let stripes = vec![StripeSet { id: StripeSetId(2), drives: vec![DriveId(1), DriveId(2)] }];
     BlobDescription { id: BlobId(id), layout: Layout::Segment { copies: 2 }, length: ByteCount(0), stripes }
 }
 
-fn piece(blob: u64, offset: u64, length: u64) -> BlobPiece {
+pub fn piece(blob: u64, offset: u64, length: u64) -> BlobPiece {
     BlobPiece { blob: BlobId(blob), offset: ByteCount(offset), length: ByteCount(length) }
 }
 
@@ -90,7 +101,7 @@ fn put(model: &Model, picks: &[u16; 6]) -> PutFile {
     }
 }
 
-fn some_files(model: &Model, picks: &[u16; 6]) -> Vec<FileId> {
+pub fn some_files(model: &Model, picks: &[u16; 6]) -> Vec<FileId> {
     let all: Vec<_> = model.files.keys().copied().collect();
     let count = 1 + usize::from(picks[5] % 3);
     let mut files: Vec<_> = picks[..count].iter().filter_map(|pick| among(&all, *pick)).collect();
@@ -101,9 +112,8 @@ fn some_files(model: &Model, picks: &[u16; 6]) -> Vec<FileId> {
 }
 
 fn seal(model: &Model, picks: &[u16; 6]) -> SealContainer {
-    let reserved: Vec<_> =
-        (1..model.next_container).filter(|id| !model.containers.contains_key(&ContainerId(*id))).collect();
-    let container = ContainerId(among(&reserved, picks[0]).unwrap_or(model.next_container));
+    let reserved: Vec<_> = model.reserved.iter().copied().collect();
+    let container = among(&reserved, picks[0]).unwrap_or(ContainerId(model.next_container));
     let class = ClassId(1 + picks[1] % 2);
     let todo: Vec<_> = model.todo.iter().copied().filter(|id| model.files[id].class == class).collect();
     let file = among(&todo, picks[2]).unwrap_or(FileId(77_777));
@@ -151,7 +161,7 @@ fn seal(model: &Model, picks: &[u16; 6]) -> SealContainer {
     }
 }
 
-fn an_open_run(model: &Model, pick: u16) -> RunId {
+pub fn an_open_run(model: &Model, pick: u16) -> RunId {
     let open: Vec<_> =
         model.runs.iter().filter(|(_, run)| run.record.ended.is_none()).map(|(id, _)| *id).collect();
     among(&open, pick).unwrap_or(RunId(1 + u64::from(pick % 3)))
@@ -192,7 +202,7 @@ fn run(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
                 index_block: BlockAddress(behind + 1),
                 end_of_data: BlockAddress(behind + 3),
                 written: ByteCount(u64::from(picks[2])),
-                changes_through: u64::from(picks[4]),
+                changes: ranges(model, picks[4]),
             }
         }
         _ => Command::EndRun {
@@ -224,9 +234,11 @@ fn tape(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
         }
         3 => Command::CountMount { vid },
         4 => {
-            use TapeState::{Active, Disabled, Full, Labelling, ReadOnly, Scratch, Suspect};
-            let states =
-                [Active, Active, Active, Scratch, Labelling, Full, ReadOnly, Suspect, Disabled, Active];
+            use TapeState::{Active, Disabled, Full, Labelling, ReadOnly, Repacking, Scratch, Suspect};
+            let states = [
+                Active, Active, Active, Scratch, Labelling, Full, ReadOnly, Suspect, Disabled, Active,
+                Repacking,
+            ];
             let state = states[usize::from(picks[1]) % states.len()];
             Command::SetTapeState { vid, state, reason: "s".into() }
         }
@@ -310,6 +322,7 @@ pub fn command(model: &Model, step: &Step) -> Command {
     let dir = |pick| among(&dirs, pick).unwrap();
     let any_file = |pick| among(&model.files.keys().copied().collect::<Vec<_>>(), pick).unwrap_or(FileId(5));
     match step.kind % KINDS {
+        kind @ 120.. => crate::repair::command(model, kind - 120, picks),
         62.. => guided(model, picks),
         0..14 => Command::PutFile(Box::new(put(model, picks))),
         14 | 15 => Command::MakeDirectory {
@@ -377,7 +390,7 @@ pub fn command(model: &Model, step: &Step) -> Command {
 
 /// The next command on some file's way to tape and back; blind choice alone seldom gets that far.
 fn guided(model: &Model, picks: &[u16; 6]) -> Command {
-    const STAGES: u16 = 9;
+    const STAGES: u16 = 12;
     let stages = (0..STAGES).map(|stage| (picks[0] % STAGES + stage) % STAGES);
     stages.filter_map(|at| stage(model, at, picks)).next().unwrap_or(Command::ExpirePins)
 }
@@ -398,8 +411,7 @@ fn stage(model: &Model, stage: u16, picks: &[u16; 6]) -> Option<Command> {
         model.requests.iter().find(|(_, r)| r.state == RequestState::Filling).map(|(id, r)| (*id, r));
     match stage {
         0 if !model.todo.is_empty() => {
-            let reserved =
-                (1..model.next_container).any(|id| !model.containers.contains_key(&ContainerId(id)));
+            let reserved = !model.reserved.is_empty();
             let class = model.todo.iter().next().map(|id| model.files[id].class)?;
             let picks = &[picks[0], class.0 - 1, picks[2], picks[3], picks[4], picks[5]];
             let seal = || Command::SealContainer(Box::new(seal(model, picks)));
@@ -447,8 +459,12 @@ fn stage(model: &Model, stage: u16, picks: &[u16; 6]) -> Option<Command> {
         8 => {
             let aside =
                 model.tapes.iter().find(|(_, t)| t.generation.0 > 0 && t.state != TapeState::Active)?;
+            if aside.1.state == TapeState::Repacking && picks[1] % 8 > 0 {
+                return None;
+            }
             Some(Command::SetTapeState { vid: *aside.0, state: TapeState::Active, reason: String::new() })
         }
+        9..12 => crate::repair::guided(model, stage, picks),
         _ => None,
     }
 }
