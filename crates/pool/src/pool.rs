@@ -8,7 +8,7 @@ use threads::Mutex;
 
 use base::{BlobDescription, BlobId, ByteCount, DriveId, Epoch, Layout, StripeSet};
 use cluster::{DriveMap, StripeSets};
-use drive::{DriveError, ExtentId, ObjectDrive, Stamp};
+use drive::{ExtentId, ObjectDrive, Stamp};
 use erasure::Codec;
 
 use crate::arena::Arena;
