@@ -57,9 +57,9 @@ impl View<'_> {
         Ok((pieces.collect(), last))
     }
 
-    /// Whether the pool must keep an extent for now: its blob is in use and has this shard on this drive, the
-    /// blob is garbage that is still to be removed, or it is in quarantine. What is not known and of an older epoch was left by
-    /// a crashed writer, or by a stripe that has moved.
+    /// Whether the pool must keep an extent for now: its blob is in use and has this shard on this drive, or
+    /// the blob is garbage that is still to be removed, or it is in quarantine. What is not known and of an
+    /// older epoch was left by a crashed writer, or by a stripe that has moved.
     ///
     /// # Errors
     /// If the catalogue cannot be read.

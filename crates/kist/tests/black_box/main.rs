@@ -5,6 +5,7 @@ mod harness;
 mod http;
 mod instances;
 mod kills;
+mod rebuild;
 mod refusals;
 mod tape;
 mod transfer;
