@@ -3,8 +3,8 @@
 use archive::{
     Archive, ArchiveError, BackupStatus, CatalogueFinding, ClassInfo, EvictDone, FileStat, Listed,
     PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, RequestFile,
-    RequestInfo, ScrubInfo, Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse,
-    Totals, VerifyDone,
+    RequestInfo, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo,
+    TapeRepack, TapeUse, Totals, VerifyDone,
 };
 use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
@@ -159,6 +159,30 @@ impl Engine for Archive {
 
     fn end_quarantine(&self) -> Result<(), ArchiveError> {
         Archive::end_quarantine(self).map(drop)
+    }
+
+    fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError> {
+        Archive::drive_down(self, drive, reason)
+    }
+
+    fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError> {
+        Archive::check_tapes(self, vids)
+    }
+
+    fn tape_check(&self, vid: Vid) -> Result<Option<TapeCheck>, ArchiveError> {
+        Archive::tape_check(self, vid)
+    }
+
+    fn repack_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError> {
+        Archive::repack_tape(self, vid, reason)
+    }
+
+    fn tape_repack(&self, vid: Vid) -> Result<Option<TapeRepack>, ArchiveError> {
+        Archive::tape_repack(self, vid)
+    }
+
+    fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
+        Archive::reclaim_tape(self, vid)
     }
 
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError> {

@@ -22,8 +22,10 @@ mod seam;
 mod server;
 mod shared;
 mod stream;
+mod tapes;
 mod upkeep;
 pub mod wire;
+mod wire_tapes;
 
 pub use limits::Limits;
 pub use seam::{Download, Engine, Upload};

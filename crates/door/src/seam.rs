@@ -3,8 +3,8 @@
 use archive::{
     ArchiveError, BackupStatus, CatalogueFinding, ClassInfo, EvictDone, FileStat, Listed, PoolHealth,
     PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, RequestFile, RequestInfo,
-    ScrubInfo, Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse, Totals,
-    VerifyDone,
+    ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo, TapeRepack,
+    TapeUse, Totals, VerifyDone,
 };
 use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
@@ -63,6 +63,12 @@ pub trait Engine: Send + Sync + 'static {
     fn totals(&self) -> Result<Totals, ArchiveError>;
     fn set_tape(&self, vid: Vid, use_as: TapeUse, reason: &str) -> Result<(), ArchiveError>;
     fn drive_up(&self, drive: &str) -> Result<(), ArchiveError>;
+    fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError>;
+    fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError>;
+    fn tape_check(&self, vid: Vid) -> Result<Option<TapeCheck>, ArchiveError>;
+    fn repack_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError>;
+    fn tape_repack(&self, vid: Vid) -> Result<Option<TapeRepack>, ArchiveError>;
+    fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError>;
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError>;
     fn backup_status(&self) -> Option<BackupStatus> {
         None

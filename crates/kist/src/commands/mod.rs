@@ -25,6 +25,7 @@ pub mod stat;
 pub mod status;
 pub mod tape;
 pub mod tape_dump;
+pub mod tape_work;
 pub mod verify;
 pub mod wait;
 pub mod why;

@@ -1,5 +1,6 @@
 //! The real program against a real server, each on an instance of its own.
 
+mod damage;
 mod harness;
 mod http;
 mod instances;
@@ -8,3 +9,4 @@ mod rebuild;
 mod refusals;
 mod tape;
 mod transfer;
+mod trouble;

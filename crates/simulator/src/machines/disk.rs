@@ -1,5 +1,7 @@
 //! A disk in memory, with the faults and the durability of a real one.
 
+mod replacement;
+
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -278,6 +280,23 @@ impl ObjectDrive for SimDrive {
             length: 0,
             is_poisoned: false,
         }))
+    }
+
+    fn replace(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
+        self.disk.pass(self.life, 0).map_err(self.failed(id, "replacement"))?;
+        let used = self.disk.lock().used().saturating_add(preallocate.0);
+        if self.disk.hits(Fault::DiskFull) || used > self.disk.0.capacity.0 {
+            return Err(DriveError::Full { drive: self.disk.0.id, extent: id });
+        }
+        Ok(Box::new(replacement::Replacement::new(self, id)))
+    }
+
+    fn probe(&self) -> Result<(), DriveError> {
+        let (drive, path) = (self.disk.0.id, PathBuf::from(self.name()));
+        let failed = |error: io::Error| DriveError::Probe { drive, path, reason: error.to_string() };
+        self.disk.pass(self.life, SYNC_NANOS).map_err(failed)?;
+        self.is_suspect.store(false, Ordering::SeqCst);
+        Ok(())
     }
 
     fn read_at(&self, id: ExtentId, offset: ByteCount, into: &mut [u8]) -> Result<(), DriveError> {

@@ -25,6 +25,8 @@ pub(crate) enum DiskEffect {
     Damage(ExtentId, usize, Arc<[u8]>),
     Punch(ExtentId, usize, usize),
     Delete(ExtentId),
+    /// A whole extent, synced under another name, has taken the place of the one of this id, durably.
+    Replace(ExtentId, Arc<[u8]>),
     Stamp(Stamp),
 }
 
@@ -126,6 +128,14 @@ impl DiskState {
                 if self.unsettled.len() > UNSETTLED_MAX {
                     self.unsettled.remove(0);
                 }
+            }
+            DiskEffect::Replace(id, bytes) => {
+                let before = self.extents.get(id).map_or(0, |extent| extent.bytes.len());
+                self.used = self.used - before as u64 + bytes.len() as u64;
+                let bytes = Arc::new(bytes.to_vec());
+                let extent = Extent { synced: bytes.len(), bytes, named: true, dropped: BTreeSet::new() };
+                self.extents.insert(*id, extent);
+                self.unsettled.retain(|(gone, _)| bucket(*gone) != bucket(*id));
             }
             DiskEffect::Stamp(stamp) => self.stamp = *stamp,
         }
