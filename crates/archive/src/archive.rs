@@ -91,6 +91,8 @@ impl Archive {
         let classes = Classes::define(&settings, &catalogue)?;
         let drives_here = drives_of(&drives);
         let pool = open_pool(&settings, shape, &catalogue, drives, epoch, last_change)?;
+        // Before the first job of a drive: one that began without a clock would seem to hang for decades.
+        pool.set_clock(Arc::clone(&clock));
         for cartridge in library.inventory()? {
             catalogue.execute(Command::RegisterTape { vid: cartridge.vid, capacity: cartridge.capacity })?;
         }
@@ -277,7 +279,6 @@ impl Archive {
             let engine = Arc::clone(engine);
             move || crate::sweep::run(&engine)
         })?;
-        engine.pool.set_clock(Arc::clone(&engine.clock));
         self.spawn("scrubber", {
             let engine = Arc::clone(engine);
             move || crate::scrub::run(&engine)
