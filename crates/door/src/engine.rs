@@ -1,10 +1,10 @@
 //! `archive::Archive` behind the door's seam.
 
 use archive::{
-    Archive, ArchiveError, CatalogueFinding, ClassInfo, EvictDone, FileStat, Listed, PoolHealth, PoolInfo,
-    PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, RequestFile, RequestInfo, ScrubInfo,
-    Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeUse,
-    Totals, VerifyDone,
+    Archive, ArchiveError, BackupStatus, CatalogueFinding, ClassInfo, EvictDone, FileStat, Listed,
+    PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, RequestFile,
+    RequestInfo, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo,
+    TapeRepack, TapeUse, Totals, VerifyDone,
 };
 use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
@@ -142,6 +142,25 @@ impl Engine for Archive {
         Archive::drive_up(self, drive)
     }
 
+    fn backup_status(&self) -> Option<BackupStatus> {
+        Archive::backup_status(self)
+    }
+
+    fn backup_now(&self) -> Option<u64> {
+        Archive::backup_now(self)
+    }
+
+    fn quarantined(&self) -> Result<Option<u64>, ArchiveError> {
+        match Archive::quarantine(self)? {
+            Some(_) => Archive::count_quarantined(self).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn end_quarantine(&self) -> Result<(), ArchiveError> {
+        Archive::end_quarantine(self).map(drop)
+    }
+
     fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError> {
         Archive::drive_down(self, drive, reason)
     }
@@ -164,6 +183,25 @@ impl Engine for Archive {
 
     fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
         Archive::reclaim_tape(self, vid)
+    }
+
+    fn backup_status(&self) -> Option<BackupStatus> {
+        Archive::backup_status(self)
+    }
+
+    fn backup_now(&self) -> Option<u64> {
+        Archive::backup_now(self)
+    }
+
+    fn quarantined(&self) -> Result<Option<u64>, ArchiveError> {
+        match Archive::quarantine(self)? {
+            Some(_) => Archive::count_quarantined(self).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn end_quarantine(&self) -> Result<(), ArchiveError> {
+        Archive::end_quarantine(self).map(drop)
     }
 
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError> {

@@ -14,6 +14,7 @@ mod limits;
 mod parameters;
 mod percent;
 mod problem;
+pub mod protection;
 mod put;
 mod rate;
 mod router;

@@ -11,6 +11,7 @@ use crate::admin;
 use crate::data::data;
 use crate::guard::{HEALTH, guard};
 use crate::problem::{Kind, Refusal};
+use crate::protection;
 use crate::shared::Shared;
 use crate::tapes;
 use crate::upkeep;
@@ -38,6 +39,10 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/drives/{name}/down", post(tapes::drive_down))
         .route("/drives", get(admin::drives))
         .route("/pool", get(admin::pool))
+        .route("/pool/quarantine", get(protection::quarantine))
+        .route("/pool/quarantine/end", post(protection::end_quarantine))
+        .route("/backup", get(protection::backup))
+        .route("/backup/snapshot", post(protection::snapshot))
         .route("/pool/health", get(upkeep::pool_health))
         .route("/pool/rebuild", post(upkeep::rebuild))
         .route("/pool/drives/{id}/lost", post(upkeep::drive_lost))
