@@ -48,7 +48,13 @@ struct Place {
 impl Backup {
     pub(crate) fn new(settings: BackupSettings) -> Self {
         let status = BackupStatus { directory: settings.directory.clone(), ..BackupStatus::default() };
-        Backup { settings, bell: SweepBell::default(), status: Mutex::new(status), place: Mutex::new(None) }
+        Backup {
+            settings,
+            bell: SweepBell::default(),
+            status: Mutex::new(status),
+            place: Mutex::new(None),
+            snapshot_failed: Mutex::new(None),
+        }
     }
 
     fn status_mut(&self) -> MutexGuard<'_, BackupStatus> {
