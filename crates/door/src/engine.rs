@@ -1,9 +1,10 @@
 //! `archive::Archive` behind the door's seam.
 
 use archive::{
-    Archive, ArchiveError, CatalogueFinding, ClassInfo, EvictDone, FileStat, Listed, PoolHealth, PoolInfo,
-    PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, RequestFile, RequestInfo, ScrubInfo,
-    Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse, Totals, VerifyDone,
+    Archive, ArchiveError, BackupStatus, CatalogueFinding, ClassInfo, EvictDone, FileStat, Listed,
+    PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, RequestFile,
+    RequestInfo, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo,
+    TapeRepack, TapeUse, Totals, VerifyDone,
 };
 use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
@@ -139,6 +140,49 @@ impl Engine for Archive {
 
     fn drive_up(&self, drive: &str) -> Result<(), ArchiveError> {
         Archive::drive_up(self, drive)
+    }
+
+    fn backup_status(&self) -> Option<BackupStatus> {
+        Archive::backup_status(self)
+    }
+
+    fn backup_now(&self) -> Option<u64> {
+        Archive::backup_now(self)
+    }
+
+    fn quarantined(&self) -> Result<Option<u64>, ArchiveError> {
+        match Archive::quarantine(self)? {
+            Some(_) => Archive::count_quarantined(self).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn end_quarantine(&self) -> Result<(), ArchiveError> {
+        Archive::end_quarantine(self).map(drop)
+    }
+
+    fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError> {
+        Archive::drive_down(self, drive, reason)
+    }
+
+    fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError> {
+        Archive::check_tapes(self, vids)
+    }
+
+    fn tape_check(&self, vid: Vid) -> Result<Option<TapeCheck>, ArchiveError> {
+        Archive::tape_check(self, vid)
+    }
+
+    fn repack_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError> {
+        Archive::repack_tape(self, vid, reason)
+    }
+
+    fn tape_repack(&self, vid: Vid) -> Result<Option<TapeRepack>, ArchiveError> {
+        Archive::tape_repack(self, vid)
+    }
+
+    fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
+        Archive::reclaim_tape(self, vid)
     }
 
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError> {

@@ -1,9 +1,10 @@
 //! What the door needs of the engine. `archive::Archive` is one; tests have their own.
 
 use archive::{
-    ArchiveError, CatalogueFinding, ClassInfo, EvictDone, FileStat, Listed, PoolHealth, PoolInfo,
-    PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, RequestFile, RequestInfo, ScrubInfo,
-    Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse, Totals, VerifyDone,
+    ArchiveError, BackupStatus, CatalogueFinding, ClassInfo, EvictDone, FileStat, Listed, PoolHealth,
+    PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, RequestFile, RequestInfo,
+    ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo, TapeRepack,
+    TapeUse, Totals, VerifyDone,
 };
 use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
@@ -62,7 +63,26 @@ pub trait Engine: Send + Sync + 'static {
     fn totals(&self) -> Result<Totals, ArchiveError>;
     fn set_tape(&self, vid: Vid, use_as: TapeUse, reason: &str) -> Result<(), ArchiveError>;
     fn drive_up(&self, drive: &str) -> Result<(), ArchiveError>;
+    fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError>;
+    fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError>;
+    fn tape_check(&self, vid: Vid) -> Result<Option<TapeCheck>, ArchiveError>;
+    fn repack_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError>;
+    fn tape_repack(&self, vid: Vid) -> Result<Option<TapeRepack>, ArchiveError>;
+    fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError>;
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError>;
+    fn backup_status(&self) -> Option<BackupStatus> {
+        None
+    }
+    fn backup_now(&self) -> Option<u64> {
+        None
+    }
+    /// Extents in quarantine; `None` if there is none.
+    fn quarantined(&self) -> Result<Option<u64>, ArchiveError> {
+        Ok(None)
+    }
+    fn end_quarantine(&self) -> Result<(), ArchiveError> {
+        Ok(())
+    }
     fn pool_health(&self) -> Result<PoolHealth, ArchiveError>;
     fn scrub_info(&self) -> ScrubInfo;
     fn scrub_now(&self);

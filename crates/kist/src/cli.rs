@@ -3,8 +3,8 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    class, compare, drive, evict, get, init, ls, migrate, mkdir, mv, pool, put, queue, release, request, rm,
-    scrub, stage, stat, status, tape, verify, wait, why,
+    backup, class, compare, drive, evict, get, init, ls, migrate, mkdir, mv, pool, put, queue, rebuild,
+    release, request, restore, rm, scrub, stage, stat, status, tape, verify, wait, why,
 };
 use crate::connection::Connection;
 use crate::failure::{EXIT_CODES, Failure, Outcome};
@@ -109,6 +109,12 @@ pub enum Command {
     Queue(queue::Args),
     /// Show the counters of the archive
     Status(status::Args),
+    /// The backup of the catalogue: list, take a snapshot, rehearse a restore
+    Backup(backup::Args),
+    /// Restore the catalogue from its backup
+    Restore(restore::Args),
+    /// Make a lost catalogue anew from the tapes
+    Rebuild(rebuild::Args),
     /// Write to tape now, whatever the amounts and ages
     Migrate(migrate::Args),
     /// Wait until everything is on tape and under an index
@@ -155,6 +161,9 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Class(args) => class::run(&args, common),
         Command::Queue(args) => queue::run(&args, common),
         Command::Status(args) => status::run(&args, common),
+        Command::Backup(args) => backup::run(&args, common),
+        Command::Restore(args) => restore::run(&args, common),
+        Command::Rebuild(args) => rebuild::run(&args, common),
         Command::Migrate(args) => migrate::run(&args, common),
         Command::Wait(args) => wait::run(&args, common),
         Command::Bench(args) => bench::run(&args, common),

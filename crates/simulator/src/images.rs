@@ -11,7 +11,7 @@ use threads::simulated;
 
 use crate::content::Content;
 use crate::invariants::{Descriptor, Quiet, Rule, check_quiet, check_tree};
-use crate::machines::{Dice, Journal, MachineConfig, RuntimePace, SimClock, SimMachines};
+use crate::machines::{Dice, Journal, MachineConfig, Replay, RuntimePace, SimClock, SimMachines};
 use crate::world::{below, settings};
 
 /// When histories begin: 2026-11-21.
@@ -21,8 +21,8 @@ const DAY: i64 = 86_400_000_000_000;
 /// Clients that change files at the same time.
 const CLIENTS: u64 = 3;
 const PATHS: u64 = 5;
-/// Virtual time within which a recall after a crash has to end.
-const PATIENCE: Duration = Duration::from_secs(6 * 3_600);
+/// Virtual time within which all has to be done after a crash.
+const PATIENCE: Duration = Duration::from_secs(3_600);
 /// One in so many images is cut once more.
 const TWICE: u64 = 20;
 const SECOND_CUTS: usize = 4;
@@ -47,6 +47,15 @@ pub struct History {
     settings: Settings,
     journal: Journal,
     facts: Vec<Fact>,
+}
+
+/// How far an image is followed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Depth {
+    /// It is opened, and what is in the pool is read.
+    Opened,
+    /// Some are also cut again, recalled from tape, or brought to an end.
+    Whole,
 }
 
 /// What was done so far.
@@ -295,28 +304,39 @@ impl History {
         (paths, is_in_flight)
     }
 
+    /// Looks at one image again.
+    ///
+    /// # Errors
+    /// As [`History::check`].
+    pub fn check_one(&self, at: usize, seed: u64) -> Result<Tally, Broken> {
+        let Some(mut replay) = self.machines.replay() else { return Ok(Tally::default()) };
+        replay.advance(at);
+        self.check_cut(&replay, at, seed, Depth::Whole)
+    }
+
     /// Cuts the history at several points and opens an engine on each image.
     ///
     /// # Errors
     /// The first image on which something acknowledged is not there, or an invariant does not hold.
-    pub fn check(&self, images: usize) -> Result<Tally, Broken> {
+    pub fn check(&self, images: usize, depth: Depth) -> Result<Tally, Broken> {
         let mut dice = Dice::new(self.seed ^ 0x1357_9bdf);
         let mut tally = Tally { histories: 1, ..Tally::default() };
         let Some(mut replay) = self.machines.replay() else { return Ok(tally) };
         for at in self.cuts(images, &mut dice) {
             replay.advance(at);
-            let seed = dice.roll();
-            let broken = |what| Broken { seed: self.seed, at, dice: seed, what };
-            let twice = seed.is_multiple_of(TWICE).then(Journal::default);
-            let image = |journal| replay.image(&mut Dice::new(seed), Arc::new(RuntimePace), journal);
-            match twice {
-                None => tally.add(self.check_image(at, seed, || image(None)).map_err(broken)?),
-                Some(journal) => {
-                    tally.add(self.check_twice(at, seed, || image(Some(journal))).map_err(broken)?);
-                }
-            }
+            tally.add(self.check_cut(&replay, at, dice.roll(), depth)?);
         }
         Ok(tally)
+    }
+
+    fn check_cut(&self, replay: &Replay, at: usize, seed: u64, depth: Depth) -> Result<Tally, Broken> {
+        let twice = (depth == Depth::Whole && seed.is_multiple_of(TWICE)).then(Journal::default);
+        let image = |journal| replay.image(&mut Dice::new(seed), Arc::new(RuntimePace), journal);
+        let checked = match twice {
+            None => self.check_image(at, seed, depth, || image(None)),
+            Some(journal) => self.check_twice(at, seed, || image(Some(journal))),
+        };
+        checked.map_err(|what| Broken { seed: self.seed, at, dice: seed, what })
     }
 
     /// What follows the crash is cut by a second one.
@@ -344,7 +364,7 @@ impl History {
             replay.advance(cut);
             let second = dice.roll();
             let image = || replay.image(&mut Dice::new(second), Arc::new(RuntimePace), None);
-            let found = self.check_image(at, second, image);
+            let found = self.check_image(at, second, Depth::Whole, image);
             tally.add(found.map_err(|what| format!("second crash at {cut}: {what}"))?);
             tally.second += 1;
         }
@@ -355,8 +375,10 @@ impl History {
         &self,
         at: usize,
         seed: u64,
+        depth: Depth,
         image: impl FnOnce() -> SimMachines,
     ) -> Result<Tally, String> {
+        let goes_on = depth == Depth::Whole;
         let (paths, is_in_flight) = self.expected(at);
         let outcome = simulated::run(seed, || -> Result<Tally, String> {
             let machines = image();
@@ -367,11 +389,11 @@ impl History {
             if let Some(first) = found.first() {
                 return Err(first.to_string());
             }
-            let reader = Reader { archive: &archive, recall: seed.is_multiple_of(4) };
+            let reader = Reader { archive: &archive, recall: goes_on && seed.is_multiple_of(4) };
             for (path, possible) in &paths {
                 reader.read(path, possible, &mut tally)?;
             }
-            let is_finished = seed.is_multiple_of(8);
+            let is_finished = goes_on && seed.is_multiple_of(8);
             if is_finished {
                 reader.finish()?;
                 tally.finished += 1;

@@ -1,15 +1,19 @@
 //! LMDB behind the catalogue's narrow seam, and beside it tables in memory.
 
+use std::fs::File;
 use std::ops::Bound;
 use std::path::Path;
 
-use catalogue::{KvError, ReadError, Snapshot, Table, Transaction, Visit};
+use catalogue::{KvError, ReadError, Rejection, Snapshot, Table, Transaction, Visit};
 use heed::types::Bytes;
-use heed::{CommitOrAbort, Database, Env, EnvOpenOptions, MdbError, RoTxn, RwTxn, WithoutTls};
+use heed::{
+    CommitOrAbort, CompactionOption, Database, Env, EnvOpenOptions, MdbError, RoTxn, RwTxn, WithoutTls,
+};
 
 use crate::memory::{MemoryEngine, MemoryWriting};
 
-type Rows = Database<'static, Bytes, Bytes>;
+/// A table's handle.
+pub(crate) type Rows = Database<'static, Bytes, Bytes>;
 
 /// What the catalogue's tables lie in.
 pub(crate) enum Engine {
@@ -99,11 +103,16 @@ impl LmdbEngine {
         Ok(LmdbEngine { env, tables })
     }
 
-    fn read(&self) -> Result<Reading<'_>, KvError> {
+    pub(crate) fn read(&self) -> Result<Reading<'_>, KvError> {
         Ok(Reading { txn: self.env.read_txn().map_err(kv_error)?, tables: &self.tables })
     }
 
-    fn write(&self) -> Result<LmdbWriting<'_>, KvError> {
+    /// Writes all tables of one moment into `file`.
+    pub(crate) fn copy_to(&self, file: &mut File) -> Result<(), heed::Error> {
+        self.env.copy_to_file(file, CompactionOption::Enabled)
+    }
+
+    pub(crate) fn write(&self) -> Result<LmdbWriting<'_>, KvError> {
         let txn = self.env.write_txn().map_err(kv_error)?;
         Ok(LmdbWriting { txn, tables: &self.tables, is_changed: false })
     }
@@ -116,7 +125,15 @@ pub(crate) fn kv_error(error: heed::Error) -> KvError {
     }
 }
 
-fn scan(
+/// The words of a refusal that is a failure of the engine.
+pub(crate) fn kv_error_of_rejection(rejection: &Rejection) -> Option<String> {
+    match rejection {
+        Rejection::Read(ReadError::Kv(error)) => Some(error.to_string()),
+        _ => None,
+    }
+}
+
+pub(crate) fn scan(
     txn: &RoTxn<'_>,
     rows: &Rows,
     from: &[u8],
@@ -168,7 +185,8 @@ pub(crate) struct LmdbWriting<'e> {
 }
 
 impl LmdbWriting<'_> {
-    fn commit(self) -> Result<(), KvError> {
+    /// Makes all changes durable.
+    pub(crate) fn commit(self) -> Result<(), KvError> {
         self.txn.commit().map_err(kv_error)
     }
 }

@@ -215,7 +215,7 @@ pub fn threads(pid: u32) -> io::Result<BTreeMap<u32, String>> {
     Ok(threads)
 }
 
-/// How often each thread made each call, from what [`Tracer::record`] wrote; the most of any thread of a name.
+/// How often each thread made each call, from what [`Tracer::record`] wrote; of threads of one name the most.
 #[must_use]
 pub fn count(record: &str, threads: &BTreeMap<u32, String>) -> BTreeMap<(String, String), u64> {
     let mut by_thread: BTreeMap<(u32, &str), u64> = BTreeMap::new();

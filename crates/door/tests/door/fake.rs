@@ -538,6 +538,30 @@ impl Engine for Fake {
         if drive == "vdrive0" { Ok(()) } else { Err(ArchiveError::NoSuchDrive(drive.to_owned())) }
     }
 
+    fn drive_down(&self, drive: &str, _: &str) -> Result<(), ArchiveError> {
+        self.drive_up(drive)
+    }
+
+    fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError> {
+        vids.iter().try_for_each(|vid| Err(ArchiveError::NoSuchTape(*vid)))
+    }
+
+    fn tape_check(&self, vid: Vid) -> Result<Option<archive::TapeCheck>, ArchiveError> {
+        Err(ArchiveError::NoSuchTape(vid))
+    }
+
+    fn repack_tape(&self, vid: Vid, _: &str) -> Result<(), ArchiveError> {
+        Err(ArchiveError::TapeInUse(vid))
+    }
+
+    fn tape_repack(&self, _: Vid) -> Result<Option<archive::TapeRepack>, ArchiveError> {
+        Ok(None)
+    }
+
+    fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
+        Err(ArchiveError::SegmentsOwed { vid, other: None })
+    }
+
     fn migrate_now(&self, _: Option<&str>) -> Result<(), ArchiveError> {
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! `kist pool`.
 
+use door::protection::QuarantineReply;
 use door::wire::{PoolHealthReply, PoolReply, RebuildBody, ReplaceReply};
 
 use crate::cli::Common;
@@ -29,6 +30,12 @@ enum Action {
     Rebuild {
         /// Only what this drive held
         drive: Option<u16>,
+    },
+    /// Show what is kept although a restored catalogue does not name it, or remove it
+    Quarantine {
+        /// Remove it: nothing of the time between the restored point and the restore is wanted any more
+        #[arg(long)]
+        end: bool,
     },
     /// Take a drive out, or put one in
     Drive {
@@ -60,6 +67,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             client.post("/api/v1/pool/rebuild", &RebuildBody { drive: *drive })?;
             said(common.json, "rebuilding: kist scrub shows how far it is")
         }
+        Action::Quarantine { end } => quarantine(&client, *end, common.json),
         Action::Drive { action: DriveAction::Lost { id } } => {
             client.post(&format!("/api/v1/pool/drives/{id}/lost"), &serde_json::json!({}))?;
             said(common.json, "given up: kist scrub shows how far the rebuild is")
@@ -129,5 +137,28 @@ fn show(client: &Client, json: bool) -> Outcome {
         ]);
     }
     output::write(&table.render())?;
+    let kept: QuarantineReply = client.get("/api/v1/pool/quarantine")?;
+    if kept.on {
+        output::line(&quarantine_text(kept))?;
+    }
     output::line("fs size and fs used are of the file systems: drives on one disk share them")
+}
+
+fn quarantine(client: &Client, end: bool, json: bool) -> Outcome {
+    if end {
+        client.post("/api/v1/pool/quarantine/end", &serde_json::json!({}))?;
+    }
+    let kept: QuarantineReply = client.get("/api/v1/pool/quarantine")?;
+    if json { output::json(&kept) } else { output::line(&quarantine_text(kept)) }
+}
+
+fn quarantine_text(kept: QuarantineReply) -> String {
+    if !kept.on {
+        return "there is no quarantine".to_owned();
+    }
+    format!(
+        "quarantine: {} on the drives that the restored catalogue does not name; they are kept until \
+         kist pool quarantine --end",
+        text::plural(kept.extents, "extent")
+    )
 }

@@ -73,7 +73,7 @@ pub fn load(file: &Path) -> Result<Config, ConfigError> {
 }
 
 fn check(config: &Config) -> Result<(), Finding> {
-    let Config { format, server, catalogue, pool, library, tape, tape_pools, classes } = config;
+    let Config { format, server, catalogue, backup, pool, library, tape, tape_pools, classes } = config;
     if *format.get_ref() != FORMAT {
         let found = format.get_ref();
         let message =
@@ -87,6 +87,9 @@ fn check(config: &Config) -> Result<(), Finding> {
     }
     if catalogue.map_size.get_ref().0 < ByteCount::mib(64) {
         return Err((catalogue.map_size.span(), "the catalogue needs at least 64MiB".to_owned()));
+    }
+    if let Some(backup) = backup.as_ref().filter(|backup| *backup.keep_snapshots.get_ref() == 0) {
+        return Err((backup.keep_snapshots.span(), "at least one snapshot is kept".to_owned()));
     }
     if *library.drives.get_ref() == 0 {
         return Err((library.drives.span(), "the library needs at least one drive".to_owned()));

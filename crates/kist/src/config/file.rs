@@ -17,6 +17,9 @@ pub struct Config {
     pub server: Server,
     /// The catalogue.
     pub catalogue: Catalogue,
+    /// The backup of the catalogue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<Backup>,
     /// The disk pool.
     pub pool: Pool,
     /// The tape library.
@@ -45,6 +48,35 @@ pub struct Catalogue {
     pub directory: PathBuf,
     /// The most that it can grow to.
     pub map_size: Spanned<Size>,
+}
+
+/// `[backup]`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Backup {
+    /// Its directory.
+    pub directory: PathBuf,
+    /// Ship new changes so often.
+    #[serde(default = "ship_every")]
+    pub ship_every: Span,
+    /// Take a snapshot so often.
+    #[serde(default = "snapshot_every")]
+    pub snapshot_every: Span,
+    /// Keep so many snapshots.
+    #[serde(default = "keep_snapshots")]
+    pub keep_snapshots: Spanned<usize>,
+}
+
+fn ship_every() -> Span {
+    Span(std::time::Duration::from_secs(10))
+}
+
+fn snapshot_every() -> Span {
+    Span(std::time::Duration::from_secs(86_400))
+}
+
+fn keep_snapshots() -> Spanned<usize> {
+    Spanned::new(0..0, 7)
 }
 
 /// `[pool]`.

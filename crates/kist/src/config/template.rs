@@ -116,6 +116,17 @@ directory = "catalogue"
 # Address space reserved for the catalogue, and the most that it can grow to; it uses disk only as it grows.
 map_size = "64GiB"
 
+# The backup of the catalogue: every change is shipped, and a snapshot is taken now and then. Name a directory
+# on other disks, whose parent is there, and take away the # signs.
+# [backup]
+# directory = "/mnt/backup/kist"
+# What a lost catalogue costs at most.
+# ship_every = "10s"
+# A restore begins with a snapshot and replays the changes behind it.
+# snapshot_every = "1d"
+# The oldest snapshot kept is the earliest point of a restore.
+# keep_snapshots = 7
+
 [pool]
 # A file is cut into rows of `data` cells with `parity` more: any `parity` drives of a row may fail.
 data = {data}

@@ -1,4 +1,4 @@
-//! `recorded INSTANCE MARKS SEED`: a workload on the engine, for strace to record; `KIST_PLANTED` names a bug.
+//! `recorded INSTANCE MARKS SEED`: a workload on the engine, which strace records. `KIST_PLANTED` plants.
 
 use std::process::ExitCode;
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use torture::soak::{Length, Settings, run};
 
-const USAGE: &str = "soak --dir DIR [--kist PATH] [--pool-dir DIR] [--minutes 60 | --operations N] [--clients 64] [--slots 100]
-     [--seed 1] [--kills N] [--losses N] [--put-rate BYTES/S] [--think MS] [--json] [--quiet]";
+const USAGE: &str = "soak --dir DIR [--kist PATH] [--pool-dir DIR] [--minutes 60 | --operations N]
+     [--clients 64] [--slots 100] [--seed 1] [--kills N] [--losses N] [--put-rate BYTES/S]
+     [--think MS] [--json] [--quiet]";
 
 fn settings(mut arguments: impl Iterator<Item = String>) -> Option<(Settings, bool)> {
     let mut settings = Settings {

@@ -14,8 +14,8 @@ use crate::content::Version;
 /// How long an image may take to bring everything to tape.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Opens the engine in `directory` and reads every path. A `full` check also brings everything to tape, evicts
-/// and stages it, and reads it again. Gives how many files were read.
+/// Opens the engine in `directory` and reads every path. A `full` check also brings everything to tape,
+/// evicts and stages it, and reads it again. Gives how many files were read.
 ///
 /// # Errors
 /// If the engine does not open.

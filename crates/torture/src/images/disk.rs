@@ -1,9 +1,9 @@
 //! A model of a disk with a volatile cache: what a crash may leave of files that calls have changed.
 //!
-//! Durable is what a sync that has returned was asked for: `fsync` and `fdatasync` of a file keep its bytes
-//! and its length, `fsync` of a directory keeps the names in it, a descriptor opened with `O_DSYNC` keeps each
-//! write. Everything else is lost, kept or torn at sectors of 512 bytes, each change for itself; growth of a
-//! file is lost or kept apart from its bytes. A rename happens or does not.
+//! Durable is what a sync that has returned was asked for: `fsync` and `fdatasync` of a file keep its
+//! bytes and its length, `fsync` of a directory keeps the names in it, a descriptor opened with `O_DSYNC`
+//! keeps each write. Everything else is lost, kept or torn at sectors of 512 bytes, each change for
+//! itself; growth of a file is lost or kept apart from its bytes. A rename happens or does not.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -64,6 +64,8 @@ pub struct Disk {
     syncs: BTreeMap<usize, Sync>,
     /// Descriptors opened with `O_DSYNC`.
     synchronous: BTreeMap<i64, bool>,
+    /// Where each descriptor stands, for writes that do not name a place.
+    positions: BTreeMap<i64, u64>,
     /// Calls that the model does not know what to make of.
     pub strange: Vec<String>,
 }
@@ -82,6 +84,7 @@ impl Disk {
             naming: Vec::new(),
             syncs: BTreeMap::new(),
             synchronous: BTreeMap::new(),
+            positions: BTreeMap::new(),
             strange: Vec::new(),
         };
         for (path, bytes) in files {
@@ -130,10 +133,14 @@ impl Disk {
     }
 
     fn begin_write(&mut self, number: usize, call: &Call) {
-        let Some((_, inode)) = self.inode_of(call) else { return };
+        let Some((fd, inode)) = self.inode_of(call) else { return };
         let bytes: Arc<[u8]> = bytes(&call.arguments[1]).into();
         let offset = match call.name.as_str() {
-            "write" | "writev" => self.length(inode),
+            "write" | "writev" => {
+                let position = self.positions.entry(fd).or_default();
+                *position += bytes.len() as u64;
+                *position - bytes.len() as u64
+            }
             _ => self::number(&call.arguments[3]),
         };
         self.change(inode, number, Change::Write { offset, bytes });
@@ -164,14 +171,15 @@ impl Disk {
         }
     }
 
-    /// The length that the running system sees.
-    fn length(&self, inode: InodeId) -> u64 {
-        let inode = &self.inodes[inode];
-        inode.pending.iter().fold(inode.durable.len() as u64, |length, pending| match &pending.change {
-            Change::Write { offset, bytes } => length.max(offset + bytes.len() as u64),
-            Change::Truncate(to) => *to,
-            Change::Zero { .. } => length,
-        })
+    /// What the running system sees: the model is right if these are the files that are there.
+    pub fn seen(&self) -> Files {
+        let content = |inode: &Inode| {
+            let mut bytes = inode.durable.as_ref().clone();
+            inode.pending.iter().for_each(|pending| apply(&mut bytes, &pending.change));
+            Arc::new(bytes)
+        };
+        let relative = |path: &PathBuf| path.strip_prefix(&self.root).map(Path::to_owned).unwrap_or_default();
+        self.seen.iter().map(|(path, id)| (relative(path), content(&self.inodes[*id]))).collect()
     }
 
     fn end(&mut self, number: usize, call: &Call) {
@@ -185,6 +193,11 @@ impl Disk {
         }
         match call.name.as_str() {
             "openat" => self.end_open(number, call),
+            "lseek" => {
+                if let Some((fd, _)) = call.arguments.first().and_then(|argument| descriptor(argument)) {
+                    self.positions.insert(fd, self::number(&call.result));
+                }
+            }
             "rename" | "renameat" | "renameat2" => {
                 let at = if call.name == "rename" { [0, 1] } else { [1, 3] };
                 let [from, to] = at.map(|at| PathBuf::from(text(&call.arguments[at])));
@@ -213,6 +226,7 @@ impl Disk {
         let flags = call.arguments.get(2).cloned().unwrap_or_default();
         let Some((fd, path)) = descriptor(&call.result) else { return };
         self.synchronous.insert(fd, flags.contains("O_DSYNC") || flags.contains("O_SYNC"));
+        self.positions.insert(fd, 0);
         let path = PathBuf::from(path);
         let inside = path.starts_with(&self.root) && !path.ends_with("lock.mdb");
         if inside && flags.contains("O_CREAT") && !self.seen.contains_key(&path) {

@@ -14,7 +14,7 @@ use drive::DirectoryDrive;
 use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
 /// Drives of the pool.
-const DRIVES: u16 = 4;
+const DRIVES: u16 = 3;
 /// Cartridges of the library.
 const CARTRIDGES: u32 = 4;
 

@@ -1,5 +1,6 @@
-//! Disks as a power failure leaves them: an engine on real files is recorded at its system calls, a model says
-//! what of them a disk may have lost, torn or reordered at a random moment, and the engine is opened on that.
+//! Disks as a power failure leaves them: an engine on real files is recorded at its system calls, a model
+//! says what of them a disk may have lost, torn or reordered at a random moment, and the engine is opened
+//! on that.
 
 mod check;
 mod disk;

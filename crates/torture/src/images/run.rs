@@ -67,6 +67,7 @@ fn history(settings: &Settings, dir: &Path, seed: u64) -> io::Result<(Report, u6
     let mut before = Files::new();
     gather(&root, &root, &mut before)?;
     let trace = record(settings, dir, &root, seed)?;
+    compare_model(&trace, &root, &before)?;
     report.recording = begin.elapsed().as_secs_f64();
     report.calls = trace.calls.len() as u64;
     report.syncs = trace.calls.iter().filter(|call| call.name.contains("sync")).count() as u64;
@@ -107,6 +108,21 @@ fn history(settings: &Settings, dir: &Path, seed: u64) -> io::Result<(Report, u6
     }
     report.checking = begin.elapsed().as_secs_f64();
     Ok((report, shape(&trace)))
+}
+
+/// The model, told of all calls, must come to the files that are there.
+fn compare_model(trace: &Trace, root: &Path, before: &Files) -> io::Result<()> {
+    let mut disk = Disk::new(root, before);
+    trace.steps.iter().for_each(|step| disk.take(trace, *step));
+    let (seen, mut there) = (disk.seen(), Files::new());
+    gather(root, root, &mut there)?;
+    let mut wrong: Vec<&PathBuf> =
+        there.iter().filter(|(path, bytes)| seen.get(*path) != Some(*bytes)).map(|(path, _)| path).collect();
+    wrong.extend(seen.keys().filter(|path| !there.contains_key(*path)));
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("the model of the disk is wrong about {wrong:?}")))
 }
 
 /// The program under strace.

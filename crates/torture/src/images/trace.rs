@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 /// Calls that are recorded.
-pub const CALLS: &str = "openat,close,write,pwrite64,writev,pwritev,pwritev2,fsync,fdatasync,sync_file_range,\
-ftruncate,fallocate,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,msync";
+pub const CALLS: &str = "openat,close,lseek,write,pwrite64,writev,pwritev,pwritev2,fsync,fdatasync,\
+sync_file_range,ftruncate,fallocate,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,msync";
 
 /// A call, with its arguments as text.
 #[derive(Clone, Debug)]
@@ -157,7 +157,8 @@ mod tests {
         let text = "12  pwrite64(7<\\x2f\\x61>, \"\\x01\\xff\", 2, 4096 <unfinished ...>\n\
                     13  fsync(8<\\x2f\\x62>) = 0\n\
                     12  <... pwrite64 resumed>)             = 2\n\
-                    13  pwritev(9<\\x2f\\x63>, [{iov_base=\"\\x41\", iov_len=1}, {iov_base=\"\\x42\", iov_len=1}], 2, 5) = 2\n\
+                    13  pwritev(9<\\x2f\\x63>, [{iov_base=\"\\x41\", iov_len=1}, \
+                    {iov_base=\"\\x42\", iov_len=1}], 2, 5) = 2\n\
                     12  +++ exited with 0 +++\n";
         let trace = Trace::parse(text);
         let steps =

@@ -348,6 +348,12 @@ impl<'s> Campaign<'s> {
                 http.tell(&format!("drives/{name}/up"), &json!({}));
             }
         }
+        for tape in self.ask(http, "tapes")?.as_array().into_iter().flatten() {
+            let set_aside = matches!(tape["state"].as_str(), Some("suspect" | "read-only" | "disabled"));
+            if let (true, Some(vid)) = (set_aside, tape["vid"].as_str()) {
+                http.tell(&format!("tapes/{vid}"), &json!({"state": "active", "reason": "torture"}));
+            }
+        }
         Ok(())
     }
 
