@@ -53,7 +53,7 @@ impl Backup {
             bell: SweepBell::default(),
             status: Mutex::new(status),
             place: Mutex::new(None),
-            snapshot_failed: Mutex::default(),
+            snapshot_failed: Mutex::new(None),
         }
     }
 

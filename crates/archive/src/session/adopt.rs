@@ -239,7 +239,8 @@ pub(super) fn write_again(engine: &Engine, vid: Vid, why: &str) -> Result<(), Ar
             let found = engine.read(|view| view.container(container))?;
             let flushed = found.is_some_and(|record| {
                 record.copies.iter().any(|copy| {
-                    matches!(copy.state, CopyState::Flushed { vid: v, block: b, .. } if (v, b) == (vid, block))
+                    matches!(copy.state, CopyState::Flushed { .. })
+                        && copy.state.place() == Some((vid, block))
                 })
             });
             if flushed {

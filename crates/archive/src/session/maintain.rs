@@ -317,7 +317,7 @@ fn settle(
         }
     }
     for ((vid, block), reason) in damaged {
-        tracing::warn!(%container, %vid, %block, reason, "damaged too: mended when the other copy is written");
+        tracing::warn!(%container, %vid, %block, reason, "damaged too: mended when it is found again");
     }
     engine.resting.lock().unwrap_or_else(std::sync::PoisonError::into_inner).remove(&container);
     engine.bell.backlog_changed();

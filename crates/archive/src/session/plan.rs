@@ -58,7 +58,7 @@ pub(super) fn take(
         let Some((last, _)) = page.last() else { break };
         after = Some(*last);
         for (container, QueuedContainer { length, .. }) in page {
-            if is_resting(engine, container) {
+            if is_resting(engine, container) || must_come_from_tape(engine, container)? {
                 continue;
             }
             if length > empty_tape {
@@ -78,9 +78,6 @@ pub(super) fn take(
                     return Ok(Planned::TapeFull);
                 }
                 break 'queue;
-            }
-            if must_come_from_tape(engine, container)? {
-                continue;
             }
             let blocks = length.0.div_ceil(u64::from(block_size));
             chosen.push(PlannedContainer {

@@ -69,6 +69,7 @@ impl View<'_> {
         (stripe, shard): (u32, u8),
         drive: DriveId,
     ) -> Result<bool, ReadError> {
+        // After a restore the catalogue may be older than the place of a shard.
         if self.quarantine()?.is_some_and(|epoch| blob.epoch() <= epoch) {
             return Ok(true);
         }

@@ -9,9 +9,7 @@ use crate::{output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Examples:\n  kist drive ls\n  kist drive up vdrive0\n  kist drive down vdrive0 --reason cleaning"
-)]
+#[command(after_help = "Examples:\n  kist drive ls\n  kist drive up vdrive0\n  kist drive down vdrive0")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
