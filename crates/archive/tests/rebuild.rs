@@ -107,20 +107,21 @@ fn a_rebuilt_catalogue_can_be_rebuilt_again() {
 
 #[test]
 fn one_tape_of_two_is_enough() {
-    let instance = Instance::new(ByteCount::mib(256));
-    let archive = instance.open();
-    let mut contents = first_part(&archive);
-    migrate_all(&archive);
-    second_part(&archive, &mut contents);
-    migrate_all(&archive);
-    let before = facts(&archive);
-    let used: Vec<Vid> =
-        archive.tapes().unwrap().iter().filter(|tape| tape.containers > 0).map(|tape| tape.vid).collect();
-    assert_eq!(used.len(), 2);
-    archive.close();
-    drop(archive);
     let mut complete = 0;
-    for lost in used {
+    for which in 0..2 {
+        let instance = Instance::new(ByteCount::mib(256));
+        let archive = instance.open();
+        let mut contents = first_part(&archive);
+        migrate_all(&archive);
+        second_part(&archive, &mut contents);
+        migrate_all(&archive);
+        let before = facts(&archive);
+        let used: Vec<Vid> =
+            archive.tapes().unwrap().iter().filter(|tape| tape.containers > 0).map(|tape| tape.vid).collect();
+        assert_eq!(used.len(), 2);
+        archive.close();
+        drop(archive);
+        let lost = used[which];
         destroy_catalogue(&instance);
         blank_pool(&instance);
         let aside = instance.directory.path().join("aside");
@@ -150,7 +151,6 @@ fn one_tape_of_two_is_enough() {
         }
         archive.close();
         drop(archive);
-        fs::rename(&aside, instance.cartridge(lost)).unwrap();
     }
     assert!(complete >= 1);
 }
