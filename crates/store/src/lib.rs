@@ -7,6 +7,7 @@
 mod engine;
 mod error;
 mod format;
+mod lmdb_writing;
 mod memory;
 mod store;
 mod writer;
