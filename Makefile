@@ -5,7 +5,7 @@ CARGO ?= cargo
 KIST := $(or $(CARGO_TARGET_DIR),target)/release/kist
 
 # A demonstration's instance grows by about 4 GB with each run; `make clean-demo` removes it.
-.PHONY: run build needs needs-test test lint bench clean-demo
+.PHONY: run build needs needs-test test torture lint bench clean-demo
 
 # Installs what is missing, builds, and shows everything: init, serve, put, migrate, evict, stage, compare.
 run: build
@@ -26,6 +26,7 @@ needs-test: needs
 		echo "rustfmt and clippy are missing: add these components to the toolchain, then again" >&2; exit 1; }
 	@command -v python3 >/dev/null || $(call install,python3)
 	@command -v tar >/dev/null || $(call install,tar)
+	@[ "$$KIST_NO_PTRACE" = 1 ] || command -v strace >/dev/null || $(call install,strace)
 
 # Installs a Debian package, or says which one is missing.
 install = { \
@@ -41,16 +42,30 @@ test: needs-test lint
 	$(CARGO) test --workspace --locked
 	tests/run
 
+# The hunts at full size. KIST_SOAK_MINUTES, KIST_KILL_POINTS and KIST_CRASH_IMAGES override the figures; instances
+# lie in memory, but for the tapes of the soak.
+TORTURE_DIR := $(or $(TMPDIR),/tmp)/kist-torture
+TORTURE_TMP := $(if $(wildcard /dev/shm),/dev/shm,/tmp)
+torture: needs-test
+	$(CARGO) build --release --locked --package kist --package torture
+	KIST_KILL_POINTS=$(or $(KIST_KILL_POINTS),2000) TMPDIR=$(TORTURE_TMP) \
+		$(CARGO) test --release --locked --package torture --test kills -- --nocapture
+	KIST_CRASH_IMAGES=$(or $(KIST_CRASH_IMAGES),100000) TMPDIR=$(TORTURE_TMP) \
+		$(CARGO) test --release --locked --package torture --test images -- --nocapture
+	rm -rf -- $(TORTURE_DIR) $(TORTURE_TMP)/kist-torture-pool && mkdir -p $(TORTURE_DIR)
+	$(dir $(KIST))soak --kist $(KIST) --dir $(TORTURE_DIR)/soak --pool-dir $(TORTURE_TMP)/kist-torture-pool \
+		--minutes $(or $(KIST_SOAK_MINUTES),60) --clients 64
+	rm -rf -- $(TORTURE_DIR) $(TORTURE_TMP)/kist-torture-pool
+
 lint: needs
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
 
-# Each figure beside the limit of this machine, in memory so that the program is measured, not the disk.
+# The budgets of the design beside today's figures and this machine's limits, printed and written into
+# docs/reference/performance.md.
 bench: build
-	@for what in put get create stat migrate recall; do \
-		echo "== $$what"; $(KIST) bench $$what --quiet --dir $(if $(wildcard /dev/shm),/dev/shm,/tmp) || exit 1; \
-	done
+	benches/budgets.sh $(DISK)
 
 # Removes the instance of the demonstration.
 clean-demo:

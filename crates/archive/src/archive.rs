@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use threads::JoinHandle;
 use threads::Mutex;
 use threads::mpsc::sync_channel;
@@ -14,13 +14,18 @@ use pool::{Pool, PoolConfig};
 use scheduler::{Event, Scheduler};
 use store::CatalogueStore;
 
+use crate::backup::Backup;
 use crate::bell::{Bell, SweepBell};
 use crate::classes::Classes;
 use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
 use crate::engine::{Engine, largest_container, summary};
 use crate::scrub::Upkeep;
 use crate::session::{DriveThread, recover_torn_runs};
-use crate::{ArchiveError, Machines, OpenError, PoolDrive, PoolShape, Settings};
+use crate::settle::{drives_of, settle};
+use crate::small::{SmallPuts, run_small_puts};
+use crate::{
+    ArchiveError, BackupSettings, BackupStatus, Machines, OpenError, PoolDrive, PoolShape, Settings,
+};
 
 /// Items of open requests read at a time when the engine starts.
 const RESUME_PAGE: usize = 4_096;
@@ -33,7 +38,10 @@ pub struct Archive(Arc<Inner>);
 
 struct Inner {
     engine: Arc<Engine>,
+    backup: OnceLock<Arc<Backup>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// The thread of small puts, which serves clients until all others have ended.
+    small: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Archive {
@@ -76,17 +84,15 @@ impl Archive {
         let Machines { catalogue, drives, library, random_uuid } = machines;
         let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
         let last_change = catalogue.read(|view| view.last_change())?;
-        // Times of this catalogue never go back, whatever the system's clock says at this start.
-        if let Some((_, change)) = catalogue.read(|view| view.changes(last_change, 1, 0))?.first()
-            && let Ok(newest) = Envelope::decode(change)
-        {
-            clock.not_before(newest.at);
-        }
+        keep_time(&catalogue, last_change, clock.as_ref())?;
         let Outcome::Epoch(epoch) = catalogue.execute(Command::OpenEpoch)? else {
             unreachable!("opening an epoch gives an epoch");
         };
         let classes = Classes::define(&settings, &catalogue)?;
+        let drives_here = drives_of(&drives);
         let pool = open_pool(&settings, shape, &catalogue, drives, epoch, last_change)?;
+        // Before the first job of a drive: one that began without a clock would seem to hang for decades.
+        pool.set_clock(Arc::clone(&clock));
         for cartridge in library.inventory()? {
             catalogue.execute(Command::RegisterTape { vid: cartridge.vid, capacity: cartridge.capacity })?;
         }
@@ -112,9 +118,17 @@ impl Archive {
             sessions: Mutex::new(BTreeMap::new()),
             sweep: SweepBell::default(),
             upkeep: Upkeep::default(),
+            small: SmallPuts::default(),
         });
         remove_orphans(&engine)?;
-        let archive = Archive(Arc::new(Inner { engine, threads: Mutex::new(Vec::new()) }));
+        settle(&engine, &drives_here, engine.library.drives().first())
+            .map_err(|error| OpenError::Settle(Box::new(error)))?;
+        let archive = Archive(Arc::new(Inner {
+            engine,
+            backup: OnceLock::new(),
+            threads: Mutex::new(Vec::new()),
+            small: Mutex::new(None),
+        }));
         if let Err(error) = archive.start() {
             archive.close();
             return Err(error);
@@ -129,15 +143,87 @@ impl Archive {
         engine.stop.store(true, Ordering::SeqCst);
         engine.bell.stop();
         engine.sweep.ring();
+        if let Some(backup) = self.0.backup.get() {
+            backup.ring();
+        }
         engine.upkeep.ring();
         let threads = std::mem::take(&mut *self.0.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        for thread in threads {
-            if thread.join().is_err() {
-                tracing::error!("a thread of the engine ended with a panic");
-            }
-        }
+        join(threads);
+        engine.small.stop();
+        join(self.0.small.lock().unwrap_or_else(PoisonError::into_inner).take());
         engine.pool.close();
         crate::sweep::stamp(engine);
+        if let Some(backup) = self.0.backup.get() {
+            // What the other threads did last.
+            backup.turn(engine, false);
+        }
+    }
+
+    /// Starts the backup of the catalogue, once; further calls do nothing. It never stops the archive:
+    /// whether it works is to be asked with [`Archive::backup_status`].
+    ///
+    /// # Errors
+    /// If its thread cannot be started.
+    pub fn start_backup(&self, settings: BackupSettings) -> Result<(), OpenError> {
+        let backup = Arc::new(Backup::new(settings));
+        if self.0.backup.set(Arc::clone(&backup)).is_err() {
+            return Ok(());
+        }
+        let engine = Arc::clone(&self.0.engine);
+        self.spawn("backup", move || backup.run(&engine))
+    }
+
+    /// How the backup of the catalogue stands; `None` if there is none.
+    #[must_use]
+    pub fn backup_status(&self) -> Option<BackupStatus> {
+        self.0.backup.get().map(|backup| backup.status(&self.0.engine))
+    }
+
+    /// Asks for a snapshot now; it is taken when [`BackupStatus::answered`] has reached the number given.
+    /// `None` if there is no backup.
+    #[must_use]
+    pub fn backup_now(&self) -> Option<u64> {
+        self.0.backup.get().map(|backup| backup.ask())
+    }
+
+    /// The epoch up to which blobs that the catalogue does not know are kept, since it was restored.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn quarantine(&self) -> Result<Option<Epoch>, ArchiveError> {
+        self.0.engine.read(|view| view.quarantine())
+    }
+
+    /// Counts the extents in quarantine: those of epochs up to [`Archive::quarantine`] whose blob the
+    /// catalogue does not know. Lists all drives.
+    ///
+    /// # Errors
+    /// If catalogue or drives cannot be read.
+    pub fn count_quarantined(&self) -> Result<u64, ArchiveError> {
+        let Some(until) = self.quarantine()? else { return Ok(0) };
+        let mut count = 0;
+        crate::settle::for_each_unknown(&self.0.engine, until, |_| count += 1)?;
+        Ok(count)
+    }
+
+    /// Ends the quarantine and removes what was in it: pool bytes that the restored catalogue does not name.
+    /// Gives how many extents that were.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be written or a drive cannot be listed.
+    pub fn end_quarantine(&self) -> Result<u64, ArchiveError> {
+        let engine = &self.0.engine;
+        let Some(until) = self.quarantine()? else { return Ok(0) };
+        engine.execute(Command::EndQuarantine)?;
+        let mut removed = 0;
+        crate::settle::for_each_unknown(engine, until, |candidate| {
+            match engine.pool.remove_orphan(candidate) {
+                Ok(()) => removed += 1,
+                Err(error) => tracing::warn!(%error, "an extent stays until the next start"),
+            }
+        })?;
+        tracing::warn!(removed, "the quarantine has ended");
+        Ok(removed)
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -165,6 +251,9 @@ impl Archive {
 
     fn start(&self) -> Result<(), OpenError> {
         let engine = &self.0.engine;
+        let small = Arc::clone(engine);
+        let thread = guarded("small-puts", move || run_small_puts(&small))?;
+        *self.0.small.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         let names = engine.library.drives();
         if let Some(first) = names.first() {
             recover_torn_runs(engine, first).map_err(|error| OpenError::Recovery(Box::new(error)))?;
@@ -190,7 +279,6 @@ impl Archive {
             let engine = Arc::clone(engine);
             move || crate::sweep::run(&engine)
         })?;
-        engine.pool.set_clock(Arc::clone(&engine.clock));
         self.spawn("scrubber", {
             let engine = Arc::clone(engine);
             move || crate::scrub::run(&engine)
@@ -221,18 +309,42 @@ impl Archive {
     }
 
     fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
-        // A part of the engine that panicked has left its work in an unknown state, and the others wait for
-        // it for ever. A restart is a tested path, so the process ends.
-        let dying = || tracing::error!("a thread of the engine panicked: the server ends, start it again");
-        let thread = threads::spawn_guarded(name, run, dying).map_err(OpenError::Thread)?;
+        let thread = guarded(name, run)?;
         self.0.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         Ok(())
     }
 }
 
+fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
+    for thread in threads {
+        if thread.join().is_err() {
+            tracing::error!("a thread of the engine ended with a panic");
+        }
+    }
+}
+
+/// Starts a thread of the engine.
+fn guarded(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
+    // A part of the engine that panicked has left its work in an unknown state, and the others wait for it
+    // for ever. A restart is a tested path, so the process ends.
+    let dying = || tracing::error!("a thread of the engine panicked: the server ends, start it again");
+    threads::spawn_guarded(name, run, dying).map_err(OpenError::Thread)
+}
+
+/// Times of a catalogue never go back, whatever the system's clock says at this start.
+fn keep_time(catalogue: &CatalogueStore, last_change: u64, clock: &dyn Clock) -> Result<(), OpenError> {
+    if let Some((_, change)) = catalogue.read(|view| view.changes(last_change, 1, 0))?.first()
+        && let Ok(newest) = Envelope::decode(change)
+    {
+        clock.not_before(newest.at);
+    }
+    Ok(())
+}
+
 /// Opens the pool over the drives that are there. A drive that has seen a later change than the catalogue
-/// proves that an older catalogue was put in place: then nothing is opened, since what such a catalogue does
-/// not know is not garbage.
+/// proves that an older catalogue was put in place by hand: then nothing is opened, since what such a
+/// catalogue does not know is not garbage. (One that `kist restore` or `kist rebuild` made has a higher
+/// number.)
 fn open_pool(
     settings: &Settings,
     shape: PoolShape,

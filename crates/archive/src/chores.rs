@@ -158,18 +158,39 @@ impl Engine {
             change(mend);
             let fresh = |place: &&(Vid, BlockAddress)| !mend.tried.contains(*place);
             let sound = |place: &&(Vid, BlockAddress)| fresh(place) && !mend.damaged.contains_key(*place);
-            let chosen = places.iter().find(sound).or_else(|| places.iter().find(fresh)).copied();
+            // Damaged ones together may have it all, one alone has not.
+            let together = mend.spool.is_some() || places.iter().filter(fresh).count() > 1;
+            let damaged = || places.iter().find(fresh).filter(|_| together);
+            let chosen = places.iter().find(sound).or_else(damaged).copied();
             match chosen {
                 Some((vid, _)) => (Some(vid), None),
-                None => (None, chores.mends.remove(&container)),
+                None => {
+                    // What is known of damage waits until another tape can be read.
+                    mend.tried.clear();
+                    (None, mend.spool.take())
+                }
             }
         };
-        if let Some(spool) = abandoned.and_then(|mend| mend.spool) {
+        if let Some(spool) = abandoned {
             self.pool.remove(&spool.blob)?;
         }
         let Some(vid) = vid else { return Ok(false) };
         self.chore(vid, |chores| chores.reads.insert(container));
         Ok(true)
+    }
+
+    /// A tape can be read again: containers that waited for one are looked at once more.
+    pub(crate) fn retry_mends(&self) -> Result<(), ArchiveError> {
+        let parked: Vec<ContainerId> = {
+            let chores = self.chores();
+            let is_read =
+                |container: &ContainerId| chores.tapes.values().any(|tape| tape.reads.contains(container));
+            chores.mends.keys().copied().filter(|container| !is_read(container)).collect()
+        };
+        for container in parked {
+            self.want_bytes(container, |_| {})?;
+        }
+        Ok(())
     }
 
     /// Where a container can be read, tapes in good state first.

@@ -16,6 +16,7 @@ use crate::bell::{Bell, SweepBell};
 use crate::classes::Classes;
 use crate::gate::ReadGate;
 use crate::scrub::Upkeep;
+use crate::small::SmallPuts;
 use crate::{ArchiveError, Settings};
 
 /// The state of one engine, shared by its threads and by all who call it.
@@ -49,6 +50,8 @@ pub(crate) struct Engine {
     pub(crate) sweep: SweepBell,
     /// What the scrubber is to do, and how far it is.
     pub(crate) upkeep: Upkeep,
+    /// Small puts that wait for their common syncs.
+    pub(crate) small: SmallPuts,
 }
 
 /// A container that is left alone for a while.

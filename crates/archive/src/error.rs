@@ -217,6 +217,9 @@ pub enum OpenError {
     /// A tape session that a crash left open cannot be closed.
     #[error("a tape session that the last server left open cannot be closed: {0}")]
     Recovery(Box<ArchiveError>),
+    /// A restored catalogue cannot be compared with pool and tapes.
+    #[error("the restored catalogue cannot be settled with pool and tapes: {0}")]
+    Settle(Box<ArchiveError>),
     /// No class at all.
     #[error("no storage class is configured: add at least one")]
     NoClass,
@@ -256,7 +259,10 @@ pub enum OpenError {
     #[error("the system gives no random numbers")]
     NoEntropy,
     /// The pool's drives have seen a later state than the catalogue: it is an older copy.
-    #[error("the catalogue is at change {catalogue}, drive {drive} has seen {seen}: it is an older copy")]
+    #[error(
+        "the catalogue is at change {catalogue}, drive {drive} has seen {seen}: it is an older copy: \
+         put the newest one back, or restore from the backup with: kist restore --from DIR INSTANCE"
+    )]
     CatalogueTooOld {
         /// The catalogue's newest change.
         catalogue: u64,

@@ -9,9 +9,11 @@ use catalogue::{
     Replace,
 };
 use pool::BlobWriter;
+use threads::mpsc::sync_channel;
 
 use crate::classes::Class;
 use crate::namespace::in_words;
+use crate::small::SmallPut;
 use crate::{Archive, ArchiveError, PutDone, PutOptions};
 
 /// Values up to this size share log segments; above they are striped.
@@ -22,6 +24,9 @@ const FLOOR_PART: u64 = 50;
 const FLOOR_BYTES_MAX: u64 = 1 << 30;
 /// How often a small value is stored anew because its segment was removed meanwhile.
 const SEGMENT_RETRIES_MAX: usize = 4;
+
+/// Is told how a put ended.
+pub type PutCallback = Box<dyn FnOnce(Result<PutDone, ArchiveError>) + Send>;
 
 /// A put in progress. Dropping it stores nothing.
 pub struct Upload {
@@ -108,6 +113,10 @@ impl Archive {
     }
 
     fn check_fits_a_tape(&self, length: ByteCount) -> Result<(), ArchiveError> {
+        // Every tape takes a small file, and small files are many: the tapes need not be looked at for each.
+        if length.0 <= SMALL_BYTES_MAX as u64 {
+            return Ok(());
+        }
         let limit = self.largest_container()?;
         if length.0 > limit.0 {
             return Err(ArchiveError::Limit { what: "a file larger than the largest tape", limit: limit.0 });
@@ -155,22 +164,46 @@ impl Upload {
     /// # Errors
     /// After an error nothing is stored, but for [`ArchiveError::Store`], where only a repeat with the same
     /// idempotency key can tell.
-    pub fn finish(mut self) -> Result<PutDone, ArchiveError> {
+    pub fn finish(self) -> Result<PutDone, ArchiveError> {
+        let (sender, receiver) = sync_channel(1);
+        // Nobody but this call holds the receiver.
+        self.finish_then(Box::new(move |done| drop(sender.send(done))));
+        receiver.recv().unwrap_or(Err(ArchiveError::Stopping))
+    }
+
+    /// As [`Upload::finish`], but `done` gets what it returns. A small file may be finished by another thread,
+    /// together with others, after this has returned; then nobody but `done` waits for its syncs.
+    pub fn finish_then(mut self, done: PutCallback) {
+        let (put, class) = match self.prepare() {
+            Ok(prepared) => prepared,
+            Err(error) => return done(Err(error)),
+        };
+        let Some(writer) = self.large.take() else {
+            let engine = std::sync::Arc::clone(self.archive.engine_arc());
+            return engine.small.submit(SmallPut { upload: self, put, class, done });
+        };
+        let outcome = writer.finish().map_err(ArchiveError::from);
+        let outcome = outcome.and_then(|blob| self.commit_large(put.clone(), blob));
+        done(outcome.and_then(|outcome| self.complete(&put, class, &outcome)));
+    }
+
+    /// What goes into the catalogue, but for where the bytes are.
+    fn prepare(&mut self) -> Result<(PutFile, Class), ArchiveError> {
         let size = ByteCount(self.received);
         let checksums = Checksums { stream: self.sums, blake3: Blake3(*self.hasher.finalize().as_bytes()) };
         self.check_announced(size, &checksums)?;
         let (parent_path, _) =
             self.path.split().ok_or_else(|| ArchiveError::IsADirectory(self.path.clone()))?;
-        let engine = std::sync::Arc::clone(self.archive.engine_arc());
         let parent = if self.options.make_parents {
             self.archive.ensure_directory(&parent_path)?
         } else {
             self.archive.directory_id(&parent_path)?
         };
         let class = self.class(parent, size)?;
-        self.archive.check_fits_a_tape(size)?;
-        let large = self.large.take().map(BlobWriter::finish).transpose()?;
-        let mut put = PutFile {
+        if self.options.length.is_none() {
+            self.archive.check_fits_a_tape(size)?;
+        }
+        let put = PutFile {
             parent,
             name: self.name.clone(),
             kind: self.options.link_target.clone().map_or(FileKind::Regular, FileKind::Symlink),
@@ -183,11 +216,17 @@ impl Upload {
             replace: if self.options.keep_existing { Replace::Refused } else { Replace::Allowed },
             idempotency: self.options.idempotency.as_ref().map(|(key, owner)| hashed_key(owner, key)),
         };
-        let done = match large {
-            Some(blob) => self.commit_large(put, blob)?,
-            None if size.0 == 0 => self.commit(put)?,
-            None => self.store_small(&mut put)?,
-        };
+        Ok((put, class))
+    }
+
+    /// The answer to a put that is committed.
+    pub(crate) fn complete(
+        &self,
+        put: &PutFile,
+        class: Class,
+        done: &PutOutcome,
+    ) -> Result<PutDone, ArchiveError> {
+        let engine = self.archive.engine();
         self.archive.forget_wants(done.replaced.map(Entry::File));
         engine.bell.backlog_changed();
         // A repeat leaves the file as it was, its class included.
@@ -196,8 +235,8 @@ impl Upload {
             file: done.file,
             created: done.created,
             replaced: done.replaced.is_some(),
-            size,
-            checksums,
+            size: put.size,
+            checksums: put.checksums,
             class: kept.map_or(class.settings.name, |file| engine.classes.name(file.class)),
         })
     }
@@ -254,14 +293,6 @@ impl Upload {
                 (1 << 63) | hash.iter().take(7).fold(0, |number, byte| (number << 8) | u64::from(*byte))
             }
             None => parent,
-        }
-    }
-
-    fn commit(&self, put: PutFile) -> Result<PutOutcome, ArchiveError> {
-        match self.archive.engine().execute(Command::PutFile(Box::new(put))) {
-            Ok(Outcome::Put(outcome)) => Ok(outcome),
-            Ok(other) => unreachable!("a put's outcome is a put, not {other:?}"),
-            Err(error) => Err(in_words(error, &self.path)),
         }
     }
 
@@ -326,43 +357,73 @@ impl Upload {
         Ok(())
     }
 
-    /// Stores a small value and commits it. The gate is entered before, so that a segment which is swept
-    /// meanwhile is still known as garbage when the commit arrives; see `sweep`.
-    fn store_small(&self, put: &mut PutFile) -> Result<PutOutcome, ArchiveError> {
-        let engine = self.archive.engine();
-        let _storing = engine.gate.enter();
-        let mut last = None;
+    /// The bytes of a small file.
+    pub(crate) fn small(&self) -> &[u8] {
+        &self.small
+    }
+
+    /// Stores a small value by itself and commits it, again and again if its segment is removed meanwhile. The
+    /// gate must have been entered; see [`SmallPuts`](crate::small::SmallPuts).
+    pub(crate) fn store_small(&self, put: &PutFile) -> Result<PutOutcome, ArchiveError> {
         for _ in 0..SEGMENT_RETRIES_MAX {
-            let (blob, piece) = engine.pool.put_small(&self.small)?;
-            put.data = Some(PoolData { blobs: vec![blob.clone()], pieces: vec![piece] });
-            match self.commit(put.clone()) {
-                // The segment's other values were all deleted and it is being removed: store in another one.
-                Err(error @ ArchiveError::Rejected(Rejection::BlobIsGarbage(_))) => {
+            let (blob, piece) = self.archive.engine().pool.put_small(&self.small)?;
+            let data = Some(PoolData { blobs: vec![blob.clone()], pieces: vec![piece] });
+            let result = self.commit(PutFile { data, ..put.clone() });
+            if let Some(result) = self.settle_small(&blob, &piece, result) {
+                return result;
+            }
+        }
+        Err(ArchiveError::Stopping)
+    }
+
+    /// What follows from the commit of a small value; `None` if it has to be stored in another segment.
+    pub(crate) fn settle_small(
+        &self,
+        blob: &BlobDescription,
+        piece: &BlobPiece,
+        result: Result<PutOutcome, ArchiveError>,
+    ) -> Option<Result<PutOutcome, ArchiveError>> {
+        let engine = self.archive.engine();
+        match &result {
+            // The segment's other values were all deleted and it is being removed.
+            Err(ArchiveError::Rejected(Rejection::BlobIsGarbage(_))) => {
+                engine.pool.seal_segments();
+                return None;
+            }
+            Ok(outcome) if outcome.created => {}
+            Ok(outcome) => {
+                // The value just given up may have left its segment empty: another one takes this.
+                let kept = self.keep_repeat(outcome.file, || {
                     engine.pool.seal_segments();
-                    last = Some(error);
+                    Ok(engine.pool.put_small(&self.small)?)
+                });
+                if let Err(error) = kept {
+                    return Some(Err(error));
                 }
-                Ok(outcome) => {
-                    if !outcome.created {
-                        // The value just given up may have left its segment empty: another one takes this.
-                        self.keep_repeat(outcome.file, || {
-                            engine.pool.seal_segments();
-                            Ok(engine.pool.put_small(&self.small)?)
-                        })?;
-                        engine.sweep.ring();
-                    }
-                    return Ok(outcome);
-                }
-                Err(error) => {
-                    if error.is_certain_refusal()
-                        && let Err(error) = engine.pool.punch(&blob, &piece)
-                    {
-                        tracing::warn!(%error, "a refused value stays until its segment is removed");
-                    }
-                    return Err(error);
+                engine.sweep.ring();
+            }
+            Err(error) => {
+                if error.is_certain_refusal()
+                    && let Err(error) = engine.pool.punch(blob, piece)
+                {
+                    tracing::warn!(%error, "a refused value stays until its segment is removed");
                 }
             }
         }
-        Err(last.unwrap_or(ArchiveError::Stopping))
+        Some(result)
+    }
+
+    /// An error of the catalogue in the words of who puts this file.
+    pub(crate) fn in_words(&self, error: ArchiveError) -> ArchiveError {
+        in_words(error, &self.path)
+    }
+
+    pub(crate) fn commit(&self, put: PutFile) -> Result<PutOutcome, ArchiveError> {
+        match self.archive.engine().execute(Command::PutFile(Box::new(put))) {
+            Ok(Outcome::Put(outcome)) => Ok(outcome),
+            Ok(other) => unreachable!("a put's outcome is a put, not {other:?}"),
+            Err(error) => Err(self.in_words(error)),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod api;
 mod archive;
+mod backup;
 mod bell;
 mod chores;
 mod classes;
@@ -17,6 +18,7 @@ mod namespace;
 mod operate;
 mod pool_drives;
 mod pool_rebuild;
+mod rebuild;
 mod repack;
 mod requests;
 mod scrub;
@@ -25,6 +27,8 @@ mod seal;
 mod select;
 mod session;
 mod settings;
+mod settle;
+mod small;
 mod sweep;
 mod tapes;
 mod verify;
@@ -32,13 +36,18 @@ mod why;
 
 pub use api::*;
 pub use archive::Archive;
+pub use backup::{
+    BackupDirectory, BackupError, BackupSettings, BackupStatus, Line, Progress, Rehearsed, RestoreTo,
+    Restored, SegmentFile, SnapshotInfo, TableCount, rehearse, restore, restore_before,
+};
 pub use download::Download;
 pub use error::{ArchiveError, OpenError};
-pub use ingest::{SMALL_BYTES_MAX, Upload};
-pub use machines::{Machines, PoolDrive, PoolShape, create_catalogue};
+pub use ingest::{PutCallback, SMALL_BYTES_MAX, Upload};
+pub use machines::{Machines, PoolDrive, PoolShape, create_catalogue, open_library, pool_seen};
 pub use namespace::LIST_PAGE_MAX;
 pub use operate::TAPE_PAGE_MAX;
 pub use pool_drives::{PoolHealth, ReplacedDrive};
+pub use rebuild::{PoolSeen, RebuildError, Rebuilt, TapeFound, rebuild};
 pub use requests::{REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX};
 pub use scrub_info::{ScrubInfo, UpkeepSettings};
 pub use seal::PACK_MEMBERS_MAX;

@@ -1,6 +1,7 @@
 //! Files whose bytes the pool cannot give: they fall back on their tape copies, or are lost, and are found
 //! again when their drives come back.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
@@ -18,18 +19,33 @@ use crate::{ArchiveError, FileStat, Locality};
 pub(crate) const PAGE: usize = 1_000;
 /// Files named in the log for one reason; all of them are counted.
 const NAMED_MAX: usize = 100;
+/// Files kept to be named to people.
+const FILES_KEPT: usize = 1_000;
 /// Who asks for files back that the pool has lost.
 const OWNER: &str = "kist";
 /// For how long such files are pinned once they are back.
 const PIN: Duration = Duration::from_secs(3600);
 
-/// What became of files that the pool cannot give.
+/// What became of files that the pool cannot give: how many, and the first [`FILES_KEPT`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Declared {
     /// NEARLINE from now on, and asked for.
     pub(crate) nearline: Vec<FileId>,
+    pub(crate) nearline_count: u64,
     /// Without any readable copy.
     pub(crate) lost: Vec<FileId>,
+    pub(crate) lost_count: u64,
+}
+
+impl Declared {
+    fn add(&mut self, more: Declared) {
+        self.nearline_count += more.nearline_count;
+        self.lost_count += more.lost_count;
+        self.nearline.extend(more.nearline);
+        self.lost.extend(more.lost);
+        self.nearline.truncate(FILES_KEPT);
+        self.lost.truncate(FILES_KEPT);
+    }
 }
 
 /// Records that the pool cannot give the bytes of these files, and asks for those back that tapes hold.
@@ -58,6 +74,8 @@ pub(crate) fn declare(engine: &Engine, files: &[FileId]) -> Result<Declared, Arc
         recall(engine, files)?;
     }
     engine.sweep.ring();
+    declared.nearline_count = declared.nearline.len() as u64;
+    declared.lost_count = declared.lost.len() as u64;
     Ok(declared)
 }
 
@@ -145,9 +163,7 @@ pub(crate) fn find(engine: &Engine, gone: &BTreeSet<DriveId>) -> Result<Declared
             }
             Ok((concerned, last))
         })?;
-        let declared = declare(engine, &page)?;
-        all.nearline.extend(declared.nearline);
-        all.lost.extend(declared.lost);
+        all.add(declare(engine, &page)?);
         match last {
             Some(last) if !engine.stop.load(Ordering::Relaxed) => after = Some(last),
             _ => return Ok(all),
@@ -166,10 +182,10 @@ fn is_unreadable(
         return Ok(false);
     }
     for piece in &file.pieces {
-        if !blobs.contains_key(&piece.blob) {
-            if let Some(blob) = view.blob(piece.blob)? {
-                blobs.insert(piece.blob, blob);
-            }
+        if let Entry::Vacant(place) = blobs.entry(piece.blob)
+            && let Some(blob) = view.blob(piece.blob)?
+        {
+            place.insert(blob);
         }
         let Some(blob) = blobs.get(&piece.blob) else { continue };
         // A description that contradicts itself is the catalogue's check's to report.

@@ -3,16 +3,19 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use base::{ByteCount, Clock, DriveId, Uuid};
+use base::{ByteCount, Clock, DriveId, Epoch, Uuid};
 use catalogue::Command;
 use drive::{DirectIo, DirectoryDrive, ObjectDrive};
 use library::{DriveName, Library, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 use store::{CatalogueStore, StoreOptions};
 
-use crate::{LibrarySettings, OpenError, Settings};
+use crate::{LibrarySettings, OpenError, PoolSeen, Settings};
 
 /// Commands that one group commit may hold.
 const COMMIT_BATCH_MAX: usize = 1_024;
+
+/// So many starts a drive may have seen that cannot be asked.
+const EPOCHS_AWAY: u32 = 1_000;
 
 /// A drive of the pool; `None` if it is missing.
 pub type PoolDrive = (DriveId, Option<Arc<dyn ObjectDrive>>);
@@ -73,6 +76,36 @@ pub fn create_catalogue(
     let catalogue = CatalogueStore::open(directory, options)?;
     catalogue.execute(Command::Initialise { instance })?;
     Ok(())
+}
+
+/// Opens the library that the settings name, without an engine. Nobody else uses it meanwhile.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn open_library(settings: &LibrarySettings) -> Result<Arc<dyn Library>, OpenError> {
+    Ok(Arc::new(VirtualLibrary::open(&settings.directory, &library_config(settings)?)?))
+}
+
+/// What the drives of the pool know of the instance, from their superblocks; and the numbers of those that
+/// cannot be read, with the reason.
+#[must_use]
+pub fn pool_seen(settings: &Settings) -> (PoolSeen, Vec<(u16, String)>) {
+    let (mut seen, mut unreadable) = (PoolSeen::default(), Vec::new());
+    for drive in &settings.pool.drives {
+        match DirectoryDrive::read_stamp(&drive.path) {
+            Ok(stamp) => {
+                seen.instance = seen.instance.or(Some(stamp.instance));
+                seen.epoch = seen.epoch.max(stamp.epoch);
+                seen.change = seen.change.max(stamp.commit);
+            }
+            Err(error) => unreadable.push((drive.id, error.to_string())),
+        }
+    }
+    if !unreadable.is_empty() {
+        // A drive that is away may have seen later starts than the others.
+        seen.epoch = Epoch(seen.epoch.0.saturating_add(EPOCHS_AWAY));
+    }
+    (seen, unreadable)
 }
 
 fn open_drives(settings: &Settings, instance: Uuid) -> Result<Vec<PoolDrive>, OpenError> {

@@ -263,6 +263,9 @@ impl Archive {
         };
         engine.execute(Command::SetTapeState { vid, state, reason: truncated(reason, 512) })?;
         engine.post_tape(vid);
+        if !matches!(use_as, TapeUse::Disabled) {
+            engine.retry_mends()?;
+        }
         Ok(())
     }
 

@@ -7,7 +7,6 @@ use base::{BlobDescription, DriveId, Layout};
 use drive::{DirectIo, DirectoryDrive, DriveOpenError};
 use pool::{DriveHealth, PoolError};
 
-use crate::archive::remove_orphans;
 use crate::{Archive, ArchiveError, ScrubInfo, UpkeepSettings};
 
 /// Blobs looked up together.
@@ -190,11 +189,9 @@ impl Archive {
             ));
         }
         engine.pool.attach(Arc::new(opened), last)?;
-        if let Err(error) = remove_orphans(engine) {
-            tracing::warn!(%error, "what moved away from the drive meanwhile stays on it until the next start");
-        }
         engine.upkeep.order(|orders| {
             orders.find_again = true;
+            orders.orphans = true;
             if what == ReplacedDrive::New {
                 orders.replaced.insert(drive);
             }

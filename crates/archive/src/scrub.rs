@@ -14,6 +14,7 @@ use base::{
 use catalogue::FileRecord;
 use pool::{BadShard, DriveHealth, ScrubReport};
 
+use crate::archive::remove_orphans;
 use crate::engine::Engine;
 use crate::lost::{self, Declared, path_of};
 use crate::pool_rebuild;
@@ -69,6 +70,8 @@ pub(crate) struct Orders {
     pub(crate) find: bool,
     /// Lost files may be readable again.
     pub(crate) find_again: bool,
+    /// A drive was put in, which may hold what was removed or has moved meanwhile.
+    pub(crate) orphans: bool,
     /// New, empty drives that get their shards back.
     pub(crate) replaced: BTreeSet<DriveId>,
 }
@@ -201,6 +204,12 @@ impl Scrubber {
         self.watch_drives();
         self.remove_left_behind();
         let orders = self.engine.upkeep.take_orders();
+        // By this thread, which alone moves stripes: an extent that is not in the catalogue yet is no orphan.
+        if orders.orphans
+            && let Err(error) = remove_orphans(&self.engine)
+        {
+            tracing::warn!(%error, "what moved away from a drive meanwhile stays on it until the next start");
+        }
         if orders.find {
             self.find_lost()?;
         }
@@ -293,8 +302,8 @@ impl Scrubber {
         };
         let (lost, nearline) = (named("LOST", &declared.lost), named("NEARLINE", &declared.nearline));
         self.engine.upkeep.note(|info| {
-            info.lost += declared.lost.len() as u64;
-            info.nearline += declared.nearline.len() as u64;
+            info.lost += declared.lost_count;
+            info.nearline += declared.nearline_count;
             info.files.extend(lost.into_iter().chain(nearline));
         });
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use base::planted::{Bug, is_planted};
 use base::{BlobId, Layout};
 use catalogue::{BATCH_FILES_MAX, Command, Garbage, Outcome};
 
@@ -64,7 +65,7 @@ fn sweep(engine: &Arc<Engine>) -> Result<(), ArchiveError> {
             engine.pool.seal_segments();
         }
         let mark = engine.gate.turn();
-        while !engine.gate.has_left(mark) {
+        while !engine.gate.has_left(mark) && !is_planted(Bug::RemoveUnderReaders) {
             if engine.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }

@@ -242,7 +242,7 @@ impl Archive {
     /// [`ArchiveError::NoSuchDrive`].
     pub fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError> {
         let engine = self.engine();
-        if !engine.scheduler().drives().any(|(name, _)| name == drive) {
+        if !engine.library.drives().iter().any(|name| name.as_str() == drive) {
             return Err(ArchiveError::NoSuchDrive(drive.to_owned()));
         }
         let reason = match reason.is_empty() {

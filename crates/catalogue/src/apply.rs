@@ -137,7 +137,7 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         | Command::DropImage { .. }
         | Command::RequeueCopy { .. }
         | Command::CopyVerified { .. } => copy::perform(draft, command),
-        Command::AcceptRestore { epoch } => restore::accept(draft, *epoch),
+        Command::AcceptRestore { epoch, after, seen } => restore::accept(draft, *epoch, *after, *seen),
         Command::RestoreSettled => restore::settled(draft),
         Command::EndQuarantine => restore::end_quarantine(draft),
     }

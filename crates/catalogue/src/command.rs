@@ -453,11 +453,16 @@ pub enum Command {
     },
     /// The first command on a restored or rebuilt catalogue: the next epoch is higher than `epoch` and than
     /// any the catalogue knows; blobs of those epochs are quarantined; the next ids, change numbers among
-    /// them, go on behind the next multiple of 2^32, so that none that the lost history used is given again.
-    /// Open runs stay open.
+    /// them, go on behind the next multiple of 2^32 above them all and above `seen`, so that none that the
+    /// lost history used is given again. Open runs stay open.
     AcceptRestore {
         /// The highest epoch that pool or tapes know of.
         epoch: Epoch,
+        /// The newest change of the catalogue; refused if it is another: so a history that is replayed from
+        /// tapes follows the one line of changes that led here.
+        after: u64,
+        /// The highest change that pool or tapes have seen, of whatever history.
+        seen: u64,
     },
     /// A restored catalogue agrees with pool and tapes again.
     RestoreSettled,

@@ -287,7 +287,7 @@ choice!(Command {
     42 = CopyVerified { container, vid, block },
     43 = ReclaimTape { vid },
     44 = AdoptRun { run, committed, end_of_data },
-    45 = AcceptRestore { epoch },
+    45 = AcceptRestore { epoch, after, seen },
     46 = RestoreSettled,
     47 = EndQuarantine,
 });

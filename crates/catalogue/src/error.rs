@@ -87,6 +87,8 @@ pub enum Object {
     Request(RequestId),
     /// A file of a request.
     RequestFile(RequestId, FileId),
+    /// A change of the log.
+    Change(u64),
 }
 
 impl fmt::Display for Object {
@@ -102,6 +104,7 @@ impl fmt::Display for Object {
             Object::Tape(vid) => write!(f, "tape {vid}"),
             Object::Run(id) => write!(f, "run {id}"),
             Object::Request(id) => write!(f, "request {id}"),
+            Object::Change(number) => write!(f, "change {number}"),
             Object::RequestFile(request, file) => write!(f, "file {file} of request {request}"),
         }
     }

@@ -341,7 +341,11 @@ impl<'a> View<'a> {
         Ok(is_kept || self.blob_record(id)?.is_some() || self.is_garbage(id)?)
     }
 
-    pub(crate) fn is_garbage(&self, id: BlobId) -> Result<bool, ReadError> {
+    /// Whether a blob or a value of it waits for removal.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn is_garbage(&self, id: BlobId) -> Result<bool, ReadError> {
         self.has(Table::Garbage, &key::garbage(id, key::WHOLE_BLOB))
     }
 

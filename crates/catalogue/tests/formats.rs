@@ -239,7 +239,7 @@ fn newer_commands() -> Vec<Command> {
         Command::CopyVerified { container, vid, block },
         Command::ReclaimTape { vid },
         Command::AdoptRun { run, committed: 1, end_of_data: BlockAddress(9) },
-        Command::AcceptRestore { epoch: Epoch(12) },
+        Command::AcceptRestore { epoch: Epoch(12), after: 4_711, seen: 1 << 32 | 5 },
         Command::RestoreSettled,
         Command::EndQuarantine,
     ]

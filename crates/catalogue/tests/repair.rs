@@ -151,13 +151,18 @@ fn a_restored_catalogue_gives_no_id_twice() {
     let mut bench = Bench::new();
     let before = bench.put("a", "1");
     for round in 1..3u64 {
-        bench.ok(Command::AcceptRestore { epoch: Epoch(7) });
+        let after = bench.view().last_change().unwrap();
+        let accept = |after, seen| Command::AcceptRestore { epoch: Epoch(7), after, seen };
+        assert!(bench.rejected(accept(after + 1, 0)).contains("does not stand at"));
+        // Drives or tapes have seen changes of a restore that is given up now.
+        bench.ok(accept(after, (round - 1) << 33 | 17));
         assert_eq!(bench.view().quarantine().unwrap(), Some(Epoch(7)));
         assert!(bench.view().is_restored().unwrap());
         assert!(bench.view().is_known_blob(BlobId::new(Epoch(7), 5).unwrap()).unwrap());
         assert!(!bench.view().is_known_blob(BlobId::new(Epoch(8), 5).unwrap()).unwrap());
-        assert_eq!(bench.view().last_change().unwrap(), round << 32);
-        assert_eq!(bench.reserve(), ContainerId(round << 32));
+        let level = [0, 1 << 32, 3 << 32][round as usize];
+        assert_eq!(bench.view().last_change().unwrap(), level);
+        assert_eq!(bench.reserve(), ContainerId(level));
     }
     assert_eq!(bench.ok(Command::OpenEpoch), Outcome::Epoch(Epoch(8)));
     let after = bench.put("b", "2");

@@ -297,7 +297,7 @@ fn request_id(part: PathPart) -> Result<RequestId, Refusal> {
     number.ok_or_else(|| Refusal::bad(format!("'{text}' is not the number of a request")))
 }
 
-fn no_such_part() -> Refusal {
+pub(crate) fn no_such_part() -> Refusal {
     Refusal::new(Kind::NotFound, "there is nothing of that name")
 }
 

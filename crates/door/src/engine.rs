@@ -1,9 +1,10 @@
 //! `archive::Archive` behind the door's seam.
 
 use archive::{
-    Archive, ArchiveError, ClassInfo, EvictDone, FileStat, Listed, PoolInfo, PutDone, PutOptions, QueueLine,
-    RequestFile, RequestInfo, Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse,
-    Totals,
+    Archive, ArchiveError, BackupStatus, CatalogueFinding, ClassInfo, EvictDone, FileStat, Listed,
+    PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, RequestFile,
+    RequestInfo, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo,
+    TapeRepack, TapeUse, Totals, VerifyDone,
 };
 use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
@@ -141,8 +142,83 @@ impl Engine for Archive {
         Archive::drive_up(self, drive)
     }
 
+    fn backup_status(&self) -> Option<BackupStatus> {
+        Archive::backup_status(self)
+    }
+
+    fn backup_now(&self) -> Option<u64> {
+        Archive::backup_now(self)
+    }
+
+    fn quarantined(&self) -> Result<Option<u64>, ArchiveError> {
+        match Archive::quarantine(self)? {
+            Some(_) => Archive::count_quarantined(self).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn end_quarantine(&self) -> Result<(), ArchiveError> {
+        Archive::end_quarantine(self).map(drop)
+    }
+
+    fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError> {
+        Archive::drive_down(self, drive, reason)
+    }
+
+    fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError> {
+        Archive::check_tapes(self, vids)
+    }
+
+    fn tape_check(&self, vid: Vid) -> Result<Option<TapeCheck>, ArchiveError> {
+        Archive::tape_check(self, vid)
+    }
+
+    fn repack_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError> {
+        Archive::repack_tape(self, vid, reason)
+    }
+
+    fn tape_repack(&self, vid: Vid) -> Result<Option<TapeRepack>, ArchiveError> {
+        Archive::tape_repack(self, vid)
+    }
+
+    fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
+        Archive::reclaim_tape(self, vid)
+    }
+
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError> {
         Archive::migrate_now(self, class)
+    }
+
+    fn pool_health(&self) -> Result<PoolHealth, ArchiveError> {
+        Archive::pool_health(self)
+    }
+
+    fn scrub_info(&self) -> ScrubInfo {
+        Archive::scrub_info(self)
+    }
+
+    fn scrub_now(&self) {
+        Archive::scrub_now(self);
+    }
+
+    fn verify(&self, path: &ArchivePath, offset: u64, length: u64) -> Result<VerifyDone, ArchiveError> {
+        Archive::verify(self, path, offset, length)
+    }
+
+    fn verify_catalogue(&self) -> Result<Vec<CatalogueFinding>, ArchiveError> {
+        Archive::verify_catalogue(self)
+    }
+
+    fn pool_rebuild(&self, drive: Option<u16>) -> Result<(), ArchiveError> {
+        Archive::pool_rebuild(self, drive)
+    }
+
+    fn pool_drive_lost(&self, drive: u16) -> Result<(), ArchiveError> {
+        Archive::pool_drive_lost(self, drive)
+    }
+
+    fn pool_drive_replace(&self, drive: u16) -> Result<ReplacedDrive, ArchiveError> {
+        Archive::pool_drive_replace(self, drive)
     }
 }
 
@@ -153,6 +229,10 @@ impl Upload for archive::Upload {
 
     fn finish(self: Box<Self>) -> Result<PutDone, ArchiveError> {
         archive::Upload::finish(*self)
+    }
+
+    fn finish_then(self: Box<Self>, done: PutCallback) {
+        archive::Upload::finish_then(*self, done);
     }
 }
 

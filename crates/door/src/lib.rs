@@ -14,6 +14,7 @@ mod limits;
 mod parameters;
 mod percent;
 mod problem;
+pub mod protection;
 mod put;
 mod rate;
 mod router;
@@ -21,7 +22,10 @@ mod seam;
 mod server;
 mod shared;
 mod stream;
+mod tapes;
+mod upkeep;
 pub mod wire;
+mod wire_tapes;
 
 pub use limits::Limits;
 pub use seam::{Download, Engine, Upload};

@@ -189,6 +189,9 @@ fn kind_of(error: &ArchiveError) -> Kind {
         ArchiveError::NotADirectory(_) => Kind::NotADirectory,
         ArchiveError::Exists(_) => Kind::Exists,
         ArchiveError::NotEmpty(_) => Kind::NotEmpty,
+        ArchiveError::TapeNotLabelled(_) | ArchiveError::TapeInUse(_) | ArchiveError::SegmentsOwed { .. } => {
+            Kind::WrongState
+        }
         ArchiveError::Nearline { .. } => Kind::Nearline,
         ArchiveError::Lost(_) => Kind::Lost,
         ArchiveError::LengthMismatch { .. } => Kind::LengthMismatch,
@@ -243,6 +246,7 @@ fn kind_of_pool(error: &PoolError) -> Kind {
         PoolError::Drive(error) if error.is_full() => Kind::PoolFull,
         PoolError::GroupCommit(error) => kind_of_pool(error),
         PoolError::Unrecoverable { .. } => Kind::Corrupt,
+        PoolError::DriveState { .. } => Kind::WrongState,
         PoolError::Description(_) | PoolError::OutOfRange { .. } => Kind::Internal,
         _ => Kind::Unavailable,
     }
@@ -282,6 +286,10 @@ mod tests {
         check(ArchiveError::NotADirectory(at()), "not-a-directory", 409);
         check(ArchiveError::Exists(at()), "exists", 409);
         check(ArchiveError::NotEmpty(at()), "not-empty", 409);
+        let vid = Vid::new("KS0001").unwrap();
+        check(ArchiveError::TapeNotLabelled(vid), "wrong-state", 409);
+        check(ArchiveError::TapeInUse(vid), "wrong-state", 409);
+        check(ArchiveError::SegmentsOwed { vid, other: None }, "wrong-state", 409);
         check(ArchiveError::Nearline { path: at(), vids: vec![] }, "nearline", 409);
         check(ArchiveError::Lost(at()), "lost", 410);
         check(ArchiveError::LengthMismatch { expected: 1, actual: 2 }, "length-mismatch", 400);

@@ -1,4 +1,5 @@
-//! `PUT /data/...`: a body from the connection through a bounded channel to a thread that feeds the engine.
+//! `PUT /data/...`: a body from the connection through a bounded channel to a thread that feeds the engine. A
+//! small body is gathered first, so that the thread is needed only for a moment.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,7 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use archive::{ArchiveError, PutDone, PutOptions};
 use axum::Json;
 use axum::body::Body;
-use axum::http::header::{CONTENT_ENCODING, CONTENT_RANGE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH};
+use axum::http::header::{
+    CONTENT_ENCODING, CONTENT_RANGE, ETAG, EXPECT, HeaderName, HeaderValue, IF_NONE_MATCH,
+};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use base::{ArchivePath, Blake3, ByteCount, Timestamp};
@@ -48,27 +51,75 @@ enum Piece {
     End,
 }
 
+/// Bodies of a known length up to this are gathered before the engine is called.
+const WHOLE_BYTES_MAX: u64 = archive::SMALL_BYTES_MAX as u64;
+
 /// Stores a file.
 pub(crate) async fn put(shared: &Shared, asked: DataRequest) -> Result<Response, Refusal> {
     let DataRequest { path, headers, body, call } = asked;
-    let options = put_options(&headers, body.size_hint().exact(), &call.principal.name)?;
+    let length = body.size_hint().exact();
+    let options = put_options(&headers, length, &call.principal.name)?;
     let permit = shared.admit(&shared.transfers).await?;
+    let is_link = options.link_target.is_some();
+    let rate = RateWindow::new(shared.limits.rate_bytes, shared.limits.rate_window);
+    let incoming = Incoming { limits: &shared.limits, call: &call, body, rate, is_link };
+    // Who asks first gets an answer first, so that it saves the sending.
+    if length.is_some_and(|length| length <= WHOLE_BYTES_MAX) && !headers.contains_key(EXPECT) {
+        let job = Whole { engine: shared.engine.clone(), path, options, permit };
+        return put_whole(job, incoming).await;
+    }
     let (pieces, receiver) = mpsc::channel(shared.limits.pieces.max(1));
     let (ready, begun) = oneshot::channel();
-    let is_link = options.link_target.is_some();
     let job = Job { engine: shared.engine.clone(), path, options, ready, pieces: receiver, _permit: permit };
     let storing = spawn_blocking(move || job.store());
     // The body is asked for only once the engine agreed, so that `Expect: 100-continue` saves the sending.
     // If it did not agree, `storing` says why.
     if begun.await.is_ok() {
-        pump(&shared.limits, &call, body, pieces, is_link).await?;
+        incoming.pump(pieces).await?;
     } else {
         drop(pieces);
     }
     match storing.await.map_err(lost_thread)?? {
         Some(done) => Ok(answer(&done)),
-        None => Err(Refusal::new(Kind::LengthMismatch, "the body ended early: nothing was stored")),
+        None => Err(ended_early()),
     }
+}
+
+fn ended_early() -> Refusal {
+    Refusal::new(Kind::LengthMismatch, "the body ended early: nothing was stored")
+}
+
+/// What a small put needs of the engine.
+struct Whole {
+    engine: Arc<dyn Engine>,
+    path: ArchivePath,
+    options: PutOptions,
+    permit: OwnedSemaphorePermit,
+}
+
+/// Stores a file whose body is small: gathers it, then hands it to the engine, which tells when it is durable.
+async fn put_whole(job: Whole, mut incoming: Incoming<'_>) -> Result<Response, Refusal> {
+    let mut parts = Vec::new();
+    while let Some(bytes) = incoming.next().await? {
+        parts.push(bytes);
+    }
+    let (sender, outcome) = oneshot::channel();
+    spawn_blocking(move || {
+        let Whole { engine, path, options, permit } = job;
+        let received = engine
+            .begin_put(&path, options)
+            .and_then(|mut upload| parts.iter().try_for_each(|bytes| upload.write(bytes)).map(|()| upload));
+        let done = move |done| {
+            drop(permit);
+            // The connection may be gone; the file is stored all the same.
+            let _ = sender.send(done);
+        };
+        match received {
+            Ok(upload) => upload.finish_then(Box::new(done)),
+            Err(error) => done(Err(error)),
+        }
+    });
+    Ok(answer(&outcome.await.map_err(lost_thread)??))
 }
 
 struct Job {
@@ -96,54 +147,62 @@ impl Job {
     }
 }
 
-/// Moves the body into the channel. An error of the engine is left to the caller: the channel is closed then.
-async fn pump(
-    limits: &Limits,
-    call: &Call,
-    mut body: Body,
-    pieces: mpsc::Sender<Piece>,
+/// A body as it comes from the connection.
+struct Incoming<'a> {
+    limits: &'a Limits,
+    call: &'a Call,
+    body: Body,
+    rate: RateWindow,
     is_link: bool,
-) -> Result<(), Refusal> {
-    let mut rate = RateWindow::new(limits.rate_bytes, limits.rate_window);
-    loop {
-        let from = Instant::now();
-        let frame = tokio::time::timeout(rate.remaining(), body.frame()).await;
-        let waited = from.elapsed();
-        let Ok(frame) = frame else {
-            if rate.note(waited.max(rate.remaining()), 0) {
+}
+
+impl Incoming<'_> {
+    /// The next bytes; `None` at the end of the body.
+    async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
+        loop {
+            let from = Instant::now();
+            let frame = tokio::time::timeout(self.rate.remaining(), self.body.frame()).await;
+            let waited = from.elapsed();
+            let Ok(frame) = frame else {
+                if self.rate.note(waited.max(self.rate.remaining()), 0) {
+                    continue;
+                }
+                return Err(self.too_slow());
+            };
+            let Some(frame) = frame else { return Ok(None) };
+            // Trailers carry nothing that Kist knows.
+            let Ok(bytes) = frame.map_err(|_| ended_early())?.into_data() else { continue };
+            if bytes.is_empty() {
                 continue;
             }
-            let (bytes, seconds) = (limits.rate_bytes.0, limits.rate_window.as_secs_f64());
-            let detail = format!(
-                "the body came at less than {bytes} bytes in {seconds} s of waiting: nothing was stored"
-            );
-            return Err(Refusal::new(Kind::Timeout, detail));
-        };
-        let piece = match frame {
-            None => Piece::End,
-            Some(Err(_)) => {
-                return Err(Refusal::new(Kind::LengthMismatch, "the body ended early: nothing was stored"));
-            }
-            // Trailers carry nothing that Kist knows.
-            Some(Ok(frame)) => match frame.into_data() {
-                Ok(bytes) if bytes.is_empty() => continue,
-                Ok(bytes) => Piece::Bytes(bytes),
-                Err(_) => continue,
-            },
-        };
-        if let Piece::Bytes(bytes) = &piece {
-            if is_link {
+            if self.is_link {
                 return Err(Refusal::bad("a link has no body: send Kist-Link-Target with an empty body"));
             }
-            call.received(bytes.len());
+            self.call.received(bytes.len());
             // A client that is too slow is found at its next wait.
-            if !rate.note(waited, bytes.len() as u64) {
+            if !self.rate.note(waited, bytes.len() as u64) {
                 tracing::debug!("a body comes slowly");
             }
+            return Ok(Some(bytes));
         }
-        let last = matches!(piece, Piece::End);
-        if pieces.send(piece).await.is_err() || last {
-            return Ok(());
+    }
+
+    fn too_slow(&self) -> Refusal {
+        let (bytes, seconds) = (self.limits.rate_bytes.0, self.limits.rate_window.as_secs_f64());
+        let detail =
+            format!("the body came at less than {bytes} bytes in {seconds} s of waiting: nothing was stored");
+        Refusal::new(Kind::Timeout, detail)
+    }
+
+    /// Moves the body into the channel. An error of the engine is left to the caller: the channel is closed
+    /// then.
+    async fn pump(mut self, pieces: mpsc::Sender<Piece>) -> Result<(), Refusal> {
+        loop {
+            let piece = self.next().await?.map_or(Piece::End, Piece::Bytes);
+            let last = matches!(piece, Piece::End);
+            if pieces.send(piece).await.is_err() || last {
+                return Ok(());
+            }
         }
     }
 }

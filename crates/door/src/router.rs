@@ -11,7 +11,10 @@ use crate::admin;
 use crate::data::data;
 use crate::guard::{HEALTH, guard};
 use crate::problem::{Kind, Refusal};
+use crate::protection;
 use crate::shared::Shared;
+use crate::tapes;
+use crate::upkeep;
 
 /// The routes of one door.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
@@ -29,9 +32,24 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/why", get(admin::why))
         .route("/tapes", get(admin::tapes))
         .route("/tapes/{vid}", get(admin::tape).post(admin::set_tape))
+        .route("/tapes/{vid}/verify", get(tapes::check).post(tapes::verify))
+        .route("/tapes/{vid}/repack", get(tapes::repack_progress).post(tapes::repack))
+        .route("/tapes/{vid}/reclaim", post(tapes::reclaim))
         .route("/drives/{name}/up", post(admin::drive_up))
+        .route("/drives/{name}/down", post(tapes::drive_down))
         .route("/drives", get(admin::drives))
         .route("/pool", get(admin::pool))
+        .route("/pool/quarantine", get(protection::quarantine))
+        .route("/pool/quarantine/end", post(protection::end_quarantine))
+        .route("/backup", get(protection::backup))
+        .route("/backup/snapshot", post(protection::snapshot))
+        .route("/pool/health", get(upkeep::pool_health))
+        .route("/pool/rebuild", post(upkeep::rebuild))
+        .route("/pool/drives/{id}/lost", post(upkeep::drive_lost))
+        .route("/pool/drives/{id}/replace", post(upkeep::drive_replace))
+        .route("/scrub", get(upkeep::scrub).post(upkeep::scrub_now))
+        .route("/verify", get(upkeep::verify))
+        .route("/verify/catalogue", post(upkeep::verify_catalogue))
         .route("/classes", get(admin::classes))
         .route("/queue", get(admin::queue))
         .route("/status", get(admin::status))

@@ -1,9 +1,10 @@
 //! What the door needs of the engine. `archive::Archive` is one; tests have their own.
 
 use archive::{
-    ArchiveError, ClassInfo, EvictDone, FileStat, Listed, PoolInfo, PutDone, PutOptions, QueueLine,
-    RequestFile, RequestInfo, Selection, StageOptions, Stat, TapeContent, TapeDriveInfo, TapeInfo, TapeUse,
-    Totals,
+    ArchiveError, BackupStatus, CatalogueFinding, ClassInfo, EvictDone, FileStat, Listed, PoolHealth,
+    PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, RequestFile, RequestInfo,
+    ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo, TapeRepack,
+    TapeUse, Totals, VerifyDone,
 };
 use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
@@ -62,7 +63,34 @@ pub trait Engine: Send + Sync + 'static {
     fn totals(&self) -> Result<Totals, ArchiveError>;
     fn set_tape(&self, vid: Vid, use_as: TapeUse, reason: &str) -> Result<(), ArchiveError>;
     fn drive_up(&self, drive: &str) -> Result<(), ArchiveError>;
+    fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError>;
+    fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError>;
+    fn tape_check(&self, vid: Vid) -> Result<Option<TapeCheck>, ArchiveError>;
+    fn repack_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError>;
+    fn tape_repack(&self, vid: Vid) -> Result<Option<TapeRepack>, ArchiveError>;
+    fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError>;
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError>;
+    fn backup_status(&self) -> Option<BackupStatus> {
+        None
+    }
+    fn backup_now(&self) -> Option<u64> {
+        None
+    }
+    /// Extents in quarantine; `None` if there is none.
+    fn quarantined(&self) -> Result<Option<u64>, ArchiveError> {
+        Ok(None)
+    }
+    fn end_quarantine(&self) -> Result<(), ArchiveError> {
+        Ok(())
+    }
+    fn pool_health(&self) -> Result<PoolHealth, ArchiveError>;
+    fn scrub_info(&self) -> ScrubInfo;
+    fn scrub_now(&self);
+    fn verify(&self, path: &ArchivePath, offset: u64, length: u64) -> Result<VerifyDone, ArchiveError>;
+    fn verify_catalogue(&self) -> Result<Vec<CatalogueFinding>, ArchiveError>;
+    fn pool_rebuild(&self, drive: Option<u16>) -> Result<(), ArchiveError>;
+    fn pool_drive_lost(&self, drive: u16) -> Result<(), ArchiveError>;
+    fn pool_drive_replace(&self, drive: u16) -> Result<ReplacedDrive, ArchiveError>;
 }
 
 /// A file on its way in. Dropping it before `finish` leaves nothing behind.
@@ -78,6 +106,12 @@ pub trait Upload: Send {
     /// # Errors
     /// If length or checksum are not as announced, or it cannot be stored. Nothing is stored then.
     fn finish(self: Box<Self>) -> Result<PutDone, ArchiveError>;
+
+    /// As `finish`, but `done` gets what it returns, at once or later, perhaps on another thread. It may be
+    /// dropped uncalled only if that thread panicked.
+    fn finish_then(self: Box<Self>, done: PutCallback) {
+        done(self.finish());
+    }
 }
 
 /// A file on its way out.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::{JoinError, spawn_blocking};
+use tokio::task::spawn_blocking;
 
 use crate::auth::Keys;
 use crate::limits::Limits;
@@ -71,6 +71,6 @@ impl Shared {
 }
 
 /// A thread that ended without an answer.
-pub(crate) fn lost_thread(_: JoinError) -> Refusal {
+pub(crate) fn lost_thread<E>(_: E) -> Refusal {
     Refusal::new(Kind::Internal, "the operation ended unexpectedly: see the server's log")
 }

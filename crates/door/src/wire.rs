@@ -3,6 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
+mod upkeep;
+
+pub use crate::wire_tapes::*;
+pub use upkeep::{PoolHealthReply, RebuildBody, ReplaceReply, ScrubReply, VerifyCatalogueReply, VerifyReply};
+
 /// An error, as RFC 9457 problem details.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Problem {

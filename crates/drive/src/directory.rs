@@ -34,7 +34,8 @@ pub enum DirectIo {
     Off,
 }
 
-/// A drive made of one directory: `drive.kist`, its copy `drive.copy`, and `extents/<low byte of the blob>/<blob>.<stripe>.<shard>`.
+/// A drive made of one directory: `drive.kist`, its copy `drive.copy`, and
+/// `extents/<low byte of the blob>/<blob>.<stripe>.<shard>`.
 ///
 /// The directory is locked as long as this value or one of its writers lives.
 pub struct DirectoryDrive {

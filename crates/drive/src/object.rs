@@ -77,8 +77,8 @@ pub trait ObjectDrive: Send + Sync {
     /// Reads the superblock anew and compares it with [`ObjectDrive::stamp`].
     ///
     /// # Errors
-    /// [`DriveError::StampDamaged`] if a copy of it is damaged, old or gone: [`ObjectDrive::set_stamp`] writes
-    /// all of it anew.
+    /// [`DriveError::StampDamaged`] if a copy of it is damaged, old or gone:
+    /// [`ObjectDrive::set_stamp`] writes all of it anew.
     fn check_stamp(&self) -> Result<(), DriveError> {
         Ok(())
     }

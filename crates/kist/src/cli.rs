@@ -3,8 +3,8 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    class, compare, drive, evict, get, init, ls, migrate, mkdir, mv, pool, put, queue, release, request, rm,
-    stage, stat, status, tape, wait, why,
+    backup, class, compare, drive, evict, get, init, ls, migrate, mkdir, mv, pool, put, queue, rebuild,
+    release, request, restore, rm, scrub, stage, stat, status, tape, verify, wait, why,
 };
 use crate::connection::Connection;
 use crate::failure::{EXIT_CODES, Failure, Outcome};
@@ -21,6 +21,7 @@ Kist keeps files for decades: a disk pool in front, LTFS tapes behind.
   kist ls -l /                     what is there           kist stat /where/file  all about one file
   kist stage --wait /where         bring back from tape    kist why /where/file   why something waits
   kist status, queue, tape ls, drive ls, pool show         how the archive stands
+  kist verify /where, kist scrub --now                     is all of it what was put?
 
 kist help COMMAND explains a command with an example, kist help exit-codes lists the exit codes.
 ";
@@ -96,14 +97,24 @@ pub enum Command {
     Tape(tape::Args),
     /// Show the tape drives
     Drive(drive::Args),
-    /// Show the disk pool
+    /// Show the disk pool, rebuild it, take drives out and put them in
     Pool(pool::Args),
+    /// Show or start the checking of all of the pool
+    Scrub(scrub::Args),
+    /// Read files and check them, or check the catalogue
+    Verify(verify::Args),
     /// Show the storage classes
     Class(class::Args),
     /// Show what waits, and why
     Queue(queue::Args),
     /// Show the counters of the archive
     Status(status::Args),
+    /// The backup of the catalogue: list, take a snapshot, rehearse a restore
+    Backup(backup::Args),
+    /// Restore the catalogue from its backup
+    Restore(restore::Args),
+    /// Make a lost catalogue anew from the tapes
+    Rebuild(rebuild::Args),
     /// Write to tape now, whatever the amounts and ages
     Migrate(migrate::Args),
     /// Wait until everything is on tape and under an index
@@ -145,9 +156,14 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Tape(args) => tape::run(&args, common),
         Command::Drive(args) => drive::run(&args, common),
         Command::Pool(args) => pool::run(&args, common),
+        Command::Scrub(args) => scrub::run(&args, common),
+        Command::Verify(args) => verify::run(&args, common),
         Command::Class(args) => class::run(&args, common),
         Command::Queue(args) => queue::run(&args, common),
         Command::Status(args) => status::run(&args, common),
+        Command::Backup(args) => backup::run(&args, common),
+        Command::Restore(args) => restore::run(&args, common),
+        Command::Rebuild(args) => rebuild::run(&args, common),
         Command::Migrate(args) => migrate::run(&args, common),
         Command::Wait(args) => wait::run(&args, common),
         Command::Bench(args) => bench::run(&args, common),

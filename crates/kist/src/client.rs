@@ -90,6 +90,11 @@ impl Client {
         &self.base
     }
 
+    /// The value of the header `Authorization`.
+    pub fn authorization(&self) -> &str {
+        &self.authorization
+    }
+
     /// Sends one `GET`, headers added.
     pub fn send_get(&self, target: &str, headers: &[(&str, String)]) -> Result<Response<Body>, Attempt> {
         let mut request =

@@ -95,6 +95,10 @@ fn serve(instance: &Instance, config: &Config, keys: &[instance::Key], stop_with
     let clock = Arc::new(SteadyClock::new(Arc::new(SystemClock)));
     let archive = archive::Archive::open(config.settings(&instance.directory), clock)
         .map_err(|error| Failure::internal(error.to_string()))?;
+    archive.set_upkeep(config.upkeep());
+    if let Some(backup) = config.backup_settings(&instance.directory) {
+        archive.start_backup(backup).map_err(|error| Failure::internal(error.to_string()))?;
+    }
     let url = format!("http://{address}");
     let ready = announce(instance, &url);
     let served = ready.and_then(|()| {

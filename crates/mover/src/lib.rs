@@ -7,6 +7,7 @@
 mod blocks;
 mod check;
 mod error;
+mod label;
 mod mend;
 mod read;
 mod survey;
@@ -15,7 +16,8 @@ mod write;
 
 pub use check::{BlockFault, ContainerOnTape, FAULTS_MAX, ReadBack, read_back, read_piece_of};
 pub use error::{MoverError, VolumeError};
+pub use label::{Found, identify};
 pub use read::{RecallBatch, RecallEnd, RecallFault, RecallLimits, Recalled, WantedFile, recall};
 pub use survey::{Stray, Stretch, survey};
-pub use volume::{FileOnTape, Found, Volume, identify};
+pub use volume::{FileOnTape, Volume};
 pub use write::{ContainerPlan, Ended, Part, WriteContext, Written, write_containers};

@@ -29,7 +29,7 @@ impl Volume {
             Err(error @ VolumeError::Index { .. }) => error.to_string(),
             Err(error) => return Err(error),
         };
-        let (block_size, label_fault) = crate::volume::check_label(drive, vid, uuid)?;
+        let (block_size, label_fault) = crate::label::check_label(drive, vid, uuid)?;
         let newest = newest_of_index_partition(drive, uuid, generation, block_size)?;
         let here = TapePosition { partition: Partition::Data, block: index_block };
         // A copy on the index partition points to its twin on the data partition.

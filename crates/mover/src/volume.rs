@@ -1,50 +1,14 @@
 //! A mounted LTFS volume: its labels, its index in memory, and the three points at which a tape becomes
 //! safer.
 
-use std::fmt;
-
 use base::planted::{Bug, is_planted};
 use base::{BlockAddress, ByteCount, Generation, Partition, TapePosition, Timestamp, Uuid, Vid};
 use library::{ReadBlock, TapeDrive, TapeError};
 use ltfs::coherency::{self, ChangeReference, MamAttribute, VolumeCoherency};
-use ltfs::{
-    BlockSize, CREATOR, Extent, File, FileUid, Index, Times, Tree, Vol1Label, VolumeLabel, VolumeLock,
-};
+use ltfs::{BlockSize, CREATOR, Extent, File, FileUid, Index, Times, Tree, VolumeLock};
 
 use crate::VolumeError;
-
-/// What a cartridge holds.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Found {
-    /// Nothing.
-    Blank,
-    /// An LTFS volume.
-    Volume {
-        /// Its serial in VOL1.
-        vid: Vid,
-        /// Its UUID.
-        uuid: Uuid,
-        /// Whether Kist labelled it.
-        by_kist: bool,
-        /// Size of a full block.
-        block_size: BlockSize,
-    },
-    /// Something else; in words.
-    Foreign(String),
-}
-
-impl fmt::Display for Found {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Found::Blank => f.write_str("nothing"),
-            Found::Volume { vid, uuid, by_kist, .. } => {
-                let by = if *by_kist { "of Kist" } else { "of another program" };
-                write!(f, "the LTFS volume {uuid} ({vid}) {by}")
-            }
-            Found::Foreign(what) => write!(f, "something that is not LTFS ({what})"),
-        }
-    }
-}
+use crate::label::{check_label, check_may_be_labelled, write_labels};
 
 /// A file to be entered in the index after its blocks were written.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -99,13 +63,7 @@ impl Volume {
         replaces: Option<Uuid>,
         now: Timestamp,
     ) -> Result<Self, VolumeError> {
-        for found in identify_both(drive)? {
-            match found {
-                Found::Blank => {}
-                Found::Volume { uuid: same, .. } if same == uuid || Some(same) == replaces => {}
-                found => return Err(VolumeError::NotBlank { vid, found }),
-            }
-        }
+        check_may_be_labelled(drive, vid, uuid, replaces)?;
         drive.format_partitions()?;
         for partition in [Partition::Index, Partition::Data] {
             write_labels(drive, partition, vid, uuid, block_size, now)?;
@@ -465,115 +423,6 @@ impl Volume {
         (self.index.location, self.index.previous, self.index.update_time) = on_data;
         written.map(|_| begins).map_err(VolumeError::from)
     }
-}
-
-/// Reads the labels and says what the cartridge holds.
-///
-/// # Errors
-/// If the drive fails; a label that cannot be understood is [`Found::Foreign`].
-pub fn identify(drive: &mut dyn TapeDrive) -> Result<Found, VolumeError> {
-    let [index, data] = identify_both(drive)?;
-    Ok(match (index, data) {
-        (Found::Foreign(what), _) | (_, Found::Foreign(what)) => Found::Foreign(what),
-        (index, data) if index == data => index,
-        (index, data) => Found::Foreign(format!("its partitions differ: {index} and {data}")),
-    })
-}
-
-fn identify_both(drive: &mut dyn TapeDrive) -> Result<[Found; 2], VolumeError> {
-    Ok([identify_partition(drive, Partition::Index)?, identify_partition(drive, Partition::Data)?])
-}
-
-fn identify_partition(drive: &mut dyn TapeDrive, partition: Partition) -> Result<Found, VolumeError> {
-    drive.locate(TapePosition { partition, block: BlockAddress(0) })?;
-    let mut buffer = vec![0u8; ltfs::label::LABEL_BYTES_MAX];
-    let first = match drive.read_block(&mut buffer) {
-        Ok(ReadBlock::EndOfData) => return Ok(Found::Blank),
-        Ok(ReadBlock::FileMark) => return Ok(Found::Foreign("it begins with a file mark".to_owned())),
-        Ok(ReadBlock::Data(length)) => buffer.get(..length).unwrap_or_default().to_vec(),
-        Err(TapeError::BufferTooSmall { record, .. }) => {
-            return Ok(Found::Foreign(format!("its first record has {record} bytes")));
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let vol1 = match Vol1Label::parse(&first) {
-        Ok(label) => label,
-        Err(error) => return Ok(Found::Foreign(error.to_string())),
-    };
-    if drive.read_block(&mut buffer)? != ReadBlock::FileMark {
-        return Ok(Found::Foreign("no file mark follows its VOL1 label".to_owned()));
-    }
-    let label = match drive.read_block(&mut buffer) {
-        Ok(ReadBlock::Data(length)) => VolumeLabel::parse(buffer.get(..length).unwrap_or_default()),
-        Ok(_) => return Ok(Found::Foreign("it has a VOL1 label and no LTFS label".to_owned())),
-        Err(TapeError::BufferTooSmall { .. }) => {
-            return Ok(Found::Foreign("its LTFS label is too long".to_owned()));
-        }
-        Err(error) => return Err(error.into()),
-    };
-    match label {
-        Ok(label) if label.location != partition => {
-            Ok(Found::Foreign("its LTFS label names the other partition".to_owned()))
-        }
-        Ok(label) => Ok(Found::Volume {
-            vid: vol1.vid,
-            uuid: label.volume_uuid,
-            by_kist: label.is_kist(),
-            block_size: label.block_size,
-        }),
-        Err(error) => Ok(Found::Foreign(error.to_string())),
-    }
-}
-
-/// The block size of the volume if it is the right one. A label that cannot be read on one partition is a
-/// fault in words as long as the other one tells the volume.
-pub(crate) fn check_label(
-    drive: &mut dyn TapeDrive,
-    vid: Vid,
-    uuid: Uuid,
-) -> Result<(BlockSize, Option<String>), VolumeError> {
-    let (mut size, mut fault) = (None, None);
-    for partition in [Partition::Index, Partition::Data] {
-        match identify_partition(drive, partition) {
-            Ok(Found::Volume { vid: v, uuid: u, by_kist: true, block_size })
-                if (v == vid && u == uuid) || is_planted(Bug::UncheckedLabel) =>
-            {
-                size = Some(block_size);
-            }
-            Ok(found) => return Err(VolumeError::WrongLabel { vid, found, expected: uuid }),
-            Err(VolumeError::Tape(error @ TapeError::Unreadable { .. })) if fault.is_none() => {
-                fault = Some(format!("the label of partition {} is damaged: {error}", partition.ltfs_id()));
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    match size {
-        Some(size) => Ok((size, fault)),
-        None => Err(VolumeError::WrongLabel { vid, found: Found::Blank, expected: uuid }),
-    }
-}
-
-fn write_labels(
-    drive: &mut dyn TapeDrive,
-    partition: Partition,
-    vid: Vid,
-    uuid: Uuid,
-    block_size: BlockSize,
-    now: Timestamp,
-) -> Result<(), TapeError> {
-    let label = VolumeLabel {
-        creator: CREATOR.to_owned(),
-        format_time: now,
-        volume_uuid: uuid,
-        location: partition,
-        block_size,
-        compression: false,
-    };
-    drive.locate(TapePosition { partition, block: BlockAddress(0) })?;
-    drive.write_block(&Vol1Label { vid }.encode())?;
-    drive.write_filemarks(1)?;
-    drive.write_block(&label.encode())?;
-    drive.write_filemarks(1).map(|_| ())
 }
 
 /// File mark, XML, file mark; durable on return. Gives the position behind it and the length of the XML.

@@ -31,7 +31,7 @@ pub(crate) const SPACE_KEPT: Duration = Duration::from_secs(1);
 /// A drive that has been at one read for this long is asked for nothing that others can give.
 pub(crate) const STUCK_READS_AFTER: Duration = Duration::from_millis(500);
 /// A drive that has been at one read or write for this long is set aside.
-pub(crate) const HUNG_AFTER: Duration = Duration::from_secs(15);
+pub(crate) const HUNG_AFTER: Duration = Duration::from_secs(30);
 /// How often a waiter looks whether the drive it waits for was set aside.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// A cell is late after this many times the usual time ...

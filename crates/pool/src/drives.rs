@@ -296,6 +296,15 @@ impl PoolDrive {
     }
 }
 
+/// The queue of a thread that works on it.
+struct Served(Arc<JobQueue>);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
 impl Present {
     fn new(drive: Arc<dyn ObjectDrive>, watch: &Arc<Watch>) -> Arc<Self> {
         let device = Device::new(drive, Arc::clone(watch));
@@ -303,7 +312,8 @@ impl Present {
         let spawn = |queue: &Arc<JobQueue>, since: fn(&Device) -> &AtomicI64| {
             let (device, queue) = (Arc::clone(&device), Arc::clone(queue));
             threads::spawn(move || {
-                while let Some(job) = queue.next() {
+                let queue = Served(queue);
+                while let Some(job) = queue.0.next() {
                     since(&device).store(device.watch.now().0.max(1), Ordering::Relaxed);
                     job(&device);
                     since(&device).store(0, Ordering::Relaxed);

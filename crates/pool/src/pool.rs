@@ -8,7 +8,7 @@ use threads::Mutex;
 
 use base::{BlobDescription, BlobId, ByteCount, DriveId, Epoch, Layout, StripeSet};
 use cluster::{DriveMap, StripeSets};
-use drive::{DriveError, ExtentId, ObjectDrive, Stamp};
+use drive::{ExtentId, ObjectDrive, Stamp};
 use erasure::Codec;
 
 use crate::arena::Arena;
@@ -224,7 +224,7 @@ impl Pool {
             let is_in = |id: &DriveId| done.iter().any(|(other, _)| other == id);
             asked.iter().all(|(id, present)| is_in(id) || present.device.is_away())
         });
-        Ok(done.into_iter().map(|(_, stamped)| stamped).collect::<Result<(), DriveError>>()?)
+        Ok(done.into_iter().try_for_each(|(_, stamped)| stamped)?)
     }
 
     /// Health, space and counters of all drives.

@@ -21,6 +21,8 @@ struct State {
     /// Counts emptyings, so that whoever waited meanwhile gives up.
     cleared: u64,
     closed: bool,
+    /// Its thread is gone.
+    ended: bool,
 }
 
 impl JobQueue {
@@ -42,7 +44,12 @@ impl JobQueue {
 
     /// Queues a job, full or not.
     pub(crate) fn push_now(&self, job: Job) {
-        lock(&self.state).jobs.push_back(job);
+        let mut state = lock(&self.state);
+        if state.ended {
+            drop(state);
+            return drop(job);
+        }
+        state.jobs.push_back(job);
         self.changed.notify_all();
     }
 
@@ -75,6 +82,16 @@ impl JobQueue {
         self.changed.notify_all();
         // Their tickets and buffers take other locks.
         drop(jobs);
+    }
+
+    /// Its thread has ended, maybe with a panic: drops what waits and what is still to come, so that nobody
+    /// waits for the results.
+    pub(crate) fn end(&self) {
+        {
+            let mut state = lock(&self.state);
+            (state.closed, state.ended) = (true, true);
+        }
+        self.clear();
     }
 
     /// Takes no more jobs; those that wait are done.

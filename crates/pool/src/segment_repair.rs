@@ -114,7 +114,7 @@ impl Pool {
                 let identity = announced(copy.get(begin..)?, instance, blob.id, offset)?;
                 let end = begin + RECORD_HEADER_BYTES + identity.length as usize;
                 identity.verify(copy.get(begin..end)?).ok()?;
-                Some(copy.get(begin..(begin + record_bytes(identity.length as usize)).min(copy.len()))?)
+                copy.get(begin..(begin + record_bytes(identity.length as usize)).min(copy.len()))
             });
             match whole {
                 Some(record) => {

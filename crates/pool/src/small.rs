@@ -42,6 +42,13 @@ struct Batch {
     outcome: Arc<Mutex<Option<Outcome>>>,
 }
 
+/// A value that lies in a batch.
+struct Waiting {
+    outcome: Arc<Mutex<Option<Outcome>>>,
+    /// Where in the batch.
+    at: usize,
+}
+
 /// Where a batch went, or why it did not.
 type Outcome = Result<(BlobDescription, u64), Arc<PoolError>>;
 
@@ -66,8 +73,8 @@ impl SmallWriter {
         BATCH_BYTES_MAX.min(half / PAGE * PAGE)
     }
 
-    /// Stores a value; returns after the sync that covers it.
-    fn put(&self, pool: &Pool, value: &[u8]) -> Result<(BlobDescription, u64), PoolError> {
+    /// Lays a value into the open batch; [`SmallWriter::settle`] makes it durable.
+    fn place(&self, pool: &Pool, value: &[u8]) -> Result<Waiting, PoolError> {
         let crcs = block_crcs(value);
         let size = record_bytes(value.len());
         let limit = Self::batch_limit(pool);
@@ -79,17 +86,26 @@ impl SmallWriter {
             return Err(PoolError::Closed);
         }
         let at = state.batch.length;
-        let spare = state.spare.take();
+        if state.batch.buffer.is_none() {
+            let spare = state.spare.take();
+            state.batch.buffer = Some(spare.unwrap_or_else(|| AlignedBuffer::new(limit)));
+        }
         let batch = &mut state.batch;
-        let buffer = batch.buffer.get_or_insert_with(|| spare.unwrap_or_else(|| AlignedBuffer::new(limit)));
-        lay(&mut buffer.as_mut_slice()[at..at + size], value, &crcs);
+        if let Some(buffer) = &mut batch.buffer {
+            lay(&mut buffer.as_mut_slice()[at..at + size], value, &crcs);
+        }
         batch.records.push(Placed { at, length: value.len() });
         batch.length += size;
-        let outcome = Arc::clone(&batch.outcome);
+        Ok(Waiting { outcome: Arc::clone(&batch.outcome), at })
+    }
+
+    /// Returns after the sync that covers the value, with where it is.
+    fn settle(&self, pool: &Pool, waiting: &Waiting) -> Result<(BlobDescription, u64), PoolError> {
+        let mut state = lock(&self.state);
         loop {
-            if let Some(outcome) = lock(&outcome).clone() {
+            if let Some(outcome) = lock(&waiting.outcome).clone() {
                 let (blob, base) = outcome.map_err(PoolError::GroupCommit)?;
-                return Ok((blob, base + at as u64));
+                return Ok((blob, base + waiting.at as u64));
             }
             state = self.lead_or_wait(pool, state);
         }
@@ -196,11 +212,32 @@ impl Pool {
     /// # Errors
     /// [`PoolError::TooLarge`], [`PoolError::GroupCommit`] with the reason, [`PoolError::Closed`].
     pub fn put_small(&self, bytes: &[u8]) -> Result<(BlobDescription, BlobPiece), PoolError> {
+        self.settle_small(self.place_small(bytes)?)
+    }
+
+    /// Stores several small values as [`Pool::put_small`] does each, with as few syncs as their bytes allow.
+    /// The results are in the order of the values.
+    ///
+    /// # Errors
+    /// None as a whole; each value has its own.
+    pub fn put_small_all(&self, values: &[&[u8]]) -> Vec<Result<(BlobDescription, BlobPiece), PoolError>> {
+        let placed: Vec<_> = values.iter().map(|value| self.place_small(value)).collect();
+        placed.into_iter().map(|placed| self.settle_small(placed?)).collect()
+    }
+
+    fn place_small(&self, bytes: &[u8]) -> Result<(Waiting, ByteCount), PoolError> {
         let (length, limit) = (ByteCount(bytes.len() as u64), self.config().small_limit);
         if length > limit {
             return Err(PoolError::TooLarge { length, limit });
         }
-        let (blob, offset) = self.small().put(self, bytes)?;
+        Ok((self.small().place(self, bytes)?, length))
+    }
+
+    fn settle_small(
+        &self,
+        (waiting, length): (Waiting, ByteCount),
+    ) -> Result<(BlobDescription, BlobPiece), PoolError> {
+        let (blob, offset) = self.small().settle(self, &waiting)?;
         let piece = BlobPiece { blob: blob.id, offset: ByteCount(offset), length };
         Ok((blob, piece))
     }

@@ -12,6 +12,9 @@ use base::{BlobId, BlobPiece, ByteCount, Clock, Timestamp};
 use crate::config::{HEDGE_DEFAULT, HEDGE_FACTOR, HEDGE_MAX, HEDGE_MIN, REPAIRS_MAX};
 use crate::gather::lock;
 
+/// A blob, or of a segment the offset and length of a value.
+type Repair = (BlobId, Option<(u64, u64)>);
+
 /// One for each pool.
 #[derive(Default)]
 pub(crate) struct Watch {
@@ -19,7 +22,7 @@ pub(crate) struct Watch {
     /// The median time of a read of a cell in nanoseconds, queueing included; 0: unknown.
     usual: AtomicU64,
     /// Blob, and of a small value its offset and length.
-    repairs: Mutex<BTreeSet<(BlobId, Option<(u64, u64)>)>>,
+    repairs: Mutex<BTreeSet<Repair>>,
 }
 
 impl Watch {

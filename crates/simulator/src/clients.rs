@@ -17,8 +17,6 @@ const NAMES: u64 = 12;
 const DOWN_PAUSE: Duration = Duration::from_millis(700);
 /// How often a client repeats a put whose answer was lost.
 const REPEATS_MAX: u32 = 40;
-/// Longest thinking between two operations.
-const THINKING_NANOS_MAX: u64 = 4_000_000_000;
 
 /// A client.
 pub struct Client {
@@ -38,19 +36,20 @@ impl Client {
         Client { world: world.clone(), number, clients, keys: 0 }
     }
 
-    /// Does so many operations.
-    pub fn work(&mut self, operations: u64) {
+    /// Does so many operations, thinking for at most so long in between.
+    pub fn work(&mut self, operations: u64, thinking: Duration) {
         for _ in 0..operations {
             self.step();
             self.world.count("client operations");
-            simulated::pause(Duration::from_nanos(below(THINKING_NANOS_MAX)));
+            simulated::pause(Duration::from_nanos(below(thinking.as_nanos() as u64)));
         }
     }
 
     fn step(&mut self) {
         match below(100) {
             0..=29 => self.put_new(),
-            30..=34 => self.put_again(),
+            30..=32 => self.put_again(),
+            33..=34 => self.repeat_late(),
             35..=49 => self.get_own(),
             50..=59 => self.get_other(),
             60..=64 => self.stat(),
@@ -86,7 +85,9 @@ impl Client {
     fn size(&self) -> usize {
         let size = match below(20) {
             0 => 0,
-            1..=12 => 1 + below(6_000),
+            // Equal lengths, so that one value fits into the place of another.
+            1..=8 => 3_000,
+            9..=12 => 1 + below(6_000),
             13..=16 => 4_096 * (1 + below(12)),
             17..=18 => 60_000 + below(100_000),
             _ => 262_145 + below(200_000),
@@ -170,6 +171,45 @@ impl Client {
         }
     }
 
+    /// A put is replaced by another one, and only then its own late repeat arrives: it gets the first answer
+    /// and changes nothing.
+    fn repeat_late(&mut self) {
+        let path = self.any_path();
+        let (first, second) = {
+            let mut oracle = self.world.oracle();
+            if oracle.possible(&path).known().is_none() {
+                return;
+            }
+            let pair = (oracle.new_content(1_000), oracle.new_content(2_000));
+            oracle.doubt(&path, Some(pair.0));
+            pair
+        };
+        self.keys += 1;
+        let key = Some((format!("key-{}", self.keys), format!("client-{}", self.number)));
+        let Called::Done(Ok(done)) = self.put(&path, first, key.clone()) else {
+            self.resolve(&path);
+            return;
+        };
+        self.world.oracle().know(&path, Some(first));
+        self.world.oracle().doubt(&path, Some(second));
+        let Called::Done(Ok(_)) = self.put(&path, second, None) else {
+            self.resolve(&path);
+            return;
+        };
+        self.world.oracle().know(&path, Some(second));
+        match self.put(&path, first, key) {
+            Called::Done(Ok(again)) => {
+                assert_eq!(again.file, done.file, "I4: {path}: a late repeat made another file");
+                self.world.count("late repeats");
+            }
+            Called::Done(Err(error)) => {
+                self.world.count("late repeats refused");
+                drop(error);
+            }
+            Called::Killed | Called::Down => {}
+        }
+    }
+
     fn get_own(&self) {
         let Some((path, content)) = self.full_path() else { return };
         match self.read(&path) {
@@ -212,7 +252,7 @@ impl Client {
 
     fn read(&self, path: &ArchivePath) -> Called<Read> {
         let path = path.clone();
-        let slow = below(4) == 0;
+        let slow = below(3) == 0;
         self.world.ask("get", move |archive| read(archive, &path, slow))
     }
 
@@ -402,6 +442,11 @@ impl Client {
     /// Errors that a fault explains; in a calm world there is none.
     fn tolerate(&self, what: &'static str, path: &ArchivePath, error: &ArchiveError) {
         self.world.count("errors answered");
+        if self.world.has_good_disks()
+            && matches!(error, ArchiveError::Pool(_) | ArchiveError::Corrupt { .. })
+        {
+            panic!("I2: {what} of {path} fails although no disk does: {error}");
+        }
         assert!(!self.world.is_calm(), "I7: {what} of {path} fails although nothing is wrong: {error}");
         assert!(!matches!(error, ArchiveError::Lost(_)), "I1: {what}: {error}");
         assert!(!matches!(error, ArchiveError::NotFound(_)), "I1: {what}: {error}, but it was put");

@@ -16,8 +16,6 @@ use crate::world::{Called, World, below, one_of};
 
 /// The tape pool whose tapes may rot.
 pub const ROTTEN_POOL: &str = "vault-b";
-/// Longest time between two faults.
-const INTERVAL_NANOS_MAX: u64 = 2_500_000_000;
 const HOUR_NANOS: i64 = 3_600_000_000_000;
 const TEN_YEARS_NANOS: i64 = 10 * 365 * 24 * HOUR_NANOS;
 
@@ -32,14 +30,36 @@ pub enum Profile {
     Rot,
     /// Tapes, tape drives and the robot.
     Tapes,
+    /// Crashes while tapes are written and read.
+    Drills,
     /// Crashes and clocks only: reads never fail.
     Clean,
 }
 
 impl Profile {
     /// All of them.
-    pub const ALL: [Profile; 5] =
-        [Profile::Crashes, Profile::Disks, Profile::Rot, Profile::Tapes, Profile::Clean];
+    pub const ALL: [Profile; 6] =
+        [Profile::Crashes, Profile::Disks, Profile::Rot, Profile::Tapes, Profile::Clean, Profile::Drills];
+}
+
+impl Profile {
+    /// How long its users think at most between two operations: tapes need time.
+    #[must_use]
+    pub fn thinking(self) -> Duration {
+        Duration::from_secs(match self {
+            Profile::Tapes | Profile::Drills => 40,
+            _ => 6,
+        })
+    }
+
+    /// The longest time between two faults.
+    fn interval(self) -> Duration {
+        Duration::from_millis(match self {
+            Profile::Tapes => 12_000,
+            Profile::Drills => 30_000,
+            _ => 3_000,
+        })
+    }
 }
 
 /// Something that happens.
@@ -127,9 +147,17 @@ impl Chaos {
                 (4, Machine(Fault::PositionLost)),
                 (3, Machine(Fault::WrongCartridge)),
                 (3, Machine(Fault::TapeSlow)),
-                (4, TapeRot),
+                (6, TapeRot),
                 (3, TapeDriveDies),
                 (1, NoScratch),
+            ],
+            Profile::Drills => &[
+                (4, Kill),
+                (5, CutPower),
+                (8, Machine(Fault::TapeSlow)),
+                (2, Machine(Fault::TapeFlush)),
+                (1, Machine(Fault::TapeWrite)),
+                (1, Machine(Fault::CatalogueSlow)),
             ],
             Profile::Clean => &[(4, Kill), (4, CutPower), (2, ClockJump), (2, Machine(Fault::CatalogueSlow))],
         }
@@ -138,7 +166,7 @@ impl Chaos {
     /// Lets things happen until `is_over`.
     pub fn run(&mut self, is_over: impl Fn() -> bool) {
         while !is_over() {
-            simulated::pause(Duration::from_nanos(below(INTERVAL_NANOS_MAX)));
+            simulated::pause(Duration::from_nanos(below(self.profile.interval().as_nanos() as u64)));
             let total = self.events().iter().map(|(weight, _)| weight).sum();
             let mut left = below(total);
             for (weight, event) in self.events() {
@@ -160,7 +188,7 @@ impl Chaos {
         match event {
             Event::Kill => self.world.kill(),
             Event::CutPower => self.world.cut_power(),
-            Event::Machine(fault) => faults.once(fault, Target::Any, below(30)),
+            Event::Machine(fault) => faults.once(fault, Target::Any, below(patience(fault))),
             Event::Victim(fault) => faults.once(fault, Target::Disk(one_of(&self.victims)), below(10)),
             Event::DiskGone => {
                 let victim = one_of(&self.victims);
@@ -171,8 +199,9 @@ impl Chaos {
             }
             Event::AtRest => {
                 let victim = one_of(&self.victims);
-                let flip = |disk: &crate::machines::SimDisk| disk.id() == victim && disk.flip_somewhere();
-                machines.disks().iter().any(flip);
+                for disk in machines.disks().iter().filter(|disk| disk.id() == victim) {
+                    let _ = disk.flip_somewhere();
+                }
             }
             Event::TapeRot => self.rot_tape(),
             Event::TapeDriveDies => {
@@ -190,7 +219,7 @@ impl Chaos {
     }
 
     /// Lets a block of a tape of the rotten pool go bad.
-    fn rot_tape(&self) {
+    pub fn rot_tape(&self) {
         let Called::Done(Ok(tapes)) = self.world.ask("list tapes", |archive| archive.tapes()) else { return };
         let rotten: Vec<_> =
             tapes.into_iter().filter(|tape| tape.tape_pool.as_deref() == Some(ROTTEN_POOL)).collect();
@@ -245,5 +274,15 @@ impl Chaos {
         for name in machines.config().drive_names() {
             machines.library().revive_drive(&name);
         }
+    }
+}
+
+/// How many operations may go well before a planned fault strikes.
+fn patience(fault: Fault) -> u64 {
+    match fault {
+        Fault::RobotJam | Fault::MountFails | Fault::WrongCartridge | Fault::TapeFlush => 2,
+        Fault::TapeSlow | Fault::TapeEarlyEnd => 12,
+        Fault::DiskMisdirectedWrite | Fault::DiskStalePage => 3,
+        _ => 30,
     }
 }

@@ -11,7 +11,7 @@ use threads::simulated;
 
 use crate::content::Content;
 use crate::invariants::{Descriptor, Quiet, Rule, check_quiet, check_tree};
-use crate::machines::{Dice, Journal, MachineConfig, RuntimePace, SimClock, SimMachines};
+use crate::machines::{Dice, Journal, MachineConfig, Replay, RuntimePace, SimClock, SimMachines};
 use crate::world::{below, settings};
 
 /// When histories begin: 2026-11-21.
@@ -21,8 +21,11 @@ const DAY: i64 = 86_400_000_000_000;
 /// Clients that change files at the same time.
 const CLIENTS: u64 = 3;
 const PATHS: u64 = 5;
-/// Virtual time within which a recall after a crash has to end.
-const PATIENCE: Duration = Duration::from_secs(6 * 3_600);
+/// Virtual time within which all has to be done after a crash.
+const PATIENCE: Duration = Duration::from_secs(3_600);
+/// One in so many images is cut once more.
+const TWICE: u64 = 20;
+const SECOND_CUTS: usize = 4;
 const CELL: ByteCount = ByteCount::kib(16);
 
 /// Something that a client did to a path.
@@ -46,6 +49,15 @@ pub struct History {
     facts: Vec<Fact>,
 }
 
+/// How far an image is followed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Depth {
+    /// It is opened, and what is in the pool is read.
+    Opened,
+    /// Some are also cut again, recalled from tape, or brought to an end.
+    Whole,
+}
+
 /// What was done so far.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Tally {
@@ -57,6 +69,10 @@ pub struct Tally {
     pub files: u64,
     /// Files brought back from tape for that.
     pub recalled: u64,
+    /// Images of what followed another image.
+    pub second: u64,
+    /// Images on which everything was brought to an end.
+    pub finished: u64,
     /// Images in which a call was under way.
     pub in_flight: u64,
 }
@@ -68,6 +84,8 @@ impl Tally {
         self.images += other.images;
         self.files += other.files;
         self.recalled += other.recalled;
+        self.second += other.second;
+        self.finished += other.finished;
         self.in_flight += other.in_flight;
     }
 }
@@ -148,7 +166,8 @@ impl Recorder {
     fn client(&self, client: u64, operations: u64) -> Result<(), ArchiveError> {
         let mut held: BTreeMap<u64, Content> = BTreeMap::new();
         for operation in 0..operations {
-            pause(Duration::from_millis(below(4_000)));
+            let is_long = below(4) == 0;
+            pause(Duration::from_millis(below(if is_long { 300_000 } else { 4_000 })));
             let name = below(PATHS);
             let at = path(client, name);
             match below(10) {
@@ -170,7 +189,8 @@ impl Recorder {
                 _ => {
                     let id = (client + 1) << 32 | operation;
                     let length = match below(8) {
-                        0 => 70_000 + below(200_000),
+                        // Too large for a segment.
+                        0 => 262_145 + below(300_000),
                         1 => below(60_000),
                         _ => below(9_000),
                     };
@@ -187,16 +207,16 @@ impl Recorder {
     fn operator(&self, rounds: u64) -> Result<(), ArchiveError> {
         let all = Selection { paths: vec![root()], recursive: true };
         for _ in 0..rounds {
-            pause(Duration::from_millis(below(15_000)));
-            match below(4) {
-                0 | 1 => self.archive.migrate_now(None)?,
-                2 => drop(self.archive.evict(&all)?),
-                _ => {
-                    let options = StageOptions { owner: "history".to_owned(), pin: Duration::ZERO };
-                    drop(self.archive.stage(&all, options)?);
-                }
+            pause(Duration::from_millis(below(60_000)));
+            self.archive.migrate_now(None)?;
+            pause(Duration::from_secs(below(500)));
+            drop(self.archive.evict(&all)?);
+            pause(Duration::from_secs(below(30)));
+            if below(2) == 0 {
+                let options = StageOptions { owner: "history".to_owned(), pin: Duration::ZERO };
+                self.archive.stage(&all, options)?;
+                pause(Duration::from_secs(below(200)));
             }
-            pause(Duration::from_secs(below(120)));
         }
         Ok(())
     }
@@ -284,21 +304,69 @@ impl History {
         (paths, is_in_flight)
     }
 
+    /// Looks at one image again.
+    ///
+    /// # Errors
+    /// As [`History::check`].
+    pub fn check_one(&self, at: usize, seed: u64) -> Result<Tally, Broken> {
+        let Some(mut replay) = self.machines.replay() else { return Ok(Tally::default()) };
+        replay.advance(at);
+        self.check_cut(&replay, at, seed, Depth::Whole)
+    }
+
     /// Cuts the history at several points and opens an engine on each image.
     ///
     /// # Errors
     /// The first image on which something acknowledged is not there, or an invariant does not hold.
-    pub fn check(&self, images: usize) -> Result<Tally, Broken> {
+    pub fn check(&self, images: usize, depth: Depth) -> Result<Tally, Broken> {
         let mut dice = Dice::new(self.seed ^ 0x1357_9bdf);
         let mut tally = Tally { histories: 1, ..Tally::default() };
         let Some(mut replay) = self.machines.replay() else { return Ok(tally) };
         for at in self.cuts(images, &mut dice) {
             replay.advance(at);
-            let seed = dice.roll();
-            let image = || replay.image(&mut Dice::new(seed), Arc::new(RuntimePace));
-            let checked = self.check_image(at, seed, image);
-            let found = checked.map_err(|what| Broken { seed: self.seed, at, dice: seed, what })?;
-            tally.add(found);
+            tally.add(self.check_cut(&replay, at, dice.roll(), depth)?);
+        }
+        Ok(tally)
+    }
+
+    fn check_cut(&self, replay: &Replay, at: usize, seed: u64, depth: Depth) -> Result<Tally, Broken> {
+        let twice = (depth == Depth::Whole && seed.is_multiple_of(TWICE)).then(Journal::default);
+        let image = |journal| replay.image(&mut Dice::new(seed), Arc::new(RuntimePace), journal);
+        let checked = match twice {
+            None => self.check_image(at, seed, depth, || image(None)),
+            Some(journal) => self.check_twice(at, seed, || image(Some(journal))),
+        };
+        checked.map_err(|what| Broken { seed: self.seed, at, dice: seed, what })
+    }
+
+    /// What follows the crash is cut by a second one.
+    fn check_twice(
+        &self,
+        at: usize,
+        seed: u64,
+        image: impl FnOnce() -> SimMachines,
+    ) -> Result<Tally, String> {
+        let outcome = simulated::run(seed, || -> Result<SimMachines, String> {
+            let machines = image();
+            let archive = open(&machines, &self.settings, Timestamp(START.0 + DAY))?;
+            archive.migrate_now(None).map_err(|error| error.to_string())?;
+            pause(Duration::from_secs(seed % 300));
+            Ok(machines)
+        });
+        let machines = outcome.result.map_err(|failure| failure.to_string())??;
+        let mut tally = Tally::default();
+        let Some(mut replay) = machines.replay() else { return Ok(tally) };
+        let points = machines.journal().map_or(0, Journal::len) as u64;
+        let mut dice = Dice::new(!seed);
+        let mut cuts: Vec<usize> = (0..SECOND_CUTS).map(|_| dice.below(points + 1) as usize).collect();
+        cuts.sort_unstable();
+        for cut in cuts {
+            replay.advance(cut);
+            let second = dice.roll();
+            let image = || replay.image(&mut Dice::new(second), Arc::new(RuntimePace), None);
+            let found = self.check_image(at, second, Depth::Whole, image);
+            tally.add(found.map_err(|what| format!("second crash at {cut}: {what}"))?);
+            tally.second += 1;
         }
         Ok(tally)
     }
@@ -307,24 +375,33 @@ impl History {
         &self,
         at: usize,
         seed: u64,
+        depth: Depth,
         image: impl FnOnce() -> SimMachines,
     ) -> Result<Tally, String> {
+        let goes_on = depth == Depth::Whole;
         let (paths, is_in_flight) = self.expected(at);
         let outcome = simulated::run(seed, || -> Result<Tally, String> {
             let machines = image();
             let mut tally = Tally { images: 1, in_flight: is_in_flight.into(), ..Tally::default() };
-            let archive = open(&machines, &self.settings, Timestamp(START.0 + DAY))?;
+            let archive = open(&machines, &self.settings, Timestamp(START.0 + 2 * DAY))?;
             let snapshot = machines.catalogue().tables().snapshot();
             let found = check_tree(&::catalogue::View::new(&snapshot), &descriptors(&paths));
             if let Some(first) = found.first() {
                 return Err(first.to_string());
             }
-            let recalls = Reader { archive: &archive, recall: seed.is_multiple_of(4) };
+            let reader = Reader { archive: &archive, recall: goes_on && seed.is_multiple_of(4) };
             for (path, possible) in &paths {
-                recalls.read(path, possible, &mut tally)?;
+                reader.read(path, possible, &mut tally)?;
+            }
+            let is_finished = goes_on && seed.is_multiple_of(8);
+            if is_finished {
+                reader.finish()?;
+                tally.finished += 1;
             }
             archive.close();
-            let violations = check_quiet(&machines, &Quiet::after_crash(CELL));
+            let quiet = Quiet { is_whole: true, ..Quiet::after_crash(CELL) };
+            let quiet = if is_finished { Quiet::done(CELL) } else { quiet };
+            let violations = check_quiet(&machines, &quiet);
             match violations.first() {
                 Some(first) => Err(format!("{first} ({} in all)", violations.len())),
                 None => Ok(tally),
@@ -383,6 +460,23 @@ impl Reader<'_> {
             bytes.extend_from_slice(chunk.as_ref());
         }
         Ok(bytes)
+    }
+
+    /// Lets all that waits be done: everything on its tapes and under indexes, garbage swept.
+    fn finish(&self) -> Result<(), String> {
+        let deadline = simulated::now() + PATIENCE.as_nanos() as u64;
+        loop {
+            self.archive.migrate_now(None).map_err(|error| error.to_string())?;
+            pause(Duration::from_secs(60));
+            let totals = self.archive.totals().map_err(|error| error.to_string())?;
+            if totals.todo.files + totals.queued.files + totals.unindexed == 0 {
+                pause(Duration::from_secs(60));
+                return Ok(());
+            }
+            if simulated::now() > deadline {
+                return Err(format!("after {PATIENCE:?} not all is on tape: {totals:?}"));
+            }
+        }
     }
 
     fn stage(&self, path: &ArchivePath) -> Result<(), String> {

@@ -7,5 +7,6 @@ pub mod images;
 pub mod invariants;
 pub mod machines;
 pub mod oracle;
+pub mod report;
 pub mod run;
 pub mod world;

@@ -1,29 +1,49 @@
-//! `simulator --seed N`: runs or replays worlds.
+//! `simulator --seed N --faults M`: worlds from a seed on until so many faults have happened. With
+//! `--worlds 1` one world is replayed; `--bug NAME` plants a bug first.
 
-use simulator::run::{Plan, simulate};
+use std::process::ExitCode;
+use std::time::Duration;
 
-fn main() {
+use base::planted::{Bug, plant};
+use simulator::report::{Until, campaign};
+
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
-    let number = |name: &str| {
+    let text = |name: &str| {
         let at = arguments.iter().position(|argument| argument == name)?;
-        arguments.get(at + 1)?.parse::<u64>().ok()
+        arguments.get(at + 1).map(String::as_str)
     };
-    let first = number("--seed").unwrap_or(1);
-    let worlds = number("--worlds").unwrap_or(1);
-    let (mut all, mut counters) = (std::collections::BTreeMap::new(), std::collections::BTreeMap::new());
-    for seed in first..first + worlds {
-        let begun = std::time::Instant::now();
-        let report = simulate(Plan::new(seed));
-        match &report.failure {
-            Some(failure) => println!("seed {seed} {:?} FAILED: {failure}", report.profile),
-            None => println!("seed {seed} {:?} {} faults in {:?}", report.profile, report.total(), begun.elapsed()),
-        }
-        for (name, count) in report.faults {
-            *all.entry(name).or_insert(0u64) += count;
-        }
-        for (name, count) in report.counters {
-            *counters.entry(name).or_insert(0u64) += count;
-        }
+    let number = |name: &str| text(name).and_then(|text| text.parse::<u64>().ok());
+    if let Some(name) = text("--bug") {
+        let bug = Bug::ALL.into_iter().find(|bug| format!("{bug:?}") == name);
+        let Some(bug) = bug else {
+            eprintln!("there is no bug {name}; there are {:?}", Bug::ALL);
+            return ExitCode::FAILURE;
+        };
+        plant(Some(bug));
     }
-    println!("{all:#?}\n{counters:#?}");
+    let faults = number("--faults").unwrap_or(u64::MAX);
+    let usual = if faults == u64::MAX { 1 } else { u64::MAX };
+    let until = Until {
+        faults,
+        worlds: number("--worlds").unwrap_or(usual),
+        time: Duration::from_secs(number("--seconds").unwrap_or(86_400)),
+    };
+    let done = campaign(number("--seed").unwrap_or(1), until);
+    println!("{}", done.table());
+    for failed in &done.failures {
+        println!(
+            "seed {} FAILED ({:?}): {}",
+            failed.seed,
+            failed.profile,
+            failed.failure.as_deref().unwrap_or("")
+        );
+        println!("replay: cargo run -p simulator -- --seed {} --worlds 1", failed.seed);
+    }
+    let missing = done.missing();
+    if faults != u64::MAX && !missing.is_empty() && done.failures.is_empty() {
+        println!("never happened: {missing:?}");
+        return ExitCode::FAILURE;
+    }
+    if done.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

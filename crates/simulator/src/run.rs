@@ -14,7 +14,8 @@ use threads::simulated;
 use crate::clients::{Client, give_back, path, read, selection};
 use crate::content::Content;
 use crate::faults::{Chaos, Profile, ROTTEN_POOL};
-use crate::world::{Called, World, below};
+use crate::invariants::{Quiet, check_quiet};
+use crate::world::{CELL_SIZE, Called, World, below};
 
 /// Clients of a world.
 const CLIENTS: u64 = 4;
@@ -109,6 +110,9 @@ fn live(world: &World, plan: Plan, profile: Profile) {
     while !world.is_up() {
         simulated::pause(Duration::from_millis(100));
     }
+    if matches!(profile, Profile::Clean | Profile::Drills) {
+        world.keep_disks_good();
+    }
     let is_over = Arc::new(AtomicBool::new(false));
     let chaos = threads::Builder::new().name("chaos".to_owned()).spawn({
         let (world, is_over) = (world.clone(), Arc::clone(&is_over));
@@ -123,7 +127,7 @@ fn live(world: &World, plan: Plan, profile: Profile) {
             let world = world.clone();
             threads::Builder::new()
                 .name(format!("client {number}"))
-                .spawn(move || Client::new(&world, number, CLIENTS).work(plan.operations))
+                .spawn(move || Client::new(&world, number, CLIENTS).work(plan.operations, profile.thinking()))
         })
         .collect();
     for client in clients {
@@ -131,8 +135,7 @@ fn live(world: &World, plan: Plan, profile: Profile) {
     }
     is_over.store(true, Ordering::Relaxed);
     let _ = chaos.map(threads::JoinHandle::join);
-    let after = Aftermath { world: world.clone(), has_rot: profile == Profile::Tapes };
-    after.check();
+    Aftermath::new(world, profile).check();
 }
 
 fn spawn(world: &World, name: &str, run: impl FnOnce(&World) + Send + 'static) {
@@ -141,14 +144,25 @@ fn spawn(world: &World, name: &str, run: impl FnOnce(&World) + Send + 'static) {
 }
 
 /// When all faults are over.
-struct Aftermath {
+pub struct Aftermath {
     world: World,
+    profile: Profile,
     /// Whether tapes of one pool may be unreadable.
     has_rot: bool,
 }
 
 impl Aftermath {
-    fn check(&self) {
+    /// After the faults of a profile.
+    #[must_use]
+    pub fn new(world: &World, profile: Profile) -> Self {
+        Aftermath { world: world.clone(), profile, has_rot: profile == Profile::Tapes }
+    }
+
+    /// Checks everything.
+    ///
+    /// # Panics
+    /// With the number of the invariant that is broken.
+    pub fn check(&self) {
         self.world.calm();
         // Whoever repairs a machine room starts its servers anew.
         self.world.kill();
@@ -156,6 +170,10 @@ impl Aftermath {
         self.read_all();
         self.settle();
         self.invariants();
+        if self.has_rot {
+            let chaos = Chaos::new(&self.world, self.profile);
+            (0..20).for_each(|_| chaos.rot_tape());
+        }
         self.recall_all();
         self.settle();
         self.read_all();
@@ -163,7 +181,13 @@ impl Aftermath {
     }
 
     /// Asks until there is an answer; nothing keeps it from coming for long.
-    fn ask<T: Send + 'static>(
+    ///
+    /// # Errors
+    /// Those of the engine.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn ask<T: Send + 'static>(
         &self,
         name: &'static str,
         f: impl Fn(&archive::Archive) -> Result<T, ArchiveError> + Send + Clone + 'static,
@@ -180,7 +204,10 @@ impl Aftermath {
     }
 
     /// I7: with nothing wrong any more, everything that waits is done in bounded time.
-    fn settle(&self) {
+    ///
+    /// # Panics
+    /// If something waits still.
+    pub fn settle(&self) {
         let deadline = simulated::now() + CALM_MAX.as_nanos() as u64;
         loop {
             let _ = self.ask("operate", |archive| {
@@ -300,10 +327,14 @@ impl Aftermath {
     /// Throws everything out of the pool and brings it back from tape; every other world with the tapes of
     /// one pool alone.
     fn recall_all(&self) {
-        let requests = self.world.oracle().requests.clone();
-        for request in requests {
-            let _ = self.ask("release", move |archive| archive.release(request, None));
-        }
+        // Also those whose answer was lost.
+        let released = self.ask("release all", |archive| {
+            for info in archive.requests(None, 10_000)? {
+                archive.release(info.request, None)?;
+            }
+            Ok(())
+        });
+        released.unwrap_or_else(|error| panic!("I7: release: {error}"));
         let all = Selection { paths: vec![path("/")], recursive: true };
         let evicted = self.ask("evict all", {
             let all = all.clone();
@@ -313,7 +344,8 @@ impl Aftermath {
         assert_eq!(evicted.refused, [], "I4: with all copies under an index every file can be evicted");
         (0..evicted.evicted).for_each(|_| self.world.count("files evicted"));
         let without = match below(3) {
-            _ if self.has_rot => Some(ROTTEN_POOL),
+            0 if self.has_rot => Some(ROTTEN_POOL),
+            _ if self.has_rot => None,
             0 => Some("vault-a"),
             1 => Some("vault-b"),
             _ => None,
@@ -351,12 +383,22 @@ impl Aftermath {
     }
 
     /// What the machines say, with nobody working on them.
-    fn invariants(&self) {
-        let overwrites = self.world.machines().library().overwrites();
-        assert!(overwrites.is_empty(), "data partitions were written over: {overwrites:?}");
-        let snapshot = self.world.machines().catalogue().tables().snapshot();
-        let found = catalogue::View::new(&snapshot).check();
-        let found = found.unwrap_or_else(|error| panic!("I6: the catalogue cannot be read: {error}"));
-        assert!(found.is_empty(), "the catalogue contradicts itself: {found:?}");
+    ///
+    /// # Panics
+    /// With all that is broken.
+    pub fn invariants(&self) {
+        let has_good_disks = matches!(self.profile, Profile::Clean | Profile::Drills);
+        let quiet = Quiet {
+            is_migrated: true,
+            is_swept: true,
+            is_whole: has_good_disks,
+            has_good_tapes: !self.has_rot,
+            may_have_moved: true,
+            cell_size: CELL_SIZE,
+        };
+        let found = check_quiet(self.world.machines(), &quiet);
+        let lines: Vec<String> = found.iter().take(8).map(ToString::to_string).collect();
+        assert!(found.is_empty(), "{} violations:\n{}", found.len(), lines.join("\n"));
+        self.world.count("checks of all invariants");
     }
 }

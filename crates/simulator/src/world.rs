@@ -83,6 +83,7 @@ struct Inner {
     oracle: Mutex<Oracle>,
     counters: Mutex<BTreeMap<&'static str, u64>>,
     is_calm: Mutex<bool>,
+    has_good_disks: Mutex<bool>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -111,6 +112,7 @@ impl World {
             oracle: Mutex::default(),
             counters: Mutex::default(),
             is_calm: Mutex::new(false),
+            has_good_disks: Mutex::new(false),
         }))
     }
 
@@ -158,6 +160,17 @@ impl World {
     #[must_use]
     pub fn is_calm(&self) -> bool {
         *lock(&self.0.is_calm)
+    }
+
+    /// No disk ever fails in this world.
+    pub fn keep_disks_good(&self) {
+        *lock(&self.0.has_good_disks) = true;
+    }
+
+    /// Whether no disk ever fails in this world.
+    #[must_use]
+    pub fn has_good_disks(&self) -> bool {
+        *lock(&self.0.has_good_disks)
     }
 
     /// Calls the engine, in its process. It dies with it.
@@ -215,8 +228,17 @@ impl World {
         self.end();
     }
 
+    /// Whatever it was doing, a commit leaves the catalogue whole.
+    fn check_catalogue(&self) {
+        let snapshot = self.0.machines.catalogue().tables().snapshot();
+        let found = catalogue::View::new(&snapshot).check();
+        let found = found.unwrap_or_else(|error| panic!("I6: the catalogue cannot be read: {error}"));
+        assert!(found.is_empty(), "I6: the catalogue contradicts itself: {found:?}");
+    }
+
     /// Ends the process. Its machines must have been told before.
     fn end(&self) {
+        self.check_catalogue();
         let engine = std::mem::take(&mut *lock(&self.0.engine));
         if let Some(process) = engine.process {
             if !process.is_dead() {
@@ -296,8 +318,11 @@ impl Default for World {
     }
 }
 
+/// Bytes of a cell of the pool.
+pub const CELL_SIZE: ByteCount = ByteCount::kib(32);
+
 fn shape() -> PoolShape {
-    PoolShape { cell_size: Some(ByteCount::kib(32)), segment_size: Some(ByteCount::mib(2)) }
+    PoolShape { cell_size: Some(CELL_SIZE), segment_size: Some(ByteCount::mib(2)) }
 }
 
 /// The settings of an engine on such machines.

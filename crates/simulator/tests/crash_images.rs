@@ -5,27 +5,37 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use base::planted::{Bug, plant};
-use simulator::images::{Broken, History, Tally};
+use simulator::images::{Broken, Depth, History, Tally};
 
 /// Images of each history.
 const IMAGES: usize = 100;
 /// Images in an ordinary run; `KIST_CRASH_IMAGES` asks for more.
-const IMAGES_USUAL: u64 = 4_000;
+const IMAGES_USUAL: u64 = 2_400;
 /// Histories within which a planted bug must be found.
 const HUNT_MAX: u64 = 12;
 
 /// What is planted is planted in the whole process.
 static PLANTED: Mutex<()> = Mutex::new(());
 
-fn check(seed: u64) -> Result<Tally, Broken> {
-    let history = History::new(seed);
-    let history = history.map_err(|what| Broken { seed, at: 0, dice: 0, what })?;
-    history.check(IMAGES)
+fn history(seed: u64) -> Result<History, Broken> {
+    History::new(seed).map_err(|what| Broken { seed, at: 0, dice: 0, what })
+}
+
+/// `KIST_CRASH_ONE=history:cut:image` looks at one image again, with the engine's log.
+fn check_one(text: &str) -> Result<Tally, Broken> {
+    tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::DEBUG).init();
+    let numbers: Vec<u64> = text.split(':').map(|number| number.parse().unwrap()).collect();
+    let [seed, at, dice] = numbers[..] else { panic!("history:cut:image, not {text}") };
+    history(seed)?.check_one(at as usize, dice)
 }
 
 #[test]
 fn nothing_acknowledged_is_lost_whenever_the_power_fails() {
     let _one = PLANTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Ok(one) = std::env::var("KIST_CRASH_ONE") {
+        println!("{:?}", check_one(&one).unwrap_or_else(|broken| panic!("{broken}")));
+        return;
+    }
     let wanted = std::env::var("KIST_CRASH_IMAGES").ok().and_then(|text| text.parse().ok());
     let wanted: u64 = wanted.unwrap_or(IMAGES_USUAL);
     let first = std::env::var("KIST_CRASH_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -39,7 +49,9 @@ fn nothing_acknowledged_is_lost_whenever_the_power_fails() {
                     if number * IMAGES as u64 >= wanted {
                         return;
                     }
-                    let tally = check(first + number).unwrap_or_else(|broken| panic!("{broken}"));
+                    let tally =
+                        history(first + number).and_then(|history| history.check(IMAGES, Depth::Whole));
+                    let tally = tally.unwrap_or_else(|broken| panic!("{broken}"));
                     sum.lock().unwrap().add(tally);
                 }
             });
@@ -54,7 +66,8 @@ fn nothing_acknowledged_is_lost_whenever_the_power_fails() {
 fn is_found(bug: Bug) {
     let _one = PLANTED.lock().unwrap_or_else(PoisonError::into_inner);
     plant(Some(bug));
-    let found = (0..HUNT_MAX).find_map(|seed| check(seed).err());
+    let found = (0..HUNT_MAX)
+        .find_map(|seed| history(seed).and_then(|history| history.check(IMAGES, Depth::Opened)).err());
     plant(None);
     let found = found.unwrap_or_else(|| panic!("{bug:?} was not found"));
     println!("{bug:?}: {found}");

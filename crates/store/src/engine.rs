@@ -1,20 +1,22 @@
 //! LMDB behind the catalogue's narrow seam, and beside it tables in memory.
 
+use std::fs::File;
 use std::ops::Bound;
 use std::path::Path;
 
-use catalogue::{KvError, ReadError, Snapshot, Table, Transaction, Visit};
+use catalogue::{KvError, ReadError, Rejection, Snapshot, Table, Transaction, Visit};
 use heed::types::Bytes;
-use heed::{CommitOrAbort, Database, Env, EnvOpenOptions, MdbError, RoTxn, WithoutTls};
+use heed::{CommitOrAbort, CompactionOption, Database, Env, EnvOpenOptions, MdbError, RoTxn, WithoutTls};
 
 use crate::lmdb_writing::LmdbWriting;
 use crate::memory::{MemoryEngine, MemoryWriting};
 
+/// A table's handle.
 pub(crate) type Rows = Database<'static, Bytes, Bytes>;
 
 /// What the catalogue's tables lie in.
 pub(crate) enum Engine {
-    Lmdb(LmdbEngine),
+    Lmdb(Box<LmdbEngine>),
     /// For the simulator and tests.
     Memory(MemoryEngine),
 }
@@ -34,7 +36,7 @@ impl Engine {
     pub(crate) fn write(&self) -> Result<Writing<'_>, KvError> {
         Ok(match self {
             Engine::Lmdb(engine) => Writing::Lmdb(engine.write()?),
-            Engine::Memory(engine) => Writing::Memory(engine.write()),
+            Engine::Memory(engine) => Writing::Memory(Box::new(engine.write())),
         })
     }
 }
@@ -42,14 +44,14 @@ impl Engine {
 /// The writing transaction of either.
 pub(crate) enum Writing<'e> {
     Lmdb(LmdbWriting<'e>),
-    Memory(MemoryWriting<'e>),
+    Memory(Box<MemoryWriting<'e>>),
 }
 
 impl Writing<'_> {
     pub(crate) fn transaction(&mut self) -> &mut dyn Transaction {
         match self {
             Writing::Lmdb(writing) => writing,
-            Writing::Memory(writing) => writing,
+            Writing::Memory(writing) => writing.as_mut(),
         }
     }
 
@@ -100,11 +102,16 @@ impl LmdbEngine {
         Ok(LmdbEngine { env, tables })
     }
 
-    fn read(&self) -> Result<Reading<'_>, KvError> {
+    pub(crate) fn read(&self) -> Result<Reading<'_>, KvError> {
         Ok(Reading { txn: self.env.read_txn().map_err(kv_error)?, tables: &self.tables })
     }
 
-    fn write(&self) -> Result<LmdbWriting<'_>, KvError> {
+    /// Writes all tables of one moment into `file`.
+    pub(crate) fn copy_to(&self, file: &mut File) -> Result<(), heed::Error> {
+        self.env.copy_to_file(file, CompactionOption::Enabled)
+    }
+
+    pub(crate) fn write(&self) -> Result<LmdbWriting<'_>, KvError> {
         let txn = self.env.write_txn().map_err(kv_error)?;
         Ok(LmdbWriting::new(txn, &self.tables))
     }
@@ -114,6 +121,14 @@ pub(crate) fn kv_error(error: heed::Error) -> KvError {
     match error {
         heed::Error::Mdb(MdbError::MapFull) => KvError::MapFull,
         other => KvError::Engine(other.to_string()),
+    }
+}
+
+/// The words of a refusal that is a failure of the engine.
+pub(crate) fn kv_error_of_rejection(rejection: &Rejection) -> Option<String> {
+    match rejection {
+        Rejection::Read(ReadError::Kv(error)) => Some(error.to_string()),
+        _ => None,
     }
 }
 

@@ -45,6 +45,14 @@ pub enum OpenError {
         /// The engine's reason.
         source: heed::Error,
     },
+    /// It opened, and its first record cannot be read.
+    #[error("the catalogue in {path} cannot be read: {reason}: restore it from its backup")]
+    Unreadable {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
     /// The writer's thread could not be started.
     #[error("the catalogue's writer could not be started: {0}")]
     Thread(std::io::Error),
@@ -76,4 +84,46 @@ pub enum ExecuteError {
         "the catalogue's writer has stopped after an earlier failure: look for the first error, then restart"
     )]
     Stopped,
+}
+
+/// Why a copy of the catalogue cannot be made or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// A file cannot be written or read.
+    #[error("{path}: {source}")]
+    File {
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The format is damaged or another.
+    #[error(transparent)]
+    Format(#[from] OpenError),
+    /// The engine refused.
+    #[error("{path}: the catalogue's engine failed: {reason}")]
+    Engine {
+        /// The file or directory.
+        path: PathBuf,
+        /// The engine's reason.
+        reason: String,
+    },
+}
+
+/// Why a change log cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// A change does not follow from what came before.
+    #[error("change {number} cannot be replayed: {reason}")]
+    Change {
+        /// Its number.
+        number: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The engine failed.
+    #[error("the catalogue's engine failed during replay: {0}")]
+    Engine(String),
 }

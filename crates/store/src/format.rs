@@ -36,6 +36,11 @@ pub(crate) fn check(dir: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
+/// Checks the format of a copy, which must have one.
+pub(crate) fn check_existing(dir: &Path) -> Result<(), OpenError> {
+    if dir.join(NAME).exists() { check(dir) } else { Err(OpenError::DamagedFormat(dir.join(NAME))) }
+}
+
 fn version(bytes: &[u8]) -> Option<u32> {
     let (body, checksum) = bytes.split_at_checked(12)?;
     let version = body.strip_prefix(MAGIC)?;
@@ -52,7 +57,8 @@ fn encode(version: u32) -> Vec<u8> {
     bytes
 }
 
-fn write(dir: &Path) -> io::Result<()> {
+/// Writes the file durably.
+pub(crate) fn write(dir: &Path) -> io::Result<()> {
     let temporary = dir.join("FORMAT.new");
     let mut file = File::create(&temporary)?;
     file.write_all(&encode(FORMAT_VERSION))?;

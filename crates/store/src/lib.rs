@@ -9,11 +9,17 @@ mod error;
 mod format;
 mod lmdb_writing;
 mod memory;
+mod replay;
+mod snapshot;
 mod store;
+mod verify;
 mod writer;
 
-pub use error::{ExecuteError, OpenError};
+pub use error::{ExecuteError, OpenError, ReplayError, SnapshotError};
 pub use format::FORMAT_VERSION;
 pub use memory::{CommitControl, CommitFate, MemoryCatalogue, MemoryChange, MemorySnapshot};
+pub use replay::{Replay, time_of_change};
+pub use snapshot::{Digests, SNAPSHOT_DATA, SNAPSHOT_FORMAT, SnapshotReader, TableDigest, snapshot_files};
 pub use store::{CatalogueStore, READERS_MAX, StoreOptions};
+pub use verify::VerifyError;
 pub use writer::{BATCH_MAX, EXECUTE_ALL_MAX, QUEUE_MAX};

@@ -261,11 +261,11 @@ impl Snapshot for MemoryWriting<'_> {
             return Ok(());
         }
         let index = table.index();
-        let mut merged = Merge {
+        let merged = Merge {
             base: self.base.0.0[index].range::<[u8], _>(bounds(from, to)).peekable(),
             overlay: self.changes[index].range::<[u8], _>(bounds(from, to)).peekable(),
         };
-        while let Some((key, value)) = merged.next() {
+        for (key, value) in merged {
             if visit(key, value).is_break() {
                 break;
             }

@@ -60,26 +60,8 @@ impl CatalogueStore {
     /// # Errors
     /// If the directory is in use, of another format, or cannot be opened.
     pub fn open(dir: &Path, options: StoreOptions) -> Result<CatalogueStore, OpenError> {
-        let at = |path: &Path| {
-            let path = path.to_owned();
-            move |source| OpenError::File { path, source }
-        };
-        fs::create_dir_all(dir).map_err(at(dir))?;
-        let lock_path = dir.join("LOCK");
-        let lock = File::options().create(true).truncate(false).write(true).open(&lock_path);
-        let lock = lock.map_err(at(&lock_path))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(OpenError::InUse(dir.to_owned())),
-            Err(TryLockError::Error(source)) => return Err(at(&lock_path)(source)),
-        }
-        format::check(dir)?;
-        let map_size = options.map_size.0.div_ceil(MAP_UNIT).max(1).checked_mul(MAP_UNIT);
-        let map_size = map_size.and_then(|size| usize::try_from(size).ok());
-        let map_size = map_size.ok_or(OpenError::MapSize(options.map_size.0))?;
-        let engine = LmdbEngine::open(dir, map_size, READERS_MAX);
-        let engine = engine.map_err(|source| OpenError::Engine { path: dir.to_owned(), source })?;
-        Self::start(Engine::Lmdb(engine), options, Some(lock))
+        let (lock, engine) = open_directory(dir, options.map_size)?;
+        Self::start(Engine::Lmdb(Box::new(engine)), options, Some(lock))
     }
 
     /// Opens tables in memory, for the simulator and tests; `options.map_size` is not looked at. Whoever has
@@ -178,6 +160,10 @@ impl CatalogueStore {
         })
     }
 
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// How many group commits this store has made since it was opened.
     #[must_use]
     pub fn commits(&self) -> u64 {
@@ -189,6 +175,30 @@ impl CatalogueStore {
     pub fn is_writing(&self) -> bool {
         !self.is_stopped.load(Ordering::SeqCst)
     }
+}
+
+/// Locks a catalogue's directory, checks its format and opens the engine.
+pub(crate) fn open_directory(dir: &Path, map_size: ByteCount) -> Result<(File, LmdbEngine), OpenError> {
+    let at = |path: &Path| {
+        let path = path.to_owned();
+        move |source| OpenError::File { path, source }
+    };
+    fs::create_dir_all(dir).map_err(at(dir))?;
+    let lock_path = dir.join("LOCK");
+    let lock = File::options().create(true).truncate(false).write(true).open(&lock_path);
+    let lock = lock.map_err(at(&lock_path))?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(OpenError::InUse(dir.to_owned())),
+        Err(TryLockError::Error(source)) => return Err(at(&lock_path)(source)),
+    }
+    format::check(dir)?;
+    let rounded = map_size.0.div_ceil(MAP_UNIT).max(1).checked_mul(MAP_UNIT);
+    let rounded = rounded.and_then(|size| usize::try_from(size).ok());
+    let rounded = rounded.ok_or(OpenError::MapSize(map_size.0))?;
+    let engine = LmdbEngine::open(dir, rounded, READERS_MAX);
+    let engine = engine.map_err(|source| OpenError::Engine { path: dir.to_owned(), source })?;
+    Ok((lock, engine))
 }
 
 impl Drop for CatalogueStore {

@@ -75,7 +75,9 @@ pub fn identify(body: &mut dyn Read, candidates: &[Version]) -> io::Result<Found
     body.take(ID_BYTES).read_to_end(&mut head)?;
     let Ok(id) = <[u8; 8]>::try_from(head.as_slice()) else {
         let found = candidates.iter().find(|version| version.length < ID_BYTES && version.bytes() == head);
-        return Ok(found.map_or_else(|| Found::Foreign(format!("{} bytes", head.len())), |v| Found::Whole(*v)));
+        return Ok(
+            found.map_or_else(|| Found::Foreign(format!("{} bytes", head.len())), |v| Found::Whole(*v))
+        );
     };
     let id = u64::from_le_bytes(id);
     let mut expected = Version { id, length: u64::MAX }.reader();

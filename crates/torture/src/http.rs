@@ -92,8 +92,10 @@ impl Http {
 
     /// Removes a file.
     pub fn delete(&self, path: &str) -> Fate<()> {
-        let request =
-            self.agent.delete(format!("{}/data{path}", self.url)).header("authorization", &self.authorization);
+        let request = self
+            .agent
+            .delete(format!("{}/data{path}", self.url))
+            .header("authorization", &self.authorization);
         examine(request.call()).map(drop)
     }
 
@@ -116,14 +118,16 @@ impl Http {
 
 fn json(fate: Fate<Response<Body>>) -> Fate<Value> {
     match fate {
-        Fate::Done(mut response) => match response.body_mut().with_config().limit(JSON_BYTES_MAX).read_to_vec() {
-            Ok(bytes) if bytes.is_empty() => Fate::Done(Value::Null),
-            Ok(bytes) => match serde_json::from_slice(&bytes) {
-                Ok(value) => Fate::Done(value),
-                Err(error) => Fate::Unknown(format!("the answer is no JSON: {error}")),
-            },
-            Err(error) => broken(error),
-        },
+        Fate::Done(mut response) => {
+            match response.body_mut().with_config().limit(JSON_BYTES_MAX).read_to_vec() {
+                Ok(bytes) if bytes.is_empty() => Fate::Done(Value::Null),
+                Ok(bytes) => match serde_json::from_slice(&bytes) {
+                    Ok(value) => Fate::Done(value),
+                    Err(error) => Fate::Unknown(format!("the answer is no JSON: {error}")),
+                },
+                Err(error) => broken(error),
+            }
+        }
         other => other.map(|_| Value::Null),
     }
 }

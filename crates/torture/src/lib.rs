@@ -7,6 +7,7 @@
 pub mod cartridges;
 pub mod content;
 pub mod http;
+pub mod images;
 pub mod kills;
 pub mod oracle;
 pub mod random;

@@ -36,9 +36,8 @@ impl History {
     /// Whether `write` was over, and another one certainly followed, before `begin`.
     fn is_past(&self, write: &Write, begin: u64) -> bool {
         let Some(ended) = write.end else { return false };
-        let follows = |other: &Write| {
-            other.certain && other.begin > ended && other.end.is_some_and(|end| end < begin)
-        };
+        let follows =
+            |other: &Write| other.certain && other.begin > ended && other.end.is_some_and(|end| end < begin);
         self.writes.iter().any(follows)
     }
 
@@ -175,7 +174,8 @@ impl Oracle {
             history.learn(seen, ticket.0);
             return Verdict::Good;
         }
-        let text = format!("{path}: read {seen:?} at {}..{now}, the history is {:?}", ticket.0, history.writes);
+        let text =
+            format!("{path}: read {seen:?} at {}..{now}, the history is {:?}", ticket.0, history.writes);
         if seen.is_none() { Verdict::Lost(text) } else { Verdict::Wrong(text) }
     }
 
@@ -188,7 +188,8 @@ impl Oracle {
         if allowed.iter().any(|write| write.value.map(|version| version.length) == length) {
             return Verdict::Good;
         }
-        let text = format!("{path}: listed {length:?} at {}..{now}, the history is {:?}", ticket.0, history.writes);
+        let text =
+            format!("{path}: listed {length:?} at {}..{now}, the history is {:?}", ticket.0, history.writes);
         if length.is_none() { Verdict::Lost(text) } else { Verdict::Wrong(text) }
     }
 

@@ -16,7 +16,9 @@ pub fn program() -> io::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let built = own.ancestors().skip(1).take(2).map(|dir| dir.join("kist")).find(|path| path.is_file());
     built.ok_or_else(|| {
-        io::Error::other("there is no program kist beside the tests: cargo build --package kist, or KIST_PROGRAM")
+        io::Error::other(
+            "there is no program kist beside the tests: cargo build --package kist, or KIST_PROGRAM",
+        )
     })
 }
 
@@ -177,9 +179,12 @@ pub fn disk_use(path: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(path) else {
         return fs::symlink_metadata(path).map_or(0, |data| data.blocks() * 512);
     };
-    entries.flatten().map(|entry| match entry.metadata() {
-        Ok(data) if data.is_dir() => disk_use(&entry.path()),
-        Ok(data) => data.blocks() * 512,
-        Err(_) => 0,
-    }).sum()
+    entries
+        .flatten()
+        .map(|entry| match entry.metadata() {
+            Ok(data) if data.is_dir() => disk_use(&entry.path()),
+            Ok(data) => data.blocks() * 512,
+            Err(_) => 0,
+        })
+        .sum()
 }

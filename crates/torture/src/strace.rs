@@ -45,8 +45,20 @@ impl Point {
 
 /// Calls that change the state of files.
 pub const CALLS: [&str; 14] = [
-    "openat", "write", "pwrite64", "pwritev", "fsync", "fdatasync", "ftruncate", "fallocate", "rename",
-    "renameat", "unlink", "unlinkat", "mkdir", "msync",
+    "openat",
+    "write",
+    "pwrite64",
+    "pwritev",
+    "fsync",
+    "fdatasync",
+    "ftruncate",
+    "fallocate",
+    "rename",
+    "renameat",
+    "unlink",
+    "unlinkat",
+    "mkdir",
+    "msync",
 ];
 
 /// Whether strace is here and may trace.
@@ -61,7 +73,9 @@ pub fn check() -> Result<(), String> {
             "strace may not trace here ({}): allow ptrace, or leave these tests out with KIST_NO_PTRACE=1",
             String::from_utf8_lossy(&output.stderr).trim()
         )),
-        Err(error) => Err(format!("strace: {error}: install it, or leave these tests out with KIST_NO_PTRACE=1")),
+        Err(error) => {
+            Err(format!("strace: {error}: install it, or leave these tests out with KIST_NO_PTRACE=1"))
+        }
     }
 }
 
@@ -92,7 +106,8 @@ impl Tracer {
         let mut command = Command::new("strace");
         command.arg("-qq").args(point.injection());
         let threads = threads(pid)?;
-        let own: Vec<u32> = threads.iter().filter(|(_, name)| **name == point.thread).map(|(id, _)| *id).collect();
+        let own: Vec<u32> =
+            threads.iter().filter(|(_, name)| **name == point.thread).map(|(id, _)| *id).collect();
         let awaited = match own.first() {
             Some(first) if is_lasting(&point.thread) => {
                 for id in &own {
@@ -200,7 +215,7 @@ pub fn threads(pid: u32) -> io::Result<BTreeMap<u32, String>> {
     Ok(threads)
 }
 
-/// How often each thread made each call, from what [`Tracer::record`] wrote; the most of any thread of a name.
+/// How often each thread made each call, from what [`Tracer::record`] wrote; of threads of one name the most.
 #[must_use]
 pub fn count(record: &str, threads: &BTreeMap<u32, String>) -> BTreeMap<(String, String), u64> {
     let mut by_thread: BTreeMap<(u32, &str), u64> = BTreeMap::new();

@@ -4,7 +4,7 @@ use base::{BlobId, Epoch};
 
 use crate::command::Outcome;
 use crate::draft::Draft;
-use crate::error::Rejection;
+use crate::error::{Object, Rejection};
 
 /// What ids jump to a multiple of: no history gives so many between a backup and its loss.
 const JUMP: u64 = 1 << 32;
@@ -14,8 +14,17 @@ fn jumped(next: u64) -> Option<u64> {
     (next / JUMP).checked_add(1)?.checked_mul(JUMP)
 }
 
-pub(super) fn accept(draft: &mut Draft<'_>, epoch: Epoch) -> Result<Outcome, Rejection> {
+pub(super) fn accept(
+    draft: &mut Draft<'_>,
+    epoch: Epoch,
+    after: u64,
+    seen: u64,
+) -> Result<Outcome, Rejection> {
     let mut meta = draft.meta()?;
+    if meta.next_change.checked_sub(1) != Some(after) {
+        let what = "the catalogue does not stand at the change that was restored";
+        return Err(Rejection::Malformed { object: Object::Change(after), what });
+    }
     let epoch = epoch.max(meta.epoch);
     if epoch.0 >= BlobId::EPOCH_MAX {
         let limit = u64::from(BlobId::EPOCH_MAX);
@@ -28,9 +37,12 @@ pub(super) fn accept(draft: &mut Draft<'_>, epoch: Epoch) -> Result<Outcome, Rej
         &mut meta.next_run,
         &mut meta.next_change,
     ];
+    // One level for all, above everything that drives and tapes have seen of histories that were given up.
+    let highest = ids.iter().map(|id| **id).fold(seen, u64::max);
+    let what = "restores of a catalogue";
+    let level = jumped(highest).ok_or(Rejection::LimitExceeded { what, limit: u64::MAX / JUMP })?;
     for id in ids {
-        let what = "restores of a catalogue";
-        *id = jumped(*id).ok_or(Rejection::LimitExceeded { what, limit: u64::MAX / JUMP })?;
+        *id = level;
     }
     meta.epoch = epoch;
     meta.quarantine = meta.quarantine.max(Some(epoch));

@@ -58,8 +58,8 @@ impl View<'_> {
     }
 
     /// Whether the pool must keep an extent for now: its blob is in use and has this shard on this drive, or
-    /// the blob is garbage that is still to be removed. What is not known and of an older epoch was left by
-    /// a crashed writer, or by a stripe that has moved.
+    /// the blob is garbage that is still to be removed, or it is in quarantine. What is not known and of an
+    /// older epoch was left by a crashed writer, or by a stripe that has moved.
     ///
     /// # Errors
     /// If the catalogue cannot be read.
@@ -69,6 +69,10 @@ impl View<'_> {
         (stripe, shard): (u32, u8),
         drive: DriveId,
     ) -> Result<bool, ReadError> {
+        // After a restore the catalogue may be older than the place of a shard.
+        if self.quarantine()?.is_some_and(|epoch| blob.epoch() <= epoch) {
+            return Ok(true);
+        }
         let Some(description) = self.blob(blob)? else { return self.is_garbage(blob) };
         let set = usize::try_from(stripe).ok().and_then(|stripe| description.stripes.get(stripe));
         Ok(set.and_then(|set| set.drives.get(usize::from(shard))) == Some(&drive))

@@ -164,16 +164,21 @@ impl Model {
                 };
                 self.segments.retain(|(on, _), _| on != vid);
             }
-            Command::AcceptRestore { epoch } => {
+            Command::AcceptRestore { epoch, after, seen } => {
+                if *after != self.changes {
+                    return Err("Malformed");
+                }
                 self.epoch = self.epoch.max(epoch.0);
                 self.quarantine = self.quarantine.max(Some(self.epoch));
                 self.restored = true;
-                let jump = |next: u64| (next / JUMP + 1) * JUMP;
-                self.next_file = jump(self.next_file);
-                self.next_container = jump(self.next_container);
-                self.next_request = jump(self.next_request);
-                self.next_run = jump(self.next_run);
-                self.changes = jump(self.changes + 1) - 1;
+                let next = [self.next_file, self.next_container, self.next_request, self.next_run];
+                let highest = next.into_iter().fold((self.changes + 1).max(*seen), u64::max);
+                let level = (highest / JUMP + 1) * JUMP;
+                self.next_file = level;
+                self.next_container = level;
+                self.next_request = level;
+                self.next_run = level;
+                self.changes = level - 1;
             }
             Command::RestoreSettled => self.restored = false,
             Command::EndQuarantine => self.quarantine = None,
@@ -335,7 +340,11 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
             Command::AdoptRun { run, committed, end_of_data }
         }
         _ => match picks[0] % 4 {
-            0 => Command::AcceptRestore { epoch: Epoch(u32::from(picks[1] % 9)) },
+            0 => Command::AcceptRestore {
+                epoch: Epoch(u32::from(picks[1] % 9)),
+                after: model.changes + u64::from(picks[2] % 8 == 7),
+                seen: u64::from(picks[2]) << 30,
+            },
             1 | 2 => Command::RestoreSettled,
             _ => Command::EndQuarantine,
         },

@@ -241,16 +241,22 @@ fn a_wrong_digest_stores_nothing() {
 #[test]
 fn a_short_body_stores_nothing() {
     let server = Server::start();
-    for head in [
-        "Content-Length: 1000\r\n\r\nabc",
-        "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
-        "Content-Length: 9\r\n\r\n",
+    // The engine hears of a small body of a known length only once it is there.
+    for (head, is_begun) in [
+        ("Content-Length: 1000000\r\n\r\nabc", true),
+        ("Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", true),
+        ("Content-Length: 1000\r\n\r\nabc", false),
+        ("Content-Length: 9\r\n\r\n", false),
     ] {
         let mut stream = server.connect();
         stream.write_all(format!("PUT /data/f HTTP/1.1\r\nHost: h\r\n{KEY}{head}").as_bytes()).unwrap();
-        assert_eq!(server.engine.event(), Event::Begun("/f".into()));
+        if is_begun {
+            assert_eq!(server.engine.event(), Event::Begun("/f".into()));
+        }
         stream.shutdown(Shutdown::Write).unwrap();
-        assert_eq!(server.engine.event(), Event::Aborted("/f".into()));
+        if is_begun {
+            assert_eq!(server.engine.event(), Event::Aborted("/f".into()));
+        }
         let reply = Reply::read(&mut stream);
         assert!([0, 400].contains(&reply.status), "{reply:?}");
         assert!(server.engine.files.lock().unwrap().is_empty());

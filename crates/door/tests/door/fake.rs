@@ -480,6 +480,37 @@ impl Engine for Fake {
         })
     }
 
+    fn pool_health(&self) -> Result<archive::PoolHealth, ArchiveError> {
+        Ok(archive::PoolHealth { stripes: 10, degraded: 2, ..Default::default() })
+    }
+
+    fn scrub_info(&self) -> archive::ScrubInfo {
+        archive::ScrubInfo { phase: "idle".into(), passes: 3, ..Default::default() }
+    }
+
+    fn scrub_now(&self) {}
+
+    fn verify(&self, path: &ArchivePath, _: u64, _: u64) -> Result<archive::VerifyDone, ArchiveError> {
+        Err(ArchiveError::Lost(path.clone()))
+    }
+
+    fn verify_catalogue(&self) -> Result<Vec<archive::CatalogueFinding>, ArchiveError> {
+        Ok(vec![archive::CatalogueFinding { what: "table file, key 01: wrong".into() }])
+    }
+
+    fn pool_rebuild(&self, _: Option<u16>) -> Result<(), ArchiveError> {
+        Ok(())
+    }
+
+    fn pool_drive_lost(&self, drive: u16) -> Result<(), ArchiveError> {
+        let reason = "there is no such drive".to_owned();
+        Err(ArchiveError::Pool(pool::PoolError::DriveState { drive: base::DriveId(drive), reason }))
+    }
+
+    fn pool_drive_replace(&self, _: u16) -> Result<archive::ReplacedDrive, ArchiveError> {
+        Ok(archive::ReplacedDrive::New)
+    }
+
     fn classes(&self) -> Result<Vec<ClassInfo>, ArchiveError> {
         Ok(vec![])
     }
@@ -505,6 +536,30 @@ impl Engine for Fake {
 
     fn drive_up(&self, drive: &str) -> Result<(), ArchiveError> {
         if drive == "vdrive0" { Ok(()) } else { Err(ArchiveError::NoSuchDrive(drive.to_owned())) }
+    }
+
+    fn drive_down(&self, drive: &str, _: &str) -> Result<(), ArchiveError> {
+        self.drive_up(drive)
+    }
+
+    fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError> {
+        vids.iter().try_for_each(|vid| Err(ArchiveError::NoSuchTape(*vid)))
+    }
+
+    fn tape_check(&self, vid: Vid) -> Result<Option<archive::TapeCheck>, ArchiveError> {
+        Err(ArchiveError::NoSuchTape(vid))
+    }
+
+    fn repack_tape(&self, vid: Vid, _: &str) -> Result<(), ArchiveError> {
+        Err(ArchiveError::TapeInUse(vid))
+    }
+
+    fn tape_repack(&self, _: Vid) -> Result<Option<archive::TapeRepack>, ArchiveError> {
+        Ok(None)
+    }
+
+    fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
+        Err(ArchiveError::SegmentsOwed { vid, other: None })
     }
 
     fn migrate_now(&self, _: Option<&str>) -> Result<(), ArchiveError> {

@@ -78,10 +78,13 @@ fn a_header_that_never_ends_is_not_waited_for() {
 fn a_slow_body_is_answered_408() {
     let limits = Limits { rate_bytes: ByteCount(1000), rate_window: SHORT, ..Limits::default() };
     let server = Server::with(limits);
-    let mut stream = server.connect();
-    let head = format!("PUT /data/f HTTP/1.1\r\nHost: h\r\n{KEY}Content-Length: 100000\r\n\r\nabc");
-    stream.write_all(head.as_bytes()).unwrap();
-    refused(&Reply::read(&mut stream), 408, "timeout");
+    // The engine hears of a small body only once it is there.
+    for length in [100_000, 1_000_000] {
+        let mut stream = server.connect();
+        let head = format!("PUT /data/f HTTP/1.1\r\nHost: h\r\n{KEY}Content-Length: {length}\r\n\r\nabc");
+        stream.write_all(head.as_bytes()).unwrap();
+        refused(&Reply::read(&mut stream), 408, "timeout");
+    }
     assert_eq!(server.engine.event(), Event::Begun("/f".into()));
     assert_eq!(server.engine.event(), Event::Aborted("/f".into()));
     assert!(server.engine.files.lock().unwrap().is_empty());
@@ -112,15 +115,17 @@ fn a_connection_too_many_is_told() {
     assert_eq!(Reply::read(&mut first).status, 200);
 }
 
-/// A put that has begun and waits for the rest of its body.
+/// A put that has begun and waits for the rest of its body, whose length nobody knows.
 fn begun(server: &Server) -> std::net::TcpStream {
     let mut stream = server.connect();
-    let head =
-        format!("PUT /data/f HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{KEY}Content-Length: 6\r\n\r\nabc");
-    stream.write_all(head.as_bytes()).unwrap();
+    let head = "PUT /data/f HTTP/1.1\r\nHost: h\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n";
+    stream.write_all(format!("{head}{KEY}\r\n3\r\nabc\r\n").as_bytes()).unwrap();
     assert_eq!(server.engine.event(), Event::Begun("/f".into()));
     stream
 }
+
+/// The rest of a body that [`begun`] began.
+const REST: &[u8] = b"3\r\ndef\r\n0\r\n\r\n";
 
 #[test]
 fn one_principal_cannot_take_all_places() {
@@ -132,7 +137,7 @@ fn one_principal_cannot_take_all_places() {
     let bert = "GET /api/v1/status HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\
                 Authorization: Bearer secret-of-bert\r\n\r\n";
     assert_eq!(server.raw(bert).status, 200);
-    first.write_all(b"def").unwrap();
+    first.write_all(REST).unwrap();
     assert_eq!(Reply::read(&mut first).status, 201);
 }
 
@@ -144,7 +149,7 @@ fn transfers_do_not_hold_up_other_calls() {
     refused(&second, 503, "unavailable");
     assert!(second.header("retry-after").is_some());
     assert_eq!(server.get("/api/v1/status").status, 200);
-    first.write_all(b"def").unwrap();
+    first.write_all(REST).unwrap();
     assert_eq!(Reply::read(&mut first).status, 201);
     refused(&server.get("/data/g"), 404, "not-found");
 }
@@ -200,7 +205,7 @@ fn requests_that_run_may_end_when_the_door_closes() {
             _ => std::thread::yield_now(),
         }
     }
-    running.write_all(b"def").unwrap();
+    running.write_all(REST).unwrap();
     assert_eq!(Reply::read(&mut running).status, 201);
     server.join();
     assert_eq!(server.engine.bytes.lock().unwrap()["/f"], "abcdef");

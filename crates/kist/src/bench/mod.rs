@@ -1,10 +1,12 @@
 //! `kist bench`: each figure beside the limit of the machine, measured in the same run.
 
+mod budgets;
 mod cpu;
 mod engine;
 mod http;
 mod limits;
 mod rows;
+mod wire;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -31,7 +33,7 @@ Each makes an instance of its own in --dir and removes it afterwards. In
 memory (/dev/shm) the program is measured, on a disk the disk. put and get:
 one large file; create: small durable files by many clients; stat: over HTTP
 and in the catalogue; migrate and recall: files of 64 MiB and packs, untimed
-virtual drives.
+virtual drives. all: every one beside its budget, the median of three runs.
 
 Example:
   kist bench put --dir /dev/shm --size 2GiB")]
@@ -48,9 +50,18 @@ pub struct Args {
     /// Requests at once [default: 64 for create, 8 for stat, else 1]
     #[arg(long)]
     clients: Option<usize>,
-    /// Where the instance is made [default: the system's temporary directory]
+    /// Where the instance is made; for `all` a directory in memory [default: the system's temporary directory]
     #[arg(long)]
     dir: Option<PathBuf>,
+    /// With `all`: where syncs are measured, a directory on a disk [default: the system's temporary directory]
+    #[arg(long)]
+    disk: Option<PathBuf>,
+    /// With `all`: a page whose generated part is written anew
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// With `all`: text for that page, such as the output of another measurement
+    #[arg(long, value_name = "FILE", requires = "write")]
+    with: Option<PathBuf>,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +78,8 @@ enum What {
     Migrate,
     /// Tape to pool
     Recall,
+    /// All of these beside the budgets of the design
+    All,
 }
 
 impl Args {
@@ -76,6 +89,8 @@ impl Args {
             What::Create => (4000, 20_000, 64),
             What::Stat => (4000, 20_000, 8),
             What::Migrate | What::Recall => (32, 64 << 20, 2),
+            // Each of its parts has its own.
+            What::All => (1, 0, 1),
         };
         Load {
             files: self.files.unwrap_or(files).max(1),
@@ -87,16 +102,17 @@ impl Args {
 
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
-    let place = args.dir.clone().unwrap_or_else(std::env::temp_dir);
-    let temporary = tempfile::Builder::new().prefix("kist-bench-").tempdir_in(&place);
-    let temporary = temporary.map_err(|error| Failure::io("making the instance", &place, &error))?;
-    let bench = Bench { load: args.load(), temporary, quiet: common.quiet };
+    if args.what == What::All {
+        return budgets::run(args, common);
+    }
+    let bench = Bench::new(args.dir.as_deref(), args.load(), common)?;
     let rows = match args.what {
         What::Put => bench.put()?,
         What::Get => bench.get()?,
         What::Stat => bench.stat()?,
         What::Create => bench.create()?,
         What::Migrate | What::Recall => bench.tape()?,
+        What::All => Vec::new(),
     };
     rows::print(&rows, common)
 }
@@ -108,6 +124,13 @@ struct Bench {
 }
 
 impl Bench {
+    fn new(place: Option<&Path>, load: Load, common: &Common) -> Outcome<Self> {
+        let place = place.map_or_else(std::env::temp_dir, Path::to_path_buf);
+        let temporary = tempfile::Builder::new().prefix("kist-bench-").tempdir_in(&place);
+        let temporary = temporary.map_err(|error| Failure::io("making the instance", &place, &error))?;
+        Ok(Bench { load, temporary, quiet: common.quiet })
+    }
+
     fn directory(&self) -> PathBuf {
         self.temporary.path().join("instance")
     }
@@ -128,6 +151,11 @@ impl Bench {
         }
     }
 
+    /// Makes pages ready for so many bytes of files, with their parity.
+    fn warm(&self, bytes: u64) -> Outcome {
+        limits::warm(self.raw(), bytes + bytes * 6 / 10 + (256 << 20))
+    }
+
     fn raw(&self) -> &Path {
         self.temporary.path()
     }
@@ -137,9 +165,11 @@ impl Bench {
         let bytes = self.load.bytes();
         let (memory, loopback) = (limits::memory_copy(), limits::loopback()?);
         let disk = limits::disk_write(self.raw(), bytes)?;
+        self.warm(bytes)?;
         let (pool, _) = engine::pool(self.raw(), bytes)?;
         self.note("put over HTTP");
         let server = self.start()?;
+        self.warm(bytes)?;
         let (seconds, cpu) = http::put(&server, self.load)?;
         server.stop()?;
         let row = Row::bytes("put over HTTP", bytes, seconds).cores(cpu);
@@ -154,6 +184,7 @@ impl Bench {
         let (_, pool) = engine::pool(self.raw(), bytes)?;
         self.note("put, then get over HTTP");
         let server = self.start()?;
+        self.warm(bytes)?;
         http::put(&server, self.load)?;
         let loopback = limits::loopback()?;
         let (seconds, cpu) = http::get(&server, self.load)?;
@@ -202,12 +233,14 @@ impl Bench {
     fn tape(&self) -> Outcome<Vec<Row>> {
         let load = self.load;
         self.note("the limits of this machine");
+        self.warm(load.bytes())?;
         let (write, read) = engine::tape(self.raw(), load.bytes())?;
         let disk = limits::disk_write(self.raw(), load.bytes())?;
         let server = self.start()?;
         self.note("files to migrate");
         http::put(&server, load)?;
         self.note("migrate, two copies");
+        self.warm(2 * load.bytes())?;
         let before: StatusReply = server.client.get("/api/v1/status")?;
         let (migrated, seconds, cpu) = self.phase(&server, |progress| {
             server.client.post("/api/v1/migrate", &MigrateBody::default())?;
@@ -218,6 +251,7 @@ impl Bench {
         let migrate = Row::bytes("migrate, all copies", migrated, seconds).cores(cpu);
         evict::outcome(&server.client, &evict::evict(&server.client, vec!["/bench".to_owned()])?)?;
         self.note("recall");
+        self.warm(load.bytes())?;
         let (recalled, seconds, cpu) = self.phase(&server, |progress| {
             let id = stage::submit(&server.client, vec!["/bench".to_owned()], Duration::from_secs(600))?;
             let request = stage::wait_for(&server.client, id, progress)?;
@@ -251,7 +285,16 @@ mod tests {
 
     #[test]
     fn defaults_fit_what_is_measured() {
-        let args = |what| Args { what, size: None, files: None, clients: None, dir: None };
+        let args = |what| Args {
+            what,
+            size: None,
+            files: None,
+            clients: None,
+            dir: None,
+            disk: None,
+            write: None,
+            with: None,
+        };
         assert_eq!(args(What::Put).load().bytes(), 2 << 30);
         assert_eq!(args(What::Create).load().clients, 64);
         let some =

@@ -65,6 +65,11 @@ impl Row {
         self
     }
 
+    /// The figure in words.
+    pub fn shown(&self) -> String {
+        self.amount(self.value)
+    }
+
     fn amount(&self, value: f64) -> String {
         match self.unit {
             "B/s" => format!("{}/s", text::size(value as u64)),

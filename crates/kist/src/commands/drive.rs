@@ -1,6 +1,6 @@
 //! `kist drive`.
 
-use door::wire::DriveReply;
+use door::wire::{DriveReply, ReasonBody};
 
 use crate::cli::Common;
 use crate::failure::Outcome;
@@ -9,7 +9,9 @@ use crate::{output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  kist drive ls\n  kist drive up vdrive0")]
+#[command(
+    after_help = "Examples:\n  kist drive ls\n  kist drive up vdrive0\n  kist drive down vdrive0 --reason cleaning"
+)]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -19,10 +21,18 @@ pub struct Args {
 enum Action {
     /// List the tape drives and what they do
     Ls,
-    /// Give a drive back to use that Kist has taken out of it
+    /// Give a drive back to use that was taken out of it
     Up {
         /// The drive
         name: String,
+    },
+    /// Take a drive out of use: at once if it is empty, else when its session has ended
+    Down {
+        /// The drive
+        name: String,
+        /// Why, for other operators
+        #[arg(long, default_value = "")]
+        reason: String,
     },
 }
 
@@ -32,6 +42,12 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         let target = format!("/api/v1/drives/{}/up", text::encode(name));
         common.connection.client()?.post(&target, &serde_json::json!({}))?;
         return if common.json { output::json(&serde_json::json!({ "name": name })) } else { Ok(()) };
+    }
+    if let Action::Down { name, reason } = &args.action {
+        let target = format!("/api/v1/drives/{}/down", text::encode(name));
+        common.connection.client()?.post(&target, &ReasonBody { reason: reason.clone() })?;
+        let said = serde_json::json!({ "name": name, "reason": reason });
+        return if common.json { output::json(&said) } else { Ok(()) };
     }
     let drives: Vec<DriveReply> = common.connection.client()?.get("/api/v1/drives")?;
     if common.json {

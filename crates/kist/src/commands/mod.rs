@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub mod backup;
 pub mod class;
 pub mod compare;
 pub mod drive;
@@ -13,13 +14,18 @@ pub mod mv;
 pub mod pool;
 pub mod put;
 pub mod queue;
+pub mod rebuild;
 pub mod release;
 pub mod request;
+pub mod restore;
 pub mod rm;
+pub mod scrub;
 pub mod stage;
 pub mod stat;
 pub mod status;
 pub mod tape;
 pub mod tape_dump;
+pub mod tape_work;
+pub mod verify;
 pub mod wait;
 pub mod why;

@@ -1,15 +1,22 @@
 //! `kist pool`.
 
-use door::wire::PoolReply;
+use door::protection::QuarantineReply;
+use door::wire::{PoolHealthReply, PoolReply, RebuildBody, ReplaceReply};
 
 use crate::cli::Common;
-use crate::failure::Outcome;
+use crate::client::Client;
+use crate::failure::{Failure, Outcome};
 use crate::table::Table;
 use crate::{output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example:\n  kist pool show")]
+#[command(after_help = "\
+Examples:
+  kist pool show
+  kist pool drive lost 3       what it held is rebuilt on the others
+  kist pool drive replace 3    its directory is empty, or holds it again
+  kist pool rebuild")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -19,14 +26,78 @@ pub struct Args {
 enum Action {
     /// Show the drives of the pool and what they hold
     Show,
+    /// Rebuild on the others what missing and lost drives held, now
+    Rebuild {
+        /// Only what this drive held
+        drive: Option<u16>,
+    },
+    /// Show what is kept although a restored catalogue does not name it, or remove it
+    Quarantine {
+        /// Remove it: nothing of the time between the restored point and the restore is wanted any more
+        #[arg(long)]
+        end: bool,
+    },
+    /// Take a drive out, or put one in
+    Drive {
+        #[command(subcommand)]
+        action: DriveAction,
+    },
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum DriveAction {
+    /// Give a drive up for good: what it held is rebuilt on the others
+    Lost {
+        /// Its number
+        id: u16,
+    },
+    /// Put a new or the same drive in the place of a missing or lost one
+    Replace {
+        /// Its number
+        id: u16,
+    },
 }
 
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
-    let Action::Show = args.action;
-    let pool: PoolReply = common.connection.client()?.get("/api/v1/pool")?;
-    if common.json {
-        return output::json(&pool);
+    let client = common.connection.client()?;
+    match &args.action {
+        Action::Show => show(&client, common.json),
+        Action::Rebuild { drive } => {
+            client.post("/api/v1/pool/rebuild", &RebuildBody { drive: *drive })?;
+            said(common.json, "rebuilding: kist scrub shows how far it is")
+        }
+        Action::Quarantine { end } => quarantine(&client, *end, common.json),
+        Action::Drive { action: DriveAction::Lost { id } } => {
+            client.post(&format!("/api/v1/pool/drives/{id}/lost"), &serde_json::json!({}))?;
+            said(common.json, "given up: kist scrub shows how far the rebuild is")
+        }
+        Action::Drive { action: DriveAction::Replace { id } } => {
+            let target = format!("/api/v1/pool/drives/{id}/replace");
+            let reply: ReplaceReply = client.post_for(&target, &serde_json::json!({}))?;
+            if common.json {
+                return output::json(&reply);
+            }
+            output::line(match reply.what.as_str() {
+                "new" => "a new drive: it gets its shards back, kist scrub shows how far that is",
+                _ => "the drive itself: what it holds is in use again",
+            })
+        }
+    }
+}
+
+fn said(json: bool, what: &str) -> Outcome {
+    if json { output::json(&serde_json::json!({ "done": what })) } else { output::line(what) }
+}
+
+fn show(client: &Client, json: bool) -> Outcome {
+    let pool: PoolReply = client.get("/api/v1/pool")?;
+    let health: PoolHealthReply = client.get("/api/v1/pool/health")?;
+    if json {
+        let mut value = serde_json::to_value(&pool).map_err(|error| Failure::internal(error.to_string()))?;
+        value["health"] =
+            serde_json::to_value(&health).map_err(|error| Failure::internal(error.to_string()))?;
+        return output::json(&value);
     }
     output::line(&format!(
         "{}+{} shards, small files {} times; {}, {} online; {} cells rebuilt on read, {} blobs to remove",
@@ -38,6 +109,19 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         text::count(pool.reconstructed),
         text::count(pool.garbage)
     ))?;
+    if health.silent_drives > 0 {
+        output::line(&format!(
+            "{} silent; of {} stripes {} degraded, of these {} bear no further loss; {} unreadable",
+            text::plural(health.silent_drives, "drive"),
+            text::count(health.stripes),
+            text::count(health.degraded),
+            text::count(health.critical),
+            text::count(health.unreadable)
+        ))?;
+    }
+    if health.repairs_waiting > 0 {
+        output::line(&format!("{} found damaged, to be repaired", text::count(health.repairs_waiting)))?;
+    }
     let mut table =
         Table::new(&[">drive", "state", ">fs size", ">fs used", ">read", ">written", ">errors", "directory"]);
     for drive in pool.drives {
@@ -53,5 +137,28 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         ]);
     }
     output::write(&table.render())?;
+    let kept: QuarantineReply = client.get("/api/v1/pool/quarantine")?;
+    if kept.on {
+        output::line(&quarantine_text(kept))?;
+    }
     output::line("fs size and fs used are of the file systems: drives on one disk share them")
+}
+
+fn quarantine(client: &Client, end: bool, json: bool) -> Outcome {
+    if end {
+        client.post("/api/v1/pool/quarantine/end", &serde_json::json!({}))?;
+    }
+    let kept: QuarantineReply = client.get("/api/v1/pool/quarantine")?;
+    if json { output::json(&kept) } else { output::line(&quarantine_text(kept)) }
+}
+
+fn quarantine_text(kept: QuarantineReply) -> String {
+    if !kept.on {
+        return "there is no quarantine".to_owned();
+    }
+    format!(
+        "quarantine: {} on the drives that the restored catalogue does not name; they are kept until \
+         kist pool quarantine --end",
+        text::plural(kept.extents, "extent")
+    )
 }

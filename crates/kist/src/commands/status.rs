@@ -1,9 +1,10 @@
 //! `kist status`.
 
+use door::protection::BackupReply;
 use door::wire::StatusReply;
 
 use crate::cli::Common;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::{output, text};
 
 /// Arguments.
@@ -15,8 +16,13 @@ pub struct Args {}
 pub fn run(_: &Args, common: &Common) -> Outcome {
     let client = common.connection.client()?;
     let status: StatusReply = client.get("/api/v1/status")?;
+    let backup: BackupReply = client.get("/api/v1/backup")?;
     if common.json {
-        return output::json(&status);
+        let mut json = serde_json::to_value(&status).map_err(|error| Failure::internal(error.to_string()))?;
+        if let Some(object) = json.as_object_mut() {
+            object.insert("backup".to_owned(), serde_json::json!(backup));
+        }
+        return output::json(&json);
     }
     let amount = |files: u64, bytes: u64| format!("{}, {}", text::files(files), text::size(bytes));
     let lines = [
@@ -45,6 +51,7 @@ pub fn run(_: &Args, common: &Common) -> Outcome {
             ),
         ),
         ("memory", text::size(status.memory_anonymous)),
+        ("backup", super::backup::standing(&backup)),
     ];
     lines.iter().try_for_each(|(name, value)| output::line(&format!("{name:<10} {value}")))?;
     status.warnings.iter().try_for_each(|warning| output::line(&format!("{:<10} {warning}", "warning")))

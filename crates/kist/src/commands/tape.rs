@@ -47,6 +47,52 @@ Examples:
         #[arg(long, default_value = "")]
         reason: String,
     },
+    /// Read whole tapes and compare every container with the catalogue
+    #[command(after_help = "\
+Labels, indexes, change-log segments and all containers are read in the order of
+their blocks. Recalls and migration go first. Damaged copies are written again,
+from the pool or from the other copy. Waits for the end and fails if there is
+damage; with --no-wait the check goes on in the server, and the same command
+with --show tells how far it is.
+
+Examples:
+  kist tape verify KS0001 KS0002
+  kist tape verify KS0001 --show --json")]
+    Verify {
+        /// The tapes
+        #[arg(required = true)]
+        vids: Vec<String>,
+        /// Do not wait for the end
+        #[arg(long)]
+        no_wait: bool,
+        /// Begin nothing: tell of the last check
+        #[arg(long)]
+        show: bool,
+    },
+    /// Bring all that is needed of a tape to other tapes of its pool
+    #[command(after_help = "\
+Each container is written to another tape of the pool, read back there, and only
+then given up here. Goes on after a restart; kist tape set VID active (or
+read-only) ends it. An empty tape can be reclaimed.
+
+Examples:
+  kist tape repack KS0001 --reason \"old medium\"
+  kist tape repack KS0001 --show")]
+    Repack {
+        /// The tape
+        vid: String,
+        /// Why, for other operators
+        #[arg(long, default_value = "")]
+        reason: String,
+        /// Begin nothing: tell how far it is
+        #[arg(long)]
+        show: bool,
+    },
+    /// Make a tape without containers scratch again: its volume will be written over
+    Reclaim {
+        /// The tape
+        vid: String,
+    },
     /// List the records of a virtual cartridge, without a server; DIR gets each record as a file
     #[command(after_help = "\
 Reads the cartridge itself, not the catalogue; it must not be in a drive: wait for
@@ -84,6 +130,9 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
                 Ok(())
             }
         }
+        Action::Verify { vids, no_wait, show } => super::tape_work::verify(vids, *no_wait, *show, common),
+        Action::Repack { vid, reason, show } => super::tape_work::repack(vid, reason, *show, common),
+        Action::Reclaim { vid } => super::tape_work::reclaim(vid, common),
         Action::Dump { vid, directory } => super::tape_dump::run(vid, directory.as_deref(), common),
     }
 }

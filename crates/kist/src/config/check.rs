@@ -73,7 +73,7 @@ pub fn load(file: &Path) -> Result<Config, ConfigError> {
 }
 
 fn check(config: &Config) -> Result<(), Finding> {
-    let Config { format, server, catalogue, pool, library, tape, tape_pools, classes } = config;
+    let Config { format, server, catalogue, backup, pool, library, tape, tape_pools, classes } = config;
     if *format.get_ref() != FORMAT {
         let found = format.get_ref();
         let message =
@@ -87,6 +87,9 @@ fn check(config: &Config) -> Result<(), Finding> {
     }
     if catalogue.map_size.get_ref().0 < ByteCount::mib(64) {
         return Err((catalogue.map_size.span(), "the catalogue needs at least 64MiB".to_owned()));
+    }
+    if let Some(backup) = backup.as_ref().filter(|backup| *backup.keep_snapshots.get_ref() == 0) {
+        return Err((backup.keep_snapshots.span(), "at least one snapshot is kept".to_owned()));
     }
     if *library.drives.get_ref() == 0 {
         return Err((library.drives.span(), "the library needs at least one drive".to_owned()));
@@ -115,6 +118,9 @@ fn check_pool(pool: &Pool) -> Result<(), Finding> {
     }
     if pool.arena.get_ref().0 < ByteCount::mib(16) {
         return Err((pool.arena.span(), "the pool needs at least 16MiB of buffers".to_owned()));
+    }
+    if !(1..=366).contains(pool.scrub_days.get_ref()) {
+        return Err((pool.scrub_days.span(), "scrub_days is 1 to 366".to_owned()));
     }
     let (mut ids, mut paths) = (BTreeSet::new(), BTreeSet::new());
     for drive in &pool.drives {

@@ -1,20 +1,24 @@
 //! From `kist.toml` to the settings of the engine.
 
 use std::path::Path;
+use std::time::Duration;
 
 use archive::{
-    ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings, TapePoolSettings, TapeSettings,
+    BackupSettings, ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings,
+    TapePoolSettings, TapeSettings, UpkeepSettings,
 };
 
-use super::file::{Catalogue, Class, Config, Library, Pool, PoolDrive, Tape, TapePool};
+use super::file::{Backup, Catalogue, Class, Config, Library, Pool, PoolDrive, Tape, TapePool};
 
 impl Config {
     /// The engine's settings; relative directories are those below `directory`.
     pub fn settings(&self, directory: &Path) -> Settings {
         // Each table is taken apart completely, so that a new key cannot be forgotten here.
-        let Config { format: _, server: _, catalogue, pool, library, tape, tape_pools, classes } = self;
+        let Config { format: _, server: _, catalogue, backup: _, pool, library, tape, tape_pools, classes } =
+            self;
         let Catalogue { directory: catalogue_directory, map_size } = catalogue;
-        let Pool { data, parity, arena, drives } = pool;
+        // How the pool is kept is told the engine apart: see `upkeep`.
+        let Pool { data, parity, arena, scrub_days: _, rebuild_after: _, drives } = pool;
         let Library { kind: _, directory: library_directory, drives: tape_drives } = library;
         let drive = |drive: &PoolDrive| {
             let PoolDrive { id, path, enclosure } = drive;
@@ -37,6 +41,27 @@ impl Config {
             classes: classes.iter().map(class_settings).collect(),
             tape_pools: tape_pools.iter().map(tape_pool_settings).collect(),
             tape: tape_settings(tape),
+        }
+    }
+}
+
+impl Config {
+    /// The settings of the backup, if there is one; a relative directory is below `directory`.
+    pub fn backup_settings(&self, directory: &Path) -> Option<BackupSettings> {
+        let Backup { directory: below, ship_every, snapshot_every, keep_snapshots } = self.backup.as_ref()?;
+        Some(BackupSettings {
+            directory: directory.join(below),
+            ship_every: ship_every.0,
+            snapshot_every: snapshot_every.0,
+            keep_snapshots: *keep_snapshots.get_ref(),
+        })
+    }
+
+    /// How the pool is scrubbed and rebuilt.
+    pub fn upkeep(&self) -> UpkeepSettings {
+        UpkeepSettings {
+            pass: Duration::from_secs(u64::from(*self.pool.scrub_days.get_ref()) * 86_400),
+            rebuild_after: self.pool.rebuild_after.0,
         }
     }
 }

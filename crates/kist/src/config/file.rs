@@ -17,6 +17,9 @@ pub struct Config {
     pub server: Server,
     /// The catalogue.
     pub catalogue: Catalogue,
+    /// The backup of the catalogue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<Backup>,
     /// The disk pool.
     pub pool: Pool,
     /// The tape library.
@@ -47,6 +50,35 @@ pub struct Catalogue {
     pub map_size: Spanned<Size>,
 }
 
+/// `[backup]`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Backup {
+    /// Its directory.
+    pub directory: PathBuf,
+    /// Ship new changes so often.
+    #[serde(default = "ship_every")]
+    pub ship_every: Span,
+    /// Take a snapshot so often.
+    #[serde(default = "snapshot_every")]
+    pub snapshot_every: Span,
+    /// Keep so many snapshots.
+    #[serde(default = "keep_snapshots")]
+    pub keep_snapshots: Spanned<usize>,
+}
+
+fn ship_every() -> Span {
+    Span(std::time::Duration::from_secs(10))
+}
+
+fn snapshot_every() -> Span {
+    Span(std::time::Duration::from_secs(86_400))
+}
+
+fn keep_snapshots() -> Spanned<usize> {
+    Spanned::new(0..0, 7)
+}
+
 /// `[pool]`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -57,6 +89,12 @@ pub struct Pool {
     pub parity: Spanned<u8>,
     /// Memory for buffers.
     pub arena: Spanned<Size>,
+    /// In so many days all of the pool is read and checked once.
+    #[serde(default = "scrub_days")]
+    pub scrub_days: Spanned<u32>,
+    /// What a missing drive held is rebuilt on the others after this time.
+    #[serde(default = "rebuild_after")]
+    pub rebuild_after: Span,
     /// The drives.
     pub drives: Vec<PoolDrive>,
 }
@@ -149,4 +187,12 @@ pub struct Class {
     pub pack: Spanned<Size>,
     /// Seal a pack that is not full after so long.
     pub pack_age: Span,
+}
+
+fn scrub_days() -> Spanned<u32> {
+    Spanned::new(0..0, 14)
+}
+
+fn rebuild_after() -> Span {
+    Span(std::time::Duration::from_secs(12 * 3600))
 }

@@ -116,12 +116,27 @@ directory = "catalogue"
 # Address space reserved for the catalogue, and the most that it can grow to; it uses disk only as it grows.
 map_size = "64GiB"
 
+# The backup of the catalogue: every change is shipped, and a snapshot is taken now and then. Name a directory
+# on other disks, whose parent is there, and take away the # signs.
+# [backup]
+# directory = "/mnt/backup/kist"
+# What a lost catalogue costs at most.
+# ship_every = "10s"
+# A restore begins with a snapshot and replays the changes behind it.
+# snapshot_every = "1d"
+# The oldest snapshot kept is the earliest point of a restore.
+# keep_snapshots = 7
+
 [pool]
 # A file is cut into rows of `data` cells with `parity` more: any `parity` drives of a row may fail.
 data = {data}
 parity = {parity}
 # Memory for the buffers of all reads and writes.
 arena = "128MiB"
+# All of the pool is read and checked once in so many days, and repaired.
+scrub_days = 14
+# What a missing drive held is rebuilt on the others after this time; "kist pool drive lost" begins at once.
+rebuild_after = "12h"
 
 # The drives: directories, best a file system on a disk of its own each. A number is never given to another
 # directory. Drives with the same `enclosure` are expected to fail together; empty: each on its own.

@@ -131,6 +131,11 @@ impl Instance {
         self.server = Some(child);
     }
 
+    /// The server's process.
+    pub fn pid(&self) -> u32 {
+        self.server.as_ref().unwrap().id()
+    }
+
     /// Kills the server as a power failure would.
     pub fn kill(&mut self) {
         let mut server = self.server.take().unwrap();

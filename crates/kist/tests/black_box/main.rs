@@ -1,9 +1,12 @@
 //! The real program against a real server, each on an instance of its own.
 
+mod damage;
 mod harness;
 mod http;
 mod instances;
 mod kills;
+mod rebuild;
 mod refusals;
 mod tape;
 mod transfer;
+mod trouble;

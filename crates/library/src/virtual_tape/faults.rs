@@ -45,6 +45,7 @@ pub struct Faults(Arc<Mutex<Plan>>);
 #[derive(Default)]
 struct Plan {
     write_errors: BTreeSet<(Vid, TapePosition)>,
+    write_errors_once: BTreeSet<(Vid, TapePosition)>,
     ends: BTreeSet<(Vid, TapePosition)>,
     unreadable: BTreeSet<(Vid, TapePosition)>,
     jams: BTreeSet<Vid>,
@@ -59,6 +60,11 @@ impl Faults {
     /// Writing this block fails with an input/output error.
     pub fn plan_write_error(&self, vid: Vid, at: TapePosition) {
         self.lock().write_errors.insert((vid, at));
+    }
+
+    /// The same once: the next attempt succeeds.
+    pub fn plan_write_error_once(&self, vid: Vid, at: TapePosition) {
+        self.lock().write_errors_once.insert((vid, at));
     }
 
     /// The partition ends at this block.
@@ -115,7 +121,7 @@ impl Faults {
 
     pub(super) fn write_at(&self, vid: Vid, at: TapePosition) -> io::Result<()> {
         let mut plan = self.lock();
-        if plan.write_errors.contains(&(vid, at)) {
+        if plan.write_errors.contains(&(vid, at)) || plan.write_errors_once.remove(&(vid, at)) {
             plan.fired += 1;
             return Err(io::Error::from_raw_os_error(5));
         }

@@ -72,6 +72,9 @@ impl Found {
     }
 }
 
+/// One part of the check.
+type Part<'a> = dyn Fn(&mut Found) -> Result<(), ReadError> + 'a;
+
 /// What may be expected of a world.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quiet {
@@ -120,7 +123,7 @@ pub fn check_quiet(machines: &SimMachines, quiet: &Quiet) -> Vec<Violation> {
         let object = format!("cartridge {}, data partition, block {}", overwrite.vid, overwrite.at);
         found.add(Rule::Overwritten, object, format!("written though data ended at {}", overwrite.end));
     }
-    let parts: [(&str, &dyn Fn(&mut Found) -> Result<(), ReadError>); 5] = [
+    let parts: [(&str, &Part<'_>); 5] = [
         ("the catalogue", &|found| catalogue::check(&view, found)),
         ("the change log", &|found| catalogue::replay(&snapshot, &view, found)),
         ("the copies", &|found| catalogue::copies(&snapshot, &view, quiet, found)),

@@ -179,7 +179,10 @@ fn entries(
         let place = start.map(|block| (vid, block));
         let block = start.unwrap_or(BlockAddress(0));
         let is_first = named.insert(id, block).is_none();
-        found.expect(is_first, Rule::TapeEntries, &object, format!("is another file of container {id}"));
+        // A copy that was found damaged is written again, and its first file stays in the index.
+        let is_damaged = !quiet.has_good_tapes;
+        let what = format!("is another file of container {id}");
+        found.expect(is_first || is_damaged, Rule::TapeEntries, &object, what);
         // A container of which nobody has a member any more is forgotten; its bytes are left on the tape.
         let Some(container) = view.container(id)? else { continue };
         let same_length = container.length == file.length;

@@ -20,11 +20,13 @@ pub struct SimCatalogue {
     control: Arc<Control>,
 }
 
+type Values = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
+
 struct Control {
     around: Surroundings,
     journal: Option<Journal>,
     /// The value before the last one of each record.
-    previous: Mutex<BTreeMap<(Table, Vec<u8>), Vec<u8>>>,
+    previous: Mutex<Values>,
 }
 
 impl CommitControl for Control {

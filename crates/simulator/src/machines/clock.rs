@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use base::{Clock, Timestamp};
+use base::{Clock, Duration, Timestamp};
 
 /// Virtual time plus an offset. Clones are one clock.
 #[derive(Clone)]
@@ -31,5 +31,9 @@ impl Clock for SimClock {
     fn now(&self) -> Timestamp {
         let elapsed = i64::try_from((self.0.elapsed)()).unwrap_or(i64::MAX);
         Timestamp(self.0.offset.load(Ordering::SeqCst).saturating_add(elapsed))
+    }
+
+    fn steady(&self) -> Duration {
+        Duration::from_nanos((self.0.elapsed)())
     }
 }

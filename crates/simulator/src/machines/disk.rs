@@ -180,7 +180,7 @@ impl SimDisk {
     }
 
     /// Stores appended bytes, or what a disk that lies makes of them.
-    fn store(&self, id: ExtentId, offset: usize, bytes: &[u8]) {
+    fn store(&self, id: ExtentId, offset: usize, bytes: &[u8], replaces: bool) {
         let mut stored: Arc<[u8]> = bytes.into();
         let mut elsewhere = None;
         if !bytes.is_empty() {
@@ -210,7 +210,11 @@ impl SimDisk {
             let page = elsewhere.take().unwrap_or_else(|| Arc::new([]));
             self.apply(&mut state, DiskEffect::Damage(victim, at, page));
         }
-        self.apply(&mut state, DiskEffect::Write(id, offset, stored));
+        let effect = match replaces {
+            true => DiskEffect::Stage(id, offset, stored),
+            false => DiskEffect::Write(id, offset, stored),
+        };
+        self.apply(&mut state, effect);
     }
 
     fn random_page(&self, bytes: &[u8]) -> usize {
@@ -243,6 +247,18 @@ struct SimDrive {
 }
 
 impl SimDrive {
+    fn writer(&self, id: ExtentId, replaces: bool) -> SimWriter {
+        SimWriter {
+            disk: self.disk.clone(),
+            life: self.life,
+            is_suspect: Arc::clone(&self.is_suspect),
+            id,
+            length: 0,
+            is_poisoned: false,
+            replaces,
+        }
+    }
+
     fn failed(&self, extent: ExtentId, operation: &'static str) -> impl FnOnce(io::Error) -> DriveError {
         let drive = self.disk.0.id;
         move |source| DriveError::Io { drive, extent, operation, source }
@@ -270,14 +286,33 @@ impl ObjectDrive for SimDrive {
             return Err(DriveError::Full { drive, extent: id });
         }
         self.disk.apply(&mut state, DiskEffect::Create(id));
-        Ok(Box::new(SimWriter {
-            disk: self.disk.clone(),
-            life: self.life,
-            is_suspect: Arc::clone(&self.is_suspect),
-            id,
-            length: 0,
-            is_poisoned: false,
-        }))
+        Ok(Box::new(self.writer(id, false)))
+    }
+
+    fn replace(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
+        self.disk.pass(self.life, 0).map_err(self.failed(id, "replacement"))?;
+        let is_full = self.disk.hits(Fault::DiskFull);
+        let mut state = self.disk.lock();
+        if is_full || state.used().saturating_add(preallocate.0) > self.disk.0.capacity.0 {
+            return Err(DriveError::Full { drive: self.disk.0.id, extent: id });
+        }
+        self.disk.apply(&mut state, DiskEffect::Stage(id, 0, Arc::new([])));
+        Ok(Box::new(self.writer(id, true)))
+    }
+
+    fn probe(&self) -> Result<(), DriveError> {
+        let (drive, path) = (self.disk.0.id, PathBuf::from(self.name()));
+        let failed = |reason: String| DriveError::Probe { drive, path, reason };
+        let passed = self.disk.pass(self.life, SYNC_NANOS);
+        let fails = self.disk.hits(Fault::DiskWrite) || self.disk.hits(Fault::DiskSync);
+        match passed {
+            Err(error) => Err(failed(error.to_string())),
+            Ok(()) if fails => Err(failed(eio().to_string())),
+            Ok(()) => {
+                self.is_suspect.store(false, Ordering::SeqCst);
+                Ok(())
+            }
+        }
     }
 
     fn read_at(&self, id: ExtentId, offset: ByteCount, into: &mut [u8]) -> Result<(), DriveError> {
@@ -300,7 +335,7 @@ impl ObjectDrive for SimDrive {
     fn punch(&self, id: ExtentId, offset: ByteCount, length: ByteCount) -> Result<(), DriveError> {
         self.disk.pass(self.life, 0).map_err(self.failed(id, "punching a hole"))?;
         // A file system without holes leaves the bytes as they are.
-        let has_holes = self.disk.random() % 4 != 0;
+        let has_holes = !self.disk.random().is_multiple_of(4);
         let mut state = self.disk.lock();
         if state.bytes(id).is_none() {
             return Err(DriveError::NotFound { drive: self.disk.0.id, extent: id });
@@ -361,6 +396,18 @@ struct SimWriter {
     id: ExtentId,
     length: usize,
     is_poisoned: bool,
+    /// It takes the place of an extent when it is sealed.
+    replaces: bool,
+}
+
+impl Drop for SimWriter {
+    fn drop(&mut self) {
+        let is_alive = self.disk.0.lives.load(Ordering::SeqCst) == self.life;
+        if self.replaces && is_alive {
+            let mut state = self.disk.lock();
+            self.disk.apply(&mut state, DiskEffect::Unstage(self.id));
+        }
+    }
 }
 
 impl SimWriter {
@@ -395,7 +442,7 @@ impl ExtentWriter for SimWriter {
             self.is_poisoned = true;
             return Err(DriveError::Full { drive, extent });
         }
-        self.disk.store(self.id, self.length, bytes);
+        self.disk.store(self.id, self.length, bytes, self.replaces);
         self.length += bytes.len();
         Ok(())
     }
@@ -409,12 +456,19 @@ impl ExtentWriter for SimWriter {
                 return Err(self.fail("sync", eio()));
             }
         }
-        let mut state = self.disk.lock();
-        self.disk.apply(&mut state, DiskEffect::Sync(self.id));
+        if !self.replaces {
+            let mut state = self.disk.lock();
+            self.disk.apply(&mut state, DiskEffect::Sync(self.id));
+        }
         Ok(())
     }
 
     fn seal(mut self: Box<Self>) -> Result<(), DriveError> {
-        self.sync()
+        self.sync()?;
+        if self.replaces {
+            let mut state = self.disk.lock();
+            self.disk.apply(&mut state, DiskEffect::Replace(self.id));
+        }
+        Ok(())
     }
 }

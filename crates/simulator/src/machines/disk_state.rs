@@ -23,6 +23,12 @@ pub(crate) enum DiskEffect {
     Drop(ExtentId, Vec<(usize, bool)>),
     /// Bytes that changed under everybody's feet, durably.
     Damage(ExtentId, usize, Arc<[u8]>),
+    /// Bytes at an offset of what will take an extent's place; offset 0 begins anew.
+    Stage(ExtentId, usize, Arc<[u8]>),
+    /// What was staged goes, unused.
+    Unstage(ExtentId),
+    /// What was staged takes the extent's place, durably and in one step.
+    Replace(ExtentId),
     Punch(ExtentId, usize, usize),
     Delete(ExtentId),
     Stamp(Stamp),
@@ -44,6 +50,8 @@ struct Extent {
 pub(crate) struct DiskState {
     pub(crate) stamp: Stamp,
     extents: BTreeMap<ExtentId, Extent>,
+    /// What will take the place of extents, under names that nobody sees.
+    staged: BTreeMap<ExtentId, Vec<u8>>,
     /// Deleted, but a crash may bring them back.
     unsettled: Vec<(ExtentId, Extent)>,
     used: u64,
@@ -51,7 +59,7 @@ pub(crate) struct DiskState {
 
 impl DiskState {
     pub(crate) fn new(stamp: Stamp) -> Self {
-        DiskState { stamp, extents: BTreeMap::new(), unsettled: Vec::new(), used: 0 }
+        DiskState { stamp, extents: BTreeMap::new(), staged: BTreeMap::new(), unsettled: Vec::new(), used: 0 }
     }
 
     pub(crate) fn used(&self) -> u64 {
@@ -113,6 +121,21 @@ impl DiskState {
                     }
                 }
             }
+            DiskEffect::Stage(id, offset, bytes) => {
+                let staged = self.staged.entry(*id).or_default();
+                staged.resize(*offset, 0);
+                staged.extend_from_slice(bytes);
+            }
+            DiskEffect::Unstage(id) => drop(self.staged.remove(id)),
+            DiskEffect::Replace(id) => {
+                let Some(bytes) = self.staged.remove(id) else { return };
+                let synced = bytes.len();
+                let new = Extent { bytes: Arc::new(bytes), synced, named: true, ..Extent::default() };
+                let old = self.extents.insert(*id, new);
+                self.used += synced as u64;
+                self.used -= old.map_or(0, |old| old.bytes.len() as u64);
+                self.unsettled.retain(|(gone, _)| gone != id);
+            }
             DiskEffect::Punch(id, offset, length) => {
                 let Some(extent) = self.extents.get_mut(id) else { return };
                 let content = Arc::make_mut(&mut extent.bytes);
@@ -143,6 +166,7 @@ impl DiskState {
 
     /// The process dies, the system goes on: all that was taken reaches the disk in time.
     pub(crate) fn settle(&mut self) {
+        self.staged.clear();
         self.unsettled.clear();
         for extent in self.extents.values_mut() {
             (extent.synced, extent.named) = (extent.bytes.len(), true);
@@ -151,6 +175,7 @@ impl DiskState {
 
     /// Power is lost: of what was not synced some is there, some is not, some is torn.
     pub(crate) fn power_loss(&mut self, dice: &mut Dice) {
+        self.staged.clear();
         let unnamed: Vec<ExtentId> =
             self.extents.iter().filter(|(_, e)| !e.named).map(|(id, _)| *id).collect();
         for id in unnamed {

@@ -204,7 +204,9 @@ impl Faults {
             match &mut entry.when {
                 When::Once(0) => hit = hit.or(Some((index, true))),
                 When::Once(skip) => *skip -= 1,
-                When::OneIn(cases) if pace.random() % *cases == 0 => hit = hit.or(Some((index, false))),
+                When::OneIn(cases) if pace.random().is_multiple_of(*cases) => {
+                    hit = hit.or(Some((index, false)))
+                }
                 When::OneIn(_) => {}
             }
         }

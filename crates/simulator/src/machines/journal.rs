@@ -70,11 +70,11 @@ impl Replay {
     }
 
     /// The machines as a loss of power at this point may have left them: what was not synced is lost, torn or
-    /// there, as the dice fall.
+    /// there, as the dice fall. With a journal of what follows, if that is to be cut again.
     #[must_use]
-    pub fn image(&self, dice: &mut Dice, pace: Arc<dyn Pace>) -> SimMachines {
+    pub fn image(&self, dice: &mut Dice, pace: Arc<dyn Pace>, journal: Option<Journal>) -> SimMachines {
         let mut contents = self.contents.fork();
         contents.power_loss(dice);
-        SimMachines::with_contents(&self.config, contents, pace, None)
+        SimMachines::with_contents(&self.config, contents, pace, journal)
     }
 }

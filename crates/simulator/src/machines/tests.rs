@@ -294,6 +294,33 @@ fn disk_faults_do_what_they_say() {
 }
 
 #[test]
+fn a_replacement_is_seen_when_it_is_sealed() {
+    let world = world(4);
+    let disk = &world.disks()[0];
+    let drive = disk.open().unwrap();
+    let mut writer = drive.create(extent(1), ByteCount(0)).unwrap();
+    writer.append(&[1; PAGE]).unwrap();
+    writer.seal().unwrap();
+    let mut dropped = drive.replace(extent(1), ByteCount(0)).unwrap();
+    dropped.append(&[2; PAGE]).unwrap();
+    drop(dropped);
+    let mut writer = drive.replace(extent(1), ByteCount(0)).unwrap();
+    writer.append(&[3; PAGE]).unwrap();
+    writer.append(&[4; PAGE]).unwrap();
+    assert_eq!(disk.bytes(extent(1)), Some(vec![1; PAGE]));
+    writer.seal().unwrap();
+    world.power_loss();
+    assert_eq!(disk.bytes(extent(1)), Some([[3; PAGE], [4; PAGE]].concat()));
+    assert_eq!(disk.extents(), [extent(1)]);
+    let drive = disk.open().unwrap();
+    world.faults().once(Fault::DiskSync, Target::Any, 0);
+    let mut writer = drive.create(extent(2), ByteCount(0)).unwrap();
+    assert!(writer.sync().is_err() && drive.status().unwrap().suspect);
+    drive.probe().unwrap();
+    assert!(!drive.status().unwrap().suspect);
+}
+
+#[test]
 fn a_disk_that_was_away_comes_back_as_it_was() {
     let world = world(4);
     let disk = &world.disks()[2];
@@ -324,9 +351,9 @@ fn an_image_holds_what_was_durable_at_its_point() {
     let mut replay = world.replay().unwrap();
     replay.advance(point);
     let mut dice = Dice::new(1);
-    let image = replay.image(&mut dice, Arc::clone(&pace));
+    let image = replay.image(&mut dice, Arc::clone(&pace), None);
     assert_eq!(image.disks()[0].bytes(extent(1)), Some(vec![1; PAGE]));
     replay.advance(world.journal().unwrap().len());
-    let image = replay.image(&mut dice, pace);
+    let image = replay.image(&mut dice, pace, None);
     assert_eq!(image.disks()[0].bytes(extent(1)), world.disks()[0].bytes(extent(1)));
 }

@@ -95,13 +95,18 @@ impl Contents {
 
     pub(crate) fn apply(&mut self, effect: &Effect) {
         match effect {
-            Effect::Disk(id, effect) => self.disks.entry(*id).and_modify(|disk| disk.apply(effect)),
-            Effect::Tape(vid, effect) => {
-                self.tapes.entry(*vid).and_modify(|tape| tape.apply(effect));
-                return;
+            Effect::Disk(id, effect) => {
+                if let Some(disk) = self.disks.get_mut(id) {
+                    disk.apply(effect);
+                }
             }
-            Effect::Catalogue(changes) => return self.catalogue.replay(changes),
-        };
+            Effect::Tape(vid, effect) => {
+                if let Some(tape) = self.tapes.get_mut(vid) {
+                    tape.apply(effect);
+                }
+            }
+            Effect::Catalogue(changes) => self.catalogue.replay(changes),
+        }
     }
 
     pub(crate) fn power_loss(&mut self, dice: &mut Dice) {
@@ -131,6 +136,8 @@ pub struct SimMachines {
     disks: Vec<SimDisk>,
     library: SimLibrary,
     journal: Option<Journal>,
+    /// What the machines held when the journal began.
+    start: Option<Arc<Contents>>,
 }
 
 impl SimMachines {
@@ -154,6 +161,7 @@ impl SimMachines {
         journal: Option<Journal>,
     ) -> Self {
         let around = Surroundings { pace, faults: Faults::default() };
+        let start = journal.is_some().then(|| Arc::new(contents.fork()));
         let Contents { disks, tapes, catalogue } = contents;
         let capacity = config.disk_capacity;
         let disk = |(id, state)| SimDisk::new(id, capacity, state, around.clone(), journal.clone());
@@ -164,6 +172,7 @@ impl SimMachines {
             disks: disks.into_iter().map(disk).collect(),
             library: SimLibrary::new(&drives, config.robots, tapes, around.clone(), journal.clone()),
             journal,
+            start,
             around,
         }
     }
@@ -226,11 +235,11 @@ impl SimMachines {
         self.journal.as_ref()
     }
 
-    /// Goes through what was written down, from blank machines on. `None` without a journal.
+    /// Goes through what was written down, from its beginning on. `None` without a journal.
     #[must_use]
     pub fn replay(&self) -> Option<Replay> {
-        let journal = self.journal.clone()?;
-        Some(Replay::new(self.config.clone(), journal, Contents::blank(&self.config)))
+        let (journal, start) = (self.journal.clone()?, self.start.as_ref()?);
+        Some(Replay::new(self.config.clone(), journal, start.fork()))
     }
 
     /// Power is lost now, at all machines: what was not synced is lost, torn or there. Engines that were open

@@ -16,7 +16,7 @@ pub(super) fn install() {
             let text = info.payload_as_str().unwrap_or("a panic without words");
             let place = info.location().map(ToString::to_string).unwrap_or_default();
             let mut said = format!("{text} (at {place})");
-            if std::env::var_os("RUST_BACKTRACE").is_some() {
+            if std::env::var_os("KIST_SIMULATED_BACKTRACE").is_some() {
                 said.push_str(&format!("\n{}", std::backtrace::Backtrace::force_capture()));
             }
             runtime.fail(said);

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use torture::soak::{Length, Settings, run};
 
-const USAGE: &str = "soak --dir DIR [--kist PATH] [--pool-dir DIR] [--minutes 60 | --operations N] [--clients 64]
-     [--seed 1] [--kills N] [--losses N] [--put-rate BYTES/S] [--think MS] [--json] [--quiet]";
+const USAGE: &str = "soak --dir DIR [--kist PATH] [--pool-dir DIR] [--minutes 60 | --operations N]
+     [--clients 64] [--slots 100] [--seed 1] [--kills N] [--losses N] [--put-rate BYTES/S]
+     [--think MS] [--json] [--quiet]";
 
 fn settings(mut arguments: impl Iterator<Item = String>) -> Option<(Settings, bool)> {
     let mut settings = Settings {
@@ -16,11 +17,12 @@ fn settings(mut arguments: impl Iterator<Item = String>) -> Option<(Settings, bo
         pool_dir: None,
         length: Length::Time(Duration::from_secs(3600)),
         clients: 64,
+        slots: 100,
         seed: 1,
         kills: u64::MAX,
         losses: u64::MAX,
         put_rate: 2_500_000,
-        think: Duration::from_millis(60),
+        think: Duration::from_millis(120),
         large: 12 << 20,
         cartridge: "2GB".to_owned(),
         cartridges: 12,
@@ -38,10 +40,12 @@ fn settings(mut arguments: impl Iterator<Item = String>) -> Option<(Settings, bo
                     "--dir" => settings.dir = value.into(),
                     "--pool-dir" => settings.pool_dir = Some(value.into()),
                     "--minutes" => {
-                        settings.length = Length::Time(Duration::from_secs_f64(60.0 * value.parse::<f64>().ok()?));
+                        settings.length =
+                            Length::Time(Duration::from_secs_f64(60.0 * value.parse::<f64>().ok()?));
                     }
                     "--operations" => settings.length = Length::Operations(value.parse().ok()?),
                     "--clients" => settings.clients = value.parse().ok()?,
+                    "--slots" => settings.slots = value.parse().ok()?,
                     "--seed" => settings.seed = value.parse().ok()?,
                     "--kills" => settings.kills = value.parse().ok()?,
                     "--losses" => settings.losses = value.parse().ok()?,
@@ -72,7 +76,11 @@ fn main() -> ExitCode {
     };
     match run(settings) {
         Ok(report) => {
-            if json { println!("{}", report.json()) } else { println!("{report}") }
+            if json {
+                println!("{}", report.json())
+            } else {
+                println!("{report}")
+            }
             if report.violations() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => {

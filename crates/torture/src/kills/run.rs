@@ -35,6 +35,9 @@ pub fn run(settings: &Settings) -> io::Result<Report> {
         let share = settings.points / LOADS.len() as u64;
         let mut campaign = Campaign::new(settings, load, number as u64)?;
         campaign.run(share, &mut report)?;
+        if !report.violations.is_empty() {
+            break;
+        }
     }
     Ok(report)
 }
@@ -82,7 +85,7 @@ impl<'s> Campaign<'s> {
         let counts = self.calibrate()?;
         let mut fired = 0;
         for round in 0..points * 3 {
-            if fired >= points || !self.state.violations.lock().is_ok_and(|v| v.is_empty()) {
+            if fired >= points || self.has_violations() {
                 break;
             }
             let point = self.choose(&counts);
@@ -97,14 +100,16 @@ impl<'s> Campaign<'s> {
                 *report.by_call.entry(format!("{} {}", point.thread, point.call)).or_default() += 1;
             }
             report.read += self.compare()?;
-            if (round + 1) % POINTS_PER_ROUND == 0 {
+            if (round + 1) % POINTS_PER_ROUND == 0 && !self.has_violations() {
                 self.round_trip()?;
             }
         }
-        self.round_trip()?;
+        if !self.has_violations() {
+            self.round_trip()?;
+            report.on_tape += self.check_tapes()?;
+        }
         report.fired += fired;
         *report.by_load.entry(self.load.name).or_default() += fired;
-        report.on_tape += self.check_tapes()?;
         report.acknowledged += self.state.acknowledged.load(Ordering::SeqCst);
         report.unknown += self.state.unknown.load(Ordering::SeqCst);
         let mut violations = self.state.violations.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -115,6 +120,10 @@ impl<'s> Campaign<'s> {
             std::fs::remove_dir_all(&self.instance.dir)?;
         }
         Ok(())
+    }
+
+    fn has_violations(&self) -> bool {
+        self.state.violations.lock().map_or(true, |violations| !violations.is_empty())
     }
 
     fn url(&self) -> String {
@@ -171,14 +180,23 @@ impl<'s> Campaign<'s> {
         let errors = |call: &str| -> Option<Fault> {
             match call {
                 "fsync" | "fdatasync" => Some(Fault::Error("EIO")),
-                "pwrite64" | "pwritev" => Some(Fault::Error(if self.settings.errors { "ENOSPC" } else { "EIO" })),
+                "pwrite64" | "pwritev" => {
+                    Some(Fault::Error(if self.settings.errors { "ENOSPC" } else { "EIO" }))
+                }
                 "fallocate" => Some(Fault::Error("ENOSPC")),
                 "rename" | "ftruncate" => Some(Fault::Error("EIO")),
                 _ => None,
             }
         };
-        let fits = |call: &str| !self.settings.errors || errors(call).is_some();
-        let of: Vec<_> = counts.iter().filter(|((_, call), _)| fits(call)).collect();
+        // Writes of these threads go to sockets and bells.
+        let is_file = |thread: &str, call: &str| call != "write" || !["door", "conductor"].contains(&thread);
+        let reads = self.random.one_in(3);
+        let fits = |thread: &str, call: &str| match self.settings.errors {
+            true => errors(call).is_some(),
+            // Most openings only read.
+            false => is_file(thread, call) && (reads || call != "openat"),
+        };
+        let of: Vec<_> = counts.iter().filter(|((thread, call), _)| fits(thread, call)).collect();
         let ((thread, call), count) = of[self.random.below(of.len() as u64) as usize];
         let mut number = 1 + self.random.below((*count).min(NUMBER_MAX));
         // Threads that come and go count from their own beginning.
@@ -283,7 +301,8 @@ impl<'s> Campaign<'s> {
         loop {
             http.tell("migrate", &json!({}));
             let status = self.ask(&http, "status")?;
-            let left = ["todo_files", "queued_containers", "unindexed_containers"].map(|key| status[key].clone());
+            let left =
+                ["todo_files", "queued_containers", "unindexed_containers"].map(|key| status[key].clone());
             if left.iter().all(|left| left == 0) {
                 break;
             }
@@ -303,7 +322,10 @@ impl<'s> Campaign<'s> {
         let id = request.done().and_then(|reply| reply["id"].as_u64()).unwrap_or(0);
         while self.ask(&http, &format!("requests/{id}"))?["state"] != "completed" {
             if since.elapsed() > PATIENCE {
-                self.state.violation(format!("HUNG request {id}: {}", self.ask(&http, &format!("why?request={id}"))?));
+                self.state.violation(format!(
+                    "HUNG request {id}: {}",
+                    self.ask(&http, &format!("why?request={id}"))?
+                ));
                 return Ok(());
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -324,6 +346,12 @@ impl<'s> Campaign<'s> {
             if let Some(name) = drive["name"].as_str() {
                 // Refused if it is up already.
                 http.tell(&format!("drives/{name}/up"), &json!({}));
+            }
+        }
+        for tape in self.ask(http, "tapes")?.as_array().into_iter().flatten() {
+            let set_aside = matches!(tape["state"].as_str(), Some("suspect" | "read-only" | "disabled"));
+            if let (true, Some(vid)) = (set_aside, tape["vid"].as_str()) {
+                http.tell(&format!("tapes/{vid}"), &json!({"state": "active", "reason": "torture"}));
             }
         }
         Ok(())

@@ -12,10 +12,8 @@ use crate::http::{Fate, Http};
 use crate::oracle::{Ticket, Verdict};
 use crate::random::Random;
 
-/// Paths of each client in each of its directories.
-const SLOTS: u64 = 24;
 /// Directories of each client.
-const DIRECTORIES: u64 = 2;
+const DIRECTORIES: u64 = 4;
 /// Paths that all clients share.
 const SHARED: u64 = 48;
 /// Open stage requests of a client of which it asks what became of them.
@@ -60,8 +58,8 @@ impl Client {
 
     fn step(&mut self) {
         match self.random.below(100) {
-            0..30 => self.put(),
-            30..58 => {
+            0..24 => self.put(),
+            24..58 => {
                 let path = self.any_path();
                 self.get(&path);
             }
@@ -76,11 +74,15 @@ impl Client {
 
     fn own_path(&mut self) -> String {
         let directory = directory_of(self.number, self.random.below(DIRECTORIES));
-        format!("{directory}/f{:02}", self.random.below(SLOTS))
+        format!("{directory}/f{:02}", self.random.below(self.world.settings.slots))
     }
 
     fn any_path(&mut self) -> String {
-        if self.random.one_in(8) { format!("/shared/x{:02}", self.random.below(SHARED)) } else { self.own_path() }
+        if self.random.one_in(8) {
+            format!("/shared/x{:02}", self.random.below(SHARED))
+        } else {
+            self.own_path()
+        }
     }
 
     fn length(&mut self) -> u64 {
@@ -100,7 +102,8 @@ impl Client {
         if !self.world.may_put(length) {
             return self.get(&path);
         }
-        let id = self.world.versions.fetch_add(1, Ordering::SeqCst) | (self.world.settings.seed & 0xffff) << 48;
+        let id =
+            self.world.versions.fetch_add(1, Ordering::SeqCst) | (self.world.settings.seed & 0xffff) << 48;
         let version = Version { id, length };
         let ticket = self.world.oracle.begin_write(&path, Some(version));
         let repeats = self.random.one_in(2);
@@ -192,7 +195,7 @@ impl Client {
                 return;
             }
         };
-        for slot in 0..SLOTS {
+        for slot in 0..self.world.settings.slots {
             let name = format!("f{slot:02}");
             let entry = entries.iter().find(|entry| entry["name"] == *name);
             let length = entry.and_then(|entry| entry["size"].as_u64());

@@ -50,7 +50,18 @@ impl Faults {
         let mut random = Random::nth(world.settings.seed, 1 << 32);
         let plan = plan(&world.settings, &mut random);
         let (away, unusable) = (Vec::new(), BTreeSet::new());
-        Faults { world, random, server: None, plan, away, unusable, kills: 0, losses: 0, returns: 0, deaths: 0 }
+        Faults {
+            world,
+            random,
+            server: None,
+            plan,
+            away,
+            unusable,
+            kills: 0,
+            losses: 0,
+            returns: 0,
+            deaths: 0,
+        }
     }
 
     /// Starts a life of the server.
@@ -98,7 +109,8 @@ impl Faults {
 
     fn kill(&mut self) -> bool {
         let Some(server) = self.server.take() else { return true };
-        self.world.say(&format!("kill; {} requests are under way", self.world.in_flight.load(Ordering::SeqCst)));
+        self.world
+            .say(&format!("kill; {} requests are under way", self.world.in_flight.load(Ordering::SeqCst)));
         if let Err(error) = server.kill() {
             self.world.violation(format!("the server cannot be killed: {error}"));
         }

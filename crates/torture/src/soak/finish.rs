@@ -73,7 +73,8 @@ impl<'w> Finish<'w> {
         loop {
             self.tell("migrate", &json!({}))?;
             let status = self.ask("status")?;
-            let left = json!([status["todo_files"], status["queued_containers"], status["unindexed_containers"]]);
+            let left =
+                json!([status["todo_files"], status["queued_containers"], status["unindexed_containers"]]);
             if left == json!([0, 0, 0]) {
                 self.world.say("everything is on tape");
                 return Ok(());
@@ -246,7 +247,8 @@ fn read_back(world: &World, http: &Http, path: &str) -> Option<(u64, (String, u6
     match http.ask(&format!("stat?path={path}")) {
         Fate::Done(stat) => {
             let copies = stat["copies"].as_array().map_or(0, Vec::len) as u64;
-            let indexed = stat["copies"].as_array().into_iter().flatten().all(|copy| copy["state"] == "indexed");
+            let indexed =
+                stat["copies"].as_array().into_iter().flatten().all(|copy| copy["state"] == "indexed");
             if Some(copies) != stat["copies_wanted"].as_u64() || !indexed {
                 world.violation(format!("WRONG copies of {path}: {stat}"));
             }

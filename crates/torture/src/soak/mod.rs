@@ -41,6 +41,8 @@ pub struct Settings {
     pub length: Length,
     /// Clients.
     pub clients: u64,
+    /// Paths of a client in each of its directories: the fewer, the sooner a file is replaced.
+    pub slots: u64,
     /// All decisions of clients and faults follow from it.
     pub seed: u64,
     /// Kills of the server.
@@ -74,8 +76,8 @@ impl Settings {
         Plan {
             options: options.iter().map(ToString::to_string).collect(),
             settings: vec![
-                ("pack_age = \"30s\"", "pack_age = \"8s\""),
-                ("mount_age = \"30s\"", "mount_age = \"8s\""),
+                ("pack_age = \"30s\"", "pack_age = \"3s\""),
+                ("mount_age = \"30s\"", "mount_age = \"3s\""),
                 ("flush_bytes = \"256MiB\"", "flush_bytes = \"32MiB\""),
                 ("index_bytes = \"1GiB\"", "index_bytes = \"256MiB\""),
                 ("retry_delay = \"5s\"", "retry_delay = \"2s\""),

@@ -110,6 +110,46 @@ impl Report {
     }
 }
 
+impl Report {
+    fn fmt_memory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<u64> = self.samples.iter().map(|sample| sample.memory).collect();
+        writeln!(
+            f,
+            "memory (anonymous): min {:.0} MB, median {:.0} MB, max {:.0} MB, {} samples",
+            mb(all.iter().copied().min().unwrap_or(0)),
+            median(all.clone()) / 1e6,
+            mb(all.iter().copied().max().unwrap_or(0)),
+            all.len()
+        )?;
+        if let Some((seconds, first, last)) = self.longest {
+            let (first, last) = (first / 1e6, last / 1e6);
+            writeln!(
+                f,
+                "longest life {seconds:.0} s: median of first third {first:.0} MB, of last {last:.0} MB"
+            )?;
+        }
+        writeln!(
+            f,
+            "{:>8} {:>6} {:>10} {:>13} {:>9} {:>9}",
+            "s", "life", "memory MB", "catalogue MB", "disk MB", "requests"
+        )?;
+        for bin in self.samples.chunks(self.samples.len().div_ceil(BINS).max(1)) {
+            let (last, memory) = (bin[bin.len() - 1], median(bin.iter().map(|s| s.memory).collect()));
+            let requests = bin.iter().map(|s| s.in_flight).max().unwrap_or(0);
+            writeln!(
+                f,
+                "{:>8.0} {:>6} {:>10.1} {:>13.1} {:>9.0} {requests:>9}",
+                last.at,
+                last.life,
+                memory / 1e6,
+                mb(last.catalogue),
+                mb(last.disk)
+            )?;
+        }
+        Ok(())
+    }
+}
+
 fn median(mut values: Vec<u64>) -> f64 {
     values.sort_unstable();
     values.get(values.len() / 2).copied().unwrap_or(0) as f64
@@ -137,7 +177,11 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "soak: seed {}, {} clients, {:.0} s, {} operations, {:.0} MB put",
-            self.seed, self.clients, self.seconds, self.operations, mb(self.put_bytes)
+            self.seed,
+            self.clients,
+            self.seconds,
+            self.operations,
+            mb(self.put_bytes)
         )?;
         writeln!(f, "{:<22} {:>9} {:>9} {:>9}", "", "done", "refused", "unknown")?;
         for (kind, t) in &self.tallies {
@@ -146,37 +190,22 @@ impl fmt::Display for Report {
         for (note, count) in &self.notes {
             writeln!(f, "  {count:>7} x {note}")?;
         }
-        let all: Vec<u64> = self.samples.iter().map(|sample| sample.memory).collect();
-        writeln!(
-            f,
-            "memory (anonymous): min {:.0} MB, median {:.0} MB, max {:.0} MB, {} samples",
-            mb(all.iter().copied().min().unwrap_or(0)),
-            median(all.clone()) / 1e6,
-            mb(all.iter().copied().max().unwrap_or(0)),
-            all.len()
-        )?;
-        if let Some((seconds, first, last)) = self.longest {
-            let (first, last) = (first / 1e6, last / 1e6);
-            writeln!(f, "longest life {seconds:.0} s: median of first third {first:.0} MB, of last {last:.0} MB")?;
-        }
-        writeln!(f, "{:>8} {:>6} {:>10} {:>13} {:>9} {:>9}", "s", "life", "memory MB", "catalogue MB", "disk MB", "requests")?;
-        for bin in self.samples.chunks(self.samples.len().div_ceil(BINS).max(1)) {
-            let (last, memory) = (bin[bin.len() - 1], median(bin.iter().map(|s| s.memory).collect()));
-            let requests = bin.iter().map(|s| s.in_flight).max().unwrap_or(0);
-            writeln!(
-                f,
-                "{:>8.0} {:>6} {:>10.1} {:>13.1} {:>9.0} {requests:>9}",
-                last.at, last.life, memory / 1e6, mb(last.catalogue), mb(last.disk)
-            )?;
-        }
+        self.fmt_memory(f)?;
         for text in &self.texts {
             writeln!(f, "VIOLATION {text}")?;
         }
         writeln!(
             f,
-            "kills {}, drives lost {} and back {}, deaths of its own {}, lost {}, wrong {}, hung {}, violations {}",
-            self.kills, self.losses, self.returns, self.deaths, self.count("LOST"), self.count("WRONG"),
-            self.count("HUNG"), self.violations
+            "kills {}, drives lost {} and back {}, deaths of its own {}, lost {}, wrong {}, hung {}, \
+             violations {}",
+            self.kills,
+            self.losses,
+            self.returns,
+            self.deaths,
+            self.count("LOST"),
+            self.count("WRONG"),
+            self.count("HUNG"),
+            self.violations
         )
     }
 }

@@ -102,7 +102,9 @@ impl World {
     pub fn may_put(&self, bytes: u64) -> bool {
         let due = match self.settings.length {
             Length::Time(_) => self.settings.put_rate as f64 * (self.began.elapsed().as_secs_f64() + 30.0),
-            Length::Operations(count) => self.settings.put_rate as f64 * (self.progress() + 0.1) * count as f64,
+            Length::Operations(count) => {
+                self.settings.put_rate as f64 * (self.progress() + 0.1) * count as f64
+            }
         };
         let before = self.put_bytes.fetch_add(bytes, Ordering::SeqCst);
         if before as f64 + bytes as f64 <= due {

@@ -1,0 +1,126 @@
+//! What can be wrong with a backup.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use catalogue::ReadError;
+use ltfs::changes::{SegmentEncodeError, SegmentError};
+
+/// Why a backup cannot be written, read or restored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackupError {
+    /// A file or directory cannot be used.
+    #[error("{path}: {doing}: {source}")]
+    File {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The directory holds no backup.
+    #[error("{0} holds no backup of Kist: name the directory that [backup] in kist.toml names")]
+    NotABackup(PathBuf),
+    /// The identity file is damaged.
+    #[error("{0} is damaged: compare it with another copy of the backup")]
+    DamagedIdentity(PathBuf),
+    /// It is another instance's.
+    #[error("{path} holds the backup of instance {found}, not of {expected}: choose another directory")]
+    OtherInstance {
+        /// The directory.
+        path: PathBuf,
+        /// The instance that it belongs to.
+        found: String,
+        /// This instance.
+        expected: String,
+    },
+    /// A segment of the change log is damaged.
+    #[error("{path} is damaged: {source}; a restore can go up to change {before}", before = .first - 1)]
+    DamagedSegment {
+        /// The file.
+        path: PathBuf,
+        /// The first change that should be in it.
+        first: u64,
+        /// What is wrong.
+        source: SegmentError,
+    },
+    /// A segment holds other changes than its name says, or those of another instance.
+    #[error("{path} does not hold what its name says: it was renamed or comes from elsewhere")]
+    WrongSegment {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Changes are missing between two segments.
+    #[error("{path}: changes {from} to {to} are missing: a restore can go up to change {before}",
+        before = .from - 1)]
+    Gap {
+        /// The directory.
+        path: PathBuf,
+        /// The first missing change.
+        from: u64,
+        /// The last missing change.
+        to: u64,
+    },
+    /// A snapshot is damaged.
+    #[error("snapshot {path} is damaged: {what}")]
+    DamagedSnapshot {
+        /// The snapshot's directory, or a file of it.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// There is nothing for the point that was asked for.
+    #[error("the backup in {path} has no whole snapshot at or before {target}: {earliest}")]
+    NothingFor {
+        /// The directory.
+        path: PathBuf,
+        /// The point.
+        target: String,
+        /// What there is.
+        earliest: String,
+    },
+    /// The change log ends before the point that was asked for.
+    #[error("the backup ends at change {reached}, {target} was asked for: leave out --to-change")]
+    EndsBefore {
+        /// Where it ends.
+        reached: u64,
+        /// What was asked for.
+        target: u64,
+    },
+    /// The place to restore into is not empty.
+    #[error("{0} is not empty: nothing is written over")]
+    NotEmpty(PathBuf),
+    /// A snapshot failed a short while ago and is not tried again yet.
+    #[error("{0}")]
+    Again(String),
+    /// A change cannot be encoded.
+    #[error("changes from {first} on cannot be shipped: {source}")]
+    Encode {
+        /// The first of them.
+        first: u64,
+        /// Why.
+        source: SegmentEncodeError,
+    },
+    /// The catalogue cannot be read.
+    #[error("the catalogue is damaged: {0}")]
+    Catalogue(#[from] ReadError),
+    /// The catalogue that is being restored cannot be opened.
+    #[error(transparent)]
+    Open(#[from] store::OpenError),
+    /// A snapshot cannot be taken or opened.
+    #[error(transparent)]
+    Snapshot(#[from] store::SnapshotError),
+    /// A change cannot be replayed.
+    #[error(transparent)]
+    Replay(#[from] store::ReplayError),
+}
+
+impl BackupError {
+    /// For `map_err`: an error of the system at `path`.
+    pub(crate) fn at(path: &Path, doing: &'static str) -> impl Fn(io::Error) -> BackupError + use<> {
+        let path = path.to_owned();
+        move |source| BackupError::File { path: path.clone(), doing, source }
+    }
+}

@@ -1,0 +1,92 @@
+//! Files that are whole or not there.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use base::{Blake3, Uuid};
+use ltfs::changes::{ChangeSegment, SEGMENT_BYTES_MAX};
+
+use super::error::BackupError;
+use super::layout::SegmentFile;
+
+/// Names that begin so are of files being written; what a crash left of them is removed.
+pub(super) const TEMPORARY: &str = ".new-";
+/// Bytes copied or hashed at a time.
+const COPY_BYTES: usize = 1 << 20;
+
+/// Writes `directory/name` by another name, sync, rename and sync of the directory: after a crash it is whole
+/// or not there.
+pub(crate) fn write_durable(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), BackupError> {
+    let temporary = directory.join(format!("{TEMPORARY}{name}"));
+    let write = || {
+        let mut file = File::create(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, directory.join(name))?;
+        File::open(directory)?.sync_all()
+    };
+    write().map_err(|error| {
+        // A full disk must not stay full of what is of no use.
+        let _ = fs::remove_file(&temporary);
+        BackupError::at(&directory.join(name), "writing")(error)
+    })
+}
+
+/// Syncs the names in a directory.
+pub(super) fn sync_directory(directory: &Path) -> Result<(), BackupError> {
+    File::open(directory).and_then(|file| file.sync_all()).map_err(BackupError::at(directory, "syncing"))
+}
+
+/// Removes what a crash left half written.
+pub(super) fn remove_temporary(directory: &Path) -> Result<(), BackupError> {
+    let failed = BackupError::at(directory, "tidying");
+    for entry in fs::read_dir(directory).map_err(&failed)? {
+        let path = entry.map_err(&failed)?.path();
+        let is_temporary =
+            path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(TEMPORARY));
+        if is_temporary {
+            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            removed.map_err(BackupError::at(&path, "removing"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Length and BLAKE3 of a file; with `to` also its copy, not yet synced.
+pub(super) fn hash_file(path: &Path, mut to: Option<&mut File>) -> io::Result<(u64, Blake3)> {
+    let mut file = File::open(path)?;
+    let (mut hasher, mut length) = (blake3::Hasher::new(), 0u64);
+    let mut buffer = vec![0u8; COPY_BYTES];
+    loop {
+        let count = file.read(&mut buffer)?;
+        let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else { break };
+        hasher.update(bytes);
+        if let Some(to) = to.as_deref_mut() {
+            to.write_all(bytes)?;
+        }
+        length += count as u64;
+    }
+    Ok((length, Blake3(*hasher.finalize().as_bytes())))
+}
+
+/// Reads a whole segment and lets `f` look at it once it agrees with its checksum, its name and `instance`.
+pub(crate) fn read_segment<T>(
+    segment: &SegmentFile,
+    instance: Uuid,
+    f: impl FnOnce(&ChangeSegment<'_>) -> T,
+) -> Result<T, BackupError> {
+    let mut bytes = Vec::new();
+    let file = File::open(&segment.path).map_err(BackupError::at(&segment.path, "opening"))?;
+    let read = file.take(SEGMENT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(BackupError::at(&segment.path, "reading"))?;
+    let parsed = ChangeSegment::parse(&bytes).map_err(|source| BackupError::DamagedSegment {
+        path: segment.path.clone(),
+        first: segment.first,
+        source,
+    })?;
+    if parsed.instance != instance || (parsed.first.0, parsed.last.0) != (segment.first, segment.last) {
+        return Err(BackupError::WrongSegment { path: segment.path.clone() });
+    }
+    Ok(f(&parsed))
+}

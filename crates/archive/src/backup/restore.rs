@@ -1,0 +1,250 @@
+//! From a backup to a catalogue: a snapshot, then the change log behind it.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use base::{ByteCount, Timestamp};
+use catalogue::{Command, Envelope};
+use store::Replay;
+
+use super::error::BackupError;
+use super::files::{read_segment, sync_directory};
+use super::layout::{BackupDirectory, Line, SegmentFile};
+use super::manifest::SnapshotInfo;
+use crate::PoolSeen;
+
+/// The point to restore.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RestoreTo {
+    /// The newest change of the newest line.
+    Newest,
+    /// The state after this change.
+    Change(u64),
+    /// The state before the first change that was made later than this.
+    Time(Timestamp),
+}
+
+impl fmt::Display for RestoreTo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RestoreTo::Newest => f.write_str("the newest point"),
+            RestoreTo::Change(change) => write!(f, "change {change}"),
+            RestoreTo::Time(time) => write!(f, "{time}"),
+        }
+    }
+}
+
+/// How far a long task is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// What is being done, in words.
+    pub what: &'static str,
+    /// How much of it is done.
+    pub done: u64,
+    /// How much there is.
+    pub total: u64,
+}
+
+/// What was restored.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Restored {
+    /// The line that it was taken from.
+    pub line: u32,
+    /// The change of the snapshot that it began with.
+    pub snapshot: u64,
+    /// The newest change that was restored.
+    pub change: u64,
+    /// When that change was made, as far as it is known.
+    pub changed_at: Timestamp,
+    /// Changes that were replayed behind the snapshot.
+    pub replayed: u64,
+    /// Newer snapshots that were passed over because they are damaged.
+    pub passed_over: Vec<String>,
+}
+
+/// Restores the catalogue at `to` into the directory `into`, which must be empty or absent. It is durable on
+/// return. With `accept`, what the drives of the pool have seen and the present time, the catalogue is marked
+/// as restored: the next start keeps what it does not know. Without it, it is a copy to look at.
+///
+/// # Errors
+/// [`BackupError`] names the file that is damaged or the changes that are missing. What was written so far is
+/// left for the caller to remove.
+pub fn restore(
+    from: &BackupDirectory,
+    to: RestoreTo,
+    into: &Path,
+    map_size: ByteCount,
+    accept: Option<(PoolSeen, Timestamp)>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Restored, BackupError> {
+    let (restored, mut replay) = restore_before(from, to, u64::MAX, into, map_size, progress)?;
+    if let Some((pool, at)) = accept {
+        let epoch = replay.read(|view| view.epoch())?.max(pool.epoch);
+        // The backup knows of changes that are being given up; drives may know of later ones.
+        let seen = newest_change(from)?.max(pool.change);
+        let command = Command::AcceptRestore { epoch, after: replay.last_change(), seen };
+        // Times never go back, whatever the clock says.
+        replay.execute(&Envelope { at: at.max(restored.changed_at), command })?;
+    }
+    drop(replay);
+    sync_directory(into)?;
+    Ok(restored)
+}
+
+/// The newest change of all lines.
+fn newest_change(from: &BackupDirectory) -> Result<u64, BackupError> {
+    let mut newest = 0;
+    for line in from.lines()? {
+        newest = line.snapshots()?.last().map_or(newest, |(change, _)| newest.max(*change));
+        newest = line.segments()?.last().map_or(newest, |segment| newest.max(segment.last));
+    }
+    Ok(newest)
+}
+
+/// As [`restore`], from snapshots older than change `before`, and gives the open catalogue.
+///
+/// # Errors
+/// As [`restore`].
+pub fn restore_before(
+    from: &BackupDirectory,
+    to: RestoreTo,
+    before: u64,
+    into: &Path,
+    map_size: ByteCount,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Restored, Replay), BackupError> {
+    let occupied =
+        into.exists() && fs::read_dir(into).map_err(BackupError::at(into, "reading"))?.next().is_some();
+    if occupied {
+        return Err(BackupError::NotEmpty(into.to_owned()));
+    }
+    let (line, info, passed_over) = copy_snapshot(from, to, before, into, progress)?;
+    let mut replay = Replay::open(into, map_size)?;
+    if replay.last_change() != info.change {
+        let what = format!("it stands at change {}, not {}", replay.last_change(), info.change);
+        return Err(BackupError::DamagedSnapshot { path: info.path, what });
+    }
+    let mut restored = Restored {
+        line: line.number,
+        snapshot: info.change,
+        change: info.change,
+        changed_at: info.changed_at,
+        replayed: 0,
+        passed_over,
+    };
+    replay_line(from, &line, to, &mut replay, &mut restored, progress)?;
+    match to {
+        RestoreTo::Change(target) if restored.change != target => {
+            Err(BackupError::EndsBefore { reached: restored.change, target })
+        }
+        _ => Ok((restored, replay)),
+    }
+}
+
+/// Replays the segments of a line behind what `replay` holds, up to `to`.
+pub(super) fn replay_line(
+    from: &BackupDirectory,
+    line: &Line,
+    to: RestoreTo,
+    replay: &mut Replay,
+    restored: &mut Restored,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(), BackupError> {
+    let base = replay.last_change();
+    let mut segments = line.segments()?;
+    segments.retain(|segment| segment.last > base);
+    if let Some(first) = segments.first().filter(|first| first.first > base + 1) {
+        let path = line.segments_directory();
+        return Err(BackupError::Gap { path, from: base + 1, to: first.first - 1 });
+    }
+    let total = segments.last().map_or(0, |last| last.last - base);
+    for segment in &segments {
+        let is_reached = replay_segment(from, segment, to, replay, restored)?;
+        progress(Progress { what: "changes replayed", done: replay.last_change() - base, total });
+        if is_reached {
+            break;
+        }
+    }
+    restored.replayed += replay.last_change() - base;
+    Ok(())
+}
+
+/// Whether the point was reached.
+fn replay_segment(
+    from: &BackupDirectory,
+    segment: &SegmentFile,
+    to: RestoreTo,
+    replay: &mut Replay,
+    restored: &mut Restored,
+) -> Result<bool, BackupError> {
+    if matches!(to, RestoreTo::Change(target) if replay.last_change() >= target) {
+        return Ok(true);
+    }
+    read_segment(segment, from.instance(), |read| {
+        let known = (replay.last_change() + 1).saturating_sub(segment.first) as usize;
+        let changes = read.changes.get(known..).unwrap_or_default();
+        let mut newest = restored.changed_at;
+        let applied = replay.apply(replay.last_change() + 1, changes, |number, envelope| {
+            let goes_on = match to {
+                RestoreTo::Newest => true,
+                RestoreTo::Change(target) => number <= target,
+                RestoreTo::Time(time) => envelope.at <= time,
+            };
+            if goes_on {
+                newest = envelope.at;
+            }
+            goes_on
+        })?;
+        (restored.change, restored.changed_at) = (replay.last_change(), newest);
+        Ok(applied < changes.len() as u64)
+    })?
+}
+
+/// Copies the newest whole snapshot at or before the point, and says of which line it is.
+fn copy_snapshot(
+    from: &BackupDirectory,
+    to: RestoreTo,
+    before: u64,
+    into: &Path,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Line, SnapshotInfo, Vec<String>), BackupError> {
+    let (mut passed_over, mut earliest) = (Vec::new(), None);
+    for line in from.lines()?.into_iter().rev() {
+        for (change, path) in line.snapshots()?.into_iter().rev() {
+            if change >= before || matches!(to, RestoreTo::Change(target) if change > target) {
+                earliest = Some(change);
+                continue;
+            }
+            let copied = line.snapshot(&path).and_then(|info| {
+                if matches!(to, RestoreTo::Time(time) if info.changed_at > time) {
+                    return Ok((info, false));
+                }
+                progress(Progress { what: "bytes of the snapshot", done: 0, total: info.bytes() });
+                fs::create_dir_all(into).map_err(BackupError::at(into, "making the directory"))?;
+                info.verify(Some(into))?;
+                progress(Progress { what: "bytes of the snapshot", done: info.bytes(), total: info.bytes() });
+                Ok((info, true))
+            });
+            match copied {
+                Ok((info, true)) => return Ok((line, info, passed_over)),
+                Ok((info, false)) => earliest = Some(info.change),
+                Err(error @ BackupError::DamagedSnapshot { .. }) => {
+                    passed_over.push(error.to_string());
+                    for (_, file) in store::snapshot_files(into) {
+                        if file.exists() {
+                            fs::remove_file(&file).map_err(BackupError::at(&file, "removing"))?;
+                        }
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    let mut known = match earliest {
+        Some(change) => format!("the earliest one holds change {change}"),
+        None => "there is none".to_owned(),
+    };
+    passed_over.iter().for_each(|damaged| known.push_str(&format!("; {damaged}")));
+    Err(BackupError::NothingFor { path: from.root().to_owned(), target: to.to_string(), earliest: known })
+}

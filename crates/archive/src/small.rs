@@ -1,0 +1,183 @@
+//! Small puts of many clients in common: one sync of their segment, one commit of the catalogue.
+//!
+//! Uploads are handed over complete, and who handed one over need not wait: one thread takes all that have
+//! come while it served the ones before, stores them, commits them, and tells each. So the syncs serve more
+//! puts the more clients there are, and a put costs one change of threads instead of one for each step.
+
+use std::collections::VecDeque;
+use std::sync::PoisonError;
+use threads::{Condvar, Mutex, MutexGuard};
+
+use base::{BlobDescription, BlobPiece};
+use catalogue::{Command, Outcome, PoolData, PutFile, PutOutcome};
+use pool::PoolError;
+use store::ExecuteError;
+
+use crate::ArchiveError;
+use crate::classes::Class;
+use crate::engine::Engine;
+use crate::ingest::{PutCallback, Upload};
+
+/// Puts that may wait; who hands over one more waits.
+const WAITING_MAX: usize = 1024;
+/// Puts served together at most.
+const GROUP_MAX: usize = 512;
+/// Bytes of values served together, unless one alone has more: what one write to a segment takes.
+const GROUP_BYTES_MAX: usize = 4 << 20;
+
+/// A put whose body is complete and small.
+pub(crate) struct SmallPut {
+    pub(crate) upload: Upload,
+    /// All but where the bytes are.
+    pub(crate) put: PutFile,
+    pub(crate) class: Class,
+    pub(crate) done: PutCallback,
+}
+
+/// The puts that wait.
+#[derive(Default)]
+pub(crate) struct SmallPuts {
+    state: Mutex<State>,
+    came: Condvar,
+    room: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<SmallPut>,
+    stopped: bool,
+}
+
+impl SmallPuts {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands over a put, which is told of its end once. Waits while too many are waiting.
+    pub(crate) fn submit(&self, put: SmallPut) {
+        let mut state = self.lock();
+        while state.waiting.len() >= WAITING_MAX && !state.stopped {
+            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.stopped {
+            drop(state);
+            return (put.done)(Err(ArchiveError::Stopping));
+        }
+        state.waiting.push_back(put);
+        // The thread looks again after each group; only an idle one has to be woken.
+        if state.waiting.len() == 1 {
+            self.came.notify_one();
+        }
+    }
+
+    /// Takes no more; those that wait are still served.
+    pub(crate) fn stop(&self) {
+        self.lock().stopped = true;
+        self.came.notify_all();
+        self.room.notify_all();
+    }
+
+    /// Waits for puts and takes a group; `None` once stopped and empty.
+    fn take(&self) -> Option<Vec<SmallPut>> {
+        let mut state = self.lock();
+        while state.waiting.is_empty() {
+            if state.stopped {
+                return None;
+            }
+            state = self.came.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let mut bytes = 0;
+        let fits = |put: &&SmallPut| {
+            bytes += put.upload.small().len();
+            bytes <= GROUP_BYTES_MAX
+        };
+        let count = state.waiting.iter().take(GROUP_MAX).take_while(fits).count();
+        let group = state.waiting.drain(..count.max(1)).collect();
+        self.room.notify_all();
+        Some(group)
+    }
+}
+
+/// The thread of small puts.
+pub(crate) fn run_small_puts(engine: &Engine) {
+    while let Some(group) = engine.small.take() {
+        serve(engine, group);
+    }
+}
+
+/// Where a value is.
+type Place = (BlobDescription, BlobPiece);
+
+/// Syncs the group's values, commits them, and tells each. The gate is entered before, so that a segment which
+/// is swept meanwhile is still known as garbage when the commit arrives; see `sweep`.
+fn serve(engine: &Engine, group: Vec<SmallPut>) {
+    let _storing = engine.gate.enter();
+    let places = store(engine, &group);
+    let mut stored = Vec::with_capacity(group.len());
+    for (put, place) in group.into_iter().zip(places) {
+        match place {
+            Ok(place) => stored.push((put, place)),
+            Err(error) => (put.done)(Err(error.into())),
+        }
+    }
+    let results = commit(engine, &stored);
+    for ((put, place), result) in stored.into_iter().zip(results) {
+        end(put, place.as_ref(), result);
+    }
+}
+
+/// Syncs the values. An empty one needs no place.
+fn store(engine: &Engine, group: &[SmallPut]) -> Vec<Result<Option<Place>, PoolError>> {
+    let values = group.iter().map(|put| put.upload.small());
+    let filled: Vec<&[u8]> = values.clone().filter(|value| !value.is_empty()).collect();
+    let mut placed = engine.pool.put_small_all(&filled).into_iter();
+    let mut place = |value: &[u8]| match value {
+        [] => Ok(None),
+        _ => placed.next().unwrap_or(Err(PoolError::Closed)).map(Some),
+    };
+    values.map(&mut place).collect()
+}
+
+fn command(put: &PutFile, place: Option<&Place>) -> Command {
+    let data = place.map(|(blob, piece)| PoolData { blobs: vec![blob.clone()], pieces: vec![*piece] });
+    Command::PutFile(Box::new(PutFile { data, ..put.clone() }))
+}
+
+/// Commits all in one transaction; each is accepted or refused by itself.
+fn commit(engine: &Engine, stored: &[(SmallPut, Option<Place>)]) -> Vec<Result<Outcome, ArchiveError>> {
+    let command = |(put, place): &(SmallPut, Option<Place>)| command(&put.put, place.as_ref());
+    match engine.catalogue.execute_all(stored.iter().map(command).collect()) {
+        Ok(results) => results.into_iter().map(|result| result.map_err(ArchiveError::Rejected)).collect(),
+        // One of them needs too much; by itself each of the others may fit.
+        Err(ExecuteError::MapFull) if stored.len() > 1 => {
+            stored.iter().map(|put| engine.execute(command(put))).collect()
+        }
+        Err(error) => stored.iter().map(|_| Err(ArchiveError::Store(same(&error)))).collect(),
+    }
+}
+
+/// The same failure for each put of a group.
+fn same(error: &ExecuteError) -> ExecuteError {
+    match error {
+        ExecuteError::MapFull => ExecuteError::MapFull,
+        ExecuteError::Engine(reason) => ExecuteError::Engine(reason.clone()),
+        _ => ExecuteError::Stopped,
+    }
+}
+
+/// Does what follows from the commit and tells the client.
+fn end(put: SmallPut, place: Option<&Place>, result: Result<Outcome, ArchiveError>) {
+    let SmallPut { upload, put, class, done } = put;
+    let result: Result<PutOutcome, ArchiveError> = match result {
+        Ok(Outcome::Put(outcome)) => Ok(outcome),
+        Ok(other) => unreachable!("a put's outcome is a put, not {other:?}"),
+        Err(error) => Err(upload.in_words(error)),
+    };
+    let result = match place {
+        Some((blob, piece)) => {
+            upload.settle_small(blob, piece, result).unwrap_or_else(|| upload.store_small(&put))
+        }
+        None => result,
+    };
+    done(result.and_then(|outcome| upload.complete(&put, class, &outcome)));
+}

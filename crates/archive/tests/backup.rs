@@ -1,0 +1,380 @@
+//! The catalogue is destroyed and restored from its backup: to the newest point, to one in the middle; damage
+//! is found and named.
+
+mod common;
+#[path = "common/history.rs"]
+mod history;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use archive::{
+    Archive, BackupDirectory, BackupError, BackupSettings, RestoreTo, Restored, pool_seen, rehearse, restore,
+};
+use base::{ByteCount, Clock};
+use catalogue::TapeState;
+use common::{Instance, SystemClock, bytes, get, migrate_all, path, put, wait_until};
+use history::{
+    blank_pool, compare, destroy_catalogue, evict_all, facts, first_part, flip, recall_and_compare,
+    second_part,
+};
+
+const MAP: ByteCount = ByteCount(256 << 20);
+
+fn backup_directory(instance: &Instance) -> PathBuf {
+    instance.directory.path().join("backup")
+}
+
+fn settings(directory: PathBuf) -> BackupSettings {
+    BackupSettings {
+        directory,
+        ship_every: Duration::from_millis(20),
+        snapshot_every: Duration::from_secs(3_600),
+        keep_snapshots: 3,
+    }
+}
+
+fn open(instance: &Instance) -> Archive {
+    let archive = instance.open();
+    archive.start_backup(settings(backup_directory(instance))).unwrap();
+    archive
+}
+
+fn wait_shipped(archive: &Archive) -> u64 {
+    let mut change = 0;
+    wait_until("everything is shipped", || {
+        let status = archive.backup_status().unwrap();
+        assert_eq!(status.failing, None);
+        change = status.change;
+        status.line > 0 && status.shipped >= status.change
+    });
+    change
+}
+
+fn snapshot(archive: &Archive) {
+    let asked = archive.backup_now().unwrap();
+    wait_until("the snapshot is taken", || archive.backup_status().unwrap().answered >= asked);
+}
+
+fn restore_to(instance: &Instance, to: RestoreTo) -> Result<Restored, BackupError> {
+    let from = BackupDirectory::open(&backup_directory(instance)).unwrap();
+    let (seen, _) = pool_seen(&instance.settings);
+    let into = &instance.settings.catalogue_directory;
+    restore(&from, to, into, MAP, Some((seen, SystemClock.now())), &mut |_| {})
+}
+
+fn close(archive: Archive) {
+    archive.close();
+    drop(archive);
+}
+
+fn files_of(directory: &Path, ending: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_of(&path, ending));
+        } else if path.to_str().unwrap().ends_with(ending) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn the_newest_point_comes_back() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = open(&instance);
+    let mut contents = first_part(&archive);
+    migrate_all(&archive);
+    snapshot(&archive);
+    second_part(&archive, &mut contents);
+    migrate_all(&archive);
+    put(&archive, "/not on tape yet", b"only in the pool");
+    contents.insert("/not on tape yet".to_owned(), b"only in the pool".to_vec());
+    wait_shipped(&archive);
+    let before = facts(&archive);
+    close(archive);
+    destroy_catalogue(&instance);
+
+    let restored = restore_to(&instance, RestoreTo::Newest).unwrap();
+    assert!(restored.replayed > 20 && restored.passed_over.is_empty(), "{restored:?}");
+    let archive = open(&instance);
+    assert_eq!(facts(&archive), before);
+    compare(&archive, &contents);
+    migrate_all(&archive);
+    evict_all(&archive);
+    recall_and_compare(&archive, &contents);
+    // The history goes on in a line of its own.
+    wait_until("the new line is there", || archive.backup_status().unwrap().line == 2);
+    close(archive);
+}
+
+#[test]
+fn a_point_in_the_middle_comes_back() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = open(&instance);
+    let contents = first_part(&archive);
+    migrate_all(&archive);
+    let middle = wait_shipped(&archive);
+    let before = facts(&archive);
+    let mut later = contents.clone();
+    second_part(&archive, &mut later);
+    migrate_all(&archive);
+    // What is removed now is gone from the pool, but still named at the point of the restore.
+    evict_all(&archive);
+    wait_shipped(&archive);
+    close(archive);
+
+    assert!(matches!(restore_to(&instance, RestoreTo::Change(middle)), Err(BackupError::NotEmpty(_))));
+    destroy_catalogue(&instance);
+    let beyond = restore_to(&instance, RestoreTo::Change(u64::MAX));
+    assert!(matches!(beyond, Err(BackupError::EndsBefore { .. })), "{beyond:?}");
+    destroy_catalogue(&instance);
+    assert_eq!(restore_to(&instance, RestoreTo::Change(middle)).unwrap().change, middle);
+    let archive = open(&instance);
+    assert_eq!(facts(&archive), before);
+    let tapes = archive.tapes().unwrap();
+    let set_aside: Vec<_> = tapes.iter().filter(|tape| tape.state == TapeState::ReadOnly).collect();
+    assert_eq!(set_aside.len(), 2, "both were written to after the point of the restore: {tapes:?}");
+    assert!(set_aside.iter().all(|tape| tape.reason.contains("does not know")), "{set_aside:?}");
+    recall_and_compare(&archive, &contents);
+    assert!(archive.quarantine().unwrap().is_some());
+    // Work goes on, on other tapes.
+    put(&archive, "/after the restore", &bytes(77, 2_600_000));
+    migrate_all(&archive);
+    evict_all(&archive);
+    let mut contents = contents;
+    contents.insert("/after the restore".to_owned(), bytes(77, 2_600_000));
+    recall_and_compare(&archive, &contents);
+    wait_shipped(&archive);
+    close(archive);
+
+    // The history that was given up can still be restored.
+    destroy_catalogue(&instance);
+    let again = restore_to(&instance, RestoreTo::Change(middle + 5)).unwrap();
+    assert_eq!((again.line, again.change), (1, middle + 5));
+}
+
+/// Pool bytes that a restored catalogue does not name are kept until an operator has looked.
+#[test]
+fn what_a_restored_catalogue_does_not_know_is_kept() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = open(&instance);
+    put(&archive, "/one", &bytes(1, 3_000_000));
+    let middle = wait_shipped(&archive);
+    put(&archive, "/two", &bytes(2, 3_000_000));
+    wait_shipped(&archive);
+    close(archive);
+    destroy_catalogue(&instance);
+    restore_to(&instance, RestoreTo::Change(middle)).unwrap();
+    let archive = open(&instance);
+    assert!(archive.stat(&path("/two")).is_err());
+    let kept = archive.count_quarantined().unwrap();
+    assert!(kept >= 6, "the shards of the second file: {kept}");
+    close(archive);
+    // A later point is still whole: nothing was removed.
+    destroy_catalogue(&instance);
+    let lines = BackupDirectory::open(&backup_directory(&instance)).unwrap().lines().unwrap();
+    let newest = lines[0].segments().unwrap().last().map(|segment| segment.last).unwrap();
+    restore_to(&instance, RestoreTo::Change(newest)).unwrap();
+    let archive = open(&instance);
+    assert_eq!(get(&archive, "/two").unwrap(), bytes(2, 3_000_000));
+    close(archive);
+    destroy_catalogue(&instance);
+    restore_to(&instance, RestoreTo::Change(middle)).unwrap();
+    let archive = open(&instance);
+    archive.end_quarantine().unwrap();
+    assert_eq!(archive.count_quarantined().unwrap(), 0);
+    assert_eq!(get(&archive, "/one").unwrap(), bytes(1, 3_000_000));
+    close(archive);
+}
+
+#[test]
+fn damage_is_found_and_named() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = open(&instance);
+    put(&archive, "/one", b"1");
+    wait_shipped(&archive);
+    snapshot(&archive);
+    for n in 0..5 {
+        put(&archive, &format!("/later{n}"), b"2");
+        wait_shipped(&archive);
+    }
+    close(archive);
+    let scratch = instance.directory.path().join("scratch");
+    let from = BackupDirectory::open(&backup_directory(&instance)).unwrap();
+    let good = rehearse(&from, &scratch, MAP, &mut |_| {}).unwrap();
+    assert!(good.is_good() && good.compared_at.is_some(), "{good:?}");
+    let segments = files_of(from.root(), ".kcl");
+    assert!(segments.len() >= 4, "{segments:?}");
+    let mut found = 0;
+    for file in segments.iter().chain(&files_of(from.root(), "data.mdb")) {
+        let content = fs::read(file).unwrap();
+        for truncate in [false, true] {
+            if truncate {
+                fs::write(file, &content[..content.len() / 2]).unwrap()
+            } else {
+                flip(file)
+            }
+            fs::remove_dir_all(&scratch).unwrap();
+            // A damaged segment before the older snapshot's end is needed by nobody.
+            match rehearse(&from, &scratch, MAP, &mut |_| {}) {
+                Err(error) => {
+                    assert!(error.to_string().contains(file.to_str().unwrap()), "{error}");
+                    found += 1;
+                }
+                Ok(rehearsed) => {
+                    let told = rehearsed.restored.passed_over.concat();
+                    assert!(!rehearsed.is_good() && told.contains(file.to_str().unwrap()), "{rehearsed:?}");
+                    found += 1;
+                }
+            }
+        }
+        fs::write(file, content).unwrap();
+    }
+    assert_eq!(found, 2 * (segments.len() + 2));
+    // A missing one is a gap.
+    fs::remove_file(&segments[1]).unwrap();
+    fs::remove_dir_all(&scratch).unwrap();
+    let gap = rehearse(&from, &scratch, MAP, &mut |_| {});
+    assert!(matches!(gap, Err(BackupError::Gap { .. })), "{gap:?}");
+}
+
+/// A crash may leave half a segment and half a snapshot; both have other names until they are whole.
+#[test]
+fn a_crash_while_shipping_leaves_a_usable_chain() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = open(&instance);
+    put(&archive, "/one", b"1");
+    wait_shipped(&archive);
+    close(archive);
+    let line = backup_directory(&instance).join("line-0001");
+    let half = line.join("segments/.new-00000000000000000099-00000000000000000100.kcl");
+    fs::write(&half, b"KISTCHG1").unwrap();
+    let half_snapshot = line.join("snapshots/.new-snapshot");
+    fs::create_dir(&half_snapshot).unwrap();
+    fs::write(half_snapshot.join("data.mdb"), b"half").unwrap();
+    let archive = open(&instance);
+    put(&archive, "/two", b"2");
+    wait_shipped(&archive);
+    snapshot(&archive);
+    let before = facts(&archive);
+    close(archive);
+    assert!(!half.exists() && !half_snapshot.exists());
+    destroy_catalogue(&instance);
+    assert_eq!(restore_to(&instance, RestoreTo::Newest).unwrap().line, 1);
+    let archive = instance.open();
+    assert_eq!(facts(&archive), before);
+    close(archive);
+}
+
+#[test]
+fn a_backup_that_fails_stops_nothing_and_says_why() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = instance.open();
+    let parent = instance.directory.path().join("not mounted");
+    archive.start_backup(settings(parent.join("backup"))).unwrap();
+    wait_until("the reason is told", || archive.backup_status().unwrap().failing.is_some());
+    let reason = archive.backup_status().unwrap().failing.unwrap();
+    assert!(reason.contains("not mounted/backup"), "{reason}");
+    put(&archive, "/one", b"1");
+    assert_eq!(get(&archive, "/one").unwrap(), b"1");
+    fs::create_dir(&parent).unwrap();
+    wait_until("it works again", || {
+        let status = archive.backup_status().unwrap();
+        status.failing.is_none() && status.shipped == status.change
+    });
+    close(archive);
+    // The directory of another instance is left alone.
+    let other = Instance::new(ByteCount::mib(64));
+    let identity = parent.join("backup/KIST-BACKUP");
+    let text = fs::read_to_string(&identity).unwrap();
+    fs::write(&identity, text.replace("07", "08")).unwrap();
+    let archive = other.open();
+    archive.start_backup(settings(parent.join("backup"))).unwrap();
+    wait_until("the reason is told", || archive.backup_status().unwrap().failing.is_some());
+    close(archive);
+}
+
+#[test]
+fn pruning_keeps_the_window_whole() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = open(&instance);
+    let mut points = Vec::new();
+    for n in 0..6 {
+        put(&archive, &format!("/f{n}"), &bytes(n, 1_000));
+        points.push((wait_shipped(&archive), facts(&archive)));
+        snapshot(&archive);
+    }
+    close(archive);
+    let from = BackupDirectory::open(&backup_directory(&instance)).unwrap();
+    let line = from.lines().unwrap().remove(0);
+    let oldest = line.snapshots().unwrap()[0].0;
+    assert_eq!(line.snapshots().unwrap().len(), 3);
+    assert!(line.segments().unwrap()[0].last > oldest, "segments that nobody needs are removed");
+    let (mut whole, mut refused) = (0, 0);
+    for (change, expected) in points {
+        destroy_catalogue(&instance);
+        match restore_to(&instance, RestoreTo::Change(change)) {
+            Ok(_) => {
+                let archive = instance.open();
+                assert_eq!(facts(&archive), expected);
+                close(archive);
+                whole += 1;
+            }
+            Err(BackupError::NothingFor { .. }) => {
+                assert!(change < oldest);
+                fs::create_dir_all(&instance.settings.catalogue_directory).unwrap();
+                refused += 1;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(whole >= 2 && refused >= 2, "{whole} {refused}");
+}
+
+/// The machine is lost but for its tapes and the backup.
+#[test]
+fn a_blank_pool_makes_everything_nearline() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = open(&instance);
+    let contents = first_part(&archive);
+    migrate_all(&archive);
+    put(&archive, "/only in the pool", &bytes(5, 500_000));
+    wait_shipped(&archive);
+    let before = facts(&archive);
+    close(archive);
+    destroy_catalogue(&instance);
+    blank_pool(&instance);
+    restore_to(&instance, RestoreTo::Newest).unwrap();
+    let archive = open(&instance);
+    assert_eq!(facts(&archive), before);
+    assert!(get(&archive, "/only in the pool").is_err());
+    archive.remove(&path("/only in the pool")).unwrap();
+    recall_and_compare(&archive, &contents);
+    close(archive);
+}
+
+#[test]
+fn restores_to_a_time() {
+    let instance = Instance::new(ByteCount::mib(64));
+    let archive = open(&instance);
+    put(&archive, "/one", b"1");
+    wait_shipped(&archive);
+    let time = SystemClock.now();
+    let before = facts(&archive);
+    std::thread::sleep(Duration::from_millis(5));
+    put(&archive, "/two", b"2");
+    wait_shipped(&archive);
+    close(archive);
+    destroy_catalogue(&instance);
+    let restored = restore_to(&instance, RestoreTo::Time(time)).unwrap();
+    assert!(restored.changed_at <= time);
+    let archive = Archive::open(instance.settings.clone(), Arc::new(SystemClock)).unwrap();
+    assert_eq!(facts(&archive), before);
+    close(archive);
+}

@@ -1,0 +1,160 @@
+//! `/api/v1/tapes/{vid}/verify`, `repack` and `reclaim`, and drives out of use.
+
+use archive::{CheckState, DamagedPart, TapeCheck, TapeDamage, TapeRepack};
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::{Extension, Json};
+use base::Vid;
+use std::sync::Arc;
+
+use crate::admin::no_such_part;
+use crate::audit::Call;
+use crate::json::JsonBody;
+use crate::problem::Refusal;
+use crate::shared::Shared;
+use crate::wire;
+
+type Door = State<Arc<Shared>>;
+type Caller = Extension<Arc<Call>>;
+type Reply<T> = Result<Json<T>, Refusal>;
+type PathPart = Result<Path<String>, PathRejection>;
+
+fn vid_of(part: PathPart) -> Result<Vid, Refusal> {
+    let Path(vid) = part.map_err(|_| no_such_part())?;
+    Vid::new(&vid).map_err(|error| Refusal::bad(error.to_string()))
+}
+
+pub(crate) async fn verify(
+    State(shared): Door,
+    Extension(call): Caller,
+    vid: PathPart,
+) -> Result<StatusCode, Refusal> {
+    let vid = vid_of(vid)?;
+    call.about(vid.to_string());
+    shared.call(move |engine| Ok(engine.check_tapes(&[vid])?)).await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+pub(crate) async fn check(State(shared): Door, vid: PathPart) -> Reply<wire::TapeCheckReply> {
+    let vid = vid_of(vid)?;
+    shared.call(move |engine| Ok(Json(check_reply(vid, engine.tape_check(vid)?)))).await
+}
+
+pub(crate) async fn repack(
+    State(shared): Door,
+    Extension(call): Caller,
+    vid: PathPart,
+    body: Body,
+) -> Result<StatusCode, Refusal> {
+    let vid = vid_of(vid)?;
+    let body = JsonBody::read(&shared, &call, body).await?.parse::<wire::ReasonBody>()?;
+    call.about(format!("{vid} {}", body.reason));
+    shared.call(move |engine| Ok(engine.repack_tape(vid, &body.reason)?)).await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+pub(crate) async fn repack_progress(State(shared): Door, vid: PathPart) -> Reply<wire::TapeRepackReply> {
+    let vid = vid_of(vid)?;
+    shared.call(move |engine| Ok(Json(repack_reply(vid, engine.tape_repack(vid)?)))).await
+}
+
+pub(crate) async fn reclaim(
+    State(shared): Door,
+    Extension(call): Caller,
+    vid: PathPart,
+) -> Result<StatusCode, Refusal> {
+    let vid = vid_of(vid)?;
+    call.about(vid.to_string());
+    shared.call(move |engine| Ok(engine.reclaim_tape(vid)?)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn drive_down(
+    State(shared): Door,
+    Extension(call): Caller,
+    name: PathPart,
+    body: Body,
+) -> Result<StatusCode, Refusal> {
+    let Path(name) = name.map_err(|_| no_such_part())?;
+    let body = JsonBody::read(&shared, &call, body).await?.parse::<wire::ReasonBody>()?;
+    call.about(format!("{name} {}", body.reason));
+    shared.call(move |engine| Ok(engine.drive_down(&name, &body.reason)?)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn part_word(part: DamagedPart) -> &'static str {
+    match part {
+        DamagedPart::Label => "label",
+        DamagedPart::Index => "index",
+        DamagedPart::Segment => "segment",
+        DamagedPart::Memory => "memory",
+        DamagedPart::Container => "container",
+        DamagedPart::Block => "block",
+    }
+}
+
+fn damage_reply(damage: TapeDamage) -> wire::TapeDamageReply {
+    wire::TapeDamageReply {
+        part: part_word(damage.part).to_owned(),
+        block: damage.block.0,
+        container: damage.container.map(|container| container.0),
+        tape_path: damage.tape_path,
+        files: damage.files,
+        more_files: damage.more_files,
+        reason: damage.reason,
+    }
+}
+
+fn check_reply(vid: Vid, check: Option<TapeCheck>) -> wire::TapeCheckReply {
+    let state = match check.as_ref().map(|check| check.state) {
+        None => "none",
+        Some(CheckState::Waiting) => "waiting",
+        Some(CheckState::Running) => "running",
+        Some(CheckState::Done) => "done",
+    };
+    let (rate, left) = check.as_ref().map_or((0.0, None), |check| (check.rate(), check.left()));
+    let counts = check.as_ref().map_or((0, 0, 0), |check| (check.indexes, check.segments, check.torn_blocks));
+    let amounts = check.as_ref().map_or((0, 0, 0, 0), |check| {
+        (check.containers, check.containers_checked, check.bytes.0, check.bytes_checked.0)
+    });
+    wire::TapeCheckReply {
+        vid: vid.to_string(),
+        state: state.to_owned(),
+        reason: check.as_ref().map_or_else(String::new, |check| check.reason.clone()),
+        asked: check.as_ref().map(|check| check.asked.to_string()),
+        began: check.as_ref().and_then(|check| check.began).map(|at| at.to_string()),
+        ended: check.as_ref().and_then(|check| check.ended).map(|at| at.to_string()),
+        containers: amounts.0,
+        containers_checked: amounts.1,
+        bytes: amounts.2,
+        bytes_checked: amounts.3,
+        rate,
+        left: left.map(|left| left.as_secs()),
+        indexes: counts.0,
+        segments: counts.1,
+        torn_blocks: counts.2,
+        damage_count: check.as_ref().map_or(0, |check| check.damage_count),
+        damage: check.map_or_else(Vec::new, |check| check.damage.into_iter().map(damage_reply).collect()),
+    }
+}
+
+fn repack_reply(vid: Vid, repack: Option<TapeRepack>) -> wire::TapeRepackReply {
+    let state = match &repack {
+        None => "none",
+        Some(repack) if repack.done => "done",
+        Some(_) => "running",
+    };
+    let repack = repack.unwrap_or_default();
+    wire::TapeRepackReply {
+        vid: vid.to_string(),
+        state: state.to_owned(),
+        moved: repack.moved,
+        bytes: repack.bytes.0,
+        dropped: repack.dropped,
+        stuck: repack.stuck,
+        under_way: repack.under_way,
+        left: repack.left,
+    }
+}

@@ -1,0 +1,166 @@
+//! `/api/v1`: verifying, scrubbing, and the pool's drives.
+
+use std::sync::Arc;
+
+use archive::{PoolHealth, ReplacedDrive, ScrubInfo, VERIFY_BYTES_MAX, VerifyDone};
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::StatusCode;
+use axum::{Extension, Json};
+
+use crate::audit::Call;
+use crate::headers::precise;
+use crate::json::JsonBody;
+use crate::parameters::Parameters;
+use crate::problem::Refusal;
+use crate::seam::Engine;
+use crate::shared::Shared;
+use crate::wire;
+
+type Door = State<Arc<Shared>>;
+type Caller = Extension<Arc<Call>>;
+type Reply<T> = Result<Json<T>, Refusal>;
+type PathPart = Result<Path<String>, PathRejection>;
+
+pub(crate) async fn pool_health(State(shared): Door) -> Reply<wire::PoolHealthReply> {
+    shared.call(|engine| Ok(Json(health_reply(&engine.pool_health()?)))).await
+}
+
+pub(crate) async fn scrub(State(shared): Door) -> Reply<wire::ScrubReply> {
+    shared.call(|engine| Ok(Json(scrub_reply(&engine.scrub_info())))).await
+}
+
+pub(crate) async fn scrub_now(
+    State(shared): Door,
+    Extension(call): Caller,
+    body: Body,
+) -> Result<StatusCode, Refusal> {
+    JsonBody::read(&shared, &call, body).await?;
+    let begin = |engine: &dyn Engine| {
+        engine.scrub_now();
+        Ok(())
+    };
+    shared.call(begin).await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+pub(crate) async fn verify(State(shared): Door, RawQuery(query): RawQuery) -> Reply<wire::VerifyReply> {
+    let parameters = Parameters::read(query.as_deref(), &["path", "offset", "length"])?;
+    let path = parameters.needed_path("path")?;
+    let offset = parameters.number("offset")?.unwrap_or(0);
+    let length = parameters.number("length")?.unwrap_or(VERIFY_BYTES_MAX);
+    shared.call(move |engine| Ok(Json(verify_reply(&engine.verify(&path, offset, length)?)))).await
+}
+
+pub(crate) async fn verify_catalogue(
+    State(shared): Door,
+    Extension(call): Caller,
+    body: Body,
+) -> Reply<wire::VerifyCatalogueReply> {
+    JsonBody::read(&shared, &call, body).await?;
+    let check = |engine: &dyn Engine| {
+        let findings = engine.verify_catalogue()?.into_iter().map(|found| found.what).collect();
+        Ok(Json(wire::VerifyCatalogueReply { findings }))
+    };
+    shared.call(check).await
+}
+
+pub(crate) async fn rebuild(
+    State(shared): Door,
+    Extension(call): Caller,
+    body: Body,
+) -> Result<StatusCode, Refusal> {
+    let body = JsonBody::read(&shared, &call, body).await?.parse::<wire::RebuildBody>()?;
+    call.about(body.drive.map_or_else(String::new, |drive| format!("drive {drive}")));
+    shared.call(move |engine| Ok(engine.pool_rebuild(body.drive)?)).await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+pub(crate) async fn drive_lost(
+    State(shared): Door,
+    Extension(call): Caller,
+    id: PathPart,
+) -> Result<StatusCode, Refusal> {
+    let id = drive_id(id)?;
+    call.about(format!("drive {id}"));
+    shared.call(move |engine| Ok(engine.pool_drive_lost(id)?)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn drive_replace(
+    State(shared): Door,
+    Extension(call): Caller,
+    id: PathPart,
+) -> Reply<wire::ReplaceReply> {
+    let id = drive_id(id)?;
+    call.about(format!("drive {id}"));
+    let replace = move |engine: &dyn Engine| {
+        let what = match engine.pool_drive_replace(id)? {
+            ReplacedDrive::New => "new",
+            ReplacedDrive::Returned => "returned",
+        };
+        Ok(Json(wire::ReplaceReply { what: what.to_owned() }))
+    };
+    shared.call(replace).await
+}
+
+fn drive_id(part: PathPart) -> Result<u16, Refusal> {
+    let text = part.map(|Path(text)| text).unwrap_or_default();
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let number = digits.then(|| text.parse().ok()).flatten();
+    number.ok_or_else(|| Refusal::bad(format!("'{text}' is not the number of a drive of the pool")))
+}
+
+fn health_reply(health: &PoolHealth) -> wire::PoolHealthReply {
+    wire::PoolHealthReply {
+        stripes: health.stripes,
+        degraded: health.degraded,
+        critical: health.critical,
+        unreadable: health.unreadable,
+        silent_drives: health.silent_drives,
+        repairs_waiting: health.repairs_waiting,
+        late_cells: health.late_cells,
+    }
+}
+
+fn scrub_reply(info: &ScrubInfo) -> wire::ScrubReply {
+    wire::ScrubReply {
+        phase: info.phase.clone(),
+        running: info.running,
+        hurried: info.hurried,
+        passes: info.passes,
+        began: info.began.map(precise),
+        ended: info.ended.map(precise),
+        blobs: info.blobs,
+        blobs_total: info.blobs_total,
+        values: info.values,
+        bytes: info.bytes.0,
+        bytes_total: info.bytes_total.0,
+        rate: info.rate,
+        remaining: info.remaining.map(|span| span.as_secs()),
+        found: info.found,
+        repaired: info.repaired,
+        moved: info.moved,
+        failed: info.failed,
+        nearline: info.nearline,
+        lost: info.lost,
+        found_again: info.found_again,
+        waiting: info.waiting,
+        findings: info.findings.clone(),
+        files: info.files.clone(),
+    }
+}
+
+fn verify_reply(done: &VerifyDone) -> wire::VerifyReply {
+    wire::VerifyReply {
+        file_id: done.file.0,
+        size: done.size.0,
+        offset: done.offset.0,
+        length: done.length.0,
+        adler32: done.sums.adler32.to_string(),
+        crc32c: done.sums.crc32c.to_string(),
+        file_adler32: done.expected.adler32.to_string(),
+        file_crc32c: done.expected.crc32c.to_string(),
+    }
+}

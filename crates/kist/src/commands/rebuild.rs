@@ -1,0 +1,213 @@
+//! `kist rebuild`: a catalogue from the cartridges alone.
+
+use std::fs;
+use std::path::PathBuf;
+
+use archive::{RebuildError, Rebuilt, open_library};
+use drive::DirectoryDrive;
+use serde::Serialize;
+
+use super::backup::failed;
+use super::restore::{Target, instance_target};
+use crate::cli::Common;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::progress::Progress;
+use crate::table::Table;
+use crate::{output, text};
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+For when the catalogue and its backup are lost. Every cartridge of the library
+is read: its newest index, and the change log, which stands before each index.
+Names, versions, times, classes and checksums become those of the newest
+change that a tape has. The server must not run.
+
+What the pool still has stays online; with new, blank drives say --new-pool:
+then files are NEARLINE, and LOST if they were in the pool only.
+
+Example:
+  kist rebuild --from-tapes /srv/kist")]
+pub struct Args {
+    /// Say so: it reads every cartridge
+    #[arg(long, required = true)]
+    from_tapes: bool,
+    /// Keep the catalogue that is there under another name
+    #[arg(long)]
+    move_aside: bool,
+    /// Make pool drives in directories of kist.toml that are missing or empty
+    #[arg(long)]
+    new_pool: bool,
+    /// The instance
+    dir: PathBuf,
+}
+
+#[derive(Serialize)]
+struct TapeLine {
+    vid: String,
+    what: String,
+    containers: u64,
+    unknown: u64,
+    unknown_paths: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct RebuildReply {
+    catalogue: String,
+    moved_aside: Option<String>,
+    instance: String,
+    change: u64,
+    changed_at: String,
+    replayed: u64,
+    missing_from: Option<u64>,
+    missing_to: Option<u64>,
+    inconsistencies: u64,
+    absent: Vec<String>,
+    damaged: Vec<String>,
+    new_drives: Vec<u16>,
+    drives_unread: Vec<String>,
+    tapes: Vec<TapeLine>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, common: &Common) -> Outcome {
+    if !args.from_tapes {
+        return Err(Failure::usage("say what to rebuild from: kist rebuild --from-tapes DIR"));
+    }
+    let (_, settings, target) = instance_target(&args.dir)?;
+    let making = target.begin(args.move_aside)?;
+    let spool = target.beside("segments");
+    if spool.exists() {
+        fs::remove_dir_all(&spool).map_err(|error| Failure::io("removing", &spool, &error))?;
+    }
+    let library = open_library(&settings.library).map_err(|error| Failure::internal(error.to_string()))?;
+    let shown = Progress::start_of("rebuild", "step", 0, 0, common.quiet);
+    let rebuilt = archive::rebuild(
+        library.as_ref(),
+        target.pool,
+        &making,
+        &spool,
+        target.map_size,
+        text::now(),
+        &mut |progress| shown.note(&format!("{} of {} {}", progress.done, progress.total, progress.what)),
+    );
+    drop(shown);
+    let _ = fs::remove_dir_all(&spool);
+    let rebuilt = rebuilt.map_err(|error| {
+        let _ = fs::remove_dir_all(&making);
+        match &error {
+            RebuildError::Backup(error) => failed(error),
+            RebuildError::NoBeginning { .. } => Failure::new(Exit::NotFound, error.to_string()),
+            RebuildError::Replay(_) => Failure::new(Exit::Differs, error.to_string()),
+            _ => Failure::internal(error.to_string()),
+        }
+    })?;
+    let new_drives = if args.new_pool { make_drives(&settings, &rebuilt)? } else { Vec::new() };
+    let aside = target.finish(&making)?;
+    let reply = reply(&rebuilt, &target, aside, new_drives, args.new_pool);
+    if common.json {
+        output::json(&reply)?
+    } else {
+        show(&reply)?
+    }
+    if reply.missing_from.is_some() || reply.inconsistencies > 0 || reply.tapes.iter().any(|t| t.unknown > 0)
+    {
+        let message = "the catalogue is rebuilt, but not everything on the tapes is in it: see above";
+        return Err(Failure::new(Exit::Differs, message));
+    }
+    Ok(())
+}
+
+fn reply(
+    rebuilt: &Rebuilt,
+    target: &Target,
+    aside: Option<PathBuf>,
+    new_drives: Vec<u16>,
+    new_pool: bool,
+) -> RebuildReply {
+    RebuildReply {
+        catalogue: target.catalogue.display().to_string(),
+        moved_aside: aside.map(|aside| aside.display().to_string()),
+        instance: rebuilt.instance.to_string(),
+        change: rebuilt.change,
+        changed_at: text::rfc3339(rebuilt.changed_at),
+        replayed: rebuilt.replayed,
+        missing_from: rebuilt.missing_from,
+        missing_to: rebuilt.missing_to,
+        inconsistencies: rebuilt.inconsistencies,
+        absent: rebuilt.absent.iter().map(ToString::to_string).collect(),
+        damaged: rebuilt.damaged.clone(),
+        drives_unread: if new_pool { Vec::new() } else { target.drives_unread.clone() },
+        new_drives,
+        tapes: rebuilt.tapes.iter().map(tape_line).collect(),
+    }
+}
+
+fn tape_line(tape: &archive::TapeFound) -> TapeLine {
+    TapeLine {
+        vid: tape.vid.to_string(),
+        what: tape.what.clone(),
+        containers: tape.containers,
+        unknown: tape.unknown,
+        unknown_paths: tape.unknown_paths.clone(),
+    }
+}
+
+/// Makes the drives whose directories are missing or empty.
+fn make_drives(settings: &archive::Settings, rebuilt: &Rebuilt) -> Outcome<Vec<u16>> {
+    let mut made = Vec::new();
+    for drive in &settings.pool.drives {
+        let failed = |error: std::io::Error| Failure::io("making the pool drive", &drive.path, &error);
+        fs::create_dir_all(&drive.path).map_err(failed)?;
+        if fs::read_dir(&drive.path).map_err(failed)?.next().is_some() {
+            continue;
+        }
+        DirectoryDrive::format(&drive.path, rebuilt.instance, base::DriveId(drive.id))
+            .map_err(|error| Failure::internal(error.to_string()))?;
+        made.push(drive.id);
+    }
+    Ok(made)
+}
+
+fn show(reply: &RebuildReply) -> Outcome {
+    let mut table = Table::new(&["tape", ">containers", ">unknown", "what it holds"]);
+    for tape in &reply.tapes {
+        table.row(vec![
+            tape.vid.clone(),
+            text::count(tape.containers),
+            text::count(tape.unknown),
+            tape.what.clone(),
+        ]);
+    }
+    output::write(&table.render())?;
+    output::line(&format!(
+        "rebuilt    {} changes, the newest is {} of {}",
+        text::count(reply.replayed),
+        reply.change,
+        text::whole_seconds(&reply.changed_at)
+    ))?;
+    output::line(&format!("into       {}", reply.catalogue))?;
+    if let Some(aside) = &reply.moved_aside {
+        output::line(&format!("moved      the catalogue that was there to {aside}"))?;
+    }
+    if let Some(from) = reply.missing_from {
+        let to = reply.missing_to.map_or_else(String::new, |to| format!(" to {}", to.saturating_sub(1)));
+        output::line(&format!(
+            "MISSING    changes from {from}{to}: no tape has them; what came later is not in the catalogue"
+        ))?;
+    }
+    for vid in &reply.absent {
+        output::line(&format!("absent     tape {vid} holds data and is not there or cannot be read"))?;
+    }
+    for what in reply.damaged.iter().chain(&reply.drives_unread) {
+        output::line(&format!("note       {what}"))?;
+    }
+    for tape in reply.tapes.iter().filter(|tape| tape.unknown > 0) {
+        output::line(&format!("unknown    on tape {}, readable with any LTFS program:", tape.vid))?;
+        tape.unknown_paths.iter().try_for_each(|path| output::line(&format!("             {path}")))?;
+    }
+    if reply.inconsistencies > 0 {
+        output::line(&format!("WRONG      {} records contradict each other", reply.inconsistencies))?;
+    }
+    Ok(())
+}

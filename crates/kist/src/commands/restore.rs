@@ -1,0 +1,219 @@
+//! `kist restore`: a catalogue from its backup.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use archive::{BackupDirectory, PoolSeen, RestoreTo, pool_seen};
+use base::ByteCount;
+use serde::Serialize;
+
+use super::backup::failed;
+use crate::cli::Common;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::instance::{CONFIG_FILE, Instance, InstanceLock};
+use crate::progress::Progress;
+use crate::{config, output, text};
+
+/// The most that a catalogue restored outside of an instance can grow to.
+const MAP_SIZE: ByteCount = ByteCount(1 << 40);
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+The server must not run. A catalogue that is there is not written over: say
+--move-aside, and it is kept beside the new one under another name.
+
+The next start looks at pool and tapes before it writes anything. Tapes that
+hold more than the restored catalogue knows become read-only; pool bytes that
+it does not know are kept until: kist pool quarantine --end
+
+Examples:
+  kist restore --from /mnt/backup/kist /srv/kist
+  kist restore --from /mnt/backup/kist --to-time 2026-11-21T20:00:00Z --move-aside /srv/kist
+  kist restore --from /mnt/backup/kist --to-change 4711 /tmp/catalogue-to-look-at")]
+pub struct Args {
+    /// The backup's directory
+    #[arg(long, value_name = "DIR")]
+    from: PathBuf,
+    /// The state after this change [default: the newest one]
+    #[arg(long, value_name = "N", conflicts_with = "to_time")]
+    to_change: Option<u64>,
+    /// The state at this time, as 2026-11-21T20:29:00Z
+    #[arg(long, value_name = "TIME")]
+    to_time: Option<String>,
+    /// Keep the catalogue that is there under another name
+    #[arg(long)]
+    move_aside: bool,
+    /// The instance, or the directory to make a catalogue in
+    target: PathBuf,
+}
+
+#[derive(Serialize)]
+struct RestoreReply {
+    catalogue: String,
+    moved_aside: Option<String>,
+    line: u32,
+    snapshot: u64,
+    change: u64,
+    changed_at: String,
+    replayed: u64,
+    damaged_snapshots: Vec<String>,
+    drives_unread: Vec<String>,
+}
+
+/// Where a new catalogue goes.
+pub struct Target {
+    /// Its directory.
+    pub catalogue: PathBuf,
+    /// The most that it can grow to.
+    pub map_size: ByteCount,
+    /// What the drives of the pool know.
+    pub pool: PoolSeen,
+    /// Drives that could not be asked, and why.
+    pub drives_unread: Vec<String>,
+    _lock: Option<InstanceLock>,
+}
+
+/// The place of an instance's catalogue, with its server locked out.
+pub fn instance_target(directory: &Path) -> Outcome<(Instance, archive::Settings, Target)> {
+    let instance = Instance::open(directory)?;
+    let lock = instance.lock()?;
+    let config =
+        config::load(&instance.path(CONFIG_FILE)).map_err(|error| Failure::usage(error.to_string()))?;
+    let settings = config.settings(&instance.directory);
+    let (pool, unread) = pool_seen(&settings);
+    let target = Target {
+        catalogue: settings.catalogue_directory.clone(),
+        map_size: settings.catalogue_map_size,
+        pool,
+        drives_unread: unread.into_iter().map(|(id, why)| format!("pool drive {id}: {why}")).collect(),
+        _lock: Some(lock),
+    };
+    Ok((instance, settings, target))
+}
+
+impl Target {
+    /// Where the new catalogue is made before it gets its name. What an earlier attempt left is removed.
+    pub fn begin(&self, move_aside: bool) -> Outcome<PathBuf> {
+        if !move_aside && self.is_occupied()? {
+            let message = format!(
+                "{} holds a catalogue: nothing is written over; with --move-aside it is kept beside the new one",
+                self.catalogue.display()
+            );
+            return Err(Failure::new(Exit::Refused, message));
+        }
+        let making = self.beside("making");
+        if making.exists() {
+            fs::remove_dir_all(&making).map_err(|error| Failure::io("removing", &making, &error))?;
+        }
+        Ok(making)
+    }
+
+    /// Gives the new catalogue its name; gives that of the old one, which is moved aside.
+    pub fn finish(&self, making: &Path) -> Outcome<Option<PathBuf>> {
+        let parent =
+            making.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let sync = || File::open(parent).and_then(|directory| directory.sync_all());
+        let mut aside = None;
+        if self.is_occupied()? {
+            let to = self.beside(&format!("before-{}", text::now().0 / 1_000_000_000));
+            fs::rename(&self.catalogue, &to).map_err(|error| Failure::io("moving aside", &to, &error))?;
+            aside = Some(to);
+        } else if self.catalogue.exists() {
+            fs::remove_dir(&self.catalogue)
+                .map_err(|error| Failure::io("removing", &self.catalogue, &error))?;
+        }
+        fs::rename(making, &self.catalogue)
+            .and_then(|()| sync())
+            .map_err(|error| Failure::io("naming", &self.catalogue, &error))?;
+        Ok(aside)
+    }
+
+    fn is_occupied(&self) -> Outcome<bool> {
+        match fs::read_dir(&self.catalogue) {
+            Ok(mut entries) => Ok(entries.next().is_some()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(Failure::io("reading", &self.catalogue, &error)),
+        }
+    }
+
+    /// A path beside the catalogue, in the same file system.
+    pub fn beside(&self, what: &str) -> PathBuf {
+        let name = self.catalogue.file_name().map(|name| name.to_string_lossy().into_owned());
+        self.catalogue.with_file_name(format!("{}.{what}", name.unwrap_or_default()))
+    }
+}
+
+fn point(args: &Args) -> Outcome<RestoreTo> {
+    Ok(match (&args.to_change, &args.to_time) {
+        (Some(change), _) => RestoreTo::Change(*change),
+        (None, Some(time)) => RestoreTo::Time(text::parse_rfc3339(time).ok_or_else(|| {
+            Failure::usage(format!("'{time}' is no time: write it in UTC, as 2026-11-21T20:29:00Z"))
+        })?),
+        (None, None) => RestoreTo::Newest,
+    })
+}
+
+fn target(args: &Args, from: &BackupDirectory) -> Outcome<Target> {
+    if !Instance::exists(&args.target) {
+        return Ok(Target {
+            catalogue: args.target.clone(),
+            map_size: MAP_SIZE,
+            pool: PoolSeen::default(),
+            drives_unread: Vec::new(),
+            _lock: None,
+        });
+    }
+    let (_, _, target) = instance_target(&args.target)?;
+    if target.pool.instance.is_some_and(|instance| instance != from.instance()) {
+        let message = format!(
+            "{} is the backup of another instance than the one whose pool this is: nothing was done",
+            args.from.display()
+        );
+        return Err(Failure::new(Exit::Refused, message));
+    }
+    Ok(target)
+}
+
+/// Runs the command.
+pub fn run(args: &Args, common: &Common) -> Outcome {
+    let to = point(args)?;
+    let from = BackupDirectory::open(&args.from).map_err(|error| failed(&error))?;
+    let target = target(args, &from)?;
+    let making = target.begin(args.move_aside)?;
+    let shown = Progress::start_of("restore", "step", 0, 0, common.quiet);
+    let accept = Some((target.pool, text::now()));
+    let restored = archive::restore(&from, to, &making, target.map_size, accept, &mut |progress| {
+        shown.note(&format!("{} of {} {}", progress.done, progress.total, progress.what));
+    });
+    drop(shown);
+    let restored = restored.map_err(|error| {
+        let _ = fs::remove_dir_all(&making);
+        failed(&error)
+    })?;
+    let aside = target.finish(&making)?;
+    let reply = RestoreReply {
+        catalogue: target.catalogue.display().to_string(),
+        moved_aside: aside.map(|aside| aside.display().to_string()),
+        line: restored.line,
+        snapshot: restored.snapshot,
+        change: restored.change,
+        changed_at: text::rfc3339(restored.changed_at),
+        replayed: restored.replayed,
+        damaged_snapshots: restored.passed_over,
+        drives_unread: target.drives_unread.clone(),
+    };
+    if common.json {
+        return output::json(&reply);
+    }
+    output::line(&format!("restored   change {} of {}", reply.change, restored.changed_at))?;
+    output::line(&format!("from       snapshot {} and {} changes", reply.snapshot, reply.replayed))?;
+    output::line(&format!("into       {}", reply.catalogue))?;
+    if let Some(aside) = &reply.moved_aside {
+        output::line(&format!("moved      the catalogue that was there to {aside}"))?;
+    }
+    for what in reply.damaged_snapshots.iter().chain(&reply.drives_unread) {
+        output::line(&format!("note       {what}"))?;
+    }
+    Ok(())
+}

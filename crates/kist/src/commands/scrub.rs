@@ -1,0 +1,101 @@
+//! `kist scrub`.
+
+use std::time::Duration;
+
+use door::wire::ScrubReply;
+
+use crate::cli::Common;
+use crate::client::Client;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::progress::Progress;
+use crate::table::Table;
+use crate::{output, text};
+
+/// How often the server is asked.
+const POLL_EVERY: Duration = Duration::from_millis(250);
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+The server reads all of the pool over and over, every shard and every copy,
+slowly, within [pool] scrub_days, and repairs what is damaged. This shows how
+far it is and what it found. With --now a pass begins at once, goes as fast as
+clients let it, and is waited for. Exit code 7 if files are lost or shards
+could not be repaired.
+
+Examples:
+  kist scrub
+  kist scrub --now")]
+pub struct Args {
+    /// Begin a pass now, and wait for its end
+    #[arg(long)]
+    now: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, common: &Common) -> Outcome {
+    let client = common.connection.client()?;
+    let mut reply: ScrubReply = client.get("/api/v1/scrub")?;
+    if args.now {
+        reply = wait(&client, reply, common.quiet)?;
+    }
+    if common.json {
+        output::json(&reply)?;
+    } else {
+        show(&reply)?;
+    }
+    if args.now && (reply.lost > 0 || reply.failed > 0) {
+        let message = format!(
+            "{} lost, {} could not be repaired: bring drives back, then scrub again",
+            text::files(reply.lost),
+            text::plural(reply.failed, "shard")
+        );
+        return Err(Failure::new(Exit::Differs, message));
+    }
+    Ok(())
+}
+
+fn wait(client: &Client, before: ScrubReply, quiet: bool) -> Outcome<ScrubReply> {
+    client.post("/api/v1/scrub", &serde_json::json!({}))?;
+    let progress = Progress::start_of("scrub", "blob", before.blobs_total, before.bytes_total, quiet);
+    loop {
+        let reply: ScrubReply = client.get("/api/v1/scrub")?;
+        progress.set_totals(reply.blobs_total, reply.bytes_total.max(reply.bytes));
+        progress.set(reply.blobs, reply.bytes);
+        progress.note(&format!("{}, {} found", reply.phase, text::count(reply.found)));
+        if reply.passes > before.passes && !reply.running && reply.waiting == 0 {
+            return Ok(reply);
+        }
+        std::thread::sleep(POLL_EVERY);
+    }
+}
+
+fn show(reply: &ScrubReply) -> Outcome {
+    let time = |time: &Option<String>| time.as_deref().map_or_else(|| "-".to_owned(), text::whole_seconds);
+    let mut table = Table::new(&["what", ">figure"]);
+    let mut row = |what: &str, figure: String| table.row(vec![what.to_owned(), figure]);
+    row("state", if reply.running { format!("running, {}", reply.phase) } else { reply.phase.clone() });
+    row("pass began", time(&reply.began));
+    row("last pass ended", time(&reply.ended));
+    row("blobs checked", format!("{} of {}", text::count(reply.blobs), text::count(reply.blobs_total)));
+    row("small values checked", text::count(reply.values));
+    row("bytes read", format!("{} of about {}", text::size(reply.bytes), text::size(reply.bytes_total)));
+    if reply.running {
+        row("rate", format!("{}/s", text::size(reply.rate.max(0.0) as u64)));
+        let left = reply.remaining.map_or_else(|| "-".to_owned(), |s| text::span(Duration::from_secs(s)));
+        row("time left", left);
+    }
+    row("found wrong", text::count(reply.found));
+    row("shards repaired", text::count(reply.repaired));
+    row("stripes moved", text::count(reply.moved));
+    row("not repaired", text::count(reply.failed));
+    row("waiting for repair", text::count(reply.waiting));
+    row("files recalled from tape", text::count(reply.nearline));
+    row("files lost", text::count(reply.lost));
+    row("lost files found again", text::count(reply.found_again));
+    output::write(&table.render())?;
+    for line in reply.findings.iter().chain(&reply.files) {
+        output::line(&crate::table::one_line(line))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! Files of a running instance are damaged by hand: what is found, repaired, recalled and said.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::harness::{Instance, bytes, write};
+
+/// All extents of a drive with their lengths.
+fn extents(instance: &Instance, drive: u16) -> Vec<PathBuf> {
+    let root = instance.dir().join(format!("pool/d{drive}/extents"));
+    let mut files = Vec::new();
+    for bucket in fs::read_dir(root).unwrap() {
+        files.extend(fs::read_dir(bucket.unwrap().path()).unwrap().map(|file| file.unwrap().path()));
+    }
+    files.sort();
+    files
+}
+
+fn flip(file: &Path, at: u64) {
+    let file = fs::OpenOptions::new().read(true).write(true).open(file).unwrap();
+    let mut one = [0];
+    file.read_exact_at(&mut one, at).unwrap();
+    one[0] ^= 0x10;
+    file.write_all_at(&one, at).unwrap();
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = std::time::Instant::now();
+    while !holds() {
+        assert!(begin.elapsed().as_secs() < 120, "waited too long until {what}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+/// An instance with files small and large, and the tree they are of.
+fn filled() -> (Instance, PathBuf) {
+    let instance = Instance::serving();
+    let tree = instance.beside("tree");
+    for n in 0..12 {
+        write(&tree.join(format!("small/{n}")), &bytes(2000 * n + 1, n as u64));
+    }
+    for n in 0..4 {
+        write(&tree.join(format!("large/{n}")), &bytes(700_000 * (n + 1), 50 + n as u64));
+    }
+    instance.kist(&["put", tree.to_str().unwrap(), "/t"]).exits(0);
+    (instance, tree)
+}
+
+#[test]
+fn scrub_finds_and_repairs_what_verify_and_get_do_not_even_feel() {
+    let (instance, tree) = filled();
+    let mut damaged = Vec::new();
+    for drive in [0, 1] {
+        for file in extents(&instance, drive) {
+            let before = fs::read(&file).unwrap();
+            // The first cell's payload, or the first record's; and a header.
+            flip(&file, if drive == 0 { 4096 + 100 } else { 30 });
+            damaged.push((file, before));
+        }
+    }
+    for page in ["drive.kist", "drive.copy"] {
+        flip(&instance.dir().join("pool/d2").join(page), 40);
+    }
+    assert!(damaged.len() > 4);
+    let verified = instance.kist(&["verify", "/t", "--json"]).exits(0).json();
+    assert_eq!((verified["verified"].as_u64(), verified["failed"].as_u64()), (Some(16), Some(0)));
+    instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
+    let scrubbed = instance.kist(&["scrub", "--now", "--json"]).exits(0).json();
+    assert_eq!((scrubbed["lost"].as_u64(), scrubbed["failed"].as_u64()), (Some(0), Some(0)), "{scrubbed}");
+    wait_until("all is repaired", || {
+        let covered = |file: &Path, before: &[u8]| {
+            let now = fs::read(file).unwrap();
+            // A byte between records of a segment is of no meaning and is left alone.
+            now == before || now.iter().zip(before).filter(|(a, b)| a != b).count() == 1 && is_segment(file)
+        };
+        damaged.iter().all(|(file, before)| covered(file, before))
+    });
+    let again = instance.kist(&["scrub", "--now", "--json"]).exits(0).json();
+    assert_eq!(again["found"].as_u64(), Some(0), "{again}");
+    let text = instance.kist(&["scrub"]).exits(0).out;
+    assert!(text.contains("blobs checked") && text.contains("idle"), "{text}");
+    let sound = instance.kist(&["verify", "--catalogue"]).exits(0).out;
+    assert!(sound.contains("sound"), "{sound}");
+}
+
+fn is_segment(file: &Path) -> bool {
+    fs::read(file).unwrap().starts_with(b"KISTSMAL")
+}
+
+#[test]
+fn a_lost_drive_is_rebuilt_and_a_new_one_takes_its_place() {
+    let (instance, tree) = filled();
+    fs::remove_dir_all(instance.dir().join("pool/d3")).unwrap();
+    instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
+    instance.kist(&["pool", "drive", "lost", "99"]).exits(4).says(&["no such drive"]);
+    instance.kist(&["pool", "drive", "replace", "3"]).exits(4).says(&["in use"]);
+    instance.kist(&["pool", "drive", "lost", "3"]).exits(0);
+    let degraded = |instance: &Instance| {
+        let pool = instance.kist(&["pool", "show", "--json"]).exits(0).json();
+        (pool["health"]["silent_drives"].as_u64().unwrap(), pool["health"]["degraded"].as_u64().unwrap())
+    };
+    wait_until("what it held is rebuilt", || degraded(&instance) == (1, 0));
+    let show = instance.kist(&["pool", "show"]).exits(0).out;
+    assert!(show.contains("lost") && show.contains("1 drive silent"), "{show}");
+    let replaced = instance.kist(&["pool", "drive", "replace", "3"]).exits(0).out;
+    assert!(replaced.contains("a new drive"), "{replaced}");
+    assert_eq!(degraded(&instance), (0, 0));
+    instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
+    instance.kist(&["scrub", "--now"]).exits(0);
+}
+
+#[test]
+fn with_three_drives_gone_files_are_recalled_or_lost_and_found_again() {
+    let (mut instance, tree) = filled();
+    instance.kist(&["migrate", "--now"]).exits(0);
+    instance.kist(&["wait", "--timeout", "120s"]).exits(0);
+    let fresh = instance.beside("fresh");
+    write(&fresh.join("a"), &bytes(900_000, 9));
+    instance.kist(&["put", fresh.to_str().unwrap(), "/fresh"]).exits(0);
+    instance.stop();
+    let away = instance.beside("away");
+    fs::create_dir(&away).unwrap();
+    // Those that hold the data of the file that is not on tape.
+    let drives: Vec<u16> = (0..8).filter(|n| holds(&instance, *n, 900_000)).take(3).collect();
+    assert_eq!(drives.len(), 3);
+    for drive in &drives {
+        let name = format!("d{drive}");
+        fs::rename(instance.dir().join("pool").join(&name), away.join(&name)).unwrap();
+    }
+    instance.start();
+    for drive in &drives {
+        instance.kist(&["pool", "drive", "lost", &drive.to_string()]).exits(0);
+    }
+    // What tapes have comes back by itself, onto five drives it cannot: the files wait as NEARLINE.
+    wait_until("the lost file is named", || {
+        let stat = instance.kist(&["stat", "/fresh/a", "--json"]).exits(0).json();
+        stat["locality"].as_str() == Some("LOST")
+    });
+    instance.kist(&["get", "/fresh/a", instance.beside("out").to_str().unwrap()]).exits(7).says(&["LOST"]);
+    let scrub = instance.kist(&["scrub", "--json"]).exits(0).json();
+    let files = scrub["files"].to_string();
+    assert!(files.contains("/fresh/a LOST"), "{scrub}");
+    let lost = scrub["lost"].as_u64().unwrap();
+    assert_eq!(lost, 1, "only what no tape has: {scrub}");
+    // The drives come back.
+    for drive in &drives {
+        let name = format!("d{drive}");
+        let _ = fs::remove_dir_all(instance.dir().join("pool").join(&name));
+        fs::rename(away.join(&name), instance.dir().join("pool").join(&name)).unwrap();
+        let back = instance.kist(&["pool", "drive", "replace", &drive.to_string()]).exits(0).out;
+        assert!(back.contains("the drive itself"), "{back}");
+    }
+    wait_until("the lost file is found again", || {
+        let stat = instance.kist(&["stat", "/fresh/a", "--json"]).exits(0).json();
+        stat["locality"].as_str() == Some("ONLINE")
+    });
+    instance.kist(&["stage", "--wait", "/t"]).exits(0);
+    instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
+    instance.kist(&["compare", fresh.to_str().unwrap(), "/fresh"]).exits(0);
+    instance.kist(&["verify", "--catalogue"]).exits(0);
+}
+
+/// Whether a drive has an extent of a blob of that size with 4 data shards.
+fn holds(instance: &Instance, drive: u16, size: u64) -> bool {
+    let length = 4096 + size.div_ceil(4).next_multiple_of(4096);
+    extents(instance, drive).iter().any(|file| fs::metadata(file).unwrap().len() == length)
+}

@@ -1,0 +1,113 @@
+//! The catalogue is destroyed under a server that was killed, and comes back: from its backup, and from the
+//! tapes alone.
+
+use std::fs;
+
+use crate::harness::{Instance, bytes, kist, make_tree, write};
+
+/// Names the backup's directory in kist.toml.
+fn with_backup(instance: &Instance) -> String {
+    let backup = instance.beside("backup");
+    let file = instance.dir().join("kist.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    let table = format!("[backup]\ndirectory = \"{}\"\nship_every = \"50ms\"\n\n[pool]", backup.display());
+    let text = text.replacen("\n[pool]", &format!("\n{table}"), 1);
+    fs::write(&file, text).unwrap();
+    backup.to_str().unwrap().to_owned()
+}
+
+fn wait_shipped(instance: &Instance) {
+    for _ in 0..600 {
+        let status = instance.kist(&["status", "--json"]).exits(0).json();
+        if status["backup"]["failing"].is_null()
+            && status["backup"]["line"].as_u64() > Some(0)
+            && status["backup"]["shipped"].as_u64() >= status["backup"]["change"].as_u64()
+        {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("the backup does not keep up");
+}
+
+#[test]
+fn a_destroyed_catalogue_comes_back_from_its_backup() {
+    let mut instance = Instance::init();
+    let backup = with_backup(&instance);
+    instance.start();
+    let tree = instance.beside("tree");
+    make_tree(&tree);
+    let local = tree.to_str().unwrap();
+    instance.kist(&["put", local, "/t"]).exits(0);
+    instance.kist(&["migrate", "--now"]).exits(0);
+    instance.kist(&["wait", "--timeout", "60s"]).exits(0);
+    instance.kist(&["backup", "now"]).exits(0);
+    instance.kist(&["mv", "/t/one", "/t/uno"]).exits(0);
+    fs::rename(tree.join("one"), tree.join("uno")).unwrap();
+    wait_shipped(&instance);
+    let rehearsed = instance.kist(&["backup", "rehearse", "--json"]).exits(0).json();
+    assert_eq!(rehearsed["good"].as_bool(), Some(true), "{rehearsed}");
+    assert!(rehearsed["compared_at"].as_u64() > Some(0), "{rehearsed}");
+    let listed = instance.kist(&["backup", "list", "--json"]).exits(0).json();
+    assert!(listed[0]["snapshots"].as_array().unwrap().len() >= 2, "{listed}");
+    wait_shipped(&instance);
+    instance.kill();
+
+    let dir = instance.dir();
+    let dir = dir.to_str().unwrap();
+    kist(&["restore", "--from", &backup, dir]).exits(4).says(&["--move-aside"]);
+    fs::remove_dir_all(instance.dir().join("catalogue")).unwrap();
+    kist(&["restore", "--from", &backup, dir]).exits(0);
+    instance.start();
+    instance.kist(&["compare", local, "/t"]).exits(0);
+    let kept = instance.kist(&["pool", "quarantine", "--json"]).exits(0).json();
+    assert_eq!(kept["on"].as_bool(), Some(true));
+    let kept = instance.kist(&["pool", "quarantine", "--end", "--json"]).exits(0).json();
+    assert_eq!(kept["on"].as_bool(), Some(false));
+    instance.kist(&["migrate", "--now"]).exits(0);
+    instance.kist(&["wait", "--timeout", "60s"]).exits(0);
+    instance.kist(&["evict", "/t"]).exits(0);
+    instance.kist(&["stage", "--wait", "/t"]).exits(0);
+    instance.kist(&["compare", local, "/t"]).exits(0);
+    instance.kill();
+    // A running server is not disturbed, and a catalogue that is there is kept.
+    kist(&["restore", "--from", &backup, "--move-aside", dir]).exits(0);
+    let kept = fs::read_dir(instance.dir()).unwrap().filter(|entry| {
+        entry.as_ref().unwrap().file_name().to_str().unwrap().starts_with("catalogue.before-")
+    });
+    assert_eq!(kept.count(), 1);
+}
+
+#[test]
+fn a_destroyed_machine_comes_back_from_its_tapes() {
+    let mut instance = Instance::serving();
+    let tree = instance.beside("tree");
+    make_tree(&tree);
+    let local = tree.to_str().unwrap();
+    instance.kist(&["put", local, "/t"]).exits(0);
+    write(&instance.beside("gone"), &bytes(50_000, 7));
+    instance.kist(&["put", instance.beside("gone").to_str().unwrap(), "/t/gone"]).exits(0);
+    instance.kist(&["migrate", "--now"]).exits(0);
+    instance.kist(&["wait", "--timeout", "60s"]).exits(0);
+    instance.kist(&["mv", "/t/one", "/t/uno"]).exits(0);
+    fs::rename(tree.join("one"), tree.join("uno")).unwrap();
+    instance.kist(&["rm", "/t/gone"]).exits(0);
+    write(&tree.join("last"), &bytes(120_000, 9));
+    let last = tree.join("last");
+    instance.kist(&["put", last.to_str().unwrap(), "/t/last"]).exits(0);
+    instance.kist(&["migrate", "--now"]).exits(0);
+    instance.kist(&["wait", "--timeout", "60s"]).exits(0);
+    instance.kill();
+
+    let dir = instance.dir();
+    let dir = dir.to_str().unwrap();
+    fs::remove_dir_all(instance.dir().join("catalogue")).unwrap();
+    fs::remove_dir_all(instance.dir().join("pool")).unwrap();
+    let rebuilt = kist(&["rebuild", "--from-tapes", "--new-pool", "--json", dir]).exits(0).json();
+    assert!(rebuilt["missing_from"].is_null() && rebuilt["inconsistencies"].as_u64() == Some(0), "{rebuilt}");
+    instance.start();
+    instance.kist(&["stage", "--wait", "/t"]).exits(0);
+    instance.kist(&["compare", local, "/t"]).exits(0);
+    instance.kist(&["stat", "/t/gone"]).exits(3);
+    instance.stop();
+}

@@ -1,0 +1,87 @@
+//! The whole system under faults of all kinds, and bugs planted on purpose, which must be caught.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use base::planted::{Bug, plant};
+use simulator::faults::Profile;
+use simulator::report::{KINDS, Until, campaign};
+use simulator::run::{Plan, simulate};
+
+/// What is planted is planted in the whole process.
+static PLANTED: Mutex<()> = Mutex::new(());
+/// Worlds of an ordinary run.
+const WORLDS: u64 = 120;
+/// Worlds within which a planted bug must be found.
+const HUNT_MAX: u64 = 60;
+
+#[test]
+fn nothing_is_lost_whatever_goes_wrong() {
+    let _one = PLANTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let seed = std::env::var("KIST_SIMULATOR_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let until = Until { faults: u64::MAX, worlds: WORLDS, time: Duration::from_secs(600) };
+    let done = campaign(seed, until);
+    println!("{}", done.table());
+    for failed in &done.failures {
+        panic!(
+            "{}\nreplay: cargo run -p simulator -- --seed {} --worlds 1",
+            failed.failure.as_deref().unwrap_or_default(),
+            failed.seed
+        );
+    }
+    assert_eq!(done.missing(), Vec::<&str>::new(), "every kind of fault has to happen");
+}
+
+#[test]
+fn a_seed_is_a_world() {
+    let _one = PLANTED.lock().unwrap_or_else(PoisonError::into_inner);
+    for seed in 1..=Profile::ALL.len() as u64 {
+        let (one, other) = (simulate(Plan::new(seed)), simulate(Plan::new(seed)));
+        assert_eq!(one.faults, other.faults, "seed {seed}");
+        assert_eq!((one.switches, one.elapsed), (other.switches, other.elapsed), "seed {seed}");
+    }
+}
+
+#[test]
+fn every_kind_of_fault_is_documented() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/faults.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    for (name, what, owes) in KINDS {
+        assert!(page.contains(&format!("| {name} | {what} | {owes} |")), "{name}");
+    }
+}
+
+fn is_found(bug: Bug) {
+    let _one = PLANTED.lock().unwrap_or_else(PoisonError::into_inner);
+    plant(Some(bug));
+    let until = Until { faults: u64::MAX, worlds: HUNT_MAX, time: Duration::from_secs(300) };
+    let done = campaign(1, until);
+    plant(None);
+    let found = done.failures.first().unwrap_or_else(|| panic!("{bug:?} was not found"));
+    let why = found.failure.as_deref().unwrap_or_default().lines().next().unwrap_or_default();
+    println!("| {bug:?} | {} | {:?} | {} | {why} |", found.seed, found.profile, done.total());
+}
+
+macro_rules! planted_bugs_are_found {
+    ($($name:ident: $bug:ident),* $(,)?) => {
+        $(#[test] fn $name() { is_found(Bug::$bug); })*
+    };
+}
+
+planted_bugs_are_found! {
+    early_acknowledgement: EarlyAcknowledgement,
+    missing_pool_sync: MissingPoolSync,
+    missing_segment_sync: MissingSegmentSync,
+    missing_tape_flush: MissingTapeFlush,
+    early_indexed: EarlyIndexed,
+    wrong_generation: WrongGeneration,
+    double_commit: DoubleCommit,
+    overwrite_torn: OverwriteTorn,
+    unbound_cell: UnboundCell,
+    unchecked_cell: UncheckedCell,
+    unsafe_evict: UnsafeEvict,
+    remove_under_readers: RemoveUnderReaders,
+    forgotten_key: ForgottenKey,
+    lost_request: LostRequest,
+    retried_sync: RetriedSync,
+}

@@ -1,0 +1,117 @@
+//! A small instance for the engine in this process.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use archive::{
+    Archive, ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings, TapePoolSettings,
+    TapeSettings, create_catalogue,
+};
+use base::{ByteCount, Clock, DriveId, Timestamp, Uuid, Vid};
+use drive::DirectoryDrive;
+use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
+
+/// Drives of the pool.
+const DRIVES: u16 = 3;
+/// Cartridges of the library.
+const CARTRIDGES: u32 = 4;
+
+/// The system's clock.
+struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+    }
+}
+
+fn other(error: impl std::fmt::Display) -> io::Error {
+    io::Error::other(error.to_string())
+}
+
+/// Makes an instance.
+pub fn create(directory: &Path) -> io::Result<()> {
+    let settings = settings(directory);
+    let instance = Uuid::from_random([7; 16]);
+    std::fs::create_dir_all(&settings.catalogue_directory)?;
+    create_catalogue(
+        &settings.catalogue_directory,
+        settings.catalogue_map_size,
+        instance,
+        Arc::new(SystemClock),
+    )
+    .map_err(other)?;
+    for drive in &settings.pool.drives {
+        std::fs::create_dir_all(&drive.path)?;
+        DirectoryDrive::format(&drive.path, instance, DriveId(drive.id)).map_err(other)?;
+    }
+    let cartridge = |n| Vid::new(&format!("KT{n:04}")).map(|vid| (vid, ByteCount::mib(64))).map_err(other);
+    let config = VirtualLibraryConfig {
+        drives: Vec::new(),
+        robots: 1,
+        cartridges: (1..=CARTRIDGES).map(cartridge).collect::<io::Result<_>>()?,
+        options: VirtualCartridgeOptions::default(),
+        drop_cache: false,
+    };
+    VirtualLibrary::create(&settings.library.directory, &config).map_err(other)?;
+    Ok(())
+}
+
+/// Opens it.
+pub fn open(directory: &Path) -> io::Result<Archive> {
+    Archive::open(settings(directory), Arc::new(SystemClock)).map_err(|error| {
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(error) = source {
+            text = format!("{text}: {error}");
+            source = error.source();
+        }
+        io::Error::other(text)
+    })
+}
+
+fn settings(directory: &Path) -> Settings {
+    let class = |name: &str, up_to: Option<ByteCount>| ClassSettings {
+        name: name.to_owned(),
+        up_to,
+        copies: vec!["vault-a".to_owned(), "vault-b".to_owned()],
+        large_bytes: ByteCount::kib(512),
+        pack_bytes: ByteCount::mib(1),
+        pack_age: Duration::ZERO,
+    };
+    let tape_pool = |name: &str| TapePoolSettings {
+        name: name.to_owned(),
+        mount_bytes: ByteCount::mib(1),
+        mount_age: Duration::ZERO,
+        drives_max: 2,
+    };
+    let drive =
+        |id| PoolDriveSettings { id, path: directory.join(format!("pool/d{id}")), enclosure: String::new() };
+    Settings {
+        catalogue_directory: directory.join("catalogue"),
+        catalogue_map_size: ByteCount::mib(64),
+        pool: PoolSettings {
+            data: 2,
+            parity: 1,
+            arena: ByteCount::mib(24),
+            drives: (0..DRIVES).map(drive).collect(),
+        },
+        library: LibrarySettings { directory: directory.join("library"), drives: 2 },
+        classes: vec![class("small", Some(ByteCount::mib(1))), class("large", None)],
+        tape_pools: vec![tape_pool("vault-a"), tape_pool("vault-b")],
+        tape: TapeSettings {
+            block_bytes: ByteCount::kib(64),
+            flush_bytes: ByteCount::kib(512),
+            flush_age: Duration::from_secs(300),
+            index_bytes: ByteCount::mib(2),
+            buffer: ByteCount::mib(2),
+            recall_age: Duration::ZERO,
+            recall_bytes: ByteCount(1),
+            dismount_delay: Duration::ZERO,
+            retry_delay: Duration::from_millis(50),
+        },
+    }
+}

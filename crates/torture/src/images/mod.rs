@@ -1,0 +1,81 @@
+//! Disks as a power failure leaves them: an engine on real files is recorded at its system calls, a model
+//! says what of them a disk may have lost, torn or reordered at a random moment, and the engine is opened
+//! on that.
+
+mod check;
+mod disk;
+mod engine;
+mod run;
+mod trace;
+mod work;
+
+use std::path::PathBuf;
+
+pub use run::run;
+pub use work::record_here;
+
+/// What a run over crash images is made of.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The program `recorded`, which carries out a workload.
+    pub recorded: PathBuf,
+    /// An empty directory, best in memory.
+    pub dir: PathBuf,
+    /// Histories, each with another seed.
+    pub histories: u64,
+    /// Images of each.
+    pub images: u64,
+    /// Of so many images one is also migrated, evicted, staged and read from tape.
+    pub full_every: u64,
+    /// All choices follow from it, but not the order of the recorded threads.
+    pub seed: u64,
+    /// A bug to plant in what is recorded.
+    pub planted: Option<String>,
+    /// Threads that build and check.
+    pub workers: u64,
+}
+
+/// What came of it.
+#[derive(Clone, Default, Debug)]
+pub struct Report {
+    /// Histories recorded.
+    pub histories: u64,
+    /// Of them with another sequence of calls than all others.
+    pub distinct: u64,
+    /// System calls recorded, and syncs among them.
+    pub calls: u64,
+    /// See above.
+    pub syncs: u64,
+    /// Images built and opened.
+    pub images: u64,
+    /// Images in which something that was not synced was lost or torn.
+    pub lossy: u64,
+    /// Of them brought to tape and back.
+    pub full: u64,
+    /// Files read.
+    pub read: u64,
+    /// Acknowledged changes before the cuts, summed.
+    pub acknowledged: u64,
+    /// Seconds of all workers together spent recording, and with images.
+    pub recording: f64,
+    /// See above.
+    pub checking: f64,
+    /// What was wrong.
+    pub violations: Vec<String>,
+}
+
+impl Report {
+    fn add(&mut self, other: Report) {
+        self.histories += other.histories;
+        self.calls += other.calls;
+        self.syncs += other.syncs;
+        self.images += other.images;
+        self.lossy += other.lossy;
+        self.full += other.full;
+        self.read += other.read;
+        self.acknowledged += other.acknowledged;
+        self.recording += other.recording;
+        self.checking += other.checking;
+        self.violations.extend(other.violations);
+    }
+}

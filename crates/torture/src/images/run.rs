@@ -1,0 +1,210 @@
+//! Records histories and checks images of each.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use super::check::{check, hashed};
+use super::disk::{Disk, Files};
+use super::trace::{CALLS, Step, Trace, bytes, descriptor};
+use super::work::{Marks, expected};
+use super::{Report, Settings, engine};
+use crate::random::Random;
+
+/// Violations after which a run ends.
+const VIOLATIONS_MAX: usize = 20;
+
+/// Records all histories and checks their images.
+///
+/// # Errors
+/// If a history cannot be recorded.
+pub fn run(settings: &Settings) -> io::Result<Report> {
+    let (next, shapes) = (AtomicU64::new(0), Mutex::new(BTreeSet::new()));
+    let total = Mutex::new(Report::default());
+    let result = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..settings.workers)
+            .map(|worker| {
+                let (next, shapes, total) = (&next, &shapes, &total);
+                scope.spawn(move || -> io::Result<()> {
+                    let dir = settings.dir.join(format!("w{worker}"));
+                    std::fs::create_dir_all(&dir)?;
+                    loop {
+                        let number = next.fetch_add(1, Ordering::SeqCst);
+                        if number >= settings.histories {
+                            return Ok(());
+                        }
+                        let (report, shape) = history(settings, &dir, settings.seed + number)?;
+                        shapes.lock().unwrap_or_else(PoisonError::into_inner).insert(shape);
+                        let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+                        total.add(report);
+                        if total.violations.len() > VIOLATIONS_MAX {
+                            return Ok(());
+                        }
+                    }
+                })
+            })
+            .collect();
+        workers.into_iter().try_for_each(|worker| {
+            worker.join().unwrap_or_else(|_| Err(io::Error::other("a worker panicked")))
+        })
+    });
+    result?;
+    let mut total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+    total.distinct = shapes.into_inner().unwrap_or_else(PoisonError::into_inner).len() as u64;
+    Ok(total)
+}
+
+fn history(settings: &Settings, dir: &Path, seed: u64) -> io::Result<(Report, u64)> {
+    let mut report = Report { histories: 1, ..Report::default() };
+    let begin = Instant::now();
+    let root = dir.join("instance");
+    let _ = std::fs::remove_dir_all(&root);
+    engine::create(&root)?;
+    let mut before = Files::new();
+    gather(&root, &root, &mut before)?;
+    let trace = record(settings, dir, &root, seed)?;
+    compare_model(&trace, &root, &before)?;
+    report.recording = begin.elapsed().as_secs_f64();
+    report.calls = trace.calls.len() as u64;
+    report.syncs = trace.calls.iter().filter(|call| call.name.contains("sync")).count() as u64;
+    let begin = Instant::now();
+    let mut random = Random::nth(settings.seed, seed);
+    let mut cuts: Vec<usize> =
+        (0..settings.images).map(|_| random.below(trace.steps.len() as u64 + 1) as usize).collect();
+    cuts.sort_unstable();
+    let mut disk = Disk::new(&root, &before);
+    let (mut marks, mut at) = (Marks::default(), 0);
+    for (number, cut) in cuts.into_iter().enumerate() {
+        for step in &trace.steps[at..cut] {
+            mark(&trace, *step, &mut marks);
+            disk.take(&trace, *step);
+        }
+        at = cut;
+        let (files, lossy) = disk.image(&mut random);
+        build(&root, &files)?;
+        let full = (number as u64 + seed).is_multiple_of(settings.full_every);
+        let mut violations = Vec::new();
+        let expected = hashed(&expected(seed, &marks));
+        match check(&root, &expected, full, &mut violations) {
+            Ok(read) => report.read += read,
+            Err(error) => violations.push(format!("the engine does not open: {error}")),
+        }
+        let place = format!("seed {seed}, image {number} at step {cut} of {}", trace.steps.len());
+        report.violations.extend(violations.into_iter().map(|text| format!("{place}: {text}")));
+        report.images += 1;
+        report.lossy += u64::from(lossy);
+        report.full += u64::from(full);
+        report.acknowledged += marks.acknowledged();
+        if report.violations.len() > VIOLATIONS_MAX {
+            break;
+        }
+    }
+    for strange in &disk.strange {
+        report.violations.push(format!("seed {seed}: the model of a disk does not know {strange}"));
+    }
+    report.checking = begin.elapsed().as_secs_f64();
+    Ok((report, shape(&trace)))
+}
+
+/// The model, told of all calls, must come to the files that are there.
+fn compare_model(trace: &Trace, root: &Path, before: &Files) -> io::Result<()> {
+    let mut disk = Disk::new(root, before);
+    trace.steps.iter().for_each(|step| disk.take(trace, *step));
+    let (seen, mut there) = (disk.seen(), Files::new());
+    gather(root, root, &mut there)?;
+    let mut wrong: Vec<&PathBuf> =
+        there.iter().filter(|(path, bytes)| seen.get(*path) != Some(*bytes)).map(|(path, _)| path).collect();
+    wrong.extend(seen.keys().filter(|path| !there.contains_key(*path)));
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("the model of the disk is wrong about {wrong:?}")))
+}
+
+/// The program under strace.
+fn record(settings: &Settings, dir: &Path, root: &Path, seed: u64) -> io::Result<Trace> {
+    let (marks, output) = (dir.join("marks"), dir.join("strace"));
+    let _ = std::fs::remove_file(&marks);
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "--seccomp-bpf", "-y", "-xx", "-s", "16777216", "-e", "abbrev=none", "-e"]);
+    command.arg(format!("trace={CALLS}")).arg("-e").arg("signal=none").arg("-o").arg(&output);
+    command.arg(&settings.recorded).arg(root).arg(&marks).arg(seed.to_string());
+    if let Some(bug) = &settings.planted {
+        command.env("KIST_PLANTED", bug);
+    }
+    let ran = command.stdin(Stdio::null()).stdout(Stdio::null()).output()?;
+    if !ran.status.success() {
+        let text = String::from_utf8_lossy(&ran.stderr).into_owned();
+        return Err(io::Error::other(format!("recording failed: {}: {text}", ran.status)));
+    }
+    Ok(Trace::parse(&String::from_utf8_lossy(&std::fs::read(&output)?)))
+}
+
+/// A mark counts from the beginning of its call: what it says had happened by then.
+fn mark(trace: &Trace, step: Step, marks: &mut Marks) {
+    let Step::Begin(number) = step else { return };
+    let call = &trace.calls[number];
+    let is_mark = call.name == "write"
+        && call
+            .arguments
+            .first()
+            .and_then(|argument| descriptor(argument))
+            .is_some_and(|(_, p)| p.ends_with("/marks"));
+    if is_mark {
+        marks.take(&String::from_utf8_lossy(&bytes(&call.arguments[1])));
+    }
+}
+
+/// A number for the sequence of calls and files.
+fn shape(trace: &Trace) -> u64 {
+    let mut text = String::new();
+    for step in &trace.steps {
+        if let Step::Begin(number) = step {
+            let call = &trace.calls[*number];
+            let path = call.arguments.first().and_then(|argument| descriptor(argument)).map(|(_, path)| path);
+            text.push_str(&call.name);
+            text.push_str(path.as_deref().unwrap_or_default());
+        }
+    }
+    let hash = base::Blake3::of(text.as_bytes());
+    hash.0.iter().take(8).fold(0, |shape, byte| (shape << 8) | u64::from(*byte))
+}
+
+/// All files below `at`, but LMDB's table of readers, which no crash leaves in use.
+fn gather(root: &Path, at: &Path, files: &mut Files) -> io::Result<()> {
+    for entry in std::fs::read_dir(at)? {
+        let (entry, path) = entry.map(|entry| (entry.file_type(), entry.path()))?;
+        if entry?.is_dir() {
+            gather(root, &path, files)?;
+        } else if !path.ends_with("lock.mdb") {
+            let relative: PathBuf = path.strip_prefix(root).unwrap_or(&path).to_owned();
+            files.insert(relative, Arc::new(std::fs::read(&path)?));
+        }
+    }
+    Ok(())
+}
+
+/// Makes the files below `root` these and no others; directories stay.
+fn build(root: &Path, files: &Files) -> io::Result<()> {
+    clear(root)?;
+    for (path, bytes) in files {
+        std::fs::write(root.join(path), bytes.as_slice())?;
+    }
+    Ok(())
+}
+
+fn clear(at: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(at)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            clear(&entry.path())?;
+        } else {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
