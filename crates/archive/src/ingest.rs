@@ -171,8 +171,8 @@ impl Upload {
         receiver.recv().unwrap_or(Err(ArchiveError::Stopping))
     }
 
-    /// As [`Upload::finish`], but `done` gets what it returns. A small file may be finished by another thread,
-    /// together with others, after this has returned; then nobody but `done` waits for its syncs.
+    /// As [`Upload::finish`], but `done` gets what it returns. A small file may be finished by another
+    /// thread, together with others, after this has returned; then nobody but `done` waits for its syncs.
     pub fn finish_then(mut self, done: PutCallback) {
         let (put, class) = match self.prepare() {
             Ok(prepared) => prepared,
@@ -362,8 +362,8 @@ impl Upload {
         &self.small
     }
 
-    /// Stores a small value by itself and commits it, again and again if its segment is removed meanwhile. The
-    /// gate must have been entered; see [`SmallPuts`](crate::small::SmallPuts).
+    /// Stores a small value by itself and commits it, again and again if its segment is removed meanwhile.
+    /// The gate must have been entered; see [`SmallPuts`](crate::small::SmallPuts).
     pub(crate) fn store_small(&self, put: &PutFile) -> Result<PutOutcome, ArchiveError> {
         for _ in 0..SEGMENT_RETRIES_MAX {
             let (blob, piece) = self.archive.engine().pool.put_small(&self.small)?;

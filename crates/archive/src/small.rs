@@ -108,8 +108,8 @@ pub(crate) fn run_small_puts(engine: &Engine) {
 /// Where a value is.
 type Place = (BlobDescription, BlobPiece);
 
-/// Syncs the group's values, commits them, and tells each. The gate is entered before, so that a segment which
-/// is swept meanwhile is still known as garbage when the commit arrives; see `sweep`.
+/// Syncs the group's values, commits them, and tells each. The gate is entered before, so that a segment
+/// which is swept meanwhile is still known as garbage when the commit arrives; see `sweep`.
 fn serve(engine: &Engine, group: Vec<SmallPut>) {
     let _storing = engine.gate.enter();
     let places = store(engine, &group);

@@ -1,11 +1,11 @@
 //! The one way to change the catalogue.
 
 use crate::command::{Command, Envelope, Outcome};
-use crate::draft::Draft;
+use crate::draft::{Draft, Memo};
 use crate::encoding::ENVELOPE_BYTES_MAX;
 use crate::error::Rejection;
 use crate::key;
-use crate::kv::Transaction;
+use crate::kv::{KvError, Transaction};
 use crate::table::Table;
 
 mod copy;
@@ -26,27 +26,60 @@ mod tape;
 mod tidy;
 
 /// Applies a command and appends it to the change log. Deterministic: the same commands in the same order
-/// give the same
-/// tables, byte for byte. A command that changes nothing is not logged.
+/// give the same tables, byte for byte, however they are spread over transactions. A command that changes
+/// nothing is not logged.
 ///
 /// # Errors
 /// Says why the command was refused; the transaction is then as it was before, except if
 /// [`Rejection::is_engine_failure`], after which the whole transaction must be dropped.
 pub fn apply(txn: &mut dyn Transaction, envelope: &Envelope) -> Result<Outcome, Rejection> {
-    let bytes = envelope.encode();
-    limit("bytes of a command", bytes.len(), ENVELOPE_BYTES_MAX)?;
-    let mut draft = Draft::new(txn, envelope.at);
-    let outcome = perform(&mut draft, &envelope.command)?;
-    if draft.is_changed() {
-        let sequence = draft.change_meta(|meta| {
-            let sequence = meta.next_change;
-            meta.next_change += 1;
-            sequence
-        })?;
-        draft.put_bytes(Table::Change, key::change(sequence), &bytes);
-        draft.write()?;
-    }
+    let mut batch = Batch::new(txn);
+    let outcome = batch.apply(envelope)?;
+    batch.finish()?;
     Ok(outcome)
+}
+
+/// Applies several commands in one transaction: as [`apply()`] each, but what all of them change is written
+/// once, by [`Batch::finish`]. A batch that is dropped without it leaves a transaction that must be dropped.
+pub struct Batch<'t> {
+    txn: &'t mut dyn Transaction,
+    memo: Memo,
+}
+
+impl<'t> Batch<'t> {
+    /// A batch without commands.
+    pub fn new(txn: &'t mut dyn Transaction) -> Self {
+        Batch { txn, memo: Memo::default() }
+    }
+
+    /// Applies one command.
+    ///
+    /// # Errors
+    /// As [`apply()`].
+    pub fn apply(&mut self, envelope: &Envelope) -> Result<Outcome, Rejection> {
+        let bytes = envelope.encode();
+        limit("bytes of a command", bytes.len(), ENVELOPE_BYTES_MAX)?;
+        let mut draft = Draft::new(&mut *self.txn, &mut self.memo, envelope.at);
+        let outcome = perform(&mut draft, &envelope.command)?;
+        if draft.is_changed() {
+            let sequence = draft.change_meta(|meta| {
+                let sequence = meta.next_change;
+                meta.next_change += 1;
+                sequence
+            })?;
+            draft.put_bytes(Table::Change, key::change(sequence), &bytes);
+            draft.write()?;
+        }
+        Ok(outcome)
+    }
+
+    /// Writes what is still held back; the transaction may be committed then.
+    ///
+    /// # Errors
+    /// If the engine fails: the transaction must be dropped.
+    pub fn finish(self) -> Result<(), KvError> {
+        self.memo.write(self.txn)
+    }
 }
 
 fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejection> {

@@ -15,53 +15,106 @@ use crate::view::View;
 
 type Rows = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
+/// What almost every command changes, kept decoded over the commands of one transaction and written at its
+/// end.
+#[derive(Default)]
+pub(crate) struct Memo {
+    meta: Option<Meta>,
+    tallies: BTreeMap<Counter, Tally>,
+}
+
+impl Memo {
+    /// Writes what was changed into the transaction.
+    pub(crate) fn write(self, below: &mut dyn Transaction) -> Result<(), KvError> {
+        if let Some(meta) = self.meta {
+            below.put(Table::Meta, key::META, &frame::seal(Table::Meta, key::META, &meta))?;
+        }
+        for (counter, tally) in self.tallies {
+            let key = counter_key(counter);
+            below.put(Table::Counter, &key, &frame::seal(Table::Counter, &key, &tally))?;
+        }
+        Ok(())
+    }
+}
+
 /// A transaction with one command's changes laid over it. Dropped, it leaves the transaction as it was.
 pub(crate) struct Draft<'t> {
     below: &'t mut dyn Transaction,
-    rows: [Rows; Table::COUNT],
+    memo: &'t mut Memo,
+    /// Of the few tables that a command touches, but for `meta` and `counter`.
+    rows: Vec<(Table, Rows)>,
+    /// The record of `meta` as this command changed it.
+    meta: Option<Meta>,
+    /// The tallies as this command changed them.
+    tallies: Vec<(Counter, Tally)>,
     /// The time of the command.
     pub(crate) at: base::Timestamp,
 }
 
 impl<'t> Draft<'t> {
-    pub(crate) fn new(below: &'t mut dyn Transaction, at: base::Timestamp) -> Self {
-        Draft { below, rows: std::array::from_fn(|_| Rows::new()), at }
+    pub(crate) fn new(below: &'t mut dyn Transaction, memo: &'t mut Memo, at: base::Timestamp) -> Self {
+        Draft { below, memo, rows: Vec::with_capacity(12), meta: None, tallies: Vec::new(), at }
     }
 
-    /// The state with the changes so far.
+    /// The state with the changes so far, but for `meta` and the tallies.
     pub(crate) fn view(&self) -> View<'_> {
         View::new(self)
     }
 
+    fn rows(&self, table: Table) -> Option<&Rows> {
+        assert!(!matches!(table, Table::Meta | Table::Counter), "{table:?} is not read through a draft");
+        self.rows.iter().find(|(of, _)| *of == table).map(|(_, rows)| rows)
+    }
+
+    fn insert(&mut self, table: Table, key: Vec<u8>, value: Option<Vec<u8>>) {
+        match self.rows.iter_mut().find(|(of, _)| *of == table) {
+            Some((_, rows)) => drop(rows.insert(key, value)),
+            None => self.rows.push((table, Rows::from([(key, value)]))),
+        }
+    }
+
     pub(crate) fn put<T: Codec>(&mut self, table: Table, key: Vec<u8>, value: &T) {
         let bytes = frame::seal(table, &key, value);
-        self.rows[table.index()].insert(key, Some(bytes));
+        self.insert(table, key, Some(bytes));
     }
 
     pub(crate) fn put_bytes(&mut self, table: Table, key: Vec<u8>, bytes: &[u8]) {
         let bytes = frame::seal_bytes(table, &key, bytes);
-        self.rows[table.index()].insert(key, Some(bytes));
+        self.insert(table, key, Some(bytes));
     }
 
     pub(crate) fn remove(&mut self, table: Table, key: Vec<u8>) {
-        self.rows[table.index()].insert(key, None);
+        self.insert(table, key, None);
     }
 
     /// Whether the command changed anything so far.
     pub(crate) fn is_changed(&self) -> bool {
-        self.rows.iter().any(|rows| !rows.is_empty())
+        self.meta.is_some() || !self.tallies.is_empty() || !self.rows.is_empty()
+    }
+
+    /// The record of `meta`, if the catalogue is initialised.
+    pub(crate) fn known_meta(&self) -> Result<Option<Meta>, ReadError> {
+        match self.meta.as_ref().or(self.memo.meta.as_ref()) {
+            Some(meta) => Ok(Some(meta.clone())),
+            None => View::new(&*self.below).meta(),
+        }
     }
 
     pub(crate) fn meta(&self) -> Result<Meta, Rejection> {
-        self.view().meta()?.ok_or(Rejection::NotInitialised)
+        self.known_meta()?.ok_or(Rejection::NotInitialised)
     }
 
     /// Changes the record of `meta` and returns what `change` returns.
     pub(crate) fn change_meta<T>(&mut self, change: impl FnOnce(&mut Meta) -> T) -> Result<T, Rejection> {
         let mut meta = self.meta()?;
         let result = change(&mut meta);
-        self.put(Table::Meta, key::META.to_vec(), &meta);
+        self.meta = Some(meta);
         Ok(result)
+    }
+
+    /// Makes the first record of `meta`.
+    pub(crate) fn put_meta(&mut self, meta: Meta) {
+        self.meta = Some(meta);
     }
 
     /// Adds to a tally.
@@ -87,16 +140,22 @@ impl<'t> Draft<'t> {
         counter: Counter,
         change: impl FnOnce(&mut Tally) -> Option<()>,
     ) -> Result<(), ReadError> {
-        let key = counter_key(counter);
-        let mut tally = self.view().tally(counter)?;
-        change(&mut tally).ok_or_else(|| ReadError::inconsistent(Table::Counter, &key))?;
-        self.put(Table::Counter, key, &tally);
+        let inconsistent = || ReadError::inconsistent(Table::Counter, &counter_key(counter));
+        if let Some((_, tally)) = self.tallies.iter_mut().find(|(of, _)| *of == counter) {
+            return change(tally).ok_or_else(inconsistent);
+        }
+        let mut tally = match self.memo.tallies.get(&counter) {
+            Some(tally) => *tally,
+            None => View::new(&*self.below).tally(counter)?,
+        };
+        change(&mut tally).ok_or_else(inconsistent)?;
+        self.tallies.push((counter, tally));
         Ok(())
     }
 
-    /// Writes the changes into the transaction.
+    /// Writes the changes into the transaction and the memo.
     pub(crate) fn write(self) -> Result<(), KvError> {
-        for (table, rows) in Table::ALL.into_iter().zip(self.rows) {
+        for (table, rows) in self.rows {
             for (key, value) in rows {
                 match value {
                     Some(value) => self.below.put(table, &key, &value)?,
@@ -106,13 +165,17 @@ impl<'t> Draft<'t> {
                 }
             }
         }
+        if self.meta.is_some() {
+            self.memo.meta = self.meta;
+        }
+        self.memo.tallies.extend(self.tallies);
         Ok(())
     }
 }
 
 impl Snapshot for Draft<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<&[u8]>, KvError> {
-        match self.rows[table.index()].get(key) {
+        match self.rows(table).and_then(|rows| rows.get(key)) {
             Some(value) => Ok(value.as_deref()),
             None => self.below.get(table, key),
         }
@@ -129,7 +192,8 @@ impl Snapshot for Draft<'_> {
             return Ok(());
         }
         let bound = to.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut over = self.rows[table.index()].range::<[u8], _>((Bound::Included(from), bound)).peekable();
+        let Some(rows) = self.rows(table) else { return self.below.scan(table, from, to, visit) };
+        let mut over = rows.range::<[u8], _>((Bound::Included(from), bound)).peekable();
         let mut stopped = false;
         self.below.scan(table, from, to, &mut |key, value| {
             while let Some((over_key, over_value)) = over.next_if(|(over_key, _)| over_key.as_slice() < key) {

@@ -12,11 +12,13 @@ use crate::command::{
 };
 use crate::record::{
     Attributes, BlobRecord, ClassRecord, ContainerCopy, ContainerKind, ContainerRecord, CopyState, Counter,
-    DirectoryRecord, Entry, FileKind, FileRecord, FileState, Garbage, IdempotencyRecord, ItemState,
-    MemberRecord, QueuedContainer, RecallItem, RequestItem, RequestRecord, RequestState, RunEnd, RunItem,
-    RunRecord, Tally, TapePlace, TapeRecord, TapeState, TodoFile,
+    DirectoryRecord, Entry, FileKind, FileState, Garbage, IdempotencyRecord, ItemState, MemberRecord,
+    QueuedContainer, RecallItem, RequestItem, RequestRecord, RequestState, RunEnd, RunItem, RunRecord, Tally,
+    TapePlace, TapeRecord, TapeState, TodoFile,
 };
 use base::{ByteCount, ContainerId};
+
+mod file;
 
 /// The format version of envelopes written by this Kist.
 pub const ENVELOPE_VERSION: u8 = 2;
@@ -143,19 +145,6 @@ record!(Attributes { mtime, mode, owner, group, xattrs });
 record!(DirectoryRecord { parent, name, created, attributes, class });
 choice!(FileKind { 0 = Regular, 1 = Symlink(target) });
 choice!(FileState { 0 = Live, 1 = Condemned(at), 2 = Lost(at) });
-record!(FileRecord {
-    parent,
-    name,
-    kind,
-    state,
-    size,
-    created,
-    attributes,
-    checksums,
-    class,
-    dataset,
-    pieces,
-});
 record!(ClassRecord { name, copies });
 record!(BlobRecord { layout, length, stripes, references, live });
 choice!(ContainerKind { 0 = Pack, 1 = File(file), 2 = Segment { file, file_offset } });

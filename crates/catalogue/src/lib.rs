@@ -18,7 +18,7 @@ mod record;
 mod table;
 mod view;
 
-pub use apply::apply;
+pub use apply::{Batch, apply};
 pub use check::Inconsistency;
 pub use command::{
     BATCH_FILES_MAX, CONTAINER_MEMBERS_MAX, Command, Envelope, EvictRefusal, IDEMPOTENCY_KEPT, Outcome,

@@ -55,6 +55,14 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Whether there is a record; its checksum is verified, its fields are not read.
+    pub(crate) fn has(&self, table: Table, key: &[u8]) -> Result<bool, ReadError> {
+        match self.snapshot.get(table, key)? {
+            Some(value) => frame::open_bytes(table, key, value).map(|_| true),
+            None => Ok(false),
+        }
+    }
+
     /// As [`View::get`] where another record says that there is one.
     pub(crate) fn expect<T: Codec>(&self, table: Table, key: &[u8]) -> Result<T, ReadError> {
         self.get(table, key)?.ok_or_else(|| ReadError::inconsistent(table, key))
@@ -338,7 +346,7 @@ impl<'a> View<'a> {
     /// # Errors
     /// If the catalogue cannot be read.
     pub fn is_garbage(&self, id: BlobId) -> Result<bool, ReadError> {
-        Ok(self.get::<Garbage>(Table::Garbage, &key::garbage(id, key::WHOLE_BLOB))?.is_some())
+        self.has(Table::Garbage, &key::garbage(id, key::WHOLE_BLOB))
     }
 
     /// Garbage to be removed from the pool, at most `limit`.

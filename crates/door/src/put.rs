@@ -97,7 +97,8 @@ struct Whole {
     permit: OwnedSemaphorePermit,
 }
 
-/// Stores a file whose body is small: gathers it, then hands it to the engine, which tells when it is durable.
+/// Stores a file whose body is small: gathers it, then hands it to the engine, which tells when it is
+/// durable.
 async fn put_whole(job: Whole, mut incoming: Incoming<'_>) -> Result<Response, Refusal> {
     let mut parts = Vec::new();
     while let Some(bytes) = incoming.next().await? {

@@ -6,10 +6,9 @@ use std::path::Path;
 
 use catalogue::{KvError, ReadError, Rejection, Snapshot, Table, Transaction, Visit};
 use heed::types::Bytes;
-use heed::{
-    CommitOrAbort, CompactionOption, Database, Env, EnvOpenOptions, MdbError, RoTxn, RwTxn, WithoutTls,
-};
+use heed::{CommitOrAbort, CompactionOption, Database, Env, EnvOpenOptions, MdbError, RoTxn, WithoutTls};
 
+use crate::lmdb_writing::LmdbWriting;
 use crate::memory::{MemoryEngine, MemoryWriting};
 
 /// A table's handle.
@@ -59,7 +58,7 @@ impl Writing<'_> {
     /// Whether there is anything to commit.
     pub(crate) fn is_changed(&self) -> bool {
         match self {
-            Writing::Lmdb(writing) => writing.is_changed,
+            Writing::Lmdb(writing) => writing.is_changed(),
             Writing::Memory(writing) => writing.is_changed(),
         }
     }
@@ -114,7 +113,7 @@ impl LmdbEngine {
 
     pub(crate) fn write(&self) -> Result<LmdbWriting<'_>, KvError> {
         let txn = self.env.write_txn().map_err(kv_error)?;
-        Ok(LmdbWriting { txn, tables: &self.tables, is_changed: false })
+        Ok(LmdbWriting::new(txn, &self.tables))
     }
 }
 
@@ -174,47 +173,5 @@ impl Snapshot for Reading<'_> {
         visit: &mut Visit<'_>,
     ) -> Result<(), KvError> {
         scan(&self.txn, &self.tables[table.index()], from, to, visit)
-    }
-}
-
-/// The writing transaction; dropped without a commit it changes nothing.
-pub(crate) struct LmdbWriting<'e> {
-    txn: RwTxn<'e>,
-    tables: &'e [Rows; Table::COUNT],
-    is_changed: bool,
-}
-
-impl LmdbWriting<'_> {
-    /// Makes all changes durable.
-    pub(crate) fn commit(self) -> Result<(), KvError> {
-        self.txn.commit().map_err(kv_error)
-    }
-}
-
-impl Snapshot for LmdbWriting<'_> {
-    fn get(&self, table: Table, key: &[u8]) -> Result<Option<&[u8]>, KvError> {
-        self.tables[table.index()].get(&self.txn, key).map_err(kv_error)
-    }
-
-    fn scan(
-        &self,
-        table: Table,
-        from: &[u8],
-        to: Option<&[u8]>,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), KvError> {
-        scan(&self.txn, &self.tables[table.index()], from, to, visit)
-    }
-}
-
-impl Transaction for LmdbWriting<'_> {
-    fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<(), KvError> {
-        self.is_changed = true;
-        self.tables[table.index()].put(&mut self.txn, key, value).map_err(kv_error)
-    }
-
-    fn delete(&mut self, table: Table, key: &[u8]) -> Result<bool, KvError> {
-        self.is_changed = true;
-        self.tables[table.index()].delete(&mut self.txn, key).map_err(kv_error)
     }
 }

@@ -7,10 +7,12 @@
 mod engine;
 mod error;
 mod format;
+mod lmdb_writing;
 mod memory;
 mod replay;
 mod snapshot;
 mod store;
+mod verify;
 mod writer;
 
 pub use error::{ExecuteError, OpenError, ReplayError, SnapshotError};
@@ -19,4 +21,5 @@ pub use memory::{CommitControl, CommitFate, MemoryCatalogue, MemoryChange, Memor
 pub use replay::{Replay, time_of_change};
 pub use snapshot::{Digests, SNAPSHOT_DATA, SNAPSHOT_FORMAT, SnapshotReader, TableDigest, snapshot_files};
 pub use store::{CatalogueStore, READERS_MAX, StoreOptions};
+pub use verify::VerifyError;
 pub use writer::{BATCH_MAX, EXECUTE_ALL_MAX, QUEUE_MAX};

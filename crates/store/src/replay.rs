@@ -6,8 +6,9 @@ use std::path::Path;
 use base::{ByteCount, Timestamp};
 use catalogue::{Envelope, Outcome, ReadError, View, apply};
 
-use crate::engine::{LmdbEngine, LmdbWriting, kv_error_of_rejection};
+use crate::engine::{LmdbEngine, kv_error_of_rejection};
 use crate::error::{OpenError, ReplayError};
+use crate::lmdb_writing::LmdbWriting;
 use crate::snapshot::{Digests, digests};
 use crate::store::open_directory;
 

@@ -6,7 +6,7 @@ use threads::mpsc::{Receiver, SyncSender};
 
 use base::Clock;
 use base::planted::{Bug, is_planted};
-use catalogue::{Envelope, KvError, Outcome, ReadError, Rejection, apply};
+use catalogue::{Batch, Envelope, KvError, Outcome, ReadError, Rejection};
 
 use crate::engine::Engine;
 use crate::error::ExecuteError;
@@ -95,16 +95,20 @@ impl Writer {
             Err(error) => return failure(error),
         };
         let mut answers = Vec::with_capacity(group.len());
+        let mut batch = Batch::new(txn.transaction());
         for job in &mut *group {
             let mut answer = Vec::with_capacity(job.envelopes.len());
             for envelope in &mut job.envelopes {
                 envelope.at = self.clock.now();
-                match apply(txn.transaction(), envelope) {
+                match batch.apply(envelope) {
                     Err(Rejection::Read(ReadError::Kv(error))) => return failure(error),
                     result => answer.push(result),
                 }
             }
             answers.push(answer);
+        }
+        if let Err(error) = batch.finish() {
+            return failure(error);
         }
         if !txn.is_changed() {
             return Group::Committed(answers);

@@ -31,10 +31,10 @@ pub(super) fn check_attributes(attributes: &Attributes) -> Result<(), Rejection>
 }
 
 pub(super) fn check_directory(draft: &Draft<'_>, id: DirId) -> Result<(), Rejection> {
-    match draft.view().directory(id)? {
-        Some(_) => Ok(()),
-        None => Err(Rejection::NotFound(Object::Directory(id))),
+    if draft.view().has(Table::Directory, &key::directory(id))? {
+        return Ok(());
     }
+    Err(Rejection::NotFound(Object::Directory(id)))
 }
 
 pub(super) fn class(draft: &Draft<'_>, id: ClassId) -> Result<ClassRecord, Rejection> {

@@ -19,7 +19,7 @@ const LABEL_BYTES_MAX: usize = 32;
 const IDS_MAX: u16 = u16::MAX - 1;
 
 pub(super) fn initialise(draft: &mut Draft<'_>, instance: Uuid) -> Result<Outcome, Rejection> {
-    if draft.view().meta()?.is_some() {
+    if draft.known_meta()?.is_some() {
         return Err(Rejection::AlreadyInitialised);
     }
     let root = DirectoryRecord {
@@ -43,7 +43,7 @@ pub(super) fn initialise(draft: &mut Draft<'_>, instance: Uuid) -> Result<Outcom
         quarantine: None,
         restored: false,
     };
-    draft.put(Table::Meta, key::META.to_vec(), &meta);
+    draft.put_meta(meta);
     Ok(Outcome::Done)
 }
 

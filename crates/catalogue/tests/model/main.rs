@@ -149,10 +149,13 @@ impl StateMachineTest for Catalogue {
     }
 
     fn teardown(sut: Catalogue, _: Reference) {
+        // All in one transaction, which must make no difference.
         let mut store = MemoryStore::new();
+        let mut batch = Batch::new(&mut store);
         for change in &sut.log {
-            apply(&mut store, &Envelope::decode(change).unwrap()).unwrap();
+            batch.apply(&Envelope::decode(change).unwrap()).unwrap();
         }
+        batch.finish().unwrap();
         assert!(store == sut.store, "the replayed log gives another catalogue");
     }
 }

@@ -97,8 +97,8 @@ fn check(target: &str, reply: std::io::Result<Reply>, is_good: impl Fn(&Reply) -
     }
 }
 
-/// Runs `work` for each file's number, with a connection for each client; gives seconds, and processor seconds
-/// of the server.
+/// Runs `work` for each file's number, with a connection for each client; gives seconds, and processor
+/// seconds of the server.
 fn timed(
     server: &Server,
     load: Load,

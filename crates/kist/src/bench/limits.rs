@@ -21,9 +21,9 @@ const TMPFS_MAGIC: i64 = 0x0102_1994;
 /// Bytes written to the disk at most.
 const DISK_BYTES_MAX: u64 = 1 << 30;
 
-/// Makes the pages of a memory-backed directory ready, so that what is measured next does not wait for the host
-/// of a virtual machine, which gives memory only when it is touched and takes free memory back. Elsewhere it does
-/// nothing.
+/// Makes the pages of a memory-backed directory ready, so that what is measured next does not wait for the
+/// host of a virtual machine, which gives memory only when it is touched and takes free memory back.
+/// Elsewhere it does nothing.
 pub fn warm(directory: &Path, bytes: u64) -> Outcome {
     let path = directory.join("limit.warm");
     let failed = |error: std::io::Error| Failure::io("warming the memory", &path, &error);

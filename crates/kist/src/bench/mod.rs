@@ -50,10 +50,12 @@ pub struct Args {
     /// Requests at once [default: 64 for create, 8 for stat, else 1]
     #[arg(long)]
     clients: Option<usize>,
-    /// Where the instance is made; for `all` a directory in memory [default: the system's temporary directory]
+    /// Where the instance is made; for `all` a directory in memory [default: the system's temporary
+    /// directory]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// With `all`: where syncs are measured, a directory on a disk [default: the system's temporary directory]
+    /// With `all`: where syncs are measured, a directory on a disk [default: the system's temporary
+    /// directory]
     #[arg(long)]
     disk: Option<PathBuf>,
     /// With `all`: a page whose generated part is written anew

@@ -1,5 +1,5 @@
-//! The least client of HTTP/1.1 that can measure a server: it neither copies nor hashes what it sends, and throws
-//! away what it gets. Not for anything else: it knows only answers with a `Content-Length`.
+//! The least client of HTTP/1.1 that can measure a server: it neither copies nor hashes what it sends, and
+//! throws away what it gets. Not for anything else: it knows only answers with a `Content-Length`.
 
 use std::io::{Error, ErrorKind, IoSlice, Read, Result, Write};
 use std::net::TcpStream;

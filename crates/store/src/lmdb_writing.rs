@@ -1,0 +1,164 @@
+//! The writing transaction of LMDB, with the rows that every command changes kept beside it until the commit.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+
+use catalogue::{KvError, Snapshot, Table, Transaction, Visit};
+use heed::{PutFlags, RwTxn};
+
+use crate::engine::{Rows, kv_error, scan};
+
+/// Tables of which the same few rows are changed again and again: kept in memory and written once a commit.
+fn is_hot(table: Table) -> bool {
+    matches!(table, Table::Blob)
+}
+
+/// Tables whose new keys mostly are the largest ones.
+fn is_appended(table: Table) -> bool {
+    matches!(
+        table,
+        Table::File
+            | Table::Change
+            | Table::Container
+            | Table::Member
+            | Table::RunItem
+            | Table::Directory
+            | Table::IdempotencyAge
+    )
+}
+
+/// Rows that were put, or deleted (`None`).
+type Hot = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+/// The writing transaction; dropped without a commit it changes nothing.
+pub(crate) struct LmdbWriting<'e> {
+    txn: RwTxn<'e>,
+    tables: &'e [Rows; Table::COUNT],
+    is_changed: bool,
+    /// Rows of hot tables that the engine has not been given yet.
+    hot: [Hot; Table::COUNT],
+    /// No key of an appended table is larger than this; `None`: not looked up yet.
+    last: [Option<Vec<u8>>; Table::COUNT],
+}
+
+impl<'e> LmdbWriting<'e> {
+    pub(crate) fn new(txn: RwTxn<'e>, tables: &'e [Rows; Table::COUNT]) -> Self {
+        let (hot, last) = (std::array::from_fn(|_| Hot::new()), std::array::from_fn(|_| None));
+        LmdbWriting { txn, tables, is_changed: false, hot, last }
+    }
+
+    pub(crate) fn is_changed(&self) -> bool {
+        self.is_changed
+    }
+
+    pub(crate) fn commit(mut self) -> Result<(), KvError> {
+        for (rows, hot) in self.tables.iter().zip(&mut self.hot) {
+            for (key, value) in std::mem::take(hot) {
+                match value {
+                    Some(value) => rows.put(&mut self.txn, &key, &value).map_err(kv_error)?,
+                    None => drop(rows.delete(&mut self.txn, &key).map_err(kv_error)?),
+                }
+            }
+        }
+        self.txn.commit().map_err(kv_error)
+    }
+
+    /// Puts a row behind all others if it belongs there: no search, and full pages.
+    fn append(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<(), KvError> {
+        let (rows, last) = (&self.tables[table.index()], &mut self.last[table.index()]);
+        let last = match last {
+            Some(last) => last,
+            None => {
+                let found = rows.last(&self.txn).map_err(kv_error)?;
+                last.insert(found.map_or_else(Vec::new, |(key, _)| key.to_vec()))
+            }
+        };
+        if key <= last.as_slice() {
+            return rows.put(&mut self.txn, key, value).map_err(kv_error);
+        }
+        last.clear();
+        last.extend_from_slice(key);
+        rows.put_with_flags(&mut self.txn, PutFlags::APPEND, key, value).map_err(kv_error)
+    }
+
+    fn put_hot(&mut self, table: Table, key: &[u8], value: &[u8]) {
+        let hot = &mut self.hot[table.index()];
+        match hot.get_mut(key) {
+            Some(Some(known)) => {
+                known.clear();
+                known.extend_from_slice(value);
+            }
+            Some(gone) => *gone = Some(value.to_vec()),
+            None => drop(hot.insert(key.to_vec(), Some(value.to_vec()))),
+        }
+    }
+}
+
+impl Snapshot for LmdbWriting<'_> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<&[u8]>, KvError> {
+        match self.hot[table.index()].get(key) {
+            Some(value) => Ok(value.as_deref()),
+            None => self.tables[table.index()].get(&self.txn, key).map_err(kv_error),
+        }
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: Option<&[u8]>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), KvError> {
+        let (rows, hot) = (&self.tables[table.index()], &self.hot[table.index()]);
+        if hot.is_empty() || to.is_some_and(|to| to <= from) {
+            return scan(&self.txn, rows, from, to, visit);
+        }
+        let bound = to.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut over = hot.range::<[u8], _>((Bound::Included(from), bound)).peekable();
+        let mut stopped = false;
+        scan(&self.txn, rows, from, to, &mut |key, value| {
+            while let Some((over_key, over_value)) = over.next_if(|(over_key, _)| over_key.as_slice() < key) {
+                if over_value.as_ref().is_some_and(|value| visit(over_key, value).is_break()) {
+                    stopped = true;
+                    return ControlFlow::Break(());
+                }
+            }
+            let flow = match over.next_if(|(over_key, _)| over_key.as_slice() == key) {
+                Some((_, Some(over_value))) => visit(key, over_value),
+                Some((_, None)) => ControlFlow::Continue(()),
+                None => visit(key, value),
+            };
+            stopped = flow.is_break();
+            flow
+        })?;
+        if !stopped {
+            let mut rest = over.filter_map(|(key, value)| value.as_ref().map(|value| (key, value)));
+            while rest.next().is_some_and(|(key, value)| visit(key, value).is_continue()) {}
+        }
+        Ok(())
+    }
+}
+
+impl Transaction for LmdbWriting<'_> {
+    fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<(), KvError> {
+        self.is_changed = true;
+        if is_hot(table) {
+            self.put_hot(table, key, value);
+            return Ok(());
+        }
+        if is_appended(table) {
+            return self.append(table, key, value);
+        }
+        self.tables[table.index()].put(&mut self.txn, key, value).map_err(kv_error)
+    }
+
+    fn delete(&mut self, table: Table, key: &[u8]) -> Result<bool, KvError> {
+        self.is_changed = true;
+        if is_hot(table) {
+            let was_there = self.get(table, key)?.is_some();
+            self.hot[table.index()].insert(key.to_vec(), None);
+            return Ok(was_there);
+        }
+        self.tables[table.index()].delete(&mut self.txn, key).map_err(kv_error)
+    }
+}
