@@ -36,6 +36,12 @@ const BLOBS_PAGE: usize = 256;
 const FILES_PAGE: usize = 500;
 /// Damaged blobs repaired before anything else is looked at.
 const REPAIRS_AT_ONCE: usize = 16;
+/// A blob whose repair was tried is left alone so long, twice as long after each further time ...
+const TRIED_REST: Duration = Duration::from_secs(5);
+/// ... at most so long; so long it is remembered.
+const TRIED_KEPT: Duration = Duration::from_secs(3_600);
+/// Blobs that are remembered; the passes of the scrubber come to all.
+const TRIED_MAX: usize = 10_000;
 /// Lines kept of what was found.
 const FINDINGS_KEPT: usize = 200;
 /// Names kept of files that the pool cannot give.
@@ -159,6 +165,7 @@ pub(crate) fn run(engine: &Arc<Engine>) {
         left_behind: VecDeque::new(),
         silent_since: BTreeMap::new(),
         given_up: BTreeSet::new(),
+        tried: BTreeMap::new(),
     };
     while !engine.stop.load(Ordering::Relaxed) {
         if let Err(error) = scrubber.step() {
@@ -182,6 +189,9 @@ pub(crate) struct Scrubber {
     silent_since: BTreeMap<DriveId, Timestamp>,
     /// Drives whose content is rebuilt elsewhere.
     given_up: BTreeSet<DriveId>,
+    /// Blobs of the repair list that were found damaged and tried: until when they are left alone, and how
+    /// often they were tried. What cannot be repaired would come back at once, by the repair's own reads.
+    tried: BTreeMap<BlobId, (Timestamp, u32)>,
 }
 
 /// A pass under way.
@@ -354,7 +364,14 @@ impl Scrubber {
     /// Repairs some of what reads have found damaged; `false` if there was nothing.
     fn repair_list(&mut self) -> Result<bool, ArchiveError> {
         let list = self.engine.pool.take_repairs(REPAIRS_AT_ONCE);
+        let now = self.engine.now();
+        self.tried.retain(|_, (until, _)| now.since(*until) < TRIED_KEPT);
+        let mut worked = false;
         for (blob, value) in &list {
+            if self.tried.get(blob).is_some_and(|(until, _)| *until > now) {
+                continue;
+            }
+            worked = true;
             self.phase("repairing");
             let pieces: Vec<BlobPiece> = value.iter().copied().collect();
             let stripes = match self.engine.read(|view| view.blob(*blob))? {
@@ -362,14 +379,20 @@ impl Scrubber {
                 Some(_) => 1,
                 None => continue,
             };
+            let mut damaged = false;
             for stripe in 0..stripes {
-                self.check(*blob, u32::try_from(stripe).unwrap_or(u32::MAX), &pieces)?;
+                damaged |= self.check(*blob, u32::try_from(stripe).unwrap_or(u32::MAX), &pieces)?.found > 0;
+            }
+            if damaged && self.tried.len() < TRIED_MAX {
+                let times = self.tried.get(blob).map_or(0, |(_, times)| *times);
+                let rest = TRIED_REST.saturating_mul(1 << times.min(16)).min(TRIED_KEPT);
+                self.tried.insert(*blob, (now.plus(rest), times + 1));
             }
         }
-        if !list.is_empty() {
+        if worked {
             self.phase("idle");
         }
-        Ok(!list.is_empty())
+        Ok(worked)
     }
 
     fn begin(&mut self, hurried: bool) -> Result<(), ArchiveError> {
