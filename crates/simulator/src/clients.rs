@@ -442,7 +442,8 @@ impl Client {
     /// Errors that a fault explains; in a calm world there is none.
     fn tolerate(&self, what: &'static str, path: &ArchivePath, error: &ArchiveError) {
         self.world.count("errors answered");
-        if self.world.has_good_disks() && matches!(error, ArchiveError::Pool(_) | ArchiveError::Corrupt { .. })
+        if self.world.has_good_disks()
+            && matches!(error, ArchiveError::Pool(_) | ArchiveError::Corrupt { .. })
         {
             panic!("I2: {what} of {path} fails although no disk does: {error}");
         }

@@ -38,14 +38,8 @@ pub enum Profile {
 
 impl Profile {
     /// All of them.
-    pub const ALL: [Profile; 6] = [
-        Profile::Crashes,
-        Profile::Disks,
-        Profile::Rot,
-        Profile::Tapes,
-        Profile::Clean,
-        Profile::Drills,
-    ];
+    pub const ALL: [Profile; 6] =
+        [Profile::Crashes, Profile::Disks, Profile::Rot, Profile::Tapes, Profile::Clean, Profile::Drills];
 }
 
 impl Profile {

@@ -12,9 +12,17 @@ use crate::run::{Plan, Report, simulate};
 pub const KINDS: [(&str, &str, &str); 29] = [
     ("CatalogueCommit", "a commit fails", "the engine stops writing; a start goes on from the last commit"),
     ("CatalogueFull", "the map is full", "that command alone is refused"),
-    ("CatalogueInDoubt", "a commit is durable and reported as failed", "no answer; a repeat gets the first one"),
+    (
+        "CatalogueInDoubt",
+        "a commit is durable and reported as failed",
+        "no answer; a repeat gets the first one",
+    ),
     ("CatalogueSlow", "a commit takes seconds", "everybody waits"),
-    ("ClockJump", "the clock jumps by an hour or ten years", "nothing waits longer than it may, nothing expires"),
+    (
+        "ClockJump",
+        "the clock jumps by an hour or ten years",
+        "nothing waits longer than it may, nothing expires",
+    ),
     ("DiskBitFlip", "a bit of a stored page is wrong", "found by its checksum, served from other drives"),
     ("DiskFull", "a drive is full", "another drive, or the put is refused"),
     ("DiskGone", "a drive vanishes and comes back", "served from other drives"),
@@ -29,7 +37,11 @@ pub const KINDS: [(&str, &str, &str); 29] = [
     ("LostAnswer", "an answer is lost, the client repeats", "one file, the first answer"),
     ("MountFails", "a cartridge cannot be loaded", "set aside, tried later"),
     ("NoScratchTape", "there is no scratch tape", "migration waits and says so"),
-    ("PositionLost", "a reset: the tape stands at its beginning", "the position is checked: nothing is written over"),
+    (
+        "PositionLost",
+        "a reset: the tape stands at its beginning",
+        "the position is checked: nothing is written over",
+    ),
     ("PowerLoss", "power fails: what was not synced is lost or torn", "whatever was acknowledged is there"),
     ("ProcessCrash", "the process dies", "whatever was acknowledged is there"),
     ("RobotJam", "the robot jams", "the drive rests, others go on"),
@@ -38,7 +50,11 @@ pub const KINDS: [(&str, &str, &str); 29] = [
     ("TapeFlush", "a flush fails, unflushed blocks are lost", "what was not committed is written again"),
     ("TapeUnreadable", "a tape block is unreadable", "recalled from the other copy"),
     ("TapeWrite", "writing a block fails", "the container is written again elsewhere"),
-    ("WrongCartridge", "the robot brings another cartridge", "its label is checked: neither read nor written"),
+    (
+        "WrongCartridge",
+        "the robot brings another cartridge",
+        "its label is checked: neither read nor written",
+    ),
 ];
 
 /// What many worlds went through.
@@ -84,7 +100,8 @@ impl Campaign {
     /// Faults by kind as a Markdown table.
     #[must_use]
     pub fn table(&self) -> String {
-        let mut text = String::from("| fault | what happens | what Kist owes | times |\n|---|---|---|---:|\n");
+        let mut text =
+            String::from("| fault | what happens | what Kist owes | times |\n|---|---|---|---:|\n");
         for (name, what, owes) in KINDS {
             let times = self.faults.get(name).copied().unwrap_or(0);
             let _ = writeln!(text, "| {name} | {what} | {owes} | {times} |");
