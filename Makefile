@@ -5,7 +5,7 @@ CARGO ?= cargo
 KIST := $(or $(CARGO_TARGET_DIR),target)/release/kist
 
 # A demonstration's instance grows by about 4 GB with each run; `make clean-demo` removes it.
-.PHONY: run build needs needs-test test lint bench clean-demo
+.PHONY: run build needs needs-test test torture lint bench clean-demo
 
 # Installs what is missing, builds, and shows everything: init, serve, put, migrate, evict, stage, compare.
 run: build
@@ -35,6 +35,11 @@ install = { \
 	else \
 		echo "$(1) is missing: install it, then again" >&2; exit 1; \
 	fi; }
+
+# What takes long: the whole system under a million faults.
+KIST_TORTURE_FAULTS ?= 1000000
+torture: needs
+	$(CARGO) run --release --locked --package simulator -- --seed 1 --faults $(KIST_TORTURE_FAULTS)
 
 # All that decides a merge.
 test: needs-test lint

@@ -70,7 +70,6 @@ macro_rules! planted_bugs_are_found {
 
 planted_bugs_are_found! {
     early_acknowledgement: EarlyAcknowledgement,
-    missing_pool_sync: MissingPoolSync,
     missing_segment_sync: MissingSegmentSync,
     wrong_generation: WrongGeneration,
     double_commit: DoubleCommit,
