@@ -37,6 +37,11 @@ install = { \
 		echo "$(1) is missing: install it, then again" >&2; exit 1; \
 	fi; }
 
+# What takes long: the whole system under a million faults.
+KIST_TORTURE_FAULTS ?= 1000000
+torture: needs
+	$(CARGO) run --release --locked --package simulator -- --seed 1 --faults $(KIST_TORTURE_FAULTS)
+
 # All that decides a merge.
 test: needs-test lint
 	$(CARGO) test --workspace --locked

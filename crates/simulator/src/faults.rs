@@ -156,7 +156,7 @@ impl Chaos {
                 (5, CutPower),
                 (8, Machine(Fault::TapeSlow)),
                 (2, Machine(Fault::TapeFlush)),
-                (1, Machine(Fault::TapeWrite)),
+                (4, Machine(Fault::TapeWrite)),
                 (1, Machine(Fault::CatalogueSlow)),
             ],
             Profile::Clean => &[(4, Kill), (4, CutPower), (2, ClockJump), (2, Machine(Fault::CatalogueSlow))],
@@ -282,6 +282,7 @@ fn patience(fault: Fault) -> u64 {
     match fault {
         Fault::RobotJam | Fault::MountFails | Fault::WrongCartridge | Fault::TapeFlush => 2,
         Fault::TapeSlow | Fault::TapeEarlyEnd => 12,
+        Fault::TapeWrite => 3,
         Fault::DiskMisdirectedWrite | Fault::DiskStalePage => 3,
         _ => 30,
     }
