@@ -35,7 +35,7 @@ impl Engine {
 
     pub(crate) fn write(&self) -> Result<Writing<'_>, KvError> {
         Ok(match self {
-            Engine::Lmdb(engine) => Writing::Lmdb(engine.write()?),
+            Engine::Lmdb(engine) => Writing::Lmdb(Box::new(engine.write()?)),
             Engine::Memory(engine) => Writing::Memory(Box::new(engine.write())),
         })
     }
@@ -43,14 +43,14 @@ impl Engine {
 
 /// The writing transaction of either.
 pub(crate) enum Writing<'e> {
-    Lmdb(LmdbWriting<'e>),
+    Lmdb(Box<LmdbWriting<'e>>),
     Memory(Box<MemoryWriting<'e>>),
 }
 
 impl Writing<'_> {
     pub(crate) fn transaction(&mut self) -> &mut dyn Transaction {
         match self {
-            Writing::Lmdb(writing) => writing,
+            Writing::Lmdb(writing) => &mut **writing,
             Writing::Memory(writing) => writing.as_mut(),
         }
     }
