@@ -60,9 +60,17 @@ pub fn create(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens it.
-pub fn open(directory: &Path) -> io::Result<Archive> {
-    Archive::open(settings(directory), Arc::new(SystemClock)).map_err(|error| {
+/// Opens it; a `quiet` one starts nothing by itself.
+pub fn open(directory: &Path, quiet: bool) -> io::Result<Archive> {
+    let mut settings = settings(directory);
+    if quiet {
+        let never = Duration::from_secs(100_000);
+        settings.classes.iter_mut().for_each(|class| class.pack_age = never);
+        for pool in &mut settings.tape_pools {
+            (pool.mount_age, pool.mount_bytes) = (never, ByteCount::gib(1));
+        }
+    }
+    Archive::open(settings, Arc::new(SystemClock)).map_err(|error| {
         let mut text = error.to_string();
         let mut source = std::error::Error::source(&error);
         while let Some(error) = source {

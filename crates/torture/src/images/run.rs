@@ -15,8 +15,13 @@ use super::work::{Marks, expected};
 use super::{Report, Settings, engine};
 use crate::random::Random;
 
-/// Violations after which a run ends.
+/// Violations beyond which a run ends.
 const VIOLATIONS_MAX: usize = 20;
+
+/// A planted bug is found with the first.
+fn enough(settings: &Settings) -> usize {
+    if settings.planted.is_some() { 0 } else { VIOLATIONS_MAX }
+}
 
 /// Records all histories and checks their images.
 ///
@@ -32,6 +37,8 @@ pub fn run(settings: &Settings) -> io::Result<Report> {
                 scope.spawn(move || -> io::Result<()> {
                     let dir = settings.dir.join(format!("w{worker}"));
                     std::fs::create_dir_all(&dir)?;
+                    // As strace prints it.
+                    let dir = dir.canonicalize()?;
                     loop {
                         let number = next.fetch_add(1, Ordering::SeqCst);
                         if number >= settings.histories {
@@ -41,7 +48,7 @@ pub fn run(settings: &Settings) -> io::Result<Report> {
                         shapes.lock().unwrap_or_else(PoisonError::into_inner).insert(shape);
                         let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
                         total.add(report);
-                        if total.violations.len() > VIOLATIONS_MAX {
+                        if total.violations.len() > enough(settings) {
                             return Ok(());
                         }
                     }
@@ -99,7 +106,7 @@ fn history(settings: &Settings, dir: &Path, seed: u64) -> io::Result<(Report, u6
         report.lossy += u64::from(lossy);
         report.full += u64::from(full);
         report.acknowledged += marks.acknowledged();
-        if report.violations.len() > VIOLATIONS_MAX {
+        if report.violations.len() > enough(settings) {
             break;
         }
     }

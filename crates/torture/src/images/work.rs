@@ -64,7 +64,7 @@ pub fn operations(seed: u64, thread: u64) -> Vec<Operation> {
 /// # Errors
 /// If the engine does not open.
 pub fn record_here(directory: &Path, marks: &Path, seed: u64) -> io::Result<()> {
-    let archive = engine::open(directory)?;
+    let archive = engine::open(directory, false)?;
     let marks = File::options().append(true).create(true).open(marks)?;
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
