@@ -32,7 +32,12 @@ fn main() -> ExitCode {
     let done = campaign(number("--seed").unwrap_or(1), until);
     println!("{}", done.table());
     for failed in &done.failures {
-        println!("seed {} FAILED ({:?}): {}", failed.seed, failed.profile, failed.failure.as_deref().unwrap_or(""));
+        println!(
+            "seed {} FAILED ({:?}): {}",
+            failed.seed,
+            failed.profile,
+            failed.failure.as_deref().unwrap_or("")
+        );
         println!("replay: cargo run -p simulator -- --seed {} --worlds 1", failed.seed);
     }
     let missing = done.missing();
