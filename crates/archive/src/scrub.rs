@@ -160,6 +160,7 @@ pub(crate) fn run(engine: &Arc<Engine>) {
     let mut scrubber = Scrubber {
         engine: Arc::clone(engine),
         pass: None,
+        asked: false,
         next_pass: engine.now().plus(FIRST_PASS_AFTER),
         debt: Duration::ZERO,
         left_behind: VecDeque::new(),
@@ -181,6 +182,8 @@ pub(crate) type LeftBehind = (u64, BlobId, Vec<BadShard>);
 pub(crate) struct Scrubber {
     pub(crate) engine: Arc<Engine>,
     pass: Option<Pass>,
+    /// A pass was asked for and has not begun.
+    asked: bool,
     next_pass: Timestamp,
     /// Time that is still to be waited for what was read.
     debt: Duration,
@@ -214,6 +217,8 @@ impl Scrubber {
         self.watch_drives();
         self.remove_left_behind();
         let orders = self.engine.upkeep.take_orders();
+        // Kept, since what is more urgent ends this step.
+        self.asked |= orders.pass;
         // By this thread, which alone moves stripes: an extent that is not in the catalogue yet is no orphan.
         if orders.orphans
             && let Err(error) = remove_orphans(&self.engine)
@@ -235,8 +240,9 @@ impl Scrubber {
         if self.repair_list()? {
             return Ok(());
         }
-        if self.pass.is_none() && (orders.pass || self.next_pass <= self.engine.now()) {
-            self.begin(orders.pass)?;
+        if self.pass.is_none() && (self.asked || self.next_pass <= self.engine.now()) {
+            let hurried = std::mem::take(&mut self.asked);
+            self.begin(hurried)?;
         }
         if self.pass.is_none() {
             self.engine.upkeep.wait(LOOK_EVERY);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::DriveId;
+use drive::DriveError;
 use erasure::Codec;
 
 use crate::cell::HEADER_BYTES;
@@ -12,6 +13,7 @@ use crate::fetch::read_cell;
 use crate::geometry::Geometry;
 use crate::pool::Pool;
 use crate::shard::ShardStream;
+use crate::status::DriveHealth;
 use crate::stripe::Stripe;
 
 impl Pool {
@@ -33,6 +35,14 @@ impl Pool {
                 return Ok(());
             }
             if failed.len() > geometry.parity {
+                let first = &stripe.shards[failed[0]];
+                let is_full = |shard: &usize| {
+                    let drive = self.drive(stripe.shards[*shard].drive);
+                    drive.is_some_and(|drive| drive.health() == DriveHealth::Full)
+                };
+                if failed.iter().all(is_full) {
+                    return Err(DriveError::Full { drive: first.drive, extent: first.id }.into());
+                }
                 return Err(PoolError::WriteLost {
                     blob: stripe.blob,
                     stripe: stripe.number,
