@@ -10,9 +10,9 @@ use crate::{Volume, VolumeError};
 
 impl Volume {
     /// Opens a volume like [`Volume::open`], but a newest index that cannot be used costs nobody the tape:
-    /// the newest one of the index partition takes its place, or an empty one. [`Volume::enter_from`] says from
-    /// which block on the catalogue's containers have to be entered then, and a new index is owed. The second
-    /// value says what is wrong with the index, for people.
+    /// the newest one of the index partition takes its place, or an empty one. [`Volume::enter_from`] says
+    /// from which block on the catalogue's containers have to be entered then, and a new index is owed. The
+    /// second value says what is wrong with the index, for people.
     ///
     /// # Errors
     /// If the label is another volume's, or the drive or medium as a whole fails.

@@ -1,8 +1,8 @@
 //! What goes wrong in a world, when, and where it may: the schedule follows from the seed.
 //!
 //! Redundancy has limits, so that faults which destroy data silently keep to them: they strike two disks of
-//! the pool (it has two parity shards) and the tapes of one of the two tape pools. Within these limits nothing
-//! that was acknowledged may be lost, whatever else happens at the same time.
+//! the pool (it has two parity shards) and the tapes of one of the two tape pools. Within these limits
+//! nothing that was acknowledged may be lost, whatever else happens at the same time.
 
 use std::time::Duration;
 

@@ -240,7 +240,7 @@ impl Aftermath {
                     Ok(format!("{}\n{:?}", tapes.join("\n"), archive.tape_drives()))
                 });
                 panic!(
-                    "I7: after {CALM_MAX:?} without faults there still wait {waiting:?}, requests {requests:?}\n\
+                    "I7: after {CALM_MAX:?} without faults still wait {waiting:?}, requests {requests:?}\n\
                      {}\n{}",
                     why.unwrap_or_default(),
                     simulated::report()

@@ -25,7 +25,8 @@ impl CatalogueStore {
     /// Checks every record's checksum, all cross references and all tallies. Empty if all is well. The tables
     /// contradict each other unless they are of one moment, and a snapshot held for so long would keep freed
     /// pages from use: a copy is made in `scratch`, a directory that must not exist yet, as large as the
-    /// catalogue, and is read instead. A snapshot is held for as long as the copy takes. The copy is removed afterwards.
+    /// catalogue, and is read instead. A snapshot is held for as long as the copy takes. The copy is removed
+    /// afterwards.
     ///
     /// # Errors
     /// If the copy cannot be made, or a record cannot be read.

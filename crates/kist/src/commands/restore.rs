@@ -97,7 +97,7 @@ impl Target {
     pub fn begin(&self, move_aside: bool) -> Outcome<PathBuf> {
         if !move_aside && self.is_occupied()? {
             let message = format!(
-                "{} holds a catalogue: nothing is written over; with --move-aside it is kept beside the new one",
+                "{} holds a catalogue: nothing is written over; --move-aside keeps it beside the new one",
                 self.catalogue.display()
             );
             return Err(Failure::new(Exit::Refused, message));

@@ -19,9 +19,10 @@ pub struct Mutex<T: ?Sized> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached through a guard only, and there is one guard at a time: outside of a simulation
-// by the std lock, within one by `held`, all tasks being in one thread. The one exception is a dying task,
-// which is given a lock that another dying task holds: that one stands still and is only ever unwound.
+// SAFETY: the value is reached through a guard only, and there is one guard at a time: outside of a
+// simulation by the std lock, within one by `held`, all tasks being in one thread. The one exception is a
+// dying task, which is given a lock that another dying task holds: that one stands still and is only ever
+// unwound.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 // SAFETY: as above.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}

@@ -211,7 +211,7 @@ impl Disk {
                     self.name(number, &[(&path, None)]);
                 }
             }
-            // Directories are there at once: all that are not made with the instance are made again if missing.
+            // Directories are there at once: those not made with the instance are made again if missing.
             "mkdir" | "mkdirat" => {}
             "fsync" | "fdatasync" => self.end_sync(number),
             _ => self.end_write(number, call),
