@@ -171,11 +171,8 @@ impl Line {
     /// What is wrong if `after` does not begin behind change `before`.
     pub(super) fn gap(&self, before: u64, after: &SegmentFile) -> Option<BackupError> {
         let from = before.saturating_add(1);
-        let gap = || BackupError::Gap {
-            path: self.segments_directory(),
-            from,
-            to: after.first.saturating_sub(1),
-        };
+        let gap =
+            || BackupError::Gap { path: self.segments_directory(), from, to: after.first.saturating_sub(1) };
         (after.first != from).then(gap)
     }
 

@@ -22,6 +22,7 @@ use crate::ArchiveError;
 use crate::conductor::Order;
 use crate::engine::{Engine, Session, truncated};
 
+pub(crate) use adopt::write_again;
 pub(crate) use mounting::recover_torn_runs;
 
 /// The tape in the drive, labels checked.
