@@ -97,7 +97,13 @@ impl Engine {
 
     /// A suspect tape was mounted, and its labels and its newest index are what they should be: it becomes
     /// what it was. `fault`: what nevertheless keeps it from being written.
-    pub(crate) fn acquit(&self, vid: Vid, fault: Option<&str>) -> Result<(), ArchiveError> {
+    pub(crate) fn acquit(&self, vid: Vid, fault: Option<&str>) {
+        if let Err(error) = self.try_to_acquit(vid, fault) {
+            tracing::error!(%vid, %error, "a suspect tape stays what it is");
+        }
+    }
+
+    fn try_to_acquit(&self, vid: Vid, fault: Option<&str>) -> Result<(), ArchiveError> {
         let record = self.tape(vid)?;
         if record.state != TapeState::Suspect {
             return Ok(());

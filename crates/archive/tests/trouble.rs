@@ -426,8 +426,10 @@ fn a_drive_is_taken_out_of_use_and_given_back() {
     archive.close();
 }
 
+type Files = Vec<(String, Vec<u8>)>;
+
 /// What is on tape only, with a library that brings wrong cartridges for both of its tapes once.
-fn nearline_on_suspects(archive: &Archive, faults: &Faults) -> (Vec<(String, Vec<u8>)>, Vec<Vid>, RequestId) {
+fn nearline_on_suspects(archive: &Archive, faults: &Faults) -> (Files, Vec<Vid>, RequestId) {
     let files = fill(archive);
     migrate_all(archive);
     let tapes: Vec<Vid> = place(archive, "/t/large0").into_iter().map(|(vid, _)| vid).collect();

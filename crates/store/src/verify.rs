@@ -25,16 +25,16 @@ pub enum VerifyError {
 
 impl CatalogueStore {
     /// Checks every record's checksum, the order and number of the rows of every table, all cross references
-    /// and all tallies. Empty if all is well. The tables
-    /// contradict each other unless they are of one moment, and a snapshot held for so long would keep freed
-    /// pages from use: a copy is made in `scratch`, a directory that must not exist yet, at most twice as large
-    /// as the catalogue, and is read instead. A snapshot is held for as long as the copy takes. The copy is removed
-    /// afterwards. Tables in memory are read where they are.
+    /// and all tallies. Empty if all is well. The tables contradict each other unless they are of one moment,
+    /// and a snapshot held for so long would keep freed pages from use: a copy is made in `scratch`, a
+    /// directory that must not exist yet, at most twice as large as the catalogue, and is read instead. A
+    /// snapshot is held for as long as the copy takes. The copy is removed afterwards. Tables in memory are
+    /// read where they are.
     ///
     /// What no look at the file alone can find: that its newest meta page is lost, so that the engine falls
     /// back to the commit before. All is right then, and older. Whoever has seen a later change can tell: the
-    /// drives of the pool do at the start. And a page of an older commit in its old place whose rows agree with
-    /// all others as they are now, as those of a tape's count of mounts do: rehearsing the backup tells.
+    /// drives of the pool do at the start. And a page of an older commit in its old place whose rows agree
+    /// with all others as they are now, as a tape with fewer mounts does: rehearsing the backup tells.
     ///
     /// # Errors
     /// If the copy cannot be made, or a record cannot be read.

@@ -48,8 +48,8 @@ impl DriveThread {
                 self.mounted = Some(mounted);
                 self.engine.post_tape(vid);
                 let Some(adopted) = adopted else {
-                    if is_tried_again && let Err(error) = self.engine.acquit(vid, fault.as_deref()) {
-                        tracing::error!(%vid, %error, "a suspect tape stays what it is");
+                    if is_tried_again {
+                        self.engine.acquit(vid, fault.as_deref());
                     }
                     return Ok(());
                 };
@@ -81,8 +81,8 @@ impl DriveThread {
         Err(error.to_string())
     }
 
-    /// Looks at a suspect tape without labels: if nothing is on it that must not be lost, it is scratch again.
-    /// The drive is empty afterwards, and the reason says what was found.
+    /// Looks at a suspect tape without labels: if nothing is on it that must not be lost, it is scratch
+    /// again. The drive is empty afterwards, and the reason says what was found.
     fn try_unlabelled(&mut self, vid: Vid) -> Result<(), String> {
         let replaces = self.engine.tape(vid).ok().and_then(|record| record.replaces);
         let found = self.engine.execute(Command::CountMount { vid }).map_err(SessionError::from);
