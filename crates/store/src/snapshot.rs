@@ -94,6 +94,8 @@ fn digest(snapshot: &dyn Snapshot, table: Table) -> Result<TableDigest, KvError>
 pub struct SnapshotReader {
     env: Env<WithoutTls>,
     tables: [Option<Rows>; Table::COUNT],
+    /// The names of all tables.
+    names: Option<Rows>,
 }
 
 impl SnapshotReader {
@@ -124,10 +126,11 @@ impl SnapshotReader {
             }
             let tables: [_; Table::COUNT] =
                 tables.try_into().unwrap_or_else(|_| unreachable!("one for each table"));
-            Ok(CommitOrAbort::<_, std::convert::Infallible>::Commit(tables))
+            let names = opener.open_database::<Bytes, Bytes>(txn, None)?;
+            Ok(CommitOrAbort::<_, std::convert::Infallible>::Commit((tables, names)))
         });
-        let CommitOrAbort::Commit(tables) = opened.map_err(engine)?;
-        Ok(SnapshotReader { env, tables })
+        let CommitOrAbort::Commit((tables, names)) = opened.map_err(engine)?;
+        Ok(SnapshotReader { env, tables, names })
     }
 
     /// Reads it as [`CatalogueStore::read`] does.
@@ -164,13 +167,24 @@ impl SnapshotReader {
     }
 
     /// Tables whose rows are not as many as the engine has counted, or not in the order of their keys: rows
-    /// were lost with a page, or cannot be found by their keys.
+    /// were lost with a page, or cannot be found by their keys. Also tables of unknown names.
     ///
     /// # Errors
     /// If the engine fails.
     pub fn miscounted(&self) -> Result<Vec<Inconsistency>, KvError> {
         let txn = self.env.read_txn().map_err(kv_error)?;
         let mut found = Vec::new();
+        if let Some(names) = &self.names {
+            scan(&txn, names, &[], None, &mut |name, _| {
+                if !Table::ALL.iter().any(|table| table.name().as_bytes() == name) {
+                    let what =
+                        "there is a table of an unknown name: one that lost its own is taken for empty";
+                    found.push(Inconsistency { table: Table::Meta, key: hex(name), what });
+                }
+                // A list that leads back to itself would have no end.
+                if found.len() > Table::COUNT { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+        }
         for (table, rows) in Table::ALL.into_iter().zip(&self.tables) {
             let Some(rows) = rows else { continue };
             let counted = rows.len(&txn).map_err(kv_error)?;
@@ -186,8 +200,7 @@ impl SnapshotReader {
                 if count > counted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
             let mut tell = |key: &[u8], what| {
-                let key = key.iter().map(|byte| format!("{byte:02x}")).collect();
-                found.push(Inconsistency { table, key, what });
+                found.push(Inconsistency { table, key: hex(key), what });
             };
             if let Some(key) = descends {
                 tell(&key, "the keys do not ascend");
@@ -198,6 +211,10 @@ impl SnapshotReader {
         }
         Ok(found)
     }
+}
+
+fn hex(key: &[u8]) -> String {
+    key.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 struct Frozen<'e> {

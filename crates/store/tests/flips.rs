@@ -300,9 +300,12 @@ impl Tally {
                 }
                 (["end", _, result, rest @ ..], Some((kind, place))) => {
                     self.count(&kind.clone(), result);
-                    // A newest meta page that cannot be told from one that was never written.
-                    let is_meta = place.ends_with("page 0") || place.ends_with("page 1");
-                    if *result == "silent" || (*result == "the commit before" && !is_meta) {
+                    // A newest meta page, or the root below it, that cannot be told from one never written.
+                    let is_last_word = place.ends_with("page 0")
+                        || place.ends_with("page 1")
+                        || kind == "swapped pages"
+                        || kind == "stale page";
+                    if *result == "silent" || (*result == "the commit before" && !is_last_word) {
                         self.bad.push(format!("{place}: {result} {}", rest.join(" ")));
                     }
                     under_way = None;
