@@ -345,5 +345,5 @@ pub(crate) fn resume(engine: &Engine) -> Result<(), ArchiveError> {
             write_again(engine, vid, "no index covers it, and none will")?;
         }
     }
-    Ok(())
+    engine.resume_suspects()
 }
