@@ -167,8 +167,8 @@ fn only_blank_cartridges_are_labelled_and_a_labelling_cut_short_is_done_again() 
 }
 
 /// Story: a catalogue was restored to a point between the choice of a UUID for a tape and the end of its
-/// labelling. The tape, filled since with the only copies of files, was labelled again: the same UUID was leave
-/// enough.
+/// labelling. The tape, filled since with the only copies of files, was labelled again: the same UUID was
+/// leave enough.
 #[test]
 fn a_volume_with_data_is_never_labelled_again_by_its_own_uuid() {
     let bench = Bench::new();
