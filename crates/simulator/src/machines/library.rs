@@ -82,6 +82,8 @@ pub(crate) struct LibraryState {
 struct Shelf {
     tape: TapeState,
     drive: Option<DriveName>,
+    /// What is on it was given up: it may be formatted once.
+    may_be_formatted: bool,
 }
 
 pub(crate) struct Bay {
@@ -117,6 +119,11 @@ impl LibraryState {
         self.life
     }
 
+    /// Whether a cartridge's volume was given up; only once.
+    pub(crate) fn takes_format(&mut self, vid: Vid) -> bool {
+        self.shelves.get_mut(&vid).is_some_and(|shelf| std::mem::take(&mut shelf.may_be_formatted))
+    }
+
     pub(crate) fn note_overwrite(&mut self, overwrite: Overwrite) {
         self.overwrites.push(overwrite);
     }
@@ -130,7 +137,10 @@ impl SimLibrary {
         around: Surroundings,
         journal: Option<Journal>,
     ) -> Self {
-        let shelves = tapes.into_iter().map(|(vid, tape)| (vid, Shelf { tape, drive: None })).collect();
+        let shelves = tapes
+            .into_iter()
+            .map(|(vid, tape)| (vid, Shelf { tape, drive: None, may_be_formatted: false }))
+            .collect();
         let bay = |name: &DriveName| Bay {
             name: name.clone(),
             is_taken: false,
@@ -268,13 +278,21 @@ impl SimLibrary {
         }
     }
 
+    /// Says whether a cartridge's volume was given up, so that its next formatting destroys nothing that
+    /// anybody wants.
+    pub fn allow_format(&self, vid: Vid, is_allowed: bool) {
+        if let Some(shelf) = self.lock().shelves.get_mut(&vid) {
+            shelf.may_be_formatted = is_allowed;
+        }
+    }
+
     /// Adds a blank cartridge; `false` if the name is taken.
     pub fn add_cartridge(&self, vid: Vid, capacity: ByteCount) -> bool {
         let mut state = self.lock();
         let is_new = !state.shelves.contains_key(&vid);
         if is_new {
             let tape = TapeState::new(capacity.0);
-            state.shelves.insert(vid, Shelf { tape, drive: None });
+            state.shelves.insert(vid, Shelf { tape, drive: None, may_be_formatted: false });
         }
         is_new
     }

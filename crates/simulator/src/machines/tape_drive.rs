@@ -318,7 +318,7 @@ impl TapeDrive for SimTapeDrive {
             command.note_change();
             let actual = command.loaded().actual;
             let end = command.state.tape(actual).end(Partition::Data);
-            if end > LABELLED_OBJECTS_MAX {
+            if end > LABELLED_OBJECTS_MAX && !command.state.takes_format(actual) {
                 command.state.note_overwrite(Overwrite { vid: actual, at: 0, end: end as u64 });
             }
             command.apply(TapeEffect::Cut(Partition::Data, 0));
