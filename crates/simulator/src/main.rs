@@ -1,6 +1,6 @@
 //! `simulator --seed N --faults M`: worlds from a seed on until so many faults have happened. With
 //! `--worlds 1` one world is replayed; `--profile NAME` makes all worlds alike; `--bug NAME` plants a bug
-//! first.
+//! first; `--log` shows what the engine says.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,6 +15,9 @@ fn main() -> ExitCode {
         let at = arguments.iter().position(|argument| argument == name)?;
         arguments.get(at + 1).map(String::as_str)
     };
+    if arguments.iter().any(|argument| argument == "--log") {
+        tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::DEBUG).init();
+    }
     let number = |name: &str| text(name).and_then(|text| text.parse::<u64>().ok());
     if let Some(name) = text("--bug") {
         let bug = Bug::ALL.into_iter().find(|bug| format!("{bug:?}") == name);

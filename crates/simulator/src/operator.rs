@@ -45,10 +45,14 @@ pub fn act(world: &World) {
     }
 }
 
-/// Makes scratch what was emptied.
+/// Makes scratch what was emptied, and erases what Kist says should be erased: labels that were cut short.
 pub fn reclaim(world: &World) {
     let Called::Done(Ok(tapes)) = world.ask("tapes", Archive::tapes) else { return };
     for tape in tapes {
+        let is_refused = tape.generation == 0 && tape.reason.contains("is not blank");
+        if is_refused && world.machines().library().erase_labels(tape.vid) {
+            world.count("half labels erased");
+        }
         if tape.state != TapeState::Repacking || tape.containers > 0 {
             continue;
         }

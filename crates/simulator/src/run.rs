@@ -220,11 +220,11 @@ impl Aftermath {
     pub fn settle(&self) {
         let deadline = simulated::now() + CALM_MAX.as_nanos() as u64;
         loop {
+            operator::reclaim(&self.world);
             let _ = self.ask("operate", |archive| {
                 give_back(archive)?;
                 archive.migrate_now(None)
             });
-            operator::reclaim(&self.world);
             simulated::pause(LOOK_EVERY);
             let waiting = self.ask("look what waits", |archive| {
                 let totals = archive.totals()?;
@@ -241,6 +241,8 @@ impl Aftermath {
                 return;
             }
             if simulated::now() > deadline {
+                // If it is because bytes are gone, that is what is to be said.
+                self.read_all();
                 let why = self.ask("tapes", |archive| {
                     let tapes = archive.tapes()?.into_iter();
                     let tapes: Vec<String> = tapes

@@ -16,6 +16,9 @@ use super::tape_drive::SimTapeDrive;
 use super::tape_state::{TapeEffect, TapeObject, TapeState};
 use super::{Dice, Fault, Surroundings};
 
+/// What a labelled volume without files holds on its data partition, at most: whoever formats more destroys
+/// data.
+pub(crate) const LABELLED_OBJECTS_MAX: usize = 8;
 const MOUNT_NANOS: u64 = 40_000_000_000;
 const UNMOUNT_NANOS: u64 = 30_000_000_000;
 /// Where a freshly loaded tape stands.
@@ -286,6 +289,20 @@ impl SimLibrary {
         }
     }
 
+    /// Erases a cartridge that stands in its slot and holds no more than labels; whether it did.
+    pub fn erase_labels(&self, vid: Vid) -> bool {
+        let mut state = self.lock();
+        let fits =
+            |shelf: &Shelf| shelf.drive.is_none() && shelf.tape.end(Partition::Data) <= LABELLED_OBJECTS_MAX;
+        let is_erased = state.shelves.get(&vid).is_some_and(fits);
+        if is_erased {
+            for partition in [Partition::Index, Partition::Data] {
+                self.apply(&mut state, vid, TapeEffect::Cut(partition, 0));
+            }
+        }
+        is_erased
+    }
+
     /// Adds a blank cartridge; `false` if the name is taken.
     pub fn add_cartridge(&self, vid: Vid, capacity: ByteCount) -> bool {
         let mut state = self.lock();
@@ -344,9 +361,12 @@ impl SimLibrary {
         Ok(())
     }
 
-    /// Another cartridge that stands in a slot, if the robot errs.
+    /// Another cartridge that stands in a slot, if the robot errs. Never a blank one: which of two blank ones
+    /// is being labelled nobody can tell.
     fn mistaken(&self, state: &LibraryState, vid: Vid) -> Option<Vid> {
-        let others = state.shelves.iter().filter(|(other, shelf)| **other != vid && shelf.drive.is_none());
+        let others = state.shelves.iter().filter(|(other, shelf)| {
+            **other != vid && shelf.drive.is_none() && shelf.tape.end(Partition::Data) > 0
+        });
         let others: Vec<Vid> = others.map(|(other, _)| *other).collect();
         others.get(self.dice().below(others.len() as u64) as usize).copied()
     }

@@ -7,7 +7,9 @@ use library::{
 };
 
 use super::Fault;
-use super::library::{LOAD_POINT, LibraryState, Loaded, MountState, Overwrite, SimLibrary, eio};
+use super::library::{
+    LABELLED_OBJECTS_MAX, LOAD_POINT, LibraryState, Loaded, MountState, Overwrite, SimLibrary, eio,
+};
 use super::tape_state::{TapeEffect, TapeObject};
 
 /// How long one command takes, beside the transfer.
@@ -18,9 +20,6 @@ const LOCATE_NANOS: u64 = 5_000_000_000;
 /// Nanoseconds for 4 KiB: 300 MB/s.
 const KIBS4_NANOS: u64 = 13_000;
 const SLOW_NANOS: u64 = 60_000_000_000;
-/// What a labelled volume without files holds on its data partition, at most: whoever formats more destroys
-/// data.
-const LABELLED_OBJECTS_MAX: usize = 8;
 
 /// The handle of a drive.
 pub(crate) struct SimTapeDrive {
