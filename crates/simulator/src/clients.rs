@@ -15,6 +15,8 @@ use crate::world::{Called, World, below, one_of};
 
 /// Names that a client gives to files.
 const NAMES: u64 = 12;
+/// What Kist says of a tape that it does not label.
+pub(crate) const NOT_BLANK: &str = "is not blank";
 /// How long a client waits for an engine that is down.
 const DOWN_PAUSE: Duration = Duration::from_millis(700);
 /// How often a client repeats a put whose answer was lost.
@@ -540,7 +542,9 @@ pub fn give_back(archive: &Archive) -> Result<(), ArchiveError> {
         }
     }
     for tape in archive.tapes()? {
-        if matches!(tape.state, TapeState::Suspect | TapeState::Disabled) {
+        // What is not blank is erased before.
+        let is_refused = tape.generation == 0 && tape.reason.contains(NOT_BLANK);
+        if matches!(tape.state, TapeState::Suspect | TapeState::Disabled) && !is_refused {
             // A tape in a run cannot be changed now; the next round comes.
             let _ = archive.set_tape(tape.vid, TapeUse::Active, "given back by the simulated operator");
         }

@@ -140,6 +140,10 @@ pub enum Habit {
 enum Event {
     Kill,
     CutPower,
+    /// Power fails while a tape is being written.
+    CutTape,
+    /// The process dies then.
+    KillTape,
     Machine(Fault),
     /// As `Machine`, but on one of the disks that may lose data.
     Victim(Fault),
@@ -154,7 +158,8 @@ enum Event {
 }
 
 use Event::{
-    AllSyncs, AtRest, ClockJump, CutPower, DiskGone, Kill, Machine, NoScratch, TapeDriveDies, TapeRot, Victim,
+    AllSyncs, AtRest, ClockJump, CutPower, CutTape, DiskGone, Kill, KillTape, Machine, NoScratch,
+    TapeDriveDies, TapeRot, Victim,
 };
 
 /// What may happen, with its weight.
@@ -240,8 +245,10 @@ const LARGE: Events = &[(3, Kill), (5, CutPower), (1, Machine(Fault::CatalogueSl
 const REPACK: Events = &[(1, Kill), (1, CutPower), (1, Machine(Fault::TapeSlow))];
 
 const DRILLS: Events = &[
-    (4, Kill),
-    (5, CutPower),
+    (1, Kill),
+    (1, CutPower),
+    (3, KillTape),
+    (6, CutTape),
     (8, Machine(Fault::TapeSlow)),
     (2, Machine(Fault::TapeFlush)),
     (4, Machine(Fault::TapeWrite)),
@@ -311,6 +318,14 @@ impl Chaos {
         match event {
             Event::Kill => self.world.kill(),
             Event::CutPower => self.world.cut_power(),
+            Event::CutTape => {
+                self.await_writing();
+                self.world.cut_power();
+            }
+            Event::KillTape => {
+                self.await_writing();
+                self.world.kill();
+            }
             // One of a kind at a time: otherwise they wait in a row, and no tape is ever mounted.
             Event::Machine(fault) if faults.is_planned(fault) => {}
             Event::Machine(fault) => faults.once(fault, Target::Any, below(patience(fault))),
@@ -342,6 +357,17 @@ impl Chaos {
             }
             Event::NoScratch => self.take_scratch(),
         }
+    }
+
+    /// Waits for a tape that is being written, a minute or two at most, and a moment more.
+    fn await_writing(&self) {
+        for _ in 0..1_000 {
+            if self.world.machines().library().is_writing() {
+                break;
+            }
+            simulated::pause(Duration::from_millis(100));
+        }
+        simulated::pause(Duration::from_micros(below(one_of(&[1_000, 30_000, 300_000, 3_000_000]))));
     }
 
     /// A controller is reset: what no disk had synced may be gone, from disk and memory.

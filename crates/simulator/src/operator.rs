@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use archive::{Archive, ArchiveError, TapeInfo};
+use archive::{Archive, ArchiveError, TapeInfo, TapeUse};
 use base::Vid;
 use catalogue::TapeState;
 use threads::simulated;
 
+use crate::clients::NOT_BLANK;
 use crate::machines::{Fault, Target};
 use crate::world::{Called, World, below, one_of};
 
@@ -49,9 +50,11 @@ pub fn act(world: &World) {
 pub fn reclaim(world: &World) {
     let Called::Done(Ok(tapes)) = world.ask("tapes", Archive::tapes) else { return };
     for tape in tapes {
-        let is_refused = tape.generation == 0 && tape.reason.contains("is not blank");
+        let is_refused = tape.generation == 0 && tape.reason.contains(NOT_BLANK);
         if is_refused && world.machines().library().erase_labels(tape.vid) {
             world.count("half labels erased");
+            let vid = tape.vid;
+            let _ = world.ask("give back", move |archive| archive.set_tape(vid, TapeUse::Active, "erased"));
         }
         if tape.state != TapeState::Repacking || tape.containers > 0 {
             continue;

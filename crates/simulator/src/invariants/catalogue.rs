@@ -124,7 +124,12 @@ pub(super) fn copies(
         // A copy that took the place of another one stands behind the rest.
         let mut pools: Vec<_> = container.copies.iter().map(|copy| copy.tape_pool).collect();
         pools.sort_unstable();
-        found.expect(pools == wanted, Rule::Copies, &object, "has other tape pools than its class");
+        found.expect(
+            pools == wanted,
+            Rule::Copies,
+            &object,
+            format!("has copies in {pools:?}, its class wants {wanted:?}: {:?}", container.copies),
+        );
         let mut tapes: BTreeSet<Vid> = BTreeSet::new();
         for copy in &container.copies {
             let is_indexed = matches!(copy.state, CopyState::Indexed { .. });

@@ -227,6 +227,14 @@ impl SimLibrary {
         self.lock().overwrites.clone()
     }
 
+    /// Whether some cartridge holds what a loss of power would take.
+    #[must_use]
+    pub fn is_writing(&self) -> bool {
+        let state = self.lock();
+        let unflushed = |shelf: &Shelf| shelf.tape.unflushed(Partition::Data) > 0;
+        state.shelves.values().any(unflushed)
+    }
+
     /// All cartridges.
     #[must_use]
     pub fn vids(&self) -> Vec<Vid> {

@@ -151,6 +151,15 @@ impl SimTapeDrive {
         vid.is_some_and(|vid| self.library.hits(fault, &self.name, vid))
     }
 
+    fn is_behind_labels(&self) -> bool {
+        let state = self.library.lock();
+        let loaded = state.bays[self.bay].loaded.as_ref();
+        loaded.is_some_and(|loaded| {
+            let at = loaded.position;
+            at.partition == Partition::Data && at.block.0 as usize > LABELLED_OBJECTS_MAX
+        })
+    }
+
     /// Lets a command's time pass and runs it on the loaded cartridge, if the drive lives.
     fn run<T>(
         &self,
@@ -228,7 +237,9 @@ impl TapeDrive for SimTapeDrive {
         }
         let ends = self.hits(Fault::TapeEarlyEnd);
         let fails = self.hits(Fault::TapeWrite);
-        let flip = self.hits(Fault::TapeBitFlip).then(|| self.library.dice().roll());
+        // Nobody repacks onto a tape whose labels are wrong.
+        let flip =
+            (self.is_behind_labels() && self.hits(Fault::TapeBitFlip)).then(|| self.library.dice().roll());
         self.run(MountState::Writing, "write", transfer_nanos(length), |command| {
             command.check_writable()?;
             let (actual, partition, at) = command.here();
