@@ -54,6 +54,8 @@ torture: needs-test
 		$(CARGO) test --release --locked --package torture --test kills -- --nocapture
 	KIST_CRASH_IMAGES=$(or $(KIST_CRASH_IMAGES),100000) TMPDIR=$(TORTURE_TMP) \
 		$(CARGO) test --release --locked --package torture --test images -- --nocapture
+	KIST_FLIPS=$(or $(KIST_FLIPS),30000) TMPDIR=$(TORTURE_TMP) \
+		$(CARGO) test --release --locked --package store --test flips -- --nocapture
 	rm -rf -- $(TORTURE_DIR) $(TORTURE_TMP)/kist-torture-pool && mkdir -p $(TORTURE_DIR)
 	$(dir $(KIST))soak --kist $(KIST) --dir $(TORTURE_DIR)/soak --pool-dir $(TORTURE_TMP)/kist-torture-pool \
 		--minutes $(or $(KIST_SOAK_MINUTES),60) --clients 64

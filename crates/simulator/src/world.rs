@@ -138,7 +138,6 @@ impl World {
     }
 
     /// What must be there.
-    #[must_use]
     pub fn oracle(&self) -> MutexGuard<'_, Oracle> {
         lock(&self.0.oracle)
     }

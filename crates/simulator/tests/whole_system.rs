@@ -22,7 +22,7 @@ fn nothing_is_lost_whatever_goes_wrong() {
     let until = Until { faults: u64::MAX, worlds: WORLDS, time: Duration::from_secs(600), profile: None };
     let done = campaign(seed, until);
     println!("{}", done.table());
-    for failed in &done.failures {
+    if let Some(failed) = done.failures.first() {
         panic!(
             "{}\nreplay: cargo run -p simulator -- --seed {} --worlds 1 --profile {:?}",
             failed.failure.as_deref().unwrap_or_default(),
