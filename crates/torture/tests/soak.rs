@@ -29,7 +29,8 @@ fn kills_and_lost_drives_under_mixed_load_lose_nothing() {
     let report = run(settings).unwrap();
     println!("{report}");
     assert_eq!(report.violations(), 0, "{report}");
-    assert!(report.faults().0 >= 4 && report.faults().1 >= 1, "{report}");
+    let [kills, losses, emptied] = report.faults();
+    assert!(kills >= 4 && losses >= 1 && emptied >= 1, "{report}");
     for kind in
         ["put", "get", "delete", "rename", "list", "stage", "evict", "read back", "live files on tape"]
     {

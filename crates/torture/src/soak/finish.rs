@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::operator;
 use super::world::{World, lock};
 use crate::cartridges;
 use crate::content::{Found, Version, identify};
@@ -53,6 +54,7 @@ impl<'w> Finish<'w> {
     pub fn run(mut self) -> io::Result<Self> {
         self.end_requests()?;
         self.migrate()?;
+        operator::end_tape_work(self.world, &self.http);
         let paths = self.world.oracle.paths();
         self.world.say(&format!("reading back {} paths", paths.len()));
         for group in paths.chunks(GROUP) {
@@ -60,6 +62,10 @@ impl<'w> Finish<'w> {
         }
         self.world.say(&format!("{} files are there; asking where", self.live.len()));
         for tape in self.ask("tapes")?.as_array().into_iter().flatten() {
+            // What stands on a repacked tape stands on others too.
+            if tape["state"] == "repacking" {
+                continue;
+            }
             if let (Some(vid), Some(pool)) = (tape["vid"].as_str(), tape["tape_pool"].as_str()) {
                 self.pools.insert(vid.to_owned(), pool.to_owned());
             }

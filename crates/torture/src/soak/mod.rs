@@ -4,6 +4,7 @@
 mod client;
 mod faults;
 mod finish;
+mod operator;
 mod report;
 mod sample;
 mod world;
