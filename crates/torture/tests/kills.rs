@@ -52,5 +52,7 @@ fn failing_system_calls_are_never_acknowledged() {
 #[test]
 fn an_early_acknowledgement_is_found() {
     let Some(report) = torture(200, false, Some("EarlyAcknowledgement")) else { return };
-    assert!(!report.violations.is_empty(), "not found at {} points", report.fired);
+    let by_kill =
+        |text: &String| text.contains("} fired: ") && ["LOST", "WRONG"].iter().any(|w| text.contains(w));
+    assert!(report.violations.iter().any(by_kill), "not found at {} points: {report:#?}", report.fired);
 }

@@ -131,13 +131,15 @@ impl<'s> Campaign<'s> {
                 *report.by_call.entry(format!("{} {}", point.thread, point.call)).or_default() += 1;
             }
             report.read += self.compare()?;
-            if (round + 1) % POINTS_PER_ROUND == 0 && !self.has_violations() {
+            let is_round = (round + 1) % POINTS_PER_ROUND == 0 && !self.state.is_blind;
+            if is_round && !self.has_violations() {
                 self.round_trip()?;
             }
             let word = if hit { "fired" } else { "did not fire" };
             self.collect(&format!("round {round}, {point:?} {word}"), &mut report);
         }
-        if report.violations.is_empty() {
+        // With a planted bug tapes may be in a state that nobody has to bear.
+        if report.violations.is_empty() && !self.state.is_blind {
             self.round_trip()?;
             report.on_tape += self.check_tapes()?;
             self.collect("the end", &mut report);
