@@ -176,6 +176,17 @@ fn end_repacks(world: &World, http: &Http) -> Vec<String> {
 /// Waits until no tape is being repacked and no check is under way.
 pub fn end_tape_work(world: &World, http: &Http) {
     let since = Instant::now();
+    let checked = ["active", "full", "suspect", "read-only", "repacking"];
+    let is_under_way = |vid: &String| {
+        let check = http.ask(&format!("tapes/{vid}/verify")).done().unwrap_or_default();
+        matches!(check["state"].as_str(), Some("waiting" | "running"))
+    };
+    while tapes(http, &checked).iter().any(is_under_way) {
+        if since.elapsed() > PATIENCE {
+            return world.violation("HUNG check of a tape".to_owned());
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
     loop {
         let left = end_repacks(world, http);
         if left.is_empty() {
@@ -187,7 +198,7 @@ pub fn end_tape_work(world: &World, http: &Http) {
         }
         std::thread::sleep(Duration::from_millis(200));
     }
-    for vid in tapes(http, &["active", "full", "suspect", "read-only", "repacking"]) {
+    for vid in tapes(http, &checked) {
         if let Fate::Done(check) = http.ask(&format!("tapes/{vid}/verify"))
             && check["damage_count"].as_u64().unwrap_or(0) > 0
         {
