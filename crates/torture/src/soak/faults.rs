@@ -241,6 +241,10 @@ impl Faults {
         self.world.set_place(None);
         self.world.oracle.settle(&[]);
         self.start()?;
+        // While drives were away there may have been no moment for it.
+        if self.operator.emptied == 0 && self.world.settings.losses > 0 {
+            self.empty();
+        }
         self.mend();
         Ok(())
     }
