@@ -207,9 +207,15 @@ impl Archive {
     }
 
     fn evict_batch(&self, files: &[Selected], done: &mut EvictDone) -> Result<(), ArchiveError> {
-        let ids = files.iter().map(|selected| selected.file).collect();
-        let Outcome::Evicted(results) = self.engine().execute(Command::Evict { files: ids })? else {
-            unreachable!("an evict's outcome is a list of evicted files");
+        let ids: Vec<FileId> = files.iter().map(|selected| selected.file).collect();
+        let results = if self.engine().read(|view| view.is_restored())? {
+            // Not all tapes were looked at since the restore: their copies may be gone.
+            vec![Err(EvictRefusal::NotSafeOnTape); ids.len()]
+        } else {
+            match self.engine().execute(Command::Evict { files: ids })? {
+                Outcome::Evicted(results) => results,
+                _ => unreachable!("an evict's outcome is a list of evicted files"),
+            }
         };
         assert_eq!(results.len(), files.len(), "an evict answers for each file");
         for (selected, result) in files.iter().zip(results) {

@@ -4,14 +4,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::{BlobDescription, BlobId, ByteCount, DriveId, Epoch, FileId, Layout, Vid};
+use base::{BlobDescription, BlobId, BlockAddress, ByteCount, DriveId, Epoch, FileId, Layout, Vid};
 use catalogue::{BATCH_FILES_MAX, Command, Outcome, PoolLoss, RunEnd, TapeRecord, TapeState};
 use drive::{DriveError, ExtentId, ObjectDrive};
-use library::DriveName;
+use library::{DriveName, TapeDrive};
+use mover::Found;
 use pool::OrphanCandidate;
 
 use crate::engine::{Engine, truncated};
 use crate::rebuild::{TapeSeen, is_known_there, look};
+use crate::session::write_again;
 use crate::{ArchiveError, PoolDrive};
 
 /// Files looked at between two reads of the catalogue.
@@ -39,11 +41,29 @@ pub(crate) fn settle(
     }
     tracing::warn!("the catalogue was restored: pool and tapes are looked at before anything is written");
     settle_pool(engine, drives)?;
-    if let Some(tape_drive) = tape_drive {
-        settle_tapes(engine, tape_drive)?;
+    // Afterwards, so that a file that neither has is known to be lost.
+    let unseen = match tape_drive {
+        Some(tape_drive) => settle_tapes(engine, tape_drive)?,
+        None => engine.read(|view| view.tapes())?.iter().filter(|(_, tape)| is_concerned(tape)).count(),
+    };
+    settle_containers(engine, drives)?;
+    if unseen > 0 {
+        tracing::error!(
+            unseen,
+            "tapes could not be looked at since the restore: nothing is evicted until a start has seen them, \
+             or they are disabled"
+        );
+        return Ok(());
     }
     engine.execute(Command::RestoreSettled)?;
     Ok(())
+}
+
+/// Whether a tape holds, or may hold, what the catalogue counts on or does not know of.
+fn is_concerned(tape: &TapeRecord) -> bool {
+    matches!(tape.state, TapeState::Active | TapeState::Labelling)
+        || tape.run.is_some()
+        || tape.containers > 0
 }
 
 /// Files whose bytes the pool does not have any more, since they were removed after the point of the restore
@@ -146,65 +166,179 @@ pub(crate) fn for_each_unknown(
     }
 }
 
-/// Tapes that hold what the restored catalogue does not know are not written any more.
-fn settle_tapes(engine: &Engine, name: &DriveName) -> Result<(), ArchiveError> {
-    let tapes = engine.read(|view| view.tapes())?;
-    let written = tapes.into_iter().filter(|(_, tape)| tape.state == TapeState::Active || tape.run.is_some());
-    for (vid, record) in written {
-        let Some(reason) = why_not_to_write(engine, name, vid, &record)? else { continue };
-        tracing::warn!(%vid, reason, "the tape is read only from now on");
-        let reason = truncated(&reason, 512);
-        match record.run {
-            Some(run) => engine.execute(Command::EndRun {
-                run,
-                end: RunEnd::Torn,
-                tape_state: TapeState::ReadOnly,
-                reason,
-                end_of_data: None,
-                torn: ByteCount(0),
-            })?,
-            None => engine.execute(Command::SetTapeState { vid, state: TapeState::ReadOnly, reason })?,
-        };
+/// What the pool keeps for containers, and does not have any more: an image is dropped; a pack without its
+/// skeleton is read from a tape again, if one has it.
+fn settle_containers(engine: &Engine, drives: &Drives) -> Result<(), ArchiveError> {
+    let (mut known, mut after) = (BTreeMap::new(), None);
+    loop {
+        let (pieces, last) = engine.read(|view| view.container_pieces(after, FILES_PAGE))?;
+        for (container, piece) in pieces {
+            if has_blob(engine, drives, &mut known, piece.blob)? {
+                continue;
+            }
+            let Some(record) = engine.read(|view| view.container(container))? else { continue };
+            if record.image == Some(piece) {
+                engine.execute(Command::DropImage { container })?;
+            } else if record.image.is_none() && !engine.want_bytes(container, |_| {})? {
+                tracing::error!(
+                    %container,
+                    "the pool has not the skeleton of this pack, and no tape has the pack: it cannot be \
+                     written; its files are in the pool only"
+                );
+            }
+        }
+        match last {
+            Some(last) => after = Some(last),
+            None => return Ok(()),
+        }
     }
+}
+
+/// What a look at a tape has found.
+enum Seen {
+    /// What the catalogue expects.
+    Good,
+    /// The volume, and something speaks against writing to it.
+    Aside(String),
+    /// Another volume, or none: nothing that the catalogue expects is there.
+    Gone(String),
+    /// Nothing is known.
+    Unseen(String),
+}
+
+/// Tapes that hold what the restored catalogue does not know are not written any more, and from those that
+/// were used again since nothing is expected. Gives how many could not be looked at.
+fn settle_tapes(engine: &Engine, name: &DriveName) -> Result<usize, ArchiveError> {
+    let tapes = engine.read(|view| view.tapes())?;
+    let mut unseen = 0;
+    for (vid, record) in tapes.into_iter().filter(|(_, tape)| is_concerned(tape)) {
+        let is_written = record.state == TapeState::Active || record.run.is_some();
+        match look_at(engine, name, vid, &record)? {
+            Seen::Good => {}
+            Seen::Aside(reason) if record.state == TapeState::Labelling => {
+                set_state(engine, vid, TapeState::Disabled, &reason)?;
+            }
+            Seen::Aside(reason) => set_aside(engine, vid, &record, &reason)?,
+            Seen::Gone(reason) => {
+                set_aside(engine, vid, &record, &reason)?;
+                drop_places(engine, vid, &reason)?;
+                set_state(engine, vid, TapeState::Disabled, &reason)?;
+            }
+            Seen::Unseen(reason) => {
+                let reason = format!("it could not be looked at after the restore: {reason}");
+                tracing::warn!(%vid, reason, "a tape was not seen");
+                if is_written {
+                    set_aside(engine, vid, &record, &reason)?;
+                }
+                // Who disabled it knows that it is away.
+                unseen += usize::from(record.containers > 0 && record.state != TapeState::Disabled);
+            }
+        }
+    }
+    Ok(unseen)
+}
+
+fn set_state(engine: &Engine, vid: Vid, state: TapeState, reason: &str) -> Result<(), ArchiveError> {
+    tracing::warn!(%vid, reason, ?state, "a tape is set aside");
+    engine.execute(Command::SetTapeState { vid, state, reason: truncated(reason, 512) })?;
     Ok(())
 }
 
-fn why_not_to_write(
-    engine: &Engine,
-    name: &DriveName,
-    vid: Vid,
-    record: &TapeRecord,
-) -> Result<Option<String>, ArchiveError> {
+/// The tape is read only from now on. A tape that is not written already stays as it is.
+fn set_aside(engine: &Engine, vid: Vid, record: &TapeRecord, reason: &str) -> Result<(), ArchiveError> {
+    match record.run {
+        Some(run) => {
+            tracing::warn!(%vid, reason, "the tape is read only from now on");
+            engine.execute(Command::EndRun {
+                run,
+                end: RunEnd::Torn,
+                tape_state: TapeState::ReadOnly,
+                reason: truncated(reason, 512),
+                end_of_data: None,
+                torn: ByteCount(0),
+            })?;
+        }
+        None if record.state == TapeState::Active => set_state(engine, vid, TapeState::ReadOnly, reason)?,
+        None => return Ok(()),
+    }
+    write_again(engine, vid, reason)
+}
+
+/// Nothing is expected on a tape any more: what stood there is written again from what the pool has.
+fn drop_places(engine: &Engine, vid: Vid, reason: &str) -> Result<(), ArchiveError> {
+    let mut from = BlockAddress(0);
+    loop {
+        let content = engine.read(|view| view.content(vid, from, FILES_PAGE))?;
+        let Some((last, _)) = content.last() else { return Ok(()) };
+        from = BlockAddress(last.0 + 1);
+        for (block, container) in content {
+            let reason = truncated(reason, 512);
+            engine.execute(Command::CopyDamaged { container, vid, block, reason })?;
+        }
+    }
+}
+
+fn look_at(engine: &Engine, name: &DriveName, vid: Vid, record: &TapeRecord) -> Result<Seen, ArchiveError> {
     let mut handle = engine.library.take_drive(name)?;
     if let Err(error) = engine.library.mount(vid, name) {
-        return Ok(Some(format!("it could not be looked at after the restore: {error}")));
+        return Ok(Seen::Unseen(error.to_string()));
     }
-    let looked = look(handle.as_mut());
-    if let Err(error) = engine.library.unmount(name) {
-        return Ok(Some(format!("it could not be looked at after the restore: {error}")));
+    let seen = look_at_mounted(engine, handle.as_mut(), vid, record);
+    match engine.library.unmount(name) {
+        Ok(_) => seen,
+        Err(error) => Ok(Seen::Unseen(error.to_string())),
     }
-    let seen = match looked {
-        Ok(Ok(seen)) if Some(seen.uuid) == record.uuid => seen,
-        Ok(Ok(seen)) => return Ok(Some(format!("it holds the volume {} since the restore", seen.uuid))),
-        Ok(Err(found)) => return Ok(Some(format!("it holds {found}"))),
-        Err(error) => return Ok(Some(format!("it could not be looked at after the restore: {error}"))),
-    };
-    let unknown = count_unknown(engine, &seen)?;
+}
+
+fn look_at_mounted(
+    engine: &Engine,
+    drive: &mut dyn TapeDrive,
+    vid: Vid,
+    record: &TapeRecord,
+) -> Result<Seen, ArchiveError> {
+    let Some(uuid) = record.uuid else { return Ok(Seen::Good) };
+    if record.state == TapeState::Labelling {
+        return Ok(match mover::check_may_be_labelled(drive, vid, uuid, None) {
+            Ok(()) => Seen::Good,
+            Err(error @ mover::VolumeError::NotBlank { .. }) => Seen::Aside(error.to_string()),
+            Err(error) => Seen::Unseen(error.to_string()),
+        });
+    }
+    match mover::identify(drive) {
+        Ok(Found::Volume { uuid: found, .. }) if found == uuid => {}
+        Ok(found @ (Found::Volume { .. } | Found::Blank)) => {
+            return Ok(Seen::Gone(format!("it holds {found} since the restore, not volume {uuid}")));
+        }
+        Ok(found) => return Ok(Seen::Unseen(format!("it holds {found}"))),
+        Err(error) => return Ok(Seen::Unseen(error.to_string())),
+    }
+    if record.state != TapeState::Active && record.run.is_none() {
+        return Ok(Seen::Good);
+    }
+    match look(drive) {
+        Ok(Ok(seen)) => why_not_to_write(engine, &seen, record),
+        // It is the volume: what is wrong with it is for those who read it to find.
+        Ok(Err(found)) => Ok(Seen::Aside(format!("it holds {found}"))),
+        Err(error) => Ok(Seen::Aside(format!("it could not be looked at after the restore: {error}"))),
+    }
+}
+
+fn why_not_to_write(engine: &Engine, seen: &TapeSeen, record: &TapeRecord) -> Result<Seen, ArchiveError> {
+    let unknown = count_unknown(engine, seen)?;
     if unknown > 0 {
-        return Ok(Some(format!("it holds {unknown} containers that the restored catalogue does not know")));
+        let reason = format!("it holds {unknown} containers that the restored catalogue does not know");
+        return Ok(Seen::Aside(reason));
     }
-    if seen.end_of_data < record.end_of_data {
-        let (end, expected) = (seen.end_of_data, record.end_of_data);
-        return Ok(Some(format!("its end of data is block {end}, the catalogue says {expected}")));
+    let (end, known) = (seen.end_of_data, record.end_of_data);
+    if end < known {
+        return Ok(Seen::Aside(format!("its end of data is block {end}, the catalogue says {known}")));
     }
     // With an open run, what stands behind is that run's: the next step of the start looks at it.
-    if record.run.is_none() && seen.end_of_data > record.end_of_data {
-        let (end, known) = (seen.end_of_data, record.end_of_data);
-        return Ok(Some(format!(
-            "its end of data is block {end}, the restored catalogue knows {known} blocks"
-        )));
+    if record.run.is_none() && end > known {
+        let reason = format!("its end of data is block {end}, the restored catalogue knows {known} blocks");
+        return Ok(Seen::Aside(reason));
     }
-    Ok(None)
+    Ok(Seen::Good)
 }
 
 fn count_unknown(engine: &Engine, seen: &TapeSeen) -> Result<u64, ArchiveError> {

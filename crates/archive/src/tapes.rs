@@ -1,11 +1,12 @@
 //! What an operator has done with tapes: check, repack, reclaim; and taking drives out of use.
 
 use base::{BlockAddress, ByteCount, ContainerId, Duration, TapePoolId, Timestamp, Vid};
-use catalogue::{Command, TapeState};
+use catalogue::{Command, Object, Rejection, TapeState};
 use scheduler::Event;
 
 use crate::chores::Repack;
 use crate::engine::{Engine, truncated};
+use crate::session::write_again;
 use crate::{Archive, ArchiveError};
 
 /// Places of damage that a check tells; it counts all.
@@ -214,12 +215,20 @@ impl Archive {
     /// it holds.
     ///
     /// # Errors
-    /// [`ArchiveError::Rejected`] if it holds containers; [`ArchiveError::SegmentsOwed`] while it is the only
+    /// [`ArchiveError::Rejected`] if it holds containers, or while a restored catalogue is in quarantine: the
+    /// tape may hold what the catalogue does not know; [`ArchiveError::SegmentsOwed`] while it is the only
     /// tape of its pool with some change-log segments: they are being written to another one then.
     pub fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
         let engine = self.engine();
-        self.need_idle_tape(vid)?;
         let record = engine.tape(vid)?;
+        if engine.read(|view| view.quarantine())?.is_some() {
+            return Err(ArchiveError::Rejected(Rejection::WrongState {
+                object: Object::Tape(vid),
+                state: "in quarantine since the catalogue was restored: it may hold what nobody knows of",
+                needed: "out of it to be reclaimed: end the quarantine first",
+            }));
+        }
+        self.need_idle_tape(vid)?;
         if record.containers == 0
             && let Some(tape_pool) = record.tape_pool
         {
@@ -296,8 +305,8 @@ impl Archive {
     }
 }
 
-/// The changes on tapes of a pool that are to stay, but `without` one: ascending ranges that neither overlap
-/// nor touch.
+/// The changes on tapes of a pool that are to stay and can be read, but `without` one: ascending ranges that
+/// neither overlap nor touch.
 pub(crate) fn covered(
     view: &catalogue::View<'_>,
     tape_pool: TapePoolId,
@@ -305,7 +314,8 @@ pub(crate) fn covered(
 ) -> Result<Vec<(u64, u64)>, catalogue::ReadError> {
     let mut ranges = Vec::new();
     for (vid, tape) in view.tapes()? {
-        if tape.tape_pool == Some(tape_pool) && Some(vid) != without && tape.state != TapeState::Repacking {
+        let is_good = matches!(tape.state, TapeState::Active | TapeState::Full | TapeState::ReadOnly);
+        if tape.tape_pool == Some(tape_pool) && Some(vid) != without && is_good {
             ranges.extend(view.segments(vid)?);
         }
     }
@@ -328,6 +338,11 @@ pub(crate) fn resume(engine: &Engine) -> Result<(), ArchiveError> {
     for (vid, record) in engine.read(|view| view.tapes())? {
         if record.state == TapeState::Repacking {
             engine.repack_begin(vid)?;
+        }
+        // A tape that was set aside is never under an index again: one that fell between the end of its run
+        // and this would keep its last copies from being safe for ever.
+        if record.generation.0 > 0 && record.state != TapeState::Active && record.run.is_none() {
+            write_again(engine, vid, "no index covers it, and none will")?;
         }
     }
     engine.resume_suspects()

@@ -244,6 +244,89 @@ fn damage_is_found_and_named() {
     assert!(matches!(gap, Err(BackupError::Gap { .. })), "{gap:?}");
 }
 
+/// Story: a snapshot is taken while writing goes on, so it is newer than the last segment. A kill at that
+/// moment made the next start go on behind the snapshot: the changes between were shipped never, the line had
+/// a gap for ever, and no restore succeeded any more, not even from another line.
+#[test]
+fn a_kill_between_snapshot_and_segment_leaves_no_gap() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = open(&instance);
+    put(&archive, "/one", b"1");
+    wait_shipped(&archive);
+    for n in 0..3 {
+        put(&archive, &format!("/later{n}"), b"2");
+        wait_shipped(&archive);
+    }
+    snapshot(&archive);
+    close(archive);
+    let from = BackupDirectory::open(&backup_directory(&instance)).unwrap();
+    let line = from.lines().unwrap().remove(0);
+    // What the kill left: the newest snapshot, and not the segments that lead up to it.
+    let segments = line.segments().unwrap();
+    let newest = line.snapshots().unwrap().last().unwrap().0;
+    let lost: Vec<_> = segments.iter().skip(2).collect();
+    assert!(lost.iter().any(|segment| segment.first < newest), "{segments:?}");
+    for segment in &lost {
+        fs::remove_file(&segment.path).unwrap();
+    }
+    let middle = segments[2].first;
+    let archive = open(&instance);
+    put(&archive, "/after the kill", b"3");
+    let end = wait_shipped(&archive);
+    let before = facts(&archive);
+    close(archive);
+    let line = from.lines().unwrap().pop().unwrap();
+    assert_eq!((line.number, line.segments().unwrap().last().unwrap().last), (1, end));
+    destroy_catalogue(&instance);
+    assert_eq!(restore_to(&instance, RestoreTo::Change(middle)).unwrap().change, middle);
+    destroy_catalogue(&instance);
+    restore_to(&instance, RestoreTo::Newest).unwrap();
+    let archive = instance.open();
+    assert_eq!(facts(&archive), before);
+    close(archive);
+}
+
+/// Story: a gap in one line made the restore from every other line fail, since the newest change of all lines
+/// was looked for with the check for gaps.
+#[test]
+fn a_gap_in_an_old_line_stops_no_restore() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = open(&instance);
+    for n in 0..4 {
+        put(&archive, &format!("/file{n}"), b"1");
+        wait_shipped(&archive);
+    }
+    close(archive);
+    let from = BackupDirectory::open(&backup_directory(&instance)).unwrap();
+    let segments = from.lines().unwrap().remove(0).segments().unwrap();
+    fs::remove_file(&segments[2].path).unwrap();
+    // The line has a gap, so another one begins.
+    let archive = open(&instance);
+    put(&archive, "/later", b"2");
+    wait_until("the new line is there", || archive.backup_status().unwrap().line == 2);
+    wait_shipped(&archive);
+    let before = facts(&archive);
+    close(archive);
+    destroy_catalogue(&instance);
+    assert_eq!(restore_to(&instance, RestoreTo::Newest).unwrap().line, 2);
+    let archive = instance.open();
+    assert_eq!(facts(&archive), before);
+    close(archive);
+    let before_gap = segments[1].last;
+    destroy_catalogue(&instance);
+    assert_eq!(restore_to(&instance, RestoreTo::Change(before_gap)).unwrap().change, before_gap);
+    destroy_catalogue(&instance);
+    let behind = restore_to(&instance, RestoreTo::Change(segments[3].first));
+    assert!(matches!(behind, Err(BackupError::Gap { .. })), "{behind:?}");
+    // Without a whole snapshot of its own line, the newest point is not one of a line that was given up.
+    for snapshot in files_of(&from.root().join("line-0002"), "data.mdb") {
+        flip(&snapshot);
+    }
+    destroy_catalogue(&instance);
+    let newest = restore_to(&instance, RestoreTo::Newest);
+    assert!(matches!(newest, Err(BackupError::NothingFor { .. })), "{newest:?}");
+}
+
 /// A crash may leave half a segment and half a snapshot; both have other names until they are whole.
 #[test]
 fn a_crash_while_shipping_leaves_a_usable_chain() {

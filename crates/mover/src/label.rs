@@ -8,9 +8,12 @@ use library::{ReadBlock, TapeDrive, TapeError};
 use ltfs::{BlockSize, CREATOR, Vol1Label, VolumeLabel};
 
 use crate::VolumeError;
+use crate::survey::{Stray, Stretch, survey};
 
 /// Objects of a partition's labels: VOL1, file mark, LTFS label, file mark.
 const LABEL_OBJECTS: u64 = 4;
+/// Where the first index of a volume stands, on both partitions: behind the labels and a file mark.
+const FIRST_INDEX: BlockAddress = BlockAddress(LABEL_OBJECTS + 1);
 
 /// What a cartridge holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -154,8 +157,13 @@ pub(crate) fn write_labels(
     drive.write_filemarks(1).map(|_| ())
 }
 
-/// Refuses a cartridge on which something stands that a labelling as `uuid` must not destroy.
-pub(crate) fn check_may_be_labelled(
+/// Refuses a cartridge on which something stands that a labelling as `uuid` must not destroy. The same UUID
+/// alone is no leave: a catalogue that was restored to a point before the labelling ended knows nothing of
+/// what was written since.
+///
+/// # Errors
+/// [`VolumeError::NotBlank`] with what was found; a drive that fails.
+pub fn check_may_be_labelled(
     drive: &mut dyn TapeDrive,
     vid: Vid,
     uuid: Uuid,
@@ -164,7 +172,9 @@ pub(crate) fn check_may_be_labelled(
     for partition in [Partition::Index, Partition::Data] {
         match identify_partition(drive, partition)? {
             Found::Blank => {}
-            Found::Volume { uuid: same, .. } if same == uuid || Some(same) == replaces => {}
+            Found::Volume { uuid: same, .. } if Some(same) == replaces => {}
+            Found::Volume { uuid: same, block_size, .. }
+                if same == uuid && is_fresh(drive, partition, uuid, block_size)? => {}
             found if is_torn_label(drive, partition, vid)? => {
                 tracing::warn!(%vid, %found, "a labelling was cut short here: it is done again");
             }
@@ -172,6 +182,28 @@ pub(crate) fn check_may_be_labelled(
         }
     }
     Ok(())
+}
+
+/// Whether nothing stands behind the labels of a partition but the first index, whole without any file or
+/// cut short.
+fn is_fresh(
+    drive: &mut dyn TapeDrive,
+    partition: Partition,
+    uuid: Uuid,
+    block_size: BlockSize,
+) -> Result<bool, VolumeError> {
+    let to = drive.space_to_end_of_data(partition)?.block;
+    let stretch = Stretch { partition, from: BlockAddress(LABEL_OBJECTS), to };
+    let mut is_fresh = true;
+    survey(drive, uuid, block_size, stretch, &mut |stray| {
+        is_fresh = match stray {
+            Stray::Index(FIRST_INDEX, index) => index.tree.iter().next().is_none(),
+            Stray::BadIndex(FIRST_INDEX, ..) => true,
+            _ => false,
+        };
+        is_fresh
+    })?;
+    Ok(is_fresh)
 }
 
 /// Whether a partition holds the beginning of labels of this cartridge and nothing behind them, so that there

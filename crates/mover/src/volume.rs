@@ -50,8 +50,8 @@ pub(crate) const INDEX_PARTITION_START: BlockAddress = BlockAddress(4);
 impl Volume {
     /// Labels a blank cartridge and writes the first index to both partitions. Durable on return.
     ///
-    /// A cartridge that already carries exactly this UUID and no file (a labelling cut short) is labelled
-    /// again, and so is one that carries `replaces`: the volume that was reclaimed.
+    /// A cartridge that already carries exactly this UUID, no file and no data (a labelling cut short) is
+    /// labelled again, and so is one that carries `replaces`: the volume that was reclaimed.
     ///
     /// # Errors
     /// [`VolumeError::NotBlank`] if it holds anything else; nothing is destroyed then.

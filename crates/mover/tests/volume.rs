@@ -166,6 +166,34 @@ fn only_blank_cartridges_are_labelled_and_a_labelling_cut_short_is_done_again() 
     assert!(again.is_ok(), "the same UUID: {again:?}");
 }
 
+/// Story: a catalogue was restored to a point between the choice of a UUID for a tape and the end of its
+/// labelling. The tape, filled since with the only copies of files, was labelled again: the same UUID was leave
+/// enough.
+#[test]
+fn a_volume_with_data_is_never_labelled_again_by_its_own_uuid() {
+    let bench = Bench::new();
+    let mut drive = bench.drive();
+    let volume = label(&bench, drive.as_mut()).unwrap();
+    let pool = bench.pool();
+    let bytes = b"<?xml only copy".repeat(600);
+    let end = drive.space_to_end_of_data(Partition::Data).unwrap().block;
+    let plans = vec![plan(1, end.0, &bytes, StreamChecksums::of(&bytes))];
+    let written = write(&pool, drive.as_mut(), volume.vid(), plans);
+    assert!(matches!(written.ended, Ended::All));
+    // Under no index yet, and on the data partition only.
+    let refused = label(&bench, drive.as_mut());
+    assert!(matches!(refused, Err(VolumeError::NotBlank { .. })), "{refused:?}");
+    let mut buffer = [0u8; 4096];
+    drive.locate(TapePosition { partition: Partition::Data, block: end }).unwrap();
+    assert_eq!(drive.read_block(&mut buffer).unwrap(), library::ReadBlock::Data(4096));
+    assert_eq!(buffer[..], bytes[..4096], "it is still there");
+    // Behind it stands an index of its own, as after any session.
+    drive.space_to_end_of_data(Partition::Data).unwrap();
+    drive.write_filemarks(1).unwrap();
+    let refused = label(&bench, drive.as_mut());
+    assert!(matches!(refused, Err(VolumeError::NotBlank { .. })), "{refused:?}");
+}
+
 #[test]
 fn a_container_with_other_bytes_than_sealed_is_never_counted() {
     let bench = Bench::new();

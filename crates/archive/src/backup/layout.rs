@@ -146,22 +146,34 @@ impl Line {
     /// # Errors
     /// [`BackupError::Gap`] if changes are missing between two.
     pub fn segments(&self) -> Result<Vec<SegmentFile>, BackupError> {
-        let directory = self.segments_directory();
+        let segments = self.segment_files()?;
+        for pair in segments.windows(2) {
+            let [before, after] = pair else { continue };
+            if let Some(gap) = self.gap(before.last, after) {
+                return Err(gap);
+            }
+        }
+        Ok(segments)
+    }
+
+    /// As [`Line::segments`], whether or not changes are missing between two.
+    pub(super) fn segment_files(&self) -> Result<Vec<SegmentFile>, BackupError> {
         let mut segments = Vec::new();
-        for (name, path) in names(&directory)? {
+        for (name, path) in names(&self.segments_directory())? {
             let range = name.strip_suffix(".kcl").and_then(|range| range.split_once('-'));
             let range = range.and_then(|(first, last)| Some((number(first)?, number(last)?)));
             segments.extend(range.map(|(first, last)| SegmentFile { first, last, path }));
         }
         segments.sort_by_key(|segment| (segment.first, segment.last));
-        for pair in segments.windows(2) {
-            let [before, after] = pair else { continue };
-            if after.first != before.last + 1 {
-                let (from, to) = (before.last + 1, after.first.saturating_sub(1));
-                return Err(BackupError::Gap { path: directory, from, to });
-            }
-        }
         Ok(segments)
+    }
+
+    /// What is wrong if `after` does not begin behind change `before`.
+    pub(super) fn gap(&self, before: u64, after: &SegmentFile) -> Option<BackupError> {
+        let from = before.saturating_add(1);
+        let gap =
+            || BackupError::Gap { path: self.segments_directory(), from, to: after.first.saturating_sub(1) };
+        (after.first != from).then(gap)
     }
 
     /// The changes and directories of its snapshots, the oldest first. Looks at names only.

@@ -7,7 +7,7 @@ use store::SnapshotReader;
 
 use super::error::BackupError;
 use super::layout::BackupDirectory;
-use super::restore::{Progress, RestoreTo, Restored, replay_line, restore_before};
+use super::restore::{Progress, RestoreTo, Restored, newest_change, replay_line, restore_before};
 
 /// Inconsistencies that are told one by one.
 const INCONSISTENCIES_SHOWN_MAX: usize = 20;
@@ -66,6 +66,8 @@ pub fn rehearse(
     let snapshots = line.snapshots()?;
     let (newest, path) = snapshots.last().ok_or_else(nothing)?;
     let live = line.snapshot(path)?;
+    // A restore asks for it too.
+    newest_change(from)?;
     let has_older = snapshots.len() > 1;
     let (to, before) =
         if has_older { (RestoreTo::Change(*newest), *newest) } else { (RestoreTo::Newest, u64::MAX) };

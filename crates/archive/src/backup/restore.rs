@@ -92,12 +92,13 @@ pub fn restore(
     Ok(restored)
 }
 
-/// The newest change of all lines.
-fn newest_change(from: &BackupDirectory) -> Result<u64, BackupError> {
+/// The newest change of all lines. Looks at names only, so that damage in one line stops no restore from
+/// another.
+pub(super) fn newest_change(from: &BackupDirectory) -> Result<u64, BackupError> {
     let mut newest = 0;
     for line in from.lines()? {
         newest = line.snapshots()?.last().map_or(newest, |(change, _)| newest.max(*change));
-        newest = line.segments()?.last().map_or(newest, |segment| newest.max(segment.last));
+        newest = line.segment_files()?.iter().fold(newest, |newest, segment| newest.max(segment.last));
     }
     Ok(newest)
 }
@@ -152,14 +153,17 @@ pub(super) fn replay_line(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), BackupError> {
     let base = replay.last_change();
-    let mut segments = line.segments()?;
+    let mut segments = line.segment_files()?;
     segments.retain(|segment| segment.last > base);
-    if let Some(first) = segments.first().filter(|first| first.first > base + 1) {
-        let path = line.segments_directory();
-        return Err(BackupError::Gap { path, from: base + 1, to: first.first - 1 });
-    }
     let total = segments.last().map_or(0, |last| last.last - base);
     for segment in &segments {
+        // Changes that are missing behind the point are missed by nobody.
+        if matches!(to, RestoreTo::Change(target) if replay.last_change() >= target) {
+            break;
+        }
+        if let Some(gap) = line.gap(replay.last_change(), segment).filter(|_| segment.first > base + 1) {
+            return Err(gap);
+        }
         let is_reached = replay_segment(from, segment, to, replay, restored)?;
         progress(Progress { what: "changes replayed", done: replay.last_change() - base, total });
         if is_reached {
@@ -178,9 +182,6 @@ fn replay_segment(
     replay: &mut Replay,
     restored: &mut Restored,
 ) -> Result<bool, BackupError> {
-    if matches!(to, RestoreTo::Change(target) if replay.last_change() >= target) {
-        return Ok(true);
-    }
     read_segment(segment, from.instance(), |read| {
         let known = (replay.last_change() + 1).saturating_sub(segment.first) as usize;
         let changes = read.changes.get(known..).unwrap_or_default();
@@ -239,6 +240,13 @@ fn copy_snapshot(
                 }
                 Err(error) => return Err(error),
             }
+        }
+        if !passed_over.is_empty() && !matches!(to, RestoreTo::Change(_)) {
+            // An older line is a history that was given up: nobody goes back to it without saying so.
+            let older = "all snapshots of the newest line are damaged; name the point in an older one with \
+                         --to-change";
+            passed_over.push(older.to_owned());
+            break;
         }
     }
     let mut known = match earliest {

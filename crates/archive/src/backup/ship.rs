@@ -221,21 +221,34 @@ impl Backup {
     }
 }
 
-/// The newest change of a line and its newest snapshot, if the catalogue has the same history up to there.
+/// Where the segments of a line end and its newest snapshot, if the catalogue has the same history up to
+/// there. A snapshot that is newer than the last segment ends nothing: changes between them are still to be
+/// shipped.
 fn end_of_line(engine: &Engine, line: &Line) -> Result<Option<(u64, SnapshotInfo)>, BackupError> {
-    let Some((_, newest)) = line.snapshots()?.pop() else { return Ok(None) };
-    let newest = line.snapshot(&newest)?;
-    let (change, digest) = match line.segments()?.last() {
-        Some(segment) if segment.last >= newest.change => {
+    let snapshots = line.snapshots()?;
+    let (Some((_, oldest)), Some((_, newest))) = (snapshots.first(), snapshots.last()) else {
+        return Ok(None);
+    };
+    let newest = line.snapshot(newest)?;
+    let (end, digest) = match line.segments()?.last() {
+        Some(segment) => {
             let digest = |segment: &ChangeSegment<'_>| segment.changes.last().map(|bytes| Blake3::of(bytes));
             (segment.last, read_segment(segment, engine.instance, digest)?)
         }
-        _ => (newest.change, Some(newest.change_digest)),
+        // The segments begin behind the oldest snapshot.
+        None => {
+            let oldest = line.snapshot(oldest)?;
+            (oldest.change, Some(oldest.change_digest))
+        }
     };
-    let here = engine.catalogue.read(|view| view.changes(change, 1, usize::MAX))?;
-    let here = here.first().filter(|(number, _)| *number == change);
-    let is_same = here.map(|(_, bytes)| Blake3::of(bytes)) == digest;
-    Ok(is_same.then_some((change, newest)))
+    let is_here = |change: u64, digest: Option<Blake3>| {
+        let here = engine.catalogue.read(|view| view.changes(change, 1, usize::MAX))?;
+        let here = here.first().filter(|(number, _)| *number == change);
+        Ok::<bool, BackupError>(here.map(|(_, bytes)| Blake3::of(bytes)) == digest)
+    };
+    let is_same = is_here(end, digest)?
+        && (newest.change <= end || is_here(newest.change, Some(newest.change_digest))?);
+    Ok(is_same.then_some((end, newest)))
 }
 
 /// Ships what there is. Whether the line goes on: numbers that jump belong to another one.

@@ -3,7 +3,7 @@
 
 use base::planted::{Bug, is_planted};
 use base::{BlockAddress, ByteCount, Generation, Partition, RunId, TapePosition, Vid};
-use catalogue::{Command, CopyState, RunEnd, RunItem, RunRecord, TapeState};
+use catalogue::{Command, ContainerRecord, CopyState, RunEnd, RunItem, RunRecord, TapeState};
 use library::TapeDrive;
 use mover::{ContainerOnTape, Stray, Stretch, Volume, VolumeError, read_back, survey};
 
@@ -229,8 +229,9 @@ pub(super) fn give_up_run(engine: &Engine, id: RunId, vid: Vid, why: &str) -> Re
 }
 
 /// Copies that no index of a tape covers, and none will: they go back to their queue. Their bytes are in the
-/// pool, since only indexed copies let files leave it.
-pub(super) fn write_again(engine: &Engine, vid: Vid, why: &str) -> Result<(), ArchiveError> {
+/// pool, since only indexed copies let files leave it; but a restored catalogue may be older than an index
+/// that did: what the pool does not have stays expected where it stands.
+pub(crate) fn write_again(engine: &Engine, vid: Vid, why: &str) -> Result<(), ArchiveError> {
     let record = engine.tape(vid)?;
     let mut from = BlockAddress(record.index_block.0 + 1);
     loop {
@@ -239,17 +240,33 @@ pub(super) fn write_again(engine: &Engine, vid: Vid, why: &str) -> Result<(), Ar
         from = BlockAddress(last.0 + 1);
         for (block, container) in content {
             let found = engine.read(|view| view.container(container))?;
-            let flushed = found.is_some_and(|record| {
+            let flushed = found.filter(|record| {
                 record.copies.iter().any(|copy| {
                     matches!(copy.state, CopyState::Flushed { .. })
                         && copy.state.place() == Some((vid, block))
                 })
             });
-            if flushed {
+            let Some(record) = flushed else { continue };
+            if engine.has_bytes(container, &record)? && has_skeleton(engine, &record) {
                 let reason = truncated(why, 512);
                 engine.execute(Command::CopyDamaged { container, vid, block, reason })?;
             }
         }
         engine.bell.backlog_changed();
+    }
+}
+
+/// Whether the skeleton of a container, if it has one, can be read from the pool.
+pub(crate) fn has_skeleton(engine: &Engine, record: &ContainerRecord) -> bool {
+    let Some(skeleton) = &record.skeleton else { return true };
+    let _reading = engine.gate.enter();
+    let Ok(Some(blob)) = engine.read(|view| view.blob(skeleton.blob)) else { return false };
+    let Ok(mut reader) = engine.pool.read_piece(&blob, skeleton) else { return false };
+    loop {
+        match reader.next() {
+            Ok(Some(_)) => {}
+            Ok(None) => return true,
+            Err(_) => return false,
+        }
     }
 }

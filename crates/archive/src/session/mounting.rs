@@ -161,13 +161,18 @@ impl DriveThread {
         let engine = Arc::clone(&self.engine);
         engine.execute(Command::CountMount { vid })?;
         let mut record = engine.tape(vid)?;
+        // A restored catalogue may not know that its tape was reused, or by whom.
+        if engine.read(|view| view.quarantine())?.is_some() {
+            record.replaces = None;
+        }
+        let replaces = record.replaces;
         if record.state == TapeState::Scratch
             && let Some(tape_pool) = assign
         {
             // Look before the tape is given a name: a foreign cartridge stays as it is.
             match mover::identify(self.drive.as_mut())? {
                 mover::Found::Blank => {}
-                mover::Found::Volume { uuid, .. } if Some(uuid) == record.replaces => {}
+                mover::Found::Volume { uuid, .. } if Some(uuid) == replaces => {}
                 found => {
                     return Err(VolumeError::NotBlank { vid, found }.into());
                 }
@@ -187,7 +192,7 @@ impl DriveThread {
         };
         let uuid = match (record.state, record.uuid) {
             (TapeState::Labelling, Some(uuid)) => {
-                let volume = self.label(vid, uuid, record.replaces)?;
+                let volume = self.label(vid, uuid, replaces)?;
                 return Ok((mounted(volume, None, Vec::new()), None));
             }
             (_, Some(uuid)) => uuid,

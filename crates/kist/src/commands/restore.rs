@@ -1,5 +1,6 @@
 //! `kist restore`: a catalogue from its backup.
 
+use std::cell::OnceCell;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -72,6 +73,8 @@ pub struct Target {
     /// Drives that could not be asked, and why.
     pub drives_unread: Vec<String>,
     _lock: Option<InstanceLock>,
+    /// Locks out whoever uses the catalogue that is to be moved aside.
+    old: OnceCell<File>,
 }
 
 /// The place of an instance's catalogue, with its server locked out.
@@ -88,6 +91,7 @@ pub fn instance_target(directory: &Path) -> Outcome<(Instance, archive::Settings
         pool,
         drives_unread: unread.into_iter().map(|(id, why)| format!("pool drive {id}: {why}")).collect(),
         _lock: Some(lock),
+        old: OnceCell::new(),
     };
     Ok((instance, settings, target))
 }
@@ -102,6 +106,7 @@ impl Target {
             );
             return Err(Failure::new(Exit::Refused, message));
         }
+        self.lock_old()?;
         let making = self.beside("making");
         if making.exists() {
             fs::remove_dir_all(&making).map_err(|error| Failure::io("removing", &making, &error))?;
@@ -127,6 +132,27 @@ impl Target {
             .and_then(|()| sync())
             .map_err(|error| Failure::io("naming", &self.catalogue, &error))?;
         Ok(aside)
+    }
+
+    /// Nobody may be using a catalogue that is moved aside: a server would go on writing to it.
+    fn lock_old(&self) -> Outcome<()> {
+        let path = self.catalogue.join("LOCK");
+        let lock = match File::options().write(true).open(&path) {
+            Ok(lock) => lock,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(Failure::io("opening", &path, &error)),
+        };
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                let message = format!("{} is in use: stop its server first", self.catalogue.display());
+                return Err(Failure::new(Exit::Refused, message));
+            }
+            Err(fs::TryLockError::Error(error)) => return Err(Failure::io("locking", &path, &error)),
+        }
+        // It is held until the new catalogue has its name.
+        let _ = self.old.set(lock);
+        Ok(())
     }
 
     fn is_occupied(&self) -> Outcome<bool> {
@@ -162,6 +188,7 @@ fn target(args: &Args, from: &BackupDirectory) -> Outcome<Target> {
             pool: PoolSeen::default(),
             drives_unread: Vec::new(),
             _lock: None,
+            old: OnceCell::new(),
         });
     }
     let (_, _, target) = instance_target(&args.target)?;
