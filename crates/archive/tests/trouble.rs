@@ -411,6 +411,33 @@ fn repack_and_reclaim() {
     archive.close();
 }
 
+/// Both tapes of a container were repacked together, with the files out of the pool: its bytes were read from
+/// tape for one of the two repacks only, and the other one never ended.
+#[test]
+fn two_tapes_that_hold_the_same_containers_are_repacked_together() {
+    let trouble = Trouble::new(2);
+    let (archive, _) = trouble.open();
+    let files = fill(&archive);
+    migrate_all(&archive);
+    let old: Vec<Vid> = place(&archive, "/t/small7").into_iter().map(|(vid, _)| vid).collect();
+    assert_eq!(archive.evict(&all(&["/t"])).unwrap().refused_count, 0);
+    for vid in &old {
+        wait_until("its session has ended", || archive.repack_tape(*vid, "for the test").is_ok());
+    }
+    for vid in &old {
+        wait_until("nothing is left on it", || {
+            archive.tape_repack(*vid).unwrap().is_some_and(|repack| repack.done)
+        });
+        wait_until("it can be reclaimed", || archive.reclaim_tape(*vid).is_ok());
+    }
+    let places = place(&archive, "/t/small7");
+    assert!(places.len() == 2 && places.iter().all(|(vid, _)| !old.contains(vid)), "{places:?}");
+    let request = stage(&archive, &["/t"]);
+    wait_for(&archive, request);
+    check_all(&archive, &files);
+    archive.close();
+}
+
 #[test]
 fn a_drive_is_taken_out_of_use_and_given_back() {
     let trouble = Trouble::new(1);
