@@ -152,8 +152,9 @@ impl DriveThread {
         let not_here = || engine.chore(vid, |chores| chores.reads.remove(&container));
         let mend = engine.chores().mends.get(&container).cloned();
         let Some(record) = engine.read(|view| view.container(container))? else {
-            engine.drop_mend(container)?;
             not_here();
+            engine.drop_mend(container)?;
+            engine.repack_progressed(container)?;
             return Ok(Done::Yes);
         };
         let Some(mend) = mend else {
@@ -161,9 +162,8 @@ impl DriveThread {
             return Ok(Done::Yes);
         };
         if engine.has_bytes(container, &record)? {
-            settle_mend(&engine, container, None)?;
             not_here();
-            return Ok(Done::Yes);
+            return self.settle_read(vid, container, None);
         }
         let Some((_, block)) = record.places().find(|(at, _)| *at == vid) else {
             not_here();
@@ -185,9 +185,8 @@ impl DriveThread {
         let spool = replace_spool(&engine, container, mend.spool, spool)?;
         if spool.missing.is_empty() {
             engine.chores().mends.entry(container).or_default().spool = None;
-            settle_mend(&engine, container, Some(spool.blob))?;
             not_here();
-            return Ok(Done::Yes);
+            return self.settle_read(vid, container, Some(spool.blob));
         }
         not_here();
         let found = engine.want_bytes(container, |mend| {
@@ -197,6 +196,20 @@ impl DriveThread {
         if !found {
             tracing::error!(%container, %vid, "no tape has all bytes of it; what can be read stays");
             engine.repack_stuck(container)?;
+        }
+        Ok(Done::Yes)
+    }
+
+    /// Records that a container is in the pool. If that fails it stays to be read here, and comes again.
+    fn settle_read(
+        &self,
+        vid: Vid,
+        container: ContainerId,
+        image: Option<BlobDescription>,
+    ) -> Result<Done, SessionError> {
+        if let Err(error) = settle_mend(&self.engine, container, image) {
+            self.engine.chore(vid, |chores| chores.reads.insert(container));
+            return Err(error.into());
         }
         Ok(Done::Yes)
     }
@@ -372,8 +385,8 @@ fn settle(
     Ok(())
 }
 
-/// Takes the container off the tapes that are repacked. Gives whether its bytes are needed: not if only repacks
-/// asked for them, and they need them no longer.
+/// Takes the container off the tapes that are repacked. Gives whether its bytes are needed: not if only
+/// repacks asked for them, and they need them no longer.
 fn requeue(engine: &Engine, container: ContainerId, mend: &Mend) -> Result<bool, ArchiveError> {
     let mut wanted = mend.repack.is_empty() || !mend.damaged.is_empty();
     for vid in &mend.repack {
@@ -389,8 +402,8 @@ fn requeue(engine: &Engine, container: ContainerId, mend: &Mend) -> Result<bool,
     Ok(wanted)
 }
 
-/// The image becomes the container's. A damaged copy is given up with the same change, so that what can be read
-/// of it stays until its bytes are safe. `false` if the catalogue refused it: nobody needs the image.
+/// The image becomes the container's. A damaged copy is given up with the same change, so that what can be
+/// read of it stays until its bytes are safe. `false` if the catalogue refused it: nobody needs the image.
 fn store(
     engine: &Engine,
     container: ContainerId,
