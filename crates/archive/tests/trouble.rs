@@ -426,7 +426,9 @@ fn a_pack_whose_members_left_the_pool_before_its_skeleton_comes_from_tape() {
         wait_until("it is set aside", || archive.set_tape(*vid, TapeUse::Disabled, "not yet").is_ok());
     }
     let small: Vec<_> = (0..20).map(|n| (format!("/t/small{n}"), bytes(100 + n, 30_000))).collect();
-    small.iter().for_each(|(name, content)| put(&archive, name, content));
+    for (name, content) in &small {
+        put(&archive, name, content);
+    }
     archive.migrate_now(None).unwrap();
     wait_until("one copy is there", || place(&archive, "/t/small7").len() == 1);
     wait_until("its session has ended", || archive.repack_tape(tapes[0], "for the test").is_ok());
