@@ -411,6 +411,21 @@ pub enum Command {
         /// One piece, as long as the container.
         image: PoolData,
     },
+    /// A damaged copy is to be written again and the container's whole bytes are in the pool: both are
+    /// recorded, or neither, so that no copy is given up before its bytes are safe. Refused like
+    /// [`Command::StoreImage`].
+    MendCopy {
+        /// The container.
+        container: ContainerId,
+        /// The tape of the damaged copy.
+        vid: Vid,
+        /// First block of that copy.
+        block: BlockAddress,
+        /// Why, for those who wait.
+        reason: String,
+        /// One piece, as long as the container.
+        image: PoolData,
+    },
     /// A container's image cannot be read: its piece becomes garbage. No effect if it has none.
     DropImage {
         /// The container.

@@ -115,6 +115,15 @@ impl Model {
                 self.take(&image.blobs)?;
                 self.containers.get_mut(container).unwrap().image = Some(image.pieces[0]);
             }
+            Command::MendCopy { container, vid, block, reason, image } => {
+                let before = self.clone();
+                let store = Command::StoreImage { container: *container, image: image.clone() };
+                let damaged = self.damaged(*container, (*vid, *block), reason);
+                if let Err(refused) = damaged.and_then(|_| self.repair(&store)) {
+                    *self = before;
+                    return Err(refused);
+                }
+            }
             Command::DropImage { container } => {
                 let image = self.containers.get_mut(container).ok_or("NotFound")?.image.take();
                 self.released(image.as_slice());
@@ -311,7 +320,15 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
             let (vid, block) = a_place(model, container, picks[1]);
             Command::CopyDamaged { container, vid, block, reason: "d".into() }
         }
-        10 | 11 => store_image(model, picks),
+        10 => store_image(model, picks),
+        11 => {
+            let container = a_container(model, picks[0]);
+            let length = model.containers.get(&container).map_or(1, |record| record.length.0);
+            let blob = 3_000_000 + model.changes * 10;
+            let image = PoolData { blobs: vec![striped(blob, length)], pieces: vec![piece(blob, 0, length)] };
+            let (vid, block) = a_place(model, container, picks[1]);
+            Command::MendCopy { container, vid, block, reason: "m".into(), image }
+        }
         12 => {
             let with = model.containers.iter().find(|(_, record)| record.image.is_some());
             Command::DropImage { container: with.map_or(a_container(model, picks[0]), |(id, _)| *id) }
