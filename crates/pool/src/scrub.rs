@@ -275,7 +275,7 @@ impl Pool {
     }
 
     /// The parity shards of a whole row that are not the code of its data.
-    fn wrong_parity(
+    pub(crate) fn wrong_parity(
         &self,
         geometry: &Geometry,
         codec: &Codec,
