@@ -399,15 +399,8 @@ impl Pool {
     /// # Errors
     /// [`PoolError::Drive`] with the first failure after all were tried.
     pub fn remove_moved(&self, blob: BlobId, old: &[BadShard]) -> Result<(), PoolError> {
-        let mut result = Ok(());
-        for BadShard { stripe, shard, drive } in old {
-            let Some(device) = self.device(*drive) else { continue };
-            match device.drive.delete(ExtentId { blob, stripe: *stripe, shard: *shard }) {
-                Ok(()) => device.space_freed(),
-                Err(error) => result = result.and(Err(error.into())),
-            }
-        }
-        result
+        let extent = |bad: &BadShard| (bad.drive, ExtentId { blob, stripe: bad.stripe, shard: bad.shard });
+        self.delete_all(old.iter().map(extent))
     }
 }
 
