@@ -17,10 +17,18 @@ impl Model {
         covered.map(|(_, member)| member.length.0).sum::<u64>() == self.files[&id].size.0
     }
 
+    /// Whether an index covers each part of the file.
+    fn is_indexed(&self, id: FileId) -> bool {
+        let indexed =
+            |copy: &ContainerCopy| matches!(copy.state, CopyState::Indexed { .. }) || copy.source.is_some();
+        self.parts(id).iter().all(|(container, _)| self.containers[container].copies.iter().any(indexed))
+    }
+
     /// What becomes of a named file that the pool cannot give.
     fn decide(&mut self, id: FileId) -> PoolLoss {
         let at = self.at;
-        let is_on_tape = self.is_on_tape(id);
+        let is_covered = self.files[&id].pieces.is_empty() || self.is_indexed(id);
+        let is_on_tape = is_covered && self.is_on_tape(id);
         let file = self.files.get_mut(&id).unwrap();
         if is_on_tape {
             file.state = FileState::Live;
@@ -31,6 +39,7 @@ impl Model {
         if file.state == FileState::Live {
             file.state = FileState::Lost(at);
         }
+        self.todo.remove(&id);
         PoolLoss::Lost
     }
 
@@ -93,7 +102,13 @@ impl Model {
             Command::PoolCopyFound { files } => {
                 for id in files {
                     if self.is_lost(*id) && !self.files[id].pieces.is_empty() {
-                        self.files.get_mut(id).unwrap().state = FileState::Live;
+                        let file = self.files.get_mut(id).unwrap();
+                        file.state = FileState::Live;
+                        let (class, size) = (file.class, file.size.0);
+                        let sealed: u64 = self.parts(*id).iter().map(|(_, part)| part.length.0).sum();
+                        if sealed < size && !self.class(class).unwrap().copies.is_empty() {
+                            self.todo.insert(*id);
+                        }
                     }
                 }
             }
