@@ -37,21 +37,18 @@ install = { \
 		echo "$(1) is missing: install it, then again" >&2; exit 1; \
 	fi; }
 
-# What takes long: the whole system under a million faults.
-KIST_TORTURE_FAULTS ?= 1000000
-torture: needs
-	$(CARGO) run --release --locked --package simulator -- --seed 1 --faults $(KIST_TORTURE_FAULTS)
-
 # All that decides a merge.
 test: needs-test lint
 	$(CARGO) test --workspace --locked
 	tests/run
 
-# The hunts at full size. KIST_SOAK_MINUTES, KIST_KILL_POINTS and KIST_CRASH_IMAGES override the figures; instances
-# lie in memory, but for the tapes of the soak.
+# The hunts at full size: the whole system in the simulator, then the real server and real files. KIST_TORTURE_FAULTS,
+# KIST_SOAK_MINUTES, KIST_KILL_POINTS and KIST_CRASH_IMAGES override the figures; instances lie in memory, but for the
+# tapes of the soak.
 TORTURE_DIR := $(or $(TMPDIR),/tmp)/kist-torture
 TORTURE_TMP := $(if $(wildcard /dev/shm),/dev/shm,/tmp)
 torture: needs-test
+	$(CARGO) run --release --locked --package simulator -- --seed 1 --faults $(or $(KIST_TORTURE_FAULTS),1000000)
 	$(CARGO) build --release --locked --package kist --package torture
 	KIST_KILL_POINTS=$(or $(KIST_KILL_POINTS),2000) TMPDIR=$(TORTURE_TMP) \
 		$(CARGO) test --release --locked --package torture --test kills -- --nocapture

@@ -22,7 +22,7 @@ use crate::engine::{Engine, largest_container, summary};
 use crate::scrub::Upkeep;
 use crate::session::{DriveThread, recover_torn_runs};
 use crate::settle::{drives_of, settle};
-use crate::small::{SmallPuts, run_small_puts};
+use crate::small::{SmallPuts, run_repeats, run_small_puts};
 use crate::{
     ArchiveError, BackupSettings, BackupStatus, Machines, OpenError, PoolDrive, PoolShape, Settings,
 };
@@ -40,8 +40,8 @@ struct Inner {
     engine: Arc<Engine>,
     backup: OnceLock<Arc<Backup>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// The thread of small puts, which serves clients until all others have ended.
-    small: Mutex<Option<JoinHandle<()>>>,
+    /// The threads of small puts, which serve clients until all others have ended.
+    small: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Archive {
@@ -130,7 +130,7 @@ impl Archive {
             engine,
             backup: OnceLock::new(),
             threads: Mutex::new(Vec::new()),
-            small: Mutex::new(None),
+            small: Mutex::new(Vec::new()),
         }));
         if let Err(error) = archive.start() {
             archive.close();
@@ -153,7 +153,7 @@ impl Archive {
         let threads = std::mem::take(&mut *self.0.threads.lock().unwrap_or_else(PoisonError::into_inner));
         join(threads);
         engine.small.stop();
-        join(self.0.small.lock().unwrap_or_else(PoisonError::into_inner).take());
+        join(std::mem::take(&mut *self.0.small.lock().unwrap_or_else(PoisonError::into_inner)));
         engine.pool.close();
         crate::sweep::stamp(engine);
         if let Some(backup) = self.0.backup.get() {
@@ -254,9 +254,11 @@ impl Archive {
 
     fn start(&self) -> Result<(), OpenError> {
         let engine = &self.0.engine;
-        let small = Arc::clone(engine);
-        let thread = guarded("small-puts", move || run_small_puts(&small))?;
-        *self.0.small.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        let (small, repeats) = (Arc::clone(engine), Arc::clone(engine));
+        let small = guarded("small-puts", move || run_small_puts(&small))?;
+        self.0.small.lock().unwrap_or_else(PoisonError::into_inner).push(small);
+        let repeats = guarded("small-repeats", move || run_repeats(&repeats))?;
+        self.0.small.lock().unwrap_or_else(PoisonError::into_inner).push(repeats);
         let names = engine.library.drives();
         if let Some(first) = names.first() {
             recover_torn_runs(engine, first).map_err(|error| OpenError::Recovery(Box::new(error)))?;

@@ -8,7 +8,8 @@ use std::sync::PoisonError;
 use threads::MutexGuard;
 
 use base::{BlobDescription, BlockAddress, ByteCount, ContainerId, Timestamp, Vid};
-use catalogue::{Command, ContainerKind, ContainerRecord, ReadError, TapeState, View};
+use catalogue::{Command, ContainerKind, ContainerRecord, CopyState, ReadError, TapeState, View};
+use ltfs::pack::SKELETON_FRAME_BYTES;
 use scheduler::Event;
 
 use crate::engine::{Engine, truncated};
@@ -18,6 +19,11 @@ use crate::{ArchiveError, CheckState, TapeCheck, TapeRepack};
 const MENDS_MAX: usize = 10_000;
 /// Members looked at together.
 const MEMBERS_PAGE: usize = 1_000;
+/// The data of a pack's members is filled up to records of this length.
+const RECORD_BYTES: u64 = 512;
+
+/// Places of a container's copies that are damaged, and how.
+pub(crate) type DamagedPlaces = BTreeMap<(Vid, BlockAddress), String>;
 
 /// Everything there is to do.
 #[derive(Default)]
@@ -28,6 +34,11 @@ pub(crate) struct Chores {
     /// The last check of each tape.
     pub(crate) checks: BTreeMap<Vid, TapeCheck>,
     pub(crate) repacks: BTreeMap<Vid, Repack>,
+    /// Damaged places that are given up only when another copy is under an index: the last ones of their
+    /// containers, whose bytes nothing but an image has.
+    pub(crate) late: BTreeMap<ContainerId, DamagedPlaces>,
+    /// By tape, the container whose reading gave way to others: next time it is read to its end.
+    pub(crate) broken_off: BTreeMap<Vid, ContainerId>,
 }
 
 /// What is to be done on one tape.
@@ -55,13 +66,13 @@ impl TapeChores {
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Mend {
     /// Places that are known to be damaged, and how.
-    pub(crate) damaged: BTreeMap<(Vid, BlockAddress), String>,
+    pub(crate) damaged: DamagedPlaces,
     /// Places that were read.
     pub(crate) tried: BTreeSet<(Vid, BlockAddress)>,
     /// What could be read so far.
     pub(crate) spool: Option<Spool>,
-    /// The tape that a repack takes it off.
-    pub(crate) repack: Option<Vid>,
+    /// The tapes that repacks take it off.
+    pub(crate) repack: BTreeSet<Vid>,
 }
 
 /// Bytes of a container in the pool that no commit names yet.
@@ -70,6 +81,12 @@ pub(crate) struct Spool {
     pub(crate) blob: BlobDescription,
     /// Offset and length of what is missing.
     pub(crate) missing: Vec<(u64, u64)>,
+}
+
+impl Spool {
+    pub(crate) fn missing_bytes(&self) -> u64 {
+        self.missing.iter().map(|(_, length)| length).sum()
+    }
 }
 
 /// How far a repack is.
@@ -112,9 +129,12 @@ impl Engine {
         container: ContainerId,
         record: &ContainerRecord,
     ) -> Result<bool, ArchiveError> {
-        if record.image.is_some() {
-            return Ok(true);
-        }
+        Ok(record.image.is_some() || self.has_members(container, record)?)
+    }
+
+    /// Whether the pool has all bytes of a container without an image: those of deleted members too, since
+    /// all copies are equal byte for byte.
+    fn has_members(&self, container: ContainerId, record: &ContainerRecord) -> Result<bool, ArchiveError> {
         let is_online = |view: &View<'_>, file| -> Result<bool, ReadError> {
             Ok(view.file(file)?.is_some_and(|file| file.is_online()))
         };
@@ -122,8 +142,9 @@ impl Engine {
             ContainerKind::File(file) | ContainerKind::Segment { file, .. } => {
                 self.read(|view| is_online(view, *file))
             }
-            ContainerKind::Pack if record.skeleton.is_none() => Ok(false),
             ContainerKind::Pack => {
+                let Some(skeleton) = &record.skeleton else { return Ok(false) };
+                let mut held = skeleton.length.0.saturating_sub(SKELETON_FRAME_BYTES as u64);
                 let mut after = None;
                 loop {
                     let (members, online) = self.read(|view| {
@@ -134,7 +155,12 @@ impl Engine {
                         }
                         Ok((members, online))
                     })?;
-                    let Some(last) = members.last().filter(|_| online) else { return Ok(online) };
+                    if !online {
+                        return Ok(false);
+                    }
+                    let data = members.iter().map(|member| member.length.0.next_multiple_of(RECORD_BYTES));
+                    held = held.saturating_add(data.sum());
+                    let Some(last) = members.last() else { return Ok(held >= record.length.0) };
                     after = Some((last.data_offset, last.file));
                 }
             }
@@ -148,11 +174,15 @@ impl Engine {
         container: ContainerId,
         change: impl FnOnce(&mut Mend),
     ) -> Result<bool, ArchiveError> {
+        if self.read(|view| view.container(container))?.is_none() {
+            self.drop_mend(container)?;
+            return Ok(false);
+        }
         let places = self.places(container)?;
         let (vid, abandoned) = {
             let mut chores = self.chores();
             if chores.mends.len() >= MENDS_MAX && !chores.mends.contains_key(&container) {
-                return Ok(true);
+                return Ok(false);
             }
             let mend = chores.mends.entry(container).or_default();
             change(mend);
@@ -167,7 +197,12 @@ impl Engine {
                 None => {
                     // What is known of damage waits until another tape can be read.
                     mend.tried.clear();
-                    (None, mend.spool.take())
+                    let spool = mend.spool.take();
+                    if mend.damaged.is_empty() && mend.repack.is_empty() {
+                        // Whoever wants it asks again.
+                        chores.mends.remove(&container);
+                    }
+                    (None, spool)
                 }
             }
         };
@@ -177,6 +212,23 @@ impl Engine {
         let Some(vid) = vid else { return Ok(false) };
         self.chore(vid, |chores| chores.reads.insert(container));
         Ok(true)
+    }
+
+    /// Forgets a container whose bytes are not needed any more.
+    pub(crate) fn drop_mend(&self, container: ContainerId) -> Result<(), ArchiveError> {
+        let mend = self.chores().mends.remove(&container);
+        if let Some(spool) = mend.and_then(|mend| mend.spool) {
+            self.pool.remove(&spool.blob)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets what was to be done on a tape that holds nothing any more.
+    pub(crate) fn forget_chores(&self, vid: Vid) {
+        if self.chores().tapes.contains_key(&vid) {
+            self.chore(vid, |chores| *chores = TapeChores::default());
+        }
+        self.chores().broken_off.remove(&vid);
     }
 
     /// A tape can be read again: containers that waited for one are looked at once more.
@@ -230,13 +282,58 @@ impl Engine {
         }
         tracing::error!(%container, %vid, %block, reason, "a copy on tape is damaged");
         if self.has_bytes(container, &record)? || record.is_empty() {
-            return self.drop_place(container, vid, block, reason);
+            return self.give_up(container, vid, block, reason);
         }
         let told = self.want_bytes(container, |mend| {
             mend.damaged.insert((vid, block), reason.to_owned());
         })?;
         if !told {
             tracing::error!(%container, %vid, "no other copy can mend it; what can be read of it stays");
+        }
+        Ok(())
+    }
+
+    /// Gives up a damaged place of a container whose bytes are in the pool. The last place is kept as long as
+    /// nothing but an image has them: without a place, its members would be LOST.
+    pub(crate) fn give_up(
+        &self,
+        container: ContainerId,
+        vid: Vid,
+        block: BlockAddress,
+        reason: &str,
+    ) -> Result<(), ArchiveError> {
+        let Some(record) = self.read(|view| view.container(container))? else { return Ok(()) };
+        if !record.places().any(|place| place == (vid, block)) {
+            return Ok(());
+        }
+        let is_last = record.places().all(|place| place == (vid, block));
+        if record.is_empty() || !is_last || self.has_members(container, &record)? {
+            return self.drop_place(container, vid, block, reason);
+        }
+        tracing::warn!(%container, %vid, %block, "the last place is given up when a new copy is written");
+        let mut chores = self.chores();
+        if chores.late.len() < MENDS_MAX || chores.late.contains_key(&container) {
+            chores.late.entry(container).or_default().insert((vid, block), reason.to_owned());
+        }
+        Ok(())
+    }
+
+    /// An index was written: damaged places that waited for another copy are given up.
+    pub(crate) fn give_up_late(&self) -> Result<(), ArchiveError> {
+        let waiting = self.chores().late.clone();
+        for (container, places) in waiting {
+            let record = self.read(|view| view.container(container))?;
+            let is_sound = |state: CopyState| {
+                matches!(state, CopyState::Indexed { .. })
+                    && state.place().is_some_and(|place| !places.contains_key(&place))
+            };
+            if record.is_some_and(|record| !record.copies.iter().any(|copy| is_sound(copy.state))) {
+                continue;
+            }
+            self.chores().late.remove(&container);
+            for ((vid, block), reason) in places {
+                self.give_up(container, vid, block, &reason)?;
+            }
         }
         Ok(())
     }
@@ -251,6 +348,11 @@ impl Engine {
     ) -> Result<(), ArchiveError> {
         let reason = truncated(reason, 512);
         self.execute(Command::CopyDamaged { container, vid, block, reason })?;
+        self.place_dropped(container, vid)
+    }
+
+    /// Tells of everybody who waits for a place that was given up.
+    pub(crate) fn place_dropped(&self, container: ContainerId, vid: Vid) -> Result<(), ArchiveError> {
         self.members_moved(container)?;
         self.bell.backlog_changed();
         self.post_tape(vid);

@@ -105,13 +105,23 @@ impl Engine {
     /// Tells the scheduler how a tape stands now.
     pub(crate) fn post_tape(&self, vid: Vid) {
         match self.tape(vid) {
-            Ok(record) => self.bell.post(Event::Tape(vid, summary(&record))),
+            Ok(record) => {
+                if record.state == TapeState::Scratch {
+                    self.forget_chores(vid);
+                }
+                self.bell.post(Event::Tape(vid, summary(&record)));
+            }
             Err(error) => tracing::error!(%vid, %error, "a tape's record cannot be read"),
         }
     }
 
-    /// Changes a tape's state, keeping the reason, and tells the scheduler.
+    /// Changes a tape's state, keeping the reason, and tells the scheduler. A tape that an operator has taken
+    /// out of use stays so.
     pub(crate) fn set_tape_aside(&self, vid: Vid, state: TapeState, reason: &str) {
+        if self.tape(vid).is_ok_and(|record| record.state == TapeState::Disabled) {
+            tracing::warn!(%vid, ?state, reason, "the tape is disabled, and stays so");
+            return;
+        }
         tracing::warn!(%vid, ?state, reason, "tape set aside");
         let reason = truncated(reason, 512);
         if let Err(error) = self.execute(Command::SetTapeState { vid, state, reason }) {

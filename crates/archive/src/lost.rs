@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use base::{BlobDescription, BlobId, DriveId, Duration, FileId, StreamChecksums};
 use catalogue::{
-    BATCH_FILES_MAX, Command, CopyState, FileRecord, FileState, Outcome, PoolLoss, ReadError, View,
+    BATCH_FILES_MAX, Command, ContainerCopy, FileRecord, FileState, Outcome, PoolLoss, ReadError, View,
 };
 use pool::PoolError;
 
@@ -122,6 +122,12 @@ pub(crate) fn met(engine: &Engine, stat: &FileStat, error: PoolError) -> Archive
             return ArchiveError::Pool(error);
         }
     }
+    let file = engine.read(|view| view.file(stat.file));
+    if let Ok(Some(file)) = file
+        && matches!(waits_for_drives(engine, &file), Ok(true))
+    {
+        return ArchiveError::Pool(error);
+    }
     match declare(engine, &[stat.file]) {
         Ok(declared) if !declared.nearline.is_empty() => {
             ArchiveError::Nearline { path: stat.path.clone(), vids: readable_vids(stat) }
@@ -132,13 +138,25 @@ pub(crate) fn met(engine: &Engine, stat: &FileStat, error: PoolError) -> Archive
     }
 }
 
-/// Whether every byte stands in a container with a copy on tape.
+/// Whether a file can be read again once drives answer that are not given up.
+pub(crate) fn waits_for_drives(engine: &Engine, file: &FileRecord) -> Result<bool, ArchiveError> {
+    let (silent, given_up) = (engine.pool.silent_drives(), engine.upkeep.given_up());
+    if silent.is_subset(&given_up) {
+        return Ok(false);
+    }
+    let (mut now, mut later) = (BTreeMap::new(), BTreeMap::new());
+    Ok(engine.read(|view| {
+        Ok(is_unreadable(engine, view, file, &silent, &mut now)?
+            && !is_unreadable(engine, view, file, &given_up, &mut later)?)
+    })?)
+}
+
+/// Whether every byte stands in a container with a copy on tape that an index covers.
 fn is_on_tape(view: &View<'_>, file: FileId) -> Result<bool, ReadError> {
     let parts = view.parts(file)?;
     for (container, _) in &parts {
         let container = view.container(*container)?;
-        let on_tape = |state: &CopyState| state.place().is_some();
-        if !container.is_some_and(|c| c.copies.iter().any(|copy| on_tape(&copy.state))) {
+        if !container.is_some_and(|c| c.copies.iter().any(ContainerCopy::is_safe)) {
             return Ok(false);
         }
     }
@@ -198,18 +216,26 @@ fn is_unreadable(
 
 /// Reads the lost files of a page and takes those back that are whole. Gives how many.
 pub(crate) fn find_again(engine: &Engine, files: &[(FileId, FileRecord)]) -> Result<u64, ArchiveError> {
-    let mut found = Vec::new();
+    let (mut found, mut on_tape) = (Vec::new(), Vec::new());
     for (id, file) in files.iter().filter(|(_, file)| file.is_lost() && !file.pieces.is_empty()) {
         if engine.stop.load(Ordering::Relaxed) {
             break;
         }
-        if is_whole(engine, file)? {
-            tracing::info!(file = %id, path = path_of(engine, *id), "a lost file can be read again");
-            found.push(*id);
-        } else {
-            engine.upkeep.some_lost.store(true, Ordering::Relaxed);
+        match is_whole(engine, file) {
+            Ok(true) => {
+                tracing::info!(file = %id, path = path_of(engine, *id), "a lost file can be read again");
+                found.push(*id);
+            }
+            // An index covers it by now.
+            Ok(false) if engine.read(|view| is_on_tape(view, *id))? => on_tape.push(*id),
+            Ok(false) => engine.upkeep.some_lost.store(true, Ordering::Relaxed),
+            Err(error) => {
+                tracing::warn!(file = %id, %error, "it is not known whether a lost file can be read again");
+                engine.upkeep.some_lost.store(true, Ordering::Relaxed);
+            }
         }
     }
+    declare(engine, &on_tape)?;
     let count = found.len() as u64;
     for files in found.chunks(BATCH_FILES_MAX) {
         engine.execute(Command::PoolCopyFound { files: files.to_vec() })?;
@@ -220,13 +246,20 @@ pub(crate) fn find_again(engine: &Engine, files: &[(FileId, FileRecord)]) -> Res
 }
 
 /// Whether the pool gives all bytes of a file, and they are those that were put.
+///
+/// # Errors
+/// [`PoolError::Shortage`] too: nothing is known then.
 pub(crate) fn is_whole(engine: &Engine, file: &FileRecord) -> Result<bool, ArchiveError> {
     let _reading = engine.gate.enter();
     let mut sums = StreamChecksums::default();
     let mut length = 0;
     for piece in &file.pieces {
         let Some(blob) = engine.read(|view| view.blob(piece.blob))? else { return Ok(false) };
-        let Ok(mut reader) = engine.pool.read_piece(&blob, piece) else { return Ok(false) };
+        let mut reader = match engine.pool.read_piece(&blob, piece) {
+            Ok(reader) => reader,
+            Err(error @ PoolError::Shortage { .. }) => return Err(error.into()),
+            Err(_) => return Ok(false),
+        };
         loop {
             match reader.next() {
                 Ok(Some(chunk)) => {
@@ -234,6 +267,7 @@ pub(crate) fn is_whole(engine: &Engine, file: &FileRecord) -> Result<bool, Archi
                     length += chunk.as_ref().len() as u64;
                 }
                 Ok(None) => break,
+                Err(error @ PoolError::Shortage { .. }) => return Err(error.into()),
                 Err(_) => return Ok(false),
             }
         }

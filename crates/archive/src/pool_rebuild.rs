@@ -174,6 +174,7 @@ fn rebuild_one(
     wanting: &BTreeSet<DriveId>,
     left: usize,
 ) -> Result<(), ArchiveError> {
+    scrubber.remove_left_behind();
     let engine = Arc::clone(&scrubber.engine);
     let reading = engine.gate.enter();
     let Some(blob) = engine.read(|view| view.blob(id))? else { return Ok(()) };

@@ -142,7 +142,7 @@ impl Engine {
                 _ => Taken::Gone,
             });
         }
-        let told = self.want_bytes(container, |mend| mend.repack = Some(vid))?;
+        let told = self.want_bytes(container, |mend| mend.repack.extend([vid]))?;
         Ok(if told { Taken::UnderWay } else { Taken::Stuck })
     }
 
@@ -173,6 +173,16 @@ impl Engine {
             self.post_tape(vid);
         }
         Ok(())
+    }
+
+    /// A container that stands on a tape under repack can be taken off now, which was not possible before.
+    pub(crate) fn repack_again(&self, container: ContainerId, vid: Vid) -> Result<(), ArchiveError> {
+        let waited = self.chores().repacks.get_mut(&vid).is_some_and(|repack| {
+            let waited = repack.under_way.remove(&container).is_some();
+            repack.moved |= waited;
+            waited
+        });
+        if waited { self.repack_continue(vid) } else { Ok(()) }
     }
 
     /// No tape can give the bytes of a container: its repack goes on with the others.

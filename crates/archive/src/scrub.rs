@@ -61,6 +61,8 @@ pub(crate) struct Upkeep {
 struct State {
     settings: UpkeepSettings,
     orders: Orders,
+    /// Drives whose content is rebuilt elsewhere.
+    given_up: BTreeSet<DriveId>,
     info: ScrubInfo,
     woken: bool,
 }
@@ -121,6 +123,11 @@ impl Upkeep {
     pub(crate) fn ring(&self) {
         self.state().woken = true;
         self.rung.notify_all();
+    }
+
+    /// The drives whose content is rebuilt elsewhere.
+    pub(crate) fn given_up(&self) -> BTreeSet<DriveId> {
+        self.state().given_up.clone()
     }
 
     fn take_orders(&self) -> Orders {
@@ -225,17 +232,24 @@ impl Scrubber {
         {
             tracing::warn!(%error, "what moved away from a drive meanwhile stays on it until the next start");
         }
-        if orders.find {
-            self.find_lost()?;
+        // What was ordered is taken: an error must not cost what is ordered besides.
+        if orders.find
+            && let Err(error) = self.find_lost()
+        {
+            tracing::error!(%error, "not all lost files were found; the next pass finds the others");
         }
-        if orders.find_again && self.engine.upkeep.some_lost.swap(false, Ordering::Relaxed) {
-            self.find_again()?;
+        if orders.find_again
+            && self.engine.upkeep.some_lost.swap(false, Ordering::Relaxed)
+            && let Err(error) = self.find_again()
+        {
+            self.engine.upkeep.some_lost.store(true, Ordering::Relaxed);
+            tracing::error!(%error, "not all lost files were tried; the next pass tries the others");
         }
         if orders.rebuild || !orders.replaced.is_empty() {
             self.phase("rebuilding");
-            let left = pool_rebuild::all(self, &orders.replaced)?;
-            self.leave(left);
+            let rebuilt = pool_rebuild::all(self, &orders.replaced);
             self.phase("idle");
+            self.leave(rebuilt?);
         }
         if self.repair_list()? {
             return Ok(());
@@ -290,6 +304,7 @@ impl Scrubber {
         let given_up: BTreeSet<DriveId> =
             health.iter().filter(|(id, health)| is_given_up(id, health)).map(|(id, _)| *id).collect();
         let more = given_up.difference(&self.given_up).next().is_some();
+        self.engine.upkeep.state().given_up.clone_from(&given_up);
         self.given_up = given_up;
         if more || came_back {
             self.engine.upkeep.order(|orders| {
@@ -348,12 +363,23 @@ impl Scrubber {
     }
 
     /// Removes what moved stripes have left behind, as far as no reader is in it.
-    fn remove_left_behind(&mut self) {
+    pub(crate) fn remove_left_behind(&mut self) {
         while let Some((mark, ..)) = self.left_behind.front()
             && self.engine.gate.has_left(*mark)
         {
             let Some((_, blob, old)) = self.left_behind.pop_front() else { return };
-            if let Err(error) = self.engine.pool.remove_moved(blob, &old) {
+            // A shard may have come back meanwhile to where it was.
+            let unnamed = self.engine.read(|view| {
+                let mut unnamed = Vec::new();
+                for bad in old {
+                    if !view.is_known_extent(blob, (bad.stripe, bad.shard), bad.drive)? {
+                        unnamed.push(bad);
+                    }
+                }
+                Ok(unnamed)
+            });
+            let removed = unnamed.and_then(|old| Ok(self.engine.pool.remove_moved(blob, &old)?));
+            if let Err(error) = removed {
                 tracing::warn!(%error, "what a moved stripe left behind stays until the next start");
             }
         }
@@ -361,9 +387,16 @@ impl Scrubber {
 
     /// Takes over what is to be removed once its readers have left. Called without a reading of one's own.
     pub(crate) fn leave(&mut self, moved: Vec<(BlobId, Vec<BadShard>)>) {
-        if !moved.is_empty() {
+        // What is on drives that are not there is found when they are put in.
+        let silent = self.engine.pool.silent_drives();
+        let there = moved.into_iter().filter_map(|(blob, mut old)| {
+            old.retain(|bad| !silent.contains(&bad.drive));
+            (!old.is_empty()).then_some((blob, old))
+        });
+        let there: Vec<(BlobId, Vec<BadShard>)> = there.collect();
+        if !there.is_empty() {
             let mark = self.engine.gate.turn();
-            self.left_behind.extend(moved.into_iter().map(|(blob, old)| (mark, blob, old)));
+            self.left_behind.extend(there.into_iter().map(|(blob, old)| (mark, blob, old)));
         }
     }
 
@@ -374,22 +407,22 @@ impl Scrubber {
         self.tried.retain(|_, (until, _)| now.since(*until) < TRIED_KEPT);
         let mut worked = false;
         for (blob, value) in &list {
-            if self.tried.get(blob).is_some_and(|(until, _)| *until > now) {
+            // With so many that cannot be repaired only the passes repair.
+            let is_full = self.tried.len() >= TRIED_MAX;
+            if is_full || self.tried.get(blob).is_some_and(|(until, _)| *until > now) {
                 continue;
             }
             worked = true;
             self.phase("repairing");
             let pieces: Vec<BlobPiece> = value.iter().copied().collect();
-            let stripes = match self.engine.read(|view| view.blob(*blob))? {
-                Some(blob) if matches!(blob.layout, Layout::Striped { .. }) => blob.stripes.len(),
-                Some(_) => 1,
-                None => continue,
-            };
-            let mut damaged = false;
-            for stripe in 0..stripes {
-                damaged |= self.check(*blob, u32::try_from(stripe).unwrap_or(u32::MAX), &pieces)?.found > 0;
-            }
-            if damaged && self.tried.len() < TRIED_MAX {
+            // One that cannot be repaired does not cost the others of the list.
+            let helped = self.repair_listed(*blob, &pieces).unwrap_or_else(|error| {
+                tracing::error!(%blob, %error, "a damaged blob cannot be repaired");
+                false
+            });
+            if helped {
+                self.tried.remove(blob);
+            } else {
                 let times = self.tried.get(blob).map_or(0, |(_, times)| *times);
                 let rest = TRIED_REST.saturating_mul(1 << times.min(16)).min(TRIED_KEPT);
                 self.tried.insert(*blob, (now.plus(rest), times + 1));
@@ -399,6 +432,25 @@ impl Scrubber {
             self.phase("idle");
         }
         Ok(worked)
+    }
+
+    /// Checks and repairs a blob of the list; whether nothing is left to be repaired.
+    fn repair_listed(&mut self, id: BlobId, pieces: &[BlobPiece]) -> Result<bool, ArchiveError> {
+        let stripes = match self.engine.read(|view| view.blob(id))? {
+            Some(blob) if matches!(blob.layout, Layout::Striped { .. }) => blob.stripes.len(),
+            Some(_) => 1,
+            None => return Ok(true),
+        };
+        let failed = |scrubber: &Self| scrubber.engine.upkeep.info().failed;
+        let mut helped = true;
+        for stripe in 0..stripes {
+            let before = failed(self);
+            let report = self.check(id, u32::try_from(stripe).unwrap_or(u32::MAX), pieces)?;
+            let waits = self.engine.pool.silent_drives();
+            let is_left = report.bad.iter().any(|bad| waits.contains(&bad.drive));
+            helped &= report.lost.is_empty() && !is_left && failed(self) == before;
+        }
+        Ok(helped)
     }
 
     fn begin(&mut self, hurried: bool) -> Result<(), ArchiveError> {
@@ -576,8 +628,11 @@ impl Scrubber {
         let mut concerned: Vec<FileId> = Vec::new();
         for (id, file) in files.iter().filter(|(id, _)| unreadable.contains(id)) {
             // What was repaired since, or deleted, is none.
-            if !lost::is_whole(&self.engine, file)? {
-                concerned.push(*id);
+            match lost::is_whole(&self.engine, file) {
+                Ok(true) => {}
+                Ok(false) if lost::waits_for_drives(&self.engine, file)? => {}
+                Ok(false) => concerned.push(*id),
+                Err(error) => tracing::warn!(file = %id, %error, "whether it can be read is not known"),
             }
         }
         let declared = lost::declare(&self.engine, &concerned)?;

@@ -40,12 +40,25 @@ pub(crate) struct SmallPuts {
     state: Mutex<State>,
     came: Condvar,
     room: Condvar,
+    repeated: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     waiting: VecDeque<SmallPut>,
+    /// Puts that were made before: what was kept is read before they are acknowledged. Each was among those
+    /// that wait, and keeps its place there in the count.
+    repeats: VecDeque<Repeat>,
     stopped: bool,
+    /// The thread that serves those that wait has ended.
+    ended: bool,
+}
+
+/// A repeat that the catalogue has accepted, and where its bytes came to lie.
+struct Repeat {
+    put: SmallPut,
+    place: Place,
+    outcome: PutOutcome,
 }
 
 impl SmallPuts {
@@ -56,7 +69,7 @@ impl SmallPuts {
     /// Hands over a put, which is told of its end once. Waits while too many are waiting.
     pub(crate) fn submit(&self, put: SmallPut) {
         let mut state = self.lock();
-        while state.waiting.len() >= WAITING_MAX && !state.stopped {
+        while state.waiting.len() + state.repeats.len() >= WAITING_MAX && !state.stopped {
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         if state.stopped {
@@ -75,6 +88,21 @@ impl SmallPuts {
         self.lock().stopped = true;
         self.came.notify_all();
         self.room.notify_all();
+    }
+
+    /// Waits for a repeat; `None` once no more can come.
+    fn take_repeat(&self) -> Option<Repeat> {
+        let mut state = self.lock();
+        loop {
+            if let Some(repeat) = state.repeats.pop_front() {
+                self.room.notify_all();
+                return Some(repeat);
+            }
+            if state.ended {
+                return None;
+            }
+            state = self.repeated.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// Waits for puts and takes a group; `None` once stopped and empty.
@@ -103,6 +131,16 @@ pub(crate) fn run_small_puts(engine: &Engine) {
     while let Some(group) = engine.small.take() {
         serve(engine, group);
     }
+    engine.small.lock().ended = true;
+    engine.small.repeated.notify_all();
+}
+
+/// The thread of repeated small puts: a drive that hangs may hold up their reading.
+pub(crate) fn run_repeats(engine: &Engine) {
+    while let Some(Repeat { put, place: (blob, piece), outcome }) = engine.small.take_repeat() {
+        let _storing = engine.gate.enter();
+        finish(put, Some(&(blob, piece)), Ok(outcome));
+    }
 }
 
 /// Where a value is.
@@ -122,7 +160,7 @@ fn serve(engine: &Engine, group: Vec<SmallPut>) {
     }
     let results = commit(engine, &stored);
     for ((put, place), result) in stored.into_iter().zip(results) {
-        end(put, place.as_ref(), result);
+        end(engine, put, place, result);
     }
 }
 
@@ -166,13 +204,23 @@ fn same(error: &ExecuteError) -> ExecuteError {
 }
 
 /// Does what follows from the commit and tells the client.
-fn end(put: SmallPut, place: Option<&Place>, result: Result<Outcome, ArchiveError>) {
-    let SmallPut { upload, put, class, done } = put;
+fn end(engine: &Engine, put: SmallPut, place: Option<Place>, result: Result<Outcome, ArchiveError>) {
     let result: Result<PutOutcome, ArchiveError> = match result {
         Ok(Outcome::Put(outcome)) => Ok(outcome),
         Ok(other) => unreachable!("a put's outcome is a put, not {other:?}"),
-        Err(error) => Err(upload.in_words(error)),
+        Err(error) => Err(put.upload.in_words(error)),
     };
+    match (result, place) {
+        (Ok(outcome), Some(place)) if !outcome.created => {
+            engine.small.lock().repeats.push_back(Repeat { put, place, outcome });
+            engine.small.repeated.notify_one();
+        }
+        (result, place) => finish(put, place.as_ref(), result),
+    }
+}
+
+fn finish(put: SmallPut, place: Option<&Place>, result: Result<PutOutcome, ArchiveError>) {
+    let SmallPut { upload, put, class, done } = put;
     let result = match place {
         Some((blob, piece)) => {
             upload.settle_small(blob, piece, result).unwrap_or_else(|| upload.store_small(&put))

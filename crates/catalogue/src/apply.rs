@@ -134,6 +134,7 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         Command::PoolCopyFound { files } => lost::pool_copy_found(draft, files),
         Command::CopyDamaged { .. }
         | Command::StoreImage { .. }
+        | Command::MendCopy { .. }
         | Command::DropImage { .. }
         | Command::RequeueCopy { .. }
         | Command::CopyVerified { .. } => copy::perform(draft, command),

@@ -199,8 +199,8 @@ impl Check<'_> {
             let file = check.view.file(FileId(parts.u64()?))?;
             let is_right = file.is_some_and(|file| {
                 (file.class, file.dataset, file.size) == (class, dataset, todo.size)
-                    && file.is_named()
-                    && (file.is_online() || file.is_lost())
+                    && file.state == FileState::Live
+                    && file.is_online()
             });
             check.expect(is_right, Table::Todo, key, "the file does not wait to be sealed");
             Ok(())

@@ -375,15 +375,16 @@ pub enum Command {
         /// The set it stands on; recorded if new.
         to: StripeSet,
     },
-    /// The pool cannot give the bytes of these files. If every byte is in containers with a readable place on
-    /// tape, the pieces become garbage and the file is NEARLINE; else the file is lost and its pieces are
-    /// kept. Given again for a lost file, it is decided anew: a copy may have come to tape meanwhile. Pins
+    /// The pool cannot give the bytes of these files. If every byte is in containers with a place on tape
+    /// under a synced index, the pieces become garbage and the file is NEARLINE; else the file is lost, its
+    /// pieces are kept, and it waits no more to be sealed. Given again for a lost file, it is decided anew: a copy may have come to tape meanwhile. Pins
     /// stay.
     PoolCopyLost {
         /// The files, at most [`BATCH_FILES_MAX`].
         files: Vec<FileId>,
     },
-    /// Lost files whose bytes were read whole from the pool again become live. Others are passed over.
+    /// Lost files whose bytes were read whole from the pool again become live, and wait to be sealed as far as
+    /// they are not. Others are passed over.
     PoolCopyFound {
         /// The files, at most [`BATCH_FILES_MAX`].
         files: Vec<FileId>,
@@ -408,6 +409,21 @@ pub enum Command {
     StoreImage {
         /// The container.
         container: ContainerId,
+        /// One piece, as long as the container.
+        image: PoolData,
+    },
+    /// A damaged copy is to be written again and the container's whole bytes are in the pool: both are
+    /// recorded, or neither, so that no copy is given up before its bytes are safe. Refused like
+    /// [`Command::StoreImage`].
+    MendCopy {
+        /// The container.
+        container: ContainerId,
+        /// The tape of the damaged copy.
+        vid: Vid,
+        /// First block of that copy.
+        block: BlockAddress,
+        /// Why, for those who wait.
+        reason: String,
         /// One piece, as long as the container.
         image: PoolData,
     },

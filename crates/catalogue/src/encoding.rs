@@ -290,6 +290,7 @@ choice!(Command {
     45 = AcceptRestore { epoch, after, seen },
     46 = RestoreSettled,
     47 = EndQuarantine,
+    48 = MendCopy { container, vid, block, reason, image },
 });
 
 /// The key of a counter: its kind, then its object.

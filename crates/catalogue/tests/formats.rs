@@ -228,6 +228,7 @@ fn newer_commands() -> Vec<Command> {
     let image =
         PoolData { blobs: vec![striped(1 << 40 | 9, 80_000)], pieces: vec![piece(1 << 40 | 9, 0, 80_000)] };
     let block = BlockAddress(77);
+    let again = image.clone();
     vec![
         Command::MoveStripe { blob: BlobId(1 << 40 | 9), stripe: 3, from: StripeSetId(1), to: set(300, 6) },
         Command::PoolCopyLost { files: vec![file] },
@@ -242,6 +243,7 @@ fn newer_commands() -> Vec<Command> {
         Command::AcceptRestore { epoch: Epoch(12), after: 4_711, seen: 1 << 32 | 5 },
         Command::RestoreSettled,
         Command::EndQuarantine,
+        Command::MendCopy { container, vid, block, reason: "read error".into(), image: again },
     ]
 }
 
@@ -258,7 +260,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 48, "one of each command");
+    assert_eq!(tags.len(), 49, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();

@@ -109,6 +109,27 @@ fn the_last_damaged_copy_makes_a_file_lost_and_an_image_brings_it_back() {
     assert_eq!(bench.view().container(container).unwrap().unwrap().image, None, "settled");
 }
 
+/// A damaged copy was given up before its bytes were in the pool, and a kill between lost what could be read
+/// of it: the image and the copy's end are one change.
+#[test]
+fn a_copy_is_mended_in_one_change() {
+    let (mut bench, file, container) = on_tape();
+    assert_eq!(bench.evict(file), Ok(()));
+    let (vid, block) = place(&bench, container, 0);
+    let length = bench.view().container(container).unwrap().unwrap().length.0;
+    let mend = |image| Command::MendCopy { container, vid, block, reason: "medium error".into(), image };
+    let short = bench.data(length - 1);
+    assert!(bench.rejected(mend(short)).contains("length"));
+    assert!(bench.view().container(container).unwrap().unwrap().is_settled(), "nothing is done then");
+    let image = bench.data(length);
+    bench.ok(mend(image));
+    let record = bench.view().container(container).unwrap().unwrap();
+    assert!(record.image.is_some() && record.places().count() == 1, "{record:?}");
+    assert_eq!(bench.view().queue(bench.pools[0], None, 9).unwrap().len(), 1);
+    bench.write_to(0, container);
+    assert_eq!(bench.view().container(container).unwrap().unwrap().image, None, "settled");
+}
+
 #[test]
 fn what_the_pool_loses_is_nearline_or_lost() {
     let (mut bench, file, _) = on_tape();

@@ -349,13 +349,26 @@ impl Present {
 
     /// Queues a probe, whatever the drive's health. It runs when the drive answers.
     pub(crate) fn probe(&self) {
-        self.writes.push_now(Box::new(Device::probe));
+        let probe = Probe(Arc::clone(&self.device));
+        self.writes.push_now(Box::new(move |device| {
+            device.probe();
+            drop(probe);
+        }));
     }
 
     /// Drops all jobs that wait.
     pub(crate) fn abandon(&self) {
         self.writes.clear();
         self.reads.clear();
+    }
+}
+
+/// A probe on its way: dropped with the queue that it waits in, it makes room for the next.
+struct Probe(Arc<Device>);
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        lock(&self.0.health).probing = false;
     }
 }
 

@@ -21,6 +21,7 @@ mod segment;
 mod segment_repair;
 mod shard;
 mod small;
+mod small_read;
 mod status;
 mod stripe;
 mod upkeep;

@@ -1,15 +1,17 @@
 //! Moving the shards of a failed drive to a spare while their stripe is being written.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::DriveId;
-use drive::DriveError;
+use drive::{AlignedBuffer, DriveError};
 use erasure::Codec;
 
 use crate::cell::HEADER_BYTES;
+use crate::drives::{Device, PoolDrive};
 use crate::error::PoolError;
 use crate::fetch::read_cell;
+use crate::gather::Gather;
 use crate::geometry::Geometry;
 use crate::pool::Pool;
 use crate::shard::ShardStream;
@@ -58,10 +60,8 @@ impl Pool {
             tracing::warn!(blob = %stripe.blob, stripe = stripe.number, ?lost, "shards move to spare drives");
             for shard in &failed {
                 let old = &stripe.shards[*shard];
-                if let Some(device) = self.device(old.drive) {
-                    // The drive has just failed; what stays there is found as an orphan of this epoch.
-                    let _ = device.drive.delete(old.id);
-                }
+                // The drive has just failed; what stays there is found as an orphan of this epoch.
+                let _ = self.delete_all(std::iter::once((old.drive, old.id)));
                 stripe.shards[*shard] =
                     Arc::new(ShardStream::new(old.id, set.drives[*shard], stripe.preallocate));
             }
@@ -75,45 +75,83 @@ impl Pool {
     /// Writes all rows of a new shard; failures are noted in the shards they concern.
     fn rebuild(&self, stripe: &Stripe, geometry: &Geometry, codec: &Codec, shard: usize, failed: &[usize]) {
         let stream = &stripe.shards[shard];
-        let Some(device) = self.device(stream.drive) else { return stream.fail() };
         let sources: Vec<usize> =
             (0..geometry.width()).filter(|other| !failed.contains(other)).take(geometry.data).collect();
-        let mut buffers = self.mend_arena().acquire(geometry.data + 1);
+        // Room for what the drives' threads hold; theirs is not the arena's, which a drive that hangs would
+        // keep from all others.
+        let _room = self.mend_arena().acquire(geometry.data + 1);
         for row in 0..stripe.rows.len() {
             let target = stripe.identity(self, geometry, row, shard);
             let range = HEADER_BYTES..HEADER_BYTES + target.payload as usize;
-            for (source, buffer) in sources.iter().zip(&mut buffers) {
-                let identity = stripe.identity(self, geometry, row, *source);
-                let from = &stripe.shards[*source];
-                let cell = &mut buffer.as_mut_slice()[..range.end];
-                let read = self.device(from.drive).map(|device| {
-                    let offset = geometry.extent_offset(row as u64);
-                    read_cell(&device, from.id, offset, &identity, 0..identity.payload as usize, cell)
-                });
-                if !matches!(read, Some(Ok(()))) {
-                    // The next round of mending takes this shard for failed as well.
-                    from.fail();
-                    return stream.fail();
-                }
+            let cells = self.gather_row(stripe, geometry, row, &sources);
+            let missing = sources.iter().filter(|source| !cells.contains_key(source));
+            // The next round of mending takes these shards for failed as well.
+            missing.for_each(|source| stripe.shards[*source].fail());
+            if cells.len() < sources.len() {
+                return stream.fail();
             }
-            let Some((rebuilt, present)) = buffers.split_last_mut() else { return stream.fail() };
-            let present: Vec<(usize, &[u8])> = sources
-                .iter()
-                .zip(present.iter())
-                .map(|(source, buffer)| (*source, &buffer.as_slice()[range.clone()]))
-                .collect();
-            let cell = &mut rebuilt.as_mut_slice()[..range.end];
+            let present: Vec<(usize, &[u8])> =
+                cells.iter().map(|(source, cell)| (*source, &cell.as_slice()[range.clone()])).collect();
+            let mut rebuilt = AlignedBuffer::new(range.end);
+            let cell = rebuilt.as_mut_slice();
             if codec.reconstruct(&present, &mut [(shard, &mut cell[range.clone()])]).is_err() {
                 return stream.fail();
             }
             target.seal(cell);
-            stream.append(&device, cell);
+            self.on_stream(stream, move |stream, device| stream.append(device, rebuilt.as_slice()));
             if stream.has_failed() {
                 return;
             }
         }
         if stripe.sealing {
-            stream.seal(&device);
+            self.on_stream(stream, ShardStream::seal);
+        }
+    }
+
+    /// Reads the cells of a row; those that cannot be had are missing.
+    fn gather_row(
+        &self,
+        stripe: &Stripe,
+        geometry: &Geometry,
+        row: usize,
+        sources: &[usize],
+    ) -> BTreeMap<usize, AlignedBuffer> {
+        let gather = Gather::new();
+        let mut asked = Vec::new();
+        for source in sources.iter().copied() {
+            let identity = stripe.identity(self, geometry, row, source);
+            let from = &stripe.shards[source];
+            let Some(present) = self.drive(from.drive).and_then(PoolDrive::present) else { continue };
+            let (id, offset, ticket) = (from.id, geometry.extent_offset(row as u64), gather.ticket());
+            present.read(Box::new(move |device| {
+                let blocks = 0..identity.payload as usize;
+                let mut cell = AlignedBuffer::new(HEADER_BYTES + blocks.end);
+                let read = read_cell(device, id, offset, &identity, blocks, cell.as_mut_slice());
+                ticket.done((source, read.map(|()| cell)));
+            }));
+            asked.push((source, present));
+        }
+        let came = gather.wait_unless(|came| {
+            let is_in = |source: usize| came.iter().any(|(other, _)| *other == source);
+            asked.iter().all(|(source, present)| is_in(*source) || present.device.is_away())
+        });
+        came.into_iter().filter_map(|(source, cell)| Some((source, cell.ok()?))).collect()
+    }
+
+    /// Runs a job on the thread of a shard's drive and waits; the shard fails if the drive is set aside.
+    fn on_stream(&self, stream: &Arc<ShardStream>, job: impl FnOnce(&ShardStream, &Device) + Send + 'static) {
+        let Some(present) = self.drive(stream.drive).and_then(PoolDrive::present) else {
+            return stream.fail();
+        };
+        let gather = Gather::new();
+        let (shared, ticket) = (Arc::clone(stream), gather.ticket());
+        present.write(Box::new(move |device| {
+            job(&shared, device);
+            drop(shared);
+            ticket.done(());
+        }));
+        if gather.wait_unless(|_| present.device.is_away()).is_empty() {
+            stream.fail();
         }
     }
 }

@@ -69,10 +69,6 @@ impl Pool {
         if orphan.extent.blob.epoch() >= self.epoch() {
             return Err(PoolError::NotAnOrphan(orphan.extent.blob));
         }
-        if let Some(device) = self.device(orphan.drive) {
-            device.drive.delete(orphan.extent)?;
-            device.space_freed();
-        }
-        Ok(())
+        self.delete_all(std::iter::once((orphan.drive, orphan.extent)))
     }
 }

@@ -8,7 +8,7 @@ use threads::Mutex;
 
 use base::{BlobDescription, BlobId, ByteCount, DriveId, Epoch, Layout, StripeSet};
 use cluster::{DriveMap, StripeSets};
-use drive::{ExtentId, ObjectDrive, Stamp};
+use drive::{DriveError, ExtentId, ObjectDrive, Stamp};
 use erasure::Codec;
 
 use crate::arena::Arena;
@@ -336,19 +336,48 @@ impl Pool {
 
     /// Deletes all extents of a blob; goes on after failures and gives the first.
     pub(crate) fn delete_extents(&self, blob: BlobId, stripes: &[StripeSet]) -> Result<(), PoolError> {
-        let mut result = Ok(());
-        for (stripe, set) in stripes.iter().enumerate() {
+        let extents = stripes.iter().enumerate().flat_map(|(stripe, set)| {
             let stripe = u32::try_from(stripe).unwrap_or(u32::MAX);
-            for (shard, drive) in set.drives.iter().enumerate() {
+            set.drives.iter().enumerate().map(move |(shard, drive)| {
                 let shard = u8::try_from(shard).unwrap_or(u8::MAX);
-                let Some(device) = self.device(*drive) else { continue };
-                match device.drive.delete(ExtentId { blob, stripe, shard }) {
-                    Ok(()) => device.space_freed(),
-                    Err(error) => result = result.and(Err(error.into())),
-                }
-            }
+                (*drive, ExtentId { blob, stripe, shard })
+            })
+        });
+        self.delete_all(extents)
+    }
+
+    /// Deletes extents, as [`Pool::delete_extents`] does.
+    pub(crate) fn delete_all(
+        &self,
+        extents: impl Iterator<Item = (DriveId, ExtentId)>,
+    ) -> Result<(), PoolError> {
+        self.on_writers(extents.map(|(drive, id)| {
+            let delete = move |device: &Device| device.drive.delete(id).map(|()| device.space_freed());
+            (drive, delete)
+        }))
+    }
+
+    /// Runs jobs on the writing threads of their drives and waits, but not for drives that are not there or
+    /// are set aside meanwhile. Gives the first failure.
+    pub(crate) fn on_writers<J>(&self, jobs: impl Iterator<Item = (DriveId, J)>) -> Result<(), PoolError>
+    where
+        J: FnOnce(&Device) -> Result<(), DriveError> + Send + 'static,
+    {
+        let gather = Gather::new();
+        let mut asked = Vec::new();
+        for (number, (drive, job)) in jobs.enumerate() {
+            let Some(present) = self.drive(drive).and_then(PoolDrive::present) else { continue };
+            let ticket = gather.ticket();
+            present.write(Box::new(move |device| ticket.done((number, job(device)))));
+            asked.push((number, present));
         }
-        result
+        let mut done = gather.wait_unless(|done| {
+            let is_in = |number: usize| done.iter().any(|(other, _)| *other == number);
+            asked.iter().all(|(number, present)| is_in(*number) || present.device.is_away())
+        });
+        done.sort_by_key(|(number, _)| *number);
+        let first = done.into_iter().find_map(|(_, result)| result.err());
+        first.map_or(Ok(()), |error| Err(error.into()))
     }
 }
 

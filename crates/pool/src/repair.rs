@@ -1,17 +1,17 @@
 //! Repair: damaged or lost shards are written anew, whole, from the others of their stripe.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use base::{BlobDescription, BlobId, ByteCount, DriveId, Layout, StripeSet, StripeSetId};
-use drive::ExtentId;
+use drive::{DriveError, ExtentId};
 use erasure::Codec;
 
 use crate::arena::CellBuffer;
 use crate::cell::HEADER_BYTES;
 use crate::drives::{Device, PoolDrive};
 use crate::error::PoolError;
-use crate::fetch::RowPlace;
+use crate::fetch::{CellFault, RowPlace};
 use crate::gather::Gather;
 use crate::geometry::Geometry;
 use crate::pool::Pool;
@@ -53,6 +53,35 @@ pub struct Repaired {
 pub(crate) struct Target {
     pub(crate) bad: BadShard,
     pub(crate) stream: Arc<ShardStream>,
+    /// Why it is not written after all.
+    refusal: OnceLock<&'static str>,
+}
+
+impl Target {
+    /// Leaves the shard as it is; the first reason is told.
+    pub(crate) fn refuse(&self, why: &'static str) {
+        if !self.stream.has_failed() {
+            let _ = self.refusal.set(why);
+        }
+        self.stream.fail();
+    }
+
+    fn why(&self, otherwise: &str) -> String {
+        (*self.refusal.get().unwrap_or(&otherwise)).to_owned()
+    }
+}
+
+/// None of the shards was repaired.
+pub(crate) fn break_off(bad: &[BadShard], why: &str, repaired: &mut Repaired) {
+    repaired.failed.extend(bad.iter().map(|bad| (*bad, why.to_owned())));
+}
+
+/// What this machine lacked for reading a row: nothing is known of its cells then.
+fn shortage(cells: &RowCells) -> Option<String> {
+    cells.bad.values().find_map(|fault| match fault {
+        CellFault::Shortage(why) => Some(why.clone()),
+        _ => None,
+    })
 }
 
 impl Pool {
@@ -133,19 +162,29 @@ impl Pool {
             let Some(place) = whole_row(blob, geometry, row) else {
                 return Err(PoolError::Description(blob.id));
             };
-            let cells = self.row_cells(blob, geometry, &place);
+            let mut cells = self.row_cells(blob, geometry, &place);
+            if let Some(why) = shortage(&cells) {
+                break_off(bad, &why, repaired);
+                return Ok(());
+            }
             if cells.good.len() < geometry.data {
                 repaired.lost_rows += 1;
                 if moves {
-                    let why = "the stripe cannot be rebuilt: fewer shards than needed are whole".to_owned();
-                    repaired.failed.extend(bad.iter().map(|bad| (*bad, why.clone())));
+                    let why = "the stripe cannot be rebuilt: fewer shards than needed are whole";
+                    break_off(bad, why, repaired);
                     return Ok(());
                 }
             }
-            let written = self.write_row(blob, (geometry, codec), &place, cells, &targets)?;
+            if cells.bad.is_empty() {
+                self.drop_wrong_parity((geometry, codec), &place, &mut cells, &targets)?;
+            }
+            let Some(written) = self.write_row(blob, (geometry, codec), &place, cells, &targets)? else {
+                break_off(bad, "the whole shards of a row contradict one another: verify the file", repaired);
+                return Ok(());
+            };
             repaired.bytes.0 += written;
             if !pace(ByteCount(written)) {
-                repaired.failed.extend(bad.iter().map(|bad| (*bad, "broken off".to_owned())));
+                break_off(bad, "broken off", repaired);
                 return Ok(());
             }
         }
@@ -153,7 +192,29 @@ impl Pool {
         Ok(())
     }
 
-    /// Writes one row of all targets; gives the bytes.
+    /// Takes parity that does not belong to the data out of the good cells of a whole row, so that it is
+    /// computed anew. Where all of several parity cells are wrong the data is the suspect: they stay as they
+    /// are, for the checksums of the file to decide.
+    fn drop_wrong_parity(
+        &self,
+        (geometry, codec): (&Geometry, &Codec),
+        place: &RowPlace,
+        cells: &mut RowCells,
+        targets: &[Target],
+    ) -> Result<(), PoolError> {
+        let wrong = self.wrong_parity(geometry, codec, place, &cells.good)?;
+        if wrong.len() >= 2 && wrong.len() == geometry.parity {
+            for target in targets.iter().filter(|target| wrong.contains(&usize::from(target.bad.shard))) {
+                target.refuse("no parity of a row belongs to its data: verify the file");
+            }
+            return Ok(());
+        }
+        wrong.iter().for_each(|shard| drop(cells.good.remove(shard)));
+        Ok(())
+    }
+
+    /// Writes one row of all targets; gives the bytes. `None`, and nothing is written, if what is rebuilt of
+    /// the row contradicts a whole cell of it.
     fn write_row(
         self: &Arc<Self>,
         blob: &BlobDescription,
@@ -161,69 +222,103 @@ impl Pool {
         place: &RowPlace,
         mut cells: RowCells,
         targets: &[Target],
-    ) -> Result<u64, PoolError> {
+    ) -> Result<Option<u64>, PoolError> {
         let payload = geometry.payload(place.part.bytes);
         let range = HEADER_BYTES..HEADER_BYTES + payload;
         let can_rebuild = cells.good.len() >= geometry.data;
         let missing: Vec<usize> = targets
             .iter()
+            .filter(|target| !target.stream.has_failed())
             .map(|target| usize::from(target.bad.shard))
             .filter(|shard| !cells.good.contains_key(shard))
             .collect();
-        let mut buffers = self.scrub_arena().acquire(missing.len());
+        // Whole cells that are not rebuilt from show whether those that are belong together.
+        let witnesses: Vec<usize> = match can_rebuild && !missing.is_empty() {
+            true => cells.good.keys().copied().skip(geometry.data).collect(),
+            false => Vec::new(),
+        };
+        let mut buffers = self.scrub_arena().acquire(missing.len() + witnesses.len());
         if can_rebuild {
             let good = cells.good.iter().take(geometry.data);
             let present: Vec<(usize, &[u8])> =
                 good.map(|(shard, cell)| (*shard, &cell.as_slice()[range.clone()])).collect();
             let mut outputs: Vec<(usize, &mut [u8])> = missing
                 .iter()
+                .chain(&witnesses)
                 .zip(&mut buffers)
                 .map(|(shard, cell)| (*shard, &mut cell.as_mut_slice()[range.clone()]))
                 .collect();
             codec.reconstruct(&present, &mut outputs)?;
         }
+        let computed = buffers.split_off(missing.len());
+        let agrees = |(shard, computed): (&usize, &CellBuffer)| {
+            let stored = cells.good.get(shard).map(|cell| &cell.as_slice()[range.clone()]);
+            stored == Some(&computed.as_slice()[range.clone()])
+        };
+        if !witnesses.iter().zip(&computed).all(agrees) {
+            return Ok(None);
+        }
+        drop(computed);
         for (shard, mut cell) in missing.into_iter().zip(buffers) {
-            let bytes = &mut cell.as_mut_slice()[..range.end];
             if can_rebuild {
                 let at = (place.stripe, place.row_in_stripe);
+                let bytes = &mut cell.as_mut_slice()[..range.end];
                 stripe::identity(self, geometry, blob.id, at, place.part.bytes, shard).seal(bytes);
-            } else {
-                self.read_raw(blob, geometry, place, shard, bytes);
+                cells.good.insert(shard, cell);
+            } else if let Some(cell) = self.read_raw(blob, geometry, place, (shard, range.end), cell) {
+                cells.good.insert(shard, cell);
             }
-            cells.good.insert(shard, cell);
         }
         let mut written = 0;
         let mut rows = Vec::with_capacity(targets.len());
         for target in targets {
-            if let Some(cell) = cells.good.remove(&usize::from(target.bad.shard)) {
-                written += range.end as u64;
-                rows.push((target, cell));
+            match cells.good.remove(&usize::from(target.bad.shard)) {
+                Some(cell) => {
+                    written += range.end as u64;
+                    rows.push((target, cell));
+                }
+                None => target.refuse("a row that cannot be rebuilt could not be read as it is, either"),
             }
         }
         self.append(rows, range.end);
-        Ok(written)
+        Ok(Some(written))
     }
 
-    /// A cell as it lies there, whatever it is worth: a row that cannot be rebuilt must not get worse.
+    /// A cell as it lies there, whatever it is worth: a row that cannot be rebuilt must not get worse. Zeros
+    /// where the extent has nothing; `None` if it may have something that could not be read.
     fn read_raw(
         &self,
         blob: &BlobDescription,
         geometry: &Geometry,
         place: &RowPlace,
-        shard: usize,
-        into: &mut [u8],
-    ) {
+        (shard, length): (usize, usize),
+        mut cell: CellBuffer,
+    ) -> Option<CellBuffer> {
         let id = ExtentId {
             blob: blob.id,
             stripe: u32::try_from(place.stripe).unwrap_or(u32::MAX),
             shard: u8::try_from(shard).unwrap_or(u8::MAX),
         };
-        let device = place.set.drives.get(shard).and_then(|drive| self.device(*drive));
         let offset = geometry.extent_offset(place.row_in_stripe);
-        let read = device.map(|device| device.read(id, offset, into));
-        if !matches!(read, Some(Ok(()))) {
-            into.fill(0);
-        }
+        let present = self.drive(*place.set.drives.get(shard)?).and_then(PoolDrive::present)?;
+        let gather = Gather::new();
+        let ticket = gather.ticket();
+        present.read(Box::new(move |device| {
+            let into = &mut cell.as_mut_slice()[..length];
+            let read = match device.read(id, offset, into) {
+                Ok(()) => Some(cell),
+                Err(DriveError::NotFound { .. } | DriveError::Truncated { .. }) => {
+                    into.fill(0);
+                    Some(cell)
+                }
+                Err(error) => {
+                    device.read_failed(id.blob, &error);
+                    None
+                }
+            };
+            ticket.done(read);
+        }));
+        gather.wait_unless(|_| present.device.is_away()).pop().flatten()
     }
 
     /// Appends a cell to each target on its drive's thread, and waits.
@@ -275,7 +370,7 @@ impl Pool {
         // What stays where it is counts whether or not the stripe moves.
         let (moving, staying): (Vec<&Target>, Vec<&Target>) =
             targets.iter().partition(|target| target.stream.drive != target.bad.drive);
-        let healthy = targets.iter().all(|target| !target.stream.has_failed());
+        let healthy = moving.iter().all(|target| !target.stream.has_failed());
         if healthy {
             self.on_targets(moving.iter().map(|target| seal(*target)));
         }
@@ -289,12 +384,12 @@ impl Pool {
             if target.stream.is_sealed() {
                 repaired.in_place.push(target.bad);
             } else {
-                repaired.failed.push((target.bad, "its drive failed while it was written".to_owned()));
+                repaired.failed.push((target.bad, target.why("its drive failed while it was written")));
             }
         }
         if !moved {
-            let why = "a spare drive failed while it was written".to_owned();
-            repaired.failed.extend(moving.iter().map(|target| (target.bad, why.clone())));
+            let why = "a spare drive failed while it was written";
+            repaired.failed.extend(moving.iter().map(|target| (target.bad, target.why(why))));
         }
     }
 
@@ -304,15 +399,8 @@ impl Pool {
     /// # Errors
     /// [`PoolError::Drive`] with the first failure after all were tried.
     pub fn remove_moved(&self, blob: BlobId, old: &[BadShard]) -> Result<(), PoolError> {
-        let mut result = Ok(());
-        for BadShard { stripe, shard, drive } in old {
-            let Some(device) = self.device(*drive) else { continue };
-            match device.drive.delete(ExtentId { blob, stripe: *stripe, shard: *shard }) {
-                Ok(()) => device.space_freed(),
-                Err(error) => result = result.and(Err(error.into())),
-            }
-        }
-        result
+        let extent = |bad: &BadShard| (bad.drive, ExtentId { blob, stripe: bad.stripe, shard: bad.shard });
+        self.delete_all(old.iter().map(extent))
     }
 }
 
@@ -321,7 +409,8 @@ pub(crate) fn targets(blob: BlobId, to: &StripeSet, bad: &[BadShard], preallocat
     let target = |bad: &BadShard| {
         let drive = to.drives.get(usize::from(bad.shard)).copied().unwrap_or(bad.drive);
         let id = ExtentId { blob, stripe: bad.stripe, shard: bad.shard };
-        Target { bad: *bad, stream: Arc::new(ShardStream::replacing(id, drive, preallocate)) }
+        let stream = Arc::new(ShardStream::replacing(id, drive, preallocate));
+        Target { bad: *bad, stream, refusal: OnceLock::new() }
     };
     bad.iter().map(target).collect()
 }

@@ -5,18 +5,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use base::{BlobDescription, BlobId, BlobPiece, ByteCount, DriveId, Layout};
-use drive::{AlignedBuffer, ExtentId, PAGE};
 use erasure::Codec;
 
 use crate::arena::CellBuffer;
 use crate::cell::{CellDamage, HEADER_BYTES};
-use crate::drives::{PoolDrive, count};
+use crate::drives::PoolDrive;
 use crate::error::PoolError;
 use crate::fetch::{CellFault, Fetched, RowPlace};
 use crate::gather::Gather;
 use crate::geometry::{Geometry, RowPart};
 use crate::pool::Pool;
-use crate::record::RECORD_HEADER_BYTES;
 
 /// Findings that a report lists; more are counted only.
 pub(crate) const FINDINGS_MAX: usize = 1_000;
@@ -275,7 +273,7 @@ impl Pool {
     }
 
     /// The parity shards of a whole row that are not the code of its data.
-    fn wrong_parity(
+    pub(crate) fn wrong_parity(
         &self,
         geometry: &Geometry,
         codec: &Codec,
@@ -330,38 +328,6 @@ impl Pool {
             }
         }
         Ok(report)
-    }
-
-    /// Reads and checks a record in one copy; gives the bytes read.
-    fn read_record(&self, blob: &BlobDescription, piece: &BlobPiece, copy: usize) -> Result<u64, CellFault> {
-        let Ok((identity, drives)) = self.record(blob, piece) else { return Err(CellFault::NoExtent) };
-        let start = piece.offset.0 / PAGE as u64 * PAGE as u64;
-        let skip = usize::try_from(piece.offset.0 - start).unwrap_or(usize::MAX);
-        let end = skip + RECORD_HEADER_BYTES + identity.length as usize;
-        let id = ExtentId { blob: blob.id, stripe: 0, shard: u8::try_from(copy).unwrap_or(u8::MAX) };
-        let Some(present) = drives.get(copy).and_then(|id| self.drive(*id)).and_then(PoolDrive::present)
-        else {
-            return Err(CellFault::NoDrive);
-        };
-        let gather = Gather::new();
-        let ticket = gather.ticket();
-        present.read(Box::new(move |device| {
-            let mut buffer = AlignedBuffer::new(end.next_multiple_of(PAGE));
-            let read = device.read(id, start, buffer.as_mut_slice());
-            let checked = match read {
-                Err(error) => {
-                    device.read_failed(id.blob, &error);
-                    Err(CellFault::of(&error))
-                }
-                Ok(()) => identity.verify(&buffer.as_slice()[skip..end]).map_err(|damage| {
-                    count(&device.counters.damaged, 1);
-                    CellFault::Damaged(damage)
-                }),
-            };
-            ticket.done(checked.map(|()| buffer.as_slice().len() as u64));
-        }));
-        let away = || present.device.is_away();
-        gather.wait_unless(|_| away()).pop().unwrap_or(Err(CellFault::NoDrive))
     }
 
     /// Whether a piece can be read as far as it depends on which drives are there: no byte is read.

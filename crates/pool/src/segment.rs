@@ -61,8 +61,7 @@ impl Segment {
 
     /// Completes the headers of a batch for this segment, appends it to all copies and syncs them.
     ///
-    /// The buffer comes back if no drive still holds it. `false` if a drive failed: nothing of the batch
-    /// counts.
+    /// `false` if a drive failed: nothing of the batch counts, and the buffer comes back, or a copy of it.
     pub(crate) fn commit(
         &mut self,
         pool: &Pool,
@@ -93,7 +92,16 @@ impl Segment {
             self.records.extend(listed);
             self.tail += padded as u64;
         }
-        (done, Arc::try_unwrap(shared).ok())
+        match Arc::try_unwrap(shared) {
+            Ok(buffer) => (done, Some(buffer)),
+            Err(_) if done => (done, None),
+            // A drive that hangs still holds it; the next segment gets a copy.
+            Err(held) => {
+                let mut copy = AlignedBuffer::new(held.as_slice().len());
+                copy.as_mut_slice().copy_from_slice(held.as_slice());
+                (done, Some(copy))
+            }
+        }
     }
 
     /// Writes the footer, syncs and ends the segment. A failure leaves it without a footer, which loses

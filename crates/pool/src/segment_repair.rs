@@ -1,9 +1,10 @@
 //! Repair of a copy of a segment: record by record from whichever copy has it whole.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::{BlobDescription, ByteCount, StripeSet};
-use drive::{AlignedBuffer, ExtentId, PAGE};
+use drive::{AlignedBuffer, DriveError, ExtentId, PAGE};
 
 use crate::drives::{Device, PoolDrive};
 use crate::error::PoolError;
@@ -12,7 +13,7 @@ use crate::pool::Pool;
 use crate::record::{
     RECORD_ALIGN, RECORD_HEADER_BYTES, RECORD_PAYLOAD_MAX, announced, footer_at_end, record_bytes,
 };
-use crate::repair::{Repaired, Target, targets};
+use crate::repair::{Repaired, Target, break_off, targets};
 use crate::scrub::BadShard;
 use crate::shard::ShardStream;
 
@@ -24,8 +25,45 @@ const REACH_BYTES: usize = (RECORD_HEADER_BYTES + RECORD_PAYLOAD_MAX).next_multi
 /// What is read of each copy around one window.
 struct Window {
     at: u64,
-    /// The bytes of each copy; shorter at its end, empty if it cannot be read.
-    copies: Vec<Arc<Vec<u8>>>,
+    copies: Vec<Given>,
+}
+
+/// What a copy gives from the beginning of a window on.
+#[derive(Clone)]
+enum Given {
+    /// Its drive is not there.
+    NoDrive,
+    /// It ends before, or does not exist.
+    Ended,
+    /// Its bytes, shorter at its end, and the pages among them that the drive refused twice; they are zeros.
+    Read(Arc<Vec<u8>>, Arc<BTreeSet<usize>>),
+    /// There may be more that could not be read.
+    Unknown(String),
+}
+
+impl Given {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Given::Read(bytes, _) => bytes,
+            _ => &[],
+        }
+    }
+
+    /// Whether a page was read.
+    fn gives(&self, page: usize) -> bool {
+        matches!(self, Given::Read(bytes, holes) if page * PAGE < bytes.len() && !holes.contains(&page))
+    }
+}
+
+impl Window {
+    fn longest(&self) -> usize {
+        self.copies.iter().map(|copy| copy.bytes().len()).max().unwrap_or(0)
+    }
+
+    fn without_drive(&self) -> Vec<usize> {
+        let copies = self.copies.iter().enumerate();
+        copies.filter(|(_, copy)| matches!(copy, Given::NoDrive)).map(|(copy, _)| copy).collect()
+    }
 }
 
 impl Pool {
@@ -45,22 +83,33 @@ impl Pool {
         }
         let targets = targets(blob.id, to, bad, ByteCount(0));
         let mut carry: Vec<Vec<u8>> = vec![Vec::new(); targets.len()];
-        let (mut at, mut any) = (0, false);
+        let (mut at, mut has_footer, mut gone) = (0, false, Vec::new());
         loop {
             let window = self.read_window(blob, set, at);
-            let longest = window.copies.iter().map(|copy| copy.len()).max().unwrap_or(0);
+            if at == 0 {
+                gone = window.without_drive();
+            }
+            let unknown = window.copies.iter().find_map(|copy| match copy {
+                Given::Unknown(why) => Some(why.as_str()),
+                _ => None,
+            });
+            // What cannot be read at this moment may be the rest of the segment.
+            if let Some(why) = unknown.or((window.without_drive() != gone).then_some("a drive went away")) {
+                break_off(bad, why, repaired);
+                return Ok(());
+            }
+            let longest = window.longest();
             if longest == 0 {
                 break;
             }
-            any = true;
             let length = longest.min(WINDOW_BYTES);
             for (target, carry) in targets.iter().zip(&mut carry) {
-                self.write_window(blob, &window, target, carry, length);
+                has_footer |= self.write_window(blob, &window, target, carry, length);
             }
             let written = (length * targets.len()) as u64;
             repaired.bytes.0 += written;
             if !pace(ByteCount(written)) {
-                repaired.failed.extend(bad.iter().map(|bad| (*bad, "broken off".to_owned())));
+                break_off(bad, "broken off", repaired);
                 return Ok(());
             }
             at += length as u64;
@@ -68,11 +117,13 @@ impl Pool {
                 break;
             }
         }
-        if any {
-            self.finish(&targets, (set, to), repaired);
+        let is_target = |copy: &usize| bad.iter().any(|bad| usize::from(bad.shard) == *copy);
+        if at == 0 {
+            break_off(bad, "no copy of the segment can be read", repaired);
+        } else if !has_footer && !gone.iter().all(is_target) {
+            break_off(bad, "a copy whose drive does not answer may be longer than the others", repaired);
         } else {
-            let why = "no copy of the segment can be read".to_owned();
-            repaired.failed.extend(bad.iter().map(|bad| (*bad, why.clone())));
+            self.finish(&targets, (set, to), repaired);
         }
         Ok(())
     }
@@ -81,18 +132,18 @@ impl Pool {
         let copies = set.drives.iter().enumerate().map(|(copy, drive)| {
             let id = ExtentId { blob: blob.id, stripe: 0, shard: u8::try_from(copy).unwrap_or(u8::MAX) };
             let Some(present) = self.drive(*drive).and_then(PoolDrive::present) else {
-                return Arc::default();
+                return Given::NoDrive;
             };
             let gather = Gather::new();
             let ticket = gather.ticket();
             present.read(Box::new(move |device| ticket.done(read_up_to(device, id, at))));
-            let read = gather.wait_unless(|_| present.device.is_away()).pop().unwrap_or_default();
-            Arc::new(read)
+            let read = gather.wait_unless(|_| present.device.is_away()).pop();
+            read.unwrap_or_else(|| Given::Unknown(format!("drive {drive} did not answer")))
         });
         Window { at, copies: copies.collect() }
     }
 
-    /// Lays the window of one target together and appends it.
+    /// Lays the window of one target together and appends it. Gives whether it ends with a whole footer.
     fn write_window(
         &self,
         blob: &BlobDescription,
@@ -100,17 +151,15 @@ impl Pool {
         target: &Target,
         carry: &mut Vec<u8>,
         length: usize,
-    ) {
-        let mut bytes =
-            window.copies.get(usize::from(target.bad.shard)).map_or_else(Vec::new, |own| own.to_vec());
-        let longest = window.copies.iter().map(|copy| copy.len()).max().unwrap_or(0);
-        bytes.resize(longest, 0);
+    ) -> bool {
+        let longest = window.longest();
+        let mut bytes = base_of(window, target, carry.len(), length);
         bytes[..carry.len().min(longest)].copy_from_slice(&carry[..carry.len().min(longest)]);
         let instance = self.config().instance;
         let mut begin = carry_end(carry, longest);
         while begin + RECORD_HEADER_BYTES <= longest && begin < length {
             let offset = window.at + begin as u64;
-            let whole = window.copies.iter().find_map(|copy| {
+            let whole = window.copies.iter().map(Given::bytes).find_map(|copy| {
                 let identity = announced(copy.get(begin..)?, instance, blob.id, offset)?;
                 let end = begin + RECORD_HEADER_BYTES + identity.length as usize;
                 identity.verify(copy.get(begin..end)?).ok()?;
@@ -124,29 +173,49 @@ impl Pool {
                 None => begin += RECORD_ALIGN,
             }
         }
-        if longest <= WINDOW_BYTES {
-            self.lay_footer(blob, window, &mut bytes);
-        }
+        let has_footer = longest <= WINDOW_BYTES && self.lay_footer(blob, window, &mut bytes);
         let rest = bytes.split_off(length.min(bytes.len()));
         // What reaches into the next window, up to the end of the last record.
         *carry = rest[..begin.saturating_sub(length).min(rest.len())].to_vec();
         self.on_targets(std::iter::once((target, move |stream: &ShardStream, device: &Device| {
             stream.append(device, &bytes);
         })));
+        has_footer
     }
 
-    /// Puts in the footer of the first copy that has a whole one.
-    fn lay_footer(&self, blob: &BlobDescription, window: &Window, bytes: &mut [u8]) {
-        for copy in &window.copies {
+    /// Puts in the footer of the first copy that has a whole one; whether there is one.
+    fn lay_footer(&self, blob: &BlobDescription, window: &Window, bytes: &mut [u8]) -> bool {
+        for copy in window.copies.iter().map(Given::bytes) {
             if let Some(length) = footer_at_end(copy, self.config().instance, blob.id)
                 && copy.len() == bytes.len()
             {
                 let at = copy.len() - length;
                 bytes[at..].copy_from_slice(&copy[at..]);
-                return;
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// The window as the target's own copy has it. Pages that its drive refuses are taken from another copy; if
+/// none gives such a page, the target is refused: what lies there may be readable later.
+fn base_of(window: &Window, target: &Target, carried: usize, length: usize) -> Vec<u8> {
+    let longest = window.longest();
+    let own = window.copies.get(usize::from(target.bad.shard));
+    let mut bytes = own.map_or_else(Vec::new, |own| own.bytes().to_vec());
+    bytes.resize(longest, 0);
+    if let Some(Given::Read(_, holes)) = own {
+        for page in holes.iter().copied().filter(|page| page * PAGE < length) {
+            let range = page * PAGE..((page + 1) * PAGE).min(longest);
+            match window.copies.iter().find(|copy| copy.gives(page)) {
+                Some(other) => bytes[range.clone()].copy_from_slice(&other.bytes()[range]),
+                None if range.end <= carried => {}
+                None => target.refuse("a page of the segment can be read in no copy"),
             }
         }
     }
+    bytes
 }
 
 /// Where the records behind those carried over begin.
@@ -154,23 +223,46 @@ fn carry_end(carry: &[u8], longest: usize) -> usize {
     carry.len().next_multiple_of(RECORD_ALIGN).min(longest)
 }
 
-/// The pages of an extent from `at` on, as far as they can be read and a window goes.
-fn read_up_to(device: &Device, id: ExtentId, at: u64) -> Vec<u8> {
+/// The pages of an extent from `at` on, as far as a window goes.
+fn read_up_to(device: &Device, id: ExtentId, at: u64) -> Given {
     let limit = WINDOW_BYTES + REACH_BYTES;
     let mut buffer = AlignedBuffer::new(limit);
-    if device.read(id, at, buffer.as_mut_slice()).is_ok() {
-        return buffer.as_slice().to_vec();
+    match device.read(id, at, buffer.as_mut_slice()) {
+        Ok(()) => return Given::Read(Arc::new(buffer.as_slice().to_vec()), Arc::default()),
+        Err(error) if error.is_shortage() => return Given::Unknown(error.to_string()),
+        Err(_) => {}
     }
-    // The end of the extent, or pages that the drive does not give, which stay zero. Extents end at pages.
-    let mut end = 0;
+    // The end of the extent, or pages that the drive does not give. Extents end at pages.
+    let (mut end, mut any, mut holes) = (limit, false, BTreeSet::new());
+    let mut refusal = None;
     for page in 0..limit / PAGE {
         let range = page * PAGE..(page + 1) * PAGE;
         let part = &mut buffer.as_mut_slice()[range.clone()];
-        match device.read(id, at + range.start as u64, part) {
-            Ok(()) => end = range.end,
-            Err(drive::DriveError::Truncated { .. } | drive::DriveError::NotFound { .. }) => break,
-            Err(_) => part.fill(0),
+        let from = at + range.start as u64;
+        let read = match device.read(id, from, part) {
+            Err(DriveError::Io { .. }) => device.read(id, from, part),
+            read => read,
+        };
+        match read {
+            Ok(()) => any = true,
+            Err(DriveError::Truncated { .. } | DriveError::NotFound { .. }) => {
+                end = range.start;
+                break;
+            }
+            Err(error) if error.is_shortage() => return Given::Unknown(error.to_string()),
+            Err(error) => {
+                part.fill(0);
+                holes.insert(page);
+                refusal = Some(error);
+            }
         }
     }
-    buffer.as_slice()[..end].to_vec()
+    if let Some(error) = &refusal {
+        device.read_failed(id.blob, error);
+    }
+    match refusal {
+        _ if end == 0 => Given::Ended,
+        Some(error) if !any => Given::Unknown(error.to_string()),
+        _ => Given::Read(Arc::new(buffer.as_slice()[..end].to_vec()), Arc::new(holes)),
+    }
 }

@@ -7,13 +7,12 @@ use threads::{Condvar, Mutex, MutexGuard};
 use base::{BlobDescription, BlobId, BlobPiece, ByteCount, Layout};
 use drive::{AlignedBuffer, DriveError, ExtentId, PAGE};
 
-use crate::arena::PoolBuffer;
 use crate::config::{BATCH_BYTES_MAX, SEGMENT_ATTEMPTS_MAX};
-use crate::drives::count;
+use crate::drives::Device;
 use crate::error::PoolError;
 use crate::gather::lock;
 use crate::pool::Pool;
-use crate::record::{RECORD_HEADER_BYTES, RECORD_PAYLOAD_MAX, RecordIdentity, block_crcs, lay, record_bytes};
+use crate::record::{RECORD_PAYLOAD_MAX, RecordIdentity, block_crcs, lay, record_bytes};
 use crate::segment::{Placed, Segment};
 
 /// The small values that wait, and the segment they go to.
@@ -242,61 +241,6 @@ impl Pool {
         Ok((blob, piece))
     }
 
-    /// Reads a small value, verified, from whichever copy is whole.
-    ///
-    /// # Errors
-    /// [`PoolError::Unrecoverable`] if no copy is whole, [`PoolError::Description`] if the piece is not of
-    /// the blob.
-    pub fn read_small(&self, blob: &BlobDescription, piece: &BlobPiece) -> Result<PoolBuffer, PoolError> {
-        let (identity, drives) = self.record(blob, piece)?;
-        let start = piece.offset.0 / PAGE as u64 * PAGE as u64;
-        let skip = usize::try_from(piece.offset.0 - start).unwrap_or(usize::MAX);
-        let end = skip + RECORD_HEADER_BYTES + identity.length as usize;
-        let mut buffer = AlignedBuffer::new(end.next_multiple_of(PAGE));
-        // Values are spread over the copies by their place.
-        let first = usize::try_from(piece.offset.0 / 512).unwrap_or(0) % drives.len().max(1);
-        let mut shortage = None;
-        for copy in (0..drives.len()).map(|n| (first + n) % drives.len()) {
-            let drive = self.drive(drives[copy]);
-            let shard = u8::try_from(copy).unwrap_or(u8::MAX);
-            let id = ExtentId { blob: blob.id, stripe: 0, shard };
-            let whole = self.device(drives[copy]).is_some_and(|device| {
-                if let Err(error) = device.read(id, start, buffer.as_mut_slice()) {
-                    device.read_failed(blob.id, &error);
-                    if error.is_shortage() {
-                        shortage = Some(error.to_string());
-                    } else {
-                        device.watch.needs_repair(blob.id, Some((piece.offset.0, piece.length.0)));
-                    }
-                    return false;
-                }
-                let verified = identity.verify(&buffer.as_slice()[skip..end]);
-                if let Err(damage) = verified {
-                    count(&device.counters.damaged, 1);
-                    device.watch.needs_repair(blob.id, Some((piece.offset.0, piece.length.0)));
-                    tracing::warn!(extent = %id, offset = piece.offset.0, ?damage, "damaged record");
-                }
-                verified.is_ok()
-            });
-            if whole {
-                return Ok(PoolBuffer::own(buffer, skip + RECORD_HEADER_BYTES..end));
-            }
-            if let Some(drive) = drive {
-                count(&drive.reconstructions, 1);
-            }
-        }
-        if let Some(reason) = shortage {
-            return Err(PoolError::Shortage { blob: blob.id, reason });
-        }
-        Err(PoolError::Unrecoverable {
-            blob: blob.id,
-            offset: piece.offset,
-            length: piece.length,
-            found: 0,
-            needed: 1,
-        })
-    }
-
     /// Gives back the space of a deleted small value: the whole pages within its record. May be repeated.
     ///
     /// # Errors
@@ -308,17 +252,19 @@ impl Pool {
         if pages.is_empty() {
             return Ok(());
         }
-        let mut result = Ok(());
-        for (copy, drive) in drives.iter().enumerate() {
+        let jobs = drives.iter().enumerate().map(|(copy, drive)| {
             let shard = u8::try_from(copy).unwrap_or(u8::MAX);
-            let id = ExtentId { blob: blob.id, stripe: 0, shard };
-            let Some(device) = self.device(*drive) else { continue };
-            match device.drive.punch(id, ByteCount(pages.start), ByteCount(pages.end - pages.start)) {
-                Ok(()) | Err(DriveError::NotFound { .. }) => device.space_freed(),
-                Err(error) => result = result.and(Err(error.into())),
-            }
-        }
-        result
+            let (id, pages) = (ExtentId { blob: blob.id, stripe: 0, shard }, pages.clone());
+            let job = move |device: &Device| {
+                match device.drive.punch(id, ByteCount(pages.start), ByteCount(pages.end - pages.start)) {
+                    Ok(()) | Err(DriveError::NotFound { .. }) => device.space_freed(),
+                    Err(error) => return Err(error),
+                }
+                Ok(())
+            };
+            (*drive, job)
+        });
+        self.on_writers(jobs)
     }
 
     /// Checks that a piece can be a record of a segment.

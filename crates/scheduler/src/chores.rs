@@ -35,10 +35,23 @@ impl Scheduler {
         if self.is_retiring(drive) {
             return true;
         }
+        if self.is_wanted_itself(drive, now) {
+            return true;
+        }
         let waiting = self.waiting(now);
         let free = |state: &DriveState| matches!(state, DriveState::Empty | DriveState::Unmounting { .. });
         let free = self.drives_that(free).iter().filter(|name| self.serves_any(name, &waiting)).count();
         waiting.len() > free && self.serves_any(drive, &waiting)
+    }
+
+    /// Whether files wait for the very tape whose chores are being done, or its pool for a tape to write to:
+    /// both count tapes in slots only, so nothing else would ask for it.
+    fn is_wanted_itself(&self, drive: &DriveName, now: Timestamp) -> bool {
+        let Some(&DriveState::Maintaining { vid, .. }) = self.state(drive) else { return false };
+        let readable = self.tapes.get(&vid).is_some_and(|tape| tape.is_readable());
+        let pool = self.migration_to(vid);
+        readable && self.recall.is_due(vid, now, &self.policy)
+            || pool.is_some_and(|pool| self.pool_due(pool, now))
     }
 
     /// Whether an operator has taken this drive out of use while it is busy.
@@ -133,6 +146,8 @@ impl Scheduler {
                 Some(DriveState::Idle { .. }) => self.unmount(&name, actions),
                 Some(DriveState::Empty | DriveState::Down { .. }) | None => {
                     if let Some(reason) = self.retiring.remove(&name) {
+                        // Its last session may have failed: it must not come up by itself for that.
+                        self.failures.remove(&name);
                         self.drive_down(name, reason);
                     }
                 }

@@ -69,7 +69,12 @@ impl Scheduler {
     /// What the tape in an idle drive could be written with now: no thresholds for the first writer.
     pub(crate) fn own_migration(&self, drive: &DriveName) -> Option<TapePoolId> {
         let Some(DriveState::Idle { vid, .. }) = self.state(drive) else { return None };
-        let tape = self.tapes.get(vid).filter(|tape| tape.is_writable())?;
+        self.migration_to(*vid)
+    }
+
+    /// The pool of a mounted tape, if it could be written with something now.
+    pub(crate) fn migration_to(&self, vid: Vid) -> Option<TapePoolId> {
+        let tape = self.tapes.get(&vid).filter(|tape| tape.is_writable())?;
         let tape_pool = tape.summary.as_ref()?.tape_pool?;
         let (policy, state, writers) = self.writable_pool(tape_pool)?;
         (writers == 0 || state.backlog.bytes >= bytes_needed(policy, writers)).then_some(tape_pool)

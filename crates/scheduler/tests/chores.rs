@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base::{ByteCount, FileId, TapePoolId, Timestamp, Vid};
-use scheduler::{Action, DRIVE_REST_MAX, DriveState, Event, Policy, Scheduler, SessionEnd, TapeSummary};
+use scheduler::{
+    Action, Backlog, DRIVE_REST_MAX, DriveState, Event, Policy, Scheduler, SessionEnd, TapePoolPolicy,
+    TapeSummary,
+};
 
 const RETRY: Duration = Duration::from_secs(10);
 
@@ -16,6 +19,17 @@ fn vid(number: u16) -> Vid {
     Vid::new(&format!("T{number:05}")).unwrap()
 }
 
+fn bench_policy() -> Policy {
+    Policy {
+        classes: BTreeMap::new(),
+        tape_pools: BTreeMap::new(),
+        recall_age: Duration::ZERO,
+        recall_bytes: ByteCount(1),
+        dismount_delay: Duration::from_secs(600),
+        retry_delay: RETRY,
+    }
+}
+
 struct Bench {
     scheduler: Scheduler,
     actions: Vec<Action>,
@@ -23,15 +37,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let scheduler = Scheduler::new(Policy {
-            classes: BTreeMap::new(),
-            tape_pools: BTreeMap::new(),
-            recall_age: Duration::ZERO,
-            recall_bytes: ByteCount(1),
-            dismount_delay: Duration::from_secs(600),
-            retry_delay: RETRY,
-        });
-        let mut bench = Bench { scheduler, actions: Vec::new() };
+        let mut bench = Bench { scheduler: Scheduler::new(bench_policy()), actions: Vec::new() };
         for number in 1..=2 {
             bench.tell(0, Event::Tape(vid(number), summary(true)));
         }
@@ -139,4 +145,63 @@ fn a_drive_is_retired_when_its_session_has_ended() {
     assert!(bench.is_down(), "an operator's word stands");
     assert_eq!(bench.want(100_001, 2, 2), []);
     assert_eq!(bench.tell(100_002, Event::DriveUp(a())).len(), 1);
+}
+
+/// Recalls from the very tape that was being checked waited until the check was done, for hours: only tapes in
+/// slots were counted as wanted.
+#[test]
+fn chores_give_way_to_recalls_from_their_own_tape() {
+    let mut bench = Bench::new();
+    bench.tell(1, Event::Maintain(vid(1), true));
+    bench.tell(2, Event::Mounted(a(), vid(1)));
+    assert!(!bench.scheduler.must_yield(&a(), at(3)), "nobody waits");
+    assert_eq!(bench.want(4, 1, 1), []);
+    assert!(bench.scheduler.must_yield(&a(), at(5)), "a file on this tape is wanted");
+    let recall = Action::Recall { drive: a(), vid: vid(1) };
+    assert_eq!(bench.tell(6, Event::MaintenanceEnded(a(), SessionEnd::Stopped)), [recall]);
+    bench.tell(7, Event::NotWanted(FileId(1)));
+    let again = Action::Maintain { drive: a(), vid: vid(1) };
+    assert_eq!(bench.tell(8, Event::RecallEnded(a(), SessionEnd::Drained)), [again], "the chore goes on");
+}
+
+/// The same for the pool of the tape: its only tape was in the drive for a check, so nothing was written.
+#[test]
+fn chores_give_way_to_migration_to_their_own_tape() {
+    let mut bench = Bench::new();
+    let pool = TapePoolId(1);
+    let policy = TapePoolPolicy {
+        name: "first".to_owned(),
+        mount_bytes: ByteCount(1 << 20),
+        mount_age: Duration::from_secs(3600),
+        drives_max: 1,
+    };
+    let tape_pools = BTreeMap::from([(pool, policy)]);
+    bench.scheduler.set_policy(Policy { tape_pools, ..bench_policy() });
+    let free = ByteCount(1 << 40);
+    bench.tell(0, Event::Tape(vid(1), TapeSummary { writable: true, free, ..summary(true) }));
+    bench.tell(1, Event::Maintain(vid(1), true));
+    bench.tell(2, Event::Mounted(a(), vid(1)));
+    let backlog = |bytes| Backlog { items: 1, bytes: ByteCount(bytes), oldest: Some(at(3)) };
+    bench.tell(3, Event::Queued(pool, backlog(1)));
+    assert!(!bench.scheduler.must_yield(&a(), at(4)), "it is not due");
+    bench.tell(5, Event::Queued(pool, backlog(1 << 30)));
+    assert!(bench.scheduler.must_yield(&a(), at(6)), "its pool is due");
+    let migrate = Action::Migrate { drive: a(), vid: vid(1), tape_pool: pool };
+    assert_eq!(bench.tell(7, Event::MaintenanceEnded(a(), SessionEnd::Stopped)), [migrate]);
+}
+
+/// An operator's `drive down` was undone: the session that was still running ended with a failure of the
+/// drive, which was tried again by itself after its rest.
+#[test]
+fn a_retired_drive_that_fails_stays_down() {
+    let mut bench = Bench::new();
+    bench.want(1, 1, 1);
+    bench.tell(2, Event::Mounted(a(), vid(1)));
+    bench.tell(3, Event::RetireDrive(a(), "cleaning".to_owned()));
+    bench.tell(4, Event::DriveFailed(a(), "hardware error".to_owned()));
+    assert!(bench.is_down());
+    bench.tell(100_000, Event::Tick);
+    assert!(bench.is_down(), "an operator's word stands");
+    let why: Vec<String> = bench.scheduler.drives().map(|(_, state)| state.to_string()).collect();
+    assert_eq!(why, ["down: cleaning"]);
 }

@@ -18,7 +18,8 @@ fn torture(histories: u64, images: u64, full_every: u64, planted: Option<&str>) 
         full_every,
         seed: 1,
         planted: planted.map(ToOwned::to_owned),
-        workers: 2,
+        // Threads of an engine wait for each other more than they work.
+        workers: 6,
     };
     let begin = Instant::now();
     let report = run(&settings).unwrap();

@@ -2,7 +2,7 @@
 //! the rest is sealed off as garbage, and an index is owed behind it.
 
 use base::planted::{Bug, is_planted};
-use base::{BlockAddress, ByteCount, Generation, Partition, RunId, TapePosition, Vid};
+use base::{BlockAddress, ByteCount, ContainerId, Generation, Partition, RunId, TapePosition, Vid};
 use catalogue::{Command, ContainerRecord, CopyState, RunEnd, RunItem, RunRecord, TapeState};
 use library::TapeDrive;
 use mover::{ContainerOnTape, Stray, Stretch, Volume, VolumeError, read_back, survey};
@@ -23,6 +23,8 @@ pub(super) struct Adopted {
     /// What the tape is to be once its index is written, and why.
     pub(super) tape_state: TapeState,
     pub(super) reason: String,
+    /// Adopted copies that took the place of others: to be read back once an index names them.
+    pub(super) unverified: Vec<ContainerId>,
 }
 
 /// Takes over an open run on its mounted tape. From the last commit on, what was planned is read back block
@@ -50,13 +52,16 @@ pub(super) fn adopt(
     let adopted = u32::try_from(whole.len()).unwrap_or(u32::MAX);
     let committed = run.committed.saturating_add(adopted);
     let mut safe = record.end_of_data;
+    let mut unverified = Vec::new();
     if let Some(last) = whole.last() {
         // What was read back may still be in the drive's memory only.
         drive.write_filemarks(0)?;
         safe = BlockAddress(last.block.0 + last.blocks.0);
         engine.execute(Command::AdoptRun { run: id, committed, end_of_data: safe })?;
         for item in &whole {
-            super::plan::enter(engine, volume, item.container, item.block)?;
+            if super::plan::enter(engine, volume, item.container, item.block)? {
+                unverified.push(item.container);
+            }
         }
     }
     if is_planted(Bug::OverwriteTorn) {
@@ -87,7 +92,7 @@ pub(super) fn adopt(
         end_of_data: end,
         since_index: 0,
     };
-    Ok(Adopted { run, torn, tape_state, reason })
+    Ok(Adopted { run, torn, tape_state, reason, unverified })
 }
 
 /// The planned items from the last commit on that are whole on tape, up to the first that is not.

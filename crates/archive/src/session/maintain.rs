@@ -13,7 +13,7 @@ use scheduler::SessionEnd;
 use super::{DriveThread, SessionError};
 use crate::ArchiveError;
 use crate::chores::{Mend, Spool};
-use crate::engine::Engine;
+use crate::engine::{Engine, truncated};
 
 /// Bytes between two looks at whether somebody waits for the drive.
 const YIELD_BYTES: u64 = 64 << 20;
@@ -85,18 +85,27 @@ impl DriveThread {
         let block_size = mounted.volume.block_size();
         let name = self.name();
         let mut since = 0u64;
+        // One that gave way before is read to its end, or a large one would never be.
+        let to_the_end = engine.chores().broken_off.get(&vid) == Some(&what.container);
+        let mut gave_way = false;
         let back = read_back(self.drive.as_mut(), vid, block_size, what, &mut |bytes| {
             session.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
             since += bytes.len() as u64;
             if since >= YIELD_BYTES {
                 since = 0;
                 let stop = engine.stop.load(Ordering::Relaxed);
-                if stop || engine.scheduler().must_yield(&name, engine.now()) {
+                gave_way = stop || !to_the_end && engine.scheduler().must_yield(&name, engine.now());
+                if gave_way {
                     return false;
                 }
             }
             sink(bytes)
         })?;
+        if gave_way {
+            engine.chores().broken_off.insert(vid, what.container);
+        } else if to_the_end {
+            engine.chores().broken_off.remove(&vid);
+        }
         if back.is_good() {
             self.session.files.fetch_add(1, Ordering::Relaxed);
         }
@@ -108,6 +117,7 @@ impl DriveThread {
         let engine = Arc::clone(&self.engine);
         let record = engine.read(|view| view.container(container))?;
         let here = record.as_ref().and_then(|record| unverified_at(record, vid).map(|block| (record, block)));
+        let mut verified = false;
         if let Some((record, block)) = here {
             let what = on_tape(container, record, block);
             let back = match is_planted(Bug::EarlyRelease) {
@@ -121,6 +131,7 @@ impl DriveThread {
                 None => {
                     engine.execute(Command::CopyVerified { container, vid, block })?;
                     engine.members_moved(container)?;
+                    verified = true;
                 }
                 Some(fault) => {
                     engine.drop_place(container, vid, block, &fault.reason)?;
@@ -129,55 +140,89 @@ impl DriveThread {
         }
         engine.chore(vid, |chores| chores.read_back.remove(&container));
         engine.repack_progressed(container)?;
+        if verified {
+            // This tape may be under repack itself: it could not give up a copy that was not read back.
+            engine.repack_again(container, vid)?;
+        }
         Ok(Done::Yes)
     }
 
     /// Reads a container whole into the pool, or the part of it that others could not give.
     fn read_whole(&mut self, vid: Vid, container: ContainerId) -> Result<Done, SessionError> {
         let engine = Arc::clone(&self.engine);
+        let not_here = || engine.chore(vid, |chores| chores.reads.remove(&container));
         let mend = engine.chores().mends.get(&container).cloned();
-        let record = engine.read(|view| view.container(container))?;
-        let place = record.as_ref().and_then(|record| {
-            let block = record.places().find(|(at, _)| *at == vid).map(|(_, block)| block)?;
-            Some((record, block))
-        });
-        let (Some(mend), Some((record, block))) = (mend, place) else {
-            engine.chore(vid, |chores| chores.reads.remove(&container));
+        let Some(record) = engine.read(|view| view.container(container))? else {
+            not_here();
+            engine.drop_mend(container)?;
+            engine.repack_progressed(container)?;
             return Ok(Done::Yes);
         };
-        if engine.has_bytes(container, record)? {
-            engine.chores().mends.remove(&container);
-            engine.chore(vid, |chores| chores.reads.remove(&container));
-            settle(&engine, container, mend, None)?;
+        let Some(mend) = mend else {
+            not_here();
             return Ok(Done::Yes);
+        };
+        if engine.has_bytes(container, &record)? {
+            not_here();
+            return self.settle_read(vid, container, None);
         }
-        let what = on_tape(container, record, block);
-        let read = match &mend.spool {
-            Some(spool) => Some(self.patch(vid, &what, spool)?),
-            None => self.spool(vid, &what)?,
-        };
-        let Some((spool, reason)) = read else { return Ok(Done::Yield) };
-        engine.chore(vid, |chores| chores.reads.remove(&container));
-        if spool.missing.is_empty() {
-            engine.chores().mends.remove(&container);
-            settle(&engine, container, mend, Some(spool.blob))?;
-        } else {
-            let found = engine.want_bytes(container, |mend| {
-                mend.tried.insert((vid, block));
-                mend.damaged.entry((vid, block)).or_insert(reason);
-                mend.spool = Some(spool);
-            })?;
-            if !found {
-                tracing::error!(%container, %vid, "no tape has all bytes of it; what can be read stays");
+        let Some((_, block)) = record.places().find(|(at, _)| *at == vid) else {
+            not_here();
+            if !engine.want_bytes(container, |_| {})? {
                 engine.repack_stuck(container)?;
             }
+            return Ok(Done::Yes);
+        };
+        let what = on_tape(container, &record, block);
+        let mut read = None;
+        if let Some(spool) = mend.spool.as_ref().filter(|spool| spool.missing_bytes() <= PATCH_BYTES_MAX) {
+            read = self.patch(vid, &what, spool)?;
+        }
+        if read.is_none() {
+            // Too much is missing, or what both gave is not the container: this tape alone may have it all.
+            read = self.spool(vid, &what, mend.spool.as_ref())?;
+        }
+        let Some((spool, reason)) = read else { return Ok(Done::Yield) };
+        let spool = replace_spool(&engine, container, mend.spool, spool)?;
+        if spool.missing.is_empty() {
+            engine.chores().mends.entry(container).or_default().spool = None;
+            not_here();
+            return self.settle_read(vid, container, Some(spool.blob));
+        }
+        not_here();
+        let found = engine.want_bytes(container, |mend| {
+            mend.tried.insert((vid, block));
+            mend.damaged.entry((vid, block)).or_insert(reason);
+        })?;
+        if !found {
+            tracing::error!(%container, %vid, "no tape has all bytes of it; what can be read stays");
+            engine.repack_stuck(container)?;
+        }
+        Ok(Done::Yes)
+    }
+
+    /// Records that a container is in the pool. If that fails it stays to be read here, and comes again.
+    fn settle_read(
+        &self,
+        vid: Vid,
+        container: ContainerId,
+        image: Option<BlobDescription>,
+    ) -> Result<Done, SessionError> {
+        if let Err(error) = settle_mend(&self.engine, container, image) {
+            self.engine.chore(vid, |chores| chores.reads.insert(container));
+            return Err(error.into());
         }
         Ok(Done::Yes)
     }
 
     /// The whole container into one blob, zeros in place of what cannot be read, and why; `None` if the drive
-    /// is needed.
-    fn spool(&mut self, vid: Vid, what: &ContainerOnTape) -> Result<Option<(Spool, String)>, SessionError> {
+    /// is needed. If `other` has more of it, that is given.
+    fn spool(
+        &mut self,
+        vid: Vid,
+        what: &ContainerOnTape,
+        other: Option<&Spool>,
+    ) -> Result<Option<(Spool, String)>, SessionError> {
         let engine = Arc::clone(&self.engine);
         let mut writer = engine.pool.create_sized(what.length).map_err(ArchiveError::from)?;
         let mut failed = None;
@@ -202,28 +247,32 @@ impl DriveThread {
             write_zeros(&mut writer, rest)?;
         }
         let blob = writer.finish().map_err(ArchiveError::from)?;
-        Ok(Some((Spool { blob, missing }, reason)))
+        let spool = Spool { blob, missing };
+        match other {
+            Some(other) if other.missing_bytes() < spool.missing_bytes() => {
+                engine.pool.remove(&spool.blob).map_err(ArchiveError::from)?;
+                Ok(Some((other.clone(), reason)))
+            }
+            _ => Ok(Some((spool, reason))),
+        }
     }
 
-    /// What an earlier tape could not give, from this one, put together with the rest.
+    /// What an earlier tape could not give, from this one, put together with the rest; `None` if that is not
+    /// what was sealed, so that nobody knows which of them is wrong.
     fn patch(
         &mut self,
         vid: Vid,
         what: &ContainerOnTape,
         spool: &Spool,
-    ) -> Result<(Spool, String), SessionError> {
-        let reason = || format!("parts of container {} cannot be read", what.container);
-        let missing: u64 = spool.missing.iter().map(|(_, length)| length).sum();
-        if missing > PATCH_BYTES_MAX {
-            return Ok((spool.clone(), reason()));
-        }
-        let (patches, still) = self.read_missing(vid, what, &spool.missing)?;
+    ) -> Result<Option<(Spool, String)>, SessionError> {
+        let (patches, missing) = self.read_missing(vid, what, &spool.missing)?;
         let engine = Arc::clone(&self.engine);
         let (blob, sums) = compose(&engine, what, &spool.blob, &patches)?;
-        engine.pool.remove(&spool.blob).map_err(ArchiveError::from)?;
-        let wrong = still.is_empty() && sums != what.checksums;
-        let missing = if wrong { vec![(0, what.length.0)] } else { still };
-        Ok((Spool { blob, missing }, reason()))
+        if missing.is_empty() && sums != what.checksums {
+            engine.pool.remove(&blob).map_err(ArchiveError::from)?;
+            return Ok(None);
+        }
+        Ok(Some((Spool { blob, missing }, format!("parts of container {} cannot be read", what.container))))
     }
 
     /// The blocks of this tape that hold missing ranges, and the ranges that are missing still.
@@ -273,56 +322,123 @@ impl DriveThread {
     }
 }
 
+/// Remembers what could be read of a container, in place of what was known before.
+fn replace_spool(
+    engine: &Engine,
+    container: ContainerId,
+    old: Option<Spool>,
+    new: Spool,
+) -> Result<Spool, ArchiveError> {
+    engine.chores().mends.entry(container).or_default().spool = Some(new.clone());
+    if let Some(old) = old.filter(|old| old.blob.id != new.blob.id) {
+        engine.pool.remove(&old.blob)?;
+    }
+    Ok(new)
+}
+
 /// The bytes of a container are in the pool, as `image` if they came from tape: what waited for that is
-/// recorded.
+/// recorded, and only then forgotten.
+fn settle_mend(
+    engine: &Engine,
+    container: ContainerId,
+    mut image: Option<BlobDescription>,
+) -> Result<(), ArchiveError> {
+    loop {
+        let Some(mend) = engine.chores().mends.get(&container).cloned() else { return Ok(()) };
+        settle(engine, container, &mend, image.take())?;
+        let mut chores = engine.chores();
+        // A repack may have asked for it meanwhile.
+        let is_same = |now: &Mend| now.repack == mend.repack && now.damaged == mend.damaged;
+        if chores.mends.get(&container).is_none_or(is_same) {
+            drop(chores.mends.remove(&container));
+            drop(chores);
+            return mend.spool.map_or(Ok(()), |spool| Ok(engine.pool.remove(&spool.blob)?));
+        }
+    }
+}
+
 fn settle(
     engine: &Engine,
     container: ContainerId,
-    mend: Mend,
+    mend: &Mend,
     image: Option<BlobDescription>,
 ) -> Result<(), ArchiveError> {
-    if let Some(spool) = mend.spool
-        && image.as_ref().is_none_or(|blob| blob.id != spool.blob.id)
-    {
-        // A spool that was put together with others is gone already.
-        let _ = engine.pool.remove(&spool.blob);
-    }
-    if let Some(vid) = mend.repack {
-        match engine.execute(Command::RequeueCopy { container, vid }) {
-            Ok(Outcome::Requeued(Requeue::Queued)) => {}
-            Ok(_) => {
-                image.iter().try_for_each(|blob| engine.pool.remove(blob))?;
+    let wanted = requeue(engine, container, mend);
+    match (wanted, image) {
+        (Ok(true), Some(image)) => {
+            if !store(engine, container, mend, &image)? {
                 return engine.repack_progressed(container);
             }
-            Err(error) => {
-                image.iter().try_for_each(|blob| engine.pool.remove(blob))?;
-                return Err(error);
-            }
+        }
+        (Ok(true), None) => {}
+        (wanted, image) => {
+            image.iter().try_for_each(|blob| engine.pool.remove(blob))?;
+            wanted?;
+            return engine.repack_progressed(container);
         }
     }
-    // One place after the other: as long as an image is not stored, the last one is kept.
-    let mut damaged = mend.damaged.into_iter();
-    if let Some(((vid, block), reason)) = damaged.next() {
-        engine.drop_place(container, vid, block, &reason)?;
+    for ((vid, block), reason) in &mend.damaged {
+        engine.give_up(container, *vid, *block, reason)?;
     }
-    if let Some(blob) = image {
-        let piece = BlobPiece { blob: blob.id, offset: ByteCount(0), length: blob.length };
-        let stored = PoolData { blobs: vec![blob.clone()], pieces: vec![piece] };
-        if let Err(error) = engine.execute(Command::StoreImage { container, image: stored }) {
-            if error.is_certain_refusal() {
-                engine.pool.remove(&blob)?;
-            }
-            if !matches!(error, ArchiveError::Rejected(_)) {
-                return Err(error);
-            }
-        }
-    }
-    for ((vid, block), reason) in damaged {
-        tracing::warn!(%container, %vid, %block, reason, "damaged too: mended when it is found again");
-    }
+    engine.repack_progressed(container)?;
     engine.resting.lock().unwrap_or_else(std::sync::PoisonError::into_inner).remove(&container);
     engine.bell.backlog_changed();
     Ok(())
+}
+
+/// Takes the container off the tapes that are repacked. Gives whether its bytes are needed: not if only
+/// repacks asked for them, and they need them no longer.
+fn requeue(engine: &Engine, container: ContainerId, mend: &Mend) -> Result<bool, ArchiveError> {
+    let mut wanted = mend.repack.is_empty() || !mend.damaged.is_empty();
+    for vid in &mend.repack {
+        match engine.execute(Command::RequeueCopy { container, vid: *vid }) {
+            Ok(outcome) => wanted |= outcome == Outcome::Requeued(Requeue::Queued),
+            Err(error @ ArchiveError::Rejected(_)) => {
+                tracing::error!(%container, %vid, %error, "a repack cannot take a container off its tape");
+                engine.repack_stuck(container)?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(wanted)
+}
+
+/// The image becomes the container's. A damaged copy is given up with the same change, so that what can be
+/// read of it stays until its bytes are safe. `false` if the catalogue refused it: nobody needs the image.
+fn store(
+    engine: &Engine,
+    container: ContainerId,
+    mend: &Mend,
+    blob: &BlobDescription,
+) -> Result<bool, ArchiveError> {
+    let piece = BlobPiece { blob: blob.id, offset: ByteCount(0), length: blob.length };
+    let image = PoolData { blobs: vec![blob.clone()], pieces: vec![piece] };
+    let record = engine.read(|view| view.container(container))?;
+    let places: Vec<_> = record.iter().flat_map(ContainerRecord::places).collect();
+    let mut damaged = mend.damaged.iter().filter(|(place, _)| places.contains(place) && places.len() > 1);
+    let (command, given_up) = match damaged.next() {
+        Some(((vid, block), reason)) => {
+            let (vid, block, reason) = (*vid, *block, truncated(reason, 512));
+            (Command::MendCopy { container, vid, block, reason, image }, Some(vid))
+        }
+        None => (Command::StoreImage { container, image }, None),
+    };
+    match engine.execute(command) {
+        Ok(_) => {
+            given_up.into_iter().try_for_each(|vid| engine.place_dropped(container, vid))?;
+            Ok(true)
+        }
+        Err(error) => {
+            if error.is_certain_refusal() {
+                engine.pool.remove(blob)?;
+            }
+            if matches!(error, ArchiveError::Rejected(_)) {
+                tracing::warn!(%container, %error, "its bytes came from tape, and nobody needs them now");
+                return Ok(false);
+            }
+            Err(error)
+        }
+    }
 }
 
 /// The present place on `vid` of a copy under an index whose older place is not released.

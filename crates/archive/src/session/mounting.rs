@@ -141,9 +141,10 @@ impl DriveThread {
 
     /// Writes the index that takes in what was adopted, behind everything, and ends the run.
     fn close_torn(&mut self, adopted: Adopted) -> Result<(), SessionError> {
-        let Adopted { run, torn, tape_state, reason } = adopted;
+        let Adopted { run, torn, tape_state, reason, unverified } = adopted;
         if let Some(mounted) = &mut self.mounted {
             mounted.run = Some(run);
+            mounted.unverified.extend(unverified);
         }
         match self.finish_run(RunEnd::Torn, tape_state, &reason, torn) {
             Err(SessionError::Volume(VolumeError::Tape(TapeError::EndOfMedium { .. }))) => {
@@ -305,6 +306,7 @@ impl DriveThread {
             engine.chore(mounted.vid, |chores| chores.read_back.extend(unverified));
         }
         engine.sweep.ring();
+        engine.give_up_late()?;
         Ok(())
     }
 

@@ -107,7 +107,8 @@ fn must_come_from_tape(engine: &Engine, container: ContainerId) -> Result<bool, 
     let Some(record) = engine.read(|view| view.container(container))? else { return Ok(false) };
     let may_lack = record.image.is_none()
         && match record.kind {
-            ContainerKind::Pack => record.skeleton.is_none(),
+            // Members leave the pool only when every copy was safe once: then there are places.
+            ContainerKind::Pack => record.skeleton.is_none() || record.places().next().is_some(),
             ContainerKind::File(_) | ContainerKind::Segment { .. } => true,
         };
     if !may_lack || engine.has_bytes(container, &record)? {

@@ -18,6 +18,10 @@ pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcom
             damaged(draft, *container, TapePlace { vid: *vid, block: *block }, &reason(why))
         }
         Command::StoreImage { container, image } => store_image(draft, *container, image),
+        Command::MendCopy { container, vid, block, reason: why, image } => {
+            damaged(draft, *container, TapePlace { vid: *vid, block: *block }, &reason(why))?;
+            store_image(draft, *container, image)
+        }
         Command::DropImage { container } => drop_image(draft, *container),
         Command::RequeueCopy { container, vid } => requeue(draft, *container, *vid).map(Outcome::Requeued),
         Command::CopyVerified { container, vid, block } => {

@@ -2,12 +2,14 @@
 
 use base::{ByteCount, ContainerId, FileId};
 
-use super::{limit, pool, reason, request};
+use super::{lifecycle, limit, pool, reason, request};
 use crate::command::{BATCH_FILES_MAX, Outcome, PoolLoss};
 use crate::draft::Draft;
 use crate::error::Rejection;
 use crate::key;
-use crate::record::{Counter, FileRecord, FileState, ItemState};
+use crate::record::{
+    ClassRecord, ContainerCopy, ContainerRecord, Counter, FileRecord, FileState, ItemState, TodoFile,
+};
 use crate::table::Table;
 
 /// Members read at a time.
@@ -26,9 +28,11 @@ pub(super) fn pool_copy_lost(draft: &mut Draft<'_>, files: &[FileId]) -> Result<
     Ok(Outcome::PoolCopyLost(losses))
 }
 
-/// A named file whose pool bytes cannot be read: NEARLINE if tapes have all of it, else lost.
+/// A named file whose pool bytes cannot be read: NEARLINE if tapes have all of it, else lost. What no index
+/// covers yet may still be refused by its tape: then the pieces are kept.
 fn decide(draft: &mut Draft<'_>, id: FileId, mut file: FileRecord) -> Result<PoolLoss, Rejection> {
-    let is_on_tape = request::places(draft, id, &file)?.is_some();
+    let is_covered = file.pieces.is_empty() || is_indexed(draft, id)?;
+    let is_on_tape = is_covered && request::places(draft, id, &file)?.is_some();
     if !is_on_tape && file.is_lost() {
         return Ok(PoolLoss::Lost);
     }
@@ -38,8 +42,31 @@ fn decide(draft: &mut Draft<'_>, id: FileId, mut file: FileRecord) -> Result<Poo
     let dropped = if is_on_tape { std::mem::take(&mut file.pieces) } else { Vec::new() };
     file.state = if is_on_tape { FileState::Live } else { FileState::Lost(draft.at) };
     draft.put(Table::File, key::file(id), &file);
+    // What cannot be read cannot be sealed, and would keep its class due for ever.
+    lifecycle::drop_todo(draft, id, &file)?;
     pool::dereference(draft, &dropped)?;
     Ok(if is_on_tape { PoolLoss::Nearline } else { PoolLoss::Lost })
+}
+
+/// Whether each part of a file has a copy under a synced index, at its present place or its source.
+fn is_indexed(draft: &Draft<'_>, id: FileId) -> Result<bool, Rejection> {
+    for (container, _) in draft.view().parts(id)? {
+        let record: ContainerRecord = draft.view().expect(Table::Container, &key::container(container))?;
+        if !record.copies.iter().any(ContainerCopy::is_safe) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether bytes of a file are to be sealed yet.
+fn waits(draft: &Draft<'_>, id: FileId, file: &FileRecord) -> Result<bool, Rejection> {
+    let goes_to_tape = draft
+        .view()
+        .get::<ClassRecord>(Table::Class, &key::class(file.class))?
+        .is_some_and(|class| !class.copies.is_empty());
+    let sealed = draft.view().parts(id)?.iter().map(|(_, part)| part.length.0).sum::<u64>();
+    Ok(goes_to_tape && sealed < file.size.0)
 }
 
 pub(super) fn pool_copy_found(draft: &mut Draft<'_>, files: &[FileId]) -> Result<Outcome, Rejection> {
@@ -50,6 +77,11 @@ pub(super) fn pool_copy_found(draft: &mut Draft<'_>, files: &[FileId]) -> Result
         file.state = FileState::Live;
         draft.count(Counter::Online(file.class), 1, file.size.0)?;
         draft.put(Table::File, key::file(id), &file);
+        if waits(draft, id, &file)? {
+            let todo = TodoFile { size: file.size, since: file.created };
+            draft.put(Table::Todo, key::todo(file.class, file.dataset, id), &todo);
+            draft.count(Counter::Todo(file.class), 1, file.size.0)?;
+        }
     }
     Ok(Outcome::Done)
 }

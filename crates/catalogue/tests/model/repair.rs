@@ -17,10 +17,18 @@ impl Model {
         covered.map(|(_, member)| member.length.0).sum::<u64>() == self.files[&id].size.0
     }
 
+    /// Whether an index covers each part of the file.
+    fn is_indexed(&self, id: FileId) -> bool {
+        let indexed =
+            |copy: &ContainerCopy| matches!(copy.state, CopyState::Indexed { .. }) || copy.source.is_some();
+        self.parts(id).iter().all(|(container, _)| self.containers[container].copies.iter().any(indexed))
+    }
+
     /// What becomes of a named file that the pool cannot give.
     fn decide(&mut self, id: FileId) -> PoolLoss {
         let at = self.at;
-        let is_on_tape = self.is_on_tape(id);
+        let is_covered = self.files[&id].pieces.is_empty() || self.is_indexed(id);
+        let is_on_tape = is_covered && self.is_on_tape(id);
         let file = self.files.get_mut(&id).unwrap();
         if is_on_tape {
             file.state = FileState::Live;
@@ -31,6 +39,7 @@ impl Model {
         if file.state == FileState::Live {
             file.state = FileState::Lost(at);
         }
+        self.todo.remove(&id);
         PoolLoss::Lost
     }
 
@@ -93,7 +102,13 @@ impl Model {
             Command::PoolCopyFound { files } => {
                 for id in files {
                     if self.is_lost(*id) && !self.files[id].pieces.is_empty() {
-                        self.files.get_mut(id).unwrap().state = FileState::Live;
+                        let file = self.files.get_mut(id).unwrap();
+                        file.state = FileState::Live;
+                        let (class, size) = (file.class, file.size.0);
+                        let sealed: u64 = self.parts(*id).iter().map(|(_, part)| part.length.0).sum();
+                        if sealed < size && !self.class(class).unwrap().copies.is_empty() {
+                            self.todo.insert(*id);
+                        }
                     }
                 }
             }
@@ -114,6 +129,15 @@ impl Model {
                 }
                 self.take(&image.blobs)?;
                 self.containers.get_mut(container).unwrap().image = Some(image.pieces[0]);
+            }
+            Command::MendCopy { container, vid, block, reason, image } => {
+                let before = self.clone();
+                let store = Command::StoreImage { container: *container, image: image.clone() };
+                let damaged = self.damaged(*container, (*vid, *block), reason);
+                if let Err(refused) = damaged.and_then(|_| self.repair(&store)) {
+                    *self = before;
+                    return Err(refused);
+                }
             }
             Command::DropImage { container } => {
                 let image = self.containers.get_mut(container).ok_or("NotFound")?.image.take();
@@ -311,7 +335,15 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
             let (vid, block) = a_place(model, container, picks[1]);
             Command::CopyDamaged { container, vid, block, reason: "d".into() }
         }
-        10 | 11 => store_image(model, picks),
+        10 => store_image(model, picks),
+        11 => {
+            let container = a_container(model, picks[0]);
+            let length = model.containers.get(&container).map_or(1, |record| record.length.0);
+            let blob = 3_000_000 + model.changes * 10;
+            let image = PoolData { blobs: vec![striped(blob, length)], pieces: vec![piece(blob, 0, length)] };
+            let (vid, block) = a_place(model, container, picks[1]);
+            Command::MendCopy { container, vid, block, reason: "m".into(), image }
+        }
         12 => {
             let with = model.containers.iter().find(|(_, record)| record.image.is_some());
             Command::DropImage { container: with.map_or(a_container(model, picks[0]), |(id, _)| *id) }
@@ -371,7 +403,9 @@ pub fn guided(model: &Model, stage: u16, picks: &[u16; 6]) -> Option<Command> {
             Some(Command::RequeueCopy { container: *container, vid: *vid })
         }
         10 => {
-            let (container, vid, block) = with_source(None)?;
+            let Some((container, vid, block)) = with_source(None) else {
+                return a_tape_for_repacked(model, picks);
+            };
             Some(match picks[1] % 6 {
                 0 => Command::CopyDamaged { container, vid, block, reason: "g".into() },
                 _ => Command::CopyVerified { container, vid, block },
@@ -394,4 +428,25 @@ pub fn guided(model: &Model, stage: u16, picks: &[u16; 6]) -> Option<Command> {
             }
         }
     }
+}
+
+/// Brings a tape one step nearer to taking a copy that was taken off another one, if the pool has none.
+fn a_tape_for_repacked(model: &Model, picks: &[u16; 6]) -> Option<Command> {
+    let waits = |copy: &ContainerCopy| copy.state == CopyState::Queued && copy.source.is_some();
+    let mut copies = model.containers.values().flat_map(|container| &container.copies);
+    let tape_pool = copies.find(|copy| waits(copy))?.tape_pool;
+    let in_state = |state| model.tapes.iter().find(|(_, tape)| tape.state == state).map(|(vid, _)| *vid);
+    let is_ready = |tape: &TapeRecord| tape.tape_pool == Some(tape_pool) && tape.state == TapeState::Active;
+    if model.tapes.values().any(is_ready) {
+        return None;
+    }
+    if let Some(vid) = in_state(TapeState::Labelling) {
+        let (generation, index_block, end_of_data) = (Generation(1), BlockAddress(4), BlockAddress(7));
+        return Some(Command::TapeLabelled { vid, generation, index_block, end_of_data });
+    }
+    if let Some(vid) = in_state(TapeState::Scratch) {
+        return Some(Command::AssignTape { vid, tape_pool, uuid: Uuid([5; 16]) });
+    }
+    let vid = Vid::new(&format!("T{:05}", picks[2] % 50)).ok()?;
+    Some(Command::RegisterTape { vid, capacity: ByteCount(1 << 40) })
 }

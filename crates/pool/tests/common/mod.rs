@@ -31,6 +31,9 @@ pub struct Faults {
     pub full: AtomicBool,
     /// Reads that begin at this offset less one fail; 0: none.
     pub bad_sector: AtomicI64,
+    /// This many reads at offsets of `passing_from` and more fail with EIO, then all is well again.
+    pub passing: AtomicI64,
+    pub passing_from: AtomicI64,
     /// Reads and writes wait as long as this is set.
     pub hung: AtomicBool,
 }
@@ -145,6 +148,11 @@ impl ObjectDrive for FaultyDrive {
     fn read_at(&self, id: ExtentId, offset: ByteCount, into: &mut [u8]) -> Result<(), DriveError> {
         self.faults.hang();
         if self.faults.dead.load(Ordering::SeqCst) {
+            self.faults.fired.fetch_add(1, Ordering::SeqCst);
+            return Err(broken(self.inner.id(), id, "read"));
+        }
+        let from = self.faults.passing_from.load(Ordering::SeqCst);
+        if offset.0 as i64 >= from && self.faults.passing.fetch_sub(1, Ordering::SeqCst) > 0 {
             self.faults.fired.fetch_add(1, Ordering::SeqCst);
             return Err(broken(self.inner.id(), id, "read"));
         }

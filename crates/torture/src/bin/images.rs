@@ -24,7 +24,8 @@ fn main() -> ExitCode {
         full_every: 10,
         seed,
         planted: planted.cloned(),
-        workers: 2,
+        // Threads of an engine wait for each other more than they work.
+        workers: 6,
     };
     let begin = Instant::now();
     match run(&settings) {

@@ -1,8 +1,12 @@
 //! `kills DIR POINTS SEED [--errors] [--planted BUG]`: kills at system calls of the real server.
 
 use std::process::ExitCode;
+use std::time::Instant;
 
 use torture::kills::{Settings, run};
+
+/// Much of a point is waiting for strace and for syncs.
+const WORKERS: u64 = 4;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -19,10 +23,12 @@ fn main() -> ExitCode {
         seed,
         planted: planted.cloned(),
         errors: arguments.iter().any(|text| text == "--errors"),
+        workers: WORKERS,
     };
+    let begin = Instant::now();
     match run(&settings) {
         Ok(report) => {
-            println!("{report:#?}");
+            println!("{report:#?}\n{:.1} s", begin.elapsed().as_secs_f64());
             if report.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => {

@@ -1,5 +1,6 @@
 //! Whether the engine, opened on an image, has everything that was acknowledged.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -14,32 +15,46 @@ use crate::content::Version;
 /// How long an image may take to bring everything to tape.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Opens the engine in `directory` and reads every path. A `full` check also brings everything to tape,
-/// evicts and stages it, and reads it again. Gives how many files were read.
+/// What a look at each path gave.
+pub type Found = BTreeMap<String, Result<Option<Version>, String>>;
+
+/// Opens the engine in `directory` and reads every path of `expected`. A `full` check also brings
+/// everything to tape, evicts and stages it, and reads it again.
 ///
 /// # Errors
 /// If the engine does not open.
-pub fn check(
+pub fn look_at(
     directory: &Path,
     expected: &Expected,
     full: bool,
     violations: &mut Vec<String>,
-) -> io::Result<u64> {
+) -> io::Result<Found> {
     let archive = engine::open(directory, !full)?;
-    let mut read = 0;
-    for (at, allowed) in expected {
-        match look(&archive, at) {
-            Ok((found, _)) if allowed.contains(&found) => read += u64::from(found.is_some()),
-            Ok((found, _)) if found.is_none() => violations.push(format!("LOST {at}, expected {allowed:?}")),
-            Ok((found, _)) => violations.push(format!("WRONG {at}: {found:?}, expected {allowed:?}")),
-            Err(error) => violations.push(format!("UNREAD {at}: {error}, expected {allowed:?}")),
-        }
+    let mut found = Found::new();
+    for at in expected.keys() {
+        let seen = look(&archive, at).map(|(found, _)| found).map_err(|error| error.to_string());
+        found.insert(at.clone(), seen);
     }
     if full && let Err(error) = to_tape_and_back(&archive, expected, violations) {
         violations.push(format!("to tape and back: {error}"));
     }
     archive.close();
-    Ok(read)
+    Ok(found)
+}
+
+/// Compares what was found with what may be there; gives how many files were read.
+pub fn judge(found: &Found, expected: &Expected, violations: &mut Vec<String>) -> u64 {
+    let mut read = 0;
+    for (at, allowed) in expected {
+        match found.get(at) {
+            Some(Ok(found)) if allowed.contains(found) => read += u64::from(found.is_some()),
+            Some(Ok(None)) => violations.push(format!("LOST {at}, expected {allowed:?}")),
+            Some(Ok(found)) => violations.push(format!("WRONG {at}: {found:?}, expected {allowed:?}")),
+            Some(Err(error)) => violations.push(format!("UNREAD {at}: {error}, expected {allowed:?}")),
+            None => violations.push(format!("UNREAD {at}: nobody looked")),
+        }
+    }
+    read
 }
 
 /// What stands at a path; of a file that is on tape only, what the catalogue says.

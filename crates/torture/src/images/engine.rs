@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{
-    Archive, ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings, TapePoolSettings,
-    TapeSettings, create_catalogue,
+    Archive, ClassSettings, LibrarySettings, Machines, PoolDriveSettings, PoolSettings, PoolShape, Settings,
+    TapePoolSettings, TapeSettings, create_catalogue,
 };
 use base::{ByteCount, Clock, DriveId, Timestamp, Uuid, Vid};
 use drive::DirectoryDrive;
@@ -70,7 +70,12 @@ pub fn open(directory: &Path, quiet: bool) -> io::Result<Archive> {
             (pool.mount_age, pool.mount_bytes) = (never, ByteCount::gib(1));
         }
     }
-    Archive::open(settings, Arc::new(SystemClock)).map_err(|error| {
+    let clock = Arc::new(SystemClock);
+    // Space is reserved for a whole segment at once, which takes long in memory.
+    let shape = PoolShape { cell_size: None, segment_size: Some(ByteCount::mib(1)) };
+    let opened = Machines::open(&settings, clock.clone())
+        .and_then(|machines| Archive::open_shaped(machines, settings, clock, shape));
+    opened.map_err(|error| {
         let mut text = error.to_string();
         let mut source = std::error::Error::source(&error);
         while let Some(error) = source {

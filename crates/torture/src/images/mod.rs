@@ -46,8 +46,10 @@ pub struct Report {
     pub calls: u64,
     /// See above.
     pub syncs: u64,
-    /// Images built and opened.
+    /// Images judged.
     pub images: u64,
+    /// Of them with the same files as an earlier one of their history, which were not opened once more.
+    pub repeated: u64,
     /// Images in which something that was not synced was lost or torn.
     pub lossy: u64,
     /// Of them brought to tape and back.
@@ -70,6 +72,7 @@ impl Report {
         self.calls += other.calls;
         self.syncs += other.syncs;
         self.images += other.images;
+        self.repeated += other.repeated;
         self.lossy += other.lossy;
         self.full += other.full;
         self.read += other.read;

@@ -15,6 +15,13 @@ pub struct Call {
     pub result: String,
 }
 
+impl Call {
+    /// Whether it never returned, since its process ended.
+    pub fn is_unfinished(&self) -> bool {
+        self.result.is_empty() || self.result.starts_with('?')
+    }
+}
+
 /// The order of things.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {

@@ -24,6 +24,8 @@ pub struct Settings {
     pub planted: Option<String>,
     /// Whether calls fail, instead of the server being killed.
     pub errors: bool,
+    /// Instances that are hit at the same time.
+    pub workers: u64,
 }
 
 /// What came of it.
@@ -47,4 +49,22 @@ pub struct Report {
     pub on_tape: u64,
     /// What was wrong.
     pub violations: Vec<String>,
+}
+
+impl Report {
+    fn add(&mut self, other: Report) {
+        self.tried += other.tried;
+        self.fired += other.fired;
+        for (call, count) in other.by_call {
+            *self.by_call.entry(call).or_default() += count;
+        }
+        for (load, count) in other.by_load {
+            *self.by_load.entry(load).or_default() += count;
+        }
+        self.acknowledged += other.acknowledged;
+        self.unknown += other.unknown;
+        self.read += other.read;
+        self.on_tape += other.on_tape;
+        self.violations.extend(other.violations);
+    }
 }

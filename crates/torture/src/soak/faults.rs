@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::operator::Operator;
 use super::world::{Place, World, lock};
 use super::{Length, Settings};
 use crate::random::Random;
@@ -19,6 +20,8 @@ const PARITY: usize = 2;
 const CALM_FROM: Duration = Duration::from_secs(600);
 /// A server that does not stop within this time hangs.
 const STOP_TIMEOUT: Duration = Duration::from_secs(120);
+/// Nor does a scrub of everything take longer.
+const MEND_TIMEOUT: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
 enum Fault {
@@ -27,6 +30,11 @@ enum Fault {
     Lose,
     /// The drive that is away longest comes back.
     Return,
+    /// A drive is given up, emptied and put in again.
+    Empty,
+    /// A tape is checked, or brought to other tapes.
+    Verify,
+    Repack,
 }
 
 pub struct Faults {
@@ -39,6 +47,7 @@ pub struct Faults {
     away: Vec<u64>,
     /// Drives that the present server may not be able to use, away or not.
     unusable: BTreeSet<u64>,
+    pub operator: Operator,
     pub kills: u64,
     pub losses: u64,
     pub returns: u64,
@@ -57,6 +66,7 @@ impl Faults {
             plan,
             away,
             unusable,
+            operator: Operator::default(),
             kills: 0,
             losses: 0,
             returns: 0,
@@ -87,6 +97,7 @@ impl Faults {
                     break;
                 }
             }
+            self.operator.look(&self.world);
             while self.plan.last().is_some_and(|(at, _)| *at <= self.world.progress()) {
                 let fault = self.plan.pop().map_or(Fault::Return, |(_, fault)| fault);
                 if !self.perform(fault) {
@@ -103,6 +114,9 @@ impl Faults {
             Fault::Kill => return self.kill(),
             Fault::Lose => self.lose(),
             Fault::Return => self.bring_back(),
+            Fault::Empty => self.empty(),
+            Fault::Verify => self.operator.verify(&self.world, &mut self.random),
+            Fault::Repack => self.operator.repack(&self.world, &mut self.random),
         }
         true
     }
@@ -145,16 +159,34 @@ impl Faults {
         (dir.join(format!("d{drive}")), dir.join(format!("away-d{drive}")))
     }
 
+    /// A drive whose loss the pool bears now.
+    fn choose(&mut self) -> Option<u64> {
+        // A drive that came back is of use only to the next server, so it still counts, as does one that was
+        // emptied until all of it is seen to be rebuilt.
+        let counted: BTreeSet<u64> = self
+            .unusable
+            .iter()
+            .copied()
+            .chain(self.away.iter().copied())
+            .chain(self.operator.unusable())
+            .collect();
+        let whole: Vec<u64> = (0..DRIVES).filter(|drive| !counted.contains(drive)).collect();
+        (counted.len() < PARITY).then(|| whole[self.random.below(whole.len() as u64) as usize])
+    }
+
+    fn empty(&mut self) {
+        match self.choose() {
+            Some(drive) => self.operator.empty(&self.world, drive),
+            // Later, when drives are back.
+            None => {
+                self.plan.push((self.world.progress() + 0.02, Fault::Empty));
+                self.plan.sort_by(|one, other| other.0.total_cmp(&one.0));
+            }
+        }
+    }
+
     fn lose(&mut self) {
-        // A drive that came back is of use only to the next server, so it still counts.
-        let counted: BTreeSet<u64> = self.unusable.iter().chain(&self.away).copied().collect();
-        if counted.len() >= PARITY {
-            return;
-        }
-        let drive = self.random.below(DRIVES);
-        if counted.contains(&drive) {
-            return;
-        }
+        let Some(drive) = self.choose() else { return };
         let (here, away) = self.drive(drive);
         match std::fs::rename(&here, &away) {
             Ok(()) => {
@@ -177,8 +209,26 @@ impl Faults {
             Ok(()) => {
                 self.world.say(&format!("drive {drive} is back"));
                 self.returns += 1;
+                if self.server.is_some()
+                    && self.random.one_in(2)
+                    && self.operator.put_back(&self.world, drive)
+                {
+                    self.unusable.remove(&drive);
+                }
             }
             Err(error) => self.world.violation(format!("drive {drive} cannot come back: {error}")),
+        }
+    }
+
+    /// The drives that were emptied are whole again, or the time is up.
+    fn mend(&mut self) {
+        let until = std::time::Instant::now() + MEND_TIMEOUT;
+        while self.operator.unusable().next().is_some() {
+            if std::time::Instant::now() > until {
+                return self.world.violation("HUNG scrub: an emptied drive is not whole".to_owned());
+            }
+            self.operator.look(&self.world);
+            std::thread::sleep(Duration::from_millis(50));
         }
     }
 
@@ -190,7 +240,13 @@ impl Faults {
         self.stop()?;
         self.world.set_place(None);
         self.world.oracle.settle(&[]);
-        self.start()
+        self.start()?;
+        // While drives were away there may have been no moment for it.
+        if self.operator.emptied == 0 && self.world.settings.losses > 0 {
+            self.empty();
+        }
+        self.mend();
+        Ok(())
     }
 
     /// Stops the server cleanly.
@@ -227,6 +283,14 @@ fn plan(settings: &Settings, random: &mut Random) -> Vec<(f64, Fault)> {
         plan.push((at, Fault::Lose));
         plan.push((at + (0.3 + random.fraction()) / settings.losses as f64, Fault::Return));
     }
+    let mut spread = |count: u64, fault: Fault| {
+        for number in 0..count {
+            plan.push(((number as f64 + random.fraction()) / count as f64, fault));
+        }
+    };
+    spread(settings.losses.div_ceil(3), Fault::Empty);
+    spread(settings.kills, Fault::Verify);
+    spread(settings.kills.div_ceil(2), Fault::Repack);
     plan.sort_by(|one, other| other.0.total_cmp(&one.0));
     plan
 }

@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::operator;
 use super::world::{World, lock};
 use crate::cartridges;
 use crate::content::{Found, Version, identify};
 use crate::http::{Fate, Http};
+use crate::random::Random;
 
 /// Nothing may stand still for longer.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -53,13 +55,22 @@ impl<'w> Finish<'w> {
     pub fn run(mut self) -> io::Result<Self> {
         self.end_requests()?;
         self.migrate()?;
+        let mut random = Random::nth(self.world.settings.seed, 1 << 33);
+        let mut operator = operator::Operator::default();
+        operator.verify(self.world, &mut random);
+        operator.repack(self.world, &mut random);
+        operator::end_tape_work(self.world, &self.http);
         let paths = self.world.oracle.paths();
         self.world.say(&format!("reading back {} paths", paths.len()));
-        for group in paths.chunks(GROUP) {
-            self.read_group(group)?;
+        for (number, group) in paths.chunks(GROUP).enumerate() {
+            self.read_group(group, number.is_multiple_of(2))?;
         }
         self.world.say(&format!("{} files are there; asking where", self.live.len()));
         for tape in self.ask("tapes")?.as_array().into_iter().flatten() {
+            // What stands on a repacked tape stands on others too.
+            if tape["state"] == "repacking" {
+                continue;
+            }
             if let (Some(vid), Some(pool)) = (tape["vid"].as_str(), tape["tape_pool"].as_str()) {
                 self.pools.insert(vid.to_owned(), pool.to_owned());
             }
@@ -136,12 +147,18 @@ impl<'w> Finish<'w> {
         Ok(())
     }
 
-    fn read_group(&mut self, paths: &[String]) -> io::Result<()> {
+    /// Stages and reads these paths, all of them from tape if they are to be evicted before.
+    fn read_group(&mut self, paths: &[String], evict: bool) -> io::Result<()> {
         let there: Vec<&String> = paths
             .iter()
             .filter(|path| self.world.oracle.candidates(path).iter().any(Option::is_some))
             .filter(|path| !matches!(self.http.ask(&format!("stat?path={path}")), Fate::Refused(404, _)))
             .collect();
+        if evict && !there.is_empty() {
+            let evicted = self.tell("evict", &json!({"paths": there, "recursive": false}))?;
+            let count = evicted["evicted"].as_u64().unwrap_or(0);
+            self.world.tally("evicted at the end", |t| t.done += count);
+        }
         let request = if there.is_empty() {
             None
         } else {

@@ -4,6 +4,7 @@
 mod client;
 mod faults;
 mod finish;
+mod operator;
 mod report;
 mod sample;
 mod world;
@@ -76,8 +77,8 @@ impl Settings {
         Plan {
             options: options.iter().map(ToString::to_string).collect(),
             settings: vec![
-                ("pack_age = \"30s\"", "pack_age = \"3s\""),
-                ("mount_age = \"30s\"", "mount_age = \"3s\""),
+                ("pack_age = \"30s\"", "pack_age = \"1s\""),
+                ("mount_age = \"30s\"", "mount_age = \"1s\""),
                 ("flush_bytes = \"256MiB\"", "flush_bytes = \"32MiB\""),
                 ("index_bytes = \"1GiB\"", "index_bytes = \"256MiB\""),
                 ("retry_delay = \"5s\"", "retry_delay = \"2s\""),

@@ -31,6 +31,8 @@ pub struct Report {
     kills: u64,
     losses: u64,
     returns: u64,
+    emptied: u64,
+    mended: u64,
     deaths: u64,
     samples: Vec<Sample>,
     violations: u64,
@@ -59,6 +61,8 @@ impl Report {
             kills: faults.kills,
             losses: faults.losses,
             returns: faults.returns,
+            emptied: faults.operator.emptied,
+            mended: faults.operator.mended,
             deaths: faults.deaths,
             samples,
             violations,
@@ -73,10 +77,10 @@ impl Report {
         self.violations
     }
 
-    /// Kills and losses that were carried out.
+    /// Kills, losses and emptied drives that were carried out.
     #[must_use]
-    pub fn faults(&self) -> (u64, u64) {
-        (self.kills, self.losses)
+    pub fn faults(&self) -> [u64; 3] {
+        [self.kills, self.losses, self.emptied]
     }
 
     /// How often an operation of this kind was done.
@@ -103,6 +107,7 @@ impl Report {
             "seed": self.seed, "seconds": self.seconds, "clients": self.clients,
             "operations": self.operations, "put_bytes": self.put_bytes, "by_kind": tallies,
             "kills": self.kills, "losses": self.losses, "returns": self.returns,
+            "emptied": self.emptied,
             "violations": self.violations, "texts": self.texts, "notes": self.notes,
             "lost": self.count("LOST"), "wrong": self.count("WRONG"), "hung": self.count("HUNG"),
             "longest_life": self.longest,
@@ -196,11 +201,13 @@ impl fmt::Display for Report {
         }
         writeln!(
             f,
-            "kills {}, drives lost {} and back {}, deaths of its own {}, lost {}, wrong {}, hung {}, \
-             violations {}",
+            "kills {}, drives lost {} and back {}, emptied {} and whole again {}, deaths of its own {}, \
+             lost {}, wrong {}, hung {}, violations {}",
             self.kills,
             self.losses,
             self.returns,
+            self.emptied,
+            self.mended,
             self.deaths,
             self.count("LOST"),
             self.count("WRONG"),
