@@ -61,7 +61,10 @@ impl Pool {
             for shard in &failed {
                 let old = &stripe.shards[*shard];
                 // The drive has just failed; what stays there is found as an orphan of this epoch.
-                let _ = self.delete_all(std::iter::once((old.drive, old.id)));
+                // Not as space that came free: a full drive would be tried again at once.
+                let id = old.id;
+                let delete = move |device: &Device| device.drive.delete(id);
+                let _ = self.on_writers(std::iter::once((old.drive, delete)));
                 stripe.shards[*shard] =
                     Arc::new(ShardStream::new(old.id, set.drives[*shard], stripe.preallocate));
             }
