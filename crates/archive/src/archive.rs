@@ -113,6 +113,8 @@ impl Archive {
             planning: Mutex::new(()),
             hurried: AtomicI64::new(0),
             rehabilitated: Mutex::new(BTreeSet::new()),
+            verifying: Mutex::new(()),
+            suspects: Mutex::default(),
             resting: Mutex::new(HashMap::new()),
             chores: Mutex::default(),
             sessions: Mutex::new(BTreeMap::new()),
@@ -120,6 +122,7 @@ impl Archive {
             upkeep: Upkeep::default(),
             small: SmallPuts::default(),
         });
+        crate::verify::clean(&engine.settings.catalogue_directory);
         remove_orphans(&engine)?;
         settle(&engine, &drives_here, engine.library.drives().first())
             .map_err(|error| OpenError::Settle(Box::new(error)))?;

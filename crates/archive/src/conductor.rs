@@ -79,6 +79,8 @@ impl Conductor {
                 },
             }
         }
+        // Not posted: this thread never waits for its own bell.
+        events.extend(self.engine.suspects_due(self.engine.now()));
         let mut figures_first = heard.backlog;
         for event in &events {
             match event {

@@ -40,6 +40,10 @@ pub(crate) struct Engine {
     pub(crate) hurried: AtomicI64,
     /// Tapes that were given back after the failure of a drive: a second failure is their own.
     pub(crate) rehabilitated: Mutex<BTreeSet<Vid>>,
+    /// Held while the catalogue is verified.
+    pub(crate) verifying: Mutex<()>,
+    /// Tapes that failed, and when they are tried again.
+    pub(crate) suspects: Mutex<crate::suspects::Suspects>,
     /// Containers whose bytes could not be had, until when they are left alone, and why.
     pub(crate) resting: Mutex<HashMap<ContainerId, Rest>>,
     /// Work on tapes that nobody waits for.

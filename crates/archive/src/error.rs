@@ -118,6 +118,11 @@ pub enum ArchiveError {
     /// The catalogue cannot be read.
     #[error("the catalogue is damaged: {0}")]
     Catalogue(#[from] ReadError),
+    /// The copy of the catalogue that is verified cannot be made or read.
+    #[error(
+        "the catalogue cannot be verified: {0}: look for room beside it; if there is, restore its backup"
+    )]
+    Verify(store::SnapshotError),
     /// The catalogue's writer cannot work.
     #[error("the catalogue cannot be written: {0}")]
     Store(store::ExecuteError),
@@ -197,6 +202,19 @@ fn owed_text(other: &Option<Vid>) -> String {
 fn vids_text(vids: &[Vid]) -> String {
     let names = vids.iter().map(Vid::as_str).collect::<Vec<_>>().join(" and ");
     format!("{} {names}", if vids.len() == 1 { "tape" } else { "tapes" })
+}
+
+impl From<store::VerifyError> for ArchiveError {
+    fn from(error: store::VerifyError) -> Self {
+        match error {
+            store::VerifyError::Read(error) => ArchiveError::Catalogue(error),
+            store::VerifyError::Snapshot(error) => ArchiveError::Verify(error),
+            other => ArchiveError::Verify(store::SnapshotError::Engine {
+                path: std::path::PathBuf::new(),
+                reason: other.to_string(),
+            }),
+        }
+    }
 }
 
 /// Why the engine cannot start.

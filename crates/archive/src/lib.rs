@@ -29,6 +29,7 @@ mod session;
 mod settings;
 mod settle;
 mod small;
+mod suspects;
 mod sweep;
 mod tapes;
 mod verify;
@@ -55,6 +56,7 @@ pub use select::SELECTION_PATHS_MAX;
 pub use settings::{
     ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings, TapePoolSettings, TapeSettings,
 };
+pub use suspects::SUSPECT_FAILURES_MAX;
 pub use tapes::{
     CHECK_TAPES_MAX, CheckState, DAMAGE_TOLD_MAX, DamagedPart, TapeCheck, TapeDamage, TapeRepack,
 };

@@ -262,6 +262,7 @@ impl Archive {
             TapeUse::Disabled => TapeState::Disabled,
         };
         engine.execute(Command::SetTapeState { vid, state, reason: truncated(reason, 512) })?;
+        engine.forget_failures(vid);
         engine.post_tape(vid);
         if !matches!(use_as, TapeUse::Disabled) {
             engine.retry_mends()?;

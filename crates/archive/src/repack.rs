@@ -126,11 +126,8 @@ impl Engine {
                 self.chore(on, |chores| chores.read_back.insert(container));
                 return Ok(Taken::UnderWay);
             }
-            _ if is_source => {
-                if !matches!(copy.state, CopyState::Queued) || self.has_bytes(container, record)? {
-                    return Ok(Taken::UnderWay);
-                }
-            }
+            CopyState::Queued if is_source && !self.has_bytes(container, record)? => {}
+            _ if is_source => return Ok(Taken::UnderWay),
             // No index covers it, so its bytes are in the pool.
             CopyState::Flushed { .. } if !record.is_empty() => {
                 self.drop_place(container, vid, block, "its tape is being repacked")?;

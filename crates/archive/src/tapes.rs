@@ -330,5 +330,5 @@ pub(crate) fn resume(engine: &Engine) -> Result<(), ArchiveError> {
             engine.repack_begin(vid)?;
         }
     }
-    Ok(())
+    engine.resume_suspects()
 }

@@ -6,8 +6,10 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use archive::{Archive, CheckState, DamagedPart, LibrarySettings, Machines, Stat, TapeUse};
-use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
+use archive::{
+    Archive, CheckState, DamagedPart, LibrarySettings, Machines, SUSPECT_FAILURES_MAX, Stat, TapeUse,
+};
+use base::{BlockAddress, ByteCount, Partition, RequestId, TapePosition, Vid};
 use catalogue::TapeState;
 use common::{Instance, SystemClock, all, bytes, get, migrate_all, path, put, stage, wait_for, wait_until};
 use library::{
@@ -303,7 +305,7 @@ fn a_start_adopts_what_a_dead_session_has_written() {
 
 #[test]
 fn a_wrong_cartridge_is_refused_untouched() {
-    let trouble = Trouble::new(1);
+    let trouble = Trouble::with_retry(1, Duration::from_secs(4));
     let (archive, faults) = trouble.open();
     let files = fill(&archive);
     migrate_all(&archive);
@@ -421,5 +423,107 @@ fn a_drive_is_taken_out_of_use_and_given_back() {
     why_waits_for(&archive, "cleaning");
     archive.drive_up("vdrive0").unwrap();
     round(&archive, &files);
+    archive.close();
+}
+
+type Files = Vec<(String, Vec<u8>)>;
+
+/// What is on tape only, with a library that brings wrong cartridges for both of its tapes once.
+fn nearline_on_suspects(archive: &Archive, faults: &Faults) -> (Files, Vec<Vid>, RequestId) {
+    let files = fill(archive);
+    migrate_all(archive);
+    let tapes: Vec<Vid> = place(archive, "/t/large0").into_iter().map(|(vid, _)| vid).collect();
+    assert_eq!(archive.evict(&all(&["/t"])).unwrap().refused_count, 0);
+    let blank = archive.tapes().unwrap().into_iter().find(|tape| tape.uuid.is_none()).unwrap().vid;
+    for vid in &tapes {
+        faults.plan_wrong_cartridge(*vid, blank);
+    }
+    let request = stage(archive, &["/t"]);
+    wait_until("both tapes are suspect", || {
+        tapes.iter().all(|vid| archive.tape(*vid).unwrap().state == TapeState::Suspect)
+    });
+    (files, tapes, request)
+}
+
+/// One transient error at a mount made a tape suspect for good, and who waited for it waited for ever.
+#[test]
+fn suspect_tapes_are_tried_again_by_themselves() {
+    let trouble = Trouble::with_retry(1, Duration::from_secs(3));
+    let (archive, faults) = trouble.open();
+    let (files, tapes, request) = nearline_on_suspects(&archive, &faults);
+    wait_until("why tells that it is tried again", || {
+        archive.why_request(request).unwrap().join(" ").contains("failure 1 in a row; tried again after")
+    });
+    wait_for(&archive, request);
+    assert_eq!(faults.fired(), 2);
+    assert_eq!(archive.request(request).unwrap().record.failed, 0);
+    check_all(&archive, &files);
+    let read =
+        tapes.iter().map(|vid| archive.tape(*vid).unwrap()).find(|tape| tape.state == TapeState::Active);
+    let reason = read.expect("one that was read is what it was").reason;
+    assert!(reason.contains("found well") && !reason.contains("tried again after"), "{reason}");
+    archive.close();
+}
+
+#[test]
+fn suspect_tapes_are_tried_again_after_a_restart() {
+    let trouble = Trouble::with_retry(1, Duration::from_secs(5));
+    let (archive, faults) = trouble.open();
+    let (files, tapes, request) = nearline_on_suspects(&archive, &faults);
+    assert_eq!(faults.fired(), 2);
+    archive.close();
+    drop(archive);
+    let (archive, _) = trouble.open();
+    assert!(tapes.iter().all(|vid| archive.tape(*vid).unwrap().state == TapeState::Suspect));
+    wait_for(&archive, request);
+    check_all(&archive, &files);
+    archive.close();
+}
+
+/// A tape that fails at every attempt is left to the operator, and `why` says so.
+#[test]
+fn a_tape_that_fails_again_and_again_is_set_aside() {
+    let trouble = Trouble::new(1);
+    let (archive, faults) = trouble.open();
+    let files = fill(&archive);
+    migrate_all(&archive);
+    let tapes = place(&archive, "/t/large0");
+    let (bad, other) = (tapes[0].0, tapes[1].0);
+    assert_eq!(archive.evict(&all(&["/t"])).unwrap().refused_count, 0);
+    archive.set_tape(other, TapeUse::Disabled, "so that the other one is read").unwrap();
+    let blank = archive.tapes().unwrap().into_iter().find(|tape| tape.uuid.is_none()).unwrap().vid;
+    faults.plan_wrong_cartridge(bad, blank);
+    let request = stage(&archive, &["/t"]);
+    for failure in 1..=SUSPECT_FAILURES_MAX {
+        wait_until("it fails", || faults.fired() >= failure as usize);
+        if failure < SUSPECT_FAILURES_MAX {
+            faults.plan_wrong_cartridge(bad, blank);
+        }
+    }
+    wait_until("why leaves it to the operator", || {
+        let why = archive.why_request(request).unwrap().join(" ");
+        why.contains("failure 5 in a row; not tried again by itself") && why.contains("kist tape set")
+    });
+    archive.set_tape(bad, TapeUse::Active, "its slot holds it now").unwrap();
+    wait_for(&archive, request);
+    check_all(&archive, &files);
+    assert_eq!(faults.fired(), SUSPECT_FAILURES_MAX as usize);
+    archive.close();
+}
+
+/// The copy that is checked lies beside the catalogue, and is gone afterwards, also one of a killed server.
+#[test]
+fn the_catalogue_is_verified_in_a_copy() {
+    let trouble = Trouble::new(1);
+    let copy = trouble.instance.settings.catalogue_directory.with_file_name("catalogue.verifying");
+    std::fs::create_dir(&copy).unwrap();
+    std::fs::write(copy.join("data.mdb"), b"cut short").unwrap();
+    let (archive, _) = trouble.open();
+    assert!(!copy.exists(), "a start removes it");
+    fill(&archive);
+    migrate_all(&archive);
+    std::fs::create_dir(&copy).unwrap();
+    assert_eq!(archive.verify_catalogue().unwrap(), []);
+    assert!(!copy.exists(), "it is removed afterwards");
     archive.close();
 }

@@ -9,10 +9,14 @@ use catalogue::TapeState;
 use threads::simulated;
 
 use crate::content::Content;
+use crate::faults::{Habit, Profile};
+use crate::operator;
 use crate::world::{Called, World, below, one_of};
 
 /// Names that a client gives to files.
 const NAMES: u64 = 12;
+/// What Kist says of a tape that it does not label.
+pub(crate) const NOT_BLANK: &str = "is not blank";
 /// How long a client waits for an engine that is down.
 const DOWN_PAUSE: Duration = Duration::from_millis(700);
 /// How often a client repeats a put whose answer was lost.
@@ -24,6 +28,7 @@ pub struct Client {
     number: u64,
     clients: u64,
     keys: u64,
+    profile: Profile,
 }
 
 /// What a read gave.
@@ -32,8 +37,8 @@ type Read = Result<Vec<u8>, ArchiveError>;
 impl Client {
     /// Client `number` of `clients`.
     #[must_use]
-    pub fn new(world: &World, number: u64, clients: u64) -> Self {
-        Client { world: world.clone(), number, clients, keys: 0 }
+    pub fn new(world: &World, number: u64, clients: u64, profile: Profile) -> Self {
+        Client { world: world.clone(), number, clients, keys: 0, profile }
     }
 
     /// Does so many operations, thinking for at most so long in between.
@@ -46,6 +51,19 @@ impl Client {
     }
 
     fn step(&mut self) {
+        match (self.profile.habit(), below(100)) {
+            (Habit::Alike, 0..=44) => self.put_new(),
+            (Habit::Alike, 45..=89) => self.get_own(),
+            (Habit::Readers, 0..=24) => self.put_new(),
+            (Habit::Readers, 25..=74) => self.get_other(),
+            (Habit::Readers, 75..=84) => self.remove(),
+            (Habit::Readers, 85..=89) => self.evict(),
+            (Habit::Large, 0..=59) => self.put_new(),
+            _ => self.usual_step(),
+        }
+    }
+
+    fn usual_step(&mut self) {
         match below(100) {
             0..=29 => self.put_new(),
             30..=32 => self.put_again(),
@@ -83,13 +101,18 @@ impl Client {
     }
 
     fn size(&self) -> usize {
+        match self.profile.habit() {
+            Habit::Alike => return 3_000,
+            Habit::Large => return 262_145 + below(200_000) as usize,
+            Habit::Usual | Habit::Readers => {}
+        }
         let size = match below(20) {
             0 => 0,
             // Equal lengths, so that one value fits into the place of another.
             1..=8 => 3_000,
             9..=12 => 1 + below(6_000),
             13..=16 => 4_096 * (1 + below(12)),
-            17..=18 => 60_000 + below(100_000),
+            17 => 60_000 + below(100_000),
             _ => 262_145 + below(200_000),
         };
         usize::try_from(size).unwrap_or(0)
@@ -252,7 +275,7 @@ impl Client {
 
     fn read(&self, path: &ArchivePath) -> Called<Read> {
         let path = path.clone();
-        let slow = below(3) == 0;
+        let slow = below(3) == 0 || self.profile.habit() == Habit::Readers;
         self.world.ask("get", move |archive| read(archive, &path, slow))
     }
 
@@ -437,6 +460,9 @@ impl Client {
     /// What an operator does every now and then: gives back drives and tapes that were set aside.
     fn operate(&self) {
         let _ = self.world.ask("operate", give_back);
+        if self.profile.has_tape_operator() {
+            operator::act(&self.world);
+        }
     }
 
     /// Errors that a fault explains; in a calm world there is none.
@@ -516,7 +542,9 @@ pub fn give_back(archive: &Archive) -> Result<(), ArchiveError> {
         }
     }
     for tape in archive.tapes()? {
-        if matches!(tape.state, TapeState::Suspect | TapeState::Disabled) {
+        // What is not blank is erased before.
+        let is_refused = tape.generation == 0 && tape.reason.contains(NOT_BLANK);
+        if matches!(tape.state, TapeState::Suspect | TapeState::Disabled) && !is_refused {
             // A tape in a run cannot be changed now; the next round comes.
             let _ = archive.set_tape(tape.vid, TapeUse::Active, "given back by the simulated operator");
         }

@@ -34,20 +34,79 @@ pub enum Profile {
     Drills,
     /// Crashes and clocks only: reads never fail.
     Clean,
+    /// A robot that jams and errs, drives that die and lose their place; tapes that are as good as new.
+    Robot,
+    /// Syncs that fail on all disks at once, as when a controller is reset.
+    Syncs,
+    /// Two disks that put pages in wrong places or not at all, and files of one length.
+    Places,
+    /// Many slow readers of what others replace and remove.
+    Crowd,
+    /// Crashes among large files.
+    Large,
+    /// Tapes are repacked while blocks are written wrongly.
+    Repack,
 }
 
 impl Profile {
-    /// All of them.
-    pub const ALL: [Profile; 6] =
-        [Profile::Crashes, Profile::Disks, Profile::Rot, Profile::Tapes, Profile::Clean, Profile::Drills];
+    /// All that a campaign goes through. Without `Repack`: its worlds fail, see `docs/reference/faults.md`.
+    pub const ALL: [Profile; 11] = [
+        Profile::Crashes,
+        Profile::Disks,
+        Profile::Rot,
+        Profile::Tapes,
+        Profile::Clean,
+        Profile::Drills,
+        Profile::Robot,
+        Profile::Syncs,
+        Profile::Places,
+        Profile::Crowd,
+        Profile::Large,
+    ];
 }
 
 impl Profile {
+    /// What its users prefer.
+    #[must_use]
+    pub fn habit(self) -> Habit {
+        match self {
+            Profile::Places => Habit::Alike,
+            Profile::Crowd => Habit::Readers,
+            Profile::Large => Habit::Large,
+            _ => Habit::Usual,
+        }
+    }
+
+    /// Whether no disk ever fails: no read has a reason to.
+    #[must_use]
+    pub fn has_good_disks(self) -> bool {
+        use Profile::{Clean, Crowd, Drills, Large, Repack, Robot, Tapes};
+        matches!(self, Clean | Crowd | Drills | Large | Repack | Robot | Tapes)
+    }
+
+    /// Whether what was acknowledged must lie on its machines whole at any moment, also at that of a crash.
+    #[must_use]
+    pub fn has_good_machines(self) -> bool {
+        self.has_good_disks() && !self.has_rot() && self != Profile::Repack
+    }
+
+    /// Whether tapes of one pool may be unreadable.
+    #[must_use]
+    pub fn has_rot(self) -> bool {
+        self == Profile::Tapes
+    }
+
+    /// Whether its tapes are checked, repacked and reclaimed.
+    #[must_use]
+    pub fn has_tape_operator(self) -> bool {
+        matches!(self, Profile::Tapes | Profile::Drills | Profile::Robot)
+    }
+
     /// How long its users think at most between two operations: tapes need time.
     #[must_use]
     pub fn thinking(self) -> Duration {
         Duration::from_secs(match self {
-            Profile::Tapes | Profile::Drills => 40,
+            Profile::Tapes | Profile::Drills | Profile::Robot | Profile::Repack => 60,
             _ => 6,
         })
     }
@@ -55,11 +114,24 @@ impl Profile {
     /// The longest time between two faults.
     fn interval(self) -> Duration {
         Duration::from_millis(match self {
-            Profile::Tapes => 12_000,
-            Profile::Drills => 30_000,
+            Profile::Tapes | Profile::Robot | Profile::Drills => 30_000,
+            Profile::Repack => 120_000,
             _ => 3_000,
         })
     }
+}
+
+/// What clients prefer to do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Habit {
+    /// A bit of everything.
+    Usual,
+    /// Small files of one length, read again and again.
+    Alike,
+    /// Slow reads, replacing and removing.
+    Readers,
+    /// Large files.
+    Large,
 }
 
 /// Something that happens.
@@ -67,9 +139,15 @@ impl Profile {
 enum Event {
     Kill,
     CutPower,
+    /// Power fails while a tape is being written.
+    CutTape,
+    /// The process dies then.
+    KillTape,
     Machine(Fault),
     /// As `Machine`, but on one of the disks that may lose data.
     Victim(Fault),
+    /// The next sync of each disk fails, and often power with it.
+    AllSyncs,
     DiskGone,
     AtRest,
     TapeRot,
@@ -77,6 +155,106 @@ enum Event {
     ClockJump,
     NoScratch,
 }
+
+use Event::{
+    AllSyncs, AtRest, ClockJump, CutPower, CutTape, DiskGone, Kill, KillTape, Machine, NoScratch,
+    TapeDriveDies, TapeRot, Victim,
+};
+
+/// What may happen, with its weight.
+type Events = &'static [(u64, Event)];
+
+const CRASHES: Events = &[
+    (4, Kill),
+    (4, CutPower),
+    (1, Machine(Fault::CatalogueCommit)),
+    (1, Machine(Fault::CatalogueInDoubt)),
+    (2, Machine(Fault::CatalogueSlow)),
+    (2, Machine(Fault::CatalogueFull)),
+    (1, Machine(Fault::DiskSync)),
+    (1, ClockJump),
+];
+
+const DISKS: Events = &[
+    (2, Kill),
+    (2, CutPower),
+    (4, Machine(Fault::DiskSync)),
+    (4, Machine(Fault::DiskWrite)),
+    (3, Machine(Fault::DiskFull)),
+    (4, Machine(Fault::DiskRead)),
+    (4, Machine(Fault::DiskSlow)),
+    (1, Machine(Fault::DiskHung)),
+];
+
+const ROT: Events = &[
+    (2, Kill),
+    (2, CutPower),
+    (5, Victim(Fault::DiskBitFlip)),
+    (5, Victim(Fault::DiskLostWrite)),
+    (5, Victim(Fault::DiskMisdirectedWrite)),
+    (5, Victim(Fault::DiskStalePage)),
+    (3, Victim(Fault::DiskRead)),
+    (2, Victim(Fault::DiskSync)),
+    (1, Victim(Fault::DiskHung)),
+    (6, AtRest),
+    (2, DiskGone),
+];
+
+const TAPES: Events = &[
+    (1, Kill),
+    (1, CutPower),
+    (5, Machine(Fault::TapeWrite)),
+    (5, Machine(Fault::TapeFlush)),
+    (3, Machine(Fault::TapeEarlyEnd)),
+    (1, Machine(Fault::RobotJam)),
+    (1, Machine(Fault::MountFails)),
+    (2, Machine(Fault::PositionLost)),
+    (1, Machine(Fault::WrongCartridge)),
+    (3, Machine(Fault::TapeSlow)),
+    (6, TapeRot),
+    (1, TapeDriveDies),
+    (1, NoScratch),
+];
+
+const ROBOT: Events = &[
+    (1, Kill),
+    (1, CutPower),
+    (2, Machine(Fault::RobotJam)),
+    (2, Machine(Fault::MountFails)),
+    (4, Machine(Fault::PositionLost)),
+    (5, Machine(Fault::WrongCartridge)),
+    (3, Machine(Fault::TapeSlow)),
+    (3, TapeDriveDies),
+    (1, NoScratch),
+];
+
+const SYNCS: Events = &[(1, Kill), (1, CutPower), (4, AllSyncs), (2, Machine(Fault::DiskSync))];
+
+const PLACES: Events = &[
+    (1, Kill),
+    (6, Victim(Fault::DiskMisdirectedWrite)),
+    (6, Victim(Fault::DiskStalePage)),
+    (1, Victim(Fault::DiskLostWrite)),
+];
+
+const CROWD: Events = &[(1, CutPower), (4, Machine(Fault::CatalogueSlow))];
+
+const LARGE: Events = &[(3, Kill), (5, CutPower), (1, Machine(Fault::CatalogueSlow))];
+
+const REPACK: Events = &[(1, Kill), (1, CutPower), (1, Machine(Fault::TapeSlow))];
+
+const DRILLS: Events = &[
+    (1, Kill),
+    (1, CutPower),
+    (3, KillTape),
+    (6, CutTape),
+    (8, Machine(Fault::TapeSlow)),
+    (2, Machine(Fault::TapeFlush)),
+    (4, Machine(Fault::TapeWrite)),
+    (1, Machine(Fault::CatalogueSlow)),
+];
+
+const CLEAN: Events = &[(4, Kill), (4, CutPower), (2, ClockJump), (2, Machine(Fault::CatalogueSlow))];
 
 /// Who brings disaster.
 pub struct Chaos {
@@ -97,69 +275,20 @@ impl Chaos {
         Chaos { world: world.clone(), profile, victims, scratch_taken: Vec::new() }
     }
 
-    /// What may happen, with its weight.
-    fn events(&self) -> &'static [(u64, Event)] {
-        use Event::{
-            AtRest, ClockJump, CutPower, DiskGone, Kill, Machine, NoScratch, TapeDriveDies, TapeRot, Victim,
-        };
+    fn events(&self) -> Events {
         match self.profile {
-            Profile::Crashes => &[
-                (4, Kill),
-                (4, CutPower),
-                (1, Machine(Fault::CatalogueCommit)),
-                (1, Machine(Fault::CatalogueInDoubt)),
-                (2, Machine(Fault::CatalogueSlow)),
-                (2, Machine(Fault::CatalogueFull)),
-                (1, Machine(Fault::DiskSync)),
-                (1, ClockJump),
-            ],
-            Profile::Disks => &[
-                (2, Kill),
-                (2, CutPower),
-                (4, Machine(Fault::DiskSync)),
-                (4, Machine(Fault::DiskWrite)),
-                (3, Machine(Fault::DiskFull)),
-                (4, Machine(Fault::DiskRead)),
-                (4, Machine(Fault::DiskSlow)),
-                (1, Machine(Fault::DiskHung)),
-            ],
-            Profile::Rot => &[
-                (2, Kill),
-                (2, CutPower),
-                (5, Victim(Fault::DiskBitFlip)),
-                (5, Victim(Fault::DiskLostWrite)),
-                (5, Victim(Fault::DiskMisdirectedWrite)),
-                (5, Victim(Fault::DiskStalePage)),
-                (3, Victim(Fault::DiskRead)),
-                (2, Victim(Fault::DiskSync)),
-                (1, Victim(Fault::DiskHung)),
-                (6, AtRest),
-                (2, DiskGone),
-            ],
-            Profile::Tapes => &[
-                (1, Kill),
-                (1, CutPower),
-                (4, Machine(Fault::TapeWrite)),
-                (4, Machine(Fault::TapeFlush)),
-                (2, Machine(Fault::TapeEarlyEnd)),
-                (3, Machine(Fault::RobotJam)),
-                (3, Machine(Fault::MountFails)),
-                (4, Machine(Fault::PositionLost)),
-                (3, Machine(Fault::WrongCartridge)),
-                (3, Machine(Fault::TapeSlow)),
-                (6, TapeRot),
-                (3, TapeDriveDies),
-                (1, NoScratch),
-            ],
-            Profile::Drills => &[
-                (4, Kill),
-                (5, CutPower),
-                (8, Machine(Fault::TapeSlow)),
-                (2, Machine(Fault::TapeFlush)),
-                (4, Machine(Fault::TapeWrite)),
-                (1, Machine(Fault::CatalogueSlow)),
-            ],
-            Profile::Clean => &[(4, Kill), (4, CutPower), (2, ClockJump), (2, Machine(Fault::CatalogueSlow))],
+            Profile::Crashes => CRASHES,
+            Profile::Disks => DISKS,
+            Profile::Rot => ROT,
+            Profile::Tapes => TAPES,
+            Profile::Robot => ROBOT,
+            Profile::Syncs => SYNCS,
+            Profile::Places => PLACES,
+            Profile::Crowd => CROWD,
+            Profile::Large => LARGE,
+            Profile::Repack => REPACK,
+            Profile::Drills => DRILLS,
+            Profile::Clean => CLEAN,
         }
     }
 
@@ -188,7 +317,18 @@ impl Chaos {
         match event {
             Event::Kill => self.world.kill(),
             Event::CutPower => self.world.cut_power(),
+            Event::CutTape => {
+                self.await_writing();
+                self.world.cut_power();
+            }
+            Event::KillTape => {
+                self.await_writing();
+                self.world.kill();
+            }
+            // One of a kind at a time: otherwise they wait in a row, and no tape is ever mounted.
+            Event::Machine(fault) if faults.is_planned(fault) => {}
             Event::Machine(fault) => faults.once(fault, Target::Any, below(patience(fault))),
+            Event::AllSyncs => self.fail_all_syncs(),
             Event::Victim(fault) => faults.once(fault, Target::Disk(one_of(&self.victims)), below(10)),
             Event::DiskGone => {
                 let victim = one_of(&self.victims);
@@ -215,6 +355,30 @@ impl Chaos {
                 faults.count(Fault::ClockJump);
             }
             Event::NoScratch => self.take_scratch(),
+        }
+    }
+
+    /// Waits for a tape that is being written, a minute or two at most, and a moment more.
+    fn await_writing(&self) {
+        for _ in 0..1_000 {
+            if self.world.machines().library().is_writing() {
+                break;
+            }
+            simulated::pause(Duration::from_millis(100));
+        }
+        simulated::pause(Duration::from_micros(below(one_of(&[1_000, 30_000, 300_000, 3_000_000]))));
+    }
+
+    /// A controller is reset: what no disk had synced may be gone, from disk and memory.
+    fn fail_all_syncs(&self) {
+        let machines = self.world.machines();
+        for disk in machines.disks() {
+            machines.faults().once(Fault::DiskSync, Target::Disk(disk.id()), 0);
+        }
+        simulated::pause(Duration::from_millis(below(2_000)));
+        machines.faults().cancel(Fault::DiskSync);
+        if below(2) == 0 {
+            self.world.cut_power();
         }
     }
 

@@ -6,6 +6,7 @@ pub mod faults;
 pub mod images;
 pub mod invariants;
 pub mod machines;
+pub mod operator;
 pub mod oracle;
 pub mod report;
 pub mod run;

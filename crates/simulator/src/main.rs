@@ -1,10 +1,12 @@
 //! `simulator --seed N --faults M`: worlds from a seed on until so many faults have happened. With
-//! `--worlds 1` one world is replayed; `--bug NAME` plants a bug first.
+//! `--worlds 1` one world is replayed; `--profile NAME` makes all worlds alike; `--bug NAME` plants a bug
+//! first; `--log` shows what the engine says.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use base::planted::{Bug, plant};
+use simulator::faults::Profile;
 use simulator::report::{Until, campaign};
 
 fn main() -> ExitCode {
@@ -13,6 +15,9 @@ fn main() -> ExitCode {
         let at = arguments.iter().position(|argument| argument == name)?;
         arguments.get(at + 1).map(String::as_str)
     };
+    if arguments.iter().any(|argument| argument == "--log") {
+        tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::DEBUG).init();
+    }
     let number = |name: &str| text(name).and_then(|text| text.parse::<u64>().ok());
     if let Some(name) = text("--bug") {
         let bug = Bug::ALL.into_iter().find(|bug| format!("{bug:?}") == name);
@@ -28,6 +33,9 @@ fn main() -> ExitCode {
         faults,
         worlds: number("--worlds").unwrap_or(usual),
         time: Duration::from_secs(number("--seconds").unwrap_or(86_400)),
+        profile: text("--profile").and_then(|name| {
+            Profile::ALL.into_iter().chain([Profile::Repack]).find(|profile| format!("{profile:?}") == name)
+        }),
     };
     let done = campaign(number("--seed").unwrap_or(1), until);
     println!("{}", done.table());
@@ -38,7 +46,10 @@ fn main() -> ExitCode {
             failed.profile,
             failed.failure.as_deref().unwrap_or("")
         );
-        println!("replay: cargo run -p simulator -- --seed {} --worlds 1", failed.seed);
+        println!(
+            "replay: cargo run -p simulator -- --seed {} --worlds 1 --profile {:?}",
+            failed.seed, failed.profile
+        );
     }
     let missing = done.missing();
     if faults != u64::MAX && !missing.is_empty() && done.failures.is_empty() {

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::faults::Profile;
 use crate::run::{Plan, Report, simulate};
 
 /// Each kind of fault, what it is, and what Kist owes its users then.
-pub const KINDS: [(&str, &str, &str); 29] = [
+pub const KINDS: [(&str, &str, &str); 31] = [
     ("CatalogueCommit", "a commit fails", "the engine stops writing; a start goes on from the last commit"),
     ("CatalogueFull", "the map is full", "that command alone is refused"),
     (
@@ -47,7 +48,9 @@ pub const KINDS: [(&str, &str, &str); 29] = [
     ("RobotJam", "the robot jams", "the drive rests, others go on"),
     ("TapeBitFlip", "a bit of a tape block is wrong", "found, recalled from the other copy"),
     ("TapeDriveDead", "a tape drive dies at work", "the drive goes down, its work goes elsewhere"),
+    ("TapeEarlyEnd", "a tape ends early", "it is full; what did not fit goes to the next one"),
     ("TapeFlush", "a flush fails, unflushed blocks are lost", "what was not committed is written again"),
+    ("TapeSlow", "a command takes a minute", "its users wait"),
     ("TapeUnreadable", "a tape block is unreadable", "recalled from the other copy"),
     ("TapeWrite", "writing a block fails", "the container is written again elsewhere"),
     (
@@ -128,6 +131,8 @@ pub struct Until {
     pub worlds: u64,
     /// So long.
     pub time: Duration,
+    /// All worlds alike; `None`: by their seeds.
+    pub profile: Option<Profile>,
 }
 
 /// Worlds from a seed on, on all cores, until enough happened or one fails.
@@ -148,7 +153,7 @@ pub fn campaign(first: u64, until: Until) -> Campaign {
                     if is_over || number >= until.worlds || begun.elapsed() >= until.time {
                         return;
                     }
-                    let report = simulate(Plan::new(first + number));
+                    let report = simulate(Plan { profile: until.profile, ..Plan::new(first + number) });
                     sum.lock().unwrap_or_else(PoisonError::into_inner).add(report);
                 }
             });

@@ -15,6 +15,7 @@ use crate::clients::{Client, give_back, path, read, selection};
 use crate::content::Content;
 use crate::faults::{Chaos, Profile, ROTTEN_POOL};
 use crate::invariants::{Quiet, check_quiet};
+use crate::operator;
 use crate::world::{CELL_SIZE, Called, World, below};
 
 /// Clients of a world.
@@ -110,8 +111,11 @@ fn live(world: &World, plan: Plan, profile: Profile) {
     while !world.is_up() {
         simulated::pause(Duration::from_millis(100));
     }
-    if matches!(profile, Profile::Clean | Profile::Drills) {
+    if profile.has_good_disks() {
         world.keep_disks_good();
+    }
+    if profile.has_good_machines() {
+        world.keep_machines_good();
     }
     let is_over = Arc::new(AtomicBool::new(false));
     let chaos = threads::Builder::new().name("chaos".to_owned()).spawn({
@@ -125,9 +129,10 @@ fn live(world: &World, plan: Plan, profile: Profile) {
     let clients: Vec<_> = (0..CLIENTS)
         .map(|number| {
             let world = world.clone();
-            threads::Builder::new()
-                .name(format!("client {number}"))
-                .spawn(move || Client::new(&world, number, CLIENTS).work(plan.operations, profile.thinking()))
+            threads::Builder::new().name(format!("client {number}")).spawn(move || {
+                let mut client = Client::new(&world, number, CLIENTS, profile);
+                client.work(plan.operations, profile.thinking());
+            })
         })
         .collect();
     for client in clients {
@@ -155,7 +160,7 @@ impl Aftermath {
     /// After the faults of a profile.
     #[must_use]
     pub fn new(world: &World, profile: Profile) -> Self {
-        Aftermath { world: world.clone(), profile, has_rot: profile == Profile::Tapes }
+        Aftermath { world: world.clone(), profile, has_rot: profile.has_rot() }
     }
 
     /// Checks everything.
@@ -170,6 +175,11 @@ impl Aftermath {
         self.read_all();
         self.settle();
         self.invariants();
+        if self.profile == Profile::Repack {
+            let repacked = operator::repack_all(&self.world, "vault-a");
+            repacked.unwrap_or_else(|what| panic!("I7: a repack does not end: {what}"));
+            self.settle();
+        }
         if self.has_rot {
             let chaos = Chaos::new(&self.world, self.profile);
             (0..20).for_each(|_| chaos.rot_tape());
@@ -210,6 +220,7 @@ impl Aftermath {
     pub fn settle(&self) {
         let deadline = simulated::now() + CALM_MAX.as_nanos() as u64;
         loop {
+            operator::reclaim(&self.world);
             let _ = self.ask("operate", |archive| {
                 give_back(archive)?;
                 archive.migrate_now(None)
@@ -230,6 +241,8 @@ impl Aftermath {
                 return;
             }
             if simulated::now() > deadline {
+                // If it is because bytes are gone, that is what is to be said.
+                self.read_all();
                 let why = self.ask("tapes", |archive| {
                     let tapes = archive.tapes()?.into_iter();
                     let tapes: Vec<String> = tapes
@@ -315,13 +328,28 @@ impl Aftermath {
         self.world.oracle().requests.push(request);
         let deadline = simulated::now() + CALM_MAX.as_nanos() as u64;
         while self.open_requests().contains(&request) {
-            assert!(simulated::now() < deadline, "I7: {request} never ends\n{}", simulated::report());
+            if simulated::now() > deadline {
+                self.never_ends(request);
+            }
             let _ = self.ask("operate", give_back);
             simulated::pause(LOOK_EVERY);
         }
         self.world.oracle().requests.retain(|other| *other != request);
         let released = self.ask("release", move |archive| archive.release(request, None));
         released.unwrap_or_else(|error| panic!("I7: release: {error}"));
+    }
+
+    /// A request that waits for ever is one that somebody has forgotten: which file, and who says what of it.
+    fn never_ends(&self, request: RequestId) -> ! {
+        let said = self.ask("why", move |archive| {
+            let mut said = archive.why_request(request)?;
+            said.extend(archive.queue()?.iter().map(|line| format!("queue: {}: {}", line.what, line.reason)));
+            Ok(said)
+        });
+        let said = said.unwrap_or_else(|error| vec![error.to_string()]);
+        let is_forgotten = !said.iter().any(|line| line.starts_with("queue: "));
+        let how = if is_forgotten { "is forgotten: nothing is queued for it" } else { "never ends" };
+        panic!("I7: {request} {how}: {}\n{}", said.join("; "), simulated::report());
     }
 
     /// Throws everything out of the pool and brings it back from tape; every other world with the tapes of
@@ -344,6 +372,7 @@ impl Aftermath {
         assert_eq!(evicted.refused, [], "I4: with all copies under an index every file can be evicted");
         (0..evicted.evicted).for_each(|_| self.world.count("files evicted"));
         let without = match below(3) {
+            _ if self.profile == Profile::Repack => Some("vault-b"),
             0 if self.has_rot => Some(ROTTEN_POOL),
             _ if self.has_rot => None,
             0 => Some("vault-a"),
@@ -374,7 +403,9 @@ impl Aftermath {
         self.world.oracle().requests.push(request);
         let deadline = simulated::now() + CALM_MAX.as_nanos() as u64;
         while self.open_requests().contains(&request) {
-            assert!(simulated::now() < deadline, "I7: {request} never ends\n{}", simulated::report());
+            if simulated::now() > deadline {
+                self.never_ends(request);
+            }
             simulated::pause(LOOK_EVERY);
         }
         let info = self.ask("request", move |archive| archive.request(request));
@@ -387,12 +418,11 @@ impl Aftermath {
     /// # Panics
     /// With all that is broken.
     pub fn invariants(&self) {
-        let has_good_disks = matches!(self.profile, Profile::Clean | Profile::Drills);
         let quiet = Quiet {
             is_migrated: true,
             is_swept: true,
-            is_whole: has_good_disks,
-            has_good_tapes: !self.has_rot,
+            is_whole: self.profile.has_good_disks(),
+            has_good_tapes: !self.has_rot && self.profile != Profile::Repack,
             may_have_moved: true,
             cell_size: CELL_SIZE,
         };

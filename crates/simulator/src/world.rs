@@ -9,9 +9,10 @@ use archive::{
     Archive, ArchiveError, ClassSettings, LibrarySettings, OpenError, PoolDriveSettings, PoolSettings,
     PoolShape, Settings, TapePoolSettings, TapeSettings,
 };
-use base::{ByteCount, Clock, Timestamp};
+use base::{ByteCount, Clock, SteadyClock, Timestamp};
 use threads::simulated::{self, Process};
 
+use crate::invariants::{Quiet, check_machines};
 use crate::machines::{MachineConfig, Pace, SimClock, SimMachines};
 use crate::oracle::Oracle;
 
@@ -84,6 +85,7 @@ struct Inner {
     counters: Mutex<BTreeMap<&'static str, u64>>,
     is_calm: Mutex<bool>,
     has_good_disks: Mutex<bool>,
+    has_good_machines: Mutex<bool>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -113,6 +115,7 @@ impl World {
             counters: Mutex::default(),
             is_calm: Mutex::new(false),
             has_good_disks: Mutex::new(false),
+            has_good_machines: Mutex::new(false),
         }))
     }
 
@@ -135,7 +138,6 @@ impl World {
     }
 
     /// What must be there.
-    #[must_use]
     pub fn oracle(&self) -> MutexGuard<'_, Oracle> {
         lock(&self.0.oracle)
     }
@@ -171,6 +173,11 @@ impl World {
     #[must_use]
     pub fn has_good_disks(&self) -> bool {
         *lock(&self.0.has_good_disks)
+    }
+
+    /// No machine ever loses what it has made durable: at each crash all of it is looked for.
+    pub fn keep_machines_good(&self) {
+        *lock(&self.0.has_good_machines) = true;
     }
 
     /// Calls the engine, in its process. It dies with it.
@@ -234,6 +241,13 @@ impl World {
         let found = catalogue::View::new(&snapshot).check();
         let found = found.unwrap_or_else(|error| panic!("I6: the catalogue cannot be read: {error}"));
         assert!(found.is_empty(), "I6: the catalogue contradicts itself: {found:?}");
+        if *lock(&self.0.has_good_machines) {
+            let quiet = Quiet { may_have_moved: true, ..Quiet::after_crash(CELL_SIZE) };
+            let found = check_machines(&self.0.machines, &quiet);
+            let lines: Vec<String> = found.iter().take(4).map(ToString::to_string).collect();
+            assert!(found.is_empty(), "I1: after a crash {} are broken:\n{}", found.len(), lines.join("\n"));
+            self.count("crashes after which machines hold all that was committed");
+        }
     }
 
     /// Ends the process. Its machines must have been told before.
@@ -262,7 +276,10 @@ impl World {
     pub fn start(&self) -> Result<(), Option<OpenError>> {
         let process = Process::new();
         lock(&self.0.engine).process = Some(process);
-        let (machines, clock) = (self.0.machines.clone(), Arc::new(self.0.clock.clone()) as Arc<dyn Clock>);
+        let machines = self.0.machines.clone();
+        // As a server has it: what jumps is the clock behind it.
+        let clock = SteadyClock::new(Arc::new(self.0.clock.clone()));
+        let clock: Arc<dyn Clock> = Arc::new(clock);
         let settings = self.0.settings.clone();
         let task = process.spawn("open", move || {
             let opened = machines.open(Arc::clone(&clock))?;

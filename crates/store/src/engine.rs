@@ -107,8 +107,8 @@ impl LmdbEngine {
     }
 
     /// Writes all tables of one moment into `file`.
-    pub(crate) fn copy_to(&self, file: &mut File) -> Result<(), heed::Error> {
-        self.env.copy_to_file(file, CompactionOption::Enabled)
+    pub(crate) fn copy_to(&self, file: &mut File, how: CompactionOption) -> Result<(), heed::Error> {
+        self.env.copy_to_file(file, how)
     }
 
     pub(crate) fn write(&self) -> Result<LmdbWriting<'_>, KvError> {

@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use base::{Blake3, ByteCount};
-use catalogue::{KvError, ReadError, Snapshot, Table, View, Visit};
+use catalogue::{Inconsistency, KvError, ReadError, Snapshot, Table, View, Visit};
 use heed::types::Bytes;
-use heed::{CommitOrAbort, Env, EnvFlags, EnvOpenOptions, RoTxn, WithoutTls};
+use heed::{CommitOrAbort, CompactionOption, Env, EnvFlags, EnvOpenOptions, RoTxn, WithoutTls};
 
 use crate::engine::{Engine, Rows, kv_error, scan};
 use crate::error::SnapshotError;
@@ -28,6 +28,11 @@ impl CatalogueStore {
     /// # Errors
     /// If a file cannot be written, or the engine fails. What was written is left for the caller to remove.
     pub fn copy_to(&self, directory: &Path) -> Result<(), SnapshotError> {
+        self.copy_with(directory, CompactionOption::Enabled)
+    }
+
+    /// As [`CatalogueStore::copy_to`]; without compaction the pages are copied as they are, unseen.
+    pub(crate) fn copy_with(&self, directory: &Path, how: CompactionOption) -> Result<(), SnapshotError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |source| SnapshotError::File { path, source }
@@ -39,7 +44,7 @@ impl CatalogueStore {
             let reason = "tables in memory have no copy".to_owned();
             return Err(SnapshotError::Engine { path, reason });
         };
-        engine.copy_to(&mut file).map_err(|error| match error {
+        engine.copy_to(&mut file, how).map_err(|error| match error {
             heed::Error::Io(source) => SnapshotError::File { path: path.clone(), source },
             other => SnapshotError::Engine { path: path.clone(), reason: other.to_string() },
         })?;
@@ -89,6 +94,8 @@ fn digest(snapshot: &dyn Snapshot, table: Table) -> Result<TableDigest, KvError>
 pub struct SnapshotReader {
     env: Env<WithoutTls>,
     tables: [Option<Rows>; Table::COUNT],
+    /// The names of all tables.
+    names: Option<Rows>,
 }
 
 impl SnapshotReader {
@@ -119,10 +126,11 @@ impl SnapshotReader {
             }
             let tables: [_; Table::COUNT] =
                 tables.try_into().unwrap_or_else(|_| unreachable!("one for each table"));
-            Ok(CommitOrAbort::<_, std::convert::Infallible>::Commit(tables))
+            let names = opener.open_database::<Bytes, Bytes>(txn, None)?;
+            Ok(CommitOrAbort::<_, std::convert::Infallible>::Commit((tables, names)))
         });
-        let CommitOrAbort::Commit(tables) = opened.map_err(engine)?;
-        Ok(SnapshotReader { env, tables })
+        let CommitOrAbort::Commit((tables, names)) = opened.map_err(engine)?;
+        Ok(SnapshotReader { env, tables, names })
     }
 
     /// Reads it as [`CatalogueStore::read`] does.
@@ -142,6 +150,71 @@ impl SnapshotReader {
         let txn = self.env.read_txn().map_err(kv_error)?;
         digests(&Frozen { txn, tables: &self.tables })
     }
+
+    /// Walks all pages of the copy and compares them with the list of free ones: a page that is in use and
+    /// listed as free would be written over.
+    ///
+    /// # Errors
+    /// If the pages do not add up, or the engine fails.
+    pub(crate) fn check_pages(&self, scratch: &Path) -> Result<(), SnapshotError> {
+        let failed = |source| SnapshotError::File { path: scratch.to_owned(), source };
+        let mut file = File::create_new(scratch).map_err(failed)?;
+        let copied = self.env.copy_to_file(&mut file, CompactionOption::Enabled);
+        copied.map_err(|error| {
+            let reason = format!("{error}: the pages do not add up: restore the catalogue from its backup");
+            SnapshotError::Engine { path: scratch.to_owned(), reason }
+        })
+    }
+
+    /// Tables whose rows are not as many as the engine has counted, or not in the order of their keys: rows
+    /// were lost with a page, or cannot be found by their keys. Also tables of unknown names.
+    ///
+    /// # Errors
+    /// If the engine fails.
+    pub fn miscounted(&self) -> Result<Vec<Inconsistency>, KvError> {
+        let txn = self.env.read_txn().map_err(kv_error)?;
+        let mut found = Vec::new();
+        if let Some(names) = &self.names {
+            scan(&txn, names, &[], None, &mut |name, _| {
+                if !Table::ALL.iter().any(|table| table.name().as_bytes() == name) {
+                    let what =
+                        "there is a table of an unknown name: one that lost its own is taken for empty";
+                    found.push(Inconsistency { table: Table::Meta, key: hex(name), what });
+                }
+                // A list that leads back to itself would have no end.
+                if found.len() > Table::COUNT { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+        }
+        for (table, rows) in Table::ALL.into_iter().zip(&self.tables) {
+            let Some(rows) = rows else { continue };
+            let counted = rows.len(&txn).map_err(kv_error)?;
+            let (mut count, mut last, mut descends) = (0, Vec::new(), None);
+            scan(&txn, rows, &[], None, &mut |key, _| {
+                if count > 0 && key <= last.as_slice() {
+                    descends.get_or_insert_with(|| key.to_vec());
+                }
+                count += 1;
+                last.clear();
+                last.extend_from_slice(key);
+                // Pages that lead back to themselves would have no end.
+                if count > counted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+            let mut tell = |key: &[u8], what| {
+                found.push(Inconsistency { table, key: hex(key), what });
+            };
+            if let Some(key) = descends {
+                tell(&key, "the keys do not ascend");
+            }
+            if count != counted {
+                tell(&last, "the table has not as many rows as the engine has counted");
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn hex(key: &[u8]) -> String {
+    key.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 struct Frozen<'e> {

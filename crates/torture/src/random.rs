@@ -15,11 +15,11 @@ impl Random {
     #[must_use]
     pub fn nth(seed: u64, number: u64) -> Self {
         let mut parent = Random::new(seed.wrapping_add(number.wrapping_mul(0xd134_2543_de82_ef95)));
-        Random(parent.next())
+        Random(parent.number())
     }
 
     /// The next number (splitmix64).
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -29,7 +29,7 @@ impl Random {
 
     /// A number below `bound`, which is not 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
+        self.number() % bound
     }
 
     /// True once in `one_in` times.
@@ -39,6 +39,6 @@ impl Random {
 
     /// A number from 0 to 1.
     pub fn fraction(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+        (self.number() >> 11) as f64 / (1u64 << 53) as f64
     }
 }

@@ -2,7 +2,7 @@
 //! tried again; it never stops the archive.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use threads::{Mutex, MutexGuard};
@@ -281,7 +281,7 @@ fn take_snapshot(engine: &Engine, line: &Line) -> Result<SnapshotInfo, BackupErr
     Ok(SnapshotInfo { path, ..info })
 }
 
-fn copy_catalogue(engine: &Engine, into: &PathBuf) -> Result<SnapshotInfo, BackupError> {
+fn copy_catalogue(engine: &Engine, into: &Path) -> Result<SnapshotInfo, BackupError> {
     engine.catalogue.copy_to(into)?;
     let copy = SnapshotReader::open(into)?;
     let (change, epoch, bytes) = copy.read(|view| {
@@ -293,7 +293,7 @@ fn copy_catalogue(engine: &Engine, into: &PathBuf) -> Result<SnapshotInfo, Backu
     let files = snapshot_files(into);
     let hash = |path: &PathBuf| hash_file(path, None).map_err(BackupError::at(path, "reading back"));
     let info = SnapshotInfo {
-        path: into.clone(),
+        path: into.to_owned(),
         instance: engine.instance,
         change,
         changed_at: if bytes.is_empty() { Timestamp(0) } else { time_of_change(change, &bytes)? },

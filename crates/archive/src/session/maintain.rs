@@ -35,6 +35,7 @@ impl DriveThread {
             return SessionEnd::Failed(format!("tape {vid} is not ready in drive {}", self.name));
         }
         self.engine.chore(vid, |chores| chores.recover = false);
+        self.engine.end_try(vid);
         match self.do_chores(vid) {
             Ok(Done::Yes) => SessionEnd::Drained,
             Ok(Done::Yield) => SessionEnd::Stopped,

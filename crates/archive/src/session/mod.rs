@@ -21,6 +21,7 @@ use scheduler::{Event, SessionEnd};
 use crate::ArchiveError;
 use crate::conductor::Order;
 use crate::engine::{Engine, Session, truncated};
+use crate::suspects;
 
 pub(crate) use mounting::recover_torn_runs;
 
@@ -148,6 +149,7 @@ impl DriveThread {
                 if let Some(mounted) = &self.mounted {
                     let mut once = self.engine.rehabilitated.lock().unwrap_or_else(PoisonError::into_inner);
                     once.remove(&mounted.vid);
+                    self.engine.forget_failures(mounted.vid);
                 }
             }
             _ => {}
@@ -188,6 +190,7 @@ impl DriveThread {
         if is_suspect && can_be && once.insert(vid) {
             let reason = format!("it failed in drive {}, as others did", self.name);
             self.engine.set_tape_aside(vid, before, &reason);
+            self.engine.forget_failures(vid);
         }
     }
 
@@ -205,6 +208,8 @@ impl DriveThread {
             && !is_known
             && !second
             && let Ok(record) = self.engine.tape(vid)
+            // One that is tried again says nothing about the drive.
+            && record.state != TapeState::Suspect
         {
             self.failed_tapes.push((vid, record.state));
         }
@@ -234,7 +239,7 @@ impl DriveThread {
             self.engine.chore(vid, |chores| chores.recover = true);
         }
         if is_the_tapes_fault(error) {
-            self.engine.set_tape_aside(vid, TapeState::Suspect, &reason);
+            self.engine.suspect_tape(vid, &reason, is_of_a_write(error));
         }
         self.engine.post_tape(vid);
         SessionEnd::Failed(reason)
@@ -253,6 +258,11 @@ impl DriveThread {
         };
         self.broken.get_or_insert(what);
     }
+}
+
+/// Whether a write to the tape failed.
+fn is_of_a_write(error: &SessionError) -> bool {
+    matches!(error, SessionError::Volume(mover::VolumeError::Tape(error)) if suspects::is_of_a_write(error))
 }
 
 /// Whether a session's error speaks against the tape: one of the drive, the catalogue or the pool does not.

@@ -11,7 +11,7 @@ use ltfs::changes::{ChangeNumber, ChangeSegment};
 use mover::{Volume, VolumeError};
 
 use super::adopt::{self, Adopted};
-use super::{DriveThread, Mounted, OpenRun, SessionError, is_the_tapes_fault};
+use super::{DriveThread, Mounted, OpenRun, SessionError, is_of_a_write, is_the_tapes_fault};
 use crate::ArchiveError;
 use crate::engine::Engine;
 use crate::tapes::covered;
@@ -30,19 +30,29 @@ impl DriveThread {
         if let Err(error) = self.bring(vid) {
             // The cartridge itself, not the robot: take it out of the scheduler's choice.
             if matches!(error, library::LibraryError::Cartridge(_)) {
-                self.engine.set_tape_aside(vid, TapeState::Suspect, &error.to_string());
+                self.engine.suspect_tape(vid, &error.to_string(), false);
                 self.give_up(vid, &error.to_string());
             }
             let text = error.to_string();
             self.note_drive(&ArchiveError::from(error).into());
             return Err(text);
         }
+        let is_tried_again = self.engine.is_tried_again(vid);
+        if is_tried_again && self.engine.tape(vid).is_ok_and(|record| record.generation.0 == 0) {
+            return self.try_unlabelled(vid);
+        }
         let opened = self.open_volume(vid, assign);
         let error = match opened {
             Ok((mounted, adopted)) => {
+                let fault = mounted.volume.label_fault().map(str::to_owned);
                 self.mounted = Some(mounted);
                 self.engine.post_tape(vid);
-                let Some(adopted) = adopted else { return Ok(()) };
+                let Some(adopted) = adopted else {
+                    if is_tried_again {
+                        self.engine.acquit(vid, fault.as_deref());
+                    }
+                    return Ok(());
+                };
                 match self.close_torn(adopted) {
                     Ok(()) => {
                         self.engine.chore(vid, |chores| chores.recover = false);
@@ -58,7 +68,7 @@ impl DriveThread {
         self.note_failure(vid, &error);
         self.note_drive(&error);
         if is_the_tapes_fault(&error) {
-            self.engine.set_tape_aside(vid, TapeState::Suspect, &error.to_string());
+            self.engine.suspect_tape(vid, &error.to_string(), is_of_a_write(&error));
             self.give_up(vid, &error.to_string());
         }
         if let Some(mounted) = &mut self.mounted {
@@ -69,6 +79,36 @@ impl DriveThread {
         }
         self.unmount();
         Err(error.to_string())
+    }
+
+    /// Looks at a suspect tape without labels: if nothing is on it that must not be lost, it is scratch
+    /// again. The drive is empty afterwards, and the reason says what was found.
+    fn try_unlabelled(&mut self, vid: Vid) -> Result<(), String> {
+        let replaces = self.engine.tape(vid).ok().and_then(|record| record.replaces);
+        let found = self.engine.execute(Command::CountMount { vid }).map_err(SessionError::from);
+        let found = found.and_then(|_| Ok(mover::identify(self.drive.as_mut())?));
+        let told = match found {
+            Ok(mover::Found::Blank) => None,
+            Ok(mover::Found::Volume { uuid, .. }) if Some(uuid) == replaces => None,
+            Ok(found) => Some(SessionError::from(VolumeError::NotBlank { vid, found })),
+            Err(error) => Some(error),
+        };
+        let text = match told {
+            None => {
+                self.engine.set_tape_aside(vid, TapeState::Scratch, "tried again and found blank");
+                self.engine.forget_failures(vid);
+                format!("tape {vid} was suspect, is blank and scratch again")
+            }
+            Some(error) => {
+                self.note_drive(&error);
+                if is_the_tapes_fault(&error) {
+                    self.engine.suspect_tape(vid, &error.to_string(), false);
+                }
+                error.to_string()
+            }
+        };
+        self.unmount();
+        Err(text)
     }
 
     /// Brings a cartridge into the drive; what a failure before has left in it goes out first.

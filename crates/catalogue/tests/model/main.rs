@@ -14,6 +14,7 @@ use std::sync::Mutex;
 use base::*;
 use catalogue::*;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
 
 use reference::{Answer, Model};
@@ -165,6 +166,12 @@ fn cases() -> u32 {
     std::env::var("KIST_HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
 }
 
+/// The seed of the histories, so that a failure and what they cover can be repeated; others with
+/// `KIST_MODEL_SEED`.
+fn seed() -> u64 {
+    std::env::var("KIST_MODEL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
 /// How often a failing history is tried shorter; each try runs all of it.
 fn shrinks() -> u32 {
     std::env::var("KIST_SHRINKS").ok().and_then(|text| text.parse().ok()).unwrap_or(400)
@@ -176,6 +183,7 @@ fn config() -> ProptestConfig {
         cases,
         failure_persistence: None,
         max_shrink_iters: shrinks(),
+        rng_seed: RngSeed::Fixed(seed()),
         ..ProptestConfig::default()
     }
 }

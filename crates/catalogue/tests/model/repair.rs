@@ -371,7 +371,9 @@ pub fn guided(model: &Model, stage: u16, picks: &[u16; 6]) -> Option<Command> {
             Some(Command::RequeueCopy { container: *container, vid: *vid })
         }
         10 => {
-            let (container, vid, block) = with_source(None)?;
+            let Some((container, vid, block)) = with_source(None) else {
+                return a_tape_for_repacked(model, picks);
+            };
             Some(match picks[1] % 6 {
                 0 => Command::CopyDamaged { container, vid, block, reason: "g".into() },
                 _ => Command::CopyVerified { container, vid, block },
@@ -394,4 +396,25 @@ pub fn guided(model: &Model, stage: u16, picks: &[u16; 6]) -> Option<Command> {
             }
         }
     }
+}
+
+/// Brings a tape one step nearer to taking a copy that was taken off another one, if the pool has none.
+fn a_tape_for_repacked(model: &Model, picks: &[u16; 6]) -> Option<Command> {
+    let waits = |copy: &ContainerCopy| copy.state == CopyState::Queued && copy.source.is_some();
+    let mut copies = model.containers.values().flat_map(|container| &container.copies);
+    let tape_pool = copies.find(|copy| waits(copy))?.tape_pool;
+    let in_state = |state| model.tapes.iter().find(|(_, tape)| tape.state == state).map(|(vid, _)| *vid);
+    let is_ready = |tape: &TapeRecord| tape.tape_pool == Some(tape_pool) && tape.state == TapeState::Active;
+    if model.tapes.values().any(is_ready) {
+        return None;
+    }
+    if let Some(vid) = in_state(TapeState::Labelling) {
+        let (generation, index_block, end_of_data) = (Generation(1), BlockAddress(4), BlockAddress(7));
+        return Some(Command::TapeLabelled { vid, generation, index_block, end_of_data });
+    }
+    if let Some(vid) = in_state(TapeState::Scratch) {
+        return Some(Command::AssignTape { vid, tape_pool, uuid: Uuid([5; 16]) });
+    }
+    let vid = Vid::new(&format!("T{:05}", picks[2] % 50)).ok()?;
+    Some(Command::RegisterTape { vid, capacity: ByteCount(1 << 40) })
 }

@@ -31,8 +31,9 @@ enum Action {
     },
     /// Change what may be done with a tape
     #[command(after_help = "\
-A suspect tape was set aside after an error; read its reason first with
-kist tape ls. Back in use as active, a tape that was never labelled is scratch.
+A suspect tape was set aside after an error and is tried again by itself, five
+times at most; kist tape ls tells why and when. Back in use as active, a tape
+that was never labelled is scratch.
 
 Examples:
   kist tape set KS0001 active --reason \"drive replaced\"

@@ -119,9 +119,17 @@ pub(super) fn copies(
         let id = ContainerId(id_of(key));
         let Some(container) = view.container(id)? else { continue };
         let object = format!("container {id} ({})", container.tape_path);
-        let wanted = classes.get(&container.class).map(|class| class.copies.clone()).unwrap_or_default();
-        let pools: Vec<_> = container.copies.iter().map(|copy| copy.tape_pool).collect();
-        found.expect(pools == wanted, Rule::Copies, &object, "has other tape pools than its class");
+        let mut wanted = classes.get(&container.class).map(|class| class.copies.clone()).unwrap_or_default();
+        wanted.sort_unstable();
+        // A copy that took the place of another one stands behind the rest.
+        let mut pools: Vec<_> = container.copies.iter().map(|copy| copy.tape_pool).collect();
+        pools.sort_unstable();
+        found.expect(
+            pools == wanted,
+            Rule::Copies,
+            &object,
+            format!("has copies in {pools:?}, its class wants {wanted:?}: {:?}", container.copies),
+        );
         let mut tapes: BTreeSet<Vid> = BTreeSet::new();
         for copy in &container.copies {
             let is_indexed = matches!(copy.state, CopyState::Indexed { .. });

@@ -65,6 +65,14 @@ impl Found {
         self.0.push(Violation { rule, object: object.to_string(), what: what.to_string() });
     }
 
+    fn all_of(&mut self, parts: &[(&str, &Part<'_>)]) {
+        for (name, part) in parts {
+            if let Err(error) = part(self) {
+                self.add(Rule::Catalogue, name, error);
+            }
+        }
+    }
+
     fn expect(&mut self, holds: bool, rule: Rule, object: impl fmt::Display, what: impl fmt::Display) {
         if !holds {
             self.add(rule, object, what);
@@ -119,22 +127,31 @@ pub fn check_quiet(machines: &SimMachines, quiet: &Quiet) -> Vec<Violation> {
     let snapshot = machines.catalogue().tables().snapshot();
     let view = View::new(&snapshot);
     let mut found = Found::default();
+    let parts: [(&str, &Part<'_>); 3] = [
+        ("the catalogue", &|found| catalogue::check(&view, found)),
+        ("the change log", &|found| catalogue::replay(&snapshot, &view, found)),
+        ("the copies", &|found| catalogue::copies(&snapshot, &view, quiet, found)),
+    ];
+    found.all_of(&parts);
+    found.0.extend(check_machines(machines, quiet));
+    found.0
+}
+
+/// Those of the rules that compare disks and cartridges with the catalogue.
+#[must_use]
+pub fn check_machines(machines: &SimMachines, quiet: &Quiet) -> Vec<Violation> {
+    let snapshot = machines.catalogue().tables().snapshot();
+    let view = View::new(&snapshot);
+    let mut found = Found::default();
     for overwrite in machines.library().overwrites() {
         let object = format!("cartridge {}, data partition, block {}", overwrite.vid, overwrite.at);
         found.add(Rule::Overwritten, object, format!("written though data ended at {}", overwrite.end));
     }
-    let parts: [(&str, &Part<'_>); 5] = [
-        ("the catalogue", &|found| catalogue::check(&view, found)),
-        ("the change log", &|found| catalogue::replay(&snapshot, &view, found)),
-        ("the copies", &|found| catalogue::copies(&snapshot, &view, quiet, found)),
+    let parts: [(&str, &Part<'_>); 2] = [
         ("the tapes", &|found| tapes::check(&snapshot, &view, machines.library(), quiet, found)),
         ("the pool", &|found| pool::check(&snapshot, &view, machines.disks(), quiet, found)),
     ];
-    for (name, part) in parts {
-        if let Err(error) = part(&mut found) {
-            found.add(Rule::Catalogue, name, error);
-        }
-    }
+    found.all_of(&parts);
     found.0
 }
 

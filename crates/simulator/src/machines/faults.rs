@@ -173,6 +173,12 @@ impl Faults {
         self.0.planned.store(0, Ordering::SeqCst);
     }
 
+    /// Whether a fault of this kind waits for its operation.
+    #[must_use]
+    pub fn is_planned(&self, fault: Fault) -> bool {
+        self.lock().entries.iter().any(|entry| entry.fault == fault)
+    }
+
     /// How many faults of a kind have happened.
     #[must_use]
     pub fn fired(&self, fault: Fault) -> u64 {

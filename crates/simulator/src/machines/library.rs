@@ -16,6 +16,9 @@ use super::tape_drive::SimTapeDrive;
 use super::tape_state::{TapeEffect, TapeObject, TapeState};
 use super::{Dice, Fault, Surroundings};
 
+/// What a labelled volume without files holds on its data partition, at most: whoever formats more destroys
+/// data.
+pub(crate) const LABELLED_OBJECTS_MAX: usize = 8;
 const MOUNT_NANOS: u64 = 40_000_000_000;
 const UNMOUNT_NANOS: u64 = 30_000_000_000;
 /// Where a freshly loaded tape stands.
@@ -82,6 +85,8 @@ pub(crate) struct LibraryState {
 struct Shelf {
     tape: TapeState,
     drive: Option<DriveName>,
+    /// What is on it was given up: it may be formatted once.
+    may_be_formatted: bool,
 }
 
 pub(crate) struct Bay {
@@ -117,6 +122,11 @@ impl LibraryState {
         self.life
     }
 
+    /// Whether a cartridge's volume was given up; only once.
+    pub(crate) fn takes_format(&mut self, vid: Vid) -> bool {
+        self.shelves.get_mut(&vid).is_some_and(|shelf| std::mem::take(&mut shelf.may_be_formatted))
+    }
+
     pub(crate) fn note_overwrite(&mut self, overwrite: Overwrite) {
         self.overwrites.push(overwrite);
     }
@@ -130,7 +140,10 @@ impl SimLibrary {
         around: Surroundings,
         journal: Option<Journal>,
     ) -> Self {
-        let shelves = tapes.into_iter().map(|(vid, tape)| (vid, Shelf { tape, drive: None })).collect();
+        let shelves = tapes
+            .into_iter()
+            .map(|(vid, tape)| (vid, Shelf { tape, drive: None, may_be_formatted: false }))
+            .collect();
         let bay = |name: &DriveName| Bay {
             name: name.clone(),
             is_taken: false,
@@ -214,6 +227,14 @@ impl SimLibrary {
         self.lock().overwrites.clone()
     }
 
+    /// Whether some cartridge holds what a loss of power would take.
+    #[must_use]
+    pub fn is_writing(&self) -> bool {
+        let state = self.lock();
+        let unflushed = |shelf: &Shelf| shelf.tape.unflushed(Partition::Data) > 0;
+        state.shelves.values().any(unflushed)
+    }
+
     /// All cartridges.
     #[must_use]
     pub fn vids(&self) -> Vec<Vid> {
@@ -268,13 +289,35 @@ impl SimLibrary {
         }
     }
 
+    /// Says whether a cartridge's volume was given up, so that its next formatting destroys nothing that
+    /// anybody wants.
+    pub fn allow_format(&self, vid: Vid, is_allowed: bool) {
+        if let Some(shelf) = self.lock().shelves.get_mut(&vid) {
+            shelf.may_be_formatted = is_allowed;
+        }
+    }
+
+    /// Erases a cartridge that stands in its slot and holds no more than labels; whether it did.
+    pub fn erase_labels(&self, vid: Vid) -> bool {
+        let mut state = self.lock();
+        let fits =
+            |shelf: &Shelf| shelf.drive.is_none() && shelf.tape.end(Partition::Data) <= LABELLED_OBJECTS_MAX;
+        let is_erased = state.shelves.get(&vid).is_some_and(fits);
+        if is_erased {
+            for partition in [Partition::Index, Partition::Data] {
+                self.apply(&mut state, vid, TapeEffect::Cut(partition, 0));
+            }
+        }
+        is_erased
+    }
+
     /// Adds a blank cartridge; `false` if the name is taken.
     pub fn add_cartridge(&self, vid: Vid, capacity: ByteCount) -> bool {
         let mut state = self.lock();
         let is_new = !state.shelves.contains_key(&vid);
         if is_new {
             let tape = TapeState::new(capacity.0);
-            state.shelves.insert(vid, Shelf { tape, drive: None });
+            state.shelves.insert(vid, Shelf { tape, drive: None, may_be_formatted: false });
         }
         is_new
     }
@@ -326,9 +369,12 @@ impl SimLibrary {
         Ok(())
     }
 
-    /// Another cartridge that stands in a slot, if the robot errs.
+    /// Another cartridge that stands in a slot, if the robot errs. Never a blank one: which of two blank ones
+    /// is being labelled nobody can tell.
     fn mistaken(&self, state: &LibraryState, vid: Vid) -> Option<Vid> {
-        let others = state.shelves.iter().filter(|(other, shelf)| **other != vid && shelf.drive.is_none());
+        let others = state.shelves.iter().filter(|(other, shelf)| {
+            **other != vid && shelf.drive.is_none() && shelf.tape.end(Partition::Data) > 0
+        });
         let others: Vec<Vid> = others.map(|(other, _)| *other).collect();
         others.get(self.dice().below(others.len() as u64) as usize).copied()
     }

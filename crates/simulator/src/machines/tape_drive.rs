@@ -7,7 +7,9 @@ use library::{
 };
 
 use super::Fault;
-use super::library::{LOAD_POINT, LibraryState, Loaded, MountState, Overwrite, SimLibrary, eio};
+use super::library::{
+    LABELLED_OBJECTS_MAX, LOAD_POINT, LibraryState, Loaded, MountState, Overwrite, SimLibrary, eio,
+};
 use super::tape_state::{TapeEffect, TapeObject};
 
 /// How long one command takes, beside the transfer.
@@ -18,9 +20,6 @@ const LOCATE_NANOS: u64 = 5_000_000_000;
 /// Nanoseconds for 4 KiB: 300 MB/s.
 const KIBS4_NANOS: u64 = 13_000;
 const SLOW_NANOS: u64 = 60_000_000_000;
-/// What a labelled volume without files holds on its data partition, at most: whoever formats more destroys
-/// data.
-const LABELLED_OBJECTS_MAX: usize = 8;
 
 /// The handle of a drive.
 pub(crate) struct SimTapeDrive {
@@ -152,6 +151,15 @@ impl SimTapeDrive {
         vid.is_some_and(|vid| self.library.hits(fault, &self.name, vid))
     }
 
+    fn is_behind_labels(&self) -> bool {
+        let state = self.library.lock();
+        let loaded = state.bays[self.bay].loaded.as_ref();
+        loaded.is_some_and(|loaded| {
+            let at = loaded.position;
+            at.partition == Partition::Data && at.block.0 as usize > LABELLED_OBJECTS_MAX
+        })
+    }
+
     /// Lets a command's time pass and runs it on the loaded cartridge, if the drive lives.
     fn run<T>(
         &self,
@@ -229,7 +237,9 @@ impl TapeDrive for SimTapeDrive {
         }
         let ends = self.hits(Fault::TapeEarlyEnd);
         let fails = self.hits(Fault::TapeWrite);
-        let flip = self.hits(Fault::TapeBitFlip).then(|| self.library.dice().roll());
+        // Nobody repacks onto a tape whose labels are wrong.
+        let flip =
+            (self.is_behind_labels() && self.hits(Fault::TapeBitFlip)).then(|| self.library.dice().roll());
         self.run(MountState::Writing, "write", transfer_nanos(length), |command| {
             command.check_writable()?;
             let (actual, partition, at) = command.here();
@@ -318,7 +328,7 @@ impl TapeDrive for SimTapeDrive {
             command.note_change();
             let actual = command.loaded().actual;
             let end = command.state.tape(actual).end(Partition::Data);
-            if end > LABELLED_OBJECTS_MAX {
+            if end > LABELLED_OBJECTS_MAX && !command.state.takes_format(actual) {
                 command.state.note_overwrite(Overwrite { vid: actual, at: 0, end: end as u64 });
             }
             command.apply(TapeEffect::Cut(Partition::Data, 0));

@@ -253,7 +253,7 @@ impl<'s> Campaign<'s> {
     }
 
     fn work(&mut self) {
-        let seed = self.random.next();
+        let seed = self.random.number();
         load::run(self.load, &self.state, &self.url(), &self.instance.key, seed);
     }
 
