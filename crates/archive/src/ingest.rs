@@ -385,8 +385,8 @@ impl Upload {
     ) -> Option<Result<PutOutcome, ArchiveError>> {
         let engine = self.archive.engine();
         match &result {
-            // The segment's other values were all deleted and it is being removed, or a repair has moved it to
-            // other drives meanwhile.
+            // The segment's other values were all deleted and it is being removed, or a repair has moved it
+            // to other drives meanwhile.
             Err(ArchiveError::Rejected(Rejection::BlobIsGarbage(_) | Rejection::BlobDiffers(_))) => {
                 engine.pool.seal_segments();
                 return None;

@@ -377,14 +377,14 @@ pub enum Command {
     },
     /// The pool cannot give the bytes of these files. If every byte is in containers with a place on tape
     /// under a synced index, the pieces become garbage and the file is NEARLINE; else the file is lost, its
-    /// pieces are kept, and it waits no more to be sealed. Given again for a lost file, it is decided anew: a copy may have come to tape meanwhile. Pins
-    /// stay.
+    /// pieces are kept, and it waits no more to be sealed. Given again for a lost file, it is decided anew: a
+    /// copy may have come to tape meanwhile. Pins stay.
     PoolCopyLost {
         /// The files, at most [`BATCH_FILES_MAX`].
         files: Vec<FileId>,
     },
-    /// Lost files whose bytes were read whole from the pool again become live, and wait to be sealed as far as
-    /// they are not. Others are passed over.
+    /// Lost files whose bytes were read whole from the pool again become live, and wait to be sealed as far
+    /// as they are not. Others are passed over.
     PoolCopyFound {
         /// The files, at most [`BATCH_FILES_MAX`].
         files: Vec<FileId>,

@@ -39,8 +39,8 @@ fn a_passing_failure_of_reads_is_not_written_down() {
     assert!(pool.scrub_blob(&blob, &[], &mut |_| true).unwrap().is_clean());
 }
 
-/// A repair of a segment took copies that could not be read at the moment for copies that had ended: it sealed
-/// a copy that was cut off in the middle over the one that it was to repair.
+/// A repair of a segment took copies that could not be read at the moment for copies that had ended: it
+/// sealed a copy that was cut off in the middle over the one that it was to repair.
 #[test]
 fn a_copy_of_a_segment_is_not_cut_off_where_it_cannot_be_read() {
     let mut bench = Bench::new(8);

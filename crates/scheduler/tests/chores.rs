@@ -147,8 +147,8 @@ fn a_drive_is_retired_when_its_session_has_ended() {
     assert_eq!(bench.tell(100_002, Event::DriveUp(a())).len(), 1);
 }
 
-/// Recalls from the very tape that was being checked waited until the check was done, for hours: only tapes in
-/// slots were counted as wanted.
+/// Recalls from the very tape that was being checked waited until the check was done, for hours: only tapes
+/// in slots were counted as wanted.
 #[test]
 fn chores_give_way_to_recalls_from_their_own_tape() {
     let mut bench = Bench::new();

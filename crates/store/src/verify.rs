@@ -32,10 +32,10 @@ impl CatalogueStore {
     /// read where they are.
     ///
     /// What no look at the file alone can find: that its newest meta page, or the root under it, is lost, so
-    /// that the engine falls back to the commit before. All is right then, and older. Whoever has seen a later
-    /// change can tell: the drives of the pool do at the start. And a page of an older commit in its old place
-    /// whose rows agree with all others as they are now, as a tape with fewer mounts does: rehearsing the
-    /// backup tells.
+    /// that the engine falls back to the commit before. All is right then, and older. Whoever has seen a
+    /// later change can tell: the drives of the pool do at the start. And a page of an older commit in its
+    /// old place whose rows agree with all others as they are now, as a tape with fewer mounts does:
+    /// rehearsing the backup tells.
     ///
     /// # Errors
     /// If the copy cannot be made, or a record cannot be read.

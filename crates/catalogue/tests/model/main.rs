@@ -161,15 +161,15 @@ impl StateMachineTest for Catalogue {
     }
 }
 
-/// A hundred histories, or as many as `KIST_HISTORIES` says.
+/// A hundred and thirty histories, or as many as `KIST_HISTORIES` says.
 fn cases() -> u32 {
-    std::env::var("KIST_HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
+    std::env::var("KIST_HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(130)
 }
 
 /// The seed of the histories, so that a failure and what they cover can be repeated; others with
 /// `KIST_MODEL_SEED`.
 fn seed() -> u64 {
-    std::env::var("KIST_MODEL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+    std::env::var("KIST_MODEL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
 }
 
 /// How often a failing history is tried shorter; each try runs all of it.

@@ -1,5 +1,5 @@
-//! What an operator does while the load runs: drives of the pool that are emptied and put in again, tapes that
-//! are checked, brought to other tapes and made scratch.
+//! What an operator does while the load runs: drives of the pool that are emptied and put in again, tapes
+//! that are checked, brought to other tapes and made scratch.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
