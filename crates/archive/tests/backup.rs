@@ -276,7 +276,9 @@ fn a_kill_between_snapshot_and_segment_leaves_no_gap() {
     let before = facts(&archive);
     close(archive);
     let line = from.lines().unwrap().pop().unwrap();
-    assert_eq!((line.number, line.segments().unwrap().last().unwrap().last), (1, end));
+    assert_eq!(line.number, 1);
+    // Closing may have added changes of its own.
+    assert!(line.segments().unwrap().last().unwrap().last >= end);
     destroy_catalogue(&instance);
     assert_eq!(restore_to(&instance, RestoreTo::Change(middle)).unwrap().change, middle);
     destroy_catalogue(&instance);

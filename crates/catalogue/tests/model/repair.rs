@@ -27,7 +27,7 @@ impl Model {
     /// What becomes of a named file that the pool cannot give.
     fn decide(&mut self, id: FileId) -> PoolLoss {
         let at = self.at;
-        let is_covered = self.files[&id].pieces.is_empty() || self.is_indexed(id);
+        let is_covered = self.restored || self.files[&id].pieces.is_empty() || self.is_indexed(id);
         let is_on_tape = is_covered && self.is_on_tape(id);
         let file = self.files.get_mut(&id).unwrap();
         if is_on_tape {

@@ -64,7 +64,9 @@ fn a_full_pool_refuses_puts_serves_the_rest_and_recovers_by_itself() {
         assert!(kept < 20, "the disk has to become full");
     };
     assert!(kept >= 4);
-    refused.exits(4).says(&["full"]);
+    // Refused beforehand, or by the drive that had no room for its shard.
+    let refused = refused.exits(4);
+    assert!(refused.err.contains("full") || refused.err.contains("no space"), "{}", refused.err);
     let copy = instance.beside("copy");
     instance.kist(&["get", "/f0", shown(&copy)]).exits(0);
     assert!(fs::read(&copy).unwrap() == fs::read(&file).unwrap());
