@@ -145,10 +145,10 @@ pub(crate) fn waits_for_drives(engine: &Engine, file: &FileRecord) -> Result<boo
         return Ok(false);
     }
     let (mut now, mut later) = (BTreeMap::new(), BTreeMap::new());
-    Ok(engine.read(|view| {
+    engine.read(|view| {
         Ok(is_unreadable(engine, view, file, &silent, &mut now)?
             && !is_unreadable(engine, view, file, &given_up, &mut later)?)
-    })?)
+    })
 }
 
 /// Whether every byte stands in a container with a copy on tape that an index covers.

@@ -29,8 +29,8 @@ pub(super) fn pool_copy_lost(draft: &mut Draft<'_>, files: &[FileId]) -> Result<
 }
 
 /// A named file whose pool bytes cannot be read: NEARLINE if tapes have all of it, else lost. What no index
-/// covers yet may still be refused by its tape: then the pieces are kept. Not so while a restored catalogue is
-/// settled, which may not know of an index that its tape has: there the bytes are gone for certain.
+/// covers yet may still be refused by its tape: then the pieces are kept. Not so while a restored catalogue
+/// is settled, which may not know of an index that its tape has: there the bytes are gone for certain.
 fn decide(draft: &mut Draft<'_>, id: FileId, mut file: FileRecord) -> Result<PoolLoss, Rejection> {
     let is_covered = file.pieces.is_empty() || draft.meta()?.restored || is_indexed(draft, id)?;
     let is_on_tape = is_covered && request::places(draft, id, &file)?.is_some();
