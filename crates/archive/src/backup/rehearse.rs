@@ -50,7 +50,7 @@ impl Rehearsed {
 /// which is a copy of the live catalogue: it was not used for the restore, unless there is no other.
 ///
 /// # Errors
-/// As [`super::restore`].
+/// As [`super::restore()`].
 pub fn rehearse(
     from: &BackupDirectory,
     scratch: &Path,
