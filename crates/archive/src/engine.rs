@@ -177,6 +177,7 @@ pub(crate) fn summary(record: &TapeRecord) -> TapeSummary {
         readable,
         writable,
         free: ByteCount(free),
+        mounts: record.mounts,
         reason: format!("{:?}: {}", record.state, record.reason),
     }
 }

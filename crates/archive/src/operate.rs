@@ -248,7 +248,7 @@ impl Archive {
     }
 
     /// Changes what may be done with a tape, durably. Given back to use, a tape that was never labelled is
-    /// scratch.
+    /// scratch, and one whose labelling failed is labelled when it is next mounted.
     ///
     /// # Errors [`ArchiveError::NoSuchTape`]; [`ArchiveError::Rejected`] if the tape's present state does not
     /// allow it.
@@ -256,8 +256,9 @@ impl Archive {
         let engine = self.engine();
         let record = engine.tape(vid)?;
         let state = match use_as {
-            TapeUse::Active if record.generation.0 == 0 => TapeState::Scratch,
-            TapeUse::Active => TapeState::Active,
+            TapeUse::Active if record.generation.0 > 0 => TapeState::Active,
+            TapeUse::Active if record.uuid.is_some() => TapeState::Labelling,
+            TapeUse::Active => TapeState::Scratch,
             TapeUse::ReadOnly => TapeState::ReadOnly,
             TapeUse::Disabled => TapeState::Disabled,
         };

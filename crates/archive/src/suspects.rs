@@ -217,29 +217,12 @@ impl History {
 
 #[cfg(test)]
 mod tests {
-    use base::{BlockAddress, ByteCount, Generation};
+    use base::ByteCount;
 
     use super::*;
 
     fn tape(state: TapeState, reason: String) -> TapeRecord {
-        TapeRecord {
-            state,
-            reason,
-            tape_pool: None,
-            uuid: None,
-            capacity: ByteCount(0),
-            end_of_data: BlockAddress(0),
-            written: ByteCount(0),
-            committed: ByteCount(0),
-            torn: ByteCount(0),
-            containers: 0,
-            generation: Generation(0),
-            index_block: BlockAddress(0),
-            run: None,
-            mounts: 0,
-            changes_through: 0,
-            replaces: None,
-        }
+        TapeRecord { state, reason, ..TapeRecord::scratch(ByteCount(0)) }
     }
 
     #[test]

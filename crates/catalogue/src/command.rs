@@ -215,7 +215,7 @@ pub enum Command {
         /// The tape.
         vid: Vid,
         /// The new state; Active only from Full, ReadOnly, Suspect or Disabled of a labelled tape, Scratch
-        /// from those of an unlabelled one.
+        /// from those of an unlabelled one, and so Labelling, if it was assigned: it keeps pool and UUID.
         state: TapeState,
         /// Why.
         reason: String,

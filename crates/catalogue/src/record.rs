@@ -206,6 +206,31 @@ pub struct TapeRecord {
     pub replaces: Option<Uuid>,
 }
 
+impl TapeRecord {
+    /// A tape of which nothing is known but its size, in bytes of the data partition.
+    #[must_use]
+    pub fn scratch(capacity: ByteCount) -> Self {
+        TapeRecord {
+            state: TapeState::Scratch,
+            reason: String::new(),
+            tape_pool: None,
+            uuid: None,
+            capacity,
+            end_of_data: BlockAddress(0),
+            written: ByteCount(0),
+            committed: ByteCount(0),
+            torn: ByteCount(0),
+            containers: 0,
+            generation: Generation(0),
+            index_block: BlockAddress(0),
+            run: None,
+            mounts: 0,
+            changes_through: 0,
+            replaces: None,
+        }
+    }
+}
+
 /// Why a run ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RunEnd {

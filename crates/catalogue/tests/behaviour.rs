@@ -416,8 +416,16 @@ fn tapes_change_state_only_as_they_may() {
     bench.ok(assign.clone());
     assert!(bench.rejected(assign.clone()).contains("being labelled"));
     bench.ok(to(fresh, TapeState::Suspect));
+    // A labelling that failed is done again, under the UUID that the half-written labels may carry.
+    bench.ok(to(fresh, TapeState::Labelling));
+    let tape = bench.view().tape(fresh).unwrap().unwrap();
+    assert_eq!((tape.tape_pool, tape.uuid), (Some(TapePoolId(1)), Some(Uuid([3; 16]))));
+    bench.ok(to(fresh, TapeState::Disabled));
     bench.ok(to(fresh, TapeState::Scratch));
     assert_eq!(bench.view().tape(fresh).unwrap().unwrap().tape_pool, None);
+    bench.ok(to(fresh, TapeState::Disabled));
+    assert!(bench.rejected(to(fresh, TapeState::Labelling)).contains("assigned"));
+    bench.ok(to(fresh, TapeState::Scratch));
     bench.ok(assign);
     let labelled = bench.tapes[0];
     assert!(bench.rejected(to(labelled, TapeState::Scratch)).contains("not labelled"));

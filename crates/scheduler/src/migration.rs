@@ -89,7 +89,7 @@ impl Scheduler {
     }
 
     /// The tape that a pool would be given in this drive: one that is begun, the fullest first, else a
-    /// scratch tape.
+    /// scratch tape, the least used first.
     pub(crate) fn choose_tape(&self, tape_pool: TapePoolId, drive: &DriveName) -> Option<TapeChoice> {
         if self.drives.values().any(|drive| self.leaves(&drive.state, tape_pool)) {
             return None;

@@ -65,7 +65,14 @@ impl Bench {
 
 fn summary(readable: bool) -> TapeSummary {
     let reason = "suspect".to_owned();
-    TapeSummary { tape_pool: Some(TapePoolId(1)), readable, writable: false, free: ByteCount(0), reason }
+    TapeSummary {
+        tape_pool: Some(TapePoolId(1)),
+        readable,
+        writable: false,
+        free: ByteCount(0),
+        mounts: 0,
+        reason,
+    }
 }
 
 fn a() -> String {

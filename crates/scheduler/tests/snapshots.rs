@@ -45,6 +45,7 @@ fn tape(number: usize, pool: Option<u16>, free: u64) -> (i64, Event) {
         readable: true,
         writable: free > 0,
         free: ByteCount(free * GB),
+        mounts: 0,
         reason: String::new(),
     };
     (0, Event::Tape(vid(number), summary))
@@ -274,7 +275,14 @@ fn a_second_writer_that_finds_nothing_is_not_repeated() {
 
 fn summary() -> TapeSummary {
     let (tape_pool, free) = (Some(TapePoolId(1)), ByteCount(0));
-    TapeSummary { tape_pool, readable: true, writable: false, free, reason: "label damaged".into() }
+    TapeSummary {
+        tape_pool,
+        readable: true,
+        writable: false,
+        free,
+        mounts: 0,
+        reason: "label damaged".into(),
+    }
 }
 
 /// A session that ends without having done anything would otherwise be begun again for ever.

@@ -82,24 +82,16 @@ impl DriveThread {
     }
 
     /// Looks at a suspect tape without labels: if nothing is on it that must not be lost, it is scratch
-    /// again. The drive is empty afterwards, and the reason says what was found.
+    /// again, or labelled the next time if its labelling failed. The drive is empty afterwards, and the reason
+    /// says what was found.
     fn try_unlabelled(&mut self, vid: Vid) -> Result<(), String> {
-        let replaces = self.engine.tape(vid).ok().and_then(|record| record.replaces);
-        let found = self.engine.execute(Command::CountMount { vid }).map_err(SessionError::from);
-        let found = found.and_then(|_| Ok(mover::identify(self.drive.as_mut())?));
-        let told = match found {
-            Ok(mover::Found::Blank) => None,
-            Ok(mover::Found::Volume { uuid, .. }) if Some(uuid) == replaces => None,
-            Ok(found) => Some(SessionError::from(VolumeError::NotBlank { vid, found })),
-            Err(error) => Some(error),
-        };
-        let text = match told {
-            None => {
-                self.engine.set_tape_aside(vid, TapeState::Scratch, "tried again and found blank");
+        let text = match self.may_be_labelled(vid) {
+            Ok(state) => {
+                self.engine.set_tape_aside(vid, state, "tried again: there is nothing on it");
                 self.engine.forget_failures(vid);
-                format!("tape {vid} was suspect, is blank and scratch again")
+                format!("tape {vid} was suspect, and has nothing on it: it is taken into use again")
             }
-            Some(error) => {
+            Err(error) => {
                 self.note_drive(&error);
                 if is_the_tapes_fault(&error) {
                     self.engine.suspect_tape(vid, &error.to_string(), false);
@@ -109,6 +101,21 @@ impl DriveThread {
         };
         self.unmount();
         Err(text)
+    }
+
+    /// What the mounted tape without labels becomes, since labelling it destroys nothing.
+    fn may_be_labelled(&mut self, vid: Vid) -> Result<TapeState, SessionError> {
+        self.engine.execute(Command::CountMount { vid })?;
+        let record = self.engine.tape(vid)?;
+        if let Some(uuid) = record.uuid {
+            mover::check_may_be_labelled(self.drive.as_mut(), vid, uuid, record.replaces)?;
+            return Ok(TapeState::Labelling);
+        }
+        match mover::identify(self.drive.as_mut())? {
+            mover::Found::Blank => Ok(TapeState::Scratch),
+            mover::Found::Volume { uuid, .. } if Some(uuid) == record.replaces => Ok(TapeState::Scratch),
+            found => Err(VolumeError::NotBlank { vid, found }.into()),
+        }
     }
 
     /// Brings a cartridge into the drive; what a failure before has left in it goes out first.

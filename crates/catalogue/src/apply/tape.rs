@@ -1,6 +1,6 @@
 //! Cartridges and what may be done with them.
 
-use base::{BlockAddress, ByteCount, Generation, Vid};
+use base::{BlockAddress, ByteCount, Vid};
 
 use super::reason;
 use crate::command::{Command, Outcome};
@@ -55,30 +55,8 @@ fn register(draft: &mut Draft<'_>, vid: Vid, capacity: ByteCount) -> Result<(), 
     if draft.view().tape(vid)?.is_some() {
         return Ok(());
     }
-    draft.put(Table::Tape, key::tape(vid), &fresh(capacity));
+    draft.put(Table::Tape, key::tape(vid), &TapeRecord::scratch(capacity));
     Ok(())
-}
-
-/// A tape of which nothing is known but its size.
-fn fresh(capacity: ByteCount) -> TapeRecord {
-    TapeRecord {
-        state: TapeState::Scratch,
-        reason: String::new(),
-        tape_pool: None,
-        uuid: None,
-        capacity,
-        end_of_data: BlockAddress(0),
-        written: ByteCount(0),
-        committed: ByteCount(0),
-        torn: ByteCount(0),
-        containers: 0,
-        generation: Generation(0),
-        index_block: BlockAddress(0),
-        run: None,
-        mounts: 0,
-        changes_through: 0,
-        replaces: None,
-    }
 }
 
 fn reclaim(draft: &mut Draft<'_>, vid: Vid) -> Result<(), Rejection> {
@@ -106,7 +84,8 @@ fn reclaim(draft: &mut Draft<'_>, vid: Vid) -> Result<(), Rejection> {
         draft.remove(Table::Segment, key::segment(vid, first));
     }
     let TapeRecord { capacity, mounts, uuid, .. } = tape;
-    draft.put(Table::Tape, key::tape(vid), &TapeRecord { mounts, replaces: uuid, ..fresh(capacity) });
+    let emptied = TapeRecord { mounts, replaces: uuid, ..TapeRecord::scratch(capacity) };
+    draft.put(Table::Tape, key::tape(vid), &emptied);
     Ok(())
 }
 
@@ -172,7 +151,9 @@ fn set_state(vid: Vid, tape: &mut TapeRecord, state: TapeState, why: &str) -> Re
         TapeState::Scratch if is_labelled || !is_aside => {
             return refuse("suspect or disabled, and not labelled, to become scratch");
         }
-        TapeState::Labelling => return refuse("assigned to a tape pool by AssignTape to be labelled"),
+        TapeState::Labelling if is_labelled || !is_aside || tape.uuid.is_none() => {
+            return refuse("suspect or disabled, and assigned but not labelled, to be labelled after all");
+        }
         TapeState::Full | TapeState::ReadOnly if !is_labelled => {
             return refuse("labelled to become full or read-only");
         }
@@ -180,7 +161,8 @@ fn set_state(vid: Vid, tape: &mut TapeRecord, state: TapeState, why: &str) -> Re
             tape.tape_pool = None;
             tape.uuid = None;
         }
-        TapeState::Active
+        TapeState::Labelling
+        | TapeState::Active
         | TapeState::Full
         | TapeState::ReadOnly
         | TapeState::Suspect

@@ -706,25 +706,7 @@ impl Model {
     fn tape(&mut self, command: &Command) -> Answer {
         match command {
             Command::RegisterTape { vid, capacity } => {
-                let fresh = TapeRecord {
-                    state: TapeState::Scratch,
-                    reason: String::new(),
-                    tape_pool: None,
-                    uuid: None,
-                    capacity: *capacity,
-                    end_of_data: BlockAddress(0),
-                    written: ByteCount(0),
-                    committed: ByteCount(0),
-                    torn: ByteCount(0),
-                    containers: 0,
-                    generation: Generation(0),
-                    index_block: BlockAddress(0),
-                    run: None,
-                    mounts: 0,
-                    changes_through: 0,
-                    replaces: None,
-                };
-                self.tapes.entry(*vid).or_insert(fresh);
+                self.tapes.entry(*vid).or_insert(TapeRecord::scratch(*capacity));
             }
             Command::AssignTape { vid, tape_pool, uuid } => {
                 if usize::from(tape_pool.0) > self.pools.len() {
@@ -761,7 +743,7 @@ impl Model {
                             && matches!(tape.state, Active | Full | ReadOnly | Suspect | Repacking)
                     }
                     Scratch => !labelled && aside,
-                    Labelling => false,
+                    Labelling => !labelled && aside && tape.uuid.is_some(),
                     Full | ReadOnly => labelled,
                     Suspect | Disabled => true,
                 };

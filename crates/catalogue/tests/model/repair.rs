@@ -171,20 +171,9 @@ impl Model {
                     return Err("WrongState");
                 }
                 *tape = TapeRecord {
-                    state: TapeState::Scratch,
-                    reason: String::new(),
-                    tape_pool: None,
-                    uuid: None,
-                    end_of_data: BlockAddress(0),
-                    written: ByteCount(0),
-                    committed: ByteCount(0),
-                    torn: ByteCount(0),
-                    containers: 0,
-                    generation: Generation(0),
-                    index_block: BlockAddress(0),
-                    changes_through: 0,
+                    mounts: tape.mounts,
                     replaces: tape.uuid,
-                    ..tape.clone()
+                    ..TapeRecord::scratch(tape.capacity)
                 };
                 self.segments.retain(|(on, _), _| on != vid);
             }

@@ -197,8 +197,14 @@ impl Engine {
     fn tell_tape(&mut self, vid: Vid) {
         let tape = &self.tapes[&vid];
         let (free, readable, reason) = (ByteCount(tape.free), tape.readable, "set aside".into());
-        let summary =
-            TapeSummary { tape_pool: tape.pool, readable, writable: readable && free.0 > 0, free, reason };
+        let summary = TapeSummary {
+            tape_pool: tape.pool,
+            readable,
+            writable: readable && free.0 > 0,
+            free,
+            mounts: 0,
+            reason,
+        };
         self.tell(Event::Tape(vid, summary));
     }
 
