@@ -319,15 +319,7 @@ pub(crate) fn covered(
             ranges.extend(view.segments(vid)?);
         }
     }
-    ranges.sort_unstable();
-    let mut merged: Vec<(u64, u64)> = Vec::new();
-    for (first, last) in ranges {
-        match merged.last_mut() {
-            Some((_, end)) if first <= end.saturating_add(1) => *end = last.max(*end),
-            _ => merged.push((first, last)),
-        }
-    }
-    Ok(merged)
+    Ok(catalogue::merged_ranges(ranges))
 }
 
 /// What the last server left to be done.

@@ -554,3 +554,40 @@ fn the_catalogue_is_verified_in_a_copy() {
     assert!(!copy.exists(), "it is removed afterwards");
     archive.close();
 }
+
+/// A copy that was taken off its tape waited for ever: its pack's skeleton was in the pool still, its members
+/// were not, and nobody asked a tape for them.
+#[test]
+fn a_pack_whose_members_left_the_pool_before_its_skeleton_comes_from_tape() {
+    let trouble = Trouble::new(2);
+    let (archive, _) = trouble.open();
+    put(&archive, "/t/first", &bytes(9, 3_000_000));
+    migrate_all(&archive);
+    let tapes: Vec<Vid> = place(&archive, "/t/first").into_iter().map(|(vid, _)| vid).collect();
+    let others: Vec<Vid> =
+        archive.tapes().unwrap().into_iter().map(|tape| tape.vid).filter(|vid| *vid != tapes[0]).collect();
+    for vid in &others {
+        wait_until("it is set aside", || archive.set_tape(*vid, TapeUse::Disabled, "not yet").is_ok());
+    }
+    let small: Vec<_> = (0..20).map(|n| (format!("/t/small{n}"), bytes(100 + n, 30_000))).collect();
+    for (name, content) in &small {
+        put(&archive, name, content);
+    }
+    archive.migrate_now(None).unwrap();
+    wait_until("one copy is there", || place(&archive, "/t/small7").len() == 1);
+    wait_until("its session has ended", || archive.repack_tape(tapes[0], "for the test").is_ok());
+    archive.set_tape(tapes[1], TapeUse::Active, "").unwrap();
+    wait_until("the other copy is there", || place(&archive, "/t/small7").len() == 2);
+    wait_until("the files can go", || archive.evict(&all(&["/t"])).unwrap().refused_count == 0);
+    for vid in others.iter().filter(|vid| **vid != tapes[1]) {
+        archive.set_tape(*vid, TapeUse::Active, "").unwrap();
+    }
+    wait_until("nothing is left on it", || {
+        archive.tape_repack(tapes[0]).unwrap().is_some_and(|repack| repack.done)
+    });
+    archive.set_tape(tapes[1], TapeUse::Disabled, "so that the new one is read").unwrap();
+    let request = stage(&archive, &["/t"]);
+    wait_for(&archive, request);
+    check_all(&archive, &small);
+    archive.close();
+}

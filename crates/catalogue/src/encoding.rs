@@ -291,6 +291,7 @@ choice!(Command {
     46 = RestoreSettled,
     47 = EndQuarantine,
     48 = MendCopy { container, vid, block, reason, image },
+    49 = DissolvePack { container },
 });
 
 /// The key of a counter: its kind, then its object.
