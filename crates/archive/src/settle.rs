@@ -167,7 +167,7 @@ pub(crate) fn for_each_unknown(
 }
 
 /// What the pool keeps for containers, and does not have any more: an image is dropped; a pack without its
-/// skeleton is read from a tape again, if one has it.
+/// skeleton is read from a tape again, if one has it, and else dissolved.
 fn settle_containers(engine: &Engine, drives: &Drives) -> Result<(), ArchiveError> {
     let (mut known, mut after) = (BTreeMap::new(), None);
     loop {
@@ -179,12 +179,12 @@ fn settle_containers(engine: &Engine, drives: &Drives) -> Result<(), ArchiveErro
             let Some(record) = engine.read(|view| view.container(container))? else { continue };
             if record.image == Some(piece) {
                 engine.execute(Command::DropImage { container })?;
-            } else if record.image.is_none() && !engine.want_bytes(container, |_| {})? {
-                tracing::error!(
-                    %container,
-                    "the pool has not the skeleton of this pack, and no tape has the pack: it cannot be \
-                     written; its files are in the pool only"
-                );
+                // If it cannot be had otherwise either, whoever is to write it finds out.
+            } else if record.image.is_none()
+                && !engine.want_bytes(container, |_| {})?
+                && !engine.dissolve_if_stuck(container, false)?
+            {
+                tracing::error!(%container, "neither the pool nor a tape can give this pack now");
             }
         }
         match last {

@@ -186,11 +186,13 @@ impl DriveThread {
                 self.engine.execute(Command::DropImage { container })?;
                 plan::rest(&self.engine, container, error.to_string());
                 self.end_early(RunEnd::Failed, TapeState::Active, "", torn)?;
+                self.engine.dissolve_if_stuck(container, true)?;
                 Ok(None)
             }
             Ended::Unavailable(container, why) => {
                 plan::rest(&self.engine, container, why);
                 self.end_early(RunEnd::Failed, TapeState::Active, "", torn)?;
+                self.engine.dissolve_if_stuck(container, false)?;
                 Ok(None)
             }
             Ended::Tape(error) => Err(error.into()),
