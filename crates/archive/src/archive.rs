@@ -284,6 +284,7 @@ impl Archive {
             let engine = Arc::clone(engine);
             move || crate::sweep::run(&engine)
         })?;
+        crate::pool_drives::resume_unfilled(engine);
         self.spawn("scrubber", {
             let engine = Arc::clone(engine);
             move || crate::scrub::run(&engine)

@@ -6,6 +6,7 @@ mod faulty;
 #[path = "common/history.rs"]
 mod history;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
@@ -142,10 +143,14 @@ fn a_damaged_source_is_mended_from_the_other_copy() {
     pack.check_new_copy();
 }
 
+fn extents(trouble: &Trouble) -> BTreeMap<String, Vec<PathBuf>> {
+    extents_of(&trouble.instance)
+}
+
 /// Extents of the pool by blob.
-fn extents(trouble: &Trouble) -> std::collections::BTreeMap<String, Vec<PathBuf>> {
-    let mut found = std::collections::BTreeMap::<String, Vec<PathBuf>>::new();
-    for drive in &trouble.instance.settings.pool.drives {
+fn extents_of(instance: &common::Instance) -> BTreeMap<String, Vec<PathBuf>> {
+    let mut found = BTreeMap::<String, Vec<PathBuf>>::new();
+    for drive in &instance.settings.pool.drives {
         for bucket in fs::read_dir(drive.path.join("extents")).unwrap() {
             for extent in fs::read_dir(bucket.unwrap().path()).unwrap() {
                 let path = extent.unwrap().path();
@@ -182,7 +187,7 @@ fn sealed(trouble: &Trouble) -> (Archive, Files) {
 }
 
 /// The containers of a small file.
-fn containers(archive: &Archive) -> std::collections::BTreeSet<base::ContainerId> {
+fn containers(archive: &Archive) -> BTreeSet<base::ContainerId> {
     let Stat::File(stat) = archive.stat(&path("/t/small7")).unwrap() else { panic!("a file") };
     stat.copies.iter().map(|copy| copy.container).collect()
 }
@@ -243,5 +248,45 @@ fn a_pack_with_a_lost_member_is_sealed_anew_without_it() {
         assert_eq!(place(&archive, name).len(), 2, "{name}: {:?}", archive.why_path(&path(name)));
     }
     assert!(get(&archive, "/t/lost").is_err());
+    archive.close();
+}
+
+/// A file whose copies were flushed and under no index was LOST when the pool lost it; it stayed so after the
+/// index was written, until the scrubber came to it.
+#[test]
+fn a_lost_file_is_nearline_as_soon_as_an_index_covers_it() {
+    let instance = common::Instance::with(base::ByteCount::mib(128), |settings| {
+        // The tapes stay in their drives, and get no index.
+        settings.tape.dismount_delay = std::time::Duration::from_secs(3600);
+    });
+    let archive = instance.open();
+    let before = extents_of(&instance);
+    put(&archive, "/t/file", &bytes(5, 3_000_000));
+    let shards: Vec<PathBuf> = extents_of(&instance)
+        .into_iter()
+        .filter(|(blob, _)| !before.contains_key(blob))
+        .flat_map(|(_, paths)| paths)
+        .collect();
+    assert_eq!(shards.len(), 6);
+    let stat = || {
+        let Stat::File(stat) = archive.stat(&path("/t/file")).unwrap() else { panic!("a file") };
+        stat
+    };
+    let is_flushed = |copy: &archive::CopyInfo| copy.state == archive::CopyProgress::Flushed;
+    wait_until("both copies are flushed", || {
+        let copies = stat().copies;
+        copies.len() == 2 && copies.iter().all(is_flushed)
+    });
+    shards.iter().for_each(|path| fs::remove_file(path).unwrap());
+    archive.scrub_now();
+    wait_until("it is lost", || stat().locality == Locality::Lost);
+    assert!(stat().copies.iter().all(is_flushed), "no index covers it: {:?}", stat().copies);
+    // Somebody is in a hurry: the tapes get their indexes.
+    put(&archive, "/t/other", &bytes(6, 3_000_000));
+    wait_until("it is on its way", || archive.totals().unwrap().todo.files == 0);
+    archive.migrate_now(None).unwrap();
+    wait_until("it is back from tape", || {
+        get(&archive, "/t/file").is_ok_and(|found| found == bytes(5, 3_000_000))
+    });
     archive.close();
 }

@@ -286,6 +286,7 @@ impl DriveThread {
         let Some(run) = mounted.run.as_mut() else { return Ok(()) };
         let engine = &self.engine;
         let now = engine.now();
+        let covers_from = engine.tape(mounted.vid)?.index_block;
         let before = mounted.volume.own_bytes_written();
         let changes =
             write_changes(engine, self.drive.as_mut(), mounted.vid, run.tape_pool, &mut mounted.volume)?;
@@ -314,6 +315,7 @@ impl DriveThread {
         }
         engine.sweep.ring();
         engine.give_up_late()?;
+        crate::lost::index_written(engine, mounted.vid, covers_from)?;
         Ok(())
     }
 
@@ -491,9 +493,14 @@ fn write_segment(
 /// Runs that the last server left open: their tapes are mounted one by one and the runs closed. If a drive or
 /// the robot does not let us, a run stays open and is closed when a drive can; its containers wait for that.
 pub(crate) fn recover_torn_runs(engine: &Arc<Engine>, drive: &DriveName) -> Result<(), ArchiveError> {
-    for (id, run) in engine.read(|view| view.open_runs())? {
+    let runs = engine.read(|view| view.open_runs())?;
+    let of = runs.len();
+    for ((id, run), number) in runs.into_iter().zip(1..) {
         let vid = run.vid;
-        tracing::warn!(%vid, run = %id, "the last server left a tape session open");
+        tracing::warn!(
+            %vid, run = %id, number, of,
+            "the last server left a tape session open: its tape is mounted; the server answers after the last one"
+        );
         let handle = engine.library.take_drive(drive)?;
         let mut thread = DriveThread::new(Arc::clone(engine), drive.clone(), handle);
         match thread.mount(vid, None) {
