@@ -245,10 +245,10 @@ impl Archive {
     }
 
     /// Takes a tape drive out of use: at once if it is empty, else when its session has ended and the tape is
-    /// in its slot.
+    /// in its slot. Durable on return: it stays so until [`Archive::drive_up`], whatever is restarted.
     ///
     /// # Errors
-    /// [`ArchiveError::NoSuchDrive`].
+    /// [`ArchiveError::NoSuchDrive`]; if the catalogue cannot be written.
     pub fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError> {
         let engine = self.engine();
         if !engine.library.drives().iter().any(|name| name.as_str() == drive) {
@@ -258,6 +258,8 @@ impl Archive {
             true => "taken out of use by an operator".to_owned(),
             false => truncated(reason, 512),
         };
+        let down = Some(reason.clone());
+        engine.execute(Command::SetDriveDown { drive: drive.to_owned(), down })?;
         engine.bell.post(Event::RetireDrive(drive.to_owned(), reason));
         Ok(())
     }

@@ -360,6 +360,27 @@ fn a_drive_is_taken_out_of_use_and_given_back() {
     archive.close();
 }
 
+/// A drive that an operator had taken out of use was in use again after a restart, whatever was wrong with it.
+#[test]
+fn a_drive_stays_out_of_use_over_a_restart() {
+    let trouble = Trouble::new(1);
+    let (archive, _) = trouble.open();
+    archive.drive_down("vdrive0", "its head is worn").unwrap();
+    archive.close();
+    drop(archive);
+    let (archive, _) = trouble.open();
+    let files = fill(&archive);
+    archive.migrate_now(None).unwrap();
+    why_waits_for(&archive, "its head is worn");
+    assert!(archive.tape_drives().iter().all(|drive| drive.state == "down"));
+    archive.drive_up("vdrive0").unwrap();
+    archive.close();
+    drop(archive);
+    let (archive, _) = trouble.open();
+    round(&archive, &files);
+    archive.close();
+}
+
 type Files = Vec<(String, Vec<u8>)>;
 
 /// What is on tape only, with a library that brings wrong cartridges for both of its tapes once.

@@ -10,6 +10,7 @@ use crate::table::Table;
 
 mod copy;
 mod dissolve;
+mod drive;
 mod evict;
 mod lifecycle;
 mod lost;
@@ -143,6 +144,7 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         Command::RestoreSettled => restore::settled(draft),
         Command::EndQuarantine => restore::end_quarantine(draft),
         Command::DissolvePack { container } => dissolve::dissolve(draft, *container),
+        Command::SetDriveDown { drive, down } => drive::set_down(draft, drive, down.as_deref()),
     }
 }
 

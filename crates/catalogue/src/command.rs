@@ -492,6 +492,14 @@ pub enum Command {
         /// The container.
         container: ContainerId,
     },
+    /// An operator takes a tape drive out of use, or gives it back to use; the last word counts. No effect if
+    /// it says what is recorded.
+    SetDriveDown {
+        /// The drive's name, 1 to 128 bytes.
+        drive: String,
+        /// Why it is out of use; `None`: it is in use.
+        down: Option<String>,
+    },
 }
 
 /// What became of a file that the pool cannot give.

@@ -292,6 +292,7 @@ choice!(Command {
     47 = EndQuarantine,
     48 = MendCopy { container, vid, block, reason, image },
     49 = DissolvePack { container },
+    50 = SetDriveDown { drive, down },
 });
 
 /// The key of a counter: its kind, then its object.

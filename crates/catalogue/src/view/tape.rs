@@ -141,6 +141,16 @@ impl View<'_> {
         Ok(merged_ranges(ranges))
     }
 
+    /// The tape drives that an operator has taken out of use, and why.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn drives_down(&self) -> Result<Vec<(String, String)>, ReadError> {
+        self.rows(Table::DriveDown, &[], None, usize::MAX, |mut parts, key, value| {
+            Ok((parts.text()?, frame::open(Table::DriveDown, key, value)?))
+        })
+    }
+
     /// All tapes.
     ///
     /// # Errors

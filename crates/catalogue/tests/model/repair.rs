@@ -195,6 +195,13 @@ impl Model {
             }
             Command::RestoreSettled => self.restored = false,
             Command::EndQuarantine => self.quarantine = None,
+            Command::SetDriveDown { drive, .. } if drive.is_empty() => return Err("Malformed"),
+            Command::SetDriveDown { drive, down: Some(why) } => {
+                self.drives_down.insert(drive.clone(), why.clone());
+            }
+            Command::SetDriveDown { drive, down: None } => {
+                self.drives_down.remove(drive);
+            }
             Command::DissolvePack { container } => {
                 let record = self.containers.get(container).ok_or("NotFound")?;
                 let queued = |c: &ContainerCopy| c.state == CopyState::Queued && c.source.is_none();
@@ -385,6 +392,10 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
             let container = among(&all, picks[1]).filter(|_| picks[2] % 4 > 0);
             Command::DissolvePack { container: container.unwrap_or(a_container(model, picks[1])) }
         }
+        22 => Command::SetDriveDown {
+            drive: ["", "d0", "d1", "d2"][usize::from(picks[0]) % 4].into(),
+            down: (picks[1] % 2 == 0).then(|| ["worn", "cleaning"][usize::from(picks[2]) % 2].into()),
+        },
         _ => match picks[0] % 4 {
             0 => Command::AcceptRestore {
                 epoch: Epoch(u32::from(picks[1] % 9)),
