@@ -84,4 +84,6 @@ planted_bugs_are_found! {
     forgotten_key: ForgottenKey in Clean,
     lost_request: LostRequest in Tapes,
     retried_sync: RetriedSync in Syncs,
+    early_release: EarlyRelease in Repack,
+    unchecked_label: UncheckedLabel in Robot,
 }
