@@ -15,7 +15,7 @@ use drive::DirectoryDrive;
 use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
 /// How long a test waits for the engine's threads before it fails.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The system's clock.
 pub struct SystemClock;
