@@ -25,10 +25,11 @@ enum Skeleton {
 }
 
 impl Engine {
-    /// Dissolves a pack that no tape has if the pool can never give it whole: its skeleton is gone, or a member
-    /// is LOST. `unreadable`: its bytes were just found unreadable, so that members without a name, which
-    /// nobody needs, are given up with it. Gives whether it was dissolved. What only waits for drives of the
-    /// pool is left as it is, and so is what another drive plans to write: whoever fails on it comes again.
+    /// Dissolves a pack that no tape has if the pool can never give it whole: its skeleton is gone, or a
+    /// member is LOST. `unreadable`: its bytes were just found unreadable, so that members without a name,
+    /// which nobody needs, are given up with it. Gives whether it was dissolved. What only waits for drives
+    /// of the pool is left as it is, and so is what another drive plans to write: whoever fails on it comes
+    /// again.
     pub(crate) fn dissolve_if_stuck(
         &self,
         container: ContainerId,
@@ -50,8 +51,8 @@ impl Engine {
         tracing::error!(
             %container,
             why,
-            "a pack that no tape has cannot be written: it is given up, and its files that are in the pool are \
-             sealed anew"
+            "a pack that no tape has cannot be written: it is given up, and its files that are in the pool \
+             are sealed anew"
         );
         self.drop_mend(container)?;
         self.resting.lock().unwrap_or_else(PoisonError::into_inner).remove(&container);

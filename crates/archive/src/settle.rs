@@ -225,7 +225,7 @@ fn settle_tapes(engine: &Engine, name: &DriveName) -> Result<usize, ArchiveError
     tapes.retain(|(_, tape)| is_concerned(tape));
     let (mut unseen, of) = (0, tapes.len());
     for ((vid, record), number) in tapes.into_iter().zip(1..) {
-        tracing::warn!(%vid, number, of, "a tape is mounted and looked at; the server answers after the last one");
+        tracing::warn!(%vid, number, of, "a tape is mounted and looked at; the server answers afterwards");
         let is_written = record.state == TapeState::Active || record.run.is_some();
         match look_at(engine, name, vid, &record)? {
             Seen::Good => {}

@@ -465,9 +465,9 @@ fn restores_to_a_time() {
     close(archive);
 }
 
-/// Story: at the point of a restore a pack was sealed and on no tape; since then two tapes got it, and the pool
-/// gave its skeleton up. The restored catalogue knows of neither tape, so the pack was never written, nobody
-/// said why, and its files stayed on no tape at all.
+/// Story: at the point of a restore a pack was sealed and on no tape; since then two tapes got it, and the
+/// pool gave its skeleton up. The restored catalogue knows of neither tape, so the pack was never written,
+/// nobody said why, and its files stayed on no tape at all.
 #[test]
 fn a_pack_whose_skeleton_is_gone_since_the_restore_is_sealed_anew() {
     let instance = Instance::new(ByteCount::mib(256));

@@ -204,50 +204,63 @@ fn a_pack_that_lost_its_skeleton_before_any_tape_had_it_is_sealed_anew() {
     drop(archive);
     lose_skeleton(&trouble);
     let (archive, _) = trouble.open();
-    let pack = containers(&archive);
-    set_all_tapes(&archive, TapeUse::Active);
-    archive.migrate_now(None).unwrap();
-    wait_until("the pack is given up", || containers(&archive).is_disjoint(&pack));
-    migrate_all(&archive);
-    for (name, _) in &files {
-        assert_eq!(place(&archive, name).len(), 2, "{name}: {:?}", archive.why_path(&path(name)));
-    }
+    comes_in_another_pack(&archive, &files);
     faulty::round(&archive, &files);
     archive.close();
+}
+
+/// A pack that waits for tapes, with a member of which the pool has lost all bytes.
+fn sealed_with_a_bad_member(trouble: &Trouble) -> (Archive, Files) {
+    let (archive, _) = trouble.open();
+    set_all_tapes(&archive, TapeUse::Disabled);
+    let before = extents(trouble);
+    put(&archive, "/t/bad", &bytes(1, 300_000));
+    let new = extents(trouble).into_iter().filter(|(blob, _)| !before.contains_key(blob));
+    let shards: Vec<PathBuf> = new.flat_map(|(_, paths)| paths).collect();
+    assert_eq!(shards.len(), 6, "the shards of the file");
+    let files = small_files(&archive);
+    archive.migrate_now(None).unwrap();
+    wait_until("the pack is sealed", || archive.totals().unwrap().todo.files == 0);
+    shards.iter().for_each(|path| fs::remove_file(path).unwrap());
+    (archive, files)
+}
+
+/// The pack of the small files is given up, and another one of them comes to tape.
+fn comes_in_another_pack(archive: &Archive, files: &Files) {
+    let pack = containers(archive);
+    set_all_tapes(archive, TapeUse::Active);
+    archive.migrate_now(None).unwrap();
+    wait_until("the pack is given up", || containers(archive).is_disjoint(&pack));
+    migrate_all(archive);
+    for (name, _) in files {
+        assert_eq!(place(archive, name).len(), 2, "{name}: {:?}", archive.why_path(&path(name)));
+    }
 }
 
 /// A member of a sealed pack that no tape had was lost with its drives: the others waited for ever.
 #[test]
 fn a_pack_with_a_lost_member_is_sealed_anew_without_it() {
     let trouble = Trouble::new(2);
-    let (archive, _) = trouble.open();
-    set_all_tapes(&archive, TapeUse::Disabled);
-    let before = extents(&trouble);
-    put(&archive, "/t/lost", &bytes(1, 300_000));
-    let lost: Vec<PathBuf> = extents(&trouble)
-        .into_iter()
-        .filter(|(blob, _)| !before.contains_key(blob))
-        .flat_map(|(_, p)| p)
-        .collect();
-    assert_eq!(lost.len(), 6, "the shards of the file");
-    let files = small_files(&archive);
-    archive.migrate_now(None).unwrap();
-    wait_until("the pack is sealed", || archive.totals().unwrap().todo.files == 0);
-    lost.iter().for_each(|path| fs::remove_file(path).unwrap());
+    let (archive, files) = sealed_with_a_bad_member(&trouble);
     archive.scrub_now();
     wait_until("the file is known to be lost", || {
-        let Stat::File(stat) = archive.stat(&path("/t/lost")).unwrap() else { panic!("a file") };
+        let Stat::File(stat) = archive.stat(&path("/t/bad")).unwrap() else { panic!("a file") };
         stat.locality == Locality::Lost
     });
-    let pack = containers(&archive);
-    set_all_tapes(&archive, TapeUse::Active);
-    archive.migrate_now(None).unwrap();
-    wait_until("the pack is given up", || containers(&archive).is_disjoint(&pack));
-    migrate_all(&archive);
-    for (name, _) in &files {
-        assert_eq!(place(&archive, name).len(), 2, "{name}: {:?}", archive.why_path(&path(name)));
-    }
-    assert!(get(&archive, "/t/lost").is_err());
+    comes_in_another_pack(&archive, &files);
+    assert!(get(&archive, "/t/bad").is_err());
+    archive.close();
+}
+
+/// The bytes of a deleted member were kept for the pack alone, and could not be read: nobody can be told that
+/// they are lost, and the others waited for ever.
+#[test]
+fn a_pack_with_an_unreadable_deleted_member_is_sealed_anew_without_it() {
+    let trouble = Trouble::new(2);
+    let (archive, files) = sealed_with_a_bad_member(&trouble);
+    archive.remove(&path("/t/bad")).unwrap();
+    comes_in_another_pack(&archive, &files);
+    faulty::round(&archive, &files);
     archive.close();
 }
 

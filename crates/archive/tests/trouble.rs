@@ -360,7 +360,7 @@ fn a_drive_is_taken_out_of_use_and_given_back() {
     archive.close();
 }
 
-/// A drive that an operator had taken out of use was in use again after a restart, whatever was wrong with it.
+/// A drive that an operator had taken out of use was in use again after a restart.
 #[test]
 fn a_drive_stays_out_of_use_over_a_restart() {
     let trouble = Trouble::new(1);

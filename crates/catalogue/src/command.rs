@@ -485,9 +485,9 @@ pub enum Command {
     /// Blobs that the catalogue does not know may be removed again.
     EndQuarantine,
     /// A pack that no tape has cannot be written: the pool does not give its skeleton or one of its members.
-    /// It is given up, with its skeleton. Its live members that are in the pool wait to be sealed anew, as far
-    /// as their class goes to tape; condemned ones are gone. Refused unless it is a pack without an image whose
-    /// copies are all queued and have no source.
+    /// It is given up, with its skeleton. Its live members that are in the pool wait to be sealed anew, as
+    /// far as their class goes to tape; condemned ones are gone. Refused unless it is a pack without an image
+    /// whose copies are all queued and have no source.
     DissolvePack {
         /// The container.
         container: ContainerId,

@@ -85,8 +85,8 @@ impl DirectoryDrive {
         Self::make(path, instance, id, false)
     }
 
-    /// As [`DirectoryDrive::format`], for a drive in the place of one that is gone: from the moment that it is a
-    /// drive, [`DirectoryDrive::is_unfilled`] says that it lacks what the other one held.
+    /// As [`DirectoryDrive::format`], for a drive in the place of one that is gone: from the moment that it
+    /// is a drive, [`DirectoryDrive::is_unfilled`] says that it lacks what the other one held.
     ///
     /// # Errors
     /// As [`DirectoryDrive::format`].
@@ -94,8 +94,8 @@ impl DirectoryDrive {
         Self::make(path, instance, id, true)
     }
 
-    /// Whether the drive in this directory took the place of another one and [`DirectoryDrive::set_filled`] has
-    /// not been said since; `false` of what is no drive.
+    /// Whether the drive in this directory took the place of another one and [`DirectoryDrive::set_filled`]
+    /// has not been said since; `false` of what is no drive.
     #[must_use]
     pub fn is_unfilled(path: &Path) -> bool {
         path.join(UNFILLED).exists()

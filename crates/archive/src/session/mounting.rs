@@ -315,7 +315,10 @@ impl DriveThread {
         }
         engine.sweep.ring();
         engine.give_up_late()?;
-        crate::lost::index_written(engine, mounted.vid, covers_from)?;
+        // The scrubber finds what is missed here: no reason to end a session.
+        if let Err(error) = crate::lost::index_written(engine, mounted.vid, covers_from) {
+            tracing::error!(vid = %mounted.vid, %error, "files that an index covers now stay LOST");
+        }
         Ok(())
     }
 
@@ -499,7 +502,7 @@ pub(crate) fn recover_torn_runs(engine: &Arc<Engine>, drive: &DriveName) -> Resu
         let vid = run.vid;
         tracing::warn!(
             %vid, run = %id, number, of,
-            "the last server left a tape session open: its tape is mounted; the server answers after the last one"
+            "the last server left a tape session open: its tape is mounted; the server answers afterwards"
         );
         let handle = engine.library.take_drive(drive)?;
         let mut thread = DriveThread::new(Arc::clone(engine), drive.clone(), handle);
