@@ -5,6 +5,7 @@
 mod check;
 mod disk;
 mod engine;
+mod record;
 mod run;
 mod trace;
 mod work;
