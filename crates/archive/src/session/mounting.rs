@@ -82,8 +82,8 @@ impl DriveThread {
     }
 
     /// Looks at a suspect tape without labels: if nothing is on it that must not be lost, it is scratch
-    /// again, or labelled the next time if its labelling failed. The drive is empty afterwards, and the reason
-    /// says what was found.
+    /// again, or labelled the next time if its labelling failed. The drive is empty afterwards, and the
+    /// reason says what was found.
     fn try_unlabelled(&mut self, vid: Vid) -> Result<(), String> {
         let text = match self.may_be_labelled(vid) {
             Ok(state) => {
