@@ -1,18 +1,23 @@
 //! What an operator does with the drives of the pool, and how redundant its content is.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
-use base::{BlobDescription, DriveId, Layout};
+use base::{BlobDescription, DriveId, Layout, Uuid};
 use drive::{DirectIo, DirectoryDrive, DriveOpenError};
 use pool::{DriveHealth, PoolError};
+use threads::{Condvar, Mutex};
 
 use crate::engine::Engine;
 use crate::{Archive, ArchiveError, ScrubInfo, UpkeepSettings};
 
 /// Blobs looked up together.
 const PAGE: usize = 1_000;
+/// How often a drive that is put in again is looked at while calls from before are in it, and how many times.
+const LEFT_LOOK_EVERY: Duration = Duration::from_millis(100);
+const LEFT_LOOKS: usize = 100;
 
 /// How redundant the content of the pool is at present.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -180,8 +185,7 @@ impl Archive {
             }
             Err(error) => return Err(opening(drive, &error)),
         };
-        let opened = DirectoryDrive::open(&path, engine.instance, drive, DirectIo::Auto)
-            .map_err(|error| opening(drive, &error))?;
+        let opened = open_when_left(&path, engine.instance, drive)?;
         let last = engine.read(|view| view.last_change())?;
         let seen = drive::ObjectDrive::stamp(&opened).commit;
         if seen > last {
@@ -237,6 +241,24 @@ pub(crate) fn filled(engine: &Engine, replaced: &BTreeSet<DriveId>) {
             Err(error) => tracing::error!(drive = %id, %error, "the next start rebuilds the drive once more"),
         }
     }
+}
+
+/// Opens a drive. Calls of ours that began before it was given up may still be in it: they are waited for a
+/// while.
+fn open_when_left(path: &Path, instance: Uuid, drive: DriveId) -> Result<DirectoryDrive, ArchiveError> {
+    let (lock, never) = (Mutex::new(()), Condvar::new());
+    let mut held = lock.lock().unwrap_or_else(PoisonError::into_inner);
+    for _ in 0..LEFT_LOOKS {
+        match DirectoryDrive::open(path, instance, drive, DirectIo::Auto) {
+            Err(DriveOpenError::Locked(_)) => {
+                let waited = never.wait_timeout(held, LEFT_LOOK_EVERY);
+                held = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+            opened => return opened.map_err(|error| opening(drive, &error)),
+        }
+    }
+    let reason = "calls to it from before have not ended, or another process has it open: try again later";
+    Err(refused(drive, reason))
 }
 
 fn refused(drive: DriveId, reason: &str) -> ArchiveError {
