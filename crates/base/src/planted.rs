@@ -37,8 +37,6 @@ pub enum Bug {
     UncheckedLabel,
     /// A request's item is lost when its tape fails.
     LostRequest,
-    /// Blobs of the current writer are taken for orphans.
-    EagerOrphans,
     /// Repack releases the source before its successor is verified.
     EarlyRelease,
     /// A failed sync is tried again and taken for success.
@@ -47,7 +45,7 @@ pub enum Bug {
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Bug; 18] = [
+    pub const ALL: [Bug; 17] = [
         Bug::EarlyAcknowledgement,
         Bug::MissingPoolSync,
         Bug::MissingSegmentSync,
@@ -63,7 +61,6 @@ impl Bug {
         Bug::ForgottenKey,
         Bug::UncheckedLabel,
         Bug::LostRequest,
-        Bug::EagerOrphans,
         Bug::EarlyRelease,
         Bug::RetriedSync,
     ];

@@ -1,7 +1,6 @@
 //! What one command would change, kept apart until the command is known to be valid.
 
 use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
 
 use crate::codec::Codec;
 use crate::encoding::{Meta, counter_key};
@@ -9,11 +8,10 @@ use crate::error::{ReadError, Rejection};
 use crate::frame;
 use crate::key;
 use crate::kv::{KvError, Snapshot, Transaction, Visit};
+use crate::overlay::{Overlay, scan_overlaid};
 use crate::record::{Counter, Tally};
 use crate::table::Table;
 use crate::view::View;
-
-type Rows = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 /// What almost every command changes, kept decoded over the commands of one transaction and written at its
 /// end.
@@ -42,7 +40,7 @@ pub(crate) struct Draft<'t> {
     below: &'t mut dyn Transaction,
     memo: &'t mut Memo,
     /// Of the few tables that a command touches, but for `meta` and `counter`.
-    rows: Vec<(Table, Rows)>,
+    rows: Vec<(Table, Overlay)>,
     /// The record of `meta` as this command changed it.
     meta: Option<Meta>,
     /// The tallies as this command changed them.
@@ -61,7 +59,7 @@ impl<'t> Draft<'t> {
         View::new(self)
     }
 
-    fn rows(&self, table: Table) -> Option<&Rows> {
+    fn rows(&self, table: Table) -> Option<&Overlay> {
         assert!(!matches!(table, Table::Meta | Table::Counter), "{table:?} is not read through a draft");
         self.rows.iter().find(|(of, _)| *of == table).map(|(_, rows)| rows)
     }
@@ -69,7 +67,7 @@ impl<'t> Draft<'t> {
     fn insert(&mut self, table: Table, key: Vec<u8>, value: Option<Vec<u8>>) {
         match self.rows.iter_mut().find(|(of, _)| *of == table) {
             Some((_, rows)) => drop(rows.insert(key, value)),
-            None => self.rows.push((table, Rows::from([(key, value)]))),
+            None => self.rows.push((table, Overlay::from([(key, value)]))),
         }
     }
 
@@ -188,35 +186,11 @@ impl Snapshot for Draft<'_> {
         to: Option<&[u8]>,
         visit: &mut Visit<'_>,
     ) -> Result<(), KvError> {
-        if to.is_some_and(|to| to <= from) {
-            return Ok(());
-        }
-        let bound = to.map_or(Bound::Unbounded, Bound::Excluded);
-        let Some(rows) = self.rows(table) else { return self.below.scan(table, from, to, visit) };
-        let mut over = rows.range::<[u8], _>((Bound::Included(from), bound)).peekable();
-        let mut stopped = false;
-        self.below.scan(table, from, to, &mut |key, value| {
-            while let Some((over_key, over_value)) = over.next_if(|(over_key, _)| over_key.as_slice() < key) {
-                if over_value.as_ref().is_some_and(|value| visit(over_key, value).is_break()) {
-                    stopped = true;
-                    return ControlFlow::Break(());
-                }
+        match self.rows(table) {
+            Some(over) => {
+                scan_overlaid(over, from, to, visit, |visit| self.below.scan(table, from, to, visit))
             }
-            let flow = match over.next_if(|(over_key, _)| over_key.as_slice() == key) {
-                Some((_, Some(over_value))) => visit(key, over_value),
-                Some((_, None)) => ControlFlow::Continue(()),
-                None => visit(key, value),
-            };
-            stopped = flow.is_break();
-            flow
-        })?;
-        if !stopped {
-            for (key, value) in over {
-                if value.as_ref().is_some_and(|value| visit(key, value).is_break()) {
-                    break;
-                }
-            }
+            None => self.below.scan(table, from, to, visit),
         }
-        Ok(())
     }
 }

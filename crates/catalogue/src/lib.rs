@@ -14,6 +14,7 @@ mod frame;
 mod key;
 mod kv;
 mod memory;
+mod overlay;
 mod record;
 mod table;
 mod view;
@@ -30,6 +31,7 @@ pub use error::{Object, ReadError, Rejection};
 pub use frame::RECORD_VERSION;
 pub use kv::{KvError, Snapshot, Transaction, Visit};
 pub use memory::MemoryStore;
+pub use overlay::{Overlay, Rows, scan_overlaid, scan_rows};
 pub use record::{
     Attributes, BlobRecord, ClassRecord, ContainerCopy, ContainerKind, ContainerRecord, CopyState, Counter,
     DirectoryRecord, Entry, FileKind, FileRecord, FileState, Garbage, IdempotencyRecord, ItemState,

@@ -1,15 +1,13 @@
 //! All tables in memory: for tests, and for the twin.
 
-use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
-
 use crate::kv::{KvError, Snapshot, Transaction, Visit};
+use crate::overlay::{Rows, scan_rows};
 use crate::table::Table;
 
 /// A catalogue in memory. A clone is a snapshot.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct MemoryStore {
-    tables: [BTreeMap<Vec<u8>, Vec<u8>>; Table::COUNT],
+    tables: [Rows; Table::COUNT],
 }
 
 impl MemoryStore {
@@ -37,15 +35,7 @@ impl Snapshot for MemoryStore {
         to: Option<&[u8]>,
         visit: &mut Visit<'_>,
     ) -> Result<(), KvError> {
-        if to.is_some_and(|to| to <= from) {
-            return Ok(());
-        }
-        let to = to.map_or(Bound::Unbounded, Bound::Excluded);
-        for (key, value) in self.tables[table.index()].range::<[u8], _>((Bound::Included(from), to)) {
-            if visit(key, value) == ControlFlow::Break(()) {
-                break;
-            }
-        }
+        scan_rows(&self.tables[table.index()], from, to, visit);
         Ok(())
     }
 }

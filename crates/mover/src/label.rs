@@ -170,7 +170,18 @@ pub fn check_may_be_labelled(
     replaces: Option<Uuid>,
 ) -> Result<(), VolumeError> {
     for partition in [Partition::Index, Partition::Data] {
-        match identify_partition(drive, partition)? {
+        let found = match identify_partition(drive, partition) {
+            // A write that failed leaves a block that nobody can read.
+            Err(VolumeError::Tape(error @ TapeError::Unreadable { .. })) => {
+                if !is_torn_label(drive, partition, vid)? {
+                    return Err(error.into());
+                }
+                tracing::warn!(%vid, %error, "a labelling was cut short here: it is done again");
+                continue;
+            }
+            found => found?,
+        };
+        match found {
             Found::Blank => {}
             Found::Volume { uuid: same, .. } if Some(same) == replaces => {}
             Found::Volume { uuid: same, block_size, .. }
@@ -206,8 +217,8 @@ fn is_fresh(
     Ok(is_fresh)
 }
 
-/// Whether a partition holds the beginning of labels of this cartridge and nothing behind them, so that there
-/// is nothing to be destroyed.
+/// Whether a partition holds the beginning of labels of this cartridge, or of some that cannot be read, and
+/// nothing behind them, so that there is nothing to be destroyed.
 fn is_torn_label(drive: &mut dyn TapeDrive, partition: Partition, vid: Vid) -> Result<bool, VolumeError> {
     drive.locate(TapePosition { partition, block: BlockAddress(0) })?;
     let mut buffer = vec![0u8; ltfs::label::LABEL_BYTES_MAX];
@@ -216,9 +227,9 @@ fn is_torn_label(drive: &mut dyn TapeDrive, partition: Partition, vid: Vid) -> R
             let label = Vol1Label::parse(buffer.get(..length).unwrap_or_default());
             label.is_ok_and(|label| label.vid == vid)
         }
-        Ok(_) => false,
-        Err(error @ TapeError::DriveFailed { .. }) => return Err(error.into()),
-        Err(_) => false,
+        Ok(_) | Err(TapeError::BufferTooSmall { .. }) => false,
+        Err(TapeError::Unreadable { .. }) => true,
+        Err(error) => return Err(error.into()),
     };
     Ok(begins && drive.space_to_end_of_data(partition)?.block.0 < LABEL_OBJECTS)
 }

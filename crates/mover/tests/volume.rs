@@ -10,7 +10,9 @@ use base::{
 };
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use drive::{DirectIo, DirectoryDrive, ObjectDrive};
-use library::{DriveName, Library, TapeDrive, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
+use library::{
+    DriveName, Library, TapeDrive, TapeError, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
+};
 use ltfs::BlockSize;
 use mover::{
     ContainerPlan, Ended, FileOnTape, Found, Part, Volume, VolumeError, WriteContext, Written, identify,
@@ -164,6 +166,38 @@ fn only_blank_cartridges_are_labelled_and_a_labelling_cut_short_is_done_again() 
     label(&bench, drive.as_mut()).unwrap();
     let again = label(&bench, drive.as_mut());
     assert!(again.is_ok(), "the same UUID: {again:?}");
+}
+
+/// Story: a write that failed in the middle of labelling left a block that could not be read. The tape was
+/// neither blank nor a volume, and no operator's word brought it back into use.
+#[test]
+fn labels_that_cannot_be_read_are_written_again_if_nothing_stands_behind_them() {
+    let bench = Bench::new();
+    let mut drive = bench.drive();
+    let at = |block| TapePosition { partition: Partition::Data, block: BlockAddress(block) };
+    let faults = bench.library.faults();
+    for torn in [0, 2] {
+        // The label is written up to a block that cannot be read afterwards.
+        drive.format_partitions().unwrap();
+        label(&bench, drive.as_mut()).unwrap();
+        let mut kept = vec![0u8; 4096];
+        let length = match drive.locate(at(torn)).and_then(|()| drive.read_block(&mut kept)) {
+            Ok(library::ReadBlock::Data(length)) => length,
+            other => panic!("a label block: {other:?}"),
+        };
+        drive.locate(at(torn)).unwrap();
+        drive.write_block(&kept[..length]).unwrap();
+        drive.write_filemarks(0).unwrap();
+        faults.plan_unreadable(bench.vid, at(torn));
+        let before = faults.fired();
+        let again = label(&bench, drive.as_mut());
+        assert!(again.is_ok(), "nothing is behind block {torn}: {again:?}");
+        assert!(faults.fired() > before, "the block could be read");
+        // A whole label with an index behind is more than a torn one, unreadable or not.
+        let refused = label(&bench, drive.as_mut());
+        assert!(matches!(refused, Err(VolumeError::Tape(TapeError::Unreadable { .. }))), "{refused:?}");
+        faults.clear();
+    }
 }
 
 /// Story: a catalogue was restored to a point between the choice of a UUID for a tape and the end of its

@@ -26,8 +26,8 @@ pub struct TapeSummary {
     pub writable: bool,
     /// Bytes that still fit.
     pub free: ByteCount,
-    /// How often it was mounted: of scratch tapes the least used one is taken, so that a bad one that is given
-    /// back again and again does not keep the others from being tried.
+    /// How often it was mounted: of tapes that hold alike the least used one is taken, so that a bad one that
+    /// is given back again and again does not keep the others from being tried.
     pub mounts: u64,
     /// Why it is not readable or writable, for people.
     pub reason: String,

@@ -96,7 +96,7 @@ impl Scheduler {
         }
         [Some(tape_pool), None].into_iter().find_map(|from| {
             let tapes = self.writable.get(&from)?;
-            let vid = tapes.iter().map(|(_, vid)| *vid).find(|vid| !self.rests(drive, *vid))?;
+            let vid = tapes.iter().map(|(.., vid)| *vid).find(|vid| !self.rests(drive, *vid))?;
             Some(TapeChoice { vid, assign: if from.is_none() { Some(tape_pool) } else { None } })
         })
     }

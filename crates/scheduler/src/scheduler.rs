@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{ClassId, FileId, TapePoolId, Timestamp, Vid};
+use base::{ByteCount, ClassId, FileId, TapePoolId, Timestamp, Vid};
 
 use crate::chores::Failure;
 use crate::drive::Drive;
@@ -36,7 +36,7 @@ pub(crate) struct Tape {
     pub(crate) full: bool,
     pub(crate) drive: Option<DriveName>,
     /// Its place among the tapes in slots that can be written.
-    pub(crate) listed: Option<(Option<TapePoolId>, u64)>,
+    pub(crate) listed: Option<(Option<TapePoolId>, ByteCount, u64)>,
 }
 
 impl Tape {
@@ -72,9 +72,9 @@ pub struct Scheduler {
     pub(crate) classes: BTreeMap<ClassId, ClassState>,
     pub(crate) pools: BTreeMap<TapePoolId, PoolState>,
     pub(crate) tapes: BTreeMap<Vid, Tape>,
-    /// Tapes in slots that can be written, by pool and rank: by free bytes, the fullest first; scratch tapes by
-    /// mounts, the least used first.
-    pub(crate) writable: BTreeMap<Option<TapePoolId>, BTreeSet<(u64, Vid)>>,
+    /// Tapes in slots that can be written, by pool: the fullest first, then the least often mounted; scratch
+    /// tapes by mounts alone.
+    pub(crate) writable: BTreeMap<Option<TapePoolId>, BTreeSet<(ByteCount, u64, Vid)>>,
     pub(crate) drives: BTreeMap<DriveName, Drive>,
     pub(crate) recall: RecallQueue,
     pub(crate) resting: BTreeMap<(Vid, DriveName), Rest>,
@@ -209,15 +209,15 @@ impl Scheduler {
         let in_slot = tape.drive.is_none();
         self.recall.set_mountable(vid, in_slot && tape.is_readable());
         let key = tape.summary.as_ref().filter(|_| in_slot && tape.is_writable()).map(|summary| {
-            let rank = summary.tape_pool.map_or(summary.mounts, |_| summary.free.0);
-            (summary.tape_pool, rank)
+            let free = summary.tape_pool.map_or(ByteCount(0), |_| summary.free);
+            (summary.tape_pool, free, summary.mounts)
         });
-        if let Some((tape_pool, rank)) = std::mem::replace(&mut tape.listed, key) {
-            let was = self.writable.entry(tape_pool).or_default().remove(&(rank, vid));
+        if let Some((tape_pool, free, mounts)) = std::mem::replace(&mut tape.listed, key) {
+            let was = self.writable.entry(tape_pool).or_default().remove(&(free, mounts, vid));
             assert!(was, "the list of writable tapes lacks {vid}");
         }
-        if let Some((tape_pool, rank)) = key {
-            let new = self.writable.entry(tape_pool).or_default().insert((rank, vid));
+        if let Some((tape_pool, free, mounts)) = key {
+            let new = self.writable.entry(tape_pool).or_default().insert((free, mounts, vid));
             assert!(new, "tape {vid} is listed twice as writable");
         }
     }

@@ -189,7 +189,7 @@ impl Scheduler {
         });
         let usable =
             [Some(tape_pool), None].into_iter().filter_map(|from| self.writable.get(&from)).flatten();
-        let resting = || usable.map(|(_, vid)| *vid).find_map(|vid| self.rests_everywhere(vid));
+        let resting = || usable.map(|(.., vid)| *vid).find_map(|vid| self.rests_everywhere(vid));
         leaving.or_else(resting).unwrap_or(Reason::NoScratchTape)
     }
 

@@ -152,6 +152,18 @@ fn migration_from_queue_to_slot() {
     check(&mut Scheduler::new(policy()), events, expected);
 }
 
+/// Story: a scratch tape that could not be labelled was given back by its operator again and again, and was
+/// the first choice each time: others that were never tried did not come to their turn in four hours.
+#[test]
+fn the_scratch_tape_that_was_mounted_least_comes_first() {
+    let used = |number: usize, mounts: u64| {
+        let (second, Event::Tape(vid, summary)) = tape(number, None, 500) else { unreachable!() };
+        (second, Event::Tape(vid, TapeSummary { mounts, ..summary }))
+    };
+    let events = vec![up("A"), used(1, 7), used(2, 3), used(3, 4), queued(20, backlog(6, 60, 10))];
+    check(&mut Scheduler::new(policy()), events, "20: mount T00002 in A for pool 1, wake at 3610");
+}
+
 #[test]
 fn recall_waits_for_age_or_bytes_and_takes_the_better_copy() {
     let events = vec![

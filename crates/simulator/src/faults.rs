@@ -49,8 +49,8 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// All that a campaign goes through. Without `Repack`: its worlds fail, see `docs/reference/faults.md`.
-    pub const ALL: [Profile; 11] = [
+    /// All that a campaign goes through.
+    pub const ALL: [Profile; 12] = [
         Profile::Crashes,
         Profile::Disks,
         Profile::Rot,
@@ -62,6 +62,7 @@ impl Profile {
         Profile::Places,
         Profile::Crowd,
         Profile::Large,
+        Profile::Repack,
     ];
 }
 

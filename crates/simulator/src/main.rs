@@ -3,11 +3,26 @@
 //! first; `--log` shows what the engine says.
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use base::planted::{Bug, plant};
 use simulator::faults::Profile;
-use simulator::report::{Until, campaign};
+use simulator::report::{Campaign, Until, campaign};
+
+/// How often a long campaign says how far it is.
+const TOLD_EVERY_SECONDS: u64 = 10;
+
+/// One line about a campaign that goes on.
+fn tell(sum: &Campaign, wanted: u64, time: Duration) {
+    let rate = sum.total() as f64 / time.as_secs_f64().max(0.001);
+    let mut text = format!("{} worlds, {} faults, {rate:.0} faults/s", sum.worlds, sum.total());
+    if wanted != u64::MAX {
+        let left = wanted.saturating_sub(sum.total()) as f64 / rate.max(0.001) / 60.0;
+        text += &format!(", {left:.0} min left");
+    }
+    eprintln!("{text}");
+}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
@@ -33,11 +48,16 @@ fn main() -> ExitCode {
         faults,
         worlds: number("--worlds").unwrap_or(usual),
         time: Duration::from_secs(number("--seconds").unwrap_or(86_400)),
-        profile: text("--profile").and_then(|name| {
-            Profile::ALL.into_iter().chain([Profile::Repack]).find(|profile| format!("{profile:?}") == name)
-        }),
+        profile: text("--profile")
+            .and_then(|name| Profile::ALL.into_iter().find(|profile| format!("{profile:?}") == name)),
     };
-    let done = campaign(number("--seed").unwrap_or(1), until);
+    let last = AtomicU64::new(0);
+    let done = campaign(number("--seed").unwrap_or(1), until, &|sum: &Campaign, time: Duration| {
+        let round = time.as_secs() / TOLD_EVERY_SECONDS;
+        if last.fetch_max(round, Ordering::Relaxed) < round {
+            tell(sum, faults, time);
+        }
+    });
     println!("{}", done.table());
     for failed in &done.failures {
         println!(

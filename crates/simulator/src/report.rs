@@ -135,9 +135,10 @@ pub struct Until {
     pub profile: Option<Profile>,
 }
 
-/// Worlds from a seed on, on all cores, until enough happened or one fails.
+/// Worlds from a seed on, on all cores, until enough happened or one fails. `told` hears after each world what
+/// happened so far, and in what time.
 #[must_use]
-pub fn campaign(first: u64, until: Until) -> Campaign {
+pub fn campaign(first: u64, until: Until, told: &(impl Fn(&Campaign, Duration) + Sync)) -> Campaign {
     let (next, sum) = (AtomicU64::new(0), Mutex::new(Campaign::default()));
     let begun = Instant::now();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -154,7 +155,9 @@ pub fn campaign(first: u64, until: Until) -> Campaign {
                         return;
                     }
                     let report = simulate(Plan { profile: until.profile, ..Plan::new(first + number) });
-                    sum.lock().unwrap_or_else(PoisonError::into_inner).add(report);
+                    let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
+                    sum.add(report);
+                    told(&sum, begun.elapsed());
                 }
             });
         }

@@ -22,6 +22,8 @@ use crate::world::{CELL_SIZE, Called, World, below};
 const CLIENTS: u64 = 4;
 /// Virtual time after the end of all faults within which everything must be done.
 const CALM_MAX: Duration = Duration::from_secs(4 * 3_600);
+/// The longest that garbage may wait when all is done, in virtual time.
+const SWEPT_MAX: Duration = Duration::from_secs(600);
 /// How often somebody looks whether it is.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
@@ -174,6 +176,7 @@ impl Aftermath {
         self.settle();
         self.read_all();
         self.settle();
+        self.sweep();
         self.invariants();
         if self.profile == Profile::Repack {
             let repacked = operator::repack_all(&self.world, "vault-a");
@@ -187,6 +190,7 @@ impl Aftermath {
         self.recall_all();
         self.settle();
         self.read_all();
+        self.sweep();
         self.invariants();
     }
 
@@ -262,6 +266,16 @@ impl Aftermath {
         }
     }
 
+    /// I6: what nobody needs is removed soon, with no readers left. A copy that was just read back may have
+    /// made garbage of an image a moment ago.
+    fn sweep(&self) {
+        let deadline = simulated::now() + SWEPT_MAX.as_nanos() as u64;
+        while self.ask("pool", |archive| Ok(archive.pool_info()?.garbage)).is_ok_and(|garbage| garbage > 0) {
+            assert!(simulated::now() < deadline, "I6: garbage waits for {SWEPT_MAX:?}");
+            simulated::pause(Duration::from_secs(5));
+        }
+    }
+
     fn open_requests(&self) -> Vec<RequestId> {
         let requests = self.world.oracle().requests.clone();
         let mut open = Vec::new();
@@ -320,9 +334,10 @@ impl Aftermath {
         }
     }
 
-    fn stage(&self, selection: &Selection) {
+    /// Stages and waits for the end; `is_operated`: meanwhile somebody gives drives and tapes back.
+    fn stage_and_wait(&self, selection: &Selection, pin: Duration, is_operated: bool) -> RequestId {
         let selection = selection.clone();
-        let options = StageOptions { owner: "reader".to_owned(), pin: Duration::from_secs(7 * 86_400) };
+        let options = StageOptions { owner: "reader".to_owned(), pin };
         let request = self.ask("stage", move |archive| archive.stage(&selection, options.clone()));
         let request = request.unwrap_or_else(|error| panic!("I7: stage: {error}"));
         self.world.oracle().requests.push(request);
@@ -331,9 +346,16 @@ impl Aftermath {
             if simulated::now() > deadline {
                 self.never_ends(request);
             }
-            let _ = self.ask("operate", give_back);
+            if is_operated {
+                let _ = self.ask("operate", give_back);
+            }
             simulated::pause(LOOK_EVERY);
         }
+        request
+    }
+
+    fn stage(&self, selection: &Selection) {
+        let request = self.stage_and_wait(selection, Duration::from_secs(7 * 86_400), true);
         self.world.oracle().requests.retain(|other| *other != request);
         let released = self.ask("release", move |archive| archive.release(request, None));
         released.unwrap_or_else(|error| panic!("I7: release: {error}"));
@@ -396,18 +418,7 @@ impl Aftermath {
 
     /// As `stage`, but nobody gives the tapes back.
     fn stage_without_operator(&self, all: &Selection) {
-        let all = all.clone();
-        let options = StageOptions { owner: "reader".to_owned(), pin: Duration::ZERO };
-        let request = self.ask("stage", move |archive| archive.stage(&all, options.clone()));
-        let request = request.unwrap_or_else(|error| panic!("I7: stage: {error}"));
-        self.world.oracle().requests.push(request);
-        let deadline = simulated::now() + CALM_MAX.as_nanos() as u64;
-        while self.open_requests().contains(&request) {
-            if simulated::now() > deadline {
-                self.never_ends(request);
-            }
-            simulated::pause(LOOK_EVERY);
-        }
+        let request = self.stage_and_wait(all, Duration::ZERO, false);
         let info = self.ask("request", move |archive| archive.request(request));
         let info = info.unwrap_or_else(|error| panic!("I7: {error}"));
         assert_eq!(info.record.failed, 0, "I1: recalls fail: {:?}", info.record);

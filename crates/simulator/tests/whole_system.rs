@@ -20,7 +20,7 @@ fn nothing_is_lost_whatever_goes_wrong() {
     let _one = PLANTED.lock().unwrap_or_else(PoisonError::into_inner);
     let seed = std::env::var("KIST_SIMULATOR_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     let until = Until { faults: u64::MAX, worlds: WORLDS, time: Duration::from_secs(600), profile: None };
-    let done = campaign(seed, until);
+    let done = campaign(seed, until, &|_, _| ());
     println!("{}", done.table());
     if let Some(failed) = done.failures.first() {
         panic!(
@@ -57,7 +57,7 @@ fn is_found(bug: Bug, profile: Profile) {
     plant(Some(bug));
     let until =
         Until { faults: u64::MAX, worlds: HUNT_MAX, time: Duration::from_secs(300), profile: Some(profile) };
-    let done = campaign(1, until);
+    let done = campaign(1, until, &|_, _| ());
     plant(None);
     let found = done.failures.first().unwrap_or_else(|| panic!("{bug:?} was not found"));
     let why = found.failure.as_deref().unwrap_or_default().lines().take(2).collect::<Vec<_>>().join(" ");
@@ -84,4 +84,6 @@ planted_bugs_are_found! {
     forgotten_key: ForgottenKey in Clean,
     lost_request: LostRequest in Tapes,
     retried_sync: RetriedSync in Syncs,
+    early_release: EarlyRelease in Repack,
+    unchecked_label: UncheckedLabel in Robot,
 }

@@ -1,9 +1,6 @@
 //! The writing transaction of LMDB, with the rows that every command changes kept beside it until the commit.
 
-use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
-
-use catalogue::{KvError, Snapshot, Table, Transaction, Visit};
+use catalogue::{KvError, Overlay, Snapshot, Table, Transaction, Visit, scan_overlaid};
 use heed::{PutFlags, RwTxn};
 
 use crate::engine::{Rows, kv_error, scan};
@@ -27,23 +24,20 @@ fn is_appended(table: Table) -> bool {
     )
 }
 
-/// Rows that were put, or deleted (`None`).
-type Hot = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
-
 /// The writing transaction; dropped without a commit it changes nothing.
 pub(crate) struct LmdbWriting<'e> {
     txn: RwTxn<'e>,
     tables: &'e [Rows; Table::COUNT],
     is_changed: bool,
     /// Rows of hot tables that the engine has not been given yet.
-    hot: [Hot; Table::COUNT],
+    hot: [Overlay; Table::COUNT],
     /// No key of an appended table is larger than this; `None`: not looked up yet.
     last: [Option<Vec<u8>>; Table::COUNT],
 }
 
 impl<'e> LmdbWriting<'e> {
     pub(crate) fn new(txn: RwTxn<'e>, tables: &'e [Rows; Table::COUNT]) -> Self {
-        let (hot, last) = (std::array::from_fn(|_| Hot::new()), std::array::from_fn(|_| None));
+        let (hot, last) = (std::array::from_fn(|_| Overlay::new()), std::array::from_fn(|_| None));
         LmdbWriting { txn, tables, is_changed: false, hot, last }
     }
 
@@ -110,32 +104,7 @@ impl Snapshot for LmdbWriting<'_> {
         visit: &mut Visit<'_>,
     ) -> Result<(), KvError> {
         let (rows, hot) = (&self.tables[table.index()], &self.hot[table.index()]);
-        if hot.is_empty() || to.is_some_and(|to| to <= from) {
-            return scan(&self.txn, rows, from, to, visit);
-        }
-        let bound = to.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut over = hot.range::<[u8], _>((Bound::Included(from), bound)).peekable();
-        let mut stopped = false;
-        scan(&self.txn, rows, from, to, &mut |key, value| {
-            while let Some((over_key, over_value)) = over.next_if(|(over_key, _)| over_key.as_slice() < key) {
-                if over_value.as_ref().is_some_and(|value| visit(over_key, value).is_break()) {
-                    stopped = true;
-                    return ControlFlow::Break(());
-                }
-            }
-            let flow = match over.next_if(|(over_key, _)| over_key.as_slice() == key) {
-                Some((_, Some(over_value))) => visit(key, over_value),
-                Some((_, None)) => ControlFlow::Continue(()),
-                None => visit(key, value),
-            };
-            stopped = flow.is_break();
-            flow
-        })?;
-        if !stopped {
-            let mut rest = over.filter_map(|(key, value)| value.as_ref().map(|value| (key, value)));
-            while rest.next().is_some_and(|(key, value)| visit(key, value).is_continue()) {}
-        }
-        Ok(())
+        scan_overlaid(hot, from, to, visit, |visit| scan(&self.txn, rows, from, to, visit))
     }
 }
 

@@ -3,14 +3,9 @@
 //! The tables stay when a [`crate::CatalogueStore`] over them ends, as a disk stays when a process dies: what
 //! was committed is there, an open transaction is not. No released program opens one.
 
-use std::collections::{BTreeMap, btree_map};
-use std::iter::Peekable;
-use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use catalogue::{KvError, Snapshot, Table, Transaction, Visit};
-
-type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+use catalogue::{KvError, Overlay, Rows, Snapshot, Table, Transaction, Visit, scan_overlaid, scan_rows};
 
 /// All tables. A table is copied only if it is changed while a snapshot holds it.
 #[derive(Clone, Default)]
@@ -162,20 +157,9 @@ impl Snapshot for MemorySnapshot {
         to: Option<&[u8]>,
         visit: &mut Visit<'_>,
     ) -> Result<(), KvError> {
-        if to.is_some_and(|to| to <= from) {
-            return Ok(());
-        }
-        for (key, value) in self.0.0[table.index()].range::<[u8], _>(bounds(from, to)) {
-            if visit(key, value).is_break() {
-                break;
-            }
-        }
+        scan_rows(&self.0.0[table.index()], from, to, visit);
         Ok(())
     }
-}
-
-fn bounds<'k>(from: &'k [u8], to: Option<&'k [u8]>) -> (Bound<&'k [u8]>, Bound<&'k [u8]>) {
-    (Bound::Included(from), to.map_or(Bound::Unbounded, Bound::Excluded))
 }
 
 /// Tables in memory as one store has them open.
@@ -193,8 +177,6 @@ impl MemoryEngine {
         MemoryWriting { engine: self, base: self.read(), changes: Default::default() }
     }
 }
-
-type Overlay = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 /// The writing transaction: what it changes, over the tables as they were when it began.
 pub(crate) struct MemoryWriting<'e> {
@@ -257,20 +239,8 @@ impl Snapshot for MemoryWriting<'_> {
         to: Option<&[u8]>,
         visit: &mut Visit<'_>,
     ) -> Result<(), KvError> {
-        if to.is_some_and(|to| to <= from) {
-            return Ok(());
-        }
-        let index = table.index();
-        let merged = Merge {
-            base: self.base.0.0[index].range::<[u8], _>(bounds(from, to)).peekable(),
-            overlay: self.changes[index].range::<[u8], _>(bounds(from, to)).peekable(),
-        };
-        for (key, value) in merged {
-            if visit(key, value).is_break() {
-                break;
-            }
-        }
-        Ok(())
+        let over = &self.changes[table.index()];
+        scan_overlaid(over, from, to, visit, |visit| self.base.scan(table, from, to, visit))
     }
 }
 
@@ -284,33 +254,5 @@ impl Transaction for MemoryWriting<'_> {
         let was_there = self.get(table, key)?.is_some();
         self.changes[table.index()].insert(key.to_vec(), None);
         Ok(was_there)
-    }
-}
-
-/// Rows of the base and of the overlay in one order; the overlay's word counts.
-struct Merge<'a> {
-    base: Peekable<btree_map::Range<'a, Vec<u8>, Vec<u8>>>,
-    overlay: Peekable<btree_map::Range<'a, Vec<u8>, Option<Vec<u8>>>>,
-}
-
-impl<'a> Iterator for Merge<'a> {
-    type Item = (&'a [u8], &'a [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            let base = self.base.peek().map(|(key, _)| *key);
-            let Some(changed) = self.overlay.peek().map(|(key, _)| *key) else {
-                return self.base.next().map(|(key, value)| (key.as_slice(), value.as_slice()));
-            };
-            if base.is_some_and(|base| base < changed) {
-                return self.base.next().map(|(key, value)| (key.as_slice(), value.as_slice()));
-            }
-            if base == Some(changed) {
-                self.base.next();
-            }
-            if let Some((key, Some(value))) = self.overlay.next() {
-                return Some((key.as_slice(), value.as_slice()));
-            }
-        }
     }
 }

@@ -69,12 +69,13 @@ fn scrub_finds_and_repairs_what_verify_and_get_do_not_even_feel() {
     let scrubbed = instance.kist(&["scrub", "--now", "--json"]).exits(0).json();
     assert_eq!((scrubbed["lost"].as_u64(), scrubbed["failed"].as_u64()), (Some(0), Some(0)), "{scrubbed}");
     wait_until("all is repaired", || {
-        let covered = |file: &Path, before: &[u8]| {
+        // A segment may have become longer meanwhile.
+        let wrong = |file: &Path, before: &[u8]| {
             let now = fs::read(file).unwrap();
-            // A byte between records of a segment is of no meaning and is left alone.
-            now == before || now.iter().zip(before).filter(|(a, b)| a != b).count() == 1 && is_segment(file)
+            (0..before.len()).filter(|at| now.get(*at) != before.get(*at)).count()
         };
-        damaged.iter().all(|(file, before)| covered(file, before))
+        // A byte between records of a segment is of no meaning and is left alone.
+        damaged.iter().all(|(file, before)| wrong(file, before) <= usize::from(is_segment(file)))
     });
     let again = instance.kist(&["scrub", "--now", "--json"]).exits(0).json();
     assert_eq!(again["found"].as_u64(), Some(0), "{again}");
