@@ -15,7 +15,9 @@ const ARENAS_PER_CORE: i32 = 2;
 /// By default it gives their pages back to the kernel and faults them in anew, which costs a stream over
 /// HTTP a third of its processor time. Call it before the first thread is started. Where the allocator is
 /// not that of glibc it does nothing.
-pub fn keep_freed_memory() {
+pub fn keep_freed_memory(cores: usize) {
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+    let _ = cores;
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         use std::ffi::c_int;
@@ -26,8 +28,7 @@ pub fn keep_freed_memory() {
         unsafe extern "C" {
             fn mallopt(parameter: c_int, value: c_int) -> c_int;
         }
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let arenas = i32::try_from(cores).unwrap_or(1).clamp(1, 1024) * ARENAS_PER_CORE;
+        let arenas = c_int::try_from(cores).unwrap_or(1).clamp(1, 1024) * ARENAS_PER_CORE;
         for (parameter, value) in
             [(M_TRIM_THRESHOLD, KEPT_BYTES), (M_MMAP_THRESHOLD, MAPPED_BYTES), (M_ARENA_MAX, arenas)]
         {

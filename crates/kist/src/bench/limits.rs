@@ -23,15 +23,16 @@ const TMPFS_MAGIC: i64 = 0x0102_1994;
 /// Bytes written to the disk at most.
 const DISK_BYTES_MAX: u64 = 1 << 30;
 
-/// Room that is given free ahead of what is being written.
-const AHEAD_BYTES: u64 = 1 << 30;
+/// Room that is given free ahead of what is being written: a little more than the stripe that a put reserves
+/// at once. More would be free for so long that the host takes it back.
+const AHEAD_BYTES: u64 = 448 << 20;
 /// How often the room is looked at.
 const LOOK: Duration = Duration::from_millis(4);
 
-/// Pages of a memory-backed directory that are kept ready, so that what is measured does not wait for the host
-/// of a virtual machine, which gives memory only when it is touched and takes memory back that has been free
-/// for two seconds. A file holds them, and shrinks as other files of the directory grow. Elsewhere than in
-/// memory it does nothing.
+/// Pages of a memory-backed directory that are kept ready, so that what is measured does not wait for the
+/// host of a virtual machine, which gives memory only when it is touched and takes memory back that has been
+/// free for two seconds. A file holds them, and shrinks as other files of the directory grow. Elsewhere than
+/// in memory it does nothing.
 pub struct Warm(Option<Keeper>);
 
 struct Keeper {
