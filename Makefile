@@ -43,17 +43,19 @@ test: needs-test lint
 	tests/run
 
 # The hunts at full size: the whole system in the simulator, then the real server and real files. KIST_TORTURE_FAULTS,
-# KIST_SOAK_MINUTES, KIST_KILL_POINTS and KIST_CRASH_IMAGES override the figures; instances lie in memory, but for the
-# tapes of the soak.
+# KIST_CRASH_IMAGES (simulated machines), KIST_SYSCALL_IMAGES (real files), KIST_KILL_POINTS and KIST_SOAK_MINUTES
+# override the figures; instances lie in memory, but for the tapes of the soak.
 TORTURE_DIR := $(or $(TMPDIR),/tmp)/kist-torture
 TORTURE_TMP := $(if $(wildcard /dev/shm),/dev/shm,/tmp)
 torture: needs-test
 	$(CARGO) run --release --locked --package simulator -- --seed 1 --faults $(or $(KIST_TORTURE_FAULTS),1000000)
+	KIST_CRASH_IMAGES=$(or $(KIST_CRASH_IMAGES),100000) \
+		$(CARGO) test --release --locked --package simulator --test crash_images -- --nocapture
 	$(CARGO) build --release --locked --package kist --package torture
 	KIST_KILL_POINTS=$(or $(KIST_KILL_POINTS),2000) TMPDIR=$(TORTURE_TMP) \
-		$(CARGO) test --release --locked --package torture --test kills -- --nocapture
-	KIST_CRASH_IMAGES=$(or $(KIST_CRASH_IMAGES),100000) TMPDIR=$(TORTURE_TMP) \
-		$(CARGO) test --release --locked --package torture --test images -- --nocapture
+		$(CARGO) test --release --locked --package torture --test kill_points -- --nocapture
+	KIST_SYSCALL_IMAGES=$(or $(KIST_SYSCALL_IMAGES),20000) TMPDIR=$(TORTURE_TMP) \
+		$(CARGO) test --release --locked --package torture --test syscall_images -- --nocapture
 	KIST_FLIPS=$(or $(KIST_FLIPS),30000) TMPDIR=$(TORTURE_TMP) \
 		$(CARGO) test --release --locked --package store --test flips -- --nocapture
 	rm -rf -- $(TORTURE_DIR) $(TORTURE_TMP)/kist-torture-pool && mkdir -p $(TORTURE_DIR)

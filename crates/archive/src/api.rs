@@ -26,7 +26,8 @@ pub struct CopyInfo {
     pub tape_pool: String,
     /// `queued`, `writing`, `flushed` or `indexed` in order; see `catalogue::CopyState`.
     pub state: CopyProgress,
-    /// The tape, once it is planned.
+    /// The tape, once it is planned; of a queued copy the one that a repack takes it off, where it can still
+    /// be read.
     pub vid: Option<Vid>,
     /// First block of the container on the data partition.
     pub block: Option<BlockAddress>,

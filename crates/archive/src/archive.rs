@@ -10,6 +10,7 @@ use threads::mpsc::sync_channel;
 use base::{ByteCount, Clock, DriveId, Epoch, FileId, RequestId, Uuid};
 use catalogue::{Command, Envelope, ItemState, Outcome, RequestState, TapeState};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
+use library::DriveName;
 use pool::{Pool, PoolConfig};
 use scheduler::{Event, Scheduler};
 use store::CatalogueStore;
@@ -124,15 +125,16 @@ impl Archive {
         });
         crate::verify::clean(&engine.settings.catalogue_directory);
         remove_orphans(&engine)?;
-        settle(&engine, &drives_here, engine.library.drives().first())
-            .map_err(|error| OpenError::Settle(Box::new(error)))?;
+        let down: BTreeMap<_, _> = engine.catalogue.read(|view| view.drives_down())?.into_iter().collect();
+        let usable = engine.library.drives().into_iter().find(|name| !down.contains_key(name.as_str()));
+        settle(&engine, &drives_here, usable.as_ref()).map_err(|error| OpenError::Settle(Box::new(error)))?;
         let archive = Archive(Arc::new(Inner {
             engine,
             backup: OnceLock::new(),
             threads: Mutex::new(Vec::new()),
             small: Mutex::new(Vec::new()),
         }));
-        if let Err(error) = archive.start() {
+        if let Err(error) = archive.start(&down, usable.as_ref()) {
             archive.close();
             return Err(error);
         }
@@ -252,25 +254,29 @@ impl Archive {
         Ok(largest_container(capacity))
     }
 
-    fn start(&self) -> Result<(), OpenError> {
+    /// `down`: tape drives that an operator has taken out of use; `usable`: one that is not.
+    fn start(&self, down: &BTreeMap<String, String>, usable: Option<&DriveName>) -> Result<(), OpenError> {
         let engine = &self.0.engine;
         let (small, repeats) = (Arc::clone(engine), Arc::clone(engine));
         let small = guarded("small-puts", move || run_small_puts(&small))?;
         self.0.small.lock().unwrap_or_else(PoisonError::into_inner).push(small);
         let repeats = guarded("small-repeats", move || run_repeats(&repeats))?;
         self.0.small.lock().unwrap_or_else(PoisonError::into_inner).push(repeats);
-        let names = engine.library.drives();
-        if let Some(first) = names.first() {
-            recover_torn_runs(engine, first).map_err(|error| OpenError::Recovery(Box::new(error)))?;
+        if let Some(usable) = usable {
+            recover_torn_runs(engine, usable).map_err(|error| OpenError::Recovery(Box::new(error)))?;
         }
         let mut orders = BTreeMap::new();
-        for name in names {
+        for name in engine.library.drives() {
             let (sender, receiver) = sync_channel(ORDERS_MAX);
             let handle = engine.library.take_drive(&name)?;
             let thread = DriveThread::new(Arc::clone(engine), name.clone(), handle);
             self.spawn(&format!("tape-{name}"), move || thread.run(&receiver))?;
             orders.insert(name.as_str().to_owned(), sender);
-            engine.bell.post(Event::DriveUp(name.as_str().to_owned()));
+            let name = name.as_str().to_owned();
+            engine.bell.post(match down.get(&name) {
+                Some(reason) => Event::DriveDown(name, reason.clone()),
+                None => Event::DriveUp(name),
+            });
         }
         for (vid, record) in engine.catalogue.read(|view| view.tapes())? {
             engine.bell.post(Event::Tape(vid, summary(&record)));
@@ -284,6 +290,7 @@ impl Archive {
             let engine = Arc::clone(engine);
             move || crate::sweep::run(&engine)
         })?;
+        crate::pool_drives::resume_unfilled(engine);
         self.spawn("scrubber", {
             let engine = Arc::clone(engine);
             move || crate::scrub::run(&engine)

@@ -266,6 +266,16 @@ impl Engine {
         })
     }
 
+    /// A container, if it still has a copy at this place.
+    fn standing_at(
+        &self,
+        container: ContainerId,
+        at: (Vid, BlockAddress),
+    ) -> Result<Option<ContainerRecord>, ArchiveError> {
+        let record = self.read(|view| view.container(container))?;
+        Ok(record.filter(|record| record.places().any(|place| place == at)))
+    }
+
     /// A copy was found damaged. If its bytes are in the pool it is written again at once; if another tape
     /// may have them, once they were read there. The last copy stays what it is: what can be read of it is
     /// worth more than nothing.
@@ -276,10 +286,7 @@ impl Engine {
         block: BlockAddress,
         reason: &str,
     ) -> Result<(), ArchiveError> {
-        let Some(record) = self.read(|view| view.container(container))? else { return Ok(()) };
-        if !record.places().any(|place| place == (vid, block)) {
-            return Ok(());
-        }
+        let Some(record) = self.standing_at(container, (vid, block))? else { return Ok(()) };
         tracing::error!(%container, %vid, %block, reason, "a copy on tape is damaged");
         if self.has_bytes(container, &record)? || record.is_empty() {
             return self.give_up(container, vid, block, reason);
@@ -302,10 +309,7 @@ impl Engine {
         block: BlockAddress,
         reason: &str,
     ) -> Result<(), ArchiveError> {
-        let Some(record) = self.read(|view| view.container(container))? else { return Ok(()) };
-        if !record.places().any(|place| place == (vid, block)) {
-            return Ok(());
-        }
+        let Some(record) = self.standing_at(container, (vid, block))? else { return Ok(()) };
         let is_last = record.places().all(|place| place == (vid, block));
         if record.is_empty() || !is_last || self.has_members(container, &record)? {
             return self.drop_place(container, vid, block, reason);

@@ -7,6 +7,7 @@ mod bell;
 mod chores;
 mod classes;
 mod conductor;
+mod dissolve;
 mod download;
 mod engine;
 mod error;

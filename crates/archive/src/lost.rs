@@ -5,7 +5,10 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
-use base::{BlobDescription, BlobId, DriveId, Duration, FileId, StreamChecksums};
+use base::{
+    BlobDescription, BlobId, BlockAddress, ByteCount, ContainerId, DriveId, Duration, FileId,
+    StreamChecksums, Vid,
+};
 use catalogue::{
     BATCH_FILES_MAX, Command, ContainerCopy, FileRecord, FileState, Outcome, PoolLoss, ReadError, View,
 };
@@ -67,7 +70,7 @@ pub(crate) fn declare(engine: &Engine, files: &[FileId]) -> Result<Declared, Arc
     name(engine, "it is NEARLINE and is recalled", &declared.nearline);
     name(engine, "it is LOST", &declared.lost);
     if !declared.lost.is_empty() {
-        engine.upkeep.some_lost.store(true, Ordering::Relaxed);
+        engine.upkeep.some_lost.store(true, Ordering::SeqCst);
     }
     declared.lost.iter().for_each(|file| engine.bell.wants_changed(*file));
     for files in declared.nearline.chunks(BATCH_FILES_MAX) {
@@ -226,12 +229,16 @@ pub(crate) fn find_again(engine: &Engine, files: &[(FileId, FileRecord)]) -> Res
                 tracing::info!(file = %id, path = path_of(engine, *id), "a lost file can be read again");
                 found.push(*id);
             }
-            // An index covers it by now.
-            Ok(false) if engine.read(|view| is_on_tape(view, *id))? => on_tape.push(*id),
-            Ok(false) => engine.upkeep.some_lost.store(true, Ordering::Relaxed),
+            Ok(false) => {
+                // Told before it is looked at: an index written meanwhile looks at it or is seen here.
+                engine.upkeep.some_lost.store(true, Ordering::SeqCst);
+                if engine.read(|view| is_on_tape(view, *id))? {
+                    on_tape.push(*id);
+                }
+            }
             Err(error) => {
                 tracing::warn!(file = %id, %error, "it is not known whether a lost file can be read again");
-                engine.upkeep.some_lost.store(true, Ordering::Relaxed);
+                engine.upkeep.some_lost.store(true, Ordering::SeqCst);
             }
         }
     }
@@ -243,6 +250,49 @@ pub(crate) fn find_again(engine: &Engine, files: &[(FileId, FileRecord)]) -> Res
         engine.bell.backlog_changed();
     }
     Ok(count)
+}
+
+/// An index was written on a tape. Lost files that it covers, behind block `from`, are NEARLINE now: what was
+/// only flushed when the pool lost them did not count.
+pub(crate) fn index_written(engine: &Engine, vid: Vid, from: BlockAddress) -> Result<(), ArchiveError> {
+    if !engine.upkeep.some_lost.load(Ordering::SeqCst) {
+        return Ok(());
+    }
+    let mut from = from;
+    loop {
+        let content = engine.read(|view| view.content(vid, from, PAGE))?;
+        let Some((last, _)) = content.last() else { return Ok(()) };
+        from = BlockAddress(last.0 + 1);
+        for (_, container) in content {
+            let mut after = None;
+            loop {
+                let (covered, last) = engine.read(|view| lost_and_on_tape(view, container, after))?;
+                if !covered.is_empty() {
+                    declare(engine, &covered)?;
+                }
+                let Some(last) = last else { break };
+                after = Some(last);
+            }
+        }
+    }
+}
+
+type Member = (ByteCount, FileId);
+
+/// The next page of a container's members: those that are lost in the pool and whole on tape, and the last.
+fn lost_and_on_tape(
+    view: &View<'_>,
+    container: ContainerId,
+    after: Option<Member>,
+) -> Result<(Vec<FileId>, Option<Member>), ReadError> {
+    let members = view.members(container, after, PAGE)?;
+    let mut covered = Vec::new();
+    for member in &members {
+        if view.file(member.file)?.is_some_and(|file| file.is_lost()) && is_on_tape(view, member.file)? {
+            covered.push(member.file);
+        }
+    }
+    Ok((covered, members.last().map(|last| (last.data_offset, last.file))))
 }
 
 /// Whether the pool gives all bytes of a file, and they are those that were put.

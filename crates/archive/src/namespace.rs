@@ -295,7 +295,8 @@ pub(crate) fn file_stat(
         let Some(container) = containers.get(view, container_id)? else { continue };
         for copy in &container.copies {
             let (state, place) = match copy.state {
-                CopyState::Queued => (CopyProgress::Queued, None),
+                // One that a repack takes off its tape can be read there until it is written anew.
+                CopyState::Queued => (CopyProgress::Queued, copy.source.map(|at| (at.vid, at.block))),
                 CopyState::Planned { vid, block, .. } => (CopyProgress::Writing, Some((vid, block))),
                 CopyState::Flushed { vid, block, .. } => (CopyProgress::Flushed, Some((vid, block))),
                 CopyState::Indexed { vid, block } => (CopyProgress::Indexed, Some((vid, block))),

@@ -271,15 +271,16 @@ impl Archive {
         Ok(())
     }
 
-    /// Gives a tape drive back to use that Kist has taken out of it.
+    /// Gives a tape drive back to use that Kist or an operator has taken out of it. Durable on return.
     ///
     /// # Errors
-    /// [`ArchiveError::NoSuchDrive`].
+    /// [`ArchiveError::NoSuchDrive`]; if the catalogue cannot be written.
     pub fn drive_up(&self, drive: &str) -> Result<(), ArchiveError> {
         let engine = self.engine();
         if !engine.scheduler().drives().any(|(name, _)| name == drive) {
             return Err(ArchiveError::NoSuchDrive(drive.to_owned()));
         }
+        engine.execute(Command::SetDriveDown { drive: drive.to_owned(), down: None })?;
         engine.bell.post(Event::DriveUp(drive.to_owned()));
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! What an operator does with the drives of the pool, and how redundant its content is.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use base::{BlobDescription, DriveId, Layout};
 use drive::{DirectIo, DirectoryDrive, DriveOpenError};
 use pool::{DriveHealth, PoolError};
 
+use crate::engine::Engine;
 use crate::{Archive, ArchiveError, ScrubInfo, UpkeepSettings};
 
 /// Blobs looked up together.
@@ -172,7 +174,7 @@ impl Archive {
         let what = match DirectoryDrive::read_stamp(&path) {
             Ok(_) => ReplacedDrive::Returned,
             Err(DriveOpenError::NotADrive(_)) => {
-                DirectoryDrive::format(&path, engine.instance, drive)
+                DirectoryDrive::format_unfilled(&path, engine.instance, drive)
                     .map_err(|error| opening(drive, &error))?;
                 ReplacedDrive::New
             }
@@ -192,11 +194,11 @@ impl Archive {
         engine.upkeep.order(|orders| {
             orders.find_again = true;
             orders.orphans = true;
-            if what == ReplacedDrive::New {
+            if DirectoryDrive::is_unfilled(&path) {
                 orders.replaced.insert(drive);
             }
         });
-        engine.upkeep.some_lost.store(true, std::sync::atomic::Ordering::Relaxed);
+        engine.upkeep.some_lost.store(true, std::sync::atomic::Ordering::SeqCst);
         Ok(what)
     }
 
@@ -204,6 +206,36 @@ impl Archive {
         let drives = &self.engine().settings.pool.drives;
         let found = drives.iter().find(|drive| drive.id == id.0).map(|drive| drive.path.clone());
         found.ok_or_else(|| refused(id, "there is no such drive: kist pool show lists them"))
+    }
+}
+
+/// Drives that took the place of others and were not filled when the last server stopped: their rebuild is
+/// ordered anew. One that is away is filled when it is put in again.
+pub(crate) fn resume_unfilled(engine: &Engine) {
+    let silent = engine.pool.silent_drives();
+    let drives = engine.settings.pool.drives.iter().map(|drive| (DriveId(drive.id), &drive.path));
+    let unfilled: BTreeSet<DriveId> = drives
+        .filter(|(id, path)| !silent.contains(id) && DirectoryDrive::is_unfilled(path))
+        .map(|(id, _)| id)
+        .collect();
+    if !unfilled.is_empty() {
+        tracing::warn!(?unfilled, "drives that were replaced are not filled yet: their rebuild begins anew");
+        engine.upkeep.order(|orders| orders.replaced.extend(unfilled));
+    }
+}
+
+/// Records that replaced drives have what they should hold, but those that do not answer.
+pub(crate) fn filled(engine: &Engine, replaced: &BTreeSet<DriveId>) {
+    let silent = engine.pool.silent_drives();
+    for drive in &engine.settings.pool.drives {
+        let id = DriveId(drive.id);
+        if !replaced.contains(&id) || silent.contains(&id) {
+            continue;
+        }
+        match DirectoryDrive::set_filled(&drive.path) {
+            Ok(()) => tracing::info!(drive = %id, "the drive has all that it should hold"),
+            Err(error) => tracing::error!(drive = %id, %error, "the next start rebuilds the drive once more"),
+        }
     }
 }
 

@@ -17,8 +17,8 @@ use pool::{BadShard, DriveHealth, ScrubReport};
 use crate::archive::remove_orphans;
 use crate::engine::Engine;
 use crate::lost::{self, Declared, path_of};
-use crate::pool_rebuild;
 use crate::{ArchiveError, ScrubInfo, UpkeepSettings};
+use crate::{pool_drives, pool_rebuild};
 
 /// Without being asked the first pass begins this long after the start.
 const FIRST_PASS_AFTER: Duration = Duration::from_secs(600);
@@ -239,17 +239,23 @@ impl Scrubber {
             tracing::error!(%error, "not all lost files were found; the next pass finds the others");
         }
         if orders.find_again
-            && self.engine.upkeep.some_lost.swap(false, Ordering::Relaxed)
+            && self.engine.upkeep.some_lost.swap(false, Ordering::SeqCst)
             && let Err(error) = self.find_again()
         {
-            self.engine.upkeep.some_lost.store(true, Ordering::Relaxed);
+            self.engine.upkeep.some_lost.store(true, Ordering::SeqCst);
             tracing::error!(%error, "not all lost files were tried; the next pass tries the others");
         }
         if orders.rebuild || !orders.replaced.is_empty() {
             self.phase("rebuilding");
+            let failed = self.engine.upkeep.info().failed;
             let rebuilt = pool_rebuild::all(self, &orders.replaced);
             self.phase("idle");
             self.leave(rebuilt?);
+            // Else the mark on them stays: the next start rebuilds them.
+            let stopped = self.engine.stop.load(Ordering::Relaxed);
+            if !stopped && self.engine.upkeep.info().failed == failed {
+                pool_drives::filled(&self.engine, &orders.replaced);
+            }
         }
         if self.repair_list()? {
             return Ok(());

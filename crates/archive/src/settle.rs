@@ -18,6 +18,8 @@ use crate::{ArchiveError, PoolDrive};
 
 /// Files looked at between two reads of the catalogue.
 const FILES_PAGE: usize = 4_096;
+/// So many files between two lines in the log.
+const FILES_TOLD: usize = 1_000_000;
 /// Extents looked at together.
 const EXTENTS_PAGE: usize = 4_096;
 /// Blobs whose state is remembered.
@@ -39,7 +41,10 @@ pub(crate) fn settle(
     if !engine.read(|view| view.is_restored())? {
         return Ok(());
     }
-    tracing::warn!("the catalogue was restored: pool and tapes are looked at before anything is written");
+    tracing::warn!(
+        "the catalogue was restored: pool and tapes are looked at before anything is written, and before the \
+         server answers"
+    );
     settle_pool(engine, drives)?;
     // Afterwards, so that a file that neither has is known to be lost.
     let unseen = match tape_drive {
@@ -56,6 +61,7 @@ pub(crate) fn settle(
         return Ok(());
     }
     engine.execute(Command::RestoreSettled)?;
+    tracing::warn!("the restored catalogue agrees with pool and tapes");
     Ok(())
 }
 
@@ -72,10 +78,16 @@ fn settle_pool(engine: &Engine, drives: &Drives) -> Result<(), ArchiveError> {
     let mut known: BTreeMap<BlobId, bool> = BTreeMap::new();
     let mut after = None;
     let (mut nearline, mut lost) = (0u64, 0u64);
+    let (mut looked, mut told) = (0usize, 0usize);
     loop {
         let page = engine.read(|view| view.files(after, FILES_PAGE))?;
         let Some((last, _)) = page.last() else { break };
         after = Some(*last);
+        looked += page.len();
+        if looked / FILES_TOLD > told {
+            told = looked / FILES_TOLD;
+            tracing::warn!(files = looked, nearline, lost, "files are being looked for in the pool");
+        }
         let mut gone: Vec<FileId> = Vec::new();
         for (file, record) in page {
             for piece in &record.pieces {
@@ -167,7 +179,7 @@ pub(crate) fn for_each_unknown(
 }
 
 /// What the pool keeps for containers, and does not have any more: an image is dropped; a pack without its
-/// skeleton is read from a tape again, if one has it.
+/// skeleton is read from a tape again, if one has it, and else dissolved.
 fn settle_containers(engine: &Engine, drives: &Drives) -> Result<(), ArchiveError> {
     let (mut known, mut after) = (BTreeMap::new(), None);
     loop {
@@ -179,12 +191,12 @@ fn settle_containers(engine: &Engine, drives: &Drives) -> Result<(), ArchiveErro
             let Some(record) = engine.read(|view| view.container(container))? else { continue };
             if record.image == Some(piece) {
                 engine.execute(Command::DropImage { container })?;
-            } else if record.image.is_none() && !engine.want_bytes(container, |_| {})? {
-                tracing::error!(
-                    %container,
-                    "the pool has not the skeleton of this pack, and no tape has the pack: it cannot be \
-                     written; its files are in the pool only"
-                );
+                // If it cannot be had otherwise either, whoever is to write it finds out.
+            } else if record.image.is_none()
+                && !engine.want_bytes(container, |_| {})?
+                && !engine.dissolve_if_stuck(container, false)?
+            {
+                tracing::error!(%container, "neither the pool nor a tape can give this pack now");
             }
         }
         match last {
@@ -209,9 +221,11 @@ enum Seen {
 /// Tapes that hold what the restored catalogue does not know are not written any more, and from those that
 /// were used again since nothing is expected. Gives how many could not be looked at.
 fn settle_tapes(engine: &Engine, name: &DriveName) -> Result<usize, ArchiveError> {
-    let tapes = engine.read(|view| view.tapes())?;
-    let mut unseen = 0;
-    for (vid, record) in tapes.into_iter().filter(|(_, tape)| is_concerned(tape)) {
+    let mut tapes = engine.read(|view| view.tapes())?;
+    tapes.retain(|(_, tape)| is_concerned(tape));
+    let (mut unseen, of) = (0, tapes.len());
+    for ((vid, record), number) in tapes.into_iter().zip(1..) {
+        tracing::warn!(%vid, number, of, "a tape is mounted and looked at; the server answers afterwards");
         let is_written = record.state == TapeState::Active || record.run.is_some();
         match look_at(engine, name, vid, &record)? {
             Seen::Good => {}

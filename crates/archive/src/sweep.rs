@@ -44,7 +44,10 @@ pub(crate) fn run(engine: &Arc<Engine>) {
         if let Err(error) = sweep(engine) {
             tracing::error!(%error, "sweeping failed");
         }
-        engine.sweep.wait(SWEEP_EVERY);
+        // Waiting for readers may have heard the ring that tells to stop.
+        if !engine.stop.load(Ordering::Relaxed) {
+            engine.sweep.wait(SWEEP_EVERY);
+        }
     }
 }
 

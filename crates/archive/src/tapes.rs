@@ -245,10 +245,10 @@ impl Archive {
     }
 
     /// Takes a tape drive out of use: at once if it is empty, else when its session has ended and the tape is
-    /// in its slot.
+    /// in its slot. Durable on return: it stays so until [`Archive::drive_up`], whatever is restarted.
     ///
     /// # Errors
-    /// [`ArchiveError::NoSuchDrive`].
+    /// [`ArchiveError::NoSuchDrive`]; if the catalogue cannot be written.
     pub fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError> {
         let engine = self.engine();
         if !engine.library.drives().iter().any(|name| name.as_str() == drive) {
@@ -258,6 +258,8 @@ impl Archive {
             true => "taken out of use by an operator".to_owned(),
             false => truncated(reason, 512),
         };
+        let down = Some(reason.clone());
+        engine.execute(Command::SetDriveDown { drive: drive.to_owned(), down })?;
         engine.bell.post(Event::RetireDrive(drive.to_owned(), reason));
         Ok(())
     }
@@ -319,15 +321,7 @@ pub(crate) fn covered(
             ranges.extend(view.segments(vid)?);
         }
     }
-    ranges.sort_unstable();
-    let mut merged: Vec<(u64, u64)> = Vec::new();
-    for (first, last) in ranges {
-        match merged.last_mut() {
-            Some((_, end)) if first <= end.saturating_add(1) => *end = last.max(*end),
-            _ => merged.push((first, last)),
-        }
-    }
-    Ok(merged)
+    Ok(catalogue::merged_ranges(ranges))
 }
 
 /// What the last server left to be done.

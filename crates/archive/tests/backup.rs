@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{
-    Archive, BackupDirectory, BackupError, BackupSettings, RestoreTo, Restored, pool_seen, rehearse, restore,
+    Archive, BackupDirectory, BackupError, BackupSettings, RestoreTo, Restored, TapeUse, pool_seen, rehearse,
+    restore,
 };
 use base::{ByteCount, Clock};
 use catalogue::TapeState;
@@ -461,5 +462,55 @@ fn restores_to_a_time() {
     assert!(restored.changed_at <= time);
     let archive = Archive::open(instance.settings.clone(), Arc::new(SystemClock)).unwrap();
     assert_eq!(facts(&archive), before);
+    close(archive);
+}
+
+/// Story: at the point of a restore a pack was sealed and on no tape; since then two tapes got it, and the
+/// pool gave its skeleton up. The restored catalogue knows of neither tape, so the pack was never written,
+/// nobody said why, and its files stayed on no tape at all.
+#[test]
+fn a_pack_whose_skeleton_is_gone_since_the_restore_is_sealed_anew() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = open(&instance);
+    let set_tapes = |archive: &Archive, which: &dyn Fn(base::Vid) -> bool, to| {
+        for tape in archive.tapes().unwrap().into_iter().filter(|tape| which(tape.vid)) {
+            archive.set_tape(tape.vid, to, "for the test").unwrap();
+        }
+    };
+    set_tapes(&archive, &|_| true, TapeUse::Disabled);
+    let names: Vec<String> = (0..10).map(|n| format!("/f{n}")).collect();
+    for (name, seed) in names.iter().zip(1..) {
+        put(&archive, name, &bytes(seed, 20_000));
+    }
+    archive.migrate_now(None).unwrap();
+    wait_until("the pack is sealed", || archive.totals().unwrap().todo.files == 0);
+    let middle = wait_shipped(&archive);
+    set_tapes(&archive, &|_| true, TapeUse::Active);
+    migrate_all(&archive);
+    wait_until("the skeleton is gone", || archive.pool_info().unwrap().garbage == 0);
+    let copies = |archive: &Archive, name: &str| {
+        let archive::Stat::File(stat) = archive.stat(&path(name)).unwrap() else { panic!("a file") };
+        stat.copies
+    };
+    let used: Vec<base::Vid> = copies(&archive, "/f3").into_iter().filter_map(|copy| copy.vid).collect();
+    assert_eq!(used.len(), 2);
+    wait_shipped(&archive);
+    close(archive);
+    destroy_catalogue(&instance);
+    restore_to(&instance, RestoreTo::Change(middle)).unwrap();
+
+    let archive = open(&instance);
+    // What the restored catalogue does not know stands on these two.
+    set_tapes(&archive, &|vid| !used.contains(&vid), TapeUse::Active);
+    migrate_all(&archive);
+    for (name, seed) in names.iter().zip(1..) {
+        assert_eq!(get(&archive, name).unwrap(), bytes(seed, 20_000));
+        let copies = copies(&archive, name);
+        let vids: Vec<_> = copies.iter().filter_map(|copy| copy.vid).collect();
+        assert!(vids.len() == 2 && vids.iter().all(|vid| !used.contains(vid)), "{name}: {copies:?}");
+    }
+    evict_all(&archive);
+    let contents = names.iter().cloned().zip((1..).map(|seed| bytes(seed, 20_000))).collect();
+    recall_and_compare(&archive, &contents);
     close(archive);
 }

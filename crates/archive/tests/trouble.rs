@@ -2,110 +2,17 @@
 //! happened, that `why` tells the reason while somebody waits, and that every byte is there at the end.
 
 mod common;
+#[path = "common/faulty.rs"]
+mod faulty;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use archive::{
-    Archive, CheckState, DamagedPart, LibrarySettings, Machines, SUSPECT_FAILURES_MAX, Stat, TapeUse,
-};
-use base::{BlockAddress, ByteCount, Partition, RequestId, TapePosition, Vid};
+use archive::{Archive, CheckState, DamagedPart, SUSPECT_FAILURES_MAX, TapeUse};
+use base::{RequestId, Vid};
 use catalogue::TapeState;
-use common::{Instance, SystemClock, all, bytes, get, migrate_all, path, put, stage, wait_for, wait_until};
-use library::{
-    DriveCommand, DriveName, Faults, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
-};
-
-/// An instance whose library does what it is told.
-struct Trouble {
-    instance: Instance,
-    drives: u16,
-}
-
-impl Trouble {
-    fn new(drives: u16) -> Self {
-        Trouble::with_retry(drives, Duration::from_millis(200))
-    }
-
-    fn with_retry(drives: u16, retry_delay: Duration) -> Self {
-        let instance = Instance::with(ByteCount::mib(128), |settings| {
-            settings.library = LibrarySettings { drives, ..settings.library.clone() };
-            settings.tape.retry_delay = retry_delay;
-            // All small files are one pack, whenever the sealer looks.
-            for class in &mut settings.classes {
-                class.pack_age = Duration::from_secs(3600);
-            }
-        });
-        Trouble { instance, drives }
-    }
-
-    fn open(&self) -> (Archive, Faults) {
-        let settings = self.instance.settings.clone();
-        let config = VirtualLibraryConfig {
-            drives: (0..self.drives).map(drive).collect(),
-            robots: 1,
-            cartridges: Vec::new(),
-            options: VirtualCartridgeOptions::default(),
-            drop_cache: false,
-        };
-        let library = VirtualLibrary::open(&settings.library.directory, &config).unwrap();
-        let faults = library.faults();
-        let machines = Machines::open(&settings, Arc::new(SystemClock)).unwrap();
-        let machines = Machines { library: Arc::new(library), ..machines };
-        (Archive::open_on(machines, settings, Arc::new(SystemClock)).unwrap(), faults)
-    }
-}
-
-fn drive(number: u16) -> DriveName {
-    DriveName::new(&format!("vdrive{number}")).unwrap()
-}
-
-fn vid(number: u16) -> Vid {
-    Vid::new(&format!("KT{number:04}")).unwrap()
-}
-
-fn data(block: u64) -> TapePosition {
-    TapePosition { partition: Partition::Data, block: BlockAddress(block) }
-}
-
-/// Four large files, a container each, and forty small ones in a pack: 62 blocks of 64 KiB a large one.
-fn fill(archive: &Archive) -> Vec<(String, Vec<u8>)> {
-    let mut files = Vec::new();
-    for n in 0..4 {
-        files.push((format!("/t/large{n}"), bytes(n, 4_000_000)));
-    }
-    for n in 0..40 {
-        files.push((format!("/t/small{n}"), bytes(100 + n, 30_000 + n as usize)));
-    }
-    for (name, content) in &files {
-        put(archive, name, content);
-    }
-    files
-}
-
-fn check_all(archive: &Archive, files: &[(String, Vec<u8>)]) {
-    for (name, content) in files {
-        assert!(get(archive, name).unwrap() == *content, "{name}");
-    }
-}
-
-/// All copies of all files are under indexes, every file leaves the pool and comes back.
-fn round(archive: &Archive, files: &[(String, Vec<u8>)]) {
-    migrate_all(archive);
-    check_all(archive, files);
-    let evicted = archive.evict(&all(&["/t"])).unwrap();
-    assert_eq!(evicted.refused_count, 0, "{:?}", evicted.refused);
-    let request = stage(archive, &["/t"]);
-    wait_for(archive, request);
-    let record = archive.request(request).unwrap().record;
-    assert_eq!(record.failed, 0, "{:?}", archive.why_request(request));
-    check_all(archive, files);
-}
-
-fn place(archive: &Archive, file: &str) -> Vec<(Vid, BlockAddress)> {
-    let Stat::File(stat) = archive.stat(&path(file)).unwrap() else { panic!("a file") };
-    stat.copies.iter().filter_map(|copy| copy.vid.zip(copy.block)).collect()
-}
+use common::{all, bytes, migrate_all, path, put, stage, wait_for, wait_until};
+use faulty::{Trouble, check_all, data, drive, fill, place, round, vid};
+use library::{DriveCommand, Faults};
 
 fn why_waits_for(archive: &Archive, text: &str) {
     wait_until(&format!("the queue says '{text}'"), || {
@@ -449,6 +356,27 @@ fn a_drive_is_taken_out_of_use_and_given_back() {
     archive.migrate_now(None).unwrap();
     why_waits_for(&archive, "cleaning");
     archive.drive_up("vdrive0").unwrap();
+    round(&archive, &files);
+    archive.close();
+}
+
+/// A drive that an operator had taken out of use was in use again after a restart.
+#[test]
+fn a_drive_stays_out_of_use_over_a_restart() {
+    let trouble = Trouble::new(1);
+    let (archive, _) = trouble.open();
+    archive.drive_down("vdrive0", "its head is worn").unwrap();
+    archive.close();
+    drop(archive);
+    let (archive, _) = trouble.open();
+    let files = fill(&archive);
+    archive.migrate_now(None).unwrap();
+    why_waits_for(&archive, "its head is worn");
+    assert!(archive.tape_drives().iter().all(|drive| drive.state == "down"));
+    archive.drive_up("vdrive0").unwrap();
+    archive.close();
+    drop(archive);
+    let (archive, _) = trouble.open();
     round(&archive, &files);
     archive.close();
 }

@@ -9,6 +9,8 @@ use crate::kv::{KvError, Transaction};
 use crate::table::Table;
 
 mod copy;
+mod dissolve;
+mod drive;
 mod evict;
 mod lifecycle;
 mod lost;
@@ -141,6 +143,8 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         Command::AcceptRestore { epoch, after, seen } => restore::accept(draft, *epoch, *after, *seen),
         Command::RestoreSettled => restore::settled(draft),
         Command::EndQuarantine => restore::end_quarantine(draft),
+        Command::DissolvePack { container } => dissolve::dissolve(draft, *container),
+        Command::SetDriveDown { drive, down } => drive::set_down(draft, drive, down.as_deref()),
     }
 }
 

@@ -484,6 +484,22 @@ pub enum Command {
     RestoreSettled,
     /// Blobs that the catalogue does not know may be removed again.
     EndQuarantine,
+    /// A pack that no tape has cannot be written: the pool does not give its skeleton or one of its members.
+    /// It is given up, with its skeleton. Its live members that are in the pool wait to be sealed anew, as
+    /// far as their class goes to tape; condemned ones are gone. Refused unless it is a pack without an image
+    /// whose copies are all queued and have no source.
+    DissolvePack {
+        /// The container.
+        container: ContainerId,
+    },
+    /// An operator takes a tape drive out of use, or gives it back to use; the last word counts. No effect if
+    /// it says what is recorded.
+    SetDriveDown {
+        /// The drive's name, 1 to 128 bytes.
+        drive: String,
+        /// Why it is out of use; `None`: it is in use.
+        down: Option<String>,
+    },
 }
 
 /// What became of a file that the pool cannot give.

@@ -291,6 +291,8 @@ choice!(Command {
     46 = RestoreSettled,
     47 = EndQuarantine,
     48 = MendCopy { container, vid, block, reason, image },
+    49 = DissolvePack { container },
+    50 = SetDriveDown { drive, down },
 });
 
 /// The key of a counter: its kind, then its object.

@@ -81,6 +81,8 @@ pub enum Object {
     Container(ContainerId),
     /// A tape.
     Tape(Vid),
+    /// A tape drive.
+    Drive(String),
     /// A run.
     Run(RunId),
     /// A request.
@@ -102,6 +104,7 @@ impl fmt::Display for Object {
             Object::Blob(id) => write!(f, "blob {id}"),
             Object::Container(id) => write!(f, "container {id}"),
             Object::Tape(vid) => write!(f, "tape {vid}"),
+            Object::Drive(name) => write!(f, "tape drive '{name}'"),
             Object::Run(id) => write!(f, "run {id}"),
             Object::Request(id) => write!(f, "request {id}"),
             Object::Change(number) => write!(f, "change {number}"),

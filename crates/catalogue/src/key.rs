@@ -170,6 +170,10 @@ pub(crate) fn segment(vid: Vid, first: u64) -> Key {
     key
 }
 
+pub(crate) fn drive(name: &str) -> Key {
+    name.as_bytes().to_vec()
+}
+
 /// The least key behind `key`.
 pub(crate) fn behind(mut key: Key) -> Key {
     key.push(0);
@@ -232,6 +236,12 @@ impl<'a> KeyReader<'a> {
     pub(crate) fn digest(&mut self) -> Result<[u8; 32], ReadError> {
         let part = self.rest.array();
         self.checked(part)
+    }
+
+    /// The rest as text.
+    pub(crate) fn text(&mut self) -> Result<String, ReadError> {
+        let rest = self.rest.take(self.rest.remaining());
+        self.checked(rest.and_then(|text| std::str::from_utf8(text).ok()).map(str::to_owned))
     }
 
     pub(crate) fn name(&mut self) -> Result<Name, ReadError> {

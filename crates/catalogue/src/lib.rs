@@ -39,4 +39,4 @@ pub use record::{
     RunItem, RunRecord, Tally, TapePlace, TapeRecord, TapeState, TodoFile, Want,
 };
 pub use table::Table;
-pub use view::{TodoRow, View};
+pub use view::{TodoRow, View, merged_ranges};

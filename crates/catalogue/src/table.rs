@@ -67,11 +67,13 @@ pub enum Table {
     Change = 29,
     /// VID, first change → last change of a change-log segment on that tape.
     Segment = 30,
+    /// Name of a tape drive that an operator has taken out of use → why.
+    DriveDown = 31,
 }
 
 impl Table {
     /// How many tables there are.
-    pub const COUNT: usize = 31;
+    pub const COUNT: usize = 32;
 
     /// All tables in the order of their numbers.
     pub const ALL: [Table; Table::COUNT] = [
@@ -106,6 +108,7 @@ impl Table {
         Table::IdempotencyAge,
         Table::Change,
         Table::Segment,
+        Table::DriveDown,
     ];
 
     /// The table's name in the engine.
@@ -143,6 +146,7 @@ impl Table {
             Table::IdempotencyAge => "idempotency_age",
             Table::Change => "change",
             Table::Segment => "segment",
+            Table::DriveDown => "drive_down",
         }
     }
 

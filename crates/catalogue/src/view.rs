@@ -24,8 +24,8 @@ use crate::table::Table;
 mod pool;
 mod tape;
 
-pub use tape::TodoRow;
 pub(crate) use tape::recall_key;
+pub use tape::{TodoRow, merged_ranges};
 
 /// The most directories above a file; a path of 4,096 bytes has half as many. Ends the walk of a damaged
 /// tree.

@@ -261,3 +261,47 @@ fn a_large_request_is_cancelled_and_forgotten_in_batches() {
     assert_eq!(bench.view().request(request).unwrap(), None);
     assert!(bench.replayed() == bench.store);
 }
+
+/// A pack whose skeleton the pool had lost before any tape had it waited for ever, and with it the files that
+/// the pool still had.
+#[test]
+fn a_pack_that_can_never_be_written_is_dissolved() {
+    let mut bench = Bench::new();
+    let [live, lost, gone] = ["live", "lost", "gone"].map(|file| bench.put(file, "content"));
+    let link = bench.new_put(DirId::ROOT, "link", "");
+    let link = PutFile { kind: FileKind::Symlink("live".into()), ..link };
+    let Outcome::Put(PutOutcome { file: link, .. }) = bench.ok(Command::PutFile(Box::new(link))) else {
+        panic!("a put gives a file")
+    };
+    let container = bench.pack(&[live, lost, gone, link]);
+    let skeleton = bench.view().container(container).unwrap().unwrap().skeleton.unwrap();
+    bench.ok(Command::PoolCopyLost { files: vec![lost] });
+    bench.ok(Command::RemoveFile { parent: DirId::ROOT, name: name("gone") });
+    assert!(matches!(bench.file(gone).state, FileState::Condemned(_)));
+    let dissolve = Command::DissolvePack { container };
+    let run = bench.begin(0);
+    bench.append(run, container, 4);
+    assert!(bench.rejected(dissolve.clone()).contains("planned"));
+    bench.end(run, TapeState::Active);
+    bench.ok(dissolve.clone());
+    assert!(bench.view().container(container).unwrap().is_none());
+    assert!(bench.garbage_blobs().contains(&skeleton.blob.0));
+    assert_eq!(bench.view().file(gone).unwrap(), None, "nothing needs a file without a name any more");
+    for pool in bench.pools {
+        assert_eq!(bench.view().queue(pool, None, 9).unwrap(), []);
+    }
+    let class = bench.file(live).class;
+    let todo = |bench: &Bench| -> Vec<FileId> {
+        bench.view().todo(class, None, 9).unwrap().into_iter().map(|((_, file), _)| file).collect()
+    };
+    assert_eq!(todo(&bench), [live, link]);
+    bench.ok(Command::PoolCopyFound { files: vec![lost] });
+    assert_eq!(todo(&bench), [live, lost, link], "found again it goes to tape with others");
+    assert!(bench.rejected(dissolve).contains("container"));
+    let again = bench.pack(&[live, lost, link]);
+    bench.write_to(0, again);
+    assert!(bench.rejected(Command::DissolvePack { container: again }).contains("on a tape"));
+    bench.write_to(1, again);
+    assert_eq!(bench.view().check().unwrap(), []);
+    assert!(bench.replayed() == bench.store);
+}

@@ -19,6 +19,8 @@ use crate::{DriveError, DriveOpenError, ExtentId};
 
 const EXTENTS: &str = "extents";
 const PROBE: &str = "probe.kist";
+/// Says that the drive took the place of another one and lacks what that one held.
+const UNFILLED: &str = "unfilled.kist";
 /// Where extents are written that replace others; what a crash left there is removed at opening.
 const REPLACEMENTS: &str = "replacements";
 
@@ -80,6 +82,38 @@ impl DirectoryDrive {
     /// # Errors
     /// [`DriveOpenError::NotEmpty`] if anything is in the directory, [`DriveOpenError::Io`].
     pub fn format(path: &Path, instance: Uuid, id: DriveId) -> Result<(), DriveOpenError> {
+        Self::make(path, instance, id, false)
+    }
+
+    /// As [`DirectoryDrive::format`], for a drive in the place of one that is gone: from the moment that it
+    /// is a drive, [`DirectoryDrive::is_unfilled`] says that it lacks what the other one held.
+    ///
+    /// # Errors
+    /// As [`DirectoryDrive::format`].
+    pub fn format_unfilled(path: &Path, instance: Uuid, id: DriveId) -> Result<(), DriveOpenError> {
+        Self::make(path, instance, id, true)
+    }
+
+    /// Whether the drive in this directory took the place of another one and [`DirectoryDrive::set_filled`]
+    /// has not been said since; `false` of what is no drive.
+    #[must_use]
+    pub fn is_unfilled(path: &Path) -> bool {
+        path.join(UNFILLED).exists()
+    }
+
+    /// Records that the drive has what it should hold; durable on return.
+    ///
+    /// # Errors
+    /// [`DriveOpenError::Io`].
+    pub fn set_filled(path: &Path) -> Result<(), DriveOpenError> {
+        let mark = path.join(UNFILLED);
+        match fs::remove_file(&mark) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(&mark, "removal")(error)),
+            _ => sync_directory(path),
+        }
+    }
+
+    fn make(path: &Path, instance: Uuid, id: DriveId, unfilled: bool) -> Result<(), DriveOpenError> {
         fs::create_dir_all(path).map_err(at(path, "creation"))?;
         let mut entries = fs::read_dir(path).map_err(at(path, "listing"))?;
         // A fresh ext4 file system brings this directory along.
@@ -93,6 +127,11 @@ impl DirectoryDrive {
             fs::create_dir(&bucket).map_err(at(&bucket, "creation"))?;
         }
         sync_directory(&extents)?;
+        if unfilled {
+            let mark = path.join(UNFILLED);
+            File::create_new(&mark).and_then(|mark| mark.sync_all()).map_err(at(&mark, "creation"))?;
+            sync_directory(path)?;
+        }
         // The superblock comes last: what has one is complete.
         let stamp = Stamp { instance, drive: id, epoch: Epoch(0), commit: 0 };
         superblock::write(path, &stamp).map_err(at(path, "writing the superblock"))?;

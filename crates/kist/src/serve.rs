@@ -93,6 +93,7 @@ fn serve(instance: &Instance, config: &Config, keys: &[instance::Key], stop_with
         DoorSettings { listen, keys: keys.iter().filter_map(entry).collect(), limits: Limits::default() };
     let door = door::bind(settings).map_err(|error| Failure::new(Exit::Refused, error.to_string()))?;
     let address = door.address();
+    tracing::info!(%address, "opening the instance: the server answers when it is open");
     let clock = Arc::new(SteadyClock::new(Arc::new(SystemClock)));
     let archive = archive::Archive::open(config.settings(&instance.directory), clock)
         .map_err(|error| Failure::internal(error.to_string()))?;

@@ -75,6 +75,24 @@ pub struct Tally {
     pub finished: u64,
     /// Images in which a call was under way.
     pub in_flight: u64,
+    /// Calls on machines in all histories, at each of which one may be cut.
+    pub points: u64,
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let rows = [
+            ("histories", self.histories),
+            ("points to cut at", self.points),
+            ("images opened", self.images),
+            ("of them while a call was under way", self.in_flight),
+            ("of a second crash", self.second),
+            ("brought to an end", self.finished),
+            ("files read back whole", self.files),
+            ("of them recalled from tape", self.recalled),
+        ];
+        rows.iter().try_for_each(|(what, count)| writeln!(f, "{what:<36} {count:>12}"))
+    }
 }
 
 impl Tally {
@@ -87,6 +105,7 @@ impl Tally {
         self.second += other.second;
         self.finished += other.finished;
         self.in_flight += other.in_flight;
+        self.points += other.points;
     }
 }
 
@@ -276,6 +295,12 @@ impl History {
         self.journal.len()
     }
 
+    /// The same for histories in which the same was asked for and acknowledged at the same points.
+    #[must_use]
+    pub fn fingerprint(&self) -> base::Blake3 {
+        base::Blake3::of(format!("{} {:?}", self.points(), self.facts).as_bytes())
+    }
+
     /// Points at which it is cut: half of them right behind an acknowledgement.
     fn cuts(&self, images: usize, dice: &mut Dice) -> Vec<usize> {
         let acknowledged: Vec<usize> = self.facts.iter().filter_map(|fact| fact.acknowledged).collect();
@@ -320,7 +345,7 @@ impl History {
     /// The first image on which something acknowledged is not there, or an invariant does not hold.
     pub fn check(&self, images: usize, depth: Depth) -> Result<Tally, Broken> {
         let mut dice = Dice::new(self.seed ^ 0x1357_9bdf);
-        let mut tally = Tally { histories: 1, ..Tally::default() };
+        let mut tally = Tally { histories: 1, points: self.points() as u64, ..Tally::default() };
         let Some(mut replay) = self.machines.replay() else { return Ok(tally) };
         for at in self.cuts(images, &mut dice) {
             replay.advance(at);

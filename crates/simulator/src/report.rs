@@ -135,8 +135,8 @@ pub struct Until {
     pub profile: Option<Profile>,
 }
 
-/// Worlds from a seed on, on all cores, until enough happened or one fails. `told` hears after each world what
-/// happened so far, and in what time.
+/// Worlds from a seed on, on all cores, until enough happened or one fails. `told` hears after each world
+/// what happened so far, and in what time.
 #[must_use]
 pub fn campaign(first: u64, until: Until, told: &(impl Fn(&Campaign, Duration) + Sync)) -> Campaign {
     let (next, sum) = (AtomicU64::new(0), Mutex::new(Campaign::default()));

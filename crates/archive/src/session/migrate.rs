@@ -8,7 +8,8 @@ use base::planted::{Bug, is_planted};
 use base::{BlockAddress, ByteCount, TapePoolId, Vid};
 use catalogue::{Command, PlannedContainer, RunEnd, TapeState};
 use library::TapeError;
-use mover::{Ended, VolumeError, WriteContext, Written, write_containers};
+use mover::{Ended, MoverError, VolumeError, WriteContext, Written, write_containers};
+use pool::PoolError;
 use scheduler::SessionEnd;
 
 use super::plan::{self, Planned};
@@ -186,11 +187,14 @@ impl DriveThread {
                 self.engine.execute(Command::DropImage { container })?;
                 plan::rest(&self.engine, container, error.to_string());
                 self.end_early(RunEnd::Failed, TapeState::Active, "", torn)?;
+                let only_later = matches!(error, MoverError::Pool { source: PoolError::Shortage { .. }, .. });
+                self.engine.dissolve_if_stuck(container, !only_later)?;
                 Ok(None)
             }
             Ended::Unavailable(container, why) => {
                 plan::rest(&self.engine, container, why);
                 self.end_early(RunEnd::Failed, TapeState::Active, "", torn)?;
+                self.engine.dissolve_if_stuck(container, false)?;
                 Ok(None)
             }
             Ended::Tape(error) => Err(error.into()),

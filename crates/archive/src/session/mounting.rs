@@ -82,8 +82,8 @@ impl DriveThread {
     }
 
     /// Looks at a suspect tape without labels: if nothing is on it that must not be lost, it is scratch
-    /// again, or labelled the next time if its labelling failed. The drive is empty afterwards, and the reason
-    /// says what was found.
+    /// again, or labelled the next time if its labelling failed. The drive is empty afterwards, and the
+    /// reason says what was found.
     fn try_unlabelled(&mut self, vid: Vid) -> Result<(), String> {
         let text = match self.may_be_labelled(vid) {
             Ok(state) => {
@@ -286,6 +286,7 @@ impl DriveThread {
         let Some(run) = mounted.run.as_mut() else { return Ok(()) };
         let engine = &self.engine;
         let now = engine.now();
+        let covers_from = engine.tape(mounted.vid)?.index_block;
         let before = mounted.volume.own_bytes_written();
         let changes =
             write_changes(engine, self.drive.as_mut(), mounted.vid, run.tape_pool, &mut mounted.volume)?;
@@ -314,6 +315,10 @@ impl DriveThread {
         }
         engine.sweep.ring();
         engine.give_up_late()?;
+        // The scrubber finds what is missed here: no reason to end a session.
+        if let Err(error) = crate::lost::index_written(engine, mounted.vid, covers_from) {
+            tracing::error!(vid = %mounted.vid, %error, "files that an index covers now stay LOST");
+        }
         Ok(())
     }
 
@@ -491,9 +496,14 @@ fn write_segment(
 /// Runs that the last server left open: their tapes are mounted one by one and the runs closed. If a drive or
 /// the robot does not let us, a run stays open and is closed when a drive can; its containers wait for that.
 pub(crate) fn recover_torn_runs(engine: &Arc<Engine>, drive: &DriveName) -> Result<(), ArchiveError> {
-    for (id, run) in engine.read(|view| view.open_runs())? {
+    let runs = engine.read(|view| view.open_runs())?;
+    let of = runs.len();
+    for ((id, run), number) in runs.into_iter().zip(1..) {
         let vid = run.vid;
-        tracing::warn!(%vid, run = %id, "the last server left a tape session open");
+        tracing::warn!(
+            %vid, run = %id, number, of,
+            "the last server left a tape session open: its tape is mounted; the server answers afterwards"
+        );
         let handle = engine.library.take_drive(drive)?;
         let mut thread = DriveThread::new(Arc::clone(engine), drive.clone(), handle);
         match thread.mount(vid, None) {

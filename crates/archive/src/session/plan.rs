@@ -114,12 +114,14 @@ fn must_come_from_tape(engine: &Engine, container: ContainerId) -> Result<bool, 
     if !may_lack || engine.has_bytes(container, &record)? {
         return Ok(false);
     }
-    let told = engine.want_bytes(container, |_| {})?;
-    let why = match told {
-        true => "its bytes are being read from another tape",
-        false => "its bytes are not in the pool and no tape can give them now",
-    };
-    rest(engine, container, why.to_owned());
+    // Before it is asked for: who brings the bytes ends the rest.
+    rest(engine, container, "its bytes are being read from another tape".to_owned());
+    if !engine.want_bytes(container, |_| {})? && !engine.dissolve_if_stuck(container, false)? {
+        let mut resting = engine.resting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(rest) = resting.get_mut(&container) {
+            "its bytes are not in the pool and no tape can give them now".clone_into(&mut rest.why);
+        }
+    }
     Ok(true)
 }
 

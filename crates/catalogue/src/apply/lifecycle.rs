@@ -67,19 +67,31 @@ pub(super) fn finalise(draft: &mut Draft<'_>, id: FileId, file: &FileRecord) -> 
     remove(draft, id, file, &parts)
 }
 
-fn remove(
+pub(super) fn remove(
     draft: &mut Draft<'_>,
     id: FileId,
     file: &FileRecord,
     parts: &[(ContainerId, MemberRecord)],
 ) -> Result<(), Rejection> {
     for (container, member) in parts {
-        draft.remove(Table::Member, key::member(*container, member.data_offset, id));
-        draft.remove(Table::Part, key::part(id, member.file_offset));
+        take_out(draft, id, *container, member);
     }
     pool::dereference(draft, &file.pieces)?;
     draft.remove(Table::File, key::file(id));
     Ok(())
+}
+
+/// Takes a member out of its container. Its counts are the caller's.
+pub(super) fn take_out(draft: &mut Draft<'_>, id: FileId, container: ContainerId, member: &MemberRecord) {
+    draft.remove(Table::Member, key::member(container, member.data_offset, id));
+    draft.remove(Table::Part, key::part(id, member.file_offset));
+}
+
+/// Has a live file wait to be sealed.
+pub(super) fn put_todo(draft: &mut Draft<'_>, id: FileId, file: &FileRecord) -> Result<(), Rejection> {
+    let todo = TodoFile { size: file.size, since: file.created };
+    draft.put(Table::Todo, key::todo(file.class, file.dataset, id), &todo);
+    Ok(draft.count(Counter::Todo(file.class), 1, file.size.0)?)
 }
 
 /// Takes a file out of the queue of those that wait to be sealed, if it is there.

@@ -1,15 +1,13 @@
 //! Bytes that cannot be read: a file falls back on its tape copies, or is lost, or is found again.
 
-use base::{ByteCount, ContainerId, FileId};
+use base::{ByteCount, ClassId, ContainerId, FileId};
 
 use super::{lifecycle, limit, pool, reason, request};
 use crate::command::{BATCH_FILES_MAX, Outcome, PoolLoss};
 use crate::draft::Draft;
 use crate::error::Rejection;
 use crate::key;
-use crate::record::{
-    ClassRecord, ContainerCopy, ContainerRecord, Counter, FileRecord, FileState, ItemState, TodoFile,
-};
+use crate::record::{ClassRecord, ContainerCopy, ContainerRecord, Counter, FileRecord, FileState, ItemState};
 use crate::table::Table;
 
 /// Members read at a time.
@@ -62,12 +60,14 @@ fn is_indexed(draft: &Draft<'_>, id: FileId) -> Result<bool, Rejection> {
 
 /// Whether bytes of a file are to be sealed yet.
 fn waits(draft: &Draft<'_>, id: FileId, file: &FileRecord) -> Result<bool, Rejection> {
-    let goes_to_tape = draft
-        .view()
-        .get::<ClassRecord>(Table::Class, &key::class(file.class))?
-        .is_some_and(|class| !class.copies.is_empty());
     let sealed = draft.view().parts(id)?.iter().map(|(_, part)| part.length.0).sum::<u64>();
-    Ok(goes_to_tape && sealed < file.size.0)
+    Ok(sealed < file.size.0 && goes_to_tape(draft, file.class)?)
+}
+
+/// Whether the files of a class go to tape.
+pub(super) fn goes_to_tape(draft: &Draft<'_>, class: ClassId) -> Result<bool, Rejection> {
+    let class: Option<ClassRecord> = draft.view().get(Table::Class, &key::class(class))?;
+    Ok(class.is_some_and(|class| !class.copies.is_empty()))
 }
 
 pub(super) fn pool_copy_found(draft: &mut Draft<'_>, files: &[FileId]) -> Result<Outcome, Rejection> {
@@ -79,9 +79,7 @@ pub(super) fn pool_copy_found(draft: &mut Draft<'_>, files: &[FileId]) -> Result
         draft.count(Counter::Online(file.class), 1, file.size.0)?;
         draft.put(Table::File, key::file(id), &file);
         if waits(draft, id, &file)? {
-            let todo = TodoFile { size: file.size, since: file.created };
-            draft.put(Table::Todo, key::todo(file.class, file.dataset, id), &todo);
-            draft.count(Counter::Todo(file.class), 1, file.size.0)?;
+            lifecycle::put_todo(draft, id, &file)?;
         }
     }
     Ok(Outcome::Done)

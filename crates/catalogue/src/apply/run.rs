@@ -2,6 +2,7 @@
 
 use base::{BlockAddress, ByteCount, ContainerId, Generation, RunId, Vid};
 
+use super::drive::DRIVE_BYTES_MAX;
 use super::{copy, lifecycle, limit, lost, reason, tape};
 use crate::command::{Command, Outcome, PlannedContainer, SEGMENTS_MAX};
 use crate::draft::Draft;
@@ -12,8 +13,6 @@ use crate::record::{
 };
 use crate::table::Table;
 
-/// Most bytes in a tape drive's name.
-const DRIVE_BYTES_MAX: usize = 128;
 /// Most containers in one `AppendToRun`.
 const APPEND_MAX: usize = 10_000;
 /// Most containers in one run.

@@ -125,6 +125,11 @@ impl Check<'_> {
             Ok(())
         })?;
         self.segments()?;
+        self.walk(Table::DriveDown, |check, mut parts, key, _: String| {
+            let is_named = !parts.text()?.is_empty();
+            check.expect(is_named, Table::DriveDown, key, "the drive has no name");
+            Ok(())
+        })?;
         self.runs()
     }
 

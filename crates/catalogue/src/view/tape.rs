@@ -138,15 +138,17 @@ impl View<'_> {
                 ranges.extend(self.segments(vid)?);
             }
         }
-        ranges.sort_unstable();
-        let mut merged: Vec<(u64, u64)> = Vec::new();
-        for (first, last) in ranges {
-            match merged.last_mut() {
-                Some((_, end)) if first <= end.saturating_add(1) => *end = last.max(*end),
-                _ => merged.push((first, last)),
-            }
-        }
-        Ok(merged)
+        Ok(merged_ranges(ranges))
+    }
+
+    /// The tape drives that an operator has taken out of use, and why.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn drives_down(&self) -> Result<Vec<(String, String)>, ReadError> {
+        self.rows(Table::DriveDown, &[], None, usize::MAX, |mut parts, key, value| {
+            Ok((parts.text()?, frame::open(Table::DriveDown, key, value)?))
+        })
     }
 
     /// All tapes.
@@ -214,6 +216,20 @@ impl View<'_> {
             Ok((recall_key(parts)?, frame::open(Table::Recall, key, value)?))
         })
     }
+}
+
+/// Ranges of first and last, in any order, as ascending ones that neither overlap nor touch.
+#[must_use]
+pub fn merged_ranges(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    ranges.sort_unstable();
+    let mut merged: Vec<(u64, u64)> = Vec::new();
+    for (first, last) in ranges {
+        match merged.last_mut() {
+            Some((_, end)) if first <= end.saturating_add(1) => *end = last.max(*end),
+            _ => merged.push((first, last)),
+        }
+    }
+    merged
 }
 
 pub(crate) fn recall_key(mut parts: KeyReader<'_>) -> Result<RecallKey, ReadError> {

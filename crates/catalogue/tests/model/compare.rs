@@ -20,6 +20,8 @@ pub fn compare(store: &MemoryStore, model: &Model) {
     assert_eq!(rows(&view, Table::Change), model.kept.len());
     assert_eq!(view.quarantine().unwrap(), model.quarantine.map(Epoch));
     assert_eq!(view.is_restored().unwrap(), model.restored);
+    let down: Vec<_> = model.drives_down.clone().into_iter().collect();
+    assert_eq!(view.drives_down().unwrap(), down);
     namespace(&view, model);
     containers(&view, model);
     tapes(&view, model);

@@ -98,6 +98,7 @@ pub struct Model {
     pub indexes: Tally,
     pub packs: Tally,
     pub segments: BTreeMap<(Vid, u64), u64>,
+    pub drives_down: BTreeMap<String, String>,
 }
 
 impl Model {

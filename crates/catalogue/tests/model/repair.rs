@@ -195,6 +195,31 @@ impl Model {
             }
             Command::RestoreSettled => self.restored = false,
             Command::EndQuarantine => self.quarantine = None,
+            Command::SetDriveDown { drive, .. } if drive.is_empty() => return Err("Malformed"),
+            Command::SetDriveDown { drive, down: Some(why) } => {
+                self.drives_down.insert(drive.clone(), why.clone());
+            }
+            Command::SetDriveDown { drive, down: None } => {
+                self.drives_down.remove(drive);
+            }
+            Command::DissolvePack { container } => {
+                let record = self.containers.get(container).ok_or("NotFound")?;
+                let queued = |c: &ContainerCopy| c.state == CopyState::Queued && c.source.is_none();
+                let is_pack = record.kind == ContainerKind::Pack;
+                if !is_pack || record.image.is_some() || !record.copies.iter().all(queued) {
+                    return Err("WrongState");
+                }
+                let record = self.containers.remove(container).unwrap();
+                self.released(record.skeleton.as_slice());
+                for member in &record.members {
+                    let live = self.live(member.file).filter(|file| file.is_online());
+                    let class = live.map(|file| file.class);
+                    if class.is_some_and(|class| !self.class(class).unwrap().copies.is_empty()) {
+                        self.todo.insert(member.file);
+                    }
+                }
+                self.bury();
+            }
             _ => unreachable!("{command:?}"),
         }
         Ok(Outcome::Done)
@@ -360,6 +385,17 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
             let end_of_data = BlockAddress(end.max(model.tapes[&open.record.vid].end_of_data.0));
             Command::AdoptRun { run, committed, end_of_data }
         }
+        20 | 21 => {
+            let queued = |c: &ContainerCopy| c.state == CopyState::Queued && c.source.is_none();
+            let whole = |record: &crate::reference::Container| record.copies.iter().all(queued);
+            let all: Vec<_> = model.containers.iter().filter(|(_, r)| whole(r)).map(|(id, _)| *id).collect();
+            let container = among(&all, picks[1]).filter(|_| picks[2] % 4 > 0);
+            Command::DissolvePack { container: container.unwrap_or(a_container(model, picks[1])) }
+        }
+        22 => Command::SetDriveDown {
+            drive: ["", "d0", "d1", "d2"][usize::from(picks[0]) % 4].into(),
+            down: (picks[1] % 2 == 0).then(|| ["worn", "cleaning"][usize::from(picks[2]) % 2].into()),
+        },
         _ => match picks[0] % 4 {
             0 => Command::AcceptRestore {
                 epoch: Epoch(u32::from(picks[1] % 9)),

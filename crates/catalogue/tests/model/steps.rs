@@ -13,7 +13,7 @@ pub struct Step {
     pub pause: u8,
 }
 
-pub const KINDS: u8 = 140;
+pub const KINDS: u8 = 143;
 
 pub fn among<T: Clone>(items: &[T], pick: u16) -> Option<T> {
     (!items.is_empty()).then(|| items[usize::from(pick) % items.len()].clone())

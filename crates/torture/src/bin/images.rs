@@ -30,7 +30,9 @@ fn main() -> ExitCode {
     let begin = Instant::now();
     match run(&settings) {
         Ok(report) => {
-            println!("{report:#?}\n{:.1} images/s", report.images as f64 / begin.elapsed().as_secs_f64());
+            let seconds = begin.elapsed().as_secs_f64();
+            println!("{report}{:<36} {seconds:>12.1}", "seconds");
+            println!("{:<36} {:>12.1}", "images in a second", report.images as f64 / seconds);
             if report.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => {

@@ -5,6 +5,7 @@
 mod check;
 mod disk;
 mod engine;
+mod record;
 mod run;
 mod trace;
 mod work;
@@ -64,6 +65,28 @@ pub struct Report {
     pub checking: f64,
     /// What was wrong.
     pub violations: Vec<String>,
+}
+
+impl std::fmt::Display for Report {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let rows = [
+            ("histories", self.histories),
+            ("distinct histories", self.distinct),
+            ("system calls recorded", self.calls),
+            ("syncs among them", self.syncs),
+            ("images judged", self.images),
+            ("the same as an earlier one", self.repeated),
+            ("with something lost or torn", self.lossy),
+            ("brought to tape and back", self.full),
+            ("files read", self.read),
+            ("changes acknowledged before the cuts", self.acknowledged),
+            ("violations", self.violations.len() as u64),
+        ];
+        rows.iter().try_for_each(|(what, count)| writeln!(f, "{what:<36} {count:>12}"))?;
+        writeln!(f, "{:<36} {:>12.1}", "seconds of workers, recording", self.recording)?;
+        writeln!(f, "{:<36} {:>12.1}", "seconds of workers, checking", self.checking)?;
+        self.violations.iter().try_for_each(|text| writeln!(f, "VIOLATION {text}"))
+    }
 }
 
 impl Report {

@@ -3,23 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::check::{Found, hashed, judge, look_at};
 use super::disk::{Disk, Files};
-use super::trace::{CALLS, Step, Trace, bytes, descriptor};
+use super::trace::{Step, Trace, bytes, descriptor};
 use super::work::{Marks, expected};
-use super::{Report, Settings, engine};
+use super::{Report, Settings, engine, record};
 use crate::random::Random;
 
 /// Violations beyond which a run ends.
 const VIOLATIONS_MAX: usize = 20;
-
-/// Recordings of one history before the model counts as wrong.
-const RECORDINGS_MAX: u64 = 4;
 
 /// A planted bug is found with the first.
 fn enough(settings: &Settings) -> usize {
@@ -72,7 +68,7 @@ fn history(settings: &Settings, dir: &Path, seed: u64) -> io::Result<(Report, u6
     let mut report = Report { histories: 1, ..Report::default() };
     let begin = Instant::now();
     let root = dir.join("instance");
-    let (before, trace) = record_known(settings, dir, &root, seed)?;
+    let (before, trace) = record(settings, dir, &root, seed)?;
     report.recording = begin.elapsed().as_secs_f64();
     report.calls = trace.calls.len() as u64;
     report.syncs = trace.calls.iter().filter(|call| call.name.contains("sync")).count() as u64;
@@ -126,26 +122,23 @@ fn history(settings: &Settings, dir: &Path, seed: u64) -> io::Result<(Report, u6
     Ok((report, shape(&trace)))
 }
 
-/// Records a history that the model understands. A process that ends within calls may have done more of them
-/// than strace saw, so that one or another recording is of no use.
-fn record_known(settings: &Settings, dir: &Path, root: &Path, seed: u64) -> io::Result<(Files, Trace)> {
-    let mut tries = 0;
-    loop {
-        let _ = std::fs::remove_dir_all(root);
-        engine::create(root)?;
-        let mut before = Files::new();
-        gather(root, root, &mut before)?;
-        let trace = record(settings, dir, root, seed)?;
-        tries += 1;
-        match compare_model(&trace, root, &before) {
-            Err(_) if tries < RECORDINGS_MAX => {}
-            compared => return compared.map(|()| (before, trace)),
-        }
-    }
+/// Records a history on a new instance; gives the files before it and all calls.
+fn record(settings: &Settings, dir: &Path, root: &Path, seed: u64) -> io::Result<(Files, Trace)> {
+    let _ = std::fs::remove_dir_all(root);
+    engine::create(root)?;
+    let mut before = Files::new();
+    gather(root, root, &mut before)?;
+    let trace = Trace::parse(&record::log(settings, dir, root, seed)?);
+    compare_model(&trace, root, &before)?;
+    Ok((before, trace))
 }
 
 /// The model, told of all calls, must come to the files that are there.
 fn compare_model(trace: &Trace, root: &Path, before: &Files) -> io::Result<()> {
+    // The program stood still before it was ended, which it can do between calls only.
+    if let Some(call) = trace.calls.iter().find(|call| call.is_unfinished()) {
+        return Err(io::Error::other(format!("a call was recorded in part: {call:?}")));
+    }
     let mut disk = Disk::new(root, before);
     trace.steps.iter().for_each(|step| disk.take(trace, *step));
     let (seen, mut there) = (disk.seen(), Files::new());
@@ -153,46 +146,10 @@ fn compare_model(trace: &Trace, root: &Path, before: &Files) -> io::Result<()> {
     let mut wrong: Vec<&PathBuf> =
         there.iter().filter(|(path, bytes)| seen.get(*path) != Some(*bytes)).map(|(path, _)| path).collect();
     wrong.extend(seen.keys().filter(|path| !there.contains_key(*path)));
-    // What a call that never returned has done is not known.
-    let unfinished: Vec<&str> = trace
-        .calls
-        .iter()
-        .filter(|call| call.is_unfinished())
-        .flat_map(|call| &call.arguments)
-        .map(String::as_str)
-        .collect();
-    let touched = |path: &PathBuf| {
-        let path = root.join(path);
-        let is = |argument: &&str| {
-            descriptor(argument).is_some_and(|(_, found)| path == Path::new(&found))
-                || path.as_os_str().as_encoded_bytes() == bytes(argument)
-        };
-        unfinished.iter().any(is)
-    };
-    wrong.retain(|path| !touched(path));
     if wrong.is_empty() {
         return Ok(());
     }
     Err(io::Error::other(format!("the model of the disk is wrong about {wrong:?}")))
-}
-
-/// The program under strace.
-fn record(settings: &Settings, dir: &Path, root: &Path, seed: u64) -> io::Result<Trace> {
-    let (marks, output) = (dir.join("marks"), dir.join("strace"));
-    let _ = std::fs::remove_file(&marks);
-    let mut command = Command::new("strace");
-    command.args(["-f", "-qq", "--seccomp-bpf", "-y", "-xx", "-s", "16777216", "-e", "abbrev=none", "-e"]);
-    command.arg(format!("trace={CALLS}")).arg("-e").arg("signal=none").arg("-o").arg(&output);
-    command.arg(&settings.recorded).arg(root).arg(&marks).arg(seed.to_string());
-    if let Some(bug) = &settings.planted {
-        command.env("KIST_PLANTED", bug);
-    }
-    let ran = command.stdin(Stdio::null()).stdout(Stdio::null()).output()?;
-    if !ran.status.success() {
-        let text = String::from_utf8_lossy(&ran.stderr).into_owned();
-        return Err(io::Error::other(format!("recording failed: {}: {text}", ran.status)));
-    }
-    Ok(Trace::parse(&String::from_utf8_lossy(&std::fs::read(&output)?)))
 }
 
 /// A mark counts from the beginning of its call: what it says had happened by then.

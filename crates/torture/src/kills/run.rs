@@ -428,9 +428,8 @@ impl<'s> Campaign<'s> {
                 self.state.violation(format!("the server stopped with {status}"));
             }
         }
-        let scratch = self.instance.dir.with_extension("scratch");
-        let copies = match cartridges::copies(&self.instance.dir.join("library"), &pools, &scratch) {
-            Ok(copies) => copies,
+        let copies = match cartridges::copies(&self.instance.dir.join("library"), &pools) {
+            Ok((copies, _)) => copies,
             Err(error) => {
                 self.state.violation(format!("WRONG on tape: {error}"));
                 return Ok(0);

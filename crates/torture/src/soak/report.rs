@@ -188,9 +188,9 @@ impl fmt::Display for Report {
             self.operations,
             mb(self.put_bytes)
         )?;
-        writeln!(f, "{:<22} {:>9} {:>9} {:>9}", "", "done", "refused", "unknown")?;
+        writeln!(f, "{:<24} {:>9} {:>9} {:>9}", "", "done", "refused", "unknown")?;
         for (kind, t) in &self.tallies {
-            writeln!(f, "{kind:<22} {:>9} {:>9} {:>9}", t.done, t.refused, t.unknown)?;
+            writeln!(f, "{kind:<24} {:>9} {:>9} {:>9}", t.done, t.refused, t.unknown)?;
         }
         for (note, count) in &self.notes {
             writeln!(f, "  {count:>7} x {note}")?;

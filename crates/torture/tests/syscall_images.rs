@@ -1,4 +1,4 @@
-//! Crash images of recorded histories. `KIST_CRASH_IMAGES` says how many in all, a hundred of each history.
+//! Crash images of recorded histories. `KIST_SYSCALL_IMAGES` says how many in all, a hundred of each history.
 
 use std::time::Instant;
 
@@ -23,13 +23,15 @@ fn torture(histories: u64, images: u64, full_every: u64, planted: Option<&str>) 
     };
     let begin = Instant::now();
     let report = run(&settings).unwrap();
-    println!("{report:#?}\n{:.1} images/s", report.images as f64 / begin.elapsed().as_secs_f64());
+    let seconds = begin.elapsed().as_secs_f64();
+    println!("{report}{:<36} {seconds:>12.1}", "seconds");
+    println!("{:<36} {:>12.1}", "images in a second", report.images as f64 / seconds);
     Some(report)
 }
 
 #[test]
 fn acknowledged_files_survive_every_crash_image() {
-    let wanted: Option<u64> = std::env::var("KIST_CRASH_IMAGES").ok().and_then(|text| text.parse().ok());
+    let wanted: Option<u64> = std::env::var("KIST_SYSCALL_IMAGES").ok().and_then(|text| text.parse().ok());
     let (histories, images) = wanted.map_or((8, 25), |wanted| (wanted.div_ceil(100), 100));
     let Some(report) = torture(histories, images, 20, None) else { return };
     assert_eq!(report.violations, [""; 0]);

@@ -1,0 +1,103 @@
+//! An instance whose library does what a test tells it.
+
+#![allow(dead_code)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use archive::{Archive, LibrarySettings, Machines, Stat};
+use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
+use library::{DriveName, Faults, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
+
+use crate::common::{Instance, SystemClock, all, bytes, get, migrate_all, path, put, stage, wait_for};
+
+/// An instance whose library does what it is told.
+pub struct Trouble {
+    pub instance: Instance,
+    drives: u16,
+}
+
+impl Trouble {
+    pub fn new(drives: u16) -> Self {
+        Trouble::with_retry(drives, Duration::from_millis(200))
+    }
+
+    pub fn with_retry(drives: u16, retry_delay: Duration) -> Self {
+        let instance = Instance::with(ByteCount::mib(128), |settings| {
+            settings.library = LibrarySettings { drives, ..settings.library.clone() };
+            settings.tape.retry_delay = retry_delay;
+            // All small files are one pack, whenever the sealer looks.
+            for class in &mut settings.classes {
+                class.pack_age = Duration::from_secs(3600);
+            }
+        });
+        Trouble { instance, drives }
+    }
+
+    pub fn open(&self) -> (Archive, Faults) {
+        let settings = self.instance.settings.clone();
+        let config = VirtualLibraryConfig {
+            drives: (0..self.drives).map(drive).collect(),
+            robots: 1,
+            cartridges: Vec::new(),
+            options: VirtualCartridgeOptions::default(),
+            drop_cache: false,
+        };
+        let library = VirtualLibrary::open(&settings.library.directory, &config).unwrap();
+        let faults = library.faults();
+        let machines = Machines::open(&settings, Arc::new(SystemClock)).unwrap();
+        let machines = Machines { library: Arc::new(library), ..machines };
+        (Archive::open_on(machines, settings, Arc::new(SystemClock)).unwrap(), faults)
+    }
+}
+
+pub fn drive(number: u16) -> DriveName {
+    DriveName::new(&format!("vdrive{number}")).unwrap()
+}
+
+pub fn vid(number: u16) -> Vid {
+    Vid::new(&format!("KT{number:04}")).unwrap()
+}
+
+pub fn data(block: u64) -> TapePosition {
+    TapePosition { partition: Partition::Data, block: BlockAddress(block) }
+}
+
+/// Four large files, a container each, and forty small ones in a pack: 62 blocks of 64 KiB a large one.
+pub fn fill(archive: &Archive) -> Vec<(String, Vec<u8>)> {
+    let mut files = Vec::new();
+    for n in 0..4 {
+        files.push((format!("/t/large{n}"), bytes(n, 4_000_000)));
+    }
+    for n in 0..40 {
+        files.push((format!("/t/small{n}"), bytes(100 + n, 30_000 + n as usize)));
+    }
+    for (name, content) in &files {
+        put(archive, name, content);
+    }
+    files
+}
+
+pub fn check_all(archive: &Archive, files: &[(String, Vec<u8>)]) {
+    for (name, content) in files {
+        assert!(get(archive, name).unwrap() == *content, "{name}");
+    }
+}
+
+/// All copies of all files are under indexes, every file leaves the pool and comes back.
+pub fn round(archive: &Archive, files: &[(String, Vec<u8>)]) {
+    migrate_all(archive);
+    check_all(archive, files);
+    let evicted = archive.evict(&all(&["/t"])).unwrap();
+    assert_eq!(evicted.refused_count, 0, "{:?}", evicted.refused);
+    let request = stage(archive, &["/t"]);
+    wait_for(archive, request);
+    let record = archive.request(request).unwrap().record;
+    assert_eq!(record.failed, 0, "{:?}", archive.why_request(request));
+    check_all(archive, files);
+}
+
+pub fn place(archive: &Archive, file: &str) -> Vec<(Vid, BlockAddress)> {
+    let Stat::File(stat) = archive.stat(&path(file)).unwrap() else { panic!("a file") };
+    stat.copies.iter().filter_map(|copy| copy.vid.zip(copy.block)).collect()
+}

@@ -1,0 +1,79 @@
+//! A drive of the pool that took the place of another one gets everything that the other one held.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use archive::{Archive, ReplacedDrive};
+use base::ByteCount;
+use common::{Instance, bytes, get, put, wait_until};
+
+const FILES: u64 = 150;
+
+fn extents(drive: &Path) -> usize {
+    let buckets = fs::read_dir(drive.join("extents")).unwrap();
+    buckets.map(|bucket| fs::read_dir(bucket.unwrap().path()).unwrap().count()).sum()
+}
+
+/// Nothing is sealed, so that the pool holds the files and nothing else.
+fn instance() -> Instance {
+    Instance::with(ByteCount::mib(128), |settings| {
+        for class in &mut settings.classes {
+            (class.pack_age, class.pack_bytes) = (Duration::from_secs(3600), ByteCount::mib(4_000));
+        }
+    })
+}
+
+fn name(n: u64) -> String {
+    format!("/t/file{n}")
+}
+
+/// The archive over a new directory in the place of drive 0, and how many extents that one held.
+fn with_a_blank(instance: &Instance) -> (Archive, usize) {
+    let path = &instance.settings.pool.drives[0].path;
+    let archive = instance.open();
+    for n in 0..FILES {
+        put(&archive, &name(n), &bytes(n + 1, 300_000));
+    }
+    archive.close();
+    drop(archive);
+    let expected = extents(path);
+    assert!(expected > 50, "{expected}");
+    fs::remove_dir_all(path).unwrap();
+    fs::create_dir_all(path).unwrap();
+    (instance.open(), expected)
+}
+
+#[test]
+fn a_replaced_drive_is_filled() {
+    let instance = instance();
+    let path = &instance.settings.pool.drives[0].path;
+    let (archive, expected) = with_a_blank(&instance);
+    assert_eq!(archive.pool_drive_replace(0).unwrap(), ReplacedDrive::New);
+    wait_until("it is filled", || !path.join("unfilled.kist").exists());
+    assert_eq!(extents(path), expected);
+    archive.close();
+}
+
+/// That a replaced drive was to be filled stood in memory only: a server that ended before it was done left
+/// the drive half empty, until a scrub came by weeks later.
+#[test]
+fn a_replaced_drive_is_filled_after_a_restart() {
+    let instance = instance();
+    let path = &instance.settings.pool.drives[0].path;
+    let (archive, expected) = with_a_blank(&instance);
+    assert_eq!(archive.pool_drive_replace(0).unwrap(), ReplacedDrive::New);
+    archive.close();
+    drop(archive);
+    let filled = extents(path);
+    assert!(filled < expected, "the server ended before the drive was filled: {filled}");
+    let archive = instance.open();
+    wait_until("it is filled", || extents(path) >= expected);
+    wait_until("that is recorded", || !path.join("unfilled.kist").exists());
+    for n in 0..FILES {
+        assert!(get(&archive, &name(n)).unwrap() == bytes(n + 1, 300_000), "{n}");
+    }
+    archive.close();
+}
