@@ -3,6 +3,7 @@
 mod blob;
 mod checksum;
 mod id;
+mod memory;
 mod name;
 pub mod planted;
 mod steady;
@@ -15,6 +16,7 @@ pub use id::{
     BlobId, ClassId, ContainerId, DirId, DriveId, Epoch, FileId, RequestId, RunId, StripeSetId, TapePoolId,
     Uuid, Vid, VidError,
 };
+pub use memory::keep_freed_memory;
 pub use name::{ArchivePath, Name, NameError, PATH_BYTES_MAX};
 pub use steady::SteadyClock;
 pub use time::{Clock, Duration, ManualClock, Timestamp};

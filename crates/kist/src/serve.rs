@@ -76,6 +76,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     if args.check_config {
         return output::line(&format!("{}: good", file.display()));
     }
+    base::keep_freed_memory(std::thread::available_parallelism().map_or(1, usize::from));
     start_log(args.log);
     raise_descriptor_limit();
     plant()?;

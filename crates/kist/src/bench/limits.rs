@@ -4,7 +4,9 @@ use std::fs::{self, File};
 use std::hint::black_box;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::rows::Row;
@@ -21,22 +23,72 @@ const TMPFS_MAGIC: i64 = 0x0102_1994;
 /// Bytes written to the disk at most.
 const DISK_BYTES_MAX: u64 = 1 << 30;
 
-/// Makes the pages of a memory-backed directory ready, so that what is measured next does not wait for the
-/// host of a virtual machine, which gives memory only when it is touched and takes free memory back.
-/// Elsewhere it does nothing.
-pub fn warm(directory: &Path, bytes: u64) -> Outcome {
+/// Room that is given free ahead of what is being written: a little more than the stripe that a put reserves
+/// at once. More would be free for so long that the host takes it back.
+const AHEAD_BYTES: u64 = 448 << 20;
+/// How often the room is looked at.
+const LOOK: Duration = Duration::from_millis(4);
+
+/// Pages of a memory-backed directory that are kept ready, so that what is measured does not wait for the
+/// host of a virtual machine, which gives memory only when it is touched and takes memory back that has been
+/// free for two seconds. A file holds them, and shrinks as other files of the directory grow. Elsewhere than
+/// in memory it does nothing.
+pub struct Warm(Option<Keeper>);
+
+struct Keeper {
+    stop: mpsc::Sender<()>,
+    thread: JoinHandle<()>,
+    path: PathBuf,
+}
+
+/// Makes pages ready for so many bytes.
+pub fn warm(directory: &Path, bytes: u64) -> Outcome<Warm> {
     let path = directory.join("limit.warm");
     let failed = |error: std::io::Error| Failure::io("warming the memory", &path, &error);
     let kind = rustix::fs::statfs(directory).map_err(|error| failed(error.into()))?.f_type;
     if kind as i64 != TMPFS_MAGIC {
-        return Ok(());
+        return Ok(Warm(None));
     }
     let mut file = File::create(&path).map_err(failed)?;
     let buffer = vec![1u8; BUFFER_BYTES];
-    for _ in 0..bytes.div_ceil(BUFFER_BYTES as u64) {
+    let mut length = bytes.next_multiple_of(BUFFER_BYTES as u64);
+    for _ in 0..length / BUFFER_BYTES as u64 {
         file.write_all(&buffer).map_err(failed)?;
     }
-    fs::remove_file(&path).map_err(failed)
+    let others = |length: u64| used(directory).map(|used| used.saturating_sub(length));
+    let before = others(length).map_err(failed)?;
+    length = length.saturating_sub(AHEAD_BYTES);
+    file.set_len(length).map_err(failed)?;
+    let (stop, stopped) = mpsc::channel();
+    let directory = directory.to_owned();
+    let thread = std::thread::spawn(move || {
+        while stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            // What cannot be looked at or given free is only slower.
+            let grown = used(&directory).unwrap_or(0).saturating_sub(length).saturating_sub(before);
+            let wanted = bytes.saturating_sub(AHEAD_BYTES).saturating_sub(grown);
+            if wanted < length && file.set_len(wanted).is_ok() {
+                length = wanted;
+            }
+        }
+    });
+    Ok(Warm(Some(Keeper { stop, thread, path })))
+}
+
+/// Bytes that the files of a file system take.
+fn used(directory: &Path) -> std::io::Result<u64> {
+    let space = rustix::fs::statvfs(directory)?;
+    Ok(space.f_blocks.saturating_sub(space.f_bfree) * space.f_frsize)
+}
+
+impl Drop for Warm {
+    fn drop(&mut self) {
+        if let Some(Keeper { stop, thread, path }) = self.0.take() {
+            drop(stop);
+            let _ = thread.join();
+            // The directory is removed with all that is in it.
+            let _ = fs::remove_file(path);
+        }
+    }
 }
 
 /// Copies memory.

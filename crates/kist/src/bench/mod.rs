@@ -153,8 +153,8 @@ impl Bench {
         }
     }
 
-    /// Makes pages ready for so many bytes of files, with their parity.
-    fn warm(&self, bytes: u64) -> Outcome {
+    /// Keeps pages ready for so many bytes of files, with their parity, until it is dropped.
+    fn warm(&self, bytes: u64) -> Outcome<limits::Warm> {
         limits::warm(self.raw(), bytes + bytes * 6 / 10 + (256 << 20))
     }
 
@@ -167,11 +167,12 @@ impl Bench {
         let bytes = self.load.bytes();
         let (memory, loopback) = (limits::memory_copy(), limits::loopback()?);
         let disk = limits::disk_write(self.raw(), bytes)?;
-        self.warm(bytes)?;
+        let warm = self.warm(bytes)?;
         let (pool, _) = engine::pool(self.raw(), bytes)?;
+        drop(warm);
         self.note("put over HTTP");
         let server = self.start()?;
-        self.warm(bytes)?;
+        let _warm = self.warm(bytes)?;
         let (seconds, cpu) = http::put(&server, self.load)?;
         server.stop()?;
         let row = Row::bytes("put over HTTP", bytes, seconds).cores(cpu);
@@ -186,8 +187,9 @@ impl Bench {
         let (_, pool) = engine::pool(self.raw(), bytes)?;
         self.note("put, then get over HTTP");
         let server = self.start()?;
-        self.warm(bytes)?;
+        let warm = self.warm(bytes)?;
         http::put(&server, self.load)?;
+        drop(warm);
         let loopback = limits::loopback()?;
         let (seconds, cpu) = http::get(&server, self.load)?;
         server.stop()?;
@@ -235,14 +237,15 @@ impl Bench {
     fn tape(&self) -> Outcome<Vec<Row>> {
         let load = self.load;
         self.note("the limits of this machine");
-        self.warm(load.bytes())?;
+        let warm = self.warm(load.bytes())?;
         let (write, read) = engine::tape(self.raw(), load.bytes())?;
+        drop(warm);
         let disk = limits::disk_write(self.raw(), load.bytes())?;
         let server = self.start()?;
         self.note("files to migrate");
         http::put(&server, load)?;
         self.note("migrate, two copies");
-        self.warm(2 * load.bytes())?;
+        let warm = self.warm(2 * load.bytes())?;
         let before: StatusReply = server.client.get("/api/v1/status")?;
         let (migrated, seconds, cpu) = self.phase(&server, |progress| {
             server.client.post("/api/v1/migrate", &MigrateBody::default())?;
@@ -252,8 +255,9 @@ impl Bench {
         })?;
         let migrate = Row::bytes("migrate, all copies", migrated, seconds).cores(cpu);
         evict::outcome(&server.client, &evict::evict(&server.client, vec!["/bench".to_owned()])?)?;
+        drop(warm);
         self.note("recall");
-        self.warm(load.bytes())?;
+        let _warm = self.warm(load.bytes())?;
         let (recalled, seconds, cpu) = self.phase(&server, |progress| {
             let id = stage::submit(&server.client, vec!["/bench".to_owned()], Duration::from_secs(600))?;
             let request = stage::wait_for(&server.client, id, progress)?;
