@@ -6,6 +6,7 @@ use base::{Generation, TapePosition, Timestamp, Uuid};
 
 use crate::index_parse;
 use crate::label::BlockSize;
+use crate::seal;
 use crate::tree::{Directory, Entry, Extent, File, FileUid, TREE_DEPTH_MAX, Times, Tree};
 use crate::xml::{Tag, XmlError, XmlWriter};
 
@@ -77,6 +78,9 @@ pub enum IndexError {
     /// Longer than [`INDEX_BYTES_MAX`].
     #[error("the index has {0} bytes, more than {INDEX_BYTES_MAX}: it is refused")]
     TooLarge(usize),
+    /// It is not what was written.
+    #[error("the index does not have the hash that stands behind it: read an older generation")]
+    Hash,
     /// The XML or a value in it is wrong.
     #[error("index: {0}")]
     Xml(#[from] XmlError),
@@ -146,7 +150,7 @@ pub enum ExtentFault {
 
 impl Index {
     /// Reads an index of any LTFS program of format version 2.0 to 2.5; elements that Kist does not know are
-    /// skipped. Memory is a small multiple of the document; the stack stays flat.
+    /// skipped. One that Kist wrote is compared with the hash behind it. Memory is a small multiple of the document; the stack stays flat.
     ///
     /// # Errors
     /// Anything that is not exactly right refuses the whole index: an older generation is better than a
@@ -155,7 +159,7 @@ impl Index {
         index_parse::parse(bytes, block_size)
     }
 
-    /// The XML document, version 2.4.0: about 0.8 kB a file, in order of names.
+    /// The XML document, version 2.4.0, and its hash: about 0.8 kB a file, in order of names.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let entries = self.tree.files_len() + self.tree.directories_len();
@@ -172,7 +176,9 @@ impl Index {
         xml.number(Tag::HighestFileUid, self.tree.highest_uid().0);
         xml.text(Tag::VolumeLockState, self.lock.text());
         encode_tree(&mut xml, &self.tree);
-        xml.finish(Tag::LtfsIndex)
+        let mut document = xml.finish(Tag::LtfsIndex);
+        seal::seal(&mut document);
+        document
     }
 }
 

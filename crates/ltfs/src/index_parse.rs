@@ -9,6 +9,7 @@ use crate::index::{
     EXTENTS_MAX, ExtentFault, INDEX_BYTES_MAX, INDEX_ENTRIES_MAX, Index, IndexError, VolumeLock, XATTRS_MAX,
 };
 use crate::label::BlockSize;
+use crate::seal;
 use crate::tree::{Directory, Entry, Extent, File, FileUid, TREE_DEPTH_MAX, Times, Tree, is_tape_name};
 use crate::xml::{Element, Tag, XmlError, XmlReader};
 
@@ -19,6 +20,7 @@ pub(crate) fn parse(bytes: &[u8], block_size: BlockSize) -> Result<Index, IndexE
     if bytes.len() > INDEX_BYTES_MAX {
         return Err(IndexError::TooLarge(bytes.len()));
     }
+    seal::check(bytes)?;
     let mut xml = XmlReader::open(bytes, Tag::LtfsIndex)?;
     let mut head = Head::default();
     let mut build = Build { block_size, directories: BTreeMap::new(), uids: BTreeSet::new(), files: 0 };

@@ -9,6 +9,7 @@ mod index_parse;
 pub mod label;
 pub mod naming;
 pub mod pack;
+mod seal;
 mod text;
 mod time;
 pub mod tree;
