@@ -43,8 +43,9 @@ test: needs-test lint
 	tests/run
 
 # The hunts at full size: the whole system in the simulator, then the real server and real files. KIST_TORTURE_FAULTS,
-# KIST_CRASH_IMAGES (simulated machines), KIST_SYSCALL_IMAGES (real files), KIST_KILL_POINTS and KIST_SOAK_MINUTES
-# override the figures; instances lie in memory, but for the tapes of the soak.
+# KIST_CRASH_IMAGES (simulated machines), KIST_SYSCALL_IMAGES (real files), KIST_KILL_POINTS, KIST_FLIPS (in each of pool,
+# cartridges and catalogue) and KIST_SOAK_MINUTES override the figures; instances lie in memory, but for the tapes of
+# the soak.
 TORTURE_DIR := $(or $(TMPDIR),/tmp)/kist-torture
 TORTURE_TMP := $(if $(wildcard /dev/shm),/dev/shm,/tmp)
 torture: needs-test
@@ -56,8 +57,8 @@ torture: needs-test
 		$(CARGO) test --release --locked --package torture --test kill_points -- --nocapture
 	KIST_SYSCALL_IMAGES=$(or $(KIST_SYSCALL_IMAGES),20000) TMPDIR=$(TORTURE_TMP) \
 		$(CARGO) test --release --locked --package torture --test syscall_images -- --nocapture
-	KIST_FLIPS=$(or $(KIST_FLIPS),30000) TMPDIR=$(TORTURE_TMP) \
-		$(CARGO) test --release --locked --package store --test flips -- --nocapture
+	KIST_FLIPS=$(or $(KIST_FLIPS),34000) TMPDIR=$(TORTURE_TMP) \
+		$(CARGO) test --release --locked --package pool --package mover --package store --test flips -- --nocapture
 	rm -rf -- $(TORTURE_DIR) $(TORTURE_TMP)/kist-torture-pool && mkdir -p $(TORTURE_DIR)
 	$(dir $(KIST))soak --kist $(KIST) --dir $(TORTURE_DIR)/soak --pool-dir $(TORTURE_TMP)/kist-torture-pool \
 		--minutes $(or $(KIST_SOAK_MINUTES),60) --clients 64
