@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// The longest that strace may take to let a process go.
+const DETACHED_MAX: Duration = Duration::from_secs(20);
+
 /// What happens at the call.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Fault {
@@ -168,6 +171,16 @@ impl Tracer {
         if self.child.try_wait().ok().flatten().is_none() {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
+        // strace may wait for ever for a thread of a process that is being killed: it is then killed itself,
+        // and the kernel lets the thread go.
+        let until = Instant::now() + DETACHED_MAX;
+        while Instant::now() < until {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
