@@ -112,6 +112,7 @@ impl Archive {
             gate: Arc::default(),
             stop: AtomicBool::new(false),
             planning: Mutex::new(()),
+            ordering: Mutex::new(()),
             hurried: AtomicI64::new(0),
             rehabilitated: Mutex::new(BTreeSet::new()),
             verifying: Mutex::new(()),

@@ -322,6 +322,31 @@ impl Engine {
         Ok(())
     }
 
+    /// Gives up the image of a container, which could not be read, so that another is made from tape. It stays
+    /// while drives of the pool may come back that have it, and while no tape has a place that is not known to
+    /// be damaged: it may be the only whole copy.
+    pub(crate) fn drop_bad_image(&self, container: ContainerId) -> Result<(), ArchiveError> {
+        let Some(record) = self.read(|view| view.container(container))? else { return Ok(()) };
+        if record.image.is_none() || !self.pool.silent_drives().is_subset(&self.upkeep.given_up()) {
+            return Ok(());
+        }
+        let has_another = {
+            let chores = self.chores();
+            let late = chores.late.get(&container);
+            let mended = chores.mends.get(&container).map(|mend| &mend.damaged);
+            let is_damaged =
+                |place| [late, mended].into_iter().flatten().any(|known| known.contains_key(&place));
+            record.places().any(|place| !is_damaged(place))
+        };
+        if !has_another {
+            tracing::error!(%container, "its image cannot be read now and is kept: no tape has it whole");
+            return Ok(());
+        }
+        self.execute(Command::DropImage { container })?;
+        self.sweep.ring();
+        Ok(())
+    }
+
     /// An index was written: damaged places that waited for another copy are given up.
     pub(crate) fn give_up_late(&self) -> Result<(), ArchiveError> {
         let waiting = self.chores().late.clone();

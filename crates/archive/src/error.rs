@@ -229,6 +229,16 @@ pub enum OpenError {
         /// The tape pool.
         tape_pool: String,
     },
+    /// There is no catalogue. A start never makes one: an empty one would hide that all is lost.
+    #[error(
+        "there is no catalogue in {directory}: mount its disk; or get it back with 'kist restore' or 'kist \
+         rebuild --from-tapes'; or make a new instance with 'kist init'",
+        directory = .directory.display()
+    )]
+    NoCatalogue {
+        /// Where it should be.
+        directory: std::path::PathBuf,
+    },
     /// The catalogue is empty.
     #[error("the catalogue is empty: make an instance with 'kist init'")]
     NotInitialised,

@@ -56,6 +56,8 @@ pub(crate) fn declare(engine: &Engine, files: &[FileId]) -> Result<Declared, Arc
     let mut declared = Declared::default();
     for files in files.chunks(BATCH_FILES_MAX) {
         let command = Command::PoolCopyLost { files: files.to_vec() };
+        // Said before: an index that is committed right behind the command looks for lost files.
+        engine.upkeep.some_lost.store(true, Ordering::SeqCst);
         let Outcome::PoolCopyLost(losses) = engine.execute(command)? else {
             unreachable!("lost pool copies give losses");
         };
@@ -69,9 +71,6 @@ pub(crate) fn declare(engine: &Engine, files: &[FileId]) -> Result<Declared, Arc
     }
     name(engine, "it is NEARLINE and is recalled", &declared.nearline);
     name(engine, "it is LOST", &declared.lost);
-    if !declared.lost.is_empty() {
-        engine.upkeep.some_lost.store(true, Ordering::SeqCst);
-    }
     declared.lost.iter().for_each(|file| engine.bell.wants_changed(*file));
     for files in declared.nearline.chunks(BATCH_FILES_MAX) {
         recall(engine, files)?;

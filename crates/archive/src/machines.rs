@@ -50,7 +50,11 @@ impl Machines {
     pub fn open(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Machines, OpenError> {
         let options =
             StoreOptions { map_size: settings.catalogue_map_size, clock, batch_max: COMMIT_BATCH_MAX };
-        let catalogue = CatalogueStore::open(&settings.catalogue_directory, options)?;
+        let directory = &settings.catalogue_directory;
+        if !CatalogueStore::is_there(directory) {
+            return Err(OpenError::NoCatalogue { directory: directory.clone() });
+        }
+        let catalogue = CatalogueStore::open(directory, options)?;
         let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
         let library = VirtualLibrary::open(&settings.library.directory, &library_config(&settings.library)?)?;
         Ok(Machines {

@@ -280,6 +280,7 @@ impl Archive {
         if !engine.scheduler().drives().any(|(name, _)| name == drive) {
             return Err(ArchiveError::NoSuchDrive(drive.to_owned()));
         }
+        let _one = engine.ordering.lock().unwrap_or_else(PoisonError::into_inner);
         engine.execute(Command::SetDriveDown { drive: drive.to_owned(), down: None })?;
         engine.bell.post(Event::DriveUp(drive.to_owned()));
         Ok(())

@@ -36,14 +36,16 @@ pub(crate) fn shards_on(blob: &BlobDescription, drives: &BTreeSet<DriveId>) -> V
 /// tells the catalogue of what moved. Called within a reading of the gate. Gives what is to be removed when
 /// all readers have left.
 pub(crate) fn repair(
-    scrubber: &Scrubber,
+    scrubber: &mut Scrubber,
     blob: &BlobDescription,
     bad: &BTreeSet<BadShard>,
 ) -> Result<Old, ArchiveError> {
-    let engine = &scrubber.engine;
+    let engine = &Arc::clone(&scrubber.engine);
     let silent = engine.pool.silent_drives();
     let waits = |drive: &DriveId| silent.contains(drive) && !scrubber.given_up().contains(drive);
+    let asked = bad.len();
     let bad: BTreeSet<BadShard> = bad.iter().filter(|bad| !waits(&bad.drive)).copied().collect();
+    scrubber.has_left_out |= bad.len() < asked;
     if bad.is_empty() {
         return Ok(Vec::new());
     }
@@ -54,6 +56,7 @@ pub(crate) fn repair(
         repaired = engine.pool.repair(blob, &bad, &mut pacing);
     }
     let repaired = repaired?;
+    scrubber.has_left_out |= repaired.lost_rows > 0 || !repaired.failed.is_empty();
     tell(scrubber, blob.id, &repaired);
     let mut old = Vec::new();
     for step in repaired.moved {
@@ -158,10 +161,10 @@ fn bad_at(blob: &BlobDescription, wanting: &BTreeSet<DriveId>, left: usize) -> (
     let all = shards_on(blob, wanting);
     for bad in &all {
         let lost = all.iter().filter(|other| other.stripe == bad.stripe).count();
-        match bears.checked_sub(lost) {
-            Some(bears) if bears == left => drop(now.insert(*bad)),
-            Some(bears) => later |= bears > left,
-            None => {}
+        // More may be gone than it bears: a replaced drive may hold shards all the same, so it is tried.
+        match bears.saturating_sub(lost) {
+            bears if bears == left => drop(now.insert(*bad)),
+            bears => later |= bears > left,
         }
     }
     (now, later)

@@ -130,6 +130,11 @@ impl Upkeep {
         self.state().given_up.clone()
     }
 
+    /// Drives that were replaced and whose rebuild has not begun.
+    fn replaced(&self) -> BTreeSet<DriveId> {
+        self.state().orders.replaced.clone()
+    }
+
     fn take_orders(&self) -> Orders {
         std::mem::take(&mut self.state().orders)
     }
@@ -171,6 +176,7 @@ pub(crate) fn run(engine: &Arc<Engine>) {
         next_pass: engine.now().plus(FIRST_PASS_AFTER),
         debt: Duration::ZERO,
         left_behind: VecDeque::new(),
+        has_left_out: false,
         silent_since: BTreeMap::new(),
         given_up: BTreeSet::new(),
         tried: BTreeMap::new(),
@@ -195,6 +201,8 @@ pub(crate) struct Scrubber {
     /// Time that is still to be waited for what was read.
     debt: Duration,
     left_behind: VecDeque<LeftBehind>,
+    /// Whether a rebuild has left a shard as it was: its drive did not answer, or too few others were whole.
+    pub(crate) has_left_out: bool,
     /// Since when drives do not answer.
     silent_since: BTreeMap<DriveId, Timestamp>,
     /// Drives whose content is rebuilt elsewhere.
@@ -247,14 +255,16 @@ impl Scrubber {
         }
         if orders.rebuild || !orders.replaced.is_empty() {
             self.phase("rebuilding");
-            let failed = self.engine.upkeep.info().failed;
+            self.has_left_out = false;
             let rebuilt = pool_rebuild::all(self, &orders.replaced);
             self.phase("idle");
             self.leave(rebuilt?);
             // Else the mark on them stays: the next start rebuilds them.
             let stopped = self.engine.stop.load(Ordering::Relaxed);
-            if !stopped && self.engine.upkeep.info().failed == failed {
-                pool_drives::filled(&self.engine, &orders.replaced);
+            if !stopped && !self.has_left_out {
+                // One that was replaced once more meanwhile is blank again.
+                let again = self.engine.upkeep.replaced();
+                pool_drives::filled(&self.engine, &(&orders.replaced - &again));
             }
         }
         if self.repair_list()? {

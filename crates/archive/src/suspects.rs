@@ -117,12 +117,18 @@ impl Engine {
         tracing::warn!(%vid, ?state, reason, "a suspect tape is taken into use again");
         let reason = truncated(&reason, 512);
         self.execute(Command::SetTapeState { vid, state, reason })?;
+        self.end_rest(vid);
+        self.post_tape(vid);
+        self.retry_mends()
+    }
+
+    /// A suspect tape is taken into use again. How often it failed is known until a session goes well: one
+    /// that fails each time it is used comes to its limit.
+    pub(crate) fn end_rest(&self, vid: Vid) {
         if let Some(suspect) = self.suspects().get_mut(&vid) {
             suspect.retry = None;
         }
         self.end_try(vid);
-        self.post_tape(vid);
-        self.retry_mends()
     }
 
     /// A session on the tape went well, or an operator has decided: its failures are forgotten.

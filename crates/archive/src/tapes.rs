@@ -1,5 +1,7 @@
 //! What an operator has done with tapes: check, repack, reclaim; and taking drives out of use.
 
+use std::sync::PoisonError;
+
 use base::{BlockAddress, ByteCount, ContainerId, Duration, TapePoolId, Timestamp, Vid};
 use catalogue::{Command, Object, Rejection, TapeState};
 use scheduler::Event;
@@ -259,6 +261,7 @@ impl Archive {
             false => truncated(reason, 512),
         };
         let down = Some(reason.clone());
+        let _one = engine.ordering.lock().unwrap_or_else(PoisonError::into_inner);
         engine.execute(Command::SetDriveDown { drive: drive.to_owned(), down })?;
         engine.bell.post(Event::RetireDrive(drive.to_owned(), reason));
         Ok(())

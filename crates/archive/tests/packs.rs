@@ -303,3 +303,48 @@ fn a_lost_file_is_nearline_as_soon_as_an_index_covers_it() {
     });
     archive.close();
 }
+
+/// Story: both copies of a pack were damaged at different places, and put together into an image in the pool,
+/// the only whole copy. When the pool could not give it for a moment, it was dropped, and made garbage of.
+#[test]
+fn an_image_that_cannot_be_read_for_a_moment_is_kept() {
+    let trouble = Trouble::new(2);
+    let (archive, faults) = trouble.open();
+    let files = small_files(&archive);
+    migrate_all(&archive);
+    wait_until("both", || safe_copies(&archive) == 2);
+    assert_eq!(archive.evict(&all(&["/t"])).unwrap().refused_count, 0);
+    let at = place(&archive, "/t/small7");
+    let vids: Vec<Vid> = archive.tapes().unwrap().into_iter().map(|tape| tape.vid).collect();
+    let ours: Vec<Vid> = at.iter().map(|(vid, _)| *vid).collect();
+    for vid in &vids {
+        let to = if ours.contains(vid) { TapeUse::ReadOnly } else { TapeUse::Disabled };
+        wait_until("it is set", || archive.set_tape(*vid, to, "for the test").is_ok());
+    }
+    faults.plan_unreadable(at[0].0, data(at[0].1.0 + 2));
+    faults.plan_unreadable(at[1].0, data(at[1].1.0 + 6));
+    archive.check_tapes(&ours).unwrap();
+    wait_until("one copy is queued, from an image", || place(&archive, "/t/small7").len() == 1);
+    let striped = || extents(&trouble).into_values().filter(|paths| paths.len() == 6).flatten();
+    let away = |path: &PathBuf| trouble.instance.directory.path().join(path.file_name().unwrap());
+    wait_until("the image is in the pool", || striped().count() > 0);
+    let moved: Vec<(PathBuf, PathBuf)> = striped().map(|path| (path.clone(), away(&path))).collect();
+    moved.iter().for_each(|(from, to)| fs::rename(from, to).unwrap());
+    for vid in vids.iter().filter(|vid| !ours.contains(vid)) {
+        archive.set_tape(*vid, TapeUse::Active, "").unwrap();
+    }
+    archive.migrate_now(None).unwrap();
+    let is_resting = || archive.why_path(&path("/t/small7")).unwrap().join(" ").contains("lost");
+    wait_until("a drive has found that it cannot be read", is_resting);
+    moved.iter().for_each(|(from, to)| fs::rename(to, from).unwrap());
+    wait_until("the image is written to another tape", || {
+        archive.migrate_now(None).unwrap();
+        place(&archive, "/t/small7").iter().any(|(vid, _)| !ours.contains(vid))
+    });
+    let request = stage(&archive, &["/t"]);
+    wait_until("all is recalled", || archive::has_ended(archive.request(request).unwrap().record.state));
+    for (name, content) in &files {
+        assert!(get(&archive, name).is_ok_and(|found| found == *content), "{name}");
+    }
+    archive.close();
+}

@@ -1,11 +1,11 @@
 //! A writing session: plan and make durable, stream, flush and commit, again and again; an index when one is
 //! due.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use base::planted::{Bug, is_planted};
-use base::{BlockAddress, ByteCount, TapePoolId, Vid};
+use base::{BlockAddress, ByteCount, ContainerId, TapePoolId, Vid};
 use catalogue::{Command, PlannedContainer, RunEnd, TapeState};
 use library::TapeError;
 use mover::{Ended, MoverError, VolumeError, WriteContext, Written, write_containers};
@@ -183,22 +183,30 @@ impl DriveThread {
                 Ok(Some(SessionEnd::TapeFull))
             }
             Ended::Source(container, error) => {
-                // An image that cannot be read is made anew from tape.
-                self.engine.execute(Command::DropImage { container })?;
+                let only_later = matches!(error, MoverError::Pool { source: PoolError::Shortage { .. }, .. });
+                if !only_later {
+                    self.engine.drop_bad_image(container)?;
+                }
                 plan::rest(&self.engine, container, error.to_string());
                 self.end_early(RunEnd::Failed, TapeState::Active, "", torn)?;
-                let only_later = matches!(error, MoverError::Pool { source: PoolError::Shortage { .. }, .. });
-                self.engine.dissolve_if_stuck(container, !only_later)?;
+                self.dissolve_if_stuck(container, !only_later)?;
                 Ok(None)
             }
             Ended::Unavailable(container, why) => {
                 plan::rest(&self.engine, container, why);
                 self.end_early(RunEnd::Failed, TapeState::Active, "", torn)?;
-                self.engine.dissolve_if_stuck(container, false)?;
+                self.dissolve_if_stuck(container, false)?;
                 Ok(None)
             }
             Ended::Tape(error) => Err(error.into()),
         }
+    }
+
+    /// Not while another drive plans: what it has just chosen must not go.
+    fn dissolve_if_stuck(&self, container: ContainerId, unreadable: bool) -> Result<(), SessionError> {
+        let _planning = self.engine.planning.lock().unwrap_or_else(PoisonError::into_inner);
+        self.engine.dissolve_if_stuck(container, unreadable)?;
+        Ok(())
     }
 
     /// Ends a run of which planned containers are not written: they go back to their queue. An index is

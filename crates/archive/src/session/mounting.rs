@@ -88,7 +88,7 @@ impl DriveThread {
         let text = match self.may_be_labelled(vid) {
             Ok(state) => {
                 self.engine.set_tape_aside(vid, state, "tried again: there is nothing on it");
-                self.engine.forget_failures(vid);
+                self.engine.end_rest(vid);
                 format!("tape {vid} was suspect, and has nothing on it: it is taken into use again")
             }
             Err(error) => {
@@ -106,7 +106,11 @@ impl DriveThread {
     /// What the mounted tape without labels becomes, since labelling it destroys nothing.
     fn may_be_labelled(&mut self, vid: Vid) -> Result<TapeState, SessionError> {
         self.engine.execute(Command::CountMount { vid })?;
-        let record = self.engine.tape(vid)?;
+        let mut record = self.engine.tape(vid)?;
+        // A restored catalogue may not know that its tape was reused, or by whom.
+        if self.engine.read(|view| view.quarantine())?.is_some() {
+            record.replaces = None;
+        }
         if let Some(uuid) = record.uuid {
             mover::check_may_be_labelled(self.drive.as_mut(), vid, uuid, record.replaces)?;
             return Ok(TapeState::Labelling);

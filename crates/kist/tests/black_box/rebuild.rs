@@ -57,6 +57,9 @@ fn a_destroyed_catalogue_comes_back_from_its_backup() {
     let dir = dir.to_str().unwrap();
     kist(&["restore", "--from", &backup, dir]).exits(4).says(&["--move-aside"]);
     fs::remove_dir_all(instance.dir().join("catalogue")).unwrap();
+    // A start makes no empty one, which would pass for the truth and stand in the way of the right one.
+    kist(&["serve", instance.dir().to_str().unwrap()]).exits(8).says(&["no catalogue", "kist restore"]);
+    assert!(!instance.dir().join("catalogue").exists());
     kist(&["restore", "--from", &backup, dir]).exits(0);
     instance.start();
     instance.kist(&["compare", local, "/t"]).exits(0);
