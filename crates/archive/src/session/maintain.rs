@@ -364,7 +364,12 @@ fn settle(
     image: Option<BlobDescription>,
 ) -> Result<(), ArchiveError> {
     let wanted = requeue(engine, container, mend);
+    // Damaged copies of a container whose members were all deleted meanwhile are given up, not mended.
+    let is_empty = engine.read(|view| view.container(container))?.is_none_or(|record| record.is_empty());
     match (wanted, image) {
+        (Ok(_), image) if is_empty && !mend.damaged.is_empty() => {
+            image.iter().try_for_each(|blob| engine.pool.remove(blob))?;
+        }
         (Ok(true), Some(image)) => {
             if !store(engine, container, mend, &image)? {
                 return engine.repack_progressed(container);
