@@ -337,14 +337,12 @@ fn an_image_that_cannot_be_read_for_a_moment_is_kept() {
     let is_resting = || archive.why_path(&path("/t/small7")).unwrap().join(" ").contains("lost");
     wait_until("a drive has found that it cannot be read", is_resting);
     moved.iter().for_each(|(from, to)| fs::rename(to, from).unwrap());
-    wait_until("the image is written to another tape", || {
+    // A recall may still meet a damaged place while the image is on its way to other tapes.
+    wait_until("every file can be read", || {
         archive.migrate_now(None).unwrap();
-        place(&archive, "/t/small7").iter().any(|(vid, _)| !ours.contains(vid))
+        let request = stage(&archive, &["/t"]);
+        wait_until("it ends", || archive::has_ended(archive.request(request).unwrap().record.state));
+        files.iter().all(|(name, content)| get(&archive, name).is_ok_and(|found| found == *content))
     });
-    let request = stage(&archive, &["/t"]);
-    wait_until("all is recalled", || archive::has_ended(archive.request(request).unwrap().record.state));
-    for (name, content) in &files {
-        assert!(get(&archive, name).is_ok_and(|found| found == *content), "{name}");
-    }
     archive.close();
 }
