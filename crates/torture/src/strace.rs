@@ -144,7 +144,11 @@ impl Tracer {
         let until = Instant::now() + Duration::from_secs(20);
         let status = format!("/proc/{pid}/task/{thread}/status");
         while Instant::now() < until {
-            let text = fs::read_to_string(&status)?;
+            let text = match fs::read_to_string(&status) {
+                // The thread has ended meanwhile: the fault does not happen, or has happened.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(tracer),
+                text => text?,
+            };
             let traced = text.lines().find_map(|line| line.strip_prefix("TracerPid:"));
             if traced.is_some_and(|tracer| tracer.trim() != "0") {
                 return Ok(tracer);

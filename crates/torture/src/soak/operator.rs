@@ -120,7 +120,9 @@ impl Operator {
         if !end_repacks(world, &http).is_empty() {
             return;
         }
-        if let Some(vid) = choose(&http, random, &["active", "full"]) {
+        // First those that were being written when they were asked for: they are read-only since.
+        let asked = choose(&http, random, &["read-only"]);
+        if let Some(vid) = asked.or_else(|| choose(&http, random, &["active", "full"])) {
             match http.tell(&format!("tapes/{vid}/repack"), &json!({"reason": "soak"})) {
                 Fate::Done(_) => world.tally("tape repack", |t| t.done += 1),
                 // It is being written.
