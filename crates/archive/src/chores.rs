@@ -322,9 +322,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Gives up the image of a container, which could not be read, so that another is made from tape. It stays
-    /// while drives of the pool may come back that have it, and while no tape has a place that is not known to
-    /// be damaged: it may be the only whole copy.
+    /// Gives up the image of a container, which could not be read, so that another is made from tape. It
+    /// stays while drives of the pool may come back that have it, and while no tape has a place that is not
+    /// known to be damaged: it may be the only whole copy.
     pub(crate) fn drop_bad_image(&self, container: ContainerId) -> Result<(), ArchiveError> {
         let Some(record) = self.read(|view| view.container(container))? else { return Ok(()) };
         if record.image.is_none() || !self.pool.silent_drives().is_subset(&self.upkeep.given_up()) {

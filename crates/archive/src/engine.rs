@@ -35,8 +35,8 @@ pub(crate) struct Engine {
     pub(crate) stop: AtomicBool,
     /// Held while containers are taken from a queue into a run, so that two drives never plan the same one.
     pub(crate) planning: Mutex<()>,
-    /// Held while a drive is taken out of use or given back: the catalogue and the scheduler hear the same last
-    /// word.
+    /// Held while a drive is taken out of use or given back: the catalogue and the scheduler hear the same
+    /// last word.
     pub(crate) ordering: Mutex<()>,
     /// When somebody last asked to migrate without waiting: sessions that are drained after that write their
     /// index at once.

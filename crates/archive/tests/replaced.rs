@@ -78,8 +78,8 @@ fn a_replaced_drive_is_filled_after_a_restart() {
     archive.close();
 }
 
-/// Story: while a replaced drive was filled two others were away: too few shards were whole to rebuild from, and
-/// the mark that says so was removed all the same. A scrub found the empty cells long after.
+/// Story: while a replaced drive was filled two others were away: too few shards were whole to rebuild from,
+/// and the mark that says so was removed all the same. A scrub found the empty cells long after.
 #[test]
 fn a_drive_that_could_not_be_filled_stays_marked() {
     let instance = instance();

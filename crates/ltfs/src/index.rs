@@ -150,7 +150,8 @@ pub enum ExtentFault {
 
 impl Index {
     /// Reads an index of any LTFS program of format version 2.0 to 2.5; elements that Kist does not know are
-    /// skipped. One that Kist wrote is compared with the hash behind it. Memory is a small multiple of the document; the stack stays flat.
+    /// skipped. One that Kist wrote is compared with the hash behind it. Memory is a small multiple of the
+    /// document; the stack stays flat.
     ///
     /// # Errors
     /// Anything that is not exactly right refuses the whole index: an older generation is better than a

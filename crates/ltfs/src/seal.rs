@@ -1,6 +1,6 @@
-//! The hash behind an index. LTFS gives an index no checksum, and XML with one flipped bit may still be XML: a
-//! file without an attribute, under another name, at another block. Kist writes a hash of all bytes before it
-//! as a comment behind the root element, which other programs skip and do not keep.
+//! The hash behind an index. LTFS gives an index no checksum, and XML with one flipped bit may still be XML:
+//! a file without an attribute, under another name, at another block. Kist writes a hash of all bytes before
+//! it as a comment behind the root element, which other programs skip and do not keep.
 
 use base::Blake3;
 

@@ -16,8 +16,8 @@ fn unsealed(index: &Index) -> String {
     text[..text.rfind("<!--").unwrap()].to_owned()
 }
 
-/// Story: in the simulator a bit flipped in an index took a file's attribute away. The XML was still right, the
-/// index was believed, and the next generation carried the loss on.
+/// Story: in the simulator a bit flipped in an index took a file's attribute away. The XML was still right,
+/// the index was believed, and the next generation carried the loss on.
 #[test]
 fn every_flipped_bit_of_an_index_is_found() {
     let index = sample_index();

@@ -44,8 +44,8 @@ fn a_seed_is_a_world() {
 }
 
 /// Worlds in which something was found once, in code that is mended since: tapes that could not be labelled
-/// were tried again and again while others waited (245, 149), an index with a flipped bit was believed (3959),
-/// a container without members was mended for ever (3003).
+/// were tried again and again while others waited (245, 149), an index with a flipped bit was believed
+/// (3959), a container without members was mended for ever (3003).
 #[test]
 fn worlds_that_failed_once_go_well() {
     let _one = PLANTED.lock().unwrap_or_else(PoisonError::into_inner);
