@@ -503,12 +503,16 @@ impl Engine for Fake {
     }
 
     fn pool_drive_lost(&self, drive: u16) -> Result<(), ArchiveError> {
-        let reason = "there is no such drive".to_owned();
-        Err(ArchiveError::Pool(pool::PoolError::DriveState { drive: base::DriveId(drive), reason }))
+        Err(ArchiveError::NoSuchPoolDrive(drive))
     }
 
-    fn pool_drive_replace(&self, _: u16) -> Result<archive::ReplacedDrive, ArchiveError> {
-        Ok(archive::ReplacedDrive::New)
+    fn pool_drive_replace(&self, drive: u16, new: bool) -> Result<archive::ReplacedDrive, ArchiveError> {
+        let path = "/mnt/none".into();
+        if new {
+            Ok(archive::ReplacedDrive::New)
+        } else {
+            Err(ArchiveError::NoDriveDirectory { drive, path })
+        }
     }
 
     fn classes(&self) -> Result<Vec<ClassInfo>, ArchiveError> {

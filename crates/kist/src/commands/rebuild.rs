@@ -75,6 +75,9 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         return Err(Failure::usage("say what to rebuild from: kist rebuild --from-tapes DIR"));
     }
     let (_, settings, target) = instance_target(&args.dir)?;
+    if !args.new_pool {
+        refuse_without_drives(settings.pool.drives.len(), &target.drives_unread)?;
+    }
     let making = target.begin(args.move_aside)?;
     let spool = target.beside("segments");
     if spool.exists() {
@@ -116,6 +119,21 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         return Err(Failure::new(Exit::Differs, message));
     }
     Ok(())
+}
+
+/// Without a single drive nobody knows what the pool had seen last, and nothing of it would be online.
+fn refuse_without_drives(drives: usize, unread: &[String]) -> Outcome {
+    match unread.first() {
+        Some(first) if unread.len() == drives => Err(Failure::new(
+            Exit::Refused,
+            format!(
+                "none of the pool's {} is there ({first}): mount them; if they are gone for good, \
+                 --new-pool makes new ones: then files are NEARLINE, and LOST if they were in the pool only",
+                text::plural(drives as u64, "drive")
+            ),
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn reply(
