@@ -132,7 +132,7 @@ pub enum ArchiveError {
     #[error("there is no tape drive '{0}': see kist drive ls")]
     NoSuchDrive(String),
     /// Paths of a stage or evict are not there; nothing was done.
-    #[error("{count} of the paths do not exist, the first is {first}: nothing was done")]
+    #[error("{} not exist, the first is {first}: nothing was done", paths_text(*.count))]
     SomeNotFound {
         /// How many.
         count: usize,
@@ -240,6 +240,10 @@ fn owed_text(other: &Option<Vid>) -> String {
         Some(other) => format!("they are being written to {other}; try again when that has ended"),
         None => "no other tape of it can be written; migrate something to a new one first".to_owned(),
     }
+}
+
+fn paths_text(count: usize) -> String {
+    if count == 1 { "1 of the paths does".to_owned() } else { format!("{count} of the paths do") }
 }
 
 /// `drive 3`, `drives 1, 2 and 3`.

@@ -38,7 +38,7 @@ impl Archive {
         let engine = self.engine();
         let record = self.request(request)?.record;
         let mut reasons = vec![format!(
-            "request {request} is {}: {} of {} files online, {} failed, {} cancelled",
+            "request {request} is {}: {} of {} online, {} failed, {} cancelled",
             match record.state {
                 RequestState::Filling => "still being filled",
                 RequestState::Active => "waiting",
@@ -48,7 +48,7 @@ impl Archive {
                 RequestState::Forgetting => "being deleted",
             },
             record.done,
-            record.files,
+            if record.files == 1 { "1 file".to_owned() } else { format!("{} files", record.files) },
             record.failed,
             record.cancelled
         )];

@@ -199,8 +199,8 @@ fn show(reply: &RebuildReply) -> Outcome {
     }
     output::write(&table.render())?;
     output::line(&format!(
-        "rebuilt    {} changes, the newest is {} of {}",
-        text::count(reply.replayed),
+        "rebuilt    {}, the newest is {} of {}",
+        text::plural(reply.replayed, "change"),
         reply.change,
         text::whole_seconds(&reply.changed_at)
     ))?;
@@ -225,7 +225,8 @@ fn show(reply: &RebuildReply) -> Outcome {
         tape.unknown_paths.iter().try_for_each(|path| output::line(&format!("             {path}")))?;
     }
     if reply.inconsistencies > 0 {
-        output::line(&format!("WRONG      {} records contradict each other", reply.inconsistencies))?;
+        let found = text::plural(reply.inconsistencies, "contradiction");
+        output::line(&format!("WRONG      {found} between records: kist verify --catalogue lists them"))?;
     }
     Ok(())
 }

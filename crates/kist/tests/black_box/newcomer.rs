@@ -97,10 +97,10 @@ fn a_file_whose_drives_are_away_is_staged_from_tape() {
     put(&instance, "/taped", &content);
     instance.kist(&["migrate", "--now"]).exits(0);
     instance.kist(&["wait", "--timeout", "60s"]).exits(0);
-    put(&instance, "/fresh", &bytes(9_000_000, 6));
-    instance.stop();
     let holders: Vec<u16> = (0..12).filter(|drive| holds(&instance, *drive)).collect();
     assert!(holders.len() >= 6, "{holders:?}");
+    put(&instance, "/fresh", &bytes(9_000_000, 6));
+    instance.stop();
     // Six drives are left: enough to take what comes back.
     let away = instance.beside("away");
     fs::create_dir(&away).unwrap();
@@ -160,8 +160,7 @@ fn a_put_that_takes_the_place_of_a_file_says_so() {
 /// for content that it does not know, and exited with 7.
 #[test]
 fn a_repacked_or_reclaimed_tape_is_no_alarm_in_a_rebuild() {
-    let mut instance = Instance::init_with(&["--cartridges", "6"]);
-    instance.start();
+    let mut instance = Instance::serving();
     let migrate = |instance: &Instance| {
         instance.kist(&["migrate", "--now"]).exits(0);
         instance.kist(&["wait", "--timeout", "60s"]).exits(0);
@@ -170,14 +169,12 @@ fn a_repacked_or_reclaimed_tape_is_no_alarm_in_a_rebuild() {
     migrate(&instance);
     let stat = instance.kist(&["stat", "/f", "--json"]).exits(0).json();
     let vid = stat["copies"][0]["vid"].as_str().unwrap().to_owned();
-    instance.kist(&["tape", "repack", &vid, "--reason", "old"]).exits(0);
-    let mut told = String::new();
+    persist(&instance, &["tape", "repack", &vid, "--reason", "old"]);
     for round in 0.. {
         let repack = instance.kist(&["tape", "repack", &vid, "--show", "--json"]).exits(0).json();
         if repack["state"] == "done" {
             break;
         }
-        told += repack["waiting"].as_str().unwrap_or_default();
         assert!(round < 600, "{repack}");
         instance.kist(&["migrate", "--now"]).exits(0);
         std::thread::sleep(std::time::Duration::from_millis(100));
@@ -196,22 +193,22 @@ fn a_repacked_or_reclaimed_tape_is_no_alarm_in_a_rebuild() {
     let found = rebuild(&mut instance);
     assert!(found["containers"].as_u64() > Some(0), "the old index names what was there: {found}");
     instance.kist(&["pool", "quarantine", "--end"]).exits(0);
-    reclaim(&instance, &vid);
+    persist(&instance, &["tape", "reclaim", &vid]);
     put(&instance, "/g", &bytes(2_000_000, 4));
     migrate(&instance);
     let found = rebuild(&mut instance);
     assert!(found["what"].as_str().unwrap().contains("reclaimed"), "{found}");
 }
 
-/// Reclaims a tape as soon as its change-log segments stand elsewhere.
-fn reclaim(instance: &Instance, vid: &str) {
+/// Does a tape's command as soon as its session has ended and its change-log segments stand elsewhere.
+fn persist(instance: &Instance, command: &[&str]) {
     for _ in 0..600 {
-        let ran = instance.kist(&["tape", "reclaim", vid]);
+        let ran = instance.kist(command);
         if ran.code == 0 {
             return;
         }
         assert_eq!(ran.code, 4, "{}", ran.err);
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
-    panic!("tape {vid} cannot be reclaimed");
+    panic!("{command:?} is refused for ever");
 }
