@@ -327,7 +327,7 @@ impl Engine {
     /// known to be damaged: it may be the only whole copy.
     pub(crate) fn drop_bad_image(&self, container: ContainerId) -> Result<(), ArchiveError> {
         let Some(record) = self.read(|view| view.container(container))? else { return Ok(()) };
-        if record.image.is_none() || !self.pool.silent_drives().is_subset(&self.upkeep.given_up()) {
+        if record.image.is_none() || !self.no_drive_may_come_back() {
             return Ok(());
         }
         let has_another = {

@@ -93,8 +93,7 @@ impl Engine {
             let Some(last) = members.last() else { break };
             after = Some((last.data_offset, last.file));
         }
-        let all_answer = self.pool.silent_drives().is_subset(&self.upkeep.given_up());
-        let of_nobody = unreadable && record.condemned_members > 0 && all_answer;
+        let of_nobody = unreadable && record.condemned_members > 0 && self.no_drive_may_come_back();
         Ok(of_nobody.then(|| "bytes of its members cannot be read, of which some have no name".to_owned()))
     }
 
@@ -109,15 +108,7 @@ impl Engine {
         if waits {
             return Ok(Skeleton::Unknown);
         }
-        let read = || -> Result<Vec<u8>, PoolError> {
-            let mut stored = Vec::new();
-            let mut reader = self.pool.read_piece(&blob, piece)?;
-            while let Some(chunk) = reader.next()? {
-                stored.extend_from_slice(chunk.as_ref());
-            }
-            Ok(stored)
-        };
-        Ok(match read().map(|stored| PackLayout::from_skeleton(&stored).map(drop)) {
+        Ok(match self.read_whole(&blob, piece).map(|stored| PackLayout::from_skeleton(&stored).map(drop)) {
             Ok(Ok(())) => Skeleton::Whole,
             Ok(Err(error)) => Skeleton::Gone(format!("its skeleton is damaged: {error}")),
             Err(PoolError::Shortage { .. }) => Skeleton::Unknown,

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, PoisonError};
 use threads::{Mutex, MutexGuard};
 
-use base::{ByteCount, Clock, ContainerId, FileId, Timestamp, Vid};
+use base::{BlobDescription, BlobPiece, ByteCount, Clock, ContainerId, FileId, Timestamp, Vid};
 use catalogue::{Command, Outcome, ReadError, RecallKey, TapeRecord, TapeState, View};
 use library::Library;
-use pool::Pool;
+use pool::{Pool, PoolError};
 use scheduler::{DriveName, Event, Scheduler, TapeSummary};
 use store::{CatalogueStore, ExecuteError};
 
@@ -131,6 +131,22 @@ impl Engine {
             tracing::error!(%vid, %error, "a tape's state cannot be recorded");
         }
         self.post_tape(vid);
+    }
+
+    /// Whether what the pool cannot read now it cannot read later either: no drive is away that may come
+    /// back.
+    pub(crate) fn no_drive_may_come_back(&self) -> bool {
+        self.pool.silent_drives().is_subset(&self.upkeep.given_up())
+    }
+
+    /// All bytes of a small piece of the pool: the skeleton of a pack.
+    pub(crate) fn read_whole(&self, blob: &BlobDescription, piece: &BlobPiece) -> Result<Vec<u8>, PoolError> {
+        let mut bytes = Vec::with_capacity(usize::try_from(piece.length.0).unwrap_or(0));
+        let mut reader = self.pool.read_piece(blob, piece)?;
+        while let Some(chunk) = reader.next()? {
+            bytes.extend_from_slice(chunk.as_ref());
+        }
+        Ok(bytes)
     }
 
     pub(crate) fn session(&self, drive: &str) -> Arc<Session> {

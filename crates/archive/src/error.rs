@@ -103,7 +103,7 @@ pub enum ArchiveError {
     #[error("tape {0} is not labelled: there is nothing on it to be checked")]
     TapeNotLabelled(Vid),
     /// The tape is being written.
-    #[error("tape {0} is being written: no more is, and its session ends soon; try again then")]
+    #[error("tape {0} is being written: kist tape repack {0} ends that, and empties it")]
     TapeInUse(Vid),
     /// The tape is the only one of its pool with some change-log segments.
     #[error("tape {vid} is the only one of its pool with some change-log segments: {}", owed_text(.other))]
@@ -118,8 +118,8 @@ pub enum ArchiveError {
     NoSuchPoolDrive(u16),
     /// The directory of a drive that is to be put in is not there.
     #[error(
-        "drive {drive}: its directory {path} is not there: mount its disk; if a new drive is to be made there, \
-         say kist pool drive replace {drive} --new",
+        "drive {drive}: its directory {path} is not there: mount its disk; if a new drive is to be made \
+         there, say kist pool drive replace {drive} --new",
         path = .path.display()
     )]
     NoDriveDirectory {

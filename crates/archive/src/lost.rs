@@ -140,10 +140,10 @@ pub(crate) fn met(engine: &Engine, stat: &FileStat, error: PoolError) -> Archive
 
 /// Whether a file can be read again once drives answer that are not given up.
 pub(crate) fn waits_for_drives(engine: &Engine, file: &FileRecord) -> Result<bool, ArchiveError> {
-    let (silent, given_up) = (engine.pool.silent_drives(), engine.upkeep.given_up());
-    if silent.is_subset(&given_up) {
+    if engine.no_drive_may_come_back() {
         return Ok(false);
     }
+    let (silent, given_up) = (engine.pool.silent_drives(), engine.upkeep.given_up());
     let (mut now, mut later) = (BTreeMap::new(), BTreeMap::new());
     engine.read(|view| {
         Ok(is_unreadable(engine, view, file, &silent, &mut now)?

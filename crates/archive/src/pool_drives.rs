@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::{BlobDescription, DriveId, Layout, Uuid};
 use drive::{DirectIo, DirectoryDrive, DriveOpenError};
 use pool::{DriveHealth, PoolError};
-use threads::{Condvar, Mutex};
 
+use crate::bell::SweepBell;
 use crate::engine::Engine;
 use crate::{Archive, ArchiveError, ScrubInfo, UpkeepSettings};
 
@@ -256,14 +256,9 @@ pub(crate) fn filled(engine: &Engine, replaced: &BTreeSet<DriveId>) {
 /// Opens a drive. Calls of ours that began before it was given up may still be in it: they are waited for a
 /// while.
 fn open_when_left(path: &Path, instance: Uuid, drive: DriveId) -> Result<DirectoryDrive, ArchiveError> {
-    let (lock, never) = (Mutex::new(()), Condvar::new());
-    let mut held = lock.lock().unwrap_or_else(PoisonError::into_inner);
     for _ in 0..LEFT_LOOKS {
         match DirectoryDrive::open(path, instance, drive, DirectIo::Auto) {
-            Err(DriveOpenError::Locked(_)) => {
-                let waited = never.wait_timeout(held, LEFT_LOOK_EVERY);
-                held = waited.unwrap_or_else(PoisonError::into_inner).0;
-            }
+            Err(DriveOpenError::Locked(_)) => SweepBell::default().wait(LEFT_LOOK_EVERY),
             opened => return opened.map_err(|error| opening(drive, &error)),
         }
     }

@@ -34,12 +34,25 @@ impl Engine {
         self.repack_continue(vid)
     }
 
-    /// Takes up containers of the tape as long as not too many are on their way.
+    /// A run of a tape has ended, or it is not suspect any more: if a repack was asked for before, it begins.
+    pub(crate) fn repack_after_run(&self, vid: Vid) {
+        let is_asked = self.tape(vid).is_ok_and(|record| record.state == TapeState::Repacking);
+        if is_asked && let Err(error) = self.repack_begin(vid) {
+            tracing::error!(%vid, %error, "the repack of a tape begins with the next start");
+        }
+    }
+
+    /// Takes up containers of the tape as long as not too many are on their way. Of a tape that is still
+    /// being written none are: [`Engine::repack_after_run`] begins then.
     pub(crate) fn repack_continue(&self, vid: Vid) -> Result<(), ArchiveError> {
         let limit = self.settings.tape.flush_bytes.0.saturating_mul(UNDER_WAY_FLUSHES);
         loop {
-            if self.tape(vid)?.state != TapeState::Repacking {
+            let record = self.tape(vid)?;
+            if record.state != TapeState::Repacking {
                 self.chores().repacks.remove(&vid);
+                return Ok(());
+            }
+            if record.run.is_some() {
                 return Ok(());
             }
             let from = {

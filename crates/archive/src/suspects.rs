@@ -119,6 +119,7 @@ impl Engine {
         self.execute(Command::SetTapeState { vid, state, reason })?;
         self.end_rest(vid);
         self.post_tape(vid);
+        self.repack_after_run(vid);
         self.retry_mends()
     }
 

@@ -185,14 +185,13 @@ impl Archive {
     }
 
     /// Brings all that is needed of a tape to other tapes of its pool. Durable: a restart goes on. The tape
-    /// stays readable and is not written any more.
+    /// stays readable and is not written any more: if it is being written, that session ends first.
     ///
     /// # Errors
-    /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::TapeInUse`] while it is written: it is read-only from
-    /// then on, so the call succeeds when its session has ended.
+    /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::Rejected`] if it is not labelled, or disabled.
     pub fn repack_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError> {
         let engine = self.engine();
-        self.need_idle_tape(vid)?;
+        engine.tape(vid)?;
         self.set_repacking(vid, reason)?;
         engine.repack_begin(vid)
     }
@@ -209,7 +208,8 @@ impl Archive {
         Ok((record.state == TapeState::Repacking).then(|| {
             let Repack { progress, under_way, .. } = known.cloned().unwrap_or_default();
             let (under_way, left) = (under_way.len() as u64, record.containers);
-            TapeRepack { under_way, left, done: left == 0, ..progress }
+            let done = left == 0 && record.run.is_none();
+            TapeRepack { under_way, left, done, ..progress }
         }))
     }
 
@@ -217,8 +217,9 @@ impl Archive {
     /// it holds.
     ///
     /// # Errors
-    /// [`ArchiveError::Rejected`] if it holds containers, or while a restored catalogue is in quarantine: the
-    /// tape may hold what the catalogue does not know; [`ArchiveError::SegmentsOwed`] while it is the only
+    /// [`ArchiveError::TapeInUse`] while it is written; [`ArchiveError::Rejected`] if it holds containers, or
+    /// while a restored catalogue is in quarantine: the tape may hold what the catalogue does not know;
+    /// [`ArchiveError::SegmentsOwed`] while it is the only
     /// tape of its pool with some change-log segments: they are being written to another one then.
     pub fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
         let engine = self.engine();
@@ -230,7 +231,9 @@ impl Archive {
                 needed: "out of it to be reclaimed: end the quarantine first",
             }));
         }
-        self.need_idle_tape(vid)?;
+        if record.run.is_some() {
+            return Err(ArchiveError::TapeInUse(vid));
+        }
         if record.containers == 0
             && let Some(tape_pool) = record.tape_pool
         {
@@ -273,19 +276,6 @@ impl Archive {
         self.engine().execute(Command::SetTapeState { vid, state, reason })?;
         self.engine().post_tape(vid);
         Ok(())
-    }
-
-    /// A tape with an open run is told to end it, and has to be waited for.
-    fn need_idle_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
-        let engine = self.engine();
-        let record = engine.tape(vid)?;
-        if record.run.is_none() {
-            return Ok(());
-        }
-        if record.state == TapeState::Active {
-            engine.set_tape_aside(vid, TapeState::ReadOnly, "to be repacked when its session has ended");
-        }
-        Err(ArchiveError::TapeInUse(vid))
     }
 
     /// Every change on the tape must stand on another tape of its pool too.

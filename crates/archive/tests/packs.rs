@@ -54,7 +54,10 @@ impl HalfRepacked {
         let files = small_files(&archive);
         archive.migrate_now(None).unwrap();
         wait_until("one copy is there", || place(&archive, "/t/small7").len() == 1);
-        wait_until("its session has ended", || archive.repack_tape(old, "for the test").is_ok());
+        archive.repack_tape(old, "for the test").unwrap();
+        wait_until("its session has ended", || {
+            archive.tape_repack(old).unwrap().is_some_and(|repack| repack.under_way > 0)
+        });
         archive.set_tape(other, TapeUse::Active, "").unwrap();
         waiting.retain(|vid| *vid != other);
         // Of the copy that is queued again the tape is told that it can be read from.

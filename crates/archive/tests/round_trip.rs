@@ -189,9 +189,14 @@ fn a_repeat_is_not_acknowledged_if_the_kept_bytes_cannot_be_read() {
     assert!(get(&archive, "/file").is_err());
     let options = || PutOptions { make_parents: true, ..PutOptions::default() };
     let repeat = put_with(&archive, "/file", &content, options());
-    assert!(matches!(repeat, Err(ArchiveError::KeptUnreadable { .. })), "{repeat:?}");
-    archive.remove(&path("/file")).unwrap();
-    put(&archive, "/file", &content);
+    match repeat {
+        Err(ArchiveError::KeptUnreadable { .. }) => {
+            archive.remove(&path("/file")).unwrap();
+            put(&archive, "/file", &content);
+        }
+        // The scrubber was first to find that the file is lost: these bytes take the place of it.
+        done => assert!(done.is_ok_and(|done| done.created), "the bytes that were sent are kept"),
+    }
     assert_eq!(get(&archive, "/file").unwrap(), content);
     archive.close();
 }

@@ -57,7 +57,7 @@ impl CatalogueStore {
     /// Whether a directory holds a catalogue, of whatever format.
     #[must_use]
     pub fn is_there(dir: &Path) -> bool {
-        dir.join("data.mdb").exists()
+        dir.join(crate::SNAPSHOT_DATA).exists()
     }
 
     /// Opens the catalogue in a directory, or makes an empty one there. Takes the same time whatever its

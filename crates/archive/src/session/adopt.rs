@@ -229,6 +229,7 @@ pub(super) fn give_up_run(engine: &Engine, id: RunId, vid: Vid, why: &str) -> Re
         torn: ByteCount(0),
     })?;
     write_again(engine, vid, &reason)?;
+    engine.repack_after_run(vid);
     engine.post_tape(vid);
     Ok(())
 }
@@ -266,12 +267,5 @@ pub(crate) fn has_skeleton(engine: &Engine, record: &ContainerRecord) -> bool {
     let Some(skeleton) = &record.skeleton else { return true };
     let _reading = engine.gate.enter();
     let Ok(Some(blob)) = engine.read(|view| view.blob(skeleton.blob)) else { return false };
-    let Ok(mut reader) = engine.pool.read_piece(&blob, skeleton) else { return false };
-    loop {
-        match reader.next() {
-            Ok(Some(_)) => {}
-            Ok(None) => return true,
-            Err(_) => return false,
-        }
-    }
+    engine.read_whole(&blob, skeleton).is_ok()
 }

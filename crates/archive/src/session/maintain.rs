@@ -365,9 +365,10 @@ fn settle(
 ) -> Result<(), ArchiveError> {
     let wanted = requeue(engine, container, mend);
     // Damaged copies of a container whose members were all deleted meanwhile are given up, not mended.
-    let is_empty = engine.read(|view| view.container(container))?.is_none_or(|record| record.is_empty());
+    let gives_up = !mend.damaged.is_empty()
+        && engine.read(|view| view.container(container))?.is_none_or(|record| record.is_empty());
     match (wanted, image) {
-        (Ok(_), image) if is_empty && !mend.damaged.is_empty() => {
+        (Ok(_), image) if gives_up => {
             image.iter().try_for_each(|blob| engine.pool.remove(blob))?;
         }
         (Ok(true), Some(image)) => {

@@ -247,6 +247,7 @@ impl DriveThread {
         mounted.failed = true;
         let vid = mounted.vid;
         super::adopt::write_again(&self.engine, vid, "no index on its tape names it")?;
+        self.engine.repack_after_run(vid);
         Ok(())
     }
 }

@@ -105,19 +105,20 @@ impl DriveThread {
 
     /// What the mounted tape without labels becomes, since labelling it destroys nothing.
     fn may_be_labelled(&mut self, vid: Vid) -> Result<TapeState, SessionError> {
-        self.engine.execute(Command::CountMount { vid })?;
-        let mut record = self.engine.tape(vid)?;
-        // A restored catalogue may not know that its tape was reused, or by whom.
-        if self.engine.read(|view| view.quarantine())?.is_some() {
-            record.replaces = None;
-        }
+        let record = mounted_record(&self.engine, vid)?;
         if let Some(uuid) = record.uuid {
             mover::check_may_be_labelled(self.drive.as_mut(), vid, uuid, record.replaces)?;
             return Ok(TapeState::Labelling);
         }
+        self.need_blank(vid, record.replaces)?;
+        Ok(TapeState::Scratch)
+    }
+
+    /// Refuses a cartridge that holds anything but the volume that may be destroyed.
+    fn need_blank(&mut self, vid: Vid, replaces: Option<Uuid>) -> Result<(), SessionError> {
         match mover::identify(self.drive.as_mut())? {
-            mover::Found::Blank => Ok(TapeState::Scratch),
-            mover::Found::Volume { uuid, .. } if Some(uuid) == record.replaces => Ok(TapeState::Scratch),
+            mover::Found::Blank => Ok(()),
+            mover::Found::Volume { uuid, .. } if Some(uuid) == replaces => Ok(()),
             found => Err(VolumeError::NotBlank { vid, found }.into()),
         }
     }
@@ -171,24 +172,13 @@ impl DriveThread {
         assign: Option<TapePoolId>,
     ) -> Result<(Mounted, Option<Adopted>), SessionError> {
         let engine = Arc::clone(&self.engine);
-        engine.execute(Command::CountMount { vid })?;
-        let mut record = engine.tape(vid)?;
-        // A restored catalogue may not know that its tape was reused, or by whom.
-        if engine.read(|view| view.quarantine())?.is_some() {
-            record.replaces = None;
-        }
+        let mut record = mounted_record(&engine, vid)?;
         let replaces = record.replaces;
         if record.state == TapeState::Scratch
             && let Some(tape_pool) = assign
         {
             // Look before the tape is given a name: a foreign cartridge stays as it is.
-            match mover::identify(self.drive.as_mut())? {
-                mover::Found::Blank => {}
-                mover::Found::Volume { uuid, .. } if Some(uuid) == replaces => {}
-                found => {
-                    return Err(VolumeError::NotBlank { vid, found }.into());
-                }
-            }
+            self.need_blank(vid, replaces)?;
             let uuid = (engine.random_uuid)().ok_or(ArchiveError::NoEntropy)?;
             engine.execute(Command::AssignTape { vid, tape_pool, uuid })?;
             record = engine.tape(vid)?;
@@ -394,9 +384,21 @@ impl DriveThread {
                 torn: ByteCount(torn),
             })?;
             mounted.run = None;
+            self.engine.repack_after_run(mounted.vid);
         }
         Ok(())
     }
+}
+
+/// Counts the mount of a tape, and gives what is known of it.
+fn mounted_record(engine: &Engine, vid: Vid) -> Result<TapeRecord, SessionError> {
+    engine.execute(Command::CountMount { vid })?;
+    let mut record = engine.tape(vid)?;
+    // A restored catalogue may not know that its tape was reused, or by whom.
+    if engine.read(|view| view.quarantine())?.is_some() {
+        record.replaces = None;
+    }
+    Ok(record)
 }
 
 /// Loads the volume at its newest index and enters what was flushed after it: a session that ended without an

@@ -242,11 +242,7 @@ fn pack_parts(
     let refuse = |reason: String| ArchiveError::ContainerBytes { container, reason };
     let blob = engine.read(|view| view.blob(skeleton.blob))?;
     let blob = blob.ok_or_else(|| refuse("its skeleton's blob is unknown".to_owned()))?;
-    let mut stored = Vec::with_capacity(usize::try_from(skeleton.length.0).unwrap_or(0));
-    let mut reader = engine.pool.read_piece(&blob, skeleton)?;
-    while let Some(chunk) = reader.next()? {
-        stored.extend_from_slice(chunk.as_ref());
-    }
+    let stored = engine.read_whole(&blob, skeleton)?;
     let layout = PackLayout::from_skeleton(&stored).map_err(|error| refuse(error.to_string()))?;
     drop(stored);
     let bytes: Arc<[u8]> = Arc::from(layout.skeleton());

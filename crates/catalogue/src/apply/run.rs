@@ -314,10 +314,15 @@ impl Open {
             draft.put(Table::Queue, key::queue(self.run.tape_pool, item.container), &queued);
             draft.count(Counter::Queued(self.run.tape_pool), 1, record.length.0)?;
         }
-        // What was set aside meanwhile is not lifted back,
-        // and what an operator disabled stays so whatever became of it.
-        let lifts = state == TapeState::Active && self.tape.state != TapeState::Active;
-        if !lifts && self.tape.state != TapeState::Disabled {
+        // What was set aside meanwhile is not lifted back, what an operator disabled stays so whatever became
+        // of it, and what is to be repacked is so unless it is suspect now.
+        let stays = match self.tape.state {
+            TapeState::Disabled => true,
+            TapeState::Repacking => state != TapeState::Suspect,
+            TapeState::Active => false,
+            _ => state == TapeState::Active,
+        };
+        if !stays {
             self.tape.state = state;
             self.tape.reason = reason(why);
         }

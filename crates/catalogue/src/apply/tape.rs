@@ -143,10 +143,8 @@ fn set_state(vid: Vid, tape: &mut TapeRecord, state: TapeState, why: &str) -> Re
         TapeState::Active if !(is_labelled && (is_aside || tape.state == TapeState::Repacking)) => {
             return refuse("full, read-only, suspect, disabled or repacking, and labelled, to become active");
         }
-        TapeState::Repacking if !is_labelled || tape.run.is_some() || !can_be_repacked(tape.state) => {
-            return refuse(
-                "active, full, read-only or suspect, labelled, and without an open run, to be repacked",
-            );
+        TapeState::Repacking if !is_labelled || !can_be_repacked(tape.state) => {
+            return refuse("active, full, read-only or suspect, and labelled, to be repacked");
         }
         TapeState::Scratch if is_labelled || !is_aside => {
             return refuse("suspect or disabled, and not labelled, to become scratch");

@@ -739,9 +739,7 @@ impl Model {
                 let allowed = match state {
                     Active => labelled && (aside || tape.state == Repacking),
                     Repacking => {
-                        labelled
-                            && tape.run.is_none()
-                            && matches!(tape.state, Active | Full | ReadOnly | Suspect | Repacking)
+                        labelled && matches!(tape.state, Active | Full | ReadOnly | Suspect | Repacking)
                     }
                     Scratch => !labelled && aside,
                     Labelling => !labelled && aside && tape.uuid.is_some(),
@@ -898,6 +896,7 @@ impl Model {
                     self.set_copy(item.container, *id, CopyState::Queued);
                 }
                 let stays = tape.state == TapeState::Disabled
+                    || (tape.state == TapeState::Repacking && *tape_state != TapeState::Suspect)
                     || (tape.state != TapeState::Active && *tape_state == TapeState::Active);
                 if !stays {
                     (tape.state, tape.reason) = (*tape_state, reason.clone());

@@ -120,12 +120,11 @@ impl Operator {
         if !end_repacks(world, &http).is_empty() {
             return;
         }
-        // First those that were being written when they were asked for: they are read-only since.
-        let asked = choose(&http, random, &["read-only"]);
-        if let Some(vid) = asked.or_else(|| choose(&http, random, &["active", "full"])) {
+        // First those that nothing can be written to any more: damage has made them so.
+        let spent = choose(&http, random, &["read-only"]);
+        if let Some(vid) = spent.or_else(|| choose(&http, random, &["active", "full"])) {
             match http.tell(&format!("tapes/{vid}/repack"), &json!({"reason": "soak"})) {
                 Fate::Done(_) => world.tally("tape repack", |t| t.done += 1),
-                // It is being written.
                 Fate::Refused(..) => world.tally("tape repack", |t| t.refused += 1),
                 other => world.violation(format!("repack {vid}: {other:?}")),
             }
