@@ -304,7 +304,7 @@ impl Aftermath {
             let at = path.clone();
             let bytes = match self.ask("get", move |archive| read(archive, &at, false)) {
                 Ok(bytes) => bytes,
-                Err(ArchiveError::Nearline { .. }) => {
+                Err(ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. }) => {
                     self.stage(&selection(&path));
                     let at = path.clone();
                     let bytes = self.ask("get", move |archive| read(archive, &at, false));
