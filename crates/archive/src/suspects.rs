@@ -163,6 +163,11 @@ impl Engine {
     }
 }
 
+/// Whether a suspect tape was being repacked. What was taken off it would else be written to it once more.
+pub(crate) fn was_repacked(tape: &TapeRecord) -> bool {
+    History::read(tape).is_some_and(|known| known.before == TapeState::Repacking)
+}
+
 /// The reason of a suspect tape without what is told of further attempts.
 pub(crate) fn bare(reason: &str) -> &str {
     reason.rsplit_once(BEFORE).map_or(reason, |(error, _)| error)
