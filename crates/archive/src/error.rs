@@ -104,7 +104,7 @@ pub enum ArchiveError {
     TapeNotLabelled(Vid),
     /// The tape is being written.
     #[error(
-        "tape {0} is being written: kist tape repack {0} ends that and empties it (--show tells how far it is)"
+        "tape {0} is being written: kist tape repack {0} ends that and empties it (--show: how far it is)"
     )]
     TapeInUse(Vid),
     /// The tape is the only one of its pool with some change-log segments.

@@ -83,8 +83,8 @@ pub trait ObjectDrive: Send + Sync {
         Ok(())
     }
 
-    /// Whether the drive stands where it was opened: a directory may be moved away, or its disk unmounted, and
-    /// then nothing that is asked for by name exists. Costs a look at the name.
+    /// Whether the drive stands where it was opened: a directory may be moved away, or its disk unmounted,
+    /// and then nothing that is asked for by name exists. Costs a look at the name.
     fn is_there(&self) -> bool {
         true
     }

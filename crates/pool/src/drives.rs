@@ -135,8 +135,8 @@ impl Device {
         }
     }
 
-    /// Sets the drive aside if it does not stand where it was opened: that an extent is not there says nothing
-    /// about the extent then.
+    /// Sets the drive aside if it does not stand where it was opened: that an extent is not there says
+    /// nothing about the extent then.
     fn gone(&self) -> bool {
         let is_gone = !self.drive.is_there();
         if is_gone {

@@ -78,9 +78,8 @@ pub fn open(directory: &Path, quiet: bool) -> io::Result<Archive> {
     // Space is reserved for a whole segment at once, which takes long in memory.
     let shape = PoolShape { cell_size: None, segment_size: Some(ByteCount::mib(1)) };
     let open = || {
-        let opened = Machines::open(&settings, clock.clone()).and_then(|machines| {
-            Archive::open_shaped(machines, settings.clone(), clock.clone(), shape.clone())
-        });
+        let opened = Machines::open(&settings, clock.clone())
+            .and_then(|machines| Archive::open_shaped(machines, settings.clone(), clock.clone(), shape));
         opened.map_err(|error| {
             let mut text = error.to_string();
             let mut source = std::error::Error::source(&error);
@@ -94,8 +93,8 @@ pub fn open(directory: &Path, quiet: bool) -> io::Result<Archive> {
     retried(open)
 }
 
-/// Tries again while locks are held. A program that another thread is just starting has all that was open when
-/// it was forked until it runs.
+/// Tries again while locks are held. A program that another thread is just starting has all that was open
+/// when it was forked until it runs.
 pub fn retried<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for _ in 0..LOCKED_LOOKS {
         match attempt() {
