@@ -180,7 +180,7 @@ impl Archive {
                     DriveHealth::Up => Ok(ReplacedDrive::Returned),
                     _ => Err(refused(
                         drive,
-                        "it does not work: mend it, or give it up (kist pool drive lost) and put a new one in",
+                        "it does not work: mend it, or give it up (kist pool drive lost) and put in another",
                     )),
                 };
             }
