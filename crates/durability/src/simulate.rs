@@ -378,7 +378,7 @@ mod tests {
     /// rebuild time that is wrong by a tenth falls outside.
     #[test]
     fn losses_are_those_of_the_closed_form() {
-        for (layout, drives, years) in [("4+2", 20, 20_000.0), ("4+1", 24, 2_000.0), ("4+2+1", 20, 20_000.0)]
+        for (layout, drives, years) in [("4+2", 20, 20_000.0), ("4+1", 24, 2_000.0), ("4+2+1", 20, 40_000.0)]
         {
             for shape in [WindowShape::Fixed, WindowShape::Exponential] {
                 let inputs = poor(layout, drives);
