@@ -95,7 +95,15 @@ pub fn assess(inputs: &Inputs) -> Result<Assessment, InputError> {
     let parallel = Chain::new(&survived, inputs.afr, window, Repair::Parallel);
     let serial = Chain::new(&survived, inputs.afr, window, Repair::Serial);
     let latent = Latent::new(inputs, group_bytes);
-    let latent_yearly = closed::latent_yearly(&survived, inputs.afr, window, latent.expected());
+    let latent_yearly = match code.tolerance() {
+        // Without parity every unreadable place is a loss, when it arises or when a scrub reads over it.
+        0 => {
+            let reads = HOURS_PER_YEAR / inputs.scrub_hours;
+            let arise = inputs.latent_per_year * group_bytes / inputs.drive_bytes;
+            f64::from(width) * (arise + latent.by_bits * reads)
+        }
+        _ => closed::latent_yearly(&survived, inputs.afr, window, latent.expected()),
+    };
     let data = f64::from(code.data());
     Ok(Assessment {
         width,
@@ -163,6 +171,13 @@ mod tests {
         let scrubbed = Inputs { latent_per_year: 10.0, scrub_hours: 876.0, ..typical("8+2", 10) };
         let found = assess(&Inputs { groups: Some(1), ..scrubbed }).unwrap();
         assert!((found.latent.by_time - 0.5).abs() < 1e-9, "ten a year wait for half of a tenth");
+    }
+
+    #[test]
+    fn without_parity_every_unreadable_place_is_a_loss() {
+        let inputs =
+            Inputs { latent_per_year: 3.0, bit_error_rate: 0.0, groups: Some(1), ..typical("5+0", 5) };
+        assert!((assess(&inputs).unwrap().latent_yearly - 15.0).abs() < 1e-9);
     }
 
     #[test]

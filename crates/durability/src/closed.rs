@@ -38,7 +38,8 @@ pub fn stationary(survived: &[f64], afr: f64, window: f64) -> f64 {
 
 /// Losses per group and year because a failure leaves the group critical and one of the shards that are now
 /// needed cannot be read. `bad` is the expected number of unreadable places on one shard of the group. Each
-/// entry into a state of j losses counts; of the n - j others the share 1 - s_(j+1)/s_j is needed.
+/// entry into a state of j losses counts; of the n - j others the share 1 - s_(j+1)/s_j is needed. Not for
+/// codes without parity, which are always in that state.
 #[must_use]
 pub fn latent_yearly(survived: &[f64], afr: f64, window: f64, bad: f64) -> f64 {
     let n = width(survived);

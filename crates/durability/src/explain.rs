@@ -102,8 +102,8 @@ fn window_line(inputs: &Inputs, found: &Assessment) -> Line {
 
 fn group_lines(inputs: &Inputs, found: &Assessment) -> Vec<Line> {
     let (n, m) = (found.width, inputs.code.tolerance());
-    let (afr, hours) = (inputs.afr, found.rebuild.window_hours);
-    let window = hours / HOURS_PER_YEAR;
+    let (rate, hours) = (inputs.afr, found.rebuild.window_hours);
+    let (afr, window) = (plain(rate), hours / HOURS_PER_YEAR);
     let (lost, note) = match inputs.code {
         crate::Code::ReedSolomon { .. } => ("", String::new()),
         crate::Code::Local { .. } => {
@@ -128,7 +128,7 @@ fn group_lines(inputs: &Inputs, found: &Assessment) -> Vec<Line> {
             format!(
                 "p = {afr} x {} / 8760 = {:.2e}; n = {n}, m = {m}: P = {:.1e} a year",
                 round(hours),
-                afr * window,
+                rate * window,
                 found.windowed
             ),
         ),
@@ -146,7 +146,7 @@ fn group_lines(inputs: &Inputs, found: &Assessment) -> Vec<Line> {
         line(
             "in the long run, exact",
             "P = sum(j) C(n,j) U^j (1-U)^(n-j) (n-j) AFR (s(j) - s(j+1)), U = AFR x T / (1 + AFR x T), s = share survived",
-            format!("U = {:.2e}: P = {:.1e} a year", afr * window / (1.0 + afr * window), found.stationary),
+            format!("U = {:.2e}: P = {:.1e} a year", rate * window / (1.0 + rate * window), found.stationary),
         ),
         line(
             "without any repair for a year",
@@ -154,7 +154,7 @@ fn group_lines(inputs: &Inputs, found: &Assessment) -> Vec<Line> {
             format!(
                 "sum(j = {}..{n}) C({n},j) {afr}^j {}^({n}-j) = {:.3e}",
                 m + 1,
-                1.0 - afr,
+                plain(1.0 - rate),
                 found.no_repair
             ),
         ),
@@ -165,7 +165,7 @@ fn chain_lines(inputs: &Inputs, found: &Assessment) -> Vec<Line> {
     let (n, m) = (found.width, inputs.code.tolerance());
     let rates = format!(
         "failures (n-j) x {}, repairs j x {} a year, j = 0..{m} of {n}",
-        inputs.afr,
+        plain(inputs.afr),
         round(HOURS_PER_YEAR / found.rebuild.window_hours)
     );
     vec![
@@ -206,7 +206,7 @@ fn pool_lines(inputs: &Inputs, found: &Assessment) -> Vec<Line> {
                 "{} GB x 8 x {:e} + {} x {} / 8760 x {:.2e} = {:.2e}",
                 round(latent.bytes / 1e9),
                 inputs.bit_error_rate,
-                inputs.latent_per_year,
+                plain(inputs.latent_per_year),
                 round(waits),
                 latent.bytes / inputs.drive_bytes,
                 latent.expected()
@@ -230,6 +230,12 @@ fn pool_lines(inputs: &Inputs, found: &Assessment) -> Vec<Line> {
             ),
         ),
     ]
+}
+
+/// Up to eight decimals: a share such as 0.0136 as it was given.
+fn plain(value: f64) -> String {
+    let text = format!("{value:.8}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Three figures or more, without zeros at the end.
@@ -275,5 +281,6 @@ mod tests {
             assert_eq!(round(value), text);
         }
         assert_eq!(round(1511.6), "1512");
+        assert_eq!([plain(1.36 / 100.0), plain(1.0 - 0.0117), plain(3.0)], ["0.0136", "0.9883", "3"]);
     }
 }

@@ -324,8 +324,9 @@ fn sci(value: f64) -> String {
     format!("{value:.1e}")
 }
 
+/// Not below 0, and no minus before it.
 fn nines(value: f64) -> String {
-    format!("{value:.1}")
+    format!("{:.1}", value.max(0.0) + 0.0)
 }
 
 fn usage(error: impl std::fmt::Display) -> Failure {
