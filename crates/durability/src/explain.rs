@@ -17,18 +17,21 @@ pub struct Line {
 
 /// What the figures take for granted.
 pub const ASSUMPTIONS: [&str; 9] = [
-    "Drives fail independently, at one constant rate. In truth failures cluster by model, age, enclosure, heat and power, and \
-     the real risk is higher.",
-    "A whole enclosure, a controller, software that writes wrong bytes, and operators are not in it.",
+    "Drives fail independently, at one constant rate. In truth failures cluster by model, age, \
+     enclosure, heat and power, and the real risk is higher.",
+    "A whole enclosure, a controller, software that writes wrong bytes, and operators are not in \
+     it.",
     "Drives are full: a rebuild reads and writes for all of a drive.",
-    "Rebuilds run at the given share of each drive's sequential speed, all at once and none slowed by another.",
-    "A lost drive counts as lost in all its groups until all of it is rebuilt; Kist mends stripes with the least \
-     slack first, so the real window of a critical stripe is shorter.",
-    "The pool's probability adds up that of its groups. Groups that share m+1 drives are lost together, so it is \
-     an upper bound.",
-    "Of a lost group all its user data is counted as lost, although part of it was rebuilt by then.",
-    "Unreadable places are independent, are found by scrub and else only by the last possible rebuild; each costs \
-     one row of the stripe (k MiB).",
+    "Rebuilds run at the given share of each drive's sequential speed, all at once and none \
+     slowed by another.",
+    "A lost drive counts as lost in all its groups until all of it is rebuilt; Kist mends stripes \
+     with the least slack first, so the real window of a critical stripe is shorter.",
+    "The pool's probability adds up that of its groups. Groups that share m+1 drives are lost \
+     together, so it is an upper bound.",
+    "Of a lost group all its user data is counted as lost, although part of it was rebuilt by \
+     then.",
+    "Unreadable places are independent, are found by scrub and else only by the last possible \
+     rebuild; each costs one row of the stripe (k MiB).",
     "A local code is taken to survive every pattern that a code of its shape can.",
 ];
 
@@ -145,7 +148,8 @@ fn group_lines(inputs: &Inputs, found: &Assessment) -> Vec<Line> {
         ),
         line(
             "in the long run, exact",
-            "P = sum(j) C(n,j) U^j (1-U)^(n-j) (n-j) AFR (s(j) - s(j+1)), U = AFR x T / (1 + AFR x T), s = share survived",
+            "P = sum(j) C(n,j) U^j (1-U)^(n-j) (n-j) AFR (s(j) - s(j+1)), s = share survived, \
+             U = AFR x T / (1 + AFR x T)",
             format!("U = {:.2e}: P = {:.1e} a year", rate * window / (1.0 + rate * window), found.stationary),
         ),
         line(

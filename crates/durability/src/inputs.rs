@@ -75,7 +75,8 @@ pub enum InputError {
     Placement(String),
     /// The simulation would not end.
     #[error(
-        "{years} years of {drives} drives come to about {events:.1e} events, more than {limit:.0e}: simulate fewer years"
+        "{years} years of {drives} drives come to about {events:.1e} events, more than \
+         {limit:.0e}: simulate fewer years"
     )]
     TooLong {
         /// Years asked for.

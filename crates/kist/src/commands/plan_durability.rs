@@ -202,7 +202,8 @@ fn simulation_text(args: &Args, inputs: &Inputs, simulated: &Simulated) -> Strin
     row("losses in the pool, any group", &seen.pool_losses, None);
     let partners = placement.partners.iter().sum::<usize>() as f64 / placement.partners.len() as f64;
     format!(
-        "\nSimulation of {} years, seed {}\n\n  {} failures, {:.2} h from failure to end on average; {} groups, {partners:.1} drives take part, \
+        "\nSimulation of {} years, seed {}\n\n  {} failures, {:.2} h from failure to end on average; {} groups, \
+         {partners:.1} drives take part, \
          at most {} of {} in one enclosure\n\n{}",
         seen.years,
         args.seed,
