@@ -77,7 +77,8 @@ impl Placement {
     }
 }
 
-/// Distinct groups that Kist's placement makes: [`SETS_PER_DRIVE`] for each drive, as far as there are so many.
+/// Distinct groups that Kist's placement makes: [`SETS_PER_DRIVE`] for each drive, as far as there are so
+/// many.
 #[must_use]
 pub fn expected_groups(code: Code, drives: u32) -> f64 {
     (SETS_PER_DRIVE as f64 * f64::from(drives)).min(choose(drives, code.width()))

@@ -1,7 +1,7 @@
 //! `kist plan durability`.
 
 use durability::{
-    ASSUMPTIONS, Assessment, Code, Inputs, Method, Placement, Simulation, SplitMix, Spread, WindowShape,
+    ASSUMPTIONS, Assessment, Code, Inputs, Line, Method, Placement, Simulation, SplitMix, Spread, WindowShape,
 };
 use serde_json::{Value, json};
 
@@ -202,7 +202,8 @@ fn simulation_text(args: &Args, inputs: &Inputs, simulated: &Simulated) -> Strin
     row("losses in the pool, any group", &seen.pool_losses, None);
     let partners = placement.partners.iter().sum::<usize>() as f64 / placement.partners.len() as f64;
     format!(
-        "\nSimulation of {} years, seed {}\n\n  {} failures, {:.2} h from failure to end on average; {} groups, \
+        "\nSimulation of {} years, seed {}\n\n  \
+         {} failures, {:.2} h from failure to end on average; {} groups, \
          {partners:.1} drives take part, \
          at most {} of {} in one enclosure\n\n{}",
         seen.years,
@@ -226,7 +227,7 @@ fn verdict(spread: &Spread, rate: f64) -> &'static str {
 
 fn as_json(args: &Args, inputs: &Inputs, found: &Assessment, simulated: Option<&Simulated>) -> Value {
     let model = durability::explain(inputs, found);
-    let line = |line: &durability::Line| json!({"name": line.name, "formula": line.formula, "figures": line.figures});
+    let line = |line: &Line| json!({"name": line.name, "formula": line.formula, "figures": line.figures});
     let rebuild = &found.rebuild;
     json!({
         "layout": inputs.code.to_string(),
@@ -379,13 +380,13 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Line {
+    struct CommandLine {
         #[command(flatten)]
         args: Args,
     }
 
     fn args(words: &[&str]) -> Args {
-        Line::try_parse_from(["plan"].iter().chain(words)).unwrap().args
+        CommandLine::try_parse_from(["plan"].iter().chain(words)).unwrap().args
     }
 
     fn near(found: &Result<f64, String>, value: f64) -> bool {
