@@ -74,6 +74,7 @@ fn binomial(n: u32, j: u32, p: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chain::{Chain, Repair};
     use crate::code::Code;
     use crate::inputs::HOURS_PER_YEAR;
 
@@ -131,6 +132,17 @@ mod tests {
         assert_eq!(format!("{:.3e}", no_repair(&twelve, 0.0117)), "8.599e-7");
         assert_eq!(format!("{:.1e}", leading(&twelve, 0.0117, 88.6 / HOURS_PER_YEAR)), "5.0e-14");
         assert_eq!(format!("{:.1e}", windowed(&twelve, 0.0117, 88.6 / HOURS_PER_YEAR)), "5.0e-14");
+    }
+
+    /// Other assumptions that give the second figure, as the documentation lists them.
+    #[test]
+    fn other_ways_to_the_second_figure_come_out() {
+        let twelve = shares("12+4");
+        let disjoint = 94.5 * leading(&twelve, 0.0117, 28.4 / HOURS_PER_YEAR);
+        assert_eq!(format!("{disjoint:.1e}"), "5.0e-14");
+        let serial = Chain::new(&twelve, 0.0117, 40.0 / HOURS_PER_YEAR, Repair::Serial);
+        assert_eq!(format!("{:.1e}", 1.0 / serial.mean_time_to_loss()), "5.0e-14");
+        assert_eq!(format!("{:.1e}", 6048.0 * windowed(&twelve, 0.0117, 88.6 / HOURS_PER_YEAR)), "3.0e-10");
     }
 
     #[test]
