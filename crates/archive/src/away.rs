@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use base::{BlobPiece, ByteCount, DriveId, FileId, Layout};
-use catalogue::{Command, FileRecord, FileState, ReadError, View};
+use catalogue::{Command, ContainerRecord, FileRecord, FileState, ReadError, View};
 
 use crate::download::readable_vids;
-use crate::engine::Engine;
+use crate::engine::{Engine, summary};
 use crate::lost::waits_for_drives;
 use crate::namespace::{Containers, locality};
 use crate::{ArchiveError, Download, FileStat, Locality};
@@ -62,7 +62,8 @@ pub(crate) fn refusal(engine: &Engine, stat: &FileStat) -> Option<ArchiveError> 
 
 /// Files that are about to be asked for from tape although the catalogue has them in the pool: those that
 /// all their tapes have and that the pool cannot give lose their pool copy, as by an evict, so that they are
-/// recalled. Of others nothing is given up.
+/// recalled. Of others nothing is given up, nor of those whose copies no index covers yet, or whose tapes
+/// cannot be read now: what the drives bring back may be all that is left of them.
 pub(crate) fn give_up(engine: &Engine, files: &[FileId]) -> Result<(), ArchiveError> {
     let silent = engine.pool.silent_drives();
     if silent.is_empty() {
@@ -75,6 +76,7 @@ pub(crate) fn give_up(engine: &Engine, files: &[FileId]) -> Result<(), ArchiveEr
             let Some(file) = view.file(*id)? else { continue };
             if locality(view, &mut containers, *id, &file)? == Locality::OnlineAndNearline
                 && !missing_for(engine, view, &file, &silent)?.is_empty()
+                && can_be_recalled(view, *id)?
             {
                 concerned.push(*id);
             }
@@ -93,6 +95,24 @@ pub(crate) fn give_up(engine: &Engine, files: &[FileId]) -> Result<(), ArchiveEr
     engine.execute(Command::PoolCopyLost { files: concerned })?;
     engine.sweep.ring();
     Ok(())
+}
+
+/// Whether each part of a file has all its copies under indexes, and one of them on a tape that a recall may
+/// read now.
+fn can_be_recalled(view: &View<'_>, file: FileId) -> Result<bool, ReadError> {
+    for (container, _) in view.parts(file)? {
+        let Some(container) = view.container(container)?.filter(ContainerRecord::is_safe) else {
+            return Ok(false);
+        };
+        let mut is_readable = false;
+        for (vid, _) in container.places() {
+            is_readable = is_readable || view.tape(vid)?.is_some_and(|tape| summary(&tape).readable);
+        }
+        if !is_readable {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 impl Download {

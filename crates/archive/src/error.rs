@@ -103,7 +103,9 @@ pub enum ArchiveError {
     #[error("tape {0} is not labelled: there is nothing on it to be checked")]
     TapeNotLabelled(Vid),
     /// The tape is being written.
-    #[error("tape {0} is being written: kist tape repack {0} ends that, and empties it")]
+    #[error(
+        "tape {0} is being written: kist tape repack {0} ends that and empties it (--show: how far it is)"
+    )]
     TapeInUse(Vid),
     /// The tape is the only one of its pool with some change-log segments.
     #[error("tape {vid} is the only one of its pool with some change-log segments: {}", owed_text(.other))]

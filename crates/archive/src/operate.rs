@@ -258,14 +258,17 @@ impl Archive {
     }
 
     /// Changes what may be done with a tape, durably. Given back to use, a tape that was never labelled is
-    /// scratch, and one whose labelling failed is labelled when it is next mounted.
+    /// scratch, one whose labelling failed is labelled when it is next mounted, and the repack of one that
+    /// became suspect goes on.
     ///
-    /// # Errors [`ArchiveError::NoSuchTape`]; [`ArchiveError::Rejected`] if the tape's present state does not
+    /// # Errors
+    /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::Rejected`] if the tape's present state does not
     /// allow it.
     pub fn set_tape(&self, vid: Vid, use_as: TapeUse, reason: &str) -> Result<(), ArchiveError> {
         let engine = self.engine();
         let record = engine.tape(vid)?;
         let state = match use_as {
+            TapeUse::Active if crate::suspects::was_repacked(&record) => TapeState::Repacking,
             TapeUse::Active if record.generation.0 > 0 => TapeState::Active,
             TapeUse::Active if record.uuid.is_some() => TapeState::Labelling,
             TapeUse::Active => TapeState::Scratch,
@@ -275,6 +278,7 @@ impl Archive {
         engine.execute(Command::SetTapeState { vid, state, reason: truncated(reason, 512) })?;
         engine.forget_failures(vid);
         engine.post_tape(vid);
+        engine.repack_after_run(vid);
         if !matches!(use_as, TapeUse::Disabled) {
             engine.retry_mends()?;
         }

@@ -173,8 +173,18 @@ impl Archive {
         let engine = self.engine();
         let drive = DriveId(id);
         let path = self.path_of_drive(drive)?;
-        if !matches!(self.health_of_drive(drive)?, DriveHealth::Missing | DriveHealth::Lost) {
-            return Err(refused(drive, "it is in use: kist pool drive lost gives it up first"));
+        match self.health_of_drive(drive)? {
+            DriveHealth::Missing | DriveHealth::Lost => {}
+            DriveHealth::Away { .. } | DriveHealth::Suspect { .. } => {
+                return match engine.pool.probe_drive(drive) {
+                    DriveHealth::Up => Ok(ReplacedDrive::Returned),
+                    _ => Err(refused(
+                        drive,
+                        "it does not work: mend it, or give it up (kist pool drive lost) and put in another",
+                    )),
+                };
+            }
+            _ => return Err(refused(drive, "it is in use: kist pool drive lost gives it up first")),
         }
         let is_absent = || path.metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound);
         if !new && is_absent() {

@@ -7,6 +7,7 @@ use catalogue::{Command, ContainerRecord, CopyState, Outcome, Requeue, TapeState
 use crate::ArchiveError;
 use crate::chores::Repack;
 use crate::engine::Engine;
+use crate::session::has_skeleton;
 
 /// Containers looked up together.
 const CONTENT_PAGE: usize = 256;
@@ -141,10 +142,8 @@ impl Engine {
             }
             CopyState::Queued if is_source && !self.has_bytes(container, record)? => {}
             _ if is_source => return Ok(Taken::UnderWay),
-            // No index covers it, so its bytes are in the pool.
             CopyState::Flushed { .. } if !record.is_empty() => {
-                self.drop_place(container, vid, block, "its tape is being repacked")?;
-                return Ok(Taken::Gone);
+                return self.take_off_flushed(vid, block, container, record);
             }
             _ => {}
         }
@@ -156,6 +155,27 @@ impl Engine {
             });
         }
         let told = self.want_bytes(container, |mend| mend.repack.extend([vid]))?;
+        Ok(if told { Taken::UnderWay } else { Taken::Stuck })
+    }
+
+    /// No index covers the copy, so its bytes are in the pool, from where it is written again. If they are
+    /// not after all (the pool lost them, or a restored catalogue is older than the index), this place may be
+    /// the only one: then it goes only when another tape has given the bytes.
+    fn take_off_flushed(
+        &self,
+        vid: Vid,
+        block: BlockAddress,
+        container: ContainerId,
+        record: &ContainerRecord,
+    ) -> Result<Taken, ArchiveError> {
+        const WHY: &str = "its tape is being repacked";
+        if self.has_bytes(container, record)? && has_skeleton(self, record) {
+            self.drop_place(container, vid, block, WHY)?;
+            return Ok(Taken::Gone);
+        }
+        let told = self.want_bytes(container, |mend| {
+            mend.damaged.insert((vid, block), WHY.to_owned());
+        })?;
         Ok(if told { Taken::UnderWay } else { Taken::Stuck })
     }
 

@@ -123,6 +123,18 @@ impl Engine {
         self.retry_mends()
     }
 
+    /// The open run of a tape is about to be closed. One that became suspect while it was to be repacked goes
+    /// back to that before, since closing the run makes of it what keeps none of its history.
+    pub(crate) fn keep_repack(&self, vid: Vid) -> Result<(), ArchiveError> {
+        let record = self.tape(vid)?;
+        if History::read(&record).is_some_and(|known| known.before == TapeState::Repacking) {
+            let reason =
+                truncated(&format!("it was to be repacked, and failed: {}", bare(&record.reason)), 512);
+            self.execute(Command::SetTapeState { vid, state: TapeState::Repacking, reason })?;
+        }
+        Ok(())
+    }
+
     /// A suspect tape is taken into use again. How often it failed is known until a session goes well: one
     /// that fails each time it is used comes to its limit.
     pub(crate) fn end_rest(&self, vid: Vid) {
@@ -161,6 +173,11 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// Whether a suspect tape was being repacked. What was taken off it would else be written to it once more.
+pub(crate) fn was_repacked(tape: &TapeRecord) -> bool {
+    History::read(tape).is_some_and(|known| known.before == TapeState::Repacking)
 }
 
 /// The reason of a suspect tape without what is told of further attempts.

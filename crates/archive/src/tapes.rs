@@ -138,8 +138,8 @@ pub struct TapeRepack {
 
 impl Archive {
     /// Has whole tapes read and compared with the catalogue, as soon as drives have nothing better to do.
-    /// Damaged copies are written again from the pool or from other copies. A tape that is being checked is
-    /// checked from its beginning again.
+    /// Damaged copies are written again from the pool or from other copies. A check that waits or runs
+    /// already goes on.
     ///
     /// # Errors
     /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::TapeNotLabelled`]. Nothing is done then.
@@ -158,7 +158,13 @@ impl Archive {
         }
         for check in checks {
             let vid = check.vid;
-            engine.chores().checks.insert(vid, check);
+            {
+                let mut chores = engine.chores();
+                if chores.checks.get(&vid).is_some_and(|known| known.state != CheckState::Done) {
+                    continue;
+                }
+                chores.checks.insert(vid, check);
+            }
             engine.chore(vid, |chores| chores.check = Some(BlockAddress(0)));
         }
         Ok(())

@@ -437,6 +437,12 @@ impl ObjectDrive for DirectoryDrive {
         Err(DriveError::StampDamaged { drive: self.shared.id, path: self.path.clone() })
     }
 
+    fn is_there(&self) -> bool {
+        let identity = |found: io::Result<fs::Metadata>| found.map(|m| (m.dev(), m.ino())).ok();
+        let held = identity(self.shared.directory().metadata());
+        held.is_some() && identity(fs::metadata(&self.path)) == held
+    }
+
     fn probe(&self) -> Result<(), DriveError> {
         self.identify().and_then(|()| self.try_page()).map_err(|error| DriveError::Probe {
             drive: self.shared.id,

@@ -83,6 +83,12 @@ pub trait ObjectDrive: Send + Sync {
         Ok(())
     }
 
+    /// Whether the drive stands where it was opened: a directory may be moved away, or its disk unmounted,
+    /// and then nothing that is asked for by name exists. Costs a look at the name.
+    fn is_there(&self) -> bool {
+        true
+    }
+
     /// Finds out whether a drive that failed works again: it is still this drive by its superblock, and a
     /// page can be written, synced and read back. On success the drive is not suspect any more.
     ///

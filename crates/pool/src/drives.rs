@@ -90,6 +90,9 @@ impl Device {
             tracing::warn!(drive = %self.drive.id(), %error, "a write failed; the drive is not to blame");
             return;
         }
+        if self.gone() {
+            return;
+        }
         let worse = if error.is_full() {
             DriveHealth::Full
         } else {
@@ -121,12 +124,26 @@ impl Device {
     pub(crate) fn read_failed(&self, blob: BlobId, error: &DriveError) {
         count(&self.counters.errors, 1);
         tracing::warn!(drive = %self.drive.id(), %blob, %error, "read failed");
+        if matches!(error, DriveError::NotFound { .. }) && self.gone() {
+            return;
+        }
         if error.is_shortage() || !matches!(error, DriveError::Io { .. }) {
             return;
         }
         if self.read_failures.fetch_add(1, Ordering::Relaxed) + 1 >= READ_FAILURES_MAX {
             self.set_aside(format!("{READ_FAILURES_MAX} reads in a row failed, the last: {error}"));
         }
+    }
+
+    /// Sets the drive aside if it does not stand where it was opened: that an extent is not there says
+    /// nothing about the extent then.
+    fn gone(&self) -> bool {
+        let is_gone = !self.drive.is_there();
+        if is_gone {
+            let name = self.drive.name();
+            self.set_aside(format!("{name} is not there any more: mount its disk, or put it back"));
+        }
+        is_gone
     }
 
     /// Space came free: a full drive may be tried again.

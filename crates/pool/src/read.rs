@@ -182,8 +182,8 @@ impl BlobReader {
             let short = (more + targets).saturating_sub(spare.len());
             if short > 0 {
                 let Some(buffers) = self.pool.read_arena().try_acquire(short) else {
-                    // Nothing may be held while waiting for more; what was read is read again. A late cell that
-                    // comes is held by whoever waits for it, so it is not waited for any more.
+                    // Nothing may be held while waiting for more; what was read is read again. A late cell
+                    // that comes is held by whoever waits for it, so it is not waited for any more.
                     good.clear();
                     spare.clear();
                     for (_, shards) in late.drain(..) {

@@ -39,6 +39,17 @@ impl Pool {
         }
     }
 
+    /// Probes a drive that failed, without waiting for the end of its rest; gives what it is then.
+    pub fn probe_drive(&self, id: DriveId) -> DriveHealth {
+        let Some(drive) = self.drive(id) else { return DriveHealth::Missing };
+        if let Some(present) = drive.attached()
+            && present.device.silence() <= HUNG_AFTER
+        {
+            present.device.probe();
+        }
+        drive.health()
+    }
+
     /// Room on the drives, at most a second old.
     #[must_use]
     pub fn spaces(&self) -> Vec<DriveSpace> {

@@ -222,6 +222,39 @@ fn a_drive_that_fails_every_call_is_set_aside_and_comes_back() {
     assert!(scrub(&pool, &blob, &[]).is_clean());
 }
 
+/// A directory that was moved away, or whose disk was unmounted, has no extents: that said of each that it
+/// was lost, while the drive stayed in use.
+#[test]
+fn a_drive_whose_directory_is_gone_is_away_until_it_is_back() {
+    let mut bench = Bench::new(6);
+    let pool = bench.open(small_cells(), &[]);
+    let value = bytes(30_000, 1);
+    let blob = put(&pool, &value).unwrap();
+    let drives = pool_drives_of(&blob);
+    let health = |pool: &Pool, drive: DriveId| {
+        pool.drive_health().into_iter().find(|(id, _)| *id == drive).map(|(_, health)| health)
+    };
+    let moved = |drive: DriveId| (bench.path(drive.0), bench.path(drive.0 + 100));
+    for drive in &drives[..3] {
+        let (here, there) = moved(*drive);
+        std::fs::rename(here, there).unwrap();
+    }
+    assert!(matches!(get(&pool, &blob), Err(PoolError::Unrecoverable { .. })));
+    for drive in &drives[..3] {
+        let found = health(&pool, *drive);
+        assert!(matches!(found, Some(DriveHealth::Away { .. })), "{drive}: {found:?}");
+        assert!(matches!(pool.probe_drive(*drive), DriveHealth::Away { .. }));
+    }
+    // An empty directory in its place is not the drive.
+    let (here, there) = moved(drives[0]);
+    std::fs::create_dir(&here).unwrap();
+    assert!(matches!(pool.probe_drive(drives[0]), DriveHealth::Away { .. }));
+    std::fs::remove_dir(&here).unwrap();
+    std::fs::rename(there, here).unwrap();
+    assert_eq!(pool.probe_drive(drives[0]), DriveHealth::Up);
+    assert!(get(&pool, &blob).unwrap() == value);
+}
+
 /// Found under load: readers that waited for memory kept what had come too late for them. When late cells had
 /// taken all of it, nobody read from the pool any more.
 #[test]

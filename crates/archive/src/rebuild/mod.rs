@@ -8,12 +8,12 @@
 mod chain;
 mod tape;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use base::{ByteCount, Epoch, Timestamp, Uuid, Vid};
-use catalogue::{Command, ContainerCopy, CopyState, Envelope, TapeState};
+use base::{BlockAddress, ByteCount, ContainerId, Epoch, Generation, Timestamp, Uuid, Vid};
+use catalogue::{Command, ContainerRecord, CopyState, Envelope, TapeRecord, TapeState};
 use library::Library;
 use store::Replay;
 
@@ -172,11 +172,17 @@ pub fn rebuild(
     Ok(rebuilt)
 }
 
+/// A volume, and the containers that its newest index names.
+struct VolumeSeen {
+    uuid: Uuid,
+    generation: Generation,
+    containers: Vec<tape::Named>,
+}
+
 /// What all cartridges tell.
 struct Gathered {
     segments: Vec<(Uuid, SegmentFile)>,
-    /// Their volumes, and the containers that the newest index of each names.
-    tapes: BTreeMap<Vid, (Uuid, Vec<tape::Named>)>,
+    tapes: BTreeMap<Vid, VolumeSeen>,
     found: Vec<TapeFound>,
     damaged: Vec<String>,
 }
@@ -231,8 +237,9 @@ fn gather_tape(
         }
         Err(tape::SpoolError::File(error)) => return Err(error.into()),
     }
-    gathered.tapes.insert(vid, (seen.uuid, seen.containers().collect()));
-    Ok(format!("the volume {}, index generation {}", seen.uuid, seen.generation().0))
+    let (uuid, generation) = (seen.uuid, seen.generation());
+    gathered.tapes.insert(vid, VolumeSeen { uuid, generation, containers: seen.containers().collect() });
+    Ok(format!("the volume {uuid}, index generation {}", generation.0))
 }
 
 /// The instance of the pool's drives, else the one with the most segments.
@@ -295,18 +302,25 @@ fn replay_history(
 /// Compares what stands on the tapes with what the catalogue knows of them.
 fn compare(replay: &Replay, gathered: Gathered, rebuilt: &mut Rebuilt) -> Result<(), RebuildError> {
     rebuilt.tapes = gathered.found;
-    for (vid, (volume, containers)) in &gathered.tapes {
+    let mut standing = BTreeSet::new();
+    for (vid, volume) in &gathered.tapes {
+        if replay.read(|view| view.tape(*vid))?.is_some_and(|tape| tape.uuid == Some(volume.uuid)) {
+            standing.extend(volume.containers.iter().map(|named| (*vid, named.block, named.container)));
+        }
+    }
+    for (vid, volume) in &gathered.tapes {
         let Some(found) = rebuilt.tapes.iter_mut().find(|found| found.vid == *vid) else { continue };
-        found.containers = containers.len() as u64;
-        let given_up = replay.read(|view| given_up(view, *vid, *volume))?;
-        if let Some(what) = given_up {
+        found.containers = volume.containers.len() as u64;
+        let tape = replay.read(|view| view.tape(*vid))?;
+        if let Some(what) = tape.and_then(|tape| given_up(&tape, volume)) {
             found.what += what;
             continue;
         }
-        for named in containers {
+        for named in &volume.containers {
             let is_known = replay.read(|view| {
                 let is_there = is_known_there(view, *vid, named.container, named.block)?;
-                Ok(is_there || is_elsewhere(view, named.container)?)
+                let record = view.container(named.container)?;
+                Ok(is_there || record.is_some_and(|record| is_elsewhere(named.container, &record, &standing)))
             })?;
             if is_known {
                 continue;
@@ -328,28 +342,31 @@ fn compare(replay: &Replay, gathered: Gathered, rebuilt: &mut Rebuilt) -> Result
 
 /// Why nothing that a volume holds is missed, in words that follow what it is; `None`: it counts. The index
 /// of a tape that is emptied goes on naming what stood there before.
-fn given_up(
-    view: &catalogue::View<'_>,
-    vid: Vid,
-    volume: Uuid,
-) -> Result<Option<&'static str>, catalogue::ReadError> {
-    let Some(tape) = view.tape(vid)? else { return Ok(None) };
-    if tape.replaces == Some(volume) {
-        return Ok(Some(", reclaimed: nothing on it is needed"));
+fn given_up(tape: &TapeRecord, volume: &VolumeSeen) -> Option<&'static str> {
+    if tape.replaces == Some(volume.uuid) {
+        return Some(", reclaimed: nothing on it is needed");
     }
-    // Nothing is written to a tape in that state.
-    let is_emptied = tape.state == TapeState::Repacking && tape.containers == 0 && tape.uuid == Some(volume);
-    Ok(is_emptied.then_some(", repacked: nothing on it is needed, it can be reclaimed"))
+    // A newer index tells of sessions after the last change that was replayed: one that was under way when
+    // the repack was asked for, or one after it was called off.
+    let is_as_known = tape.uuid == Some(volume.uuid) && volume.generation <= tape.generation;
+    let is_emptied = tape.state == TapeState::Repacking && tape.containers == 0 && tape.run.is_none();
+    (is_as_known && is_emptied).then_some(", repacked: nothing on it is needed, it can be reclaimed")
 }
 
-/// Whether all copies of a container stand on tapes, wherever: then an older place of it is not missed.
+/// Whether all copies of a container are on tapes, and one was found where it should be: then an older place
+/// of it is not missed. Without that the catalogue may be older than a repack, and what it knows relabelled.
 fn is_elsewhere(
-    view: &catalogue::View<'_>,
-    container: base::ContainerId,
-) -> Result<bool, catalogue::ReadError> {
-    let record = view.container(container)?;
-    let stands = |copy: &ContainerCopy| matches!(copy.state, CopyState::Indexed { .. });
-    Ok(record.is_some_and(|record| !record.copies.is_empty() && record.copies.iter().all(stands)))
+    container: ContainerId,
+    record: &ContainerRecord,
+    standing: &BTreeSet<(Vid, BlockAddress, ContainerId)>,
+) -> bool {
+    let place = |state: CopyState| match state {
+        CopyState::Indexed { vid, block } => Some((vid, block, container)),
+        _ => None,
+    };
+    let mut places = record.copies.iter().map(|copy| place(copy.state));
+    let are_on_tape = places.clone().all(|place| place.is_some());
+    are_on_tape && places.any(|place| place.is_some_and(|place| standing.contains(&place)))
 }
 
 /// Whether the catalogue has this container at this place, planned or written.
@@ -369,4 +386,60 @@ pub(crate) fn is_known_there(
         _ => None,
     };
     Ok(record.copies.iter().any(|copy| planned(copy.state) == Some((vid, block))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn volume(uuid: Uuid, generation: u64) -> VolumeSeen {
+        VolumeSeen { uuid, generation: Generation(generation), containers: Vec::new() }
+    }
+
+    /// A tape could be asked to be repacked while its first containers were being written. To a history that
+    /// ended there it was empty, and the rebuild told of it that nothing on it is needed.
+    #[test]
+    fn a_tape_with_a_newer_index_or_an_open_run_is_not_given_up() {
+        let uuid = Uuid([7; 16]);
+        let emptied = TapeRecord {
+            state: TapeState::Repacking,
+            uuid: Some(uuid),
+            generation: Generation(3),
+            ..TapeRecord::scratch(ByteCount(1))
+        };
+        assert!(given_up(&emptied, &volume(uuid, 3)).is_some());
+        assert_eq!(given_up(&emptied, &volume(uuid, 4)), None);
+        assert_eq!(given_up(&emptied, &volume(Uuid([8; 16]), 3)), None);
+        let written = TapeRecord { run: Some(base::RunId(1)), ..emptied };
+        assert_eq!(given_up(&written, &volume(uuid, 3)), None);
+    }
+
+    /// The history ended before a repack: what it had moved counted as known, since the catalogue believed it
+    /// on a tape that had been labelled anew.
+    #[test]
+    fn a_container_is_elsewhere_only_if_it_was_found_there() {
+        let (container, block) = (ContainerId(5), BlockAddress(9));
+        let vid = |n: u8| Vid::new(&format!("KT000{n}")).unwrap();
+        let copy = |state| catalogue::ContainerCopy { tape_pool: base::TapePoolId(1), state, source: None };
+        let indexed = |n| copy(CopyState::Indexed { vid: vid(n), block });
+        let record = |copies| ContainerRecord {
+            kind: catalogue::ContainerKind::Pack,
+            class: base::ClassId(1),
+            length: ByteCount(1),
+            checksums: base::StreamChecksums::default(),
+            sealed: Timestamp(0),
+            tape_path: String::new(),
+            skeleton: None,
+            image: None,
+            copies,
+            live_members: 1,
+            live_bytes: ByteCount(1),
+            condemned_members: 0,
+        };
+        let standing = BTreeSet::from([(vid(1), block, container)]);
+        assert!(is_elsewhere(container, &record(vec![indexed(1), indexed(2)]), &standing));
+        assert!(!is_elsewhere(container, &record(vec![indexed(2)]), &standing));
+        assert!(!is_elsewhere(container, &record(vec![indexed(1), copy(CopyState::Queued)]), &standing));
+        assert!(!is_elsewhere(container, &record(Vec::new()), &standing));
+    }
 }

@@ -42,6 +42,7 @@ pub(super) fn adopt(
     run: &RunRecord,
 ) -> Result<Adopted, SessionError> {
     let vid = run.vid;
+    engine.keep_repack(vid)?;
     let record = engine.tape(vid)?;
     let mut end = drive.space_to_end_of_data(Partition::Data)?.block;
     if end < record.end_of_data {
@@ -220,6 +221,7 @@ pub(super) fn pass_over_strays(
 pub(super) fn give_up_run(engine: &Engine, id: RunId, vid: Vid, why: &str) -> Result<(), ArchiveError> {
     tracing::error!(%vid, run = %id, why, "a session that was cut short cannot be closed well");
     let reason = truncated(&format!("a torn session could not be closed: {why}"), 512);
+    engine.keep_repack(vid)?;
     engine.execute(Command::EndRun {
         run: id,
         end: RunEnd::Torn,

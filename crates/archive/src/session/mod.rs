@@ -23,7 +23,7 @@ use crate::conductor::Order;
 use crate::engine::{Engine, Session, truncated};
 use crate::suspects;
 
-pub(crate) use adopt::write_again;
+pub(crate) use adopt::{has_skeleton, write_again};
 pub(crate) use mounting::recover_torn_runs;
 
 /// The tape in the drive, labels checked.

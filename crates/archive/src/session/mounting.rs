@@ -251,6 +251,7 @@ impl DriveThread {
                 end_of_data: Some(record.end_of_data),
                 torn: ByteCount(0),
             })?;
+            self.engine.repack_after_run(mounted.vid);
         }
         mounted.volume.go_to_end(self.drive.as_mut(), record.end_of_data)?;
         let begin = Command::BeginRun {

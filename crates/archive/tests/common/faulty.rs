@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use archive::{Archive, LibrarySettings, Machines, Stat};
+use archive::{Archive, LibrarySettings, Machines, Settings, Stat};
 use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
 use library::{DriveName, Faults, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
@@ -23,6 +23,10 @@ impl Trouble {
     }
 
     pub fn with_retry(drives: u16, retry_delay: Duration) -> Self {
+        Trouble::with(drives, retry_delay, |_| {})
+    }
+
+    pub fn with(drives: u16, retry_delay: Duration, change: impl FnOnce(&mut Settings)) -> Self {
         let instance = Instance::with(ByteCount::mib(128), |settings| {
             settings.library = LibrarySettings { drives, ..settings.library.clone() };
             settings.tape.retry_delay = retry_delay;
@@ -30,6 +34,7 @@ impl Trouble {
             for class in &mut settings.classes {
                 class.pack_age = Duration::from_secs(3600);
             }
+            change(settings);
         });
         Trouble { instance, drives }
     }

@@ -97,7 +97,9 @@ fn a_lost_drive_is_rebuilt_and_a_new_one_takes_its_place() {
     for command in [&["drive", "lost", "99"][..], &["drive", "replace", "99"], &["rebuild", "99"]] {
         instance.kist(&[&["pool"], command].concat()).exits(3).says(&["no drive 99", "kist pool show"]);
     }
-    instance.kist(&["pool", "drive", "replace", "3"]).exits(4).says(&["in use"]);
+    // It was tried, and is not there; another one is in use.
+    instance.kist(&["pool", "drive", "replace", "3"]).exits(4).says(&["does not work", "pool drive lost"]);
+    instance.kist(&["pool", "drive", "replace", "4"]).exits(4).says(&["in use"]);
     instance.kist(&["pool", "drive", "lost", "3"]).exits(0);
     let degraded = |instance: &Instance| {
         let pool = instance.kist(&["pool", "show", "--json"]).exits(0).json();

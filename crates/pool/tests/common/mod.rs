@@ -173,6 +173,10 @@ impl ObjectDrive for FaultyDrive {
         self.inner.check_stamp()
     }
 
+    fn is_there(&self) -> bool {
+        self.inner.is_there()
+    }
+
     fn probe(&self) -> Result<(), DriveError> {
         if self.faults.dead.load(Ordering::SeqCst) {
             let reason = "dead".to_owned();

@@ -18,6 +18,10 @@ const DRIVES: u16 = 3;
 /// Cartridges of the library.
 const CARTRIDGES: u32 = 4;
 
+/// How often is looked whether locks were let go, and how many times.
+const LOCKED_LOOK_EVERY: Duration = Duration::from_millis(100);
+const LOCKED_LOOKS: usize = 50;
+
 /// The system's clock.
 struct SystemClock;
 
@@ -73,17 +77,34 @@ pub fn open(directory: &Path, quiet: bool) -> io::Result<Archive> {
     let clock = Arc::new(SystemClock);
     // Space is reserved for a whole segment at once, which takes long in memory.
     let shape = PoolShape { cell_size: None, segment_size: Some(ByteCount::mib(1)) };
-    let opened = Machines::open(&settings, clock.clone())
-        .and_then(|machines| Archive::open_shaped(machines, settings, clock, shape));
-    opened.map_err(|error| {
-        let mut text = error.to_string();
-        let mut source = std::error::Error::source(&error);
-        while let Some(error) = source {
-            text = format!("{text}: {error}");
-            source = error.source();
+    let open = || {
+        let opened = Machines::open(&settings, clock.clone())
+            .and_then(|machines| Archive::open_shaped(machines, settings.clone(), clock.clone(), shape));
+        opened.map_err(|error| {
+            let mut text = error.to_string();
+            let mut source = std::error::Error::source(&error);
+            while let Some(error) = source {
+                text = format!("{text}: {error}");
+                source = error.source();
+            }
+            io::Error::other(text)
+        })
+    };
+    retried(open)
+}
+
+/// Tries again while locks are held. A program that another thread is just starting has all that was open
+/// when it was forked until it runs.
+pub fn retried<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 0..LOCKED_LOOKS {
+        match attempt() {
+            Err(error) if error.to_string().contains("is in use by another process") => {
+                std::thread::sleep(LOCKED_LOOK_EVERY);
+            }
+            done => return done,
         }
-        io::Error::other(text)
-    })
+    }
+    attempt()
 }
 
 fn settings(directory: &Path) -> Settings {

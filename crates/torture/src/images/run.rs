@@ -128,7 +128,7 @@ fn record(settings: &Settings, dir: &Path, root: &Path, seed: u64) -> io::Result
     engine::create(root)?;
     let mut before = Files::new();
     gather(root, root, &mut before)?;
-    let trace = Trace::parse(&record::log(settings, dir, root, seed)?);
+    let trace = Trace::parse(&engine::retried(|| record::log(settings, dir, root, seed))?);
     compare_model(&trace, root, &before)?;
     Ok((before, trace))
 }
