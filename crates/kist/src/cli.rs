@@ -3,7 +3,7 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    backup, class, compare, drive, evict, get, init, ls, migrate, mkdir, mv, pool, put, queue, rebuild,
+    backup, class, compare, drive, evict, get, init, ls, migrate, mkdir, mv, plan, pool, put, queue, rebuild,
     release, request, restore, rm, scrub, stage, stat, status, tape, verify, wait, why,
 };
 use crate::connection::Connection;
@@ -119,6 +119,8 @@ pub enum Command {
     Migrate(migrate::Args),
     /// Wait until everything is on tape and under an index
     Wait(wait::Args),
+    /// Compute what a pool that is to be built will do
+    Plan(plan::Args),
     /// Measure, beside the limit of the machine in the same run
     Bench(bench::Args),
     /// Explain a command, or the exit codes
@@ -166,6 +168,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Rebuild(args) => rebuild::run(&args, common),
         Command::Migrate(args) => migrate::run(&args, common),
         Command::Wait(args) => wait::run(&args, common),
+        Command::Plan(args) => plan::run(&args, common),
         Command::Bench(args) => bench::run(&args, common),
         Command::Help(args) => help(&args),
     }

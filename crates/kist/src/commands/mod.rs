@@ -11,6 +11,8 @@ pub mod ls;
 pub mod migrate;
 pub mod mkdir;
 pub mod mv;
+pub mod plan;
+pub mod plan_durability;
 pub mod pool;
 pub mod put;
 pub mod queue;
