@@ -7,7 +7,7 @@ in the end one with what was read for that.
 The labels, all indexes and every byte of every file are read and each Adler-32 compared, as by
 read_cartridge.py, of which this is another form: nothing is written, and the archives of small files are
 opened in memory, by Python alone. A file that stands on the tape twice is listed twice. Exits with 1 if
-anything was wrong, and with 3 if the cartridge is blank.
+anything was wrong, and with 3 if the cartridge is blank or its labelling was cut short.
 """
 
 import io
@@ -87,12 +87,17 @@ class Lister:
             self.row(int(pax.get("KIST.file_id", "0")), "/" + target, member.size)
 
 
+def is_labelled(partitions):
+    """A labelling writes the label and the first index to the data partition, each between two file marks, in
+    one go from a formatted tape; nothing is archived before that."""
+    return len(partitions["a"]) > 0 and len(partitions["b"].marks) >= 4
+
+
 def main():
     (cartridge,) = sys.argv[1:]
     try:
         partitions, vid = read_cartridge.open_cartridge(cartridge, False)
-        # Nothing is archived before both partitions are labelled.
-        if not all(len(partition) for partition in partitions.values()):
+        if not is_labelled(partitions):
             sys.exit(3)
         lister = Lister(read_cartridge.Volume(partitions, vid))
         root = read_cartridge.child(lister.volume.newest.root, "directory")

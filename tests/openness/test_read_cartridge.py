@@ -166,6 +166,19 @@ def build(parent, wrong_adler=False):
     return path, big
 
 
+def keep_objects(path, letter, count):
+    """Cuts a partition behind its first objects, as a write that failed leaves it."""
+    name = os.path.join(path, f"partition-{letter}.rec")
+    with open(name, "rb") as file:
+        data = file.read()
+    end = FRAMES_START
+    for _ in range(count):
+        end += 64 + (struct.unpack_from("<I", data, end + 8)[0] + 7) // 8 * 8
+    mark = seal(struct.pack("<4sHs1x5Q6s", b"KMRK", 1, letter.encode(), 4, 0, count, end, 0, VID.encode()))
+    with open(name, "wb") as file:
+        file.write(data[:8192] + mark.ljust(4096, b"\0") + data[FRAMES_START:end])
+
+
 def flip(path, offset):
     with open(path, "r+b") as file:
         file.seek(offset)
@@ -238,6 +251,34 @@ class Openness(unittest.TestCase):
         other = os.path.join(self.scratch.name, "KP0002")
         os.rename(path, other)
         self.assertIn("belongs to", self.run_tool(other)["errors"][0])
+
+    def list_files(self, path):
+        command = [sys.executable, os.path.join(HERE, "list_files.py"), path]
+        done = subprocess.run(command, capture_output=True, text=True)
+        return done.returncode, done.stdout.splitlines(), done.stderr
+
+    def test_files_are_listed_as_often_as_they_stand_there(self):
+        path, _ = build(self.scratch.name)
+        status, lines, errors = self.list_files(path)
+        self.assertEqual((status, errors), (0, ""))
+        rows = [json.loads(line) for line in lines]
+        self.assertEqual(rows.pop()["read"]["files"], len(rows))
+        self.assertEqual(sum(row["id"] == 3 for row in rows), 2)
+
+    def test_a_labelling_that_was_cut_short_is_no_fault_and_a_missing_index_is_one(self):
+        for letter, count, expected in (("b", 0, 3), ("b", 1, 3), ("b", 3, 3), ("b", 6, 3), ("b", 7, 0), ("a", 0, 3)):
+            with tempfile.TemporaryDirectory() as scratch:
+                path, _ = build(scratch)
+                if letter == "b":
+                    keep_objects(path, "a", 4)
+                keep_objects(path, letter, count)
+                status, lines, errors = self.list_files(path)
+                self.assertEqual(status, expected, (letter, count, lines, errors))
+        path, _ = build(self.scratch.name)
+        keep_objects(path, "b", 7)
+        status, _, errors = self.list_files(path)
+        self.assertEqual(status, 1)
+        self.assertIn("newer than any", errors)
 
 
 if __name__ == "__main__":
