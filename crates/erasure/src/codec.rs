@@ -1,7 +1,7 @@
 //! The codec: checks what it is given, then multiplies.
 
 use crate::decode::{decode_rows, encode_rows};
-use crate::product::Product;
+use crate::product::{Product, Traversal};
 use crate::{CodecError, Kernel};
 
 /// The largest number of shards, data and parity together, that one stripe can have.
@@ -53,6 +53,16 @@ impl Codec {
         self.parity_shards
     }
 
+    fn order(&self, _length: usize) -> Traversal {
+        let get = |name: &str, d: usize| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
+        Traversal { tile: get("T", 1 << 30), columns: get("C", 255), ahead: get("A", 0), stream: get("S", 0) > 0 }
+    }
+
+    #[doc(hidden)]
+    pub fn encode_ordered(&self, data: &[&[u8]], parity: &mut [&mut [u8]], order: Traversal) {
+        self.encoder.apply(data, parity, order, &mut |_| ());
+    }
+
     /// The kernel this codec runs on.
     pub fn kernel(&self) -> Kernel {
         self.kernel
@@ -71,7 +81,8 @@ impl Codec {
         }
         let lengths = data.iter().map(|shard| shard.len()).chain(parity.iter().map(|shard| shard.len()));
         check_lengths(lengths.enumerate())?;
-        self.encoder.apply(data, parity);
+        let length = data.first().map_or(0, |shard| shard.len());
+        self.encoder.apply(data, parity, self.order(length), &mut |_| ());
         Ok(())
     }
 
@@ -89,8 +100,14 @@ impl Codec {
         let (chosen, sources): (Vec<usize>, Vec<&[u8]>) = sources.into_iter().unzip();
         let (lost, mut outputs): (Vec<usize>, Vec<&mut [u8]>) =
             wanted.iter_mut().map(|(shard, bytes)| (*shard, &mut **bytes)).unzip();
+        let length = sources.first().map_or(0, |shard| shard.len());
         let rows = decode_rows(self.data_shards, &chosen, &lost);
-        Product::new(self.kernel, self.data_shards, &rows).apply(&sources, &mut outputs);
+        Product::new(self.kernel, self.data_shards, &rows).apply(
+            &sources,
+            &mut outputs,
+            self.order(length),
+            &mut |_| (),
+        );
         Ok(())
     }
 

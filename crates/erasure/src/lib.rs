@@ -15,3 +15,5 @@ mod product;
 pub use codec::{Codec, MAX_SHARDS};
 pub use error::CodecError;
 pub use kernel::Kernel;
+pub use product::Traversal;
+pub mod crc32c;
