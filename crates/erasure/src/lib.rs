@@ -5,15 +5,17 @@
 //! `gf_gen_cauchy1_matrix`; both are part of the stripe format and never change. The crate does no I/O and
 //! starts no threads.
 
+mod cells;
 mod codec;
+mod crc32c;
 mod decode;
 mod error;
 mod field;
 mod kernel;
+mod matrices;
 mod product;
 
+pub use cells::{cells_of, find_bad_cell};
 pub use codec::{Codec, MAX_SHARDS};
 pub use error::CodecError;
 pub use kernel::Kernel;
-pub use product::Traversal;
-pub mod crc32c;

@@ -1,7 +1,7 @@
 //! Matrix times shards, in an order that caches and prefetchers can follow.
 
 use crate::field::{AFFINE, NIBBLES, bit_products};
-use crate::kernel::{self, Ahead, Kernel, Pass, ROWS_MAX, Start};
+use crate::kernel::{self, Kernel, Pass, ROWS_MAX, Start};
 use std::ops::Range;
 
 /// A matrix of weights in the form its kernel multiplies by.
@@ -27,28 +27,97 @@ enum Tables {
 }
 
 /// The order in which a product reads and writes.
+///
+/// A processor's prefetchers follow some ten sequential streams; with more, or with shards whose addresses
+/// differ by a power of two and so compete for the same places in the cache, every line is waited for.
+/// Therefore a tile of a few sources is read before the same tile of the next ones, and the sums wait in the
+/// second-level cache: for 32+4 from memory twice as fast as all sources side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Traversal {
-    /// Bytes of each shard that are handled before the next ones.
-    pub tile: usize,
+pub(crate) struct Order {
+    /// Bytes of each shard that are handled before any further ones; of the sums, too.
+    pub(crate) tile: usize,
     /// Sources that are read side by side.
-    pub columns: usize,
-    /// Whether the next sources are fetched into the cache in time; without, by how many bytes ahead.
-    pub ahead: usize,
-    /// Whether outputs go round the cache to memory.
-    pub stream: bool,
+    pub(crate) columns: usize,
 }
 
-/// Bytes of a tile of all outputs of a group, the largest that a traversal may ask for.
-const TILE_MAX: usize = 8 << 10;
+/// Sources read side by side; up to [`COLUMNS_WHOLE`], all of them.
+const COLUMNS: usize = 8;
+const COLUMNS_WHOLE: usize = 10;
+/// Bytes of each shard in a tile when nothing but sums is computed.
+const TILE_BYTES: usize = 32 << 10;
+/// Bytes of each shard in a tile when checksums are computed in between, so that the pieces of a group of
+/// sources and of the next one share the second-level cache with the sums.
+pub(crate) const TILE_BYTES_CHECKED: usize = 16 << 10;
+
+impl Order {
+    /// The order for sums alone.
+    pub(crate) fn plain(columns: usize, rows: usize) -> Order {
+        let one_pass = columns <= COLUMNS_WHOLE && rows <= ROWS_MAX;
+        let tile = if one_pass { usize::MAX } else { TILE_BYTES };
+        Order { tile, columns: side_by_side(columns) }
+    }
+
+    /// The order for sums and checksums.
+    pub(crate) fn checked(columns: usize) -> Order {
+        Order { tile: TILE_BYTES_CHECKED, columns: side_by_side(columns) }
+    }
+}
+
+/// As even as can be: 6 and 6 rather than 8 and 4.
+fn side_by_side(columns: usize) -> usize {
+    if columns <= COLUMNS_WHOLE { columns } else { columns.div_ceil(columns.div_ceil(COLUMNS)) }
+}
+
+/// What is read after a piece: these shards, so many bytes further on.
+#[derive(Clone, Copy)]
+struct Ahead<'p> {
+    shards: &'p [&'p [u8]],
+    distance: usize,
+}
+
+impl Ahead<'_> {
+    const NONE: Ahead<'static> = Ahead { shards: &[], distance: 0 };
+}
+
+/// Tells of the range of the given sources, one by one, each with one of the next to fetch meanwhile.
+fn show(
+    sources: &[&[u8]],
+    columns: Range<usize>,
+    range: &Range<usize>,
+    ahead: Ahead<'_>,
+    seen: &mut impl FnMut(Seen<'_>),
+) {
+    let mut next = ahead.shards.iter();
+    for column in columns {
+        let next =
+            next.next().and_then(|shard| shard.get(range.start + ahead.distance..)).unwrap_or_default();
+        let next = &next[..next.len().min(range.len())];
+        debug_assert!(range.end <= sources[column].len());
+        seen(Seen::Source { column, range: range.clone(), next });
+    }
+}
 
 /// A piece of a shard that has just been read or computed and is in the cache.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) enum Seen<'s> {
-    /// These sources, in this range.
-    Sources(Range<usize>, Range<usize>),
-    /// Bytes of this output, beginning at this offset.
-    Output(usize, usize, &'s [u8]),
+    /// These bytes of a source.
+    Source {
+        /// Which one.
+        column: usize,
+        /// Where in the shard.
+        range: Range<usize>,
+        /// Bytes as many, or fewer, that are read next and are worth fetching meanwhile.
+        next: &'s [u8],
+    },
+    /// These bytes of an output, computed last.
+    Output {
+        /// Which one.
+        row: usize,
+        /// Their offset in the shard.
+        at: usize,
+        /// They themselves.
+        bytes: &'s [u8],
+    },
 }
 
 impl Product {
@@ -84,50 +153,33 @@ impl Product {
         &self,
         sources: &[&[u8]],
         outputs: &mut [&mut [u8]],
-        order: Traversal,
+        order: Order,
         seen: &mut impl FnMut(Seen<'_>),
     ) {
         assert_eq!(sources.len(), self.columns);
         assert_eq!(outputs.len(), self.rows);
-        assert!(order.tile > 0 && order.columns > 0 && (!order.stream || order.tile <= TILE_MAX));
+        assert!(order.tile > 0 && order.columns > 0);
         let length = sources.first().map_or(0, |source| source.len());
-        let mut scratch = order.stream.then(|| [0; ROWS_MAX * TILE_MAX]);
-        for start in (0..length).step_by(order.tile) {
-            let range = start..length.min(start + order.tile);
+        let tile = order.tile.min(length.max(1));
+        for start in (0..length).step_by(tile) {
+            let range = start..length.min(start + tile);
             if outputs.is_empty() {
-                seen(Seen::Sources(0..self.columns, range.clone()));
+                show(sources, 0..self.columns, &range, Ahead::NONE, seen);
             }
             for (group, outputs) in outputs.chunks_mut(self.group_rows).enumerate() {
                 let (first_row, rows) = (group * self.group_rows, outputs.len());
-                let mut seen_sources = |columns: Range<usize>| {
+                let mut seen_sources = |columns: Range<usize>, next: Ahead<'_>| {
                     if group == 0 {
-                        seen(Seen::Sources(columns, range.clone()));
+                        show(sources, columns, &range, next, seen);
                     }
                 };
-                match &mut scratch {
-                    None => {
-                        let mut tiles = pieces(outputs.iter_mut().map(|output| &mut output[range.clone()]));
-                        let tiles = &mut tiles[..rows];
-                        self.apply_tile(sources, tiles, first_row, &range, order, &mut seen_sources);
-                        for (row, tile) in tiles.iter().enumerate() {
-                            seen(Seen::Output(first_row + row, start, tile));
-                        }
-                    }
-                    Some(scratch) => {
-                        let mut tiles =
-                            pieces(scratch.chunks_exact_mut(TILE_MAX).map(|tile| &mut tile[..range.len()]));
-                        let tiles = &mut tiles[..rows];
-                        self.apply_tile(sources, tiles, first_row, &range, order, &mut seen_sources);
-                        for (row, (tile, output)) in tiles.iter().zip(outputs.iter_mut()).enumerate() {
-                            kernel::stream(tile, &mut output[range.clone()]);
-                            seen(Seen::Output(first_row + row, start, tile));
-                        }
-                    }
+                let mut tiles = pieces(outputs.iter_mut().map(|output| &mut output[range.clone()]));
+                let tiles = &mut tiles[..rows];
+                self.apply_tile(sources, tiles, first_row, &range, order, &mut seen_sources);
+                for (row, tile) in tiles.iter().enumerate() {
+                    seen(Seen::Output { row: first_row + row, at: start, bytes: tile });
                 }
             }
-        }
-        if order.stream {
-            kernel::stream_fence();
         }
     }
 
@@ -138,43 +190,35 @@ impl Product {
         tiles: &mut [&mut [u8]],
         first_row: usize,
         range: &Range<usize>,
-        order: Traversal,
-        seen: &mut impl FnMut(Range<usize>),
+        order: Order,
+        seen: &mut impl FnMut(Range<usize>, Ahead<'_>),
     ) {
         let vector = self.kernel.vector_bytes();
         let rows = tiles.len();
         let first_weight = first_row * self.columns;
-        if self.columns <= order.columns {
-            let ahead = Ahead { shards: if order.ahead > 0 { sources } else { &[] }, distance: order.ahead };
-            self.pass(Pass::new(sources, ahead, range.clone(), tiles, Start::Zero), first_weight);
-            return seen(0..self.columns);
-        }
         // Sums can go on from one group of sources to the next only in whole vectors.
         let whole = range.len() - range.len() % vector;
-        for first in (0..self.columns).step_by(order.columns) {
-            let columns = first..self.columns.min(first + order.columns);
-            let next = columns.end..self.columns.min(columns.end + order.columns);
-            let mut ahead = Ahead { shards: &sources[next], distance: 0 };
-            if ahead.shards.is_empty() {
-                ahead = Ahead { shards: &sources[..order.columns], distance: order.tile };
-            }
-            if order.ahead == 0 {
-                ahead.shards = &[];
-            }
+        let side_by_side = order.columns.min(self.columns);
+        for first in (0..self.columns).step_by(side_by_side) {
+            let columns = first..self.columns.min(first + side_by_side);
+            let next = columns.end..self.columns.min(columns.end + side_by_side);
+            let ahead = match next.is_empty() {
+                false => Ahead { shards: &sources[next], distance: 0 },
+                true => Ahead { shards: &sources[..side_by_side], distance: range.len() },
+            };
             if whole > 0 {
                 let start = if first == 0 { Start::Zero } else { Start::Sum };
                 let mut parts = pieces(tiles.iter_mut().map(|tile| &mut tile[..whole]));
                 let part = range.start..range.start + whole;
-                let pass = Pass::new(&sources[columns.clone()], ahead, part, &mut parts[..rows], start);
+                let pass = Pass::new(&sources[columns.clone()], part, &mut parts[..rows], start);
                 self.pass(pass, first_weight + first * rows);
             }
-            seen(columns);
+            seen(columns, ahead);
         }
         if whole < range.len() {
             let rest = range.start + whole..range.end;
             let mut parts = pieces(tiles.iter_mut().map(|tile| &mut tile[whole..]));
-            let none = Ahead { shards: &[], distance: 0 };
-            self.pass(Pass::new(sources, none, rest, &mut parts[..rows], Start::Zero), first_weight);
+            self.pass(Pass::new(sources, rest, &mut parts[..rows], Start::Zero), first_weight);
         }
     }
 

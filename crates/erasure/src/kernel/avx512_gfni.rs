@@ -2,9 +2,8 @@
 
 use super::{Pass, Start};
 use std::arch::x86_64::{
-    __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_gf2p8affine_epi64_epi8, _mm512_loadu_si512,
-    _mm512_set1_epi64, _mm512_setzero_si512, _mm512_storeu_si512, _mm512_ternarylogic_epi64,
-    _mm512_xor_si512,
+    __m512i, _mm512_gf2p8affine_epi64_epi8, _mm512_loadu_si512, _mm512_set1_epi64, _mm512_setzero_si512,
+    _mm512_storeu_si512, _mm512_ternarylogic_epi64, _mm512_xor_si512,
 };
 
 const VECTOR: usize = size_of::<__m512i>();
@@ -54,12 +53,6 @@ unsafe fn step<const R: usize, const U: usize>(
         }
     }
     let from = pass.range.start + at;
-    let ahead = from + pass.ahead.distance;
-    for shard in pass.ahead.shards {
-        for unit in 0..U {
-            _mm_prefetch::<_MM_HINT_T0>(shard.as_ptr().wrapping_add(ahead + unit * VECTOR).cast());
-        }
-    }
     // Two sources at a time, so that one instruction adds both products.
     let (pairs, last) = pass.sources.as_chunks::<2>();
     let (column_pairs, last_column) = columns.as_chunks::<2>();
@@ -67,8 +60,7 @@ unsafe fn step<const R: usize, const U: usize>(
         // SAFETY: the caller vouches for these bytes.
         let (left, right) =
             unsafe { (load::<U>(left.as_ptr().add(from)), load::<U>(right.as_ptr().add(from))) };
-        for (sums, (&left_weight, &right_weight)) in
-            sums.iter_mut().zip(left_column.iter().zip(right_column))
+        for (sums, (&left_weight, &right_weight)) in sums.iter_mut().zip(left_column.iter().zip(right_column))
         {
             let left_matrix = _mm512_set1_epi64(left_weight.cast_signed());
             let right_matrix = _mm512_set1_epi64(right_weight.cast_signed());

@@ -2,13 +2,11 @@
 
 use super::{Pass, Start};
 use std::arch::x86_64::{
-    __m256i, _MM_HINT_T0, _mm_prefetch, _mm256_gf2p8affine_epi64_epi8, _mm256_loadu_si256, _mm256_set1_epi64x, _mm256_setzero_si256,
+    __m256i, _mm256_gf2p8affine_epi64_epi8, _mm256_loadu_si256, _mm256_set1_epi64x, _mm256_setzero_si256,
     _mm256_storeu_si256, _mm256_xor_si256,
 };
 
 const VECTOR: usize = size_of::<__m256i>();
-/// Bytes of a cache line.
-const LINE: usize = 64;
 
 /// Handles `U` vectors of every source at a time, `R` outputs.
 ///
@@ -55,12 +53,6 @@ unsafe fn step<const R: usize, const U: usize>(
         }
     }
     let from = pass.range.start + at;
-    let ahead = from + pass.ahead.distance;
-    for shard in pass.ahead.shards {
-        for line in (0..U * VECTOR).step_by(LINE) {
-            _mm_prefetch::<_MM_HINT_T0>(shard.as_ptr().wrapping_add(ahead + line).cast());
-        }
-    }
     for (source, column) in pass.sources.iter().zip(columns) {
         let mut bytes = [_mm256_setzero_si256(); U];
         for (unit, bytes) in bytes.iter_mut().enumerate() {

@@ -6,12 +6,9 @@ mod avx2;
 mod avx512_gfni;
 #[cfg(target_arch = "x86_64")]
 mod gfni;
-mod streaming;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod portable;
-
-pub(crate) use streaming::{stream, stream_fence};
 
 use std::fmt;
 use std::ops::Range;
@@ -110,19 +107,9 @@ pub(crate) enum Start {
     Sum,
 }
 
-/// What is fetched into the cache during a pass because a later one reads it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ahead<'p> {
-    /// Shards of the later pass; none to leave all to the processor's own prefetchers.
-    pub(crate) shards: &'p [&'p [u8]],
-    /// Bytes from the range of this pass to that of the later one. Both may lie beyond the shards' ends.
-    pub(crate) distance: usize,
-}
-
 /// One pass: the same range of some sources, weighted and summed into 1 to [`ROWS_MAX`] outputs.
 pub(crate) struct Pass<'p, 'o> {
     sources: &'p [&'p [u8]],
-    ahead: Ahead<'p>,
     range: Range<usize>,
     outputs: &'p mut [&'o mut [u8]],
     start: Start,
@@ -134,7 +121,6 @@ impl<'p, 'o> Pass<'p, 'o> {
     /// Every output holds exactly the bytes of the range.
     pub(crate) fn new(
         sources: &'p [&'p [u8]],
-        ahead: Ahead<'p>,
         range: Range<usize>,
         outputs: &'p mut [&'o mut [u8]],
         start: Start,
@@ -143,7 +129,7 @@ impl<'p, 'o> Pass<'p, 'o> {
         assert!(range.start <= range.end);
         assert!(sources.iter().all(|source| source.len() >= range.end));
         assert!(outputs.iter().all(|output| output.len() == range.len()));
-        Pass { sources, ahead, range, outputs, start }
+        Pass { sources, range, outputs, start }
     }
 
     /// Bytes of the range.
