@@ -166,7 +166,7 @@ impl Codec {
 }
 
 /// Refuses the first shard, given with its index, that is not as long as the first of all.
-fn check_lengths(shards: impl Iterator<Item = (usize, usize)>) -> Result<(), CodecError> {
+pub(crate) fn check_lengths(shards: impl Iterator<Item = (usize, usize)>) -> Result<(), CodecError> {
     let mut shards = shards.peekable();
     let Some(&(_, expected)) = shards.peek() else { return Ok(()) };
     match shards.find(|&(_, given)| given != expected) {

@@ -60,6 +60,11 @@ pub enum CodecError {
         /// The index passed on both sides.
         shard: usize,
     },
+    /// The present shards do not determine all wanted ones; find more shards or another copy.
+    NotRepairable {
+        /// Shards asked for.
+        wanted: usize,
+    },
     /// Cells of no bytes have no checksums; pass the cell's size in bytes.
     EmptyCell,
     /// The places for checksums are not as many as the cells; pass exactly `expected`.
@@ -105,6 +110,12 @@ impl fmt::Display for CodecError {
             Self::RepeatedShard { shard } => write!(f, "shard {shard} was passed twice: pass it once"),
             Self::WantedIsPresent { shard } => {
                 write!(f, "shard {shard} is both present and wanted: ask only for lost shards")
+            }
+            Self::NotRepairable { wanted } => {
+                write!(
+                    f,
+                    "the present shards do not determine all {wanted} wanted: find more or use another copy"
+                )
             }
             Self::EmptyCell => f.write_str("a cell cannot have 0 bytes: pass its size"),
             Self::ChecksumCount { expected, given } => {

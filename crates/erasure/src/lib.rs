@@ -12,6 +12,7 @@ mod decode;
 mod error;
 mod field;
 mod kernel;
+mod lrc;
 mod matrices;
 mod product;
 
@@ -19,3 +20,4 @@ pub use cells::{cells_of, find_bad_cell};
 pub use codec::{Codec, MAX_SHARDS};
 pub use error::CodecError;
 pub use kernel::Kernel;
+pub use lrc::Lrc;

@@ -65,7 +65,7 @@ pub(crate) fn rank(set: &Set, shard: usize) -> usize {
     (lower + (set[shard / 64] & ((1 << (shard % 64)) - 1)).count_ones()) as usize
 }
 
-fn members(set: &Set) -> Vec<usize> {
+pub(crate) fn members(set: &Set) -> Vec<usize> {
     (0..MAX_SHARDS).filter(|shard| set[shard / 64] >> (shard % 64) & 1 == 1).collect()
 }
 
