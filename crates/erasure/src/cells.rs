@@ -65,7 +65,9 @@ impl Codec {
     ) -> Result<(), CodecError> {
         self.check_encode(data, parity)?;
         let mut sink = self.sink(data, cell, checksums)?;
-        self.encode_seen(data, parity, |shard, at, bytes, next| sink.extend(shard, at, bytes, next));
+        if !cell.is_multiple_of(TILE_BYTES_CHECKED) || !self.encode_folded(data, parity, &mut sink) {
+            self.encode_seen(data, parity, |shard, at, bytes, next| sink.extend(shard, at, bytes, next));
+        }
         Ok(())
     }
 
@@ -109,6 +111,22 @@ impl Codec {
         }
         checksums.fill(Crc32c::default());
         Ok(Sink { cell, cells, checksums })
+    }
+
+    /// Encodes and folds in one loop; `false`, with nothing done, if there is none for this kernel and shape.
+    /// Cells are whole numbers of tiles.
+    fn encode_folded(&self, data: &[&[u8]], parity: &mut [&mut [u8]], sink: &mut Sink<'_>) -> bool {
+        let length = data.first().map_or(0, |shard| shard.len());
+        self.encoder().apply_checked(data, parity, &mut |at, registers| {
+            if at == 0 || !(at == length || at.is_multiple_of(sink.cell)) {
+                return;
+            }
+            let cell = (at - 1) / sink.cell;
+            for (shard, register) in registers.iter_mut().enumerate() {
+                sink.checksums[shard * sink.cells + cell] = Crc32c(!*register);
+                *register = u32::MAX;
+            }
+        })
     }
 
     /// Encodes and hands over every piece of every shard while it is in the cache: its shard, its offset,

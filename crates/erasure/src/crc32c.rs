@@ -7,14 +7,22 @@ use base::Crc32c;
 #[cfg(target_arch = "x86_64")]
 const FOLD_BYTES: usize = 256;
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::{State, begin, finish, fold_in};
+
+/// Whether this processor has the instructions of the fast routine.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn is_fast() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("vpclmulqdq")
+        && is_x86_feature_detected!("sse4.2")
+}
+
 /// The checksum of the stream with checksum `before`, followed by `bytes`. Meanwhile `next` is fetched into
 /// the second-level cache, of which it does not read a byte.
 pub(crate) fn extend(before: Crc32c, bytes: &[u8], next: &[u8]) -> Crc32c {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("vpclmulqdq")
-        && is_x86_feature_detected!("sse4.2")
-    {
+    if is_fast() {
         // SAFETY: the processor has the instructions.
         return Crc32c(!unsafe { x86::register(!before.0, bytes, next) });
     }
@@ -56,12 +64,23 @@ mod x86 {
         value
     }
 
-    /// The shift register after `bytes`, begun from `register`.
+    /// 256 bytes that leave the shift register, begun from zero, as all bytes so far do from where they began.
+    pub(crate) type State = [__m512i; 4];
+
+    /// The shift register after `bytes`, begun from `register`. Lines of `next` are fetched meanwhile.
     #[target_feature(enable = "avx512f,vpclmulqdq,sse4.2")]
     pub(super) fn register(mut register: u32, bytes: &[u8], next: &[u8]) -> u32 {
-        let (folds, rest) = bytes.as_chunks::<FOLD_BYTES>();
-        if let Some((first, folds)) = folds.split_first() {
-            register = finish(fold(register, first, folds, next));
+        let (blocks, rest) = bytes.as_chunks::<FOLD_BYTES>();
+        if let Some((first, blocks)) = blocks.split_first() {
+            let mut state = begin(register, load(first));
+            let mut ahead = next.chunks(FOLD_BYTES);
+            for block in blocks {
+                for line in ahead.next().unwrap_or_default().chunks(LINE) {
+                    _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast());
+                }
+                state = fold_in(state, load(block));
+            }
+            register = finish(state);
         }
         let (words, rest) = rest.as_chunks::<8>();
         let mut wide = u64::from(register);
@@ -71,30 +90,42 @@ mod x86 {
         rest.iter().fold(wide as u32, |register, &byte| _mm_crc32_u8(register, byte))
     }
 
-    /// Folds all blocks into one of 64 bytes that leaves the register in the same state, begun from zero.
+    /// The state after the first block of a stream that goes on from `register`.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(crate) fn begin(register: u32, mut block: State) -> State {
+        let register = _mm512_zextsi128_si512(_mm_cvtsi32_si128(register.cast_signed()));
+        block[0] = _mm512_xor_si512(block[0], register);
+        block
+    }
+
+    /// The state after one more block.
+    #[inline]
     #[target_feature(enable = "avx512f,vpclmulqdq")]
-    fn fold(register: u32, first: &[u8; FOLD_BYTES], folds: &[[u8; FOLD_BYTES]], next: &[u8]) -> [u64; 8] {
-        let constants = |[low, high]: [i64; 2]| _mm512_set_epi64(high, low, high, low, high, low, high, low);
+    pub(crate) fn fold_in(mut state: State, block: State) -> State {
         let far = constants(FAR);
-        let mut sums = load(first);
-        sums[0] = _mm512_xor_si512(sums[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128(register as i32)));
-        let mut ahead = next.chunks(FOLD_BYTES);
-        for block in folds {
-            let block = load(block);
-            for line in ahead.next().unwrap_or_default().chunks(LINE) {
-                _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast());
-            }
-            for (sum, block) in sums.iter_mut().zip(block) {
-                *sum = step(*sum, far, block);
-            }
+        for (sum, block) in state.iter_mut().zip(block) {
+            *sum = step(*sum, far, block);
         }
+        state
+    }
+
+    /// The shift register that a state stands for.
+    #[inline]
+    #[target_feature(enable = "avx512f,vpclmulqdq,sse4.2")]
+    pub(crate) fn finish([first, second, third, fourth]: State) -> u32 {
         let near = constants(NEAR);
-        let [first, second, third, fourth] = sums;
         let sum = step(step(step(first, near, second), near, third), near, fourth);
         let mut words = [0u64; 8];
         // SAFETY: the array has 64 bytes.
         unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), sum) };
-        words
+        words.iter().fold(0, |register, &word| _mm_crc32_u64(register, word)) as u32
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn constants([low, high]: [i64; 2]) -> __m512i {
+        _mm512_set_epi64(high, low, high, low, high, low, high, low)
     }
 
     #[inline]
@@ -105,14 +136,9 @@ mod x86 {
         _mm512_ternarylogic_epi64::<XOR3>(low, high, next)
     }
 
-    #[target_feature(enable = "sse4.2")]
-    fn finish(words: [u64; 8]) -> u32 {
-        words.iter().fold(0, |register, &word| _mm_crc32_u64(register, word)) as u32
-    }
-
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn load(block: &[u8; FOLD_BYTES]) -> [__m512i; 4] {
+    fn load(block: &[u8; FOLD_BYTES]) -> State {
         let at = block.as_ptr();
         let mut vectors = [_mm512_castsi128_si512(_mm_cvtsi32_si128(0)); 4];
         for (unit, vector) in vectors.iter_mut().enumerate() {

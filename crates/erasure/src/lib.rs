@@ -5,6 +5,7 @@
 //! `gf_gen_cauchy1_matrix`; both are part of the stripe format and never change. The crate does no I/O and
 //! starts no threads.
 
+pub mod bench;
 mod cells;
 mod codec;
 mod crc32c;

@@ -1,7 +1,9 @@
 //! Matrix times shards, in an order that caches and prefetchers can follow.
 
 use crate::field::{AFFINE, NIBBLES, bit_products};
-use crate::kernel::{self, Kernel, Pass, ROWS_MAX, Start};
+use crate::kernel::{self, CHECKED_ROWS_MAX, CHECKED_STEP, Kernel, Pass, ROWS_MAX, Start};
+use crate::{MAX_SHARDS, crc32c};
+use base::Crc32c;
 use std::ops::Range;
 
 /// A matrix of weights in the form its kernel multiplies by.
@@ -181,6 +183,65 @@ impl Product {
                 }
             }
         }
+    }
+
+    /// As [`Product::apply`], and in the same loop the CRC-32C of all sources and outputs: the register of
+    /// each source, then of each output, moves on over a tile after which `turn` is told where the next begins.
+    ///
+    /// `false`, with nothing done, where the kernel has no such passes for this matrix.
+    pub(crate) fn apply_checked(
+        &self,
+        sources: &[&[u8]],
+        outputs: &mut [&mut [u8]],
+        turn: &mut impl FnMut(usize, &mut [u32]),
+    ) -> bool {
+        let Tables::Affine(tables) = &self.tables else { return false };
+        if !kernel::has_checked(self.kernel) || !(1..=CHECKED_ROWS_MAX).contains(&self.rows) {
+            return false;
+        }
+        assert_eq!((sources.len(), outputs.len()), (self.columns, self.rows));
+        let Order { tile, columns } = Order::checked(self.columns);
+        let length = sources.first().map_or(0, |source| source.len());
+        let mut registers = [u32::MAX; MAX_SHARDS];
+        let registers = &mut registers[..self.columns + self.rows];
+        for start in (0..length).step_by(tile) {
+            turn(start, registers);
+            let range = start..length.min(start + tile);
+            let mut tiles = pieces(outputs.iter_mut().map(|output| &mut output[range.clone()]));
+            let tiles = &mut tiles[..self.rows];
+            let whole = range.len() - range.len() % CHECKED_STEP;
+            let (source_registers, output_registers) = registers.split_at_mut(self.columns);
+            for first in (0..self.columns).step_by(columns) {
+                let group = first..self.columns.min(first + columns);
+                let begin = if first == 0 { Start::Zero } else { Start::Sum };
+                let mut parts = pieces(tiles.iter_mut().map(|tile| &mut tile[..whole]));
+                let part = range.start..range.start + whole;
+                let pass = Pass::new(&sources[group.clone()], part, &mut parts[..self.rows], begin);
+                let pass = pass.fetching(if range.end + tile <= length { tile } else { 0 });
+                let weights = first * self.rows..group.end * self.rows;
+                let finished = if group.end == self.columns { self.rows } else { 0 };
+                let output_registers = &mut output_registers[..finished];
+                kernel::affine_checked(
+                    pass,
+                    &tables[weights],
+                    &mut source_registers[group],
+                    output_registers,
+                );
+            }
+            let rest = range.start + whole..range.end;
+            if !rest.is_empty() {
+                let mut parts = pieces(tiles.iter_mut().map(|tile| &mut tile[whole..]));
+                let pass = Pass::new(sources, rest.clone(), &mut parts[..self.rows], Start::Zero);
+                self.pass(pass, 0);
+                let bytes = sources.iter().map(|source| &source[rest.clone()]);
+                let bytes = bytes.chain(parts[..self.rows].iter().map(|part| &**part));
+                for (register, bytes) in registers.iter_mut().zip(bytes) {
+                    *register = !crc32c::extend(Crc32c(!*register), bytes, &[]).0;
+                }
+            }
+        }
+        turn(length, registers);
+        true
     }
 
     /// One tile of one group of outputs, the first of which is `first_row`.

@@ -8,7 +8,7 @@ use std::arch::x86_64::{
 
 const VECTOR: usize = size_of::<__m512i>();
 /// The truth table of `a XOR b XOR c`.
-const XOR3: i32 = 0x96;
+pub(super) const XOR3: i32 = 0x96;
 
 /// Handles `U` vectors of every source at a time, `R` outputs.
 ///
@@ -94,7 +94,7 @@ unsafe fn step<const R: usize, const U: usize>(
 /// `U` vectors may be read from `bytes` on.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn load<const U: usize>(bytes: *const u8) -> [__m512i; U] {
+pub(super) unsafe fn load<const U: usize>(bytes: *const u8) -> [__m512i; U] {
     let mut vectors = [_mm512_setzero_si512(); U];
     for (unit, vector) in vectors.iter_mut().enumerate() {
         // SAFETY: the caller vouches for these bytes.

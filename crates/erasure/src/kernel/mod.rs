@@ -5,6 +5,8 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512_gfni;
 #[cfg(target_arch = "x86_64")]
+mod checked;
+#[cfg(target_arch = "x86_64")]
 mod gfni;
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -113,6 +115,9 @@ pub(crate) struct Pass<'p, 'o> {
     range: Range<usize>,
     outputs: &'p mut [&'o mut [u8]],
     start: Start,
+    /// How much further on in the same sources lie the bytes to fetch into the cache meanwhile; 0 for none.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "no kernel there fetches"))]
+    ahead: usize,
 }
 
 impl<'p, 'o> Pass<'p, 'o> {
@@ -129,7 +134,12 @@ impl<'p, 'o> Pass<'p, 'o> {
         assert!(range.start <= range.end);
         assert!(sources.iter().all(|source| source.len() >= range.end));
         assert!(outputs.iter().all(|output| output.len() == range.len()));
-        Pass { sources, range, outputs, start }
+        Pass { sources, range, outputs, start, ahead: 0 }
+    }
+
+    /// The same pass, which fetches the bytes `distance` further on into the cache meanwhile.
+    pub(crate) fn fetching(self, distance: usize) -> Pass<'p, 'o> {
+        Pass { ahead: distance, ..self }
     }
 
     /// Bytes of the range.
@@ -208,6 +218,55 @@ pub(crate) fn affine(kernel: Kernel, pass: Pass<'_, '_>, weights: &[u64]) {
             _ => unreachable!("not a kernel of affine transformations"),
         }
     }
+}
+
+/// The most outputs, and the most sources side by side, of a pass that computes checksums as it goes.
+pub(crate) const CHECKED_ROWS_MAX: usize = 4;
+pub(crate) const CHECKED_COLUMNS_MAX: usize = 16;
+/// Bytes that such a pass handles at once; its range is a multiple of them.
+pub(crate) const CHECKED_STEP: usize = 256;
+
+/// Whether a kernel has passes that compute checksums as they go, on this processor.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn has_checked(kernel: Kernel) -> bool {
+    kernel == Kernel::Avx512Gfni && crate::crc32c::is_fast()
+}
+
+/// Whether a kernel has passes that compute checksums as they go, on this processor.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn has_checked(_: Kernel) -> bool {
+    false
+}
+
+/// A pass that also moves on the CRC-32C shift registers of its sources and, unless `output_registers` is
+/// empty, of its outputs.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn affine_checked(
+    pass: Pass<'_, '_>,
+    weights: &[u64],
+    registers: &mut [u32],
+    output_registers: &mut [u32],
+) {
+    assert!(has_checked(Kernel::Avx512Gfni));
+    assert!(pass.length().is_multiple_of(CHECKED_STEP) && pass.sources.len() <= CHECKED_COLUMNS_MAX);
+    assert!(registers.len() == pass.sources.len());
+    assert!(output_registers.is_empty() || output_registers.len() == pass.outputs.len());
+    // SAFETY: the processor has the instructions, and the bounds were checked when the pass was made.
+    unsafe {
+        match pass.outputs.len() {
+            1 => checked::run::<1>(pass, weights, registers, output_registers),
+            2 => checked::run::<2>(pass, weights, registers, output_registers),
+            3 => checked::run::<3>(pass, weights, registers, output_registers),
+            4 => checked::run::<CHECKED_ROWS_MAX>(pass, weights, registers, output_registers),
+            _ => unreachable!("more outputs than a pass with checksums has"),
+        }
+    }
+}
+
+/// There are no such passes.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn affine_checked(_: Pass<'_, '_>, _: &[u64], _: &mut [u32], _: &mut [u32]) {
+    unreachable!("not asked for where has_checked says no");
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
