@@ -105,7 +105,12 @@ impl Work {
     fn stripe(&mut self, stripe: &mut [u8]) -> Result<(), CodecError> {
         let (k, m, bytes) = (self.codec.data_shards(), self.codec.parity_shards(), self.shard_bytes);
         match self.operation {
-            Operation::Encode | Operation::EncodeChecked | Operation::EncodeThenCheck => self.encode(stripe),
+            Operation::Encode | Operation::EncodeChecked | Operation::EncodeThenCheck if k + m <= 48 => {
+                self.encode::<48>(stripe)
+            }
+            Operation::Encode | Operation::EncodeChecked | Operation::EncodeThenCheck => {
+                self.encode::<{ crate::MAX_SHARDS }>(stripe)
+            }
             Operation::DecodeOne => self.decode(stripe, m.min(1)),
             Operation::DecodeAll => self.decode(stripe, m.min(k)),
             Operation::Verify => {
@@ -140,14 +145,14 @@ impl Work {
         }
     }
 
-    fn encode(&mut self, stripe: &mut [u8]) -> Result<(), CodecError> {
+    fn encode<const N: usize>(&mut self, stripe: &mut [u8]) -> Result<(), CodecError> {
         let (data, parity) = stripe.split_at_mut(self.codec.data_shards() * self.shard_bytes);
-        let mut sources: [&[u8]; crate::MAX_SHARDS] = [&[]; crate::MAX_SHARDS];
+        let mut sources: [&[u8]; N] = [&[]; N];
         for (place, shard) in sources.iter_mut().zip(data.chunks_exact(self.shard_bytes)) {
             *place = shard;
         }
         let sources = &sources[..self.codec.data_shards()];
-        let mut outputs: [&mut [u8]; crate::MAX_SHARDS] = std::array::from_fn(|_| Default::default());
+        let mut outputs: [&mut [u8]; N] = std::array::from_fn(|_| Default::default());
         for (place, shard) in outputs.iter_mut().zip(parity.chunks_exact_mut(self.shard_bytes)) {
             *place = shard;
         }

@@ -8,6 +8,9 @@ use crate::{CodecError, Kernel};
 /// The largest number of shards, data and parity together, that one stripe can have.
 pub const MAX_SHARDS: usize = 255;
 
+/// Codes of so many shards or fewer are handled with less room to clear.
+const FEW_SHARDS: usize = 48;
+
 /// A systematic Reed-Solomon code of `k` data and `m` parity shards, any `k` of which give back all others.
 ///
 /// Shards are numbered from 0: data first, parity from `k`. Parity shard `i` is the sum over all data shards
@@ -88,7 +91,8 @@ impl Codec {
     ///
     /// Both lists pair a shard's index with its bytes, in any order, and no index occurs twice. All slices
     /// have one length. When more than `k` shards are present, the `k` with the lowest indexes are read. The
-    /// present shards are trusted: verify their checksums first. On an error nothing has been written; The matrices of recent patterns are remembered, for each thread apart.
+    /// present shards are trusted: verify their checksums first. On an error nothing has been written.
+    /// Each thread remembers the matrices of its recent patterns.
     pub fn reconstruct(
         &self,
         present: &[(usize, &[u8])],
@@ -98,7 +102,24 @@ impl Codec {
         if wanted.is_empty() {
             return Ok(());
         }
-        let mut sources: [&[u8]; MAX_SHARDS] = [&[]; MAX_SHARDS];
+        // Clearing room for 255 shards takes as long as the smallest stripes themselves.
+        if self.data_shards + self.parity_shards <= FEW_SHARDS {
+            self.reconstruct_in::<FEW_SHARDS>(present, wanted, chosen, &at_hand);
+        } else {
+            self.reconstruct_in::<MAX_SHARDS>(present, wanted, chosen, &at_hand);
+        }
+        Ok(())
+    }
+
+    /// Reconstructs what has been checked, with room for `N` shards.
+    fn reconstruct_in<const N: usize>(
+        &self,
+        present: &[(usize, &[u8])],
+        wanted: &mut [(usize, &mut [u8])],
+        chosen: Set,
+        at_hand: &[Option<u8>; MAX_SHARDS],
+    ) {
+        let mut sources: [&[u8]; N] = [&[]; N];
         let mut next = sources.iter_mut();
         let mut wanted_set = Set::default();
         for place in at_hand.iter().filter_map(|place| *place).take(self.data_shards) {
@@ -112,13 +133,12 @@ impl Codec {
         let (kernel, data_shards, rows) = (self.kernel, self.data_shards, wanted.len());
         let product = matrices::product(Pattern { kernel, data_shards, chosen, wanted: wanted_set });
         // The matrix has its rows in ascending order of the shards, whatever the order of the request.
-        let mut outputs: [&mut [u8]; MAX_SHARDS] = std::array::from_fn(|_| Default::default());
+        let mut outputs: [&mut [u8]; N] = std::array::from_fn(|_| Default::default());
         for (shard, bytes) in wanted.iter_mut() {
             outputs[matrices::rank(&wanted_set, *shard)] = bytes;
         }
         let order = Order::plain(data_shards, rows);
         product.apply(&sources[..data_shards], &mut outputs[..rows], order, &mut |_| ());
-        Ok(())
     }
 
     /// Checks a request to reconstruct, and says which `k` shards it reads, as a set, and where each shard
@@ -128,10 +148,10 @@ impl Codec {
         present: &[(usize, &[u8])],
         wanted: &[(usize, &mut [u8])],
     ) -> Result<(Set, [Option<u8>; MAX_SHARDS]), CodecError> {
+        let count = self.data_shards + self.parity_shards;
         let at_hand = self.mark(present.iter().map(|&(shard, _)| shard))?;
         let asked_for = self.mark(wanted.iter().map(|&(shard, _)| shard))?;
-        if let Some(shard) =
-            (0..MAX_SHARDS).find(|&shard| at_hand[shard].is_some() && asked_for[shard].is_some())
+        if let Some(shard) = (0..count).find(|&shard| at_hand[shard].is_some() && asked_for[shard].is_some())
         {
             return Err(CodecError::WantedIsPresent { shard });
         }
@@ -141,7 +161,7 @@ impl Codec {
         let present_lengths = present.iter().map(|(shard, bytes)| (*shard, bytes.len()));
         check_lengths(present_lengths.chain(wanted.iter().map(|(shard, bytes)| (*shard, bytes.len()))))?;
         let mut chosen = Set::default();
-        (0..MAX_SHARDS).filter(|&shard| at_hand[shard].is_some()).take(self.data_shards).for_each(|shard| {
+        (0..count).filter(|&shard| at_hand[shard].is_some()).take(self.data_shards).for_each(|shard| {
             insert(&mut chosen, shard);
         });
         Ok((chosen, at_hand))

@@ -48,7 +48,7 @@ mod x86 {
     const FAR: [i64; 2] = fold_by(8 * FOLD_BYTES);
     const NEAR: [i64; 2] = fold_by(8 * 64);
 
-    /// What the first and the second eight bytes of sixteen are multiplied by to move them on by so many bits.
+    /// What the first and the second eight bytes of sixteen are multiplied by to move on by so many bits.
     const fn fold_by(bits: usize) -> [i64; 2] {
         [(power(bits + 32) as i64) << 1, (power(bits - 32) as i64) << 1]
     }
@@ -64,7 +64,7 @@ mod x86 {
         value
     }
 
-    /// 256 bytes that leave the shift register, begun from zero, as all bytes so far do from where they began.
+    /// 256 bytes that take the shift register from zero to where all bytes so far take it.
     pub(crate) type State = [__m512i; 4];
 
     /// The shift register after `bytes`, begun from `register`. Lines of `next` are fetched meanwhile.

@@ -13,7 +13,8 @@ use crate::{CodecError, Kernel, MAX_SHARDS, decode};
 /// GF(2^8) modulo 0x11D: a Cauchy matrix of `g + 1` rows, scaled so that its first row is all ones, which the
 /// local parities share among them. So every `g + 1` losses are repaired, and of more those for which
 /// [`Lrc::can_repair`] says so: for 12+2+2 all that any code of this shape can repair, for 24+2+4 more than
-/// 99.7 % of them. The weights are part of the stripe format. An `Lrc` is immutable and may be shared between threads.
+/// 99.7 % of them. The weights are part of the stripe format. An `Lrc` is immutable and may be shared
+/// between threads.
 #[derive(Debug, Clone)]
 pub struct Lrc {
     data_shards: usize,

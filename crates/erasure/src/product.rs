@@ -186,7 +186,7 @@ impl Product {
     }
 
     /// As [`Product::apply`], and in the same loop the CRC-32C of all sources and outputs: the register of
-    /// each source, then of each output, moves on over a tile after which `turn` is told where the next begins.
+    /// each source, then of each output, moves on over a tile, and `turn` is told where the next begins.
     ///
     /// `false`, with nothing done, where the kernel has no such passes for this matrix.
     pub(crate) fn apply_checked(

@@ -167,9 +167,12 @@ impl<'p, 'o> Pass<'p, 'o> {
     }
 }
 
-/// Calls `$kernel::run::<R, U>` for the number of outputs of the pass, with the unrolling that fits the registers.
+/// Calls `$kernel::run::<R, U>` for the number of outputs, with the unrolling that fits the registers.
 macro_rules! by_rows {
-    ($kernel:ident, $pass:expr, $weights:expr, [$u1:literal, $u2:literal, $u3:literal, $u4:literal, $u5:literal, $u6:literal]) => {
+    (
+        $kernel:ident, $pass:expr, $weights:expr,
+        [$u1:literal, $u2:literal, $u3:literal, $u4:literal, $u5:literal, $u6:literal]
+    ) => {
         match $pass.outputs.len() {
             1 => $kernel::run::<1, $u1>($pass, $weights),
             2 => $kernel::run::<2, $u2>($pass, $weights),
@@ -222,6 +225,7 @@ pub(crate) fn affine(kernel: Kernel, pass: Pass<'_, '_>, weights: &[u64]) {
 
 /// The most outputs, and the most sources side by side, of a pass that computes checksums as it goes.
 pub(crate) const CHECKED_ROWS_MAX: usize = 4;
+#[cfg(target_arch = "x86_64")]
 pub(crate) const CHECKED_COLUMNS_MAX: usize = 16;
 /// Bytes that such a pass handles at once; its range is a multiple of them.
 pub(crate) const CHECKED_STEP: usize = 256;

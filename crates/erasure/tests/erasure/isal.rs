@@ -28,7 +28,7 @@ fn isal_parity(data: &[&[u8]], m: usize) -> Vec<Vec<u8>> {
     let sources: Vec<*const u8> = data.iter().map(|shard| shard.as_ptr()).collect();
     let outputs: Vec<*mut u8> = parity.iter_mut().map(|shard| shard.as_mut_ptr()).collect();
     let int = |value: usize| i32::try_from(value).unwrap();
-    // SAFETY: the matrix has k + m rows of k weights, the tables 32 bytes for each weight of parity, and every
+    // SAFETY: the matrix has k + m rows of k weights, the tables 32 bytes for each weight of parity, every
     // shard `length` bytes.
     unsafe {
         gf_gen_cauchy1_matrix(matrix.as_mut_ptr(), int(k + m), int(k));

@@ -54,9 +54,10 @@ fn main() {
     let mut prepared = BTreeMap::new();
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         match parse(&line).and_then(|request| round(&request, &mut mapping, &mut prepared)) {
-            Ok((operation, gbps)) => println!(
-                "{{\"peer\":\"isa-l\",\"version\":\"{VERSION}\",\"operation\":\"{operation}\",\"gbps\":{gbps:.3}}}"
-            ),
+            Ok((operation, gbps)) => {
+                print!("{{\"peer\":\"isa-l\",\"version\":\"{VERSION}\",\"operation\":\"{operation}\",");
+                println!("\"gbps\":{gbps:.3}}}");
+            }
             Err(error) => println!("{{\"error\":{error:?}}}"),
         }
     }
