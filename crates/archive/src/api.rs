@@ -315,7 +315,7 @@ pub struct PoolDriveInfo {
     pub id: u16,
     /// Its directory.
     pub path: String,
-    /// `up`, `down` or `suspect`.
+    /// `up`, `full`, `missing`, `lost`, or `suspect: WHY` and `away: WHY`.
     pub state: String,
     /// Bytes it can hold.
     pub capacity: ByteCount,
@@ -407,6 +407,14 @@ pub struct Totals {
     pub indexes: u64,
     /// Bytes on tape, indexes and garbage included.
     pub tape_written: ByteCount,
+    /// Size of the file systems of the pool's drives, those that several drives share counted for each.
+    pub pool_capacity: ByteCount,
+    /// What is taken of it, by whomever.
+    pub pool_used: ByteCount,
+    /// Drives of the pool.
+    pub pool_drives: u64,
+    /// Of those, such that are read and written.
+    pub pool_drives_up: u64,
     /// What an operator should know, in words; empty if all is well.
     pub warnings: Vec<String>,
 }

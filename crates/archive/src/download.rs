@@ -83,6 +83,15 @@ impl Download {
         &self.stat
     }
 
+    pub(crate) fn archive(&self) -> &Archive {
+        &self.archive
+    }
+
+    /// What is still to be read: a blob, a piece of it, and a range of that.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = (&BlobDescription, &BlobPiece, u64, u64)> {
+        self.rest.iter().map(|(blob, piece, offset, length)| (blob, piece, *offset, *length))
+    }
+
     /// Reads only `length` bytes from `offset` on (fewer at the end of the file). Before the first
     /// [`Download::next`].
     ///

@@ -33,6 +33,34 @@ pub enum ArchiveError {
         /// The tapes that hold it.
         vids: Vec<Vid>,
     },
+    /// All its tapes have the file; the pool has it too but cannot give it, since drives do not answer.
+    #[error(
+        "{path} is NEARLINE as long as {} of the pool that hold it do not answer; {} it: bring them back, or \
+         stage it: kist stage {path}",
+        drives_text(.drives), vids_hold(.vids)
+    )]
+    NearlineAway {
+        /// The file.
+        path: ArchivePath,
+        /// The drives that do not answer.
+        drives: Vec<u16>,
+        /// The tapes that hold it.
+        vids: Vec<Vid>,
+    },
+    /// Only the pool has all of the file, and drives that hold it do not answer.
+    #[error(
+        "{path} cannot be read as long as {} of the pool that hold it do not answer: bring them back; see \
+         kist pool show{}",
+        drives_text(.drives), copies_text(.vids)
+    )]
+    DrivesAway {
+        /// The file.
+        path: ArchivePath,
+        /// The drives that do not answer.
+        drives: Vec<u16>,
+        /// The tapes that hold some copies of it.
+        vids: Vec<Vid>,
+    },
     /// Neither in the pool nor on tape.
     #[error("{0} is LOST: neither the pool nor a tape holds a readable copy")]
     Lost(ArchivePath),
@@ -85,11 +113,26 @@ pub enum ArchiveError {
         /// The tape that they are being written to.
         other: Option<Vid>,
     },
+    /// No such drive of the pool.
+    #[error("there is no drive {0} in the pool: kist pool show lists them")]
+    NoSuchPoolDrive(u16),
+    /// The directory of a drive that is to be put in is not there.
+    #[error(
+        "drive {drive}: its directory {path} is not there: mount its disk; if a new drive is to be made \
+         there, say kist pool drive replace {drive} --new",
+        path = .path.display()
+    )]
+    NoDriveDirectory {
+        /// The drive.
+        drive: u16,
+        /// Where it should be.
+        path: std::path::PathBuf,
+    },
     /// No such tape drive.
     #[error("there is no tape drive '{0}': see kist drive ls")]
     NoSuchDrive(String),
     /// Paths of a stage or evict are not there; nothing was done.
-    #[error("{count} of the paths do not exist, the first is {first}: nothing was done")]
+    #[error("{} not exist, the first is {first}: nothing was done", paths_text(*.count))]
     SomeNotFound {
         /// How many.
         count: usize,
@@ -197,6 +240,34 @@ fn owed_text(other: &Option<Vid>) -> String {
         Some(other) => format!("they are being written to {other}; try again when that has ended"),
         None => "no other tape of it can be written; migrate something to a new one first".to_owned(),
     }
+}
+
+fn paths_text(count: usize) -> String {
+    if count == 1 { "1 of the paths does".to_owned() } else { format!("{count} of the paths do") }
+}
+
+/// `drive 3`, `drives 1, 2 and 3`.
+fn drives_text(drives: &[u16]) -> String {
+    let names: Vec<String> = drives.iter().map(u16::to_string).collect();
+    match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("drives {} and {last}", rest.join(", ")),
+        _ => format!("drive {}", names.concat()),
+    }
+}
+
+/// What else can be done about a file that waits for drives.
+fn copies_text(vids: &[Vid]) -> String {
+    if vids.is_empty() {
+        return "; no tape has it".to_owned();
+    }
+    format!(
+        "; {} some copies of it: kist pool drive lost gives a drive up for good, then they are used",
+        vids_hold(vids)
+    )
+}
+
+fn vids_hold(vids: &[Vid]) -> String {
+    format!("{} {}", vids_text(vids), if vids.len() == 1 { "has" } else { "have" })
 }
 
 fn vids_text(vids: &[Vid]) -> String {

@@ -2,6 +2,7 @@
 
 mod api;
 mod archive;
+mod away;
 mod backup;
 mod bell;
 mod chores;
@@ -34,6 +35,7 @@ mod suspects;
 mod sweep;
 mod tapes;
 mod verify;
+mod warnings;
 mod why;
 
 pub use api::*;

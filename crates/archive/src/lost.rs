@@ -115,20 +115,18 @@ fn recall(engine: &Engine, files: &[FileId]) -> Result<(), ArchiveError> {
     Ok(())
 }
 
-/// A get met bytes that cannot be read. If tapes have the file, it is NEARLINE at once.
+/// A get met bytes that cannot be read. If it waits for drives that are not given up, it stays as it is:
+/// they bring it back. Else it is NEARLINE at once if tapes have the file.
 pub(crate) fn met(engine: &Engine, stat: &FileStat, error: PoolError) -> ArchiveError {
+    if let Some(refusal) = crate::away::refusal(engine, stat) {
+        return refusal;
+    }
     if stat.locality != Locality::OnlineAndNearline {
         let on_tape = engine.read(|view| is_on_tape(view, stat.file));
         if !matches!(on_tape, Ok(true)) {
             // It stays as it is: drives that come back bring it back.
             return ArchiveError::Pool(error);
         }
-    }
-    let file = engine.read(|view| view.file(stat.file));
-    if let Ok(Some(file)) = file
-        && matches!(waits_for_drives(engine, &file), Ok(true))
-    {
-        return ArchiveError::Pool(error);
     }
     match declare(engine, &[stat.file]) {
         Ok(declared) if !declared.nearline.is_empty() => {

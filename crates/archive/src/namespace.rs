@@ -1,8 +1,9 @@
 //! Names: stat, list, make, rename, remove. None of them touches data.
 
-use std::collections::{HashMap, hash_map};
+use std::cell::OnceCell;
+use std::collections::{BTreeSet, HashMap, hash_map};
 
-use base::{ArchivePath, ContainerId, DirId, FileId, Name};
+use base::{ArchivePath, ContainerId, DirId, DriveId, FileId, Name};
 use catalogue::{
     Attributes, Command, ContainerRecord, CopyState, Entry, FileRecord, Object, Outcome, ReadError,
     Rejection, Replace, View,
@@ -238,7 +239,11 @@ pub(crate) fn in_words(error: ArchiveError, path: &ArchivePath) -> ArchiveError 
 
 /// Containers read within one operation, so that members of one pack cost one look-up.
 #[derive(Default)]
-pub(crate) struct Containers(HashMap<ContainerId, Option<ContainerRecord>>);
+pub(crate) struct Containers {
+    known: HashMap<ContainerId, Option<ContainerRecord>>,
+    /// Drives of the pool that do not answer, once somebody asked.
+    silent: OnceCell<BTreeSet<DriveId>>,
+}
 
 impl Containers {
     pub(crate) fn get(
@@ -246,14 +251,32 @@ impl Containers {
         view: &View<'_>,
         id: ContainerId,
     ) -> Result<Option<&ContainerRecord>, ReadError> {
-        match self.0.entry(id) {
+        match self.known.entry(id) {
             hash_map::Entry::Occupied(known) => Ok(known.into_mut().as_ref()),
             hash_map::Entry::Vacant(unknown) => Ok(unknown.insert(view.container(id)?).as_ref()),
         }
     }
 }
 
-/// Where a file's bytes are.
+/// Where a reader finds a file's bytes now: what all its tapes have and the pool cannot give, as long as
+/// drives do not answer, is NEARLINE.
+fn locality_now(
+    engine: &Engine,
+    view: &View<'_>,
+    containers: &mut Containers,
+    id: FileId,
+    record: &FileRecord,
+) -> Result<Locality, ReadError> {
+    let found = locality(view, containers, id, record)?;
+    if found != Locality::OnlineAndNearline {
+        return Ok(found);
+    }
+    let silent = containers.silent.get_or_init(|| engine.pool.silent_drives());
+    let is_given = crate::away::missing_for(engine, view, record, silent)?.is_empty();
+    Ok(if is_given { found } else { Locality::Nearline })
+}
+
+/// Where the catalogue has a file's bytes.
 pub(crate) fn locality(
     view: &View<'_>,
     containers: &mut Containers,
@@ -289,7 +312,7 @@ pub(crate) fn file_stat(
     record: FileRecord,
 ) -> Result<FileStat, ReadError> {
     let mut containers = Containers::default();
-    let locality = locality(view, &mut containers, id, &record)?;
+    let locality = locality_now(engine, view, &mut containers, id, &record)?;
     let mut copies = Vec::new();
     for (container_id, member) in view.parts(id)? {
         let Some(container) = containers.get(view, container_id)? else { continue };
@@ -348,7 +371,7 @@ fn listed(
         Entry::File(id) => match view.file(id)? {
             None => None,
             Some(record) => {
-                let locality = locality(view, containers, id, &record)?;
+                let locality = locality_now(engine, view, containers, id, &record)?;
                 Some(Listed {
                     name,
                     size: record.size,

@@ -106,7 +106,8 @@ impl Archive {
             .iter()
             .map(|drive| PoolDriveInfo {
                 id: drive.id.0,
-                path: drive.name.clone(),
+                // One that is missing has no name of its own.
+                path: if drive.name.is_empty() { path_of(engine, drive.id) } else { drive.name.clone() },
                 state: match &drive.health {
                     DriveHealth::Up => "up".to_owned(),
                     DriveHealth::Full => "full".to_owned(),
@@ -215,7 +216,7 @@ impl Archive {
     /// If the catalogue cannot be read.
     pub fn totals(&self) -> Result<Totals, ArchiveError> {
         let engine = self.engine();
-        engine.read(|view| {
+        let (mut totals, tapes) = engine.read(|view| {
             let mut queued = Tally::default();
             for id in engine.classes.tape_pools().keys() {
                 add(&mut queued, view.tally(Counter::Queued(*id))?);
@@ -231,7 +232,7 @@ impl Archive {
                     unindexed += u64::from(run.planned - run.committed);
                 }
             }
-            Ok(Totals {
+            let totals = Totals {
                 live: sum(view, engine, Counter::Class)?,
                 online: sum(view, engine, Counter::Online)?,
                 todo: sum(view, engine, Counter::Todo)?,
@@ -242,9 +243,18 @@ impl Archive {
                 flushes: view.tally(Counter::Flushes)?,
                 indexes: view.tally(Counter::Indexes)?.files,
                 tape_written: ByteCount(tapes.iter().map(|(_, tape)| tape.written.0).sum()),
-                warnings: warnings(engine),
-            })
-        })
+                ..Totals::default()
+            };
+            Ok((totals, tapes))
+        })?;
+        let pool = engine.pool.status();
+        totals.pool_capacity = pool.capacity;
+        totals.pool_used = pool.used;
+        totals.pool_drives = pool.drives.len() as u64;
+        totals.pool_drives_up =
+            pool.drives.iter().filter(|drive| drive.health == DriveHealth::Up).count() as u64;
+        totals.warnings = crate::warnings::all(engine, &tapes, &pool);
+        Ok(totals)
     }
 
     /// Changes what may be done with a tape, durably. Given back to use, a tape that was never labelled is
@@ -300,23 +310,11 @@ impl Archive {
     }
 }
 
-/// What is not as it should be and hides behind no single object.
-fn warnings(engine: &Engine) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if let Some(nanos) = engine.clock.jumped() {
-        let direction = if nanos > 0 { "ahead" } else { "back" };
-        warnings.push(format!(
-            "the system's clock jumped {direction} by {} s: times go on evenly until it is set right",
-            nanos.unsigned_abs() / 1_000_000_000
-        ));
-    }
-    if !engine.catalogue.is_writing() {
-        warnings.push(
-            "the catalogue's writer has stopped: look for the first error in the log, then restart"
-                .to_owned(),
-        );
-    }
-    warnings
+/// The directory of a drive of the pool, as the settings have it.
+fn path_of(engine: &Engine, id: base::DriveId) -> String {
+    let drives = &engine.settings.pool.drives;
+    let found = drives.iter().find(|drive| drive.id == id.0);
+    found.map_or_else(String::new, |drive| drive.path.display().to_string())
 }
 
 fn add(sum: &mut Tally, tally: Tally) {

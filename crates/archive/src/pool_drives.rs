@@ -1,6 +1,7 @@
 //! What an operator does with the drives of the pool, and how redundant its content is.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -123,8 +124,9 @@ impl Archive {
     /// again or the server starts anew.
     ///
     /// # Errors
-    /// [`ArchiveError::Pool`] if there is no such drive.
+    /// [`ArchiveError::NoSuchPoolDrive`].
     pub fn pool_drive_lost(&self, id: u16) -> Result<(), ArchiveError> {
+        self.health_of_drive(DriveId(id))?;
         self.engine().pool.declare_lost(DriveId(id))?;
         self.engine().upkeep.ring();
         Ok(())
@@ -134,18 +136,15 @@ impl Archive {
     /// after which that happens by itself.
     ///
     /// # Errors
-    /// [`ArchiveError::Pool`] if there is no such drive, or it answers.
+    /// [`ArchiveError::NoSuchPoolDrive`]; [`ArchiveError::Pool`] if it answers.
     pub fn pool_rebuild(&self, id: Option<u16>) -> Result<(), ArchiveError> {
         let engine = self.engine();
-        let health = engine.pool.drive_health();
         if let Some(id) = id.map(DriveId) {
-            let found = health.iter().find(|(drive, _)| *drive == id).map(|(_, health)| health);
-            match found {
-                None => return Err(refused(id, "there is no such drive: kist pool show lists them")),
-                Some(DriveHealth::Missing | DriveHealth::Lost | DriveHealth::Away { .. }) => {
+            match self.health_of_drive(id)? {
+                DriveHealth::Missing | DriveHealth::Lost | DriveHealth::Away { .. } => {
                     engine.pool.declare_lost(id)?;
                 }
-                Some(_) => {
+                _ => {
                     return Err(refused(
                         id,
                         "it answers: kist scrub --now finds and repairs what is damaged",
@@ -153,6 +152,7 @@ impl Archive {
                 }
             }
         } else {
+            let health = engine.pool.drive_health();
             for (id, _) in health.iter().filter(|(_, health)| matches!(health, DriveHealth::Missing)) {
                 engine.pool.declare_lost(*id)?;
             }
@@ -163,18 +163,22 @@ impl Archive {
 
     /// Puts a drive in the place of a missing or lost one: the directory of the settings is either empty,
     /// then it becomes a new drive and gets back what is not rebuilt elsewhere yet, or it holds the drive
-    /// itself.
+    /// itself. `new`: a directory that is not there is made; without that it is refused, since it may be a
+    /// disk that is not mounted.
     ///
     /// # Errors
-    /// [`ArchiveError::Pool`] if there is no such drive, it is in use, or the directory is another's.
-    pub fn pool_drive_replace(&self, id: u16) -> Result<ReplacedDrive, ArchiveError> {
+    /// [`ArchiveError::NoSuchPoolDrive`], [`ArchiveError::NoDriveDirectory`], [`ArchiveError::Pool`] if the
+    /// drive is in use, or the directory is another's.
+    pub fn pool_drive_replace(&self, id: u16, new: bool) -> Result<ReplacedDrive, ArchiveError> {
         let engine = self.engine();
         let drive = DriveId(id);
         let path = self.path_of_drive(drive)?;
-        let health = engine.pool.drive_health();
-        let silent = |health: &DriveHealth| matches!(health, DriveHealth::Missing | DriveHealth::Lost);
-        if !health.iter().any(|(found, health)| *found == drive && silent(health)) {
+        if !matches!(self.health_of_drive(drive)?, DriveHealth::Missing | DriveHealth::Lost) {
             return Err(refused(drive, "it is in use: kist pool drive lost gives it up first"));
+        }
+        let is_absent = || path.metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound);
+        if !new && is_absent() {
+            return Err(ArchiveError::NoDriveDirectory { drive: id, path });
         }
         let what = match DirectoryDrive::read_stamp(&path) {
             Ok(_) => ReplacedDrive::Returned,
@@ -209,7 +213,13 @@ impl Archive {
     fn path_of_drive(&self, id: DriveId) -> Result<PathBuf, ArchiveError> {
         let drives = &self.engine().settings.pool.drives;
         let found = drives.iter().find(|drive| drive.id == id.0).map(|drive| drive.path.clone());
-        found.ok_or_else(|| refused(id, "there is no such drive: kist pool show lists them"))
+        found.ok_or(ArchiveError::NoSuchPoolDrive(id.0))
+    }
+
+    fn health_of_drive(&self, id: DriveId) -> Result<DriveHealth, ArchiveError> {
+        let health = self.engine().pool.drive_health();
+        let found = health.into_iter().find(|(drive, _)| *drive == id).map(|(_, health)| health);
+        found.ok_or(ArchiveError::NoSuchPoolDrive(id.0))
     }
 }
 

@@ -57,6 +57,7 @@ impl Archive {
     fn add_to_request(&self, request: RequestId, files: &[Selected]) -> Result<(), ArchiveError> {
         let engine = self.engine();
         let mut files: Vec<FileId> = files.iter().map(|selected| selected.file).collect();
+        crate::away::give_up(engine, &files)?;
         for _ in 0..ADD_RETRIES_MAX {
             match engine.execute(Command::AddToRequest { request, files: files.clone() }) {
                 Err(ArchiveError::Rejected(Rejection::NotFound(Object::File(_)))) => {

@@ -126,8 +126,33 @@ impl SmallPuts {
     }
 }
 
+/// Drops what still waits when the thread that serves it ends, however it ends. A put that waits holds the
+/// engine that holds it here, so that both would stay for ever once nobody serves it.
+struct Leftovers<'a> {
+    puts: &'a SmallPuts,
+    take: fn(&mut State) -> VecDeque<SmallPut>,
+}
+
+impl Drop for Leftovers<'_> {
+    fn drop(&mut self) {
+        // Puts tell their clients when they go, so that they go after the lock.
+        let left = (self.take)(&mut self.puts.lock());
+        drop(left);
+    }
+}
+
+fn take_waiting(state: &mut State) -> VecDeque<SmallPut> {
+    state.stopped = true;
+    std::mem::take(&mut state.waiting)
+}
+
+fn take_repeats(state: &mut State) -> VecDeque<SmallPut> {
+    std::mem::take(&mut state.repeats).into_iter().map(|repeat| repeat.put).collect()
+}
+
 /// The thread of small puts.
 pub(crate) fn run_small_puts(engine: &Engine) {
+    let _leftovers = Leftovers { puts: &engine.small, take: take_waiting };
     while let Some(group) = engine.small.take() {
         serve(engine, group);
     }
@@ -137,6 +162,7 @@ pub(crate) fn run_small_puts(engine: &Engine) {
 
 /// The thread of repeated small puts: a drive that hangs may hold up their reading.
 pub(crate) fn run_repeats(engine: &Engine) {
+    let _leftovers = Leftovers { puts: &engine.small, take: take_repeats };
     while let Some(Repeat { put, place: (blob, piece), outcome }) = engine.small.take_repeat() {
         let _storing = engine.gate.enter();
         finish(put, Some(&(blob, piece)), Ok(outcome));

@@ -1,5 +1,6 @@
 //! Why something waits, in sentences, the nearest cause first.
 
+use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
 use base::{ArchivePath, FileId, RequestId, Timestamp};
@@ -37,7 +38,7 @@ impl Archive {
         let engine = self.engine();
         let record = self.request(request)?.record;
         let mut reasons = vec![format!(
-            "request {request} is {}: {} of {} files online, {} failed, {} cancelled",
+            "request {request} is {}: {} of {} online, {} failed, {} cancelled",
             match record.state {
                 RequestState::Filling => "still being filled",
                 RequestState::Active => "waiting",
@@ -47,7 +48,7 @@ impl Archive {
                 RequestState::Forgetting => "being deleted",
             },
             record.done,
-            record.files,
+            if record.files == 1 { "1 file".to_owned() } else { format!("{} files", record.files) },
             record.failed,
             record.cancelled
         )];
@@ -80,7 +81,8 @@ fn recall_reason(engine: &Engine, file: FileId, now: Timestamp) -> String {
 
 fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<String>, ArchiveError> {
     let now = engine.now();
-    let (record, stat, containers, wants) = engine.read(|view| {
+    let silent = engine.pool.silent_drives();
+    let (record, stat, containers, wants, missing) = engine.read(|view| {
         let record = view.file(file)?;
         let stat = match &record {
             Some(record) => Some(crate::namespace::file_stat(engine, view, path, file, record.clone())?),
@@ -90,12 +92,19 @@ fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<Str
         for (id, _) in view.parts(file)? {
             containers.push((id, view.container(id)?));
         }
-        Ok((record, stat, containers, view.wants(file)?))
+        let missing = match &record {
+            Some(record) => crate::away::missing_for(engine, view, record, &silent)?,
+            None => BTreeSet::new(),
+        };
+        Ok((record, stat, containers, view.wants(file)?, missing))
     })?;
     let (Some(record), Some(stat)) = (record, stat) else {
         return Err(ArchiveError::NotFound(path.clone()));
     };
     let mut reasons = Vec::new();
+    if !missing.is_empty() {
+        reasons.push(crate::away::refused(&stat, missing).to_string());
+    }
     if !wants.is_empty() {
         reasons.push(format!("recall: {}", recall_reason(engine, file, now)));
     }

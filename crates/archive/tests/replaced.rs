@@ -51,7 +51,7 @@ fn a_replaced_drive_is_filled() {
     let instance = instance();
     let path = &instance.settings.pool.drives[0].path;
     let (archive, expected) = with_a_blank(&instance);
-    assert_eq!(archive.pool_drive_replace(0).unwrap(), ReplacedDrive::New);
+    assert_eq!(archive.pool_drive_replace(0, false).unwrap(), ReplacedDrive::New);
     wait_until("it is filled", || !path.join("unfilled.kist").exists());
     assert_eq!(extents(path), expected);
     archive.close();
@@ -64,7 +64,7 @@ fn a_replaced_drive_is_filled_after_a_restart() {
     let instance = instance();
     let path = &instance.settings.pool.drives[0].path;
     let (archive, expected) = with_a_blank(&instance);
-    assert_eq!(archive.pool_drive_replace(0).unwrap(), ReplacedDrive::New);
+    assert_eq!(archive.pool_drive_replace(0, false).unwrap(), ReplacedDrive::New);
     archive.close();
     drop(archive);
     let filled = extents(path);
@@ -92,7 +92,7 @@ fn a_drive_that_could_not_be_filled_stays_marked() {
         fs::rename(&drives[n].path, away(n)).unwrap();
     }
     let archive = instance.open();
-    assert_eq!(archive.pool_drive_replace(0).unwrap(), ReplacedDrive::New);
+    assert_eq!(archive.pool_drive_replace(0, false).unwrap(), ReplacedDrive::New);
     let mark = drives[0].path.join("unfilled.kist");
     wait_until("a rebuild was tried", || extents(&drives[0].path) == expected);
     archive.close();

@@ -217,8 +217,8 @@ impl Engine for Archive {
         Archive::pool_drive_lost(self, drive)
     }
 
-    fn pool_drive_replace(&self, drive: u16) -> Result<ReplacedDrive, ArchiveError> {
-        Archive::pool_drive_replace(self, drive)
+    fn pool_drive_replace(&self, drive: u16, new: bool) -> Result<ReplacedDrive, ArchiveError> {
+        Archive::pool_drive_replace(self, drive, new)
     }
 }
 
@@ -243,6 +243,10 @@ impl Download for archive::Download {
 
     fn select(&mut self, offset: u64, length: u64) -> Result<(), ArchiveError> {
         archive::Download::select(self, offset, length)
+    }
+
+    fn check_drives(&self) -> Result<(), ArchiveError> {
+        archive::Download::check_drives(self)
     }
 
     fn next(&mut self) -> Result<Option<Bytes>, ArchiveError> {

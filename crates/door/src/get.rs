@@ -106,13 +106,19 @@ impl Job {
             Ok(opened) => opened,
             Err(refusal) => return drop(head.send(Err(refusal))),
         };
+        // The first piece is read before the status is sent: what cannot be read at all is refused in words.
+        let mut first = match (plan.length > 0).then(|| download.next()).transpose() {
+            Ok(first) => first,
+            Err(error) => return drop(head.send(Err(error.into()))),
+        };
         if head.send(Ok((plan, download.stat().clone()))).is_err() {
             return;
         }
         let loan = loans.try_acquire_owned().ok();
         let mut remaining = plan.length;
         while remaining > 0 {
-            let piece = match download.next() {
+            let next = first.take().map_or_else(|| download.next(), Ok);
+            let piece = match next {
                 Ok(Some(bytes)) if bytes.len() as u64 <= remaining => bytes,
                 Ok(other) => {
                     let got = other.map(|bytes| bytes.len());
@@ -164,6 +170,9 @@ fn open(
     let plan = Plan::new(download.stat(), headers, true)?;
     if let (Some(offset), true) = (plan.part, plan.length > 0) {
         download.select(offset, plan.length)?;
+    }
+    if plan.length > 0 {
+        download.check_drives()?;
     }
     Ok((plan, download))
 }

@@ -81,6 +81,8 @@ kinds! {
     Range "range" RANGE_NOT_SATISFIABLE;
     /// No space for now.
     PoolFull "pool-full" SERVICE_UNAVAILABLE;
+    /// Drives that hold the file do not answer.
+    DrivesAway "drives-away" SERVICE_UNAVAILABLE;
     /// Not now.
     Unavailable "unavailable" SERVICE_UNAVAILABLE;
     /// Damaged bytes.
@@ -102,7 +104,7 @@ impl Refusal {
     pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
         let mut headers = HeaderMap::new();
         match kind {
-            Kind::Unavailable | Kind::PoolFull | Kind::TooMany => {
+            Kind::Unavailable | Kind::PoolFull | Kind::DrivesAway | Kind::TooMany => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
             }
             Kind::Unauthorized => {
@@ -184,15 +186,18 @@ fn kind_of(error: &ArchiveError) -> Kind {
         | ArchiveError::NoSuchRequest(_)
         | ArchiveError::NoSuchTape(_)
         | ArchiveError::NoSuchDrive(_)
+        | ArchiveError::NoSuchPoolDrive(_)
         | ArchiveError::SomeNotFound { .. } => Kind::NotFound,
         ArchiveError::IsADirectory(_) => Kind::IsADirectory,
         ArchiveError::NotADirectory(_) => Kind::NotADirectory,
         ArchiveError::Exists(_) => Kind::Exists,
         ArchiveError::NotEmpty(_) => Kind::NotEmpty,
-        ArchiveError::TapeNotLabelled(_) | ArchiveError::TapeInUse(_) | ArchiveError::SegmentsOwed { .. } => {
-            Kind::WrongState
-        }
-        ArchiveError::Nearline { .. } => Kind::Nearline,
+        ArchiveError::TapeNotLabelled(_)
+        | ArchiveError::TapeInUse(_)
+        | ArchiveError::SegmentsOwed { .. }
+        | ArchiveError::NoDriveDirectory { .. } => Kind::WrongState,
+        ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. } => Kind::Nearline,
+        ArchiveError::DrivesAway { .. } => Kind::DrivesAway,
         ArchiveError::Lost(_) => Kind::Lost,
         ArchiveError::LengthMismatch { .. } => Kind::LengthMismatch,
         ArchiveError::DigestMismatch { .. } => Kind::DigestMismatch,
@@ -291,6 +296,11 @@ mod tests {
         check(ArchiveError::TapeInUse(vid), "wrong-state", 409);
         check(ArchiveError::SegmentsOwed { vid, other: None }, "wrong-state", 409);
         check(ArchiveError::Nearline { path: at(), vids: vec![] }, "nearline", 409);
+        let (drives, vids) = (vec![1, 3], vec![vid]);
+        check(ArchiveError::NearlineAway { path: at(), drives, vids }, "nearline", 409);
+        check(ArchiveError::DrivesAway { path: at(), drives: vec![1], vids: vec![] }, "drives-away", 503);
+        check(ArchiveError::NoSuchPoolDrive(99), "not-found", 404);
+        check(ArchiveError::NoDriveDirectory { drive: 3, path: "/mnt/d3".into() }, "wrong-state", 409);
         check(ArchiveError::Lost(at()), "lost", 410);
         check(ArchiveError::LengthMismatch { expected: 1, actual: 2 }, "length-mismatch", 400);
         let digest =

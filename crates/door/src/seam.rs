@@ -90,7 +90,8 @@ pub trait Engine: Send + Sync + 'static {
     fn verify_catalogue(&self) -> Result<Vec<CatalogueFinding>, ArchiveError>;
     fn pool_rebuild(&self, drive: Option<u16>) -> Result<(), ArchiveError>;
     fn pool_drive_lost(&self, drive: u16) -> Result<(), ArchiveError>;
-    fn pool_drive_replace(&self, drive: u16) -> Result<ReplacedDrive, ArchiveError>;
+    /// `new`: a directory that is not there is made.
+    fn pool_drive_replace(&self, drive: u16, new: bool) -> Result<ReplacedDrive, ArchiveError>;
 }
 
 /// A file on its way in. Dropping it before `finish` leaves nothing behind.
@@ -124,6 +125,14 @@ pub trait Download: Send {
     /// # Errors
     /// If the range is not within the file.
     fn select(&mut self, offset: u64, length: u64) -> Result<(), ArchiveError>;
+
+    /// Whether drives answer that hold what is to be read; nothing is read for it.
+    ///
+    /// # Errors
+    /// If too few of them do.
+    fn check_drives(&self) -> Result<(), ArchiveError> {
+        Ok(())
+    }
 
     /// The next verified bytes, at most 1 MiB; `None` at the end. Of a whole file the last bytes come only
     /// after its checksum agreed.

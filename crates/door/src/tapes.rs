@@ -13,6 +13,7 @@ use crate::admin::no_such_part;
 use crate::audit::Call;
 use crate::json::JsonBody;
 use crate::problem::Refusal;
+use crate::seam::Engine;
 use crate::shared::Shared;
 use crate::wire;
 
@@ -57,7 +58,19 @@ pub(crate) async fn repack(
 
 pub(crate) async fn repack_progress(State(shared): Door, vid: PathPart) -> Reply<wire::TapeRepackReply> {
     let vid = vid_of(vid)?;
-    shared.call(move |engine| Ok(Json(repack_reply(vid, engine.tape_repack(vid)?)))).await
+    shared.call(move |engine| Ok(Json(repack_of(engine, vid)?))).await
+}
+
+/// How far a repack is, and what its containers wait for if they are to be written to other tapes.
+fn repack_of(engine: &dyn Engine, vid: Vid) -> Result<wire::TapeRepackReply, Refusal> {
+    let mut reply = repack_reply(vid, engine.tape_repack(vid)?);
+    if reply.under_way > 0
+        && let Some(tape_pool) = engine.tape(vid)?.tape_pool
+    {
+        let line = engine.queue()?.into_iter().find(|line| line.what == format!("migrate {tape_pool}"));
+        reply.waiting = line.map(|line| format!("to be written to tapes of {tape_pool}: {}", line.reason));
+    }
+    Ok(reply)
 }
 
 pub(crate) async fn reclaim(
@@ -156,5 +169,6 @@ fn repack_reply(vid: Vid, repack: Option<TapeRepack>) -> wire::TapeRepackReply {
         stuck: repack.stuck,
         under_way: repack.under_way,
         left: repack.left,
+        waiting: None,
     }
 }

@@ -92,11 +92,13 @@ pub(crate) async fn drive_replace(
     State(shared): Door,
     Extension(call): Caller,
     id: PathPart,
+    body: Body,
 ) -> Reply<wire::ReplaceReply> {
     let id = drive_id(id)?;
+    let body = JsonBody::read(&shared, &call, body).await?.parse::<wire::ReplaceBody>()?;
     call.about(format!("drive {id}"));
     let replace = move |engine: &dyn Engine| {
-        let what = match engine.pool_drive_replace(id)? {
+        let what = match engine.pool_drive_replace(id, body.new)? {
             ReplacedDrive::New => "new",
             ReplacedDrive::Returned => "returned",
         };

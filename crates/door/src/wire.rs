@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 mod upkeep;
 
 pub use crate::wire_tapes::*;
-pub use upkeep::{PoolHealthReply, RebuildBody, ReplaceReply, ScrubReply, VerifyCatalogueReply, VerifyReply};
+pub use upkeep::{
+    PoolHealthReply, RebuildBody, ReplaceBody, ReplaceReply, ScrubReply, VerifyCatalogueReply, VerifyReply,
+};
 
 /// An error, as RFC 9457 problem details.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -491,6 +493,18 @@ pub struct StatusReply {
     /// What an operator should know, in words; empty if all is well.
     #[serde(default)]
     pub warnings: Vec<String>,
+    /// Bytes of the file systems of the pool's drives; one that several share is counted for each.
+    #[serde(default)]
+    pub pool_capacity: u64,
+    /// What is taken of them, by whomever.
+    #[serde(default)]
+    pub pool_used: u64,
+    /// Drives of the pool.
+    #[serde(default)]
+    pub pool_drives: u64,
+    /// Of those, such that are read and written.
+    #[serde(default)]
+    pub pool_drives_up: u64,
     /// Files archived.
     pub files: u64,
     /// Their bytes.

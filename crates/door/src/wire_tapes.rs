@@ -87,4 +87,7 @@ pub struct TapeRepackReply {
     pub under_way: u64,
     /// Containers still on the tape.
     pub left: u64,
+    /// What those on their way wait for, if they are to be written to other tapes.
+    #[serde(default)]
+    pub waiting: Option<String>,
 }

@@ -223,7 +223,10 @@ impl Client {
         }
         let wait = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
         let bytes = response.body_mut().with_config().limit(1 << 20).read_to_vec().unwrap_or_default();
-        let failure = match serde_json::from_slice::<Problem>(&bytes) {
+        let problem = serde_json::from_slice::<Problem>(&bytes);
+        // Drives come back when somebody brings them, not within seconds.
+        let waits = problem.as_ref().is_ok_and(|problem| problem.kind == "drives-away");
+        let failure = match problem {
             Ok(_) if status == StatusCode::UNAUTHORIZED => self.wrong_key(),
             Ok(problem) => Failure::new(Exit::of_problem(&problem.kind, status.as_u16()), problem.detail),
             Err(_) => {
@@ -231,7 +234,7 @@ impl Client {
                 Failure::new(Exit::of_problem("", status.as_u16()), message)
             }
         };
-        let again = (status == StatusCode::SERVICE_UNAVAILABLE)
+        let again = (status == StatusCode::SERVICE_UNAVAILABLE && !waits)
             .then(|| Duration::from_secs(wait.unwrap_or(1)).min(RETRY_WAIT_MAX));
         Err(Attempt { failure, again })
     }

@@ -44,7 +44,7 @@ impl Exit {
     pub fn of_problem(kind: &str, status: u16) -> Exit {
         match kind {
             "digest-mismatch" | "length-mismatch" | "corrupt" | "lost" => Exit::Differs,
-            "pool-full" => Exit::Refused,
+            "pool-full" | "drives-away" => Exit::Refused,
             _ => match status {
                 400 | 405 => Exit::Usage,
                 401 | 403 => Exit::NotAuthorised,
@@ -66,7 +66,8 @@ Exit codes of kist:
   1  some items failed, the others were done; each failure is on standard error
   2  wrong usage: the command line, a path or kist.toml
   3  not found
-  4  refused: NEARLINE (stage it first), exists already, not empty, pool full
+  4  refused: NEARLINE (stage it first), exists already, not empty, pool full,
+     drives away
   5  no server answers
   6  not authorised: no key, or a wrong one
   7  data differs, is corrupt or lost
@@ -130,6 +131,7 @@ mod tests {
     fn words_decide_before_the_status() {
         assert_eq!(Exit::of_problem("digest-mismatch", 400), Exit::Differs);
         assert_eq!(Exit::of_problem("pool-full", 503), Exit::Refused);
+        assert_eq!(Exit::of_problem("drives-away", 503), Exit::Refused);
         assert_eq!(Exit::of_problem("unavailable", 503), Exit::Unreachable);
         assert_eq!(Exit::of_problem("bad-path", 400), Exit::Usage);
         assert_eq!(Exit::of_problem("nearline", 409), Exit::Refused);

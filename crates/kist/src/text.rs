@@ -98,6 +98,16 @@ pub fn plural(number: u64, noun: &str) -> String {
     format!("{} {stem}{ending}", count(number))
 }
 
+/// The beginning of a text, with `...` if it is longer than `limit` characters.
+pub fn shortened(text: &str, limit: usize) -> String {
+    if text.chars().count() <= limit {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(limit.saturating_sub(3)).collect();
+    short.truncate(short.trim_end().len());
+    short + "..."
+}
+
 /// Bytes with their unit.
 pub fn size(bytes: u64) -> String {
     ByteCount(bytes).to_string()
@@ -233,6 +243,9 @@ mod tests {
         assert_eq!(count(0), "0");
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(files(1), "1 file");
+        assert_eq!(plural(2, "index"), "2 indexes");
+        assert_eq!(shortened("reading füße", 12), "reading füße");
+        assert_eq!(shortened("reading füße fails", 12), "reading f...");
         assert_eq!(encode_path("/a b/ü\0?"), "/a%20b/%C3%BC%00%3F");
         assert_eq!(encode("a/b"), "a%2Fb");
     }

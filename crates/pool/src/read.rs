@@ -182,9 +182,13 @@ impl BlobReader {
             let short = (more + targets).saturating_sub(spare.len());
             if short > 0 {
                 let Some(buffers) = self.pool.read_arena().try_acquire(short) else {
-                    // Nothing may be held while waiting for more; what was read is read again.
+                    // Nothing may be held while waiting for more; what was read is read again. A late cell
+                    // that comes is held by whoever waits for it, so it is not waited for any more.
                     good.clear();
                     spare.clear();
+                    for (_, shards) in late.drain(..) {
+                        bad.retain(|shard| !shards.contains(shard));
+                    }
                     self.drop_ahead();
                     let mut sources = self.sources(&place, &wanted, &good, &bad);
                     // The same choice as the next round makes, so that what is taken here suffices there.

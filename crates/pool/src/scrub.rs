@@ -357,6 +357,10 @@ impl Pool {
         if !geometry.fits(blob) || end > blob.length.0 {
             return Err(PoolError::Description(blob.id));
         }
+        let bears = |drives: &[DriveId]| drives.iter().filter(|drive| there(drive)).count() >= geometry.data;
+        if blob.stripes.iter().all(|set| bears(&set.drives)) {
+            return Ok(true);
+        }
         let row_bytes = geometry.row_bytes();
         for row in piece.offset.0 / row_bytes..end.div_ceil(row_bytes) {
             let start = row * row_bytes;

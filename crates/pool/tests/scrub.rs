@@ -222,6 +222,46 @@ fn a_drive_that_fails_every_call_is_set_aside_and_comes_back() {
     assert!(scrub(&pool, &blob, &[]).is_clean());
 }
 
+/// Found under load: readers that waited for memory kept what had come too late for them. When late cells had
+/// taken all of it, nobody read from the pool any more.
+#[test]
+fn cells_that_come_late_are_not_held_by_readers_that_wait_for_memory() {
+    let mut bench = Bench::new(6);
+    let mut config = small_cells();
+    config.arena = ByteCount::kib(360);
+    let pool = bench.open(config, &[]);
+    let value = bytes(30_000, 1);
+    let blob = put(&pool, &value).unwrap();
+    let hung = |pool: &Pool, is: bool| {
+        for drive in &pool_drives_of(&blob)[..2] {
+            bench.faults[usize::from(drive.0)].hung.store(is, Ordering::SeqCst);
+        }
+        pool.late_cells()
+    };
+    hung(&pool, true);
+    let readers: Vec<_> = (0..12)
+        .map(|_| {
+            let (pool, blob, value) = (Arc::clone(&pool), blob.clone(), value.clone());
+            std::thread::spawn(move || assert!(get(&pool, &blob).unwrap() == value))
+        })
+        .collect();
+    // Nothing more becomes late: late cells have the memory.
+    let (mut late, mut since) = (0, std::time::Instant::now());
+    wait_until("all memory waits for the drives", || {
+        if pool.late_cells() != late {
+            (late, since) = (pool.late_cells(), std::time::Instant::now());
+        }
+        late > 0 && since.elapsed() > Duration::from_secs(2)
+    });
+    assert!(late >= 6 && hung(&pool, false) == late, "{late} cells were late");
+    wait_until("all have read", || readers.iter().all(std::thread::JoinHandle::is_finished));
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
+}
+
+fn pool_drives_of(blob: &base::BlobDescription) -> Vec<DriveId> {
+    blob.stripes[0].drives.clone()
+}
+
 #[test]
 fn reads_and_writes_go_on_without_a_drive_that_hangs() {
     let mut bench = Bench::new(8);

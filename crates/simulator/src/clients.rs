@@ -240,7 +240,9 @@ impl Client {
                 assert!(bytes == content.bytes(), "I2: {path}: a get gave other bytes than were put");
                 self.world.count("reads verified");
             }
-            Called::Done(Err(ArchiveError::Nearline { .. })) => self.world.count("reads of nearline files"),
+            Called::Done(Err(ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. })) => {
+                self.world.count("reads of nearline files");
+            }
             Called::Done(Err(error @ ArchiveError::NotFound(_))) => panic!("I1: {error}, but it was put"),
             Called::Done(Err(error)) => self.tolerate("get", &path, &error),
             Called::Killed | Called::Down => {}
@@ -265,7 +267,9 @@ impl Client {
                 let fits = oracle.was_possible(&path, None, since);
                 assert!(fits, "I1: {path} is not found although it was there all the time");
             }
-            Called::Done(Err(ArchiveError::Nearline { .. })) | Called::Killed | Called::Down => {}
+            Called::Done(Err(ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. }))
+            | Called::Killed
+            | Called::Down => {}
             Called::Done(Err(error)) => {
                 drop(oracle);
                 self.tolerate("get", &path, &error);
@@ -469,7 +473,10 @@ impl Client {
     fn tolerate(&self, what: &'static str, path: &ArchivePath, error: &ArchiveError) {
         self.world.count("errors answered");
         if self.world.has_good_disks()
-            && matches!(error, ArchiveError::Pool(_) | ArchiveError::Corrupt { .. })
+            && matches!(
+                error,
+                ArchiveError::Pool(_) | ArchiveError::DrivesAway { .. } | ArchiveError::Corrupt { .. }
+            )
         {
             panic!("I2: {what} of {path} fails although no disk does: {error}");
         }

@@ -458,8 +458,10 @@ impl Reader<'_> {
         tally: &mut Tally,
     ) -> Result<(), String> {
         let bytes = match self.bytes(path) {
-            Err(ArchiveError::Nearline { .. }) if !self.recall => return Ok(()),
-            Err(ArchiveError::Nearline { .. }) => {
+            Err(ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. }) if !self.recall => {
+                return Ok(());
+            }
+            Err(ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. }) => {
                 self.stage(path)?;
                 tally.recalled += 1;
                 self.bytes(path)

@@ -86,7 +86,9 @@ pub fn simulate(plan: Plan) -> Report {
     });
     let world = seen.borrow_mut().take();
     let (mut faults, mut counters) = (BTreeMap::new(), BTreeMap::new());
+    let mut failure = outcome.result.err().map(|failure| failure.to_string());
     if let Some(world) = world {
+        let trace = world.machines().trace();
         let counts = world.machines().faults().counts();
         faults = counts.into_iter().map(|(fault, count)| (format!("{fault:?}"), count)).collect();
         counters = world.counters();
@@ -96,13 +98,17 @@ pub fn simulate(plan: Plan) -> Report {
                 faults.insert(name.to_owned(), *count);
             }
         }
+        drop(world);
+        if failure.is_none() && trace.strong_count() > 0 {
+            failure = Some("a dead engine stays in memory: it holds itself".to_owned());
+        }
     }
     Report {
         seed: plan.seed,
         profile,
         faults,
         counters,
-        failure: outcome.result.err().map(|failure| failure.to_string()),
+        failure,
         elapsed: outcome.elapsed,
         switches: outcome.switches,
     }
@@ -298,7 +304,7 @@ impl Aftermath {
             let at = path.clone();
             let bytes = match self.ask("get", move |archive| read(archive, &at, false)) {
                 Ok(bytes) => bytes,
-                Err(ArchiveError::Nearline { .. }) => {
+                Err(ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. }) => {
                     self.stage(&selection(&path));
                     let at = path.clone();
                     let bytes = self.ask("get", move |archive| read(archive, &at, false));

@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 
 use base::{ByteCount, Epoch, Timestamp, Uuid, Vid};
-use catalogue::{Command, CopyState, Envelope};
+use catalogue::{Command, ContainerCopy, CopyState, Envelope, TapeState};
 use library::Library;
 use store::Replay;
 
@@ -175,7 +175,8 @@ pub fn rebuild(
 /// What all cartridges tell.
 struct Gathered {
     segments: Vec<(Uuid, SegmentFile)>,
-    tapes: BTreeMap<Vid, Vec<tape::Named>>,
+    /// Their volumes, and the containers that the newest index of each names.
+    tapes: BTreeMap<Vid, (Uuid, Vec<tape::Named>)>,
     found: Vec<TapeFound>,
     damaged: Vec<String>,
 }
@@ -230,7 +231,7 @@ fn gather_tape(
         }
         Err(tape::SpoolError::File(error)) => return Err(error.into()),
     }
-    gathered.tapes.insert(vid, seen.containers().collect());
+    gathered.tapes.insert(vid, (seen.uuid, seen.containers().collect()));
     Ok(format!("the volume {}, index generation {}", seen.uuid, seen.generation().0))
 }
 
@@ -294,11 +295,20 @@ fn replay_history(
 /// Compares what stands on the tapes with what the catalogue knows of them.
 fn compare(replay: &Replay, gathered: Gathered, rebuilt: &mut Rebuilt) -> Result<(), RebuildError> {
     rebuilt.tapes = gathered.found;
-    for (vid, containers) in &gathered.tapes {
+    for (vid, (volume, containers)) in &gathered.tapes {
         let Some(found) = rebuilt.tapes.iter_mut().find(|found| found.vid == *vid) else { continue };
         found.containers = containers.len() as u64;
+        let given_up = replay.read(|view| given_up(view, *vid, *volume))?;
+        if let Some(what) = given_up {
+            found.what += what;
+            continue;
+        }
         for named in containers {
-            if replay.read(|view| is_known_there(view, *vid, named.container, named.block))? {
+            let is_known = replay.read(|view| {
+                let is_there = is_known_there(view, *vid, named.container, named.block)?;
+                Ok(is_there || is_elsewhere(view, named.container)?)
+            })?;
+            if is_known {
                 continue;
             }
             found.unknown += 1;
@@ -314,6 +324,32 @@ fn compare(replay: &Replay, gathered: Gathered, rebuilt: &mut Rebuilt) -> Result
         .map(|(vid, _)| vid)
         .collect();
     Ok(())
+}
+
+/// Why nothing that a volume holds is missed, in words that follow what it is; `None`: it counts. The index
+/// of a tape that is emptied goes on naming what stood there before.
+fn given_up(
+    view: &catalogue::View<'_>,
+    vid: Vid,
+    volume: Uuid,
+) -> Result<Option<&'static str>, catalogue::ReadError> {
+    let Some(tape) = view.tape(vid)? else { return Ok(None) };
+    if tape.replaces == Some(volume) {
+        return Ok(Some(", reclaimed: nothing on it is needed"));
+    }
+    // Nothing is written to a tape in that state.
+    let is_emptied = tape.state == TapeState::Repacking && tape.containers == 0 && tape.uuid == Some(volume);
+    Ok(is_emptied.then_some(", repacked: nothing on it is needed, it can be reclaimed"))
+}
+
+/// Whether all copies of a container stand on tapes, wherever: then an older place of it is not missed.
+fn is_elsewhere(
+    view: &catalogue::View<'_>,
+    container: base::ContainerId,
+) -> Result<bool, catalogue::ReadError> {
+    let record = view.container(container)?;
+    let stands = |copy: &ContainerCopy| matches!(copy.state, CopyState::Indexed { .. });
+    Ok(record.is_some_and(|record| !record.copies.is_empty() && record.copies.iter().all(stands)))
 }
 
 /// Whether the catalogue has this container at this place, planned or written.

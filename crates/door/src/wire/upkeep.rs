@@ -108,6 +108,14 @@ pub struct RebuildBody {
     pub drive: Option<u16>,
 }
 
+/// `POST /api/v1/pool/drives/{id}/replace`.
+#[derive(Clone, Debug, Serialize, Deserialize, Default)]
+pub struct ReplaceBody {
+    /// Make the directory if it is not there.
+    #[serde(default)]
+    pub new: bool,
+}
+
 /// The answer to `POST /api/v1/pool/drives/{id}/replace`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReplaceReply {

@@ -180,3 +180,21 @@ fn every_change_is_in_the_audit_log_and_no_key_is() {
     assert_eq!(about.len(), 3);
     assert!(lines.iter().all(|line| !line.contains("secret") && !line.contains("audited-key")));
 }
+
+/// A directory that was not there was made, on whatever disk that was, and a drive that there is not was a
+/// conflict.
+#[test]
+fn a_drive_is_made_only_when_that_is_asked_for() {
+    let server = Server::start();
+    let post = |target: &str, body: &[u8]| {
+        server.request("POST", &format!("/api/v1/pool/drives/{target}"), "", body)
+    };
+    for body in [&b""[..], b"{}", b"{\"new\":false}"] {
+        let reply = post("3/replace", body);
+        assert_eq!(reply.status, 409, "{reply:?}");
+        let problem = reply.json::<Problem>();
+        assert!(problem.detail.contains("/mnt/none is not there: mount its disk"), "{}", problem.detail);
+    }
+    assert_eq!(post("3/replace", b"{\"new\":true}").status, 200);
+    assert_eq!(post("99/lost", b"").status, 404);
+}

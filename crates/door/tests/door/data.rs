@@ -231,6 +231,26 @@ fn nearline_files_and_directories_have_no_body() {
     assert_eq!(server.request("POST", "/data/t", "", b"").header("allow"), Some("GET, HEAD, PUT, DELETE"));
 }
 
+/// The status was sent before anything was read: a file that could not be read at all was 200 and a broken
+/// connection, without a word.
+#[test]
+fn what_cannot_be_read_is_refused_before_the_status_is_sent() {
+    let server = Server::start();
+    server.engine.add("/broken", b"12345", Locality::Online);
+    refused(&server.get("/data/broken"), 500, "corrupt");
+    // Far behind the first byte, and known beforehand.
+    let size = 8 * PIECE;
+    server.engine.add("/away", &content(size), Locality::Online);
+    let reply = server.get("/data/away");
+    refused(&reply, 503, "drives-away");
+    let detail = reply.json::<Problem>().detail;
+    assert!(detail.contains("drives 1 and 3 of the pool that hold it do not answer"), "{detail}");
+    assert!(reply.header("retry-after").is_some());
+    let part = |range: &str| server.request("GET", "/data/away", &format!("Range: bytes={range}\r\n"), b"");
+    refused(&part(&format!("{}-", size - 1)), 503, "drives-away");
+    assert_eq!(part("0-9").status, 206, "what is on drives that answer is given");
+}
+
 #[test]
 fn a_wrong_digest_stores_nothing() {
     let server = Server::start();

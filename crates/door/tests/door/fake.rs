@@ -198,6 +198,15 @@ impl Download for FakeDownload {
         Ok(())
     }
 
+    fn check_drives(&self) -> Result<(), ArchiveError> {
+        let path = self.stat.path.clone();
+        // Its second half is on drives that do not answer.
+        if path.as_str().contains("away") && self.end > self.stat.size.0 / 2 {
+            return Err(ArchiveError::DrivesAway { path, drives: vec![1, 3], vids: vec![] });
+        }
+        Ok(())
+    }
+
     fn pause(&mut self) {}
 
     fn next(&mut self) -> Result<Option<Bytes>, ArchiveError> {
@@ -503,12 +512,16 @@ impl Engine for Fake {
     }
 
     fn pool_drive_lost(&self, drive: u16) -> Result<(), ArchiveError> {
-        let reason = "there is no such drive".to_owned();
-        Err(ArchiveError::Pool(pool::PoolError::DriveState { drive: base::DriveId(drive), reason }))
+        Err(ArchiveError::NoSuchPoolDrive(drive))
     }
 
-    fn pool_drive_replace(&self, _: u16) -> Result<archive::ReplacedDrive, ArchiveError> {
-        Ok(archive::ReplacedDrive::New)
+    fn pool_drive_replace(&self, drive: u16, new: bool) -> Result<archive::ReplacedDrive, ArchiveError> {
+        let path = "/mnt/none".into();
+        if new {
+            Ok(archive::ReplacedDrive::New)
+        } else {
+            Err(ArchiveError::NoDriveDirectory { drive, path })
+        }
     }
 
     fn classes(&self) -> Result<Vec<ClassInfo>, ArchiveError> {

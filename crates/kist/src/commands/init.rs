@@ -93,10 +93,13 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     }
     let dir = args.dir.display();
     output::line(&format!("instance   {dir}"))?;
-    output::line(&format!("pool       {} drives, {}+{} shards", args.drives, args.data, args.parity))?;
+    let drives = text::plural(u64::from(args.drives), "drive");
+    output::line(&format!("pool       {drives}, {}+{} shards", args.data, args.parity))?;
     output::line(&format!(
-        "library    {} cartridges of {}, {} drives",
-        args.cartridges, args.cartridge_size.0, args.tape_drives
+        "library    {} of {}, {}",
+        text::plural(u64::from(args.cartridges), "cartridge"),
+        args.cartridge_size.0,
+        text::plural(u64::from(args.tape_drives), "drive")
     ))?;
     output::line(&format!("settings   {dir}/{CONFIG_FILE}"))?;
     output::line(&format!("key        {key}"))?;

@@ -1,7 +1,7 @@
 //! `kist pool`.
 
 use door::protection::QuarantineReply;
-use door::wire::{PoolHealthReply, PoolReply, RebuildBody, ReplaceReply};
+use door::wire::{PoolHealthReply, PoolReply, RebuildBody, ReplaceBody, ReplaceReply};
 
 use crate::cli::Common;
 use crate::client::Client;
@@ -16,6 +16,7 @@ Examples:
   kist pool show
   kist pool drive lost 3       what it held is rebuilt on the others
   kist pool drive replace 3    its directory is empty, or holds it again
+  kist pool drive replace 3 --new
   kist pool rebuild")]
 pub struct Args {
     #[command(subcommand)]
@@ -52,9 +53,17 @@ enum DriveAction {
         id: u16,
     },
     /// Put a new or the same drive in the place of a missing or lost one
+    #[command(after_help = "\
+The drive's directory is the one in kist.toml. If it is empty it becomes a new
+drive, which gets its shards back; if it holds the drive, that is in use again.
+A directory that is not there is refused, since its disk may not be mounted:
+--new makes it.")]
     Replace {
         /// Its number
         id: u16,
+        /// Make the directory if it is not there
+        #[arg(long)]
+        new: bool,
     },
 }
 
@@ -72,9 +81,9 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             client.post(&format!("/api/v1/pool/drives/{id}/lost"), &serde_json::json!({}))?;
             said(common.json, "given up: kist scrub shows how far the rebuild is")
         }
-        Action::Drive { action: DriveAction::Replace { id } } => {
+        Action::Drive { action: DriveAction::Replace { id, new } } => {
             let target = format!("/api/v1/pool/drives/{id}/replace");
-            let reply: ReplaceReply = client.post_for(&target, &serde_json::json!({}))?;
+            let reply: ReplaceReply = client.post_for(&target, &ReplaceBody { new: *new })?;
             if common.json {
                 return output::json(&reply);
             }
@@ -100,20 +109,20 @@ fn show(client: &Client, json: bool) -> Outcome {
         return output::json(&value);
     }
     output::line(&format!(
-        "{}+{} shards, small files {} times; {}, {} online; {} cells rebuilt on read, {} blobs to remove",
+        "{}+{} shards, small files {} times; {}, {} online; {} rebuilt on read, {} to remove",
         pool.data,
         pool.parity,
         pool.segment_copies,
         text::files(pool.online_files),
         text::size(pool.online_bytes),
-        text::count(pool.reconstructed),
-        text::count(pool.garbage)
+        text::plural(pool.reconstructed, "cell"),
+        text::plural(pool.garbage, "blob")
     ))?;
     if health.silent_drives > 0 {
         output::line(&format!(
-            "{} silent; of {} stripes {} degraded, of these {} bear no further loss; {} unreadable",
+            "{} silent; of {} {} degraded, of these {} bear no further loss; {} unreadable",
             text::plural(health.silent_drives, "drive"),
-            text::count(health.stripes),
+            text::plural(health.stripes, "stripe"),
             text::count(health.degraded),
             text::count(health.critical),
             text::count(health.unreadable)

@@ -15,9 +15,11 @@ use crate::{output, parallel};
 #[command(after_help = "\
 A directory's content goes into REMOTE itself, so that the same command again
 continues where it stopped: files with the same length and BLAKE3 in the
-archive are skipped. A file gets the name REMOTE, or its own name in REMOTE if
-that is a directory or ends with '/'. Several LOCALs get their own names in
-REMOTE. Kept: times, modes, owners' names, symbolic links, empty directories.
+archive are skipped. Other content takes the place of what has that name, and
+how often it did is said; --keep-existing refuses that. A file gets the name
+REMOTE, or its own name in REMOTE if that is a directory or ends with '/'.
+Several LOCALs get their own names in REMOTE. Kept: times, modes, owners' names,
+symbolic links, empty directories.
 
 Examples:
   kist put results /survey/2026
@@ -78,8 +80,12 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             0 => String::new(),
             skipped => format!(", {} there already", text::files(skipped)),
         };
+        let replaced = match tally.replaced() {
+            0 => String::new(),
+            replaced => format!(", {} in place of older versions", text::files(replaced)),
+        };
         let speed = text::speed(tally.bytes(), elapsed);
-        output::note(&format!("put {}, {speed}{skipped}", text::files(tally.done())));
+        output::note(&format!("put {}, {speed}{replaced}{skipped}", text::files(tally.done())));
     }
     if common.json {
         output::json(&tally.json(elapsed))?;
@@ -149,7 +155,12 @@ fn stream(args: &Args, common: &Common, client: &Client) -> Outcome {
     let elapsed = progress.elapsed();
     drop(progress);
     if !common.quiet {
-        output::note(&format!("put {}", text::speed(reply.size, elapsed)));
+        let what = match (reply.created, reply.replaced) {
+            (true, true) => ", in place of an older version",
+            (true, false) => "",
+            (false, _) => ", the same was there already",
+        };
+        output::note(&format!("put {}{what}", text::speed(reply.size, elapsed)));
     }
     if common.json { output::json(&reply) } else { Ok(()) }
 }

@@ -75,6 +75,9 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         return Err(Failure::usage("say what to rebuild from: kist rebuild --from-tapes DIR"));
     }
     let (_, settings, target) = instance_target(&args.dir)?;
+    if !args.new_pool {
+        refuse_without_drives(settings.pool.drives.len(), &target.drives_unread)?;
+    }
     let making = target.begin(args.move_aside)?;
     let spool = target.beside("segments");
     if spool.exists() {
@@ -116,6 +119,21 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         return Err(Failure::new(Exit::Differs, message));
     }
     Ok(())
+}
+
+/// Without a single drive nobody knows what the pool had seen last, and nothing of it would be online.
+fn refuse_without_drives(drives: usize, unread: &[String]) -> Outcome {
+    match unread.first() {
+        Some(first) if unread.len() == drives => Err(Failure::new(
+            Exit::Refused,
+            format!(
+                "none of the pool's {} is there ({first}): mount them; if they are gone for good, \
+                 --new-pool makes new ones: then files are NEARLINE, and LOST if they were in the pool only",
+                text::plural(drives as u64, "drive")
+            ),
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn reply(
@@ -181,8 +199,8 @@ fn show(reply: &RebuildReply) -> Outcome {
     }
     output::write(&table.render())?;
     output::line(&format!(
-        "rebuilt    {} changes, the newest is {} of {}",
-        text::count(reply.replayed),
+        "rebuilt    {}, the newest is {} of {}",
+        text::plural(reply.replayed, "change"),
         reply.change,
         text::whole_seconds(&reply.changed_at)
     ))?;
@@ -207,7 +225,8 @@ fn show(reply: &RebuildReply) -> Outcome {
         tape.unknown_paths.iter().try_for_each(|path| output::line(&format!("             {path}")))?;
     }
     if reply.inconsistencies > 0 {
-        output::line(&format!("WRONG      {} records contradict each other", reply.inconsistencies))?;
+        let found = text::plural(reply.inconsistencies, "contradiction");
+        output::line(&format!("WRONG      {found} between records: kist verify --catalogue lists them"))?;
     }
     Ok(())
 }

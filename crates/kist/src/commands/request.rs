@@ -76,8 +76,18 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
 }
 
 fn table(requests: &[RequestReply]) -> String {
-    let headings =
-        ["request", "state", "owner", "created", "ended", ">done", ">failed", ">files", ">done", ">bytes"];
+    let headings = [
+        "request",
+        "state",
+        "owner",
+        "created",
+        "ended",
+        ">done",
+        ">failed",
+        ">files",
+        ">bytes done",
+        ">bytes",
+    ];
     let mut table = Table::new(&headings);
     for request in requests {
         table.row(vec![

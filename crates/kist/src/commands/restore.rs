@@ -234,7 +234,8 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         return output::json(&reply);
     }
     output::line(&format!("restored   change {} of {}", reply.change, restored.changed_at))?;
-    output::line(&format!("from       snapshot {} and {} changes", reply.snapshot, reply.replayed))?;
+    let changes = text::plural(reply.replayed, "change");
+    output::line(&format!("from       snapshot {} and {changes}", reply.snapshot))?;
     output::line(&format!("into       {}", reply.catalogue))?;
     if let Some(aside) = &reply.moved_aside {
         output::line(&format!("moved      the catalogue that was there to {aside}"))?;

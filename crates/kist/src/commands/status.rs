@@ -29,6 +29,7 @@ pub fn run(_: &Args, common: &Common) -> Outcome {
         ("server", format!("{} (kist {}), instance {}", client.url(), status.version, status.instance)),
         ("archived", amount(status.files, status.bytes)),
         ("online", amount(status.online_files, status.online_bytes)),
+        ("pool", pool(&status)),
         ("unsealed", text::files(status.todo_files)),
         (
             "to tape",
@@ -55,4 +56,18 @@ pub fn run(_: &Args, common: &Common) -> Outcome {
     ];
     lines.iter().try_for_each(|(name, value)| output::line(&format!("{name:<10} {value}")))?;
     status.warnings.iter().try_for_each(|warning| output::line(&format!("{:<10} {warning}", "warning")))
+}
+
+/// How full the pool is, and how many of its drives work.
+fn pool(status: &StatusReply) -> String {
+    let up = format!("{} of {} up", status.pool_drives_up, text::plural(status.pool_drives, "drive"));
+    if status.pool_capacity == 0 {
+        return up;
+    }
+    let fill = status.pool_used as f64 * 100.0 / status.pool_capacity as f64;
+    format!(
+        "{fill:.0}% full, {} of {} on the drives' file systems; {up}",
+        text::size(status.pool_used),
+        text::size(status.pool_capacity)
+    )
 }

@@ -12,6 +12,9 @@ use crate::{output, text};
 /// Containers asked for in one page.
 const PAGE: usize = 1000;
 
+/// Characters of a tape's reason in a list; `kist tape show` tells all of it.
+const REASON_MAX: usize = 60;
+
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  kist tape ls\n  kist tape show KS0001\n  kist tape dump KS0001")]
@@ -184,6 +187,7 @@ fn tapes_table(tapes: &[TapeReply]) -> String {
         "drive",
         ">wanted",
         ">bytes",
+        "reason",
     ];
     let mut table = Table::new(&headings);
     for tape in tapes {
@@ -201,6 +205,7 @@ fn tapes_table(tapes: &[TapeReply]) -> String {
             tape.drive.clone().unwrap_or_else(|| "-".to_owned()),
             text::count(tape.wanted_files),
             text::size(tape.wanted_bytes),
+            if tape.reason.is_empty() { "-".to_owned() } else { text::shortened(&tape.reason, REASON_MAX) },
         ]);
     }
     table.render()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use door::wire::{ReasonBody, TapeCheckReply, TapeRepackReply};
+use door::wire::{ReasonBody, TapeCheckReply, TapeDamageReply, TapeRepackReply};
 
 use crate::cli::Common;
 use crate::client::Client;
@@ -59,13 +59,13 @@ fn tell(progress: &Progress, checks: &[TapeCheckReply]) {
 fn print(check: &TapeCheckReply) -> Outcome {
     let TapeCheckReply { vid, state, containers_checked, containers, bytes_checked, .. } = check;
     let mut line = format!(
-        "{vid}: {state}, {} of {} containers, {}, {} indexes, {} segments, {} torn blocks, {}",
+        "{vid}: {state}, {} of {}, {}, {}, {}, {}, {}",
         text::count(*containers_checked),
-        text::count(*containers),
+        text::plural(*containers, "container"),
         text::size(*bytes_checked),
-        text::count(check.indexes),
-        text::count(check.segments),
-        text::count(check.torn_blocks),
+        text::plural(check.indexes, "index"),
+        text::plural(check.segments, "segment"),
+        text::plural(check.torn_blocks, "torn block"),
         text::plural(check.damage_count, "damaged place"),
     );
     if check.rate > 0.0 {
@@ -79,10 +79,7 @@ fn print(check: &TapeCheckReply) -> Outcome {
     }
     output::line(&line)?;
     for damage in &check.damage {
-        let container = damage
-            .container
-            .map_or_else(String::new, |container| format!(" container {container} {}", damage.tape_path));
-        output::line(&format!("  block {}: {}{container}: {}", damage.block, damage.part, damage.reason))?;
+        output::line(&format!("  block {}: {}: {}", damage.block, part(damage), damage.reason))?;
         for file in &damage.files {
             output::line(&format!("    {file}"))?;
         }
@@ -91,6 +88,17 @@ fn print(check: &TapeCheckReply) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// What is damaged, and the container that it belongs to.
+fn part(damage: &TapeDamageReply) -> String {
+    match damage.container {
+        None => damage.part.clone(),
+        Some(container) if damage.part == "container" => {
+            format!("container {container} {}", damage.tape_path)
+        }
+        Some(container) => format!("{} of container {container} {}", damage.part, damage.tape_path),
+    }
 }
 
 /// Begins a repack, or tells how far it is.
@@ -112,6 +120,20 @@ pub fn repack(vid: &str, reason: &str, show: bool, common: &Common) -> Outcome {
         text::count(reply.under_way),
         text::count(reply.stuck),
         text::count(reply.left),
+    ))?;
+    match waiting(&reply) {
+        Some(line) => output::line(&line),
+        None => Ok(()),
+    }
+}
+
+/// What a repack waits for and what hurries it.
+fn waiting(reply: &TapeRepackReply) -> Option<String> {
+    let why = reply.waiting.as_ref()?;
+    Some(format!(
+        "{} {} {why}; kist migrate --now hurries what waits for amounts or ages",
+        text::plural(reply.under_way, "container"),
+        if reply.under_way == 1 { "waits" } else { "wait" },
     ))
 }
 
@@ -120,4 +142,47 @@ pub fn reclaim(vid: &str, common: &Common) -> Outcome {
     let client = common.connection.client()?;
     client.post(&target(vid, "reclaim"), &serde_json::json!({}))?;
     if common.json { output::json(&serde_json::json!({ "vid": vid })) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `kist tape verify` spoke of a `container container 7`.
+    #[test]
+    fn a_damaged_part_is_named_once() {
+        let damage = |part: &str, container| TapeDamageReply {
+            part: part.to_owned(),
+            block: 9,
+            container,
+            tape_path: "/f".to_owned(),
+            files: Vec::new(),
+            more_files: 0,
+            reason: String::new(),
+        };
+        assert_eq!(part(&damage("container", Some(7))), "container 7 /f");
+        assert_eq!(part(&damage("block", Some(7))), "block of container 7 /f");
+        assert_eq!(part(&damage("label", None)), "label");
+    }
+
+    /// A repack stood still for hours while its containers waited for their tape pool, and did not say so.
+    #[test]
+    fn a_repack_says_what_it_waits_for() {
+        let mut reply = TapeRepackReply {
+            vid: "KS0001".to_owned(),
+            state: "running".to_owned(),
+            moved: 0,
+            bytes: 0,
+            dropped: 0,
+            stuck: 0,
+            under_way: 2,
+            left: 2,
+            waiting: None,
+        };
+        assert_eq!(waiting(&reply), None);
+        reply.waiting = Some("to be written to tapes of first: waits for more".to_owned());
+        let line = waiting(&reply).unwrap();
+        assert!(line.starts_with("2 containers wait to be written to tapes of first"), "{line}");
+        assert!(line.contains("kist migrate --now"), "{line}");
+    }
 }

@@ -150,7 +150,8 @@ impl<'a> Putter<'a> {
         match &item.local.kind {
             LocalKind::Link(link) => {
                 headers.push(("kist-link-target", text::encode(link)));
-                retry(|_| self.client.send_put(&target, &headers, Some(0), &mut std::io::empty()))?;
+                let put = || self.client.send_put(&target, &headers, Some(0), &mut std::io::empty());
+                self.count_replaced(&read_reply(retry(|_| put())?)?);
                 Ok(true)
             }
             LocalKind::File if item.local.size <= IN_MEMORY_BYTES_MAX => self.small(item, &target, headers),
@@ -186,8 +187,14 @@ impl<'a> Putter<'a> {
         let length = Some(bytes.len() as u64);
         let response = retry(|_| self.client.send_put(target, &headers, length, &mut bytes.as_slice()))?;
         self.progress.add_bytes(bytes.len() as u64);
-        check_reply(item, response, &hasher)?;
+        self.count_replaced(&check_reply(item, response, &hasher)?);
         Ok(true)
+    }
+
+    fn count_replaced(&self, reply: &PutReply) {
+        if reply.replaced {
+            self.tally.add_replaced();
+        }
     }
 
     fn large(&self, item: &PutItem, target: &str, headers: &Headers) -> Outcome<bool> {
@@ -208,7 +215,7 @@ impl<'a> Putter<'a> {
                 }
             }
         })?;
-        check_reply(item, response, &hasher)?;
+        self.count_replaced(&check_reply(item, response, &hasher)?);
         Ok(true)
     }
 
@@ -288,9 +295,14 @@ pub fn put_stream(
     Ok(reply)
 }
 
-fn check_reply(item: &PutItem, response: ureq::http::Response<ureq::Body>, hasher: &Hasher) -> Outcome {
+fn check_reply(
+    item: &PutItem,
+    response: ureq::http::Response<ureq::Body>,
+    hasher: &Hasher,
+) -> Outcome<PutReply> {
     let reply = read_reply(response)?;
-    hasher.agrees(&item.remote, reply.size, &reply.blake3, Some(&reply.adler32))
+    hasher.agrees(&item.remote, reply.size, &reply.blake3, Some(&reply.adler32))?;
+    Ok(reply)
 }
 
 fn read_reply(mut response: ureq::http::Response<ureq::Body>) -> Outcome<PutReply> {

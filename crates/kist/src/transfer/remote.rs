@@ -75,9 +75,10 @@ impl RemoteItem {
             return Ok(());
         }
         let message = format!(
-            "{} of {} below {path} are NEARLINE, on tape only: stage them first: kist stage --wait {path}",
+            "{} of {} below {path} {} NEARLINE, on tape only: stage first: kist stage --wait {path}",
             text::count(nearline),
             text::files(files),
+            if nearline == 1 { "is" } else { "are" },
             path = self.path,
         );
         Err(Failure::new(Exit::Refused, message))

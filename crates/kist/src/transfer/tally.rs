@@ -23,6 +23,8 @@ pub struct Tally {
     pub bytes: AtomicU64,
     /// Items that were there already.
     pub skipped: AtomicU64,
+    /// Items done that took the name of an older version.
+    pub replaced: AtomicU64,
     /// Set when all that follows would fail too.
     pub stop: AtomicBool,
     failures: Mutex<Failures>,
@@ -47,6 +49,11 @@ impl Tally {
     /// Counts an item that needs nothing.
     pub fn add_skipped(&self) {
         self.skipped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Says of an item that is done that it took the name of an older version.
+    pub fn add_replaced(&self) {
+        self.replaced.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts and shows a failure on standard error.
@@ -84,6 +91,11 @@ impl Tally {
         self.skipped.load(Ordering::Relaxed)
     }
 
+    /// Items done that took the name of an older version.
+    pub fn replaced(&self) -> u64 {
+        self.replaced.load(Ordering::Relaxed)
+    }
+
     /// Items that failed.
     pub fn failed(&self) -> u64 {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).count
@@ -108,6 +120,7 @@ impl Tally {
             "files": self.done(),
             "bytes": self.bytes(),
             "skipped": self.skipped(),
+            "replaced": self.replaced(),
             "failed": self.failed(),
             "failures": self.failures_json(),
             "seconds": elapsed.as_secs_f64(),

@@ -94,7 +94,9 @@ fn a_lost_drive_is_rebuilt_and_a_new_one_takes_its_place() {
     let (instance, tree) = filled();
     fs::remove_dir_all(instance.dir().join("pool/d3")).unwrap();
     instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
-    instance.kist(&["pool", "drive", "lost", "99"]).exits(4).says(&["no such drive"]);
+    for command in [&["drive", "lost", "99"][..], &["drive", "replace", "99"], &["rebuild", "99"]] {
+        instance.kist(&[&["pool"], command].concat()).exits(3).says(&["no drive 99", "kist pool show"]);
+    }
     instance.kist(&["pool", "drive", "replace", "3"]).exits(4).says(&["in use"]);
     instance.kist(&["pool", "drive", "lost", "3"]).exits(0);
     let degraded = |instance: &Instance| {
@@ -104,7 +106,13 @@ fn a_lost_drive_is_rebuilt_and_a_new_one_takes_its_place() {
     wait_until("what it held is rebuilt", || degraded(&instance) == (1, 0));
     let show = instance.kist(&["pool", "show"]).exits(0).out;
     assert!(show.contains("lost") && show.contains("1 drive silent"), "{show}");
-    let replaced = instance.kist(&["pool", "drive", "replace", "3"]).exits(0).out;
+    // A disk that is not mounted: nothing is made in its place on another one, unless that is asked for.
+    let refused = instance.kist(&["pool", "drive", "replace", "3"]).exits(4);
+    let refused =
+        refused.says(&["pool/d3 is not there", "mount its disk", "kist pool drive replace 3 --new"]);
+    assert_eq!(refused.err.lines().count(), 1, "{}", refused.err);
+    assert!(!instance.dir().join("pool/d3").exists());
+    let replaced = instance.kist(&["pool", "drive", "replace", "3", "--new"]).exits(0).out;
     assert!(replaced.contains("a new drive"), "{replaced}");
     assert_eq!(degraded(&instance), (0, 0));
     instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);

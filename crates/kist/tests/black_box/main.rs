@@ -5,6 +5,7 @@ mod harness;
 mod http;
 mod instances;
 mod kills;
+mod newcomer;
 mod rebuild;
 mod refusals;
 mod tape;

@@ -106,6 +106,10 @@ fn a_destroyed_machine_comes_back_from_its_tapes() {
     let dir = dir.to_str().unwrap();
     fs::remove_dir_all(instance.dir().join("catalogue")).unwrap();
     fs::remove_dir_all(instance.dir().join("pool")).unwrap();
+    // It went on as if that were as it should be.
+    let refused = kist(&["rebuild", "--from-tapes", dir]).exits(4);
+    refused.says(&["none of the pool's 8 drives is there", "mount them", "--new-pool"]);
+    assert!(!instance.dir().join("catalogue").exists());
     let rebuilt = kist(&["rebuild", "--from-tapes", "--new-pool", "--json", dir]).exits(0).json();
     assert!(rebuilt["missing_from"].is_null() && rebuilt["inconsistencies"].as_u64() == Some(0), "{rebuilt}");
     instance.start();

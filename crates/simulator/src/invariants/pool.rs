@@ -1,6 +1,7 @@
 //! What the disks hold against what the catalogue says that they hold.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ::catalogue::{FileState, ReadError, Table, View};
 use base::{BlobDescription, BlobId, BlobPiece, ContainerId, DriveId, FileId, Layout, StripeSet};
@@ -65,7 +66,7 @@ fn shards(
     stripe: usize,
     set: &StripeSet,
     disks: &BTreeMap<DriveId, &SimDisk>,
-) -> Vec<Option<Vec<u8>>> {
+) -> Vec<Option<Arc<Vec<u8>>>> {
     let read = |(shard, drive): (usize, &DriveId)| {
         let id = ExtentId { blob: blob.id, stripe: stripe as u32, shard: shard as u8 };
         disks.get(drive).filter(|disk| !disk.is_gone()).and_then(|disk| disk.bytes(id))
@@ -89,7 +90,7 @@ fn striped(
             format!("blob {} stripe {stripe} shard {shard} on disk {drive}", blob.id)
         };
         for (shard, bytes) in shards.iter_mut().enumerate() {
-            let found_bytes = bytes.as_ref().map_or(0, Vec::len);
+            let found_bytes = bytes.as_ref().map_or(0, |bytes| bytes.len());
             if found_bytes < wanted {
                 *bytes = None;
                 let what = format!("holds {found_bytes} of {wanted} bytes");
@@ -100,7 +101,7 @@ fn striped(
         let what = format!("{whole} of {data}+{parity} shards are left: it cannot be read");
         found.expect(whole >= usize::from(data), Rule::Pool, object(0), what);
         if quiet.is_whole && whole == shards.len() {
-            let shards: Vec<&[u8]> = shards.iter().flatten().map(Vec::as_slice).collect();
+            let shards: Vec<&[u8]> = shards.iter().flatten().map(|shard| shard.as_slice()).collect();
             if let Some(shard) = rows.odd_one(stripe as u64, &shards, usize::from(data)) {
                 found.add(Rule::Pool, object(shard), "is not the parity of its row");
             }

@@ -96,10 +96,11 @@ impl SimDisk {
         self.lock().list(None, usize::MAX)
     }
 
-    /// The bytes of an extent as a read would find them.
+    /// The bytes of an extent as a read would find them. Not a copy, since whoever checks a disk wants all of
+    /// it; what is written later does not show.
     #[must_use]
-    pub fn bytes(&self, id: ExtentId) -> Option<Vec<u8>> {
-        self.lock().bytes(id).map(<[u8]>::to_vec)
+    pub fn bytes(&self, id: ExtentId) -> Option<Arc<Vec<u8>>> {
+        self.lock().shared(id)
     }
 
     /// Flips one bit of an extent at rest; `false` if there is no such byte.

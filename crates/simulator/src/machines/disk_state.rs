@@ -70,6 +70,10 @@ impl DiskState {
         self.extents.get(&id).map(|extent| extent.bytes.as_slice())
     }
 
+    pub(crate) fn shared(&self, id: ExtentId) -> Option<Arc<Vec<u8>>> {
+        self.extents.get(&id).map(|extent| Arc::clone(&extent.bytes))
+    }
+
     pub(crate) fn list(&self, after: Option<ExtentId>, limit: usize) -> Vec<ExtentId> {
         let ids = self.extents.keys().copied().filter(|id| after.is_none_or(|after| *id > after));
         ids.take(limit).collect()

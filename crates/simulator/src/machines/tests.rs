@@ -240,7 +240,7 @@ fn what_was_synced_survives_a_loss_of_power() {
         assert!(found.iter().skip(2 * PAGE).all(|byte| [0, 2].contains(byte)));
         match disk.bytes(half) {
             None => absent += 1,
-            Some(bytes) if bytes == [vec![1; 2 * PAGE], vec![2; 2 * PAGE]].concat() => whole += 1,
+            Some(bytes) if *bytes == [vec![1; 2 * PAGE], vec![2; 2 * PAGE]].concat() => whole += 1,
             Some(_) => torn += 1,
         }
         risen += u32::from(disk.bytes(deleted).is_some());
@@ -288,7 +288,7 @@ fn disk_faults_do_what_they_say() {
         };
         assert!(is_right, "{fault:?}: {result:?}");
         assert_eq!(world.faults().fired(fault), 1);
-        let damaged = disk.bytes(extent(1)).unwrap() != vec![7; 4 * PAGE];
+        let damaged = *disk.bytes(extent(1)).unwrap() != vec![7; 4 * PAGE];
         assert!(!damaged || fault == Fault::DiskMisdirectedWrite, "{fault:?}");
     }
 }
@@ -307,10 +307,10 @@ fn a_replacement_is_seen_when_it_is_sealed() {
     let mut writer = drive.replace(extent(1), ByteCount(0)).unwrap();
     writer.append(&[3; PAGE]).unwrap();
     writer.append(&[4; PAGE]).unwrap();
-    assert_eq!(disk.bytes(extent(1)), Some(vec![1; PAGE]));
+    assert_eq!(disk.bytes(extent(1)), Some(Arc::new(vec![1; PAGE])));
     writer.seal().unwrap();
     world.power_loss();
-    assert_eq!(disk.bytes(extent(1)), Some([[3; PAGE], [4; PAGE]].concat()));
+    assert_eq!(disk.bytes(extent(1)), Some(Arc::new([[3; PAGE], [4; PAGE]].concat())));
     assert_eq!(disk.extents(), [extent(1)]);
     let drive = disk.open().unwrap();
     world.faults().once(Fault::DiskSync, Target::Any, 0);
@@ -352,7 +352,7 @@ fn an_image_holds_what_was_durable_at_its_point() {
     replay.advance(point);
     let mut dice = Dice::new(1);
     let image = replay.image(&mut dice, Arc::clone(&pace), None);
-    assert_eq!(image.disks()[0].bytes(extent(1)), Some(vec![1; PAGE]));
+    assert_eq!(image.disks()[0].bytes(extent(1)), Some(Arc::new(vec![1; PAGE])));
     replay.advance(world.journal().unwrap().len());
     let image = replay.image(&mut dice, pace, None);
     assert_eq!(image.disks()[0].bytes(extent(1)), world.disks()[0].bytes(extent(1)));

@@ -1,7 +1,7 @@
 //! All machines of one world together.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use archive::{Machines, OpenError};
 use base::{ByteCount, Clock, DriveId, Epoch, Timestamp, Uuid, Vid};
@@ -197,6 +197,12 @@ impl SimMachines {
             library: Arc::new(self.library.clone()) as Arc<dyn Library>,
             random_uuid: Arc::new(random_uuid),
         })
+    }
+
+    /// What shows whether anybody holds these machines still, or an engine on them, after they were dropped.
+    #[must_use]
+    pub fn trace(&self) -> Weak<dyn Pace> {
+        Arc::downgrade(&self.around.pace)
     }
 
     /// What the world is made of.

@@ -1,0 +1,128 @@
+//! Files that the pool holds and cannot give for the moment, because too many of its drives do not answer.
+//! Nothing is read to find that out: it is decided from the states of the drives and from where the stripes
+//! stand.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+use base::{BlobPiece, ByteCount, DriveId, FileId, Layout};
+use catalogue::{Command, FileRecord, FileState, ReadError, View};
+
+use crate::download::readable_vids;
+use crate::engine::Engine;
+use crate::lost::waits_for_drives;
+use crate::namespace::{Containers, locality};
+use crate::{ArchiveError, Download, FileStat, Locality};
+
+/// Drives that do not answer and without which a file cannot be read; empty if it can be, as far as that
+/// depends on drives.
+pub(crate) fn missing_for(
+    engine: &Engine,
+    view: &View<'_>,
+    file: &FileRecord,
+    silent: &BTreeSet<DriveId>,
+) -> Result<BTreeSet<DriveId>, ReadError> {
+    let mut missing = BTreeSet::new();
+    if silent.is_empty() || file.state != FileState::Live {
+        return Ok(missing);
+    }
+    for piece in &file.pieces {
+        let Some(blob) = view.blob(piece.blob)? else { continue };
+        // A description that contradicts itself is the catalogue's check's to report.
+        if matches!(engine.pool.has_drives_without(&blob, piece, silent), Ok(false)) {
+            let of_blob = blob.stripes.iter().flat_map(|set| set.drives.iter().copied());
+            missing.extend(of_blob.filter(|drive| silent.contains(drive)));
+        }
+    }
+    Ok(missing)
+}
+
+/// What a reader is told of a file that waits for these drives: NEARLINE, like one that was evicted, if all
+/// its tapes have it.
+pub(crate) fn refused(stat: &FileStat, drives: BTreeSet<DriveId>) -> ArchiveError {
+    let (path, vids) = (stat.path.clone(), readable_vids(stat));
+    let drives = drives.into_iter().map(|drive| drive.0).collect();
+    match stat.locality {
+        Locality::Online | Locality::Lost => ArchiveError::DrivesAway { path, drives, vids },
+        Locality::Nearline | Locality::OnlineAndNearline => ArchiveError::NearlineAway { path, drives, vids },
+    }
+}
+
+/// The refusal for a file that can be read again once drives answer that are not given up; `None` if that is
+/// not what keeps it from being read.
+pub(crate) fn refusal(engine: &Engine, stat: &FileStat) -> Option<ArchiveError> {
+    let silent = engine.pool.silent_drives();
+    let file = engine.read(|view| view.file(stat.file)).ok().flatten()?;
+    if !matches!(waits_for_drives(engine, &file), Ok(true)) {
+        return None;
+    }
+    let drives = engine.read(|view| missing_for(engine, view, &file, &silent)).ok()?;
+    (!drives.is_empty()).then(|| refused(stat, drives))
+}
+
+/// Files that are about to be asked for from tape although the catalogue has them in the pool: those that
+/// all their tapes have and that the pool cannot give lose their pool copy, as by an evict, so that they are
+/// recalled. Of others nothing is given up.
+pub(crate) fn give_up(engine: &Engine, files: &[FileId]) -> Result<(), ArchiveError> {
+    let silent = engine.pool.silent_drives();
+    if silent.is_empty() {
+        return Ok(());
+    }
+    let concerned = engine.read(|view| {
+        let mut concerned = Vec::new();
+        let mut containers = Containers::default();
+        for id in files {
+            let Some(file) = view.file(*id)? else { continue };
+            if locality(view, &mut containers, *id, &file)? == Locality::OnlineAndNearline
+                && !missing_for(engine, view, &file, &silent)?.is_empty()
+            {
+                concerned.push(*id);
+            }
+        }
+        Ok(concerned)
+    })?;
+    if concerned.is_empty() {
+        return Ok(());
+    }
+    tracing::warn!(
+        files = concerned.len(),
+        ?silent,
+        "drives of the pool do not answer: files that were staged come back from tape"
+    );
+    engine.upkeep.some_lost.store(true, Ordering::SeqCst);
+    engine.execute(Command::PoolCopyLost { files: concerned })?;
+    engine.sweep.ring();
+    Ok(())
+}
+
+impl Download {
+    /// Whether drives answer that hold what is to be read. Reads nothing: it is decided from the states of
+    /// the drives. To be called behind [`Download::select`], before the first [`Download::next`].
+    ///
+    /// # Errors
+    /// [`ArchiveError::NearlineAway`] if tapes have the file, else [`ArchiveError::DrivesAway`].
+    pub fn check_drives(&self) -> Result<(), ArchiveError> {
+        let engine = self.archive().engine();
+        let silent = engine.pool.silent_drives();
+        if silent.is_empty() {
+            return Ok(());
+        }
+        let is_kept = self.ranges().any(|(blob, piece, offset, length)| {
+            let part = match blob.layout {
+                Layout::Striped { .. } => BlobPiece {
+                    offset: ByteCount(piece.offset.0.saturating_add(offset)),
+                    length: ByteCount(length),
+                    ..*piece
+                },
+                // A record is found by its beginning.
+                Layout::Segment { .. } => *piece,
+            };
+            matches!(engine.pool.has_drives_without(blob, &part, &silent), Ok(false))
+        });
+        if !is_kept {
+            return Ok(());
+        }
+        // What waits for drives that are given up is left to the first read, which declares it lost.
+        refusal(engine, self.stat()).map_or(Ok(()), Err)
+    }
+}

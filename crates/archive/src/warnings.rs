@@ -1,0 +1,190 @@
+//! What an operator should know, in words: `kist status` says it.
+
+use base::Vid;
+use catalogue::{TapeRecord, TapeState};
+use pool::{DriveHealth, PoolStatus};
+use scheduler::DriveState;
+
+use crate::engine::{Engine, truncated};
+
+/// Objects named in one warning; the others are only counted.
+const NAMED_MAX: usize = 5;
+/// A pool that is so full, in hundredths, is warned of.
+const FILL_WARNED: u64 = 90;
+/// Most bytes of a reason within a warning.
+const REASON_MAX: usize = 160;
+
+/// What is not as it should be.
+pub(crate) fn all(engine: &Engine, tapes: &[(Vid, TapeRecord)], pool: &PoolStatus) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some(nanos) = engine.clock.jumped() {
+        let direction = if nanos > 0 { "ahead" } else { "back" };
+        warnings.push(format!(
+            "the system's clock jumped {direction} by {} s: times go on evenly until it is set right",
+            nanos.unsigned_abs() / 1_000_000_000
+        ));
+    }
+    if !engine.catalogue.is_writing() {
+        warnings.push(
+            "the catalogue's writer has stopped: look for the first error in the log, then restart"
+                .to_owned(),
+        );
+    }
+    warnings.extend(of_pool(pool, engine.pool.config().parity));
+    let states: Vec<(String, DriveState)> =
+        engine.scheduler().drives().map(|(name, state)| (name.clone(), state.clone())).collect();
+    for (name, state) in states {
+        if let DriveState::Down { reason } = state {
+            let reason = truncated(&reason, REASON_MAX);
+            warnings.push(format!("tape drive {name} is out of use ({reason}): kist drive up {name}"));
+        }
+    }
+    let goes_to_tape = engine.classes.all().iter().any(|class| !class.settings.copies.is_empty());
+    warnings.extend(of_tapes(tapes, goes_to_tape));
+    warnings
+}
+
+/// What is wrong with the drives of the pool, and how full it is.
+fn of_pool(pool: &PoolStatus, parity: u8) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let (mut silent, mut hurt) = (Vec::new(), Vec::new());
+    for drive in &pool.drives {
+        match &drive.health {
+            DriveHealth::Up => {}
+            DriveHealth::Full => hurt.push(format!("{} (full)", drive.id)),
+            DriveHealth::Suspect { .. } => hurt.push(format!("{} (suspect)", drive.id)),
+            DriveHealth::Away { .. } => silent.push(format!("{} (away)", drive.id)),
+            DriveHealth::Missing => silent.push(format!("{} (missing)", drive.id)),
+            DriveHealth::Lost => silent.push(format!("{} (lost)", drive.id)),
+        }
+    }
+    let of = pool.drives.len();
+    if !silent.is_empty() {
+        let beyond = if silent.len() > usize::from(parity) {
+            "; that is more than the parity bears: some files cannot be read from the pool"
+        } else {
+            ""
+        };
+        let (count, named) = (silent.len(), named(&silent));
+        let verb = if count == 1 { "does" } else { "do" };
+        warnings.push(format!(
+            "{count} of {of} drives of the pool {verb} not answer: {named}{beyond}: see kist pool show"
+        ));
+    }
+    if !hurt.is_empty() {
+        let (count, named) = (hurt.len(), named(&hurt));
+        let verb = if count == 1 { "takes" } else { "take" };
+        warnings.push(format!(
+            "{count} of {of} drives of the pool {verb} no new data: {named}: see kist pool show"
+        ));
+    }
+    let fill = pool.used.0.saturating_mul(100).checked_div(pool.capacity.0).unwrap_or(0);
+    if fill >= FILL_WARNED {
+        warnings.push(format!(
+            "the pool is {fill}% full: kist evict makes room once files are on tape, kist migrate --now \
+             hurries them there"
+        ));
+    }
+    warnings
+}
+
+fn of_tapes(tapes: &[(Vid, TapeRecord)], goes_to_tape: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let suspect: Vec<String> = tapes
+        .iter()
+        .filter(|(_, tape)| tape.state == TapeState::Suspect)
+        .map(|(vid, _)| vid.to_string())
+        .collect();
+    if let Some(first) = suspect.first() {
+        let what = if suspect.len() == 1 { "tape is" } else { "tapes are" };
+        warnings.push(format!(
+            "{} {what} suspect: {}: kist tape show {first} tells why",
+            suspect.len(),
+            named(&suspect)
+        ));
+    }
+    if goes_to_tape && !tapes.iter().any(|(_, tape)| tape.state == TapeState::Scratch) {
+        warnings.push("there is no scratch tape: add cartridges, or reclaim empty tapes".to_owned());
+    }
+    warnings
+}
+
+fn named(names: &[String]) -> String {
+    let mut text = names.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > NAMED_MAX {
+        text += &format!(" and {} more", names.len() - NAMED_MAX);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use base::{ByteCount, DriveId};
+    use pool::DriveReport;
+
+    use super::*;
+
+    fn pool(healths: &[DriveHealth], used: u64) -> PoolStatus {
+        let drive = |(id, health): (usize, &DriveHealth)| DriveReport {
+            id: DriveId(id as u16),
+            name: String::new(),
+            health: health.clone(),
+            capacity: ByteCount(100),
+            used: ByteCount(used),
+            free: ByteCount(100 - used),
+            bytes_read: ByteCount(0),
+            bytes_written: ByteCount(0),
+            syncs: 0,
+            errors: 0,
+            damaged: 0,
+            reconstructions: 0,
+            late: 0,
+            recoveries: 0,
+        };
+        let count = healths.len() as u64;
+        PoolStatus {
+            drives: healths.iter().enumerate().map(drive).collect(),
+            capacity: ByteCount(100 * count),
+            used: ByteCount(used * count),
+            free: ByteCount((100 - used) * count),
+            bytes_read: ByteCount(0),
+            bytes_written: ByteCount(0),
+            syncs: 0,
+            errors: 0,
+            damaged: 0,
+            reconstructions: 0,
+        }
+    }
+
+    /// A newcomer found `"warnings": []` with drives missing.
+    #[test]
+    fn drives_that_do_not_answer_or_are_full_are_warned_of() {
+        assert_eq!(of_pool(&pool(&[DriveHealth::Up, DriveHealth::Up], 89), 1), [""; 0]);
+        let away = DriveHealth::Away { reason: "gone".to_owned() };
+        let told = of_pool(&pool(&[DriveHealth::Missing, DriveHealth::Up, away], 90), 1);
+        assert_eq!(told.len(), 2, "{told:?}");
+        let silent = "2 of 3 drives of the pool do not answer: 0 (missing), 2 (away); that is more than";
+        assert!(told[0].starts_with(silent), "{told:?}");
+        assert!(told[1].starts_with("the pool is 90% full"), "{told:?}");
+        let told = of_pool(&pool(&[DriveHealth::Lost, DriveHealth::Full], 1), 1);
+        assert!(told[0].starts_with("1 of 2 drives of the pool does not answer: 0 (lost): see"), "{told:?}");
+        assert!(told[1].starts_with("1 of 2 drives of the pool takes no new data: 1 (full)"), "{told:?}");
+    }
+
+    #[test]
+    fn suspect_tapes_and_a_lack_of_scratch_tapes_are_warned_of() {
+        let tape = |n: usize, state| {
+            let record = TapeRecord { state, ..TapeRecord::scratch(ByteCount(1)) };
+            (Vid::new(&format!("KS{n:04}")).unwrap(), record)
+        };
+        assert_eq!(of_tapes(&[tape(1, TapeState::Scratch), tape(2, TapeState::Full)], true), [""; 0]);
+        assert_eq!(of_tapes(&[], false), [""; 0]);
+        let told = of_tapes(&[tape(1, TapeState::Full)], true);
+        assert!(told.len() == 1 && told[0].contains("no scratch tape"), "{told:?}");
+        let suspects: Vec<_> = (1..=7).map(|n| tape(n, TapeState::Suspect)).collect();
+        let told = of_tapes(&suspects, false);
+        assert_eq!(told.len(), 1);
+        assert!(told[0].starts_with("7 tapes are suspect: KS0001, KS0002"), "{told:?}");
+        assert!(told[0].contains("KS0005 and 2 more: kist tape show KS0001"), "{told:?}");
+    }
+}
