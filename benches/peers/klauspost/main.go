@@ -68,6 +68,9 @@ func stripesOf(r request) ([]byte, error) {
 	return bytes, nil
 }
 
+// position is the stripe at which the next round begins.
+var position int
+
 // touched keeps the reads that bring the pages in from being removed.
 var touched int
 
@@ -101,6 +104,8 @@ func round(r request) (float64, error) {
 		return 0, err
 	}
 	share := r.stripes / r.cores
+	// A round goes on where the last one ended, so that no stripe is still in the cache.
+	first := position
 	coded := make([]int, r.cores)
 	failures := make([]error, r.cores)
 	var all sync.WaitGroup
@@ -110,7 +115,7 @@ func round(r request) (float64, error) {
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			for at := 0; ; at = (at + 1) % share {
+			for at := first % share; ; at = (at + 1) % share {
 				stripe := bytes[(core*share+at)*(r.k+r.m)*r.shard:][:(r.k+r.m)*r.shard]
 				if failures[core] = run(codec, r, stripe); failures[core] != nil {
 					return
@@ -131,6 +136,7 @@ func round(r request) (float64, error) {
 		}
 		sum += coded[core]
 	}
+	position = (first + sum/(r.k*r.shard*r.cores) + 1) % share
 	return float64(sum) / took / 1e9, nil
 }
 

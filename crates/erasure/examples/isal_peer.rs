@@ -50,10 +50,10 @@ struct Prepared {
 }
 
 fn main() {
-    let mut mapping = None;
+    let (mut mapping, mut position) = (None, 0);
     let mut prepared = BTreeMap::new();
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-        match parse(&line).and_then(|request| round(&request, &mut mapping, &mut prepared)) {
+        match parse(&line).and_then(|request| round(&request, &mut mapping, &mut prepared, &mut position)) {
             Ok((operation, gbps)) => {
                 print!("{{\"peer\":\"isa-l\",\"version\":\"{VERSION}\",\"operation\":\"{operation}\",");
                 println!("\"gbps\":{gbps:.3}}}");
@@ -82,6 +82,7 @@ fn round(
     request: &Request,
     mapping: &mut Option<Mapping>,
     prepared: &mut BTreeMap<(String, usize, usize), Prepared>,
+    position: &mut usize,
 ) -> Result<(String, f64), String> {
     let Request { operation, k, m, shard, stripes, cores, time, file } = request;
     let (k, m, shard) = (*k, *m, *shard);
@@ -98,11 +99,13 @@ fn round(
     };
     let base = mapping.address as usize;
     let share = stripes / cores;
+    // A round goes on where the last one ended, so that no stripe is still in the cache.
+    let first = *position % share;
     let begin = Instant::now();
     let coded: usize = std::thread::scope(|scope| {
         let run = |core: usize| {
             let mut coded = 0;
-            for at in (0..share).cycle() {
+            for at in (0..share).cycle().skip(first) {
                 code(prepared, (base + (core * share + at) * (k + m) * shard) as *mut u8, shard);
                 coded += k * shard;
                 if begin.elapsed() >= *time {
@@ -114,7 +117,9 @@ fn round(
         let others: Vec<_> = (1..*cores).map(|core| scope.spawn(move || run(core))).collect();
         run(0) + others.into_iter().map(|other| other.join().unwrap_or(0)).sum::<usize>()
     });
-    Ok((operation.clone(), coded as f64 / begin.elapsed().as_secs_f64() / 1e9))
+    let gbps = coded as f64 / begin.elapsed().as_secs_f64() / 1e9;
+    *position = (first + coded / (k * shard * cores) + 1) % share;
+    Ok((operation.clone(), gbps))
 }
 
 /// Maps a file shared and brings its pages in.
