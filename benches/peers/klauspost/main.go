@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -83,8 +84,8 @@ func codecOf(r request) (reedsolomon.Encoder, error) {
 	if codec, ok := codecs[key]; ok {
 		return codec, nil
 	}
-	codec, err := reedsolomon.New(r.k, r.m, reedsolomon.WithMaxGoroutines(1), reedsolomon.WithAutoGoroutines(r.shard),
-		reedsolomon.WithCauchyMatrix(), reedsolomon.WithInversionCache(true))
+	codec, err := reedsolomon.New(r.k, r.m, reedsolomon.WithMaxGoroutines(1), reedsolomon.WithCauchyMatrix(),
+		reedsolomon.WithInversionCache(true))
 	if err == nil {
 		codecs[key] = codec
 	}
@@ -103,6 +104,7 @@ func round(r request) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+	runtime.GOMAXPROCS(r.cores)
 	share := r.stripes / r.cores
 	// A round goes on where the last one ended, so that no stripe is still in the cache.
 	first := position
