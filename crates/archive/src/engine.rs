@@ -196,6 +196,7 @@ pub(crate) fn summary(record: &TapeRecord) -> TapeSummary {
         readable,
         writable,
         free: ByteCount(free),
+        labelled: record.generation.0 > 0,
         mounts: record.mounts,
         reason: format!("{:?}: {}", record.state, record.reason),
     }

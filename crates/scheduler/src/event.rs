@@ -26,6 +26,8 @@ pub struct TapeSummary {
     pub writable: bool,
     /// Bytes that still fit.
     pub free: ByteCount,
+    /// Whether it has labels: if not, although it is of a pool, its labelling was cut short or failed.
+    pub labelled: bool,
     /// How often it was mounted: of tapes that hold alike the least used one is taken, so that a bad one that
     /// is given back again and again does not keep the others from being tried.
     pub mounts: u64,

@@ -5,6 +5,10 @@ use base::{ByteCount, TapePoolId, Timestamp, Vid};
 use crate::scheduler::{Scheduler, ripe_at};
 use crate::{Backlog, DriveName, DriveState, Purpose, TapePoolPolicy};
 
+/// How much more often a tape without labels was mounted than a scratch tape before that one is tried
+/// instead.
+const LABELLING_MOUNTS_MAX: u64 = 4;
+
 /// What is known of a tape pool.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct PoolState {
@@ -89,16 +93,32 @@ impl Scheduler {
     }
 
     /// The tape that a pool would be given in this drive: one that is begun, the fullest first, else a
-    /// scratch tape, the least used first.
+    /// scratch tape, the least used first. One of the pool without labels is no better than a scratch tape
+    /// once it was mounted [`LABELLING_MOUNTS_MAX`] times more often.
     pub(crate) fn choose_tape(&self, tape_pool: TapePoolId, drive: &DriveName) -> Option<TapeChoice> {
         if self.drives.values().any(|drive| self.leaves(&drive.state, tape_pool)) {
             return None;
         }
-        [Some(tape_pool), None].into_iter().find_map(|from| {
+        let first = |from: Option<TapePoolId>| {
             let tapes = self.writable.get(&from)?;
-            let vid = tapes.iter().map(|(.., vid)| *vid).find(|vid| !self.rests(drive, *vid))?;
-            Some(TapeChoice { vid, assign: if from.is_none() { Some(tape_pool) } else { None } })
-        })
+            tapes.iter().find(|(.., vid)| !self.rests(drive, *vid)).map(|(_, mounts, vid)| (*mounts, *vid))
+        };
+        let (own, scratch) = (first(Some(tape_pool)), first(None));
+        match (own, scratch) {
+            (Some((mounts, vid)), Some((scratch_mounts, scratch)))
+                if !self.is_labelled(vid) && mounts > scratch_mounts + LABELLING_MOUNTS_MAX =>
+            {
+                Some(TapeChoice { vid: scratch, assign: Some(tape_pool) })
+            }
+            (Some((_, vid)), _) => Some(TapeChoice { vid, assign: None }),
+            (None, Some((_, vid))) => Some(TapeChoice { vid, assign: Some(tape_pool) }),
+            (None, None) => None,
+        }
+    }
+
+    fn is_labelled(&self, vid: Vid) -> bool {
+        let summary = self.tapes.get(&vid).and_then(|tape| tape.summary.as_ref());
+        summary.is_some_and(|summary| summary.labelled)
     }
 
     /// A begun tape of the pool that is on its way to its slot is worth the wait.

@@ -70,6 +70,7 @@ fn summary(readable: bool) -> TapeSummary {
         readable,
         writable: false,
         free: ByteCount(0),
+        labelled: true,
         mounts: 0,
         reason,
     }

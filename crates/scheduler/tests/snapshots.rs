@@ -45,6 +45,7 @@ fn tape(number: usize, pool: Option<u16>, free: u64) -> (i64, Event) {
         readable: true,
         writable: free > 0,
         free: ByteCount(free * GB),
+        labelled: pool.is_some(),
         mounts: 0,
         reason: String::new(),
     };
@@ -162,6 +163,27 @@ fn the_scratch_tape_that_was_mounted_least_comes_first() {
     };
     let events = vec![up("A"), used(1, 7), used(2, 3), used(3, 4), queued(20, backlog(6, 60, 10))];
     check(&mut Scheduler::new(policy()), events, "20: mount T00002 in A for pool 1, wake at 3610");
+}
+
+/// Story: two tapes whose labelling failed belonged to their pool already. Given back again and again they
+/// took turns for four hours, while nobody tried the scratch tapes.
+#[test]
+fn tapes_whose_labelling_fails_again_and_again_do_not_keep_scratch_tapes_waiting() {
+    let bad = |mounts: u64| {
+        let (second, Event::Tape(vid, summary)) = tape(1, Some(1), 500) else { unreachable!() };
+        (second, Event::Tape(vid, TapeSummary { labelled: false, mounts, ..summary }))
+    };
+    let choice = |of: (i64, Event), expected: &str| {
+        let events = vec![up("A"), of, tape(2, None, 500), queued(20, backlog(6, 60, 10))];
+        check(&mut Scheduler::new(policy()), events, expected);
+    };
+    choice(bad(4), "20: mount T00001 in A, wake at 3610");
+    choice(bad(5), "20: mount T00002 in A for pool 1, wake at 3610");
+    let (second, Event::Tape(vid, summary)) = tape(1, Some(1), 500) else { unreachable!() };
+    choice(
+        (second, Event::Tape(vid, TapeSummary { mounts: 900, ..summary })),
+        "20: mount T00001 in A, wake at 3610",
+    );
 }
 
 #[test]
@@ -292,6 +314,7 @@ fn summary() -> TapeSummary {
         readable: true,
         writable: false,
         free,
+        labelled: true,
         mounts: 0,
         reason: "label damaged".into(),
     }

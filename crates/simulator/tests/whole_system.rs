@@ -49,8 +49,13 @@ fn a_seed_is_a_world() {
 #[test]
 fn worlds_that_failed_once_go_well() {
     let _one = PLANTED.lock().unwrap_or_else(PoisonError::into_inner);
-    let known =
-        [(245, Profile::Tapes), (149, Profile::Drills), (3959, Profile::Repack), (3003, Profile::Tapes)];
+    let known = [
+        (245, Profile::Tapes),
+        (149, Profile::Drills),
+        (3959, Profile::Repack),
+        (3003, Profile::Tapes),
+        (315, Profile::Tapes),
+    ];
     for (seed, profile) in known {
         let report = simulate(Plan { profile: Some(profile), ..Plan::new(seed) });
         assert_eq!(report.failure, None, "seed {seed}, {profile:?}");

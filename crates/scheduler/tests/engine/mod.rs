@@ -202,6 +202,7 @@ impl Engine {
             readable,
             writable: readable && free.0 > 0,
             free,
+            labelled: true,
             mounts: 0,
             reason,
         };

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::check::{Found, hashed, judge, look_at};
 use super::disk::{Disk, Files};
@@ -14,6 +14,9 @@ use super::work::{Marks, expected};
 use super::{Report, Settings, engine, record};
 use crate::random::Random;
 
+/// How often a new instance is looked at that a program just being started holds locked, and how many times.
+const LOCKED_LOOK_EVERY: Duration = Duration::from_millis(100);
+const LOCKED_LOOKS: usize = 50;
 /// Violations beyond which a run ends.
 const VIOLATIONS_MAX: usize = 20;
 
@@ -128,9 +131,23 @@ fn record(settings: &Settings, dir: &Path, root: &Path, seed: u64) -> io::Result
     engine::create(root)?;
     let mut before = Files::new();
     gather(root, root, &mut before)?;
-    let trace = Trace::parse(&record::log(settings, dir, root, seed)?);
+    let trace = Trace::parse(&log(settings, dir, root, seed)?);
     compare_model(&trace, root, &before)?;
     Ok((before, trace))
+}
+
+/// Records. A program that another thread is just starting holds the lock of the new instance until it runs:
+/// it has all that was open when it was forked.
+fn log(settings: &Settings, dir: &Path, root: &Path, seed: u64) -> io::Result<String> {
+    for _ in 0..LOCKED_LOOKS {
+        match record::log(settings, dir, root, seed) {
+            Err(error) if error.to_string().contains("is in use by another process") => {
+                std::thread::sleep(LOCKED_LOOK_EVERY);
+            }
+            done => return done,
+        }
+    }
+    record::log(settings, dir, root, seed)
 }
 
 /// The model, told of all calls, must come to the files that are there.
