@@ -20,12 +20,15 @@ needs:
 		echo "cargo is missing: install a Rust toolchain, 1.95 or newer, then again" >&2; exit 1; }
 	@command -v cc >/dev/null || $(call install,build-essential)
 
-# The tests also read a cartridge with programs that share no code with Kist.
+# The tests also read a cartridge with programs that share no code with Kist, and compare parity with ISA-L's,
+# which is built from the sources in a crate.
 needs-test: needs
 	@$(CARGO) fmt --version >/dev/null && $(CARGO) clippy --version >/dev/null || { \
 		echo "rustfmt and clippy are missing: add these components to the toolchain, then again" >&2; exit 1; }
 	@command -v python3 >/dev/null || $(call install,python3)
 	@command -v tar >/dev/null || $(call install,tar)
+	@command -v nasm >/dev/null && command -v autoreconf >/dev/null && command -v libtoolize >/dev/null \
+		&& command -v make >/dev/null || $(call install,nasm autoconf automake libtool make)
 	@[ "$$KIST_NO_PTRACE" = 1 ] || command -v strace >/dev/null || $(call install,strace)
 
 # Installs a Debian package, or says which one is missing.
@@ -64,7 +67,7 @@ torture: needs-test
 		--minutes $(or $(KIST_SOAK_MINUTES),60) --clients 64
 	rm -rf -- $(TORTURE_DIR) $(TORTURE_TMP)/kist-torture-pool
 
-lint: needs
+lint: needs-test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked

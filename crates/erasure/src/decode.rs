@@ -81,13 +81,13 @@ fn solve(data: &[usize], parity: &[usize], lost: &[usize]) -> Vec<Vec<u8>> {
     right
 }
 
-fn scale_row(row: &mut [u8], factor: u8) {
+pub(crate) fn scale_row(row: &mut [u8], factor: u8) {
     for weight in row {
         *weight = mul(*weight, factor);
     }
 }
 
-fn add_scaled(row: &mut [u8], other: &[u8], factor: u8) {
+pub(crate) fn add_scaled(row: &mut [u8], other: &[u8], factor: u8) {
     for (weight, &addend) in row.iter_mut().zip(other) {
         *weight ^= mul(addend, factor);
     }

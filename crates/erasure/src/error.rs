@@ -60,6 +60,20 @@ pub enum CodecError {
         /// The index passed on both sides.
         shard: usize,
     },
+    /// The present shards do not determine all wanted ones; find more shards or another copy.
+    NotRepairable {
+        /// Shards asked for.
+        wanted: usize,
+    },
+    /// Cells of no bytes have no checksums; pass the cell's size in bytes.
+    EmptyCell,
+    /// The places for checksums are not as many as the cells; pass exactly `expected`.
+    ChecksumCount {
+        /// Cells of all shards.
+        expected: usize,
+        /// Places passed.
+        given: usize,
+    },
     /// Fewer shards are present than the code needs; find more shards or another copy.
     TooFewPresent {
         /// Distinct shards passed.
@@ -96,6 +110,16 @@ impl fmt::Display for CodecError {
             Self::RepeatedShard { shard } => write!(f, "shard {shard} was passed twice: pass it once"),
             Self::WantedIsPresent { shard } => {
                 write!(f, "shard {shard} is both present and wanted: ask only for lost shards")
+            }
+            Self::NotRepairable { wanted } => {
+                write!(
+                    f,
+                    "the present shards do not determine all {wanted} wanted: find more or use another copy"
+                )
+            }
+            Self::EmptyCell => f.write_str("a cell cannot have 0 bytes: pass its size"),
+            Self::ChecksumCount { expected, given } => {
+                write!(f, "{given} places for checksums were passed: pass {expected}")
             }
             Self::TooFewPresent { present, needed } => {
                 write!(

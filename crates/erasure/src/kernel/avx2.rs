@@ -1,6 +1,6 @@
 //! Multiplication by nibble tables: a shuffle looks up the products of 32 low or high nibbles at once.
 
-use super::Tile;
+use super::{Pass, Start};
 use std::arch::x86_64::{
     __m256i, _mm_loadu_si128, _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_loadu_si256,
     _mm256_set1_epi8, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi64, _mm256_storeu_si256,
@@ -8,52 +8,59 @@ use std::arch::x86_64::{
 };
 
 const VECTOR: usize = size_of::<__m256i>();
-/// Vectors of each source per step: independent sums hide the latency of the multiplication.
-const UNROLL: usize = 2;
 
+/// Handles `U` vectors of every source at a time, `R` outputs.
+///
 /// # Safety
 ///
-/// The processor has AVX2, and the tile ends at least one vector from the start of its shards.
+/// The processor has AVX2, and the pass fits vectors of 32 bytes.
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn run<const R: usize>(tile: Tile<'_, '_>, weights: &[[u8; 32]]) {
+pub(super) unsafe fn run<const R: usize, const U: usize>(mut pass: Pass<'_, '_>, weights: &[[u8; 32]]) {
     let (columns, rest) = weights.as_chunks::<R>();
-    assert!(rest.is_empty() && columns.len() == tile.sources.len() && tile.outputs.len() == R);
-    let end = tile.range.end;
-    let mut at = tile.range.start;
-    let mut outputs = tile.outputs.iter_mut();
-    let outputs: [*mut u8; R] =
-        std::array::from_fn(|_| outputs.next().map_or(std::ptr::null_mut(), |output| output.as_mut_ptr()));
-    while end - at >= UNROLL * VECTOR {
-        // SAFETY: the step stays below the end of the range, which every shard reaches.
-        unsafe { step::<R, UNROLL>(tile.sources, outputs, columns, at) };
-        at += UNROLL * VECTOR;
+    assert!(rest.is_empty() && columns.len() == pass.sources.len());
+    let outputs = pass.output_pointers::<R>();
+    let length = pass.range.len();
+    let mut at = 0;
+    while length - at >= U * VECTOR {
+        // SAFETY: the step stays within the range, which every source reaches and every output has.
+        unsafe { step::<R, U>(&pass, outputs, columns, at) };
+        at += U * VECTOR;
     }
-    while at < end {
-        // SAFETY: the last vector ends where the range does, and the caller left room for one before it.
-        unsafe { step::<R, 1>(tile.sources, outputs, columns, at.min(end - VECTOR)) };
+    while at < length {
+        // SAFETY: the last vector ends where the range does, which has at least one vector.
+        unsafe { step::<R, 1>(&pass, outputs, columns, at.min(length - VECTOR)) };
         at += VECTOR;
     }
 }
 
 /// # Safety
 ///
-/// All sources and outputs have `U` vectors from offset `at` on, and no output overlaps a source.
+/// The range has `U` vectors from its offset `at` on.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn step<const R: usize, const U: usize>(
-    sources: &[&[u8]],
+    pass: &Pass<'_, '_>,
     outputs: [*mut u8; R],
     columns: &[[[u8; 32]; R]],
     at: usize,
 ) {
     let mask = _mm256_set1_epi8(0x0F);
     let mut sums = [[_mm256_setzero_si256(); U]; R];
-    for (source, column) in sources.iter().zip(columns) {
+    if pass.start == Start::Sum {
+        for (output, sums) in outputs.iter().zip(&mut sums) {
+            for (unit, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: the caller vouches for these bytes.
+                *sum = unsafe { _mm256_loadu_si256(output.add(at + unit * VECTOR).cast_const().cast()) };
+            }
+        }
+    }
+    let from = pass.range.start + at;
+    for (source, column) in pass.sources.iter().zip(columns) {
         let mut low = [_mm256_setzero_si256(); U];
         let mut high = low;
         for (unit, (low, high)) in low.iter_mut().zip(&mut high).enumerate() {
             // SAFETY: the caller vouches for these bytes.
-            let bytes = unsafe { _mm256_loadu_si256(source.as_ptr().add(at + unit * VECTOR).cast()) };
+            let bytes = unsafe { _mm256_loadu_si256(source.as_ptr().add(from + unit * VECTOR).cast()) };
             *low = _mm256_and_si256(bytes, mask);
             *high = _mm256_and_si256(_mm256_srli_epi64::<4>(bytes), mask);
         }

@@ -1,6 +1,9 @@
 //! The codec against an independent implementation, against ISA-L's bytes, and against wrong use.
 
+mod cells;
 mod format;
+mod isal;
 mod kernels;
+mod lrc;
 mod reference;
 mod refusals;

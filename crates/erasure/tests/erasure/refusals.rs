@@ -37,7 +37,7 @@ fn only_available_kernels_are_accepted() {
     assert_eq!(available.first(), Some(&Kernel::Portable));
     assert_eq!(available.last(), Some(&Kernel::best()));
     assert_eq!(Codec::new(4, 2).unwrap().kernel(), Kernel::best());
-    for kernel in [Kernel::Portable, Kernel::Avx2, Kernel::Gfni, Kernel::Avx512Gfni] {
+    for kernel in Kernel::ALL {
         match Codec::with_kernel(4, 2, kernel) {
             Ok(codec) => assert!(available.contains(&kernel) && codec.kernel() == kernel),
             Err(error) => {
