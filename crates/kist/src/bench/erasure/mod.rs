@@ -46,6 +46,7 @@ const ROUNDS_QUICK: (usize, usize) = (20, 10);
 
 /// Arguments of `kist bench erasure` alone.
 #[derive(clap::Args, Clone, Debug, Default)]
+#[group(id = "erasure")]
 pub struct Args {
     /// With `erasure`: another coder to measure in turn with Kist, a program as benches/peers/README.md asks
     /// for; can be given more than once. The bars are set against the one named isa-l
