@@ -89,7 +89,7 @@ fn round(
 ) -> Result<(String, f64), String> {
     let Request { operation, k, m, shard, stripes, first, time, file } = request;
     let (k, m, shard) = (*k, *m, *shard);
-    if !mapping.as_ref().is_some_and(|known| known.file == *file) {
+    if mapping.as_ref().is_none_or(|known| known.file != *file) {
         *mapping = Some(map(file)?);
     }
     let key = (operation.clone(), k, m);

@@ -152,8 +152,8 @@ impl Work {
     /// allocations, but clearing room for 255 shards takes as long as the smallest stripes themselves.
     fn sized(&mut self, stripe: &mut [u8], few: Step, some: Step, many: Step) -> Result<(), CodecError> {
         match self.codec.data_shards() + self.codec.parity_shards() {
-            ..=16 => few(self, stripe),
-            ..=48 => some(self, stripe),
+            0..=16 => few(self, stripe),
+            17..=48 => some(self, stripe),
             _ => many(self, stripe),
         }
     }

@@ -63,7 +63,7 @@ fn range(bar: &Bar) -> String {
 pub fn markdown(report: &Report) -> String {
     let peers = report.peers.iter().map(|peer| format!(", {} {}", peer.name, peer.version));
     let mut text = format!(
-        "Kernel {}; the best of {} rounds from the cache and {} from memory, of which each core has {}{}.\n\n",
+        "Kernel {}; best of {} rounds from the cache, {} from memory, of which each core has {}{}.\n\n",
         report.kernel,
         report.rounds_cache,
         report.rounds_memory,
