@@ -347,3 +347,28 @@ pub(crate) fn counter_key(counter: Counter) -> Vec<u8> {
         Counter::Indexes => with(7, &[]),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_keep_their_form_and_have_one() {
+        let bytes = |layout: Layout| {
+            let mut out = Vec::new();
+            layout.put(&mut out);
+            out
+        };
+        let striped = |data, local, global| Layout::Striped { code: StripeCode { data, local, global } };
+        for (layout, form) in [
+            (striped(4, 0, 2), &[0, 4, 2][..]),
+            (Layout::Segment { copies: 3 }, &[1, 3]),
+            (striped(12, 2, 2), &[2, 12, 2, 2]),
+        ] {
+            assert_eq!(bytes(layout), form);
+            assert_eq!(Layout::take(&mut Reader::new(form)), Some(layout));
+        }
+        assert_eq!(Layout::take(&mut Reader::new(&[2, 12, 0, 2])), None);
+        assert_eq!(Layout::take(&mut Reader::new(&[3, 12, 2, 2])), None);
+    }
+}

@@ -285,6 +285,10 @@ mod tests {
         assert_eq!(error.line, line);
         let error = refused("parity = 2", "parity = 5");
         assert!(error.to_string().contains("need 9 drives"), "{error}");
+        let error = refused("local_parity = 0", "local_parity = 3");
+        assert!(error.to_string().contains("4+3+2 shards need 9 drives"), "{error}");
+        let error = refused("local_parity = 0", "local_parity = 5");
+        assert!(error.to_string().contains("pool.local_parity") && error.to_string().contains("at most 4"));
         let error = refused("format = 1", "format = 2");
         assert!(error.to_string().contains("newer kist"), "{error}");
         let error = refused("arena = \"", "arena = \"x");
