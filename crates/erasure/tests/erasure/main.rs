@@ -7,3 +7,4 @@ mod kernels;
 mod lrc;
 mod reference;
 mod refusals;
+mod verified;
