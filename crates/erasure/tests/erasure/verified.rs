@@ -6,6 +6,9 @@ use base::Crc32c;
 use erasure::{Codec, CodecError, Kernel, cells_of};
 use proptest::prelude::*;
 
+/// Reconstructed shards, and the checksums of their cells.
+type Found = (Vec<Vec<u8>>, Vec<Vec<Crc32c>>);
+
 /// A stripe and the checksums of its cells, shard by shard.
 struct Stripe {
     shards: Vec<Vec<u8>>,
@@ -22,12 +25,7 @@ impl Stripe {
     }
 
     /// Reconstructs `lost` from `present`; bytes and checksums of the lost shards.
-    fn reconstruct(
-        &self,
-        codec: &Codec,
-        present: &[usize],
-        lost: &[usize],
-    ) -> Result<(Vec<Vec<u8>>, Vec<Vec<Crc32c>>), CodecError> {
+    fn reconstruct(&self, codec: &Codec, present: &[usize], lost: &[usize]) -> Result<Found, CodecError> {
         let present: Vec<(usize, &[u8], &[Crc32c])> =
             present.iter().map(|&at| (at, &self.shards[at][..], &self.checksums[at][..])).collect();
         let length = self.shards[0].len();
