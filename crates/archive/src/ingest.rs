@@ -90,7 +90,7 @@ impl Archive {
             let floor = (drive.capacity.0 / FLOOR_PART).min(FLOOR_BYTES_MAX);
             drive.up && drive.free.0 > floor
         };
-        let width = usize::from(engine.pool.config().data) + usize::from(engine.pool.config().parity);
+        let width = engine.pool.config().code.width();
         // Asked of the file systems at most once a second.
         let spaces = engine.pool.spaces();
         if spaces.iter().filter(has_room).count() < width {

@@ -1,9 +1,10 @@
 //! Checksums of the cells of shards, and coding that computes them on the way.
 
 use crate::crc32c;
-use crate::product::{Order, Seen, TILE_BYTES_CHECKED};
+use crate::product::{Order, Product, Seen, TILE_BYTES_CHECKED};
+use crate::stream::Parts;
 use crate::{Codec, CodecError};
-use base::{Adler32, Crc32c};
+use base::Crc32c;
 
 /// The number of cells of `cell` bytes in a shard of `length` bytes; the last may be shorter.
 pub fn cells_of(length: usize, cell: usize) -> usize {
@@ -29,13 +30,87 @@ pub fn find_bad_cell(shard: &[u8], cell: usize, expected: &[Crc32c]) -> Option<u
 }
 
 /// Where checksums go: those of shard `i` begin at `i` times the cells of a shard.
-struct Sink<'c> {
+pub(crate) struct Sink<'c> {
     cell: usize,
     cells: usize,
     checksums: &'c mut [Crc32c],
 }
 
-impl Sink<'_> {
+impl<'c> Sink<'c> {
+    /// For `shards` shards of `length` bytes; refuses cells of no bytes and places that are not as many as
+    /// the cells.
+    pub(crate) fn new(
+        shards: usize,
+        length: usize,
+        cell: usize,
+        checksums: &'c mut [Crc32c],
+    ) -> Result<Sink<'c>, CodecError> {
+        if cell == 0 {
+            return Err(CodecError::EmptyCell);
+        }
+        let cells = cells_of(length, cell);
+        let expected = cells * shards;
+        if checksums.len() != expected {
+            return Err(CodecError::ChecksumCount { expected, given: checksums.len() });
+        }
+        checksums.fill(Crc32c::default());
+        Ok(Sink { cell, cells, checksums })
+    }
+
+    /// Multiplies, and puts the checksums of all sources, then of all outputs, into their places; `parts` go
+    /// on with the sources.
+    pub(crate) fn apply(
+        &mut self,
+        product: &Product,
+        sources: &[&[u8]],
+        outputs: &mut [&mut [u8]],
+        parts: &mut Parts,
+    ) {
+        if self.cell.is_multiple_of(TILE_BYTES_CHECKED) && self.apply_folded(product, sources, outputs, parts)
+        {
+            return;
+        }
+        let first_output = sources.len();
+        product.apply(sources, outputs, Order::checked(first_output), &mut |seen| match seen {
+            Seen::Source { column, range, next } => {
+                let bytes = &sources[column][range.clone()];
+                parts.extend(column, range.start, bytes);
+                self.extend(column, range.start, bytes, next);
+            }
+            Seen::Output { row, at, bytes } => self.extend(first_output + row, at, bytes, &[]),
+        });
+    }
+
+    /// Multiplies and folds in one loop; `false`, with nothing done, if there is none for this kernel and
+    /// shape. Cells are whole numbers of tiles.
+    fn apply_folded(
+        &mut self,
+        product: &Product,
+        sources: &[&[u8]],
+        outputs: &mut [&mut [u8]],
+        parts: &mut Parts,
+    ) -> bool {
+        let length = sources.first().map_or(0, |shard| shard.len());
+        let mut before = 0;
+        product.apply_checked(sources, outputs, &mut |at, registers| {
+            if !parts.is_none() {
+                // The tile that has just been folded is still in the second-level cache.
+                for (shard, bytes) in sources.iter().enumerate() {
+                    parts.extend(shard, before, &bytes[before..at]);
+                }
+                before = at;
+            }
+            if at == 0 || !(at == length || at.is_multiple_of(self.cell)) {
+                return;
+            }
+            let cell = (at - 1) / self.cell;
+            for (shard, register) in registers.iter_mut().enumerate() {
+                self.checksums[shard * self.cells + cell] = Crc32c(!*register);
+                *register = u32::MAX;
+            }
+        })
+    }
+
     /// Goes on with the cells of a shard that `bytes`, at offset `at`, belong to.
     fn extend(&mut self, shard: usize, mut at: usize, mut bytes: &[u8], mut next: &[u8]) {
         while !bytes.is_empty() {
@@ -64,86 +139,22 @@ impl Codec {
         checksums: &mut [Crc32c],
     ) -> Result<(), CodecError> {
         self.check_encode(data, parity)?;
-        let mut sink = self.sink(data, cell, checksums)?;
-        if !cell.is_multiple_of(TILE_BYTES_CHECKED) || !self.encode_folded(data, parity, &mut sink) {
-            self.encode_seen(data, parity, |shard, at, bytes, next| sink.extend(shard, at, bytes, next));
-        }
-        Ok(())
+        self.encode_checked(data, parity, cell, checksums, &mut Parts::none())
     }
 
-    /// As [`Codec::encode_with_checksums`], and the Adler-32 of all data shards one after the other.
-    ///
-    /// Every byte is still read from memory once; the additional sum costs its own computing time.
-    pub fn encode_with_stream_checksum(
+    /// Encodes shards that have been checked.
+    pub(crate) fn encode_checked(
         &self,
         data: &[&[u8]],
         parity: &mut [&mut [u8]],
         cell: usize,
         checksums: &mut [Crc32c],
-    ) -> Result<Adler32, CodecError> {
-        self.check_encode(data, parity)?;
-        let mut sink = self.sink(data, cell, checksums)?;
-        let mut sums = [Adler32::default(); crate::MAX_SHARDS];
-        self.encode_seen(data, parity, |shard, at, bytes, next| {
-            if shard < data.len() {
-                sums[shard] = sums[shard].extend(bytes);
-            }
-            sink.extend(shard, at, bytes, next);
-        });
-        let length = data.first().map_or(0, |shard| shard.len()) as u64;
-        let shards = sums[..data.len()].iter();
-        Ok(shards.fold(Adler32::default(), |sum, shard| sum.combine(*shard, length)))
-    }
-
-    fn sink<'c>(
-        &self,
-        data: &[&[u8]],
-        cell: usize,
-        checksums: &'c mut [Crc32c],
-    ) -> Result<Sink<'c>, CodecError> {
-        if cell == 0 {
-            return Err(CodecError::EmptyCell);
-        }
-        let cells = cells_of(data.first().map_or(0, |shard| shard.len()), cell);
-        let expected = cells * (self.data_shards() + self.parity_shards());
-        if checksums.len() != expected {
-            return Err(CodecError::ChecksumCount { expected, given: checksums.len() });
-        }
-        checksums.fill(Crc32c::default());
-        Ok(Sink { cell, cells, checksums })
-    }
-
-    /// Encodes and folds in one loop; `false`, with nothing done, if there is none for this kernel and shape.
-    /// Cells are whole numbers of tiles.
-    fn encode_folded(&self, data: &[&[u8]], parity: &mut [&mut [u8]], sink: &mut Sink<'_>) -> bool {
+        parts: &mut Parts,
+    ) -> Result<(), CodecError> {
         let length = data.first().map_or(0, |shard| shard.len());
-        self.encoder().apply_checked(data, parity, &mut |at, registers| {
-            if at == 0 || !(at == length || at.is_multiple_of(sink.cell)) {
-                return;
-            }
-            let cell = (at - 1) / sink.cell;
-            for (shard, register) in registers.iter_mut().enumerate() {
-                sink.checksums[shard * sink.cells + cell] = Crc32c(!*register);
-                *register = u32::MAX;
-            }
-        })
-    }
-
-    /// Encodes and hands over every piece of every shard while it is in the cache: its shard, its offset,
-    /// its bytes, and what to fetch meanwhile.
-    fn encode_seen(
-        &self,
-        data: &[&[u8]],
-        parity: &mut [&mut [u8]],
-        mut piece: impl FnMut(usize, usize, &[u8], &[u8]),
-    ) {
-        let first_parity = self.data_shards();
-        self.encoder().apply(data, parity, Order::checked(first_parity), &mut |seen| match seen {
-            Seen::Source { column, range, next } => {
-                piece(column, range.start, &data[column][range], next);
-            }
-            Seen::Output { row, at, bytes } => piece(first_parity + row, at, bytes, &[]),
-        });
+        let shards = self.data_shards() + self.parity_shards();
+        Sink::new(shards, length, cell, checksums)?.apply(self.encoder(), data, parity, parts);
+        Ok(())
     }
 }
 

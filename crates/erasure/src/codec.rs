@@ -1,15 +1,25 @@
 //! The codec: checks what it is given, then multiplies.
 
 use crate::decode::encode_rows;
-use crate::matrices::{self, Pattern, Set, insert};
+use crate::matrices::{self, Pattern, Set, contains, insert, lowest, members, rank};
 use crate::product::{Order, Product};
 use crate::{CodecError, Kernel};
+use std::rc::Rc;
 
 /// The largest number of shards, data and parity together, that one stripe can have.
 pub const MAX_SHARDS: usize = 255;
 
-/// Codes of so many shards or fewer are handled with less room to clear.
-const FEW_SHARDS: usize = 48;
+/// So many shards or fewer are handled with less room to clear.
+const FEW_SHARDS: usize = 16;
+const FEW_WANTED: usize = 4;
+const MORE_SHARDS: usize = 48;
+
+/// What a reconstruction reads, which are `k` shards, and what it computes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan {
+    pub(crate) chosen: Set,
+    pub(crate) wanted: Set,
+}
 
 /// A systematic Reed-Solomon code of `k` data and `m` parity shards, any `k` of which give back all others.
 ///
@@ -98,86 +108,81 @@ impl Codec {
         present: &[(usize, &[u8])],
         wanted: &mut [(usize, &mut [u8])],
     ) -> Result<(), CodecError> {
-        let (chosen, at_hand) = self.check_reconstruct(present, wanted)?;
+        let plan = self.plan(
+            present.iter().map(|&(shard, bytes)| (shard, bytes.len())),
+            wanted.iter().map(|(shard, bytes)| (*shard, bytes.len())),
+        )?;
         if wanted.is_empty() {
             return Ok(());
         }
         // Clearing room for 255 shards takes as long as the smallest stripes themselves.
-        if self.data_shards + self.parity_shards <= FEW_SHARDS {
-            self.reconstruct_in::<FEW_SHARDS>(present, wanted, chosen, &at_hand);
+        let (columns, rows) = (self.data_shards, wanted.len());
+        if columns <= FEW_SHARDS && rows <= FEW_WANTED {
+            self.reconstruct_in::<FEW_SHARDS, FEW_WANTED>(present, wanted, &plan);
+        } else if columns <= MORE_SHARDS && rows <= FEW_WANTED {
+            self.reconstruct_in::<MORE_SHARDS, FEW_WANTED>(present, wanted, &plan);
         } else {
-            self.reconstruct_in::<MAX_SHARDS>(present, wanted, chosen, &at_hand);
+            self.reconstruct_in::<MAX_SHARDS, MAX_SHARDS>(present, wanted, &plan);
         }
         Ok(())
     }
 
-    /// Reconstructs what has been checked, with room for `N` shards.
-    fn reconstruct_in<const N: usize>(
+    /// Reconstructs what has been checked, with room for `K` sources and `W` outputs.
+    fn reconstruct_in<const K: usize, const W: usize>(
         &self,
         present: &[(usize, &[u8])],
         wanted: &mut [(usize, &mut [u8])],
-        chosen: Set,
-        at_hand: &[Option<u8>; MAX_SHARDS],
+        plan: &Plan,
     ) {
-        let mut sources: [&[u8]; N] = [&[]; N];
-        let mut next = sources.iter_mut();
-        let mut wanted_set = Set::default();
-        for place in at_hand.iter().filter_map(|place| *place).take(self.data_shards) {
-            if let Some(source) = next.next() {
-                *source = present[usize::from(place)].1;
-            }
+        let mut sources: [&[u8]; K] = [&[]; K];
+        for &(shard, bytes) in present.iter().filter(|(shard, _)| contains(&plan.chosen, *shard)) {
+            sources[rank(&plan.chosen, shard)] = bytes;
         }
-        for (shard, _) in wanted.iter() {
-            insert(&mut wanted_set, *shard);
-        }
-        let (kernel, data_shards, rows) = (self.kernel, self.data_shards, wanted.len());
-        let product = matrices::product(Pattern { kernel, data_shards, chosen, wanted: wanted_set });
         // The matrix has its rows in ascending order of the shards, whatever the order of the request.
-        let mut outputs: [&mut [u8]; N] = std::array::from_fn(|_| Default::default());
+        let mut outputs: [&mut [u8]; W] = std::array::from_fn(|_| Default::default());
+        let rows = wanted.len();
         for (shard, bytes) in wanted.iter_mut() {
-            outputs[matrices::rank(&wanted_set, *shard)] = bytes;
+            outputs[rank(&plan.wanted, *shard)] = bytes;
         }
-        let order = Order::plain(data_shards, rows);
-        product.apply(&sources[..data_shards], &mut outputs[..rows], order, &mut |_| ());
+        let (sources, outputs) = (&sources[..self.data_shards], &mut outputs[..rows]);
+        self.product(plan).apply(sources, outputs, Order::plain(self.data_shards, rows), &mut |_| ());
     }
 
-    /// Checks a request to reconstruct, and says which `k` shards it reads, as a set, and where each shard
-    /// stands in `present`.
-    fn check_reconstruct(
+    /// The matrix of a plan: wanted from chosen shards, both in ascending order.
+    pub(crate) fn product(&self, plan: &Plan) -> Rc<Product> {
+        let (kernel, data_shards, Plan { chosen, wanted }) = (self.kernel, self.data_shards, *plan);
+        matrices::product(Pattern { kernel, data_shards, chosen, wanted })
+    }
+
+    /// Checks a request to reconstruct, of which it sees the shards' indexes and lengths.
+    pub(crate) fn plan(
         &self,
-        present: &[(usize, &[u8])],
-        wanted: &[(usize, &mut [u8])],
-    ) -> Result<(Set, [Option<u8>; MAX_SHARDS]), CodecError> {
-        let count = self.data_shards + self.parity_shards;
-        let at_hand = self.mark(present.iter().map(|&(shard, _)| shard))?;
-        let asked_for = self.mark(wanted.iter().map(|&(shard, _)| shard))?;
-        if let Some(shard) = (0..count).find(|&shard| at_hand[shard].is_some() && asked_for[shard].is_some())
-        {
-            return Err(CodecError::WantedIsPresent { shard });
+        present: impl ExactSizeIterator<Item = (usize, usize)> + Clone,
+        wanted: impl ExactSizeIterator<Item = (usize, usize)> + Clone,
+    ) -> Result<Plan, CodecError> {
+        let count = present.len();
+        let at_hand = self.mark(present.clone().map(|(shard, _)| shard))?;
+        let asked_for = self.mark(wanted.clone().map(|(shard, _)| shard))?;
+        let both: Set = std::array::from_fn(|word| at_hand[word] & asked_for[word]);
+        if both != Set::default() {
+            return Err(CodecError::WantedIsPresent { shard: members(&both)[0] });
         }
-        if present.len() < self.data_shards {
-            return Err(CodecError::TooFewPresent { present: present.len(), needed: self.data_shards });
+        if count < self.data_shards {
+            return Err(CodecError::TooFewPresent { present: count, needed: self.data_shards });
         }
-        let present_lengths = present.iter().map(|(shard, bytes)| (*shard, bytes.len()));
-        check_lengths(present_lengths.chain(wanted.iter().map(|(shard, bytes)| (*shard, bytes.len()))))?;
-        let mut chosen = Set::default();
-        (0..count).filter(|&shard| at_hand[shard].is_some()).take(self.data_shards).for_each(|shard| {
-            insert(&mut chosen, shard);
-        });
-        Ok((chosen, at_hand))
+        check_lengths(present.chain(wanted))?;
+        Ok(Plan { chosen: lowest(at_hand, count, self.data_shards), wanted: asked_for })
     }
 
-    /// Where each shard stands among the indexes passed, each of which must exist and occur once.
-    fn mark(&self, shards: impl Iterator<Item = usize>) -> Result<[Option<u8>; MAX_SHARDS], CodecError> {
+    /// The indexes passed as a set; each must exist and occur once.
+    fn mark(&self, shards: impl Iterator<Item = usize>) -> Result<Set, CodecError> {
         let count = self.data_shards + self.parity_shards;
-        let mut seen = [None; MAX_SHARDS];
-        for (place, shard) in shards.enumerate() {
+        let mut seen = Set::default();
+        for shard in shards {
             if shard >= count {
                 return Err(CodecError::UnknownShard { shard, shards: count });
             }
-            // No more than 255 distinct shards exist, so a place that does not fit is that of a repeated one.
-            let place = u8::try_from(place).map_err(|_| CodecError::RepeatedShard { shard })?;
-            if seen[shard].replace(place).is_some() {
+            if !insert(&mut seen, shard) {
                 return Err(CodecError::RepeatedShard { shard });
             }
         }

@@ -4,7 +4,8 @@ use crate::Kernel;
 use std::error::Error;
 use std::fmt;
 
-/// Why a codec refused a request; every refusal comes before the first output byte is written.
+/// Why a codec refused a request. Every refusal but [`CodecError::BadCell`] comes before the first output
+/// byte is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CodecError {
@@ -67,12 +68,26 @@ pub enum CodecError {
     },
     /// Cells of no bytes have no checksums; pass the cell's size in bytes.
     EmptyCell,
-    /// The places for checksums are not as many as the cells; pass exactly `expected`.
+    /// The checksums, or places for them, are not as many as the cells; pass exactly `expected`.
     ChecksumCount {
-        /// Cells of all shards.
+        /// Cells.
         expected: usize,
-        /// Places passed.
+        /// Checksums or places passed.
         given: usize,
+    },
+    /// More bytes are said to be of the stream than the data shards have; pass `at_most` or fewer.
+    StreamTooLong {
+        /// Bytes passed.
+        given: usize,
+        /// Bytes of all data shards.
+        at_most: usize,
+    },
+    /// A cell of a present shard does not have its checksum; leave the shard out and use another in its place.
+    BadCell {
+        /// Index of the shard in the stripe.
+        shard: usize,
+        /// Index of the cell in the shard, from 0.
+        cell: usize,
     },
     /// Fewer shards are present than the code needs; find more shards or another copy.
     TooFewPresent {
@@ -119,7 +134,13 @@ impl fmt::Display for CodecError {
             }
             Self::EmptyCell => f.write_str("a cell cannot have 0 bytes: pass its size"),
             Self::ChecksumCount { expected, given } => {
-                write!(f, "{given} places for checksums were passed: pass {expected}")
+                write!(f, "{given} checksums or places for them were passed: pass {expected}")
+            }
+            Self::StreamTooLong { given, at_most } => {
+                write!(f, "{given} bytes of stream were announced and the data has {at_most}: pass no more")
+            }
+            Self::BadCell { shard, cell } => {
+                write!(f, "cell {cell} of shard {shard} is damaged: use another shard in its place")
             }
             Self::TooFewPresent { present, needed } => {
                 write!(

@@ -17,9 +17,12 @@ mod kernel;
 mod lrc;
 mod matrices;
 mod product;
+mod stream;
+mod verified;
 
 pub use cells::{cells_of, find_bad_cell};
 pub use codec::{Codec, MAX_SHARDS};
 pub use error::CodecError;
 pub use kernel::Kernel;
 pub use lrc::Lrc;
+pub use stream::StreamSums;

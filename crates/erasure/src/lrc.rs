@@ -1,7 +1,7 @@
 //! Locally repairable codes: a lost shard is computed from its group alone.
 
 use crate::field::{inv, mul};
-use crate::matrices::{Set, insert, members};
+use crate::matrices::{Set, contains, insert, members};
 use crate::product::{Order, Product};
 use crate::{CodecError, Kernel, MAX_SHARDS, decode};
 
@@ -147,8 +147,7 @@ impl Lrc {
             }
             insert(&mut lost_set, shard);
         }
-        let present: Vec<usize> =
-            (0..self.shards()).filter(|shard| lost_set[shard / 64] >> (shard % 64) & 1 == 0).collect();
+        let present: Vec<usize> = (0..self.shards()).filter(|&shard| !contains(&lost_set, shard)).collect();
         self.plan(&present, wanted).map(|plan| plan.sources)
     }
 

@@ -59,6 +59,20 @@ pub(crate) fn insert(set: &mut Set, shard: usize) -> bool {
     new
 }
 
+pub(crate) fn contains(set: &Set, shard: usize) -> bool {
+    set[shard / 64] >> (shard % 64) & 1 == 1
+}
+
+/// The `count` lowest members of a set that has `members`.
+pub(crate) fn lowest(mut set: Set, members: usize, count: usize) -> Set {
+    for _ in count..members {
+        if let Some(word) = set.iter_mut().rfind(|word| **word != 0) {
+            *word ^= 1 << word.ilog2();
+        }
+    }
+    set
+}
+
 /// How many members of the set are lower than a shard.
 pub(crate) fn rank(set: &Set, shard: usize) -> usize {
     let lower = set[..shard / 64].iter().map(|word| word.count_ones()).sum::<u32>();
@@ -66,7 +80,7 @@ pub(crate) fn rank(set: &Set, shard: usize) -> usize {
 }
 
 pub(crate) fn members(set: &Set) -> Vec<usize> {
-    (0..MAX_SHARDS).filter(|shard| set[shard / 64] >> (shard % 64) & 1 == 1).collect()
+    (0..MAX_SHARDS).filter(|&shard| contains(set, shard)).collect()
 }
 
 #[cfg(test)]

@@ -33,6 +33,8 @@ pub(crate) struct CellIdentity {
     pub(crate) shard: u8,
     pub(crate) data: u8,
     pub(crate) parity: u8,
+    /// How many of the parity shards are local.
+    pub(crate) local: u8,
     /// Bytes of payload, padding included.
     pub(crate) payload: u32,
     /// Bytes of the file in it; the payload for parity.
@@ -55,6 +57,7 @@ impl CellIdentity {
         let mut bytes = [0u8; 64];
         bytes[0..8].copy_from_slice(&MAGIC);
         bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[10] = self.local;
         bytes[12..16].copy_from_slice(&GENERATION.to_le_bytes());
         bytes[16..32].copy_from_slice(&self.instance.0);
         bytes[32..40].copy_from_slice(&self.blob.0.to_le_bytes());
@@ -66,14 +69,16 @@ impl CellIdentity {
         bytes
     }
 
-    /// Writes the header in front of a payload that is complete. `cell` is header and payload.
-    pub(crate) fn seal(&self, cell: &mut [u8]) {
+    /// Writes the header in front of a payload that is complete. `cell` is header and payload, `checksums`
+    /// those of the payload's blocks.
+    pub(crate) fn seal(&self, cell: &mut [u8], checksums: &[Crc32c]) {
         assert_eq!(cell.len(), HEADER_BYTES + self.payload as usize, "header and payload");
-        let (header, payload) = cell.split_at_mut(HEADER_BYTES);
+        assert_eq!(checksums.len(), (self.payload as usize).div_ceil(BLOCK_BYTES), "a checksum a block");
+        let header = &mut cell[..HEADER_BYTES];
         header.fill(0);
         header[IDENTITY].copy_from_slice(&self.encode());
-        for (block, slot) in payload.chunks(BLOCK_BYTES).zip(header[CRCS_AT..].chunks_exact_mut(4)) {
-            slot.copy_from_slice(&Crc32c::of(block).0.to_le_bytes());
+        for (checksum, slot) in checksums.iter().zip(header[CRCS_AT..].chunks_exact_mut(4)) {
+            slot.copy_from_slice(&checksum.0.to_le_bytes());
         }
         let own = Crc32c::of(&header[..OWN_CRC_AT]);
         header[OWN_CRC_AT..].copy_from_slice(&own.0.to_le_bytes());
@@ -102,6 +107,11 @@ impl CellIdentity {
     }
 }
 
+/// The checksums of the blocks of a payload.
+pub(crate) fn checksums_of(payload: &[u8]) -> Vec<Crc32c> {
+    payload.chunks(BLOCK_BYTES).map(Crc32c::of).collect()
+}
+
 pub(crate) fn read_u32(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).map_or(0, u32::from_le_bytes)
 }
@@ -119,6 +129,7 @@ mod tests {
             shard: 1,
             data: 4,
             parity: 2,
+            local: 0,
             payload: 69_632,
             valid: 69_000,
         }
@@ -126,7 +137,8 @@ mod tests {
 
     fn cell() -> Vec<u8> {
         let mut cell: Vec<u8> = (0..HEADER_BYTES + 69_632).map(|n| (n % 251) as u8).collect();
-        sample().seal(&mut cell);
+        let checksums = checksums_of(&cell[HEADER_BYTES..]);
+        sample().seal(&mut cell, &checksums);
         cell
     }
 
@@ -151,13 +163,14 @@ mod tests {
     #[test]
     fn another_place_is_another_identity() {
         let good = cell();
-        let others: [fn(&mut CellIdentity); 8] = [
+        let others: [fn(&mut CellIdentity); 9] = [
             |i| i.blob.0 += 1,
             |i| i.stripe += 1,
             |i| i.row += 1,
             |i| i.shard += 1,
             |i| i.data += 1,
             |i| i.parity += 1,
+            |i| i.local += 1,
             |i| i.valid -= 1,
             |i| i.instance.0[0] ^= 1,
         ];

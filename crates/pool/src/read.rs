@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use base::{BlobDescription, ByteCount};
-use erasure::Codec;
 
 use crate::arena::{CellBuffer, PoolBuffer};
 use crate::cell::HEADER_BYTES;
+use crate::code::Code;
 use crate::config::READ_ROWS_AHEAD;
 use crate::error::PoolError;
 use crate::fetch::{CellFault, Fetched, RowPlace};
@@ -24,7 +24,7 @@ pub struct BlobReader {
     pool: Arc<Pool>,
     blob: BlobDescription,
     geometry: Geometry,
-    codec: Arc<Codec>,
+    code: Arc<Code>,
     /// What is still to be asked of the drives.
     next: u64,
     end: u64,
@@ -53,14 +53,14 @@ impl BlobReader {
         pool: Arc<Pool>,
         blob: BlobDescription,
         geometry: Geometry,
-        codec: Arc<Codec>,
+        code: Arc<Code>,
         (offset, length): (ByteCount, ByteCount),
     ) -> Self {
         BlobReader {
             pool,
             blob,
             geometry,
-            codec,
+            code,
             next: offset.0,
             end: offset.0 + length.0,
             ahead: VecDeque::new(),
@@ -121,9 +121,12 @@ impl BlobReader {
         let known: BTreeSet<usize> = cells.clone().filter(|cell| self.is_lost(&place, *cell)).collect();
         let mut shards: Vec<usize> = cells.clone().filter(|cell| !known.contains(cell)).collect();
         if !known.is_empty() {
-            let others =
-                (0..self.geometry.width()).filter(|s| !cells.contains(s) && !self.is_lost(&place, *s));
-            shards.extend(others.take(self.geometry.data.saturating_sub(shards.len())));
+            let others = (0..self.geometry.width()).filter(|s| !cells.contains(s));
+            let firm = others.filter(|shard| !self.is_lost(&place, *shard));
+            let candidates: Vec<usize> = shards.iter().copied().chain(firm).collect();
+            let missing: Vec<usize> = known.iter().copied().collect();
+            let sources = self.code.sources(&candidates, &missing).unwrap_or_default();
+            shards.extend(sources.into_iter().filter(|shard| !cells.contains(shard)));
         }
         let arena = self.pool.read_arena();
         let count = shards.len() + known.len();
@@ -159,9 +162,9 @@ impl BlobReader {
             if missing.is_empty() {
                 break;
             }
-            let sources = self.sources(&place, &wanted, &good, &bad);
-            let more = self.geometry.data.saturating_sub(good.len());
-            if sources.len() < more && !late.is_empty() {
+            let untried = self.untried(&place, &wanted, &good, &bad);
+            let sources = self.sources(&good, &untried, &missing);
+            if sources.is_none() && !late.is_empty() {
                 for (gather, shards) in late.drain(..) {
                     bad.retain(|shard| !shards.contains(shard));
                     let fetched = self.pool.wait_for_cells(&gather, &place, &shards);
@@ -171,13 +174,13 @@ impl BlobReader {
                 }
                 continue;
             }
-            if sources.len() < more {
+            let Some(sources) = sources else {
                 if let Some(reason) = shortage {
                     return Err(PoolError::Shortage { blob: self.blob.id, reason });
                 }
-                return Err(self.unrecoverable(&place, missing[0], good.len() + sources.len()));
-            }
-            let sources = &sources[..more];
+                return Err(self.unrecoverable(&place, missing[0], good.len() + untried.len()));
+            };
+            let more = sources.len();
             let targets = missing.iter().filter(|cell| !sources.contains(cell)).count();
             let short = (more + targets).saturating_sub(spare.len());
             if short > 0 {
@@ -190,11 +193,12 @@ impl BlobReader {
                         bad.retain(|shard| !shards.contains(shard));
                     }
                     self.drop_ahead();
-                    let mut sources = self.sources(&place, &wanted, &good, &bad);
+                    let untried = self.untried(&place, &wanted, &good, &bad);
                     // The same choice as the next round makes, so that what is taken here suffices there.
-                    sources.truncate(self.geometry.data);
+                    let all: Vec<usize> = wanted.clone().collect();
+                    let sources = self.sources(&good, &untried, &all).unwrap_or_default();
                     let targets = wanted.clone().filter(|cell| !sources.contains(cell)).count();
-                    spare = self.pool.read_arena().acquire(self.geometry.data + targets);
+                    spare = self.pool.read_arena().acquire(sources.len() + targets);
                     continue;
                 };
                 spare.extend(buffers);
@@ -208,15 +212,28 @@ impl BlobReader {
             for (shard, buffer) in sources.iter().zip(buffers) {
                 place.fetch(&self.pool, &self.geometry, &self.blob, *shard, buffer, &gather);
             }
-            let fetched = self.gathered(&place, gather, sources.to_vec(), &mut bad, &mut late);
+            let fetched = self.gathered(&place, gather, sources, &mut bad, &mut late);
             self.sort(&place, fetched, &mut good, &mut bad, &mut shortage);
         }
         self.lay_ready(&place, good);
         Ok(())
     }
 
-    /// The shards that may still be read for a row, wanted cells first, those lost in other rows last.
+    /// What to read besides the good cells so as to have all that is missing; `None` if it cannot be had.
     fn sources(
+        &self,
+        good: &BTreeMap<usize, CellBuffer>,
+        untried: &[usize],
+        missing: &[usize],
+    ) -> Option<Vec<usize>> {
+        let candidates: Vec<usize> = good.keys().chain(untried).copied().collect();
+        let mut sources = self.code.sources(&candidates, missing)?;
+        sources.retain(|shard| !good.contains_key(shard));
+        Some(sources)
+    }
+
+    /// The shards that may still be read for a row, wanted cells first, those lost in other rows last.
+    fn untried(
         &self,
         place: &RowPlace,
         wanted: &Range<usize>,
@@ -226,9 +243,9 @@ impl BlobReader {
         let others = (0..self.geometry.width()).filter(|shard| !wanted.contains(shard));
         let untried =
             wanted.clone().chain(others).filter(|shard| !good.contains_key(shard) && !bad.contains(shard));
-        let mut sources: Vec<usize> = untried.collect();
-        sources.sort_by_key(|shard| self.is_lost(place, *shard));
-        sources
+        let mut untried: Vec<usize> = untried.collect();
+        untried.sort_by_key(|shard| self.is_lost(place, *shard));
+        untried
     }
 
     /// Waits for cells that were asked for. If some do not come within a multiple of the usual time and
@@ -298,17 +315,14 @@ impl BlobReader {
     ) -> Result<(), PoolError> {
         let range = HEADER_BYTES + place.blocks.start..HEADER_BYTES + place.blocks.end;
         let mut targets = spare.split_off(spare.len() - missing.len());
-        let present: Vec<(usize, &[u8])> = good
-            .iter()
-            .take(self.geometry.data)
-            .map(|(shard, cell)| (*shard, &cell.as_slice()[range.clone()]))
-            .collect();
+        let present: Vec<(usize, &[u8])> =
+            good.iter().map(|(shard, cell)| (*shard, &cell.as_slice()[range.clone()])).collect();
         let mut outputs: Vec<(usize, &mut [u8])> = missing
             .iter()
             .zip(&mut targets)
             .map(|(shard, cell)| (*shard, &mut cell.as_mut_slice()[range.clone()]))
             .collect();
-        self.codec.reconstruct(&present, &mut outputs)?;
+        self.code.reconstruct(&present, &mut outputs)?;
         for (shard, cell) in missing.iter().zip(targets) {
             if let Some(drive) = place.set.drives.get(*shard).and_then(|drive| self.pool.drive(*drive)) {
                 crate::drives::count(&drive.reconstructions, 1);

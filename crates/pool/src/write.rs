@@ -2,23 +2,22 @@
 
 use std::sync::Arc;
 
-use base::{BlobDescription, BlobId, ByteCount, Layout, StripeSet};
-use erasure::Codec;
-
 use crate::arena::CellBuffer;
-use crate::cell::HEADER_BYTES;
+use crate::cell::{BLOCK_BYTES, HEADER_BYTES};
+use crate::code::Code;
 use crate::config::WRITE_ROWS_IN_FLIGHT;
 use crate::error::PoolError;
 use crate::geometry::Geometry;
 use crate::pool::Pool;
 use crate::stripe::Stripe;
+use base::{BlobDescription, BlobId, ByteCount, Crc32c, Layout, StripeSet};
 
 /// Takes the bytes of one blob in order. Dropping it before [`BlobWriter::finish`] removes what was written.
 pub struct BlobWriter {
     pool: Arc<Pool>,
     id: BlobId,
     geometry: Geometry,
-    codec: Arc<Codec>,
+    code: Arc<Code>,
     expected: Option<ByteCount>,
     length: u64,
     row: Option<Row>,
@@ -37,14 +36,13 @@ struct Row {
 
 impl BlobWriter {
     pub(crate) fn new(pool: Arc<Pool>, id: BlobId, expected: Option<ByteCount>) -> Result<Self, PoolError> {
-        let config = pool.config();
-        let geometry = pool.geometry(config.data, config.parity);
-        let codec = pool.codec(config.data, config.parity)?;
+        let geometry = pool.geometry(pool.config().code);
+        let code = pool.code(pool.config().code)?;
         Ok(BlobWriter {
             pool,
             id,
             geometry,
-            codec,
+            code,
             expected,
             length: 0,
             row: None,
@@ -98,7 +96,7 @@ impl BlobWriter {
         self.finish_closing()?;
         self.finished = true;
         let stripes = std::mem::take(&mut self.done);
-        let layout = Layout::Striped { data: self.pool.config().data, parity: self.pool.config().parity };
+        let layout = Layout::Striped { code: self.geometry.code };
         let blob = BlobDescription { id: self.id, layout, length: ByteCount(self.length), stripes };
         assert!(self.geometry.fits(&blob), "every stripe of the blob is described");
         Ok(blob)
@@ -130,7 +128,7 @@ impl BlobWriter {
         if let Some(stripe) = &mut self.current {
             stripe.wait_rows(WRITE_ROWS_IN_FLIGHT);
             if !stripe.failed().is_empty() {
-                self.pool.mend(stripe, &self.geometry, &self.codec)?;
+                self.pool.mend(stripe, &self.geometry, &self.code)?;
             }
         }
         let cells = self.pool.write_arena().acquire(self.geometry.width());
@@ -143,7 +141,7 @@ impl BlobWriter {
         let Some(Row { mut cells, filled }) = self.row.take() else { return Ok(()) };
         let payload = self.geometry.payload(filled as u64);
         spread(&mut cells[..self.geometry.data], filled, self.geometry.cell_bytes, payload);
-        code(&self.codec, &mut cells, self.geometry.data, payload)?;
+        let checksums = encode(&self.code, &mut cells, self.geometry.data, payload)?;
         let full = |stripe: &Stripe| stripe.rows.len() as u64 == self.geometry.rows_per_stripe;
         if self.current.as_ref().is_some_and(full) {
             self.close_current()?;
@@ -152,7 +150,7 @@ impl BlobWriter {
             self.begin_stripe()?;
         }
         if let Some(stripe) = &mut self.current {
-            stripe.submit(&self.pool, &self.geometry, filled as u64, cells);
+            stripe.submit(&self.pool, &self.geometry, filled as u64, cells, &checksums);
         }
         Ok(())
     }
@@ -183,7 +181,7 @@ impl BlobWriter {
 
     fn finish_closing(&mut self) -> Result<(), PoolError> {
         let Some(stripe) = &mut self.closing else { return Ok(()) };
-        self.pool.mend(stripe, &self.geometry, &self.codec)?;
+        self.pool.mend(stripe, &self.geometry, &self.code)?;
         assert!(stripe.shards.iter().all(|shard| shard.is_sealed()), "every shard is synced on its drive");
         self.done.push(stripe.set.clone());
         self.closing = None;
@@ -236,13 +234,21 @@ fn spread(cells: &mut [CellBuffer], filled: usize, stride: usize, payload: usize
     }
 }
 
-fn code(codec: &Codec, cells: &mut [CellBuffer], data: usize, payload: usize) -> Result<(), PoolError> {
+/// Computes the parity of a row, and the checksums of all blocks of all cells in the same pass.
+fn encode(
+    code: &Code,
+    cells: &mut [CellBuffer],
+    data: usize,
+    payload: usize,
+) -> Result<Vec<Crc32c>, PoolError> {
+    let mut checksums = vec![Crc32c::default(); cells.len() * payload.div_ceil(BLOCK_BYTES)];
     let range = HEADER_BYTES..HEADER_BYTES + payload;
     let (data, parity) = cells.split_at_mut(data);
     let data: Vec<&[u8]> = data.iter().map(|cell| &cell.as_slice()[range.clone()]).collect();
     let mut parity: Vec<&mut [u8]> =
         parity.iter_mut().map(|cell| &mut cell.as_mut_slice()[range.clone()]).collect();
-    Ok(codec.encode(&data, &mut parity)?)
+    code.encode_with_checksums(&data, &mut parity, BLOCK_BYTES, &mut checksums)?;
+    Ok(checksums)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::fs;
 
-use base::{BlobDescription, ByteCount, DriveId, Layout};
+use base::{BlobDescription, ByteCount, DriveId, Layout, StripeCode};
 use common::{Bench, bytes, distinct, flip, get, get_range, map, pairs, put, small_cells};
 use pool::{DriveHealth, Pool, PoolConfig, PoolError};
 
@@ -50,7 +50,7 @@ fn all_sizes_and_ranges_come_back() {
 #[test]
 fn the_cells_of_the_format_come_back() {
     let mut bench = Bench::new(6);
-    let pool = bench.open(PoolConfig::new(common::INSTANCE, 4, 2), &[]);
+    let pool = bench.open(PoolConfig::new(common::INSTANCE, StripeCode::reed_solomon(4, 2)), &[]);
     for size in [(4 << 20) - 1, 4 << 20, (4 << 20) + 1, 9 << 20] {
         let value = bytes(size, 3);
         let mut writer = pool.create_sized(ByteCount(size as u64)).unwrap();

@@ -2,9 +2,15 @@
 
 use super::reference;
 
-use base::{Adler32, Crc32c};
-use erasure::{Codec, CodecError, Kernel, cells_of, find_bad_cell};
+use base::{Adler32, Crc32c, Crc64};
+use erasure::{Codec, CodecError, Kernel, StreamSums, cells_of, find_bad_cell};
 use proptest::prelude::*;
+
+/// All checksums of a stream that has come as far as `bytes`.
+fn sums(bytes: &[u8]) -> StreamSums {
+    let (adler32, crc32c, crc64nvme) = (Adler32::of(bytes), Crc32c::of(bytes), Crc64::of(bytes));
+    StreamSums { adler32: Some(adler32), crc32c: Some(crc32c), crc64nvme: Some(crc64nvme) }
+}
 
 fn check(kernel: Kernel, k: usize, m: usize, length: usize, cell: usize, seed: u64) {
     let data = reference::noise(k, length, seed);
@@ -15,13 +21,23 @@ fn check(kernel: Kernel, k: usize, m: usize, length: usize, cell: usize, seed: u
     // What the places held before must not matter.
     let mut checksums = vec![Crc32c(7); cells * (k + m)];
     let mut outputs: Vec<&mut [u8]> = parity.iter_mut().map(Vec::as_mut_slice).collect();
-    let adler = codec.encode_with_stream_checksum(&data, &mut outputs, cell, &mut checksums).unwrap();
+    // The stream began before the stripe and ends anywhere in it.
+    let stream_bytes = seed as usize % (k * length + 1);
+    let mut stream = sums(b"before");
+    let before = StreamSums { adler32: None, ..stream };
+    codec
+        .encode_with_stream_sums(&data, &mut outputs, cell, &mut checksums, &mut stream, stream_bytes)
+        .unwrap();
     let mut plain = vec![Crc32c(7); cells * (k + m)];
     codec.encode_with_checksums(&data, &mut outputs, cell, &mut plain).unwrap();
-
     assert!(plain == checksums);
+    let whole = [b"before", &data.concat()[..stream_bytes]].concat();
+    assert_eq!(stream, sums(&whole), "{kernel} {k}+{m}, {length} bytes, {stream_bytes} of stream");
+    let mut some = before;
+    codec.encode_with_stream_sums(&data, &mut outputs, cell, &mut plain, &mut some, stream_bytes).unwrap();
+    assert_eq!(some, StreamSums { adler32: None, ..stream }, "what is not wanted is not there");
+
     assert!(parity == reference::encode(&codec, &data), "{kernel} {k}+{m}, {length} bytes");
-    assert_eq!(adler, Adler32::of(&data.concat()), "{kernel} {k}+{m}, {length} bytes");
     let shards = data.iter().copied().chain(parity.iter().map(Vec::as_slice));
     for (shard, bytes) in shards.enumerate() {
         let found = &checksums[shard * cells..(shard + 1) * cells];
@@ -74,4 +90,16 @@ fn places_for_checksums_must_fit() {
     assert_eq!(encode(0, 6), Err(CodecError::EmptyCell));
     assert_eq!(encode(50, 5), Err(CodecError::ChecksumCount { expected: 6, given: 5 }));
     assert_eq!(parity, [0x5A; 100]);
+}
+
+#[test]
+fn a_stream_longer_than_the_data_is_refused() {
+    let codec = Codec::new(2, 1).unwrap();
+    let (shard, mut parity, mut checksums) = ([1u8; 100], [0x5Au8; 100], [Crc32c(7); 3]);
+    let mut stream = sums(b"before");
+    let mut outputs: [&mut [u8]; 1] = [&mut parity];
+    let data: [&[u8]; 2] = [&shard, &shard];
+    let refused = codec.encode_with_stream_sums(&data, &mut outputs, 100, &mut checksums, &mut stream, 201);
+    assert_eq!(refused, Err(CodecError::StreamTooLong { given: 201, at_most: 200 }));
+    assert_eq!((parity, checksums, stream), ([0x5A; 100], [Crc32c(7); 3], sums(b"before")));
 }

@@ -4,6 +4,8 @@ mod cells;
 mod format;
 mod isal;
 mod kernels;
+mod long;
 mod lrc;
 mod reference;
 mod refusals;
+mod verified;

@@ -26,19 +26,33 @@ pub fn inv(a: u8) -> u8 {
 /// Parity by definition.
 pub fn parity(data: &[&[u8]], m: usize) -> Vec<Vec<u8>> {
     let k = data.len();
-    (k..k + m)
-        .map(|row| {
-            let mut sum = vec![0u8; data[0].len()];
-            for (column, shard) in data.iter().enumerate() {
-                let weight = inv(u8::try_from(row ^ column).unwrap());
-                let products: Vec<u8> = (0..=255).map(|byte| mul(weight, byte)).collect();
-                for (sum, &byte) in sum.iter_mut().zip(*shard) {
-                    *sum ^= products[usize::from(byte)];
-                }
-            }
-            sum
-        })
-        .collect()
+    (k..k + m).map(|row| weighted_sum(data, |column| inv(byte(row ^ column)))).collect()
+}
+
+/// Local and global parity of a locally repairable code by definition.
+pub fn lrc_parity(data: &[&[u8]], l: usize, g: usize) -> Vec<Vec<u8>> {
+    let k = data.len();
+    let group = |shard: usize| (0..l).find(|group| shard < (group + 1) * (k / l) + (group + 1).min(k % l));
+    let locals = (0..l).map(|local| weighted_sum(data, |column| u8::from(group(column) == Some(local))));
+    let globals = (k + l..k + l + g)
+        .map(|row| weighted_sum(data, |column| mul(byte((k + l) ^ column), inv(byte((row + 1) ^ column)))));
+    locals.chain(globals).collect()
+}
+
+fn byte(value: usize) -> u8 {
+    u8::try_from(value).unwrap()
+}
+
+fn weighted_sum(data: &[&[u8]], weight: impl Fn(usize) -> u8) -> Vec<u8> {
+    let mut sum = vec![0u8; data[0].len()];
+    for (column, shard) in data.iter().enumerate() {
+        let weight = weight(column);
+        let products: Vec<u8> = (0..=255).map(|byte| mul(weight, byte)).collect();
+        for (sum, &byte) in sum.iter_mut().zip(*shard) {
+            *sum ^= products[usize::from(byte)];
+        }
+    }
+    sum
 }
 
 /// `count` shards of reproducible noise.
