@@ -121,7 +121,7 @@ pub struct PeerNamed {
 pub struct Report {
     /// The kernel that Kist chose.
     pub kernel: String,
-    /// Rounds of each coder from the cache.
+    /// Rounds of each coder from the cache, at the shape that had the least.
     pub rounds_cache: usize,
     /// And from memory.
     pub rounds_memory: usize,

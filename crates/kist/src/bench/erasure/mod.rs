@@ -8,7 +8,7 @@ mod show;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, stderr};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ::erasure::Kernel;
 use ::erasure::bench::Operation;
@@ -39,10 +39,28 @@ const PEERS_MAX: usize = 8;
 /// A round, from the cache and from memory: short, so that some go by undisturbed.
 const CACHE_SPAN: Duration = Duration::from_micros(400);
 const MEMORY_SPAN: Duration = Duration::from_millis(4);
-/// Rounds of each coder, from the cache and from memory, and with `--quick`. The best counts: what else the
-/// machine does can only make a round slower.
-const ROUNDS: (usize, usize) = (300, 120);
-const ROUNDS_QUICK: (usize, usize) = (20, 10);
+/// Rounds of each coder. The best counts: what else the machine does can only make a round slower.
+const ROUNDS: Effort<usize> = Effort { cache: 300, memory: 120 };
+const ROUNDS_QUICK: Effort<usize> = Effort { cache: 20, memory: 10 };
+/// After so long there are no more rounds of a shape, so that the 36 shapes of each source end within twelve
+/// minutes, and with `--quick` within one, on a busy machine, too.
+const LIMIT: Effort<Duration> =
+    Effort { cache: Duration::from_millis(5_000), memory: Duration::from_millis(14_000) };
+const LIMIT_QUICK: Effort<Duration> =
+    Effort { cache: Duration::from_millis(400), memory: Duration::from_millis(1_100) };
+
+/// Something for the shapes of each source.
+#[derive(Clone, Copy)]
+struct Effort<T> {
+    cache: T,
+    memory: T,
+}
+
+impl<T: Copy> Effort<T> {
+    fn of(self, shape: &Shape) -> T {
+        if shape.cached { self.cache } else { self.memory }
+    }
+}
 
 /// Arguments of `kist bench erasure` alone.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -89,13 +107,17 @@ impl Args {
         self.working_set.map_or(WORKING_SET, |size| usize::try_from(size.0.0).unwrap_or(usize::MAX))
     }
 
-    /// Rounds from the cache and from memory.
-    fn rounds(&self) -> (usize, usize) {
+    /// Rounds of each coder at most.
+    fn rounds(&self) -> Effort<usize> {
         match self.rounds {
-            Some(rounds) => (rounds as usize, rounds as usize),
+            Some(rounds) => Effort { cache: rounds as usize, memory: rounds as usize },
             None if self.quick => ROUNDS_QUICK,
             None => ROUNDS,
         }
+    }
+
+    fn limit(&self) -> Effort<Duration> {
+        if self.quick { LIMIT_QUICK } else { LIMIT }
     }
 }
 
@@ -127,7 +149,7 @@ fn measure(args: &Args, common: &Common) -> Outcome<Report> {
     let quiet = common.quiet || !stderr().is_terminal();
     let total = (shapes.len() * counts.len()) as u64;
     let progress = Progress::start_of("bench erasure", "shape", total, 0, quiet);
-    let mut bench = Bench { args, cores: &cores, versions: BTreeMap::new() };
+    let mut bench = Bench { args, cores: &cores, versions: BTreeMap::new(), rounds: args.rounds() };
     let mut rows = Vec::new();
     for count in counts {
         for shape in &shapes {
@@ -139,7 +161,7 @@ fn measure(args: &Args, common: &Common) -> Outcome<Report> {
     let version = |peer: &Program| bench.versions.get(&peer.name).cloned().unwrap_or_default();
     let peers = args.peers.iter();
     let peers = peers.map(|peer| PeerNamed { name: peer.name.clone(), version: version(peer) }).collect();
-    let (rounds_cache, rounds_memory) = args.rounds();
+    let Effort { cache: rounds_cache, memory: rounds_memory } = bench.rounds;
     let bars = figures::bars(&rows);
     let (kernel, working_set) = (Kernel::best().to_string(), args.bytes());
     Ok(Report { kernel, rounds_cache, rounds_memory, working_set, peers, bars, rows })
@@ -167,19 +189,21 @@ struct Bench<'b> {
     args: &'b Args,
     cores: &'b [Core],
     versions: BTreeMap<String, String>,
+    /// The least that a shape has had.
+    rounds: Effort<usize>,
 }
 
 impl Bench<'_> {
     /// All coders and operations in turn, round after round; the best of each.
     fn shape(&mut self, shape: Shape, count: usize) -> Outcome<Vec<Measured>> {
         let mut measured = self.coders(&shape);
-        let (rounds, span) = match shape.cached {
-            true => (self.args.rounds().0, CACHE_SPAN),
-            false => (self.args.rounds().1, MEMORY_SPAN),
-        };
+        let span = if shape.cached { CACHE_SPAN } else { MEMORY_SPAN };
         let stripes = if shape.cached { 1 } else { self.args.bytes() / shape.stripe() };
-        let mut first = 0;
-        for _ in 0..rounds {
+        let (begun, mut first, mut rounds) = (Instant::now(), 0, 0);
+        while rounds < self.args.rounds().of(&shape)
+            && (rounds == 0 || begun.elapsed() < self.args.limit().of(&shape))
+        {
+            rounds += 1;
             for coder in &mut measured {
                 let (operation, peer) = (coder.operation, coder.peer);
                 let round = Round { shape, operation, peer, stripes, first, span };
@@ -192,6 +216,8 @@ impl Bench<'_> {
                 first = (first + stripes * 382 / 1000 + 1) % stripes;
             }
         }
+        let least = if shape.cached { &mut self.rounds.cache } else { &mut self.rounds.memory };
+        *least = rounds.min(*least);
         Ok(measured)
     }
 

@@ -63,7 +63,7 @@ fn range(bar: &Bar) -> String {
 pub fn markdown(report: &Report) -> String {
     let peers = report.peers.iter().map(|peer| format!(", {} {}", peer.name, peer.version));
     let mut text = format!(
-        "Kernel {}; best of {} rounds from the cache, {} from memory, of which each core has {}{}.\n\n",
+        "Kernel {}; best of {} or more rounds from the cache, {} from memory, {} a core{}.\n\n",
         report.kernel,
         report.rounds_cache,
         report.rounds_memory,
