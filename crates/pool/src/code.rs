@@ -1,7 +1,10 @@
-//! The code of a stripe, of whichever kind: what the shards of a row can be rebuilt from, and rebuilding them.
+//! The code of a stripe, of whichever kind: what the shards of a row can be rebuilt from, and rebuilding
+//! them.
 
 use base::{Crc32c, Layout, StripeCode};
-use erasure::{Codec, CodecError, Lrc};
+use erasure::{Codec, CodecError, Lrc, StreamSums};
+
+use crate::cell::BLOCK_BYTES;
 
 /// A code, ready to compute. Shards are numbered data first, then parity, local before global.
 #[derive(Debug)]
@@ -30,23 +33,21 @@ impl Code {
         self.shape.width()
     }
 
-    /// All parity of a row, and in the same pass the CRC-32C of each `block` bytes of every shard: those of
-    /// data shard 0 first.
-    pub(crate) fn encode_with_checksums(
+    /// All parity of a row, and in the same pass the CRC-32C of each block of every shard, those of data
+    /// shard 0 first, and of the stream that the first `bytes` of the data go on with.
+    pub(crate) fn encode_with_sums(
         &self,
         data: &[&[u8]],
         parity: &mut [&mut [u8]],
-        block: usize,
         checksums: &mut [Crc32c],
+        (stream, bytes): (&mut StreamSums, usize),
     ) -> Result<(), CodecError> {
         match &self.engine {
-            Engine::ReedSolomon(codec) => codec.encode_with_checksums(data, parity, block, checksums),
+            Engine::ReedSolomon(codec) => {
+                codec.encode_with_stream_sums(data, parity, BLOCK_BYTES, checksums, stream, bytes)
+            }
             Engine::Local(lrc) => {
-                lrc.encode(data, parity)?;
-                let parity = parity.iter().map(|shard| &**shard);
-                let blocks = data.iter().copied().chain(parity).flat_map(|shard| shard.chunks(block));
-                blocks.zip(checksums).for_each(|(block, checksum)| *checksum = Crc32c::of(block));
-                Ok(())
+                lrc.encode_with_stream_sums(data, parity, BLOCK_BYTES, checksums, stream, bytes)
             }
         }
     }

@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::fs;
 
-use base::{BlobDescription, ByteCount, DriveId, Layout, StripeCode};
+use base::{BlobDescription, ByteCount, DriveId, Layout, StreamChecksums, StripeCode};
 use common::{Bench, bytes, distinct, flip, get, get_range, map, pairs, put, small_cells};
 use pool::{DriveHealth, Pool, PoolConfig, PoolError};
 
@@ -59,6 +59,25 @@ fn the_cells_of_the_format_come_back() {
         assert!(get(&pool, &blob).unwrap() == value, "size {size}");
         assert!(get_range(&pool, &blob, 3_000_000, 70_000).unwrap() == value[3_000_000..3_070_000]);
     }
+}
+
+#[test]
+fn checksums_are_of_the_bytes_alone_and_nothing_follows_them() {
+    let mut bench = Bench::new(6);
+    let pool = bench.open(small_cells(), &[]);
+    for size in [0, 1, 4096, 8192, 32_767, 32_768, 32_769, 131_072, 400_001] {
+        let value = bytes(size, 9);
+        let mut writer = pool.create().unwrap().with_checksums();
+        value.chunks(7_001).for_each(|piece| writer.write(piece).unwrap());
+        assert_eq!(writer.end().unwrap(), Some(StreamChecksums::of(&value)), "{size}");
+        assert_eq!(writer.end().unwrap(), Some(StreamChecksums::of(&value)), "again");
+        let blob = writer.finish().unwrap();
+        assert!(get(&pool, &blob).unwrap() == value);
+    }
+    let mut writer = pool.create().unwrap();
+    writer.write(b"no checksums").unwrap();
+    assert_eq!(writer.end().unwrap(), None);
+    assert!(matches!(writer.write(b"more"), Err(PoolError::WriterFailed(_))));
 }
 
 #[test]
