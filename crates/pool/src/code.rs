@@ -2,7 +2,7 @@
 //! them.
 
 use base::{Crc32c, Layout, StripeCode};
-use erasure::{Codec, CodecError, Lrc, StreamSums};
+use erasure::{Codec, CodecError, Lrc, StreamSums, find_bad_cell};
 
 use crate::cell::BLOCK_BYTES;
 
@@ -69,6 +69,44 @@ impl Code {
         match &self.engine {
             Engine::ReedSolomon(codec) => codec.reconstruct(present, wanted),
             Engine::Local(lrc) => lrc.reconstruct(present, wanted),
+        }
+    }
+
+    /// As [`Code::reconstruct`], and checks the CRC-32C of each block of what it reads, in the same pass if
+    /// the code has one. Each shard comes with those of its blocks. Gives the shards that were checked.
+    ///
+    /// [`CodecError::BadCell`] names a shard that is wrong; `wanted` holds anything then.
+    pub(crate) fn reconstruct_verified(
+        &self,
+        present: &[(usize, &[u8], &[Crc32c])],
+        wanted: &mut [(usize, &mut [u8])],
+    ) -> Result<Vec<usize>, CodecError> {
+        let at_hand: Vec<usize> = present.iter().map(|(shard, ..)| *shard).collect();
+        match &self.engine {
+            Engine::ReedSolomon(codec) => {
+                let blocks = present.first().map_or(0, |(_, _, checksums)| checksums.len());
+                let mut computed = vec![vec![Crc32c::default(); blocks]; wanted.len()];
+                let mut wanted: Vec<(usize, &mut [u8], &mut [Crc32c])> = wanted
+                    .iter_mut()
+                    .zip(&mut computed)
+                    .map(|((shard, bytes), checksums)| (*shard, &mut **bytes, checksums.as_mut_slice()))
+                    .collect();
+                codec.reconstruct_verified(present, &mut wanted, BLOCK_BYTES)?;
+                Ok(self.basis(&at_hand))
+            }
+            Engine::Local(lrc) => {
+                let shards: Vec<usize> = wanted.iter().map(|(shard, _)| *shard).collect();
+                let sources = self.rebuilt_from(&at_hand, &shards).unwrap_or(at_hand);
+                let read = || present.iter().filter(|(shard, ..)| sources.contains(shard));
+                for (shard, bytes, checksums) in read() {
+                    if let Some(cell) = find_bad_cell(bytes, BLOCK_BYTES, checksums) {
+                        return Err(CodecError::BadCell { shard: *shard, cell });
+                    }
+                }
+                let read: Vec<(usize, &[u8])> = read().map(|(shard, bytes, _)| (*shard, *bytes)).collect();
+                lrc.reconstruct(&read, wanted)?;
+                Ok(sources)
+            }
         }
     }
 

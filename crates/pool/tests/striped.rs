@@ -470,3 +470,35 @@ fn bad_sectors_in_different_rows_do_not_add_up() {
     let fired: u64 = bench.faults.iter().map(|faults| faults.fired()).sum();
     assert!(fired >= 4, "{fired} reads failed");
 }
+
+/// In a row of which a shard is known to be lost, cells are checked by the computation that reads them: every
+/// further damage must be found there, whether the damaged cell is wanted or only read from.
+#[test]
+fn damage_in_degraded_rows_is_found_by_what_computes_from_them() {
+    for code in [StripeCode::reed_solomon(4, 2), StripeCode { data: 4, local: 2, global: 1 }] {
+        let config = PoolConfig { code, arena: ByteCount::mib(3), ..small_cells() };
+        let mut bench = Bench::new(code.width() as u16);
+        let pool = bench.open(config.clone(), &[]);
+        let value = bytes(131_072, 5);
+        let blob = put(&pool, &value).unwrap();
+        drop(pool);
+        let mut damaged = 0;
+        for gone in 0..4 {
+            let drive = blob.stripes[0].drives[gone].0;
+            for bad in (0..code.width()).filter(|shard| *shard != gone) {
+                // In the second row, in the last block byte of the cell.
+                let path = bench.extent(&blob, 0, bad);
+                flip(&path, 12_288 + 4096 + 8191, 3);
+                let pool = bench.open(config.clone(), &[drive]);
+                assert!(get(&pool, &blob).unwrap() == value, "{code}: {gone} gone, {bad} damaged");
+                let from = 32_768 + gone as u64 * 8192;
+                let part = get_range(&pool, &blob, from + 100, 8000).unwrap();
+                assert!(part == value[from as usize + 100..][..8000], "{code}: {gone}, {bad}");
+                damaged += pool.status().damaged;
+                drop(pool);
+                flip(&path, 12_288 + 4096 + 8191, 3);
+            }
+        }
+        assert!(damaged >= 16, "{code}: {damaged} cells were found damaged");
+    }
+}
