@@ -170,7 +170,11 @@ record!(Meta {
 record!(PartRecord { container, data_offset });
 record!(MemberValue { header_length, length, file_offset });
 
-choice!(StoredLayout { 0 = ReedSolomon { data, parity }, 1 = Segment { copies }, 2 = Local { data, local, global } });
+choice!(StoredLayout {
+    0 = ReedSolomon { data, parity },
+    1 = Segment { copies },
+    2 = Local { data, local, global },
+});
 record!(StripeSet { id, drives });
 record!(BlobDescription { id, layout, length, stripes });
 record!(BlobPiece { blob, offset, length });

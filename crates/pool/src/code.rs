@@ -1,7 +1,10 @@
-//! The code of a stripe, of whichever kind: what the shards of a row can be rebuilt from, and rebuilding them.
+//! The code of a stripe, of whichever kind: what the shards of a row can be rebuilt from, and rebuilding
+//! them.
 
 use base::{Crc32c, Layout, StripeCode};
-use erasure::{Codec, CodecError, Lrc};
+use erasure::{Codec, CodecError, Lrc, StreamSums, find_bad_cell};
+
+use crate::cell::BLOCK_BYTES;
 
 /// A code, ready to compute. Shards are numbered data first, then parity, local before global.
 #[derive(Debug)]
@@ -30,23 +33,21 @@ impl Code {
         self.shape.width()
     }
 
-    /// All parity of a row, and in the same pass the CRC-32C of each `block` bytes of every shard: those of
-    /// data shard 0 first.
-    pub(crate) fn encode_with_checksums(
+    /// All parity of a row, and in the same pass the CRC-32C of each block of every shard, those of data
+    /// shard 0 first, and of the stream that the first `bytes` of the data go on with.
+    pub(crate) fn encode_with_sums(
         &self,
         data: &[&[u8]],
         parity: &mut [&mut [u8]],
-        block: usize,
         checksums: &mut [Crc32c],
+        (stream, bytes): (&mut StreamSums, usize),
     ) -> Result<(), CodecError> {
         match &self.engine {
-            Engine::ReedSolomon(codec) => codec.encode_with_checksums(data, parity, block, checksums),
+            Engine::ReedSolomon(codec) => {
+                codec.encode_with_stream_sums(data, parity, BLOCK_BYTES, checksums, stream, bytes)
+            }
             Engine::Local(lrc) => {
-                lrc.encode(data, parity)?;
-                let parity = parity.iter().map(|shard| &**shard);
-                let blocks = data.iter().copied().chain(parity).flat_map(|shard| shard.chunks(block));
-                blocks.zip(checksums).for_each(|(block, checksum)| *checksum = Crc32c::of(block));
-                Ok(())
+                lrc.encode_with_stream_sums(data, parity, BLOCK_BYTES, checksums, stream, bytes)
             }
         }
     }
@@ -68,6 +69,44 @@ impl Code {
         match &self.engine {
             Engine::ReedSolomon(codec) => codec.reconstruct(present, wanted),
             Engine::Local(lrc) => lrc.reconstruct(present, wanted),
+        }
+    }
+
+    /// As [`Code::reconstruct`], and checks the CRC-32C of each block of what it reads, in the same pass if
+    /// the code has one. Each shard comes with those of its blocks. Gives the shards that were checked.
+    ///
+    /// [`CodecError::BadCell`] names a shard that is wrong; `wanted` holds anything then.
+    pub(crate) fn reconstruct_verified(
+        &self,
+        present: &[(usize, &[u8], &[Crc32c])],
+        wanted: &mut [(usize, &mut [u8])],
+    ) -> Result<Vec<usize>, CodecError> {
+        let at_hand: Vec<usize> = present.iter().map(|(shard, ..)| *shard).collect();
+        match &self.engine {
+            Engine::ReedSolomon(codec) => {
+                let blocks = present.first().map_or(0, |(_, _, checksums)| checksums.len());
+                let mut computed = vec![vec![Crc32c::default(); blocks]; wanted.len()];
+                let mut wanted: Vec<(usize, &mut [u8], &mut [Crc32c])> = wanted
+                    .iter_mut()
+                    .zip(&mut computed)
+                    .map(|((shard, bytes), checksums)| (*shard, &mut **bytes, checksums.as_mut_slice()))
+                    .collect();
+                codec.reconstruct_verified(present, &mut wanted, BLOCK_BYTES)?;
+                Ok(self.basis(&at_hand))
+            }
+            Engine::Local(lrc) => {
+                let shards: Vec<usize> = wanted.iter().map(|(shard, _)| *shard).collect();
+                let sources = self.rebuilt_from(&at_hand, &shards).unwrap_or(at_hand);
+                let read = || present.iter().filter(|(shard, ..)| sources.contains(shard));
+                for (shard, bytes, checksums) in read() {
+                    if let Some(cell) = find_bad_cell(bytes, BLOCK_BYTES, checksums) {
+                        return Err(CodecError::BadCell { shard: *shard, cell });
+                    }
+                }
+                let read: Vec<(usize, &[u8])> = read().map(|(shard, bytes, _)| (*shard, *bytes)).collect();
+                lrc.reconstruct(&read, wanted)?;
+                Ok(sources)
+            }
         }
     }
 

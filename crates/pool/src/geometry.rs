@@ -143,7 +143,8 @@ mod tests {
     proptest! {
         #[test]
         fn cells_hold_every_byte_once(data in 1u8..9, length in 0u64..200_000) {
-            let geometry = Geometry::new(StripeCode::reed_solomon(data, 2), ByteCount(8192), ByteCount(50_000));
+            let code = StripeCode::reed_solomon(data, 2);
+            let geometry = Geometry::new(code, ByteCount(8192), ByteCount(50_000));
             let rows = geometry.rows(length);
             let mut total = 0;
             for row in 0..rows {

@@ -10,7 +10,7 @@ use crate::cell::{HEADER_BYTES, checksums_of};
 use crate::code::Code;
 use crate::drives::{Device, PoolDrive};
 use crate::error::PoolError;
-use crate::fetch::read_cell;
+use crate::fetch::{Check, read_cell};
 use crate::gather::Gather;
 use crate::geometry::Geometry;
 use crate::pool::Pool;
@@ -130,7 +130,8 @@ impl Pool {
             present.read(Box::new(move |device| {
                 let blocks = 0..identity.payload as usize;
                 let mut cell = AlignedBuffer::new(HEADER_BYTES + blocks.end);
-                let read = read_cell(device, id, offset, &identity, blocks, cell.as_mut_slice());
+                let place = (id, offset);
+                let read = read_cell(device, place, &identity, blocks, Check::Whole, cell.as_mut_slice());
                 ticket.done((source, read.map(|()| cell)));
             }));
             asked.push((source, present));

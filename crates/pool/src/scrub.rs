@@ -11,7 +11,7 @@ use crate::cell::{CellDamage, HEADER_BYTES};
 use crate::code::{Code, survives};
 use crate::drives::PoolDrive;
 use crate::error::PoolError;
-use crate::fetch::{CellFault, Fetched, RowPlace};
+use crate::fetch::{CellFault, Check, Fetched, RowPlace};
 use crate::gather::Gather;
 use crate::geometry::{Geometry, RowPart};
 use crate::pool::Pool;
@@ -252,10 +252,10 @@ impl Pool {
         let gather = Gather::new();
         let buffers = self.scrub_arena().acquire(shards.len());
         for (shard, buffer) in shards.iter().zip(buffers) {
-            place.fetch(self, geometry, blob, *shard, buffer, &gather);
+            place.fetch(self, geometry, blob, (*shard, buffer), Check::Whole, &gather);
         }
         let mut cells = RowCells { good: BTreeMap::new(), bad: BTreeMap::new() };
-        for Fetched { shard, cell } in self.wait_for_cells(&gather, place, &shards) {
+        for Fetched { shard, cell, .. } in self.wait_for_cells(&gather, place, &shards) {
             match cell {
                 Ok(cell) => drop(cells.good.insert(shard, cell)),
                 Err(fault) => drop(cells.bad.insert(shard, fault)),

@@ -23,10 +23,16 @@ impl Buffers {
         Buffers { buffers: vec![vec![GUARD; length + 2 * MARGIN]; count], length, offset }
     }
 
-    /// The same bytes at other addresses.
+    /// The same bytes at other addresses. The buffers end where the shards do, so that a sanitizer sees a
+    /// read behind them.
     fn of(shards: &[Vec<u8>], offset: usize) -> Buffers {
         let mut buffers = Buffers::new(shards.len(), shards[0].len(), offset);
         buffers.slices_mut().iter_mut().zip(shards).for_each(|(place, shard)| place.copy_from_slice(shard));
+        for shard in 0..shards.len() {
+            let end = buffers.at(shard) + buffers.length;
+            buffers.buffers[shard].truncate(end);
+            buffers.buffers[shard].shrink_to_fit();
+        }
         buffers
     }
 

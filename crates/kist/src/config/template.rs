@@ -134,8 +134,8 @@ map_size = "64GiB"
 # A file is cut into rows of `data` cells with `parity` more: any `parity` drives of a row may fail.
 data = {data}
 parity = {parity}
-# Besides, one XOR parity for each of so many groups of the data cells: one loss in a group is then rebuilt from its
-# group alone. 0: none.
+# Besides, one XOR parity for each of so many groups of the data cells: one loss in a group is then rebuilt
+# from its group alone. 0: none.
 local_parity = {local_parity}
 # Memory for the buffers of all reads and writes.
 arena = "128MiB"
