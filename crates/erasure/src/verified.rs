@@ -10,8 +10,8 @@ impl Codec {
     /// Computes the wanted shards as [`Codec::reconstruct`] does, and in the same pass checks the CRC-32C of
     /// every cell of the shards it reads and computes those of the wanted shards.
     ///
-    /// Each shard comes with its index, its bytes and the checksums of its cells, which have `cell` bytes; the
-    /// last may be shorter. Those of present shards are compared, those of wanted ones are places to be
+    /// Each shard comes with its index, its bytes and the checksums of its cells, which have `cell` bytes;
+    /// the last may be shorter. Those of present shards are compared, those of wanted ones are places to be
     /// filled; each list has [`cells_of`]`(length, cell)` of them. When more than `k` shards are present, the
     /// `k` with the lowest indexes are read and checked, and no others.
     ///
