@@ -1,11 +1,11 @@
-# Targets: run, test, sanitize, bench, lint, clean-demo. `make run FROM=/some/tree` archives that tree.
+# Targets: run, test, sanitize, torture, bench, bench-erasure, lint, clean-demo. `make run FROM=/some/tree` archives that tree.
 
 DIR ?= kist-data
 CARGO ?= cargo
 KIST := $(or $(CARGO_TARGET_DIR),target)/release/kist
 
 # A demonstration's instance grows by about 4 GB with each run; `make clean-demo` removes it.
-.PHONY: run build needs needs-test test torture sanitize lint bench clean-demo
+.PHONY: run build needs needs-test needs-isal test torture sanitize lint bench bench-erasure clean-demo
 
 # Installs what is missing, builds, and shows everything: init, serve, put, migrate, evict, stage, compare.
 run: build
@@ -22,14 +22,16 @@ needs:
 
 # The tests also read a cartridge with programs that share no code with Kist, and compare parity with ISA-L's,
 # which is built from the sources in a crate.
-needs-test: needs
+needs-test: needs needs-isal
 	@$(CARGO) fmt --version >/dev/null && $(CARGO) clippy --version >/dev/null || { \
 		echo "rustfmt and clippy are missing: add these components to the toolchain, then again" >&2; exit 1; }
 	@command -v python3 >/dev/null || $(call install,python3)
 	@command -v tar >/dev/null || $(call install,tar)
+	@[ "$$KIST_NO_PTRACE" = 1 ] || command -v strace >/dev/null || $(call install,strace)
+
+needs-isal: needs
 	@command -v nasm >/dev/null && command -v autoreconf >/dev/null && command -v libtoolize >/dev/null \
 		&& command -v make >/dev/null || $(call install,nasm autoconf automake libtool make)
-	@[ "$$KIST_NO_PTRACE" = 1 ] || command -v strace >/dev/null || $(call install,strace)
 
 # Installs a Debian package, or says which one is missing.
 install = { \
@@ -89,6 +91,12 @@ lint: needs-test
 # docs/reference/performance.md.
 bench: build
 	benches/budgets.sh $(DISK)
+
+# Erasure coding beside ISA-L, klauspost/reedsolomon (if Go is there) and the memory, on the same buffers in turn: all
+# rows as JSON below target/, the summary printed and written into docs/reference/erasure.md. QUICK=1: in a minute.
+bench-erasure: build needs-isal
+	$(CARGO) build --release --locked --package erasure --example isal_peer
+	benches/erasure.sh $(if $(QUICK),--quick)
 
 # Removes the instance of the demonstration.
 clean-demo:

@@ -6,24 +6,27 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/klauspost/reedsolomon"
 )
 
+// batchBytes are worked on between two looks at the clock.
+const batchBytes = 1 << 20
+
 type request struct {
 	operation                       string
-	k, m, shard, stripes, cores, us int
+	k, m, shard, stripes, first, us int
 	file                            string
 }
 
 func main() {
+	runtime.GOMAXPROCS(1)
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		var r request
-		_, err := fmt.Sscan(lines.Text(), &r.operation, &r.k, &r.m, &r.shard, &r.stripes, &r.cores, &r.us, &r.file)
+		_, err := fmt.Sscan(lines.Text(), &r.operation, &r.k, &r.m, &r.shard, &r.stripes, &r.first, &r.us, &r.file)
 		if err != nil {
 			fmt.Printf("{\"error\":%q}\n", err)
 			continue
@@ -44,36 +47,28 @@ type mapping struct {
 
 var mapped mapping
 
-func stripesOf(r request) ([]byte, error) {
-	size := r.stripes * (r.k + r.m) * r.shard
-	if mapped.name == r.file && len(mapped.bytes) >= size {
+// mappingOf gives the whole of a file, with its pages brought in.
+func mappingOf(name string) ([]byte, error) {
+	if mapped.name == name {
 		return mapped.bytes, nil
 	}
-	if mapped.bytes != nil {
-		syscall.Munmap(mapped.bytes)
-		mapped = mapping{}
-	}
-	file, err := os.OpenFile(r.file, os.O_RDWR, 0)
+	file, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	bytes, err := syscall.Mmap(int(file.Fd()), 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	info, err := file.Stat()
 	if err != nil {
 		return nil, err
 	}
-	for at := 0; at < size; at += 4096 {
-		touched += int(bytes[at])
+	access := syscall.PROT_READ | syscall.PROT_WRITE
+	bytes, err := syscall.Mmap(int(file.Fd()), 0, int(info.Size()), access, syscall.MAP_SHARED|syscall.MAP_POPULATE)
+	if err != nil {
+		return nil, err
 	}
-	mapped = mapping{r.file, bytes}
+	mapped = mapping{name, bytes}
 	return bytes, nil
 }
-
-// position is the stripe at which the next round begins.
-var position int
-
-// touched keeps the reads that bring the pages in from being removed.
-var touched int
 
 type shape struct{ k, m, shard int }
 
@@ -93,57 +88,42 @@ func codecOf(r request) (reedsolomon.Encoder, error) {
 }
 
 func round(r request) (float64, error) {
-	if r.k < 1 || r.m < 1 || r.shard < 1 || r.cores < 1 || r.stripes < r.cores {
+	if r.k < 1 || r.m < 1 || r.shard < 1 || r.first < 0 || r.first >= r.stripes {
 		return 0, fmt.Errorf("a number is out of range")
 	}
-	bytes, err := stripesOf(r)
+	bytes, err := mappingOf(r.file)
 	if err != nil {
 		return 0, err
+	}
+	stripeBytes := (r.k + r.m) * r.shard
+	if r.stripes*stripeBytes > len(bytes) {
+		return 0, fmt.Errorf("the file is too short")
 	}
 	codec, err := codecOf(r)
 	if err != nil {
 		return 0, err
 	}
-	runtime.GOMAXPROCS(r.cores)
-	share := r.stripes / r.cores
-	// A round goes on where the last one ended, so that no stripe is still in the cache.
-	first := position
-	coded := make([]int, r.cores)
-	failures := make([]error, r.cores)
-	var all sync.WaitGroup
+	shards := make([][]byte, r.k+r.m)
+	at, coded := r.first, 0
 	begin := time.Now()
-	end := begin.Add(time.Duration(r.us) * time.Microsecond)
-	for core := 0; core < r.cores; core++ {
-		all.Add(1)
-		go func() {
-			defer all.Done()
-			for at := first % share; ; at = (at + 1) % share {
-				stripe := bytes[(core*share+at)*(r.k+r.m)*r.shard:][:(r.k+r.m)*r.shard]
-				if failures[core] = run(codec, r, stripe); failures[core] != nil {
-					return
-				}
-				coded[core] += r.k * r.shard
-				if !time.Now().Before(end) {
-					return
-				}
+	for {
+		for batch := 0; batch == 0 || (batch+1)*stripeBytes <= batchBytes; batch++ {
+			if err := run(codec, r, bytes[at*stripeBytes:][:stripeBytes], shards); err != nil {
+				return 0, err
 			}
-		}()
-	}
-	all.Wait()
-	took := time.Since(begin).Seconds()
-	sum := 0
-	for core := range coded {
-		if failures[core] != nil {
-			return 0, failures[core]
+			coded += r.k * r.shard
+			at++
+			if at == r.stripes {
+				at = 0
+			}
 		}
-		sum += coded[core]
+		if took := time.Since(begin); took >= time.Duration(r.us)*time.Microsecond {
+			return float64(coded) / took.Seconds() / 1e9, nil
+		}
 	}
-	position = (first + sum/(r.k*r.shard*r.cores) + 1) % share
-	return float64(sum) / took / 1e9, nil
 }
 
-func run(codec reedsolomon.Encoder, r request, stripe []byte) error {
-	shards := make([][]byte, r.k+r.m)
+func run(codec reedsolomon.Encoder, r request, stripe []byte, shards [][]byte) error {
 	for shard := range shards {
 		shards[shard] = stripe[shard*r.shard : (shard+1)*r.shard : (shard+1)*r.shard]
 	}

@@ -332,9 +332,11 @@ pub struct PoolDriveInfo {
 /// The pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolInfo {
-    /// Data and parity shards.
+    /// Data shards.
     pub data: u8,
-    /// Parity shards.
+    /// Local parity shards; 0 if the code is Reed-Solomon.
+    pub local_parity: u8,
+    /// Parity shards of all data.
     pub parity: u8,
     /// Copies of a small value.
     pub segment_copies: u8,

@@ -384,10 +384,7 @@ fn open_pool(
     });
     let map = DriveMap::new(epoch, entries.collect())?;
     let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
-    let config = PoolConfig {
-        arena: settings.pool.arena,
-        ..PoolConfig::new(instance, settings.pool.data, settings.pool.parity)
-    };
+    let config = PoolConfig { arena: settings.pool.arena, ..PoolConfig::new(instance, settings.pool.code) };
     let config = PoolConfig {
         cell_size: shape.cell_size.unwrap_or(config.cell_size),
         segment_size: shape.segment_size.unwrap_or(config.segment_size),

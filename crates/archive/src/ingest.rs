@@ -38,7 +38,6 @@ pub struct Upload {
     small: Vec<u8>,
     large: Option<BlobWriter>,
     hasher: blake3::Hasher,
-    sums: StreamChecksums,
     received: u64,
 }
 
@@ -74,7 +73,6 @@ impl Archive {
             small: Vec::new(),
             large: None,
             hasher: blake3::Hasher::new(),
-            sums: StreamChecksums::default(),
             received: 0,
         })
     }
@@ -90,7 +88,7 @@ impl Archive {
             let floor = (drive.capacity.0 / FLOOR_PART).min(FLOOR_BYTES_MAX);
             drive.up && drive.free.0 > floor
         };
-        let width = usize::from(engine.pool.config().data) + usize::from(engine.pool.config().parity);
+        let width = engine.pool.config().code.width();
         // Asked of the file systems at most once a second.
         let spaces = engine.pool.spaces();
         if spaces.iter().filter(has_room).count() < width {
@@ -138,7 +136,6 @@ impl Upload {
             return Err(ArchiveError::LengthMismatch { expected: expected.0, actual: self.received });
         }
         self.hasher.update(bytes);
-        self.sums = self.sums.extend(bytes);
         if let Some(writer) = &mut self.large {
             return Ok(writer.write(bytes)?);
         }
@@ -150,7 +147,8 @@ impl Upload {
         let mut writer = match self.options.length {
             Some(length) => pool.create_sized(length)?,
             None => pool.create()?,
-        };
+        }
+        .with_checksums();
         writer.write(&self.small)?;
         writer.write(bytes)?;
         self.small = Vec::new();
@@ -190,7 +188,15 @@ impl Upload {
     /// What goes into the catalogue, but for where the bytes are.
     fn prepare(&mut self) -> Result<(PutFile, Class), ArchiveError> {
         let size = ByteCount(self.received);
-        let checksums = Checksums { stream: self.sums, blake3: Blake3(*self.hasher.finalize().as_bytes()) };
+        // Of a large file the pool computes them, in the pass over the bytes that makes its parity.
+        let stream = match &mut self.large {
+            Some(writer) => {
+                let Some(sums) = writer.end()? else { unreachable!("the writer was made with checksums") };
+                sums
+            }
+            None => StreamChecksums::of(&self.small),
+        };
+        let checksums = Checksums { stream, blake3: Blake3(*self.hasher.finalize().as_bytes()) };
         self.check_announced(size, &checksums)?;
         let (parent_path, _) =
             self.path.split().ok_or_else(|| ArchiveError::IsADirectory(self.path.clone()))?;

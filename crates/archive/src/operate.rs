@@ -107,7 +107,7 @@ impl Archive {
             .map(|drive| PoolDriveInfo {
                 id: drive.id.0,
                 // One that is missing has no name of its own.
-                path: if drive.name.is_empty() { path_of(engine, drive.id) } else { drive.name.clone() },
+                path: if drive.name.is_empty() { self.directory_of(drive.id) } else { drive.name.clone() },
                 state: match &drive.health {
                     DriveHealth::Up => "up".to_owned(),
                     DriveHealth::Full => "full".to_owned(),
@@ -125,8 +125,9 @@ impl Archive {
             .collect();
         let config = engine.pool.config();
         Ok(PoolInfo {
-            data: config.data,
-            parity: config.parity,
+            data: config.code.data,
+            local_parity: config.code.local,
+            parity: config.code.global,
             segment_copies: config.segment_copies,
             drives,
             online,
@@ -257,6 +258,11 @@ impl Archive {
         Ok(totals)
     }
 
+    /// The directory of a drive of the pool as the settings have it; empty if they have none.
+    fn directory_of(&self, id: base::DriveId) -> String {
+        self.path_of_drive(id).map_or_else(|_| String::new(), |path| path.display().to_string())
+    }
+
     /// Changes what may be done with a tape, durably. Given back to use, a tape that was never labelled is
     /// scratch, one whose labelling failed is labelled when it is next mounted, and the repack of one that
     /// became suspect goes on.
@@ -312,13 +318,6 @@ impl Archive {
         self.engine().bell.backlog_changed();
         Ok(())
     }
-}
-
-/// The directory of a drive of the pool, as the settings have it.
-fn path_of(engine: &Engine, id: base::DriveId) -> String {
-    let drives = &engine.settings.pool.drives;
-    let found = drives.iter().find(|drive| drive.id == id.0);
-    found.map_or_else(String::new, |drive| drive.path.display().to_string())
 }
 
 fn add(sum: &mut Tally, tally: Tally) {

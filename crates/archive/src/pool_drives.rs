@@ -1,6 +1,6 @@
 //! What an operator does with the drives of the pool, and how redundant its content is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -91,17 +91,22 @@ impl Archive {
         if silent.is_empty() {
             return Ok(health);
         }
+        let mut known = BTreeMap::new();
         let mut count = |blob: &BlobDescription| {
-            let bears = match blob.layout {
-                Layout::Striped { parity, .. } => usize::from(parity),
-                Layout::Segment { copies } => usize::from(copies).saturating_sub(1),
-            };
             for set in &blob.stripes {
-                let gone = set.drives.iter().filter(|drive| silent.contains(drive)).count();
+                let gone: Vec<usize> =
+                    (0..set.drives.len()).filter(|shard| silent.contains(&set.drives[*shard])).collect();
                 health.stripes += 1;
-                health.degraded += u64::from((1..=bears).contains(&gone));
-                health.critical += u64::from(gone > 0 && gone == bears);
-                health.unreadable += u64::from(gone > bears);
+                if gone.is_empty() {
+                    continue;
+                }
+                let judge = |(layout, gone): &(Layout, Vec<usize>)| {
+                    (pool::survives(*layout, gone), pool::survives_one_more(*layout, gone))
+                };
+                let (is_readable, bears_more) = *known.entry((blob.layout, gone)).or_insert_with_key(judge);
+                health.degraded += u64::from(is_readable);
+                health.critical += u64::from(is_readable && !bears_more);
+                health.unreadable += u64::from(!is_readable);
             }
         };
         let mut after = None;
@@ -220,7 +225,7 @@ impl Archive {
         Ok(what)
     }
 
-    fn path_of_drive(&self, id: DriveId) -> Result<PathBuf, ArchiveError> {
+    pub(crate) fn path_of_drive(&self, id: DriveId) -> Result<PathBuf, ArchiveError> {
         let drives = &self.engine().settings.pool.drives;
         let found = drives.iter().find(|drive| drive.id == id.0).map(|drive| drive.path.clone());
         found.ok_or(ArchiveError::NoSuchPoolDrive(id.0))

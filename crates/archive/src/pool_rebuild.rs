@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::{BlobDescription, BlobId, ByteCount, DriveId, Layout};
+use base::{BlobDescription, BlobId, ByteCount, DriveId};
 use catalogue::Command;
 use pool::{BadShard, MovedStripe, PoolError, Repaired};
 
@@ -153,16 +153,12 @@ pub(crate) fn all(scrubber: &mut Scrubber, replaced: &BTreeSet<DriveId>) -> Resu
 /// The shards to be rebuilt in stripes that bear `left` further losses, and whether there are stripes that
 /// bear more.
 fn bad_at(blob: &BlobDescription, wanting: &BTreeSet<DriveId>, left: usize) -> (BTreeSet<BadShard>, bool) {
-    let bears = match blob.layout {
-        Layout::Striped { parity, .. } => usize::from(parity),
-        Layout::Segment { copies } => usize::from(copies).saturating_sub(1),
-    };
     let (mut now, mut later) = (BTreeSet::new(), false);
     let all = shards_on(blob, wanting);
     for bad in &all {
         let lost = all.iter().filter(|other| other.stripe == bad.stripe).count();
         // More may be gone than it bears: a replaced drive may hold shards all the same, so it is tried.
-        match bears.saturating_sub(lost) {
+        match blob.layout.bears().saturating_sub(lost) {
             bears if bears == left => drop(now.insert(*bad)),
             bears => later |= bears > left,
         }

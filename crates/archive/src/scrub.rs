@@ -510,8 +510,8 @@ impl Scrubber {
             for (_, blob) in page {
                 blobs += 1;
                 bytes += match blob.layout {
-                    Layout::Striped { data, parity } => {
-                        blob.length.0 / u64::from(data.max(1)) * (u64::from(data) + u64::from(parity))
+                    Layout::Striped { code } => {
+                        blob.length.0 / u64::from(code.data.max(1)) * code.width() as u64
                     }
                     Layout::Segment { copies } => blob.live.0 * u64::from(copies),
                 };

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use base::{ByteCount, Duration};
+use base::{ByteCount, Duration, StripeCode};
 
 /// All settings of the engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,10 +26,8 @@ pub struct Settings {
 /// The disk pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolSettings {
-    /// Data shards a stripe.
-    pub data: u8,
-    /// Parity shards a stripe.
-    pub parity: u8,
+    /// The code of new stripes.
+    pub code: StripeCode,
     /// Memory for buffers of the pool.
     pub arena: ByteCount,
     /// The drives.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::{BlobDescription, BlobId, BlockAddress, ByteCount, DriveId, Epoch, FileId, Layout, Vid};
+use base::{BlobDescription, BlobId, BlockAddress, ByteCount, DriveId, Epoch, FileId, Vid};
 use catalogue::{BATCH_FILES_MAX, Command, Outcome, PoolLoss, RunEnd, TapeRecord, TapeState};
 use drive::{DriveError, ExtentId, ObjectDrive};
 use library::{DriveName, TapeDrive};
@@ -132,22 +132,20 @@ fn has_blob(
 
 /// Whether enough shards of every stripe are there, or may be on drives that are away.
 fn is_there(blob: &BlobDescription, drives: &Drives) -> bool {
-    let needed = match blob.layout {
-        Layout::Striped { data, .. } => usize::from(data),
-        Layout::Segment { .. } => 1,
-    };
     blob.stripes.iter().zip(0u32..).all(|(set, stripe)| {
-        let may_be_there = set.drives.iter().zip(0u8..).filter(|(drive, shard)| {
+        let is_gone = |(drive, shard): &(&DriveId, u8)| {
             let extent = ExtentId { blob: blob.id, stripe, shard: *shard };
             match drives.get(drive) {
                 Some(Some(drive)) => {
-                    !matches!(drive.read_at(extent, ByteCount(0), &mut []), Err(DriveError::NotFound { .. }))
+                    matches!(drive.read_at(extent, ByteCount(0), &mut []), Err(DriveError::NotFound { .. }))
                 }
-                Some(None) => true,
-                None => false,
+                Some(None) => false,
+                None => true,
             }
-        });
-        may_be_there.count() >= needed
+        };
+        let gone: Vec<usize> =
+            set.drives.iter().zip(0u8..).filter(is_gone).map(|(_, shard)| usize::from(shard)).collect();
+        pool::survives(blob.layout, &gone)
     })
 }
 

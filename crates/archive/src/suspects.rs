@@ -127,7 +127,7 @@ impl Engine {
     /// back to that before, since closing the run makes of it what keeps none of its history.
     pub(crate) fn keep_repack(&self, vid: Vid) -> Result<(), ArchiveError> {
         let record = self.tape(vid)?;
-        if History::read(&record).is_some_and(|known| known.before == TapeState::Repacking) {
+        if was_repacked(&record) {
             let reason =
                 truncated(&format!("it was to be repacked, and failed: {}", bare(&record.reason)), 512);
             self.execute(Command::SetTapeState { vid, state: TapeState::Repacking, reason })?;

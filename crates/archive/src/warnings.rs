@@ -30,7 +30,7 @@ pub(crate) fn all(engine: &Engine, tapes: &[(Vid, TapeRecord)], pool: &PoolStatu
                 .to_owned(),
         );
     }
-    warnings.extend(of_pool(pool, engine.pool.config().parity));
+    warnings.extend(of_pool(pool, engine.pool.config().code.bears()));
     let states: Vec<(String, DriveState)> =
         engine.scheduler().drives().map(|(name, state)| (name.clone(), state.clone())).collect();
     for (name, state) in states {
@@ -45,7 +45,7 @@ pub(crate) fn all(engine: &Engine, tapes: &[(Vid, TapeRecord)], pool: &PoolStatu
 }
 
 /// What is wrong with the drives of the pool, and how full it is.
-fn of_pool(pool: &PoolStatus, parity: u8) -> Vec<String> {
+fn of_pool(pool: &PoolStatus, bears: usize) -> Vec<String> {
     let mut warnings = Vec::new();
     let (mut silent, mut hurt) = (Vec::new(), Vec::new());
     for drive in &pool.drives {
@@ -60,8 +60,8 @@ fn of_pool(pool: &PoolStatus, parity: u8) -> Vec<String> {
     }
     let of = pool.drives.len();
     if !silent.is_empty() {
-        let beyond = if silent.len() > usize::from(parity) {
-            "; that is more than the parity bears: some files cannot be read from the pool"
+        let beyond = if silent.len() > bears {
+            "; that is more than the parity bears for certain: some files may not be readable from the pool"
         } else {
             ""
         };

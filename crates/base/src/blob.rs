@@ -1,16 +1,75 @@
 //! What a blob of the pool is, in words that the pool, the catalogue and the engine share.
 
+use std::fmt;
+
 use crate::{BlobId, ByteCount, DriveId, StripeSetId};
 
+/// The code of a stripe: Reed-Solomon, or locally repairable if it has local parity.
+///
+/// Written as `4+2`, or `12+2+2` with local parity.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct StripeCode {
+    /// Data shards a row, at least 1.
+    pub data: u8,
+    /// Local parity shards a row, each for one of as many groups of the data; 0 for Reed-Solomon.
+    pub local: u8,
+    /// Parity shards a row that are computed from all data.
+    pub global: u8,
+}
+
+impl StripeCode {
+    /// The most shards that a stripe can have.
+    pub const SHARDS_MAX: usize = 255;
+
+    /// Reed-Solomon: any `data` shards give back all others.
+    #[must_use]
+    pub const fn reed_solomon(data: u8, parity: u8) -> Self {
+        StripeCode { data, local: 0, global: parity }
+    }
+
+    /// Shards in a stripe.
+    #[must_use]
+    pub fn width(self) -> usize {
+        usize::from(self.data) + self.parity()
+    }
+
+    /// Parity shards, local and global.
+    #[must_use]
+    pub fn parity(self) -> usize {
+        usize::from(self.local) + usize::from(self.global)
+    }
+
+    /// So many lost shards, whichever they are, cost no data.
+    #[must_use]
+    pub fn bears(self) -> usize {
+        usize::from(self.global) + usize::from(self.local > 0)
+    }
+
+    /// Whether there is such a code: data, no more local parity than data, at most
+    /// [`StripeCode::SHARDS_MAX`] shards.
+    #[must_use]
+    pub fn exists(self) -> bool {
+        self.data > 0 && self.local <= self.data && self.width() <= Self::SHARDS_MAX
+    }
+}
+
+impl fmt::Display for StripeCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let StripeCode { data, local, global } = self;
+        match local {
+            0 => f.pad(&format!("{data}+{global}")),
+            _ => f.pad(&format!("{data}+{local}+{global}")),
+        }
+    }
+}
+
 /// How the bytes of a blob lie on drives.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Layout {
-    /// Rows of `data` cells and `parity` cells (Reed-Solomon): for everything above the small limit.
+    /// Rows of data cells and parity cells: for everything above the small limit.
     Striped {
-        /// Data shards a row, at least 1.
-        data: u8,
-        /// Parity shards a row.
-        parity: u8,
+        /// Which shards a row has, and what they are worth.
+        code: StripeCode,
     },
     /// A shared log segment of small values, the same bytes on `copies` drives.
     Segment {
@@ -24,8 +83,17 @@ impl Layout {
     #[must_use]
     pub fn width(self) -> usize {
         match self {
-            Layout::Striped { data, parity } => usize::from(data) + usize::from(parity),
+            Layout::Striped { code } => code.width(),
             Layout::Segment { copies } => usize::from(copies),
+        }
+    }
+
+    /// So many lost shards or copies, whichever they are, cost no data.
+    #[must_use]
+    pub fn bears(self) -> usize {
+        match self {
+            Layout::Striped { code } => code.bears(),
+            Layout::Segment { copies } => usize::from(copies).saturating_sub(1),
         }
     }
 }

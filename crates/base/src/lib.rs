@@ -10,7 +10,7 @@ mod steady;
 mod time;
 mod unit;
 
-pub use blob::{BlobDescription, BlobPiece, Layout, StripeSet};
+pub use blob::{BlobDescription, BlobPiece, Layout, StripeCode, StripeSet};
 pub use checksum::{Adler32, Blake3, Checksums, Crc32c, Crc64, StreamChecksums};
 pub use id::{
     BlobId, ClassId, ContainerId, DirId, DriveId, Epoch, FileId, RequestId, RunId, StripeSetId, TapePoolId,

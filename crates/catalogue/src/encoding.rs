@@ -2,8 +2,8 @@
 //! contract.
 
 use base::{
-    BlobDescription, BlobPiece, Checksums, ClassId, Epoch, Layout, StreamChecksums, StripeSet, TapePoolId,
-    Uuid,
+    BlobDescription, BlobPiece, Checksums, ClassId, Epoch, Layout, StreamChecksums, StripeCode, StripeSet,
+    TapePoolId, Uuid,
 };
 
 use crate::codec::{Codec, Reader, choice, record};
@@ -117,6 +117,43 @@ impl Codec for Nothing {
     }
 }
 
+/// The form of a layout in records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum StoredLayout {
+    ReedSolomon { data: u8, parity: u8 },
+    Segment { copies: u8 },
+    Local { data: u8, local: u8, global: u8 },
+}
+
+impl Codec for Layout {
+    fn put(&self, out: &mut Vec<u8>) {
+        match *self {
+            Layout::Striped { code: StripeCode { data, local: 0, global } } => {
+                StoredLayout::ReedSolomon { data, parity: global }
+            }
+            Layout::Striped { code: StripeCode { data, local, global } } => {
+                StoredLayout::Local { data, local, global }
+            }
+            Layout::Segment { copies } => StoredLayout::Segment { copies },
+        }
+        .put(out);
+    }
+
+    fn take(input: &mut Reader<'_>) -> Option<Self> {
+        match StoredLayout::take(input)? {
+            StoredLayout::ReedSolomon { data, parity } => {
+                Some(Layout::Striped { code: StripeCode::reed_solomon(data, parity) })
+            }
+            // One layout has one form.
+            StoredLayout::Local { local: 0, .. } => None,
+            StoredLayout::Local { data, local, global } => {
+                Some(Layout::Striped { code: StripeCode { data, local, global } })
+            }
+            StoredLayout::Segment { copies } => Some(Layout::Segment { copies }),
+        }
+    }
+}
+
 record!(Meta {
     instance,
     epoch,
@@ -133,7 +170,11 @@ record!(Meta {
 record!(PartRecord { container, data_offset });
 record!(MemberValue { header_length, length, file_offset });
 
-choice!(Layout { 0 = Striped { data, parity }, 1 = Segment { copies } });
+choice!(StoredLayout {
+    0 = ReedSolomon { data, parity },
+    1 = Segment { copies },
+    2 = Local { data, local, global },
+});
 record!(StripeSet { id, drives });
 record!(BlobDescription { id, layout, length, stripes });
 record!(BlobPiece { blob, offset, length });
@@ -308,5 +349,30 @@ pub(crate) fn counter_key(counter: Counter) -> Vec<u8> {
         Counter::PacksSealed => with(5, &[]),
         Counter::Flushes => with(6, &[]),
         Counter::Indexes => with(7, &[]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_keep_their_form_and_have_one() {
+        let bytes = |layout: Layout| {
+            let mut out = Vec::new();
+            layout.put(&mut out);
+            out
+        };
+        let striped = |data, local, global| Layout::Striped { code: StripeCode { data, local, global } };
+        for (layout, form) in [
+            (striped(4, 0, 2), &[0, 4, 2][..]),
+            (Layout::Segment { copies: 3 }, &[1, 3]),
+            (striped(12, 2, 2), &[2, 12, 2, 2]),
+        ] {
+            assert_eq!(bytes(layout), form);
+            assert_eq!(Layout::take(&mut Reader::new(form)), Some(layout));
+        }
+        assert_eq!(Layout::take(&mut Reader::new(&[2, 12, 0, 2])), None);
+        assert_eq!(Layout::take(&mut Reader::new(&[3, 12, 2, 2])), None);
     }
 }

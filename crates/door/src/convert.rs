@@ -293,6 +293,7 @@ pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
     };
     wire::PoolReply {
         data: pool.data,
+        local_parity: pool.local_parity,
         parity: pool.parity,
         segment_copies: pool.segment_copies,
         online_files: pool.online.files,

@@ -404,7 +404,9 @@ pub struct DriveReply {
 pub struct PoolReply {
     /// Data shards.
     pub data: u8,
-    /// Parity shards.
+    /// Local parity shards; 0 if the code is Reed-Solomon.
+    pub local_parity: u8,
+    /// Parity shards of all data.
     pub parity: u8,
     /// Copies of small values.
     pub segment_copies: u8,

@@ -5,6 +5,7 @@ mod directory;
 mod error;
 mod extent;
 mod object;
+mod shared;
 mod superblock;
 mod writer;
 
@@ -13,3 +14,4 @@ pub use directory::{DirectIo, DirectoryDrive};
 pub use error::{DriveError, DriveOpenError};
 pub use extent::ExtentId;
 pub use object::{DriveStatus, ExtentWriter, ObjectDrive, PAGE, Stamp};
+pub use shared::SharedMemory;

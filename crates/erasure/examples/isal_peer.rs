@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use isal_sys as _;
 
 const VERSION: &str = "2.31+496255c";
+/// Bytes that are worked on between two looks at the clock.
+const BATCH_BYTES: usize = 1 << 20;
 
 unsafe extern "C" {
     fn gf_gen_cauchy1_matrix(matrix: *mut u8, rows: i32, columns: i32);
@@ -30,7 +32,7 @@ struct Request {
     m: usize,
     shard: usize,
     stripes: usize,
-    cores: usize,
+    first: usize,
     time: Duration,
     file: String,
 }
@@ -42,18 +44,20 @@ struct Mapping {
     length: usize,
 }
 
-/// Tables for an operation on a code.
+/// Tables for an operation on a code, the shards that it reads and writes, and room for their addresses.
 struct Prepared {
     tables: Vec<u8>,
     sources: Vec<usize>,
     outputs: Vec<usize>,
+    from: Vec<*const u8>,
+    to: Vec<*mut u8>,
 }
 
 fn main() {
-    let (mut mapping, mut position) = (None, 0);
+    let mut mapping = None;
     let mut prepared = BTreeMap::new();
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-        match parse(&line).and_then(|request| round(&request, &mut mapping, &mut prepared, &mut position)) {
+        match parse(&line).and_then(|request| round(&request, &mut mapping, &mut prepared)) {
             Ok((operation, gbps)) => {
                 print!("{{\"peer\":\"isa-l\",\"version\":\"{VERSION}\",\"operation\":\"{operation}\",");
                 println!("\"gbps\":{gbps:.3}}}");
@@ -67,70 +71,64 @@ fn parse(line: &str) -> Result<Request, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [operation, numbers @ .., file] = words.as_slice() else { return Err("not a request".into()) };
     let numbers: Vec<usize> = numbers.iter().filter_map(|word| word.parse().ok()).collect();
-    let [k, m, shard, stripes, cores, micros] = numbers[..] else {
+    let [k, m, shard, stripes, first, micros] = numbers[..] else {
         return Err("a request has six numbers".into());
     };
-    let in_range = k >= 1 && m >= 1 && k + m <= 255 && shard >= 1 && cores >= 1 && stripes >= cores;
+    let in_range = k >= 1 && m >= 1 && k + m <= 255 && shard >= 1 && first < stripes;
     if !in_range || i32::try_from(shard).is_err() {
         return Err("a number is out of range".into());
     }
     let time = Duration::from_micros(micros as u64);
-    Ok(Request { operation: (*operation).into(), k, m, shard, stripes, cores, time, file: (*file).into() })
+    Ok(Request { operation: (*operation).into(), k, m, shard, stripes, first, time, file: (*file).into() })
 }
 
 fn round(
     request: &Request,
     mapping: &mut Option<Mapping>,
     prepared: &mut BTreeMap<(String, usize, usize), Prepared>,
-    position: &mut usize,
 ) -> Result<(String, f64), String> {
-    let Request { operation, k, m, shard, stripes, cores, time, file } = request;
+    let Request { operation, k, m, shard, stripes, first, time, file } = request;
     let (k, m, shard) = (*k, *m, *shard);
-    let length = stripes * (k + m) * shard;
-    if !mapping.as_ref().is_some_and(|known| known.file == *file && known.length >= length) {
-        *mapping = Some(map(file, length)?);
+    if mapping.as_ref().is_none_or(|known| known.file != *file) {
+        *mapping = Some(map(file)?);
     }
     let key = (operation.clone(), k, m);
     if !prepared.contains_key(&key) {
         prepared.insert(key.clone(), prepare(operation, k, m)?);
     }
-    let (Some(mapping), Some(prepared)) = (mapping.as_ref(), prepared.get(&key)) else {
+    let (Some(mapping), Some(prepared)) = (mapping.as_ref(), prepared.get_mut(&key)) else {
         return Err("nothing is mapped".into());
     };
-    let base = mapping.address as usize;
-    let share = stripes / cores;
-    // A round goes on where the last one ended, so that no stripe is still in the cache.
-    let first = *position % share;
-    let begin = Instant::now();
-    let coded: usize = std::thread::scope(|scope| {
-        let run = |core: usize| {
-            let mut coded = 0;
-            for at in (0..share).cycle().skip(first) {
-                code(prepared, (base + (core * share + at) * (k + m) * shard) as *mut u8, shard);
-                coded += k * shard;
-                if begin.elapsed() >= *time {
-                    break;
-                }
-            }
-            coded
-        };
-        let others: Vec<_> = (1..*cores).map(|core| scope.spawn(move || run(core))).collect();
-        run(0) + others.into_iter().map(|other| other.join().unwrap_or(0)).sum::<usize>()
-    });
-    let gbps = coded as f64 / begin.elapsed().as_secs_f64() / 1e9;
-    *position = (first + coded / (k * shard * cores) + 1) % share;
-    Ok((operation.clone(), gbps))
-}
-
-/// Maps a file shared and brings its pages in.
-fn map(file: &str, length: usize) -> Result<Mapping, String> {
-    use rustix::mm::{MapFlags, ProtFlags, mmap};
-    let open = File::options().read(true).write(true).open(file).map_err(|error| error.to_string())?;
-    if open.metadata().map_err(|error| error.to_string())?.len() < length as u64 {
+    let stripe_bytes = (k + m) * shard;
+    if stripes * stripe_bytes > mapping.length {
         return Err("the file is too short".into());
     }
+    let (mut at, mut coded) = (*first, 0);
+    let begin = Instant::now();
+    loop {
+        for _ in 0..(BATCH_BYTES / stripe_bytes).max(1) {
+            code(prepared, mapping.address.wrapping_add(at * stripe_bytes), shard);
+            coded += k * shard;
+            at += 1;
+            if at == *stripes {
+                at = 0;
+            }
+        }
+        let elapsed = begin.elapsed();
+        if elapsed >= *time {
+            return Ok((operation.clone(), coded as f64 / elapsed.as_secs_f64() / 1e9));
+        }
+    }
+}
+
+/// Maps the whole of a file shared and brings its pages in.
+fn map(file: &str) -> Result<Mapping, String> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap};
+    let open = File::options().read(true).write(true).open(file).map_err(|error| error.to_string())?;
+    let length = open.metadata().map_err(|error| error.to_string())?.len();
+    let length = usize::try_from(length).map_err(|error| error.to_string())?;
     let flags = MapFlags::SHARED | MapFlags::POPULATE;
-    // SAFETY: a new mapping, at an address that the system chooses.
+    // SAFETY: a new mapping, at an address that the system chooses; it stays for the life of the process.
     let address =
         unsafe { mmap(std::ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, flags, &open, 0) }
             .map_err(|error| error.to_string())?;
@@ -164,22 +162,19 @@ fn prepare(operation: &str, k: usize, m: usize) -> Result<Prepared, String> {
     let mut tables = vec![0u8; 32 * rows.len()];
     // SAFETY: there are as many rows of k weights as outputs, and 32 bytes of tables for each weight.
     unsafe { ec_init_tables(int(k), int(outputs.len()), rows.as_ptr(), tables.as_mut_ptr()) };
-    Ok(Prepared { tables, sources, outputs })
+    let (from, to) = (vec![std::ptr::null(); sources.len()], vec![std::ptr::null_mut(); outputs.len()]);
+    Ok(Prepared { tables, sources, outputs, from, to })
 }
 
-fn code(prepared: &Prepared, stripe: *mut u8, shard: usize) {
-    let mut sources = [std::ptr::null::<u8>(); 255];
-    let mut outputs = [std::ptr::null_mut::<u8>(); 255];
-    for (place, source) in sources.iter_mut().zip(&prepared.sources) {
+fn code(prepared: &mut Prepared, stripe: *mut u8, shard: usize) {
+    let Prepared { tables, sources, outputs, from, to } = prepared;
+    for (place, source) in from.iter_mut().zip(&*sources) {
         *place = stripe.wrapping_add(source * shard).cast_const();
     }
-    for (place, output) in outputs.iter_mut().zip(&prepared.outputs) {
+    for (place, output) in to.iter_mut().zip(&*outputs) {
         *place = stripe.wrapping_add(output * shard);
     }
-    let (columns, rows) = (prepared.sources.len() as i32, prepared.outputs.len() as i32);
+    let (columns, rows) = (sources.len() as i32, outputs.len() as i32);
     // SAFETY: the stripe lies within the mapping, and the tables are those of this shape.
-    unsafe {
-        let tables = prepared.tables.as_ptr();
-        ec_encode_data(shard as i32, columns, rows, tables, sources.as_ptr(), outputs.as_ptr());
-    }
+    unsafe { ec_encode_data(shard as i32, columns, rows, tables.as_ptr(), from.as_ptr(), to.as_ptr()) };
 }

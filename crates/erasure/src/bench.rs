@@ -3,7 +3,7 @@
 //! A driver lays stripes one after the other into a buffer, shards of a stripe one after the other, data
 //! before parity; lets [`Work::run`] go over them, on a part of the buffer for each core; and takes the time.
 
-use crate::{Codec, CodecError, cells_of, find_bad_cell};
+use crate::{Codec, CodecError, MAX_SHARDS, cells_of, find_bad_cell};
 use base::Crc32c;
 
 /// Bytes of a cell in the operations with checksums.
@@ -29,7 +29,8 @@ pub enum Operation {
     Read,
     /// The data shards are overwritten: what memory gives a writer.
     Write,
-    /// The first half of the data shards is copied over the second: what memory gives a copy.
+    /// The first half of the data is copied over the second: what memory gives a copy, of which the bytes
+    /// that are copied count.
     Copy,
     /// The data is read and the parity overwritten: the traffic of an encoding without its arithmetic.
     ReadAndWrite,
@@ -67,6 +68,9 @@ impl Operation {
     }
 }
 
+/// An operation on one stripe, with room for some number of shards.
+type Step = fn(&mut Work, &mut [u8]) -> Result<(), CodecError>;
+
 /// An operation on stripes of one shape, with the places it needs.
 #[derive(Debug)]
 pub struct Work {
@@ -90,11 +94,12 @@ impl Work {
         (self.codec.data_shards() + self.codec.parity_shards()) * self.shard_bytes
     }
 
-    /// Goes over all whole stripes in `buffer` once; the bytes of data (not parity) that it worked on. What
-    /// the operation computes overwrites what the buffer holds.
+    /// Goes over all whole stripes in `buffer` once; the bytes of data (not parity) that it worked on, of a
+    /// copy those that were copied. What the operation computes overwrites what the buffer holds.
     pub fn run(&mut self, buffer: &mut [u8]) -> Result<u64, CodecError> {
         let mut done = 0;
         let data_bytes = self.codec.data_shards() * self.shard_bytes;
+        let data_bytes = if self.operation == Operation::Copy { data_bytes / 2 } else { data_bytes };
         for stripe in buffer.chunks_exact_mut(self.stripe_bytes()) {
             self.stripe(stripe)?;
             done += data_bytes as u64;
@@ -103,16 +108,14 @@ impl Work {
     }
 
     fn stripe(&mut self, stripe: &mut [u8]) -> Result<(), CodecError> {
-        let (k, m, bytes) = (self.codec.data_shards(), self.codec.parity_shards(), self.shard_bytes);
+        let (k, bytes) = (self.codec.data_shards(), self.shard_bytes);
         match self.operation {
-            Operation::Encode | Operation::EncodeChecked | Operation::EncodeThenCheck if k + m <= 48 => {
-                self.encode::<48>(stripe)
-            }
             Operation::Encode | Operation::EncodeChecked | Operation::EncodeThenCheck => {
-                self.encode::<{ crate::MAX_SHARDS }>(stripe)
+                self.sized(stripe, Work::encode::<16>, Work::encode::<48>, Work::encode::<MAX_SHARDS>)
             }
-            Operation::DecodeOne => self.decode(stripe, m.min(1)),
-            Operation::DecodeAll => self.decode(stripe, m.min(k)),
+            Operation::DecodeOne | Operation::DecodeAll => {
+                self.sized(stripe, Work::decode::<16>, Work::decode::<48>, Work::decode::<MAX_SHARDS>)
+            }
             Operation::Verify => {
                 let cells = cells_of(bytes, CELL_BYTES);
                 for (shard, expected) in
@@ -145,6 +148,16 @@ impl Work {
         }
     }
 
+    /// Runs the one with just enough room for all shards: lists on the stack cost a small stripe less than
+    /// allocations, but clearing room for 255 shards takes as long as the smallest stripes themselves.
+    fn sized(&mut self, stripe: &mut [u8], few: Step, some: Step, many: Step) -> Result<(), CodecError> {
+        match self.codec.data_shards() + self.codec.parity_shards() {
+            0..=16 => few(self, stripe),
+            17..=48 => some(self, stripe),
+            _ => many(self, stripe),
+        }
+    }
+
     fn encode<const N: usize>(&mut self, stripe: &mut [u8]) -> Result<(), CodecError> {
         let (data, parity) = stripe.split_at_mut(self.codec.data_shards() * self.shard_bytes);
         let mut sources: [&[u8]; N] = [&[]; N];
@@ -171,14 +184,19 @@ impl Work {
         Ok(())
     }
 
-    fn decode(&self, stripe: &mut [u8], lost: usize) -> Result<(), CodecError> {
-        let k = self.codec.data_shards();
+    fn decode<const N: usize>(&mut self, stripe: &mut [u8]) -> Result<(), CodecError> {
+        let (k, m) = (self.codec.data_shards(), self.codec.parity_shards());
+        let lost = if self.operation == Operation::DecodeOne { m.min(1) } else { m.min(k) };
         let (lost_bytes, rest) = stripe.split_at_mut(lost * self.shard_bytes);
-        let present: Vec<(usize, &[u8])> =
-            rest.chunks_exact(self.shard_bytes).take(k).enumerate().map(|(at, b)| (lost + at, b)).collect();
-        let mut wanted: Vec<(usize, &mut [u8])> =
-            lost_bytes.chunks_exact_mut(self.shard_bytes).enumerate().collect();
-        self.codec.reconstruct(&present, &mut wanted)
+        let mut present: [(usize, &[u8]); N] = [(0, &[]); N];
+        for (at, (place, shard)) in present.iter_mut().zip(rest.chunks_exact(self.shard_bytes)).enumerate() {
+            *place = (lost + at, shard);
+        }
+        let mut wanted: [(usize, &mut [u8]); N] = std::array::from_fn(|at| (at, Default::default()));
+        for ((_, place), shard) in wanted.iter_mut().zip(lost_bytes.chunks_exact_mut(self.shard_bytes)) {
+            *place = shard;
+        }
+        self.codec.reconstruct(&present[..k], &mut wanted[..lost])
     }
 }
 

@@ -139,21 +139,9 @@ impl Codec {
         checksums: &mut [Crc32c],
     ) -> Result<(), CodecError> {
         self.check_encode(data, parity)?;
-        self.encode_checked(data, parity, cell, checksums, &mut Parts::none())
-    }
-
-    /// Encodes shards that have been checked.
-    pub(crate) fn encode_checked(
-        &self,
-        data: &[&[u8]],
-        parity: &mut [&mut [u8]],
-        cell: usize,
-        checksums: &mut [Crc32c],
-        parts: &mut Parts,
-    ) -> Result<(), CodecError> {
         let length = data.first().map_or(0, |shard| shard.len());
         let shards = self.data_shards() + self.parity_shards();
-        Sink::new(shards, length, cell, checksums)?.apply(self.encoder(), data, parity, parts);
+        Sink::new(shards, length, cell, checksums)?.apply(self.encoder(), data, parity, &mut Parts::none());
         Ok(())
     }
 }

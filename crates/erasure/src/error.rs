@@ -82,7 +82,8 @@ pub enum CodecError {
         /// Bytes of all data shards.
         at_most: usize,
     },
-    /// A cell of a present shard does not have its checksum; use another shard in its place.
+    /// A cell of a present shard does not have its checksum; leave the shard out and use another in its
+    /// place.
     BadCell {
         /// Index of the shard in the stripe.
         shard: usize,

@@ -94,6 +94,17 @@ impl Lrc {
     ///
     /// Slices have one length in bytes, of any alignment. On an error nothing has been written.
     pub fn encode(&self, data: &[&[u8]], parity: &mut [&mut [u8]]) -> Result<(), CodecError> {
+        self.check_encode(data, parity)?;
+        let order = Order::plain(self.data_shards, self.groups + self.globals);
+        self.encoder.apply(data, parity, order, &mut |_| ());
+        Ok(())
+    }
+
+    pub(crate) fn encoder(&self) -> &Product {
+        &self.encoder
+    }
+
+    pub(crate) fn check_encode(&self, data: &[&[u8]], parity: &[&mut [u8]]) -> Result<(), CodecError> {
         let parity_shards = self.groups + self.globals;
         if data.len() != self.data_shards {
             return Err(CodecError::DataShardCount { expected: self.data_shards, given: data.len() });
@@ -102,9 +113,7 @@ impl Lrc {
             return Err(CodecError::ParityShardCount { expected: parity_shards, given: parity.len() });
         }
         let lengths = data.iter().map(|shard| shard.len()).chain(parity.iter().map(|shard| shard.len()));
-        crate::codec::check_lengths(lengths.enumerate())?;
-        self.encoder.apply(data, parity, Order::plain(self.data_shards, parity_shards), &mut |_| ());
-        Ok(())
+        crate::codec::check_lengths(lengths.enumerate())
     }
 
     /// Whether every shard of `lost` can be computed from all others. Exact: it solves the equations.

@@ -1,6 +1,8 @@
 //! Checksums of the stream that is cut into data shards.
 
-use crate::{Codec, CodecError};
+use crate::cells::Sink;
+use crate::product::Product;
+use crate::{Codec, CodecError, Lrc};
 use base::{Adler32, Crc32c, Crc64};
 
 /// Checksums of a stream that is encoded stripe by stripe: those that are there go on with every stripe.
@@ -94,6 +96,51 @@ impl Parts {
     }
 }
 
+impl Lrc {
+    /// As [`Codec::encode_with_stream_sums`], local parity before global.
+    pub fn encode_with_stream_sums(
+        &self,
+        data: &[&[u8]],
+        parity: &mut [&mut [u8]],
+        cell: usize,
+        checksums: &mut [Crc32c],
+        stream: &mut StreamSums,
+        stream_bytes: usize,
+    ) -> Result<(), CodecError> {
+        self.check_encode(data, parity)?;
+        let shape = Shape { encoder: self.encoder(), shards: self.shards(), cell };
+        shape.encode(data, parity, checksums, stream, stream_bytes)
+    }
+}
+
+/// What encodes shards that have been checked, and how long their cells are.
+struct Shape<'e> {
+    encoder: &'e Product,
+    shards: usize,
+    cell: usize,
+}
+
+impl Shape<'_> {
+    fn encode(
+        &self,
+        data: &[&[u8]],
+        parity: &mut [&mut [u8]],
+        checksums: &mut [Crc32c],
+        stream: &mut StreamSums,
+        stream_bytes: usize,
+    ) -> Result<(), CodecError> {
+        let at_most = data.iter().map(|shard| shard.len()).sum();
+        if stream_bytes > at_most {
+            return Err(CodecError::StreamTooLong { given: stream_bytes, at_most });
+        }
+        let mut parts = Parts::new(stream, data, stream_bytes);
+        let length = data.first().map_or(0, |shard| shard.len());
+        Sink::new(self.shards, length, self.cell, checksums)?.apply(self.encoder, data, parity, &mut parts);
+        parts.append_to(stream, data, self.cell, checksums);
+        Ok(())
+    }
+}
+
 impl Codec {
     /// As [`Codec::encode_with_checksums`], and goes on with checksums of the stream that the data shards,
     /// laid one after the other, are cut from.
@@ -112,13 +159,8 @@ impl Codec {
         stream_bytes: usize,
     ) -> Result<(), CodecError> {
         self.check_encode(data, parity)?;
-        let at_most = data.iter().map(|shard| shard.len()).sum();
-        if stream_bytes > at_most {
-            return Err(CodecError::StreamTooLong { given: stream_bytes, at_most });
-        }
-        let mut parts = Parts::new(stream, data, stream_bytes);
-        self.encode_checked(data, parity, cell, checksums, &mut parts)?;
-        parts.append_to(stream, data, cell, checksums);
-        Ok(())
+        let shape =
+            Shape { encoder: self.encoder(), shards: self.data_shards() + self.parity_shards(), cell };
+        shape.encode(data, parity, checksums, stream, stream_bytes)
     }
 }

@@ -11,16 +11,16 @@ pub enum Align {
 
 /// Rows under headings; a column is as wide as its widest cell.
 pub struct Table {
-    columns: Vec<(&'static str, Align)>,
+    columns: Vec<(String, Align)>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// An empty table. A heading that begins with `>` is that of a column of numbers.
-    pub fn new(headings: &[&'static str]) -> Self {
-        let column = |heading: &&'static str| match heading.strip_prefix('>') {
-            Some(heading) => (heading, Align::Right),
-            None => (*heading, Align::Left),
+    pub fn new(headings: &[&str]) -> Self {
+        let column = |heading: &&str| match heading.strip_prefix('>') {
+            Some(heading) => (heading.to_owned(), Align::Right),
+            None => ((*heading).to_owned(), Align::Left),
         };
         Table { columns: headings.iter().map(column).collect(), rows: Vec::new() }
     }
@@ -47,7 +47,7 @@ impl Table {
                 self.rows.iter().map(|row| width(&row[at])).max().unwrap_or(0).max(width(heading))
             })
             .collect();
-        let headings: Vec<String> = self.columns.iter().map(|(heading, _)| (*heading).to_owned()).collect();
+        let headings: Vec<String> = self.columns.iter().map(|(heading, _)| heading.clone()).collect();
         let mut text = String::new();
         for row in std::iter::once(&headings).chain(&self.rows) {
             let mut line = String::new();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use base::{
-    BlockAddress, ByteCount, ContainerId, DriveId, Epoch, Generation, Partition, StreamChecksums,
+    BlockAddress, ByteCount, ContainerId, DriveId, Epoch, Generation, Partition, StreamChecksums, StripeCode,
     TapePosition, Timestamp, Uuid, Vid,
 };
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
@@ -65,7 +65,8 @@ impl Bench {
             entries.push(DriveEntry { id, domain, state: DriveState::Up, weight: 1 });
         }
         let map = DriveMap::new(Epoch(1), entries).unwrap();
-        Pool::open(PoolConfig::new(UUID, 2, 1), Epoch(1), map, drives, Vec::new()).unwrap()
+        Pool::open(PoolConfig::new(UUID, StripeCode::reed_solomon(2, 1)), Epoch(1), map, drives, Vec::new())
+            .unwrap()
     }
 }
 

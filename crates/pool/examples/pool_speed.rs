@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use base::{ByteCount, DriveId, Epoch, Uuid};
+use base::{ByteCount, DriveId, Epoch, StripeCode, Uuid};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use drive::{DirectIo, DirectoryDrive, ObjectDrive};
 use pool::{Pool, PoolConfig};
@@ -53,7 +53,13 @@ fn open(paths: &[PathBuf], data: u8, parity: u8) -> Result<Arc<Pool>, Failure> {
         entries.push(DriveEntry { id, domain, state: DriveState::Up, weight: 1 });
     }
     let map = DriveMap::new(Epoch(1), entries)?;
-    Ok(Pool::open(PoolConfig::new(instance, data, parity), Epoch(1), map, drives, Vec::new())?)
+    Ok(Pool::open(
+        PoolConfig::new(instance, StripeCode::reed_solomon(data, parity)),
+        Epoch(1),
+        map,
+        drives,
+        Vec::new(),
+    )?)
 }
 
 fn large(pool: &Arc<Pool>, length: ByteCount, round: u64) -> Result<(), Failure> {

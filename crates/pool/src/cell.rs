@@ -6,6 +6,7 @@ use std::ops::Range;
 use base::planted::{Bug, is_planted};
 use base::{BlobId, Crc32c, Uuid};
 use drive::PAGE;
+use erasure::find_bad_cell;
 
 /// Bytes of the header in front of each payload.
 pub(crate) const HEADER_BYTES: usize = PAGE;
@@ -33,6 +34,8 @@ pub(crate) struct CellIdentity {
     pub(crate) shard: u8,
     pub(crate) data: u8,
     pub(crate) parity: u8,
+    /// How many of the parity shards are local.
+    pub(crate) local: u8,
     /// Bytes of payload, padding included.
     pub(crate) payload: u32,
     /// Bytes of the file in it; the payload for parity.
@@ -55,6 +58,7 @@ impl CellIdentity {
         let mut bytes = [0u8; 64];
         bytes[0..8].copy_from_slice(&MAGIC);
         bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[10] = self.local;
         bytes[12..16].copy_from_slice(&GENERATION.to_le_bytes());
         bytes[16..32].copy_from_slice(&self.instance.0);
         bytes[32..40].copy_from_slice(&self.blob.0.to_le_bytes());
@@ -66,14 +70,16 @@ impl CellIdentity {
         bytes
     }
 
-    /// Writes the header in front of a payload that is complete. `cell` is header and payload.
-    pub(crate) fn seal(&self, cell: &mut [u8]) {
+    /// Writes the header in front of a payload that is complete. `cell` is header and payload, `checksums`
+    /// those of the payload's blocks.
+    pub(crate) fn seal(&self, cell: &mut [u8], checksums: &[Crc32c]) {
         assert_eq!(cell.len(), HEADER_BYTES + self.payload as usize, "header and payload");
-        let (header, payload) = cell.split_at_mut(HEADER_BYTES);
+        assert_eq!(checksums.len(), (self.payload as usize).div_ceil(BLOCK_BYTES), "a checksum a block");
+        let header = &mut cell[..HEADER_BYTES];
         header.fill(0);
         header[IDENTITY].copy_from_slice(&self.encode());
-        for (block, slot) in payload.chunks(BLOCK_BYTES).zip(header[CRCS_AT..].chunks_exact_mut(4)) {
-            slot.copy_from_slice(&Crc32c::of(block).0.to_le_bytes());
+        for (checksum, slot) in checksums.iter().zip(header[CRCS_AT..].chunks_exact_mut(4)) {
+            slot.copy_from_slice(&checksum.0.to_le_bytes());
         }
         let own = Crc32c::of(&header[..OWN_CRC_AT]);
         header[OWN_CRC_AT..].copy_from_slice(&own.0.to_le_bytes());
@@ -83,7 +89,18 @@ impl CellIdentity {
     /// end.
     pub(crate) fn verify(&self, cell: &[u8], range: &Range<usize>) -> Result<(), CellDamage> {
         assert_eq!(cell.len(), HEADER_BYTES + self.payload as usize, "header and payload");
-        let (header, payload) = cell.split_at(HEADER_BYTES);
+        self.verify_header(cell)?;
+        if is_planted(Bug::UncheckedCell) {
+            return Ok(());
+        }
+        let payload = &cell[HEADER_BYTES..][range.clone()];
+        let is_intact = find_bad_cell(payload, BLOCK_BYTES, &stored_checksums(cell, range)).is_none();
+        if is_intact { Ok(()) } else { Err(CellDamage::Block) }
+    }
+
+    /// Checks the header alone.
+    pub(crate) fn verify_header(&self, cell: &[u8]) -> Result<(), CellDamage> {
+        let header = &cell[..HEADER_BYTES];
         if is_planted(Bug::UncheckedCell) {
             return Ok(());
         }
@@ -93,13 +110,19 @@ impl CellIdentity {
         if header[IDENTITY] != self.encode() && !is_planted(Bug::UnboundCell) {
             return Err(CellDamage::Identity);
         }
-        let first = range.start / BLOCK_BYTES;
-        let intact = payload[range.clone()]
-            .chunks(BLOCK_BYTES)
-            .enumerate()
-            .all(|(at, block)| read_u32(header, CRCS_AT + 4 * (first + at)) == Crc32c::of(block).0);
-        if intact { Ok(()) } else { Err(CellDamage::Block) }
+        Ok(())
     }
+}
+
+/// What the header says the checksums of the blocks in `range` are.
+pub(crate) fn stored_checksums(cell: &[u8], range: &Range<usize>) -> Vec<Crc32c> {
+    let blocks = range.start / BLOCK_BYTES..range.end.div_ceil(BLOCK_BYTES);
+    blocks.map(|block| Crc32c(read_u32(cell, CRCS_AT + 4 * block))).collect()
+}
+
+/// The checksums of the blocks of a payload.
+pub(crate) fn checksums_of(payload: &[u8]) -> Vec<Crc32c> {
+    payload.chunks(BLOCK_BYTES).map(Crc32c::of).collect()
 }
 
 pub(crate) fn read_u32(bytes: &[u8], at: usize) -> u32 {
@@ -119,6 +142,7 @@ mod tests {
             shard: 1,
             data: 4,
             parity: 2,
+            local: 0,
             payload: 69_632,
             valid: 69_000,
         }
@@ -126,7 +150,8 @@ mod tests {
 
     fn cell() -> Vec<u8> {
         let mut cell: Vec<u8> = (0..HEADER_BYTES + 69_632).map(|n| (n % 251) as u8).collect();
-        sample().seal(&mut cell);
+        let checksums = checksums_of(&cell[HEADER_BYTES..]);
+        sample().seal(&mut cell, &checksums);
         cell
     }
 
@@ -151,13 +176,14 @@ mod tests {
     #[test]
     fn another_place_is_another_identity() {
         let good = cell();
-        let others: [fn(&mut CellIdentity); 8] = [
+        let others: [fn(&mut CellIdentity); 9] = [
             |i| i.blob.0 += 1,
             |i| i.stripe += 1,
             |i| i.row += 1,
             |i| i.shard += 1,
             |i| i.data += 1,
             |i| i.parity += 1,
+            |i| i.local += 1,
             |i| i.valid -= 1,
             |i| i.instance.0[0] ^= 1,
         ];

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use base::{ByteCount, Uuid};
+use base::{ByteCount, StripeCode, Uuid};
 use drive::PAGE;
 
 use crate::cell::{BLOCK_BYTES, BLOCKS_MAX};
@@ -50,11 +50,9 @@ pub(crate) const SCRUB_CELLS_MAX: usize = 512;
 pub struct PoolConfig {
     /// The instance, bound into every header.
     pub instance: Uuid,
-    /// Data shards of new striped blobs.
-    pub data: u8,
-    /// Parity shards of new striped blobs.
-    pub parity: u8,
-    /// Drives that hold each new segment of small values; usually parity + 1.
+    /// The code of new striped blobs.
+    pub code: StripeCode,
+    /// Drives that hold each new segment of small values; usually one more than the losses the code bears.
     pub segment_copies: u8,
     /// The largest small value; at most 256 KiB.
     pub small_limit: ByteCount,
@@ -74,14 +72,12 @@ pub struct PoolConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// No data shards, or more than 255 shards in all.
-    #[error("a layout of {data}+{parity} is impossible; give at least 1 data shard and at most 255 in all")]
-    Layout {
-        /// Data shards.
-        data: u8,
-        /// Parity shards.
-        parity: u8,
-    },
+    /// No data shards, more local parity than data, or more than 255 shards in all.
+    #[error(
+        "a layout of {0} is impossible; give at least 1 data shard, no more local parity than data, and at \
+         most 255 shards in all"
+    )]
+    Layout(StripeCode),
     /// Segments without copies.
     #[error("segment_copies is 0; give at least 1, usually parity + 1")]
     Copies,
@@ -111,12 +107,11 @@ pub enum ConfigError {
 impl PoolConfig {
     /// The usual settings for a layout.
     #[must_use]
-    pub fn new(instance: Uuid, data: u8, parity: u8) -> Self {
+    pub fn new(instance: Uuid, code: StripeCode) -> Self {
         PoolConfig {
             instance,
-            data,
-            parity,
-            segment_copies: parity.saturating_add(1),
+            code,
+            segment_copies: u8::try_from(code.bears() + 1).unwrap_or(u8::MAX),
             small_limit: ByteCount::kib(256),
             arena: ByteCount::mib(192),
             segment_size: ByteCount::mib(64),
@@ -129,8 +124,8 @@ impl PoolConfig {
     /// Checks all settings.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let page = PAGE as u64;
-        if self.data == 0 || self.data.checked_add(self.parity).is_none() {
-            return Err(ConfigError::Layout { data: self.data, parity: self.parity });
+        if !self.code.exists() {
+            return Err(ConfigError::Layout(self.code));
         }
         if self.segment_copies == 0 {
             return Err(ConfigError::Copies);
@@ -149,7 +144,7 @@ impl PoolConfig {
         if self.segment_size < minimum || self.segment_size > ByteCount::gib(2) {
             return Err(ConfigError::SegmentSize { minimum });
         }
-        let row = (u64::from(self.data) + u64::from(self.parity)) * (self.cell_size.0 + page);
+        let row = self.code.width() as u64 * (self.cell_size.0 + page);
         // Two rows for writers, two for readers, one for mending.
         let minimum = ByteCount(row * 5);
         if self.arena < minimum {

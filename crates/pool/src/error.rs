@@ -49,8 +49,8 @@ pub enum PoolError {
         /// Parity shards.
         parity: usize,
     },
-    /// The writer of a blob had an error before and takes no more.
-    #[error("blob {0}: writing failed before; write the file again")]
+    /// The writer of a blob had an error before, or was told that it has all bytes, and takes no more.
+    #[error("blob {0}: writing failed or ended before; write the file again")]
     WriterFailed(BlobId),
     /// The reader of a blob had an error before and gives no more.
     #[error("blob {0}: reading failed before; begin a new read")]

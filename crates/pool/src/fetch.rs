@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use base::{BlobDescription, StripeSet};
+use base::{BlobDescription, BlobId, StripeSet};
 use drive::{DriveError, ExtentId};
 
 use crate::arena::CellBuffer;
@@ -49,15 +49,24 @@ impl CellFault {
     }
 }
 
-/// Reads and verifies a cell, or only the header and the blocks in `blocks`.
+/// What is checked of a cell where it is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Check {
+    /// Its header and its blocks.
+    Whole,
+    /// Its header: whoever computes from the blocks checks them in the same pass.
+    Header,
+}
+
+/// Reads and checks a cell, or only the header and the blocks in `blocks`.
 ///
 /// `cell` has room for header and payload; bytes outside `blocks` stay arbitrary.
 pub(crate) fn read_cell(
     device: &Device,
-    id: ExtentId,
-    offset: u64,
+    (id, offset): (ExtentId, u64),
     identity: &CellIdentity,
     blocks: Range<usize>,
+    check: Check,
     cell: &mut [u8],
 ) -> Result<(), CellFault> {
     let read = if blocks == (0..identity.payload as usize) {
@@ -77,18 +86,28 @@ pub(crate) fn read_cell(
         }
         return Err(fault);
     }
-    identity.verify(cell, &blocks).map_err(|damage| {
-        count(&device.counters.damaged, 1);
-        device.watch.needs_repair(id.blob, None);
-        tracing::warn!(drive = %device.drive.id(), extent = %id, offset, ?damage, "damaged cell");
+    let checked = match check {
+        Check::Whole => identity.verify(cell, &blocks),
+        Check::Header => identity.verify_header(cell),
+    };
+    checked.map_err(|damage| {
+        is_damaged(device, (id, offset), damage);
         CellFault::Damaged(damage)
     })
+}
+
+/// Takes note of a cell that is wrong.
+fn is_damaged(device: &Device, (id, offset): (ExtentId, u64), damage: CellDamage) {
+    count(&device.counters.damaged, 1);
+    device.watch.needs_repair(id.blob, None);
+    tracing::warn!(drive = %device.drive.id(), extent = %id, offset, ?damage, "damaged cell");
 }
 
 /// What came of reading one cell.
 pub(crate) struct Fetched {
     pub(crate) shard: usize,
     pub(crate) cell: Result<CellBuffer, CellFault>,
+    pub(crate) check: Check,
 }
 
 /// Where a row of a blob lies: everything to address its cells.
@@ -125,8 +144,8 @@ impl RowPlace {
         pool: &Pool,
         geometry: &Geometry,
         blob: &BlobDescription,
-        shard: usize,
-        mut buffer: CellBuffer,
+        (shard, mut buffer): (usize, CellBuffer),
+        check: Check,
         gather: &Arc<Gather<Fetched>>,
     ) {
         let place = (self.stripe, self.row_in_stripe);
@@ -137,14 +156,14 @@ impl RowPlace {
         let drive = self.set.drives.get(shard).and_then(|drive| pool.drive(*drive));
         let ticket = gather.ticket();
         let Some(present) = drive.and_then(PoolDrive::present) else {
-            return ticket.done(Fetched { shard, cell: Err(CellFault::NoDrive) });
+            return ticket.done(Fetched { shard, cell: Err(CellFault::NoDrive), check });
         };
         let asked = present.device.watch.now();
         present.read(Box::new(move |device| {
             let cell = &mut buffer.as_mut_slice()[..HEADER_BYTES + identity.payload as usize];
-            let read = read_cell(device, id, offset, &identity, blocks, cell);
+            let read = read_cell(device, (id, offset), &identity, blocks, check, cell);
             device.watch.took(asked);
-            ticket.done(Fetched { shard, cell: read.map(|()| buffer) });
+            ticket.done(Fetched { shard, cell: read.map(|()| buffer), check });
         }));
     }
 
@@ -153,6 +172,16 @@ impl RowPlace {
         let silent = |drive| pool.device(drive).is_none_or(|device| device.is_stuck());
         let drives = self.set.drives.iter().enumerate();
         drives.filter(|(_, drive)| silent(**drive)).map(|(shard, _)| shard).collect()
+    }
+
+    /// Takes note that the blocks of a cell are wrong, which was found after it had been read.
+    pub(crate) fn blocks_are_damaged(&self, pool: &Pool, geometry: &Geometry, blob: BlobId, shard: usize) {
+        let small = |n: usize| u8::try_from(n).unwrap_or(u8::MAX);
+        let stripe = u32::try_from(self.stripe).unwrap_or(u32::MAX);
+        let id = ExtentId { blob, stripe, shard: small(shard) };
+        if let Some(device) = self.set.drives.get(shard).and_then(|drive| pool.device(*drive)) {
+            is_damaged(&device, (id, geometry.extent_offset(self.row_in_stripe)), CellDamage::Block);
+        }
     }
 
     /// Takes note that a drive did not give a cell in time.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use base::{BlobDescription, ByteCount, Layout};
+use base::{BlobDescription, ByteCount, Layout, StripeCode};
 use drive::PAGE;
 
 use crate::cell::HEADER_BYTES;
@@ -10,6 +10,7 @@ use crate::cell::HEADER_BYTES;
 /// The arithmetic of one layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Geometry {
+    pub(crate) code: StripeCode,
     pub(crate) data: usize,
     pub(crate) parity: usize,
     pub(crate) cell_bytes: usize,
@@ -17,11 +18,14 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    pub(crate) fn new(data: u8, parity: u8, cell_size: ByteCount, extent_size: ByteCount) -> Self {
+    pub(crate) fn new(code: StripeCode, cell_size: ByteCount, extent_size: ByteCount) -> Self {
         let cell_bytes = usize::try_from(cell_size.0).unwrap_or(usize::MAX);
         let rows_per_stripe = extent_size.0 / (cell_size.0 + HEADER_BYTES as u64);
-        assert!(data > 0 && cell_bytes.is_multiple_of(PAGE) && rows_per_stripe > 0, "checked at opening");
-        Geometry { data: data.into(), parity: parity.into(), cell_bytes, rows_per_stripe }
+        assert!(
+            code.exists() && cell_bytes.is_multiple_of(PAGE) && rows_per_stripe > 0,
+            "checked at opening"
+        );
+        Geometry { code, data: code.data.into(), parity: code.parity(), cell_bytes, rows_per_stripe }
     }
 
     pub(crate) fn width(&self) -> usize {
@@ -86,7 +90,7 @@ impl Geometry {
         let distinct = |drives: &[base::DriveId]| {
             drives.iter().enumerate().all(|(at, drive)| !drives[..at].contains(drive))
         };
-        matches!(blob.layout, Layout::Striped { .. })
+        blob.layout == Layout::Striped { code: self.code }
             && self.stripes(blob.length.0) == blob.stripes.len() as u64
             && blob.stripes.iter().all(|set| set.drives.len() == self.width() && distinct(&set.drives))
     }
@@ -126,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_stripe_of_the_format_has_63_rows() {
-        let geometry = Geometry::new(4, 2, ByteCount::mib(1), ByteCount::mib(64));
+        let geometry = Geometry::new(StripeCode::reed_solomon(4, 2), ByteCount::mib(1), ByteCount::mib(64));
         assert_eq!(geometry.rows_per_stripe, 63);
         assert_eq!(geometry.stripes(252 << 20), 1);
         assert_eq!(geometry.stripes((252 << 20) + 1), 2);
@@ -139,7 +143,8 @@ mod tests {
     proptest! {
         #[test]
         fn cells_hold_every_byte_once(data in 1u8..9, length in 0u64..200_000) {
-            let geometry = Geometry::new(data, 2, ByteCount(8192), ByteCount(50_000));
+            let code = StripeCode::reed_solomon(data, 2);
+            let geometry = Geometry::new(code, ByteCount(8192), ByteCount(50_000));
             let rows = geometry.rows(length);
             let mut total = 0;
             for row in 0..rows {
@@ -152,7 +157,7 @@ mod tests {
 
         #[test]
         fn parts_of_cells_cover_what_is_wanted(bytes in 1u64..=32_768, a in 0u64..32_768, b in 0u64..32_768) {
-            let geometry = Geometry::new(4, 2, ByteCount(8192), ByteCount(50_000));
+            let geometry = Geometry::new(StripeCode::reed_solomon(4, 2), ByteCount(8192), ByteCount(50_000));
             let (start, end) = (a.min(b).min(bytes - 1), (a.max(b) + 1).min(bytes));
             prop_assume!(start < end);
             let part = RowPart { row: 0, bytes, wanted: start..end };

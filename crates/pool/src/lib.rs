@@ -2,6 +2,7 @@
 
 mod arena;
 mod cell;
+mod code;
 mod config;
 mod drives;
 mod error;
@@ -30,6 +31,7 @@ mod write;
 
 pub use arena::PoolBuffer;
 pub use cell::CellDamage;
+pub use code::{survives, survives_one_more};
 pub use config::{ConfigError, PoolConfig};
 pub use error::PoolError;
 pub use orphan::{OrphanCandidate, OrphanCursor, OrphanPage};

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use base::DriveId;
 use drive::{AlignedBuffer, DriveError};
-use erasure::Codec;
 
-use crate::cell::HEADER_BYTES;
+use crate::cell::{HEADER_BYTES, checksums_of};
+use crate::code::Code;
 use crate::drives::{Device, PoolDrive};
 use crate::error::PoolError;
-use crate::fetch::read_cell;
+use crate::fetch::{Check, read_cell};
 use crate::gather::Gather;
 use crate::geometry::Geometry;
 use crate::pool::Pool;
@@ -26,7 +26,7 @@ impl Pool {
         &self,
         stripe: &mut Stripe,
         geometry: &Geometry,
-        codec: &Codec,
+        code: &Code,
     ) -> Result<(), PoolError> {
         let mut given_up: BTreeSet<DriveId> = BTreeSet::new();
         // Each round gives up at least one drive, so this ends.
@@ -36,7 +36,8 @@ impl Pool {
             if failed.is_empty() {
                 return Ok(());
             }
-            if failed.len() > geometry.parity {
+            let whole: Vec<usize> = (0..geometry.width()).filter(|shard| !failed.contains(shard)).collect();
+            if !code.determines(&whole, &failed) {
                 let first = &stripe.shards[failed[0]];
                 let is_full = |shard: &usize| {
                     let drive = self.drive(stripe.shards[*shard].drive);
@@ -70,19 +71,18 @@ impl Pool {
             }
             stripe.set = set;
             for shard in failed.clone() {
-                self.rebuild(stripe, geometry, codec, shard, &failed);
+                self.rebuild(stripe, geometry, code, shard, &whole);
             }
         }
     }
 
     /// Writes all rows of a new shard; failures are noted in the shards they concern.
-    fn rebuild(&self, stripe: &Stripe, geometry: &Geometry, codec: &Codec, shard: usize, failed: &[usize]) {
+    fn rebuild(&self, stripe: &Stripe, geometry: &Geometry, code: &Code, shard: usize, whole: &[usize]) {
         let stream = &stripe.shards[shard];
-        let sources: Vec<usize> =
-            (0..geometry.width()).filter(|other| !failed.contains(other)).take(geometry.data).collect();
+        let Some(sources) = code.sources(whole, &[shard]) else { return stream.fail() };
         // Room for what the drives' threads hold; theirs is not the arena's, which a drive that hangs would
         // keep from all others.
-        let _room = self.mend_arena().acquire(geometry.data + 1);
+        let _room = self.mend_arena().acquire(sources.len() + 1);
         for row in 0..stripe.rows.len() {
             let target = stripe.identity(self, geometry, row, shard);
             let range = HEADER_BYTES..HEADER_BYTES + target.payload as usize;
@@ -97,10 +97,11 @@ impl Pool {
                 cells.iter().map(|(source, cell)| (*source, &cell.as_slice()[range.clone()])).collect();
             let mut rebuilt = AlignedBuffer::new(range.end);
             let cell = rebuilt.as_mut_slice();
-            if codec.reconstruct(&present, &mut [(shard, &mut cell[range.clone()])]).is_err() {
+            if code.reconstruct(&present, &mut [(shard, &mut cell[range.clone()])]).is_err() {
                 return stream.fail();
             }
-            target.seal(cell);
+            let checksums = checksums_of(&cell[range.clone()]);
+            target.seal(cell, &checksums);
             self.on_stream(stream, move |stream, device| stream.append(device, rebuilt.as_slice()));
             if stream.has_failed() {
                 return;
@@ -129,7 +130,8 @@ impl Pool {
             present.read(Box::new(move |device| {
                 let blocks = 0..identity.payload as usize;
                 let mut cell = AlignedBuffer::new(HEADER_BYTES + blocks.end);
-                let read = read_cell(device, id, offset, &identity, blocks, cell.as_mut_slice());
+                let place = (id, offset);
+                let read = read_cell(device, place, &identity, blocks, Check::Whole, cell.as_mut_slice());
                 ticket.done((source, read.map(|()| cell)));
             }));
             asked.push((source, present));

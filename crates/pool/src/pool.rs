@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use threads::Mutex;
 
-use base::{BlobDescription, BlobId, ByteCount, DriveId, Epoch, Layout, StripeSet};
+use base::{BlobDescription, BlobId, ByteCount, DriveId, Epoch, Layout, StripeCode, StripeSet};
 use cluster::{DriveMap, StripeSets};
 use drive::{DriveError, ExtentId, ObjectDrive, Stamp};
-use erasure::Codec;
 
 use crate::arena::Arena;
 use crate::cell::HEADER_BYTES;
+use crate::code::Code;
 use crate::config::{PoolConfig, SCRUB_CELLS_MAX};
 use crate::drives::{Device, PoolDrive};
 use crate::error::PoolError;
@@ -34,7 +34,7 @@ pub struct Pool {
     placements: AtomicU64,
     drives: BTreeMap<DriveId, PoolDrive>,
     sets: Mutex<StripeSets>,
-    codecs: Mutex<BTreeMap<(u8, u8), Arc<Codec>>>,
+    codes: Mutex<BTreeMap<StripeCode, Arc<Code>>>,
     write_arena: Arc<Arena>,
     read_arena: Arc<Arena>,
     mend_arena: Arc<Arena>,
@@ -92,7 +92,7 @@ impl Pool {
         let sets = StripeSets::open(map, config.placement_seed, known_sets)?;
         let unit = usize::try_from(config.cell_size.0).unwrap_or(usize::MAX) + HEADER_BYTES;
         let total = usize::try_from(config.arena.0).unwrap_or(usize::MAX) / unit;
-        let mend = usize::from(config.data) + usize::from(config.parity);
+        let mend = config.code.width();
         let write = (total - mend) / 2;
         let watch = Arc::new(Watch::default());
         let pool = Pool {
@@ -101,7 +101,7 @@ impl Pool {
             placements: AtomicU64::new(0),
             drives: list.into_iter().map(|(id, drive)| (id, PoolDrive::new(id, drive, &watch))).collect(),
             sets: Mutex::new(sets),
-            codecs: Mutex::default(),
+            codes: Mutex::default(),
             write_arena: Arena::new(unit, write),
             read_arena: Arena::new(unit, total - mend - write),
             mend_arena: Arena::new(unit, mend + 1),
@@ -110,7 +110,7 @@ impl Pool {
             small: SmallWriter::new(),
             config,
         };
-        pool.codec(pool.config.data, pool.config.parity)?;
+        pool.code(pool.config.code)?;
         Ok(Arc::new(pool))
     }
 
@@ -153,11 +153,11 @@ impl Pool {
         offset: ByteCount,
         length: ByteCount,
     ) -> Result<BlobReader, PoolError> {
-        let Layout::Striped { data, parity } = blob.layout else {
+        let Layout::Striped { code: shape } = blob.layout else {
             return Err(PoolError::Description(blob.id));
         };
-        let codec = self.codec(data, parity)?;
-        let geometry = self.geometry(data, parity);
+        let code = self.code(shape)?;
+        let geometry = self.geometry(shape);
         if !geometry.fits(blob) {
             return Err(PoolError::Description(blob.id));
         }
@@ -168,7 +168,7 @@ impl Pool {
         if needed > available {
             return Err(PoolError::ArenaTooSmall { blob: blob.id, needed, available });
         }
-        Ok(BlobReader::new(Arc::clone(self), blob.clone(), geometry, codec, (offset, length)))
+        Ok(BlobReader::new(Arc::clone(self), blob.clone(), geometry, code, (offset, length)))
     }
 
     /// Removes a blob from all drives that are there. May be repeated. What missing drives hold is an orphan
@@ -248,18 +248,18 @@ impl Pool {
         BlobId::new(self.epoch, sequence).ok_or(PoolError::IdsExhausted(self.epoch))
     }
 
-    pub(crate) fn geometry(&self, data: u8, parity: u8) -> Geometry {
-        Geometry::new(data, parity, self.config.cell_size, self.config.extent_size)
+    pub(crate) fn geometry(&self, code: StripeCode) -> Geometry {
+        Geometry::new(code, self.config.cell_size, self.config.extent_size)
     }
 
-    pub(crate) fn codec(&self, data: u8, parity: u8) -> Result<Arc<Codec>, PoolError> {
-        let mut codecs = lock(&self.codecs);
-        if let Some(codec) = codecs.get(&(data, parity)) {
-            return Ok(Arc::clone(codec));
+    pub(crate) fn code(&self, shape: StripeCode) -> Result<Arc<Code>, PoolError> {
+        let mut codes = lock(&self.codes);
+        if let Some(code) = codes.get(&shape) {
+            return Ok(Arc::clone(code));
         }
-        let codec = Arc::new(Codec::new(data.into(), parity.into())?);
-        codecs.insert((data, parity), Arc::clone(&codec));
-        Ok(codec)
+        let code = Arc::new(Code::new(shape)?);
+        codes.insert(shape, Arc::clone(&code));
+        Ok(code)
     }
 
     pub(crate) fn drives(&self) -> impl Iterator<Item = &PoolDrive> {

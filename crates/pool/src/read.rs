@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use base::{BlobDescription, ByteCount};
-use erasure::Codec;
+use base::{BlobDescription, ByteCount, Crc32c};
+use erasure::{CodecError, find_bad_cell};
 
 use crate::arena::{CellBuffer, PoolBuffer};
-use crate::cell::HEADER_BYTES;
+use crate::cell::{BLOCK_BYTES, HEADER_BYTES, stored_checksums};
+use crate::code::Code;
 use crate::config::READ_ROWS_AHEAD;
 use crate::error::PoolError;
-use crate::fetch::{CellFault, Fetched, RowPlace};
+use crate::fetch::{CellFault, Check, Fetched, RowPlace};
 use crate::gather::Gather;
 use crate::geometry::{Geometry, RowPart};
 use crate::pool::Pool;
@@ -24,7 +25,7 @@ pub struct BlobReader {
     pool: Arc<Pool>,
     blob: BlobDescription,
     geometry: Geometry,
-    codec: Arc<Codec>,
+    code: Arc<Code>,
     /// What is still to be asked of the drives.
     next: u64,
     end: u64,
@@ -37,6 +38,25 @@ pub struct BlobReader {
 
 /// Cells that may still come, and their shards.
 type Late = (Arc<Gather<Fetched>>, BTreeSet<usize>);
+
+/// What is at hand of a row that is being completed.
+#[derive(Default)]
+struct Hand {
+    /// Cells that came, or were rebuilt.
+    good: BTreeMap<usize, CellBuffer>,
+    /// Of the good cells, those of which only the header was checked. None of them is given out.
+    unchecked: BTreeSet<usize>,
+    /// Of the good cells, those that were rebuilt; they have no header.
+    rebuilt: BTreeSet<usize>,
+    /// Shards that are of no use for this row.
+    bad: BTreeSet<usize>,
+    /// Cells that did not come in time, and may still come.
+    late: Vec<Late>,
+    /// What this machine lacked for reading.
+    shortage: Option<String>,
+    /// Room for further cells.
+    spare: Vec<CellBuffer>,
+}
 
 /// A row on its way.
 struct RowFetch {
@@ -53,14 +73,14 @@ impl BlobReader {
         pool: Arc<Pool>,
         blob: BlobDescription,
         geometry: Geometry,
-        codec: Arc<Codec>,
+        code: Arc<Code>,
         (offset, length): (ByteCount, ByteCount),
     ) -> Self {
         BlobReader {
             pool,
             blob,
             geometry,
-            codec,
+            code,
             next: offset.0,
             end: offset.0 + length.0,
             ahead: VecDeque::new(),
@@ -121,9 +141,12 @@ impl BlobReader {
         let known: BTreeSet<usize> = cells.clone().filter(|cell| self.is_lost(&place, *cell)).collect();
         let mut shards: Vec<usize> = cells.clone().filter(|cell| !known.contains(cell)).collect();
         if !known.is_empty() {
-            let others =
-                (0..self.geometry.width()).filter(|s| !cells.contains(s) && !self.is_lost(&place, *s));
-            shards.extend(others.take(self.geometry.data.saturating_sub(shards.len())));
+            let others = (0..self.geometry.width()).filter(|s| !cells.contains(s));
+            let firm = others.filter(|shard| !self.is_lost(&place, *shard));
+            let candidates: Vec<usize> = shards.iter().copied().chain(firm).collect();
+            let missing: Vec<usize> = known.iter().copied().collect();
+            let sources = self.code.sources(&candidates, &missing).unwrap_or_default();
+            shards.extend(sources.into_iter().filter(|shard| !cells.contains(shard)));
         }
         let arena = self.pool.read_arena();
         let count = shards.len() + known.len();
@@ -131,8 +154,10 @@ impl BlobReader {
         let Some(mut buffers) = buffers else { return Ok(false) };
         let gather = Gather::new();
         let spare = buffers.split_off(shards.len());
-        for (shard, buffer) in shards.iter().zip(buffers) {
-            place.fetch(&self.pool, &self.geometry, &self.blob, *shard, buffer, &gather);
+        // What is computed from is checked in the same pass.
+        let check = if known.is_empty() { Check::Whole } else { Check::Header };
+        for cell in shards.iter().copied().zip(buffers) {
+            place.fetch(&self.pool, &self.geometry, &self.blob, cell, check, &gather);
         }
         self.next = start + place.part.wanted.end;
         self.ahead.push_back(RowFetch { place, gather, asked: shards, spare });
@@ -145,175 +170,221 @@ impl BlobReader {
 
     /// Waits for a row, makes good what is missing, and lays its pieces ready.
     fn complete(&mut self, fetch: RowFetch) -> Result<(), PoolError> {
-        let RowFetch { place, gather, asked, mut spare } = fetch;
+        let RowFetch { place, gather, asked, spare } = fetch;
         let wanted = place.part.cells(&self.geometry);
-        let mut bad = BTreeSet::new();
-        let mut good: BTreeMap<usize, CellBuffer> = BTreeMap::new();
-        let mut shortage = None;
-        // Cells that did not come in time, and may still come.
-        let mut late = Vec::new();
-        let fetched = self.gathered(&place, gather, asked, &mut bad, &mut late);
-        self.sort(&place, fetched, &mut good, &mut bad, &mut shortage);
+        let mut hand = Hand { spare, ..Hand::default() };
+        self.take(&place, gather, asked, &mut hand);
         loop {
-            let missing: Vec<usize> = wanted.clone().filter(|cell| !good.contains_key(cell)).collect();
+            let missing: Vec<usize> = wanted.clone().filter(|cell| !hand.good.contains_key(cell)).collect();
             if missing.is_empty() {
-                break;
-            }
-            let sources = self.sources(&place, &wanted, &good, &bad);
-            let more = self.geometry.data.saturating_sub(good.len());
-            if sources.len() < more && !late.is_empty() {
-                for (gather, shards) in late.drain(..) {
-                    bad.retain(|shard| !shards.contains(shard));
-                    let fetched = self.pool.wait_for_cells(&gather, &place, &shards);
-                    let came: BTreeSet<usize> = fetched.iter().map(|fetched| fetched.shard).collect();
-                    bad.extend(shards.into_iter().filter(|shard| !came.contains(shard)));
-                    self.sort(&place, fetched, &mut good, &mut bad, &mut shortage);
+                if self.check(&place, &wanted, &mut hand) {
+                    break;
                 }
                 continue;
             }
-            if sources.len() < more {
-                if let Some(reason) = shortage {
+            let untried = self.untried(&place, &wanted, &hand);
+            let Some(sources) = self.sources(&hand, &untried, &missing) else {
+                if !hand.late.is_empty() {
+                    self.take_late(&place, &mut hand);
+                    continue;
+                }
+                if let Some(reason) = hand.shortage {
                     return Err(PoolError::Shortage { blob: self.blob.id, reason });
                 }
-                return Err(self.unrecoverable(&place, missing[0], good.len() + sources.len()));
-            }
-            let sources = &sources[..more];
+                return Err(self.unrecoverable(&place, missing[0], hand.good.len() + untried.len()));
+            };
             let targets = missing.iter().filter(|cell| !sources.contains(cell)).count();
-            let short = (more + targets).saturating_sub(spare.len());
-            if short > 0 {
-                let Some(buffers) = self.pool.read_arena().try_acquire(short) else {
-                    // Nothing may be held while waiting for more; what was read is read again. A late cell
-                    // that comes is held by whoever waits for it, so it is not waited for any more.
-                    good.clear();
-                    spare.clear();
-                    for (_, shards) in late.drain(..) {
-                        bad.retain(|shard| !shards.contains(shard));
-                    }
-                    self.drop_ahead();
-                    let mut sources = self.sources(&place, &wanted, &good, &bad);
-                    // The same choice as the next round makes, so that what is taken here suffices there.
-                    sources.truncate(self.geometry.data);
-                    let targets = wanted.clone().filter(|cell| !sources.contains(cell)).count();
-                    spare = self.pool.read_arena().acquire(self.geometry.data + targets);
-                    continue;
-                };
-                spare.extend(buffers);
+            if !self.has_room(&place, &wanted, sources.len() + targets, &mut hand) {
+                continue;
             }
-            if more == 0 {
-                self.reconstruct(&place, &missing, &mut good, &mut spare)?;
+            if sources.is_empty() {
+                self.reconstruct(&place, &missing, &mut hand)?;
                 continue;
             }
             let gather = Gather::new();
-            let buffers = spare.split_off(spare.len() - more);
-            for (shard, buffer) in sources.iter().zip(buffers) {
-                place.fetch(&self.pool, &self.geometry, &self.blob, *shard, buffer, &gather);
+            let buffers = hand.spare.split_off(hand.spare.len() - sources.len());
+            for cell in sources.iter().copied().zip(buffers) {
+                place.fetch(&self.pool, &self.geometry, &self.blob, cell, Check::Whole, &gather);
             }
-            let fetched = self.gathered(&place, gather, sources.to_vec(), &mut bad, &mut late);
-            self.sort(&place, fetched, &mut good, &mut bad, &mut shortage);
+            self.take(&place, gather, sources, &mut hand);
         }
-        self.lay_ready(&place, good);
+        self.lay_ready(&place, hand.good);
         Ok(())
     }
 
+    /// What to read besides the good cells so as to have all that is missing; `None` if it cannot be had.
+    fn sources(&self, hand: &Hand, untried: &[usize], missing: &[usize]) -> Option<Vec<usize>> {
+        let candidates: Vec<usize> = hand.good.keys().chain(untried).copied().collect();
+        let mut sources = self.code.sources(&candidates, missing)?;
+        sources.retain(|shard| !hand.good.contains_key(shard));
+        Some(sources)
+    }
+
     /// The shards that may still be read for a row, wanted cells first, those lost in other rows last.
-    fn sources(
-        &self,
-        place: &RowPlace,
-        wanted: &Range<usize>,
-        good: &BTreeMap<usize, CellBuffer>,
-        bad: &BTreeSet<usize>,
-    ) -> Vec<usize> {
+    fn untried(&self, place: &RowPlace, wanted: &Range<usize>, hand: &Hand) -> Vec<usize> {
         let others = (0..self.geometry.width()).filter(|shard| !wanted.contains(shard));
-        let untried =
-            wanted.clone().chain(others).filter(|shard| !good.contains_key(shard) && !bad.contains(shard));
-        let mut sources: Vec<usize> = untried.collect();
-        sources.sort_by_key(|shard| self.is_lost(place, *shard));
-        sources
+        let is_untried = |shard: &usize| !hand.good.contains_key(shard) && !hand.bad.contains(shard);
+        let mut untried: Vec<usize> = wanted.clone().chain(others).filter(is_untried).collect();
+        untried.sort_by_key(|shard| self.is_lost(place, *shard));
+        untried
+    }
+
+    /// Sees to it that there is room for so many cells. If that means to wait for memory, all that is at hand
+    /// is given back first, and `false` tells that it is to be read again.
+    fn has_room(&mut self, place: &RowPlace, wanted: &Range<usize>, cells: usize, hand: &mut Hand) -> bool {
+        let short = cells.saturating_sub(hand.spare.len());
+        if short == 0 {
+            return true;
+        }
+        if let Some(buffers) = self.pool.read_arena().try_acquire(short) {
+            hand.spare.extend(buffers);
+            return true;
+        }
+        // Nothing may be held while waiting for more. A late cell that comes is held by whoever waits for it,
+        // so it is not waited for any more.
+        hand.good.clear();
+        hand.unchecked.clear();
+        hand.rebuilt.clear();
+        hand.spare.clear();
+        for (_, shards) in hand.late.drain(..) {
+            hand.bad.retain(|shard| !shards.contains(shard));
+        }
+        self.drop_ahead();
+        // The same choice as the next round makes, so that what is taken here suffices there.
+        let untried = self.untried(place, wanted, hand);
+        let all: Vec<usize> = wanted.clone().collect();
+        let sources = self.sources(hand, &untried, &all).unwrap_or_default();
+        let targets = all.iter().filter(|cell| !sources.contains(cell)).count();
+        hand.spare = self.pool.read_arena().acquire(sources.len() + targets);
+        false
     }
 
     /// Waits for cells that were asked for. If some do not come within a multiple of the usual time and
     /// others can stand in for them, they count as bad for this row and are put on the list of the late.
-    fn gathered(
-        &mut self,
-        place: &RowPlace,
-        gather: Arc<Gather<Fetched>>,
-        asked: Vec<usize>,
-        bad: &mut BTreeSet<usize>,
-        late: &mut Vec<Late>,
-    ) -> Vec<Fetched> {
+    fn take(&mut self, place: &RowPlace, gather: Arc<Gather<Fetched>>, asked: Vec<usize>, hand: &mut Hand) {
         let (mut fetched, all) = gather.wait_for(self.pool.hedge());
         let mut missing: BTreeSet<usize> = asked.into_iter().collect();
         missing.retain(|shard| !fetched.iter().any(|fetched| fetched.shard == *shard));
         if all {
             // What a drive that was set aside has dropped.
             self.lost.extend(missing.iter().map(|shard| (place.stripe, *shard)));
-            bad.extend(missing);
+            hand.bad.extend(missing);
         } else if self.geometry.parity == 0 {
             let more = self.pool.wait_for_cells(&gather, place, &missing);
             missing.retain(|shard| !more.iter().any(|fetched| fetched.shard == *shard));
-            bad.extend(missing);
+            hand.bad.extend(missing);
             fetched.extend(more);
         } else {
             for shard in &missing {
                 place.late(&self.pool, *shard);
                 self.lost.insert((place.stripe, *shard));
             }
-            bad.extend(&missing);
-            late.push((gather, missing));
+            hand.bad.extend(&missing);
+            hand.late.push((gather, missing));
         }
-        fetched
+        self.sort(place, fetched, hand);
     }
 
-    fn sort(
-        &mut self,
-        place: &RowPlace,
-        fetched: Vec<Fetched>,
-        good: &mut BTreeMap<usize, CellBuffer>,
-        bad: &mut BTreeSet<usize>,
-        shortage: &mut Option<String>,
-    ) {
-        for Fetched { shard, cell } in fetched {
+    /// Waits for the cells that are late: without them the row cannot be had.
+    fn take_late(&mut self, place: &RowPlace, hand: &mut Hand) {
+        for (gather, shards) in std::mem::take(&mut hand.late) {
+            hand.bad.retain(|shard| !shards.contains(shard));
+            let fetched = self.pool.wait_for_cells(&gather, place, &shards);
+            let came: BTreeSet<usize> = fetched.iter().map(|fetched| fetched.shard).collect();
+            hand.bad.extend(shards.into_iter().filter(|shard| !came.contains(shard)));
+            self.sort(place, fetched, hand);
+        }
+    }
+
+    fn sort(&mut self, place: &RowPlace, fetched: Vec<Fetched>, hand: &mut Hand) {
+        for Fetched { shard, cell, check } in fetched {
             match cell {
-                Ok(buffer) => drop(good.insert(shard, buffer)),
+                Ok(buffer) => {
+                    hand.good.insert(shard, buffer);
+                    if check == Check::Header {
+                        hand.unchecked.insert(shard);
+                    }
+                }
                 Err(fault) => {
-                    bad.insert(shard);
+                    hand.bad.insert(shard);
                     if fault.is_lost() {
                         self.lost.insert((place.stripe, shard));
                     }
                     if let CellFault::Shortage(reason) = fault {
-                        *shortage = Some(reason);
+                        hand.shortage = Some(reason);
                     }
                 }
             }
         }
     }
 
-    /// Computes the missing cells from the good ones, in the blocks that were read.
-    fn reconstruct(
-        &self,
-        place: &RowPlace,
-        missing: &[usize],
-        good: &mut BTreeMap<usize, CellBuffer>,
-        spare: &mut Vec<CellBuffer>,
-    ) -> Result<(), PoolError> {
+    /// Checks the wanted cells that no computation has checked on its way; `false` if one was wrong.
+    fn check(&self, place: &RowPlace, wanted: &Range<usize>, hand: &mut Hand) -> bool {
+        let unchecked: Vec<usize> = hand.unchecked.range(wanted.clone()).copied().collect();
+        let mut all_right = true;
+        for shard in unchecked {
+            hand.unchecked.remove(&shard);
+            let Some(cell) = hand.good.get(&shard) else { continue };
+            let bytes = &cell.as_slice()[HEADER_BYTES..][place.blocks.clone()];
+            let expected = stored_checksums(cell.as_slice(), &place.blocks);
+            if find_bad_cell(bytes, BLOCK_BYTES, &expected).is_some() {
+                self.is_wrong(place, shard, hand);
+                all_right = false;
+            }
+        }
+        all_right
+    }
+
+    /// A cell is taken from the good ones to the bad ones. What was rebuilt is rebuilt again, so that whatever
+    /// is computed from has a header to be checked by.
+    fn is_wrong(&self, place: &RowPlace, shard: usize, hand: &mut Hand) {
+        place.blocks_are_damaged(&self.pool, &self.geometry, self.blob.id, shard);
+        hand.bad.insert(shard);
+        hand.rebuilt.insert(shard);
+        for gone in std::mem::take(&mut hand.rebuilt) {
+            hand.unchecked.remove(&gone);
+            hand.spare.extend(hand.good.remove(&gone));
+        }
+    }
+
+    /// Computes the missing cells from the good ones, in the blocks that were read, and checks those that it
+    /// reads if that has not been done; one that is wrong is taken out, and nothing was computed.
+    fn reconstruct(&self, place: &RowPlace, missing: &[usize], hand: &mut Hand) -> Result<(), PoolError> {
         let range = HEADER_BYTES + place.blocks.start..HEADER_BYTES + place.blocks.end;
-        let mut targets = spare.split_off(spare.len() - missing.len());
-        let present: Vec<(usize, &[u8])> = good
-            .iter()
-            .take(self.geometry.data)
-            .map(|(shard, cell)| (*shard, &cell.as_slice()[range.clone()]))
-            .collect();
+        let mut targets = hand.spare.split_off(hand.spare.len() - missing.len());
         let mut outputs: Vec<(usize, &mut [u8])> = missing
             .iter()
             .zip(&mut targets)
             .map(|(shard, cell)| (*shard, &mut cell.as_mut_slice()[range.clone()]))
             .collect();
-        self.codec.reconstruct(&present, &mut outputs)?;
+        let good = hand.good.iter().map(|(shard, cell)| (*shard, cell.as_slice()));
+        let result = if hand.unchecked.is_empty() {
+            let present: Vec<(usize, &[u8])> =
+                good.map(|(shard, cell)| (shard, &cell[range.clone()])).collect();
+            self.code.reconstruct(&present, &mut outputs).map(|()| Vec::new())
+        } else {
+            let cells: Vec<(usize, &[u8], Vec<Crc32c>)> = good
+                .map(|(shard, cell)| (shard, &cell[range.clone()], stored_checksums(cell, &place.blocks)))
+                .collect();
+            let present: Vec<(usize, &[u8], &[Crc32c])> =
+                cells.iter().map(|(shard, bytes, sums)| (*shard, *bytes, sums.as_slice())).collect();
+            self.code.reconstruct_verified(&present, &mut outputs)
+        };
+        match result {
+            Ok(checked) => hand.unchecked.retain(|shard| !checked.contains(shard)),
+            Err(CodecError::BadCell { shard, .. }) => {
+                hand.spare.append(&mut targets);
+                self.is_wrong(place, shard, hand);
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        }
         for (shard, cell) in missing.iter().zip(targets) {
             if let Some(drive) = place.set.drives.get(*shard).and_then(|drive| self.pool.drive(*drive)) {
                 crate::drives::count(&drive.reconstructions, 1);
             }
-            good.insert(*shard, cell);
+            hand.good.insert(*shard, cell);
+            hand.rebuilt.insert(*shard);
         }
         Ok(())
     }

@@ -5,10 +5,10 @@ use std::sync::{Arc, OnceLock};
 
 use base::{BlobDescription, BlobId, ByteCount, DriveId, Layout, StripeSet, StripeSetId};
 use drive::{DriveError, ExtentId};
-use erasure::Codec;
 
 use crate::arena::CellBuffer;
-use crate::cell::HEADER_BYTES;
+use crate::cell::{HEADER_BYTES, checksums_of};
+use crate::code::Code;
 use crate::drives::{Device, PoolDrive};
 use crate::error::PoolError;
 use crate::fetch::{CellFault, RowPlace};
@@ -71,6 +71,10 @@ impl Target {
     }
 }
 
+fn shards_of(bad: &[BadShard]) -> Vec<usize> {
+    bad.iter().map(|bad| usize::from(bad.shard)).collect()
+}
+
 /// None of the shards was repaired.
 pub(crate) fn break_off(bad: &[BadShard], why: &str, repaired: &mut Repaired) {
     repaired.failed.extend(bad.iter().map(|bad| (*bad, why.to_owned())));
@@ -112,9 +116,9 @@ impl Pool {
                 }
             };
             match blob.layout {
-                Layout::Striped { data, parity } => {
-                    let (geometry, codec) = self.layout(blob, (data, parity))?;
-                    let coding = (&geometry, codec.as_ref());
+                Layout::Striped { code: shape } => {
+                    let (geometry, code) = self.layout(blob, shape)?;
+                    let coding = (&geometry, code.as_ref());
                     self.repair_stripe(blob, coding, (number, set, &to), &bad, &mut repaired, pace)?;
                 }
                 Layout::Segment { .. } => {
@@ -147,7 +151,7 @@ impl Pool {
     fn repair_stripe(
         self: &Arc<Self>,
         blob: &BlobDescription,
-        (geometry, codec): (&Geometry, &Codec),
+        (geometry, code): (&Geometry, &Code),
         (number, set, to): (u32, &StripeSet, &StripeSet),
         bad: &[BadShard],
         repaired: &mut Repaired,
@@ -162,23 +166,25 @@ impl Pool {
             let Some(place) = whole_row(blob, geometry, row) else {
                 return Err(PoolError::Description(blob.id));
             };
-            let mut cells = self.row_cells(blob, geometry, &place);
+            let mut cells = self.cells_for_repair(blob, (geometry, code), &place, bad);
             if let Some(why) = shortage(&cells) {
                 break_off(bad, &why, repaired);
                 return Ok(());
             }
-            if cells.good.len() < geometry.data {
+            let good = cells.good_shards();
+            let is_whole = good.len() + cells.bad.len() == geometry.width();
+            if is_whole && !code.determines(&good, &(0..geometry.data).collect::<Vec<_>>()) {
                 repaired.lost_rows += 1;
-                if moves {
-                    let why = "the stripe cannot be rebuilt: fewer shards than needed are whole";
-                    break_off(bad, why, repaired);
-                    return Ok(());
-                }
             }
-            if cells.bad.is_empty() {
-                self.drop_wrong_parity((geometry, codec), &place, &mut cells, &targets)?;
+            if moves && !code.determines(&good, &shards_of(bad)) {
+                let why = "the stripe cannot be rebuilt: fewer shards than needed are whole";
+                break_off(bad, why, repaired);
+                return Ok(());
             }
-            let Some(written) = self.write_row(blob, (geometry, codec), &place, cells, &targets)? else {
+            if good.len() == geometry.width() {
+                self.drop_wrong_parity((geometry, code), &place, &mut cells, &targets)?;
+            }
+            let Some(written) = self.write_row(blob, (geometry, code), &place, cells, &targets)? else {
                 break_off(bad, "the whole shards of a row contradict one another: verify the file", repaired);
                 return Ok(());
             };
@@ -192,18 +198,44 @@ impl Pool {
         Ok(())
     }
 
+    /// The cells of a row that a repair of the bad shards is made from. A locally repairable code reads the
+    /// group of a loss and no more, as long as the group is whole and the loss is a loss; else every cell of
+    /// the row is read, and those that are not needed bear witness.
+    fn cells_for_repair(
+        self: &Arc<Self>,
+        blob: &BlobDescription,
+        (geometry, code): (&Geometry, &Code),
+        place: &RowPlace,
+        bad: &[BadShard],
+    ) -> RowCells {
+        let lost = shards_of(bad);
+        let others: Vec<usize> = (0..geometry.width()).filter(|shard| !lost.contains(shard)).collect();
+        if geometry.code.local > 0
+            && let Some(sources) = code.sources(&others, &lost)
+            && sources.len() < geometry.data
+        {
+            let shards = sources.iter().chain(&lost).copied().collect();
+            let cells = self.some_cells(blob, geometry, place, shards);
+            let is_as_expected = |shard: &usize| cells.good.contains_key(shard) != lost.contains(shard);
+            if sources.iter().chain(&lost).all(is_as_expected) {
+                return cells;
+            }
+        }
+        self.row_cells(blob, geometry, place)
+    }
+
     /// Takes parity that does not belong to the data out of the good cells of a whole row, so that it is
     /// computed anew. Where all of several parity cells are wrong the data is the suspect: they stay as they
     /// are, for the checksums of the file to decide.
     fn drop_wrong_parity(
         &self,
-        (geometry, codec): (&Geometry, &Codec),
+        (geometry, code): (&Geometry, &Code),
         place: &RowPlace,
         cells: &mut RowCells,
         targets: &[Target],
     ) -> Result<(), PoolError> {
-        let wrong = self.wrong_parity(geometry, codec, place, &cells.good)?;
-        if wrong.len() >= 2 && wrong.len() == geometry.parity {
+        let wrong = self.wrong_parity(geometry, code, place, &cells.good)?;
+        if code.blames_data(&wrong) {
             for target in targets.iter().filter(|target| wrong.contains(&usize::from(target.bad.shard))) {
                 target.refuse("no parity of a row belongs to its data: verify the file");
             }
@@ -218,37 +250,42 @@ impl Pool {
     fn write_row(
         self: &Arc<Self>,
         blob: &BlobDescription,
-        (geometry, codec): (&Geometry, &Codec),
+        (geometry, code): (&Geometry, &Code),
         place: &RowPlace,
         mut cells: RowCells,
         targets: &[Target],
     ) -> Result<Option<u64>, PoolError> {
         let payload = geometry.payload(place.part.bytes);
         let range = HEADER_BYTES..HEADER_BYTES + payload;
-        let can_rebuild = cells.good.len() >= geometry.data;
         let missing: Vec<usize> = targets
             .iter()
             .filter(|target| !target.stream.has_failed())
             .map(|target| usize::from(target.bad.shard))
             .filter(|shard| !cells.good.contains_key(shard))
             .collect();
+        let good = cells.good_shards();
+        let can_rebuild = code.determines(&good, &missing);
+        let basis = code.basis(&good);
         // Whole cells that are not rebuilt from show whether those that are belong together.
         let witnesses: Vec<usize> = match can_rebuild && !missing.is_empty() {
-            true => cells.good.keys().copied().skip(geometry.data).collect(),
+            true => good.into_iter().filter(|shard| !basis.contains(shard)).collect(),
             false => Vec::new(),
         };
         let mut buffers = self.scrub_arena().acquire(missing.len() + witnesses.len());
         if can_rebuild {
-            let good = cells.good.iter().take(geometry.data);
-            let present: Vec<(usize, &[u8])> =
-                good.map(|(shard, cell)| (*shard, &cell.as_slice()[range.clone()])).collect();
+            let present: Vec<(usize, &[u8])> = cells
+                .good
+                .iter()
+                .filter(|(shard, _)| basis.contains(shard))
+                .map(|(shard, cell)| (*shard, &cell.as_slice()[range.clone()]))
+                .collect();
             let mut outputs: Vec<(usize, &mut [u8])> = missing
                 .iter()
                 .chain(&witnesses)
                 .zip(&mut buffers)
                 .map(|(shard, cell)| (*shard, &mut cell.as_mut_slice()[range.clone()]))
                 .collect();
-            codec.reconstruct(&present, &mut outputs)?;
+            code.reconstruct(&present, &mut outputs)?;
         }
         let computed = buffers.split_off(missing.len());
         let agrees = |(shard, computed): (&usize, &CellBuffer)| {
@@ -263,7 +300,9 @@ impl Pool {
             if can_rebuild {
                 let at = (place.stripe, place.row_in_stripe);
                 let bytes = &mut cell.as_mut_slice()[..range.end];
-                stripe::identity(self, geometry, blob.id, at, place.part.bytes, shard).seal(bytes);
+                let checksums = checksums_of(&bytes[range.clone()]);
+                stripe::identity(self, geometry, blob.id, at, place.part.bytes, shard)
+                    .seal(bytes, &checksums);
                 cells.good.insert(shard, cell);
             } else if let Some(cell) = self.read_raw(blob, geometry, place, (shard, range.end), cell) {
                 cells.good.insert(shard, cell);

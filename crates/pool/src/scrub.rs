@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use base::{BlobDescription, BlobId, BlobPiece, ByteCount, DriveId, Layout};
-use erasure::Codec;
+use base::{BlobDescription, BlobId, BlobPiece, ByteCount, DriveId, Layout, StripeCode};
 
 use crate::arena::CellBuffer;
 use crate::cell::{CellDamage, HEADER_BYTES};
+use crate::code::{Code, survives};
 use crate::drives::PoolDrive;
 use crate::error::PoolError;
-use crate::fetch::{CellFault, Fetched, RowPlace};
+use crate::fetch::{CellFault, Check, Fetched, RowPlace};
 use crate::gather::Gather;
 use crate::geometry::{Geometry, RowPart};
 use crate::pool::Pool;
@@ -130,6 +130,13 @@ pub(crate) struct RowCells {
     pub(crate) bad: BTreeMap<usize, CellFault>,
 }
 
+impl RowCells {
+    /// The shards whose cells are good, ascending.
+    pub(crate) fn good_shards(&self) -> Vec<usize> {
+        self.good.keys().copied().collect()
+    }
+}
+
 impl Pool {
     /// Reads and checks a blob: of a striped one every cell of every shard, parity included, of a segment
     /// the records of `pieces` in every copy. `pace` is told of the bytes read, row by row, and may wait; it
@@ -145,7 +152,7 @@ impl Pool {
         pace: &mut dyn FnMut(ByteCount) -> bool,
     ) -> Result<ScrubReport, PoolError> {
         match blob.layout {
-            Layout::Striped { data, parity } => self.scrub_striped(blob, (data, parity), None, pace),
+            Layout::Striped { code } => self.scrub_striped(blob, code, None, pace),
             Layout::Segment { .. } => self.scrub_records(blob, pieces, pace),
         }
     }
@@ -161,7 +168,7 @@ impl Pool {
         pace: &mut dyn FnMut(ByteCount) -> bool,
     ) -> Result<ScrubReport, PoolError> {
         match blob.layout {
-            Layout::Striped { data, parity } => self.scrub_striped(blob, (data, parity), Some(stripe), pace),
+            Layout::Striped { code } => self.scrub_striped(blob, code, Some(stripe), pace),
             Layout::Segment { .. } => Err(PoolError::Description(blob.id)),
         }
     }
@@ -169,10 +176,10 @@ impl Pool {
     pub(crate) fn layout(
         &self,
         blob: &BlobDescription,
-        (data, parity): (u8, u8),
-    ) -> Result<(Geometry, Arc<Codec>), PoolError> {
-        let codec = self.codec(data, parity)?;
-        let geometry = self.geometry(data, parity);
+        shape: StripeCode,
+    ) -> Result<(Geometry, Arc<Code>), PoolError> {
+        let code = self.code(shape)?;
+        let geometry = self.geometry(shape);
         if !geometry.fits(blob) {
             return Err(PoolError::Description(blob.id));
         }
@@ -180,17 +187,17 @@ impl Pool {
         if needed > available {
             return Err(PoolError::ArenaTooSmall { blob: blob.id, needed, available });
         }
-        Ok((geometry, codec))
+        Ok((geometry, code))
     }
 
     fn scrub_striped(
         self: &Arc<Self>,
         blob: &BlobDescription,
-        layout: (u8, u8),
+        shape: StripeCode,
         stripe: Option<u32>,
         pace: &mut dyn FnMut(ByteCount) -> bool,
     ) -> Result<ScrubReport, PoolError> {
-        let (geometry, codec) = self.layout(blob, layout)?;
+        let (geometry, code) = self.layout(blob, shape)?;
         let mut report = ScrubReport { complete: true, ..ScrubReport::default() };
         // Shards of which nothing is to be had are reported once a stripe.
         let mut gone: BTreeSet<BadShard> = BTreeSet::new();
@@ -208,11 +215,9 @@ impl Pool {
             report.bytes.0 += read as u64;
             report.checked += geometry.width() as u64;
             note_row(&mut report, blob.id, &place, &cells, &mut gone);
-            if cells.good.len() < geometry.data {
-                note_lost(&mut report, &geometry, &place, &cells);
-            }
+            note_lost(&mut report, (&geometry, &code), &place, &cells);
             if cells.bad.is_empty() {
-                for shard in self.wrong_parity(&geometry, &codec, &place, &cells.good)? {
+                for shard in self.wrong_parity(&geometry, &code, &place, &cells.good)? {
                     let row = place.row_in_stripe;
                     report.find(blob.id, bad_shard(&place, shard), Some(row), Fault::Parity);
                 }
@@ -233,20 +238,30 @@ impl Pool {
         geometry: &Geometry,
         place: &RowPlace,
     ) -> RowCells {
+        self.some_cells(blob, geometry, place, (0..geometry.width()).collect())
+    }
+
+    /// Reads the cells of some shards of a row.
+    pub(crate) fn some_cells(
+        self: &Arc<Self>,
+        blob: &BlobDescription,
+        geometry: &Geometry,
+        place: &RowPlace,
+        shards: BTreeSet<usize>,
+    ) -> RowCells {
         let gather = Gather::new();
-        let buffers = self.scrub_arena().acquire(geometry.width());
-        for (shard, buffer) in buffers.into_iter().enumerate() {
-            place.fetch(self, geometry, blob, shard, buffer, &gather);
+        let buffers = self.scrub_arena().acquire(shards.len());
+        for (shard, buffer) in shards.iter().zip(buffers) {
+            place.fetch(self, geometry, blob, (*shard, buffer), Check::Whole, &gather);
         }
-        let all: BTreeSet<usize> = (0..geometry.width()).collect();
         let mut cells = RowCells { good: BTreeMap::new(), bad: BTreeMap::new() };
-        for Fetched { shard, cell } in self.wait_for_cells(&gather, place, &all) {
+        for Fetched { shard, cell, .. } in self.wait_for_cells(&gather, place, &shards) {
             match cell {
                 Ok(cell) => drop(cells.good.insert(shard, cell)),
                 Err(fault) => drop(cells.bad.insert(shard, fault)),
             }
         }
-        for shard in all {
+        for shard in shards {
             if !cells.good.contains_key(&shard) {
                 // Its drive was set aside meanwhile.
                 cells.bad.entry(shard).or_insert(CellFault::NoDrive);
@@ -276,7 +291,7 @@ impl Pool {
     pub(crate) fn wrong_parity(
         &self,
         geometry: &Geometry,
-        codec: &Codec,
+        code: &Code,
         place: &RowPlace,
         good: &BTreeMap<usize, CellBuffer>,
     ) -> Result<Vec<usize>, PoolError> {
@@ -286,7 +301,7 @@ impl Pool {
         let mut coded = self.scrub_arena().acquire(geometry.parity);
         let mut parity: Vec<&mut [u8]> =
             coded.iter_mut().map(|cell| &mut cell.as_mut_slice()[range.clone()]).collect();
-        codec.encode(&data, &mut parity)?;
+        code.encode(&data, &mut parity)?;
         let stored = good.range(geometry.data..);
         let wrong =
             stored.zip(&parity).filter(|((_, cell), coded)| cell.as_slice()[range.clone()] != ***coded);
@@ -349,16 +364,18 @@ impl Pool {
         gone: &BTreeSet<DriveId>,
     ) -> Result<bool, PoolError> {
         let there = |drive: &DriveId| !gone.contains(drive);
-        let Layout::Striped { data, parity } = blob.layout else {
+        let Layout::Striped { code: shape } = blob.layout else {
             return Ok(self.record(blob, piece)?.1.iter().any(there));
         };
-        let geometry = self.geometry(data, parity);
+        let (geometry, code) = (self.geometry(shape), self.code(shape)?);
         let end = piece.offset.0.saturating_add(piece.length.0);
         if !geometry.fits(blob) || end > blob.length.0 {
             return Err(PoolError::Description(blob.id));
         }
-        let bears = |drives: &[DriveId]| drives.iter().filter(|drive| there(drive)).count() >= geometry.data;
-        if blob.stripes.iter().all(|set| bears(&set.drives)) {
+        let gone_of = |drives: &[DriveId]| -> Vec<usize> {
+            (0..drives.len()).filter(|shard| !there(&drives[*shard])).collect()
+        };
+        if blob.stripes.iter().all(|set| survives(blob.layout, &gone_of(&set.drives))) {
             return Ok(true);
         }
         let row_bytes = geometry.row_bytes();
@@ -372,8 +389,9 @@ impl Pool {
             let part = RowPart { row, bytes, wanted };
             let cells = part.cells(&geometry);
             let place = RowPlace::new(blob, &geometry, part).ok_or(PoolError::Description(blob.id))?;
-            let present = place.set.drives.iter().filter(|drive| there(drive)).count();
-            if present < geometry.data && !place.set.drives[cells].iter().all(there) {
+            let gone = gone_of(&place.set.drives);
+            let present: Vec<usize> = (0..geometry.width()).filter(|shard| !gone.contains(shard)).collect();
+            if !code.determines(&present, &cells.collect::<Vec<_>>()) {
                 return Ok(false);
             }
         }
@@ -418,12 +436,19 @@ fn note_row(
 }
 
 /// The data cells of a row that can neither be read nor rebuilt.
-fn note_lost(report: &mut ScrubReport, geometry: &Geometry, place: &RowPlace, cells: &RowCells) {
+fn note_lost(
+    report: &mut ScrubReport,
+    (geometry, code): (&Geometry, &Code),
+    place: &RowPlace,
+    cells: &RowCells,
+) {
     if cells.bad.values().any(|fault| matches!(fault, CellFault::Shortage(_))) {
         return;
     }
     let payload = geometry.payload(place.part.bytes) as u64;
-    for shard in cells.bad.keys().filter(|shard| **shard < geometry.data) {
+    let good = cells.good_shards();
+    let is_lost = |shard: &&usize| **shard < geometry.data && !code.determines(&good, &[**shard]);
+    for shard in cells.bad.keys().filter(is_lost) {
         let valid = geometry.valid(place.part.bytes, *shard) as u64;
         if valid > 0 {
             let offset = place.part.row * geometry.row_bytes() + *shard as u64 * payload;

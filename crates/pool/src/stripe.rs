@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use base::{BlobId, ByteCount, StripeSet};
+use base::{BlobId, ByteCount, Crc32c, StripeSet};
 use drive::ExtentId;
 
 use crate::arena::CellBuffer;
@@ -64,22 +64,30 @@ impl Stripe {
         identity(pool, geometry, self.blob, (u64::from(self.number), row as u64), bytes, shard)
     }
 
-    /// Hands a coded row to the drives. `cells` are header and payload, data first.
-    pub(crate) fn submit(&mut self, pool: &Pool, geometry: &Geometry, bytes: u64, cells: Vec<CellBuffer>) {
+    /// Hands a coded row to the drives. `cells` have room for the header, and the payload, data first;
+    /// `checksums` are those of their blocks.
+    pub(crate) fn submit(
+        &mut self,
+        pool: &Pool,
+        geometry: &Geometry,
+        bytes: u64,
+        cells: Vec<CellBuffer>,
+        checksums: &[Crc32c],
+    ) {
         assert!(cells.len() == self.shards.len() && !self.sealing, "a cell for each shard");
         self.rows.push(bytes);
         let row = self.rows.len() - 1;
         let gather = Gather::new();
         let mut drives = Vec::with_capacity(self.shards.len());
+        let blocks = checksums.len() / cells.len();
         for (shard, mut cell) in cells.into_iter().enumerate() {
             let identity = self.identity(pool, geometry, row, shard);
             let stream = Arc::clone(&self.shards[shard]);
             let ticket = gather.ticket();
+            let length = HEADER_BYTES + identity.payload as usize;
+            identity.seal(&mut cell.as_mut_slice()[..length], &checksums[shard * blocks..][..blocks]);
             drives.push(self.on_drive(pool, shard, move |device| {
-                let bytes = &mut cell.as_mut_slice()[..HEADER_BYTES + identity.payload as usize];
-                // Here rather than in the caller: every drive's thread computes its own checksums.
-                identity.seal(bytes);
-                stream.append(device, bytes);
+                stream.append(device, &cell.as_slice()[..length]);
                 drop(cell);
                 ticket.done(shard);
             }));
@@ -156,6 +164,7 @@ pub(crate) fn identity(
         shard: small(shard),
         data: small(geometry.data),
         parity: small(geometry.parity),
+        local: geometry.code.local,
         payload: word(geometry.payload(bytes) as u64),
         valid: word(geometry.valid(bytes, shard) as u64),
     }

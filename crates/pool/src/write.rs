@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use base::{BlobDescription, BlobId, ByteCount, Layout, StripeSet};
-use erasure::Codec;
+use base::{BlobDescription, BlobId, ByteCount, Crc32c, Layout, StreamChecksums, StripeSet};
+use erasure::StreamSums;
 
 use crate::arena::CellBuffer;
-use crate::cell::HEADER_BYTES;
+use crate::cell::{BLOCK_BYTES, HEADER_BYTES};
+use crate::code::Code;
 use crate::config::WRITE_ROWS_IN_FLIGHT;
 use crate::error::PoolError;
 use crate::geometry::Geometry;
@@ -18,14 +19,18 @@ pub struct BlobWriter {
     pool: Arc<Pool>,
     id: BlobId,
     geometry: Geometry,
-    codec: Arc<Codec>,
+    code: Arc<Code>,
     expected: Option<ByteCount>,
     length: u64,
+    /// Of what has been coded, if they are wanted.
+    sums: Option<StreamChecksums>,
     row: Option<Row>,
     current: Option<Stripe>,
     closing: Option<Stripe>,
     done: Vec<StripeSet>,
     failed: bool,
+    /// No more bytes are taken.
+    ended: bool,
     finished: bool,
 }
 
@@ -37,23 +42,32 @@ struct Row {
 
 impl BlobWriter {
     pub(crate) fn new(pool: Arc<Pool>, id: BlobId, expected: Option<ByteCount>) -> Result<Self, PoolError> {
-        let config = pool.config();
-        let geometry = pool.geometry(config.data, config.parity);
-        let codec = pool.codec(config.data, config.parity)?;
+        let geometry = pool.geometry(pool.config().code);
+        let code = pool.code(pool.config().code)?;
         Ok(BlobWriter {
             pool,
             id,
             geometry,
-            codec,
+            code,
             expected,
             length: 0,
+            sums: None,
             row: None,
             current: None,
             closing: None,
             done: Vec::new(),
             failed: false,
+            ended: false,
             finished: false,
         })
+    }
+
+    /// Has the checksums of all bytes computed, for [`BlobWriter::end`]: to be asked for before the first.
+    #[must_use]
+    pub fn with_checksums(mut self) -> Self {
+        assert!(self.length == 0, "asked for before the first byte");
+        self.sums = Some(StreamChecksums::default());
+        self
     }
 
     /// The id that the blob will have.
@@ -74,12 +88,30 @@ impl BlobWriter {
     /// [`PoolError::Placement`] if no spare drive is up, [`PoolError::WriteLost`]; the writer is of no use
     /// then.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), PoolError> {
-        if self.failed {
+        if self.failed || self.ended {
             return Err(PoolError::WriterFailed(self.id));
         }
         let result = self.take(bytes);
         self.failed = result.is_err();
         result
+    }
+
+    /// Ends the stream of bytes: no more can follow. Gives the checksums of all of them if they were asked
+    /// for, computed from the very bytes that are on their way to the drives. Nothing is durable yet.
+    ///
+    /// # Errors
+    /// As [`BlobWriter::write`].
+    pub fn end(&mut self) -> Result<Option<StreamChecksums>, PoolError> {
+        if self.failed {
+            return Err(PoolError::WriterFailed(self.id));
+        }
+        if self.row.is_some() {
+            let result = self.submit();
+            self.failed = result.is_err();
+            result?;
+        }
+        self.ended = true;
+        Ok(self.sums)
     }
 
     /// Ends the blob. On return all shards are synced on distinct drives; the blob is durable once the
@@ -88,17 +120,12 @@ impl BlobWriter {
     /// # Errors
     /// As [`BlobWriter::write`]; what was written is removed then.
     pub fn finish(mut self) -> Result<BlobDescription, PoolError> {
-        if self.failed {
-            return Err(PoolError::WriterFailed(self.id));
-        }
-        if self.row.is_some() {
-            self.submit()?;
-        }
+        self.end()?;
         self.close_current()?;
         self.finish_closing()?;
         self.finished = true;
         let stripes = std::mem::take(&mut self.done);
-        let layout = Layout::Striped { data: self.pool.config().data, parity: self.pool.config().parity };
+        let layout = Layout::Striped { code: self.geometry.code };
         let blob = BlobDescription { id: self.id, layout, length: ByteCount(self.length), stripes };
         assert!(self.geometry.fits(&blob), "every stripe of the blob is described");
         Ok(blob)
@@ -130,7 +157,7 @@ impl BlobWriter {
         if let Some(stripe) = &mut self.current {
             stripe.wait_rows(WRITE_ROWS_IN_FLIGHT);
             if !stripe.failed().is_empty() {
-                self.pool.mend(stripe, &self.geometry, &self.codec)?;
+                self.pool.mend(stripe, &self.geometry, &self.code)?;
             }
         }
         let cells = self.pool.write_arena().acquire(self.geometry.width());
@@ -143,7 +170,7 @@ impl BlobWriter {
         let Some(Row { mut cells, filled }) = self.row.take() else { return Ok(()) };
         let payload = self.geometry.payload(filled as u64);
         spread(&mut cells[..self.geometry.data], filled, self.geometry.cell_bytes, payload);
-        code(&self.codec, &mut cells, self.geometry.data, payload)?;
+        let checksums = self.encode(&mut cells, filled, payload)?;
         let full = |stripe: &Stripe| stripe.rows.len() as u64 == self.geometry.rows_per_stripe;
         if self.current.as_ref().is_some_and(full) {
             self.close_current()?;
@@ -152,9 +179,34 @@ impl BlobWriter {
             self.begin_stripe()?;
         }
         if let Some(stripe) = &mut self.current {
-            stripe.submit(&self.pool, &self.geometry, filled as u64, cells);
+            stripe.submit(&self.pool, &self.geometry, filled as u64, cells, &checksums);
         }
         Ok(())
+    }
+
+    /// Computes the parity of a row and the checksums of all blocks of all cells, and goes on with those of
+    /// the stream, in one pass.
+    fn encode(
+        &mut self,
+        cells: &mut [CellBuffer],
+        filled: usize,
+        payload: usize,
+    ) -> Result<Vec<Crc32c>, PoolError> {
+        let mut checksums = vec![Crc32c::default(); cells.len() * payload.div_ceil(BLOCK_BYTES)];
+        let range = HEADER_BYTES..HEADER_BYTES + payload;
+        let (data, parity) = cells.split_at_mut(self.geometry.data);
+        let data: Vec<&[u8]> = data.iter().map(|cell| &cell.as_slice()[range.clone()]).collect();
+        let mut parity: Vec<&mut [u8]> =
+            parity.iter_mut().map(|cell| &mut cell.as_mut_slice()[range.clone()]).collect();
+        let mut stream = StreamSums {
+            adler32: self.sums.map(|sums| sums.adler32),
+            crc32c: self.sums.map(|sums| sums.crc32c),
+            crc64nvme: None,
+        };
+        self.code.encode_with_sums(&data, &mut parity, &mut checksums, (&mut stream, filled))?;
+        let sums = stream.adler32.zip(stream.crc32c);
+        self.sums = sums.map(|(adler32, crc32c)| StreamChecksums { adler32, crc32c });
+        Ok(checksums)
     }
 
     fn begin_stripe(&mut self) -> Result<(), PoolError> {
@@ -183,7 +235,7 @@ impl BlobWriter {
 
     fn finish_closing(&mut self) -> Result<(), PoolError> {
         let Some(stripe) = &mut self.closing else { return Ok(()) };
-        self.pool.mend(stripe, &self.geometry, &self.codec)?;
+        self.pool.mend(stripe, &self.geometry, &self.code)?;
         assert!(stripe.shards.iter().all(|shard| shard.is_sealed()), "every shard is synced on its drive");
         self.done.push(stripe.set.clone());
         self.closing = None;
@@ -234,15 +286,6 @@ fn spread(cells: &mut [CellBuffer], filled: usize, stride: usize, payload: usize
             own[HEADER_BYTES + (end - start)..HEADER_BYTES + payload].fill(0);
         }
     }
-}
-
-fn code(codec: &Codec, cells: &mut [CellBuffer], data: usize, payload: usize) -> Result<(), PoolError> {
-    let range = HEADER_BYTES..HEADER_BYTES + payload;
-    let (data, parity) = cells.split_at_mut(data);
-    let data: Vec<&[u8]> = data.iter().map(|cell| &cell.as_slice()[range.clone()]).collect();
-    let mut parity: Vec<&mut [u8]> =
-        parity.iter_mut().map(|cell| &mut cell.as_mut_slice()[range.clone()]).collect();
-    Ok(codec.encode(&data, &mut parity)?)
 }
 
 #[cfg(test)]

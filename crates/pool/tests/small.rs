@@ -3,9 +3,10 @@
 mod common;
 
 use std::fs;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
-use base::{BlobDescription, BlobPiece, ByteCount, DriveId};
+use base::{BlobDescription, BlobPiece, ByteCount, DriveId, StripeCode};
 use common::{Bench, bytes, distinct, flip, pairs, small_cells};
 use pool::{Pool, PoolConfig, PoolError};
 
@@ -73,17 +74,39 @@ fn many_callers_share_syncs() {
     const EACH: u64 = 15;
     let mut bench = Bench::new(6);
     let pool = bench.open(small_cells(), &[]);
+    let (waiting, stored, places) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(Vec::new()));
+    let hang = |hung| bench.faults.iter().for_each(|faults| faults.hung.store(hung, Ordering::SeqCst));
     std::thread::scope(|scope| {
         for caller in 0..CALLERS {
-            let pool = &pool;
+            let (pool, waiting, stored, places) = (&pool, &waiting, &stored, &places);
             scope.spawn(move || {
                 for n in 0..EACH {
                     let value = bytes(1000 + n as usize, caller * 1000 + n);
-                    check(pool, &put(pool, &value), &value);
+                    waiting.fetch_add(1, Ordering::SeqCst);
+                    let place = put(pool, &value);
+                    // Whoever has nothing more to store waits for the others, in the eyes of the drives.
+                    waiting.fetch_sub(u64::from(n + 1 < EACH), Ordering::SeqCst);
+                    stored.fetch_add(1, Ordering::SeqCst);
+                    places.lock().unwrap().push((place, value));
                 }
             });
         }
+        // The drives answer only when all callers wait for them, as drives that are slow do.
+        while stored.load(Ordering::SeqCst) < CALLERS * EACH {
+            hang(true);
+            while waiting.load(Ordering::SeqCst) < CALLERS {
+                std::thread::yield_now();
+            }
+            let before = stored.load(Ordering::SeqCst);
+            hang(false);
+            while before < CALLERS * EACH && stored.load(Ordering::SeqCst) == before {
+                std::thread::yield_now();
+            }
+        }
     });
+    let places = places.into_inner().unwrap();
+    assert_eq!(places.len() as u64, CALLERS * EACH);
+    places.iter().for_each(|(place, value)| check(&pool, place, value));
     let syncs = pool.status().syncs;
     assert!(syncs > 0 && syncs < CALLERS * EACH * 3 / 2, "{syncs} syncs on 3 drives for {}", CALLERS * EACH);
 }
@@ -190,7 +213,7 @@ fn a_failed_drive_moves_the_segment() {
 fn too_few_drives_refuse_small_values() {
     let mut bench = Bench::new(3);
     let mut config = small_cells();
-    (config.data, config.parity) = (1, 1);
+    config.code = StripeCode::reed_solomon(1, 1);
     config.segment_copies = 3;
     let pool = bench.open(config, &[]);
     bench.faults[0].fail_sync(0);

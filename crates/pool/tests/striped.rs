@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::fs;
 
-use base::{BlobDescription, ByteCount, DriveId, Layout};
+use base::{BlobDescription, ByteCount, DriveId, Layout, StreamChecksums, StripeCode};
 use common::{Bench, bytes, distinct, flip, get, get_range, map, pairs, put, small_cells};
 use pool::{DriveHealth, Pool, PoolConfig, PoolError};
 
@@ -50,7 +50,7 @@ fn all_sizes_and_ranges_come_back() {
 #[test]
 fn the_cells_of_the_format_come_back() {
     let mut bench = Bench::new(6);
-    let pool = bench.open(PoolConfig::new(common::INSTANCE, 4, 2), &[]);
+    let pool = bench.open(PoolConfig::new(common::INSTANCE, StripeCode::reed_solomon(4, 2)), &[]);
     for size in [(4 << 20) - 1, 4 << 20, (4 << 20) + 1, 9 << 20] {
         let value = bytes(size, 3);
         let mut writer = pool.create_sized(ByteCount(size as u64)).unwrap();
@@ -59,6 +59,25 @@ fn the_cells_of_the_format_come_back() {
         assert!(get(&pool, &blob).unwrap() == value, "size {size}");
         assert!(get_range(&pool, &blob, 3_000_000, 70_000).unwrap() == value[3_000_000..3_070_000]);
     }
+}
+
+#[test]
+fn checksums_are_of_the_bytes_alone_and_nothing_follows_them() {
+    let mut bench = Bench::new(6);
+    let pool = bench.open(small_cells(), &[]);
+    for size in [0, 1, 4096, 8192, 32_767, 32_768, 32_769, 131_072, 400_001] {
+        let value = bytes(size, 9);
+        let mut writer = pool.create().unwrap().with_checksums();
+        value.chunks(7_001).for_each(|piece| writer.write(piece).unwrap());
+        assert_eq!(writer.end().unwrap(), Some(StreamChecksums::of(&value)), "{size}");
+        assert_eq!(writer.end().unwrap(), Some(StreamChecksums::of(&value)), "again");
+        let blob = writer.finish().unwrap();
+        assert!(get(&pool, &blob).unwrap() == value);
+    }
+    let mut writer = pool.create().unwrap();
+    writer.write(b"no checksums").unwrap();
+    assert_eq!(writer.end().unwrap(), None);
+    assert!(matches!(writer.write(b"more"), Err(PoolError::WriterFailed(_))));
 }
 
 #[test]
@@ -450,4 +469,36 @@ fn bad_sectors_in_different_rows_do_not_add_up() {
     assert!(get(&pool, &blob).unwrap() == value);
     let fired: u64 = bench.faults.iter().map(|faults| faults.fired()).sum();
     assert!(fired >= 4, "{fired} reads failed");
+}
+
+/// In a row of which a shard is known to be lost, cells are checked by the computation that reads them: every
+/// further damage must be found there, whether the damaged cell is wanted or only read from.
+#[test]
+fn damage_in_degraded_rows_is_found_by_what_computes_from_them() {
+    for code in [StripeCode::reed_solomon(4, 2), StripeCode { data: 4, local: 2, global: 1 }] {
+        let config = PoolConfig { code, arena: ByteCount::mib(3), ..small_cells() };
+        let mut bench = Bench::new(code.width() as u16);
+        let pool = bench.open(config.clone(), &[]);
+        let value = bytes(131_072, 5);
+        let blob = put(&pool, &value).unwrap();
+        drop(pool);
+        let mut damaged = 0;
+        for gone in 0..4 {
+            let drive = blob.stripes[0].drives[gone].0;
+            for bad in (0..code.width()).filter(|shard| *shard != gone) {
+                // In the second row, in the last block byte of the cell.
+                let path = bench.extent(&blob, 0, bad);
+                flip(&path, 12_288 + 4096 + 8191, 3);
+                let pool = bench.open(config.clone(), &[drive]);
+                assert!(get(&pool, &blob).unwrap() == value, "{code}: {gone} gone, {bad} damaged");
+                let from = 32_768 + gone as u64 * 8192;
+                let part = get_range(&pool, &blob, from + 100, 8000).unwrap();
+                assert!(part == value[from as usize + 100..][..8000], "{code}: {gone}, {bad}");
+                damaged += pool.status().damaged;
+                drop(pool);
+                flip(&path, 12_288 + 4096 + 8191, 3);
+            }
+        }
+        assert!(damaged >= 16, "{code}: {damaged} cells were found damaged");
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use archive::{Archive, ArchiveError, PoolShape, PutOptions, Selection, Settings, StageOptions, has_ended};
-use base::{ArchivePath, ByteCount, Clock, Timestamp};
+use base::{ArchivePath, ByteCount, Clock, StripeCode, Timestamp};
 use threads::simulated;
 
 use crate::content::Content;
@@ -282,7 +282,7 @@ impl History {
     /// # Errors
     /// If something is refused, although nothing is wrong with the machines.
     pub fn new(seed: u64) -> Result<History, String> {
-        let settings = settings(&config());
+        let settings = settings(&config(), StripeCode::reed_solomon(2, 2));
         let outcome = simulated::run(seed, || live(seed, &settings));
         let (machines, facts) = outcome.result.map_err(|failure| failure.to_string())??;
         let journal = machines.journal().cloned().unwrap_or_default();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use archive::{ArchiveError, Selection, StageOptions, Stat, TapeUse, has_ended};
-use base::{ArchivePath, RequestId};
+use base::{ArchivePath, RequestId, StripeCode};
 use threads::simulated;
 
 use crate::clients::{Client, give_back, path, read, selection};
@@ -79,7 +79,7 @@ pub fn simulate(plan: Plan) -> Report {
     let profile = plan.profile.unwrap_or(Profile::ALL[(plan.seed % Profile::ALL.len() as u64) as usize]);
     let seen: Rc<RefCell<Option<World>>> = Rc::default();
     let outcome = simulated::run(plan.seed, || {
-        let world = World::new();
+        let world = World::with_code(code(plan.seed));
         *seen.borrow_mut() = Some(world.clone());
         live(&world, plan, profile);
         world.kill();
@@ -111,6 +111,15 @@ pub fn simulate(plan: Plan) -> Report {
         failure,
         elapsed: outcome.elapsed,
         switches: outcome.switches,
+    }
+}
+
+/// The code of the pool of a world: most are 2+2, every fourth is locally repairable. Both bear two losses,
+/// whichever they are.
+fn code(seed: u64) -> StripeCode {
+    match seed % 4 {
+        3 => StripeCode { data: 4, local: 2, global: 1 },
+        _ => StripeCode::reed_solomon(2, 2),
     }
 }
 

@@ -9,7 +9,7 @@ use archive::{
     Archive, ArchiveError, ClassSettings, LibrarySettings, OpenError, PoolDriveSettings, PoolSettings,
     PoolShape, Settings, TapePoolSettings, TapeSettings,
 };
-use base::{ByteCount, Clock, SteadyClock, Timestamp};
+use base::{ByteCount, Clock, SteadyClock, StripeCode, Timestamp};
 use threads::simulated::{self, Process};
 
 use crate::invariants::{Quiet, check_machines};
@@ -93,11 +93,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl World {
-    /// A new world with nothing running.
+    /// A new world with nothing running, its pool at 2+2.
     #[must_use]
     pub fn new() -> Self {
+        Self::with_code(StripeCode::reed_solomon(2, 2))
+    }
+
+    /// A new world with nothing running, and two more disks than a stripe of its pool needs.
+    ///
+    /// # Panics
+    /// If the code has more shards than machines have disks.
+    #[must_use]
+    pub fn with_code(code: StripeCode) -> Self {
         let config = MachineConfig {
-            disks: 6,
+            disks: u16::try_from(code.width() + 2).unwrap(),
             disk_capacity: ByteCount::mib(256),
             tape_drives: 2,
             robots: 1,
@@ -107,7 +116,7 @@ impl World {
         };
         let machines = SimMachines::new(&config, Arc::new(Simulation));
         World(Arc::new(Inner {
-            settings: settings(&config),
+            settings: settings(&config, code),
             machines,
             clock: SimClock::new(START, simulated::now),
             engine: Mutex::default(),
@@ -344,7 +353,7 @@ fn shape() -> PoolShape {
 
 /// The settings of an engine on such machines.
 #[must_use]
-pub fn settings(config: &MachineConfig) -> Settings {
+pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
     let class = |name: &str, up_to: Option<ByteCount>| ClassSettings {
         name: name.to_owned(),
         up_to,
@@ -367,7 +376,7 @@ pub fn settings(config: &MachineConfig) -> Settings {
     Settings {
         catalogue_directory: "catalogue".into(),
         catalogue_map_size: ByteCount::mib(64),
-        pool: PoolSettings { data: 2, parity: 2, arena: ByteCount::mib(8), drives: drives.collect() },
+        pool: PoolSettings { code, arena: ByteCount::mib(8), drives: drives.collect() },
         library: LibrarySettings { directory: "library".into(), drives: config.tape_drives },
         classes: vec![class("small", Some(ByteCount::kib(64))), class("large", None)],
         tape_pools: vec![tape_pool("vault-a"), tape_pool("vault-b")],

@@ -10,7 +10,7 @@ use archive::{
     Archive, ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, PutDone, PutOptions, Selection,
     Settings, StageOptions, TapePoolSettings, TapeSettings, create_catalogue, has_ended,
 };
-use base::{ArchivePath, ByteCount, Clock, DriveId, RequestId, Timestamp, Uuid, Vid};
+use base::{ArchivePath, ByteCount, Clock, DriveId, RequestId, StripeCode, Timestamp, Uuid, Vid};
 use drive::DirectoryDrive;
 use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
@@ -93,8 +93,7 @@ fn settings(directory: &Path) -> Settings {
         catalogue_directory: directory.join("catalogue"),
         catalogue_map_size: ByteCount::mib(256),
         pool: PoolSettings {
-            data: 4,
-            parity: 2,
+            code: StripeCode::reed_solomon(4, 2),
             arena: ByteCount::mib(128),
             drives: (0..8)
                 .map(|id| PoolDriveSettings {

@@ -56,8 +56,8 @@ fn malformed(blob: BlobId, what: &'static str) -> Rejection {
 
 fn check_description(blob: &BlobDescription) -> Result<(), Rejection> {
     match blob.layout {
-        Layout::Striped { data: 0, .. } => {
-            return Err(malformed(blob.id, "a stripe needs at least one data shard"));
+        Layout::Striped { code } if !code.exists() => {
+            return Err(malformed(blob.id, "there is no code with so many shards of each kind"));
         }
         Layout::Segment { copies: 0 } => return Err(malformed(blob.id, "a segment needs at least one copy")),
         Layout::Segment { .. } if blob.length.0 != 0 || blob.stripes.len() != 1 => {

@@ -33,7 +33,7 @@ pub fn set(id: u32, width: u16) -> StripeSet {
 }
 
 pub fn striped(id: u64, length: u64) -> BlobDescription {
-    let layout = Layout::Striped { data: 4, parity: 2 };
+    let layout = Layout::Striped { code: StripeCode::reed_solomon(4, 2) };
     BlobDescription { id: BlobId(id), layout, length: ByteCount(length), stripes: vec![set(1, 6)] }
 }
 

@@ -50,7 +50,7 @@ pub fn pause(step: &Step) -> Duration {
 pub fn striped(id: u64, length: u64) -> BlobDescription {
     let drives = (0..6).map(DriveId).collect();
     let stripes = vec![StripeSet { id: StripeSetId(1), drives }];
-    let layout = Layout::Striped { data: 4, parity: 2 };
+    let layout = Layout::Striped { code: StripeCode::reed_solomon(4, 2) };
     BlobDescription { id: BlobId(id), layout, length: ByteCount(length), stripes }
 }
 

@@ -480,6 +480,7 @@ impl Engine for Fake {
     fn pool_info(&self) -> Result<PoolInfo, ArchiveError> {
         Ok(PoolInfo {
             data: 4,
+            local_parity: 0,
             parity: 2,
             segment_copies: 3,
             drives: vec![],

@@ -2,7 +2,8 @@
 
 use super::reference;
 
-use erasure::{CodecError, Kernel, Lrc};
+use base::{Adler32, Crc32c, StreamChecksums};
+use erasure::{CodecError, Kernel, Lrc, StreamSums, cells_of};
 
 fn stripe(lrc: &Lrc, length: usize, seed: u64) -> Vec<Vec<u8>> {
     let k = lrc.data_shards();
@@ -194,4 +195,32 @@ fn wrong_use_is_refused() {
     assert_eq!(refusal(&[7], &[0]), CodecError::UnknownShard { shard: 7, shards: 7 });
     assert!(!lrc.can_repair(&[7]));
     assert!(lrc.can_repair(&[]));
+}
+
+#[test]
+fn checksums_come_with_the_encoding() {
+    for (k, l, g, length) in
+        [(6, 2, 2, 3 * 65_536 + 100), (12, 2, 2, 65_536), (4, 2, 1, 1), (5, 5, 0, 70_001)]
+    {
+        let lrc = Lrc::new(k, l, g).unwrap();
+        let expected = stripe(&lrc, length, 5);
+        let stream: Vec<u8> = expected[..k].concat();
+        let mut parity = vec![vec![0xEE; length]; l + g];
+        let mut outputs: Vec<&mut [u8]> = parity.iter_mut().map(Vec::as_mut_slice).collect();
+        let mut checksums = vec![Crc32c(7); (k + l + g) * cells_of(length, 65_536)];
+        let mut sums = StreamSums {
+            adler32: Some(Adler32::of(b"before")),
+            crc32c: Some(Crc32c::of(b"before")),
+            crc64nvme: None,
+        };
+        let data = reference::slices(&expected[..k]);
+        let of = stream.len() - length / 2;
+        lrc.encode_with_stream_sums(&data, &mut outputs, 65_536, &mut checksums, &mut sums, of).unwrap();
+        assert_eq!(parity, expected[k..]);
+        let cells: Vec<Crc32c> =
+            expected.iter().flat_map(|shard| shard.chunks(65_536)).map(Crc32c::of).collect();
+        assert_eq!(checksums, cells);
+        let all = StreamChecksums::of(&[b"before", &stream[..of]].concat());
+        assert_eq!((sums.adler32, sums.crc32c), (Some(all.adler32), Some(all.crc32c)));
+    }
 }

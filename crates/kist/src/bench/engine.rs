@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use base::{ArchivePath, ByteCount, DriveId, Epoch, Partition, Vid};
+use base::{ArchivePath, ByteCount, DriveId, Epoch, Partition, StripeCode, Vid};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use drive::{DirectIo, DirectoryDrive, ObjectDrive};
 use library::{DriveName, Library, ReadBlock, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
@@ -65,7 +65,14 @@ fn open_pool(directory: &Path) -> Outcome<Arc<Pool>> {
         drives.push((id, Some(Arc::new(drive) as Arc<dyn ObjectDrive>)));
     }
     let map = DriveMap::new(Epoch(1), entries).map_err(failed)?;
-    Pool::open(PoolConfig::new(instance, DATA, PARITY), Epoch(1), map, drives, Vec::new()).map_err(failed)
+    Pool::open(
+        PoolConfig::new(instance, StripeCode::reed_solomon(DATA, PARITY)),
+        Epoch(1),
+        map,
+        drives,
+        Vec::new(),
+    )
+    .map_err(failed)
 }
 
 /// Writes and reads the data partition of a virtual cartridge: migrate and recall without all the rest.

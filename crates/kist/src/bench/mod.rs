@@ -3,8 +3,10 @@
 mod budgets;
 mod cpu;
 mod engine;
+mod erasure;
 mod http;
 mod limits;
+mod page;
 mod rows;
 mod wire;
 
@@ -34,9 +36,13 @@ memory (/dev/shm) the program is measured, on a disk the disk. put and get:
 one large file; create: small durable files by many clients; stat: over HTTP
 and in the catalogue; migrate and recall: files of 64 MiB and packs, untimed
 virtual drives. all: every one beside its budget, the median of three runs.
+erasure: the coder alone, in memory and without an instance, in turn with other
+coders and with what the memory gives.
 
-Example:
-  kist bench put --dir /dev/shm --size 2GiB")]
+Examples:
+  kist bench put --dir /dev/shm --size 2GiB
+  kist bench erasure --quick
+  kist bench erasure --json --peer isa-l=target/release/examples/isal_peer")]
 pub struct Args {
     /// What to measure
     what: What,
@@ -58,12 +64,15 @@ pub struct Args {
     /// directory]
     #[arg(long)]
     disk: Option<PathBuf>,
-    /// With `all`: a page whose generated part is written anew
+    /// With `all` and `erasure`: a page whose generated part is written anew
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
     /// With `all`: text for that page, such as the output of another measurement
     #[arg(long, value_name = "FILE", requires = "write")]
     with: Option<PathBuf>,
+    /// Those of `erasure`.
+    #[command(flatten)]
+    erasure: erasure::Args,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,6 +91,8 @@ enum What {
     Recall,
     /// All of these beside the budgets of the design
     All,
+    /// Code and check in memory, in turn with other coders
+    Erasure,
 }
 
 impl Args {
@@ -92,7 +103,7 @@ impl Args {
             What::Stat => (4000, 20_000, 8),
             What::Migrate | What::Recall => (32, 64 << 20, 2),
             // Each of its parts has its own.
-            What::All => (1, 0, 1),
+            What::All | What::Erasure => (1, 0, 1),
         };
         Load {
             files: self.files.unwrap_or(files).max(1),
@@ -104,6 +115,12 @@ impl Args {
 
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
+    if args.what == What::Erasure {
+        return erasure::run(&args.erasure, args.write.as_deref(), common);
+    }
+    if args.erasure.is_given() {
+        return Err(Failure::usage("--peer and --quick belong to `kist bench erasure`"));
+    }
     if args.what == What::All {
         return budgets::run(args, common);
     }
@@ -114,7 +131,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         What::Stat => bench.stat()?,
         What::Create => bench.create()?,
         What::Migrate | What::Recall => bench.tape()?,
-        What::All => Vec::new(),
+        What::All | What::Erasure => Vec::new(),
     };
     rows::print(&rows, common)
 }
@@ -300,6 +317,7 @@ mod tests {
             disk: None,
             write: None,
             with: None,
+            erasure: erasure::Args::default(),
         };
         assert_eq!(args(What::Put).load().bytes(), 2 << 30);
         assert_eq!(args(What::Create).load().clients, 64);

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{DriveId, Vid};
+use base::{DriveId, StripeCode, Vid};
 use drive::DirectoryDrive;
 use library::{DriveName, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
@@ -39,9 +39,12 @@ pub struct Args {
     /// Data shards
     #[arg(long, default_value_t = 4)]
     pub data: u8,
-    /// Parity shards
+    /// Parity shards of all data
     #[arg(long, default_value_t = 2)]
     pub parity: u8,
+    /// Local parity shards, one for each of as many groups of the data shards
+    #[arg(long, default_value_t = 0)]
+    pub local_parity: u8,
     /// Cartridges of the virtual library
     #[arg(long, default_value_t = 12)]
     pub cartridges: u32,
@@ -66,6 +69,11 @@ pub struct Args {
 }
 
 impl Args {
+    /// The code of stripes.
+    pub fn code(&self) -> StripeCode {
+        StripeCode { data: self.data, local: self.local_parity, global: self.parity }
+    }
+
     /// The defaults for `dir`.
     pub fn defaults(dir: &Path) -> Self {
         Args {
@@ -73,6 +81,7 @@ impl Args {
             drives: 8,
             data: 4,
             parity: 2,
+            local_parity: 0,
             cartridges: 12,
             cartridge_size: Size(base::ByteCount(100_000_000_000)),
             tape_drives: 2,
@@ -94,7 +103,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     let dir = args.dir.display();
     output::line(&format!("instance   {dir}"))?;
     let drives = text::plural(u64::from(args.drives), "drive");
-    output::line(&format!("pool       {drives}, {}+{} shards", args.data, args.parity))?;
+    output::line(&format!("pool       {drives}, {} shards", args.code()))?;
     output::line(&format!(
         "library    {} of {}, {}",
         text::plural(u64::from(args.cartridges), "cartridge"),
@@ -145,6 +154,7 @@ fn fill(args: &Args, key: &str) -> Outcome {
         drives: args.drives,
         data: args.data,
         parity: args.parity,
+        local_parity: args.local_parity,
         tape_drives: args.tape_drives,
         pack_size: args.pack_size,
         demo: args.demo,

@@ -1,5 +1,6 @@
 //! `kist pool`.
 
+use base::StripeCode;
 use door::protection::QuarantineReply;
 use door::wire::{PoolHealthReply, PoolReply, RebuildBody, ReplaceBody, ReplaceReply};
 
@@ -109,9 +110,8 @@ fn show(client: &Client, json: bool) -> Outcome {
         return output::json(&value);
     }
     output::line(&format!(
-        "{}+{} shards, small files {} times; {}, {} online; {} rebuilt on read, {} to remove",
-        pool.data,
-        pool.parity,
+        "{} shards, small files {} times; {}, {} online; {} rebuilt on read, {} to remove",
+        StripeCode { data: pool.data, local: pool.local_parity, global: pool.parity },
         pool.segment_copies,
         text::files(pool.online_files),
         text::size(pool.online_bytes),

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use base::ByteCount;
+use base::{ByteCount, StripeCode};
 
 use super::file::{Class, Config, Pool, Tape, TapePool};
 use crate::instance::FORMAT;
@@ -101,17 +101,24 @@ fn check(config: &Config) -> Result<(), Finding> {
 }
 
 fn check_pool(pool: &Pool) -> Result<(), Finding> {
-    let (data, parity) = (usize::from(*pool.data.get_ref()), usize::from(*pool.parity.get_ref()));
+    let [data, local, global] =
+        [&pool.data, &pool.local_parity, &pool.parity].map(|shards| *shards.get_ref());
+    let code = StripeCode { data, local, global };
     if data == 0 {
         return Err((pool.data.span(), "a stripe needs at least one data shard".to_owned()));
     }
-    if data + parity > SHARDS_MAX {
-        return Err((pool.data.span(), format!("data and parity are together at most {SHARDS_MAX}")));
+    if local > data {
+        let message = format!("each local parity needs data of its own: at most {data}");
+        return Err((pool.local_parity.span(), message));
     }
-    if pool.drives.len() < data + parity {
+    if code.width() > SHARDS_MAX {
+        let message = format!("data and parity are together at most {SHARDS_MAX}");
+        return Err((pool.data.span(), message));
+    }
+    if pool.drives.len() < code.width() {
         let message = format!(
-            "{data}+{parity} shards need {} drives on their own, there are {}: add [[pool.drives]]",
-            data + parity,
+            "{code} shards need {} drives on their own, there are {}: add [[pool.drives]]",
+            code.width(),
             pool.drives.len()
         );
         return Err((pool.data.span(), message));
@@ -278,6 +285,10 @@ mod tests {
         assert_eq!(error.line, line);
         let error = refused("parity = 2", "parity = 5");
         assert!(error.to_string().contains("need 9 drives"), "{error}");
+        let error = refused("local_parity = 0", "local_parity = 3");
+        assert!(error.to_string().contains("4+3+2 shards need 9 drives"), "{error}");
+        let error = refused("local_parity = 0", "local_parity = 5");
+        assert!(error.to_string().contains("pool.local_parity") && error.to_string().contains("at most 4"));
         let error = refused("format = 1", "format = 2");
         assert!(error.to_string().contains("newer kist"), "{error}");
         let error = refused("arena = \"", "arena = \"x");

@@ -1,5 +1,6 @@
 //! From `kist.toml` to the settings of the engine.
 
+use base::StripeCode;
 use std::path::Path;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ impl Config {
             self;
         let Catalogue { directory: catalogue_directory, map_size } = catalogue;
         // How the pool is kept is told the engine apart: see `upkeep`.
-        let Pool { data, parity, arena, scrub_days: _, rebuild_after: _, drives } = pool;
+        let Pool { data, parity, local_parity, arena, scrub_days: _, rebuild_after: _, drives } = pool;
         let Library { kind: _, directory: library_directory, drives: tape_drives } = library;
         let drive = |drive: &PoolDrive| {
             let PoolDrive { id, path, enclosure } = drive;
@@ -29,8 +30,11 @@ impl Config {
             catalogue_directory: directory.join(catalogue_directory),
             catalogue_map_size: map_size.get_ref().0,
             pool: PoolSettings {
-                data: *data.get_ref(),
-                parity: *parity.get_ref(),
+                code: StripeCode {
+                    data: *data.get_ref(),
+                    local: *local_parity.get_ref(),
+                    global: *parity.get_ref(),
+                },
                 arena: arena.get_ref().0,
                 drives: drives.iter().map(drive).collect(),
             },

@@ -75,6 +75,10 @@ fn snapshot_every() -> Span {
     Span(std::time::Duration::from_secs(86_400))
 }
 
+fn no_local_parity() -> Spanned<u8> {
+    Spanned::new(0..0, 0)
+}
+
 fn keep_snapshots() -> Spanned<usize> {
     Spanned::new(0..0, 7)
 }
@@ -85,8 +89,11 @@ fn keep_snapshots() -> Spanned<usize> {
 pub struct Pool {
     /// Data shards.
     pub data: Spanned<u8>,
-    /// Parity shards.
+    /// Parity shards of all data.
     pub parity: Spanned<u8>,
+    /// Local parity shards, one for each of as many groups of the data shards.
+    #[serde(default = "no_local_parity")]
+    pub local_parity: Spanned<u8>,
     /// Memory for buffers.
     pub arena: Spanned<Size>,
     /// In so many days all of the pool is read and checked once.

@@ -15,8 +15,10 @@ pub struct Template {
     pub drives: u16,
     /// Data shards.
     pub data: u8,
-    /// Parity shards.
+    /// Parity shards of all data.
     pub parity: u8,
+    /// Local parity shards.
+    pub local_parity: u8,
     /// Tape drives.
     pub tape_drives: u16,
     /// The size of packs; `None`: the default.
@@ -32,6 +34,7 @@ impl Default for Template {
             drives: 8,
             data: 4,
             parity: 2,
+            local_parity: 0,
             tape_drives: 2,
             pack_size: None,
             demo: false,
@@ -101,7 +104,7 @@ pub fn write(template: &Template) -> String {
 }
 
 fn head(template: &Template) -> String {
-    let Template { listen, data, parity, .. } = template;
+    let Template { listen, data, parity, local_parity, .. } = template;
     format!(
         r#"# The settings of this instance. Sizes and spans have a unit: "64MiB", "100GB", "30s", "5min".
 # Relative directories lie below the directory of this file. Check changes with: kist serve --check-config DIR
@@ -131,6 +134,9 @@ map_size = "64GiB"
 # A file is cut into rows of `data` cells with `parity` more: any `parity` drives of a row may fail.
 data = {data}
 parity = {parity}
+# Besides, one XOR parity for each of so many groups of the data cells: one loss in a group is then rebuilt
+# from its group alone. 0: none.
+local_parity = {local_parity}
 # Memory for the buffers of all reads and writes.
 arena = "128MiB"
 # All of the pool is read and checked once in so many days, and repaired.

@@ -74,11 +74,10 @@ fn prepare(directory: &Path) -> Outcome {
     let key = init::make(&init)?;
     crate::instance::write_durable(&directory.join(ADMIN_KEY_FILE), format!("{key}\n").as_bytes(), 0o600)?;
     done(&format!(
-        "made an instance in {}: {} drives at {}+{}, {} cartridges, {} tape drives",
+        "made an instance in {}: {} drives at {}, {} cartridges, {} tape drives",
         directory.display(),
         init.drives,
-        init.data,
-        init.parity,
+        init.code(),
         init.cartridges,
         init.tape_drives
     ))

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::harness::{Instance, bytes, write};
+use crate::harness::{Instance, bytes, make_tree, write};
 
 /// All extents of a drive with their lengths.
 fn extents(instance: &Instance, drive: u16) -> Vec<PathBuf> {
@@ -119,6 +119,36 @@ fn a_lost_drive_is_rebuilt_and_a_new_one_takes_its_place() {
     assert_eq!(degraded(&instance), (0, 0));
     instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
     instance.kist(&["scrub", "--now"]).exits(0);
+}
+
+/// A pool at 4+2+1: two lost drives are read through, and rebuilt when they are declared lost.
+#[test]
+fn a_locally_repairable_pool_bears_and_rebuilds_two_drives() {
+    let options = ["--drives", "9", "--data", "4", "--local-parity", "2", "--parity", "1"];
+    let mut instance = Instance::init_with(&options);
+    instance.start();
+    let tree = instance.beside("tree");
+    make_tree(&tree);
+    instance.kist(&["put", tree.to_str().unwrap(), "/t"]).exits(0);
+    let show = instance.kist(&["pool", "show"]).exits(0).out;
+    assert!(show.contains("4+2+1 shards, small files 3 times"), "{show}");
+    let pool = instance.kist(&["pool", "show", "--json"]).exits(0).json();
+    assert_eq!((&pool["data"], &pool["local_parity"], &pool["parity"]), (&4.into(), &2.into(), &1.into()));
+    fs::remove_dir_all(instance.dir().join("pool/d1")).unwrap();
+    fs::remove_dir_all(instance.dir().join("pool/d5")).unwrap();
+    instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
+    instance.kist(&["pool", "drive", "lost", "1"]).exits(0);
+    instance.kist(&["pool", "drive", "lost", "5"]).exits(0);
+    wait_until("what they held is rebuilt", || {
+        let health = &instance.kist(&["pool", "show", "--json"]).exits(0).json()["health"];
+        health["degraded"] == 0 && health["unreadable"] == 0
+    });
+    instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
+    instance.kist(&["scrub", "--now"]).exits(0);
+    // The instance goes on when it is started anew, and reads what it finds.
+    instance.stop();
+    instance.start();
+    instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
 }
 
 #[test]

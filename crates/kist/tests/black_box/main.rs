@@ -1,11 +1,13 @@
 //! The real program against a real server, each on an instance of its own.
 
+mod bench;
 mod damage;
 mod harness;
 mod http;
 mod instances;
 mod kills;
 mod newcomer;
+mod plan;
 mod rebuild;
 mod refusals;
 mod tape;

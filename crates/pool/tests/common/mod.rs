@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use base::{BlobDescription, ByteCount, DriveId, Epoch, StripeSet, Uuid};
+use base::{BlobDescription, ByteCount, DriveId, Epoch, StripeCode, StripeSet, Uuid};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use drive::{DirectIo, DirectoryDrive, DriveError, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, Stamp};
 use pool::{Pool, PoolConfig, PoolError};
@@ -287,7 +287,7 @@ pub fn map(count: u16) -> DriveMap {
 
 /// 4+2 with cells of 8 KiB and 4 rows a stripe: a row is 32 KiB, a stripe 128 KiB.
 pub fn small_cells() -> PoolConfig {
-    let mut config = PoolConfig::new(INSTANCE, 4, 2);
+    let mut config = PoolConfig::new(INSTANCE, StripeCode::reed_solomon(4, 2));
     config.cell_size = ByteCount::kib(8);
     config.extent_size = ByteCount(50_000);
     config.arena = ByteCount::mib(2);

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ::catalogue::{FileState, ReadError, Table, View};
-use base::{BlobDescription, BlobId, BlobPiece, ContainerId, DriveId, FileId, Layout, StripeSet};
+use base::{BlobDescription, BlobId, BlobPiece, ContainerId, DriveId, FileId, Layout, StripeCode, StripeSet};
 use drive::{ExtentId, PAGE};
-use erasure::Codec;
+use erasure::{Codec, Lrc};
 use store::MemorySnapshot;
 
 use super::{Found, Quiet, Rule, id_of};
@@ -32,7 +32,7 @@ pub(super) fn check(
     for (key, _) in snapshot.rows(Table::Blob) {
         let Some(blob) = view.blob(BlobId(id_of(key)))? else { continue };
         match blob.layout {
-            Layout::Striped { data, parity } => striped(&blob, (data, parity), &disks, quiet, found),
+            Layout::Striped { code } => striped(&blob, code, &disks, quiet, found),
             Layout::Segment { .. } => {
                 let values = values.get(&blob.id).map_or(&[][..], Vec::as_slice);
                 segment(&blob, values, &disks, quiet, found);
@@ -76,12 +76,12 @@ fn shards(
 
 fn striped(
     blob: &BlobDescription,
-    (data, parity): (u8, u8),
+    code: StripeCode,
     disks: &BTreeMap<DriveId, &SimDisk>,
     quiet: &Quiet,
     found: &mut Found,
 ) {
-    let rows = Rows::of(blob, data, quiet.cell_size.0);
+    let rows = Rows::of(blob, code.data, quiet.cell_size.0);
     for (stripe, set) in blob.stripes.iter().enumerate() {
         let wanted = rows.extent_bytes(stripe as u64);
         let mut shards = shards(blob, stripe, set, disks);
@@ -98,11 +98,12 @@ fn striped(
             }
         }
         let whole = shards.iter().flatten().count();
-        let what = format!("{whole} of {data}+{parity} shards are left: it cannot be read");
-        found.expect(whole >= usize::from(data), Rule::Pool, object(0), what);
+        let what = format!("{whole} of {code} shards are left: it cannot be read");
+        let gone: Vec<usize> = (0..shards.len()).filter(|shard| shards[*shard].is_none()).collect();
+        found.expect(::pool::survives(blob.layout, &gone), Rule::Pool, object(0), what);
         if quiet.is_whole && whole == shards.len() {
             let shards: Vec<&[u8]> = shards.iter().flatten().map(|shard| shard.as_slice()).collect();
-            if let Some(shard) = rows.odd_one(stripe as u64, &shards, usize::from(data)) {
+            if let Some(shard) = rows.odd_one(stripe as u64, &shards, code) {
                 found.add(Rule::Pool, object(shard), "is not the parity of its row");
             }
         }
@@ -138,15 +139,19 @@ impl Rows {
     }
 
     /// A parity shard that does not follow from the data shards.
-    fn odd_one(&self, stripe: u64, shards: &[&[u8]], data: usize) -> Option<usize> {
-        let codec = Codec::new(data, shards.len() - data).ok()?;
+    fn odd_one(&self, stripe: u64, shards: &[&[u8]], code: StripeCode) -> Option<usize> {
+        let [data, local, global] = [code.data, code.local, code.global].map(usize::from);
+        let encode = |cells: &[&[u8]], parity: &mut [&mut [u8]]| match local {
+            0 => Codec::new(data, global)?.encode(cells, parity),
+            _ => Lrc::new(data, local, global)?.encode(cells, parity),
+        };
         let mut at = 0;
         for payload in self.cells(stripe) {
             let range = at + CELL_HEADER..at + CELL_HEADER + payload;
             let cells: Vec<&[u8]> = shards.iter().map(|shard| &shard[range.clone()]).collect();
             let mut parity = vec![vec![0u8; payload]; shards.len() - data];
             let mut outputs: Vec<&mut [u8]> = parity.iter_mut().map(Vec::as_mut_slice).collect();
-            codec.encode(cells.get(..data)?, &mut outputs).ok()?;
+            encode(cells.get(..data)?, &mut outputs).ok()?;
             let wrong = parity.iter().zip(&cells[data..]).position(|(right, found)| right != found);
             if let Some(wrong) = wrong {
                 return Some(data + wrong);

@@ -8,7 +8,8 @@ use ::catalogue::{Table, View};
 use ::library::Library;
 use archive::{Archive, PutOptions};
 use base::{
-    ArchivePath, BlobId, BlockAddress, ByteCount, Clock, Epoch, Partition, TapePosition, Timestamp, Vid,
+    ArchivePath, BlobId, BlockAddress, ByteCount, Clock, Epoch, Partition, StripeCode, TapePosition,
+    Timestamp, Vid,
 };
 use drive::{ExtentId, PAGE};
 use mover::{FileOnTape, Volume};
@@ -35,7 +36,13 @@ fn world(migrated: bool) -> SimMachines {
         let clock: Arc<dyn Clock> = Arc::new(SimClock::new(Timestamp(1 << 60), simulated::now));
         let opened = machines.open(Arc::clone(&clock)).unwrap();
         let shape = archive::PoolShape { cell_size: Some(CELL), segment_size: Some(ByteCount::mib(1)) };
-        let archive = Archive::open_shaped(opened, crate::world::settings(&config), clock, shape).unwrap();
+        let archive = Archive::open_shaped(
+            opened,
+            crate::world::settings(&config, StripeCode::reed_solomon(2, 2)),
+            clock,
+            shape,
+        )
+        .unwrap();
         for (name, content) in [("/small", SMALL), ("/large", LARGE)] {
             let mut upload = archive.begin_put(&path(name), PutOptions::default()).unwrap();
             upload.write(&content.bytes()).unwrap();

@@ -9,7 +9,7 @@ use archive::{
     Archive, ClassSettings, LibrarySettings, Machines, PoolDriveSettings, PoolSettings, PoolShape, Settings,
     TapePoolSettings, TapeSettings, create_catalogue,
 };
-use base::{ByteCount, Clock, DriveId, Timestamp, Uuid, Vid};
+use base::{ByteCount, Clock, DriveId, StripeCode, Timestamp, Uuid, Vid};
 use drive::DirectoryDrive;
 use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
@@ -128,8 +128,7 @@ fn settings(directory: &Path) -> Settings {
         catalogue_directory: directory.join("catalogue"),
         catalogue_map_size: ByteCount::mib(64),
         pool: PoolSettings {
-            data: 2,
-            parity: 1,
+            code: StripeCode::reed_solomon(2, 1),
             arena: ByteCount::mib(24),
             drives: (0..DRIVES).map(drive).collect(),
         },

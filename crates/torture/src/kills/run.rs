@@ -328,7 +328,10 @@ impl<'s> Campaign<'s> {
     }
 
     fn ask(&self, http: &Http, target: &str) -> io::Result<Value> {
-        http.ask(target).done().ok_or_else(|| io::Error::other(format!("no answer to {target}")))
+        match http.ask(target) {
+            Fate::Done(value) => Ok(value),
+            other => Err(io::Error::other(format!("no answer to {target}: {other:?}"))),
+        }
     }
 
     /// Everything goes to tape, is evicted, staged and read.
