@@ -7,7 +7,7 @@ use crate::{CodecError, Kernel};
 use std::rc::Rc;
 
 /// The largest number of shards, data and parity together, that one stripe can have.
-pub const MAX_SHARDS: usize = 255;
+pub const MAX_SHARDS: usize = base::StripeCode::SHARDS_MAX;
 
 /// So many shards or fewer are handled with less room to clear.
 const FEW_SHARDS: usize = 16;

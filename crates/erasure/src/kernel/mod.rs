@@ -251,7 +251,7 @@ pub(crate) fn affine_checked(
     registers: &mut [u32],
     output_registers: &mut [u32],
 ) {
-    assert!(has_checked(Kernel::Avx512Gfni));
+    assert!(Kernel::Avx512Gfni.is_available() && has_checked(Kernel::Avx512Gfni));
     assert!(pass.length().is_multiple_of(CHECKED_STEP) && pass.sources.len() <= CHECKED_COLUMNS_MAX);
     assert!(registers.len() == pass.sources.len());
     assert!(output_registers.is_empty() || output_registers.len() == pass.outputs.len());
