@@ -37,7 +37,8 @@ pub enum PoolError {
     Placement(#[from] PlacementError),
     /// More drives failed under a blob being written than its parity bears.
     #[error(
-        "blob {blob}, stripe {stripe}: {lost} shards failed while writing, {borne} are borne for certain; write it again"
+        "blob {blob}, stripe {stripe}: {lost} shards failed while writing, {borne} are borne for certain; \
+         write it again"
     )]
     WriteLost {
         /// The blob.
@@ -86,8 +87,8 @@ pub enum PoolError {
     Description(BlobId),
     /// Too many shards or copies are lost or damaged.
     #[error(
-        "blob {blob}: bytes {offset:?} to +{length:?} are lost: what is readable, {found} shards or copies where \
-         {needed} are needed at least, does not determine them; bring drives back or recall another copy"
+        "blob {blob}: bytes {offset:?} to +{length:?} are lost: what is readable, {found} shards or copies \
+         where at least {needed} are needed, does not determine them; bring drives back or recall a copy"
     )]
     Unrecoverable {
         /// The blob.
