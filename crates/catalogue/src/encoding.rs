@@ -147,7 +147,8 @@ impl Codec for Layout {
             // One layout has one form.
             StoredLayout::Local { local: 0, .. } => None,
             StoredLayout::Local { data, local, global } => {
-                Some(Layout::Striped { code: StripeCode { data, local, global } })
+                let code = StripeCode { data, local, global };
+                code.exists().then_some(Layout::Striped { code })
             }
             StoredLayout::Segment { copies } => Some(Layout::Segment { copies }),
         }
@@ -373,6 +374,7 @@ mod tests {
             assert_eq!(Layout::take(&mut Reader::new(form)), Some(layout));
         }
         assert_eq!(Layout::take(&mut Reader::new(&[2, 12, 0, 2])), None);
+        assert_eq!(Layout::take(&mut Reader::new(&[2, 4, 5, 1])), None, "more local parity than data");
         assert_eq!(Layout::take(&mut Reader::new(&[3, 12, 2, 2])), None);
     }
 }

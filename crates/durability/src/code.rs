@@ -125,7 +125,8 @@ impl Code {
             Code::ReedSolomon { .. } => (0, 0),
             Code::Local { data, locals, .. } => (data, locals),
         };
-        (0..locals).map(move |group| (group + 1) * data / locals - group * data / locals + 1)
+        // As in the pool, the first groups are the longer ones.
+        (0..locals).map(move |group| data / locals + u32::from(group < data % locals) + 1)
     }
 
     /// Counts patterns by losses and by losses that the local parities leave to the global ones.

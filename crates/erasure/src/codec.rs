@@ -7,7 +7,7 @@ use crate::{CodecError, Kernel};
 use std::rc::Rc;
 
 /// The largest number of shards, data and parity together, that one stripe can have.
-pub const MAX_SHARDS: usize = 255;
+pub const MAX_SHARDS: usize = base::StripeCode::SHARDS_MAX;
 
 /// So many shards or fewer are handled with less room to clear.
 const FEW_SHARDS: usize = 16;
@@ -19,6 +19,16 @@ const MORE_SHARDS: usize = 48;
 pub(crate) struct Plan {
     pub(crate) chosen: Set,
     pub(crate) wanted: Set,
+    /// Whether the present shards came in the order of their indexes.
+    pub(crate) ascending: bool,
+}
+
+/// A list of shards that has been gone through.
+struct Marked {
+    shards: Set,
+    ascending: bool,
+    /// The first shard whose length was not the expected one, and its length.
+    unequal: Option<(usize, usize)>,
 }
 
 /// A systematic Reed-Solomon code of `k` data and `m` parity shards, any `k` of which give back all others.
@@ -135,8 +145,11 @@ impl Codec {
         plan: &Plan,
     ) {
         let mut sources: [&[u8]; K] = [&[]; K];
-        for &(shard, bytes) in present.iter().filter(|(shard, _)| contains(&plan.chosen, *shard)) {
-            sources[rank(&plan.chosen, shard)] = bytes;
+        let read = present.iter().filter(|(shard, _)| contains(&plan.chosen, *shard));
+        if plan.ascending {
+            sources.iter_mut().zip(read).for_each(|(place, (_, bytes))| *place = bytes);
+        } else {
+            read.for_each(|(shard, bytes)| sources[rank(&plan.chosen, *shard)] = bytes);
         }
         // The matrix has its rows in ascending order of the shards, whatever the order of the request.
         let mut outputs: [&mut [u8]; W] = std::array::from_fn(|_| Default::default());
@@ -150,7 +163,7 @@ impl Codec {
 
     /// The matrix of a plan: wanted from chosen shards, both in ascending order.
     pub(crate) fn product(&self, plan: &Plan) -> Rc<Product> {
-        let (kernel, data_shards, Plan { chosen, wanted }) = (self.kernel, self.data_shards, *plan);
+        let (kernel, data_shards, Plan { chosen, wanted, .. }) = (self.kernel, self.data_shards, *plan);
         matrices::product(Pattern { kernel, data_shards, chosen, wanted })
     }
 
@@ -158,35 +171,49 @@ impl Codec {
     pub(crate) fn plan(
         &self,
         present: impl ExactSizeIterator<Item = (usize, usize)> + Clone,
-        wanted: impl ExactSizeIterator<Item = (usize, usize)> + Clone,
+        wanted: impl ExactSizeIterator<Item = (usize, usize)>,
     ) -> Result<Plan, CodecError> {
         let count = present.len();
-        let at_hand = self.mark(present.clone().map(|(shard, _)| shard))?;
-        let asked_for = self.mark(wanted.clone().map(|(shard, _)| shard))?;
-        let both: Set = std::array::from_fn(|word| at_hand[word] & asked_for[word]);
+        let expected = present.clone().next().map_or(0, |(_, length)| length);
+        let at_hand = self.mark(present, expected)?;
+        let asked_for = self.mark(wanted, expected)?;
+        let both: Set = std::array::from_fn(|word| at_hand.shards[word] & asked_for.shards[word]);
         if both != Set::default() {
             return Err(CodecError::WantedIsPresent { shard: members(&both)[0] });
         }
         if count < self.data_shards {
             return Err(CodecError::TooFewPresent { present: count, needed: self.data_shards });
         }
-        check_lengths(present.chain(wanted))?;
-        Ok(Plan { chosen: lowest(at_hand, count, self.data_shards), wanted: asked_for })
+        if let Some((shard, given)) = at_hand.unequal.or(asked_for.unequal) {
+            return Err(CodecError::LengthsDiffer { shard, expected, given });
+        }
+        let chosen = lowest(at_hand.shards, count, self.data_shards);
+        Ok(Plan { chosen, wanted: asked_for.shards, ascending: at_hand.ascending })
     }
 
-    /// The indexes passed as a set; each must exist and occur once.
-    fn mark(&self, shards: impl Iterator<Item = usize>) -> Result<Set, CodecError> {
+    /// Goes through indexes and lengths; each index must exist and occur once.
+    fn mark(
+        &self,
+        shards: impl Iterator<Item = (usize, usize)>,
+        expected: usize,
+    ) -> Result<Marked, CodecError> {
         let count = self.data_shards + self.parity_shards;
-        let mut seen = Set::default();
-        for shard in shards {
+        let mut marked = Marked { shards: Set::default(), ascending: true, unequal: None };
+        let mut next = 0;
+        for (shard, length) in shards {
             if shard >= count {
                 return Err(CodecError::UnknownShard { shard, shards: count });
             }
-            if !insert(&mut seen, shard) {
+            if !insert(&mut marked.shards, shard) {
                 return Err(CodecError::RepeatedShard { shard });
             }
+            if length != expected {
+                marked.unequal = marked.unequal.or(Some((shard, length)));
+            }
+            marked.ascending &= shard >= next;
+            next = shard + 1;
         }
-        Ok(seen)
+        Ok(marked)
     }
 }
 

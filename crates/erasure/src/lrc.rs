@@ -119,29 +119,7 @@ impl Lrc {
     /// Whether every shard of `lost` can be computed from all others. Exact: it solves the equations.
     /// An index that does not exist cannot be repaired.
     pub fn can_repair(&self, lost: &[usize]) -> bool {
-        let (k, l) = (self.data_shards, self.groups);
-        if lost.iter().any(|&shard| shard >= self.shards()) {
-            return false;
-        }
-        let mut columns: Vec<usize> = lost.iter().copied().filter(|&shard| shard < k).collect();
-        columns.sort_unstable();
-        columns.dedup();
-        let parity = (k..self.shards()).filter(|shard| !lost.contains(shard));
-        let mut rows: Vec<Vec<u8>> =
-            parity.map(|shard| columns.iter().map(|&column| weight(k, l, shard, column)).collect()).collect();
-        // Lost parity follows from the data, so only the data's equations must have full rank.
-        for column in 0..columns.len() {
-            let Some(found) = (column..rows.len()).find(|&row| rows[row][column] != 0) else { return false };
-            rows.swap(column, found);
-            let (above, below) = rows.split_at_mut(column + 1);
-            let pivot = &above[column];
-            let scale = inv(pivot[column]);
-            for row in below {
-                let factor = mul(row[column], scale);
-                decode::add_scaled(row, pivot, factor);
-            }
-        }
-        true
+        self.repair_sources(lost, lost).is_some()
     }
 
     /// The shards, ascending, that a repair of `wanted` reads when `lost` are lost; `None` if what remains

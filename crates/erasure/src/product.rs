@@ -162,6 +162,15 @@ impl Product {
         assert_eq!(outputs.len(), self.rows);
         assert!(order.tile > 0 && order.columns > 0);
         let length = sources.first().map_or(0, |source| source.len());
+        if length <= order.tile && self.is_one_pass(length, order) {
+            // What small shards cost is mostly what is done around the pass.
+            self.pass(Pass::new(sources, 0..length, outputs, Start::Zero), 0);
+            show(sources, 0..self.columns, &(0..length), Ahead::NONE, seen);
+            for (row, bytes) in outputs.iter().enumerate() {
+                seen(Seen::Output { row, at: 0, bytes });
+            }
+            return;
+        }
         let tile = order.tile.min(length.max(1));
         for start in (0..length).step_by(tile) {
             let range = start..length.min(start + tile);
@@ -183,6 +192,13 @@ impl Product {
                 }
             }
         }
+    }
+
+    /// Whether one pass computes all outputs from all sources.
+    fn is_one_pass(&self, length: usize, order: Order) -> bool {
+        length >= self.kernel.vector_bytes()
+            && (1..=self.group_rows).contains(&self.rows)
+            && self.columns <= order.columns
     }
 
     /// As [`Product::apply`], and in the same loop the CRC-32C of all sources and outputs: the register of

@@ -167,29 +167,22 @@ impl Code {
     }
 
     /// Whether parity that does not belong to the data speaks against the data rather than against itself:
-    /// there is more than one such shard, and they are all that one data shard has a part in.
+    /// there is more than one such shard, and all global ones are among them. What the local ones say counts
+    /// for nothing then: data that was rebuilt from a wrong group agrees with its group.
     pub(crate) fn blames_data(&self, wrong_parity: &[usize]) -> bool {
-        let data = usize::from(self.shape.data);
-        let is_wrong = |shard: usize| wrong_parity.contains(&shard);
-        let globals = data + usize::from(self.shape.local)..self.width();
-        let local = |shard: usize| match &self.engine {
-            Engine::ReedSolomon(_) => None,
-            Engine::Local(lrc) => lrc.group_of(shard).map(|group| data + group),
-        };
-        wrong_parity.len() >= 2
-            && globals.into_iter().all(is_wrong)
-            && (0..data).any(|shard| local(shard).is_none_or(is_wrong))
+        let first_global = usize::from(self.shape.data) + usize::from(self.shape.local);
+        wrong_parity.len() >= 2 && (first_global..self.width()).all(|shard| wrong_parity.contains(&shard))
     }
 }
 
 /// Whether the data of a stripe, or of a segment, can be had without the shards or copies that are gone.
 #[must_use]
 pub fn survives(layout: Layout, gone: &[usize]) -> bool {
-    if gone.len() <= layout.bears() {
-        return true;
-    }
-    let Layout::Striped { code } = layout else { return false };
+    let Layout::Striped { code } = layout else { return gone.len() <= layout.bears() };
     // A code that does not exist keeps nothing.
+    if !code.exists() || gone.len() <= code.bears() || code.local == 0 {
+        return code.exists() && gone.len() <= code.bears();
+    }
     Code::new(code).is_ok_and(|code| {
         let there: Vec<usize> = (0..code.width()).filter(|shard| !gone.contains(shard)).collect();
         let data: Vec<usize> = (0..usize::from(code.shape.data)).collect();
@@ -268,6 +261,8 @@ mod tests {
         assert!(survives(shape, &[0, 5]) && !survives(shape, &[0, 1, 5]));
         assert!(survives_one_more(shape, &[0]) && !survives_one_more(shape, &[0, 5]));
         let copies = Layout::Segment { copies: 2 };
+        let none = Layout::Striped { code: StripeCode { data: 4, local: 5, global: 1 } };
+        assert!(!survives(none, &[]) && !survives(none, &[0]));
         assert!(survives(copies, &[0]) && !survives(copies, &[0, 1]) && !survives_one_more(copies, &[0]));
     }
 
@@ -277,9 +272,10 @@ mod tests {
         assert!(rs.blames_data(&[4, 5]) && !rs.blames_data(&[4]));
         assert!(!code(4, 0, 1).blames_data(&[4]));
         let local = code(4, 2, 2);
-        // The group of one data shard and all globals.
         assert!(local.blames_data(&[4, 6, 7]) && local.blames_data(&[5, 6, 7]));
-        assert!(!local.blames_data(&[4, 6]) && !local.blames_data(&[6, 7]) && !local.blames_data(&[4, 5]));
+        // Data that was rebuilt from its group agrees with the group.
+        assert!(local.blames_data(&[6, 7]));
+        assert!(!local.blames_data(&[4, 6]) && !local.blames_data(&[7]) && !local.blames_data(&[4, 5]));
         assert!(!code(4, 2, 0).blames_data(&[4]));
     }
 }

@@ -45,6 +45,10 @@ pub(crate) const HEDGE_DEFAULT: Duration = Duration::from_millis(500);
 /// Cell buffers for scrubbing and repair, used only as far as layouts are wide.
 pub(crate) const SCRUB_CELLS_MAX: usize = 512;
 
+/// A repair reads the group of a loss alone only if the code has as many global parities: with fewer, a cell
+/// that does not belong to its row could not be told afterwards from the parity that speaks against it.
+pub(crate) const WITNESSES_MIN: usize = 2;
+
 /// The settings of a pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolConfig {
@@ -79,7 +83,7 @@ pub enum ConfigError {
     )]
     Layout(StripeCode),
     /// Segments without copies.
-    #[error("segment_copies is 0; give at least 1, usually parity + 1")]
+    #[error("segment_copies is 0; give at least 1, usually one more than the losses that the code bears")]
     Copies,
     /// A cell size that the format cannot express.
     #[error("cell_size must be a multiple of 4 KiB between 4 KiB and 1 MiB")]

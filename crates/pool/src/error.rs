@@ -37,7 +37,7 @@ pub enum PoolError {
     Placement(#[from] PlacementError),
     /// More drives failed under a blob being written than its parity bears.
     #[error(
-        "blob {blob}, stripe {stripe}: {lost} shards failed while writing, {parity} are borne; write it again"
+        "blob {blob}, stripe {stripe}: {lost} shards failed while writing, {borne} are borne for certain; write it again"
     )]
     WriteLost {
         /// The blob.
@@ -46,8 +46,8 @@ pub enum PoolError {
         stripe: u32,
         /// Shards that failed.
         lost: usize,
-        /// Parity shards.
-        parity: usize,
+        /// So many are borne, whichever they are.
+        borne: usize,
     },
     /// The writer of a blob had an error before, or was told that it has all bytes, and takes no more.
     #[error("blob {0}: writing failed or ended before; write the file again")]
@@ -86,8 +86,8 @@ pub enum PoolError {
     Description(BlobId),
     /// Too many shards or copies are lost or damaged.
     #[error(
-        "blob {blob}: bytes {offset:?} to +{length:?} are lost, {found} of {needed} shards are readable; \
-         bring drives back or recall another copy"
+        "blob {blob}: bytes {offset:?} to +{length:?} are lost: what is readable, {found} shards or copies where \
+         {needed} are needed at least, does not determine them; bring drives back or recall another copy"
     )]
     Unrecoverable {
         /// The blob.
@@ -98,7 +98,7 @@ pub enum PoolError {
         length: ByteCount,
         /// Shards or copies that could be read.
         found: usize,
-        /// How many are needed.
+        /// How many are needed at least; in a locally repairable code it depends on which they are.
         needed: usize,
     },
     /// This machine lacks file descriptors or memory: whether the bytes are there is not known.

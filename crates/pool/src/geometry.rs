@@ -23,7 +23,7 @@ impl Geometry {
         let rows_per_stripe = extent_size.0 / (cell_size.0 + HEADER_BYTES as u64);
         assert!(
             code.exists() && cell_bytes.is_multiple_of(PAGE) && rows_per_stripe > 0,
-            "checked at opening"
+            "such a code, and settings checked at opening"
         );
         Geometry { code, data: code.data.into(), parity: code.parity(), cell_bytes, rows_per_stripe }
     }

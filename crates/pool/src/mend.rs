@@ -50,7 +50,7 @@ impl Pool {
                     blob: stripe.blob,
                     stripe: stripe.number,
                     lost: failed.len(),
-                    parity: geometry.parity,
+                    borne: geometry.code.bears(),
                 });
             }
             let lost: BTreeSet<DriveId> = failed.iter().map(|shard| stripe.shards[*shard].drive).collect();

@@ -335,8 +335,8 @@ impl BlobReader {
         all_right
     }
 
-    /// A cell is taken from the good ones to the bad ones. What was rebuilt is rebuilt again, so that whatever
-    /// is computed from has a header to be checked by.
+    /// A cell is taken from the good ones to the bad ones. What was rebuilt is rebuilt again, so that
+    /// whatever is computed from has a header to be checked by.
     fn is_wrong(&self, place: &RowPlace, shard: usize, hand: &mut Hand) {
         place.blocks_are_damaged(&self.pool, &self.geometry, self.blob.id, shard);
         hand.bad.insert(shard);

@@ -9,6 +9,7 @@ use drive::{DriveError, ExtentId};
 use crate::arena::CellBuffer;
 use crate::cell::{HEADER_BYTES, checksums_of};
 use crate::code::Code;
+use crate::config::WITNESSES_MIN;
 use crate::drives::{Device, PoolDrive};
 use crate::error::PoolError;
 use crate::fetch::{CellFault, RowPlace};
@@ -71,8 +72,10 @@ impl Target {
     }
 }
 
-fn shards_of(bad: &[BadShard]) -> Vec<usize> {
-    bad.iter().map(|bad| usize::from(bad.shard)).collect()
+/// The shards that are written to another drive.
+fn moving(targets: &[Target]) -> Vec<usize> {
+    let moving = targets.iter().filter(|target| target.stream.drive != target.bad.drive);
+    moving.map(|target| usize::from(target.bad.shard)).collect()
 }
 
 /// None of the shards was repaired.
@@ -90,8 +93,8 @@ fn shortage(cells: &RowCells) -> Option<String> {
 
 impl Pool {
     /// Writes the `bad` shards of a blob anew, each synced on return: in place where the drive is up (the old
-    /// extent stays until the new one is durable), else on spare drives. A stripe whose rows cannot all be
-    /// rebuilt is not moved, since a drive that comes back may hold what is missing.
+    /// extent stays until the new one is durable), else on spare drives. What cannot be rebuilt in every row
+    /// is not moved, since a drive that comes back may hold what is missing.
     ///
     /// # Errors
     /// [`PoolError::Description`], [`PoolError::Code`], [`PoolError::ArenaTooSmall`],
@@ -108,6 +111,11 @@ impl Pool {
         for (number, bad) in by_stripe {
             let set = usize::try_from(number).ok().and_then(|number| blob.stripes.get(number));
             let set = set.ok_or(PoolError::Description(blob.id))?;
+            let (bad, hopeless) = self.without_hopeless(blob.layout, set, bad)?;
+            break_off(&hopeless, "too few of the shards that it follows from are there", &mut repaired);
+            if bad.is_empty() {
+                continue;
+            }
             let to = match self.destination(set, &bad) {
                 Ok(to) => to,
                 Err(error) => {
@@ -127,6 +135,24 @@ impl Pool {
             }
         }
         Ok(repaired)
+    }
+
+    /// Sets apart the shards of a locally repairable stripe that cannot be rebuilt elsewhere whatever the
+    /// drives that are there hold, so that they do not keep the others from being moved.
+    fn without_hopeless(
+        &self,
+        layout: Layout,
+        set: &StripeSet,
+        bad: Vec<BadShard>,
+    ) -> Result<(Vec<BadShard>, Vec<BadShard>), PoolError> {
+        let Layout::Striped { code: shape } = layout else { return Ok((bad, Vec::new())) };
+        if shape.local == 0 {
+            return Ok((bad, Vec::new()));
+        }
+        let code = self.code(shape)?;
+        let is_there = |drive: &DriveId| self.drive(*drive).and_then(PoolDrive::present).is_some();
+        let there: Vec<usize> = (0..set.drives.len()).filter(|shard| is_there(&set.drives[*shard])).collect();
+        Ok(bad.into_iter().partition(|bad| code.determines(&there, &[usize::from(bad.shard)])))
     }
 
     /// Where the bad shards of a stripe go: those whose drive is up stay, the others get spares.
@@ -176,7 +202,7 @@ impl Pool {
             if is_whole && !code.determines(&good, &(0..geometry.data).collect::<Vec<_>>()) {
                 repaired.lost_rows += 1;
             }
-            if moves && !code.determines(&good, &shards_of(bad)) {
+            if moves && !code.determines(&good, &moving(&targets)) {
                 let why = "the stripe cannot be rebuilt: fewer shards than needed are whole";
                 break_off(bad, why, repaired);
                 return Ok(());
@@ -199,8 +225,9 @@ impl Pool {
     }
 
     /// The cells of a row that a repair of the bad shards is made from. A locally repairable code reads the
-    /// group of a loss and no more, as long as the group is whole and the loss is a loss; else every cell of
-    /// the row is read, and those that are not needed bear witness.
+    /// group of a loss and no more, as long as the group is whole and the loss is a loss; a cell of the group
+    /// that does not belong to its row is then found by the next scrub, from the global parity. Else every
+    /// cell of the row is read, and those that are not needed bear witness.
     fn cells_for_repair(
         self: &Arc<Self>,
         blob: &BlobDescription,
@@ -208,9 +235,12 @@ impl Pool {
         place: &RowPlace,
         bad: &[BadShard],
     ) -> RowCells {
-        let lost = shards_of(bad);
-        let others: Vec<usize> = (0..geometry.width()).filter(|shard| !lost.contains(shard)).collect();
+        let lost: Vec<usize> = bad.iter().map(|bad| usize::from(bad.shard)).collect();
+        let away = place.missing(self);
+        let may_be_read = |shard: &usize| !lost.contains(shard) && !away.contains(shard);
+        let others: Vec<usize> = (0..geometry.width()).filter(may_be_read).collect();
         if geometry.code.local > 0
+            && usize::from(geometry.code.global) >= WITNESSES_MIN
             && let Some(sources) = code.sources(&others, &lost)
             && sources.len() < geometry.data
         {
@@ -264,15 +294,17 @@ impl Pool {
             .filter(|shard| !cells.good.contains_key(shard))
             .collect();
         let good = cells.good_shards();
-        let can_rebuild = code.determines(&good, &missing);
+        let (missing, unknown): (Vec<usize>, Vec<usize>) =
+            missing.into_iter().partition(|shard| code.determines(&good, &[*shard]));
         let basis = code.basis(&good);
         // Whole cells that are not rebuilt from show whether those that are belong together.
-        let witnesses: Vec<usize> = match can_rebuild && !missing.is_empty() {
-            true => good.into_iter().filter(|shard| !basis.contains(shard)).collect(),
-            false => Vec::new(),
+        let witnesses: Vec<usize> = match missing.is_empty() {
+            true => Vec::new(),
+            false => good.into_iter().filter(|shard| !basis.contains(shard)).collect(),
         };
-        let mut buffers = self.scrub_arena().acquire(missing.len() + witnesses.len());
-        if can_rebuild {
+        let mut buffers = self.scrub_arena().acquire(missing.len() + witnesses.len() + unknown.len());
+        let raw = buffers.split_off(missing.len() + witnesses.len());
+        if !missing.is_empty() {
             let present: Vec<(usize, &[u8])> = cells
                 .good
                 .iter()
@@ -297,14 +329,14 @@ impl Pool {
         }
         drop(computed);
         for (shard, mut cell) in missing.into_iter().zip(buffers) {
-            if can_rebuild {
-                let at = (place.stripe, place.row_in_stripe);
-                let bytes = &mut cell.as_mut_slice()[..range.end];
-                let checksums = checksums_of(&bytes[range.clone()]);
-                stripe::identity(self, geometry, blob.id, at, place.part.bytes, shard)
-                    .seal(bytes, &checksums);
-                cells.good.insert(shard, cell);
-            } else if let Some(cell) = self.read_raw(blob, geometry, place, (shard, range.end), cell) {
+            let at = (place.stripe, place.row_in_stripe);
+            let bytes = &mut cell.as_mut_slice()[..range.end];
+            let checksums = checksums_of(&bytes[range.clone()]);
+            stripe::identity(self, geometry, blob.id, at, place.part.bytes, shard).seal(bytes, &checksums);
+            cells.good.insert(shard, cell);
+        }
+        for (shard, cell) in unknown.into_iter().zip(raw) {
+            if let Some(cell) = self.read_raw(blob, geometry, place, (shard, range.end), cell) {
                 cells.good.insert(shard, cell);
             }
         }

@@ -8,7 +8,7 @@ use base::{BlobDescription, BlobId, BlobPiece, ByteCount, DriveId, Layout, Strip
 
 use crate::arena::CellBuffer;
 use crate::cell::{CellDamage, HEADER_BYTES};
-use crate::code::{Code, survives};
+use crate::code::Code;
 use crate::drives::PoolDrive;
 use crate::error::PoolError;
 use crate::fetch::{CellFault, Check, Fetched, RowPlace};
@@ -367,31 +367,36 @@ impl Pool {
         let Layout::Striped { code: shape } = blob.layout else {
             return Ok(self.record(blob, piece)?.1.iter().any(there));
         };
-        let (geometry, code) = (self.geometry(shape), self.code(shape)?);
+        let code = self.code(shape)?;
+        let geometry = self.geometry(shape);
         let end = piece.offset.0.saturating_add(piece.length.0);
         if !geometry.fits(blob) || end > blob.length.0 {
             return Err(PoolError::Description(blob.id));
         }
-        let gone_of = |drives: &[DriveId]| -> Vec<usize> {
-            (0..drives.len()).filter(|shard| !there(&drives[*shard])).collect()
+        let present_of = |drives: &[DriveId]| -> Vec<usize> {
+            (0..drives.len()).filter(|shard| there(&drives[*shard])).collect()
         };
-        if blob.stripes.iter().all(|set| survives(blob.layout, &gone_of(&set.drives))) {
-            return Ok(true);
-        }
+        let data: Vec<usize> = (0..geometry.data).collect();
+        let bears: Vec<bool> =
+            blob.stripes.iter().map(|set| code.determines(&present_of(&set.drives), &data)).collect();
         let row_bytes = geometry.row_bytes();
+        // Rows of a stripe differ in nothing but what is wanted of them.
+        let mut known = BTreeMap::new();
         for row in piece.offset.0 / row_bytes..end.div_ceil(row_bytes) {
             let start = row * row_bytes;
             let bytes = geometry.bytes_of_row(blob.length.0, row);
             let wanted = piece.offset.0.max(start) - start..(end - start).min(bytes);
-            if wanted.is_empty() {
+            let (stripe, _) = geometry.place(row);
+            let stripe = usize::try_from(stripe).unwrap_or(usize::MAX);
+            if wanted.is_empty() || bears.get(stripe).is_some_and(|bears| *bears) {
                 continue;
             }
-            let part = RowPart { row, bytes, wanted };
-            let cells = part.cells(&geometry);
-            let place = RowPlace::new(blob, &geometry, part).ok_or(PoolError::Description(blob.id))?;
-            let gone = gone_of(&place.set.drives);
-            let present: Vec<usize> = (0..geometry.width()).filter(|shard| !gone.contains(shard)).collect();
-            if !code.determines(&present, &cells.collect::<Vec<_>>()) {
+            let cells = RowPart { row, bytes, wanted }.cells(&geometry);
+            let set = blob.stripes.get(stripe).ok_or(PoolError::Description(blob.id))?;
+            let is_there = known
+                .entry((stripe, cells.start, cells.end))
+                .or_insert_with(|| code.determines(&present_of(&set.drives), &cells.collect::<Vec<_>>()));
+            if !*is_there {
                 return Ok(false);
             }
         }

@@ -164,7 +164,7 @@ impl SmallWriter {
                 return (Ok((open.description(), base)), buffer);
             }
             // The copies differ from here on; what was acknowledged before stays on those that are left.
-            last = PoolError::WriteLost { blob: open.id, stripe: 0, lost: 1, parity: 0 };
+            last = PoolError::WriteLost { blob: open.id, stripe: 0, lost: 1, borne: 0 };
             tracing::warn!(segment = %open.id, "segment abandoned after a drive failed");
             lock(&self.state).open = None;
             *segment = None;

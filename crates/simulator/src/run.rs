@@ -114,11 +114,12 @@ pub fn simulate(plan: Plan) -> Report {
     }
 }
 
-/// The code of the pool of a world: most are 2+2, every fourth is locally repairable. Both bear two losses,
+/// The code of the pool of a world: most are 2+2, every fourth is locally repairable. All bear two losses,
 /// whichever they are.
 fn code(seed: u64) -> StripeCode {
     match seed % 4 {
-        3 => StripeCode { data: 4, local: 2, global: 1 },
+        3 if seed % 8 == 3 => StripeCode { data: 4, local: 2, global: 1 },
+        3 => StripeCode { data: 4, local: 2, global: 2 },
         _ => StripeCode::reed_solomon(2, 2),
     }
 }

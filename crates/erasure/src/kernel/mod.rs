@@ -216,7 +216,7 @@ pub(crate) fn affine(kernel: Kernel, pass: Pass<'_, '_>, weights: &[u64]) {
     // and it fits.
     unsafe {
         match kernel {
-            Kernel::Avx512Gfni => by_rows!(avx512_gfni, pass, weights, [8, 4, 4, 4, 3, 3]),
+            Kernel::Avx512Gfni => by_rows!(avx512_gfni, pass, weights, [4, 4, 4, 4, 3, 3]),
             Kernel::Gfni => by_rows!(gfni, pass, weights, [4, 4, 3, 2, 2, 2]),
             _ => unreachable!("not a kernel of affine transformations"),
         }
@@ -251,7 +251,7 @@ pub(crate) fn affine_checked(
     registers: &mut [u32],
     output_registers: &mut [u32],
 ) {
-    assert!(has_checked(Kernel::Avx512Gfni));
+    assert!(Kernel::Avx512Gfni.is_available() && has_checked(Kernel::Avx512Gfni));
     assert!(pass.length().is_multiple_of(CHECKED_STEP) && pass.sources.len() <= CHECKED_COLUMNS_MAX);
     assert!(registers.len() == pass.sources.len());
     assert!(output_registers.is_empty() || output_registers.len() == pass.outputs.len());

@@ -15,7 +15,7 @@ use crate::instance::FORMAT;
 /// The longest configuration that is read.
 const CONFIG_BYTES_MAX: u64 = 4 << 20;
 /// The most shards of a stripe.
-const SHARDS_MAX: usize = 64;
+const WIDTH_MAX: usize = 64;
 /// The block sizes that volumes may have.
 const BLOCK_BYTES: std::ops::RangeInclusive<u64> = 4096..=1 << 20;
 
@@ -111,8 +111,8 @@ fn check_pool(pool: &Pool) -> Result<(), Finding> {
         let message = format!("each local parity needs data of its own: at most {data}");
         return Err((pool.local_parity.span(), message));
     }
-    if code.width() > SHARDS_MAX {
-        let message = format!("data and parity are together at most {SHARDS_MAX}");
+    if code.width() > WIDTH_MAX {
+        let message = format!("data and parity are together at most {WIDTH_MAX}");
         return Err((pool.data.span(), message));
     }
     if pool.drives.len() < code.width() {
