@@ -228,7 +228,9 @@ fn rounded(value: f64, parts: f64) -> f64 {
 
 /// `8 KiB`, `1 MiB`.
 pub fn bytes(count: usize) -> String {
-    if count.is_multiple_of(1 << 20) {
+    if count > 0 && count.is_multiple_of(1 << 30) {
+        format!("{} GiB", count >> 30)
+    } else if count.is_multiple_of(1 << 20) {
         format!("{} MiB", count >> 20)
     } else {
         format!("{} KiB", count >> 10)
