@@ -216,7 +216,7 @@ pub(crate) fn affine(kernel: Kernel, pass: Pass<'_, '_>, weights: &[u64]) {
     // and it fits.
     unsafe {
         match kernel {
-            Kernel::Avx512Gfni => by_rows!(avx512_gfni, pass, weights, [4, 4, 4, 4, 3, 3]),
+            Kernel::Avx512Gfni => by_rows!(avx512_gfni, pass, weights, [4, 2, 4, 4, 3, 3]),
             Kernel::Gfni => by_rows!(gfni, pass, weights, [4, 4, 3, 2, 2, 2]),
             _ => unreachable!("not a kernel of affine transformations"),
         }
