@@ -23,6 +23,7 @@ mod server;
 mod shared;
 mod stream;
 mod tapes;
+mod unread;
 mod upkeep;
 pub mod wire;
 mod wire_tapes;

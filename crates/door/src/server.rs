@@ -21,6 +21,7 @@ use crate::router::router;
 use crate::seam::Engine;
 use crate::shared::Shared;
 use crate::stream::GuardedStream;
+use crate::unread;
 
 /// A pause after a connection could not be accepted, which happens when descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -220,7 +221,13 @@ async fn connection(
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Peer(peer));
-        routes.call(request)
+        let (request, unread) = unread::watch(request);
+        let reply = routes.call(request);
+        async move {
+            let mut response = reply.await?;
+            unread.tell(&mut response);
+            Ok::<_, std::convert::Infallible>(response)
+        }
     });
     let stream = TokioIo::new(GuardedStream::new(stream, &limits));
     let connection = builder(&limits).serve_connection(stream, service);

@@ -33,12 +33,39 @@ fn without_the_right_key_nothing_is_said() {
                 server.raw(format!("{target} HTTP/1.1\r\nHost: h\r\n{key}Content-Length: 1000\r\n\r\n"));
             refused(&reply, 401, "unauthorized");
             assert_eq!(reply.header("www-authenticate"), Some("Bearer realm=\"kist\""));
+            assert_eq!(reply.header("connection"), Some("close"), "{target}");
             bodies.insert(reply.body);
         }
     }
     assert_eq!(bodies.len(), 1);
     let health = server.raw("GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
     assert_eq!((health.status, health.body.as_slice()), (200, b"ok\n".as_slice()));
+}
+
+/// A reply to a request whose body was not read closed its connection without a word, if the body came after the
+/// head; the client sent its next request into nothing and could not know whether it had been carried out.
+#[test]
+fn a_reply_says_that_it_is_the_last_on_its_connection() {
+    let server = Server::start();
+    let post = |target: &str| format!("POST {target} HTTP/1.1\r\nHost: h\r\n{KEY}Content-Length: 2\r\n\r\n");
+    // Nothing that could stand in a body matters here, so it is not read, whether it comes or not.
+    for body in ["{}", ""] {
+        let reply = server.raw(post("/api/v1/drives/d0/up") + body);
+        assert_eq!(reply.header("connection"), Some("close"), "{}", reply.head);
+    }
+    // A body that was read leaves the connection open for the next request.
+    let mut stream = server.connect();
+    stream.write_all((post("/api/v1/migrate") + "{}").as_bytes()).unwrap();
+    let last = format!("GET /api/v1/status HTTP/1.1\r\nHost: h\r\n{KEY}Connection: close\r\n\r\n");
+    stream.write_all(last.as_bytes()).unwrap();
+    let mut replies = String::new();
+    stream.read_to_string(&mut replies).unwrap();
+    let (first, second) = replies.split_at(replies.rfind("HTTP/1.1").unwrap());
+    assert!(
+        first.starts_with("HTTP/1.1 2") && !first.to_lowercase().contains("connection: close"),
+        "{first}"
+    );
+    assert!(second.starts_with("HTTP/1.1 200") && second.to_lowercase().contains("connection: close"));
 }
 
 #[test]
