@@ -43,7 +43,7 @@ fn without_the_right_key_nothing_is_said() {
 }
 
 /// A reply to a request whose body was not read closed its connection without a word, if the body came after
-/// the head; the client sent its next request into nothing and could not know whether it had been carried out.
+/// the head; the client sent its next request into nothing and could not know whether it was carried out.
 #[test]
 fn a_reply_says_that_it_is_the_last_on_its_connection() {
     let server = Server::start();
