@@ -65,6 +65,10 @@ impl Archive {
             self.check_fits_a_tape(length)?;
         }
         self.check_room()?;
+        // A refusal in the midst of a large body costs its sending, and many clients never read it.
+        if options.length.is_some_and(|length| length.0 > SMALL_BYTES_MAX as u64) {
+            self.engine().pool.check_placement()?;
+        }
         Ok(Upload {
             archive: self.clone(),
             path: path.clone(),

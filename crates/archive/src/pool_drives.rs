@@ -238,8 +238,8 @@ impl Archive {
     }
 }
 
-/// Drives that took the place of others and were not filled when the last server stopped: their rebuild is
-/// ordered anew. One that is away is filled when it is put in again.
+/// Orders the rebuild of drives that took the place of others and are not filled, at a start and when a drive
+/// comes back. One that is away is filled when it is put in again.
 pub(crate) fn resume_unfilled(engine: &Engine) {
     let silent = engine.pool.silent_drives();
     let drives = engine.settings.pool.drives.iter().map(|drive| (DriveId(drive.id), &drive.path));

@@ -259,7 +259,7 @@ impl Scrubber {
             let rebuilt = pool_rebuild::all(self, &orders.replaced);
             self.phase("idle");
             self.leave(rebuilt?);
-            // Else the mark on them stays: the next start rebuilds them.
+            // Else the mark on them stays: they are rebuilt when a drive comes back, and at the next start.
             let stopped = self.engine.stop.load(Ordering::Relaxed);
             if !stopped && !self.has_left_out {
                 // One that was replaced once more meanwhile is blank again.
@@ -328,6 +328,10 @@ impl Scrubber {
                 orders.rebuild |= more;
                 orders.find_again |= came_back;
             });
+        }
+        if came_back {
+            // What they hold may be what a replaced drive could not be filled without.
+            pool_drives::resume_unfilled(&self.engine);
         }
     }
 

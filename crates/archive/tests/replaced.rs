@@ -78,6 +78,34 @@ fn a_replaced_drive_is_filled_after_a_restart() {
     archive.close();
 }
 
+/// Story: while a replaced drive was filled two others were away. They came back, and nothing went on with
+/// it: the pool looked whole, and what the drive should hold was missing until the next start.
+#[test]
+fn a_drive_is_filled_when_what_it_needs_comes_back() {
+    let instance = instance();
+    let (archive, expected) = with_a_blank(&instance);
+    archive.close();
+    drop(archive);
+    let drives = &instance.settings.pool.drives;
+    let away = |n: usize| drives[n].path.with_extension("away");
+    for n in [1, 2] {
+        fs::rename(&drives[n].path, away(n)).unwrap();
+    }
+    let archive = instance.open();
+    assert_eq!(archive.pool_drive_replace(0, false).unwrap(), ReplacedDrive::New);
+    let mark = drives[0].path.join("unfilled.kist");
+    wait_until("a rebuild was tried", || extents(&drives[0].path) == expected);
+    for n in [1, 2] {
+        fs::rename(away(n), &drives[n].path).unwrap();
+        assert_eq!(archive.pool_drive_replace(n as u16, false).unwrap(), ReplacedDrive::Returned);
+    }
+    wait_until("it is filled", || !mark.exists());
+    archive.scrub_now();
+    wait_until("the pass is done", || archive.scrub_info().passes > 0);
+    assert_eq!(archive.scrub_info().found, 0);
+    archive.close();
+}
+
 /// Story: while a replaced drive was filled two others were away: too few shards were whole to rebuild from,
 /// and the mark that says so was removed all the same. A scrub found the empty cells long after.
 #[test]

@@ -14,6 +14,9 @@ use ureq::{Agent, Body, SendBody};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::text;
 
+/// A body of so many bytes is sent only when the server has agreed to take it: a refusal that comes while it
+/// is sent would not be read.
+const EXPECT_FROM: u64 = 1 << 20;
 /// Connections kept open for the threads of one command.
 const IDLE_CONNECTIONS_MAX: usize = crate::parallel::JOBS_MAX;
 /// How long a connection may take to be made.
@@ -120,6 +123,9 @@ impl Client {
         }
         if let Some(length) = length {
             request = request.header("content-length", length.to_string());
+            if length >= EXPECT_FROM {
+                request = request.header("expect", "100-continue");
+            }
         }
         self.examine(request.send(SendBody::from_reader(body)))
     }

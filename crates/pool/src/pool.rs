@@ -7,7 +7,7 @@ use std::time::Duration;
 use threads::Mutex;
 
 use base::{BlobDescription, BlobId, ByteCount, DriveId, Epoch, Layout, StripeCode, StripeSet};
-use cluster::{DriveMap, StripeSets};
+use cluster::{DriveMap, PlacementError, StripeSets};
 use drive::{DriveError, ExtentId, ObjectDrive, Stamp};
 
 use crate::arena::Arena;
@@ -312,6 +312,15 @@ impl Pool {
     pub(crate) fn unwritable(&self) -> BTreeSet<DriveId> {
         let drives = self.drives.values().filter(|drive| drive.health() != DriveHealth::Up);
         drives.map(|drive| drive.id).collect()
+    }
+
+    /// Whether there are as many drives that take data as a new striped blob needs.
+    ///
+    /// # Errors
+    /// [`PoolError::Placement`] if not.
+    pub fn check_placement(&self) -> Result<(), PoolError> {
+        let (width, writable) = (self.config.code.width(), self.drives.len() - self.unwritable().len());
+        if writable < width { Err(PlacementError::TooFewDrives { width, writable }.into()) } else { Ok(()) }
     }
 
     pub(crate) fn choose_set(&self, width: usize) -> Result<StripeSet, PoolError> {

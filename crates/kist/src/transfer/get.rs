@@ -96,6 +96,10 @@ impl Getter<'_> {
                 Ok(true)
             }
             RemoteKind::Directory => Ok(false),
+            RemoteKind::File if is_special(local) => {
+                self.fetch_into(item)?;
+                Ok(true)
+            }
             RemoteKind::File => {
                 if !self.again && self.is_here(item)? {
                     return Ok(false);
@@ -122,6 +126,15 @@ impl Getter<'_> {
         attributes::restore_file(&file, &item.remote.mode, item.remote.mtime).map_err(failed)?;
         // The file is locked until it has its name; see `open_part`.
         fs::rename(temporary, &item.local).map_err(failed)
+    }
+
+    /// Writes to a device or a pipe, which stays what it is.
+    fn fetch_into(&self, item: &GetItem) -> Outcome {
+        let opened = OpenOptions::new().write(true).open(&item.local);
+        let mut file = opened.map_err(|error| Failure::io("writing", &item.local, &error))?;
+        // Once only: what went into a pipe cannot be taken back.
+        let fetched = download_to(self.client, &item.remote.path, &mut file, self.progress);
+        fetched.map(drop).map_err(|attempt| attempt.failure)
     }
 
     fn is_here(&self, item: &GetItem) -> Outcome<bool> {
@@ -224,6 +237,12 @@ fn open_part(local: &Path) -> Outcome<(PathBuf, File)> {
         }
     }
     Err(Failure::new(Exit::Refused, format!("{}: another kist get writes this file now", local.display())))
+}
+
+/// Whether something other than a file, link or directory is there, such as /dev/null: a file that takes its
+/// name would take its place.
+fn is_special(local: &Path) -> bool {
+    fs::metadata(local).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
 
 fn remove_if_there(path: &Path) -> std::io::Result<()> {

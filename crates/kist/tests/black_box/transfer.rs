@@ -124,3 +124,47 @@ fn what_was_acknowledged_survives_a_killed_server() {
     instance.start();
     instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
 }
+
+/// `kist get FILE /dev/null` put a plain file in the place of the device, and every program of the machine
+/// wrote to that from then on.
+#[test]
+fn a_device_or_pipe_is_written_to_and_not_replaced() {
+    use std::os::unix::fs::FileTypeExt;
+    let instance = Instance::serving();
+    let sent = bytes(3_000_000, 7);
+    let file = instance.beside("file");
+    write(&file, &sent);
+    instance.kist(&["put", file.to_str().unwrap(), "/f"]).exits(0);
+    let pipe = instance.beside("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let read = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| std::fs::read(&pipe).unwrap());
+        instance.kist(&["get", "/f", pipe.to_str().unwrap()]).exits(0);
+        reader.join().unwrap()
+    });
+    assert!(read == sent);
+    assert!(std::fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
+}
+
+/// A large body was refused in its midst when too few drives take data; what the client said was that the
+/// pipe had broken.
+#[test]
+fn a_large_put_is_refused_before_its_body() {
+    let mut instance = Instance::init_with(&["--drives", "6"]);
+    std::fs::rename(instance.dir().join("pool/d1"), instance.beside("d1")).unwrap();
+    instance.start();
+    let head = |length: u64| {
+        format!(
+            "PUT /data/f HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {}\r\nContent-Length: {length}\r\n\
+             Expect: 100-continue\r\n\r\n",
+            instance.key()
+        )
+    };
+    let refused = instance.raw(head(200_000_000).as_bytes());
+    assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
+    assert!(refused.contains("5 drives take new data, 6 distinct ones are needed"), "{refused}");
+    // What lies on three drives is taken all the same.
+    let taken =
+        instance.raw(format!("{}x", head(1).replace("Expect: 100-continue", "Connection: close")).as_bytes());
+    assert!(taken.starts_with("HTTP/1.1 201"), "{taken}");
+}
