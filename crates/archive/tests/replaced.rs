@@ -3,7 +3,7 @@
 mod common;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use archive::{Archive, ReplacedDrive};
@@ -46,6 +46,35 @@ fn with_a_blank(instance: &Instance) -> (Archive, usize) {
     (instance.open(), expected)
 }
 
+/// Drive 0 was replaced while drives 1 and 2 were away, and its rebuild was tried; the mark that it is not
+/// filled.
+fn tried_without_two(instance: &Instance) -> (Archive, PathBuf) {
+    let (archive, expected) = with_a_blank(instance);
+    archive.close();
+    drop(archive);
+    let drives = &instance.settings.pool.drives;
+    for n in [1, 2] {
+        fs::rename(&drives[n].path, drives[n].path.with_extension("away")).unwrap();
+    }
+    let archive = instance.open();
+    assert_eq!(archive.pool_drive_replace(0, false).unwrap(), ReplacedDrive::New);
+    wait_until("a rebuild was tried", || extents(&drives[0].path) == expected);
+    (archive, drives[0].path.join("unfilled.kist"))
+}
+
+fn bring_back(instance: &Instance, n: usize) {
+    let path = &instance.settings.pool.drives[n].path;
+    fs::rename(path.with_extension("away"), path).unwrap();
+}
+
+fn assert_filled(archive: &Archive, mark: &Path) {
+    wait_until("it is filled", || !mark.exists());
+    archive.scrub_now();
+    wait_until("the pass is done", || archive.scrub_info().passes > 0);
+    assert_eq!(archive.scrub_info().found, 0);
+    archive.close();
+}
+
 #[test]
 fn a_replaced_drive_is_filled() {
     let instance = instance();
@@ -83,27 +112,12 @@ fn a_replaced_drive_is_filled_after_a_restart() {
 #[test]
 fn a_drive_is_filled_when_what_it_needs_comes_back() {
     let instance = instance();
-    let (archive, expected) = with_a_blank(&instance);
-    archive.close();
-    drop(archive);
-    let drives = &instance.settings.pool.drives;
-    let away = |n: usize| drives[n].path.with_extension("away");
+    let (archive, mark) = tried_without_two(&instance);
     for n in [1, 2] {
-        fs::rename(&drives[n].path, away(n)).unwrap();
-    }
-    let archive = instance.open();
-    assert_eq!(archive.pool_drive_replace(0, false).unwrap(), ReplacedDrive::New);
-    let mark = drives[0].path.join("unfilled.kist");
-    wait_until("a rebuild was tried", || extents(&drives[0].path) == expected);
-    for n in [1, 2] {
-        fs::rename(away(n), &drives[n].path).unwrap();
+        bring_back(&instance, n);
         assert_eq!(archive.pool_drive_replace(n as u16, false).unwrap(), ReplacedDrive::Returned);
     }
-    wait_until("it is filled", || !mark.exists());
-    archive.scrub_now();
-    wait_until("the pass is done", || archive.scrub_info().passes > 0);
-    assert_eq!(archive.scrub_info().found, 0);
-    archive.close();
+    assert_filled(&archive, &mark);
 }
 
 /// Story: while a replaced drive was filled two others were away: too few shards were whole to rebuild from,
@@ -111,28 +125,13 @@ fn a_drive_is_filled_when_what_it_needs_comes_back() {
 #[test]
 fn a_drive_that_could_not_be_filled_stays_marked() {
     let instance = instance();
-    let (archive, expected) = with_a_blank(&instance);
-    archive.close();
-    drop(archive);
-    let drives = &instance.settings.pool.drives;
-    let away = |n: usize| drives[n].path.with_extension("away");
-    for n in [1, 2] {
-        fs::rename(&drives[n].path, away(n)).unwrap();
-    }
-    let archive = instance.open();
-    assert_eq!(archive.pool_drive_replace(0, false).unwrap(), ReplacedDrive::New);
-    let mark = drives[0].path.join("unfilled.kist");
-    wait_until("a rebuild was tried", || extents(&drives[0].path) == expected);
+    let (archive, mark) = tried_without_two(&instance);
     archive.close();
     drop(archive);
     assert!(mark.exists(), "what could not be rebuilt is missing still");
     for n in [1, 2] {
-        fs::rename(away(n), &drives[n].path).unwrap();
+        bring_back(&instance, n);
     }
     let archive = instance.open();
-    wait_until("it is filled", || !mark.exists());
-    archive.scrub_now();
-    wait_until("the pass is done", || archive.scrub_info().passes > 0);
-    assert_eq!(archive.scrub_info().found, 0);
-    archive.close();
+    assert_filled(&archive, &mark);
 }

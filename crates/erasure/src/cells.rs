@@ -3,7 +3,7 @@
 use crate::crc32c;
 use crate::product::{Order, Product, Seen, TILE_BYTES_CHECKED};
 use crate::stream::Parts;
-use crate::{Codec, CodecError};
+use crate::{Codec, CodecError, StreamSums};
 use base::Crc32c;
 
 /// The number of cells of `cell` bytes in a shard of `length` bytes; the last may be shorter.
@@ -138,11 +138,7 @@ impl Codec {
         cell: usize,
         checksums: &mut [Crc32c],
     ) -> Result<(), CodecError> {
-        self.check_encode(data, parity)?;
-        let length = data.first().map_or(0, |shard| shard.len());
-        let shards = self.data_shards() + self.parity_shards();
-        Sink::new(shards, length, cell, checksums)?.apply(self.encoder(), data, parity, &mut Parts::none());
-        Ok(())
+        self.encode_with_stream_sums(data, parity, cell, checksums, &mut StreamSums::default(), 0)
     }
 }
 

@@ -91,20 +91,7 @@ impl Codec {
     /// `data` holds `k` slices and `parity` holds `m`, all of one length in bytes, of any alignment; length 0
     /// is allowed. The former content of `parity` is overwritten. On an error nothing has been written.
     pub fn encode(&self, data: &[&[u8]], parity: &mut [&mut [u8]]) -> Result<(), CodecError> {
-        self.check_encode(data, parity)?;
-        self.encoder.apply(data, parity, Order::plain(self.data_shards, self.parity_shards), &mut |_| ());
-        Ok(())
-    }
-
-    pub(crate) fn check_encode(&self, data: &[&[u8]], parity: &[&mut [u8]]) -> Result<(), CodecError> {
-        if data.len() != self.data_shards {
-            return Err(CodecError::DataShardCount { expected: self.data_shards, given: data.len() });
-        }
-        if parity.len() != self.parity_shards {
-            return Err(CodecError::ParityShardCount { expected: self.parity_shards, given: parity.len() });
-        }
-        let lengths = data.iter().map(|shard| shard.len()).chain(parity.iter().map(|shard| shard.len()));
-        check_lengths(lengths.enumerate())
+        self.encoder.encode(data, parity)
     }
 
     /// Computes the wanted shards, data or parity, and no others, from any `k` or more present ones.

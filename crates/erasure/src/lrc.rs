@@ -94,26 +94,11 @@ impl Lrc {
     ///
     /// Slices have one length in bytes, of any alignment. On an error nothing has been written.
     pub fn encode(&self, data: &[&[u8]], parity: &mut [&mut [u8]]) -> Result<(), CodecError> {
-        self.check_encode(data, parity)?;
-        let order = Order::plain(self.data_shards, self.groups + self.globals);
-        self.encoder.apply(data, parity, order, &mut |_| ());
-        Ok(())
+        self.encoder.encode(data, parity)
     }
 
     pub(crate) fn encoder(&self) -> &Product {
         &self.encoder
-    }
-
-    pub(crate) fn check_encode(&self, data: &[&[u8]], parity: &[&mut [u8]]) -> Result<(), CodecError> {
-        let parity_shards = self.groups + self.globals;
-        if data.len() != self.data_shards {
-            return Err(CodecError::DataShardCount { expected: self.data_shards, given: data.len() });
-        }
-        if parity.len() != parity_shards {
-            return Err(CodecError::ParityShardCount { expected: parity_shards, given: parity.len() });
-        }
-        let lengths = data.iter().map(|shard| shard.len()).chain(parity.iter().map(|shard| shard.len()));
-        crate::codec::check_lengths(lengths.enumerate())
     }
 
     /// Whether every shard of `lost` can be computed from all others. Exact: it solves the equations.

@@ -2,7 +2,7 @@
 
 use crate::field::{AFFINE, NIBBLES, bit_products};
 use crate::kernel::{self, CHECKED_ROWS_MAX, CHECKED_STEP, Kernel, Pass, ROWS_MAX, Start};
-use crate::{MAX_SHARDS, crc32c};
+use crate::{CodecError, MAX_SHARDS, codec, crc32c};
 use base::Crc32c;
 use std::ops::Range;
 
@@ -192,6 +192,30 @@ impl Product {
                 }
             }
         }
+    }
+
+    /// Data and parity shards, of what this matrix encodes.
+    pub(crate) fn shards(&self) -> usize {
+        self.columns + self.rows
+    }
+
+    /// Computes all parity shards from all data shards, after checking that they are as many as the matrix
+    /// has columns and rows, and of one length.
+    pub(crate) fn encode(&self, data: &[&[u8]], parity: &mut [&mut [u8]]) -> Result<(), CodecError> {
+        self.check_encode(data, parity)?;
+        self.apply(data, parity, Order::plain(self.columns, self.rows), &mut |_| ());
+        Ok(())
+    }
+
+    pub(crate) fn check_encode(&self, data: &[&[u8]], parity: &[&mut [u8]]) -> Result<(), CodecError> {
+        if data.len() != self.columns {
+            return Err(CodecError::DataShardCount { expected: self.columns, given: data.len() });
+        }
+        if parity.len() != self.rows {
+            return Err(CodecError::ParityShardCount { expected: self.rows, given: parity.len() });
+        }
+        let lengths = data.iter().map(|shard| shard.len()).chain(parity.iter().map(|shard| shard.len()));
+        codec::check_lengths(lengths.enumerate())
     }
 
     /// Whether one pass computes all outputs from all sources.

@@ -96,6 +96,30 @@ impl Parts {
     }
 }
 
+impl Product {
+    /// See [`Codec::encode_with_stream_sums`].
+    fn encode_with_stream_sums(
+        &self,
+        data: &[&[u8]],
+        parity: &mut [&mut [u8]],
+        cell: usize,
+        checksums: &mut [Crc32c],
+        stream: &mut StreamSums,
+        stream_bytes: usize,
+    ) -> Result<(), CodecError> {
+        self.check_encode(data, parity)?;
+        let at_most = data.iter().map(|shard| shard.len()).sum();
+        if stream_bytes > at_most {
+            return Err(CodecError::StreamTooLong { given: stream_bytes, at_most });
+        }
+        let mut parts = Parts::new(stream, data, stream_bytes);
+        let length = data.first().map_or(0, |shard| shard.len());
+        Sink::new(self.shards(), length, cell, checksums)?.apply(self, data, parity, &mut parts);
+        parts.append_to(stream, data, cell, checksums);
+        Ok(())
+    }
+}
+
 impl Lrc {
     /// As [`Codec::encode_with_stream_sums`], local parity before global.
     pub fn encode_with_stream_sums(
@@ -107,37 +131,7 @@ impl Lrc {
         stream: &mut StreamSums,
         stream_bytes: usize,
     ) -> Result<(), CodecError> {
-        self.check_encode(data, parity)?;
-        let shape = Shape { encoder: self.encoder(), shards: self.shards(), cell };
-        shape.encode(data, parity, checksums, stream, stream_bytes)
-    }
-}
-
-/// What encodes shards that have been checked, and how long their cells are.
-struct Shape<'e> {
-    encoder: &'e Product,
-    shards: usize,
-    cell: usize,
-}
-
-impl Shape<'_> {
-    fn encode(
-        &self,
-        data: &[&[u8]],
-        parity: &mut [&mut [u8]],
-        checksums: &mut [Crc32c],
-        stream: &mut StreamSums,
-        stream_bytes: usize,
-    ) -> Result<(), CodecError> {
-        let at_most = data.iter().map(|shard| shard.len()).sum();
-        if stream_bytes > at_most {
-            return Err(CodecError::StreamTooLong { given: stream_bytes, at_most });
-        }
-        let mut parts = Parts::new(stream, data, stream_bytes);
-        let length = data.first().map_or(0, |shard| shard.len());
-        Sink::new(self.shards, length, self.cell, checksums)?.apply(self.encoder, data, parity, &mut parts);
-        parts.append_to(stream, data, self.cell, checksums);
-        Ok(())
+        self.encoder().encode_with_stream_sums(data, parity, cell, checksums, stream, stream_bytes)
     }
 }
 
@@ -158,9 +152,6 @@ impl Codec {
         stream: &mut StreamSums,
         stream_bytes: usize,
     ) -> Result<(), CodecError> {
-        self.check_encode(data, parity)?;
-        let shape =
-            Shape { encoder: self.encoder(), shards: self.data_shards() + self.parity_shards(), cell };
-        shape.encode(data, parity, checksums, stream, stream_bytes)
+        self.encoder().encode_with_stream_sums(data, parity, cell, checksums, stream, stream_bytes)
     }
 }
