@@ -6,7 +6,7 @@ use crate::package::{DependencyKind, Package};
 /// crates before it in its own layer.
 pub const LAYERS: [(&str, &[&str]); 7] = [
     ("words", &["base"]),
-    (CORES, &["erasure", "cluster", "durability", "ltfs", "scheduler", "catalogue"]),
+    (CORES, &["erasure", "cluster", "durability", "ltfs", "mechanics", "scheduler", "catalogue"]),
     ("drivers", &["threads", "store", "drive", "library"]),
     ("engine", &["pool", "mover", "archive"]),
     ("doors", &["door"]),
@@ -18,8 +18,10 @@ pub const LAYERS: [(&str, &[&str]); 7] = [
 const CORES: &str = "cores";
 
 /// Dependencies of one core on another, each with its reason.
-const CORE_PAIRS: [(&str, &str, &str); 1] =
-    [("durability", "cluster", "the simulation runs over the groups that the placement makes")];
+const CORE_PAIRS: [(&str, &str, &str); 2] = [
+    ("durability", "cluster", "the simulation runs over the groups that the placement makes"),
+    ("scheduler", "mechanics", "an order of reading is costed with the drive's own model"),
+];
 
 /// Crates that exist for tests alone: nothing depends on them, and they may ask for faults.
 const TEST_CRATES: [&str; 2] = ["simulator", "torture"];

@@ -1,0 +1,37 @@
+//! A drive with a tape in it, as far as an order of reading needs to know.
+
+use base::BlockAddress;
+
+use crate::locate::LocateCost;
+use crate::map::{Place, TapeMap};
+
+/// What the ways on one mounted tape cost.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Track {
+    /// Where its blocks stand.
+    pub map: TapeMap,
+    /// What a locate costs.
+    pub locate: LocateCost,
+    /// Reading one block while streaming, in microseconds (may be a fraction).
+    pub block_us: f64,
+}
+
+impl Track {
+    /// Where a block begins.
+    #[must_use]
+    pub fn place(&self, block: BlockAddress) -> Place {
+        self.map.place(block)
+    }
+
+    /// A locate, in microseconds; 0 to where the head stands.
+    #[must_use]
+    pub fn locate_us(&self, from: Place, to: Place) -> u64 {
+        if from == to { 0 } else { self.locate.between(&self.map, from, to) }
+    }
+
+    /// Reading so many blocks, in microseconds.
+    #[must_use]
+    pub fn read_us(&self, blocks: u64) -> u64 {
+        (blocks as f64 * self.block_us).round() as u64
+    }
+}
