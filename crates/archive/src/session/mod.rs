@@ -6,6 +6,7 @@ mod migrate;
 mod mounting;
 mod plan;
 mod recall;
+mod recall_order;
 mod tape_verify;
 
 use std::sync::atomic::Ordering;
