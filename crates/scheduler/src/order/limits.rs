@@ -34,8 +34,8 @@ impl Default for OrderLimits {
         OrderLimits {
             stretches: 4_096,
             optimum: 10,
-            evaluations_each: 1_500,
-            evaluations: 4_000_000,
+            evaluations_each: 400,
+            evaluations: 1_000_000,
             improved: 2,
             exact_steps: 4_000_000,
             simple_steps: 8_000_000,

@@ -78,8 +78,10 @@ pub(super) fn way(track: &Track, from: Spot, to: Spot) -> (Approach, u64) {
         return (Approach::Stream, 0);
     }
     let locate = locate_us(track, from, to);
-    if to.block > from.block {
-        let read = track.read_us(to.block - from.block);
+    // Rounding is dear; most gaps are far too wide.
+    let gap = to.block.saturating_sub(from.block);
+    if gap > 0 && gap as f64 * track.block_us < locate as f64 + 1.0 {
+        let read = track.read_us(gap);
         if read <= locate {
             return (Approach::ReadThrough, read);
         }
