@@ -2,14 +2,25 @@
 //! way to it takes.
 //!
 //! Pure: no I/O, no clock. All times are what the model says a machine takes, in whole microseconds so that
-//! the same inputs give the same plan everywhere.
+//! the same inputs give the same plan everywhere. The models are data files, each number with its source:
+//! [`drive`], [`medium`], [`robot`].
 
+mod figure;
+mod file;
+mod known;
 mod locate;
 mod map;
+mod model;
 mod timing;
 mod track;
 
+pub use figure::{Figure, Statement, Unit};
+pub use file::{ModelError, Models};
+pub use known::{UnknownModel, drive, drives, locates, media, medium, robot, robots, timing};
 pub use locate::LocateCost;
 pub use map::{Place, TapeMap};
+pub use model::{
+    DriveMedium, DriveModel, LocateFigures, MediumModel, RobotModel, UnloadRewind, WrapEndsError,
+};
 pub use timing::{DriveTiming, RobotTiming};
 pub use track::Track;
