@@ -5,22 +5,28 @@
 //! the same inputs give the same plan everywhere. The models are data files, each number with its source:
 //! [`drive`], [`medium`], [`robot`].
 
+mod cost;
 mod figure;
 mod file;
 mod known;
+mod listing;
 mod locate;
 mod map;
 mod model;
+mod tables;
 mod timing;
 mod track;
 
+pub use cost::IndexWrite;
 pub use figure::{Figure, Statement, Unit};
 pub use file::{ModelError, Models};
 pub use known::{UnknownModel, drive, drives, locates, media, medium, robot, robots, timing};
+pub use listing::{NamedFigure, NamedStatement};
 pub use locate::LocateCost;
 pub use map::{Place, TapeMap};
 pub use model::{
     DriveMedium, DriveModel, LocateFigures, MediumModel, RobotModel, UnloadRewind, WrapEndsError,
 };
+pub use tables::reference_tables;
 pub use timing::{DriveTiming, RobotTiming};
 pub use track::Track;
