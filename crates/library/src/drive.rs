@@ -330,8 +330,8 @@ pub trait TapeDrive: Send {
         Ok(None)
     }
 
-    /// What the drive did since this was last asked; also of a tape that was unloaded meanwhile. `None` if
-    /// the drive does not count.
+    /// What the drive did since the mount, also if the tape was unloaded meanwhile; the bounds of the
+    /// transfers are those since this was last asked. `None` if the drive does not count.
     fn motion_report(&mut self) -> Option<MotionReport> {
         None
     }

@@ -100,6 +100,7 @@ impl Motion {
     pub fn load(&mut self, now_us: u64) -> u64 {
         self.at = self.at.max(now_us as f64);
         self.stand_at(TapeByte { partition: base::Partition::Index, byte: 0 });
+        (self.report, self.streamed) = (MotionReport::default(), 0.0);
         self.report.load_seconds += self.pass(self.timing.load_us as f64);
         self.done()
     }
@@ -244,13 +245,13 @@ impl Motion {
         self.map(at.partition).place(BlockAddress(at.byte))
     }
 
-    /// What the drive did since this was last taken; the time up to `now_us` is taken in.
-    pub fn take_report(&mut self, now_us: u64) -> MotionReport {
+    /// What the drive did since the load, the time up to `now_us` taken in. The bounds of the transfers are
+    /// those since the last report.
+    pub fn report(&mut self, now_us: u64) -> MotionReport {
         self.advance(now_us);
-        let streamed = self.streamed.floor();
-        self.streamed -= streamed;
-        self.report.bytes_streamed = streamed as u64;
-        std::mem::take(&mut self.report)
+        let report = self.report;
+        (self.report.first_us, self.report.last_us) = (None, None);
+        MotionReport { bytes_streamed: self.streamed.round() as u64, ..report }
     }
 
     /// What the drive does while the host does nothing, up to `now_us`.

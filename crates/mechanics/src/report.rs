@@ -1,6 +1,6 @@
 //! What a drive did, counted.
 
-/// What a drive did in a stretch of time. All fields add up; see [`MotionReport::add`].
+/// What a drive did since its tape was mounted, until and with its unload.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct MotionReport {
     /// Loading and threading, seconds.
@@ -29,15 +29,17 @@ pub struct MotionReport {
     pub bytes_written: u64,
     /// Bytes that passed the head: read ahead for nothing included.
     pub bytes_streamed: u64,
-    /// When the first byte was asked for or given; microseconds of the drive's clock.
+    /// When the first byte since the last report was asked for or given; microseconds of the drive's clock.
     pub first_us: Option<u64>,
-    /// When the last byte had been handed over.
+    /// When the last byte since the last report had been handed over.
     pub last_us: Option<u64>,
 }
 
 impl MotionReport {
-    /// Takes in what was done in another stretch of time.
-    pub fn add(&mut self, other: &MotionReport) {
+    /// What was done between an earlier report of the same mount and this one. The bounds of the transfers
+    /// stay those of this one.
+    #[must_use]
+    pub fn since(&self, earlier: &MotionReport) -> MotionReport {
         // Taken apart completely, so that a new field cannot be forgotten here.
         let MotionReport {
             load_seconds,
@@ -55,22 +57,24 @@ impl MotionReport {
             bytes_streamed,
             first_us,
             last_us,
-        } = *other;
-        self.load_seconds += load_seconds;
-        self.unload_seconds += unload_seconds;
-        self.streaming_seconds += streaming_seconds;
-        self.locate_seconds += locate_seconds;
-        self.backhitch_seconds += backhitch_seconds;
-        self.flush_seconds += flush_seconds;
-        self.waiting_seconds += waiting_seconds;
-        self.locates += locates;
-        self.backhitches += backhitches;
-        self.flushes += flushes;
-        self.bytes_read += bytes_read;
-        self.bytes_written += bytes_written;
-        self.bytes_streamed += bytes_streamed;
-        self.first_us = self.first_us.into_iter().chain(first_us).min();
-        self.last_us = self.last_us.into_iter().chain(last_us).max();
+        } = *self;
+        MotionReport {
+            load_seconds: load_seconds - earlier.load_seconds,
+            unload_seconds: unload_seconds - earlier.unload_seconds,
+            streaming_seconds: streaming_seconds - earlier.streaming_seconds,
+            locate_seconds: locate_seconds - earlier.locate_seconds,
+            backhitch_seconds: backhitch_seconds - earlier.backhitch_seconds,
+            flush_seconds: flush_seconds - earlier.flush_seconds,
+            waiting_seconds: waiting_seconds - earlier.waiting_seconds,
+            locates: locates.saturating_sub(earlier.locates),
+            backhitches: backhitches.saturating_sub(earlier.backhitches),
+            flushes: flushes.saturating_sub(earlier.flushes),
+            bytes_read: bytes_read.saturating_sub(earlier.bytes_read),
+            bytes_written: bytes_written.saturating_sub(earlier.bytes_written),
+            bytes_streamed: bytes_streamed.saturating_sub(earlier.bytes_streamed),
+            first_us,
+            last_us,
+        }
     }
 
     /// From the first byte to the last, in seconds; 0 without any.

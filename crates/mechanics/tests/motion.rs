@@ -47,7 +47,8 @@ fn at(byte: u64) -> (Motion, u64) {
     let now = motion.load(0);
     assert_eq!(now, 15 * SECOND);
     let now = motion.locate(now, data(byte));
-    motion.take_report(now);
+    let report = motion.report(now);
+    assert!(report.locates <= 1 && report.load_seconds == 15.0);
     (motion, now)
 }
 
@@ -71,7 +72,7 @@ fn a_host_that_keeps_up_gets_the_native_rate() {
             let (mut motion, begin) = at(0);
             let end = transfer(&mut motion, begin, 40_000, host_us, write);
             let end = if write { motion.flush(end) - 3 * SECOND } else { end };
-            let report = motion.take_report(end);
+            let report = motion.report(end);
             near((40_000 * BLOCK) as f64 / ((end - begin) as f64 / 1e6), rate);
             assert_eq!(report.backhitches, 0, "host {host_us} us a block, writes: {write}");
             assert_eq!(report.bytes_read + report.bytes_written, 40_000 * BLOCK);
@@ -88,7 +89,7 @@ fn a_reader_below_the_least_rate_pays_a_back_hitch_a_buffer() {
     // empty after another 20 s; then 3 s of back-hitch.
     let (blocks, host_us) = (60_000, BLOCK / 50);
     let end = transfer(&mut motion, begin, blocks, host_us, false);
-    let report = motion.take_report(end);
+    let report = motion.report(end);
     let seconds = (end - begin) as f64 / 1e6;
     let cycle = 3.02 + 1.01 + 20.0 + 3.0;
     let bytes = 24.03 * 50e6;
@@ -96,6 +97,9 @@ fn a_reader_below_the_least_rate_pays_a_back_hitch_a_buffer() {
     assert_eq!(report.backhitches, ((blocks * BLOCK) as f64 / bytes) as u64);
     near(report.backhitch_seconds, 3.0 * report.backhitches as f64);
     near(report.streaming_seconds + report.backhitch_seconds + report.waiting_seconds, seconds);
+    assert_eq!(report.first_us, Some(begin));
+    near(report.transfer_seconds(), seconds);
+    near(report.rate_of(blocks * BLOCK), bytes / cycle);
 }
 
 #[test]
@@ -106,14 +110,15 @@ fn a_writer_below_the_least_rate_makes_the_drive_stop_and_start_but_does_not_wai
     near((end - begin) as f64, (blocks * host_us) as f64);
     // 500 MB until it starts again, 150 MB during the back-hitch; drained to 62.5 MB at 310 MB/s, then at
     // 62 MB/s: 14.9 + 1.9 + 1.0 s.
-    let report = motion.take_report(end);
+    let report = motion.report(end);
     let cycles = (end - begin) as f64 / 1e6 / (10.0 + 3.0 + 587.5 / 310.0 + 62.5 / 62.0);
     assert!(report.backhitches.abs_diff(cycles as u64) <= 1, "{} of {cycles}", report.backhitches);
     // What is on tape and what is in the buffer is all that was written.
     let done = motion.flush(end);
-    let rest = motion.take_report(done);
-    assert_eq!(report.bytes_streamed + rest.bytes_streamed, blocks * BLOCK);
-    assert_eq!((rest.flushes, motion.head()), (1, data(blocks * BLOCK)));
+    let rest = motion.report(done);
+    assert_eq!((rest.bytes_streamed, rest.flushes), (blocks * BLOCK, 1));
+    assert_eq!(rest.since(&report).bytes_streamed, blocks * BLOCK - report.bytes_streamed);
+    assert_eq!((rest.first_us, motion.head()), (None, data(blocks * BLOCK)));
 }
 
 #[test]
@@ -126,7 +131,7 @@ fn a_flush_costs_what_is_buffered_and_its_own_time_and_no_back_hitch() {
     assert_eq!(motion.flush(flushed), flushed, "nothing is left to flush");
     let end = transfer(&mut motion, flushed, 10_000, 0, true);
     near((motion.flush(end) - flushed) as f64, 1e6 * 10_000.0 * BLOCK as f64 / 360e6 + 3e6);
-    assert_eq!(motion.take_report(end).backhitches, 0);
+    assert_eq!(motion.report(end).backhitches, 0);
 }
 
 #[test]
@@ -160,7 +165,7 @@ fn locates_cost_what_the_track_says() {
         assert_eq!(motion.place(motion.head()), to);
         (now, host) = (done, block);
     }
-    assert_eq!(motion.take_report(now).locates, 499);
+    assert_eq!(motion.report(now).locates, 500, "499, and one to the data partition");
 }
 
 #[test]
@@ -172,8 +177,8 @@ fn what_was_read_ahead_is_served_without_a_locate() {
     let far = motion.locate(now, data(5_000 * BLOCK));
     assert!(far > now + 4 * SECOND);
     assert_eq!(motion.locate(far, data(5_000 * BLOCK)), far, "it stands there");
-    let report = motion.take_report(far);
-    assert_eq!((report.locates, report.bytes_read), (1, 2 * BLOCK));
+    let report = motion.report(far);
+    assert_eq!((report.locates, report.bytes_read), (2, 2 * BLOCK));
 }
 
 #[test]
@@ -200,7 +205,7 @@ fn unloading_takes_the_way_back() {
     let (mut motion, now) = at(57_700_000_000);
     let done = motion.unload(now);
     near((done - now) as f64 / 1e6, 4.0 + 168_401.0 / 1615.0 + 24.0);
-    let report = motion.take_report(done + 1_000 * SECOND);
+    let report = motion.report(done + 1_000 * SECOND);
     assert_eq!(report.waiting_seconds, 0.0, "an empty drive waits for nobody");
     let loaded = motion.load(done + 1_000 * SECOND);
     assert_eq!(loaded, done + 1_015 * SECOND);

@@ -435,6 +435,6 @@ impl TapeDrive for VirtualDrive {
 
     fn motion_report(&mut self) -> Option<MotionReport> {
         let timed = self.bay.timed.as_deref()?;
-        Some(self.bay.lock().motion.as_mut()?.take_report(timed.now_us()))
+        Some(self.bay.lock().motion.as_mut()?.report(timed.now_us()))
     }
 }
