@@ -308,6 +308,21 @@ pub struct TapeDriveInfo {
     pub rate: f64,
     /// Why it is down or idle.
     pub reason: String,
+    /// What it did in its last session that is over, if it counts.
+    pub motion: Option<TapeMotionInfo>,
+}
+
+/// What a tape drive did in a session.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct TapeMotionInfo {
+    /// `migrate`, `recall` or `maintain`.
+    pub session: &'static str,
+    /// The tape.
+    pub vid: Vid,
+    /// Bytes of containers or files: what it was for.
+    pub bytes: ByteCount,
+    /// What the drive counted meanwhile.
+    pub motion: mechanics::MotionReport,
 }
 
 /// A drive of the pool.

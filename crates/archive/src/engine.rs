@@ -78,6 +78,8 @@ pub(crate) struct Session {
     pub(crate) began: Mutex<Option<Timestamp>>,
     pub(crate) files: AtomicU64,
     pub(crate) bytes: AtomicU64,
+    /// What the drive did in the last session that is over.
+    pub(crate) motion: Mutex<Option<crate::TapeMotionInfo>>,
 }
 
 impl Engine {

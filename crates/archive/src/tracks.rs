@@ -1,23 +1,33 @@
 //! What the ways on the mounted tape cost.
 
 use library::TapeDrive;
-use mechanics::{LocateCost, TapeMap, Track};
+use mechanics::{TapeMap, Track};
 
-/// The model of the drive and the tape in it.
-pub(crate) fn track(_drive: &mut dyn TapeDrive, block_size: u32) -> Track {
-    let blocks = 57_700_000_000 / u64::from(block_size);
-    Track {
-        map: TapeMap::even(blocks, 204, 4, 208, 2_696..171_097),
-        locate: LocateCost {
-            base_us: 4_290_000.0,
-            wrap_change_us: 6_690_000.0,
-            band_change_us: 3_200_000.0,
-            landing_zone_change_us: -6_040_000.0,
-            direction_change_us: 5_220_000.0,
-            step_back_us: 11_320_000.0,
-            lpos_us: 619.2,
-            least_us: 1_000_000.0,
-        },
-        block_us: f64::from(block_size) / 360.0,
+/// The model of drives that say nothing of themselves.
+const USUAL: &str = "LTO-8";
+
+/// What the drive says of itself and the tape in it; else the usual model, with the ends of the wraps that
+/// the drive reports, if it does.
+pub(crate) fn track(drive: &mut dyn TapeDrive, block_size: u32) -> Track {
+    match drive.track(block_size) {
+        Ok(Some(track)) => return track,
+        Ok(None) => {}
+        Err(error) => tracing::warn!(%error, "the drive does not tell what its ways cost"),
+    }
+    let (Ok(model), Ok(medium)) = (mechanics::drive(USUAL), mechanics::medium(USUAL)) else {
+        unreachable!("the usual model is one of the built-in ones");
+    };
+    medium.track(model, block_size, measured(drive, medium, block_size))
+}
+
+/// Where the wraps of this very tape end.
+fn measured(drive: &mut dyn TapeDrive, medium: &mechanics::MediumModel, block_size: u32) -> Option<TapeMap> {
+    let ends: Vec<u64> = drive.end_of_wrap_positions().ok()??.iter().map(|end| end.0).collect();
+    match medium.measured_map(&ends, block_size) {
+        Ok(map) => Some(map),
+        Err(error) => {
+            tracing::warn!(%error, "what the drive says of its wraps does not fit its medium");
+            None
+        }
     }
 }

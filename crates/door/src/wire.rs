@@ -3,9 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
+mod motion;
 mod upkeep;
 
 pub use crate::wire_tapes::*;
+pub use motion::DriveMotionReply;
 pub use upkeep::{
     PoolHealthReply, RebuildBody, ReplaceBody, ReplaceReply, ScrubReply, VerifyCatalogueReply, VerifyReply,
 };
@@ -409,6 +411,9 @@ pub struct DriveReply {
     pub rate: f64,
     /// Why it is down or idle.
     pub reason: String,
+    /// What it did in its last session that is over, if it counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub motion: Option<DriveMotionReply>,
 }
 
 /// The pool.

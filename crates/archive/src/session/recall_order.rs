@@ -122,7 +122,9 @@ impl<'a> RecallOrder<'a> {
             _ => BlockAddress(0),
         };
         let aim = self.engine.settings.tape.recall_aim;
-        let plan = order::plan(&self.track, head, &segments, aim, None, &OrderLimits::default());
+        let offered = recommended(drive, &segments);
+        let limits = OrderLimits::default();
+        let plan = order::plan(&self.track, head, &segments, aim, offered.as_deref(), &limits);
         self.tell(&plan, wishes.len());
         let visits =
             plan.visits.iter().map(|visit| (wishes[visit.segment], visit.approach != Approach::Locate));
@@ -251,6 +253,13 @@ impl<'a> RecallOrder<'a> {
             Ok(wanted)
         })
     }
+}
+
+/// The drive's own order, if it offers one for so many.
+fn recommended(drive: &mut dyn TapeDrive, segments: &[Segment]) -> Option<Vec<usize>> {
+    let segments: Vec<_> = segments.iter().map(|segment| (segment.begin, segment.end)).collect();
+    // A drive has its limits: then the other candidates stand.
+    drive.recommended_order(&segments).ok()?
 }
 
 /// Packs that are read as a whole because something of them is wanted.

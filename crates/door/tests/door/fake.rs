@@ -478,6 +478,7 @@ impl Engine for Fake {
             bytes: ByteCount(0),
             rate: f64::NAN,
             reason: String::new(),
+            motion: None,
         }]
     }
 
