@@ -23,6 +23,7 @@ mod pool_rebuild;
 mod rebuild;
 mod repack;
 mod requests;
+mod resume;
 mod scrub;
 mod scrub_info;
 mod seal;
