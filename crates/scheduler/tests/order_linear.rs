@@ -39,10 +39,32 @@ fn best_by_force(files: &[LinearFile], turn: u64, at: u64, leftward: bool, left:
     next.min().unwrap_or(0)
 }
 
+/// The best order whose detours do not overlap: all ways to cut the files from `b` down into detours and files
+/// that are left for the last one.
+fn best_without_nesting(
+    files: &[LinearFile],
+    track: LinearTrack,
+    b: usize,
+    order: &[usize],
+    skipped: &[usize],
+) -> u64 {
+    if b == 0 {
+        let last: Vec<usize> = [0].into_iter().chain(skipped.iter().rev().copied()).collect();
+        return linear_cost(files, track, &[order, &last].concat()).unwrap();
+    }
+    let skip = best_without_nesting(files, track, b - 1, order, &[skipped, &[b]].concat());
+    let detours = (1..=b).map(|c| {
+        let detour: Vec<usize> = (c..=b).collect();
+        best_without_nesting(files, track, c - 1, &[order, &detour].concat(), skipped)
+    });
+    detours.fold(skip, u64::min)
+}
+
+/// The paper has 0.75 % on instances with many files. With few, nesting can matter more, but seldom does.
 #[test]
-fn the_exact_programme_finds_the_best_of_all_orders() {
+fn the_programmes_find_the_best_orders() {
     let mut next = numbers(1);
-    let (mut cases, mut worst, mut sum) = (0u32, 1.0f64, 0.0);
+    let (mut cases, mut near, mut worst, mut sum) = (0u32, 0u32, 1.0f64, 0.0);
     for _ in 0..2_000 {
         let (files, track) = case(&mut next, 6);
         let best = best_by_force(&files, track.turn, track.head, true, (1 << files.len()) - 1);
@@ -51,13 +73,15 @@ fn the_exact_programme_finds_the_best_of_all_orders() {
         assert_eq!(linear_cost(&files, track, &exact.order), Some(best), "{files:?} {track:?} {exact:?}");
         let simple = simple_dp(&files, track, STEPS).unwrap();
         assert_eq!(linear_cost(&files, track, &simple.order), Some(simple.cost), "{files:?} {track:?}");
-        assert!(simple.cost >= best);
+        let plain = best_without_nesting(&files, track, files.len() - 1, &[], &[]);
+        assert_eq!(simple.cost, plain, "{files:?} {track:?}");
         let ratio = if best == 0 { 1.0 } else { simple.cost as f64 / best as f64 };
+        near += u32::from(ratio <= 1.0075);
         (cases, worst, sum) = (cases + 1, worst.max(ratio), sum + ratio);
     }
     let mean = sum / f64::from(cases);
-    println!("{cases} cases: without nesting mean {mean:.6}, worst {worst:.5}");
-    assert!(cases >= 1_000 && worst <= 1.0075, "{worst}");
+    println!("{cases} cases: without nesting mean {mean:.6}, worst {worst:.5}, {near} within 0.75 %");
+    assert!(cases >= 1_000 && mean <= 1.0005 && near * 100 >= cases * 99, "{mean} {near}");
 }
 
 /// The force of this file must be able to differ: one order for all is not the best.
