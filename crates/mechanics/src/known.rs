@@ -7,9 +7,13 @@ use crate::model::{DriveModel, LocateFigures, MediumModel, RobotModel};
 use crate::timing::DriveTiming;
 
 /// The data files, costs of locates first: others refer to them.
-const FILES: [(&str, &str); 3] = [
+const FILES: [(&str, &str); 7] = [
     ("data/drives/lto.toml", include_str!("../data/drives/lto.toml")),
+    ("data/drives/ibm.toml", include_str!("../data/drives/ibm.toml")),
+    ("data/drives/storagetek.toml", include_str!("../data/drives/storagetek.toml")),
     ("data/media/lto.toml", include_str!("../data/media/lto.toml")),
+    ("data/media/ibm.toml", include_str!("../data/media/ibm.toml")),
+    ("data/media/storagetek.toml", include_str!("../data/media/storagetek.toml")),
     ("data/robots/robots.toml", include_str!("../data/robots/robots.toml")),
 ];
 
@@ -126,8 +130,8 @@ impl DriveModel {
         medium(&self.media[0].medium)
     }
 
-    /// A drive of an operator's own data file, with exactly one drive in it. It may refer to the built-in costs
-    /// of locates (`locate = "lto"`).
+    /// A drive of an operator's own data file, with exactly one drive in it. It may refer to the built-in
+    /// costs of locates (`locate = "lto"`).
     ///
     /// # Errors
     /// If the file cannot be read, a figure is out of range, or there is another number of drives.

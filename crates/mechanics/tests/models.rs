@@ -2,65 +2,22 @@
 
 use base::BlockAddress;
 use mechanics::{
-    DriveModel, Figure, LocateFigures, MediumModel, ModelError, Models, Place, Statement, TapeMap,
-    WrapEndsError,
+    DriveModel, LocateFigures, MediumModel, ModelError, Models, Place, RobotModel, TapeMap, WrapEndsError,
 };
 
 const BLOCK: u32 = 524_288;
 
-fn figures_of_drive(drive: &DriveModel) -> Vec<&Figure> {
-    let mut all =
-        vec![&drive.buffer, &drive.load, &drive.unload, &drive.rewind_fixed, &drive.backhitch, &drive.flush];
-    for medium in &drive.media {
-        all.extend([&medium.rate, &medium.least_rate]);
-        all.extend(medium.mean_locate.iter().chain(&medium.mean_rewind));
-    }
-    if let Some(table) = &drive.unload_rewind {
-        all.extend([&table.under_5_gb, &table.to_50_gb, &table.other]);
-    }
-    all
-}
-
-fn figures_of_locate(locate: &LocateFigures) -> Vec<&Figure> {
-    vec![
-        &locate.base,
-        &locate.wrap_change,
-        &locate.band_change,
-        &locate.landing_zone_change,
-        &locate.direction_change,
-        &locate.step_back,
-        &locate.pace,
-        &locate.least,
-    ]
-}
-
-fn figures_of_medium(medium: &MediumModel) -> Vec<&Figure> {
-    let mut all = vec![
-        &medium.capacity,
-        &medium.wraps,
-        &medium.bands,
-        &medium.wrap_capacity,
-        &medium.length,
-        &medium.lpos_min,
-        &medium.lpos_max,
-        &medium.index_wraps,
-        &medium.guard_wraps,
-    ];
-    all.extend(medium.first_load.iter().flat_map(|(least, most)| [least, most]));
-    all
-}
-
 #[test]
 fn every_figure_has_a_source_and_only_read_ones_are_verified() {
-    let mut figures: Vec<&Figure> = mechanics::drives().iter().flat_map(figures_of_drive).collect();
-    figures.extend(mechanics::locates().iter().flat_map(figures_of_locate));
-    figures.extend(mechanics::media().iter().flat_map(figures_of_medium));
-    figures.extend(mechanics::robots().iter().flat_map(|robot| [&robot.robots, &robot.move_one]));
-    let statements = mechanics::drives().iter().map(|drive| &drive.recommends_order);
-    let of_statement = |s: &Statement| (s.source.clone(), s.verified);
-    let sources = figures.iter().map(|figure| (figure.source.clone(), figure.verified));
-    let all: Vec<(String, bool)> = sources.chain(statements.map(of_statement)).collect();
-    assert!(all.len() > 200, "{} figures", all.len());
+    let mut figures: Vec<_> = mechanics::drives().iter().flat_map(DriveModel::figures).collect();
+    figures.extend(mechanics::locates().iter().flat_map(LocateFigures::figures));
+    figures.extend(mechanics::media().iter().flat_map(MediumModel::figures));
+    figures.extend(mechanics::robots().iter().flat_map(RobotModel::figures));
+    let statements = mechanics::drives().iter().flat_map(DriveModel::statements);
+    let sources = figures.iter().map(|named| (named.figure.source.clone(), named.figure.verified));
+    let stated = statements.map(|named| (named.statement.source.clone(), named.statement.verified));
+    let all: Vec<(String, bool)> = sources.chain(stated).collect();
+    assert!(all.len() > 400, "{} figures", all.len());
     for (source, verified) in all {
         assert!(source.len() > 10, "{source:?} is no source");
         let own_word = source.starts_with("derived: ") || source.starts_with("assumed: ");
@@ -190,32 +147,17 @@ fn impossible_ends_of_wraps_are_refused() {
     assert_eq!(TapeMap::even(10, 204, 4, 208, medium.lpos()).place(BlockAddress(0)).wrap, 4);
 }
 
-/// A site's own drive, as the documentation has it.
-const OWN: &str = r#"
-[sources]
-us = "Measured here, June 2026"
-
-[[drive]]
-name = "LTO-8-ours"
-title = "Our LTO-8 behind a slow bridge"
-locate = "lto"
-buffer = { value = 1024, unit = "MB", source = "assumed: as any LTO-8", verified = false }
-load = { value = 21.5, unit = "s", source = "us", verified = true }
-unload = { value = 24, unit = "s", source = "us: 40 unloads", verified = true }
-rewind_fixed = { value = 4.29, unit = "s", source = "assumed: as any LTO-8", verified = false }
-backhitch = { value = 3, unit = "s", source = "assumed: as any LTO-8", verified = false }
-flush = { value = 3, unit = "s", source = "assumed: as any LTO-8", verified = false }
-recommends_order = { value = false, source = "us", verified = true }
-
-[[drive.media]]
-medium = "LTO-8"
-rate = { value = 290, unit = "MB/s", source = "us", verified = true }
-least_rate = { value = 112, unit = "MB/s", source = "assumed: as any LTO-8", verified = false }
-"#;
+/// A site's own drive: the example of the reference.
+fn own() -> String {
+    let page = include_str!("../../../docs/reference/mechanics.md");
+    let (_, rest) = page.split_once("```\n[sources]").unwrap();
+    let (example, _) = rest.split_once("```").unwrap();
+    format!("[sources]{example}")
+}
 
 #[test]
 fn a_site_adds_a_drive_of_its_own() {
-    let drive = DriveModel::parse(OWN).unwrap();
+    let drive = DriveModel::parse(&own()).unwrap();
     let timing = drive.timing(drive.own_medium().unwrap());
     assert_eq!((timing.native_rate, timing.load_us), (290_000_000, 21_500_000));
     assert_eq!(drive.unload.source, "Measured here, June 2026, 40 unloads");
@@ -224,9 +166,10 @@ fn a_site_adds_a_drive_of_its_own() {
 
 #[test]
 fn wrong_data_files_are_refused_with_a_reason() {
+    let own = own();
     let error = |from: &str, to: &str| {
-        assert!(OWN.contains(from), "{from}");
-        Models::parse(&OWN.replace(from, to)).unwrap_err().to_string()
+        assert!(own.contains(from), "{from}");
+        Models::parse(&own.replace(from, to)).unwrap_err().to_string()
     };
     let expect = |from: &str, to: &str, words: &str| {
         let error = error(from, to);
@@ -244,9 +187,9 @@ fn wrong_data_files_are_refused_with_a_reason() {
     expect("locate = \"lto\"", "locate = \"dat\"", "locate: \"dat\" is not known: use one of lto");
     expect("unload =", "unlaod =", "unlaod");
     expect(", verified = true }", " }", "verified");
-    let twice = format!("{OWN}{}", &OWN[OWN.find("[[drive]]").unwrap()..]);
+    let twice = format!("{own}{}", &own[own.find("[[drive]]").unwrap()..]);
     assert_eq!(Models::parse(&twice), Err(ModelError::Twice { name: "LTO-8-ours".to_owned() }));
-    let two = format!("{OWN}{}", OWN[OWN.find("[[drive]]").unwrap()..].replace("LTO-8-ours", "other"));
+    let two = twice.replacen("LTO-8-ours", "other", 1).replacen("\"ours\"", "\"another\"", 1);
     assert!(matches!(DriveModel::parse(&two), Err(ModelError::NotOne { drives: 2 })));
     assert!(matches!(DriveModel::parse("[sources]"), Err(ModelError::NotOne { drives: 0 })));
 }
