@@ -378,7 +378,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
         catalogue_directory: "catalogue".into(),
         catalogue_map_size: ByteCount::mib(64),
         pool: PoolSettings { code, arena: ByteCount::mib(8), drives: drives.collect() },
-        library: LibrarySettings { directory: "library".into(), drives: config.tape_drives },
+        library: LibrarySettings { directory: "library".into(), drives: config.tape_drives, timing: None },
         classes: vec![class("small", Some(ByteCount::kib(64))), class("large", None)],
         tape_pools: vec![tape_pool("vault-a"), tape_pool("vault-b")],
         tape: TapeSettings {

@@ -104,7 +104,7 @@ fn settings(directory: &Path) -> Settings {
                 })
                 .collect(),
         },
-        library: LibrarySettings { directory: directory.join("library"), drives: 2 },
+        library: LibrarySettings { directory: directory.join("library"), drives: 2, timing: None },
         classes: vec![class("small", Some(ByteCount::mib(1))), class("large", None)],
         tape_pools: vec![tape_pool("vault-a"), tape_pool("vault-b")],
         tape: TapeSettings {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use archive::{
     Aim, BackupSettings, ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings,
-    TapePoolSettings, TapeSettings, UpkeepSettings,
+    TapePoolSettings, TapeSettings, TimingSettings, UpkeepSettings,
 };
 
 use super::file::{
-    Backup, Catalogue, Class, Config, Library, Pool, PoolDrive, Recall, RecallOrder, Tape, TapePool,
+    Backup, Catalogue, Class, Config, Library, Pool, PoolDrive, Recall, RecallOrder, Tape, TapePool, Timing,
 };
 
 impl Config {
@@ -22,7 +22,7 @@ impl Config {
         let Catalogue { directory: catalogue_directory, map_size } = catalogue;
         // How the pool is kept is told the engine apart: see `upkeep`.
         let Pool { data, parity, local_parity, arena, scrub_days: _, rebuild_after: _, drives } = pool;
-        let Library { kind: _, directory: library_directory, drives: tape_drives } = library;
+        let Library { kind: _, directory: library_directory, drives: tape_drives, timing } = library;
         let drive = |drive: &PoolDrive| {
             let PoolDrive { id, path, enclosure } = drive;
             let path = directory.join(path.get_ref());
@@ -43,6 +43,7 @@ impl Config {
             library: LibrarySettings {
                 directory: directory.join(library_directory),
                 drives: *tape_drives.get_ref(),
+                timing: timing.as_ref().map(timing_settings),
             },
             classes: classes.iter().map(class_settings).collect(),
             tape_pools: tape_pools.iter().map(tape_pool_settings).collect(),
@@ -70,6 +71,11 @@ impl Config {
             rebuild_after: self.pool.rebuild_after.0,
         }
     }
+}
+
+fn timing_settings(timing: &Timing) -> TimingSettings {
+    let Timing { drive, scale, robots } = timing;
+    TimingSettings { drive: drive.get_ref().clone(), scale: *scale.get_ref(), robots: *robots.get_ref() }
 }
 
 fn class_settings(class: &Class) -> ClassSettings {
