@@ -20,7 +20,7 @@ mod track;
 pub use cost::IndexWrite;
 pub use figure::{Figure, Statement, Unit};
 pub use file::{ModelError, Models};
-pub use known::{UnknownModel, drive, drives, locates, media, medium, robot, robots, timing};
+pub use known::{UnknownModel, drive, drives, locates, media, medium, robot, robots, same_name, timing};
 pub use listing::{NamedFigure, NamedStatement};
 pub use locate::LocateCost;
 pub use map::{Place, TapeMap};

@@ -156,7 +156,7 @@ pub enum WrapEndsError {
     },
     /// The medium is another one than was said.
     #[error(
-        "{given} ends of wraps were given for a tape of {medium}, whose data partition has {wraps}: is it one?"
+        "{given} ends of wraps were given for a tape of {medium}, which has {wraps} for data: is it one?"
     )]
     TooMany {
         /// The medium's name.
