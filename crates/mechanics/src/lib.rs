@@ -8,11 +8,15 @@
 mod cost;
 mod figure;
 mod file;
+mod geometry;
 mod known;
 mod listing;
 mod locate;
 mod map;
 mod model;
+mod motion;
+mod report;
+mod robot;
 mod tables;
 mod timing;
 mod track;
@@ -20,6 +24,7 @@ mod track;
 pub use cost::IndexWrite;
 pub use figure::{Figure, Statement, Unit};
 pub use file::{ModelError, Models};
+pub use geometry::{Geometry, TapeByte};
 pub use known::{UnknownModel, drive, drives, locates, media, medium, robot, robots, same_name, timing};
 pub use listing::{NamedFigure, NamedStatement};
 pub use locate::LocateCost;
@@ -27,6 +32,9 @@ pub use map::{Place, TapeMap};
 pub use model::{
     DriveMedium, DriveModel, LocateFigures, MediumModel, RobotModel, UnloadRewind, WrapEndsError,
 };
+pub use motion::Motion;
+pub use report::MotionReport;
+pub use robot::{RobotMove, Robots};
 pub use tables::reference_tables;
 pub use timing::{DriveTiming, RobotTiming};
 pub use track::Track;
