@@ -300,8 +300,8 @@ impl MediumModel {
     }
 
     /// Where blocks of the data partition stand, by the ends of its wraps that the drive gives (READ END OF
-    /// WRAP POSITION): the first block behind each wrap that is full. Blocks behind the last of them are taken
-    /// to stand on wraps as long as the last one; with none the map is the nominal one.
+    /// WRAP POSITION): the first block behind each wrap that is full. Blocks behind the last of them are
+    /// taken to stand on wraps as long as the last one; with none the map is the nominal one.
     ///
     /// A drive's own list ends with where the data end: leave that out unless the partition is full.
     ///
