@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use threads::mpsc::{Receiver, SyncSender, TrySendError};
 
@@ -49,6 +50,9 @@ impl Conductor {
     /// The conductor's thread.
     pub(crate) fn run(mut self) {
         self.engine.bell.backlog_changed();
+        if let Err(error) = crate::resume::load(&self.engine) {
+            tracing::error!(%error, "what is wanted from tape cannot all be read");
+        }
         loop {
             let heard = self.engine.bell.listen(self.patience());
             if heard.stop {
@@ -73,10 +77,12 @@ impl Conductor {
         for notice in heard.notices {
             match notice {
                 Notice::Event(event) => events.push(event),
-                Notice::Wants(file) => match self.engine.read(|view| wanted_event(view, file)) {
-                    Ok(event) => events.push(event),
-                    Err(error) => tracing::error!(%file, %error, "a wanted file cannot be read"),
-                },
+                Notice::Wants(file) => {
+                    match self.engine.read(|view| wanted_event(&self.engine.classes, view, file)) {
+                        Ok(event) => events.push(event),
+                        Err(error) => tracing::error!(%file, %error, "a wanted file cannot be read"),
+                    }
+                }
             }
         }
         // Not posted: this thread never waits for its own bell.
@@ -104,8 +110,13 @@ impl Conductor {
         }
         told.extend(events);
         told.push(Event::Tick);
+        let wishes = told.iter().any(|event| matches!(event, Event::Wanted { .. }));
         while !told.is_empty() {
             told = self.step(told);
+        }
+        if wishes {
+            // Not before the scheduler knows of them: a session that looks now may claim them.
+            self.engine.wishes.fetch_add(1, Ordering::Relaxed);
         }
     }
 
