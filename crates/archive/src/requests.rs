@@ -18,8 +18,8 @@ impl Archive {
     /// Asks for files to be brought online and pinned. Durable on return; a file that is online is done at
     /// once.
     ///
-    /// # Errors [`ArchiveError::NotFound`], [`ArchiveError::SomeNotFound`], [`ArchiveError::IsADirectory`]:
-    /// no request is made.
+    /// # Errors [`ArchiveError::NotFound`], [`ArchiveError::SomeNotFound`], [`ArchiveError::IsADirectory`],
+    /// [`ArchiveError::NeverFits`] for a file that no evict can make room for: no request is made.
     pub fn stage(&self, selection: &Selection, options: StageOptions) -> Result<RequestId, ArchiveError> {
         let engine = self.engine();
         let mut request = None;
@@ -56,6 +56,9 @@ impl Archive {
     /// Adds a batch. Files that were deleted since they were selected are left out.
     fn add_to_request(&self, request: RequestId, files: &[Selected]) -> Result<(), ArchiveError> {
         let engine = self.engine();
+        for selected in files.iter().filter(|selected| !selected.online) {
+            engine.check_can_fit(selected.file, selected.class, selected.size)?;
+        }
         let mut files: Vec<FileId> = files.iter().map(|selected| selected.file).collect();
         crate::away::give_up(engine, &files)?;
         for _ in 0..ADD_RETRIES_MAX {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use archive::{
-    Archive, ArchiveError, ClassSettings, LibrarySettings, OpenError, PoolDriveSettings, PoolSettings,
+    Archive, ArchiveError, ClassSettings, FlowSettings, LibrarySettings, OpenError, PoolDriveSettings, PoolSettings,
     PoolShape, Settings, TapePoolSettings, TapeSettings,
 };
 use base::{ByteCount, Clock, SteadyClock, StripeCode, Timestamp};
@@ -361,6 +361,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
         large_bytes: ByteCount::kib(256),
         pack_bytes: ByteCount::kib(512),
         pack_age: Duration::from_secs(8),
+        pool_max: None,
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),
@@ -390,6 +391,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
             recall_bytes: ByteCount::mib(1),
             dismount_delay: Duration::from_secs(10),
             retry_delay: Duration::from_secs(20),
+            flow: FlowSettings::default(),
         },
     }
 }

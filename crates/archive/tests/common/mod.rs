@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{
-    Archive, ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, PutDone, PutOptions, Selection,
+    Archive, ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings, PoolSettings, PutDone, PutOptions, Selection,
     Settings, StageOptions, TapePoolSettings, TapeSettings, create_catalogue, has_ended,
 };
 use base::{ArchivePath, ByteCount, Clock, DriveId, RequestId, StripeCode, Timestamp, Uuid, Vid};
@@ -82,6 +82,7 @@ fn settings(directory: &Path) -> Settings {
         large_bytes: ByteCount::mib(2),
         pack_bytes: ByteCount::mib(4),
         pack_age: Duration::ZERO,
+        pool_max: None,
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),
@@ -116,6 +117,7 @@ fn settings(directory: &Path) -> Settings {
             recall_bytes: ByteCount(1),
             dismount_delay: Duration::ZERO,
             retry_delay: Duration::from_millis(200),
+            flow: FlowSettings::default(),
         },
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use archive::{
-    BackupSettings, ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings,
+    BackupSettings, ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings,
     TapePoolSettings, TapeSettings, UpkeepSettings,
 };
 
@@ -71,7 +71,7 @@ impl Config {
 }
 
 fn class_settings(class: &Class) -> ClassSettings {
-    let Class { name, up_to, copies, large, pack, pack_age } = class;
+    let Class { name, up_to, copies, large, pack, pack_age, pool_max } = class;
     ClassSettings {
         name: name.get_ref().clone(),
         up_to: up_to.as_ref().map(|up_to| up_to.get_ref().0),
@@ -79,6 +79,7 @@ fn class_settings(class: &Class) -> ClassSettings {
         large_bytes: large.0,
         pack_bytes: pack.get_ref().0,
         pack_age: pack_age.0,
+        pool_max: pool_max.as_ref().map(|pool_max| pool_max.0),
     }
 }
 
@@ -103,6 +104,8 @@ fn tape_settings(tape: &Tape) -> TapeSettings {
         recall_bytes,
         dismount_delay,
         retry_delay,
+        stream_rate,
+        streams_max,
     } = tape;
     TapeSettings {
         block_bytes: block.get_ref().0,
@@ -114,5 +117,6 @@ fn tape_settings(tape: &Tape) -> TapeSettings {
         recall_bytes: recall_bytes.0,
         dismount_delay: dismount_delay.0,
         retry_delay: retry_delay.0,
+        flow: FlowSettings { stream_rate: stream_rate.0, streams_max: *streams_max },
     }
 }

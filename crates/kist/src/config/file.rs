@@ -161,6 +161,16 @@ pub struct Tape {
     pub dismount_delay: Span,
     /// Leave what failed alone.
     pub retry_delay: Span,
+    /// What the pool owes each tape stream before clients, a second.
+    #[serde(default = "stream_rate")]
+    pub stream_rate: Size,
+    /// Most sessions on tapes at once; 0: one a drive.
+    #[serde(default)]
+    pub streams_max: usize,
+}
+
+fn stream_rate() -> Size {
+    Size(archive::FlowSettings::default().stream_rate)
 }
 
 /// `[[tape_pools]]`.
@@ -194,6 +204,9 @@ pub struct Class {
     pub pack: Spanned<Size>,
     /// Seal a pack that is not full after so long.
     pub pack_age: Span,
+    /// Recalls bring no more into the pool than leaves the class at this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool_max: Option<Size>,
 }
 
 fn scrub_days() -> Spanned<u32> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{
-    Archive, ClassSettings, LibrarySettings, Machines, PoolDriveSettings, PoolSettings, PoolShape, Settings,
+    Archive, ClassSettings, FlowSettings, LibrarySettings, Machines, PoolDriveSettings, PoolSettings, PoolShape, Settings,
     TapePoolSettings, TapeSettings, create_catalogue,
 };
 use base::{ByteCount, Clock, DriveId, StripeCode, Timestamp, Uuid, Vid};
@@ -115,6 +115,7 @@ fn settings(directory: &Path) -> Settings {
         large_bytes: ByteCount::kib(512),
         pack_bytes: ByteCount::mib(1),
         pack_age: Duration::ZERO,
+        pool_max: None,
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),
@@ -145,6 +146,7 @@ fn settings(directory: &Path) -> Settings {
             recall_bytes: ByteCount(1),
             dismount_delay: Duration::ZERO,
             retry_delay: Duration::from_millis(50),
+            flow: FlowSettings::default(),
         },
     }
 }
