@@ -19,11 +19,15 @@ impl Archive {
     /// once.
     ///
     /// # Errors [`ArchiveError::NotFound`], [`ArchiveError::SomeNotFound`], [`ArchiveError::IsADirectory`],
-    /// [`ArchiveError::NeverFits`] for a file that no evict can make room for: no request is made.
+    /// [`ArchiveError::NeverFits`] for a file that no evict can make room for: no request
+    /// is made, or what is there of one is cancelled.
     pub fn stage(&self, selection: &Selection, options: StageOptions) -> Result<RequestId, ArchiveError> {
         let engine = self.engine();
         let mut request = None;
         let result = self.for_each_selected(selection, &mut |files| {
+            for selected in files.iter().filter(|selected| !selected.online) {
+                engine.check_can_fit(selected.file, selected.class, selected.size)?;
+            }
             let id = match request {
                 Some(id) => id,
                 None => *request.insert(self.open_request(&options)?),
@@ -56,9 +60,6 @@ impl Archive {
     /// Adds a batch. Files that were deleted since they were selected are left out.
     fn add_to_request(&self, request: RequestId, files: &[Selected]) -> Result<(), ArchiveError> {
         let engine = self.engine();
-        for selected in files.iter().filter(|selected| !selected.online) {
-            engine.check_can_fit(selected.file, selected.class, selected.size)?;
-        }
         let mut files: Vec<FileId> = files.iter().map(|selected| selected.file).collect();
         crate::away::give_up(engine, &files)?;
         for _ in 0..ADD_RETRIES_MAX {
