@@ -110,6 +110,7 @@ impl Classes {
                 mount_bytes: pool.mount_bytes,
                 mount_age: pool.mount_age,
                 drives_max: pool.drives_max,
+                ..TapePoolPolicy::default()
             };
             (*id, policy)
         };
@@ -120,6 +121,7 @@ impl Classes {
             recall_bytes: settings.tape.recall_bytes,
             dismount_delay: settings.tape.dismount_delay,
             retry_delay: settings.tape.retry_delay,
+            ..Policy::default()
         }
     }
 }
