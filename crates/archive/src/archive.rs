@@ -20,6 +20,7 @@ use crate::bell::{Bell, SweepBell};
 use crate::classes::Classes;
 use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
 use crate::engine::{Engine, largest_container, summary};
+use crate::flow::Flow;
 use crate::scrub::Upkeep;
 use crate::session::{DriveThread, recover_torn_runs};
 use crate::settle::{drives_of, settle};
@@ -122,6 +123,7 @@ impl Archive {
             sweep: SweepBell::default(),
             upkeep: Upkeep::default(),
             small: SmallPuts::default(),
+            space: crate::space::Space::default(),
         });
         crate::verify::clean(&engine.settings.catalogue_directory);
         remove_orphans(&engine)?;
@@ -302,6 +304,7 @@ impl Archive {
             todo_since: BTreeMap::new(),
             sealing: BTreeMap::new(),
             wake: None,
+            flow: Flow::default(),
         };
         self.spawn("conductor", move || conductor.run())?;
         // Only requests of before this start: those that come from now on tell of their files themselves.

@@ -14,6 +14,7 @@ use scheduler::{Action, Backlog, DriveName, Event};
 use crate::ArchiveError;
 use crate::bell::{Heard, Notice};
 use crate::engine::{Engine, wanted_event};
+use crate::flow::Flow;
 use crate::seal::seal_class;
 
 /// The longest time without a tick.
@@ -44,6 +45,8 @@ pub(crate) struct Conductor {
     /// Seals under way, and whether they take everything.
     pub(crate) sealing: BTreeMap<ClassId, bool>,
     pub(crate) wake: Option<Timestamp>,
+    /// What the pool can take and feed, as the scheduler was told last.
+    pub(crate) flow: Flow,
 }
 
 impl Conductor {
@@ -101,7 +104,9 @@ impl Conductor {
                 _ => {}
             }
         }
-        let mut told = Vec::new();
+        // First: a session that ended for want of room is not to be begun again at once.
+        let ended = events.iter().any(|event| matches!(event, Event::RecallEnded(..)));
+        let mut told = self.flow.events(&self.engine, ended);
         if figures_first {
             match self.backlogs() {
                 Ok(backlogs) => told.extend(backlogs),

@@ -17,6 +17,7 @@ use crate::classes::Classes;
 use crate::gate::ReadGate;
 use crate::scrub::Upkeep;
 use crate::small::SmallPuts;
+use crate::space::Space;
 use crate::{ArchiveError, Settings};
 
 /// The state of one engine, shared by its threads and by all who call it.
@@ -61,6 +62,8 @@ pub(crate) struct Engine {
     pub(crate) upkeep: Upkeep,
     /// Small puts that wait for their common syncs.
     pub(crate) small: SmallPuts,
+    /// Room that recalls have claimed.
+    pub(crate) space: Space,
 }
 
 /// A container that is left alone for a while.

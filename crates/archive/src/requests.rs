@@ -19,12 +19,16 @@ impl Archive {
     /// Asks for files to be brought online and pinned. Durable on return; a file that is online is done at
     /// once.
     ///
-    /// # Errors [`ArchiveError::NotFound`], [`ArchiveError::SomeNotFound`], [`ArchiveError::IsADirectory`]:
-    /// no request is made.
+    /// # Errors [`ArchiveError::NotFound`], [`ArchiveError::SomeNotFound`], [`ArchiveError::IsADirectory`],
+    /// [`ArchiveError::NeverFits`] for a file that no evict can make room for: no request
+    /// is made, or what is there of one is cancelled.
     pub fn stage(&self, selection: &Selection, options: StageOptions) -> Result<RequestId, ArchiveError> {
         let engine = self.engine();
         let mut request = None;
         let result = self.for_each_selected(selection, &mut |files| {
+            for selected in files.iter().filter(|selected| !selected.online) {
+                engine.check_can_fit(selected.file, selected.class, selected.size)?;
+            }
             let id = match request {
                 Some(id) => id,
                 None => *request.insert(self.open_request(&options)?),
