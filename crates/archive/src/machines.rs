@@ -9,7 +9,7 @@ use drive::{DirectIo, DirectoryDrive, ObjectDrive};
 use library::{DriveName, Library, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 use store::{CatalogueStore, StoreOptions};
 
-use crate::{LibrarySettings, OpenError, PoolSeen, Settings};
+use crate::{LibrarySettings, MountLog, OpenError, PoolSeen, Settings};
 
 /// Commands that one group commit may hold.
 const COMMIT_BATCH_MAX: usize = 1_024;
@@ -39,6 +39,8 @@ pub struct Machines {
     pub library: Arc<dyn Library>,
     /// A new random UUID; `None` if the system has no entropy.
     pub random_uuid: Arc<dyn Fn() -> Option<Uuid> + Send + Sync>,
+    /// Where mounts are written down; `None`: nowhere, and reports on tapes are empty.
+    pub mount_log: Option<Arc<dyn MountLog>>,
 }
 
 impl Machines {
@@ -62,6 +64,7 @@ impl Machines {
             drives: open_drives(settings, instance)?,
             library: Arc::new(library),
             random_uuid: Arc::new(system_uuid),
+            mount_log: None,
         })
     }
 }
