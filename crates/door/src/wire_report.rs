@@ -73,7 +73,7 @@ pub struct ReportRowReply {
     pub mounted_seconds: f64,
     /// How long data flowed.
     pub moving_seconds: f64,
-    /// The share of the mounted time in which data flowed, 0 to 1.
+    /// The share of the time in which data flowed, 0 to 1: of the mounted time, or of what the drive counted.
     pub efficiency: Option<f64>,
     /// Bytes of blocks a second while data flowed.
     pub rate: Option<f64>,
@@ -81,7 +81,7 @@ pub struct ReportRowReply {
     pub of_native: Option<f64>,
     /// How long the drives say they moved without transfer, if they say.
     pub locating_seconds: Option<f64>,
-    /// How long the drives say they waited for data or room, if they say.
+    /// How long the drives say they stood or went back since the host was too slow, if they say.
     pub starved_seconds: Option<f64>,
     /// How often the drives say they had to go back, if they say.
     pub back_hitches: Option<u64>,

@@ -45,8 +45,11 @@ pub(super) fn encode(record: &MountRecord) -> String {
     let moved = (record.read.0, record.written.0, record.locates, nanos(record.moving));
     field("moved", &format!("{},{},{},{}", moved.0, moved.1, moved.2, moved.3));
     if let Some(motion) = &record.motion {
-        let spans = (nanos(motion.locating), nanos(motion.streaming), nanos(motion.starved));
-        field("motion", &format!("{},{},{},{}", spans.0, spans.1, spans.2, motion.back_hitches));
+        let spans =
+            [motion.locating, motion.streaming, motion.starved, motion.hitching, motion.flushing].map(nanos);
+        let [locating, streaming, starved, hitching, flushing] = spans;
+        let counts = format!("{},{}", motion.back_hitches, motion.flushes);
+        field("motion", &format!("{locating},{streaming},{starved},{hitching},{flushing},{counts}"));
     }
     if let Some(rate) = record.native_rate {
         field("native", &rate.to_string());
@@ -139,12 +142,15 @@ fn decode_fields<'a>(words: impl Iterator<Item = &'a str>) -> Option<MountRecord
 }
 
 fn decode_motion(value: &str) -> Option<MotionRecord> {
-    let [locating, streaming, starved, back_hitches] = parts(value)?;
+    let [locating, streaming, starved, hitching, flushing, back_hitches, flushes] = parts(value)?;
     Some(MotionRecord {
         locating: read_span(locating)?,
         streaming: read_span(streaming)?,
         starved: read_span(starved)?,
+        hitching: read_span(hitching)?,
+        flushing: read_span(flushing)?,
         back_hitches: back_hitches.parse().ok()?,
+        flushes: flushes.parse().ok()?,
     })
 }
 
@@ -274,7 +280,10 @@ pub(super) mod tests {
             locating: Duration::from_secs(30),
             streaming: Duration::from_secs(66),
             starved: Duration::from_secs(1),
+            hitching: Duration::from_millis(2_500),
+            flushing: Duration::from_millis(500),
             back_hitches: 2,
+            flushes: 1,
         });
         record.native_rate = Some(360_000_000);
         record.add_session(SessionRecord {

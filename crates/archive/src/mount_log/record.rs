@@ -1,6 +1,7 @@
 //! What is remembered of one mount of a tape: statistics, no truth.
 
 use base::{ByteCount, Duration, Timestamp, Vid};
+use mechanics::MotionReport;
 
 /// Sessions of one mount that are told apart; what further ones did is added to the last of them.
 pub const MOUNT_SESSIONS_MAX: usize = 64;
@@ -74,17 +75,47 @@ pub struct QueueAtMount {
     pub oldest: Option<Timestamp>,
 }
 
-/// What the drive itself says of its tape's motion in one mount, if it can say.
+/// What the drive itself says of its tape's motion between `ready` and `unmounting`, in its own time.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MotionRecord {
     /// Spent moving to where data is, without transfer.
     pub locating: Duration,
     /// Spent moving with transfer.
     pub streaming: Duration,
-    /// Spent waiting for data, or for room for it.
+    /// Spent standing, since the host gave or took nothing.
     pub starved: Duration,
-    /// How often the tape had to stop and go back.
+    /// Spent stopping, going back and starting again, since the host was too slow.
+    pub hitching: Duration,
+    /// Spent on flushes, apart from the streaming that empties the buffer.
+    pub flushing: Duration,
+    /// How often it had to stop and go back.
     pub back_hitches: u64,
+    /// How often it was flushed.
+    pub flushes: u64,
+}
+
+impl MotionRecord {
+    /// All of the time.
+    #[must_use]
+    pub fn whole(&self) -> Duration {
+        let spans = [self.locating, self.streaming, self.starved, self.hitching, self.flushing];
+        spans.into_iter().fold(Duration::ZERO, Duration::saturating_add)
+    }
+}
+
+impl From<MotionReport> for MotionRecord {
+    fn from(report: MotionReport) -> Self {
+        let span = |seconds: f64| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or_default();
+        MotionRecord {
+            locating: span(report.locate_seconds),
+            streaming: span(report.streaming_seconds),
+            starved: span(report.waiting_seconds),
+            hitching: span(report.backhitch_seconds),
+            flushing: span(report.flush_seconds),
+            back_hitches: report.backhitches,
+            flushes: report.flushes,
+        }
+    }
 }
 
 /// One mount, from the order to the empty drive.

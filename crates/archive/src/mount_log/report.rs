@@ -92,9 +92,12 @@ pub struct ReportRow {
     pub mounted: Duration,
     /// How long data flowed: as the drive says where it does, else see [`MountRecord::moving`].
     pub moving: Duration,
+    /// What that is a part of: the time that the drive counted where it does, else the mounted time.
+    pub observed: Duration,
     /// How long the drives say they were moving without transfer; `None` if none says.
     pub locating: Option<Duration>,
-    /// How long the drives say they waited for data or room; `None` if none says.
+    /// How long the drives say they stood, or went back and started again, since the host was too slow; `None`
+    /// if none says.
     pub starved: Option<Duration>,
     /// How often the drives say they had to stop and go back; `None` if none says.
     pub back_hitches: Option<u64>,
@@ -116,11 +119,11 @@ impl ReportRow {
         (self.bytes() > 0).then(|| self.mounts as f64 * TERABYTE / self.bytes() as f64)
     }
 
-    /// The share of the mounted time in which data flowed, 0 to 1.
+    /// The share of the observed time in which data flowed, 0 to 1.
     #[must_use]
     pub fn efficiency(&self) -> Option<f64> {
-        let mounted = self.mounted.as_secs_f64();
-        (mounted > 0.0).then(|| (self.moving.as_secs_f64() / mounted).min(1.0))
+        let observed = self.observed.as_secs_f64();
+        (observed > 0.0).then(|| (self.moving.as_secs_f64() / observed).min(1.0))
     }
 
     /// Bytes of blocks a second while data flowed.
@@ -213,6 +216,7 @@ struct Sums {
     locates: u64,
     mounted: Duration,
     moving: Duration,
+    observed: Duration,
     locating: Option<Duration>,
     starved: Option<Duration>,
     back_hitches: Option<u64>,
@@ -236,7 +240,10 @@ impl Sums {
         self.waits.extend(record.queue.oldest.map(|oldest| record.ordered.since(oldest)));
         if let Some(ready) = record.ready {
             let end = record.unmounting.or(record.unmounted).unwrap_or(until);
-            self.mounted = self.mounted.saturating_add(end.since(ready));
+            let mounted = end.since(ready);
+            self.mounted = self.mounted.saturating_add(mounted);
+            let observed = record.motion.map_or(mounted, |motion| motion.whole());
+            self.observed = self.observed.saturating_add(observed);
         }
         record.sessions.iter().for_each(|session| self.add_session(session));
         self.add_motion(record);
@@ -274,7 +281,7 @@ impl Sums {
                 *sum = Some(sum.unwrap_or_default().saturating_add(span));
             };
             add(&mut self.locating, motion.locating);
-            add(&mut self.starved, motion.starved);
+            add(&mut self.starved, motion.starved.saturating_add(motion.hitching));
             self.back_hitches = Some(self.back_hitches.unwrap_or(0).saturating_add(motion.back_hitches));
         }
         if let Some(rate) = record.native_rate {
@@ -304,6 +311,7 @@ impl Sums {
             locates: self.locates,
             mounted: self.mounted,
             moving: self.moving,
+            observed: self.observed,
             locating: self.locating,
             starved: self.starved,
             back_hitches: self.back_hitches,

@@ -6,13 +6,14 @@ use std::sync::{Arc, PoisonError};
 
 use base::{ByteCount, Timestamp, Vid};
 use library::TapeDrive;
+use mechanics::MotionReport;
 use scheduler::{DriveState, Purpose, SessionEnd};
 use threads::Mutex;
 
 use super::ages::queue_at_mount;
 use super::file::MountLog;
 use super::flow::Flow;
-use super::record::{MountKind, MountRecord, MountSessionEnd, SessionRecord};
+use super::record::{MotionRecord, MountKind, MountRecord, MountSessionEnd, SessionRecord};
 use super::watch::{SharedFlow, WatchedDrive};
 use crate::engine::{Engine, Session};
 
@@ -59,6 +60,8 @@ pub(crate) struct MountTracker {
     flow: Option<SharedFlow>,
     /// What the drive had done when the tape was ready.
     at_ready: Flow,
+    /// What the drive said of itself when the tape was ready.
+    motion: Option<MotionReport>,
     /// When the present session began, and what the drive had done then.
     session: Option<(Timestamp, Flow)>,
 }
@@ -67,7 +70,8 @@ impl MountTracker {
     /// The drive as the thread is to use it, and its tracker.
     pub(crate) fn follow(engine: &Engine, drive: Box<dyn TapeDrive>) -> (Box<dyn TapeDrive>, MountTracker) {
         let name = drive.id().as_str().to_owned();
-        let mut tracker = MountTracker { drive: name, flow: None, at_ready: Flow::default(), session: None };
+        let at_ready = Flow::default();
+        let mut tracker = MountTracker { drive: name, flow: None, at_ready, motion: None, session: None };
         if engine.mounts.log.is_none() {
             return (drive, tracker);
         }
@@ -107,22 +111,30 @@ impl MountTracker {
         self.at(engine, |record, now| record.loaded = Some(now));
     }
 
-    /// The mount is over: sessions may begin, or the drive is empty again.
-    pub(crate) fn mounted(&mut self, engine: &Engine, vid: Vid, result: &Result<(), String>) {
+    /// The mount is over: sessions may begin on blocks of so many bytes, or the drive is empty again.
+    pub(crate) fn mounted(
+        &mut self,
+        engine: &Engine,
+        drive: &mut dyn TapeDrive,
+        vid: Vid,
+        result: Result<u32, &str>,
+    ) {
         let Some(flow) = &self.flow else { return };
         self.at_ready = flow.lock().unwrap_or_else(PoisonError::into_inner).mark();
         match result {
-            Ok(()) => {
-                let tape_pool = pool_of(engine, vid);
+            Ok(block_size) => {
+                self.motion = drive.motion_report();
+                let (tape_pool, native_rate) = (pool_of(engine, vid), native_rate(drive, block_size));
                 self.at(engine, |record, now| {
                     record.ready = Some(now);
                     record.tape_pool = tape_pool;
+                    record.native_rate = native_rate;
                 });
             }
             Err(why) => {
                 self.at(engine, |record, now| {
                     record.unmounted = record.unmounted.or(Some(now));
-                    record.failed = Some(why.clone());
+                    record.failed = Some(why.to_owned());
                 });
                 engine.mounts.end(&self.drive);
             }
@@ -173,10 +185,12 @@ impl MountTracker {
     }
 
     /// All that was owed to the tape is written, and the way home begins.
-    pub(crate) fn unmounting(&mut self, engine: &Engine) {
+    pub(crate) fn unmounting(&mut self, engine: &Engine, drive: &mut dyn TapeDrive) {
         let Some(flow) = &self.flow else { return };
         let now = *flow.lock().unwrap_or_else(PoisonError::into_inner);
         let moved = Moved::between(&self.at_ready, &now);
+        let before = self.motion.take();
+        let motion = before.and_then(|before| Some(drive.motion_report()?.since(&before)));
         self.at(engine, |record, at| {
             record.unmounting = Some(at);
             // A mount that failed has done nothing that counts.
@@ -185,6 +199,7 @@ impl MountTracker {
                 record.written = moved.written;
                 record.locates = moved.locates;
                 record.moving = moved.moving;
+                record.motion = motion.map(MotionRecord::from);
             }
         });
     }
@@ -230,6 +245,12 @@ impl Moved {
             moving: after.moving().saturating_sub(before.moving()),
         }
     }
+}
+
+/// Bytes a second with which the drive streams blocks of this size, if it tells.
+fn native_rate(drive: &mut dyn TapeDrive, block_size: u32) -> Option<u64> {
+    let block_us = drive.track(block_size).ok()??.block_us;
+    (block_us > 0.0).then(|| (f64::from(block_size) * 1e6 / block_us).round() as u64)
 }
 
 fn pool_of(engine: &Engine, vid: Vid) -> Option<String> {

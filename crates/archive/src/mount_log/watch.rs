@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, PoisonError};
 
-use base::{ByteCount, Clock, Partition, TapePosition, Timestamp};
+use base::{BlockAddress, ByteCount, Clock, Partition, TapePosition, Timestamp};
 use library::{DriveName, ReadBlock, TapeDrive, TapeError, WriteResult};
+use mechanics::{MotionReport, Track};
 use threads::Mutex;
 
 use super::flow::Flow;
@@ -104,6 +105,25 @@ impl TapeDrive for WatchedDrive {
 
     fn remaining(&mut self) -> Result<ByteCount, TapeError> {
         self.drive.remaining()
+    }
+
+    fn end_of_wrap_positions(&mut self) -> Result<Option<Vec<BlockAddress>>, TapeError> {
+        self.drive.end_of_wrap_positions()
+    }
+
+    fn recommended_order(
+        &mut self,
+        segments: &[(BlockAddress, BlockAddress)],
+    ) -> Result<Option<Vec<usize>>, TapeError> {
+        self.drive.recommended_order(segments)
+    }
+
+    fn track(&mut self, block_size: u32) -> Result<Option<Track>, TapeError> {
+        self.drive.track(block_size)
+    }
+
+    fn motion_report(&mut self) -> Option<MotionReport> {
+        self.drive.motion_report()
     }
 }
 

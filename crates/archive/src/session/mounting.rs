@@ -28,7 +28,9 @@ impl DriveThread {
     pub(super) fn mount(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), String> {
         self.mounts.ordered(&self.engine, vid);
         let result = self.mount_checked(vid, assign);
-        self.mounts.mounted(&self.engine, vid, &result);
+        let block_size = self.mounted.as_ref().map_or(0, |mounted| mounted.volume.block_size().bytes());
+        let counted = result.as_ref().map(|()| block_size).map_err(String::as_str);
+        self.mounts.mounted(&self.engine, self.drive.as_mut(), vid, counted);
         result
     }
 
@@ -331,7 +333,7 @@ impl DriveThread {
         if let Err(error) = self.close_volume() {
             self.fail(&error);
         }
-        self.mounts.unmounting(&self.engine);
+        self.mounts.unmounting(&self.engine, self.drive.as_mut());
         let mut failed = None;
         match self.engine.library.unmount(&self.name) {
             Ok(_) => {}

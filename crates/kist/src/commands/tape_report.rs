@@ -25,8 +25,8 @@ A mount counts, whole, if it ended in the window or goes on. Columns:
   per mount   bytes of files and containers a mount
   mounts/TB   mounts for 10^12 bytes of them
   mounted     how long tapes stood ready in drives
-  moving      how long data flowed
-  efficiency  moving in % of mounted
+  moving      how long data flowed, as the drive counts if it does
+  efficiency  moving in % of mounted, or of the time that the drive counts
   rate        bytes of blocks, gaps and indexes included, a second of moving
   native      that rate in % of the drive's native one, if it is known
 Below stands how long what waits now has waited: its oldest, and the median.

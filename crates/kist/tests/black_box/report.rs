@@ -52,7 +52,10 @@ fn a_report_counts_the_mounts_that_the_tapes_count() {
     assert!(total["read"].as_u64().unwrap() >= bytes, "all of it was recalled: {total}");
     assert!(total["tape_written"].as_u64() >= total["written"].as_u64(), "indexes come on top: {total}");
     let time = &total["mount_seconds"];
-    assert!(time["mean"].as_f64().unwrap() > 0.0 && time["p95"].as_f64() >= time["median"].as_f64(), "{time}");
+    assert!(
+        time["mean"].as_f64().unwrap() > 0.0 && time["p95"].as_f64() >= time["median"].as_f64(),
+        "{time}"
+    );
     assert!(total["wait_seconds"]["count"].as_u64().unwrap() >= 2, "{total}");
     let share = total["efficiency"].as_f64().unwrap();
     assert!(share > 0.0 && share <= 1.0, "{total}");

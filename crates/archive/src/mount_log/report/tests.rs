@@ -156,12 +156,21 @@ fn what_the_drive_says_goes_before_what_its_host_sees() {
     let mut record = mount("vdrive0", "KS0001", 1000, 50, 100);
     record.read = ByteCount(24_000_000_000);
     record.native_rate = Some(300_000_000);
-    record.motion =
-        Some(MotionRecord { locating: secs(15), streaming: secs(80), starved: secs(5), back_hitches: 3 });
+    record.motion = Some(MotionRecord {
+        locating: secs(15),
+        streaming: secs(80),
+        starved: secs(2),
+        hitching: secs(3),
+        flushing: secs(10),
+        back_hitches: 3,
+        flushes: 1,
+    });
     let silent = mount("vdrive1", "KS0002", 1000, 50, 100);
     let (_, total) = report(ReportBy::Drive, &[record.clone(), silent, record]);
     // Twice 80 s, and half of the other one's 100 s.
     assert_eq!((total.moving, total.mounted), (secs(210), secs(300)));
+    // Twice 15 + 80 + 2 + 3 + 10 as the drive counts, and the other one's 100 s mounted.
+    assert_eq!((total.observed, total.efficiency()), (secs(320), Some(210.0 / 320.0)));
     assert_eq!(
         (total.locating, total.starved, total.back_hitches),
         (Some(secs(30)), Some(secs(10)), Some(6))
