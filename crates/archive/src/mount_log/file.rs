@@ -134,7 +134,7 @@ impl MountLog for MountLogFiles {
                 state.open = None;
                 if !std::mem::replace(&mut state.told, true) {
                     let directory = self.directory.display();
-                    tracing::error!(%directory, %error, "mounts are not written down: reports will lack them");
+                    tracing::error!(%directory, %error, "mounts are not written down");
                 }
             }
         }

@@ -336,7 +336,11 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn any_text_comes_back(drive in "\\PC{0,20}", pool in proptest::option::of("\\PC{0,20}"), why in "\\PC{0,60}") {
+        fn any_text_comes_back(
+            drive in "\\PC{0,20}",
+            pool in proptest::option::of("\\PC{0,20}"),
+            why in "\\PC{0,60}",
+        ) {
             let mut record = sample();
             record.drive = drive;
             record.tape_pool = pool;

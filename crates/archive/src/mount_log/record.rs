@@ -71,7 +71,8 @@ pub struct QueueAtMount {
     pub items: u64,
     /// Their bytes.
     pub bytes: ByteCount,
-    /// Since when the oldest of them was waiting; of a recall, of the first 4,096 in the order of their blocks.
+    /// Since when the oldest of them was waiting; of a recall, of the first
+    /// 4,096 in the order of their blocks.
     pub oldest: Option<Timestamp>,
 }
 

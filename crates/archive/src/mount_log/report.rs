@@ -96,8 +96,8 @@ pub struct ReportRow {
     pub observed: Duration,
     /// How long the drives say they were moving without transfer; `None` if none says.
     pub locating: Option<Duration>,
-    /// How long the drives say they stood, or went back and started again, since the host was too slow; `None`
-    /// if none says.
+    /// How long the drives say they stood, or went back and started again, since the host was too
+    /// slow; `None` if none says.
     pub starved: Option<Duration>,
     /// How often the drives say they had to stop and go back; `None` if none says.
     pub back_hitches: Option<u64>,
@@ -331,8 +331,8 @@ impl Archive {
         let until = engine.now();
         let since = Timestamp(until.0.saturating_sub(i64::try_from(window.as_nanos()).unwrap_or(i64::MAX)));
         let mut report = MountReport::new(by, since, until);
-        // First those that go on: one that ends meanwhile is then looked for in the log with a time after
-        // `until`, and does not count twice.
+        // First those that go on: one that ends afterwards stands in the log with a time after `until`, and
+        // does not count twice.
         engine.mounts.live().iter().for_each(|record| report.add(record));
         let read = engine.mounts.log().map(|log| log.read(since, &mut |record| report.add(&record)));
         let trouble = match read {

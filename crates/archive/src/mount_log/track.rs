@@ -45,9 +45,17 @@ impl Mounts {
         }
     }
 
-    fn end(&self, drive: &str) {
-        let ended = self.live.lock().unwrap_or_else(PoisonError::into_inner).remove(drive);
-        if let (Some(record), Some(log)) = (ended, &self.log) {
+    /// Ends a mount and writes it down, unless `last` says that it goes on. All of it under the lock: whoever
+    /// looks at what goes on and then at the log finds each mount in one of them, with a time that tells which.
+    fn end(&self, engine: &Engine, drive: &str, last: impl FnOnce(&mut MountRecord) -> bool) {
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = engine.now();
+        let Some(record) = live.get_mut(drive) else { return };
+        if !last(record) {
+            return;
+        }
+        record.unmounted = Some(now);
+        if let (Some(record), Some(log)) = (live.remove(drive), &self.log) {
             log.record(&record);
         }
     }
@@ -132,11 +140,10 @@ impl MountTracker {
                 });
             }
             Err(why) => {
-                self.at(engine, |record, now| {
-                    record.unmounted = record.unmounted.or(Some(now));
+                engine.mounts.end(engine, &self.drive, |record| {
                     record.failed = Some(why.to_owned());
+                    true
                 });
-                engine.mounts.end(&self.drive);
             }
         }
     }
@@ -207,17 +214,16 @@ impl MountTracker {
     /// The drive is empty, or as `failed` says cannot be emptied. Ends the mount, unless it is one that is
     /// failing: [`MountTracker::mounted`] ends that.
     pub(crate) fn unmounted(&mut self, engine: &Engine, failed: Option<String>) {
-        let mut is_over = false;
-        self.at(engine, |record, now| {
-            record.unmounted = Some(now);
-            is_over = record.ready.is_some();
+        if self.flow.is_none() {
+            return;
+        }
+        engine.mounts.end(engine, &self.drive, |record| {
+            let is_over = record.ready.is_some();
             if is_over {
                 record.failed = failed;
             }
+            is_over
         });
-        if is_over {
-            engine.mounts.end(&self.drive);
-        }
     }
 
     fn at(&self, engine: &Engine, change: impl FnOnce(&mut MountRecord, Timestamp)) {
