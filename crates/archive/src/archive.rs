@@ -81,7 +81,7 @@ impl Archive {
         if settings.classes.is_empty() {
             return Err(OpenError::NoClass);
         }
-        let Machines { catalogue, drives, library, random_uuid } = machines;
+        let Machines { catalogue, drives, library, random_uuid, mount_log } = machines;
         let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
         let last_change = catalogue.read(|view| view.last_change())?;
         keep_time(&catalogue, last_change, clock.as_ref())?;
@@ -120,6 +120,7 @@ impl Archive {
             resting: Mutex::new(HashMap::new()),
             chores: Mutex::default(),
             sessions: Mutex::new(BTreeMap::new()),
+            mounts: crate::mount_log::Mounts::new(mount_log),
             sweep: SweepBell::default(),
             upkeep: Upkeep::default(),
             small: SmallPuts::default(),

@@ -56,6 +56,8 @@ pub(crate) struct Engine {
     pub(crate) chores: Mutex<crate::chores::Chores>,
     /// What each drive does, for displays.
     pub(crate) sessions: Mutex<BTreeMap<DriveName, Arc<Session>>>,
+    /// What is remembered of mounts, for reports.
+    pub(crate) mounts: crate::mount_log::Mounts,
     /// Rung when there is garbage to remove.
     pub(crate) sweep: SweepBell,
     /// What the scrubber is to do, and how far it is.

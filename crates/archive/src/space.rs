@@ -65,7 +65,8 @@ impl Engine {
     pub(crate) fn room(&self) -> Result<Room, ArchiveError> {
         let code = self.pool.config().code;
         let pool = logical(&self.pool.spaces(), code.width(), code.data.into(), left_for_recalls);
-        let ceilings = self.classes.all().iter().filter_map(|class| Some((class.id, class.settings.pool_max?)));
+        let ceilings =
+            self.classes.all().iter().filter_map(|class| Some((class.id, class.settings.pool_max?)));
         let classes = self.read(|view| {
             let mut classes = BTreeMap::new();
             for (class, ceiling) in ceilings.clone() {
@@ -124,7 +125,12 @@ impl Engine {
     ///
     /// # Errors
     /// [`ArchiveError::NeverFits`].
-    pub(crate) fn check_can_fit(&self, file: FileId, class: ClassId, size: ByteCount) -> Result<(), ArchiveError> {
+    pub(crate) fn check_can_fit(
+        &self,
+        file: FileId,
+        class: ClassId,
+        size: ByteCount,
+    ) -> Result<(), ArchiveError> {
         let code = self.pool.config().code;
         let whole = |drive: &DriveSpace| drive.capacity.0.saturating_sub(left_for_puts(drive));
         let pool = logical(&self.pool.spaces(), code.width(), code.data.into(), whole);

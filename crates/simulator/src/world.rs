@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use archive::{
-    Aim, Archive, ArchiveError, ClassSettings, FlowSettings, LibrarySettings, OpenError, PoolDriveSettings, PoolSettings,
-    PoolShape, Settings, TapePoolSettings, TapeSettings,
+    Aim, Archive, ArchiveError, ClassSettings, FlowSettings, LibrarySettings, OpenError, PoolDriveSettings,
+    PoolSettings, PoolShape, Settings, TapePoolSettings, TapeSettings,
 };
 use base::{ByteCount, Clock, SteadyClock, StripeCode, Timestamp};
 use threads::simulated::{self, Process};

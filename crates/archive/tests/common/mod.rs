@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{
-    Aim, Archive, ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings, PoolSettings, PutDone, PutOptions, Selection, Settings, StageOptions, TapePoolSettings, TapeSettings, create_catalogue, has_ended,
+    Aim, Archive, ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings, PoolSettings, PutDone,
+    PutOptions, Selection, Settings, StageOptions, TapePoolSettings, TapeSettings, create_catalogue,
+    has_ended,
 };
 use base::{ArchivePath, ByteCount, Clock, DriveId, RequestId, StripeCode, Timestamp, Uuid, Vid};
 use drive::DirectoryDrive;

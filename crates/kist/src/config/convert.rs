@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use archive::{
-    Aim, BackupSettings, ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings, TapePoolSettings, TapeSettings, TimingSettings, UpkeepSettings,
+    Aim, BackupSettings, ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings, PoolSettings,
+    Settings, TapePoolSettings, TapeSettings, TimingSettings, UpkeepSettings,
 };
 
 use super::file::{

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{
-    Aim, Archive, ClassSettings, FlowSettings, LibrarySettings, Machines, PoolDriveSettings, PoolSettings, PoolShape, Settings, TapePoolSettings, TapeSettings, create_catalogue,
+    Aim, Archive, ClassSettings, FlowSettings, LibrarySettings, Machines, PoolDriveSettings, PoolSettings,
+    PoolShape, Settings, TapePoolSettings, TapeSettings, create_catalogue,
 };
 use base::{ByteCount, Clock, DriveId, StripeCode, Timestamp, Uuid, Vid};
 use drive::DirectoryDrive;
