@@ -190,6 +190,8 @@ pub struct RequestInfo {
     pub request: RequestId,
     /// All else.
     pub record: RequestRecord,
+    /// How urgent it is, from 0 to [`catalogue::PRIORITY_MAX`].
+    pub priority: u8,
 }
 
 /// One file of a request.
@@ -452,6 +454,8 @@ pub struct StageOptions {
     pub owner: String,
     /// For how long the files are pinned once online.
     pub pin: Duration,
+    /// How urgent it is, from 0 to [`catalogue::PRIORITY_MAX`]; usually [`catalogue::PRIORITY_USUAL`].
+    pub priority: u8,
 }
 
 /// Whether a request has ended.

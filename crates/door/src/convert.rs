@@ -191,6 +191,7 @@ pub(crate) fn request_reply(info: &RequestInfo) -> wire::RequestReply {
         created: record.created.to_string(),
         ended: record.ended.map(|at| at.to_string()),
         pin_seconds: record.pin.as_secs(),
+        priority: info.priority,
         files: record.files,
         bytes: record.bytes.0,
         done: record.done,

@@ -7,6 +7,7 @@ mod motion;
 mod mounting;
 mod plan;
 mod recall;
+mod recall_order;
 mod tape_verify;
 
 use std::sync::atomic::Ordering;

@@ -5,11 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use archive::{
-    BackupSettings, ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings,
+    Aim, BackupSettings, ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings,
     TapePoolSettings, TapeSettings, TimingSettings, UpkeepSettings,
 };
 
-use super::file::{Backup, Catalogue, Class, Config, Library, Pool, PoolDrive, Tape, TapePool, Timing};
+use super::file::{
+    Backup, Catalogue, Class, Config, Library, Pool, PoolDrive, Recall, RecallOrder, Tape, TapePool, Timing,
+};
 
 impl Config {
     /// The engine's settings; relative directories are those below `directory`.
@@ -77,7 +79,7 @@ fn timing_settings(timing: &Timing) -> TimingSettings {
 }
 
 fn class_settings(class: &Class) -> ClassSettings {
-    let Class { name, up_to, copies, large, pack, pack_age } = class;
+    let Class { name, up_to, copies, large, pack, pack_age, recall } = class;
     ClassSettings {
         name: name.get_ref().clone(),
         up_to: up_to.as_ref().map(|up_to| up_to.get_ref().0),
@@ -85,6 +87,7 @@ fn class_settings(class: &Class) -> ClassSettings {
         large_bytes: large.0,
         pack_bytes: pack.get_ref().0,
         pack_age: pack_age.0,
+        recall_packs: *recall == Recall::Pack,
     }
 }
 
@@ -107,6 +110,7 @@ fn tape_settings(tape: &Tape) -> TapeSettings {
         buffer,
         recall_age,
         recall_bytes,
+        recall_order,
         dismount_delay,
         retry_delay,
     } = tape;
@@ -118,6 +122,10 @@ fn tape_settings(tape: &Tape) -> TapeSettings {
         buffer: buffer.get_ref().0,
         recall_age: recall_age.0,
         recall_bytes: recall_bytes.0,
+        recall_aim: match recall_order {
+            RecallOrder::LastFile => Aim::LastFile,
+            RecallOrder::MeanWait => Aim::MeanWait,
+        },
         dismount_delay: dismount_delay.0,
         retry_delay: retry_delay.0,
     }
