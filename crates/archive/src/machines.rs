@@ -13,7 +13,7 @@ use library::{
 use mechanics::{Geometry, RobotTiming};
 use store::{CatalogueStore, StoreOptions};
 
-use crate::{LibrarySettings, OpenError, PoolSeen, Settings, TimingSettings};
+use crate::{LibrarySettings, MountLog, OpenError, PoolSeen, Settings, TimingSettings};
 
 /// Commands that one group commit may hold.
 const COMMIT_BATCH_MAX: usize = 1_024;
@@ -46,6 +46,8 @@ pub struct Machines {
     pub library: Arc<dyn Library>,
     /// A new random UUID; `None` if the system has no entropy.
     pub random_uuid: Arc<dyn Fn() -> Option<Uuid> + Send + Sync>,
+    /// Where mounts are written down; `None`: nowhere, and reports on tapes are empty.
+    pub mount_log: Option<Arc<dyn MountLog>>,
 }
 
 impl Machines {
@@ -69,6 +71,7 @@ impl Machines {
             drives: open_drives(settings, instance)?,
             library,
             random_uuid: Arc::new(system_uuid),
+            mount_log: None,
         })
     }
 }

@@ -85,6 +85,8 @@ pub struct ClassSettings {
     pub pack_age: Duration,
     /// Recall a pack as a whole when one file of it is wanted (full-aggregate recall).
     pub recall_packs: bool,
+    /// Recalls bring no more of the class into the pool than leaves it at this much; `None`: no ceiling.
+    pub pool_max: Option<ByteCount>,
 }
 
 /// A tape pool.
@@ -123,4 +125,22 @@ pub struct TapeSettings {
     pub dismount_delay: Duration,
     /// Leave a drive or tape that failed alone for this long.
     pub retry_delay: Duration,
+    /// How tape streams and clients share the pool.
+    pub flow: FlowSettings,
+}
+
+/// How tape streams and clients share the pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FlowSettings {
+    /// What the pool owes each tape stream before clients, in bytes a second; 0: nothing.
+    pub stream_rate: ByteCount,
+    /// Most sessions that read or write tapes at once; 0: as many as there are drives.
+    pub streams_max: usize,
+}
+
+impl Default for FlowSettings {
+    /// What an LTO-9 drive takes, 400 MB/s, and a session on every drive.
+    fn default() -> Self {
+        FlowSettings { stream_rate: ByteCount(400_000_000), streams_max: 0 }
+    }
 }

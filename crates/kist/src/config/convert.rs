@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use archive::{
-    Aim, BackupSettings, ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings,
-    TapePoolSettings, TapeSettings, TimingSettings, UpkeepSettings,
+    Aim, BackupSettings, ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings, PoolSettings,
+    Settings, TapePoolSettings, TapeSettings, TimingSettings, UpkeepSettings,
 };
 
 use super::file::{
@@ -79,7 +79,7 @@ fn timing_settings(timing: &Timing) -> TimingSettings {
 }
 
 fn class_settings(class: &Class) -> ClassSettings {
-    let Class { name, up_to, copies, large, pack, pack_age, recall } = class;
+    let Class { name, up_to, copies, large, pack, pack_age, recall, pool_max } = class;
     ClassSettings {
         name: name.get_ref().clone(),
         up_to: up_to.as_ref().map(|up_to| up_to.get_ref().0),
@@ -88,6 +88,7 @@ fn class_settings(class: &Class) -> ClassSettings {
         pack_bytes: pack.get_ref().0,
         pack_age: pack_age.0,
         recall_packs: *recall == Recall::Pack,
+        pool_max: pool_max.as_ref().map(|pool_max| pool_max.0),
     }
 }
 
@@ -113,6 +114,8 @@ fn tape_settings(tape: &Tape) -> TapeSettings {
         recall_order,
         dismount_delay,
         retry_delay,
+        stream_rate,
+        streams_max,
     } = tape;
     TapeSettings {
         block_bytes: block.get_ref().0,
@@ -128,5 +131,6 @@ fn tape_settings(tape: &Tape) -> TapeSettings {
         },
         dismount_delay: dismount_delay.0,
         retry_delay: retry_delay.0,
+        flow: FlowSettings { stream_rate: stream_rate.0, streams_max: *streams_max },
     }
 }

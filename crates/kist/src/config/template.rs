@@ -188,6 +188,10 @@ recall_order = "last-file"
 dismount_delay = "{dismount_delay}"
 # A drive or tape that failed is left alone for so long.
 retry_delay = "{retry_delay}"
+# What the pool owes each tape drive that reads or writes before it serves clients, a second; "0B": nothing.
+stream_rate = "400MB"
+# Most drives that read or write at once; 0: all.
+streams_max = 0
 
 # Tape pools: each copy of a class goes to another one. A tape is mounted for writing when so much waits for
 # the pool, or when the oldest waits so long.
@@ -228,6 +232,7 @@ fn classes_part(values: &Values) -> String {
 # Storage classes. A file gets the class that the client or its directory names, else the first whose `up_to`
 # it fits. Files below `large` are gathered into packs of about `pack`; a pack that is not full is sealed
 # after `pack_age`. With `recall = "pack"` a pack is recalled as a whole when one file of it is wanted.
+# With `pool_max` recalls bring no more of a class into the pool than leaves it at that size.
 "#,
     );
     for (name, up_to) in [("small", "up_to = \"1MiB\"\n"), ("medium", "up_to = \"1GiB\"\n"), ("large", "")] {
