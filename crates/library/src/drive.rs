@@ -296,9 +296,9 @@ pub trait TapeDrive: Send {
     /// [`TapeError::NotLoaded`], [`TapeError::Medium`].
     fn remaining(&mut self) -> Result<ByteCount, TapeError>;
 
-    /// Where the wraps of the data partition end: the first block behind each wrap that is full, ascending.
-    /// The wrap on which the data ends is not among them. It is what READ END OF WRAP POSITION reports with
-    /// its bit for all wraps. `None` if the drive does not tell.
+    /// Where the wraps of the data partition end: the first block behind each wrap that has data, ascending.
+    /// The last one is the end of data, which need not be the wrap's. It is what READ END OF WRAP POSITION
+    /// reports with its bit for all wraps. Empty without data; `None` if the drive does not tell.
     ///
     /// # Errors
     /// [`TapeError::NotLoaded`], [`TapeError::Medium`].

@@ -163,7 +163,7 @@ fn wraps_end_where_the_track_changes_wraps() {
     let timed = Timed::new(|_| ());
     let mut drive = timed.written(35);
     let ends = drive.end_of_wrap_positions().unwrap().unwrap();
-    assert_eq!(ends, [10, 20, 30].map(BlockAddress));
+    assert_eq!(ends, [10, 20, 30, 35].map(BlockAddress), "the last is the end of data");
     // A mark and a short block in the first wrap push the others back.
     drive.locate(data(5)).unwrap();
     drive.write_filemarks(1).unwrap();
@@ -172,9 +172,9 @@ fn wraps_end_where_the_track_changes_wraps() {
         drive.write_block(&pattern(number, BLOCK)).unwrap();
     }
     let ends = drive.end_of_wrap_positions().unwrap().unwrap();
-    assert_eq!(ends, [12, 22, 32].map(BlockAddress));
+    assert_eq!(ends, [12, 22, 32, 36].map(BlockAddress));
     let track = drive.track(BLOCK as u32).unwrap().unwrap();
-    for (wrap, end) in (5..).zip(&ends) {
+    for (wrap, end) in (5..).zip(&ends[..3]) {
         assert_eq!(track.place(*end).wrap, wrap);
         assert_eq!(track.place(BlockAddress(end.0 - 1)).wrap, wrap - 1);
     }

@@ -408,7 +408,7 @@ impl TapeDrive for VirtualDrive {
 
     fn end_of_wrap_positions(&mut self) -> Result<Option<Vec<BlockAddress>>, TapeError> {
         self.modelled(|loaded, timed| {
-            Ok(Some(timed.ends_of_wraps(loaded.cartridge.partition(Partition::Data))))
+            Ok(Some(timed.ends_of_data(loaded.cartridge.partition(Partition::Data))))
         })
     }
 

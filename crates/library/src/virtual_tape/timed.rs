@@ -116,8 +116,19 @@ impl Timed {
         self.timing.drive.recommends_order
     }
 
+    /// The first block behind each wrap of the data partition that has data.
+    pub fn ends_of_data(&self, data: &PartitionFile) -> Vec<BlockAddress> {
+        let mut ends = self.ends_of_wraps(data);
+        let end = BlockAddress(data.end().objects);
+        // File marks behind the last full wrap take no room on the next.
+        if data.end().payload % self.timing.geometry.wrap_bytes.0 > 0 && ends.last() != Some(&end) {
+            ends.push(end);
+        }
+        ends
+    }
+
     /// The first block behind each full wrap of the data partition.
-    pub fn ends_of_wraps(&self, data: &PartitionFile) -> Vec<BlockAddress> {
+    fn ends_of_wraps(&self, data: &PartitionFile) -> Vec<BlockAddress> {
         let wrap = self.timing.geometry.wrap_bytes.0;
         let full = data.end().payload / wrap;
         let wraps = full.min(u64::from(self.timing.geometry.wraps_of(Partition::Data)));
