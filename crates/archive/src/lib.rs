@@ -13,6 +13,7 @@ mod download;
 mod engine;
 mod error;
 mod gate;
+mod gather;
 mod ingest;
 mod lost;
 mod machines;

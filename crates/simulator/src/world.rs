@@ -361,6 +361,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
         large_bytes: ByteCount::kib(256),
         pack_bytes: ByteCount::kib(512),
         pack_age: Duration::from_secs(8),
+        data_set_depth: None,
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),

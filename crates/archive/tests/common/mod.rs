@@ -82,6 +82,7 @@ fn settings(directory: &Path) -> Settings {
         large_bytes: ByteCount::mib(2),
         pack_bytes: ByteCount::mib(4),
         pack_age: Duration::ZERO,
+        data_set_depth: None,
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),

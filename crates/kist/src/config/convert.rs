@@ -71,7 +71,7 @@ impl Config {
 }
 
 fn class_settings(class: &Class) -> ClassSettings {
-    let Class { name, up_to, copies, large, pack, pack_age } = class;
+    let Class { name, up_to, copies, large, pack, pack_age, data_set_depth } = class;
     ClassSettings {
         name: name.get_ref().clone(),
         up_to: up_to.as_ref().map(|up_to| up_to.get_ref().0),
@@ -79,6 +79,7 @@ fn class_settings(class: &Class) -> ClassSettings {
         large_bytes: large.0,
         pack_bytes: pack.get_ref().0,
         pack_age: pack_age.0,
+        data_set_depth: *data_set_depth,
     }
 }
 

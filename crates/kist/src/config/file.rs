@@ -194,6 +194,9 @@ pub struct Class {
     pub pack: Spanned<Size>,
     /// Seal a pack that is not full after so long.
     pub pack_age: Span,
+    /// How deep in the tree the directories are that make a data set; 0: none do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_set_depth: Option<u8>,
 }
 
 fn scrub_days() -> Spanned<u32> {

@@ -115,6 +115,7 @@ fn settings(directory: &Path) -> Settings {
         large_bytes: ByteCount::kib(512),
         pack_bytes: ByteCount::mib(1),
         pack_age: Duration::ZERO,
+        data_set_depth: None,
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),
