@@ -117,6 +117,7 @@ impl Archive {
             rehabilitated: Mutex::new(BTreeSet::new()),
             verifying: Mutex::new(()),
             suspects: Mutex::default(),
+            affinity: Mutex::default(),
             resting: Mutex::new(HashMap::new()),
             chores: Mutex::default(),
             sessions: Mutex::new(BTreeMap::new()),

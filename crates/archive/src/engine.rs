@@ -12,6 +12,7 @@ use pool::{Pool, PoolError};
 use scheduler::{DriveName, Event, Scheduler, TapeSummary};
 use store::{CatalogueStore, ExecuteError};
 
+use crate::affinity::Affinity;
 use crate::bell::{Bell, SweepBell};
 use crate::classes::Classes;
 use crate::gate::ReadGate;
@@ -35,6 +36,8 @@ pub(crate) struct Engine {
     pub(crate) stop: AtomicBool,
     /// Held while containers are taken from a queue into a run, so that two drives never plan the same one.
     pub(crate) planning: Mutex<()>,
+    /// Where data sets are written.
+    pub(crate) affinity: Mutex<Affinity>,
     /// Held while a drive is taken out of use or given back: the catalogue and the scheduler hear the same
     /// last word.
     pub(crate) ordering: Mutex<()>,
@@ -85,6 +88,10 @@ impl Engine {
 
     pub(crate) fn scheduler(&self) -> MutexGuard<'_, Scheduler> {
         self.scheduler.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn affinity(&self) -> MutexGuard<'_, Affinity> {
+        self.affinity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn read<T>(

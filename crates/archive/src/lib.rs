@@ -1,5 +1,6 @@
 //! The engine: ingest, migrate, recall, evict. It knows no HTTP and no JSON.
 
+mod affinity;
 mod api;
 mod archive;
 mod away;
