@@ -88,9 +88,8 @@ impl Gather {
             self.end_data_set(&mut packs);
         }
         self.own.push(file);
-        // Half a pack is held back where the rest goes too, so that it goes in packs that are at least that full.
-        let halves = if self.rest == Rest::Stays { 2 } else { 3 };
-        if self.fills(self.own.bytes, self.own.files.len(), halves, 2) {
+        // Half a pack is held back, so that the rest of the data set is at least so much.
+        if self.fills(self.own.bytes, self.own.files.len(), 3, 2) {
             packs.push(self.own.take_first(self.size));
             self.has_packs = true;
         }

@@ -26,7 +26,7 @@ const SEAL_RETRIES_MAX: usize = 4;
 const SEAL_BATCH: usize = 256;
 
 /// What small data sets leave behind together is put into packs once it is so many packs' worth.
-const PACKS_LEFT_MAX: u64 = 4;
+const PACKS_LEFT_MAX: u64 = 16;
 
 /// A file that is to go into a container.
 struct Candidate {
@@ -34,8 +34,8 @@ struct Candidate {
     record: FileRecord,
 }
 
-/// Seals every large file and every pack that a data set of a class fills; with `partial` all that waits.
-/// What does not fill a pack of its own stays until then, unless much of it has come together.
+/// Seals every large file, and packs of data sets that fill them and half a one more; with `partial` all that
+/// waits. The rest stays until then, unless much of it has come together.
 pub(crate) fn seal_class(engine: &Arc<Engine>, class: ClassId, partial: bool) -> Result<(), ArchiveError> {
     let Some(class) = engine.classes.get(class).cloned() else { return Ok(()) };
     if partial {

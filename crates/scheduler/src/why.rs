@@ -21,7 +21,11 @@ impl Scheduler {
         let Some(policy) = self.policy.classes.get(&class) else { return Reason::NoPolicy };
         let due = ripe_at(&state.backlog, policy.pack_age);
         match state.resting {
-            Some((_, until)) if until > now => {
+            // No data set fills packs of its own: that is no failure.
+            Some((false, until, more)) if until > now => {
+                Reason::WaitingForBytes { have: state.backlog.bytes, need: more, due }
+            }
+            Some((true, until, _)) if until > now => {
                 Reason::Resting { until, cause: "nothing could be gathered into a container".to_owned() }
             }
             _ => Reason::WaitingForBytes { have: state.backlog.bytes, need: policy.pack_bytes, due },
