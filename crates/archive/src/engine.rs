@@ -16,6 +16,7 @@ use crate::affinity::Affinity;
 use crate::bell::{Bell, SweepBell};
 use crate::classes::Classes;
 use crate::gate::ReadGate;
+use crate::libraries::Libraries;
 use crate::scrub::Upkeep;
 use crate::small::SmallPuts;
 use crate::{ArchiveError, Settings};
@@ -29,6 +30,7 @@ pub(crate) struct Engine {
     pub(crate) catalogue: CatalogueStore,
     pub(crate) pool: Arc<Pool>,
     pub(crate) library: Arc<dyn Library>,
+    pub(crate) libraries: Libraries,
     pub(crate) classes: Classes,
     pub(crate) scheduler: Mutex<Scheduler>,
     pub(crate) bell: Bell,

@@ -16,6 +16,7 @@ mod error;
 mod gate;
 mod gather;
 mod ingest;
+mod libraries;
 mod lost;
 mod machines;
 mod namespace;
@@ -49,7 +50,9 @@ pub use backup::{
 pub use download::Download;
 pub use error::{ArchiveError, OpenError};
 pub use ingest::{PutCallback, SMALL_BYTES_MAX, Upload};
-pub use machines::{Machines, PoolDrive, PoolShape, create_catalogue, open_library, pool_seen};
+pub use machines::{
+    Machines, PoolDrive, PoolShape, create_catalogue, open_libraries, open_library, pool_seen,
+};
 pub use namespace::LIST_PAGE_MAX;
 pub use operate::TAPE_PAGE_MAX;
 pub use pool_drives::{PoolHealth, ReplacedDrive};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base::{ByteCount, Clock, DriveId, Epoch, Uuid};
 use catalogue::Command;
 use drive::{DirectIo, DirectoryDrive, ObjectDrive};
-use library::{DriveName, Library, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
+use library::{DriveName, Library, Union, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 use store::{CatalogueStore, StoreOptions};
 
 use crate::{LibrarySettings, OpenError, PoolSeen, Settings};
@@ -56,11 +56,11 @@ impl Machines {
         }
         let catalogue = CatalogueStore::open(directory, options)?;
         let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
-        let library = VirtualLibrary::open(&settings.library.directory, &library_config(&settings.library)?)?;
+        let library = open_libraries(settings)?;
         Ok(Machines {
             catalogue,
             drives: open_drives(settings, instance)?,
-            library: Arc::new(library),
+            library,
             random_uuid: Arc::new(system_uuid),
         })
     }
@@ -87,7 +87,25 @@ pub fn create_catalogue(
 /// # Errors
 /// If it cannot be opened.
 pub fn open_library(settings: &LibrarySettings) -> Result<Arc<dyn Library>, OpenError> {
-    Ok(Arc::new(VirtualLibrary::open(&settings.directory, &library_config(settings)?)?))
+    Ok(Arc::new(VirtualLibrary::open(&settings.directory, &library_config(settings, "")?)?))
+}
+
+/// Opens all libraries that the settings name, as one.
+///
+/// # Errors
+/// If one of them cannot be opened, or they do not go together.
+pub fn open_libraries(settings: &Settings) -> Result<Arc<dyn Library>, OpenError> {
+    let first = open_library(&settings.library)?;
+    if settings.more_libraries.is_empty() {
+        return Ok(first);
+    }
+    let mut libraries = vec![(settings.library.name.clone(), first)];
+    for more in &settings.more_libraries {
+        let config = library_config(more, &format!("{}-", more.name))?;
+        let library = VirtualLibrary::open(&more.directory, &config)?;
+        libraries.push((more.name.clone(), Arc::new(library) as Arc<dyn Library>));
+    }
+    Ok(Arc::new(Union::new(libraries)?))
 }
 
 /// What the drives of the pool know of the instance, from their superblocks; and the numbers of those that
@@ -134,8 +152,8 @@ fn open_drives(settings: &Settings, instance: Uuid) -> Result<Vec<PoolDrive>, Op
 }
 
 /// The virtual library's drives and robot; its cartridges are those that stand in its directory.
-fn library_config(settings: &LibrarySettings) -> Result<VirtualLibraryConfig, OpenError> {
-    let names = (0..settings.drives).map(|number| DriveName::new(&format!("vdrive{number}")));
+fn library_config(settings: &LibrarySettings, prefix: &str) -> Result<VirtualLibraryConfig, OpenError> {
+    let names = (0..settings.drives).map(|number| DriveName::new(&format!("{prefix}vdrive{number}")));
     Ok(VirtualLibraryConfig {
         drives: names.collect::<Result<_, _>>()?,
         robots: 1,

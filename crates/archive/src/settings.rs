@@ -15,6 +15,8 @@ pub struct Settings {
     pub pool: PoolSettings,
     /// The tape library.
     pub library: LibrarySettings,
+    /// Further libraries, here or at other sites.
+    pub more_libraries: Vec<LibrarySettings>,
     /// Storage classes; the first one whose `up_to` a file fits is its default class.
     pub classes: Vec<ClassSettings>,
     /// Tape pools.
@@ -45,13 +47,25 @@ pub struct PoolDriveSettings {
     pub enclosure: String,
 }
 
-/// The virtual tape library.
+/// A virtual tape library.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LibrarySettings {
+    /// Its name; drives of further libraries are called after it.
+    pub name: String,
+    /// Where it stands; may be empty.
+    pub site: String,
     /// Where the cartridges lie.
     pub directory: PathBuf,
     /// How many tape drives.
     pub drives: u16,
+}
+
+impl LibrarySettings {
+    /// A library of so many drives that needs no name, since it is the only one.
+    #[must_use]
+    pub fn only(directory: PathBuf, drives: u16) -> Self {
+        LibrarySettings { name: "library".to_owned(), site: String::new(), directory, drives }
+    }
 }
 
 /// A storage class.
@@ -85,6 +99,8 @@ pub struct TapePoolSettings {
     pub mount_age: Duration,
     /// Most drives writing to this pool at once.
     pub drives_max: usize,
+    /// The library whose scratch tapes it gets; `None`: any.
+    pub library: Option<String>,
 }
 
 /// How tapes are written and read.

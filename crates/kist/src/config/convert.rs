@@ -15,12 +15,30 @@ impl Config {
     /// The engine's settings; relative directories are those below `directory`.
     pub fn settings(&self, directory: &Path) -> Settings {
         // Each table is taken apart completely, so that a new key cannot be forgotten here.
-        let Config { format: _, server: _, catalogue, backup: _, pool, library, tape, tape_pools, classes } =
-            self;
+        let Config {
+            format: _,
+            server: _,
+            catalogue,
+            backup: _,
+            pool,
+            library,
+            more_libraries,
+            tape,
+            tape_pools,
+            classes,
+        } = self;
         let Catalogue { directory: catalogue_directory, map_size } = catalogue;
         // How the pool is kept is told the engine apart: see `upkeep`.
         let Pool { data, parity, local_parity, arena, scrub_days: _, rebuild_after: _, drives } = pool;
-        let Library { kind: _, directory: library_directory, drives: tape_drives } = library;
+        let library_settings = |library: &Library| {
+            let Library { name, site, kind: _, directory: below, drives } = library;
+            LibrarySettings {
+                name: name.get_ref().clone(),
+                site: site.clone(),
+                directory: directory.join(below),
+                drives: *drives.get_ref(),
+            }
+        };
         let drive = |drive: &PoolDrive| {
             let PoolDrive { id, path, enclosure } = drive;
             let path = directory.join(path.get_ref());
@@ -38,10 +56,8 @@ impl Config {
                 arena: arena.get_ref().0,
                 drives: drives.iter().map(drive).collect(),
             },
-            library: LibrarySettings {
-                directory: directory.join(library_directory),
-                drives: *tape_drives.get_ref(),
-            },
+            library: library_settings(library),
+            more_libraries: more_libraries.iter().map(library_settings).collect(),
             classes: classes.iter().map(class_settings).collect(),
             tape_pools: tape_pools.iter().map(tape_pool_settings).collect(),
             tape: tape_settings(tape),
@@ -71,7 +87,8 @@ impl Config {
 }
 
 fn class_settings(class: &Class) -> ClassSettings {
-    let Class { name, up_to, copies, large, pack, pack_age, data_set_depth } = class;
+    // What must not be shared was checked when the file was read.
+    let Class { name, up_to, copies, apart: _, large, pack, pack_age, data_set_depth } = class;
     ClassSettings {
         name: name.get_ref().clone(),
         up_to: up_to.as_ref().map(|up_to| up_to.get_ref().0),
@@ -84,12 +101,13 @@ fn class_settings(class: &Class) -> ClassSettings {
 }
 
 fn tape_pool_settings(pool: &TapePool) -> TapePoolSettings {
-    let TapePool { name, mount_bytes, mount_age, drives_max } = pool;
+    let TapePool { name, mount_bytes, mount_age, drives_max, library } = pool;
     TapePoolSettings {
         name: name.get_ref().clone(),
         mount_bytes: mount_bytes.0,
         mount_age: mount_age.0,
         drives_max: *drives_max.get_ref(),
+        library: library.as_ref().map(|library| library.get_ref().clone()),
     }
 }
 

@@ -24,6 +24,9 @@ pub struct Config {
     pub pool: Pool,
     /// The tape library.
     pub library: Library,
+    /// Further libraries, here or at other sites.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more_libraries: Vec<Library>,
     /// How tapes are written and read.
     pub tape: Tape,
     /// Tape pools.
@@ -119,16 +122,36 @@ pub struct PoolDrive {
     pub enclosure: String,
 }
 
-/// `[library]`.
+/// `[library]` and `[[more_libraries]]`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Library {
+    /// Its name, by which tape pools ask for it.
+    #[serde(default = "library_name")]
+    pub name: Spanned<String>,
+    /// Where it stands.
+    #[serde(default)]
+    pub site: String,
     /// What it is; `virtual`.
     pub kind: LibraryKind,
     /// Where its cartridges lie.
     pub directory: PathBuf,
     /// Tape drives.
     pub drives: Spanned<u16>,
+}
+
+fn library_name() -> Spanned<String> {
+    Spanned::new(0..0, "library".to_owned())
+}
+
+/// How far apart the copies of a class are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Apart {
+    /// In different libraries.
+    Library,
+    /// At different sites.
+    Site,
 }
 
 /// The kinds of libraries.
@@ -175,6 +198,9 @@ pub struct TapePool {
     pub mount_age: Span,
     /// Most drives at once.
     pub drives_max: Spanned<usize>,
+    /// The library whose tapes it has; any if not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library: Option<Spanned<String>>,
 }
 
 /// `[[classes]]`.
@@ -188,6 +214,9 @@ pub struct Class {
     pub up_to: Option<Spanned<Size>>,
     /// Tape pools.
     pub copies: Spanned<Vec<String>>,
+    /// What the copies must not share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apart: Option<Spanned<Apart>>,
     /// Not packed from this size on.
     pub large: Size,
     /// Size of a pack.

@@ -122,6 +122,7 @@ fn settings(directory: &Path) -> Settings {
         mount_bytes: ByteCount::mib(1),
         mount_age: Duration::ZERO,
         drives_max: 2,
+        library: None,
     };
     let drive =
         |id| PoolDriveSettings { id, path: directory.join(format!("pool/d{id}")), enclosure: String::new() };
@@ -133,7 +134,8 @@ fn settings(directory: &Path) -> Settings {
             arena: ByteCount::mib(24),
             drives: (0..DRIVES).map(drive).collect(),
         },
-        library: LibrarySettings { directory: directory.join("library"), drives: 2 },
+        library: LibrarySettings::only(directory.join("library"), 2),
+        more_libraries: Vec::new(),
         classes: vec![class("small", Some(ByteCount::mib(1))), class("large", None)],
         tape_pools: vec![tape_pool("vault-a"), tape_pool("vault-b")],
         tape: TapeSettings {
