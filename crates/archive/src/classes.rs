@@ -7,6 +7,7 @@ use catalogue::{Command, Outcome};
 use scheduler::{ClassPolicy, Policy, TapePoolPolicy};
 use store::CatalogueStore;
 
+use crate::libraries;
 use crate::{ArchiveError, ClassSettings, OpenError, Settings, TapePoolSettings};
 
 /// A storage class with its id.
@@ -29,6 +30,12 @@ impl Classes {
     pub(crate) fn define(settings: &Settings, catalogue: &CatalogueStore) -> Result<Self, OpenError> {
         let mut pools = BTreeMap::new();
         for pool in &settings.tape_pools {
+            if let Some(library) = &pool.library
+                && libraries::number(settings, library).is_none()
+            {
+                let (tape_pool, library) = (pool.name.clone(), library.clone());
+                return Err(OpenError::UnknownLibrary { tape_pool, library });
+            }
             let outcome = catalogue.execute(Command::DefineTapePool { name: pool.name.clone() })?;
             if let Outcome::TapePool(id) = outcome {
                 pools.insert(id, pool.clone());

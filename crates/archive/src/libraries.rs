@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use base::Vid;
 use library::{CartridgeInfo, DriveName, Library};
 
-use crate::Settings;
+use crate::{LibrarySettings, Settings};
 
 /// The libraries of this instance, numbered in the order of the settings.
 #[derive(Clone, Default, Debug)]
@@ -21,11 +21,21 @@ pub(crate) struct StartDrives {
     drives: BTreeMap<u16, DriveName>,
 }
 
+/// All libraries by their numbers.
+fn all(settings: &Settings) -> impl Iterator<Item = &LibrarySettings> {
+    std::iter::once(&settings.library).chain(&settings.more_libraries)
+}
+
+/// The number of a library.
+pub(crate) fn number(settings: &Settings, name: &str) -> Option<u16> {
+    (0u16..).zip(all(settings)).find(|(_, library)| library.name == name).map(|(number, _)| number)
+}
+
 impl Libraries {
     pub(crate) fn new(settings: &Settings, inventory: &[CartridgeInfo]) -> Self {
         let tapes = inventory.iter().map(|cartridge| (cartridge.vid, cartridge.library));
-        let all = std::iter::once(&settings.library).chain(&settings.more_libraries);
-        Libraries { names: all.map(|library| library.name.clone()).collect(), tapes: tapes.collect() }
+        let names = all(settings).map(|library| library.name.clone());
+        Libraries { names: names.collect(), tapes: tapes.collect() }
     }
 
     /// The library of a tape; the first one for a tape that is in none.
