@@ -74,6 +74,11 @@ impl Classes {
         self.classes.iter().find(|class| class.id == id)
     }
 
+    /// Whether some class recalls packs as a whole.
+    pub(crate) fn any_recalls_packs(&self) -> bool {
+        self.classes.iter().any(|class| class.settings.recall_packs)
+    }
+
     pub(crate) fn name(&self, id: ClassId) -> String {
         self.get(id).map_or_else(|| format!("class-{id}"), |class| class.settings.name.clone())
     }

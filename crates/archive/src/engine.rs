@@ -43,6 +43,8 @@ pub(crate) struct Engine {
     /// Held while a drive is taken out of use or given back: the catalogue and the scheduler hear the same
     /// last word.
     pub(crate) ordering: Mutex<()>,
+    /// Counts what was asked for from tape, so that reading sessions notice new wishes.
+    pub(crate) wishes: AtomicU64,
     /// When somebody last asked to migrate without waiting: sessions that are drained after that write their
     /// index at once.
     pub(crate) hurried: AtomicI64,
@@ -81,6 +83,8 @@ pub(crate) struct Session {
     pub(crate) began: Mutex<Option<Timestamp>>,
     pub(crate) files: AtomicU64,
     pub(crate) bytes: AtomicU64,
+    /// What the drive did in the last session that is over.
+    pub(crate) motion: Mutex<Option<crate::TapeMotionInfo>>,
 }
 
 impl Engine {

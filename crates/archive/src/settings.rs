@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use base::{ByteCount, Duration, StripeCode};
+use scheduler::order::Aim;
 
 /// All settings of the engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -86,6 +87,8 @@ pub struct ClassSettings {
     /// What belongs together unless a client says so: files below one directory this deep in the tree (1: below
     /// the root); 0: the whole class. `None`: files of one directory.
     pub data_set_depth: Option<u8>,
+    /// Recall a pack as a whole when one file of it is wanted (full-aggregate recall).
+    pub recall_packs: bool,
 }
 
 /// A tape pool.
@@ -120,6 +123,8 @@ pub struct TapeSettings {
     pub recall_age: Duration,
     /// ... or when this much is wanted from a tape.
     pub recall_bytes: ByteCount,
+    /// What the order of a recall is to make short.
+    pub recall_aim: Aim,
     /// Keep an idle tape mounted for this long.
     pub dismount_delay: Duration,
     /// Leave a drive or tape that failed alone for this long.

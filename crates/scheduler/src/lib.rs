@@ -7,6 +7,7 @@ mod decide;
 mod drive;
 mod event;
 mod migration;
+pub mod order;
 mod policy;
 mod reason;
 mod recall;

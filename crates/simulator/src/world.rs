@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use archive::{
-    Archive, ArchiveError, ClassSettings, LibrarySettings, OpenError, PoolDriveSettings, PoolSettings,
+    Aim, Archive, ArchiveError, ClassSettings, LibrarySettings, OpenError, PoolDriveSettings, PoolSettings,
     PoolShape, Settings, TapePoolSettings, TapeSettings,
 };
 use base::{ByteCount, Clock, SteadyClock, StripeCode, Timestamp};
@@ -362,6 +362,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
         pack_bytes: ByteCount::kib(512),
         pack_age: Duration::from_secs(8),
         data_set_depth: None,
+        recall_packs: false,
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),
@@ -391,6 +392,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
             buffer: ByteCount::kib(512),
             recall_age: Duration::from_secs(5),
             recall_bytes: ByteCount::mib(1),
+            recall_aim: Aim::LastFile,
             dismount_delay: Duration::from_secs(10),
             retry_delay: Duration::from_secs(20),
         },

@@ -5,11 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use archive::{
-    BackupSettings, ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings,
+    Aim, BackupSettings, ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings,
     TapePoolSettings, TapeSettings, UpkeepSettings,
 };
 
-use super::file::{Backup, Catalogue, Class, Config, Library, Pool, PoolDrive, Tape, TapePool};
+use super::file::{
+    Backup, Catalogue, Class, Config, Library, Pool, PoolDrive, Recall, RecallOrder, Tape, TapePool,
+};
 
 impl Config {
     /// The engine's settings; relative directories are those below `directory`.
@@ -88,7 +90,7 @@ impl Config {
 
 fn class_settings(class: &Class) -> ClassSettings {
     // What must not be shared was checked when the file was read.
-    let Class { name, up_to, copies, apart: _, large, pack, pack_age, data_set_depth } = class;
+    let Class { name, up_to, copies, apart: _, large, pack, pack_age, data_set_depth, recall } = class;
     ClassSettings {
         name: name.get_ref().clone(),
         up_to: up_to.as_ref().map(|up_to| up_to.get_ref().0),
@@ -97,6 +99,7 @@ fn class_settings(class: &Class) -> ClassSettings {
         pack_bytes: pack.get_ref().0,
         pack_age: pack_age.0,
         data_set_depth: *data_set_depth,
+        recall_packs: *recall == Recall::Pack,
     }
 }
 
@@ -120,6 +123,7 @@ fn tape_settings(tape: &Tape) -> TapeSettings {
         buffer,
         recall_age,
         recall_bytes,
+        recall_order,
         dismount_delay,
         retry_delay,
     } = tape;
@@ -131,6 +135,10 @@ fn tape_settings(tape: &Tape) -> TapeSettings {
         buffer: buffer.get_ref().0,
         recall_age: recall_age.0,
         recall_bytes: recall_bytes.0,
+        recall_aim: match recall_order {
+            RecallOrder::LastFile => Aim::LastFile,
+            RecallOrder::MeanWait => Aim::MeanWait,
+        },
         dismount_delay: dismount_delay.0,
         retry_delay: retry_delay.0,
     }

@@ -180,10 +180,24 @@ pub struct Tape {
     pub recall_age: Span,
     /// Or when so much is wanted.
     pub recall_bytes: Size,
+    /// What the order of a recall is to make short.
+    #[serde(default)]
+    pub recall_order: RecallOrder,
     /// Keep idle tapes mounted.
     pub dismount_delay: Span,
     /// Leave what failed alone.
     pub retry_delay: Span,
+}
+
+/// What the order of a recall is to make short.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecallOrder {
+    /// The time until the last file is there.
+    #[default]
+    LastFile,
+    /// The time until a file is there, in the mean.
+    MeanWait,
 }
 
 /// `[[tape_pools]]`.
@@ -226,6 +240,20 @@ pub struct Class {
     /// How deep in the tree the directories are that make a data set; 0: none do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_set_depth: Option<u8>,
+    /// What of a pack is recalled when a file of it is wanted.
+    #[serde(default)]
+    pub recall: Recall,
+}
+
+/// What is recalled when a file in a pack is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Recall {
+    /// That file.
+    #[default]
+    File,
+    /// The whole pack.
+    Pack,
 }
 
 fn scrub_days() -> Spanned<u32> {
