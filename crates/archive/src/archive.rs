@@ -276,14 +276,16 @@ impl Archive {
             let thread = DriveThread::new(Arc::clone(engine), name.clone(), handle);
             self.spawn(&format!("tape-{name}"), move || thread.run(&receiver))?;
             orders.insert(name.as_str().to_owned(), sender);
+            let library = LibraryId(engine.library.library_of(&name));
             let name = name.as_str().to_owned();
+            engine.bell.post(Event::DriveIn(name.clone(), library));
             engine.bell.post(match down.get(&name) {
                 Some(reason) => Event::DriveDown(name, reason.clone()),
                 None => Event::DriveUp(name),
             });
         }
         for (vid, record) in engine.catalogue.read(|view| view.tapes())? {
-            engine.bell.post(Event::Tape(vid, summary(&record)));
+            engine.bell.post(Event::Tape(vid, engine.summary_of(vid, &record)));
         }
         let (sealer, seals) = sync_channel(SEALS_MAX);
         self.spawn("sealer", {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use base::{ByteCount, ClassId, TapePoolId};
+use base::{ByteCount, ClassId, LibraryId, TapePoolId};
 use catalogue::{Command, Outcome};
 use scheduler::{ClassPolicy, Policy, TapePoolPolicy};
 use store::CatalogueStore;
@@ -122,16 +122,20 @@ impl Classes {
                 mount_bytes: pool.mount_bytes,
                 mount_age: pool.mount_age,
                 drives_max: pool.drives_max,
+                library: pool.library.as_ref().and_then(|name| libraries::number(settings, name)).map(LibraryId),
+                ..TapePoolPolicy::default()
             };
             (*id, policy)
         };
         Policy {
             classes: self.classes.iter().map(class).collect(),
             tape_pools: self.pools.iter().map(pool).collect(),
+            libraries: libraries::policies(settings),
             recall_age: settings.tape.recall_age,
             recall_bytes: settings.tape.recall_bytes,
             dismount_delay: settings.tape.dismount_delay,
             retry_delay: settings.tape.retry_delay,
+            ..Policy::default()
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, PoisonError};
 use threads::{Mutex, MutexGuard};
 
-use base::{BlobDescription, BlobPiece, ByteCount, Clock, ContainerId, FileId, Timestamp, Vid};
+use base::{BlobDescription, BlobPiece, ByteCount, Clock, ContainerId, FileId, LibraryId, ShareId, Timestamp, Vid};
 use catalogue::{Command, Outcome, ReadError, RecallKey, TapeRecord, TapeState, View};
 use library::Library;
 use pool::{Pool, PoolError};
@@ -125,10 +125,15 @@ impl Engine {
                 if record.state == TapeState::Scratch {
                     self.forget_chores(vid);
                 }
-                self.bell.post(Event::Tape(vid, summary(&record)));
+                self.bell.post(Event::Tape(vid, self.summary_of(vid, &record)));
             }
             Err(error) => tracing::error!(%vid, %error, "a tape's record cannot be read"),
         }
+    }
+
+    /// What the scheduler must know of a tape, where it stands included.
+    pub(crate) fn summary_of(&self, vid: Vid, record: &TapeRecord) -> TapeSummary {
+        TapeSummary { library: LibraryId(self.libraries.of_tape(vid)), ..summary(record) }
     }
 
     /// Changes a tape's state, keeping the reason, and tells the scheduler. A tape that an operator has taken
@@ -187,7 +192,8 @@ pub(crate) fn wanted_event(view: &View<'_>, file: FileId) -> Result<Event, ReadE
     copies.sort_unstable();
     copies.dedup();
     let since = view.request(want.request)?.map_or(record.created, |request| request.created);
-    Ok(Event::Wanted { file, bytes: record.size, since, copies })
+    let (priority, share) = (0, ShareId(0));
+    Ok(Event::Wanted { file, bytes: record.size, since, priority, share, copies })
 }
 
 fn in_recall_set(view: &View<'_>, key: RecallKey) -> Result<bool, ReadError> {
@@ -196,7 +202,7 @@ fn in_recall_set(view: &View<'_>, key: RecallKey) -> Result<bool, ReadError> {
     Ok(rows.first().is_some_and(|(found, _)| *found == key))
 }
 
-/// What the scheduler must know of a tape.
+/// What a tape's record says to the scheduler.
 pub(crate) fn summary(record: &TapeRecord) -> TapeSummary {
     let readable = matches!(
         record.state,
@@ -212,6 +218,7 @@ pub(crate) fn summary(record: &TapeRecord) -> TapeSummary {
         labelled: record.generation.0 > 0,
         mounts: record.mounts,
         reason: format!("{:?}: {}", record.state, record.reason),
+        ..TapeSummary::default()
     }
 }
 

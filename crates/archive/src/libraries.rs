@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use base::Vid;
+use base::{LibraryId, Vid};
 use library::{CartridgeInfo, DriveName, Library};
+use scheduler::LibraryPolicy;
 
 use crate::{LibrarySettings, Settings};
 
@@ -24,6 +25,15 @@ pub(crate) struct StartDrives {
 /// All libraries by their numbers.
 fn all(settings: &Settings) -> impl Iterator<Item = &LibrarySettings> {
     std::iter::once(&settings.library).chain(&settings.more_libraries)
+}
+
+/// What the scheduler must know of the libraries.
+pub(crate) fn policies(settings: &Settings) -> BTreeMap<LibraryId, LibraryPolicy> {
+    let policy = |library: &LibrarySettings| LibraryPolicy {
+        name: library.name.clone(),
+        mount_cost_percent: library.mount_cost_percent,
+    };
+    (0u16..).map(LibraryId).zip(all(settings).map(policy)).collect()
 }
 
 /// The number of a library.

@@ -59,13 +59,21 @@ pub struct LibrarySettings {
     pub directory: PathBuf,
     /// How many tape drives.
     pub drives: u16,
+    /// What a mount there costs against one elsewhere, in percent: see [`scheduler::LibraryPolicy`].
+    pub mount_cost_percent: u32,
 }
 
 impl LibrarySettings {
     /// A library of so many drives that needs no name, since it is the only one.
     #[must_use]
     pub fn only(directory: PathBuf, drives: u16) -> Self {
-        LibrarySettings { name: "library".to_owned(), site: String::new(), directory, drives }
+        LibrarySettings {
+            name: "library".to_owned(),
+            site: String::new(),
+            directory,
+            drives,
+            mount_cost_percent: 100,
+        }
     }
 }
 

@@ -33,12 +33,13 @@ impl Config {
         // How the pool is kept is told the engine apart: see `upkeep`.
         let Pool { data, parity, local_parity, arena, scrub_days: _, rebuild_after: _, drives } = pool;
         let library_settings = |library: &Library| {
-            let Library { name, site, kind: _, directory: below, drives } = library;
+            let Library { name, site, kind: _, directory: below, drives, mount_cost_percent } = library;
             LibrarySettings {
                 name: name.get_ref().clone(),
                 site: site.clone(),
                 directory: directory.join(below),
                 drives: *drives.get_ref(),
+                mount_cost_percent: *mount_cost_percent.get_ref(),
             }
         };
         let drive = |drive: &PoolDrive| {

@@ -138,6 +138,13 @@ pub struct Library {
     pub directory: PathBuf,
     /// Tape drives.
     pub drives: Spanned<u16>,
+    /// What a mount costs against one elsewhere, in percent.
+    #[serde(default = "mount_cost_percent")]
+    pub mount_cost_percent: Spanned<u32>,
+}
+
+fn mount_cost_percent() -> Spanned<u32> {
+    Spanned::new(0..0, 100)
 }
 
 fn library_name() -> Spanned<String> {

@@ -12,6 +12,10 @@ pub fn check(libraries: &[&Library]) -> Result<(), Finding> {
         if *library.drives.get_ref() == 0 {
             return Err((library.drives.span(), "the library needs at least one drive".to_owned()));
         }
+        if !(1..=10_000).contains(library.mount_cost_percent.get_ref()) {
+            let cost = &library.mount_cost_percent;
+            return Err((cost.span(), "mount_cost_percent is 1 to 10000".to_owned()));
+        }
         let name = library.name.get_ref();
         check_name(&library.name.span(), name)?;
         if name.len() > 32 {
