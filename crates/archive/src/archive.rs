@@ -7,7 +7,7 @@ use threads::JoinHandle;
 use threads::Mutex;
 use threads::mpsc::sync_channel;
 
-use base::{ByteCount, Clock, DriveId, Epoch, FileId, RequestId, Uuid};
+use base::{ByteCount, Clock, DriveId, Epoch, FileId, LibraryId, RequestId, Uuid};
 use catalogue::{Command, Envelope, ItemState, Outcome, RequestState, TapeState};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use pool::{Pool, PoolConfig};
@@ -18,7 +18,7 @@ use crate::backup::Backup;
 use crate::bell::{Bell, SweepBell};
 use crate::classes::Classes;
 use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
-use crate::engine::{Engine, largest_container, summary};
+use crate::engine::{Engine, largest_container};
 use crate::libraries::{Libraries, StartDrives};
 use crate::scrub::Upkeep;
 use crate::session::{DriveThread, recover_torn_runs};

@@ -122,7 +122,11 @@ impl Classes {
                 mount_bytes: pool.mount_bytes,
                 mount_age: pool.mount_age,
                 drives_max: pool.drives_max,
-                library: pool.library.as_ref().and_then(|name| libraries::number(settings, name)).map(LibraryId),
+                library: pool
+                    .library
+                    .as_ref()
+                    .and_then(|name| libraries::number(settings, name))
+                    .map(LibraryId),
                 ..TapePoolPolicy::default()
             };
             (*id, policy)

@@ -32,7 +32,7 @@ pub enum Reason {
     /// No begun tape of the pool can be written and no scratch tape is there.
     NoScratchTape,
     /// The library whose tapes the pool has has no drive that is up.
-    NoDriveInLibrary { library: String },
+    PoolsLibraryDown { library: String },
     /// There is no tape drive.
     NoDriveKnown,
     /// Every tape drive is down.
@@ -93,7 +93,7 @@ impl fmt::Display for Reason {
             Reason::TapeInUse { drive, vid, doing } => {
                 write!(f, "waits for tape {vid}, which is in drive {drive}: {doing}")
             }
-            Reason::NoDriveInLibrary { library } => {
+            Reason::PoolsLibraryDown { library } => {
                 write!(f, "no tape drive of library {library} is up")
             }
             Reason::NoScratchTape => {

@@ -66,7 +66,7 @@ impl Scheduler {
         let elsewhere = || {
             let library = policy.library.filter(|library| !self.libraries_up.contains(library))?;
             let named = self.policy.libraries.get(&library).map(|library| library.name.clone());
-            Some(Reason::NoDriveInLibrary { library: named.unwrap_or_else(|| library.to_string()) })
+            Some(Reason::PoolsLibraryDown { library: named.unwrap_or_else(|| library.to_string()) })
         };
         self.no_drive_up().or_else(elsewhere).or_else(limit).unwrap_or_else(|| self.why_no_tape(tape_pool))
     }
@@ -241,10 +241,11 @@ impl Scheduler {
             }
             _ => None,
         });
-        let of_shelf =
-            |pool: Option<TapePoolId>| self.writable.iter().filter(move |((library, of), _)| {
-                *of == pool && self.writes_in(tape_pool, *library)
-            });
+        let of_shelf = |pool: Option<TapePoolId>| {
+            self.writable
+                .iter()
+                .filter(move |((library, of), _)| *of == pool && self.writes_in(tape_pool, *library))
+        };
         let usable = || of_shelf(Some(tape_pool)).chain(of_shelf(None)).flat_map(|(_, tapes)| tapes);
         let resting = || usable().find_map(|(.., vid)| self.rests_everywhere(*vid));
         let cooling = || {
