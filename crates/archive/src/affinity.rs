@@ -1,7 +1,9 @@
 //! Which queued containers a drive writes next, so that data sets stand together on tape. Pure.
 //!
-//! A data set has a home: the tape of a pool that its last container was planned for. While that tape is being
-//! written, others leave the data set to it, within bounds; what failed there and waits to be written again goes
+//! A data set has a home: the tape of a pool that its last container was planned for. While that tape is
+//! being
+//! written, others leave the data set to it, within bounds; what failed there and waits to be written again
+//! goes
 //! there too. In memory only: after a start each data set finds a new home with its next container.
 
 use std::collections::BTreeMap;
@@ -10,7 +12,8 @@ use base::{ByteCount, ContainerId, Duration, TapePoolId, Timestamp, Vid};
 
 /// Data sets whose homes are remembered; of more, those that were not written to for longest are forgotten.
 const HOMES_MAX: usize = 65_536;
-/// So many batches in a row may go before what has waited longest, because they belong to what the tape holds.
+/// So many batches in a row may go before what has waited longest, because they belong to what the tape
+/// holds.
 const TURNS_MAX: u32 = 16;
 /// What belongs to a tape is left to it only while its drive has planned something within this time.
 const OWNER_SILENCE_MAX: Duration = Duration::from_secs(30 * 60);
@@ -56,7 +59,8 @@ pub(crate) struct Affinity {
 }
 
 impl Affinity {
-    /// What of a stretch of the queue (in its order) this writer may take, in the order in which it should: data
+    /// What of a stretch of the queue (in its order) this writer may take, in the order in which it should:
+    /// data
     /// sets one after the other, first the one at the tape's end, then those of the tape, then new ones. What
     /// belongs to other tapes that are being written is left to them, `left` bytes each and no more than fits
     /// there; what goes beyond that comes last. Positions in `queued`.
@@ -98,7 +102,8 @@ impl Affinity {
         taken.into_iter().map(|(_, _, at)| at).collect()
     }
 
-    /// These are planned for the tape now, in this order. `first`: none that may be taken has waited longer than
+    /// These are planned for the tape now, in this order. `first`: none that may be taken has waited longer
+    /// than
     /// the first of them. The writer's room is what is left.
     pub(crate) fn took(&mut self, writer: &Writer, now: Timestamp, first: bool, data_sets: &[u64]) {
         for data_set in data_sets {

@@ -1,7 +1,8 @@
 //! Which waiting files go into one pack: those of one data set, as long as it has enough of them. Pure.
 //!
 //! Files come data set by data set. One of at least half a pack gets packs of its own, at no time shared
-//! with another. What is smaller is put together with its neighbours in the tree and not cut, so that there are
+//! with another. What is smaller is put together with its neighbours in the tree and not cut, so that there
+//! are
 //! never more than about twice as many packs as bytes need, however many data sets there are.
 
 use base::FileId;

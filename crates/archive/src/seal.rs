@@ -55,7 +55,8 @@ fn pack_size(class: &Class) -> PackSize {
     PackSize { bytes: class.settings.pack_bytes.0.max(1), members: PACK_MEMBERS_MAX }
 }
 
-/// Goes once through what waits; gives the files and bytes of what is left for packs. At any time no more is in
+/// Goes once through what waits; gives the files and bytes of what is left for packs. At any time no more
+/// is in
 /// memory than the files of two packs and the window of small data sets, a few words each.
 fn seal_waiting(engine: &Arc<Engine>, class: &Class, rest: Rest) -> Result<(u64, u64), ArchiveError> {
     let mut gather = Gather::new(pack_size(class), rest);

@@ -92,7 +92,8 @@ pub struct ClassSettings {
     pub pack_bytes: ByteCount,
     /// Seal a pack that is not full when its oldest file waits longer than this.
     pub pack_age: Duration,
-    /// What belongs together unless a client says so: files below one directory this deep in the tree (1: below
+    /// What belongs together unless a client says so: files below one directory this deep in the tree (1:
+    /// below
     /// the root); 0: the whole class. `None`: files of one directory.
     pub data_set_depth: Option<u8>,
     /// Recall a pack as a whole when one file of it is wanted (full-aggregate recall).

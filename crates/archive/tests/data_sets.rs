@@ -157,7 +157,8 @@ fn a_class_may_say_how_deep_its_data_sets_are() {
     archive.close();
 }
 
-/// Large files are containers of their own, sealed as they came: on tape those of a directory follow each other.
+/// Large files are containers of their own, sealed as they came: on tape those of a directory follow each
+/// other.
 #[test]
 fn large_files_of_a_directory_stand_together_on_tape() {
     let instance = patient(|settings| settings.tape.flush_bytes = ByteCount::mib(8));

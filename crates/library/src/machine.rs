@@ -188,7 +188,8 @@ pub trait Library: Send + Sync {
     /// All drives, in the order of the configuration.
     fn drives(&self) -> Vec<DriveName>;
 
-    /// The number of the library that a drive is in, 0 unless this is a [`Union`](crate::Union): the drive takes
+    /// The number of the library that a drive is in, 0 unless this is a [`Union`](crate::Union): the drive
+    /// takes
     /// cartridges of that one only.
     fn library_of(&self, _drive: &DriveName) -> u16 {
         0

@@ -10,7 +10,8 @@ use crate::{CartridgeInfo, DriveName, Library, LibraryError, TapeDrive};
 /// The most libraries of one union.
 const LIBRARIES_MAX: usize = 256;
 
-/// Several libraries, numbered from 0 in the order given. Drives keep their names, which must differ; no cartridge
+/// Several libraries, numbered from 0 in the order given. Drives keep their names, which must differ; no
+/// cartridge
 /// may be in two of them.
 pub struct Union {
     members: Vec<Member>,
@@ -26,7 +27,8 @@ impl Union {
     /// Joins libraries under their names.
     ///
     /// # Errors
-    /// [`LibraryError::DuplicateDrive`], [`LibraryError::CartridgeTwice`], or if an inventory cannot be taken;
+    /// [`LibraryError::DuplicateDrive`], [`LibraryError::CartridgeTwice`], or if an inventory cannot be
+    /// taken;
     /// [`LibraryError::TooManyLibraries`].
     pub fn new(libraries: Vec<(String, Arc<dyn Library>)>) -> Result<Self, LibraryError> {
         if libraries.len() > LIBRARIES_MAX {

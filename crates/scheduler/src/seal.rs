@@ -15,7 +15,8 @@ pub(crate) struct ClassState {
     pub(crate) sealing: Option<bool>,
     /// Whether the backlog changed for the better since that order.
     progress: bool,
-    /// A seal of this kind changed nothing; the same is not ordered again before then, or before so much waits.
+    /// A seal of this kind changed nothing; the same is not ordered again before then, or before so much
+    /// waits.
     pub(crate) resting: Option<(bool, Timestamp, ByteCount)>,
 }
 

@@ -104,7 +104,8 @@ proptest! {
     fn packs_are_few(sets in sets()) {
         let queue = queue(&sets);
         let (packs, _) = gather(&queue, Rest::Goes);
-        // Two packs that follow each other hold together a pack's worth, but for the unevenness of their files.
+        // Two packs that follow each other hold together a pack's worth, but for the unevenness of their
+        // files.
         let by_bytes = bytes(&queue) / (SIZE.bytes * 3 / 8);
         let by_members = queue.len() / (SIZE.members * 3 / 8);
         prop_assert!(packs.len() as u64 <= by_bytes + by_members as u64 + 1);
