@@ -21,6 +21,7 @@ use crate::gate::ReadGate;
 use crate::libraries::Libraries;
 use crate::scrub::Upkeep;
 use crate::small::SmallPuts;
+use crate::space::Space;
 use crate::{ArchiveError, Settings};
 
 /// The state of one engine, shared by its threads and by all who call it.
@@ -62,12 +63,16 @@ pub(crate) struct Engine {
     pub(crate) chores: Mutex<crate::chores::Chores>,
     /// What each drive does, for displays.
     pub(crate) sessions: Mutex<BTreeMap<DriveName, Arc<Session>>>,
+    /// What is remembered of mounts, for reports.
+    pub(crate) mounts: crate::mount_log::Mounts,
     /// Rung when there is garbage to remove.
     pub(crate) sweep: SweepBell,
     /// What the scrubber is to do, and how far it is.
     pub(crate) upkeep: Upkeep,
     /// Small puts that wait for their common syncs.
     pub(crate) small: SmallPuts,
+    /// Room that recalls have claimed.
+    pub(crate) space: Space,
 }
 
 /// A container that is left alone for a while.
@@ -118,6 +123,15 @@ impl Engine {
 
     pub(crate) fn tape(&self, vid: Vid) -> Result<TapeRecord, ArchiveError> {
         self.read(|view| view.tape(vid))?.ok_or(ArchiveError::NoSuchTape(vid))
+    }
+
+    /// On whose behalf a file is recalled.
+    pub(crate) fn share_of(&self, file: FileId) -> Result<ShareId, ArchiveError> {
+        if !self.classes.any_has_a_share() {
+            return Ok(ShareId(0));
+        }
+        let record = self.read(|view| view.file(file))?;
+        Ok(record.map_or(ShareId(0), |record| self.classes.share(record.class)))
     }
 
     /// Tells the scheduler how a tape stands now.
@@ -177,7 +191,7 @@ impl Engine {
 
 /// How a file stands: wanted, and from which tapes, or not. The tapes are those in whose recall set the file
 /// is: a copy that was found unreadable is not among them any more.
-pub(crate) fn wanted_event(view: &View<'_>, file: FileId) -> Result<Event, ReadError> {
+pub(crate) fn wanted_event(classes: &Classes, view: &View<'_>, file: FileId) -> Result<Event, ReadError> {
     let wants = view.wants(file)?;
     let (Some(want), Some(record)) = (wants.first(), view.file(file)?) else {
         return Ok(Event::NotWanted(file));
@@ -194,7 +208,11 @@ pub(crate) fn wanted_event(view: &View<'_>, file: FileId) -> Result<Event, ReadE
     copies.sort_unstable();
     copies.dedup();
     let since = view.request(want.request)?.map_or(record.created, |request| request.created);
-    let (priority, share) = (0, ShareId(0));
+    let mut priority = 0;
+    for want in &wants {
+        priority = priority.max(view.priority(want.request)?);
+    }
+    let share = classes.share(record.class);
     Ok(Event::Wanted { file, bytes: record.size, since, priority, share, copies })
 }
 

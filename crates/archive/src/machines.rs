@@ -6,13 +6,20 @@ use std::sync::Arc;
 use base::{ByteCount, Clock, DriveId, Epoch, Uuid};
 use catalogue::Command;
 use drive::{DirectIo, DirectoryDrive, ObjectDrive};
-use library::{DriveName, Library, Union, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
+use library::{
+    DriveName, Library, SleepingWaiter, Union, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
+    VirtualTiming,
+};
+use mechanics::{Geometry, RobotTiming};
 use store::{CatalogueStore, StoreOptions};
 
-use crate::{LibrarySettings, OpenError, PoolSeen, Settings};
+use crate::{LibrarySettings, MountLog, OpenError, PoolSeen, Settings, TimingSettings};
 
 /// Commands that one group commit may hold.
 const COMMIT_BATCH_MAX: usize = 1_024;
+
+/// The robots of a virtual library that takes time.
+const ROBOT_MODEL: &str = "generic";
 
 /// So many starts a drive may have seen that cannot be asked.
 const EPOCHS_AWAY: u32 = 1_000;
@@ -39,6 +46,8 @@ pub struct Machines {
     pub library: Arc<dyn Library>,
     /// A new random UUID; `None` if the system has no entropy.
     pub random_uuid: Arc<dyn Fn() -> Option<Uuid> + Send + Sync>,
+    /// Where mounts are written down; `None`: nowhere, and reports on tapes are empty.
+    pub mount_log: Option<Arc<dyn MountLog>>,
 }
 
 impl Machines {
@@ -62,6 +71,7 @@ impl Machines {
             drives: open_drives(settings, instance)?,
             library,
             random_uuid: Arc::new(system_uuid),
+            mount_log: None,
         })
     }
 }
@@ -87,7 +97,7 @@ pub fn create_catalogue(
 /// # Errors
 /// If it cannot be opened.
 pub fn open_library(settings: &LibrarySettings) -> Result<Arc<dyn Library>, OpenError> {
-    Ok(Arc::new(VirtualLibrary::open(&settings.directory, &library_config(settings, "")?)?))
+    open_named(settings, "")
 }
 
 /// Opens all libraries that the settings name, as one.
@@ -101,11 +111,33 @@ pub fn open_libraries(settings: &Settings) -> Result<Arc<dyn Library>, OpenError
     }
     let mut libraries = vec![(settings.library.name.clone(), first)];
     for more in &settings.more_libraries {
-        let config = library_config(more, &format!("{}-", more.name))?;
-        let library = VirtualLibrary::open(&more.directory, &config)?;
-        libraries.push((more.name.clone(), Arc::new(library) as Arc<dyn Library>));
+        libraries.push((more.name.clone(), open_named(more, &format!("{}-", more.name))?));
     }
     Ok(Arc::new(Union::new(libraries)?))
+}
+
+/// Opens a library whose drives have names that begin with `prefix`.
+fn open_named(settings: &LibrarySettings, prefix: &str) -> Result<Arc<dyn Library>, OpenError> {
+    let config = library_config(settings, prefix)?;
+    let library = match &settings.timing {
+        None => VirtualLibrary::open(&settings.directory, &config)?,
+        Some(timing) => VirtualLibrary::open_timed(&settings.directory, &config, library_timing(timing)?)?,
+    };
+    Ok(Arc::new(library))
+}
+
+/// The time that machines of these models take, by the clock of this machine.
+fn library_timing(settings: &TimingSettings) -> Result<VirtualTiming, OpenError> {
+    let drive = mechanics::drive(&settings.drive)?;
+    let medium = drive.own_medium()?;
+    let robot = mechanics::robot(ROBOT_MODEL)?.timing();
+    Ok(VirtualTiming {
+        drive: drive.timing(medium),
+        geometry: Geometry::of(medium),
+        robot: RobotTiming { robots: settings.robots, ..robot },
+        scale: settings.scale,
+        waiter: Arc::new(SleepingWaiter::new()),
+    })
 }
 
 /// What the drives of the pool know of the instance, from their superblocks; and the numbers of those that

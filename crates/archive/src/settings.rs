@@ -6,7 +6,7 @@ use base::{ByteCount, Duration, StripeCode};
 use scheduler::order::Aim;
 
 /// All settings of the engine.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Settings {
     /// Where the catalogue lies.
     pub catalogue_directory: PathBuf,
@@ -49,7 +49,7 @@ pub struct PoolDriveSettings {
 }
 
 /// A virtual tape library.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct LibrarySettings {
     /// Its name; drives of further libraries are called after it.
     pub name: String,
@@ -61,6 +61,8 @@ pub struct LibrarySettings {
     pub drives: u16,
     /// What a mount there costs against one elsewhere, in percent: see [`scheduler::LibraryPolicy`].
     pub mount_cost_percent: u32,
+    /// Whose time its machines take; `None`: they are as fast as their files.
+    pub timing: Option<TimingSettings>,
 }
 
 impl LibrarySettings {
@@ -73,8 +75,20 @@ impl LibrarySettings {
             directory,
             drives,
             mount_cost_percent: 100,
+            timing: None,
         }
     }
+}
+
+/// How the machines of a virtual library take time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TimingSettings {
+    /// The model of all drives, such as `LTO-8`, each with the medium that it is made for.
+    pub drive: String,
+    /// So many times as fast as the real ones; above 0.
+    pub scale: f64,
+    /// Robots that move cartridges at the same time, at least one.
+    pub robots: u16,
 }
 
 /// A storage class.
@@ -93,11 +107,12 @@ pub struct ClassSettings {
     /// Seal a pack that is not full when its oldest file waits longer than this.
     pub pack_age: Duration,
     /// What belongs together unless a client says so: files below one directory this deep in the tree (1:
-    /// below
-    /// the root); 0: the whole class. `None`: files of one directory.
+    /// below the root); 0: the whole class. `None`: files of one directory.
     pub data_set_depth: Option<u8>,
     /// Recall a pack as a whole when one file of it is wanted (full-aggregate recall).
     pub recall_packs: bool,
+    /// Recalls bring no more of the class into the pool than leaves it at this much; `None`: no ceiling.
+    pub pool_max: Option<ByteCount>,
 }
 
 /// A tape pool.
@@ -138,4 +153,22 @@ pub struct TapeSettings {
     pub dismount_delay: Duration,
     /// Leave a drive or tape that failed alone for this long.
     pub retry_delay: Duration,
+    /// How tape streams and clients share the pool.
+    pub flow: FlowSettings,
+}
+
+/// How tape streams and clients share the pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FlowSettings {
+    /// What the pool owes each tape stream before clients, in bytes a second; 0: nothing.
+    pub stream_rate: ByteCount,
+    /// Most sessions that read or write tapes at once; 0: as many as there are drives.
+    pub streams_max: usize,
+}
+
+impl Default for FlowSettings {
+    /// What an LTO-9 drive takes, 400 MB/s, and a session on every drive.
+    fn default() -> Self {
+        FlowSettings { stream_rate: ByteCount(400_000_000), streams_max: 0 }
+    }
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use archive::{
-    Aim, Archive, ArchiveError, ClassSettings, LibrarySettings, OpenError, PoolDriveSettings, PoolSettings,
-    PoolShape, Settings, TapePoolSettings, TapeSettings,
+    Aim, Archive, ArchiveError, ClassSettings, FlowSettings, LibrarySettings, OpenError, PoolDriveSettings,
+    PoolSettings, PoolShape, Settings, TapePoolSettings, TapeSettings,
 };
 use base::{ByteCount, Clock, SteadyClock, StripeCode, Timestamp};
 use threads::simulated::{self, Process};
@@ -363,6 +363,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
         pack_age: Duration::from_secs(8),
         data_set_depth: None,
         recall_packs: false,
+        pool_max: None,
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),
@@ -395,6 +396,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
             recall_aim: Aim::LastFile,
             dismount_delay: Duration::from_secs(10),
             retry_delay: Duration::from_secs(20),
+            flow: FlowSettings::default(),
         },
     }
 }

@@ -2,13 +2,16 @@
 
 #![allow(dead_code)]
 
+pub mod tight;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{
-    Aim, Archive, ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, PutDone, PutOptions,
-    Selection, Settings, StageOptions, TapePoolSettings, TapeSettings, create_catalogue, has_ended,
+    Aim, Archive, ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings, PoolSettings, PutDone,
+    PutOptions, Selection, Settings, StageOptions, TapePoolSettings, TapeSettings, create_catalogue,
+    has_ended,
 };
 use base::{ArchivePath, ByteCount, Clock, DriveId, RequestId, StripeCode, Timestamp, Uuid, Vid};
 use drive::DirectoryDrive;
@@ -84,6 +87,7 @@ fn settings(directory: &Path) -> Settings {
         pack_age: Duration::ZERO,
         data_set_depth: None,
         recall_packs: false,
+        pool_max: None,
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),
@@ -121,6 +125,7 @@ fn settings(directory: &Path) -> Settings {
             recall_aim: Aim::LastFile,
             dismount_delay: Duration::ZERO,
             retry_delay: Duration::from_millis(200),
+            flow: FlowSettings::default(),
         },
     }
 }

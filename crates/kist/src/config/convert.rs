@@ -5,12 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use archive::{
-    Aim, BackupSettings, ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings,
-    TapePoolSettings, TapeSettings, UpkeepSettings,
+    Aim, BackupSettings, ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings, PoolSettings,
+    Settings, TapePoolSettings, TapeSettings, TimingSettings, UpkeepSettings,
 };
 
 use super::file::{
-    Backup, Catalogue, Class, Config, Library, Pool, PoolDrive, Recall, RecallOrder, Tape, TapePool,
+    Backup, Catalogue, Class, Config, Library, Pool, PoolDrive, Recall, RecallOrder, Tape, TapePool, Timing,
 };
 
 impl Config {
@@ -33,13 +33,15 @@ impl Config {
         // How the pool is kept is told the engine apart: see `upkeep`.
         let Pool { data, parity, local_parity, arena, scrub_days: _, rebuild_after: _, drives } = pool;
         let library_settings = |library: &Library| {
-            let Library { name, site, kind: _, directory: below, drives, mount_cost_percent } = library;
+            let Library { name, site, kind: _, directory: below, drives, mount_cost_percent, timing } =
+                library;
             LibrarySettings {
                 name: name.get_ref().clone(),
                 site: site.clone(),
                 directory: directory.join(below),
                 drives: *drives.get_ref(),
                 mount_cost_percent: *mount_cost_percent.get_ref(),
+                timing: timing.as_ref().map(timing_settings),
             }
         };
         let drive = |drive: &PoolDrive| {
@@ -89,9 +91,15 @@ impl Config {
     }
 }
 
+fn timing_settings(timing: &Timing) -> TimingSettings {
+    let Timing { drive, scale, robots } = timing;
+    TimingSettings { drive: drive.get_ref().clone(), scale: *scale.get_ref(), robots: *robots.get_ref() }
+}
+
 fn class_settings(class: &Class) -> ClassSettings {
     // What must not be shared was checked when the file was read.
-    let Class { name, up_to, copies, apart: _, large, pack, pack_age, data_set_depth, recall } = class;
+    let Class { name, up_to, copies, apart: _, large, pack, pack_age, data_set_depth, recall, pool_max } =
+        class;
     ClassSettings {
         name: name.get_ref().clone(),
         up_to: up_to.as_ref().map(|up_to| up_to.get_ref().0),
@@ -101,6 +109,7 @@ fn class_settings(class: &Class) -> ClassSettings {
         pack_age: pack_age.0,
         data_set_depth: *data_set_depth,
         recall_packs: *recall == Recall::Pack,
+        pool_max: pool_max.as_ref().map(|pool_max| pool_max.0),
     }
 }
 
@@ -127,6 +136,8 @@ fn tape_settings(tape: &Tape) -> TapeSettings {
         recall_order,
         dismount_delay,
         retry_delay,
+        stream_rate,
+        streams_max,
     } = tape;
     TapeSettings {
         block_bytes: block.get_ref().0,
@@ -142,5 +153,6 @@ fn tape_settings(tape: &Tape) -> TapeSettings {
         },
         dismount_delay: dismount_delay.0,
         retry_delay: retry_delay.0,
+        flow: FlowSettings { stream_rate: stream_rate.0, streams_max: *streams_max },
     }
 }

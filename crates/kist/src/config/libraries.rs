@@ -2,16 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::check::{Finding, check_name};
+use super::check::{Finding, check_library, check_name};
 use super::file::{Apart, Class, Library, TapePool};
 
 /// Names and directories that differ, and drives.
 pub fn check(libraries: &[&Library]) -> Result<(), Finding> {
     let (mut names, mut directories) = (BTreeSet::new(), BTreeSet::new());
     for library in libraries {
-        if *library.drives.get_ref() == 0 {
-            return Err((library.drives.span(), "the library needs at least one drive".to_owned()));
-        }
+        check_library(library)?;
         if !(1..=10_000).contains(library.mount_cost_percent.get_ref()) {
             let cost = &library.mount_cost_percent;
             return Err((cost.span(), "mount_cost_percent is 1 to 10000".to_owned()));

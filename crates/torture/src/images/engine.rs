@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{
-    Aim, Archive, ClassSettings, LibrarySettings, Machines, PoolDriveSettings, PoolSettings, PoolShape,
-    Settings, TapePoolSettings, TapeSettings, create_catalogue,
+    Aim, Archive, ClassSettings, FlowSettings, LibrarySettings, Machines, PoolDriveSettings, PoolSettings,
+    PoolShape, Settings, TapePoolSettings, TapeSettings, create_catalogue,
 };
 use base::{ByteCount, Clock, DriveId, StripeCode, Timestamp, Uuid, Vid};
 use drive::DirectoryDrive;
@@ -117,6 +117,7 @@ fn settings(directory: &Path) -> Settings {
         pack_age: Duration::ZERO,
         data_set_depth: None,
         recall_packs: false,
+        pool_max: None,
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),
@@ -150,6 +151,7 @@ fn settings(directory: &Path) -> Settings {
             recall_aim: Aim::LastFile,
             dismount_delay: Duration::ZERO,
             retry_delay: Duration::from_millis(50),
+            flow: FlowSettings::default(),
         },
     }
 }
