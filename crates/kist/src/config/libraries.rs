@@ -55,14 +55,11 @@ pub fn check_apart(classes: &[Class], pools: &[TapePool], libraries: &[&Library]
         let mut seen: Vec<(&str, &str)> = Vec::new();
         for copy in class.copies.get_ref() {
             let Some(pool) = pools.iter().find(|pool| pool.name.get_ref() == copy) else { continue };
-            let library = match (of(pool, libraries), libraries) {
-                (Some(library), _) | (None, [library]) => *library,
-                (None, _) => {
-                    let message = format!(
-                        "the copies are to be apart, but tape pool '{copy}' names no library: add one"
-                    );
-                    return Err((apart.span(), message));
-                }
+            let only = if let [library] = libraries { Some(*library) } else { None };
+            let Some(library) = of(pool, libraries).or(only) else {
+                let message =
+                    format!("the copies are to be apart, but tape pool '{copy}' names no library: add one");
+                return Err((apart.span(), message));
             };
             let (what, place) = match apart.get_ref() {
                 Apart::Library => ("library", library.name.get_ref().as_str()),
