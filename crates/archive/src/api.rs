@@ -231,6 +231,8 @@ pub struct TapeInfo {
     pub reason: String,
     /// Its pool's name.
     pub tape_pool: Option<String>,
+    /// The name of its library.
+    pub library: String,
     /// The volume's UUID.
     pub uuid: Option<base::Uuid>,
     /// Native capacity.

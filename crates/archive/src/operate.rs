@@ -347,6 +347,7 @@ fn tape_info(engine: &Engine, vid: Vid, record: TapeRecord, wanted: Tally) -> Ta
         state: record.state,
         reason: record.reason,
         tape_pool: record.tape_pool.map(|id| engine.classes.tape_pool_name(id)),
+        library: engine.libraries.name(engine.libraries.of_tape(vid)).to_owned(),
         uuid: record.uuid,
         capacity: record.capacity,
         written: record.written,

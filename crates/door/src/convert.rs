@@ -235,6 +235,7 @@ pub(crate) fn tape_reply(tape: &TapeInfo) -> wire::TapeReply {
         state: tape_word(tape.state).to_owned(),
         reason: tape.reason.clone(),
         tape_pool: tape.tape_pool.clone(),
+        library: tape.library.clone(),
         uuid: tape.uuid.map(|uuid| uuid.to_string()),
         capacity: tape.capacity.0,
         written: tape.written.0,

@@ -333,6 +333,9 @@ pub struct TapeReply {
     pub reason: String,
     /// Its pool.
     pub tape_pool: Option<String>,
+    /// Its library.
+    #[serde(default)]
+    pub library: String,
     /// The volume's UUID.
     pub uuid: Option<String>,
     /// Native capacity.

@@ -31,6 +31,8 @@ pub enum Reason {
     TapeInUse { drive: DriveName, vid: Vid, doing: String },
     /// No begun tape of the pool can be written and no scratch tape is there.
     NoScratchTape,
+    /// The library whose tapes the pool has has no drive that is up.
+    PoolsLibraryDown { library: String },
     /// There is no tape drive.
     NoDriveKnown,
     /// Every tape drive is down.
@@ -90,6 +92,9 @@ impl fmt::Display for Reason {
             }
             Reason::TapeInUse { drive, vid, doing } => {
                 write!(f, "waits for tape {vid}, which is in drive {drive}: {doing}")
+            }
+            Reason::PoolsLibraryDown { library } => {
+                write!(f, "no tape drive of library {library} is up")
             }
             Reason::NoScratchTape => {
                 write!(

@@ -434,6 +434,7 @@ impl Engine for Fake {
             state: TapeState::ReadOnly,
             reason: "worn".into(),
             tape_pool: Some("first".into()),
+            library: "near".into(),
             uuid: Some(Uuid([1; 16])),
             capacity: ByteCount::gib(12),
             written: ByteCount(1),

@@ -2,6 +2,7 @@
 
 mod bench;
 mod damage;
+mod data_sets;
 mod harness;
 mod http;
 mod instances;
