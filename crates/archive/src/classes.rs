@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use base::{ByteCount, ClassId, TapePoolId};
+use base::{ByteCount, ClassId, ShareId, TapePoolId};
 use catalogue::{Command, Outcome};
 use scheduler::{ClassPolicy, Policy, TapePoolPolicy};
 use store::CatalogueStore;
@@ -67,6 +67,16 @@ impl Classes {
         self.classes.iter().find(|class| class.id == id)
     }
 
+    /// Whether some class is recalled on behalf of a share of its own.
+    pub(crate) fn any_has_a_share(&self) -> bool {
+        self.classes.iter().any(|class| self.share(class.id) != ShareId(0))
+    }
+
+    /// On whose behalf files of a class are recalled.
+    pub(crate) fn share(&self, _class: ClassId) -> ShareId {
+        ShareId(0)
+    }
+
     /// Whether some class recalls packs as a whole.
     pub(crate) fn any_recalls_packs(&self) -> bool {
         self.classes.iter().any(|class| class.settings.recall_packs)
@@ -115,6 +125,7 @@ impl Classes {
                 mount_bytes: pool.mount_bytes,
                 mount_age: pool.mount_age,
                 drives_max: pool.drives_max,
+                ..TapePoolPolicy::default()
             };
             (*id, policy)
         };
@@ -125,6 +136,7 @@ impl Classes {
             recall_bytes: settings.tape.recall_bytes,
             dismount_delay: settings.tape.dismount_delay,
             retry_delay: settings.tape.retry_delay,
+            ..Policy::default()
         }
     }
 }

@@ -12,6 +12,7 @@ mod dissolve;
 mod download;
 mod engine;
 mod error;
+mod flow;
 mod gate;
 mod ingest;
 mod lost;
@@ -24,6 +25,7 @@ mod pool_rebuild;
 mod rebuild;
 mod repack;
 mod requests;
+mod resume;
 mod scrub;
 mod scrub_info;
 mod seal;
@@ -32,6 +34,7 @@ mod session;
 mod settings;
 mod settle;
 mod small;
+mod space;
 mod suspects;
 mod sweep;
 mod tapes;
@@ -49,6 +52,7 @@ pub use backup::{
 pub use catalogue::{PRIORITY_MAX, PRIORITY_USUAL};
 pub use download::Download;
 pub use error::{ArchiveError, OpenError};
+pub use flow::{FlowInfo, RecallRoom};
 pub use ingest::{PutCallback, SMALL_BYTES_MAX, Upload};
 pub use machines::{Machines, PoolDrive, PoolShape, create_catalogue, open_library, pool_seen};
 pub use mount_log::{
@@ -66,7 +70,8 @@ pub use scrub_info::{ScrubInfo, UpkeepSettings};
 pub use seal::PACK_MEMBERS_MAX;
 pub use select::SELECTION_PATHS_MAX;
 pub use settings::{
-    ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings, TapePoolSettings, TapeSettings,
+    ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings,
+    TapePoolSettings, TapeSettings, TimingSettings,
 };
 pub use suspects::SUSPECT_FAILURES_MAX;
 pub use tapes::{

@@ -12,7 +12,7 @@ use base::{
 use library::{ReadBlock, TapeDrive, TapeError};
 use ltfs::BlockSize;
 use ltfs::pack::{PackHeaderOf, read_pack_header};
-use pool::{BlobWriter, Pool, PoolError};
+use pool::{BlobWriter, Pool, PoolError, TapeStream, Use};
 
 use crate::VolumeError;
 use crate::blocks::{Block, BlockArena};
@@ -120,7 +120,7 @@ pub type NextBatch<'a> = dyn FnMut(&mut dyn TapeDrive) -> Vec<WantedFile> + 'a;
 /// called when the head stands behind the last file of the batch before, and may ask the drive. `buffer` is
 /// the memory for blocks.
 /// `commit` is called on another thread with each batch once its bytes are synced in the pool; `false` ends
-/// the session.
+/// the session. `stream` is told what is moved and how long the drive waits for the pool.
 ///
 /// # Errors [`RecallEnd::Tape`] if the drive fails, [`RecallEnd::Pool`] if the pool cannot take the bytes.
 /// Batches committed before stay committed.
@@ -135,13 +135,14 @@ pub fn recall(
     stop: &AtomicBool,
     next_batch: &mut NextBatch<'_>,
     commit: &mut (dyn FnMut(RecallBatch) -> bool + Send),
+    stream: &TapeStream,
 ) -> Result<(), RecallEnd> {
     let size = block_size.bytes() as usize;
     let arena = BlockArena::new(size, buffer.0 as usize / size);
     let (sender, receiver) = sync_channel(MESSAGES_MAX);
     threads::scope(|scope| {
         let storing = scope.spawn(move || store(pool, vid, receiver, commit));
-        let mut head = Head { drive, vid, arena, size, block: None };
+        let mut head = Head { drive, vid, arena, size, block: None, stream };
         let read = read_batches(&mut head, sender, progress, stop, next_batch);
         match (read, storing.join()) {
             (Err(error), _) => Err(RecallEnd::Tape(error)),
@@ -203,6 +204,7 @@ struct Head<'a> {
     arena: BlockArena,
     size: usize,
     block: Option<(u64, Arc<Block>)>,
+    stream: &'a TapeStream,
 }
 
 impl Head<'_> {
@@ -229,7 +231,11 @@ impl Head<'_> {
                 return Ok(Some(RecallFault::Misplaced { vid: self.vid, block: BlockAddress(number) }));
             }
             at += (to - from) as u64;
-            if sender.send(Message::Bytes(block, from..to)).is_err() {
+            self.stream.moved((to - from) as u64);
+            let waiting = self.stream.wait();
+            let sent = sender.send(Message::Bytes(block, from..to));
+            drop(waiting);
+            if sent.is_err() {
                 return Ok(None);
             }
         }
@@ -270,7 +276,10 @@ impl Head<'_> {
 
     fn read(&mut self, number: u64) -> Result<Result<Arc<Block>, RecallFault>, VolumeError> {
         let (vid, address) = (self.vid, BlockAddress(number));
-        let mut block = self.arena.take();
+        let mut block = {
+            let _waiting = self.stream.wait();
+            self.arena.take()
+        };
         match self.drive.read_block(block.whole()) {
             Ok(ReadBlock::Data(length)) => {
                 block.length = length;
@@ -331,7 +340,7 @@ fn store(
                 file.received += data.len() as u64;
                 let writer = match &mut writer {
                     Some(writer) => writer,
-                    None => writer.insert(pool.create_sized(expected)?),
+                    None => writer.insert(pool.create_sized(expected)?.used_by(Use::Stream)),
                 };
                 writer.write(data)?;
                 stored += data.len() as u64;

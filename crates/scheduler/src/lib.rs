@@ -2,25 +2,33 @@
 //!
 //! Pure: time and events come in, actions go out. The same code runs in the daemon and in the twin.
 
+mod aside;
 mod chores;
 mod decide;
 mod drive;
 mod event;
+mod load;
 mod migration;
 pub mod order;
+mod pick;
 mod policy;
 mod reason;
 mod recall;
 mod scheduler;
 mod seal;
+mod share;
 mod why;
+mod worth;
 
+pub use aside::{ASIDE_REST, DRIVE_FAILURES_MAX, TAPE_FAILURES_MAX};
 pub use chores::DRIVE_REST_MAX;
 pub use drive::{DriveState, Purpose};
 pub use event::{Action, Backlog, Event, SessionEnd, TapeSummary};
-pub use policy::{ClassPolicy, Policy, TapePoolPolicy};
+pub use policy::{
+    ClassPolicy, LibraryPolicy, PRIORITY_MAX, Policy, STARVATION, SharePolicy, SidePolicy, TapePoolPolicy,
+};
 pub use reason::Reason;
-pub use recall::{COPIES_MAX, STARVATION};
+pub use recall::{COPIES_MAX, JOIN_MAX, WantedFile};
 pub use scheduler::Scheduler;
 
 /// A tape drive's name.

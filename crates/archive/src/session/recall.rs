@@ -14,6 +14,7 @@ use super::recall_order::RecallOrder;
 use super::{DriveThread, SessionError};
 use crate::ArchiveError;
 use crate::engine::{Engine, truncated};
+use crate::space::SessionSpace;
 
 impl DriveThread {
     /// Reads what is wanted from the mounted tape until nothing is left; requests that arrive meanwhile join.
@@ -26,6 +27,8 @@ impl DriveThread {
         let track = crate::tracks::track(self.drive.as_mut(), block_size.bytes());
         let mut order = RecallOrder::new(&engine, vid, track, block_size.bytes());
         let session = Arc::clone(&self.session);
+        let space = SessionSpace::new(&engine);
+        let stream = engine.tape_stream();
         let mut failure = None;
         let mut damaged = BTreeMap::new();
         let result = mover::recall(
@@ -36,14 +39,16 @@ impl DriveThread {
             engine.settings.tape.buffer,
             &self.session.bytes,
             &engine.stop,
-            &mut |drive| order.next_batch(drive),
+            &mut |drive| space.next_batch(&mut || order.next_batch(drive)),
             &mut |batch| {
                 session.files.fetch_add(batch.files.len() as u64, Ordering::Relaxed);
                 let result = commit(&engine, vid, batch, &mut damaged);
+                space.done();
                 let go_on = result.is_ok();
                 failure = result.err();
                 go_on
             },
+            &stream,
         );
         // Only now: the neighbours of what could not be read were served from here.
         for (container, (block, reason)) in damaged {
@@ -53,8 +58,14 @@ impl DriveThread {
         }
         match (result, failure) {
             (Ok(()), None) if engine.stop.load(Ordering::Relaxed) => SessionEnd::Stopped,
+            // What is left waits for room; neither tape nor drive did anything wrong.
+            (Ok(()), None) if space.has_refused() => SessionEnd::Stopped,
             (Ok(()), None) => SessionEnd::Drained,
             (Ok(()), Some(error)) => SessionEnd::Failed(error.to_string()),
+            (Err(RecallEnd::Pool(error)), None) if engine.is_for_want_of_room(&error) => {
+                tracing::warn!(%vid, %error, "the pool filled while it was recalled to; the rest waits for room");
+                SessionEnd::Stopped
+            }
             (Err(RecallEnd::Tape(error)), _) => self.fail(&SessionError::Volume(error)),
             (Err(error), _) => SessionEnd::Failed(error.to_string()),
         }

@@ -13,6 +13,7 @@ pub mod mkdir;
 pub mod mv;
 pub mod plan;
 pub mod plan_durability;
+pub mod plan_mechanics;
 pub mod pool;
 pub mod put;
 pub mod queue;

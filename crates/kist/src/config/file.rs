@@ -129,6 +129,31 @@ pub struct Library {
     pub directory: PathBuf,
     /// Tape drives.
     pub drives: Spanned<u16>,
+    /// Whose time its machines take; nobody's if it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing: Option<Timing>,
+}
+
+/// `[library.timing]`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timing {
+    /// The model of the drives.
+    pub drive: Spanned<String>,
+    /// So many times as fast.
+    #[serde(default = "real_time")]
+    pub scale: Spanned<f64>,
+    /// Robots.
+    #[serde(default = "one_robot")]
+    pub robots: Spanned<u16>,
+}
+
+fn real_time() -> Spanned<f64> {
+    Spanned::new(0..0, 1.0)
+}
+
+fn one_robot() -> Spanned<u16> {
+    Spanned::new(0..0, 1)
 }
 
 /// The kinds of libraries.
@@ -164,6 +189,16 @@ pub struct Tape {
     pub dismount_delay: Span,
     /// Leave what failed alone.
     pub retry_delay: Span,
+    /// What the pool owes each tape stream before clients, a second.
+    #[serde(default = "stream_rate")]
+    pub stream_rate: Size,
+    /// Most sessions on tapes at once; 0: one a drive.
+    #[serde(default)]
+    pub streams_max: usize,
+}
+
+fn stream_rate() -> Size {
+    Size(archive::FlowSettings::default().stream_rate)
 }
 
 /// What the order of a recall is to make short.
@@ -211,6 +246,9 @@ pub struct Class {
     /// What of a pack is recalled when a file of it is wanted.
     #[serde(default)]
     pub recall: Recall,
+    /// Recalls bring no more into the pool than leaves the class at this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool_max: Option<Size>,
 }
 
 /// What is recalled when a file in a pack is wanted.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{
-    Aim, Archive, ClassSettings, LibrarySettings, Machines, PoolDriveSettings, PoolSettings, PoolShape,
-    Settings, TapePoolSettings, TapeSettings, create_catalogue,
+    Aim, Archive, ClassSettings, FlowSettings, LibrarySettings, Machines, PoolDriveSettings, PoolSettings,
+    PoolShape, Settings, TapePoolSettings, TapeSettings, create_catalogue,
 };
 use base::{ByteCount, Clock, DriveId, StripeCode, Timestamp, Uuid, Vid};
 use drive::DirectoryDrive;
@@ -116,6 +116,7 @@ fn settings(directory: &Path) -> Settings {
         pack_bytes: ByteCount::mib(1),
         pack_age: Duration::ZERO,
         recall_packs: false,
+        pool_max: None,
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),
@@ -133,7 +134,7 @@ fn settings(directory: &Path) -> Settings {
             arena: ByteCount::mib(24),
             drives: (0..DRIVES).map(drive).collect(),
         },
-        library: LibrarySettings { directory: directory.join("library"), drives: 2 },
+        library: LibrarySettings { directory: directory.join("library"), drives: 2, timing: None },
         classes: vec![class("small", Some(ByteCount::mib(1))), class("large", None)],
         tape_pools: vec![tape_pool("vault-a"), tape_pool("vault-b")],
         tape: TapeSettings {
@@ -147,6 +148,7 @@ fn settings(directory: &Path) -> Settings {
             recall_aim: Aim::LastFile,
             dismount_delay: Duration::ZERO,
             retry_delay: Duration::from_millis(50),
+            flow: FlowSettings::default(),
         },
     }
 }
