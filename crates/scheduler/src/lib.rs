@@ -6,6 +6,8 @@ mod chores;
 mod decide;
 mod drive;
 mod event;
+mod forecast;
+mod kind;
 mod migration;
 mod policy;
 mod reason;
@@ -13,13 +15,18 @@ mod recall;
 mod scheduler;
 mod seal;
 mod why;
+mod why_drive;
 
 pub use chores::DRIVE_REST_MAX;
 pub use drive::{DriveState, Purpose};
 pub use event::{Action, Backlog, Event, SessionEnd, TapeSummary};
+pub use forecast::{
+    Expected, FORECAST_HORIZON, FORECAST_STEPS_MAX, Forecast, Forecaster, Outlook, Pace, RequestForecast,
+    Subject, Summary, TimeRange,
+};
 pub use policy::{ClassPolicy, Policy, TapePoolPolicy};
 pub use reason::Reason;
-pub use recall::{COPIES_MAX, STARVATION};
+pub use recall::{COPIES_MAX, STARVATION, WantedGroup};
 pub use scheduler::Scheduler;
 
 /// A tape drive's name.

@@ -12,6 +12,12 @@ use base::{ByteCount, Duration, FileId, Timestamp, Vid};
 
 use crate::Policy;
 
+mod groups;
+
+pub(crate) use groups::Gathered;
+use groups::Groups;
+pub use groups::WantedGroup;
+
 /// Most copies of a file that are looked at; further ones are ignored.
 pub const COPIES_MAX: usize = 8;
 
@@ -20,7 +26,7 @@ pub const COPIES_MAX: usize = 8;
 pub const STARVATION: Duration = Duration::from_secs(6 * 3600);
 
 /// The tapes with a copy, by VID. Two copies, the usual number, need no allocation.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Copies {
     None,
     One([Vid; 1]),
@@ -51,7 +57,7 @@ impl Copies {
 }
 
 /// Where a wanted file stands. The numbers are positions in its list of copies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Place {
     /// In the queue of every tape with a copy that did not fail.
     Waiting,
@@ -174,6 +180,8 @@ pub(crate) struct RecallQueue {
     tapes: TapeQueues,
     /// Copies that failed and when they may be tried again.
     resting: BTreeSet<(Timestamp, FileId, Vid)>,
+    /// The same files, by what they wait for: what a forecast looks at.
+    groups: Groups,
 }
 
 /// What a wanted file waits for.
@@ -299,6 +307,7 @@ impl RecallQueue {
 
     fn take_out(&mut self, file: FileId) -> Option<Wanted> {
         let wanted = self.wanted.remove(&file)?;
+        self.groups.take_out(&wanted);
         match wanted.taken_by() {
             Some(vid) => self.tapes.change(vid, |queue| queue.assigned.remove(file, &wanted)),
             None => wanted.usable().for_each(|vid| {
@@ -319,6 +328,7 @@ impl RecallQueue {
     }
 
     fn put_in(&mut self, file: FileId, wanted: Wanted) {
+        self.groups.put_in(&wanted);
         match wanted.taken_by() {
             Some(vid) => self.tapes.change(vid, |queue| queue.assigned.insert(file, &wanted)),
             None => wanted.usable().for_each(|vid| {
@@ -412,6 +422,7 @@ impl RecallQueue {
 
     /// Checks every queue against every file; linear.
     pub(crate) fn check(&self) {
+        self.groups.check(&self.wanted);
         let queues = self.tapes.queues.values();
         let taken: usize = queues.clone().map(|queue| queue.assigned.files.len()).sum();
         let waiting: usize = queues.map(|queue| queue.waiting.files.len()).sum();

@@ -1,0 +1,174 @@
+//! Forecasts as they are told: a range, or why there is none.
+
+use std::collections::BTreeMap;
+
+use base::{ClassId, Duration, TapePoolId, Timestamp, Vid};
+
+use super::calibration::{Kind, Stretches};
+use super::summary::{Fate, Outlook};
+use super::world::FORECAST_HORIZON;
+use crate::recall::WantedGroup;
+use crate::{DriveName, Reason};
+
+/// No range ends sooner after the time at which it is given.
+const RANGE_LEAST: Duration = Duration::from_secs(5);
+
+/// When something is done: of ten outcomes nine lie between `earliest` and `latest`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TimeRange {
+    /// Hardly before.
+    pub earliest: Timestamp,
+    /// As often before as after.
+    pub likely: Timestamp,
+    /// Hardly after.
+    pub latest: Timestamp,
+}
+
+impl TimeRange {
+    /// The range as seen at `now`: it does not lie in the past, whatever was foretold.
+    #[must_use]
+    pub fn seen_at(self, now: Timestamp) -> Self {
+        let earliest = self.earliest.max(now);
+        let latest = self.latest.max(now.plus(RANGE_LEAST)).max(earliest);
+        TimeRange { earliest, likely: self.likely.clamp(earliest, latest), latest }
+    }
+}
+
+/// What is to be expected of something that waits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Expected {
+    /// It is done in this range.
+    Within(TimeRange),
+    /// It is not done so soon as within this span, or nothing can be said.
+    NotWithin(Duration),
+    /// It is not done before somebody does something about this.
+    Never(Reason),
+}
+
+/// What is to be expected of a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RequestForecast {
+    /// When its last file is online.
+    pub expected: Expected,
+    /// The wait foretold as such, without what experience makes of it: for [`Forecaster::foretell`].
+    ///
+    /// [`Forecaster::foretell`]: crate::Forecaster::foretell
+    pub wait: Option<Duration>,
+    /// Its groups of files, the last one first, and when each one's last file is online.
+    pub groups: Vec<(WantedGroup, Expected)>,
+}
+
+/// What is to be expected of everything that waited at one time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Forecast {
+    pub(crate) outlook: Outlook,
+    pub(crate) stretches: Stretches,
+}
+
+impl Forecast {
+    /// When it was made.
+    #[must_use]
+    pub fn made(&self) -> Timestamp {
+        self.outlook.made
+    }
+
+    /// When all that is wanted from a tape now is read; `None` if nothing is, or has been since.
+    #[must_use]
+    pub fn of_tape(&self, vid: Vid) -> Option<Expected> {
+        self.outlook.tapes.get(&vid).map(|fate| self.end_of(fate, Kind::Tape))
+    }
+
+    /// When all that is queued for a tape pool now is written; `None` if nothing is.
+    #[must_use]
+    pub fn of_tape_pool(&self, tape_pool: TapePoolId) -> Option<Expected> {
+        self.outlook.tape_pools.get(&tape_pool).map(|fate| self.end_of(fate, Kind::TapePool))
+    }
+
+    /// When the files of a class are gathered into containers; `None` if all are.
+    #[must_use]
+    pub fn of_class(&self, class: ClassId) -> Option<Expected> {
+        self.outlook.classes.get(&class).map(|fate| self.end_of(fate, Kind::Class))
+    }
+
+    /// When a busy drive has done what it does; `None` if it is not busy.
+    #[must_use]
+    pub fn of_drive(&self, drive: &DriveName) -> Option<Expected> {
+        self.outlook.drives.get(drive).map(|fate| self.end_of(fate, Kind::Drive))
+    }
+
+    /// When the last of so many files of a group is online.
+    #[must_use]
+    pub fn of_group(&self, group: &WantedGroup, files: u64) -> Expected {
+        match self.fate_of(group) {
+            Some(Fate::Done { begin, end }) => self.within(self.last_of(*begin, *end, files), Kind::Request),
+            Some(Fate::Late) | None => Expected::NotWithin(FORECAST_HORIZON),
+            Some(Fate::Never(reason)) => Expected::Never(reason.clone()),
+        }
+    }
+
+    /// When the last of these files is online: how many of each group a request waits for.
+    #[must_use]
+    pub fn of_request(&self, waiting: &BTreeMap<WantedGroup, u64>) -> RequestForecast {
+        let mut groups: Vec<_> =
+            waiting.iter().map(|(group, files)| (self.rank(group, *files), group)).collect();
+        groups.sort_by(|(a, of_a), (b, of_b)| b.cmp(a).then_with(|| of_a.cmp(of_b)));
+        let files = |group: &WantedGroup| waiting.get(group).copied().unwrap_or(1);
+        let told: Vec<_> =
+            groups.iter().map(|(_, group)| ((*group).clone(), self.of_group(group, files(group)))).collect();
+        let expected = told.first().map(|(_, expected)| expected.clone());
+        let end = groups.first().map(|(rank, _)| *rank).filter(|(class, _)| *class == 0);
+        let here =
+            Expected::Within(TimeRange { earliest: self.made(), likely: self.made(), latest: self.made() });
+        RequestForecast {
+            expected: expected.unwrap_or(here),
+            wait: end.map(|(_, end)| end.since(self.made())),
+            groups: told,
+        }
+    }
+
+    /// What never comes is last, then what comes late.
+    fn rank(&self, group: &WantedGroup, files: u64) -> (u8, Timestamp) {
+        match self.fate_of(group) {
+            Some(Fate::Done { begin, end }) => (0, self.last_of(*begin, *end, files)),
+            Some(Fate::Late) | None => (1, Timestamp(0)),
+            Some(Fate::Never(_)) => (2, Timestamp(0)),
+        }
+    }
+
+    /// A group that came into being since the forecast is done with its tape, or with the first of its tapes.
+    fn fate_of(&self, group: &WantedGroup) -> Option<&Fate> {
+        let known = self.outlook.groups.get(group);
+        let taken = || group.taken_by().and_then(|vid| self.outlook.tapes.get(&vid));
+        let first = || {
+            let fates = group.copies().iter().filter_map(|vid| self.outlook.tapes.get(vid));
+            fates.min_by_key(|fate| match fate {
+                Fate::Done { end, .. } => (0, *end),
+                Fate::Late => (1, Timestamp(0)),
+                Fate::Never(_) => (2, Timestamp(0)),
+            })
+        };
+        known.or_else(taken).or_else(first)
+    }
+
+    /// Where in a session the last of so many of its files is to be expected: they may lie anywhere on the
+    /// tape.
+    fn last_of(&self, begin: Timestamp, end: Timestamp, files: u64) -> Timestamp {
+        let begin = begin.max(self.made());
+        let part = files as f64 / (files as f64 + 1.0);
+        begin.plus(end.since(begin).mul_f64(part))
+    }
+
+    fn end_of(&self, fate: &Fate, kind: Kind) -> Expected {
+        match fate {
+            Fate::Done { end, .. } => self.within(*end, kind),
+            Fate::Late => Expected::NotWithin(FORECAST_HORIZON),
+            Fate::Never(reason) => Expected::Never(reason.clone()),
+        }
+    }
+
+    fn within(&self, nominal: Timestamp, kind: Kind) -> Expected {
+        let wait = nominal.since(self.made());
+        let [earliest, likely, latest] = self.stretches.of(kind, wait).moments(self.made(), wait);
+        Expected::Within(TimeRange { earliest, likely, latest }.seen_at(self.made()))
+    }
+}

@@ -1,0 +1,160 @@
+//! Wanted files gathered by what they wait for: there are as many groups as combinations of tapes, not as
+//! files, so a forecast over ten million files looks at thousands of groups.
+
+use std::collections::BTreeMap;
+
+use base::{ByteCount, Duration, FileId, Timestamp, Vid};
+
+use super::{Copies, Place, RecallQueue, Wanted};
+
+/// Copies that rest and are looked at for when they may be tried again; others are taken to rest the longest.
+const RESTING_LOOKED_AT_MAX: usize = 10_000;
+
+/// What a set of wanted files has in common: the tapes with a copy, and which tape has taken them.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct WantedGroup {
+    copies: Copies,
+    failed: u8,
+    place: Place,
+}
+
+impl WantedGroup {
+    fn of(wanted: &Wanted) -> Self {
+        WantedGroup { copies: wanted.copies.clone(), failed: wanted.failed, place: wanted.place }
+    }
+
+    /// The tapes with a copy, by VID.
+    #[must_use]
+    pub fn copies(&self) -> &[Vid] {
+        self.copies.as_slice()
+    }
+
+    /// The tape that has taken the files, if one has.
+    #[must_use]
+    pub fn taken_by(&self) -> Option<Vid> {
+        match self.place {
+            Place::Waiting => None,
+            Place::Assigned(at) | Place::Claimed(at) => self.copies().get(usize::from(at)).copied(),
+        }
+    }
+}
+
+/// The files of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Gathered {
+    pub(crate) files: u64,
+    pub(crate) bytes: ByteCount,
+    /// None of them waits for longer; it may be older than the oldest that is left.
+    pub(crate) oldest: Timestamp,
+}
+
+/// All groups; kept up to date with each file that comes or goes.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Groups(BTreeMap<WantedGroup, Gathered>);
+
+impl Groups {
+    pub(crate) fn put_in(&mut self, wanted: &Wanted) {
+        let new = Gathered { files: 0, bytes: ByteCount(0), oldest: wanted.since };
+        let group = self.0.entry(WantedGroup::of(wanted)).or_insert(new);
+        group.files += 1;
+        group.bytes = ByteCount(group.bytes.0.saturating_add(wanted.bytes.0));
+        group.oldest = group.oldest.min(wanted.since);
+    }
+
+    pub(crate) fn take_out(&mut self, wanted: &Wanted) {
+        let key = WantedGroup::of(wanted);
+        let Some(group) = self.0.get_mut(&key) else { panic!("a wanted file is in no group") };
+        group.files -= 1;
+        group.bytes = ByteCount(group.bytes.0.saturating_sub(wanted.bytes.0));
+        if group.files == 0 {
+            assert_eq!(group.bytes, ByteCount(0), "a group has bytes and no files");
+            self.0.remove(&key);
+        }
+    }
+
+    /// Checks the groups against every file; linear.
+    pub(crate) fn check(&self, wanted: &BTreeMap<FileId, Wanted>) {
+        let mut groups = Groups::default();
+        wanted.values().for_each(|wanted| groups.put_in(wanted));
+        let figures = |groups: &Groups| -> Vec<_> {
+            groups.0.iter().map(|(key, group)| (key.clone(), group.files, group.bytes)).collect()
+        };
+        assert_eq!(figures(self), figures(&groups), "the groups are those of the files");
+    }
+}
+
+impl RecallQueue {
+    /// The group of a wanted file.
+    pub(crate) fn group_of(&self, file: FileId) -> Option<WantedGroup> {
+        self.wanted.get(&file).map(WantedGroup::of)
+    }
+
+    /// The bytes of a wanted file and the tape that has taken it.
+    pub(crate) fn taken(&self, file: FileId) -> Option<(ByteCount, Vid)> {
+        let wanted = self.wanted.get(&file)?;
+        Some((wanted.bytes, wanted.taken_by()?))
+    }
+
+    /// What a tape has taken.
+    pub(crate) fn assigned(&self, vid: Vid) -> Vec<FileId> {
+        self.files(vid, |queue| &queue.assigned)
+    }
+
+    /// Tapes from which something is wanted.
+    pub(crate) fn tapes_wanted(&self) -> impl Iterator<Item = Vid> {
+        let queues = self.tapes.queues.iter();
+        queues
+            .filter(|(_, queue)| !queue.waiting.files.is_empty() || !queue.assigned.files.is_empty())
+            .map(|(vid, _)| *vid)
+    }
+
+    /// This queue with one file in place of each group, and what each of these stands for.
+    pub(crate) fn summary(
+        &self,
+        now: Timestamp,
+        rest: Duration,
+    ) -> (RecallQueue, BTreeMap<FileId, (WantedGroup, Gathered)>) {
+        let mut until: BTreeMap<Vid, Timestamp> = BTreeMap::new();
+        for (at, _, vid) in self.resting.iter().take(RESTING_LOOKED_AT_MAX) {
+            until.entry(*vid).or_insert(*at);
+        }
+        let mut queue = RecallQueue::default();
+        let mut stands_for = BTreeMap::new();
+        for (number, (group, gathered)) in (1..).zip(&self.groups.0) {
+            let file = FileId(number);
+            let gathered = Gathered { oldest: self.oldest_possible(group, gathered), ..*gathered };
+            let wanted = Wanted {
+                bytes: gathered.bytes,
+                since: gathered.oldest,
+                copies: group.copies.clone(),
+                failed: group.failed,
+                place: group.place,
+            };
+            for (at, vid) in group.copies().iter().enumerate() {
+                if group.failed & (1 << at) != 0 {
+                    let until = until.get(vid).copied().unwrap_or_else(|| now.plus(rest));
+                    queue.resting.insert((until, file, *vid));
+                }
+            }
+            queue.put_in(file, wanted);
+            stands_for.insert(file, (group.clone(), gathered));
+        }
+        for (vid, old) in &self.tapes.queues {
+            queue.tapes.change(*vid, |new| {
+                new.open = old.open;
+                new.mountable = old.mountable;
+            });
+        }
+        (queue, stands_for)
+    }
+
+    /// The oldest file of a group may be gone; none is older than the oldest of each tape it waits for.
+    fn oldest_possible(&self, group: &WantedGroup, gathered: &Gathered) -> Timestamp {
+        if group.taken_by().is_some() {
+            return gathered.oldest;
+        }
+        let usable = group.copies().iter().enumerate().filter(|(at, _)| group.failed & (1 << at) == 0);
+        let oldest = usable.filter_map(|(_, vid)| self.waiting(*vid).map(|(oldest, _)| oldest)).max();
+        oldest.map_or(gathered.oldest, |oldest| oldest.max(gathered.oldest))
+    }
+}
