@@ -21,8 +21,8 @@ pub use chores::DRIVE_REST_MAX;
 pub use drive::{DriveState, Purpose};
 pub use event::{Action, Backlog, Event, SessionEnd, TapeSummary};
 pub use forecast::{
-    Expected, FORECAST_HORIZON, FORECAST_STEPS_MAX, Forecast, Forecaster, Outlook, Pace, RequestForecast,
-    Subject, Summary, TimeRange,
+    Expected, FORECAST_HORIZON, FORECAST_STEPS_MAX, Forecast, Forecaster, Nominal, Outlook, Pace,
+    RequestForecast, Subject, Summary, TimeRange,
 };
 pub use policy::{ClassPolicy, Policy, TapePoolPolicy};
 pub use reason::Reason;

@@ -9,8 +9,17 @@ use forecast_world::{Told, World, seeds};
 const SEEDS: u64 = 50;
 /// The share of outcomes that ranges must hold.
 const COVERAGE: f64 = 0.90;
-/// Ranges are of use: the median of (latest wait) / (earliest wait) is below this.
-const SPREAD: f64 = 6.0;
+/// What ranges are given for, and how wide they may be to be of use: the median of (latest wait) / (earliest
+/// wait) is below this. A file may lie anywhere on its tape; a class is gathered when the next file comes.
+const KINDS: [(&str, f64); 7] = [
+    ("request", 3.5),
+    ("request, on the way", 4.0),
+    ("file", 10.0),
+    ("tape", 4.0),
+    ("drive", 7.0),
+    ("tape pool", 8.0),
+    ("class", 20.0),
+];
 
 fn share(told: &[&Told], holds: impl Fn(&Told) -> bool) -> f64 {
     told.iter().filter(|told| holds(told)).count() as f64 / told.len().max(1) as f64
@@ -27,7 +36,8 @@ fn ranges_hold_what_comes() {
     let failures: u32 = worlds.iter().map(|world| world.failures).sum();
     assert!(failures >= SEEDS as u32, "{failures} drives failed");
     let all: Vec<&Told> = worlds.iter().flat_map(|world| &world.told).collect();
-    for what in ["request", "request, on the way", "file", "tape", "drive", "tape pool", "class"] {
+    let mut wrong = Vec::new();
+    for (what, spread_max) in KINDS {
         let told: Vec<&Told> = all.iter().copied().filter(|told| told.what == what).collect();
         assert!(told.len() > 200, "{} forecasts of a {what}", told.len());
         let held = share(&told, Told::holds);
@@ -44,10 +54,12 @@ fn ranges_hold_what_comes() {
             wait,
             width
         );
-        assert!(held >= COVERAGE, "a {what}: {held}");
-        assert!(spread <= SPREAD, "a {what}: a range that says nothing, {spread}");
+        wrong.extend((held < COVERAGE).then(|| format!("a {what}: only {held} lie within")));
+        wrong.extend((spread > spread_max).then(|| format!("a {what}: ranges of {spread} say nothing")));
         // The test can fail: the same ranges at a third of their width do not hold enough.
         let narrow = share(&told, |told| told.holds_shrunk(0.33));
-        assert!(narrow < COVERAGE, "a {what}: {narrow} of the outcomes lie in a third of the range");
+        let too_good = format!("a {what}: {narrow} of the outcomes lie in a third of the range");
+        wrong.extend((narrow >= COVERAGE).then_some(too_good));
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base::{ClassId, Duration, TapePoolId, Timestamp, Vid};
 
-use super::calibration::{Kind, Stretches};
+use super::calibration::{Kind, Nominal, Stretches};
 use super::summary::{Fate, Outlook};
 use super::world::FORECAST_HORIZON;
 use crate::recall::WantedGroup;
@@ -53,7 +53,7 @@ pub struct RequestForecast {
     /// The wait foretold as such, without what experience makes of it: for [`Forecaster::foretell`].
     ///
     /// [`Forecaster::foretell`]: crate::Forecaster::foretell
-    pub wait: Option<Duration>,
+    pub nominal: Option<Nominal>,
     /// Its groups of files, the last one first, and when each one's last file is online.
     pub groups: Vec<(WantedGroup, Expected)>,
 }
@@ -99,8 +99,9 @@ impl Forecast {
     /// When the last of so many files of a group is online.
     #[must_use]
     pub fn of_group(&self, group: &WantedGroup, files: u64) -> Expected {
+        let kind = if files == 1 { Kind::File } else { Kind::Request };
         match self.fate_of(group) {
-            Some(Fate::Done { begin, end }) => self.within(self.last_of(*begin, *end, files), Kind::Request),
+            Some(Fate::Done { begin, end }) => self.within(self.last_of(*begin, *end, files), kind),
             Some(Fate::Late) | None => Expected::NotWithin(FORECAST_HORIZON),
             Some(Fate::Never(reason)) => Expected::Never(reason.clone()),
         }
@@ -113,23 +114,26 @@ impl Forecast {
             waiting.iter().map(|(group, files)| (self.rank(group, *files), group)).collect();
         groups.sort_by(|(a, of_a), (b, of_b)| b.cmp(a).then_with(|| of_a.cmp(of_b)));
         let files = |group: &WantedGroup| waiting.get(group).copied().unwrap_or(1);
+        let all: u64 = waiting.values().sum();
         let told: Vec<_> =
             groups.iter().map(|(_, group)| ((*group).clone(), self.of_group(group, files(group)))).collect();
-        let expected = told.first().map(|(_, expected)| expected.clone());
-        let end = groups.first().map(|(rank, _)| *rank).filter(|(class, _)| *class == 0);
-        let here =
-            Expected::Within(TimeRange { earliest: self.made(), likely: self.made(), latest: self.made() });
-        RequestForecast {
-            expected: expected.unwrap_or(here),
-            wait: end.map(|(_, end)| end.since(self.made())),
-            groups: told,
-        }
+        let nominal = groups.first().and_then(|(_, group)| self.nominal(group, files(group)));
+        let expected = match (nominal, told.first()) {
+            (Some(nominal), _) if all > 1 => self.within(nominal, Kind::Request),
+            (_, Some((_, expected))) => expected.clone(),
+            (_, None) => Expected::Within(TimeRange {
+                earliest: self.made(),
+                likely: self.made(),
+                latest: self.made(),
+            }),
+        };
+        RequestForecast { expected, nominal, groups: told }
     }
 
     /// What never comes is last, then what comes late.
     fn rank(&self, group: &WantedGroup, files: u64) -> (u8, Timestamp) {
         match self.fate_of(group) {
-            Some(Fate::Done { begin, end }) => (0, self.last_of(*begin, *end, files)),
+            Some(Fate::Done { begin, end }) => (0, self.made().plus(self.last_of(*begin, *end, files).wait)),
             Some(Fate::Late) | None => (1, Timestamp(0)),
             Some(Fate::Never(_)) => (2, Timestamp(0)),
         }
@@ -150,25 +154,36 @@ impl Forecast {
         known.or_else(taken).or_else(first)
     }
 
+    /// The wait foretold for the last of so many files of a group, as such.
+    pub(crate) fn nominal(&self, group: &WantedGroup, files: u64) -> Option<Nominal> {
+        match self.fate_of(group)? {
+            Fate::Done { begin, end } => Some(self.last_of(*begin, *end, files)),
+            Fate::Late | Fate::Never(_) => None,
+        }
+    }
+
     /// Where in a session the last of so many of its files is to be expected: they may lie anywhere on the
     /// tape.
-    fn last_of(&self, begin: Timestamp, end: Timestamp, files: u64) -> Timestamp {
-        let begin = begin.max(self.made());
+    fn last_of(&self, begin: Timestamp, end: Timestamp, files: u64) -> Nominal {
+        let from = begin.max(self.made());
         let part = files as f64 / (files as f64 + 1.0);
-        begin.plus(end.since(begin).mul_f64(part))
+        let last = from.plus(end.since(from).mul_f64(part));
+        Nominal { wait: last.since(self.made()), running: begin <= self.made() }
     }
 
     fn end_of(&self, fate: &Fate, kind: Kind) -> Expected {
         match fate {
-            Fate::Done { end, .. } => self.within(*end, kind),
+            Fate::Done { .. } => self
+                .outlook
+                .nominal(fate)
+                .map_or(Expected::NotWithin(FORECAST_HORIZON), |nominal| self.within(nominal, kind)),
             Fate::Late => Expected::NotWithin(FORECAST_HORIZON),
             Fate::Never(reason) => Expected::Never(reason.clone()),
         }
     }
 
-    fn within(&self, nominal: Timestamp, kind: Kind) -> Expected {
-        let wait = nominal.since(self.made());
-        let [earliest, likely, latest] = self.stretches.of(kind, wait).moments(self.made(), wait);
+    fn within(&self, nominal: Nominal, kind: Kind) -> Expected {
+        let [earliest, likely, latest] = self.stretches.of(kind, nominal).moments(self.made(), nominal);
         Expected::Within(TimeRange { earliest, likely, latest }.seen_at(self.made()))
     }
 }

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use base::{ByteCount, ClassId, Duration, TapePoolId, Timestamp, Vid};
+use base::{ByteCount, ClassId, FileId, TapePoolId, Timestamp, Vid};
 
-use super::calibration::{Calibration, Subject};
+use super::calibration::{Calibration, Nominal, Subject};
 use super::expected::Forecast;
-use super::pace::{Learned, Pace};
-use super::summary::{Activity, Fate, Outlook, Summary};
+use super::pace::{Inflow, Learned, Pace};
+use super::summary::{Activity, Outlook, Summary};
 use crate::scheduler::Scheduler;
 use crate::{Action, Backlog, DriveName, DriveState, Event, SessionEnd};
+
+/// Files of one forecast whose coming is watched.
+const SAMPLE: usize = 16;
 
 /// Learns how long everything takes and how far forecasts were off; makes forecasts.
 ///
@@ -21,6 +24,9 @@ pub struct Forecaster {
     calibration: Calibration,
     activities: BTreeMap<DriveName, Activity>,
     sealing: BTreeMap<ClassId, (Timestamp, ByteCount)>,
+    inflow: BTreeMap<ClassId, Inflow>,
+    /// The last file that was watched.
+    sampled: FileId,
 }
 
 impl Forecaster {
@@ -32,6 +38,8 @@ impl Forecaster {
             calibration: Calibration::default(),
             activities: BTreeMap::new(),
             sealing: BTreeMap::new(),
+            inflow: BTreeMap::new(),
+            sampled: FileId(0),
         }
     }
 
@@ -59,8 +67,11 @@ impl Forecaster {
 
     /// What a forecast needs to know. Takes time proportional to tapes and their combinations, not to files.
     #[must_use]
-    pub fn summary(&self, scheduler: &mut Scheduler, now: Timestamp) -> Summary {
+    pub fn summary(&mut self, scheduler: &mut Scheduler, now: Timestamp) -> Summary {
         let mut summary = Summary::take(scheduler, now, self.learned.pace());
+        summary.sample = scheduler.recall.files_after(self.sampled, SAMPLE);
+        self.sampled = summary.sample.last().map_or(FileId(0), |(file, _)| *file);
+        summary.inflow = self.inflow.iter().map(|(class, inflow)| (*class, inflow.rates(now))).collect();
         summary.activities = self.activities.clone();
         summary.sealing = self.sealing.iter().map(|(class, (since, _))| (*class, *since)).collect();
         summary
@@ -69,13 +80,14 @@ impl Forecaster {
     /// Makes ranges of an outlook, and remembers it, to learn from how it turns out.
     #[must_use]
     pub fn forecast(&mut self, outlook: Outlook) -> Forecast {
-        self.remember(&outlook);
-        Forecast { outlook, stretches: self.calibration.stretches() }
+        let forecast = Forecast { outlook, stretches: self.calibration.stretches() };
+        self.remember(&forecast);
+        forecast
     }
 
     /// Remembers what was foretold of something that the scheduler does not know: a request.
-    pub fn foretell(&mut self, subject: Subject, made: Timestamp, wait: Duration) {
-        self.calibration.foretell(subject, made, wait);
+    pub fn foretell(&mut self, subject: Subject, made: Timestamp, nominal: Nominal) {
+        self.calibration.foretell(subject, made, nominal);
     }
 
     /// What was foretold came at this time.
@@ -93,15 +105,21 @@ impl Forecaster {
         self.calibration.outstanding()
     }
 
-    fn remember(&mut self, outlook: &Outlook) {
+    fn remember(&mut self, forecast: &Forecast) {
+        let outlook = &forecast.outlook;
         let made = outlook.made;
+        for (file, group) in &outlook.sample {
+            if let Some(nominal) = forecast.nominal(group, 1) {
+                self.calibration.foretell(Subject::File(*file), made, nominal);
+            }
+        }
         let tapes = outlook.tapes.iter().map(|(vid, fate)| (Subject::Tape(*vid), fate));
         let pools = outlook.tape_pools.iter().map(|(id, fate)| (Subject::TapePool(*id), fate));
         let classes = outlook.classes.iter().map(|(id, fate)| (Subject::Class(*id), fate));
         let drives = outlook.drives.iter().map(|(name, fate)| (Subject::Drive(name.clone()), fate));
         for (subject, fate) in tapes.chain(pools).chain(classes).chain(drives) {
-            if let Fate::Done { end, .. } = fate {
-                self.calibration.foretell(subject, made, end.since(made));
+            if let Some(nominal) = outlook.nominal(fate) {
+                self.calibration.foretell(subject, made, nominal);
             }
         }
         // Another tape has the file, or nobody wants it any more.
@@ -120,6 +138,9 @@ impl Forecaster {
             Event::NotWanted(file) => {
                 if let Some((bytes, vid)) = scheduler.recall.taken(*file) {
                     self.did(scheduler, vid, 1, bytes);
+                    self.calibration.came(&Subject::File(*file), now, |_| true);
+                } else {
+                    self.calibration.forget(&Subject::File(*file));
                 }
             }
             Event::Queued(tape_pool, backlog) => self.queued(scheduler, now, *tape_pool, backlog),
@@ -158,11 +179,16 @@ impl Forecaster {
                 self.activities.remove(drive);
                 self.calibration.forget(&Subject::Drive(drive.clone()));
             }
+            Event::Todo(class, backlog) => {
+                let old = scheduler.classes.get(class).map(|state| state.backlog).unwrap_or_default();
+                let more = |new: u64, old: u64| new.saturating_sub(old) as f64;
+                let (files, bytes) = (more(backlog.items, old.items), more(backlog.bytes.0, old.bytes.0));
+                self.inflow.entry(*class).or_insert_with(|| Inflow::new(now)).add(now, files, bytes);
+            }
             Event::DriveUp(_)
             | Event::RetireDrive(..)
             | Event::Maintain(..)
             | Event::Tape(..)
-            | Event::Todo(..)
             | Event::MigrateNow(_)
             | Event::Wanted { .. }
             | Event::CopyFailed(..)
@@ -234,7 +260,7 @@ impl Forecaster {
 impl Scheduler {
     /// What a wanted file waits for, as a group that a [`Forecast`] speaks of; `None` if it is not wanted.
     #[must_use]
-    pub fn group_of(&self, file: base::FileId) -> Option<crate::WantedGroup> {
+    pub fn group_of(&self, file: FileId) -> Option<crate::WantedGroup> {
         self.recall.group_of(file)
     }
 }

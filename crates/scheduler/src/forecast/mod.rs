@@ -8,7 +8,7 @@ mod pace;
 mod summary;
 mod world;
 
-pub use calibration::Subject;
+pub use calibration::{Nominal, Subject};
 pub use expected::{Expected, Forecast, RequestForecast, TimeRange};
 pub use forecaster::Forecaster;
 pub use pace::Pace;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use base::{ByteCount, ClassId, Duration, TapePoolId};
+use base::{ByteCount, ClassId, Duration, TapePoolId, Timestamp};
 use mechanics::{DriveTiming, RobotTiming};
 
 /// Observations of each kind that are remembered.
@@ -135,6 +135,45 @@ impl Seen {
         let mut sorted: Vec<f64> = self.0.iter().copied().collect();
         sorted.sort_by(f64::total_cmp);
         sorted.get(sorted.len() / 2).copied().filter(|_| sorted.len() >= SEEN_LEAST)
+    }
+}
+
+/// What comes for a class, mostly in the last hours.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Inflow {
+    last: Timestamp,
+    seconds: f64,
+    files: f64,
+    bytes: f64,
+}
+
+/// What came so many seconds ago counts half.
+const INFLOW_HALF: f64 = 6.0 * 3_600.0;
+/// Below so many seconds of watching nothing is said.
+const INFLOW_LEAST: f64 = 900.0;
+
+impl Inflow {
+    pub(crate) fn new(now: Timestamp) -> Self {
+        Inflow { last: now, seconds: 0.0, files: 0.0, bytes: 0.0 }
+    }
+
+    pub(crate) fn add(&mut self, now: Timestamp, files: f64, bytes: f64) {
+        let more = now.since(self.last).as_secs_f64();
+        let fades = 1.0 / (1.0 + more / INFLOW_HALF);
+        self.last = now.max(self.last);
+        self.seconds = self.seconds * fades + more;
+        self.files = self.files * fades + files;
+        self.bytes = self.bytes * fades + bytes;
+    }
+
+    /// Files and bytes a second.
+    pub(crate) fn rates(&self, now: Timestamp) -> (f64, f64) {
+        let mut then = self.clone();
+        then.add(now, 0.0, 0.0);
+        match then.seconds < INFLOW_LEAST {
+            true => (0.0, 0.0),
+            false => (then.files / then.seconds, then.bytes / then.seconds),
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use base::{ByteCount, ClassId, FileId, TapePoolId, Timestamp, Vid};
 
+use super::calibration::Nominal;
 use super::pace::Pace;
 use super::world::World;
 use crate::recall::{Gathered, WantedGroup};
@@ -29,6 +30,10 @@ pub struct Summary {
     pub(crate) pace: Pace,
     pub(crate) activities: BTreeMap<DriveName, Activity>,
     pub(crate) sealing: BTreeMap<ClassId, Timestamp>,
+    /// What comes of each class: files and bytes a second.
+    pub(crate) inflow: BTreeMap<ClassId, (f64, f64)>,
+    /// Files whose forecast is to be remembered.
+    pub(crate) sample: Vec<(FileId, WantedGroup)>,
 }
 
 impl Summary {
@@ -47,6 +52,8 @@ impl Summary {
             pace,
             activities: BTreeMap::new(),
             sealing: BTreeMap::new(),
+            inflow: BTreeMap::new(),
+            sample: Vec::new(),
         }
     }
 
@@ -79,9 +86,20 @@ pub struct Outlook {
     pub(crate) classes: BTreeMap<ClassId, Fate>,
     pub(crate) drives: BTreeMap<DriveName, Fate>,
     pub(crate) steps: usize,
+    pub(crate) sample: Vec<(FileId, WantedGroup)>,
 }
 
 impl Outlook {
+    /// The wait for the end of something.
+    pub(crate) fn nominal(&self, fate: &Fate) -> Option<Nominal> {
+        match fate {
+            Fate::Done { begin, end } => {
+                Some(Nominal { wait: end.since(self.made), running: *begin <= self.made })
+            }
+            Fate::Late | Fate::Never(_) => None,
+        }
+    }
+
     /// Events that the forecast went through.
     #[must_use]
     pub fn steps(&self) -> usize {

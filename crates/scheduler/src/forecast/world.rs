@@ -16,6 +16,10 @@ pub const FORECAST_HORIZON: Duration = Duration::from_secs(30 * 86_400);
 pub const FORECAST_STEPS_MAX: usize = 50_000;
 /// What a session that nobody waits for takes to make way.
 const YIELD_AFTER: Duration = Duration::from_secs(30);
+/// New files are taken to go on coming at the rate of the last hours, in steps of so long ...
+const INFLOW_EVERY: Duration = Duration::from_secs(300);
+/// ... and for so long.
+const INFLOW_FOR: Duration = Duration::from_secs(12 * 3_600);
 /// A writer takes such a part of its share of the queue at a time.
 const WRITE_PARTS: u64 = 4;
 
@@ -23,10 +27,29 @@ const WRITE_PARTS: u64 = 4;
 #[derive(Debug)]
 enum Later {
     Tell(Event),
-    Read { drive: DriveName, vid: Vid },
-    Written { drive: DriveName, vid: Vid, tape_pool: TapePoolId, items: u64, bytes: ByteCount },
-    Sealed { class: ClassId, partial: bool },
-    Maintained { drive: DriveName, vid: Vid },
+    Read {
+        drive: DriveName,
+        vid: Vid,
+    },
+    Written {
+        drive: DriveName,
+        vid: Vid,
+        tape_pool: TapePoolId,
+        items: u64,
+        bytes: ByteCount,
+    },
+    Sealed {
+        class: ClassId,
+        partial: bool,
+    },
+    Maintained {
+        drive: DriveName,
+        vid: Vid,
+    },
+    /// What has come for a class since the last time.
+    Inflow {
+        class: ClassId,
+    },
 }
 
 pub(crate) struct World {
@@ -44,6 +67,9 @@ pub(crate) struct World {
     writing: BTreeSet<DriveName>,
     /// What is still to be found out.
     open: BTreeSet<FileId>,
+    /// The same of classes.
+    open_classes: BTreeSet<ClassId>,
+    inflow: BTreeMap<ClassId, (f64, f64)>,
     outlook: Outlook,
 }
 
@@ -57,7 +83,7 @@ struct Summary0 {
 
 impl World {
     pub(crate) fn new(summary: Summary) -> Self {
-        let Summary { scheduler, made, groups, pace, activities, sealing } = summary;
+        let Summary { scheduler, made, groups, pace, activities, sealing, inflow, sample } = summary;
         let outlook = Outlook {
             made,
             groups: BTreeMap::new(),
@@ -66,10 +92,14 @@ impl World {
             classes: BTreeMap::new(),
             drives: BTreeMap::new(),
             steps: 0,
+            sample,
         };
         let waiting = scheduler.pools.iter().filter(|(_, state)| state.backlog.items > 0);
         let queued = waiting.map(|(id, state)| (*id, (state.backlog.bytes.0, None))).collect();
+        let classes = scheduler.classes.iter().filter(|(_, state)| state.backlog.items > 0);
         World {
+            open_classes: classes.map(|(class, _)| *class).collect(),
+            inflow,
             open: groups.keys().copied().collect(),
             scheduler,
             now: made,
@@ -87,6 +117,11 @@ impl World {
     pub(crate) fn run(mut self) -> Outlook {
         self.go_on();
         self.tell(Event::Tick);
+        for (class, (_, bytes)) in self.inflow.clone() {
+            if bytes > 0.0 {
+                self.later(INFLOW_EVERY, Later::Inflow { class });
+            }
+        }
         let end = self.outlook.made.plus(FORECAST_HORIZON);
         while !self.is_settled() && self.steps < FORECAST_STEPS_MAX {
             let Some(((at, _), later)) = self.agenda.pop_first() else { break };
@@ -129,6 +164,7 @@ impl World {
         let sealing: Vec<_> = classes.filter_map(|(class, state)| Some((*class, state.sealing?))).collect();
         for (class, partial) in sealing {
             let since = self.summary.sealing.get(&class).copied().unwrap_or(self.now);
+            self.open_classes.insert(class);
             self.seal(class, partial, since);
         }
     }
@@ -257,6 +293,7 @@ impl World {
                 self.written(vid, tape_pool, items, bytes);
                 self.write(drive, vid, tape_pool);
             }
+            Later::Inflow { class } => self.inflow(class),
             Later::Sealed { class, partial } => self.sealed(class, partial),
             Later::Maintained { drive, vid } => {
                 let is_at_it = matches!(self.scheduler.state(&drive),
@@ -334,12 +371,29 @@ impl World {
         self.tell(Event::Queued(tape_pool, Backlog { items, bytes, oldest }));
     }
 
+    fn inflow(&mut self, class: ClassId) {
+        let (files, bytes) = self.inflow.get(&class).copied().unwrap_or_default();
+        let step = INFLOW_EVERY.as_secs_f64();
+        let backlog = self.scheduler.classes.get(&class).map(|state| state.backlog).unwrap_or_default();
+        let backlog = Backlog {
+            items: backlog.items + ((files * step) as u64).max(1),
+            bytes: ByteCount(backlog.bytes.0.saturating_add((bytes * step) as u64)),
+            oldest: backlog.oldest.or(Some(self.now)),
+        };
+        self.tell(Event::Todo(class, backlog));
+        if self.now < self.outlook.made.plus(INFLOW_FOR) {
+            self.later(INFLOW_EVERY, Later::Inflow { class });
+        }
+    }
+
     fn seal(&mut self, class: ClassId, partial: bool, since: Timestamp) {
         let bytes = self.scheduler.classes.get(&class).map(|state| state.backlog.bytes).unwrap_or_default();
         let takes = self.summary.pace.sealing(bytes);
         let left = takes.checked_sub(self.now.since(since)).unwrap_or_default();
         let fate = Fate::Done { begin: since, end: self.now.plus(left) };
-        self.outlook.classes.entry(class).or_insert(fate);
+        if self.open_classes.remove(&class) {
+            self.outlook.classes.insert(class, fate);
+        }
         self.later(left, Later::Sealed { class, partial });
     }
 
@@ -364,12 +418,9 @@ impl World {
     }
 
     fn is_settled(&self) -> bool {
-        let classes = self.scheduler.classes.iter();
         self.open.is_empty()
             && self.queued.is_empty()
-            && classes
-                .filter(|(_, s)| s.backlog.items > 0)
-                .all(|(id, _)| self.outlook.classes.contains_key(id))
+            && self.open_classes.is_empty()
             && self.writing.is_empty()
     }
 
@@ -392,11 +443,9 @@ impl World {
             let fate = never(self.scheduler.why_migrating(*tape_pool, self.now));
             self.outlook.tape_pools.insert(*tape_pool, fate);
         }
-        for (class, state) in &self.scheduler.classes {
-            if state.backlog.items > 0 && !self.outlook.classes.contains_key(class) {
-                let fate = never(self.scheduler.why_sealing(*class, self.now));
-                self.outlook.classes.insert(*class, fate);
-            }
+        for class in &self.open_classes {
+            let fate = never(self.scheduler.why_sealing(*class, self.now));
+            self.outlook.classes.insert(*class, fate);
         }
         self.outlook.steps = self.steps;
         self.outlook

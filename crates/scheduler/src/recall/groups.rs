@@ -89,6 +89,13 @@ impl RecallQueue {
         self.wanted.get(&file).map(WantedGroup::of)
     }
 
+    /// The first `limit` wanted files behind `after`, from the beginning again at the end.
+    pub(crate) fn files_after(&self, after: FileId, limit: usize) -> Vec<(FileId, WantedGroup)> {
+        let behind = self.wanted.range(FileId(after.0.saturating_add(1))..);
+        let all = behind.chain(self.wanted.range(..=after)).take(limit);
+        all.map(|(file, wanted)| (*file, WantedGroup::of(wanted))).collect()
+    }
+
     /// The bytes of a wanted file and the tape that has taken it.
     pub(crate) fn taken(&self, file: FileId) -> Option<(ByteCount, Vid)> {
         let wanted = self.wanted.get(&file)?;

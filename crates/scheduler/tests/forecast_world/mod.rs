@@ -94,6 +94,13 @@ struct Request {
     asked_on_the_way: bool,
 }
 
+/// What a reading session has claimed and not read, and where its head stands.
+#[derive(Clone, Default, Debug)]
+struct Session {
+    files: Vec<(u64, FileId)>,
+    head: u64,
+}
+
 /// What an open forecast speaks of.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum About {
@@ -116,8 +123,8 @@ pub struct World {
     lives: BTreeMap<DriveName, Life>,
     files: BTreeMap<FileId, File>,
     on_tape: BTreeMap<Vid, BTreeSet<(u64, FileId)>>,
-    sessions: BTreeMap<DriveName, Vec<(u64, FileId)>>,
-    heads: BTreeMap<DriveName, u64>,
+    sessions: BTreeMap<DriveName, Session>,
+    reading: BTreeMap<DriveName, Vid>,
     requests: BTreeMap<RequestId, Request>,
     next: u64,
     todo: Vec<(Timestamp, u64)>,
@@ -177,7 +184,7 @@ impl World {
             files: BTreeMap::new(),
             on_tape: BTreeMap::new(),
             sessions: BTreeMap::new(),
-            heads: BTreeMap::new(),
+            reading: BTreeMap::new(),
             requests: BTreeMap::new(),
             next: 1,
             todo: Vec::new(),
@@ -281,7 +288,7 @@ impl World {
             }
             Action::Recall { drive, vid } => {
                 self.sessions.remove(&drive);
-                self.heads.insert(drive.clone(), 0);
+                self.reading.insert(drive.clone(), vid);
                 self.later(secs(15), Some(&drive.clone()), Later::Read(drive, vid));
             }
             Action::Migrate { drive, vid, .. } => {
@@ -308,7 +315,7 @@ impl World {
             Later::Ingest => self.ingest(),
             Later::Request => {
                 self.request();
-                let wait = 300 + self.below(7_200);
+                let wait = 120 + self.below(3_600);
                 if self.now.plus(secs(wait)) < self.until {
                     self.later(secs(wait), None, Later::Request);
                 }
@@ -321,6 +328,7 @@ impl World {
             }
             Later::Fail(drive) => {
                 self.failures += 1;
+                self.reading.remove(&drive);
                 *self.lives.get_mut(&drive).unwrap() += 1;
                 self.tell(Event::DriveFailed(drive.clone(), "it hangs".into()));
                 let next = 86_400 + self.below(2 * 86_400);
@@ -388,26 +396,29 @@ impl World {
         self.ask_of(id, "request");
     }
 
+    /// The nearest file first, as the head stands.
     fn read(&mut self, drive: DriveName, vid: Vid) {
-        if self.sessions.get(&drive).is_none_or(Vec::is_empty) {
+        let mut session = self.sessions.remove(&drive).unwrap_or_default();
+        if session.files.is_empty() {
             let all: Vec<(u64, FileId)> = self.on_tape.get(&vid).into_iter().flatten().copied().collect();
             let files: Vec<FileId> = all.iter().map(|(_, file)| *file).collect();
             let granted = self.scheduler.claim(vid, &files);
-            let mut claimed: Vec<_> =
-                all.into_iter().zip(granted).filter(|(_, granted)| *granted).map(|(at, _)| at).collect();
-            claimed.reverse();
-            self.sessions.insert(drive.clone(), claimed);
+            session.files = all.into_iter().zip(granted).filter(|(_, yes)| *yes).map(|(at, _)| at).collect();
         }
-        let Some((block, file)) = self.sessions.get_mut(&drive).and_then(Vec::pop) else {
+        let place = |block: u64| self.track.place(BlockAddress(block.min(BLOCKS - 1)));
+        let way = |(block, _): &(u64, FileId)| self.track.locate_us(place(session.head), place(*block));
+        let nearest = session.files.iter().enumerate().min_by_key(|(_, file)| way(file)).map(|(at, _)| at);
+        let Some(nearest) = nearest else {
             self.tell(Event::RecallEnded(drive, SessionEnd::Drained));
             return;
         };
+        let (block, file) = session.files[nearest];
         let bytes = self.files[&file].bytes;
-        let head = self.heads.insert(drive.clone(), block + bytes / 1_000_000).unwrap_or(0);
-        let place = |block: u64| self.track.place(BlockAddress(block.min(BLOCKS - 1)));
-        let locate = self.track.locate_us(place(head), place(block));
-        let takes = Duration::from_micros(locate + self.track.read_us(bytes / 1_000_000));
-        self.later(takes, Some(&drive.clone()), Later::Read(drive, vid));
+        let takes = way(&(block, file)) + self.track.read_us(bytes / 1_000_000);
+        session.files.swap_remove(nearest);
+        session.head = block + bytes / 1_000_000;
+        self.sessions.insert(drive.clone(), session);
+        self.later(Duration::from_micros(takes), Some(&drive.clone()), Later::Read(drive, vid));
         // Told at the begin of its reading; within a session that makes no odds.
         self.came(file);
     }
@@ -464,8 +475,8 @@ impl World {
         let told = forecast.of_request(&groups);
         assert_eq!(told.groups.len(), groups.len(), "every group is told of");
         let subject = Subject::Request(id);
-        if let Some(wait) = told.wait {
-            self.forecaster.foretell(subject.clone(), self.now, wait);
+        if let Some(nominal) = told.nominal {
+            self.forecaster.foretell(subject.clone(), self.now, nominal);
         }
         self.told_of(About::Subject(subject), what, Some(told.expected));
     }
@@ -526,8 +537,11 @@ impl World {
             world.close(&About::Subject(Subject::Drive(drive.clone())));
         };
         match event {
-            Event::RecallEnded(drive, _) => {
+            Event::RecallEnded(drive, end) => {
                 drive_ended(self, drive);
+                if let Some(vid) = self.reading.remove(drive).filter(|_| *end == SessionEnd::Drained) {
+                    self.close(&About::Subject(Subject::Tape(vid)));
+                }
             }
             Event::Mounted(drive, _) | Event::Unmounted(drive) | Event::MigrationEnded(drive, _) => {
                 drive_ended(self, drive);
@@ -540,12 +554,14 @@ impl World {
                 self.close_if(&About::Subject(Subject::TapePool(POOL)), over);
             }
             Event::NotWanted(_) => {
-                // A tape is done when nothing that was wanted from it is left.
-                let done: Vec<Vid> =
+                // What was wanted from a tape may have come from another one.
+                let gone: Vec<Vid> =
                     self.on_tape.iter().filter(|(_, files)| files.is_empty()).map(|(vid, _)| *vid).collect();
-                for vid in done {
+                for vid in gone {
                     self.on_tape.remove(&vid);
-                    self.close(&About::Subject(Subject::Tape(vid)));
+                    if !self.reading.values().any(|read| *read == vid) {
+                        self.drop_open(&About::Subject(Subject::Tape(vid)));
+                    }
                 }
             }
             _ => {}
