@@ -20,6 +20,7 @@ use crate::bell::{Bell, SweepBell};
 use crate::classes::Classes;
 use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
 use crate::engine::{Engine, largest_container, summary};
+use crate::foresight::Foresight;
 use crate::scrub::Upkeep;
 use crate::session::{DriveThread, recover_torn_runs};
 use crate::settle::{drives_of, settle};
@@ -98,6 +99,7 @@ impl Archive {
             catalogue.execute(Command::RegisterTape { vid: cartridge.vid, capacity: cartridge.capacity })?;
         }
         let scheduler = Scheduler::new(classes.policy(&settings));
+        let foresight = Foresight::new(classes.pace());
         let engine = Arc::new(Engine {
             settings,
             clock,
@@ -108,6 +110,7 @@ impl Archive {
             library,
             classes,
             scheduler: Mutex::new(scheduler),
+            foresight,
             bell: Bell::default(),
             gate: Arc::default(),
             stop: AtomicBool::new(false),

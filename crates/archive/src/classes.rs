@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base::{ByteCount, ClassId, TapePoolId};
 use catalogue::{Command, Outcome};
-use scheduler::{ClassPolicy, Policy, TapePoolPolicy};
+use scheduler::{ClassPolicy, Pace, Policy, TapePoolPolicy};
 use store::CatalogueStore;
 
 use crate::{ArchiveError, ClassSettings, OpenError, Settings, TapePoolSettings};
@@ -95,6 +95,16 @@ impl Classes {
         self.classes.iter().find(fits).or_else(|| self.classes.last())
     }
 
+    /// How long things take, as far as is known before anything was done.
+    pub(crate) fn pace(&self) -> Pace {
+        let pools = |class: &Class| {
+            let named = |name: &String| self.pools.iter().find(|(_, pool)| pool.name == *name);
+            class.settings.copies.iter().filter_map(named).map(|(id, _)| *id).collect()
+        };
+        let tape_pools = self.classes.iter().map(|class| (class.id, pools(class))).collect();
+        Pace { tape_pools, ..Pace::default() }
+    }
+
     pub(crate) fn policy(&self, settings: &Settings) -> Policy {
         let class = |class: &Class| {
             let policy = ClassPolicy {
@@ -110,6 +120,7 @@ impl Classes {
                 mount_bytes: pool.mount_bytes,
                 mount_age: pool.mount_age,
                 drives_max: pool.drives_max,
+                ..TapePoolPolicy::default()
             };
             (*id, policy)
         };
@@ -120,6 +131,7 @@ impl Classes {
             recall_bytes: settings.tape.recall_bytes,
             dismount_delay: settings.tape.dismount_delay,
             retry_delay: settings.tape.retry_delay,
+            ..Policy::default()
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, PoisonError};
 use threads::{Mutex, MutexGuard};
 
-use base::{BlobDescription, BlobPiece, ByteCount, Clock, ContainerId, FileId, Timestamp, Vid};
+use base::{BlobDescription, BlobPiece, ByteCount, Clock, ContainerId, FileId, ShareId, Timestamp, Vid};
 use catalogue::{Command, Outcome, ReadError, RecallKey, TapeRecord, TapeState, View};
 use library::Library;
 use pool::{Pool, PoolError};
@@ -30,6 +30,8 @@ pub(crate) struct Engine {
     pub(crate) library: Arc<dyn Library>,
     pub(crate) classes: Classes,
     pub(crate) scheduler: Mutex<Scheduler>,
+    /// When what it is told of will be done.
+    pub(crate) foresight: crate::foresight::Foresight,
     pub(crate) bell: Bell,
     pub(crate) gate: Arc<ReadGate>,
     pub(crate) stop: AtomicBool,
@@ -174,7 +176,8 @@ pub(crate) fn wanted_event(view: &View<'_>, file: FileId) -> Result<Event, ReadE
     copies.sort_unstable();
     copies.dedup();
     let since = view.request(want.request)?.map_or(record.created, |request| request.created);
-    Ok(Event::Wanted { file, bytes: record.size, since, copies })
+    let (priority, share) = (0, ShareId(0));
+    Ok(Event::Wanted { file, bytes: record.size, since, priority, share, copies })
 }
 
 fn in_recall_set(view: &View<'_>, key: RecallKey) -> Result<bool, ReadError> {
@@ -199,6 +202,7 @@ pub(crate) fn summary(record: &TapeRecord) -> TapeSummary {
         labelled: record.generation.0 > 0,
         mounts: record.mounts,
         reason: format!("{:?}: {}", record.state, record.reason),
+        ..TapeSummary::default()
     }
 }
 

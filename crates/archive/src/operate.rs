@@ -10,8 +10,8 @@ use scheduler::{DriveState, Event};
 
 use crate::engine::{Engine, truncated};
 use crate::{
-    Archive, ArchiveError, ClassInfo, PoolDriveInfo, PoolInfo, QueueLine, TapeContent, TapeDriveInfo,
-    TapeInfo, TapeUse, Totals,
+    Archive, ArchiveError, ClassInfo, Expected, PoolDriveInfo, PoolInfo, QueueLine, TapeContent,
+    TapeDriveInfo, TapeInfo, TapeUse, Totals,
 };
 
 /// Containers in one page of a tape's content.
@@ -87,7 +87,13 @@ impl Archive {
         let engine = self.engine();
         let states: Vec<(String, DriveState)> =
             engine.scheduler().drives().map(|(name, state)| (name.clone(), state.clone())).collect();
-        states.into_iter().map(|(name, state)| drive_info(engine, name, &state)).collect()
+        let (now, forecast) = (engine.now(), engine.forecast());
+        let info = |(name, state): (String, DriveState)| {
+            let cause = engine.scheduler().why_drive(&name, now);
+            let expected = forecast.of_drive(&name).map(|expected| expected.seen_at(now));
+            TapeDriveInfo { cause, expected, ..drive_info(engine, name, &state) }
+        };
+        states.into_iter().map(info).collect()
     }
 
     /// The pool and its drives.
@@ -167,18 +173,23 @@ impl Archive {
     pub fn queue(&self) -> Result<Vec<QueueLine>, ArchiveError> {
         let engine = self.engine();
         let now = engine.now();
+        let forecast = engine.forecast();
+        let seen = |expected: Option<Expected>| expected.map(|expected| expected.seen_at(now));
         let mut lines = Vec::new();
         for class in engine.classes.all() {
             let id: ClassId = class.id;
             let (tally, first) =
                 engine.read(|view| Ok((view.tally(Counter::Todo(id))?, view.todo(id, None, 1)?)))?;
             if tally.files > 0 {
+                let cause = engine.scheduler().why_sealing(id, now);
                 lines.push(QueueLine {
                     what: format!("seal {}", class.settings.name),
                     items: tally.files,
                     bytes: tally.bytes,
                     oldest: first.first().map(|(_, todo)| todo.since),
-                    reason: engine.scheduler().why_sealing(id, now).to_string(),
+                    reason: cause.to_string(),
+                    cause: Some(cause),
+                    expected: seen(forecast.of_class(id)),
                 });
             }
         }
@@ -187,24 +198,30 @@ impl Archive {
             let (tally, first) =
                 engine.read(|view| Ok((view.tally(Counter::Queued(id))?, view.queue(id, None, 1)?)))?;
             if tally.files > 0 {
+                let cause = engine.scheduler().why_migrating(id, now);
                 lines.push(QueueLine {
                     what: format!("migrate {}", pool.name),
                     items: tally.files,
                     bytes: tally.bytes,
                     oldest: first.first().map(|(_, queued)| queued.since),
-                    reason: engine.scheduler().why_migrating(id, now).to_string(),
+                    reason: cause.to_string(),
+                    cause: Some(cause),
+                    expected: seen(forecast.of_tape_pool(id)),
                 });
             }
         }
         for tape in self.tapes()? {
             if tape.wanted.files > 0 {
                 let first = engine.read(|view| view.recall_set(tape.vid, None, 1))?;
+                let cause = engine.scheduler().why_tape(tape.vid);
                 lines.push(QueueLine {
                     what: format!("recall {}", tape.vid),
                     items: tape.wanted.files,
                     bytes: tape.wanted.bytes,
                     oldest: first.first().map(|(_, item)| item.since),
-                    reason: engine.scheduler().why_tape(tape.vid).to_string(),
+                    reason: cause.to_string(),
+                    cause: Some(cause),
+                    expected: seen(forecast.of_tape(tape.vid)),
                 });
             }
         }
@@ -393,5 +410,7 @@ fn drive_info(engine: &Engine, name: String, state: &DriveState) -> TapeDriveInf
         bytes: ByteCount(if working { bytes } else { 0 }),
         rate: if working && seconds > 0.0 { bytes as f64 / seconds } else { 0.0 },
         reason,
+        cause: None,
+        expected: None,
     }
 }

@@ -40,6 +40,10 @@ id!(/// A storage class.
     ClassId(u16));
 id!(/// A tape pool: the set of tapes that one copy of a class goes to.
     TapePoolId(u16));
+id!(/// A virtual organisation or a class of work that has a share of the tape drives. 0: of no share in particular.
+    ShareId(u16));
+id!(/// A tape library, or a site: drives take tapes of their own only. 0: the only one.
+    LibraryId(u16));
 id!(/// How often the writer of this instance was started. Part of each [`BlobId`].
     Epoch(u32));
 

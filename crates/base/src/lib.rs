@@ -13,8 +13,8 @@ mod unit;
 pub use blob::{BlobDescription, BlobPiece, Layout, StripeCode, StripeSet};
 pub use checksum::{Adler32, Blake3, Checksums, Crc32c, Crc64, StreamChecksums};
 pub use id::{
-    BlobId, ClassId, ContainerId, DirId, DriveId, Epoch, FileId, RequestId, RunId, StripeSetId, TapePoolId,
-    Uuid, Vid, VidError,
+    BlobId, ClassId, ContainerId, DirId, DriveId, Epoch, FileId, LibraryId, RequestId, RunId, ShareId,
+    StripeSetId, TapePoolId, Uuid, Vid, VidError,
 };
 pub use memory::keep_freed_memory;
 pub use name::{ArchivePath, Name, NameError, PATH_BYTES_MAX};

@@ -1,7 +1,7 @@
 //! Work on tapes that nobody waits for: it takes what drives are left over, and gives them back when somebody
 //! does.
 
-use base::{Duration, Timestamp, Vid};
+use base::{Duration, ShareId, Timestamp, Vid};
 
 use crate::scheduler::Scheduler;
 use crate::{Action, DriveName, DriveState, Purpose, SessionEnd};
@@ -15,6 +15,14 @@ pub(crate) struct Failure {
     /// How often it failed with nothing that went well between.
     pub(crate) count: u32,
     /// When it is tried again; `None` while it is.
+    pub(crate) retry: Option<Timestamp>,
+}
+
+/// A drive that is to be taken out of use.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Retiring {
+    pub(crate) reason: String,
+    /// When it is tried again by itself; `None`: an operator has decided, and decides.
     pub(crate) retry: Option<Timestamp>,
 }
 
@@ -39,9 +47,7 @@ impl Scheduler {
             return true;
         }
         let waiting = self.waiting(now);
-        let free = |state: &DriveState| matches!(state, DriveState::Empty | DriveState::Unmounting { .. });
-        let free = self.drives_that(free).iter().filter(|name| self.serves_any(name, &waiting)).count();
-        waiting.len() > free && self.serves_any(drive, &waiting)
+        waiting.len() > self.free_drives(&waiting) && self.serves_any(drive, &waiting)
     }
 
     /// Whether files wait for the very tape whose chores are being done, or its pool for a tape to write to:
@@ -50,11 +56,10 @@ impl Scheduler {
         let Some(&DriveState::Maintaining { vid, .. }) = self.state(drive) else { return false };
         let readable = self.tapes.get(&vid).is_some_and(|tape| tape.is_readable());
         let pool = self.migration_to(vid);
-        readable && self.recall.is_due(vid, now, &self.policy)
-            || pool.is_some_and(|pool| self.pool_due(pool, now))
+        readable && self.recall.tapes.is_due(vid, now) || pool.is_some_and(|pool| self.pool_due(pool, now))
     }
 
-    /// Whether an operator has taken this drive out of use while it is busy.
+    /// Whether this drive is taken out of use as soon as it is empty.
     #[must_use]
     pub fn is_retiring(&self, drive: &DriveName) -> bool {
         self.retiring.contains_key(drive)
@@ -62,19 +67,20 @@ impl Scheduler {
 
     /// Whether the tape in an idle drive has chores.
     pub(crate) fn has_chores(&self, drive: &DriveName) -> bool {
-        let Some(DriveState::Idle { vid, .. }) = self.state(drive) else { return false };
-        self.chores.contains_key(vid) && !self.rests(drive, *vid)
+        let Some(vid) = self.idle_vid(drive) else { return false };
+        self.chores.contains_key(&vid) && !self.rests(drive, vid)
     }
 
     /// An empty drive that nothing else needs gets the tape whose chores have waited longest.
-    pub(crate) fn mount_for_chores(&mut self, name: &DriveName, actions: &mut Vec<Action>) {
+    pub(crate) fn mount_for_chores(&mut self, name: &DriveName, now: Timestamp, actions: &mut Vec<Action>) {
+        let library = self.library_of(name);
         let in_slot = |vid: &Vid| {
-            let tape = self.tapes.get(vid);
+            let tape = self.tapes.get(vid).filter(|tape| tape.library() == library);
             tape.is_some_and(|tape| tape.drive.is_none() && tape.summary.is_some()) && !self.rests(name, *vid)
         };
         let oldest = self.chores.iter().filter(|(vid, _)| in_slot(vid)).min_by_key(|(vid, at)| (**at, **vid));
         if let Some(vid) = oldest.map(|(vid, _)| *vid) {
-            self.mount(name, vid, Purpose::Maintenance, None, actions);
+            self.mount(name, vid, Purpose::Maintenance, ShareId(0), None, now, actions);
         }
     }
 
@@ -93,6 +99,7 @@ impl Scheduler {
         actions: &mut Vec<Action>,
     ) {
         let Some(&DriveState::Maintaining { vid, .. }) = self.state(name) else { return };
+        self.judge(name, vid, &end);
         self.set_state(name, DriveState::Idle { vid, since: now });
         let progress = end == SessionEnd::Stopped || !self.chores.contains_key(&vid);
         self.session_ended(name, vid, end, progress, now, actions);
@@ -100,6 +107,9 @@ impl Scheduler {
 
     /// A drive failed: it is down, and tried again after a rest that doubles each time.
     pub(crate) fn drive_failed(&mut self, name: DriveName, reason: String, now: Timestamp) {
+        if let Some(vid) = self.state(&name).and_then(DriveState::vid) {
+            self.blame_tape(&name, vid, &reason, now);
+        }
         let count = self.failures.get(&name).map_or(0, |failure| failure.count);
         let rest = self.policy.retry_delay.saturating_mul(1 << count.min(20)).min(DRIVE_REST_MAX);
         let retry = now.plus(rest);
@@ -123,18 +133,22 @@ impl Scheduler {
     }
 
     /// A session in this drive went well.
-    pub(crate) fn drive_proved(&mut self, name: &DriveName, end: &SessionEnd) {
-        if !matches!(end, SessionEnd::Failed(_)) {
-            self.failures.remove(name);
-        }
+    pub(crate) fn drive_proved(&mut self, name: &DriveName) {
+        self.failures.remove(name);
     }
 
     /// An operator takes a drive out of use: at once if it is empty, else when its session has ended and the
     /// tape is in its slot.
     pub(crate) fn retire(&mut self, name: DriveName, reason: String) {
-        if self.drives.contains_key(&name) {
+        self.retire_until(name, reason, None);
+    }
+
+    /// The same until a time, unless an operator has said so already.
+    pub(crate) fn retire_until(&mut self, name: DriveName, reason: String, retry: Option<Timestamp>) {
+        let by_operator = self.retiring.get(&name).is_some_and(|retiring| retiring.retry.is_none());
+        if self.drives.contains_key(&name) && !(by_operator && retry.is_some()) {
             self.failures.remove(&name);
-            self.retiring.insert(name, reason);
+            self.retiring.insert(name, Retiring { reason, retry });
         }
     }
 
@@ -143,11 +157,18 @@ impl Scheduler {
         let names: Vec<DriveName> = self.retiring.keys().cloned().collect();
         for name in names {
             match self.state(&name) {
-                Some(DriveState::Idle { .. }) => self.unmount(&name, actions),
+                Some(DriveState::Idle { .. }) => {
+                    if self.idle_vid(&name).is_some() {
+                        self.unmount(&name, actions);
+                    }
+                }
                 Some(DriveState::Empty | DriveState::Down { .. }) | None => {
-                    if let Some(reason) = self.retiring.remove(&name) {
+                    if let Some(Retiring { reason, retry }) = self.retiring.remove(&name) {
                         // Its last session may have failed: it must not come up by itself for that.
                         self.failures.remove(&name);
+                        if retry.is_some() {
+                            self.failures.insert(name.clone(), Failure { count: 1, retry });
+                        }
                         self.drive_down(name, reason);
                     }
                 }

@@ -1,8 +1,11 @@
 //! What is done next: sessions on mounted tapes, mounts, unmounts, and the next tick.
 
-use base::{TapePoolId, Timestamp, Vid};
+use std::collections::BTreeSet;
+
+use base::{LibraryId, ShareId, TapePoolId, Timestamp, Vid};
 
 use crate::scheduler::{Scheduler, Side};
+use crate::share::Ledger;
 use crate::{Action, DriveName, DriveState, Purpose};
 
 /// What waits for a drive.
@@ -17,6 +20,7 @@ impl Scheduler {
     pub(crate) fn decide(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         self.seal(now, actions);
         self.retire_drives(actions);
+        self.let_leave(actions);
         // Each round but the last orders something for a drive, and no drive takes more than three orders: a
         // mount or a session or an unmount, after each of which it is busy.
         for _ in 0..=3 * self.drives.len() {
@@ -32,9 +36,22 @@ impl Scheduler {
         self.ask_for_tick(now, actions);
     }
 
+    /// Unmounts for which there was no robot.
+    fn let_leave(&mut self, actions: &mut Vec<Action>) {
+        let leaving =
+            |drive: &crate::drive::Drive| drive.leaves && matches!(drive.state, DriveState::Idle { .. });
+        let leaving = self.drives.iter().filter(|(_, drive)| leaving(drive));
+        let leaving: Vec<DriveName> = leaving.map(|(name, _)| name.clone()).collect();
+        for name in leaving {
+            if self.has_robot(&name) {
+                self.unmount(&name, actions);
+            }
+        }
+    }
+
     /// The first session of a mounted tape, and the first of the other kind if that is due by itself.
     fn start_fresh(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
-        for name in self.drives_that(|state| matches!(state, DriveState::Idle { .. })) {
+        for name in self.idle_drives() {
             let Some(drive) = self.drives.get(&name) else { continue };
             let Some(vid) = drive.state.vid() else { continue };
             let fresh = |side: Side| match side {
@@ -43,7 +60,7 @@ impl Scheduler {
             };
             let due = |side: Side| match side {
                 Side::Migration => self.own_migration(&name).is_some_and(|pool| self.pool_due(pool, now)),
-                Side::Recall => self.recall.is_due(vid, now, &self.policy),
+                Side::Recall => self.recall.tapes.is_due(vid, now),
             };
             let first = drive.mounted_for;
             if fresh(first) && self.has_own(&name, first) {
@@ -57,14 +74,12 @@ impl Scheduler {
     /// Idle tapes: if others wait for more drives than are free, the drive is given up; else the tape's own
     /// work goes on, whatever the thresholds.
     fn resume_or_yield(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
-        let idle = self.drives_that(|state| matches!(state, DriveState::Idle { .. }));
+        let idle = self.idle_drives();
         if idle.is_empty() {
             return;
         }
         let waiting = self.waiting(now);
-        let free = |state: &DriveState| matches!(state, DriveState::Empty | DriveState::Unmounting { .. });
-        let free = self.drives_that(free).iter().filter(|name| self.serves_any(name, &waiting)).count();
-        let mut missing = waiting.len().saturating_sub(free);
+        let mut missing = waiting.len().saturating_sub(self.free_drives(&waiting));
         let has_work = |name: &DriveName| self.own_work(name).is_some();
         let (busy, unneeded): (Vec<_>, Vec<_>) = idle.into_iter().partition(has_work);
         for name in unneeded.into_iter().chain(busy) {
@@ -79,58 +94,75 @@ impl Scheduler {
         }
     }
 
-    /// Empty drives: migration and recall in turn.
+    /// Empty drives: those for whom drives are kept, then migration and recall in turn.
     fn mount_waiting(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         for name in self.drives_that(|state| *state == DriveState::Empty) {
-            let before = actions.len();
-            for side in [self.turn, self.turn.other()] {
-                let mounted = match side {
-                    Side::Migration => self.mount_for_migration(&name, now, actions),
-                    Side::Recall => self.mount_for_recall(&name, now, actions),
-                };
-                if mounted {
-                    self.turn = side.other();
-                    break;
-                }
+            if !self.has_robot(&name) {
+                continue;
             }
-            if actions.len() == before {
-                self.mount_for_chores(&name, actions);
+            let ledger = self.ledger();
+            let fits = |vid: Vid| !self.rests(&name, vid);
+            let libraries = BTreeSet::from([self.library_of(&name)]);
+            let recall = self.next_recall(now, &ledger, &libraries, &fits);
+            let migration = self.next_migration(&name, now, &ledger);
+            let (recall_short, migration_short) =
+                (recall.is_some_and(|pick| pick.short), migration.is_some_and(|pick| pick.short));
+            let first = self.first_side(recall_short, migration_short, &ledger);
+            match (recall, migration) {
+                (Some(pick), migration) if first == Side::Recall || migration.is_none() => {
+                    self.mount(&name, pick.what, Purpose::Recall, pick.share, None, now, actions);
+                    assert!(
+                        self.recall.has_assigned(pick.what),
+                        "a tape is mounted for what is wanted from it"
+                    );
+                    self.turn = Side::Migration;
+                }
+                (_, Some(pick)) => {
+                    let (tape_pool, choice) = pick.what;
+                    let purpose = Purpose::Migration(tape_pool);
+                    self.mount(&name, choice.vid, purpose, pick.share, choice.assign, now, actions);
+                    self.turn = Side::Recall;
+                }
+                _ => self.mount_for_chores(&name, now, actions),
             }
         }
     }
 
-    fn mount_for_migration(&mut self, name: &DriveName, now: Timestamp, actions: &mut Vec<Action>) -> bool {
-        let pools = self.waiting_pools(now).into_iter();
-        let mut choices = pools.filter_map(|pool| self.choose_tape(pool, name).map(|choice| (pool, choice)));
-        let Some((tape_pool, choice)) = choices.next() else { return false };
-        self.mount(name, choice.vid, Purpose::Migration(tape_pool), choice.assign, actions);
-        true
-    }
-
-    fn mount_for_recall(&mut self, name: &DriveName, now: Timestamp, actions: &mut Vec<Action>) -> bool {
-        let due = self.recall.due(now, &self.policy, 1, |vid| !self.rests(name, vid));
-        let Some(vid) = due.first().copied() else { return false };
-        self.mount(name, vid, Purpose::Recall, None, actions);
-        assert!(self.recall.has_assigned(vid), "a tape is mounted for what is wanted from it");
-        true
-    }
-
     fn start(&mut self, name: &DriveName, side: Side, now: Timestamp, actions: &mut Vec<Action>) {
-        match (side, self.own_migration(name)) {
-            (Side::Migration, Some(tape_pool)) => self.start_migration(name, tape_pool, now, actions),
-            (Side::Migration, None) => {}
-            (Side::Recall, _) => self.start_recall(name, now, actions),
+        match side {
+            Side::Migration => {
+                if let Some(tape_pool) = self.own_migration(name) {
+                    self.start_migration(name, tape_pool, now, actions);
+                }
+            }
+            Side::Recall => {
+                if let Some(share) = self.own_recall(name, &self.ledger()) {
+                    self.start_recall(name, share, now, actions);
+                }
+            }
         }
     }
 
     fn has_own(&self, name: &DriveName, side: Side) -> bool {
+        let ledger = self.ledger();
         match side {
-            Side::Migration => self.own_migration(name).is_some(),
-            Side::Recall => self.state(name).and_then(DriveState::vid).is_some_and(|vid| {
-                let readable = self.tapes.get(&vid).is_some_and(|tape| tape.is_readable());
-                readable && (self.recall.has_assigned(vid) || self.recall.waiting(vid).is_some())
+            Side::Recall => self.own_recall(name, &ledger).is_some(),
+            Side::Migration => self.own_migration(name).is_some_and(|tape_pool| {
+                let policy = self.policy.tape_pools.get(&tape_pool);
+                policy.is_some_and(|policy| self.may_use(policy.share, side, &ledger))
             }),
         }
+    }
+
+    /// On whose behalf the tape in an idle drive could be read now.
+    fn own_recall(&self, name: &DriveName, ledger: &Ledger) -> Option<ShareId> {
+        let vid = self.idle_vid(name)?;
+        let readable = self.tapes.get(&vid).is_some_and(|tape| tape.is_readable());
+        if !readable || self.asides.contains_key(&vid) {
+            return None;
+        }
+        let may = |share| self.may_use(share, Side::Recall, ledger) && self.has_space(share, true);
+        self.lead(vid, ledger, &may)
     }
 
     /// The next session of the tape in an idle drive: the kind that was not the last one, if it has both.
@@ -143,20 +175,57 @@ impl Scheduler {
     /// What waits for a drive and could be given one, at most one a drive of each kind.
     pub(crate) fn waiting(&self, now: Timestamp) -> Vec<Waiting> {
         let up = self.drives_that(|state| !matches!(state, DriveState::Down { .. }));
-        let placeable = |vid: Vid| up.iter().any(|name| !self.rests(name, vid));
-        let recalls = self.recall.due(now, &self.policy, up.len(), placeable);
-        let pools = self.waiting_pools(now);
-        let pools =
-            pools.into_iter().filter(|pool| up.iter().any(|name| self.choose_tape(*pool, name).is_some()));
-        let recalls = recalls.into_iter().map(Waiting::Recall);
-        recalls.chain(pools.map(Waiting::Migration)).collect()
+        let libraries: BTreeSet<LibraryId> = up.iter().map(|name| self.library_of(name)).collect();
+        let mut ledger = self.ledger();
+        let mut waiting = Vec::new();
+        while waiting.len() < up.len() {
+            let fits = |vid: Vid| {
+                !waiting.contains(&Waiting::Recall(vid)) && up.iter().any(|name| self.takes(name, vid))
+            };
+            let Some(pick) = self.next_recall(now, &ledger, &libraries, &fits) else { break };
+            ledger.add(pick.share, Side::Recall);
+            waiting.push(Waiting::Recall(pick.what));
+        }
+        let pools = self.waiting_pools(now, &self.ledger()).into_iter();
+        let pools = pools.filter(|pick| up.iter().any(|name| self.choose_tape(pick.what, name).is_some()));
+        waiting.extend(pools.map(|pick| Waiting::Migration(pick.what)));
+        waiting
+    }
+
+    /// Whether a drive could take a tape.
+    pub(crate) fn takes(&self, name: &DriveName, vid: Vid) -> bool {
+        let library = self.tapes.get(&vid).map(|tape| tape.library());
+        library == Some(self.library_of(name)) && !self.rests(name, vid)
     }
 
     pub(crate) fn serves_any(&self, name: &DriveName, waiting: &[Waiting]) -> bool {
         waiting.iter().any(|waiting| match waiting {
-            Waiting::Recall(vid) => !self.rests(name, *vid),
+            Waiting::Recall(vid) => self.takes(name, *vid),
             Waiting::Migration(tape_pool) => self.choose_tape(*tape_pool, name).is_some(),
         })
+    }
+
+    /// Drives that are free, or will be soon, and could serve some of this.
+    pub(crate) fn free_drives(&self, waiting: &[Waiting]) -> usize {
+        if waiting.is_empty() {
+            return 0;
+        }
+        let free = |drive: &crate::drive::Drive| match drive.state {
+            DriveState::Empty | DriveState::Unmounting { .. } => true,
+            DriveState::Idle { .. } => drive.leaves,
+            _ => false,
+        };
+        let free = self.drives.iter().filter(|(_, drive)| free(drive));
+        free.filter(|(name, _)| !self.is_retiring(name) && self.serves_any(name, waiting)).count()
+    }
+
+    /// Drives with a tape that is not about to be unmounted, and nothing to do.
+    fn idle_drives(&self) -> Vec<DriveName> {
+        let idle = self
+            .drives
+            .iter()
+            .filter(|(_, drive)| matches!(drive.state, DriveState::Idle { .. }) && !drive.leaves);
+        idle.map(|(name, _)| name.clone()).collect()
     }
 
     pub(crate) fn drives_that(&self, holds: impl Fn(&DriveState) -> bool) -> Vec<DriveName> {
@@ -169,7 +238,9 @@ impl Scheduler {
         let bored =
             |state: &DriveState| matches!(state, DriveState::Idle { since, .. } if since.plus(delay) <= now);
         for name in self.drives_that(bored) {
-            self.unmount(&name, actions);
+            if self.idle_vid(&name).is_some() {
+                self.unmount(&name, actions);
+            }
         }
     }
 
@@ -183,7 +254,9 @@ impl Scheduler {
         let times = self.seal_times().chain(self.migration_times()).chain(idle);
         let times = times.chain(self.resting.values().map(|rest| rest.until));
         let times = times.chain(self.failures.values().filter_map(|failure| failure.retry));
-        let times = times.chain(self.recall.next_time(now, &self.policy));
+        let times = times.chain(self.recall.next_time());
+        let times = times.chain(self.asides.values().map(|rest| rest.until));
+        let times = times.chain(self.cooling.values().copied());
         let Some(next) = times.filter(|time| *time > now).min() else { return };
         if self.wake.is_none_or(|wake| wake <= now || next < wake) {
             self.wake = Some(next);

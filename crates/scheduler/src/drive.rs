@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use base::{TapePoolId, Timestamp, Vid};
+use base::{ShareId, TapePoolId, Timestamp, Vid};
 
+use crate::recall::JOIN_MAX;
 use crate::scheduler::{Scheduler, Side};
 use crate::{Action, DriveName, SessionEnd};
 
@@ -123,12 +124,30 @@ pub(crate) struct Drive {
     pub(crate) last: Option<Side>,
     /// Whether the running session has got anything done.
     pub(crate) progress: bool,
+    /// Its idle tape is unmounted as soon as a robot is free.
+    pub(crate) leaves: bool,
+    /// On whose behalf it is used.
+    pub(crate) share: ShareId,
+    /// Who wanted how many bytes from the tape when that began.
+    pub(crate) parts: Vec<(ShareId, u64)>,
+    /// Until when its time is charged.
+    pub(crate) charged: Timestamp,
 }
 
 impl Drive {
     fn new(state: DriveState) -> Self {
-        let mounted_for = Side::Recall;
-        Drive { state, mounted_for, migrated: false, recalled: false, last: None, progress: false }
+        Drive {
+            state,
+            mounted_for: Side::Recall,
+            migrated: false,
+            recalled: false,
+            last: None,
+            progress: false,
+            leaves: false,
+            share: ShareId(0),
+            parts: Vec::new(),
+            charged: Timestamp(0),
+        }
     }
 }
 
@@ -138,6 +157,7 @@ impl Scheduler {
         if matches!(drive.state, DriveState::Down { .. }) {
             drive.state = DriveState::Empty;
         }
+        self.recount_libraries();
     }
 
     pub(crate) fn drive_down(&mut self, name: DriveName, reason: String) {
@@ -145,15 +165,22 @@ impl Scheduler {
         if let Some(vid) = old.and_then(|drive| drive.state.vid()) {
             self.take_out_of(&name, vid);
         }
+        self.recount_libraries();
     }
 
-    /// Orders a mount.
+    /// Orders a mount on behalf of a share.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "each is another thing, and one place calls it for each purpose"
+    )]
     pub(crate) fn mount(
         &mut self,
         name: &DriveName,
         vid: Vid,
         purpose: Purpose,
+        share: ShareId,
         assign: Option<TapePoolId>,
+        now: Timestamp,
         actions: &mut Vec<Action>,
     ) {
         assert_eq!(self.state(name), Some(&DriveState::Empty), "a mount needs an empty drive");
@@ -163,11 +190,17 @@ impl Scheduler {
             Purpose::Recall | Purpose::Maintenance => Side::Recall,
         };
         let drive = Drive::new(DriveState::Mounting { vid, purpose });
-        self.drives.insert(name.clone(), Drive { mounted_for, ..drive });
+        let parts = self.parts(vid, purpose == Purpose::Recall);
+        self.drives.insert(name.clone(), Drive { mounted_for, share, parts, charged: now, ..drive });
         if purpose == Purpose::Recall {
-            self.recall.open(vid);
+            self.recall.open(vid, Timestamp(i64::MAX));
         }
         actions.push(Action::Mount { drive: name.clone(), vid, assign });
+    }
+
+    /// Who is charged for a drive with this tape; nobody but the share it is used for if it is not read.
+    fn parts(&self, vid: Vid, read: bool) -> Vec<(ShareId, u64)> {
+        if read { self.recall.parts(vid).into_iter().collect() } else { Vec::new() }
     }
 
     pub(crate) fn mounted(&mut self, name: &DriveName, vid: Vid, now: Timestamp) {
@@ -193,9 +226,9 @@ impl Scheduler {
         let expected =
             matches!(self.state(name), Some(DriveState::Mounting { vid: ordered, .. }) if *ordered == vid);
         if expected {
-            self.rest(name, vid, cause, now);
             self.set_state(name, DriveState::Empty);
             self.take_out_of(name, vid);
+            self.failed_together(name, vid, &cause, now);
         }
     }
 
@@ -206,22 +239,32 @@ impl Scheduler {
         now: Timestamp,
         actions: &mut Vec<Action>,
     ) {
+        let share = self.policy.tape_pools.get(&tape_pool).map_or(ShareId(0), |policy| policy.share);
         let vid = self.idle_tape(name);
         self.recall.close(vid);
         self.set_state(name, DriveState::Migrating { vid, tape_pool, since: now });
         if let Some(drive) = self.drives.get_mut(name) {
             (drive.migrated, drive.last, drive.progress) = (true, Some(Side::Migration), false);
+            (drive.share, drive.parts, drive.charged) = (share, Vec::new(), now);
         }
         actions.push(Action::Migrate { drive: name.clone(), vid, tape_pool });
     }
 
-    pub(crate) fn start_recall(&mut self, name: &DriveName, now: Timestamp, actions: &mut Vec<Action>) {
+    pub(crate) fn start_recall(
+        &mut self,
+        name: &DriveName,
+        share: ShareId,
+        now: Timestamp,
+        actions: &mut Vec<Action>,
+    ) {
         let vid = self.idle_tape(name);
-        self.recall.open(vid);
+        let parts = self.parts(vid, true);
+        self.recall.open(vid, now.plus(JOIN_MAX));
         assert!(self.recall.has_assigned(vid), "a recall session needs files");
         self.set_state(name, DriveState::Recalling { vid, since: now });
         if let Some(drive) = self.drives.get_mut(name) {
             (drive.recalled, drive.last, drive.progress) = (true, Some(Side::Recall), false);
+            (drive.share, drive.parts, drive.charged) = (share, parts, now);
         }
         actions.push(Action::Recall { drive: name.clone(), vid });
     }
@@ -234,6 +277,7 @@ impl Scheduler {
         actions: &mut Vec<Action>,
     ) {
         let Some(&DriveState::Migrating { vid, tape_pool, .. }) = self.state(name) else { return };
+        self.judge(name, vid, &end);
         let progress = self.drives.get(name).is_some_and(|drive| drive.progress);
         self.set_state(name, DriveState::Idle { vid, since: now });
         let others = self.writers(tape_pool) > 0;
@@ -261,10 +305,19 @@ impl Scheduler {
         actions: &mut Vec<Action>,
     ) {
         let Some(&DriveState::Recalling { vid, .. }) = self.state(name) else { return };
+        self.judge(name, vid, &end);
         let progress = self.drives.get(name).is_some_and(|drive| drive.progress);
         self.recall.close(vid);
         self.set_state(name, DriveState::Idle { vid, since: now });
         self.session_ended(name, vid, end, progress, now, actions);
+    }
+
+    /// A session that did not fail speaks for its drive and its tape.
+    pub(crate) fn judge(&mut self, name: &DriveName, vid: Vid, end: &SessionEnd) {
+        if !matches!(end, SessionEnd::Failed(_)) {
+            self.drive_proved(name);
+            self.worked_together(name, vid);
+        }
     }
 
     /// A session that failed or got nothing done is not begun again at once: tape and drive part for a while.
@@ -277,26 +330,59 @@ impl Scheduler {
         now: Timestamp,
         actions: &mut Vec<Action>,
     ) {
-        let cause = match end {
-            SessionEnd::Failed(cause) => cause,
+        match end {
+            SessionEnd::Failed(cause) => self.failed_together(name, vid, &cause, now),
             _ if progress => return,
-            _ => "the last session ended without getting anything done".to_owned(),
-        };
-        self.rest(name, vid, cause, now);
+            _ => {
+                let cause = "the last session ended without getting anything done";
+                self.rest(name, vid, cause.to_owned(), now);
+            }
+        }
         self.unmount(name, actions);
     }
 
+    /// Unmounts an idle tape, as soon as a robot is free.
     pub(crate) fn unmount(&mut self, name: &DriveName, actions: &mut Vec<Action>) {
         let vid = self.idle_tape(name);
         self.recall.close(vid);
-        self.set_state(name, DriveState::Unmounting { vid });
-        actions.push(Action::Unmount { drive: name.clone() });
+        let robot = self.has_robot(name);
+        if let Some(drive) = self.drives.get_mut(name) {
+            drive.leaves = true;
+            if robot {
+                drive.state = DriveState::Unmounting { vid };
+                actions.push(Action::Unmount { drive: name.clone() });
+            }
+        }
     }
 
-    pub(crate) fn unmounted(&mut self, name: &DriveName) {
+    /// Whether the drive's library can move one more tape now.
+    pub(crate) fn has_robot(&self, name: &DriveName) -> bool {
+        let limit = self.policy.mounts_at_once_max;
+        let library = self.library_of(name);
+        let moving = |(name, drive): &(&DriveName, &Drive)| {
+            let moves = matches!(drive.state, DriveState::Mounting { .. } | DriveState::Unmounting { .. });
+            moves && self.library_of(name) == library
+        };
+        limit == usize::MAX || self.drives.iter().filter(moving).count() < limit
+    }
+
+    pub(crate) fn unmounted(&mut self, name: &DriveName, now: Timestamp) {
         let Some(vid) = self.state(name).and_then(DriveState::vid) else { return };
-        self.set_state(name, DriveState::Empty);
+        let cool_until = now.plus(self.policy.remount_delay);
+        if cool_until > now {
+            self.cooling.insert(vid, cool_until);
+        }
+        self.drives.insert(name.clone(), Drive::new(DriveState::Empty));
         self.take_out_of(name, vid);
+    }
+
+    /// The tape of an idle drive that is not about to be unmounted.
+    pub(crate) fn idle_vid(&self, name: &DriveName) -> Option<Vid> {
+        let drive = self.drives.get(name)?;
+        match drive.state {
+            DriveState::Idle { vid, .. } if !drive.leaves => Some(vid),
+            _ => None,
+        }
     }
 
     pub(crate) fn state(&self, name: &DriveName) -> Option<&DriveState> {

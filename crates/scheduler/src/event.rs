@@ -1,6 +1,6 @@
 //! What the scheduler is told.
 
-use base::{ByteCount, ClassId, FileId, TapePoolId, Timestamp, Vid};
+use base::{ByteCount, ClassId, FileId, LibraryId, ShareId, TapePoolId, Timestamp, Vid};
 
 use crate::DriveName;
 
@@ -16,7 +16,7 @@ pub struct Backlog {
 }
 
 /// What the scheduler must know of a tape.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct TapeSummary {
     /// Its tape pool; `None`: scratch.
     pub tape_pool: Option<TapePoolId>,
@@ -31,6 +31,10 @@ pub struct TapeSummary {
     /// How often it was mounted: of tapes that hold alike the least used one is taken, so that a bad one that
     /// is given back again and again does not keep the others from being tried.
     pub mounts: u64,
+    /// The library that holds it: drives of others do not take it.
+    pub library: LibraryId,
+    /// Its copies are read only if no other copy of a file can be had.
+    pub suspect: bool,
     /// Why it is not readable or writable, for people.
     pub reason: String,
 }
@@ -59,6 +63,8 @@ pub enum Event {
     DriveFailed(DriveName, String),
     /// An operator takes a drive out of use: as soon as it is empty, and until `DriveUp`.
     RetireDrive(DriveName, String),
+    /// A tape drive belongs to a library; one that was never told of here belongs to library 0.
+    DriveIn(DriveName, LibraryId),
     /// A tape has, or has no longer, work to be done on it for which nobody waits.
     Maintain(Vid, bool),
     /// A tape is known, or something about it changed.
@@ -79,6 +85,10 @@ pub enum Event {
         bytes: ByteCount,
         /// Since when.
         since: Timestamp,
+        /// From 0 to [`PRIORITY_MAX`](crate::PRIORITY_MAX): within a share, tapes with higher ones go first.
+        priority: u8,
+        /// On whose behalf.
+        share: ShareId,
         /// Every tape with a copy.
         copies: Vec<Vid>,
     },
@@ -98,6 +108,21 @@ pub enum Event {
     MaintenanceEnded(DriveName, SessionEnd),
     /// The drive is empty.
     Unmounted(DriveName),
+    /// An operator has looked at a tape that was set aside after failures: it is used again.
+    TapeReleased(Vid),
+    /// So much of the pool is free for what is recalled, in all or for one share. Nothing is limited by what
+    /// was never told; `u64::MAX` lifts a limit.
+    PoolSpace {
+        /// `None`: for all.
+        share: Option<ShareId>,
+        /// Bytes that can be written now.
+        free: ByteCount,
+    },
+    /// The pool can feed so many tape streams, reading and writing together, at the drives' own rate.
+    Streams {
+        /// Most sessions at once; checks of tapes do not count.
+        max: usize,
+    },
     /// Time has passed.
     Tick,
 }

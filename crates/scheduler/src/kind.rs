@@ -31,6 +31,14 @@ impl Reason {
             Reason::KeptMounted { .. } => "kept-mounted",
             Reason::DriveDown { .. } => "drive-down",
             Reason::DriveRetiring { .. } => "drive-retiring",
+            Reason::WaitingForSpace { .. } => "waiting-for-space",
+            Reason::WaitingForStream { .. } => "waiting-for-stream",
+            Reason::WaitingForRobot { .. } => "waiting-for-robot",
+            Reason::ShareDrivesMax { .. } => "share-drives-max",
+            Reason::SideDrivesMax { .. } => "side-drives-max",
+            Reason::OpenTapesMax { .. } => "open-tapes-max",
+            Reason::JustUnmounted { .. } => "just-unmounted",
+            Reason::NoDriveInLibrary { .. } => "no-drive-in-library",
         }
     }
 
@@ -43,8 +51,11 @@ impl Reason {
             | Reason::NoDriveKnown
             | Reason::AllDrivesDown { .. }
             | Reason::TapeNotReadable { .. }
+            | Reason::NoDriveInLibrary { .. }
             | Reason::NoReadableCopy { .. } => true,
-            Reason::DrivesMax { limit } => *limit == 0,
+            Reason::DrivesMax { limit }
+            | Reason::ShareDrivesMax { limit, .. }
+            | Reason::SideDrivesMax { limit, .. } => *limit == 0,
             Reason::DriveDown { retry, .. } => retry.is_none(),
             _ => false,
         }
@@ -61,6 +72,8 @@ impl Reason {
             | Reason::Unmounting { vid, .. }
             | Reason::TapeInUse { vid, .. }
             | Reason::KeptMounted { vid, .. }
+            | Reason::JustUnmounted { vid, .. }
+            | Reason::NoDriveInLibrary { vid }
             | Reason::TapeNotReadable { vid, .. } => vec![*vid],
             Reason::NoReadableCopy { tapes } => tapes.iter().map(|(vid, _)| *vid).collect(),
             _ => Vec::new(),
@@ -91,7 +104,9 @@ impl Reason {
     pub fn until(&self) -> Option<Timestamp> {
         match self {
             Reason::WaitingForBytes { due, .. } => *due,
-            Reason::Resting { until, .. } | Reason::KeptMounted { until, .. } => Some(*until),
+            Reason::Resting { until, .. }
+            | Reason::JustUnmounted { until, .. }
+            | Reason::KeptMounted { until, .. } => Some(*until),
             Reason::DriveDown { retry, .. } => *retry,
             _ => None,
         }

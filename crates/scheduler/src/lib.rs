@@ -2,21 +2,27 @@
 //!
 //! Pure: time and events come in, actions go out. The same code runs in the daemon and in the twin.
 
+mod aside;
 mod chores;
 mod decide;
 mod drive;
 mod event;
 mod forecast;
 mod kind;
+mod load;
 mod migration;
+mod pick;
 mod policy;
 mod reason;
 mod recall;
 mod scheduler;
 mod seal;
+mod share;
 mod why;
 mod why_drive;
+mod worth;
 
+pub use aside::{ASIDE_REST, DRIVE_FAILURES_MAX, TAPE_FAILURES_MAX};
 pub use chores::DRIVE_REST_MAX;
 pub use drive::{DriveState, Purpose};
 pub use event::{Action, Backlog, Event, SessionEnd, TapeSummary};
@@ -24,9 +30,11 @@ pub use forecast::{
     Expected, FORECAST_HORIZON, FORECAST_STEPS_MAX, Forecast, Forecaster, Nominal, Outlook, Pace,
     RequestForecast, Subject, Summary, TimeRange,
 };
-pub use policy::{ClassPolicy, Policy, TapePoolPolicy};
+pub use policy::{
+    ClassPolicy, LibraryPolicy, PRIORITY_MAX, Policy, STARVATION, SharePolicy, SidePolicy, TapePoolPolicy,
+};
 pub use reason::Reason;
-pub use recall::{COPIES_MAX, STARVATION, WantedGroup};
+pub use recall::{COPIES_MAX, JOIN_MAX, WantedFile, WantedGroup};
 pub use scheduler::Scheduler;
 
 /// A tape drive's name.

@@ -72,8 +72,7 @@ impl Scheduler {
 
     /// What the tape in an idle drive could be written with now: no thresholds for the first writer.
     pub(crate) fn own_migration(&self, drive: &DriveName) -> Option<TapePoolId> {
-        let Some(DriveState::Idle { vid, .. }) = self.state(drive) else { return None };
-        self.migration_to(*vid)
+        self.migration_to(self.idle_vid(drive)?)
     }
 
     /// The pool of a mounted tape, if it could be written with something now.
@@ -84,27 +83,24 @@ impl Scheduler {
         (writers == 0 || state.backlog.bytes >= bytes_needed(policy, writers)).then_some(tape_pool)
     }
 
-    /// Pools that are due and have no idle tape of their own to go on with, the longest waiting first.
-    pub(crate) fn waiting_pools(&self, now: Timestamp) -> Vec<TapePoolId> {
-        let mut pools: Vec<_> = self.pools.iter().filter(|(id, _)| self.pool_due(**id, now)).collect();
-        pools.sort_by_key(|(id, state)| (state.backlog.oldest, **id));
-        let pools = pools.into_iter().map(|(id, _)| *id);
-        pools.filter(|id| !self.drives.keys().any(|drive| self.own_migration(drive) == Some(*id))).collect()
-    }
-
     /// The tape that a pool would be given in this drive: one that is begun, the fullest first, else a
     /// scratch tape, the least used first. One of the pool without labels is no better than a scratch tape
-    /// once it was mounted [`LABELLING_MOUNTS_MAX`] times more often.
+    /// once it was mounted [`LABELLING_MOUNTS_MAX`] times more often. No scratch tape is taken beyond the number
+    /// of begun ones that the pool may have.
     pub(crate) fn choose_tape(&self, tape_pool: TapePoolId, drive: &DriveName) -> Option<TapeChoice> {
         if self.drives.values().any(|drive| self.leaves(&drive.state, tape_pool)) {
             return None;
         }
+        let library = self.library_of(drive);
         let first = |from: Option<TapePoolId>| {
-            let tapes = self.writable.get(&from)?;
+            let tapes = self.writable.get(&(library, from))?;
             tapes.iter().find(|(.., vid)| !self.rests(drive, *vid)).map(|(_, mounts, vid)| (*mounts, *vid))
         };
-        let (own, scratch) = (first(Some(tape_pool)), first(None));
-        match (own, scratch) {
+        let own = first(Some(tape_pool));
+        if own.is_some_and(|(_, vid)| self.cools(vid, tape_pool)) {
+            return None;
+        }
+        match (own, first(None).filter(|_| self.may_begin(tape_pool))) {
             (Some((mounts, vid)), Some((scratch_mounts, scratch)))
                 if !self.is_labelled(vid) && mounts > scratch_mounts + LABELLING_MOUNTS_MAX =>
             {
@@ -114,6 +110,34 @@ impl Scheduler {
             (None, Some((_, vid))) => Some(TapeChoice { vid, assign: Some(tape_pool) }),
             (None, None) => None,
         }
+    }
+
+    /// Whether a tape was just unmounted and what is queued for its pool can wait a little longer.
+    fn cools(&self, vid: Vid, tape_pool: TapePoolId) -> bool {
+        let now = self.recall.tapes.now;
+        let backlog = self.pools.get(&tape_pool).map(|state| state.backlog).unwrap_or_default();
+        let starves = ripe_at(&backlog, self.policy.starvation).is_some_and(|at| at <= now);
+        self.cooling.contains_key(&vid) && backlog.bytes < self.policy.remount_bytes && !starves
+    }
+
+    /// Whether one more tape of the pool may be begun.
+    pub(crate) fn may_begin(&self, tape_pool: TapePoolId) -> bool {
+        let limit = self.policy.tape_pools.get(&tape_pool).map_or(0, |policy| policy.open_tapes_max);
+        if limit == usize::MAX {
+            return true;
+        }
+        let shelves = self.writable.iter().filter(|((_, pool), _)| *pool == Some(tape_pool));
+        let in_slots: usize = shelves.map(|(_, tapes)| tapes.len()).sum();
+        let in_drives = self.drives.values().filter(|drive| {
+            let assigned = matches!(
+                drive.state,
+                DriveState::Mounting { purpose: Purpose::Migration(of), .. } if of == tape_pool
+            );
+            let tape = drive.state.vid().and_then(|vid| self.tapes.get(&vid));
+            let begun = tape.filter(|tape| tape.is_writable()).and_then(|tape| tape.summary.as_ref());
+            assigned || begun.is_some_and(|summary| summary.tape_pool == Some(tape_pool))
+        });
+        in_slots + in_drives.count() < limit
     }
 
     fn is_labelled(&self, vid: Vid) -> bool {

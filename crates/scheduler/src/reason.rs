@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use base::{ByteCount, Timestamp, Vid};
+use base::{ByteCount, ShareId, Timestamp, Vid};
 
 use crate::DriveName;
 
@@ -45,6 +45,22 @@ pub enum Reason {
     NoReadableCopy { tapes: Vec<(Vid, String)> },
     /// It failed and is left alone for a while.
     Resting { until: Timestamp, cause: String },
+    /// The pool has no room for more than what is being recalled already.
+    WaitingForSpace { free: ByteCount, coming: ByteCount },
+    /// The pool feeds as many tape streams as it can.
+    WaitingForStream { limit: usize },
+    /// The library's robots move as many tapes as they can.
+    WaitingForRobot { limit: usize },
+    /// As many drives as the share may have work for it already.
+    ShareDrivesMax { share: ShareId, name: String, limit: usize },
+    /// As many drives as may read, or may write, do.
+    SideDrivesMax { reading: bool, limit: usize },
+    /// The pool has as many begun tapes as it may have, and none of them can be used now.
+    OpenTapesMax { limit: usize },
+    /// The tape was just unmounted and too little waits for it.
+    JustUnmounted { vid: Vid, until: Timestamp },
+    /// The tape's library has no drive that is up.
+    NoDriveInLibrary { vid: Vid },
     /// The tape is in its slot and nothing waits for it.
     InSlot,
     /// The tape is being checked or copied, for which nobody waits.
@@ -119,6 +135,44 @@ impl fmt::Display for Reason {
             Reason::DriveRetiring { drive, reason } => {
                 write!(f, "drive {drive} is being taken out of use and ends what it does: {reason}")
             }
+            limit => limit.fmt_limit(f),
+        }
+    }
+}
+
+impl Reason {
+    /// Reasons that are limits of the policy or of the machine.
+    fn fmt_limit(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::WaitingForSpace { free, coming } => {
+                write!(f, "waits for room in the pool: {free} are free and {coming} are on their way to it")
+            }
+            Reason::WaitingForStream { limit } => {
+                write!(f, "waits for a stream: the pool feeds {limit} tape drives at their rate, and does")
+            }
+            Reason::WaitingForRobot { limit } => {
+                write!(f, "waits for a robot: {limit} tapes may be moved at once, and are")
+            }
+            Reason::ShareDrivesMax { share, name, limit } if name.is_empty() => {
+                write!(f, "share {share} may have {limit} drives at once, and has")
+            }
+            Reason::ShareDrivesMax { name, limit, .. } => {
+                write!(f, "share {name} may have {limit} drives at once, and has")
+            }
+            Reason::SideDrivesMax { reading, limit } => {
+                let what = if *reading { "read" } else { "write" };
+                write!(f, "{limit} drives may {what} at once, and do")
+            }
+            Reason::OpenTapesMax { limit } => {
+                write!(f, "the tape pool may have {limit} begun tapes, and none of those can be used now")
+            }
+            Reason::JustUnmounted { vid, until } => {
+                write!(f, "tape {vid} was just unmounted and is mounted again at {until}")
+            }
+            Reason::NoDriveInLibrary { vid } => {
+                write!(f, "the library of tape {vid} has no drive that is up")
+            }
+            other => unreachable!("{other:?} is no limit"),
         }
     }
 }

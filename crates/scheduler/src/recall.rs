@@ -1,16 +1,17 @@
 //! Which files are wanted, and which tape is to deliver each of them.
 //!
 //! A waiting file stands in the queue of every tape with a copy of it. When a tape is chosen, it takes all
-//! its files out of the other tapes' queues. Choosing the tape with the most waiting bytes each time is
-//! therefore the greedy set cover, at the last moment, when most is known: a copy never costs a mount that
-//! another one saves.
+//! its files out of the other tapes' queues. Choosing the tape with the most waiting bytes for the cost of its
+//! mount each time is therefore the greedy set cover, at the last moment, when most is known: a copy never
+//! costs a mount that another one saves. A suspect tape holds its files back while another copy can be had.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{ByteCount, Duration, FileId, Timestamp, Vid};
+use base::{ByteCount, Duration, FileId, ShareId, Timestamp, Vid};
 
-use crate::Policy;
+use crate::policy::PRIORITY_MAX;
+use crate::worth::{FileSet, Item, TapePlace, TapeQueue, TapeQueues};
 
 mod groups;
 
@@ -21,13 +22,30 @@ pub use groups::WantedGroup;
 /// Most copies of a file that are looked at; further ones are ignored.
 pub const COPIES_MAX: usize = 8;
 
-/// A tape whose oldest wanted file waits longer than this goes before all others, oldest first, however
-/// little is wanted from it.
-pub const STARVATION: Duration = Duration::from_secs(6 * 3600);
+/// Files that are wanted join a session that reads their tape during its first hour. Then it reads what it
+/// has and ends, so that a tape that is wanted again and again gives its drive to others.
+pub const JOIN_MAX: Duration = Duration::from_secs(3600);
+
+/// A file that somebody waits for. `C`: its tapes, by VID.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WantedFile<C = Vec<Vid>> {
+    /// The file.
+    pub file: FileId,
+    /// Its bytes.
+    pub bytes: ByteCount,
+    /// Since when.
+    pub since: Timestamp,
+    /// From 0 to [`PRIORITY_MAX`]; what is higher counts as that.
+    pub priority: u8,
+    /// On whose behalf.
+    pub share: ShareId,
+    /// Every tape with a copy; the first [`COPIES_MAX`] by VID count.
+    pub copies: C,
+}
 
 /// The tapes with a copy, by VID. Two copies, the usual number, need no allocation.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Copies {
+pub(crate) enum Copies {
     None,
     One([Vid; 1]),
     Two([Vid; 2]),
@@ -36,6 +54,11 @@ enum Copies {
 
 impl Copies {
     fn new(tapes: &[Vid]) -> Self {
+        match *tapes {
+            [a] => return Copies::One([a]),
+            [a, b] if a < b => return Copies::Two([a, b]),
+            _ => {}
+        }
         let sorted: BTreeSet<Vid> = tapes.iter().copied().collect();
         let sorted: Vec<Vid> = sorted.into_iter().take(COPIES_MAX).collect();
         match sorted[..] {
@@ -58,7 +81,7 @@ impl Copies {
 
 /// Where a wanted file stands. The numbers are positions in its list of copies.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Place {
+pub(crate) enum Place {
     /// In the queue of every tape with a copy that did not fail.
     Waiting,
     /// Taken by one tape.
@@ -69,19 +92,40 @@ enum Place {
 
 /// A wanted file. There may be ten million, so this is kept small.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Wanted {
+pub(crate) struct Wanted {
     bytes: ByteCount,
     since: Timestamp,
     copies: Copies,
+    share: ShareId,
+    priority: u8,
     /// One bit a copy: it could not be read and rests.
     failed: u8,
-    place: Place,
+    pub(crate) place: Place,
+    /// It waits and suspect tapes hold it back, because another copy can be had.
+    pub(crate) held: bool,
 }
 
 const _: () = assert!(size_of::<Wanted>() <= 48, "ten million wanted files must fit");
 const _: () = assert!(COPIES_MAX <= u8::BITS as usize, "one bit a copy");
 
 impl Wanted {
+    pub(crate) fn new<C: AsRef<[Vid]>>(wanted: &WantedFile<C>) -> Self {
+        Wanted {
+            bytes: wanted.bytes,
+            since: wanted.since,
+            copies: Copies::new(wanted.copies.as_ref()),
+            share: wanted.share,
+            priority: wanted.priority.min(PRIORITY_MAX),
+            failed: 0,
+            place: Place::Waiting,
+            held: false,
+        }
+    }
+
+    pub(crate) fn item(&self, file: FileId) -> Item {
+        Item { file, since: self.since, bytes: self.bytes, share: self.share, priority: self.priority }
+    }
+
     fn position(&self, vid: Vid) -> Option<u8> {
         self.copies.as_slice().iter().position(|copy| *copy == vid).and_then(|at| u8::try_from(at).ok())
     }
@@ -90,7 +134,7 @@ impl Wanted {
         self.failed & (1 << position) != 0
     }
 
-    fn usable(&self) -> impl Iterator<Item = Vid> {
+    pub(crate) fn usable(&self) -> impl Iterator<Item = Vid> {
         let failed = self.failed;
         let all = self.copies.as_slice().iter().enumerate();
         all.filter(move |(at, _)| failed & (1 << at) == 0).map(|(_, vid)| *vid)
@@ -104,84 +148,17 @@ impl Wanted {
     }
 }
 
-/// Files by age, and their bytes.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-struct FileSet {
-    bytes: u64,
-    files: BTreeSet<(Timestamp, FileId)>,
-}
-
-impl FileSet {
-    fn insert(&mut self, file: FileId, wanted: &Wanted) {
-        let new = self.files.insert((wanted.since, file));
-        assert!(new, "file {file} stands in one queue twice");
-        self.bytes = self.bytes.saturating_add(wanted.bytes.0);
-    }
-
-    fn remove(&mut self, file: FileId, wanted: &Wanted) {
-        let was = self.files.remove(&(wanted.since, file));
-        assert!(was, "file {file} is not in the queue it should be in");
-        self.bytes = self.bytes.saturating_sub(wanted.bytes.0);
-        assert!(!self.files.is_empty() || self.bytes == 0, "bytes without files");
-    }
-
-    fn oldest(&self) -> Option<Timestamp> {
-        self.files.first().map(|(since, _)| *since)
-    }
-}
-
-/// What is wanted from one tape.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-struct TapeQueue {
-    waiting: FileSet,
-    assigned: FileSet,
-    /// The tape is about to be read or being read: files that are wanted from now on are assigned to it at
-    /// once.
-    open: bool,
-    /// It is readable and in no drive.
-    mountable: bool,
-    indexed: Option<(Timestamp, u64)>,
-}
-
-/// The queues of all tapes, and those that could be mounted in the order in which that is worth while.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-struct TapeQueues {
-    queues: BTreeMap<Vid, TapeQueue>,
-    by_age: BTreeSet<(Timestamp, Reverse<u64>, Vid)>,
-    by_bytes: BTreeSet<(u64, Reverse<Vid>)>,
-}
-
-impl TapeQueues {
-    fn change(&mut self, vid: Vid, change: impl FnOnce(&mut TapeQueue)) {
-        let queue = self.queues.entry(vid).or_default();
-        change(queue);
-        let key = match queue.waiting.oldest() {
-            Some(oldest) if queue.mountable => Some((oldest, queue.waiting.bytes)),
-            _ => None,
-        };
-        if queue.indexed == key {
-            return;
-        }
-        if let Some((oldest, bytes)) = std::mem::replace(&mut queue.indexed, key) {
-            let was = self.by_age.remove(&(oldest, Reverse(bytes), vid));
-            assert!(was && self.by_bytes.remove(&(bytes, Reverse(vid))), "the index of tape {vid} is stale");
-        }
-        if let Some((oldest, bytes)) = key {
-            self.by_age.insert((oldest, Reverse(bytes), vid));
-            self.by_bytes.insert((bytes, Reverse(vid)));
-        }
-    }
-}
-
 /// All wanted files and the tapes they wait for.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct RecallQueue {
-    wanted: BTreeMap<FileId, Wanted>,
-    tapes: TapeQueues,
+    pub(crate) wanted: BTreeMap<FileId, Wanted>,
+    pub(crate) tapes: TapeQueues,
+    /// Bytes that are assigned to tapes, by share: they need room in the pool.
+    pub(crate) assigned: BTreeMap<ShareId, u64>,
     /// Copies that failed and when they may be tried again.
     resting: BTreeSet<(Timestamp, FileId, Vid)>,
     /// The same files, by what they wait for: what a forecast looks at.
-    groups: Groups,
+    pub(crate) groups: Groups,
 }
 
 /// What a wanted file waits for.
@@ -196,9 +173,8 @@ pub(crate) enum FilePlace {
 
 impl RecallQueue {
     /// A file is wanted, or what is known of a wanted file changed. Copies that failed go on resting.
-    pub(crate) fn want(&mut self, file: FileId, bytes: ByteCount, since: Timestamp, copies: &[Vid]) {
-        let mut wanted =
-            Wanted { bytes, since, copies: Copies::new(copies), failed: 0, place: Place::Waiting };
+    pub(crate) fn want(&mut self, new: &WantedFile) {
+        let (file, mut wanted) = (new.file, Wanted::new(new));
         if let Some(old) = self.take_out(file) {
             for (at, vid) in wanted.copies.as_slice().iter().enumerate() {
                 let failed = old.position(*vid).is_some_and(|position| old.is_failed(position));
@@ -231,8 +207,9 @@ impl RecallQueue {
         position.is_some()
     }
 
-    /// Copies that have rested long enough may be tried again.
+    /// Time has passed: tapes become due, and copies that have rested long enough may be tried again.
     pub(crate) fn expire(&mut self, now: Timestamp) {
+        self.tapes.expire(now);
         while let Some(&(until, file, vid)) = self.resting.first() {
             if until > now {
                 break;
@@ -251,27 +228,53 @@ impl RecallQueue {
         let Some(wanted) = self.wanted.get(&file) else { return false };
         let Some(position) = wanted.position(vid) else { return false };
         match wanted.place {
-            Place::Claimed(by) => by == position,
-            _ if wanted.is_failed(position) => false,
-            _ => {
-                let taken = self.take_out(file);
-                if let Some(wanted) = taken {
-                    self.put_in(file, Wanted { place: Place::Claimed(position), ..wanted });
-                }
-                true
-            }
+            Place::Claimed(by) => return by == position,
+            Place::Assigned(by) if by == position => {}
+            // Another tape's, or nobody's: as for files that are wanted only now.
+            _ if wanted.is_failed(position) || !self.takes(wanted, vid) => return false,
+            _ => {}
         }
+        if let Some(wanted) = self.take_out(file) {
+            self.put_in(file, Wanted { place: Place::Claimed(position), held: false, ..wanted });
+        }
+        true
+    }
+
+    /// Whether a tape is being read and takes a file that is not its own yet.
+    fn takes(&self, wanted: &Wanted, vid: Vid) -> bool {
+        self.tapes.queues.get(&vid).is_some_and(|queue| {
+            let held = queue.place.suspect && self.is_held(wanted);
+            queue.open_until.is_some_and(|until| until > self.tapes.now) && !held
+        })
     }
 
     /// A tape is chosen: every file that waits for it is assigned to it and waits for no other tape any more.
-    pub(crate) fn open(&mut self, vid: Vid) {
-        self.tapes.change(vid, |queue| queue.open = true);
-        for file in self.files(vid, |queue| &queue.waiting) {
-            let Some(wanted) = self.take_out(file) else { continue };
+    /// Files that are wanted before `until` join them.
+    pub(crate) fn open(&mut self, vid: Vid, until: Timestamp) {
+        let mut files = FileSet::default();
+        self.tapes.change(vid, |queue| {
+            queue.open_until = Some(until);
+            files.files.clone_from(&queue.waiting.files);
+        });
+        for &(_, file) in &files.files {
+            let Some(wanted) = self.wanted.get_mut(&file) else { continue };
             assert_eq!(wanted.place, Place::Waiting, "file {file} waits and is taken");
-            let place = wanted.position(vid).map_or(Place::Waiting, Place::Assigned);
-            self.put_in(file, Wanted { place, ..wanted });
+            self.groups.take_out(wanted);
+            let item = wanted.item(file);
+            for other in wanted.usable() {
+                self.tapes.change(other, |queue| match wanted.held && queue.place.suspect {
+                    true => queue.held.remove(&item),
+                    false if other == vid => {}
+                    false => queue.waiting.remove(&item),
+                });
+            }
+            (wanted.held, wanted.place) =
+                (false, wanted.position(vid).map_or(Place::Waiting, Place::Assigned));
+            self.groups.put_in(wanted);
+            let assigned = self.assigned.entry(item.share).or_default();
+            *assigned = assigned.saturating_add(item.bytes.0);
         }
+        self.tapes.take_waiting(vid);
         assert!(self.waiting(vid).is_none(), "tape {vid} is open and files wait for it");
     }
 
@@ -287,7 +290,7 @@ impl RecallQueue {
     }
 
     fn give_back(&mut self, vid: Vid, claimed_too: bool) {
-        self.tapes.change(vid, |queue| queue.open = false);
+        self.tapes.change(vid, |queue| queue.open_until = None);
         for file in self.files(vid, |queue| &queue.assigned) {
             let claimed =
                 matches!(self.wanted.get(&file).map(|wanted| wanted.place), Some(Place::Claimed(_)));
@@ -308,10 +311,18 @@ impl RecallQueue {
     fn take_out(&mut self, file: FileId) -> Option<Wanted> {
         let wanted = self.wanted.remove(&file)?;
         self.groups.take_out(&wanted);
+        let item = wanted.item(file);
         match wanted.taken_by() {
-            Some(vid) => self.tapes.change(vid, |queue| queue.assigned.remove(file, &wanted)),
+            Some(vid) => {
+                let assigned = self.assigned.entry(item.share).or_default();
+                *assigned = assigned.saturating_sub(item.bytes.0);
+                self.tapes.change(vid, |queue| queue.assigned.remove(&item));
+            }
             None => wanted.usable().for_each(|vid| {
-                self.tapes.change(vid, |queue| queue.waiting.remove(file, &wanted));
+                self.tapes.change(vid, |queue| match wanted.held && queue.place.suspect {
+                    true => queue.held.remove(&item),
+                    false => queue.waiting.remove(&item),
+                });
             }),
         }
         Some(wanted)
@@ -320,34 +331,83 @@ impl RecallQueue {
     /// Like `put_in`, but a waiting file joins a tape that is open.
     fn put_back(&mut self, file: FileId, mut wanted: Wanted) {
         if wanted.place == Place::Waiting {
-            let open = |vid: &Vid| self.tapes.queues.get(vid).is_some_and(|queue| queue.open);
-            let joins = wanted.usable().find(open).and_then(|vid| wanted.position(vid));
+            let joins = wanted.usable().find(|vid| self.takes(&wanted, *vid));
+            let joins = joins.and_then(|vid| wanted.position(vid));
             wanted.place = joins.map_or(Place::Waiting, Place::Assigned);
         }
         self.put_in(file, wanted);
     }
 
-    fn put_in(&mut self, file: FileId, wanted: Wanted) {
+    fn put_in(&mut self, file: FileId, mut wanted: Wanted) {
         self.groups.put_in(&wanted);
+        let item = wanted.item(file);
+        wanted.held = wanted.place == Place::Waiting && self.is_held(&wanted);
         match wanted.taken_by() {
-            Some(vid) => self.tapes.change(vid, |queue| queue.assigned.insert(file, &wanted)),
+            Some(vid) => {
+                let assigned = self.assigned.entry(item.share).or_default();
+                *assigned = assigned.saturating_add(item.bytes.0);
+                self.tapes.change(vid, |queue| queue.assigned.insert(&item));
+            }
             None => wanted.usable().for_each(|vid| {
-                self.tapes.change(vid, |queue| queue.waiting.insert(file, &wanted));
+                self.tapes.change(vid, |queue| match wanted.held && queue.place.suspect {
+                    true => queue.held.insert(&item),
+                    false => queue.waiting.insert(&item),
+                });
             }),
         }
         let old = self.wanted.insert(file, wanted);
         assert!(old.is_none(), "file {file} is wanted twice");
     }
 
-    /// Whether a tape is readable and in no drive.
-    pub(crate) fn set_mountable(&mut self, vid: Vid, mountable: bool) {
-        self.tapes.change(vid, |queue| queue.mountable = mountable);
+    /// Whether a waiting file is held back from suspect tapes: it has a copy on one that is not and can be
+    /// had.
+    pub(crate) fn is_held(&self, wanted: &Wanted) -> bool {
+        let good = |vid: Vid| {
+            let place = self.tapes.queues.get(&vid).map(|queue| queue.place);
+            place.is_some_and(|place| place.available && !place.suspect)
+        };
+        !self.tapes.suspects.is_empty()
+            && wanted.usable().any(|vid| self.tapes.suspects.contains(&vid))
+            && wanted.usable().any(good)
+    }
+
+    /// Where a tape is and what it is good for. Files that stand elsewhere for that change their queues.
+    pub(crate) fn place_tape(&mut self, vid: Vid, place: TapePlace) {
+        let old = self.tapes.queues.get(&vid).map(|queue| queue.place).unwrap_or_default();
+        if old == place {
+            return;
+        }
+        let mut moved = Vec::new();
+        if old.suspect != place.suspect {
+            moved = self.files(vid, |queue| &queue.waiting);
+            moved.extend(self.files(vid, |queue| &queue.held));
+        } else if old.available != place.available && !self.tapes.suspects.is_empty() {
+            moved = self.files(vid, |queue| &queue.waiting);
+            let suspects = &self.tapes.suspects;
+            let has_suspect = |file: &FileId| {
+                let wanted = self.wanted.get(file);
+                wanted.is_some_and(|wanted| wanted.usable().any(|copy| suspects.contains(&copy)))
+            };
+            moved.retain(has_suspect);
+        }
+        let moved: Vec<_> = moved.into_iter().filter_map(|file| Some((file, self.take_out(file)?))).collect();
+        self.tapes.place(vid, place);
+        moved.into_iter().for_each(|(file, wanted)| self.put_back(file, wanted));
     }
 
     /// What waits for a tape and is assigned to none: since when, and how much.
     pub(crate) fn waiting(&self, vid: Vid) -> Option<(Timestamp, ByteCount)> {
-        let waiting = &self.tapes.queues.get(&vid)?.waiting;
-        Some((waiting.oldest()?, ByteCount(waiting.bytes)))
+        self.tapes.waiting(vid)
+    }
+
+    /// The tape that is worth most among those that fit and have a copy of the oldest file that waits for
+    /// this one.
+    pub(crate) fn best_for_oldest(&self, vid: Vid, fits: &dyn Fn(Vid) -> bool) -> Option<Vid> {
+        let (_, file) = self.tapes.queues.get(&vid)?.waiting.files.first()?;
+        let wanted = self.wanted.get(file)?;
+        let held = |vid: &Vid| wanted.held && self.tapes.suspects.contains(vid);
+        let copies = wanted.usable().filter(|vid| !held(vid) && fits(*vid));
+        copies.max_by_key(|vid| (self.tapes.worth(*vid), Reverse(*vid)))
     }
 
     /// Whether files are assigned to a tape.
@@ -355,52 +415,23 @@ impl RecallQueue {
         self.tapes.queues.get(&vid).is_some_and(|queue| !queue.assigned.files.is_empty())
     }
 
-    /// Whether enough waits for a tape, or for long enough.
-    pub(crate) fn is_due(&self, vid: Vid, now: Timestamp, policy: &Policy) -> bool {
-        self.waiting(vid).is_some_and(|(oldest, bytes)| {
-            bytes >= policy.recall_bytes || oldest.plus(policy.recall_age) <= now
-        })
-    }
-
-    /// At most `limit` tapes that are worth a mount and can be placed: the starving ones by age, then by
-    /// bytes.
-    pub(crate) fn due(
-        &self,
-        now: Timestamp,
-        policy: &Policy,
-        limit: usize,
-        placeable: impl Fn(Vid) -> bool,
-    ) -> Vec<Vid> {
-        let age_due = |oldest: Timestamp| oldest.plus(policy.recall_age) <= now;
-        let any_old = self.tapes.by_age.first().is_some_and(|(oldest, ..)| age_due(*oldest));
-        let any_big = self.tapes.by_bytes.last().is_some_and(|(bytes, _)| *bytes >= policy.recall_bytes.0);
-        if !any_old && !any_big {
-            return Vec::new();
+    /// What each share wants from a tape, in bytes: what is assigned to it and what waits for it.
+    pub(crate) fn parts(&self, vid: Vid) -> BTreeMap<ShareId, u64> {
+        let mut parts: BTreeMap<ShareId, u64> = BTreeMap::new();
+        let queue = self.tapes.queues.get(&vid);
+        for (share, part) in
+            queue.iter().flat_map(|queue| queue.waiting.parts.iter().chain(&queue.assigned.parts))
+        {
+            // A part of files without bytes is a part.
+            *parts.entry(*share).or_default() += part.bytes.max(1);
         }
-        let starving = self.tapes.by_age.iter();
-        let starving = starving.take_while(|(oldest, ..)| age_due(*oldest) && oldest.plus(STARVATION) <= now);
-        let starving: Vec<Vid> =
-            starving.map(|(.., vid)| *vid).filter(|vid| placeable(*vid)).take(limit).collect();
-        let rest = self.tapes.by_bytes.iter().rev().map(|(_, Reverse(vid))| *vid);
-        let rest = rest.filter(|vid| self.is_due(*vid, now, policy) && !starving.contains(vid));
-        let rest: Vec<Vid> = rest.filter(|vid| placeable(*vid)).take(limit - starving.len()).collect();
-        let mut due = starving;
-        due.extend(rest);
-        assert!(due.len() <= limit, "more tapes than were asked for");
-        due
+        parts
     }
 
-    /// The next time after `now` at which a tape becomes worth a mount or a copy has rested enough.
-    pub(crate) fn next_time(&self, now: Timestamp, policy: &Policy) -> Option<Timestamp> {
-        let age = i64::try_from(policy.recall_age.as_nanos()).unwrap_or(i64::MAX);
-        // An age of zero or more is due at `now` if it began at `now - age`; the next one is the first after
-        // it.
-        let young = Timestamp(now.0.saturating_sub(age).saturating_add(1));
-        let lowest = Vid::new("000000").ok()?;
-        let due =
-            self.tapes.by_age.range((young, Reverse(u64::MAX), lowest)..).next().map(|(oldest, ..)| *oldest);
+    /// The next time at which a tape becomes worth a mount or a copy has rested enough.
+    pub(crate) fn next_time(&self) -> Option<Timestamp> {
         let rested = self.resting.first().map(|(until, ..)| *until);
-        due.map(|oldest| oldest.plus(policy.recall_age)).into_iter().chain(rested).min()
+        self.tapes.next_due().into_iter().chain(rested).min()
     }
 
     /// What a wanted file waits for; `None` if it is not wanted.
@@ -416,16 +447,18 @@ impl RecallQueue {
             let until = self.resting.iter().find(|(_, of, _)| *of == file).map(|(until, ..)| *until);
             return Some(FilePlace::AllFailed(until));
         }
-        tapes.sort_by_key(|vid| (Reverse(self.waiting(*vid).map(|(_, bytes)| bytes)), *vid));
+        let held = |vid: &Vid| wanted.held && self.tapes.suspects.contains(vid);
+        tapes.sort_by_key(|vid| (held(vid), Reverse(self.waiting(*vid).map(|(_, bytes)| bytes)), *vid));
         Some(FilePlace::Waiting(tapes))
     }
 
     /// Checks every queue against every file; linear.
     pub(crate) fn check(&self) {
         self.groups.check(&self.wanted);
+        self.tapes.check();
         let queues = self.tapes.queues.values();
         let taken: usize = queues.clone().map(|queue| queue.assigned.files.len()).sum();
-        let waiting: usize = queues.map(|queue| queue.waiting.files.len()).sum();
+        let waiting: usize = queues.map(|queue| queue.waiting.files.len() + queue.held.files.len()).sum();
         let expected = self.wanted.values().filter(|wanted| wanted.place != Place::Waiting).count();
         assert_eq!(taken, expected, "every taken file has one tape");
         let expected = self.wanted.values().filter(|wanted| wanted.place == Place::Waiting);
@@ -434,6 +467,15 @@ impl RecallQueue {
             expected.map(|wanted| wanted.usable().count()).sum::<usize>(),
             "queued once a copy"
         );
-        assert_eq!(self.tapes.by_age.len(), self.tapes.by_bytes.len(), "two indexes of the same tapes");
+        let mut assigned: BTreeMap<ShareId, u64> = BTreeMap::new();
+        for (_, wanted) in self.wanted.iter().filter(|(_, wanted)| wanted.taken_by().is_some()) {
+            *assigned.entry(wanted.share).or_default() += wanted.bytes.0;
+        }
+        let of = |share: &ShareId| assigned.get(share).copied().unwrap_or(0);
+        assert!(self.assigned.iter().all(|(share, bytes)| *bytes == of(share)), "bytes assigned");
+        for (file, wanted) in &self.wanted {
+            let held = wanted.place == Place::Waiting && self.is_held(wanted);
+            assert_eq!(wanted.held, held, "file {file} is held back or not");
+        }
     }
 }

@@ -2,14 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{ByteCount, ClassId, FileId, TapePoolId, Timestamp, Vid};
+use base::{ByteCount, ClassId, FileId, LibraryId, ShareId, TapePoolId, Timestamp, Vid};
 
-use crate::chores::Failure;
+use crate::aside::Blame;
+use crate::chores::{Failure, Retiring};
 use crate::drive::Drive;
 use crate::migration::PoolState;
 use crate::recall::RecallQueue;
 use crate::seal::ClassState;
-use crate::{Action, Backlog, DriveName, DriveState, Event, Policy, TapeSummary};
+use crate::share::Usage;
+use crate::worth::TapePlace;
+use crate::{Action, Backlog, DriveName, DriveState, Event, Policy, TapeSummary, WantedFile};
 
 /// The two things a drive is wanted for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +30,9 @@ impl Side {
     }
 }
 
+/// Tapes of one library and one pool; without a pool: scratch tapes.
+pub(crate) type Shelf = (LibraryId, Option<TapePoolId>);
+
 /// What is known of a tape.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Tape {
@@ -36,12 +42,16 @@ pub(crate) struct Tape {
     pub(crate) full: bool,
     pub(crate) drive: Option<DriveName>,
     /// Its place among the tapes in slots that can be written.
-    pub(crate) listed: Option<(Option<TapePoolId>, ByteCount, u64)>,
+    pub(crate) listed: Option<(Shelf, ByteCount, u64)>,
 }
 
 impl Tape {
     pub(crate) fn is_readable(&self) -> bool {
         self.summary.as_ref().is_some_and(|summary| summary.readable)
+    }
+
+    pub(crate) fn library(&self) -> LibraryId {
+        self.summary.as_ref().map_or(LibraryId(0), |summary| summary.library)
     }
 
     pub(crate) fn is_writable(&self) -> bool {
@@ -61,11 +71,32 @@ pub(crate) struct Rest {
 /// Deterministic: the same policy, events and times give the same actions. It holds at most one entry per
 /// wanted file and copy (below 300 bytes for a file with two copies) and little more.
 ///
-/// Fairness: when migration and recall both wait for a drive, they get the drives that become free in turn,
-/// so of two mounts in a row one is each side's. While something waits that this drive could serve, a mounted
-/// tape gets at most one session of each kind. A session is never broken off: the longest wait for a drive is
-/// one session, which for a migration is one full tape. Within recall, no tape waits behind younger ones for
-/// longer than [`STARVATION`](crate::STARVATION).
+/// # Order
+///
+/// A drive that becomes free goes, first, to a side, share or pool for which drives are kept
+/// (`drives_min`) and that has fewer; then, when migration and recall both wait, to each side in turn, so of
+/// two mounts in a row one is each side's. Within a side what starves goes first, oldest first; then the
+/// share that has had least drive time against its weight; within the share the tape with the best
+/// priority, then with the most bytes for the cost of its mount. A drive counts for the share on whose
+/// behalf it was mounted, from the order to mount until its session has ended; its time is charged to all
+/// shares that want something from the tape, in proportion. Files of a share that is at its maximum are read
+/// from a tape that is mounted for another one all the same.
+///
+/// # The bound on waiting
+///
+/// A session is never broken off, and files join it during its first hour only
+/// ([`JOIN_MAX`](crate::JOIN_MAX)), so it lasts at most S: that hour and one whole tape. While something waits
+/// that a drive could serve, a mounted tape gets at most one session of each kind, so a drive is free again
+/// after M + 2 S at most, M being a mount and an unmount. From the age of `starvation` (A) on, a tape
+/// that is wanted goes before all whose oldest request is younger. Let N be the other tapes of its library
+/// with older requests at that time, and D the drives of the library that are up, less those that are
+/// kept for others (and at most its share's and recall's maximum, the robots and the streams). Then each of
+/// at most N + 1 tapes gets a mount, at most as many mounts of migration come between, and
+///
+/// > a file waits at most A + (ceil(2 (N + 1) / D) + 1) (M + 2 S)
+///
+/// before the session that reads it begins. Failures add to it the rest of what failed and one M + 2 S each;
+/// nothing is promised while no drive is up, the pool has no room, or no copy may be read.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     pub(crate) policy: Policy,
@@ -74,8 +105,12 @@ pub struct Scheduler {
     pub(crate) tapes: BTreeMap<Vid, Tape>,
     /// Tapes in slots that can be written, by pool: the fullest first, then the least often mounted; scratch
     /// tapes by mounts alone.
-    pub(crate) writable: BTreeMap<Option<TapePoolId>, BTreeSet<(ByteCount, u64, Vid)>>,
+    pub(crate) writable: BTreeMap<Shelf, BTreeSet<(ByteCount, u64, Vid)>>,
     pub(crate) drives: BTreeMap<DriveName, Drive>,
+    /// Where drives are, if not in library 0.
+    pub(crate) drive_libraries: BTreeMap<DriveName, LibraryId>,
+    /// Libraries with a drive that is up.
+    pub(crate) libraries_up: BTreeSet<LibraryId>,
     pub(crate) recall: RecallQueue,
     pub(crate) resting: BTreeMap<(Vid, DriveName), Rest>,
     /// Whose turn it is when both sides wait for a drive.
@@ -85,7 +120,18 @@ pub struct Scheduler {
     /// Drives that failed.
     pub(crate) failures: BTreeMap<DriveName, Failure>,
     /// Drives that an operator takes out of use, and why.
-    pub(crate) retiring: BTreeMap<DriveName, String>,
+    pub(crate) retiring: BTreeMap<DriveName, Retiring>,
+    /// Which tapes failed in which drives.
+    pub(crate) blame: Blame,
+    /// Tapes that are set aside after failures.
+    pub(crate) asides: BTreeMap<Vid, Rest>,
+    /// Tapes that were just unmounted, and until when they rest in their slots.
+    pub(crate) cooling: BTreeMap<Vid, Timestamp>,
+    pub(crate) usage: Usage,
+    /// Free bytes of the pool for all (`None`) and for shares; what is not named is not limited.
+    pub(crate) space: BTreeMap<Option<ShareId>, u64>,
+    /// Sessions that the pool can feed.
+    pub(crate) streams: usize,
     /// The earliest tick that was asked for and has not come.
     pub(crate) wake: Option<Timestamp>,
 }
@@ -94,6 +140,8 @@ impl Scheduler {
     /// A scheduler that knows no drive, tape or file yet.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
+        let mut recall = RecallQueue::default();
+        recall.tapes.set_policy(&policy);
         Scheduler {
             policy,
             classes: BTreeMap::new(),
@@ -101,12 +149,20 @@ impl Scheduler {
             tapes: BTreeMap::new(),
             writable: BTreeMap::new(),
             drives: BTreeMap::new(),
-            recall: RecallQueue::default(),
+            drive_libraries: BTreeMap::new(),
+            libraries_up: BTreeSet::new(),
+            recall,
             resting: BTreeMap::new(),
             turn: Side::Recall,
             chores: BTreeMap::new(),
             failures: BTreeMap::new(),
             retiring: BTreeMap::new(),
+            blame: Blame::default(),
+            asides: BTreeMap::new(),
+            cooling: BTreeMap::new(),
+            usage: Usage::default(),
+            space: BTreeMap::new(),
+            streams: usize::MAX,
             wake: None,
         }
     }
@@ -114,10 +170,16 @@ impl Scheduler {
     /// Takes in one event and appends what is to be done now, in this order.
     ///
     /// Events that do not fit the state (a late answer from a drive that is down) are ignored. Costs a few
-    /// microseconds, but time proportional to a tape's wanted files when a tape is chosen or given up.
+    /// microseconds, but time proportional to a tape's wanted files when a tape is chosen, given up or becomes
+    /// suspect, and to the tapes when a library's first drive comes up or its last goes down.
     pub fn step(&mut self, now: Timestamp, event: Event, actions: &mut Vec<Action>) {
         self.recall.expire(now);
         self.resting.retain(|_, rest| rest.until > now);
+        self.cooling.retain(|_, until| *until > now);
+        self.end_asides(now);
+        if self.changes_drives(&event) {
+            self.charge(now);
+        }
         self.revive(now);
         self.apply(now, event, actions);
         self.decide(now, actions);
@@ -125,13 +187,14 @@ impl Scheduler {
 
     /// Replaces the policy; it is looked at from the next event on.
     pub fn set_policy(&mut self, policy: Policy) {
+        self.recall.tapes.set_policy(&policy);
         self.policy = policy;
     }
 
     /// The recall session of `vid` asks which of these files it may read: those that are wanted, have a copy
     /// there that has not just failed, and that no other session has claimed. They are this session's until
-    /// they are not wanted any more, their copy fails, or the session ends. All `false` if no recall session
-    /// runs on `vid`.
+    /// they are not wanted any more, their copy fails, or the session ends. Those that were wanted after the
+    /// session's first hour are left to the next one. All `false` if no recall session runs on `vid`.
     #[must_use]
     pub fn claim(&mut self, vid: Vid, files: &[FileId]) -> Vec<bool> {
         let drive = self.tapes.get(&vid).and_then(|tape| tape.drive.as_ref());
@@ -145,13 +208,28 @@ impl Scheduler {
         self.drives.iter().map(|(name, drive)| (name, &drive.state))
     }
 
+    /// Whether an event may change what a drive is used for, so that its time until now is charged.
+    fn changes_drives(&self, event: &Event) -> bool {
+        !matches!(
+            event,
+            Event::Wanted { .. }
+                | Event::NotWanted(_)
+                | Event::CopyFailed(..)
+                | Event::Todo(..)
+                | Event::Queued(..)
+                | Event::Tape(..)
+        )
+    }
+
     fn apply(&mut self, now: Timestamp, event: Event, actions: &mut Vec<Action>) {
         match event {
             Event::DriveUp(drive) => {
                 self.failures.remove(&drive);
                 self.retiring.remove(&drive);
+                self.release_drive(&drive);
                 self.drive_up(drive);
             }
+            Event::DriveIn(drive, library) => self.drive_in(drive, library),
             Event::DriveDown(drive, reason) => self.drive_down(drive, reason),
             Event::DriveFailed(drive, reason) => self.drive_failed(drive, reason, now),
             Event::RetireDrive(drive, reason) => self.retire(drive, reason),
@@ -161,7 +239,9 @@ impl Scheduler {
             Event::Queued(tape_pool, backlog) => self.queued(tape_pool, backlog),
             Event::MigrateNow(class) => self.migrate_now(class),
             Event::SealEnded(class) => self.seal_ended(class, now),
-            Event::Wanted { file, bytes, since, copies } => self.recall.want(file, bytes, since, &copies),
+            Event::Wanted { file, bytes, since, priority, share, copies } => {
+                self.recall.want(&WantedFile { file, bytes, since, priority, share, copies });
+            }
             Event::NotWanted(file) => {
                 if let Some(vid) = self.recall.unwant(file) {
                     self.recall_progressed(vid);
@@ -175,19 +255,18 @@ impl Scheduler {
             }
             Event::Mounted(drive, vid) => self.mounted(&drive, vid, now),
             Event::MountFailed(drive, vid, cause) => self.mount_failed(&drive, vid, cause, now),
-            Event::MigrationEnded(drive, end) => {
-                self.drive_proved(&drive, &end);
-                self.migration_ended(&drive, end, now, actions);
+            Event::MigrationEnded(drive, end) => self.migration_ended(&drive, end, now, actions),
+            Event::RecallEnded(drive, end) => self.recall_ended(&drive, end, now, actions),
+            Event::MaintenanceEnded(drive, end) => self.maintenance_ended(&drive, end, now, actions),
+            Event::Unmounted(drive) => self.unmounted(&drive, now),
+            Event::TapeReleased(vid) => self.release_tape(vid),
+            Event::PoolSpace { share, free: ByteCount(u64::MAX) } => {
+                self.space.remove(&share);
             }
-            Event::RecallEnded(drive, end) => {
-                self.drive_proved(&drive, &end);
-                self.recall_ended(&drive, end, now, actions);
+            Event::PoolSpace { share, free } => {
+                self.space.insert(share, free.0);
             }
-            Event::MaintenanceEnded(drive, end) => {
-                self.drive_proved(&drive, &end);
-                self.maintenance_ended(&drive, end, now, actions);
-            }
-            Event::Unmounted(drive) => self.unmounted(&drive),
+            Event::Streams { max } => self.streams = max,
             // The engine has used up the tick that was asked for.
             Event::Tick => self.wake = None,
         }
@@ -205,20 +284,50 @@ impl Scheduler {
 
     /// Brings what is derived from a tape's summary and place up to date.
     pub(crate) fn refresh(&mut self, vid: Vid) {
+        let aside = self.asides.contains_key(&vid);
+        let cool_until = self.cooling.get(&vid).copied().unwrap_or(Timestamp(i64::MIN));
         let tape = self.tapes.entry(vid).or_default();
-        let in_slot = tape.drive.is_none();
-        self.recall.set_mountable(vid, in_slot && tape.is_readable());
-        let key = tape.summary.as_ref().filter(|_| in_slot && tape.is_writable()).map(|summary| {
+        let (library, in_slot) = (tape.library(), tape.drive.is_none());
+        let suspect = tape.summary.as_ref().is_some_and(|summary| summary.suspect);
+        let available = tape.is_readable() && !aside && self.libraries_up.contains(&library);
+        let mountable = available && in_slot;
+        self.recall.place_tape(vid, TapePlace { library, suspect, available, mountable, cool_until });
+        let listed = in_slot && !aside && tape.is_writable();
+        let key = tape.summary.as_ref().filter(|_| listed).map(|summary| {
             let free = summary.tape_pool.map_or(ByteCount(0), |_| summary.free);
-            (summary.tape_pool, free, summary.mounts)
+            ((library, summary.tape_pool), free, summary.mounts)
         });
-        if let Some((tape_pool, free, mounts)) = std::mem::replace(&mut tape.listed, key) {
-            let was = self.writable.entry(tape_pool).or_default().remove(&(free, mounts, vid));
+        if let Some((shelf, free, mounts)) = std::mem::replace(&mut tape.listed, key) {
+            let was = self.writable.entry(shelf).or_default().remove(&(free, mounts, vid));
             assert!(was, "the list of writable tapes lacks {vid}");
         }
-        if let Some((tape_pool, free, mounts)) = key {
-            let new = self.writable.entry(tape_pool).or_default().insert((free, mounts, vid));
+        if let Some((shelf, free, mounts)) = key {
+            let new = self.writable.entry(shelf).or_default().insert((free, mounts, vid));
             assert!(new, "tape {vid} is listed twice as writable");
+        }
+    }
+
+    /// The library of a drive.
+    pub(crate) fn library_of(&self, drive: &DriveName) -> LibraryId {
+        self.drive_libraries.get(drive).copied().unwrap_or_default()
+    }
+
+    fn drive_in(&mut self, drive: DriveName, library: LibraryId) {
+        self.drive_libraries.insert(drive, library);
+        self.recount_libraries();
+    }
+
+    /// Drives came up or went down: the tapes of libraries that have the first one or none any more are in
+    /// reach or out of it. Linear in the tapes, if so.
+    pub(crate) fn recount_libraries(&mut self) {
+        let up = self.drives.iter().filter(|(_, drive)| !matches!(drive.state, DriveState::Down { .. }));
+        let up: BTreeSet<LibraryId> = up.map(|(name, _)| self.library_of(name)).collect();
+        let old = std::mem::replace(&mut self.libraries_up, up.clone());
+        let changed: BTreeSet<LibraryId> = old.symmetric_difference(&up).copied().collect();
+        if !changed.is_empty() {
+            let tapes = self.tapes.iter().filter(|(_, tape)| changed.contains(&tape.library()));
+            let tapes: Vec<Vid> = tapes.map(|(vid, _)| *vid).collect();
+            tapes.into_iter().for_each(|vid| self.refresh(vid));
         }
     }
 

@@ -1,10 +1,10 @@
 //! Finds the reason for everything that waits.
 
-use base::{ByteCount, ClassId, FileId, TapePoolId, Timestamp, Vid};
+use base::{ByteCount, ClassId, FileId, ShareId, TapePoolId, Timestamp, Vid};
 
 use crate::migration::bytes_needed;
 use crate::recall::FilePlace;
-use crate::scheduler::{Scheduler, ripe_at};
+use crate::scheduler::{Scheduler, Side, ripe_at};
 use crate::{DriveName, DriveState, Purpose, Reason};
 
 impl Scheduler {
@@ -58,7 +58,8 @@ impl Scheduler {
             let due = ripe_at(&state.backlog, policy.mount_age);
             return Reason::WaitingForBytes { have: state.backlog.bytes, need: bytes_needed(policy, 0), due };
         }
-        self.no_drive_up().unwrap_or_else(|| self.why_no_tape(tape_pool))
+        let limit = || self.why_limited(Side::Migration, &[policy.share]);
+        self.no_drive_up().or_else(limit).unwrap_or_else(|| self.why_no_tape(tape_pool))
     }
 
     /// Why a wanted file is not recalled yet; `None` if it is not wanted.
@@ -87,10 +88,10 @@ impl Scheduler {
         if let Some(reason) = self.not_readable(vid) {
             return Reason::TapeNotReadable { vid, reason };
         }
-        self.no_drive_up().or_else(|| self.rests_everywhere(vid)).unwrap_or_else(|| {
+        self.no_drive_up().or_else(|| self.why_not_read(vid)).unwrap_or_else(|| {
             let (oldest, have) = waiting.unwrap_or_default();
             let due = Some(oldest.plus(self.policy.recall_age));
-            match have >= self.policy.recall_bytes {
+            match self.recall.tapes.is_due(vid, self.recall.tapes.now) {
                 true => self.no_drive(),
                 false => Reason::WaitingForBytes { have, need: self.policy.recall_bytes, due },
             }
@@ -126,12 +127,56 @@ impl Scheduler {
         if let Some(reason) = readable.iter().find_map(|vid| self.in_drive(*vid, 0)) {
             return reason;
         }
-        if !readable.iter().any(|vid| self.recall.is_due(*vid, now, &self.policy)) {
+        if !readable.iter().any(|vid| self.recall.tapes.is_due(*vid, now)) {
             let (oldest, have) = self.recall.waiting(first).unwrap_or((now, ByteCount(0)));
             let due = Some(oldest.plus(self.policy.recall_age));
             return Reason::WaitingForBytes { have, need: self.policy.recall_bytes, due };
         }
-        self.no_drive_up().or_else(|| self.rests_everywhere(first)).unwrap_or_else(|| self.no_drive())
+        self.no_drive_up().or_else(|| self.why_not_read(first)).unwrap_or_else(|| self.no_drive())
+    }
+
+    /// Why a tape that is worth a mount is not read, if not for want of a drive.
+    fn why_not_read(&self, vid: Vid) -> Option<Reason> {
+        if let Some(rest) = self.asides.get(&vid) {
+            return Some(Reason::Resting { until: rest.until, cause: rest.cause.clone() });
+        }
+        let library = self.tapes.get(&vid).map(|tape| tape.library()).unwrap_or_default();
+        if !self.libraries_up.contains(&library) {
+            return Some(Reason::NoDriveInLibrary { vid });
+        }
+        if !self.recall.tapes.is_due(vid, self.recall.tapes.now) {
+            return self.rests_everywhere(vid);
+        }
+        let shares: Vec<ShareId> = self.recall.parts(vid).into_keys().collect();
+        let resting = self.rests_everywhere(vid).or_else(|| self.why_limited(Side::Recall, &shares));
+        let cools = |until: &Timestamp| *until > self.recall.tapes.now;
+        let until = self.cooling.get(&vid).copied().filter(cools);
+        resting.or_else(|| until.map(|until| Reason::JustUnmounted { vid, until }))
+    }
+
+    /// The limit that keeps work of these shares from a drive.
+    fn why_limited(&self, side: Side, shares: &[ShareId]) -> Option<Reason> {
+        let ledger = self.ledger();
+        if ledger.streams() >= self.streams {
+            return Some(Reason::WaitingForStream { limit: self.streams });
+        }
+        let limit = self.side_policy(side).drives_max;
+        if ledger.of_side(side) >= limit {
+            return Some(Reason::SideDrivesMax { reading: side == Side::Recall, limit });
+        }
+        let first = shares.first().copied()?;
+        if side == Side::Recall && !shares.iter().any(|share| self.has_space(*share, false)) {
+            let (free, coming) = self.lacks_space(first, false)?;
+            return Some(Reason::WaitingForSpace { free: ByteCount(free), coming: ByteCount(coming) });
+        }
+        if !shares.iter().any(|share| self.may_use(*share, side, &ledger)) {
+            let limit = self.policy.share_drives_max(first);
+            let name = self.policy.share(first).name;
+            return Some(Reason::ShareDrivesMax { share: first, name, limit });
+        }
+        let empty = self.drives_that(|state| *state == DriveState::Empty);
+        let no_robot = !empty.is_empty() && !empty.iter().any(|name| self.has_robot(name));
+        no_robot.then_some(Reason::WaitingForRobot { limit: self.policy.mounts_at_once_max })
     }
 
     /// What the drive that holds a tape does with it.
@@ -187,15 +232,24 @@ impl Scheduler {
             }
             _ => None,
         });
-        let usable =
-            [Some(tape_pool), None].into_iter().filter_map(|from| self.writable.get(&from)).flatten();
-        let resting = || usable.map(|(.., vid)| *vid).find_map(|vid| self.rests_everywhere(vid));
-        leaving.or_else(resting).unwrap_or(Reason::NoScratchTape)
+        let of_shelf =
+            |pool: Option<TapePoolId>| self.writable.iter().filter(move |((_, of), _)| *of == pool);
+        let usable = || of_shelf(Some(tape_pool)).chain(of_shelf(None)).flat_map(|(_, tapes)| tapes);
+        let resting = || usable().find_map(|(.., vid)| self.rests_everywhere(*vid));
+        let cooling = || {
+            let cools = |vid: &Vid| Some(Reason::JustUnmounted { vid: *vid, until: *self.cooling.get(vid)? });
+            usable().find_map(|(.., vid)| cools(vid))
+        };
+        let limit = self.policy.tape_pools.get(&tape_pool).map_or(0, |policy| policy.open_tapes_max);
+        let begun = || (!self.may_begin(tape_pool)).then_some(Reason::OpenTapesMax { limit });
+        leaving.or_else(resting).or_else(cooling).or_else(begun).unwrap_or(Reason::NoScratchTape)
     }
 
     /// The rest that ends first, if a tape is kept apart from every drive that is up.
     fn rests_everywhere(&self, vid: Vid) -> Option<Reason> {
-        let rests = self.drives_up().map(|drive| self.resting.get(&(vid, drive.clone())));
+        let library = self.tapes.get(&vid).map(|tape| tape.library()).unwrap_or_default();
+        let drives = self.drives_up().filter(|drive| self.library_of(drive) == library);
+        let rests = drives.map(|drive| self.resting.get(&(vid, drive.clone())));
         let rests: Option<Vec<_>> = rests.collect();
         let first = rests?.into_iter().min_by_key(|rest| rest.until)?;
         Some(Reason::Resting { until: first.until, cause: first.cause.clone() })

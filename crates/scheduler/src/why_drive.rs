@@ -17,7 +17,7 @@ impl Scheduler {
                 Reason::DriveDown { drive, reason: reason.clone(), retry }
             }
             _ if self.retiring.contains_key(name) => {
-                let reason = self.retiring.get(name).cloned().unwrap_or_default();
+                let reason = self.retiring.get(name).map(|why| why.reason.clone()).unwrap_or_default();
                 Reason::DriveRetiring { drive, reason }
             }
             DriveState::Mounting { vid, .. } => Reason::Mounting { drive, vid: *vid },
@@ -36,7 +36,7 @@ impl Scheduler {
     /// Nothing is worth a mount yet, or what is must not be tried in this drive again so soon.
     fn why_empty(&self, name: &DriveName, now: Timestamp) -> Reason {
         let rests = self.resting.iter().filter(|((_, drive), _)| drive == name);
-        let rests = rests.filter(|((vid, _), _)| self.recall.is_due(*vid, now, &self.policy));
+        let rests = rests.filter(|((vid, _), _)| self.recall.tapes.is_due(*vid, now));
         if let Some((_, rest)) = rests.min_by_key(|(_, rest)| rest.until) {
             return Reason::Resting { until: rest.until, cause: rest.cause.clone() };
         }

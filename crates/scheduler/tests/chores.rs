@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use base::{ByteCount, FileId, TapePoolId, Timestamp, Vid};
+use base::{ByteCount, FileId, ShareId, TapePoolId, Timestamp, Vid};
 use scheduler::{
     Action, Backlog, DRIVE_REST_MAX, DriveState, Event, Policy, Scheduler, SessionEnd, TapePoolPolicy,
     TapeSummary,
@@ -27,6 +27,7 @@ fn bench_policy() -> Policy {
         recall_bytes: ByteCount(1),
         dismount_delay: Duration::from_secs(600),
         retry_delay: RETRY,
+        ..Policy::default()
     }
 }
 
@@ -55,7 +56,8 @@ impl Bench {
 
     fn want(&mut self, second: i64, file: u64, tape: u16) -> Vec<Action> {
         let (file, copies) = (FileId(file), vec![vid(tape)]);
-        self.tell(second, Event::Wanted { file, bytes: ByteCount(1 << 30), since: at(second), copies })
+        let (bytes, since, priority, share) = (ByteCount(1 << 30), at(second), 0, ShareId(0));
+        self.tell(second, Event::Wanted { file, bytes, since, priority, share, copies })
     }
 
     fn is_down(&self) -> bool {
@@ -73,6 +75,7 @@ fn summary(readable: bool) -> TapeSummary {
         labelled: true,
         mounts: 0,
         reason,
+        ..TapeSummary::default()
     }
 }
 
@@ -182,6 +185,7 @@ fn chores_give_way_to_migration_to_their_own_tape() {
         mount_bytes: ByteCount(1 << 20),
         mount_age: Duration::from_secs(3600),
         drives_max: 1,
+        ..TapePoolPolicy::default()
     };
     let tape_pools = BTreeMap::from([(pool, policy)]);
     bench.scheduler.set_policy(Policy { tape_pools, ..bench_policy() });

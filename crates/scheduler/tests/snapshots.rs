@@ -2,7 +2,7 @@
 
 mod engine;
 
-use base::{ByteCount, ClassId, FileId, TapePoolId};
+use base::{ByteCount, ClassId, FileId, ShareId, TapePoolId};
 use engine::{GB, at, policy, vid};
 use scheduler::{Action, Backlog, Event, Scheduler, SessionEnd, TapeSummary};
 
@@ -47,7 +47,7 @@ fn tape(number: usize, pool: Option<u16>, free: u64) -> (i64, Event) {
         free: ByteCount(free * GB),
         labelled: pool.is_some(),
         mounts: 0,
-        reason: String::new(),
+        ..TapeSummary::default()
     };
     (0, Event::Tape(vid(number), summary))
 }
@@ -58,7 +58,8 @@ fn up(drive: &str) -> (i64, Event) {
 
 fn want(second: i64, file: u64, gb: u64, copies: &[usize]) -> (i64, Event) {
     let copies = copies.iter().map(|number| vid(*number)).collect();
-    (second, Event::Wanted { file: FileId(file), bytes: ByteCount(gb * GB), since: at(second), copies })
+    let (file, bytes, since) = (FileId(file), ByteCount(gb * GB), at(second));
+    (second, Event::Wanted { file, bytes, since, priority: 0, share: ShareId(0), copies })
 }
 
 fn todo(second: i64, backlog: Backlog) -> (i64, Event) {
@@ -230,7 +231,6 @@ fn a_drive_that_goes_down_gives_everything_back() {
     ];
     let expected = "0: mount T00001 in A
         90: read T00001 in A
-        100: wake at 300
         200: mount T00001 in B";
     check(&mut Scheduler::new(policy()), events, expected);
 }
@@ -317,6 +317,7 @@ fn summary() -> TapeSummary {
         labelled: true,
         mounts: 0,
         reason: "label damaged".into(),
+        ..TapeSummary::default()
     }
 }
 
@@ -335,7 +336,6 @@ fn a_session_that_does_nothing_is_not_repeated_at_once() {
     let expected = "0: mount T00001 in A
         90: read T00001 in A
         100: unmount A, wake at 1000
-        160: wake at 300
         1000: mount T00001 in A";
     check(&mut Scheduler::new(policy()), events, expected);
 }

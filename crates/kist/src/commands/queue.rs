@@ -5,7 +5,7 @@ use door::wire::QueueReply;
 use crate::cli::Common;
 use crate::failure::Outcome;
 use crate::table::Table;
-use crate::{output, text};
+use crate::{expected, output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -21,13 +21,19 @@ pub fn run(_: &Args, common: &Common) -> Outcome {
     if queue.is_empty() {
         return output::line("nothing waits");
     }
-    let mut table = Table::new(&["what", ">items", ">bytes", "oldest", "why it waits"]);
+    let now = text::now();
+    let waits = |oldest: Option<String>| match oldest.as_deref().and_then(text::parse_rfc3339) {
+        Some(oldest) => text::span(now.since(oldest)),
+        None => "-".to_owned(),
+    };
+    let mut table = Table::new(&["what", ">items", ">bytes", "oldest waits", "done", "why it waits"]);
     for line in queue {
         table.row(vec![
             line.what,
             text::count(line.items),
             text::size(line.bytes),
-            line.oldest.unwrap_or_else(|| "-".to_owned()),
+            waits(line.oldest),
+            expected::words_or_dash(line.expected.as_ref(), now),
             line.reason,
         ]);
     }

@@ -45,17 +45,28 @@ pub enum Expected {
     Never(Reason),
 }
 
+impl Expected {
+    /// The same as seen at `now`: no range lies in the past.
+    #[must_use]
+    pub fn seen_at(self, now: Timestamp) -> Self {
+        match self {
+            Expected::Within(range) => Expected::Within(range.seen_at(now)),
+            other => other,
+        }
+    }
+}
+
 /// What is to be expected of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RequestForecast {
-    /// When its last file is online.
-    pub expected: Expected,
+    /// When its last file is online; `None` if nothing was foretold of what comes last.
+    pub expected: Option<Expected>,
     /// The wait foretold as such, without what experience makes of it: for [`Forecaster::foretell`].
     ///
     /// [`Forecaster::foretell`]: crate::Forecaster::foretell
     pub nominal: Option<Nominal>,
     /// Its groups of files, the last one first, and when each one's last file is online.
-    pub groups: Vec<(WantedGroup, Expected)>,
+    pub groups: Vec<(WantedGroup, Option<Expected>)>,
 }
 
 /// What is to be expected of everything that waited at one time.
@@ -96,38 +107,38 @@ impl Forecast {
         self.outlook.drives.get(drive).map(|fate| self.end_of(fate, Kind::Drive))
     }
 
-    /// When the last of so many files of a group is online.
+    /// Whether something was foretold of a group, or of a tape that has its files.
     #[must_use]
-    pub fn of_group(&self, group: &WantedGroup, files: u64) -> Expected {
+    pub fn knows(&self, group: &WantedGroup) -> bool {
+        self.fate_of(group).is_some()
+    }
+
+    /// When the last of so many files of a group is online; `None` if nothing was foretold of it.
+    #[must_use]
+    pub fn of_group(&self, group: &WantedGroup, files: u64) -> Option<Expected> {
         let kind = if files == 1 { Kind::File } else { Kind::Request };
-        match self.fate_of(group) {
-            Some(Fate::Done { begin, end }) => self.within(self.last_of(*begin, *end, files), kind),
-            Some(Fate::Late) | None => Expected::NotWithin(FORECAST_HORIZON),
-            Some(Fate::Never(reason)) => Expected::Never(reason.clone()),
-        }
+        Some(match self.fate_of(group)? {
+            Fate::Done { begin, end } => self.within(self.last_of(*begin, *end, files), kind),
+            Fate::Late => Expected::NotWithin(FORECAST_HORIZON),
+            Fate::Never(reason) => Expected::Never(reason.clone()),
+        })
     }
 
     /// When the last of these files is online: how many of each group a request waits for.
     #[must_use]
     pub fn of_request(&self, waiting: &BTreeMap<WantedGroup, u64>) -> RequestForecast {
         let mut groups: Vec<_> =
-            waiting.iter().map(|(group, files)| (self.rank(group, *files), group)).collect();
-        groups.sort_by(|(a, of_a), (b, of_b)| b.cmp(a).then_with(|| of_a.cmp(of_b)));
-        let files = |group: &WantedGroup| waiting.get(group).copied().unwrap_or(1);
+            waiting.iter().map(|(group, files)| (self.rank(group, *files), group, *files)).collect();
+        groups.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
         let all: u64 = waiting.values().sum();
-        let told: Vec<_> =
-            groups.iter().map(|(_, group)| ((*group).clone(), self.of_group(group, files(group)))).collect();
-        let nominal = groups.first().and_then(|(_, group)| self.nominal(group, files(group)));
-        let expected = match (nominal, told.first()) {
-            (Some(nominal), _) if all > 1 => self.within(nominal, Kind::Request),
-            (_, Some((_, expected))) => expected.clone(),
-            (_, None) => Expected::Within(TimeRange {
-                earliest: self.made(),
-                likely: self.made(),
-                latest: self.made(),
-            }),
+        let last = groups.first();
+        let nominal = last.and_then(|(_, group, files)| self.nominal(group, *files));
+        let expected = match nominal {
+            Some(nominal) if all > 1 => Some(self.within(nominal, Kind::Request)),
+            _ => last.and_then(|(_, group, files)| self.of_group(group, *files)),
         };
-        RequestForecast { expected, nominal, groups: told }
+        let told = groups.iter().map(|(_, group, files)| ((*group).clone(), self.of_group(group, *files)));
+        RequestForecast { expected, nominal, groups: told.collect() }
     }
 
     /// What never comes is last, then what comes late.

@@ -192,6 +192,10 @@ impl Forecaster {
             | Event::MigrateNow(_)
             | Event::Wanted { .. }
             | Event::CopyFailed(..)
+            | Event::DriveIn(..)
+            | Event::TapeReleased(_)
+            | Event::PoolSpace { .. }
+            | Event::Streams { .. }
             | Event::Tick => {}
         }
     }

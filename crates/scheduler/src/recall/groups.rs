@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use base::{ByteCount, Duration, FileId, Timestamp, Vid};
+use base::{ByteCount, FileId, ShareId, Timestamp, Vid};
 
 use super::{Copies, Place, RecallQueue, Wanted};
+use crate::Policy;
+use crate::worth::TapePlace;
 
 /// Copies that rest and are looked at for when they may be tried again; others are taken to rest the longest.
 const RESTING_LOOKED_AT_MAX: usize = 10_000;
@@ -14,13 +16,16 @@ const RESTING_LOOKED_AT_MAX: usize = 10_000;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct WantedGroup {
     copies: Copies,
+    share: ShareId,
+    priority: u8,
     failed: u8,
     place: Place,
 }
 
 impl WantedGroup {
     fn of(wanted: &Wanted) -> Self {
-        WantedGroup { copies: wanted.copies.clone(), failed: wanted.failed, place: wanted.place }
+        let Wanted { share, priority, failed, place, .. } = *wanted;
+        WantedGroup { copies: wanted.copies.clone(), share, priority, failed, place }
     }
 
     /// The tapes with a copy, by VID.
@@ -119,27 +124,41 @@ impl RecallQueue {
     pub(crate) fn summary(
         &self,
         now: Timestamp,
-        rest: Duration,
+        policy: &Policy,
     ) -> (RecallQueue, BTreeMap<FileId, (WantedGroup, Gathered)>) {
         let mut until: BTreeMap<Vid, Timestamp> = BTreeMap::new();
         for (at, _, vid) in self.resting.iter().take(RESTING_LOOKED_AT_MAX) {
             until.entry(*vid).or_insert(*at);
         }
         let mut queue = RecallQueue::default();
+        queue.tapes.set_policy(policy);
+        queue.expire(now);
+        // Suspect tapes hold files back, so tapes are known before files are.
+        for (vid, old) in &self.tapes.queues {
+            queue.tapes.place(*vid, TapePlace { mountable: false, ..old.place });
+        }
         let mut stands_for = BTreeMap::new();
         for (number, (group, gathered)) in (1..).zip(&self.groups.0) {
             let file = FileId(number);
-            let gathered = Gathered { oldest: self.oldest_possible(group, gathered), ..*gathered };
+            let mut oldest = self.oldest_possible(group, gathered);
+            if self.has_enough_files(group, policy) {
+                // One file stands for all, so their number cannot make the tape due: their age does.
+                oldest = oldest.min(Timestamp(now.0.saturating_sub(nanos(policy.recall_age))));
+            }
+            let gathered = Gathered { oldest, ..*gathered };
             let wanted = Wanted {
                 bytes: gathered.bytes,
                 since: gathered.oldest,
                 copies: group.copies.clone(),
+                share: group.share,
+                priority: group.priority,
                 failed: group.failed,
                 place: group.place,
+                held: false,
             };
             for (at, vid) in group.copies().iter().enumerate() {
                 if group.failed & (1 << at) != 0 {
-                    let until = until.get(vid).copied().unwrap_or_else(|| now.plus(rest));
+                    let until = until.get(vid).copied().unwrap_or_else(|| now.plus(policy.retry_delay));
                     queue.resting.insert((until, file, *vid));
                 }
             }
@@ -148,11 +167,17 @@ impl RecallQueue {
         }
         for (vid, old) in &self.tapes.queues {
             queue.tapes.change(*vid, |new| {
-                new.open = old.open;
-                new.mountable = old.mountable;
+                new.open_until = old.open_until;
+                new.place = old.place;
             });
         }
         (queue, stands_for)
+    }
+
+    /// Whether a tape of the group is worth a mount for the number of files alone.
+    fn has_enough_files(&self, group: &WantedGroup, policy: &Policy) -> bool {
+        let files = |vid: &Vid| self.tapes.queues.get(vid).map_or(0, |queue| queue.waiting.files.len());
+        group.copies().iter().any(|vid| files(vid) as u64 >= policy.recall_files)
     }
 
     /// The oldest file of a group may be gone; none is older than the oldest of each tape it waits for.
@@ -164,4 +189,8 @@ impl RecallQueue {
         let oldest = usable.filter_map(|(_, vid)| self.waiting(*vid).map(|(oldest, _)| oldest)).max();
         oldest.map_or(gathered.oldest, |oldest| oldest.max(gathered.oldest))
     }
+}
+
+fn nanos(span: base::Duration) -> i64 {
+    i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
 }

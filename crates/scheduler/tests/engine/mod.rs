@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{ByteCount, ClassId, Duration, FileId, TapePoolId, Timestamp, Vid};
+use base::{ByteCount, ClassId, Duration, FileId, ShareId, TapePoolId, Timestamp, Vid};
 use scheduler::{
     Action, Backlog, ClassPolicy, DriveName, Event, Policy, Scheduler, SessionEnd, TapePoolPolicy,
     TapeSummary,
@@ -36,6 +36,7 @@ pub fn policy() -> Policy {
         mount_bytes: ByteCount(50 * GB),
         mount_age: secs(3600),
         drives_max: 2,
+        ..TapePoolPolicy::default()
     };
     Policy {
         classes: BTreeMap::from([(ClassId(1), class("raw")), (ClassId(2), class("user"))]),
@@ -44,6 +45,7 @@ pub fn policy() -> Policy {
         recall_bytes: ByteCount(100 * GB),
         dismount_delay: secs(120),
         retry_delay: secs(900),
+        ..Policy::default()
     }
 }
 
@@ -205,6 +207,7 @@ impl Engine {
             labelled: true,
             mounts: 0,
             reason,
+            ..TapeSummary::default()
         };
         self.tell(Event::Tape(vid, summary));
     }
@@ -384,7 +387,8 @@ impl Engine {
             }
             Outside::Want { file, bytes, copies } => {
                 self.wanted.insert(file, copies.clone());
-                self.tell(Event::Wanted { file, bytes: ByteCount(bytes), since: self.now, copies });
+                let (bytes, since, priority, share) = (ByteCount(bytes), self.now, 0, ShareId(0));
+                self.tell(Event::Wanted { file, bytes, since, priority, share, copies });
             }
             Outside::Cancel(file) => {
                 self.wanted.remove(&file);

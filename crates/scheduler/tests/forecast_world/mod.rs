@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{BlockAddress, ByteCount, ClassId, Duration, FileId, RequestId, TapePoolId, Timestamp, Vid};
+use base::{
+    BlockAddress, ByteCount, ClassId, Duration, FileId, RequestId, ShareId, TapePoolId, Timestamp, Vid,
+};
 use mechanics::{LocateCost, TapeMap, Track};
 use scheduler::{
     Action, Backlog, ClassPolicy, DriveName, Event, Expected, Forecast, Forecaster, Pace, Policy, Scheduler,
@@ -142,6 +144,7 @@ fn policy() -> Policy {
         mount_bytes: ByteCount(500 * GB),
         mount_age: secs(4 * 3_600),
         drives_max: 1,
+        ..TapePoolPolicy::default()
     };
     Policy {
         classes: BTreeMap::from([(CLASS, class)]),
@@ -150,6 +153,7 @@ fn policy() -> Policy {
         recall_bytes: ByteCount(200 * GB),
         dismount_delay: secs(120),
         retry_delay: secs(900),
+        ..Policy::default()
     }
 }
 
@@ -267,6 +271,7 @@ impl World {
             labelled: true,
             mounts: 0,
             reason: String::new(),
+            ..TapeSummary::default()
         };
         self.tell(Event::Tape(vid, summary));
     }
@@ -389,7 +394,14 @@ impl World {
             let tapes: Vec<Vid> = copies.iter().map(|(vid, _)| *vid).collect();
             self.files.insert(file, File { copies, bytes, request: id });
             let bytes = ByteCount(bytes);
-            self.tell(Event::Wanted { file, bytes, since: self.now, copies: tapes });
+            self.tell(Event::Wanted {
+                file,
+                bytes,
+                since: self.now,
+                priority: 0,
+                share: ShareId(0),
+                copies: tapes,
+            });
         }
         let files = left.len() as u64;
         self.requests.insert(id, Request { files, left, asked_on_the_way: false });
@@ -478,7 +490,8 @@ impl World {
         if let Some(nominal) = told.nominal {
             self.forecaster.foretell(subject.clone(), self.now, nominal);
         }
-        self.told_of(About::Subject(subject), what, Some(told.expected));
+        assert!(told.expected.is_some(), "every request is foretold");
+        self.told_of(About::Subject(subject), what, told.expected);
     }
 
     /// Asks about everything, as a monitor would.
@@ -498,7 +511,7 @@ impl World {
             let at = self.below(self.files.len() as u64) as usize;
             let file = *self.files.keys().nth(at).unwrap();
             let group = self.scheduler.group_of(file).unwrap();
-            self.told_of(About::File(file), "file", Some(forecast.of_group(&group, 1)));
+            self.told_of(About::File(file), "file", forecast.of_group(&group, 1));
         }
     }
 
