@@ -11,5 +11,6 @@ mod plan;
 mod rebuild;
 mod refusals;
 mod tape;
+mod times;
 mod transfer;
 mod trouble;
