@@ -17,7 +17,7 @@ const KINDS: [(&str, f64); 7] = [
     ("file", 10.0),
     ("tape", 4.0),
     ("drive", 7.0),
-    ("tape pool", 8.0),
+    ("tape pool", 15.0),
     ("class", 20.0),
 ];
 
