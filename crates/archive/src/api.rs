@@ -191,6 +191,8 @@ pub struct RequestInfo {
     pub request: RequestId,
     /// All else.
     pub record: RequestRecord,
+    /// How urgent it is, from 0 to [`catalogue::PRIORITY_MAX`].
+    pub priority: u8,
 }
 
 /// One file of a request.
@@ -311,6 +313,21 @@ pub struct TapeDriveInfo {
     pub cause: Option<Reason>,
     /// When it has done what it does.
     pub expected: Option<Expected>,
+    /// What it did in its last session that is over, if it counts.
+    pub motion: Option<TapeMotionInfo>,
+}
+
+/// What a tape drive did in a session.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct TapeMotionInfo {
+    /// `migrate`, `recall` or `maintain`.
+    pub session: &'static str,
+    /// The tape.
+    pub vid: Vid,
+    /// Bytes of containers or files: what it was for.
+    pub bytes: ByteCount,
+    /// What the drive counted meanwhile.
+    pub motion: mechanics::MotionReport,
 }
 
 /// A drive of the pool.
@@ -385,8 +402,10 @@ pub struct QueueLine {
     pub items: u64,
     /// Their bytes.
     pub bytes: ByteCount,
-    /// Since when the oldest waits.
+    /// Since when the oldest waits; of a very long queue, of its first ones.
     pub oldest: Option<Timestamp>,
+    /// How long that is.
+    pub age: Option<Duration>,
     /// Why it waits.
     pub reason: String,
     /// The same for programs.
@@ -500,6 +519,8 @@ pub struct StageOptions {
     pub owner: String,
     /// For how long the files are pinned once online.
     pub pin: Duration,
+    /// How urgent it is, from 0 to [`catalogue::PRIORITY_MAX`]; usually [`catalogue::PRIORITY_USUAL`].
+    pub priority: u8,
 }
 
 /// Whether a request has ended.

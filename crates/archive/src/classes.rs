@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use base::{ByteCount, ClassId, TapePoolId};
+use base::{ByteCount, ClassId, ShareId, TapePoolId};
 use catalogue::{Command, Outcome};
 use scheduler::{ClassPolicy, Pace, Policy, TapePoolPolicy};
 use store::CatalogueStore;
@@ -65,6 +65,21 @@ impl Classes {
 
     pub(crate) fn get(&self, id: ClassId) -> Option<&Class> {
         self.classes.iter().find(|class| class.id == id)
+    }
+
+    /// Whether some class is recalled on behalf of a share of its own.
+    pub(crate) fn any_has_a_share(&self) -> bool {
+        self.classes.iter().any(|class| self.share(class.id) != ShareId(0))
+    }
+
+    /// On whose behalf files of a class are recalled.
+    pub(crate) fn share(&self, _class: ClassId) -> ShareId {
+        ShareId(0)
+    }
+
+    /// Whether some class recalls packs as a whole.
+    pub(crate) fn any_recalls_packs(&self) -> bool {
+        self.classes.iter().any(|class| class.settings.recall_packs)
     }
 
     pub(crate) fn name(&self, id: ClassId) -> String {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use threads::mpsc::{Receiver, SyncSender, TrySendError};
 
@@ -13,6 +14,7 @@ use scheduler::{Action, Backlog, DriveName, Event};
 use crate::ArchiveError;
 use crate::bell::{Heard, Notice};
 use crate::engine::{Engine, wanted_event};
+use crate::flow::Flow;
 use crate::seal::seal_class;
 
 /// The longest time without a tick.
@@ -43,12 +45,17 @@ pub(crate) struct Conductor {
     /// Seals under way, and whether they take everything.
     pub(crate) sealing: BTreeMap<ClassId, bool>,
     pub(crate) wake: Option<Timestamp>,
+    /// What the pool can take and feed, as the scheduler was told last.
+    pub(crate) flow: Flow,
 }
 
 impl Conductor {
     /// The conductor's thread.
     pub(crate) fn run(mut self) {
         self.engine.bell.backlog_changed();
+        if let Err(error) = crate::resume::load(&self.engine) {
+            tracing::error!(%error, "what is wanted from tape cannot all be read");
+        }
         loop {
             let heard = self.engine.bell.listen(self.patience());
             if heard.stop {
@@ -74,10 +81,12 @@ impl Conductor {
         for notice in heard.notices {
             match notice {
                 Notice::Event(event) => events.push(event),
-                Notice::Wants(file) => match self.engine.read(|view| wanted_event(view, file)) {
-                    Ok(event) => events.push(event),
-                    Err(error) => tracing::error!(%file, %error, "a wanted file cannot be read"),
-                },
+                Notice::Wants(file) => {
+                    match self.engine.read(|view| wanted_event(&self.engine.classes, view, file)) {
+                        Ok(event) => events.push(event),
+                        Err(error) => tracing::error!(%file, %error, "a wanted file cannot be read"),
+                    }
+                }
             }
         }
         // Not posted: this thread never waits for its own bell.
@@ -96,7 +105,9 @@ impl Conductor {
                 _ => {}
             }
         }
-        let mut told = Vec::new();
+        // First: a session that ended for want of room is not to be begun again at once.
+        let ended = events.iter().any(|event| matches!(event, Event::RecallEnded(..)));
+        let mut told = self.flow.events(&self.engine, ended);
         if figures_first {
             match self.backlogs() {
                 Ok(backlogs) => told.extend(backlogs),
@@ -105,8 +116,13 @@ impl Conductor {
         }
         told.extend(events);
         told.push(Event::Tick);
+        let wishes = told.iter().any(|event| matches!(event, Event::Wanted { .. }));
         while !told.is_empty() {
             told = self.step(told);
+        }
+        if wishes {
+            // Not before the scheduler knows of them: a session that looks now may claim them.
+            self.engine.wishes.fetch_add(1, Ordering::Relaxed);
         }
     }
 

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use base::{ArchivePath, BlobDescription, BlobPiece, ByteCount, StreamChecksums, Vid};
+use base::{ArchivePath, BlobDescription, BlobPiece, ByteCount, Layout, StreamChecksums, Vid};
 use catalogue::Entry;
-use pool::{PieceReader, PoolBuffer};
+use pool::{PieceReader, PoolBuffer, Use};
 
 use crate::gate::Reading;
 use crate::namespace::file_stat;
@@ -197,7 +197,12 @@ impl Download {
             }
             let Some((blob, piece, offset, length)) = self.rest.pop_front() else { return Ok(None) };
             let pool = &self.archive.engine().pool;
+            if matches!(blob.layout, Layout::Segment { .. }) {
+                // It is read by the call that gives the reader.
+                pool.pace(length);
+            }
             let reader = pool.read_piece_range(&blob, &piece, ByteCount(offset), ByteCount(length))?;
+            let reader = reader.used_by(Use::Client);
             self.reader = Some(Current { reader, blob, piece, offset, length });
         }
     }

@@ -17,6 +17,7 @@ use crate::classes::Classes;
 use crate::gate::ReadGate;
 use crate::scrub::Upkeep;
 use crate::small::SmallPuts;
+use crate::space::Space;
 use crate::{ArchiveError, Settings};
 
 /// The state of one engine, shared by its threads and by all who call it.
@@ -40,6 +41,8 @@ pub(crate) struct Engine {
     /// Held while a drive is taken out of use or given back: the catalogue and the scheduler hear the same
     /// last word.
     pub(crate) ordering: Mutex<()>,
+    /// Counts what was asked for from tape, so that reading sessions notice new wishes.
+    pub(crate) wishes: AtomicU64,
     /// When somebody last asked to migrate without waiting: sessions that are drained after that write their
     /// index at once.
     pub(crate) hurried: AtomicI64,
@@ -55,12 +58,16 @@ pub(crate) struct Engine {
     pub(crate) chores: Mutex<crate::chores::Chores>,
     /// What each drive does, for displays.
     pub(crate) sessions: Mutex<BTreeMap<DriveName, Arc<Session>>>,
+    /// What is remembered of mounts, for reports.
+    pub(crate) mounts: crate::mount_log::Mounts,
     /// Rung when there is garbage to remove.
     pub(crate) sweep: SweepBell,
     /// What the scrubber is to do, and how far it is.
     pub(crate) upkeep: Upkeep,
     /// Small puts that wait for their common syncs.
     pub(crate) small: SmallPuts,
+    /// Room that recalls have claimed.
+    pub(crate) space: Space,
 }
 
 /// A container that is left alone for a while.
@@ -78,6 +85,8 @@ pub(crate) struct Session {
     pub(crate) began: Mutex<Option<Timestamp>>,
     pub(crate) files: AtomicU64,
     pub(crate) bytes: AtomicU64,
+    /// What the drive did in the last session that is over.
+    pub(crate) motion: Mutex<Option<crate::TapeMotionInfo>>,
 }
 
 impl Engine {
@@ -105,6 +114,15 @@ impl Engine {
 
     pub(crate) fn tape(&self, vid: Vid) -> Result<TapeRecord, ArchiveError> {
         self.read(|view| view.tape(vid))?.ok_or(ArchiveError::NoSuchTape(vid))
+    }
+
+    /// On whose behalf a file is recalled.
+    pub(crate) fn share_of(&self, file: FileId) -> Result<ShareId, ArchiveError> {
+        if !self.classes.any_has_a_share() {
+            return Ok(ShareId(0));
+        }
+        let record = self.read(|view| view.file(file))?;
+        Ok(record.map_or(ShareId(0), |record| self.classes.share(record.class)))
     }
 
     /// Tells the scheduler how a tape stands now.
@@ -159,7 +177,7 @@ impl Engine {
 
 /// How a file stands: wanted, and from which tapes, or not. The tapes are those in whose recall set the file
 /// is: a copy that was found unreadable is not among them any more.
-pub(crate) fn wanted_event(view: &View<'_>, file: FileId) -> Result<Event, ReadError> {
+pub(crate) fn wanted_event(classes: &Classes, view: &View<'_>, file: FileId) -> Result<Event, ReadError> {
     let wants = view.wants(file)?;
     let (Some(want), Some(record)) = (wants.first(), view.file(file)?) else {
         return Ok(Event::NotWanted(file));
@@ -176,7 +194,11 @@ pub(crate) fn wanted_event(view: &View<'_>, file: FileId) -> Result<Event, ReadE
     copies.sort_unstable();
     copies.dedup();
     let since = view.request(want.request)?.map_or(record.created, |request| request.created);
-    let (priority, share) = (0, ShareId(0));
+    let mut priority = 0;
+    for want in &wants {
+        priority = priority.max(view.priority(want.request)?);
+    }
+    let share = classes.share(record.class);
     Ok(Event::Wanted { file, bytes: record.size, since, priority, share, copies })
 }
 

@@ -210,6 +210,20 @@ pub enum ArchiveError {
     /// Too little space is left in the pool to take new files; what is there still goes to tape.
     #[error("the pool is full but for what migration and recall need: evict files, or wait for migration")]
     PoolFull,
+    /// A file that recalls can never bring into the pool.
+    #[error(
+        "{path} has {size}, more than {what} ({limit}): it can never be staged; raise the limit or add drives"
+    )]
+    NeverFits {
+        /// The file.
+        path: String,
+        /// Its size.
+        size: ByteCount,
+        /// Which limit.
+        what: String,
+        /// The limit.
+        limit: ByteCount,
+    },
     /// A repeat of a put whose first bytes cannot be read any more; the new bytes were not kept either.
     #[error(
         "{path}: the same content is kept already but cannot be read ({source}): remove it, then put it again"
@@ -321,6 +335,9 @@ pub enum OpenError {
     /// A restored catalogue cannot be compared with pool and tapes.
     #[error("the restored catalogue cannot be settled with pool and tapes: {0}")]
     Settle(Box<ArchiveError>),
+    /// The library is to take the time of a drive or robot that is not known.
+    #[error(transparent)]
+    UnknownModel(#[from] mechanics::UnknownModel),
     /// No class at all.
     #[error("no storage class is configured: add at least one")]
     NoClass,

@@ -8,7 +8,7 @@ use catalogue::{
     Command, Entry, FileKind, FileRecord, Outcome, PoolData, PutFile, PutOutcome, RecallDone, Rejection,
     Replace,
 };
-use pool::BlobWriter;
+use pool::{BlobWriter, Use};
 use threads::mpsc::sync_channel;
 
 use crate::classes::Class;
@@ -152,6 +152,7 @@ impl Upload {
             Some(length) => pool.create_sized(length)?,
             None => pool.create()?,
         }
+        .used_by(Use::Client)
         .with_checksums();
         writer.write(&self.small)?;
         writer.write(bytes)?;

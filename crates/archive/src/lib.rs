@@ -12,11 +12,13 @@ mod dissolve;
 mod download;
 mod engine;
 mod error;
+mod flow;
 mod foresight;
 mod gate;
 mod ingest;
 mod lost;
 mod machines;
+mod mount_log;
 mod namespace;
 mod operate;
 mod pool_drives;
@@ -24,6 +26,7 @@ mod pool_rebuild;
 mod rebuild;
 mod repack;
 mod requests;
+mod resume;
 mod scrub;
 mod scrub_info;
 mod seal;
@@ -32,9 +35,11 @@ mod session;
 mod settings;
 mod settle;
 mod small;
+mod space;
 mod suspects;
 mod sweep;
 mod tapes;
+mod tracks;
 mod verify;
 mod warnings;
 mod why;
@@ -45,21 +50,30 @@ pub use backup::{
     BackupDirectory, BackupError, BackupSettings, BackupStatus, Line, Progress, Rehearsed, RestoreTo,
     Restored, SegmentFile, SnapshotInfo, TableCount, rehearse, restore, restore_before,
 };
+pub use catalogue::{PRIORITY_MAX, PRIORITY_USUAL};
 pub use download::Download;
 pub use error::{ArchiveError, OpenError};
+pub use flow::{FlowInfo, RecallRoom};
 pub use ingest::{PutCallback, SMALL_BYTES_MAX, Upload};
 pub use machines::{Machines, PoolDrive, PoolShape, create_catalogue, open_library, pool_seen};
+pub use mount_log::{
+    MOUNT_LOG_BYTES_MAX, MOUNT_LOG_FILES_MAX, MOUNT_REASON_MAX, MOUNT_SESSIONS_MAX, MotionRecord, MountKind,
+    MountLog, MountLogFiles, MountLogRead, MountRecord, MountReport, MountSessionEnd, QueueAge, QueueAtMount,
+    ReportBy, ReportRow, SessionRecord, Spread, TapeReport, WaitingFor,
+};
 pub use namespace::LIST_PAGE_MAX;
 pub use operate::TAPE_PAGE_MAX;
 pub use pool_drives::{PoolHealth, ReplacedDrive};
 pub use rebuild::{PoolSeen, RebuildError, Rebuilt, TapeFound, rebuild};
 pub use requests::{REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX};
+pub use scheduler::order::Aim;
 pub use scheduler::{Expected, Reason, TimeRange};
 pub use scrub_info::{ScrubInfo, UpkeepSettings};
 pub use seal::PACK_MEMBERS_MAX;
 pub use select::SELECTION_PATHS_MAX;
 pub use settings::{
-    ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings, TapePoolSettings, TapeSettings,
+    ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings,
+    TapePoolSettings, TapeSettings, TimingSettings,
 };
 pub use suspects::SUSPECT_FAILURES_MAX;
 pub use tapes::{

@@ -9,6 +9,7 @@ use pool::DriveHealth;
 use scheduler::{DriveState, Event};
 
 use crate::engine::{Engine, truncated};
+use crate::mount_log::{RowsLeft, oldest_wanted};
 use crate::{
     Archive, ArchiveError, ClassInfo, Expected, PoolDriveInfo, PoolInfo, QueueLine, TapeContent,
     TapeDriveInfo, TapeInfo, TapeUse, Totals,
@@ -190,6 +191,7 @@ impl Archive {
                     reason: cause.to_string(),
                     cause: Some(cause),
                     expected: seen(forecast.of_class(id)),
+                    age: None,
                 });
             }
         }
@@ -207,24 +209,28 @@ impl Archive {
                     reason: cause.to_string(),
                     cause: Some(cause),
                     expected: seen(forecast.of_tape_pool(id)),
+                    age: None,
                 });
             }
         }
+        let mut left = RowsLeft::new();
         for tape in self.tapes()? {
             if tape.wanted.files > 0 {
-                let first = engine.read(|view| view.recall_set(tape.vid, None, 1))?;
+                let oldest = engine.read(|view| oldest_wanted(view, tape.vid, &mut left))?;
                 let cause = engine.scheduler().why_tape(tape.vid);
                 lines.push(QueueLine {
                     what: format!("recall {}", tape.vid),
                     items: tape.wanted.files,
                     bytes: tape.wanted.bytes,
-                    oldest: first.first().map(|(_, item)| item.since),
                     reason: cause.to_string(),
                     cause: Some(cause),
                     expected: seen(forecast.of_tape(tape.vid)),
+                    oldest,
+                    age: None,
                 });
             }
         }
+        lines.iter_mut().for_each(|line| line.age = line.oldest.map(|oldest| now.since(oldest)));
         Ok(lines)
     }
 
@@ -412,5 +418,6 @@ fn drive_info(engine: &Engine, name: String, state: &DriveState) -> TapeDriveInf
         reason,
         cause: None,
         expected: None,
+        motion: *session.motion.lock().unwrap_or_else(PoisonError::into_inner),
     }
 }

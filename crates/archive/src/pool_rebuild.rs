@@ -49,7 +49,7 @@ pub(crate) fn repair(
     if bad.is_empty() {
         return Ok(Vec::new());
     }
-    let mut pacing = |_: ByteCount| pace(engine);
+    let mut pacing = |bytes: ByteCount| pace(engine, bytes);
     let mut repaired = engine.pool.repair(blob, &bad, &mut pacing);
     if matches!(repaired, Err(PoolError::SegmentOpen(_))) {
         engine.pool.seal_segments();

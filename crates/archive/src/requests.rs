@@ -1,9 +1,10 @@
 //! Recall requests and evicts.
 
 use base::{ArchivePath, FileId, RequestId};
-use catalogue::{BATCH_FILES_MAX, Command, Entry, EvictRefusal, ItemState, Object, Outcome, Rejection};
+use catalogue::{BATCH_FILES_MAX, Command, Entry, EvictRefusal, Object, Outcome, PRIORITY_USUAL, Rejection};
 
 use crate::namespace::in_words;
+use crate::resume::waiting_files;
 use crate::select::Selected;
 use crate::{Archive, ArchiveError, EvictDone, RequestFile, RequestInfo, Selection, StageOptions};
 
@@ -18,12 +19,16 @@ impl Archive {
     /// Asks for files to be brought online and pinned. Durable on return; a file that is online is done at
     /// once.
     ///
-    /// # Errors [`ArchiveError::NotFound`], [`ArchiveError::SomeNotFound`], [`ArchiveError::IsADirectory`]:
-    /// no request is made.
+    /// # Errors [`ArchiveError::NotFound`], [`ArchiveError::SomeNotFound`], [`ArchiveError::IsADirectory`],
+    /// [`ArchiveError::NeverFits`] for a file that no evict can make room for: no request
+    /// is made, or what is there of one is cancelled.
     pub fn stage(&self, selection: &Selection, options: StageOptions) -> Result<RequestId, ArchiveError> {
         let engine = self.engine();
         let mut request = None;
         let result = self.for_each_selected(selection, &mut |files| {
+            for selected in files.iter().filter(|selected| !selected.online) {
+                engine.check_can_fit(selected.file, selected.class, selected.size)?;
+            }
             let id = match request {
                 Some(id) => id,
                 None => *request.insert(self.open_request(&options)?),
@@ -47,10 +52,29 @@ impl Archive {
 
     fn open_request(&self, options: &StageOptions) -> Result<RequestId, ArchiveError> {
         let open = Command::OpenRequest { owner: options.owner.clone(), pin: options.pin };
-        match self.engine().execute(open)? {
-            Outcome::Request(id) => Ok(id),
+        let request = match self.engine().execute(open)? {
+            Outcome::Request(id) => id,
             other => unreachable!("opening a request gives a request, not {other:?}"),
+        };
+        if options.priority != PRIORITY_USUAL {
+            let priority = options.priority;
+            self.engine().execute(Command::SetRequestPriority { request, priority })?;
         }
+        Ok(request)
+    }
+
+    /// Makes what a request still waits for more or less urgent than other requests. Durable on return.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchRequest`], [`ArchiveError::Rejected`] if it has ended or there is no such
+    /// priority.
+    pub fn set_priority(&self, request: RequestId, priority: u8) -> Result<(), ArchiveError> {
+        self.request(request)?;
+        self.engine().execute(Command::SetRequestPriority { request, priority })?;
+        waiting_files(self.engine(), request)?
+            .into_iter()
+            .for_each(|file| self.engine().bell.wants_changed(file));
+        Ok(())
     }
 
     /// Adds a batch. Files that were deleted since they were selected are left out.
@@ -86,8 +110,10 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::NoSuchRequest`].
     pub fn request(&self, request: RequestId) -> Result<RequestInfo, ArchiveError> {
-        let record = self.engine().read(|view| view.request(request))?;
-        record.map(|record| RequestInfo { request, record }).ok_or(ArchiveError::NoSuchRequest(request))
+        let (record, priority) =
+            self.engine().read(|view| Ok((view.request(request)?, view.priority(request)?)))?;
+        let info = record.map(|record| RequestInfo { request, record, priority });
+        info.ok_or(ArchiveError::NoSuchRequest(request))
     }
 
     /// Requests, newest first, those before `before`.
@@ -99,8 +125,13 @@ impl Archive {
         before: Option<RequestId>,
         limit: usize,
     ) -> Result<Vec<RequestInfo>, ArchiveError> {
-        let records = self.engine().read(|view| view.requests(before, limit.clamp(1, REQUEST_PAGE_MAX)))?;
-        Ok(records.into_iter().map(|(request, record)| RequestInfo { request, record }).collect())
+        self.engine().read(|view| {
+            let records = view.requests(before, limit.clamp(1, REQUEST_PAGE_MAX))?;
+            let infos = records.into_iter().map(|(request, record)| {
+                Ok(RequestInfo { request, record, priority: view.priority(request)? })
+            });
+            infos.collect()
+        })
     }
 
     /// Files of a request from number `from` on, and the number of the next page.
@@ -138,23 +169,10 @@ impl Archive {
     /// [`ArchiveError::NoSuchRequest`].
     pub fn cancel_request(&self, request: RequestId) -> Result<(), ArchiveError> {
         self.request(request)?;
-        let waiting = self.waiting_files(request)?;
+        let waiting = waiting_files(self.engine(), request)?;
         while self.engine().execute(Command::CancelRequest { request })? == Outcome::More(true) {}
         waiting.into_iter().for_each(|file| self.engine().bell.wants_changed(file));
         Ok(())
-    }
-
-    fn waiting_files(&self, request: RequestId) -> Result<Vec<FileId>, ArchiveError> {
-        let mut waiting = Vec::new();
-        let mut from = 0;
-        loop {
-            let items = self.engine().read(|view| view.request_items(request, from, REQUEST_PAGE_MAX))?;
-            let Some((last, _)) = items.last() else { return Ok(waiting) };
-            from = last + 1;
-            waiting.extend(
-                items.iter().filter(|(_, item)| item.state == ItemState::Waiting).map(|(_, i)| i.file),
-            );
-        }
     }
 
     /// Gives back the pins of some or all files of a request.

@@ -611,7 +611,7 @@ impl Scrubber {
         let engine = Arc::clone(&self.engine);
         let reading = engine.gate.enter();
         let Some(blob) = engine.read(|view| view.blob(id))? else { return Ok(ScrubReport::default()) };
-        let mut pace = |_: ByteCount| pace(&engine);
+        let mut pace = |bytes: ByteCount| pace(&engine, bytes);
         let mut report = match blob.layout {
             Layout::Striped { .. } => engine.pool.scrub_stripe(&blob, stripe, &mut pace)?,
             Layout::Segment { .. } => engine.pool.scrub_blob(&blob, pieces, &mut pace)?,
@@ -707,12 +707,14 @@ impl Scrubber {
     }
 }
 
-/// Lets clients go first, for a while. `false` when the server stops.
-pub(crate) fn pace(engine: &Engine) -> bool {
+/// Lets clients go first, for a while, and then stands in line with them for what tape streams leave. `false`
+/// when the server stops.
+pub(crate) fn pace(engine: &Engine, bytes: ByteCount) -> bool {
     let mut waited = Duration::ZERO;
     while waited < YIELD_MAX && engine.pool.is_busy() && !engine.stop.load(Ordering::Relaxed) {
         engine.upkeep.pause(YIELD_STEP);
         waited += YIELD_STEP;
     }
+    engine.pool.pace(bytes.0);
     !engine.stop.load(Ordering::Relaxed)
 }

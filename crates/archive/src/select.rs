@@ -1,6 +1,6 @@
 //! Which files a stage, evict or release means.
 
-use base::{ArchivePath, ByteCount, DirId, FileId, Name};
+use base::{ArchivePath, ByteCount, ClassId, DirId, FileId, Name};
 use catalogue::{Entry, ReadError, View};
 
 use crate::{Archive, ArchiveError, Selection};
@@ -17,6 +17,9 @@ pub(crate) const FILES_BATCH: usize = 10_000;
 pub(crate) struct Selected {
     pub(crate) file: FileId,
     pub(crate) size: ByteCount,
+    pub(crate) class: ClassId,
+    /// Whether the pool has it.
+    pub(crate) online: bool,
 }
 
 impl Archive {
@@ -104,5 +107,10 @@ fn page(view: &View<'_>, directory: DirId, after: Option<&Name>) -> Result<Page,
 }
 
 fn selected(view: &View<'_>, file: FileId) -> Result<Option<Selected>, ReadError> {
-    Ok(view.file(file)?.map(|record| Selected { file, size: record.size }))
+    Ok(view.file(file)?.map(|record| Selected {
+        file,
+        size: record.size,
+        class: record.class,
+        online: record.is_online(),
+    }))
 }

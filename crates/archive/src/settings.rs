@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use base::{ByteCount, Duration, StripeCode};
+use scheduler::order::Aim;
 
 /// All settings of the engine.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Settings {
     /// Where the catalogue lies.
     pub catalogue_directory: PathBuf,
@@ -46,12 +47,25 @@ pub struct PoolDriveSettings {
 }
 
 /// The virtual tape library.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct LibrarySettings {
     /// Where the cartridges lie.
     pub directory: PathBuf,
     /// How many tape drives.
     pub drives: u16,
+    /// Whose time its machines take; `None`: they are as fast as their files.
+    pub timing: Option<TimingSettings>,
+}
+
+/// How the machines of a virtual library take time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TimingSettings {
+    /// The model of all drives, such as `LTO-8`, each with the medium that it is made for.
+    pub drive: String,
+    /// So many times as fast as the real ones; above 0.
+    pub scale: f64,
+    /// Robots that move cartridges at the same time, at least one.
+    pub robots: u16,
 }
 
 /// A storage class.
@@ -69,6 +83,10 @@ pub struct ClassSettings {
     pub pack_bytes: ByteCount,
     /// Seal a pack that is not full when its oldest file waits longer than this.
     pub pack_age: Duration,
+    /// Recall a pack as a whole when one file of it is wanted (full-aggregate recall).
+    pub recall_packs: bool,
+    /// Recalls bring no more of the class into the pool than leaves it at this much; `None`: no ceiling.
+    pub pool_max: Option<ByteCount>,
 }
 
 /// A tape pool.
@@ -101,8 +119,28 @@ pub struct TapeSettings {
     pub recall_age: Duration,
     /// ... or when this much is wanted from a tape.
     pub recall_bytes: ByteCount,
+    /// What the order of a recall is to make short.
+    pub recall_aim: Aim,
     /// Keep an idle tape mounted for this long.
     pub dismount_delay: Duration,
     /// Leave a drive or tape that failed alone for this long.
     pub retry_delay: Duration,
+    /// How tape streams and clients share the pool.
+    pub flow: FlowSettings,
+}
+
+/// How tape streams and clients share the pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FlowSettings {
+    /// What the pool owes each tape stream before clients, in bytes a second; 0: nothing.
+    pub stream_rate: ByteCount,
+    /// Most sessions that read or write tapes at once; 0: as many as there are drives.
+    pub streams_max: usize,
+}
+
+impl Default for FlowSettings {
+    /// What an LTO-9 drive takes, 400 MB/s, and a session on every drive.
+    fn default() -> Self {
+        FlowSettings { stream_rate: ByteCount(400_000_000), streams_max: 0 }
+    }
 }

@@ -154,6 +154,8 @@ fn take_repeats(state: &mut State) -> VecDeque<SmallPut> {
 pub(crate) fn run_small_puts(engine: &Engine) {
     let _leftovers = Leftovers { puts: &engine.small, take: take_waiting };
     while let Some(group) = engine.small.take() {
+        // Before the gate is entered, which garbage waits for.
+        engine.pool.pace(group.iter().map(|put| put.upload.small().len() as u64).sum());
         serve(engine, group);
     }
     engine.small.lock().ended = true;

@@ -2,11 +2,11 @@
 
 use archive::{
     About, Archive, ArchiveError, BackupStatus, CatalogueFinding, Cause, ClassInfo, EvictDone, FileStat,
-    Listed, PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, RequestFile,
-    RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent,
-    TapeDriveInfo, TapeInfo, TapeRepack, TapeUse, Totals, VerifyDone,
+    Listed, PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, ReportBy,
+    RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck,
+    TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, VerifyDone,
 };
-use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
+use base::{ArchivePath, BlockAddress, Duration, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
 use catalogue::Attributes;
 
@@ -75,6 +75,10 @@ impl Engine for Archive {
         limit: usize,
     ) -> Result<(Vec<RequestFile>, Option<u32>), ArchiveError> {
         Archive::request_files(self, request, from, limit)
+    }
+
+    fn set_priority(&self, request: RequestId, priority: u8) -> Result<(), ArchiveError> {
+        Archive::set_priority(self, request, priority)
     }
 
     fn cancel_request(&self, request: RequestId) -> Result<(), ArchiveError> {
@@ -183,6 +187,10 @@ impl Engine for Archive {
 
     fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
         Archive::reclaim_tape(self, vid)
+    }
+
+    fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError> {
+        Archive::tape_report(self, window, by)
     }
 
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError> {

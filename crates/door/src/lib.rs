@@ -18,6 +18,7 @@ mod problem;
 pub mod protection;
 mod put;
 mod rate;
+mod report;
 mod router;
 mod seam;
 mod server;
@@ -28,6 +29,7 @@ mod unread;
 mod upkeep;
 pub mod wire;
 mod wire_forecast;
+mod wire_report;
 mod wire_tapes;
 
 pub use limits::Limits;

@@ -204,7 +204,7 @@ fn kind_of(error: &ArchiveError) -> Kind {
         ArchiveError::NoSuchClass { .. } => Kind::NoSuchClass,
         ArchiveError::IdempotencyKeyReused => Kind::IdempotencyKeyReused,
         ArchiveError::RangeBeyondEnd { .. } => Kind::Range,
-        ArchiveError::Limit { .. } => Kind::Limit,
+        ArchiveError::Limit { .. } | ArchiveError::NeverFits { .. } => Kind::Limit,
         ArchiveError::Rejected(rejection) => kind_of_rejection(rejection),
         ArchiveError::Catalogue(_) | ArchiveError::Corrupt { .. } | ArchiveError::KeptUnreadable { .. } => {
             Kind::Corrupt

@@ -13,6 +13,7 @@ use crate::foresee;
 use crate::guard::{HEALTH, guard};
 use crate::problem::{Kind, Refusal};
 use crate::protection;
+use crate::report;
 use crate::shared::Shared;
 use crate::tapes;
 use crate::upkeep;
@@ -28,6 +29,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/requests/{id}", get(admin::request))
         .route("/requests/{id}/files", get(admin::request_files))
         .route("/requests/{id}/cancel", post(admin::cancel))
+        .route("/requests/{id}/priority", post(admin::prioritise))
         .route("/requests/{id}/release", post(admin::release))
         .route("/evict", post(admin::evict))
         .route("/why", get(foresee::why))
@@ -36,6 +38,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/tapes/{vid}/verify", get(tapes::check).post(tapes::verify))
         .route("/tapes/{vid}/repack", get(tapes::repack_progress).post(tapes::repack))
         .route("/tapes/{vid}/reclaim", post(tapes::reclaim))
+        .route("/report/tape", get(report::tape))
         .route("/drives/{name}/up", post(admin::drive_up))
         .route("/drives/{name}/down", post(tapes::drive_down))
         .route("/drives", get(admin::drives))

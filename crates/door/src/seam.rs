@@ -2,11 +2,11 @@
 
 use archive::{
     About, ArchiveError, BackupStatus, CatalogueFinding, Cause, ClassInfo, EvictDone, FileStat, Listed,
-    PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, RequestFile,
+    PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, ReportBy, RequestFile,
     RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent,
-    TapeDriveInfo, TapeInfo, TapeRepack, TapeUse, Totals, VerifyDone,
+    TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, VerifyDone,
 };
-use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
+use base::{ArchivePath, BlockAddress, Duration, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
 use catalogue::Attributes;
 
@@ -43,6 +43,7 @@ pub trait Engine: Send + Sync + 'static {
         from: u32,
         limit: usize,
     ) -> Result<(Vec<RequestFile>, Option<u32>), ArchiveError>;
+    fn set_priority(&self, request: RequestId, priority: u8) -> Result<(), ArchiveError>;
     fn cancel_request(&self, request: RequestId) -> Result<(), ArchiveError>;
     fn release(&self, request: RequestId, paths: Option<&[ArchivePath]>) -> Result<(), ArchiveError>;
     fn evict(&self, selection: &Selection) -> Result<EvictDone, ArchiveError>;
@@ -69,6 +70,7 @@ pub trait Engine: Send + Sync + 'static {
     fn repack_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError>;
     fn tape_repack(&self, vid: Vid) -> Result<Option<TapeRepack>, ArchiveError>;
     fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError>;
+    fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError>;
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError>;
     fn backup_status(&self) -> Option<BackupStatus> {
         None

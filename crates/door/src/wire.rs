@@ -3,10 +3,13 @@
 
 use serde::{Deserialize, Serialize};
 
+mod motion;
 mod upkeep;
 
 pub use crate::wire_forecast::*;
+pub use crate::wire_report::*;
 pub use crate::wire_tapes::*;
+pub use motion::DriveMotionReply;
 pub use upkeep::{
     PoolHealthReply, RebuildBody, ReplaceBody, ReplaceReply, ScrubReply, VerifyCatalogueReply, VerifyReply,
 };
@@ -213,6 +216,16 @@ pub struct SelectionBody {
     /// For requests: pin for this many seconds; default one day.
     #[serde(default)]
     pub pin_seconds: Option<u64>,
+    /// For requests: how urgent, from 0 to 9; default 5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u8>,
+}
+
+/// `POST /api/v1/requests/{id}/priority`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PriorityBody {
+    /// From 0 to 9.
+    pub priority: u8,
 }
 
 /// `POST /api/v1/requests/{id}/release`.
@@ -238,6 +251,8 @@ pub struct RequestReply {
     pub ended: Option<String>,
     /// Seconds.
     pub pin_seconds: u64,
+    /// How urgent it is, from 0 to 9; 5 is usual.
+    pub priority: u8,
     /// Files in it.
     pub files: u32,
     /// Their bytes.
@@ -410,6 +425,9 @@ pub struct DriveReply {
     /// When it has done what it does.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub expected: Option<ExpectedReply>,
+    /// What it did in its last session that is over, if it counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub motion: Option<DriveMotionReply>,
 }
 
 /// The pool.
@@ -492,8 +510,11 @@ pub struct QueueReply {
     pub items: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Since when.
+    /// Since when the oldest of them waits.
     pub oldest: Option<String>,
+    /// How many seconds that is.
+    #[serde(default)]
+    pub oldest_seconds: Option<u64>,
     /// Why.
     pub reason: String,
     /// The same for programs.

@@ -90,13 +90,20 @@ impl TapeMap {
         let length = last - before;
         let more = (block - last) / length;
         let index = self.ends.len().saturating_add(usize::try_from(more).unwrap_or(usize::MAX));
-        (index, last + more * length, last + (more + 1) * length)
+        let begin = last + more * length;
+        (index, begin, begin.saturating_add(length))
     }
 
     /// Wraps of the whole tape.
     #[must_use]
     pub fn wraps(&self) -> u16 {
         self.wraps
+    }
+
+    /// Positions along the tape between which the wraps lie.
+    #[must_use]
+    pub fn lpos(&self) -> std::ops::Range<u32> {
+        self.lpos_min..self.lpos_max
     }
 
     /// The middle of the tape's length: where its two landing zones meet.

@@ -12,7 +12,7 @@ use base::{
 };
 use library::{TapeDrive, TapeError};
 use ltfs::BlockSize;
-use pool::Pool;
+use pool::{Pool, TapeStream, Use};
 
 use crate::blocks::{Block, BlockArena};
 use crate::{MoverError, VolumeError};
@@ -101,6 +101,8 @@ pub struct WriteContext<'a> {
     pub stop: &'a AtomicBool,
     /// Asked between containers: whether a flush is due by time.
     pub flush_due: &'a dyn Fn() -> bool,
+    /// Is told what is moved and how long the drive waits for the pool.
+    pub stream: &'a TapeStream,
 }
 
 /// Writes containers one behind the other, each from its own block on, without file marks. Before each one
@@ -148,7 +150,7 @@ fn drain(
             written.ended = early;
             break;
         }
-        match write_one(drive, vid, *block, &receiver, context.progress, &mut written.torn) {
+        match write_one(drive, vid, *block, &receiver, context, &mut written.torn) {
             Ok(warning) => {
                 assert_eq!(written.torn, *length, "a complete container has its length on tape");
                 written.containers += 1;
@@ -176,7 +178,7 @@ fn write_one(
     vid: Vid,
     block: BlockAddress,
     receiver: &Receiver<Message>,
-    progress: &AtomicU64,
+    context: WriteContext<'_>,
     torn: &mut u64,
 ) -> Result<bool, Ended> {
     let expected = TapePosition { partition: Partition::Data, block };
@@ -186,12 +188,17 @@ fn write_one(
     }
     let mut warned = false;
     loop {
-        match receiver.recv() {
+        let message = {
+            let _waiting = context.stream.wait();
+            receiver.recv()
+        };
+        match message {
             Ok(Message::Block(block)) => match drive.write_block(block.filled()) {
                 Ok(result) => {
                     warned |= result.early_warning;
                     *torn += block.length as u64;
-                    progress.fetch_add(block.length as u64, Ordering::Relaxed);
+                    context.progress.fetch_add(block.length as u64, Ordering::Relaxed);
+                    context.stream.moved(block.length as u64);
                 }
                 Err(TapeError::EndOfMedium { .. }) => return Err(Ended::EndOfMedium),
                 Err(error) => return Err(Ended::Tape(error.into())),
@@ -312,7 +319,7 @@ fn fill_from_pool(
 ) -> Result<Flow, MoverError> {
     let failed = |source| MoverError::Pool { container, source };
     let mut given = 0u64;
-    let mut reader = pool.read_piece(blob, piece).map_err(failed)?;
+    let mut reader = pool.read_piece(blob, piece).map_err(failed)?.used_by(Use::Stream);
     while let Some(chunk) = reader.next().map_err(failed)? {
         given += chunk.as_ref().len() as u64;
         if filler.bytes(chunk.as_ref()) == Flow::Abandoned {

@@ -81,6 +81,7 @@ fn write(pool: &Arc<Pool>, drive: &mut dyn TapeDrive, vid: Vid, plans: Vec<Conta
         progress: &AtomicU64::new(0),
         stop: &AtomicBool::new(false),
         flush_due: &|| false,
+        stream: &pool.tape_stream(ByteCount(0)),
     };
     write_containers(drive, vid, BlockSize::new(4096).unwrap(), plans, context)
 }

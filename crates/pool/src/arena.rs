@@ -9,10 +9,16 @@ use threads::{Condvar, Mutex};
 use drive::AlignedBuffer;
 
 use crate::gather::lock;
+use crate::traffic::Use;
 
-/// A fixed number of cell buffers, handed out several at once in order of asking.
+/// Rows that a tape stream has in work: one being filled, two on their way.
+const STREAM_ROWS: usize = 3;
+/// An arena of fewer rows keeps some for tape streams only while one runs.
+const ROWS_KEPT_FROM: usize = 4;
+
+/// A fixed number of cell buffers, handed out several at once in order of asking, to tape streams first.
 ///
-/// Whoever waits holds nothing of the same arena that only he can give back, so nobody waits for ever.
+/// A part is kept for tape streams, so that slow clients cannot hold all of it while a tape waits. Whoever waits holds nothing of the same arena that only he can give back, so nobody waits for ever.
 pub(crate) struct Arena {
     buffer_bytes: usize,
     capacity: usize,
@@ -20,16 +26,22 @@ pub(crate) struct Arena {
     returned: Condvar,
 }
 
+#[derive(Default)]
 struct State {
     free: Vec<AlignedBuffer>,
     in_use: usize,
+    /// Of those in use, the ones that tape streams have.
+    streams_use: usize,
+    /// So many are given to tape streams only.
+    kept: usize,
     waiting: VecDeque<u64>,
+    streams_waiting: VecDeque<u64>,
     next_waiter: u64,
 }
 
 impl Arena {
     pub(crate) fn new(buffer_bytes: usize, capacity: usize) -> Arc<Self> {
-        let state = State { free: Vec::new(), in_use: 0, waiting: VecDeque::new(), next_waiter: 0 };
+        let state = State::default();
         Arc::new(Arena { buffer_bytes, capacity, state: Mutex::new(state), returned: Condvar::new() })
     }
 
@@ -38,47 +50,77 @@ impl Arena {
         self.capacity
     }
 
+    /// Keeps a share for tape streams, of which some run now or none, where a row has so many cells: a
+    /// stream's whole work if the arena is large, else one row, and of a small arena only while a stream runs.
+    pub(crate) fn keep(&self, row: usize, some_run: bool) {
+        let rows = self.capacity / row.max(1);
+        let kept = match rows {
+            _ if rows >= ROWS_KEPT_FROM * STREAM_ROWS => STREAM_ROWS * row,
+            _ if rows >= ROWS_KEPT_FROM || (some_run && rows >= 2) => row,
+            _ => 0,
+        };
+        lock(&self.state).kept = kept;
+        self.returned.notify_all();
+    }
+
     /// Waits for `count` buffers; their content is arbitrary.
-    pub(crate) fn acquire(self: &Arc<Self>, count: usize) -> Vec<CellBuffer> {
+    pub(crate) fn acquire(self: &Arc<Self>, count: usize, whose: Use) -> Vec<CellBuffer> {
         assert!(count <= self.capacity, "{count} buffers asked of an arena of {}", self.capacity);
         let mut state = lock(&self.state);
         let turn = state.next_waiter;
         state.next_waiter += 1;
-        state.waiting.push_back(turn);
-        while state.waiting.front() != Some(&turn) || self.capacity - state.in_use < count {
+        state.queue(whose).push_back(turn);
+        while state.queue(whose).front() != Some(&turn) || !self.is_free(&state, count, whose) {
             state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        state.waiting.pop_front();
-        let taken = self.take(&mut state, count);
+        state.queue(whose).pop_front();
+        let taken = self.take(&mut state, count, whose);
         // The next in the queue may fit as well.
         self.returned.notify_all();
         taken
     }
 
     /// Takes `count` buffers if they are free and nobody waits.
-    pub(crate) fn try_acquire(self: &Arc<Self>, count: usize) -> Option<Vec<CellBuffer>> {
+    pub(crate) fn try_acquire(self: &Arc<Self>, count: usize, whose: Use) -> Option<Vec<CellBuffer>> {
         let mut state = lock(&self.state);
-        let available = state.waiting.is_empty() && self.capacity - state.in_use >= count;
-        available.then(|| self.take(&mut state, count))
+        let available = state.queue(whose).is_empty() && self.is_free(&state, count, whose);
+        available.then(|| self.take(&mut state, count, whose))
     }
 
-    fn take(self: &Arc<Self>, state: &mut State, count: usize) -> Vec<CellBuffer> {
+    /// Whether the first who waits may have so many now.
+    fn is_free(&self, state: &State, count: usize, whose: Use) -> bool {
+        let fits = self.capacity - state.in_use >= count;
+        if whose == Use::Stream {
+            return fits;
+        }
+        // A row wider than what is left for others has the arena to itself: it must be readable.
+        let limit = self.capacity.saturating_sub(state.kept).max(count);
+        fits && state.streams_waiting.is_empty() && state.in_use - state.streams_use + count <= limit
+    }
+
+    fn take(self: &Arc<Self>, state: &mut State, count: usize, whose: Use) -> Vec<CellBuffer> {
         state.in_use += count;
+        if whose == Use::Stream {
+            state.streams_use += count;
+        }
         let keep = state.free.len().saturating_sub(count);
         let mut buffers = state.free.split_off(keep);
         buffers.resize_with(count, || AlignedBuffer::new(self.buffer_bytes));
         buffers
             .into_iter()
-            .map(|buffer| CellBuffer { buffer: Some(buffer), arena: Arc::clone(self) })
+            .map(|buffer| CellBuffer { buffer: Some(buffer), arena: Arc::clone(self), whose })
             .collect()
     }
 
-    fn give_back(&self, buffer: AlignedBuffer) {
+    fn give_back(&self, buffer: AlignedBuffer, whose: Use) {
         let mut state = lock(&self.state);
         assert!(state.in_use > 0, "a buffer comes back once");
         state.in_use -= 1;
+        if whose == Use::Stream {
+            state.streams_use -= 1;
+        }
         state.free.push(buffer);
-        if !state.waiting.is_empty() {
+        if !state.waiting.is_empty() || !state.streams_waiting.is_empty() {
             self.returned.notify_all();
         }
     }
@@ -89,10 +131,17 @@ impl Arena {
     }
 }
 
+impl State {
+    fn queue(&mut self, whose: Use) -> &mut VecDeque<u64> {
+        if whose == Use::Stream { &mut self.streams_waiting } else { &mut self.waiting }
+    }
+}
+
 /// One buffer of an arena, which goes back when it is dropped.
 pub(crate) struct CellBuffer {
     buffer: Option<AlignedBuffer>,
     arena: Arc<Arena>,
+    whose: Use,
 }
 
 impl CellBuffer {
@@ -108,7 +157,7 @@ impl CellBuffer {
 impl Drop for CellBuffer {
     fn drop(&mut self) {
         if let Some(buffer) = self.buffer.take() {
-            self.arena.give_back(buffer);
+            self.arena.give_back(buffer, self.whose);
         }
     }
 }
@@ -197,14 +246,74 @@ mod tests {
     #[test]
     fn buffers_are_counted_and_come_back() {
         let arena = Arena::new(4096, 3);
-        let two = arena.acquire(2);
-        assert!(arena.try_acquire(2).is_none());
+        let two = arena.acquire(2, Use::Client);
+        assert!(arena.try_acquire(2, Use::Client).is_none());
         let waiter = threads::spawn({
             let arena = Arc::clone(&arena);
-            move || arena.acquire(3).len()
+            move || arena.acquire(3, Use::Client).len()
         });
         drop(two);
         assert_eq!(waiter.join().unwrap(), 3);
         assert_eq!(arena.in_use(), 0);
+    }
+
+    /// A client that is slow, or held back, may keep what it has for long: a tape cannot wait for it.
+    #[test]
+    fn clients_cannot_hold_all_memory_that_tapes_need() {
+        for (rows, kept) in [(2, 1), (3, 1), (4, 1), (11, 1), (12, 3), (30, 3)] {
+            let arena = Arena::new(4096, rows * 6);
+            arena.keep(6, true);
+            let mut held = Vec::new();
+            while let Some(row) = arena.try_acquire(6, Use::Client) {
+                held.push(row);
+            }
+            assert_eq!(held.len(), rows - kept, "{rows} rows");
+            for _ in 0..kept {
+                held.push(arena.acquire(6, Use::Stream));
+            }
+            assert_eq!(arena.in_use(), rows * 6);
+        }
+    }
+
+    #[test]
+    fn a_small_arena_keeps_nothing_while_no_stream_runs() {
+        let arena = Arena::new(4096, 12);
+        arena.keep(6, false);
+        let all = [arena.acquire(6, Use::Client), arena.acquire(6, Use::Client)];
+        arena.keep(6, true);
+        drop(all);
+        let _row = arena.acquire(6, Use::Client);
+        assert!(arena.try_acquire(6, Use::Client).is_none(), "now the other is a stream's");
+        assert!(arena.try_acquire(6, Use::Stream).is_some());
+    }
+
+    #[test]
+    fn a_row_wider_than_the_share_of_clients_can_still_be_read() {
+        let arena = Arena::new(4096, 12);
+        arena.keep(6, true);
+        let wide = arena.acquire(9, Use::Client);
+        assert!(arena.try_acquire(3, Use::Client).is_none());
+        assert!(arena.try_acquire(3, Use::Stream).is_some());
+        drop(wide);
+        assert_eq!(arena.acquire(12, Use::Engine).len(), 12);
+    }
+
+    #[test]
+    fn a_stream_that_waits_goes_before_clients_that_waited_longer() {
+        let arena = Arena::new(4096, 12);
+        arena.keep(6, true);
+        let client = arena.acquire(6, Use::Client);
+        let first = arena.acquire(6, Use::Stream);
+        let waiter = threads::spawn({
+            let arena = Arc::clone(&arena);
+            move || arena.acquire(12, Use::Stream).len()
+        });
+        while lock(&arena.state).streams_waiting.is_empty() {
+            std::thread::yield_now();
+        }
+        drop(client);
+        assert!(arena.try_acquire(6, Use::Client).is_none(), "the stream waits for these");
+        drop(first);
+        assert_eq!(waiter.join().unwrap(), 12);
     }
 }

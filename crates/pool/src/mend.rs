@@ -17,6 +17,7 @@ use crate::pool::Pool;
 use crate::shard::ShardStream;
 use crate::status::DriveHealth;
 use crate::stripe::Stripe;
+use crate::traffic::Use;
 
 impl Pool {
     /// Waits for a stripe's rows and moves each failed shard to a spare drive, rebuilt from the others.
@@ -82,7 +83,7 @@ impl Pool {
         let Some(sources) = code.sources(whole, &[shard]) else { return stream.fail() };
         // Room for what the drives' threads hold; theirs is not the arena's, which a drive that hangs would
         // keep from all others.
-        let _room = self.mend_arena().acquire(sources.len() + 1);
+        let _room = self.mend_arena().acquire(sources.len() + 1, Use::Engine);
         for row in 0..stripe.rows.len() {
             let target = stripe.identity(self, geometry, row, shard);
             let range = HEADER_BYTES..HEADER_BYTES + target.payload as usize;

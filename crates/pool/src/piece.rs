@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::{BlobDescription, BlobPiece, ByteCount, Layout};
 
-use crate::{BlobReader, Pool, PoolBuffer, PoolError};
+use crate::{BlobReader, Pool, PoolBuffer, PoolError, Use};
 
 /// Reads a range of a piece: of a striped blob row by row, of a segment the one value.
 pub enum PieceReader {
@@ -21,6 +21,15 @@ impl PieceReader {
         match self {
             PieceReader::Striped(reader) => reader.has_ready(),
             PieceReader::Small(_) => true,
+        }
+    }
+
+    /// Says for whom it reads, before the first bytes. A small value has been read already.
+    #[must_use]
+    pub fn used_by(self, whose: Use) -> Self {
+        match self {
+            PieceReader::Striped(reader) => PieceReader::Striped(reader.used_by(whose)),
+            small @ PieceReader::Small(_) => small,
         }
     }
 

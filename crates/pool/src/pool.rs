@@ -22,6 +22,7 @@ use crate::read::BlobReader;
 use crate::segment::Segment;
 use crate::small::SmallWriter;
 use crate::status::{DriveHealth, DriveReport, PoolStatus};
+use crate::traffic::Traffic;
 use crate::watch::Watch;
 use crate::write::BlobWriter;
 
@@ -41,6 +42,7 @@ pub struct Pool {
     scrub_arena: Arc<Arena>,
     watch: Arc<Watch>,
     small: SmallWriter,
+    traffic: Traffic,
 }
 
 impl Pool {
@@ -108,9 +110,11 @@ impl Pool {
             scrub_arena: Arena::new(unit, SCRUB_CELLS_MAX),
             watch,
             small: SmallWriter::new(),
+            traffic: Traffic::default(),
             config,
         };
         pool.code(pool.config.code)?;
+        pool.keep_for_streams(0);
         Ok(Arc::new(pool))
     }
 
@@ -277,6 +281,17 @@ impl Pool {
 
     pub(crate) fn watch(&self) -> &Watch {
         &self.watch
+    }
+
+    pub(crate) fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    /// Keeps a share of the memory for tape streams, of which so many run.
+    pub(crate) fn keep_for_streams(&self, running: usize) {
+        let row = self.config.code.width();
+        self.write_arena.keep(row, running > 0);
+        self.read_arena.keep(row, running > 0);
     }
 
     pub(crate) fn sets(&self) -> &Mutex<StripeSets> {

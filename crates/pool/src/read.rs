@@ -16,6 +16,7 @@ use crate::fetch::{CellFault, Check, Fetched, RowPlace};
 use crate::gather::Gather;
 use crate::geometry::{Geometry, RowPart};
 use crate::pool::Pool;
+use crate::traffic::Use;
 
 /// Hands out a range of a blob in order, in verified pieces of at most a cell.
 ///
@@ -34,6 +35,7 @@ pub struct BlobReader {
     /// Shards (stripe, shard) whose drive refused once; they are asked last, since other rows may be whole.
     lost: BTreeSet<(u64, usize)>,
     failed: bool,
+    whose: Use,
 }
 
 /// Cells that may still come, and their shards.
@@ -87,7 +89,15 @@ impl BlobReader {
             ready: VecDeque::new(),
             lost: BTreeSet::new(),
             failed: false,
+            whose: Use::Engine,
         }
+    }
+
+    /// Says for whom it reads, before the first piece.
+    #[must_use]
+    pub fn used_by(mut self, whose: Use) -> Self {
+        self.whose = whose;
+        self
     }
 
     /// The next piece, `None` at the end of the range.
@@ -148,9 +158,13 @@ impl BlobReader {
             let sources = self.code.sources(&candidates, &missing).unwrap_or_default();
             shards.extend(sources.into_iter().filter(|shard| !cells.contains(shard)));
         }
+        if !self.may_read(place.part.wanted.end - place.part.wanted.start, wait) {
+            return Ok(false);
+        }
         let arena = self.pool.read_arena();
         let count = shards.len() + known.len();
-        let buffers = if wait { Some(arena.acquire(count)) } else { arena.try_acquire(count) };
+        let buffers =
+            if wait { Some(arena.acquire(count, self.whose)) } else { arena.try_acquire(count, self.whose) };
         let Some(mut buffers) = buffers else { return Ok(false) };
         let gather = Gather::new();
         let spare = buffers.split_off(shards.len());
@@ -162,6 +176,17 @@ impl BlobReader {
         self.next = start + place.part.wanted.end;
         self.ahead.push_back(RowFetch { place, gather, asked: shards, spare });
         Ok(true)
+    }
+
+    /// Whether so many bytes may be asked of the drives now. A client that has nothing in hand waits until it
+    /// may; one that holds rows is told no, so that it gives them out first.
+    fn may_read(&self, bytes: u64, wait: bool) -> bool {
+        match self.whose {
+            Use::Client if wait => self.pool.pace(bytes),
+            Use::Client => return self.pool.traffic().try_pass(self.pool.watch(), bytes),
+            _ => {}
+        }
+        true
     }
 
     fn is_lost(&self, place: &RowPlace, shard: usize) -> bool {
@@ -236,7 +261,7 @@ impl BlobReader {
         if short == 0 {
             return true;
         }
-        if let Some(buffers) = self.pool.read_arena().try_acquire(short) {
+        if let Some(buffers) = self.pool.read_arena().try_acquire(short, self.whose) {
             hand.spare.extend(buffers);
             return true;
         }
@@ -255,7 +280,7 @@ impl BlobReader {
         let all: Vec<usize> = wanted.clone().collect();
         let sources = self.sources(hand, &untried, &all).unwrap_or_default();
         let targets = all.iter().filter(|cell| !sources.contains(cell)).count();
-        hand.spare = self.pool.read_arena().acquire(sources.len() + targets);
+        hand.spare = self.pool.read_arena().acquire(sources.len() + targets, self.whose);
         false
     }
 

@@ -20,6 +20,7 @@ use crate::scrub::{BadShard, RowCells, whole_row};
 use crate::shard::ShardStream;
 use crate::status::DriveHealth;
 use crate::stripe;
+use crate::traffic::Use;
 
 /// A stripe of which shards stand on other drives now. Until the catalogue says so the old set is read; the
 /// old extents are removed after that, when no reader can be in them any more.
@@ -302,7 +303,8 @@ impl Pool {
             true => Vec::new(),
             false => good.into_iter().filter(|shard| !basis.contains(shard)).collect(),
         };
-        let mut buffers = self.scrub_arena().acquire(missing.len() + witnesses.len() + unknown.len());
+        let mut buffers =
+            self.scrub_arena().acquire(missing.len() + witnesses.len() + unknown.len(), Use::Engine);
         let raw = buffers.split_off(missing.len() + witnesses.len());
         if !missing.is_empty() {
             let present: Vec<(usize, &[u8])> = cells

@@ -15,6 +15,7 @@ use crate::fetch::{CellFault, Check, Fetched, RowPlace};
 use crate::gather::Gather;
 use crate::geometry::{Geometry, RowPart};
 use crate::pool::Pool;
+use crate::traffic::Use;
 
 /// Findings that a report lists; more are counted only.
 pub(crate) const FINDINGS_MAX: usize = 1_000;
@@ -250,7 +251,7 @@ impl Pool {
         shards: BTreeSet<usize>,
     ) -> RowCells {
         let gather = Gather::new();
-        let buffers = self.scrub_arena().acquire(shards.len());
+        let buffers = self.scrub_arena().acquire(shards.len(), Use::Engine);
         for (shard, buffer) in shards.iter().zip(buffers) {
             place.fetch(self, geometry, blob, (*shard, buffer), Check::Whole, &gather);
         }
@@ -298,7 +299,7 @@ impl Pool {
         let range = HEADER_BYTES..HEADER_BYTES + geometry.payload(place.part.bytes);
         let data: Vec<&[u8]> =
             good.range(..geometry.data).map(|(_, cell)| &cell.as_slice()[range.clone()]).collect();
-        let mut coded = self.scrub_arena().acquire(geometry.parity);
+        let mut coded = self.scrub_arena().acquire(geometry.parity, Use::Engine);
         let mut parity: Vec<&mut [u8]> =
             coded.iter_mut().map(|cell| &mut cell.as_mut_slice()[range.clone()]).collect();
         code.encode(&data, &mut parity)?;

@@ -36,6 +36,11 @@ impl Watch {
         self.clock.get().map_or(Timestamp(0), |clock| clock.now())
     }
 
+    /// The steady clock; `None` without a clock.
+    pub(crate) fn steady(&self) -> Option<Duration> {
+        self.clock.get().map(|clock| clock.steady())
+    }
+
     /// Takes note of how long a cell took: each one moves the estimate of the median by a part of itself, up
     /// or down. A median stays what it is as long as fewer than half of the drives are slow.
     pub(crate) fn took(&self, begun: Timestamp) {

@@ -13,6 +13,7 @@ use crate::error::PoolError;
 use crate::geometry::Geometry;
 use crate::pool::Pool;
 use crate::stripe::Stripe;
+use crate::traffic::Use;
 
 /// Takes the bytes of one blob in order. Dropping it before [`BlobWriter::finish`] removes what was written.
 pub struct BlobWriter {
@@ -32,6 +33,7 @@ pub struct BlobWriter {
     /// No more bytes are taken.
     ended: bool,
     finished: bool,
+    whose: Use,
 }
 
 /// A row being filled: its data cells, then its parity cells.
@@ -59,7 +61,15 @@ impl BlobWriter {
             failed: false,
             ended: false,
             finished: false,
+            whose: Use::Engine,
         })
+    }
+
+    /// Says for whom it writes, before the first byte.
+    #[must_use]
+    pub fn used_by(mut self, whose: Use) -> Self {
+        self.whose = whose;
+        self
     }
 
     /// Has the checksums of all bytes computed, for [`BlobWriter::end`]: to be asked for before the first.
@@ -160,7 +170,13 @@ impl BlobWriter {
                 self.pool.mend(stripe, &self.geometry, &self.code)?;
             }
         }
-        let cells = self.pool.write_arena().acquire(self.geometry.width());
+        if self.whose == Use::Client {
+            // No row is in hand: what is on its way to drives comes back by itself.
+            let row = (self.geometry.data * self.geometry.cell_bytes) as u64;
+            let rest = self.expected.map_or(row, |expected| expected.0.saturating_sub(self.length));
+            self.pool.pace(row.min(rest));
+        }
+        let cells = self.pool.write_arena().acquire(self.geometry.width(), self.whose);
         self.row = Some(Row { cells, filled: 0 });
         Ok(())
     }
@@ -302,7 +318,7 @@ mod tests {
             let payload = filled.div_ceil(data).next_multiple_of(4096).min(STRIDE);
             let bytes: Vec<u8> = (0..filled).map(|n| (n % 251) as u8 + 1).collect();
             let arena = Arena::new(HEADER_BYTES + STRIDE, data);
-            let mut cells = arena.acquire(data);
+            let mut cells = arena.acquire(data, Use::Engine);
             for cell in &mut cells {
                 cell.as_mut_slice().fill(0xee);
             }

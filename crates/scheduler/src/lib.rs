@@ -11,6 +11,7 @@ mod forecast;
 mod kind;
 mod load;
 mod migration;
+pub mod order;
 mod pick;
 mod policy;
 mod reason;

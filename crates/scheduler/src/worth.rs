@@ -15,6 +15,9 @@ use crate::policy::{PRIORITY_MAX, Policy};
 /// file, then bytes against the cost of a mount.
 type Worth = (bool, u8, u64);
 
+/// Tapes, the one that is worth most last.
+type ByWorth = BTreeSet<(Worth, Reverse<Vid>)>;
+
 const NEVER: Timestamp = Timestamp(i64::MAX);
 const LONG_AGO: Timestamp = Timestamp(i64::MIN);
 const PRIORITIES: usize = PRIORITY_MAX as usize + 1;
@@ -191,7 +194,7 @@ pub(crate) struct TapeQueues {
     pub(crate) now: Timestamp,
     rules: Rules,
     by_age: BTreeMap<LibraryId, BTreeSet<(Timestamp, Vid)>>,
-    by_worth: BTreeMap<(LibraryId, ShareId), BTreeSet<(Worth, Reverse<Vid>)>>,
+    by_worth: BTreeMap<(LibraryId, ShareId), ByWorth>,
     undue: BTreeSet<(Timestamp, Vid)>,
 }
 
@@ -365,7 +368,7 @@ impl TapeQueues {
         let aged: usize = self.by_age.values().map(BTreeSet::len).sum();
         let expected = self.queues.values().filter(|queue| queue.aged.is_some()).count();
         assert_eq!(aged, expected, "each tape that could be mounted is listed by age");
-        let worth: usize = self.by_worth.values().map(BTreeSet::len).sum();
+        let worth: usize = self.by_worth.values().map(ByWorth::len).sum();
         let parts = self.queues.values().flat_map(|queue| queue.waiting.parts.values());
         assert_eq!(worth, parts.filter(|part| part.indexed.is_some()).count(), "listed once a share");
         for (vid, queue) in &self.queues {

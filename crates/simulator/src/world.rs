@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use archive::{
-    Archive, ArchiveError, ClassSettings, LibrarySettings, OpenError, PoolDriveSettings, PoolSettings,
-    PoolShape, Settings, TapePoolSettings, TapeSettings,
+    Aim, Archive, ArchiveError, ClassSettings, FlowSettings, LibrarySettings, OpenError, PoolDriveSettings,
+    PoolSettings, PoolShape, Settings, TapePoolSettings, TapeSettings,
 };
 use base::{ByteCount, Clock, SteadyClock, StripeCode, Timestamp};
 use threads::simulated::{self, Process};
@@ -361,6 +361,8 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
         large_bytes: ByteCount::kib(256),
         pack_bytes: ByteCount::kib(512),
         pack_age: Duration::from_secs(8),
+        recall_packs: false,
+        pool_max: None,
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),
@@ -377,7 +379,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
         catalogue_directory: "catalogue".into(),
         catalogue_map_size: ByteCount::mib(64),
         pool: PoolSettings { code, arena: ByteCount::mib(8), drives: drives.collect() },
-        library: LibrarySettings { directory: "library".into(), drives: config.tape_drives },
+        library: LibrarySettings { directory: "library".into(), drives: config.tape_drives, timing: None },
         classes: vec![class("small", Some(ByteCount::kib(64))), class("large", None)],
         tape_pools: vec![tape_pool("vault-a"), tape_pool("vault-b")],
         tape: TapeSettings {
@@ -388,8 +390,10 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
             buffer: ByteCount::kib(512),
             recall_age: Duration::from_secs(5),
             recall_bytes: ByteCount::mib(1),
+            recall_aim: Aim::LastFile,
             dismount_delay: Duration::from_secs(10),
             retry_delay: Duration::from_secs(20),
+            flow: FlowSettings::default(),
         },
     }
 }

@@ -9,7 +9,7 @@ use base::{BlockAddress, ByteCount, ContainerId, TapePoolId, Vid};
 use catalogue::{Command, PlannedContainer, RunEnd, TapeState};
 use library::TapeError;
 use mover::{Ended, MoverError, VolumeError, WriteContext, Written, write_containers};
-use pool::PoolError;
+use pool::{PoolError, TapeStream};
 use scheduler::SessionEnd;
 
 use super::plan::{self, Planned};
@@ -23,11 +23,12 @@ impl DriveThread {
         if mounted != Some((vid, false)) {
             return SessionEnd::Failed(format!("tape {vid} is not ready in drive {}", self.name));
         }
+        let stream = self.engine.tape_stream();
         loop {
             if self.engine.stop.load(Ordering::Relaxed) || self.engine.scheduler().is_retiring(&self.name()) {
                 return SessionEnd::Stopped;
             }
-            match self.migrate_batch(tape_pool) {
+            match self.migrate_batch(tape_pool, &stream) {
                 Ok(None) => {}
                 Ok(Some(SessionEnd::Drained)) => match self.answer_hurry() {
                     Ok(()) => return SessionEnd::Drained,
@@ -51,7 +52,11 @@ impl DriveThread {
     }
 
     /// One batch, from plan to commit; `Some` ends the session.
-    fn migrate_batch(&mut self, tape_pool: TapePoolId) -> Result<Option<SessionEnd>, SessionError> {
+    fn migrate_batch(
+        &mut self,
+        tape_pool: TapePoolId,
+        stream: &TapeStream,
+    ) -> Result<Option<SessionEnd>, SessionError> {
         let mounted = self.mounted.as_ref().expect("a session has a mounted tape");
         let record = self.engine.tape(mounted.vid)?;
         if record.state != TapeState::Active {
@@ -81,13 +86,14 @@ impl DriveThread {
         {
             run.planned += containers.len() as u32;
         }
-        self.write_planned(&containers)
+        self.write_planned(&containers, stream)
     }
 
     /// Streams what is planned, with a flush and commit whenever one is due by time and at the end.
     fn write_planned(
         &mut self,
         mut containers: &[PlannedContainer],
+        stream: &TapeStream,
     ) -> Result<Option<SessionEnd>, SessionError> {
         loop {
             let (plans, broken) = self.build_plans(containers);
@@ -101,6 +107,7 @@ impl DriveThread {
                 progress: &self.session.bytes,
                 stop: &engine.stop,
                 flush_due: &flush_due,
+                stream,
             };
             let (vid, block_size) = (mounted.vid, mounted.volume.block_size());
             let mut written = write_containers(self.drive.as_mut(), vid, block_size, plans, context);

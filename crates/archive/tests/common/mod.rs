@@ -2,13 +2,16 @@
 
 #![allow(dead_code)]
 
+pub mod tight;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{
-    Archive, ClassSettings, LibrarySettings, PoolDriveSettings, PoolSettings, PutDone, PutOptions, Selection,
-    Settings, StageOptions, TapePoolSettings, TapeSettings, create_catalogue, has_ended,
+    Aim, Archive, ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings, PoolSettings, PutDone,
+    PutOptions, Selection, Settings, StageOptions, TapePoolSettings, TapeSettings, create_catalogue,
+    has_ended,
 };
 use base::{ArchivePath, ByteCount, Clock, DriveId, RequestId, StripeCode, Timestamp, Uuid, Vid};
 use drive::DirectoryDrive;
@@ -82,6 +85,8 @@ fn settings(directory: &Path) -> Settings {
         large_bytes: ByteCount::mib(2),
         pack_bytes: ByteCount::mib(4),
         pack_age: Duration::ZERO,
+        recall_packs: false,
+        pool_max: None,
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),
@@ -103,7 +108,7 @@ fn settings(directory: &Path) -> Settings {
                 })
                 .collect(),
         },
-        library: LibrarySettings { directory: directory.join("library"), drives: 2 },
+        library: LibrarySettings { directory: directory.join("library"), drives: 2, timing: None },
         classes: vec![class("small", Some(ByteCount::mib(1))), class("large", None)],
         tape_pools: vec![tape_pool("vault-a"), tape_pool("vault-b")],
         tape: TapeSettings {
@@ -114,8 +119,10 @@ fn settings(directory: &Path) -> Settings {
             buffer: ByteCount::mib(4),
             recall_age: Duration::ZERO,
             recall_bytes: ByteCount(1),
+            recall_aim: Aim::LastFile,
             dismount_delay: Duration::ZERO,
             retry_delay: Duration::from_millis(200),
+            flow: FlowSettings::default(),
         },
     }
 }
@@ -186,7 +193,7 @@ pub fn all(paths: &[&str]) -> Selection {
 }
 
 pub fn stage(archive: &Archive, paths: &[&str]) -> RequestId {
-    let options = StageOptions { owner: "test".to_owned(), pin: Duration::from_secs(3600) };
+    let options = StageOptions { owner: "test".to_owned(), pin: Duration::from_secs(3600), priority: 5 };
     archive.stage(&all(paths), options).unwrap()
 }
 

@@ -43,6 +43,11 @@ fn every_address_answers() {
     assert_eq!(server.get("/api/v1/pool").json::<PoolReply>().data, 4);
     assert!(server.get("/api/v1/classes").json::<Vec<ClassReply>>().is_empty());
     assert_eq!(server.get("/api/v1/queue").json::<Vec<QueueReply>>()[0].what, "seal standard");
+    assert_eq!(server.get("/api/v1/queue").json::<Vec<QueueReply>>()[0].oldest_seconds, Some(9));
+    let report: TapeReportReply = server.get("/api/v1/report/tape?seconds=60&by=tape").json();
+    assert_eq!((report.rows[0].name.as_str(), report.total.mounts_for.recall), ("KS0001", 1));
+    assert_eq!((report.by.as_str(), report.total.mounted_now), ("tape", 1));
+    assert_eq!(server.get("/api/v1/report/tape").json::<TapeReportReply>().rows[0].name, "vdrive0");
     let status: StatusReply = server.get("/api/v1/status").json();
     assert_eq!(status.mounts, 77);
     assert!(status.memory_anonymous > 1 << 16);
@@ -62,10 +67,15 @@ fn every_change_answers() {
     assert_eq!(post("rename", r#"{"from":"/a","to":"/b"}"#).status, 204);
     refused(&post("rename", r#"{"from":"/a","to":"/b"}"#), 404, "not-found");
     refused(&post("rename", r#"{"from":"a","to":"/b"}"#), 400, "bad-path");
-    let created = post("requests", r#"{"paths":["/b"],"pin_seconds":60}"#);
+    let created = post("requests", r#"{"paths":["/b"],"pin_seconds":60,"priority":9}"#);
     assert_eq!((created.status, created.json::<CreatedReply>().id), (201, 42));
     let options = server.engine.selections.lock().unwrap()[0].1.clone().unwrap();
     assert_eq!((options.owner.as_str(), options.pin.as_secs()), ("anna", 60));
+    assert_eq!(options.priority, 9);
+    refused(&post("requests", r#"{"paths":["/b"],"priority":10}"#), 400, "bad-request");
+    assert_eq!(post("requests/42/priority", r#"{"priority":0}"#).status, 204);
+    refused(&post("requests/42/priority", r#"{"priority":10}"#), 400, "bad-request");
+    refused(&post("requests/43/priority", r#"{"priority":1}"#), 404, "not-found");
     assert_eq!(post("requests/42/cancel", "").status, 204);
     refused(&post("requests/43/cancel", ""), 404, "not-found");
     assert_eq!(post("requests/42/release", "").status, 204);
@@ -91,6 +101,8 @@ fn what_is_malformed_is_refused() {
         "requests/42/files?from=4294967296",
         "tapes/short",
         "tapes/ks0001",
+        "report/tape?by=robot",
+        "report/tape?seconds=-1",
         "why",
         "why?path=/a&request=1",
     ] {

@@ -378,7 +378,7 @@ impl Engine for Fake {
             failed: 0,
             cancelled: 0,
         };
-        Ok(RequestInfo { request, record })
+        Ok(RequestInfo { request, record, priority: 5 })
     }
 
     fn requests(&self, _: Option<RequestId>, _: usize) -> Result<Vec<RequestInfo>, ArchiveError> {
@@ -393,6 +393,10 @@ impl Engine for Fake {
     ) -> Result<(Vec<RequestFile>, Option<u32>), ArchiveError> {
         let state = catalogue::ItemState::Failed("unreadable".into());
         Ok((vec![RequestFile { path: "/a".into(), size: ByteCount(1), state }], Some(from + 1)))
+    }
+
+    fn set_priority(&self, request: RequestId, _: u8) -> Result<(), ArchiveError> {
+        self.request(request).map(|_| ())
     }
 
     fn cancel_request(&self, request: RequestId) -> Result<(), ArchiveError> {
@@ -498,6 +502,7 @@ impl Engine for Fake {
             reason: String::new(),
             cause: None,
             expected: None,
+            motion: None,
         }]
     }
 
@@ -559,11 +564,24 @@ impl Engine for Fake {
             items: 1,
             bytes: ByteCount(2),
             oldest: Some(Timestamp(0)),
+            age: Some(Duration::from_secs(9)),
             reason: "young".into(),
             cause: Some(Reason::Sealing),
             expected: Some(Expected::NotWithin(Duration::from_secs(60))),
         };
         Ok(vec![line])
+    }
+
+    fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError> {
+        let until = Timestamp(0).plus(Duration::from_secs(1_000_000));
+        let since = Timestamp(0).plus(Duration::from_secs(1_000_000) - window);
+        let mut report = MountReport::new(by, since, until);
+        let mut record =
+            MountRecord::ordered("vdrive0", Vid::new("KS0001").unwrap(), MountKind::Recall, since);
+        record.loaded = Some(since);
+        report.add(&record);
+        let (rows, total) = report.end();
+        Ok(TapeReport { since, until, by, is_logged: true, trouble: None, rows, total, ages: Vec::new() })
     }
 
     fn totals(&self) -> Result<Totals, ArchiveError> {

@@ -1,5 +1,7 @@
 //! `kist queue`.
 
+use std::time::Duration;
+
 use door::wire::QueueReply;
 
 use crate::cli::Common;
@@ -22,17 +24,15 @@ pub fn run(_: &Args, common: &Common) -> Outcome {
         return output::line("nothing waits");
     }
     let now = text::now();
-    let waits = |oldest: Option<String>| match oldest.as_deref().and_then(text::parse_rfc3339) {
-        Some(oldest) => text::span(now.since(oldest)),
-        None => "-".to_owned(),
-    };
-    let mut table = Table::new(&["what", ">items", ">bytes", "oldest waits", "done", "why it waits"]);
+    let mut table =
+        Table::new(&["what", ">items", ">bytes", "oldest", ">longest wait", "done", "why it waits"]);
     for line in queue {
         table.row(vec![
             line.what,
             text::count(line.items),
             text::size(line.bytes),
-            waits(line.oldest),
+            line.oldest.unwrap_or_else(|| "-".to_owned()),
+            line.oldest_seconds.map_or_else(|| "-".to_owned(), |age| text::span(Duration::from_secs(age))),
             expected::words_or_dash(line.expected.as_ref(), now),
             line.reason,
         ]);

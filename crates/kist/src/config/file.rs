@@ -129,6 +129,31 @@ pub struct Library {
     pub directory: PathBuf,
     /// Tape drives.
     pub drives: Spanned<u16>,
+    /// Whose time its machines take; nobody's if it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing: Option<Timing>,
+}
+
+/// `[library.timing]`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timing {
+    /// The model of the drives.
+    pub drive: Spanned<String>,
+    /// So many times as fast.
+    #[serde(default = "real_time")]
+    pub scale: Spanned<f64>,
+    /// Robots.
+    #[serde(default = "one_robot")]
+    pub robots: Spanned<u16>,
+}
+
+fn real_time() -> Spanned<f64> {
+    Spanned::new(0..0, 1.0)
+}
+
+fn one_robot() -> Spanned<u16> {
+    Spanned::new(0..0, 1)
 }
 
 /// The kinds of libraries.
@@ -157,10 +182,34 @@ pub struct Tape {
     pub recall_age: Span,
     /// Or when so much is wanted.
     pub recall_bytes: Size,
+    /// What the order of a recall is to make short.
+    #[serde(default)]
+    pub recall_order: RecallOrder,
     /// Keep idle tapes mounted.
     pub dismount_delay: Span,
     /// Leave what failed alone.
     pub retry_delay: Span,
+    /// What the pool owes each tape stream before clients, a second.
+    #[serde(default = "stream_rate")]
+    pub stream_rate: Size,
+    /// Most sessions on tapes at once; 0: one a drive.
+    #[serde(default)]
+    pub streams_max: usize,
+}
+
+fn stream_rate() -> Size {
+    Size(archive::FlowSettings::default().stream_rate)
+}
+
+/// What the order of a recall is to make short.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecallOrder {
+    /// The time until the last file is there.
+    #[default]
+    LastFile,
+    /// The time until a file is there, in the mean.
+    MeanWait,
 }
 
 /// `[[tape_pools]]`.
@@ -194,6 +243,23 @@ pub struct Class {
     pub pack: Spanned<Size>,
     /// Seal a pack that is not full after so long.
     pub pack_age: Span,
+    /// What of a pack is recalled when a file of it is wanted.
+    #[serde(default)]
+    pub recall: Recall,
+    /// Recalls bring no more into the pool than leaves the class at this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool_max: Option<Size>,
+}
+
+/// What is recalled when a file in a pack is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Recall {
+    /// That file.
+    #[default]
+    File,
+    /// The whole pack.
+    Pack,
 }
 
 fn scrub_days() -> Spanned<u32> {

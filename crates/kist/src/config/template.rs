@@ -7,7 +7,7 @@ use base::ByteCount;
 use super::value::Size;
 
 /// What `kist init` is asked for.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Template {
     /// Address and port.
     pub listen: String,
@@ -23,6 +23,8 @@ pub struct Template {
     pub tape_drives: u16,
     /// The size of packs; `None`: the default.
     pub pack_size: Option<Size>,
+    /// The drive whose time the library takes, and how many times as fast.
+    pub timing: Option<(String, f64)>,
     /// Short ages and small packs, so that everything happens while one watches.
     pub demo: bool,
 }
@@ -37,6 +39,7 @@ impl Default for Template {
             local_parity: 0,
             tape_drives: 2,
             pack_size: None,
+            timing: None,
             demo: false,
         }
     }
@@ -155,6 +158,7 @@ fn tape_part(template: &Template, values: &Values) -> String {
         values;
     let Values { mount_bytes, mount_age, .. } = values;
     let tape_drives = template.tape_drives;
+    let timing = timing_part(template);
     let mut text = format!(
         r#"
 [library]
@@ -164,6 +168,7 @@ directory = "library"
 # Tape drives.
 drives = {tape_drives}
 
+{timing}
 [tape]
 # Block size of volumes that are labelled from now on.
 block = "512KiB"
@@ -177,10 +182,16 @@ buffer = "32MiB"
 # A tape is mounted for recall when its oldest request waits so long, or when so much is wanted from it.
 recall_age = "{recall_age}"
 recall_bytes = "{recall_bytes}"
+# What the order of reading is to make short: the time to the "last-file", or the "mean-wait" of all files.
+recall_order = "last-file"
 # An idle tape stays mounted for so long.
 dismount_delay = "{dismount_delay}"
 # A drive or tape that failed is left alone for so long.
 retry_delay = "{retry_delay}"
+# What the pool owes each tape drive that reads or writes before it serves clients, a second; "0B": nothing.
+stream_rate = "400MB"
+# Most drives that read or write at once; 0: all.
+streams_max = 0
 
 # Tape pools: each copy of a class goes to another one. A tape is mounted for writing when so much waits for
 # the pool, or when the oldest waits so long.
@@ -196,13 +207,32 @@ retry_delay = "{retry_delay}"
     text
 }
 
+fn timing_part(template: &Template) -> String {
+    let (sign, drive, scale) = match &template.timing {
+        Some((drive, scale)) => ("", drive.as_str(), *scale),
+        None => ("# ", "LTO-8", 1.0),
+    };
+    format!(
+        r#"# With this table, the virtual library takes the time that real drives and robots would.
+{sign}[library.timing]
+# The model of the drives, each with the medium that it is made for.
+{sign}drive = {drive:?}
+# So many times as fast as real ones.
+{sign}scale = {scale:?}
+# Robots that move cartridges at the same time.
+{sign}robots = 1
+"#
+    )
+}
+
 fn classes_part(values: &Values) -> String {
     let Values { pack, large, pack_age, .. } = values;
     let mut text = String::from(
         r#"
 # Storage classes. A file gets the class that the client or its directory names, else the first whose `up_to`
 # it fits. Files below `large` are gathered into packs of about `pack`; a pack that is not full is sealed
-# after `pack_age`.
+# after `pack_age`. With `recall = "pack"` a pack is recalled as a whole when one file of it is wanted.
+# With `pool_max` recalls bring no more of a class into the pool than leaves it at that size.
 "#,
     );
     for (name, up_to) in [("small", "up_to = \"1MiB\"\n"), ("medium", "up_to = \"1GiB\"\n"), ("large", "")] {

@@ -64,7 +64,7 @@ fn a_request_that_cannot_end_names_what_is_missing_and_what_comes_last() {
     assert_eq!(kind(&line["cause"]), "all-drives-down", "{queue}");
     assert_eq!(kind(&line["expected"]), "never", "{queue}");
     let people = instance.kist(&["queue"]).exits(0).out;
-    assert!(people.contains("oldest waits") && people.contains("not before somebody"), "{people}");
+    assert!(people.contains("longest wait") && people.contains("not before somebody"), "{people}");
 
     let tape = instance.kist(&["why", "--json", vid]).exits(0).json();
     assert_eq!(tape["subject"], format!("tape {vid}"));

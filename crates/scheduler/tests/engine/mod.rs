@@ -4,10 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{ByteCount, ClassId, Duration, FileId, ShareId, TapePoolId, Timestamp, Vid};
+use base::{ByteCount, ClassId, Duration, FileId, LibraryId, ShareId, TapePoolId, Timestamp, Vid};
 use scheduler::{
-    Action, Backlog, ClassPolicy, DriveName, Event, Policy, Scheduler, SessionEnd, TapePoolPolicy,
-    TapeSummary,
+    Action, Backlog, ClassPolicy, DriveName, DriveState, Event, Policy, Scheduler, SessionEnd,
+    TapePoolPolicy, TapeSummary,
 };
 
 pub const GB: u64 = 1_000_000_000;
@@ -59,6 +59,8 @@ enum Slot {
 
 #[derive(Clone, Debug)]
 struct Cartridge {
+    library: LibraryId,
+    suspect: bool,
     pool: Option<TapePoolId>,
     free: u64,
     readable: bool,
@@ -81,6 +83,7 @@ enum Later {
 pub enum Outside {
     Ingest { class: ClassId, bytes: u64 },
     Want { file: FileId, bytes: u64, copies: Vec<Vid> },
+    WantFor { file: FileId, bytes: u64, copies: Vec<Vid>, priority: u8, share: ShareId },
     Cancel(FileId),
     DriveDown(usize),
     DriveUp(usize),
@@ -104,6 +107,17 @@ pub struct Engine {
     pub todo: BTreeMap<ClassId, Vec<(Timestamp, u64)>>,
     pub queued: BTreeMap<TapePoolId, Vec<(Timestamp, u64)>>,
     pub wanted: BTreeMap<FileId, Vec<Vid>>,
+    /// How long each file that was read had waited.
+    pub waits: Vec<(FileId, Duration)>,
+    /// Since when each wanted file waits.
+    pub since: BTreeMap<FileId, Timestamp>,
+    /// The longest session so far.
+    pub session_max: Duration,
+    /// Mounts, reads and sessions that failed because they were to.
+    pub failed: u32,
+    sessions: BTreeMap<DriveName, Timestamp>,
+    libraries: BTreeMap<DriveName, LibraryId>,
+    policy: Policy,
     drives: BTreeMap<DriveName, (Slot, u64)>,
     tapes: BTreeMap<Vid, Cartridge>,
     agenda: BTreeMap<(Timestamp, u64), (Owner, Later)>,
@@ -115,7 +129,19 @@ pub struct Engine {
 
 impl Engine {
     pub fn new(policy: Policy, drives: usize) -> Self {
+        Self::in_libraries(policy, &[drives])
+    }
+
+    /// So many drives in each library.
+    pub fn in_libraries(policy: Policy, drives: &[usize]) -> Self {
         let mut engine = Engine {
+            policy: policy.clone(),
+            waits: Vec::new(),
+            since: BTreeMap::new(),
+            session_max: Duration::ZERO,
+            failed: 0,
+            sessions: BTreeMap::new(),
+            libraries: BTreeMap::new(),
             scheduler: Scheduler::new(policy),
             now: at(1_000_000),
             log: Vec::new(),
@@ -132,9 +158,14 @@ impl Engine {
             step: 0,
             check_every: 1,
         };
-        for drive in 0..drives {
-            engine.drives.insert(name(drive), (Slot::Empty, 0));
-            engine.tell(Event::DriveUp(name(drive)));
+        for (library, drives) in drives.iter().enumerate() {
+            for _ in 0..*drives {
+                let (drive, library) = (name(engine.drives.len()), LibraryId(library as u16));
+                engine.drives.insert(drive.clone(), (Slot::Empty, 0));
+                engine.libraries.insert(drive.clone(), library);
+                engine.tell(Event::DriveIn(drive.clone(), library));
+                engine.tell(Event::DriveUp(drive));
+            }
         }
         engine
     }
@@ -145,7 +176,18 @@ impl Engine {
     }
 
     pub fn add_tape(&mut self, vid: Vid, pool: Option<u16>, free: u64) {
-        self.tapes.insert(vid, Cartridge { pool: pool.map(TapePoolId), free, readable: true });
+        self.add_tape_in(vid, 0, pool, free);
+    }
+
+    pub fn add_tape_in(&mut self, vid: Vid, library: u16, pool: Option<u16>, free: u64) {
+        let (library, pool) = (LibraryId(library), pool.map(TapePoolId));
+        let cartridge = Cartridge { library, suspect: false, pool, free, readable: true };
+        self.tapes.insert(vid, cartridge);
+        self.tell_tape(vid);
+    }
+
+    pub fn set_suspect(&mut self, vid: Vid, suspect: bool) {
+        self.tapes.get_mut(&vid).unwrap().suspect = suspect;
         self.tell_tape(vid);
     }
 
@@ -190,6 +232,10 @@ impl Engine {
         if self.step.is_multiple_of(self.check_every) {
             self.scheduler.assert_consistent();
         }
+        for (share, (_, drives)) in self.scheduler.shares() {
+            let limit = self.policy.shares.get(&share).map_or(usize::MAX, |share| share.drives_max);
+            assert!(drives <= limit, "share {share} has {drives} drives at {}", self.now);
+        }
         for action in actions {
             self.log.push((self.now, action.clone()));
             self.carry_out(action);
@@ -206,8 +252,9 @@ impl Engine {
             free,
             labelled: true,
             mounts: 0,
+            library: tape.library,
+            suspect: tape.suspect,
             reason,
-            ..TapeSummary::default()
         };
         self.tell(Event::Tape(vid, summary));
     }
@@ -239,7 +286,9 @@ impl Engine {
                     _ => false,
                 });
                 assert!(!elsewhere, "tape {vid} is in two drives");
+                assert_eq!(self.libraries[&drive], self.tapes[&vid].library, "drives take their own tapes");
                 assert_eq!(assign.is_some(), assign.is_some() && self.tapes[&vid].pool.is_none());
+                self.assert_robot(&drive);
                 self.mounts += 1;
                 self.set(&drive, Slot::Busy(vid));
                 self.later(secs(90), Some(&drive.clone()), Later::Mounted(drive, vid, assign));
@@ -247,18 +296,21 @@ impl Engine {
             Action::Migrate { drive, vid, tape_pool } => {
                 assert_eq!(self.drives[&drive].0, Slot::Holds(vid), "sessions need the tape, one at a time");
                 assert_eq!(self.tapes[&vid].pool, Some(tape_pool), "a pool is written to its own tapes");
+                self.begin_session(&drive);
                 self.set(&drive, Slot::Busy(vid));
                 self.later(secs(10), Some(&drive.clone()), Later::Write(drive, vid, tape_pool));
             }
             Action::Recall { drive, vid } => {
                 assert_eq!(self.drives[&drive].0, Slot::Holds(vid), "sessions need the tape, one at a time");
                 assert!(self.tapes[&vid].readable, "tape {vid} must not be read");
+                self.begin_session(&drive);
                 self.set(&drive, Slot::Busy(vid));
                 self.later(secs(5), Some(&drive.clone()), Later::Read(drive, vid, Vec::new()));
             }
             Action::Maintain { drive, vid } => panic!("nobody asked to check {vid} in {drive}"),
             Action::Unmount { drive } => {
                 let Slot::Holds(vid) = self.drives[&drive].0 else { panic!("nothing to unmount in {drive}") };
+                self.assert_robot(&drive);
                 self.set(&drive, Slot::Busy(vid));
                 self.later(secs(60), Some(&drive.clone()), Later::Unmounted(drive, vid));
             }
@@ -274,8 +326,28 @@ impl Engine {
         self.drives.get_mut(drive).unwrap().0 = slot;
     }
 
+    /// A robot begins to move a tape for this drive.
+    fn assert_robot(&self, drive: &DriveName) {
+        let library = self.libraries[drive];
+        let moves =
+            |state: &DriveState| matches!(state, DriveState::Mounting { .. } | DriveState::Unmounting { .. });
+        let moving =
+            self.scheduler.drives().filter(|(name, state)| self.libraries[*name] == library && moves(state));
+        assert!(moving.count() <= self.policy.mounts_at_once_max, "too many tapes are moved in {library}");
+    }
+
+    fn begin_session(&mut self, drive: &DriveName) {
+        self.sessions.insert(drive.clone(), self.now);
+    }
+
+    fn end_session(&mut self, drive: &DriveName) {
+        let begun = self.sessions.remove(drive).expect("a session that ends has begun");
+        self.session_max = self.session_max.max(self.now.since(begun));
+    }
+
     fn fails(&mut self, kind: usize) -> bool {
         let fails = self.fail[kind] > 0;
+        self.failed += u32::from(fails);
         self.fail[kind] = self.fail[kind].saturating_sub(1);
         fails
     }
@@ -342,6 +414,7 @@ impl Engine {
                 return;
             }
         };
+        self.end_session(&drive);
         self.set(&drive, Slot::Holds(vid));
         self.tell(Event::MigrationEnded(drive, end));
     }
@@ -362,6 +435,7 @@ impl Engine {
             files.truncate(CLAIM);
         }
         let Some(file) = files.pop().filter(|_| !failed) else {
+            self.end_session(&drive);
             self.set(&drive, Slot::Holds(vid));
             let end = if failed { SessionEnd::Failed("drive error".into()) } else { SessionEnd::Drained };
             self.tell(Event::RecallEnded(drive, end));
@@ -372,6 +446,8 @@ impl Engine {
                 self.tell(Event::CopyFailed(file, vid));
             } else {
                 self.wanted.remove(&file);
+                let since = self.since.remove(&file).unwrap();
+                self.waits.push((file, self.now.since(since)));
                 self.read += 1;
                 self.tell(Event::NotWanted(file));
             }
@@ -386,8 +462,13 @@ impl Engine {
                 self.tell_todo(class);
             }
             Outside::Want { file, bytes, copies } => {
+                let (priority, share) = (0, ShareId(0));
+                self.outside_now(Outside::WantFor { file, bytes, copies, priority, share });
+            }
+            Outside::WantFor { file, bytes, copies, priority, share } => {
                 self.wanted.insert(file, copies.clone());
-                let (bytes, since, priority, share) = (ByteCount(bytes), self.now, 0, ShareId(0));
+                self.since.insert(file, self.now);
+                let (bytes, since) = (ByteCount(bytes), self.now);
                 self.tell(Event::Wanted { file, bytes, since, priority, share, copies });
             }
             Outside::Cancel(file) => {

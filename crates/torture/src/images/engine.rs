@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{
-    Archive, ClassSettings, LibrarySettings, Machines, PoolDriveSettings, PoolSettings, PoolShape, Settings,
-    TapePoolSettings, TapeSettings, create_catalogue,
+    Aim, Archive, ClassSettings, FlowSettings, LibrarySettings, Machines, PoolDriveSettings, PoolSettings,
+    PoolShape, Settings, TapePoolSettings, TapeSettings, create_catalogue,
 };
 use base::{ByteCount, Clock, DriveId, StripeCode, Timestamp, Uuid, Vid};
 use drive::DirectoryDrive;
@@ -115,6 +115,8 @@ fn settings(directory: &Path) -> Settings {
         large_bytes: ByteCount::kib(512),
         pack_bytes: ByteCount::mib(1),
         pack_age: Duration::ZERO,
+        recall_packs: false,
+        pool_max: None,
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),
@@ -132,7 +134,7 @@ fn settings(directory: &Path) -> Settings {
             arena: ByteCount::mib(24),
             drives: (0..DRIVES).map(drive).collect(),
         },
-        library: LibrarySettings { directory: directory.join("library"), drives: 2 },
+        library: LibrarySettings { directory: directory.join("library"), drives: 2, timing: None },
         classes: vec![class("small", Some(ByteCount::mib(1))), class("large", None)],
         tape_pools: vec![tape_pool("vault-a"), tape_pool("vault-b")],
         tape: TapeSettings {
@@ -143,8 +145,10 @@ fn settings(directory: &Path) -> Settings {
             buffer: ByteCount::mib(2),
             recall_age: Duration::ZERO,
             recall_bytes: ByteCount(1),
+            recall_aim: Aim::LastFile,
             dismount_delay: Duration::ZERO,
             retry_delay: Duration::from_millis(50),
+            flow: FlowSettings::default(),
         },
     }
 }

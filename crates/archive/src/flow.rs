@@ -1,0 +1,104 @@
+//! How tape streams, clients and recalls share the pool: what the scheduler is told, and what people see.
+
+use base::{ByteCount, Duration, Timestamp};
+use pool::{Feeding, TapeStream};
+use scheduler::Event;
+
+use crate::engine::Engine;
+use crate::space::Room;
+use crate::{Archive, ArchiveError};
+
+/// The room of the pool is looked at no more often than this, unless a recall has just ended.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// How tape streams, clients and recalls share the pool now.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct FlowInfo {
+    /// Tape streams, what they have reserved and get, and what clients may move.
+    pub feeding: Feeding,
+    /// The most sessions that may run at once, by setting or by what the pool was seen to feed; `None`: as
+    /// many as there are drives.
+    pub streams_max: Option<usize>,
+    /// What recalls may still bring into the pool.
+    pub room: ByteCount,
+    /// The same of each class with a ceiling.
+    pub classes: Vec<RecallRoom>,
+}
+
+/// What recalls may still bring of a class.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecallRoom {
+    /// The class.
+    pub class: String,
+    /// Its ceiling.
+    pub ceiling: ByteCount,
+    /// Bytes that fit below it.
+    pub room: ByteCount,
+}
+
+impl Archive {
+    /// How tape streams, clients and recalls share the pool now.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn flow(&self) -> Result<FlowInfo, ArchiveError> {
+        let engine = self.engine();
+        let Room { pool, classes } = engine.room()?;
+        let ceiling = |id| engine.classes.get(id).and_then(|class| class.settings.pool_max);
+        let class = |(id, room)| RecallRoom {
+            class: engine.classes.name(id),
+            ceiling: ceiling(id).unwrap_or_default(),
+            room: ByteCount(room),
+        };
+        Ok(FlowInfo {
+            feeding: engine.pool.feeding(),
+            streams_max: engine.streams_max(),
+            room: ByteCount(pool),
+            classes: classes.into_iter().map(class).collect(),
+        })
+    }
+}
+
+impl Engine {
+    /// A tape stream with the reserved rate, for as long as a session runs.
+    pub(crate) fn tape_stream(&self) -> TapeStream {
+        self.pool.tape_stream(self.settings.tape.flow.stream_rate)
+    }
+
+    /// The most sessions that may run at once; `None`: as many as there are drives.
+    pub(crate) fn streams_max(&self) -> Option<usize> {
+        let set = Some(self.settings.tape.flow.streams_max).filter(|max| *max > 0);
+        let fed = self.pool.feeding().streams_max.map(|max| max.max(1));
+        [set, fed].into_iter().flatten().min()
+    }
+}
+
+/// What the scheduler was told last.
+#[derive(Default)]
+pub(crate) struct Flow {
+    looked: Option<Timestamp>,
+    streams: Option<usize>,
+    room: Room,
+}
+
+impl Flow {
+    /// What has changed since the scheduler was told; `now`: look whenever it was looked last.
+    pub(crate) fn events(&mut self, engine: &Engine, now: bool) -> Vec<Event> {
+        let at = engine.now();
+        if !now && self.looked.is_some_and(|looked| at.since(looked) < LOOK_EVERY) {
+            return Vec::new();
+        }
+        self.looked = Some(at);
+        let streams = engine.streams_max();
+        let room = match engine.room_to_tell() {
+            Ok(room) => room,
+            Err(error) => {
+                tracing::error!(%error, "the room of the pool cannot be read");
+                self.room.clone()
+            }
+        };
+        let events = Vec::new();
+        (self.streams, self.room) = (streams, room);
+        events
+    }
+}

@@ -1,0 +1,342 @@
+//! Room in the pool for what is recalled: how much there is, and who has claimed it.
+//!
+//! A recall never begins a batch that has no room, so that no write of it fails for want of space and no tape
+//! or drive gets a bad name for a full pool. Nothing is evicted by itself: who wants more room evicts, or
+//! releases what is pinned.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
+use threads::{Mutex, MutexGuard};
+
+use base::{ByteCount, ClassId, Duration, FileId, Timestamp};
+use catalogue::Counter;
+use mover::WantedFile;
+use pool::{DriveSpace, PoolError};
+
+use crate::ArchiveError;
+use crate::engine::Engine;
+
+/// This part of each drive is left to puts: recalls end before they make the pool refuse clients ...
+const PUTS_PART: u64 = 20;
+/// ... but no more than this of a drive.
+const PUTS_BYTES_MAX: u64 = 16 << 30;
+/// Batches in a row of which nothing had room, before a session gives up.
+const REFUSED_BATCHES_MAX: usize = 16;
+/// For how long a class counts as full after a file of it did not fit, if no room came meanwhile.
+const SHORT_KEPT: Duration = Duration::from_secs(60);
+
+/// What is free for recalls, by the pool and by classes.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Room {
+    /// Bytes of files that the pool takes from tapes, what is claimed not taken off.
+    pub(crate) pool: u64,
+    /// The same for each class with a ceiling.
+    pub(crate) classes: BTreeMap<ClassId, u64>,
+}
+
+/// What running sessions have claimed, and what did not fit.
+#[derive(Default)]
+pub(crate) struct Space(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    claimed: BTreeMap<ClassId, u64>,
+    /// The size of a file that did not fit, of each class, and when.
+    short: BTreeMap<ClassId, (u64, Timestamp)>,
+}
+
+impl Space {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn give_back(&self, class: ClassId, bytes: u64) {
+        let mut state = self.lock();
+        if let Some(claimed) = state.claimed.get_mut(&class) {
+            *claimed = claimed.saturating_sub(bytes);
+        }
+        state.claimed.retain(|_, claimed| *claimed > 0);
+    }
+}
+
+impl Engine {
+    /// What is free for recalls now, as known by at most a second ago.
+    pub(crate) fn room(&self) -> Result<Room, ArchiveError> {
+        let code = self.pool.config().code;
+        let pool = logical(&self.pool.spaces(), code.width(), code.data.into(), left_for_recalls);
+        let ceilings =
+            self.classes.all().iter().filter_map(|class| Some((class.id, class.settings.pool_max?)));
+        let classes = self.read(|view| {
+            let mut classes = BTreeMap::new();
+            for (class, ceiling) in ceilings.clone() {
+                let online = view.tally(Counter::Online(class))?.bytes;
+                classes.insert(class, ceiling.0.saturating_sub(online.0));
+            }
+            Ok(classes)
+        })?;
+        Ok(Room { pool, classes })
+    }
+
+    /// As [`Engine::room`], but nothing where a file is known to wait for more than that.
+    pub(crate) fn room_to_tell(&self) -> Result<Room, ArchiveError> {
+        let mut room = self.room()?;
+        let now = self.now();
+        let mut state = self.space.lock();
+        state.short.retain(|_, (_, since)| now.since(*since) < SHORT_KEPT);
+        let (pool, classes) = (room.pool, &mut room.classes);
+        state.short.retain(|class, (bytes, _)| {
+            let of_class = classes.get(class).copied().unwrap_or(u64::MAX);
+            pool < *bytes || of_class < *bytes
+        });
+        for (class, (bytes, _)) in &state.short {
+            match classes.get_mut(class) {
+                Some(of_class) if *of_class < *bytes => *of_class = 0,
+                _ => room.pool = 0,
+            }
+        }
+        Ok(room)
+    }
+
+    /// Claims room for so many bytes of a class; `false` if there is none. What is claimed is given back with
+    /// [`Engine::give_back_space`], once it stands in the catalogue or will not come.
+    pub(crate) fn take_space(&self, class: ClassId, bytes: u64) -> Result<bool, ArchiveError> {
+        let room = self.room()?;
+        let mut state = self.space.lock();
+        let all: u64 = state.claimed.values().sum();
+        let own = state.claimed.get(&class).copied().unwrap_or(0);
+        let of_class = room.classes.get(&class).copied().unwrap_or(u64::MAX);
+        let fits = all.saturating_add(bytes) <= room.pool && own.saturating_add(bytes) <= of_class;
+        if fits {
+            *state.claimed.entry(class).or_default() += bytes;
+        } else {
+            let short = state.short.entry(class).or_insert((bytes, self.now()));
+            *short = (short.0.min(bytes), self.now());
+        }
+        Ok(fits)
+    }
+
+    /// Gives back what [`Engine::take_space`] has claimed.
+    pub(crate) fn give_back_space(&self, class: ClassId, bytes: u64) {
+        self.space.give_back(class, bytes);
+    }
+
+    /// Refuses a file that no evict can make room for.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NeverFits`].
+    pub(crate) fn check_can_fit(
+        &self,
+        file: FileId,
+        class: ClassId,
+        size: ByteCount,
+    ) -> Result<(), ArchiveError> {
+        let code = self.pool.config().code;
+        let whole = |drive: &DriveSpace| drive.capacity.0.saturating_sub(left_for_puts(drive));
+        let pool = logical(&self.pool.spaces(), code.width(), code.data.into(), whole);
+        let ceiling = self.classes.get(class).and_then(|class| class.settings.pool_max);
+        let limit = ceiling.map_or(pool, |ceiling| pool.min(ceiling.0));
+        // A pool whose drives are away says nothing about what fits when they are back.
+        if size.0 <= limit || (pool == 0 && ceiling.is_none_or(|ceiling| size <= ceiling)) {
+            return Ok(());
+        }
+        let path = self.read(|view| view.path_of_file(file))?.unwrap_or_default();
+        let what = match ceiling {
+            Some(ceiling) if ceiling.0 <= pool || pool == 0 => {
+                format!("pool_max of its class {}", self.classes.name(class))
+            }
+            _ => "what the pool's drives hold".to_owned(),
+        };
+        let limit = if pool == 0 { ceiling.unwrap_or_default() } else { ByteCount(limit) };
+        Err(ArchiveError::NeverFits { path, size, what, limit })
+    }
+
+    /// Whether a write failed because drives are full.
+    pub(crate) fn is_for_want_of_room(&self, error: &PoolError) -> bool {
+        match error {
+            PoolError::Drive(error) => error.is_full(),
+            PoolError::Placement(_) | PoolError::WriteLost { .. } => {
+                self.pool.spaces().iter().any(|drive| drive.full)
+            }
+            _ => false,
+        }
+    }
+}
+
+fn left_for_puts(drive: &DriveSpace) -> u64 {
+    (drive.capacity.0 / PUTS_PART).min(PUTS_BYTES_MAX)
+}
+
+fn left_for_recalls(drive: &DriveSpace) -> u64 {
+    if drive.up { drive.free.0.saturating_sub(left_for_puts(drive)) } else { 0 }
+}
+
+/// Bytes of files that fit if each drive takes so many: the most rows of which each has its cells on `width`
+/// distinct drives.
+fn logical(drives: &[DriveSpace], width: usize, data: usize, of: impl Fn(&DriveSpace) -> u64) -> u64 {
+    let mut room: Vec<u64> = drives.iter().map(of).collect();
+    room.sort_unstable_by(|a, b| b.cmp(a));
+    if room.len() < width || width == 0 {
+        return 0;
+    }
+    // A drive with more than an even part of what all others allow cannot use the rest.
+    let mut cells = u64::MAX;
+    for large in 0..width {
+        let rest: u128 = room[large..].iter().map(|room| u128::from(*room)).sum();
+        let each = rest / (width - large) as u128;
+        cells = cells.min(u64::try_from(each).unwrap_or(u64::MAX));
+    }
+    cells.saturating_mul(data as u64)
+}
+
+/// What one recall session has claimed, batch after batch; given back when it ends, however it ends.
+pub(crate) struct SessionSpace<'a> {
+    engine: &'a Engine,
+    batches: Mutex<VecDeque<BTreeMap<ClassId, u64>>>,
+    refused: AtomicBool,
+}
+
+impl<'a> SessionSpace<'a> {
+    pub(crate) fn new(engine: &'a Engine) -> Self {
+        SessionSpace { engine, batches: Mutex::default(), refused: AtomicBool::new(false) }
+    }
+
+    fn batches(&self) -> MutexGuard<'_, VecDeque<BTreeMap<ClassId, u64>>> {
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next batch that has room, and that room claimed; empty if there is no batch, or no room for many
+    /// in a row. To be called before anything of it is read.
+    pub(crate) fn next_batch(&self, next: &mut dyn FnMut() -> Vec<WantedFile>) -> Vec<WantedFile> {
+        for _ in 0..REFUSED_BATCHES_MAX {
+            let batch = next();
+            if batch.is_empty() {
+                return batch;
+            }
+            let admitted = self.admit(batch);
+            if !admitted.is_empty() {
+                return admitted;
+            }
+        }
+        Vec::new()
+    }
+
+    /// Claims room for a batch and leaves out what has none.
+    fn admit(&self, batch: Vec<WantedFile>) -> Vec<WantedFile> {
+        let mut claims: BTreeMap<ClassId, u64> = BTreeMap::new();
+        let mut admitted = Vec::with_capacity(batch.len());
+        // One claim for each class; a class without room for all is tried file by file.
+        let mut by_class: BTreeMap<ClassId, u64> = BTreeMap::new();
+        let classes: Vec<Option<ClassId>> = batch.iter().map(|wanted| self.class_of(wanted.file)).collect();
+        for (wanted, class) in batch.iter().zip(&classes) {
+            if let Some(class) = class {
+                *by_class.entry(*class).or_default() += wanted.length.0;
+            }
+        }
+        by_class.retain(|class, bytes| self.take(*class, *bytes));
+        for (class, bytes) in &by_class {
+            claims.insert(*class, *bytes);
+        }
+        for (wanted, class) in batch.into_iter().zip(classes) {
+            let Some(class) = class else { continue };
+            if by_class.contains_key(&class) {
+                admitted.push(wanted);
+            } else if self.take(class, wanted.length.0) {
+                *claims.entry(class).or_default() += wanted.length.0;
+                admitted.push(wanted);
+            } else {
+                self.refused.store(true, Ordering::Relaxed);
+            }
+        }
+        if !admitted.is_empty() {
+            self.batches().push_back(claims);
+        }
+        admitted
+    }
+
+    /// The oldest batch stands in the catalogue, or will not come.
+    pub(crate) fn done(&self) {
+        let claims = self.batches().pop_front().unwrap_or_default();
+        claims.into_iter().for_each(|(class, bytes)| self.engine.give_back_space(class, bytes));
+    }
+
+    /// Whether something was left out.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, class: ClassId, bytes: u64) -> bool {
+        self.engine.take_space(class, bytes).unwrap_or_else(|error| {
+            tracing::error!(%error, "the room of the pool cannot be found out; nothing is read for now");
+            false
+        })
+    }
+
+    /// `None` of a file that was deleted meanwhile.
+    fn class_of(&self, file: FileId) -> Option<ClassId> {
+        let record = self.engine.read(|view| view.file(file));
+        record.ok().flatten().map(|record| record.class)
+    }
+}
+
+impl Drop for SessionSpace<'_> {
+    fn drop(&mut self) {
+        while !self.batches().is_empty() {
+            self.done();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drives(free: &[u64]) -> Vec<DriveSpace> {
+        let drive = |(id, free): (usize, &u64)| DriveSpace {
+            id: base::DriveId(id as u16),
+            up: true,
+            full: false,
+            capacity: ByteCount(1_000),
+            free: ByteCount(*free),
+        };
+        free.iter().enumerate().map(drive).collect()
+    }
+
+    /// By hand: each row takes one cell of `width` distinct drives.
+    fn by_rows(free: &[u64], width: usize) -> u64 {
+        let mut free = free.to_vec();
+        let mut rows = 0;
+        loop {
+            free.sort_unstable_by(|a, b| b.cmp(a));
+            if free.len() < width || free[width - 1] == 0 {
+                return rows;
+            }
+            free[..width].iter_mut().for_each(|room| *room -= 1);
+            rows += 1;
+        }
+    }
+
+    #[test]
+    fn room_is_what_rows_over_distinct_drives_can_fill() {
+        for free in [
+            &[10, 10, 10, 10, 10, 10][..],
+            &[100, 10, 10, 10, 10, 10, 10],
+            &[50, 40, 3, 2, 1],
+            &[7, 7, 0, 0, 0, 0],
+            &[90, 90, 90, 5, 5, 5, 5],
+            &[1, 2],
+        ] {
+            for width in 1..=6 {
+                let found = logical(&drives(free), width, 1, |drive| drive.free.0);
+                assert_eq!(found, by_rows(free, width), "{free:?}, width {width}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_twentieth_of_each_drive_is_left_to_puts() {
+        let spaces = drives(&[50, 51, 1_000]);
+        let left: Vec<u64> = spaces.iter().map(left_for_recalls).collect();
+        assert_eq!(left, [0, 1, 950]);
+    }
+}

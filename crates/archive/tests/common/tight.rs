@@ -1,0 +1,111 @@
+//! Pool drives that are as large and as full as a test says.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use base::{ByteCount, DriveId, Epoch};
+use drive::{DriveError, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, Stamp};
+
+/// What all drives of a pool say and do.
+#[derive(Default)]
+pub struct Tightness {
+    /// Bytes that a drive says are free; 0: what is really free.
+    pub free: AtomicU64,
+    /// Whether everything that is to be written finds no space.
+    pub full: AtomicBool,
+    /// How many writes found none.
+    pub refused: AtomicU64,
+}
+
+/// A drive that says it has 1 GB.
+pub struct TightDrive {
+    pub inner: Arc<dyn ObjectDrive>,
+    pub tightness: Arc<Tightness>,
+}
+
+struct TightWriter {
+    inner: Box<dyn ExtentWriter>,
+    drive: DriveId,
+    extent: ExtentId,
+    tightness: Arc<Tightness>,
+}
+
+impl Tightness {
+    fn check(&self, drive: DriveId, extent: ExtentId) -> Result<(), DriveError> {
+        if !self.full.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        self.refused.fetch_add(1, Ordering::SeqCst);
+        Err(DriveError::Full { drive, extent })
+    }
+}
+
+impl ExtentWriter for TightWriter {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), DriveError> {
+        self.tightness.check(self.drive, self.extent)?;
+        self.inner.append(bytes)
+    }
+
+    fn sync(&mut self) -> Result<(), DriveError> {
+        self.inner.sync()
+    }
+
+    fn seal(self: Box<Self>) -> Result<(), DriveError> {
+        self.inner.seal()
+    }
+}
+
+impl ObjectDrive for TightDrive {
+    fn id(&self) -> DriveId {
+        self.inner.id()
+    }
+
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn create(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
+        self.tightness.check(self.id(), id)?;
+        let inner = self.inner.create(id, preallocate)?;
+        let tightness = Arc::clone(&self.tightness);
+        Ok(Box::new(TightWriter { inner, drive: self.id(), extent: id, tightness }))
+    }
+
+    fn read_at(&self, id: ExtentId, offset: ByteCount, into: &mut [u8]) -> Result<(), DriveError> {
+        self.inner.read_at(id, offset, into)
+    }
+
+    fn punch(&self, id: ExtentId, offset: ByteCount, length: ByteCount) -> Result<(), DriveError> {
+        self.inner.punch(id, offset, length)
+    }
+
+    fn delete(&self, id: ExtentId) -> Result<(), DriveError> {
+        self.inner.delete(id)
+    }
+
+    fn list(&self, after: Option<ExtentId>, limit: usize) -> Result<Vec<ExtentId>, DriveError> {
+        self.inner.list(after, limit)
+    }
+
+    fn status(&self) -> Result<DriveStatus, DriveError> {
+        let status = self.inner.status()?;
+        Ok(match self.tightness.free.load(Ordering::SeqCst) {
+            0 => status,
+            free => DriveStatus { capacity: ByteCount(1_000_000_000), free: ByteCount(free), ..status },
+        })
+    }
+
+    fn stamp(&self) -> Stamp {
+        self.inner.stamp()
+    }
+
+    fn set_stamp(&self, epoch: Epoch, commit: u64) -> Result<(), DriveError> {
+        self.inner.set_stamp(epoch, commit)
+    }
+
+    fn probe(&self) -> Result<(), DriveError> {
+        let extent = ExtentId { blob: base::BlobId(0), stripe: 0, shard: 0 };
+        self.tightness.check(self.id(), extent)?;
+        self.inner.probe()
+    }
+}
