@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use base::{BlockAddress, ByteCount, ClassId, TapePoolId, Vid};
+use base::{BlockAddress, ByteCount, ClassId, TapePoolId, Timestamp, Vid};
 use catalogue::{Command, Counter, ReadError, Tally, TapeRecord, TapeState, View};
 use pool::DriveHealth;
 use scheduler::{DriveState, Event};
@@ -11,7 +11,7 @@ use scheduler::{DriveState, Event};
 use crate::engine::{Engine, truncated};
 use crate::mount_log::{RowsLeft, oldest_wanted};
 use crate::{
-    Archive, ArchiveError, ClassInfo, Expected, PoolDriveInfo, PoolInfo, QueueLine, TapeContent,
+    Archive, ArchiveError, ClassInfo, Expected, PoolDriveInfo, PoolInfo, QueueLine, Reason, TapeContent,
     TapeDriveInfo, TapeInfo, TapeUse, Totals,
 };
 
@@ -183,16 +183,14 @@ impl Archive {
                 engine.read(|view| Ok((view.tally(Counter::Todo(id))?, view.todo(id, None, 1)?)))?;
             if tally.files > 0 {
                 let cause = engine.scheduler().why_sealing(id, now);
-                lines.push(QueueLine {
-                    what: format!("seal {}", class.settings.name),
-                    items: tally.files,
-                    bytes: tally.bytes,
-                    oldest: first.first().map(|(_, todo)| todo.since),
-                    reason: cause.to_string(),
-                    cause: Some(cause),
-                    expected: seen(forecast.of_class(id)),
-                    age: None,
-                });
+                let expected = seen(forecast.of_class(id));
+                lines.push(queue_line(
+                    format!("seal {}", class.settings.name),
+                    tally,
+                    first.first().map(|(_, todo)| todo.since),
+                    cause,
+                    expected,
+                ));
             }
         }
         for (id, pool) in engine.classes.tape_pools() {
@@ -201,16 +199,14 @@ impl Archive {
                 engine.read(|view| Ok((view.tally(Counter::Queued(id))?, view.queue(id, None, 1)?)))?;
             if tally.files > 0 {
                 let cause = engine.scheduler().why_migrating(id, now);
-                lines.push(QueueLine {
-                    what: format!("migrate {}", pool.name),
-                    items: tally.files,
-                    bytes: tally.bytes,
-                    oldest: first.first().map(|(_, queued)| queued.since),
-                    reason: cause.to_string(),
-                    cause: Some(cause),
-                    expected: seen(forecast.of_tape_pool(id)),
-                    age: None,
-                });
+                let expected = seen(forecast.of_tape_pool(id));
+                lines.push(queue_line(
+                    format!("migrate {}", pool.name),
+                    tally,
+                    first.first().map(|(_, queued)| queued.since),
+                    cause,
+                    expected,
+                ));
             }
         }
         let mut left = RowsLeft::new();
@@ -218,16 +214,8 @@ impl Archive {
             if tape.wanted.files > 0 {
                 let oldest = engine.read(|view| oldest_wanted(view, tape.vid, &mut left))?;
                 let cause = engine.scheduler().why_tape(tape.vid);
-                lines.push(QueueLine {
-                    what: format!("recall {}", tape.vid),
-                    items: tape.wanted.files,
-                    bytes: tape.wanted.bytes,
-                    reason: cause.to_string(),
-                    cause: Some(cause),
-                    expected: seen(forecast.of_tape(tape.vid)),
-                    oldest,
-                    age: None,
-                });
+                let expected = seen(forecast.of_tape(tape.vid));
+                lines.push(queue_line(format!("recall {}", tape.vid), tape.wanted, oldest, cause, expected));
             }
         }
         lines.iter_mut().for_each(|line| line.age = line.oldest.map(|oldest| now.since(oldest)));
@@ -341,6 +329,17 @@ impl Archive {
         self.engine().bell.backlog_changed();
         Ok(())
     }
+}
+
+fn queue_line(
+    what: String,
+    tally: Tally,
+    oldest: Option<Timestamp>,
+    cause: Reason,
+    expected: Option<Expected>,
+) -> QueueLine {
+    let (items, bytes, reason) = (tally.files, tally.bytes, cause.to_string());
+    QueueLine { what, items, bytes, oldest, age: None, reason, cause: Some(cause), expected }
 }
 
 fn add(sum: &mut Tally, tally: Tally) {

@@ -213,13 +213,18 @@ fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<Cau
         }
     }
     if reasons.is_empty() {
-        reasons.push(said(match stat.locality {
-            Locality::Nearline => format!("nothing waits: it is NEARLINE; to read it: kist stage {path}"),
-            Locality::Lost => "no copy of it can be read".to_owned(),
-            Locality::Online | Locality::OnlineAndNearline => "nothing waits: it is online".to_owned(),
-        }));
+        reasons.push(why_nothing(path, stat.locality));
     }
     Ok(reasons)
+}
+
+/// Nothing waits; what is there then.
+fn why_nothing(path: &ArchivePath, locality: Locality) -> Cause {
+    said(match locality {
+        Locality::Nearline => format!("nothing waits: it is NEARLINE; to read it: kist stage {path}"),
+        Locality::Lost => "no copy of it can be read".to_owned(),
+        Locality::Online | Locality::OnlineAndNearline => "nothing waits: it is online".to_owned(),
+    })
 }
 
 /// Why a container is not written to a tape of a pool yet.

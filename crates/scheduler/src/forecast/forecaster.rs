@@ -16,8 +16,8 @@ const SAMPLE: usize = 16;
 
 /// Learns how long everything takes and how far forecasts were off; makes forecasts.
 ///
-/// Deterministic, like the scheduler beside which it stands. It holds a few hundred figures and at most 20,000
-/// forecasts that have not come true yet.
+/// Deterministic, like the scheduler beside which it stands. It holds some thousand figures and at most
+/// 20,000 forecasts that have not come true yet.
 #[derive(Clone, Debug)]
 pub struct Forecaster {
     learned: Learned,
@@ -144,14 +144,7 @@ impl Forecaster {
                 }
             }
             Event::Queued(tape_pool, backlog) => self.queued(scheduler, now, *tape_pool, backlog),
-            Event::SealEnded(class) => {
-                if let Some((since, bytes)) = self.sealing.remove(class)
-                    && bytes.0 > 0
-                {
-                    self.learned.sealed(bytes, now.since(since));
-                }
-                self.calibration.came(&Subject::Class(*class), now, |_| true);
-            }
+            Event::SealEnded(class) => self.sealed(*class, now),
             Event::Mounted(drive, vid) => {
                 let ordered = matches!(scheduler.state(drive),
                     Some(DriveState::Mounting { vid: of, .. }) if of == vid);
@@ -179,12 +172,7 @@ impl Forecaster {
                 self.activities.remove(drive);
                 self.calibration.forget(&Subject::Drive(drive.clone()));
             }
-            Event::Todo(class, backlog) => {
-                let old = scheduler.classes.get(class).map(|state| state.backlog).unwrap_or_default();
-                let more = |new: u64, old: u64| new.saturating_sub(old) as f64;
-                let (files, bytes) = (more(backlog.items, old.items), more(backlog.bytes.0, old.bytes.0));
-                self.inflow.entry(*class).or_insert_with(|| Inflow::new(now)).add(now, files, bytes);
-            }
+            Event::Todo(class, backlog) => self.todo(scheduler, now, *class, backlog),
             Event::DriveUp(_)
             | Event::RetireDrive(..)
             | Event::Maintain(..)
@@ -198,6 +186,23 @@ impl Forecaster {
             | Event::Streams { .. }
             | Event::Tick => {}
         }
+    }
+
+    fn sealed(&mut self, class: ClassId, now: Timestamp) {
+        if let Some((since, bytes)) = self.sealing.remove(&class)
+            && bytes.0 > 0
+        {
+            self.learned.sealed(bytes, now.since(since));
+        }
+        self.calibration.came(&Subject::Class(class), now, |_| true);
+    }
+
+    /// What has come for a class.
+    fn todo(&mut self, scheduler: &Scheduler, now: Timestamp, class: ClassId, backlog: &Backlog) {
+        let old = scheduler.classes.get(&class).map(|state| state.backlog).unwrap_or_default();
+        let more = |new: u64, old: u64| new.saturating_sub(old) as f64;
+        let (files, bytes) = (more(backlog.items, old.items), more(backlog.bytes.0, old.bytes.0));
+        self.inflow.entry(class).or_insert_with(|| Inflow::new(now)).add(now, files, bytes);
     }
 
     fn ended(&mut self, drive: &DriveName, now: Timestamp) -> Option<Activity> {
