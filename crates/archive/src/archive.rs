@@ -20,6 +20,7 @@ use crate::classes::Classes;
 use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
 use crate::engine::{Engine, largest_container};
 use crate::flow::Flow;
+use crate::foresight::Foresight;
 use crate::libraries::{Libraries, StartDrives};
 use crate::scrub::Upkeep;
 use crate::session::{DriveThread, recover_torn_runs};
@@ -99,6 +100,7 @@ impl Archive {
             catalogue.execute(Command::RegisterTape { vid: cartridge.vid, capacity: cartridge.capacity })?;
         }
         let scheduler = Scheduler::new(classes.policy(&settings));
+        let foresight = Foresight::new(classes.pace());
         let engine = Arc::new(Engine {
             settings,
             clock,
@@ -110,6 +112,7 @@ impl Archive {
             libraries,
             classes,
             scheduler: Mutex::new(scheduler),
+            foresight,
             bell: Bell::default(),
             gate: Arc::default(),
             stop: AtomicBool::new(false),

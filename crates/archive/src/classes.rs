@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base::{ByteCount, ClassId, LibraryId, ShareId, TapePoolId};
 use catalogue::{Command, Outcome};
-use scheduler::{ClassPolicy, Policy, TapePoolPolicy};
+use scheduler::{ClassPolicy, Pace, Policy, TapePoolPolicy};
 use store::CatalogueStore;
 
 use crate::libraries;
@@ -115,6 +115,16 @@ impl Classes {
     pub(crate) fn by_size(&self, size: ByteCount) -> Option<&Class> {
         let fits = |class: &&Class| class.settings.up_to.is_none_or(|limit| size <= limit);
         self.classes.iter().find(fits).or_else(|| self.classes.last())
+    }
+
+    /// How long things take, as far as is known before anything was done.
+    pub(crate) fn pace(&self) -> Pace {
+        let pools = |class: &Class| {
+            let named = |name: &String| self.pools.iter().find(|(_, pool)| pool.name == *name);
+            class.settings.copies.iter().filter_map(named).map(|(id, _)| *id).collect()
+        };
+        let tape_pools = self.classes.iter().map(|class| (class.id, pools(class))).collect();
+        Pace { tape_pools, ..Pace::default() }
     }
 
     pub(crate) fn policy(&self, settings: &Settings) -> Policy {

@@ -36,6 +36,8 @@ pub(crate) struct Engine {
     pub(crate) libraries: Libraries,
     pub(crate) classes: Classes,
     pub(crate) scheduler: Mutex<Scheduler>,
+    /// When what it is told of will be done.
+    pub(crate) foresight: crate::foresight::Foresight,
     pub(crate) bell: Bell,
     pub(crate) gate: Arc<ReadGate>,
     pub(crate) stop: AtomicBool,

@@ -13,5 +13,6 @@ mod rebuild;
 mod refusals;
 mod report;
 mod tape;
+mod times;
 mod transfer;
 mod trouble;
