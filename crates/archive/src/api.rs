@@ -190,6 +190,8 @@ pub struct RequestInfo {
     pub request: RequestId,
     /// All else.
     pub record: RequestRecord,
+    /// How urgent it is, from 0 to [`catalogue::PRIORITY_MAX`].
+    pub priority: u8,
 }
 
 /// One file of a request.
@@ -306,6 +308,21 @@ pub struct TapeDriveInfo {
     pub rate: f64,
     /// Why it is down or idle.
     pub reason: String,
+    /// What it did in its last session that is over, if it counts.
+    pub motion: Option<TapeMotionInfo>,
+}
+
+/// What a tape drive did in a session.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct TapeMotionInfo {
+    /// `migrate`, `recall` or `maintain`.
+    pub session: &'static str,
+    /// The tape.
+    pub vid: Vid,
+    /// Bytes of containers or files: what it was for.
+    pub bytes: ByteCount,
+    /// What the drive counted meanwhile.
+    pub motion: mechanics::MotionReport,
 }
 
 /// A drive of the pool.
@@ -437,6 +454,8 @@ pub struct StageOptions {
     pub owner: String,
     /// For how long the files are pinned once online.
     pub pin: Duration,
+    /// How urgent it is, from 0 to [`catalogue::PRIORITY_MAX`]; usually [`catalogue::PRIORITY_USUAL`].
+    pub priority: u8,
 }
 
 /// Whether a request has ended.

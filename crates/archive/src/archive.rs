@@ -1,7 +1,7 @@
 //! Opening and closing the engine.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 use threads::JoinHandle;
 use threads::Mutex;
@@ -114,6 +114,7 @@ impl Archive {
             stop: AtomicBool::new(false),
             planning: Mutex::new(()),
             ordering: Mutex::new(()),
+            wishes: AtomicU64::new(0),
             hurried: AtomicI64::new(0),
             rehabilitated: Mutex::new(BTreeSet::new()),
             verifying: Mutex::new(()),

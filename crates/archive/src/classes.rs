@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base::{ByteCount, ClassId, TapePoolId};
 use catalogue::{Command, Outcome};
-use scheduler::{ClassPolicy, Policy, TapePoolPolicy};
+use scheduler::{ClassPolicy, Policy, SharePolicy, TapePoolPolicy};
 use store::CatalogueStore;
 
 use crate::{ArchiveError, ClassSettings, OpenError, Settings, TapePoolSettings};
@@ -67,6 +67,11 @@ impl Classes {
         self.classes.iter().find(|class| class.id == id)
     }
 
+    /// Whether some class recalls packs as a whole.
+    pub(crate) fn any_recalls_packs(&self) -> bool {
+        self.classes.iter().any(|class| class.settings.recall_packs)
+    }
+
     pub(crate) fn name(&self, id: ClassId) -> String {
         self.get(id).map_or_else(|| format!("class-{id}"), |class| class.settings.name.clone())
     }
@@ -114,7 +119,12 @@ impl Classes {
             };
             (*id, policy)
         };
+        let share = |class: &Class| {
+            let name = format!("of class {}", class.settings.name);
+            (crate::flow::share_of(class.id), SharePolicy { name, ..SharePolicy::default() })
+        };
         Policy {
+            shares: self.classes.iter().map(share).collect(),
             classes: self.classes.iter().map(class).collect(),
             tape_pools: self.pools.iter().map(pool).collect(),
             recall_age: settings.tape.recall_age,

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use threads::mpsc::{Receiver, SyncSender, TrySendError};
 
@@ -109,8 +110,13 @@ impl Conductor {
         }
         told.extend(events);
         told.push(Event::Tick);
+        let wishes = told.iter().any(|event| matches!(event, Event::Wanted { .. }));
         while !told.is_empty() {
             told = self.step(told);
+        }
+        if wishes {
+            // Not before the scheduler knows of them: a session that looks now may claim them.
+            self.engine.wishes.fetch_add(1, Ordering::Relaxed);
         }
     }
 

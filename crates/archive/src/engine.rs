@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, PoisonError};
 use threads::{Mutex, MutexGuard};
 
-use base::{BlobDescription, BlobPiece, ByteCount, Clock, ContainerId, FileId, ShareId, Timestamp, Vid};
+use base::{BlobDescription, BlobPiece, ByteCount, Clock, ContainerId, FileId, Timestamp, Vid};
 use catalogue::{Command, Outcome, ReadError, RecallKey, TapeRecord, TapeState, View};
 use library::Library;
 use pool::{Pool, PoolError};
@@ -39,6 +39,8 @@ pub(crate) struct Engine {
     /// Held while a drive is taken out of use or given back: the catalogue and the scheduler hear the same
     /// last word.
     pub(crate) ordering: Mutex<()>,
+    /// Counts what was asked for from tape, so that reading sessions notice new wishes.
+    pub(crate) wishes: AtomicU64,
     /// When somebody last asked to migrate without waiting: sessions that are drained after that write their
     /// index at once.
     pub(crate) hurried: AtomicI64,
@@ -79,6 +81,8 @@ pub(crate) struct Session {
     pub(crate) began: Mutex<Option<Timestamp>>,
     pub(crate) files: AtomicU64,
     pub(crate) bytes: AtomicU64,
+    /// What the drive did in the last session that is over.
+    pub(crate) motion: Mutex<Option<crate::TapeMotionInfo>>,
 }
 
 impl Engine {
@@ -177,8 +181,8 @@ pub(crate) fn wanted_event(view: &View<'_>, file: FileId) -> Result<Event, ReadE
     copies.sort_unstable();
     copies.dedup();
     let since = view.request(want.request)?.map_or(record.created, |request| request.created);
-    let (priority, share) = (0, ShareId(0));
-    Ok(Event::Wanted { file, bytes: record.size, since, priority, share, copies })
+    let share = crate::flow::share_of(record.class);
+    Ok(Event::Wanted { file, bytes: record.size, since, priority: 0, share, copies })
 }
 
 fn in_recall_set(view: &View<'_>, key: RecallKey) -> Result<bool, ReadError> {

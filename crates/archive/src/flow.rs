@@ -1,6 +1,6 @@
 //! How tape streams, clients and recalls share the pool: what the scheduler is told, and what people see.
 
-use base::{ByteCount, Duration, Timestamp};
+use base::{ByteCount, ClassId, Duration, ShareId, Timestamp};
 use pool::{Feeding, TapeStream};
 use scheduler::Event;
 
@@ -34,6 +34,11 @@ pub struct RecallRoom {
     pub ceiling: ByteCount,
     /// Bytes that fit below it.
     pub room: ByteCount,
+}
+
+/// The share that recalls of a class are charged to: each class has one of its own, and with it its room.
+pub(crate) fn share_of(class: ClassId) -> ShareId {
+    ShareId(class.0)
 }
 
 impl Archive {
@@ -74,11 +79,17 @@ impl Engine {
 }
 
 /// What the scheduler was told last.
-#[derive(Default)]
 pub(crate) struct Flow {
+    is_first: bool,
     looked: Option<Timestamp>,
     streams: Option<usize>,
     room: Room,
+}
+
+impl Default for Flow {
+    fn default() -> Self {
+        Flow { is_first: true, looked: None, streams: None, room: Room::default() }
+    }
 }
 
 impl Flow {
@@ -97,7 +108,19 @@ impl Flow {
                 self.room.clone()
             }
         };
-        let events = Vec::new();
+        let mut events = Vec::new();
+        if self.streams != streams {
+            events.push(Event::Streams { max: streams.unwrap_or(usize::MAX) });
+        }
+        if self.room.pool != room.pool || self.is_first {
+            events.push(Event::PoolSpace { share: None, free: ByteCount(room.pool) });
+        }
+        for (class, free) in &room.classes {
+            if self.room.classes.get(class) != Some(free) {
+                events.push(Event::PoolSpace { share: Some(share_of(*class)), free: ByteCount(*free) });
+            }
+        }
+        self.is_first = false;
         (self.streams, self.room) = (streams, room);
         events
     }

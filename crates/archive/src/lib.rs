@@ -36,6 +36,7 @@ mod space;
 mod suspects;
 mod sweep;
 mod tapes;
+mod tracks;
 mod verify;
 mod warnings;
 mod why;
@@ -46,6 +47,7 @@ pub use backup::{
     BackupDirectory, BackupError, BackupSettings, BackupStatus, Line, Progress, Rehearsed, RestoreTo,
     Restored, SegmentFile, SnapshotInfo, TableCount, rehearse, restore, restore_before,
 };
+pub use catalogue::{PRIORITY_MAX, PRIORITY_USUAL};
 pub use download::Download;
 pub use error::{ArchiveError, OpenError};
 pub use flow::{FlowInfo, RecallRoom};
@@ -56,11 +58,13 @@ pub use operate::TAPE_PAGE_MAX;
 pub use pool_drives::{PoolHealth, ReplacedDrive};
 pub use rebuild::{PoolSeen, RebuildError, Rebuilt, TapeFound, rebuild};
 pub use requests::{REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX};
+pub use scheduler::order::Aim;
 pub use scrub_info::{ScrubInfo, UpkeepSettings};
 pub use seal::PACK_MEMBERS_MAX;
 pub use select::SELECTION_PATHS_MAX;
 pub use settings::{
-    ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings, TapePoolSettings, TapeSettings,
+    ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings,
+    TapePoolSettings, TapeSettings,
 };
 pub use suspects::SUSPECT_FAILURES_MAX;
 pub use tapes::{

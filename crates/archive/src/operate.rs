@@ -393,5 +393,6 @@ fn drive_info(engine: &Engine, name: String, state: &DriveState) -> TapeDriveInf
         bytes: ByteCount(if working { bytes } else { 0 }),
         rate: if working && seconds > 0.0 { bytes as f64 / seconds } else { 0.0 },
         reason,
+        motion: *session.motion.lock().unwrap_or_else(PoisonError::into_inner),
     }
 }

@@ -1,7 +1,9 @@
 //! Recall requests and evicts.
 
 use base::{ArchivePath, FileId, RequestId};
-use catalogue::{BATCH_FILES_MAX, Command, Entry, EvictRefusal, ItemState, Object, Outcome, Rejection};
+use catalogue::{
+    BATCH_FILES_MAX, Command, Entry, EvictRefusal, ItemState, Object, Outcome, PRIORITY_USUAL, Rejection,
+};
 
 use crate::namespace::in_words;
 use crate::select::Selected;
@@ -51,10 +53,27 @@ impl Archive {
 
     fn open_request(&self, options: &StageOptions) -> Result<RequestId, ArchiveError> {
         let open = Command::OpenRequest { owner: options.owner.clone(), pin: options.pin };
-        match self.engine().execute(open)? {
-            Outcome::Request(id) => Ok(id),
+        let request = match self.engine().execute(open)? {
+            Outcome::Request(id) => id,
             other => unreachable!("opening a request gives a request, not {other:?}"),
+        };
+        if options.priority != PRIORITY_USUAL {
+            let priority = options.priority;
+            self.engine().execute(Command::SetRequestPriority { request, priority })?;
         }
+        Ok(request)
+    }
+
+    /// Makes what a request still waits for more or less urgent than other requests. Durable on return.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchRequest`], [`ArchiveError::Rejected`] if it has ended or there is no such
+    /// priority.
+    pub fn set_priority(&self, request: RequestId, priority: u8) -> Result<(), ArchiveError> {
+        self.request(request)?;
+        self.engine().execute(Command::SetRequestPriority { request, priority })?;
+        self.waiting_files(request)?.into_iter().for_each(|file| self.engine().bell.wants_changed(file));
+        Ok(())
     }
 
     /// Adds a batch. Files that were deleted since they were selected are left out.
@@ -90,8 +109,10 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::NoSuchRequest`].
     pub fn request(&self, request: RequestId) -> Result<RequestInfo, ArchiveError> {
-        let record = self.engine().read(|view| view.request(request))?;
-        record.map(|record| RequestInfo { request, record }).ok_or(ArchiveError::NoSuchRequest(request))
+        let (record, priority) =
+            self.engine().read(|view| Ok((view.request(request)?, view.priority(request)?)))?;
+        let info = record.map(|record| RequestInfo { request, record, priority });
+        info.ok_or(ArchiveError::NoSuchRequest(request))
     }
 
     /// Requests, newest first, those before `before`.
@@ -103,8 +124,13 @@ impl Archive {
         before: Option<RequestId>,
         limit: usize,
     ) -> Result<Vec<RequestInfo>, ArchiveError> {
-        let records = self.engine().read(|view| view.requests(before, limit.clamp(1, REQUEST_PAGE_MAX)))?;
-        Ok(records.into_iter().map(|(request, record)| RequestInfo { request, record }).collect())
+        self.engine().read(|view| {
+            let records = view.requests(before, limit.clamp(1, REQUEST_PAGE_MAX))?;
+            let infos = records.into_iter().map(|(request, record)| {
+                Ok(RequestInfo { request, record, priority: view.priority(request)? })
+            });
+            infos.collect()
+        })
     }
 
     /// Files of a request from number `from` on, and the number of the next page.

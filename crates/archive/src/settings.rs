@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use base::{ByteCount, Duration, StripeCode};
+use scheduler::order::Aim;
 
 /// All settings of the engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -71,6 +72,8 @@ pub struct ClassSettings {
     pub pack_age: Duration,
     /// Recalls bring no more of the class into the pool than leaves it at this much; `None`: no ceiling.
     pub pool_max: Option<ByteCount>,
+    /// Recall a pack as a whole when one file of it is wanted (full-aggregate recall).
+    pub recall_packs: bool,
 }
 
 /// A tape pool.
@@ -103,6 +106,8 @@ pub struct TapeSettings {
     pub recall_age: Duration,
     /// ... or when this much is wanted from a tape.
     pub recall_bytes: ByteCount,
+    /// What the order of a recall is to make short.
+    pub recall_aim: Aim,
     /// Keep an idle tape mounted for this long.
     pub dismount_delay: Duration,
     /// Leave a drive or tape that failed alone for this long.

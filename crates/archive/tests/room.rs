@@ -132,7 +132,7 @@ fn a_file_that_can_never_fit_is_refused_and_no_request_is_made() {
     let instance = instance(Some(ByteCount(2_000_000)));
     let archive = instance.open();
     nearline(&archive);
-    let options = StageOptions { owner: "test".to_owned(), pin: Duration::from_secs(60) };
+    let options = StageOptions { owner: "test".to_owned(), pin: Duration::from_secs(60), priority: 0 };
     let refused = archive.stage(&all(&["/t"]), options);
     let Err(ArchiveError::NeverFits { path: at, size, limit, what }) = refused else { panic!("{refused:?}") };
     assert!(at.starts_with("/t/f"), "{at}");

@@ -12,6 +12,10 @@ use crate::record::{Attributes, ContainerKind, Entry, FileKind, MemberRecord, Ru
 
 /// Most members that one container may have.
 pub const CONTAINER_MEMBERS_MAX: usize = 100_000;
+/// The priority of the most urgent requests.
+pub const PRIORITY_MAX: u8 = 9;
+/// The priority of requests of which nothing is said.
+pub const PRIORITY_USUAL: u8 = 5;
 /// Most files in one `AddToRequest`, `Evict`, `Release` or `RecallDone`.
 pub const BATCH_FILES_MAX: usize = 10_000;
 /// Most files in one request.
@@ -499,6 +503,13 @@ pub enum Command {
         drive: String,
         /// Why it is out of use; `None`: it is in use.
         down: Option<String>,
+    },
+    /// How urgent a request is; the last word counts. Refused once the request has ended.
+    SetRequestPriority {
+        /// The request.
+        request: RequestId,
+        /// From 0 to [`PRIORITY_MAX`]; a request of which nothing is said has [`PRIORITY_USUAL`].
+        priority: u8,
     },
 }
 

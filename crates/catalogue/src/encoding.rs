@@ -335,6 +335,7 @@ choice!(Command {
     48 = MendCopy { container, vid, block, reason, image },
     49 = DissolvePack { container },
     50 = SetDriveDown { drive, down },
+    51 = SetRequestPriority { request, priority },
 });
 
 /// The key of a counter: its kind, then its object.

@@ -23,8 +23,8 @@ pub use apply::{Batch, apply};
 pub use check::Inconsistency;
 pub use command::{
     BATCH_FILES_MAX, CONTAINER_MEMBERS_MAX, Command, Envelope, EvictRefusal, IDEMPOTENCY_KEPT, Outcome,
-    PlannedContainer, PoolData, PoolLoss, PutFile, PutOutcome, REQUEST_FILES_MAX, RecallDone, Replace,
-    Requeue, SEGMENTS_MAX, SealContainer,
+    PRIORITY_MAX, PRIORITY_USUAL, PlannedContainer, PoolData, PoolLoss, PutFile, PutOutcome,
+    REQUEST_FILES_MAX, RecallDone, Replace, Requeue, SEGMENTS_MAX, SealContainer,
 };
 pub use encoding::{DecodeError, ENVELOPE_BYTES_MAX, ENVELOPE_VERSION};
 pub use error::{Object, ReadError, Rejection};

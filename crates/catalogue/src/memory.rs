@@ -5,9 +5,15 @@ use crate::overlay::{Rows, scan_rows};
 use crate::table::Table;
 
 /// A catalogue in memory. A clone is a snapshot.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemoryStore {
     tables: [Rows; Table::COUNT],
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        MemoryStore { tables: std::array::from_fn(|_| Rows::default()) }
+    }
 }
 
 impl MemoryStore {

@@ -69,11 +69,13 @@ pub enum Table {
     Segment = 30,
     /// Name of a tape drive that an operator has taken out of use → why.
     DriveDown = 31,
+    /// Request → its priority, if that is not the usual one.
+    RequestPriority = 32,
 }
 
 impl Table {
     /// How many tables there are.
-    pub const COUNT: usize = 32;
+    pub const COUNT: usize = 33;
 
     /// All tables in the order of their numbers.
     pub const ALL: [Table; Table::COUNT] = [
@@ -109,6 +111,7 @@ impl Table {
         Table::Change,
         Table::Segment,
         Table::DriveDown,
+        Table::RequestPriority,
     ];
 
     /// The table's name in the engine.
@@ -147,6 +150,7 @@ impl Table {
             Table::Change => "change",
             Table::Segment => "segment",
             Table::DriveDown => "drive_down",
+            Table::RequestPriority => "request_priority",
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use archive::{StageOptions, Stat, TapeUse};
+use archive::{PRIORITY_MAX, PRIORITY_USUAL, StageOptions, Stat, TapeUse};
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
@@ -96,9 +96,10 @@ pub(crate) async fn stage(
     let stage = move |engine: &dyn Engine| {
         let input: SelectionInput = body.parse()?;
         let pin = input.pin_seconds.map_or(PIN_DEFAULT, Duration::from_secs);
+        let priority = priority(input.priority)?;
         let selection = input.selection(limit)?;
         call.about(convert::selection_text(&selection));
-        let options = StageOptions { owner: call.principal.name.clone(), pin };
+        let options = StageOptions { owner: call.principal.name.clone(), pin, priority };
         Ok(engine.stage(&selection, options)?)
     };
     let request = shared.call(stage).await?;
@@ -137,6 +138,31 @@ pub(crate) async fn request_files(
         Ok(Json(wire::RequestFilesReply { files: files.iter().map(convert::request_file).collect(), next }))
     };
     shared.call(list).await
+}
+
+pub(crate) async fn prioritise(
+    State(shared): Door,
+    Extension(call): Caller,
+    id: PathPart,
+    body: Body,
+) -> Result<StatusCode, Refusal> {
+    let id = request_id(id)?;
+    let body = JsonBody::read(&shared, &call, body).await?;
+    let change = move |engine: &dyn Engine| {
+        let input: wire::PriorityBody = body.parse()?;
+        Ok(engine.set_priority(id, priority(Some(input.priority))?)?)
+    };
+    shared.call(change).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A priority that exists; the usual one if none is given.
+fn priority(given: Option<u8>) -> Result<u8, Refusal> {
+    let priority = given.unwrap_or(PRIORITY_USUAL);
+    if priority > PRIORITY_MAX {
+        return Err(Refusal::bad(&format!("there is no priority {priority}: it is 0 to {PRIORITY_MAX}")));
+    }
+    Ok(priority)
 }
 
 pub(crate) async fn cancel(

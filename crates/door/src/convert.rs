@@ -3,7 +3,7 @@
 use archive::{
     ClassInfo, CopyInfo, CopyProgress, EvictDone, FileStat, Listed, ListedKind, Locality, PoolDriveInfo,
     PoolInfo, PutDone, QueueLine, RequestFile, RequestInfo, Selection, Stat, TapeContent, TapeDriveInfo,
-    TapeInfo, Totals, refusal_text,
+    TapeInfo, TapeMotionInfo, Totals, refusal_text,
 };
 use base::{ArchivePath, Timestamp, Uuid, Vid};
 use catalogue::{Attributes, ContainerKind, EvictRefusal, FileKind, ItemState, RequestState, TapeState};
@@ -191,6 +191,7 @@ pub(crate) fn request_reply(info: &RequestInfo) -> wire::RequestReply {
         created: record.created.to_string(),
         ended: record.ended.map(|at| at.to_string()),
         pin_seconds: record.pin.as_secs(),
+        priority: info.priority,
         files: record.files,
         bytes: record.bytes.0,
         done: record.done,
@@ -276,6 +277,28 @@ pub(crate) fn drive_reply(drive: &TapeDriveInfo) -> wire::DriveReply {
         // JSON has no words for infinite rates.
         rate: if drive.rate.is_finite() { drive.rate } else { 0.0 },
         reason: drive.reason.clone(),
+        motion: drive.motion.as_ref().map(drive_motion),
+    }
+}
+
+fn drive_motion(info: &TapeMotionInfo) -> wire::DriveMotionReply {
+    let motion = &info.motion;
+    wire::DriveMotionReply {
+        session: info.session.to_owned(),
+        vid: info.vid.to_string(),
+        bytes: info.bytes.0,
+        read: motion.bytes_read,
+        written: motion.bytes_written,
+        streamed: motion.bytes_streamed,
+        seconds: motion.transfer_seconds(),
+        rate: motion.rate_of(info.bytes.0),
+        streaming: motion.streaming_seconds,
+        locating: motion.locate_seconds,
+        locates: motion.locates,
+        flushing: motion.flush_seconds,
+        backhitching: motion.backhitch_seconds,
+        backhitches: motion.backhitches,
+        waiting: motion.waiting_seconds,
     }
 }
 

@@ -77,6 +77,10 @@ impl Engine for Archive {
         Archive::request_files(self, request, from, limit)
     }
 
+    fn set_priority(&self, request: RequestId, priority: u8) -> Result<(), ArchiveError> {
+        Archive::set_priority(self, request, priority)
+    }
+
     fn cancel_request(&self, request: RequestId) -> Result<(), ArchiveError> {
         Archive::cancel_request(self, request)
     }

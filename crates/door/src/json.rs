@@ -139,6 +139,9 @@ pub(crate) struct SelectionInput {
     /// For how long to pin.
     #[serde(default)]
     pub pin_seconds: Option<u64>,
+    /// How urgent it is.
+    #[serde(default)]
+    pub priority: Option<u8>,
 }
 
 impl SelectionInput {
@@ -172,9 +175,10 @@ mod tests {
             paths: vec!["/a".into(), "/b c\n".into()],
             recursive: true,
             pin_seconds: Some(7),
+            priority: Some(9),
         };
         let input: SelectionInput = serde_json::from_str(&serde_json::to_string(&body).unwrap()).unwrap();
-        assert_eq!(input.pin_seconds, Some(7));
+        assert_eq!((input.pin_seconds, input.priority), (Some(7), Some(9)));
         let selection = input.selection(2).unwrap();
         assert!(selection.recursive);
         assert_eq!(selection.paths.iter().map(ArchivePath::as_str).collect::<Vec<_>>(), ["/a", "/b c\n"]);

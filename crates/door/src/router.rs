@@ -27,6 +27,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/requests/{id}", get(admin::request))
         .route("/requests/{id}/files", get(admin::request_files))
         .route("/requests/{id}/cancel", post(admin::cancel))
+        .route("/requests/{id}/priority", post(admin::prioritise))
         .route("/requests/{id}/release", post(admin::release))
         .route("/evict", post(admin::evict))
         .route("/why", get(admin::why))

@@ -43,6 +43,7 @@ pub trait Engine: Send + Sync + 'static {
         from: u32,
         limit: usize,
     ) -> Result<(Vec<RequestFile>, Option<u32>), ArchiveError>;
+    fn set_priority(&self, request: RequestId, priority: u8) -> Result<(), ArchiveError>;
     fn cancel_request(&self, request: RequestId) -> Result<(), ArchiveError>;
     fn release(&self, request: RequestId, paths: Option<&[ArchivePath]>) -> Result<(), ArchiveError>;
     fn evict(&self, selection: &Selection) -> Result<EvictDone, ArchiveError>;

@@ -3,9 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
+mod motion;
 mod upkeep;
 
 pub use crate::wire_tapes::*;
+pub use motion::DriveMotionReply;
 pub use upkeep::{
     PoolHealthReply, RebuildBody, ReplaceBody, ReplaceReply, ScrubReply, VerifyCatalogueReply, VerifyReply,
 };
@@ -212,6 +214,16 @@ pub struct SelectionBody {
     /// For requests: pin for this many seconds; default one day.
     #[serde(default)]
     pub pin_seconds: Option<u64>,
+    /// For requests: how urgent, from 0 to 9; default 5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u8>,
+}
+
+/// `POST /api/v1/requests/{id}/priority`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PriorityBody {
+    /// From 0 to 9.
+    pub priority: u8,
 }
 
 /// `POST /api/v1/requests/{id}/release`.
@@ -237,6 +249,8 @@ pub struct RequestReply {
     pub ended: Option<String>,
     /// Seconds.
     pub pin_seconds: u64,
+    /// How urgent it is, from 0 to 9; 5 is usual.
+    pub priority: u8,
     /// Files in it.
     pub files: u32,
     /// Their bytes.
@@ -397,6 +411,9 @@ pub struct DriveReply {
     pub rate: f64,
     /// Why it is down or idle.
     pub reason: String,
+    /// What it did in its last session that is over, if it counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub motion: Option<DriveMotionReply>,
 }
 
 /// The pool.

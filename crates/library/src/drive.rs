@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use base::{ByteCount, Partition, TapePosition, Vid};
+use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
+use mechanics::{MotionReport, Track};
 
 /// The name of a tape drive: 1 to 64 characters of `A-Z a-z 0-9 . _ -`, for example `vdrive0`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -193,6 +194,14 @@ pub enum TapeError {
         /// The limit.
         max: usize,
     },
+    /// More segments than the drive orders at once.
+    #[error("{count} segments cannot be ordered at once: the limit is {max}")]
+    SegmentCount {
+        /// What was asked for.
+        count: usize,
+        /// The most that the drive orders.
+        max: usize,
+    },
     /// The cartridge memory is full.
     #[error("the memory of cartridge {vid} is full: {max} attributes")]
     AttributesFull {
@@ -286,4 +295,44 @@ pub trait TapeDrive: Send {
     /// # Errors
     /// [`TapeError::NotLoaded`], [`TapeError::Medium`].
     fn remaining(&mut self) -> Result<ByteCount, TapeError>;
+
+    /// Where the wraps of the data partition end: the first block behind each wrap that is full, ascending.
+    /// The wrap on which the data ends is not among them. It is what READ END OF WRAP POSITION reports with
+    /// its bit for all wraps. `None` if the drive does not tell.
+    ///
+    /// # Errors
+    /// [`TapeError::NotLoaded`], [`TapeError::Medium`].
+    fn end_of_wrap_positions(&mut self) -> Result<Option<Vec<BlockAddress>>, TapeError> {
+        Ok(None)
+    }
+
+    /// The order in which the drive would read these segments of the data partition from where it stands, as
+    /// indexes into `segments`; each is a first block and the one behind its last. `None` if the drive
+    /// recommends no order (RAO).
+    ///
+    /// # Errors
+    /// [`TapeError::SegmentCount`], [`TapeError::BeyondEndOfData`], [`TapeError::NotLoaded`].
+    fn recommended_order(
+        &mut self,
+        segments: &[(BlockAddress, BlockAddress)],
+    ) -> Result<Option<Vec<usize>>, TapeError> {
+        let _ = segments;
+        Ok(None)
+    }
+
+    /// What the ways on the data partition of the tape in the drive cost, if it holds blocks of `block_size`
+    /// bytes. `None` if nothing is known of the drive's timing.
+    ///
+    /// # Errors
+    /// [`TapeError::NotLoaded`], [`TapeError::Medium`].
+    fn track(&mut self, block_size: u32) -> Result<Option<Track>, TapeError> {
+        let _ = block_size;
+        Ok(None)
+    }
+
+    /// What the drive did since the mount, also if the tape was unloaded meanwhile; the bounds of the
+    /// transfers are those since this was last asked. `None` if the drive does not count.
+    fn motion_report(&mut self) -> Option<MotionReport> {
+        None
+    }
 }

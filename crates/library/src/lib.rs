@@ -10,8 +10,9 @@ pub use drive::{DriveName, DriveNameError, ReadBlock, TapeDrive, TapeError, Writ
 pub use machine::{CartridgeInfo, Library, LibraryError, Place, Slot};
 pub use virtual_tape::{
     BLOCK_BYTES_MAX, CartridgeError, CartridgeReader, FILE_MARKS_MAX, MEMORY_ATTRIBUTES_MAX,
-    MEMORY_VALUE_BYTES_MAX, RecordCheck, RecordInfo, RecordKind, VOLUME_CHANGE_REFERENCE,
-    VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
+    MEMORY_VALUE_BYTES_MAX, ORDER_SEGMENTS_MAX, RecordCheck, RecordInfo, RecordKind, SleepingWaiter,
+    VOLUME_CHANGE_REFERENCE, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig, VirtualTiming,
+    Waiter,
 };
 #[cfg(feature = "faults")]
 pub use virtual_tape::{DriveCommand, Faults};

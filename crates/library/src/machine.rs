@@ -65,6 +65,12 @@ pub enum LibraryError {
     /// A library needs a robot.
     #[error("the library has no robot: configure at least one")]
     NoRobot,
+    /// A library whose machines take time needs a scale of it.
+    #[error("time cannot run {scale} times as fast: the scale is a number above 0")]
+    Scale {
+        /// What was configured.
+        scale: f64,
+    },
     /// A library has too many cartridges.
     #[error("the library is full: it holds {max} cartridges")]
     LibraryFull {

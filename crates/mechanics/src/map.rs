@@ -99,6 +99,12 @@ impl TapeMap {
         self.wraps
     }
 
+    /// Positions along the tape between which the wraps lie.
+    #[must_use]
+    pub fn lpos(&self) -> std::ops::Range<u32> {
+        self.lpos_min..self.lpos_max
+    }
+
     /// The middle of the tape's length: where its two landing zones meet.
     #[must_use]
     pub fn middle(&self) -> u32 {

@@ -1,5 +1,5 @@
-//! Wanted files from tape to the pool: the drive's thread reads in block order, another one checks and
-//! stores.
+//! Wanted files from tape to the pool: the drive's thread reads in the order it is given, another one checks
+//! and stores.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,15 +32,8 @@ pub struct WantedFile {
     pub length: ByteCount,
     /// Its checksums.
     pub checksums: StreamChecksums,
-}
-
-/// How a recall gathers and reads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RecallLimits {
-    /// Memory for blocks.
-    pub buffer: ByteCount,
-    /// Read through gaps up to this many bytes instead of locating.
-    pub gap: ByteCount,
+    /// What stands between the head and it is read and thrown away, because that is quicker than a locate.
+    pub read_through: bool,
 }
 
 /// A file of a batch that did not come.
@@ -120,8 +113,12 @@ enum Message {
 
 const MESSAGES_MAX: usize = 256;
 
-/// Reads batch after batch of wanted files, each sorted by block and offset, until `next_batch` gives an
-/// empty one.
+/// Gives the files that are read next.
+pub type NextBatch<'a> = dyn FnMut(&mut dyn TapeDrive) -> Vec<WantedFile> + 'a;
+
+/// Reads batch after batch of wanted files in the order given, until `next_batch` gives an empty one. It is
+/// called when the head stands behind the last file of the batch before, and may ask the drive. `buffer` is
+/// the memory for blocks.
 /// `commit` is called on another thread with each batch once its bytes are synced in the pool; `false` ends
 /// the session. `stream` is told what is moved and how long the drive waits for the pool.
 ///
@@ -133,19 +130,19 @@ pub fn recall(
     vid: Vid,
     block_size: BlockSize,
     pool: &Arc<Pool>,
-    limits: RecallLimits,
+    buffer: ByteCount,
     progress: &AtomicU64,
     stop: &AtomicBool,
-    next_batch: &mut dyn FnMut() -> Vec<WantedFile>,
+    next_batch: &mut NextBatch<'_>,
     commit: &mut (dyn FnMut(RecallBatch) -> bool + Send),
     stream: &TapeStream,
 ) -> Result<(), RecallEnd> {
     let size = block_size.bytes() as usize;
-    let arena = BlockArena::new(size, limits.buffer.0 as usize / size);
+    let arena = BlockArena::new(size, buffer.0 as usize / size);
     let (sender, receiver) = sync_channel(MESSAGES_MAX);
     threads::scope(|scope| {
         let storing = scope.spawn(move || store(pool, vid, receiver, commit));
-        let mut head = Head { drive, vid, arena, size, block: None, gap: limits.gap.0 / size as u64, stream };
+        let mut head = Head { drive, vid, arena, size, block: None, stream };
         let read = read_batches(&mut head, sender, progress, stop, next_batch);
         match (read, storing.join()) {
             (Err(error), _) => Err(RecallEnd::Tape(error)),
@@ -172,10 +169,10 @@ fn read_batches(
     sender: SyncSender<Message>,
     progress: &AtomicU64,
     stop: &AtomicBool,
-    next_batch: &mut dyn FnMut() -> Vec<WantedFile>,
+    next_batch: &mut NextBatch<'_>,
 ) -> Result<(), VolumeError> {
     while !stop.load(Ordering::Relaxed) {
-        let batch = next_batch();
+        let batch = next_batch(head.drive);
         if batch.is_empty() {
             return Ok(());
         }
@@ -207,7 +204,6 @@ struct Head<'a> {
     arena: BlockArena,
     size: usize,
     block: Option<(u64, Arc<Block>)>,
-    gap: u64,
     stream: &'a TapeStream,
 }
 
@@ -222,9 +218,10 @@ impl Head<'_> {
         let size = self.size as u64;
         let mut at = wanted.header_offset.0;
         let end = wanted.data_offset.0 + wanted.length.0;
+        let mut read_through = wanted.read_through;
         while at < end {
             let number = wanted.block.0 + at / size;
-            let block = match self.fetch(number)? {
+            let block = match self.fetch(number, std::mem::take(&mut read_through))? {
                 Ok(block) => block,
                 Err(fault) => return Ok(Some(fault)),
             };
@@ -246,7 +243,11 @@ impl Head<'_> {
     }
 
     /// The block of that number: the one at hand, or read after a move if it is not the next one.
-    fn fetch(&mut self, number: u64) -> Result<Result<Arc<Block>, RecallFault>, VolumeError> {
+    fn fetch(
+        &mut self,
+        number: u64,
+        read_through: bool,
+    ) -> Result<Result<Arc<Block>, RecallFault>, VolumeError> {
         if let Some((at, block)) = &self.block
             && *at == number
         {
@@ -256,7 +257,7 @@ impl Head<'_> {
         let target = TapePosition { partition: Partition::Data, block: BlockAddress(number) };
         match next {
             Some(next) if next == number => {}
-            Some(next) if next < number && number - next <= self.gap => {
+            Some(next) if next < number && read_through => {
                 for between in next..number {
                     if self.read(between)?.is_err() {
                         self.drive.locate(target)?;
@@ -399,7 +400,7 @@ impl Arriving {
     }
 
     fn check(self, vid: Vid) -> Result<BlobPiece, RecallFault> {
-        let WantedFile { file, block, length, checksums, header_offset, data_offset } = self.wanted;
+        let WantedFile { file, block, length, checksums, header_offset, data_offset, .. } = self.wanted;
         if header_offset != data_offset {
             let refuse = |reason: String| RecallFault::Header { vid, block, file, reason };
             let header = read_pack_header(&self.header).map_err(|error| refuse(error.to_string()))?;

@@ -9,6 +9,7 @@ mod drive;
 mod event;
 mod load;
 mod migration;
+pub mod order;
 mod pick;
 mod policy;
 mod reason;

@@ -413,7 +413,11 @@ impl Client {
     fn stage(&self) {
         let Some((path, _)) = self.full_path() else { return };
         let pin = Duration::from_secs(below(600));
-        let options = StageOptions { owner: format!("client-{}", self.number), pin };
+        let options = StageOptions {
+            owner: format!("client-{}", self.number),
+            pin,
+            priority: catalogue::PRIORITY_USUAL,
+        };
         let (selection, at) = (selection(&path), path.clone());
         match self.world.ask("stage", move |archive| archive.stage(&selection, options)) {
             Called::Done(Ok(request)) => self.world.oracle().requests.push(request),

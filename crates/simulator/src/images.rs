@@ -232,7 +232,11 @@ impl Recorder {
             drop(self.archive.evict(&all)?);
             pause(Duration::from_secs(below(30)));
             if below(2) == 0 {
-                let options = StageOptions { owner: "history".to_owned(), pin: Duration::ZERO };
+                let options = StageOptions {
+                    owner: "history".to_owned(),
+                    pin: Duration::ZERO,
+                    priority: catalogue::PRIORITY_USUAL,
+                };
                 self.archive.stage(&all, options)?;
                 pause(Duration::from_secs(below(200)));
             }
@@ -508,7 +512,11 @@ impl Reader<'_> {
 
     fn stage(&self, path: &ArchivePath) -> Result<(), String> {
         let selection = Selection { paths: vec![path.clone()], recursive: false };
-        let options = StageOptions { owner: "reader".to_owned(), pin: Duration::from_secs(3_600) };
+        let options = StageOptions {
+            owner: "reader".to_owned(),
+            pin: Duration::from_secs(3_600),
+            priority: catalogue::PRIORITY_USUAL,
+        };
         let request = self.archive.stage(&selection, options).map_err(|error| error.to_string())?;
         let deadline = simulated::now() + PATIENCE.as_nanos() as u64;
         loop {

@@ -353,7 +353,7 @@ impl Aftermath {
     /// Stages and waits for the end; `is_operated`: meanwhile somebody gives drives and tapes back.
     fn stage_and_wait(&self, selection: &Selection, pin: Duration, is_operated: bool) -> RequestId {
         let selection = selection.clone();
-        let options = StageOptions { owner: "reader".to_owned(), pin };
+        let options = StageOptions { owner: "reader".to_owned(), pin, priority: catalogue::PRIORITY_USUAL };
         let request = self.ask("stage", move |archive| archive.stage(&selection, options.clone()));
         let request = request.unwrap_or_else(|error| panic!("I7: stage: {error}"));
         self.world.oracle().requests.push(request);

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use archive::{
-    Archive, ArchiveError, ClassSettings, FlowSettings, LibrarySettings, OpenError, PoolDriveSettings, PoolSettings,
-    PoolShape, Settings, TapePoolSettings, TapeSettings,
+    Aim, Archive, ArchiveError, ClassSettings, FlowSettings, LibrarySettings, OpenError, PoolDriveSettings,
+    PoolSettings, PoolShape, Settings, TapePoolSettings, TapeSettings,
 };
 use base::{ByteCount, Clock, SteadyClock, StripeCode, Timestamp};
 use threads::simulated::{self, Process};
@@ -362,6 +362,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
         pack_bytes: ByteCount::kib(512),
         pack_age: Duration::from_secs(8),
         pool_max: None,
+        recall_packs: false,
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),
@@ -389,6 +390,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
             buffer: ByteCount::kib(512),
             recall_age: Duration::from_secs(5),
             recall_bytes: ByteCount::mib(1),
+            recall_aim: Aim::LastFile,
             dismount_delay: Duration::from_secs(10),
             retry_delay: Duration::from_secs(20),
             flow: FlowSettings::default(),

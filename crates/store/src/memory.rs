@@ -8,8 +8,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 use catalogue::{KvError, Overlay, Rows, Snapshot, Table, Transaction, Visit, scan_overlaid, scan_rows};
 
 /// All tables. A table is copied only if it is changed while a snapshot holds it.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Tables([Arc<Rows>; Table::COUNT]);
+
+impl Default for Tables {
+    fn default() -> Self {
+        Tables(std::array::from_fn(|_| Arc::default()))
+    }
+}
 
 impl Tables {
     fn set(&mut self, table: Table, key: &[u8], value: Option<&[u8]>) {
@@ -174,7 +180,11 @@ impl MemoryEngine {
     }
 
     pub(crate) fn write(&self) -> MemoryWriting<'_> {
-        MemoryWriting { engine: self, base: self.read(), changes: Default::default() }
+        MemoryWriting {
+            engine: self,
+            base: self.read(),
+            changes: std::array::from_fn(|_| Overlay::default()),
+        }
     }
 }
 

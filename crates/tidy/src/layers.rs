@@ -31,17 +31,18 @@ const TOOLS: [&str; 1] = ["tidy"];
 
 /// Crates from elsewhere that only some of ours may depend on: HTTP, JSON, XML and the async runtime stay in
 /// the doors, one driver knows the embedded engine. The program runs the door's runtime and speaks JSON as a
-/// client.
-const OUTSIDE: [(&str, &[&str]); 9] = [
+/// client. The mechanics read the data files of drives and media.
+const OUTSIDE: [(&str, &[&str]); 10] = [
     ("axum", &["door"]),
     ("heed", &["store"]),
     ("http-body-util", &["door"]),
     ("hyper", &["door"]),
     ("hyper-util", &["door"]),
     ("quick-xml", &["ltfs", "door"]),
-    ("serde", &["door", "kist"]),
+    ("serde", &["door", "kist", "mechanics"]),
     ("serde_json", &["door", "kist", "tidy", "torture"]),
     ("tokio", &["door", "kist"]),
+    ("toml", &["kist", "mechanics"]),
 ];
 
 /// The crates with fault injection, bugs on purpose or a simulated world, and the features that turn them on.

@@ -3,9 +3,11 @@
 mod adopt;
 mod maintain;
 mod migrate;
+mod motion;
 mod mounting;
 mod plan;
 mod recall;
+mod recall_order;
 mod tape_verify;
 
 use std::sync::atomic::Ordering;
@@ -96,7 +98,9 @@ impl DriveThread {
     /// The thread: until no more orders can come; then the tape is brought home in good order.
     pub(crate) fn run(mut self, orders: &Receiver<Order>) {
         for order in orders {
+            let motion = motion::SessionMotion::begin(self.drive.as_mut(), &order);
             let event = self.carry_out(order);
+            motion.end(self.drive.as_mut(), &self.session);
             let event = self.judge_drive(event);
             self.engine.bell.post(event);
             self.engine.bell.backlog_changed();
@@ -144,7 +148,7 @@ impl DriveThread {
         match &event {
             Event::MigrationEnded(_, SessionEnd::Failed(_))
             | Event::MaintenanceEnded(_, SessionEnd::Failed(_))
-            | Event::RecallEnded(_, SessionEnd::Failed(_)) => {}
+            | Event::RecallEnded(_, SessionEnd::Failed(_) | SessionEnd::NoRoom) => {}
             Event::MigrationEnded(..) | Event::RecallEnded(..) | Event::MaintenanceEnded(..) => {
                 self.failed_tapes.clear();
                 if let Some(mounted) = &self.mounted {

@@ -1,27 +1,20 @@
-//! A reading session: the wanted files of the mounted tape in the order of their blocks, committed batch by
-//! batch.
+//! A reading session: the wanted files of the mounted tape in the planned order, committed batch by batch.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::planted::{Bug, is_planted};
-use base::{BlockAddress, ByteCount, ContainerId, FileId, Vid};
-use catalogue::{BATCH_FILES_MAX, Command, ReadError, RecallDone, RecallKey, View};
-use mover::{RecallBatch, RecallEnd, RecallLimits, WantedFile};
+use base::{BlockAddress, ContainerId, FileId, Vid};
+use catalogue::{Command, ReadError, RecallDone, View};
+use mover::{RecallBatch, RecallEnd};
 use scheduler::{Event, SessionEnd};
 
+use super::recall_order::RecallOrder;
 use super::{DriveThread, SessionError};
 use crate::ArchiveError;
 use crate::engine::{Engine, truncated};
 use crate::space::SessionSpace;
-
-/// Bytes gathered into one blob and committed together; a larger file is a batch of its own.
-const RECALL_BATCH_BYTES: u64 = 256 << 20;
-/// Wanted files looked at together.
-const RECALL_PAGE: usize = 2_000;
-/// Gaps up to this are read through: a locate costs about as long as 1.5 GB of streaming.
-const GAP_BYTES: ByteCount = ByteCount(1_500_000_000);
 
 impl DriveThread {
     /// Reads what is wanted from the mounted tape until nothing is left; requests that arrive meanwhile join.
@@ -31,15 +24,8 @@ impl DriveThread {
         };
         let engine = Arc::clone(&self.engine);
         let block_size = mounted.volume.block_size();
-        let limits = RecallLimits { buffer: engine.settings.tape.buffer, gap: GAP_BYTES };
-        let mut wanted = WantedSet {
-            engine: &engine,
-            vid,
-            page: Vec::new(),
-            after: None,
-            found: false,
-            given: HashSet::new(),
-        };
+        let track = crate::tracks::track(self.drive.as_mut(), block_size.bytes());
+        let mut order = RecallOrder::new(&engine, vid, track, block_size.bytes());
         let session = Arc::clone(&self.session);
         let space = SessionSpace::new(&engine);
         let stream = engine.tape_stream();
@@ -50,10 +36,10 @@ impl DriveThread {
             vid,
             block_size,
             &engine.pool,
-            limits,
+            engine.settings.tape.buffer,
             &self.session.bytes,
             &engine.stop,
-            &mut || space.next_batch(&mut || wanted.next_batch()),
+            &mut |drive| space.next_batch(&mut || order.next_batch(drive)),
             &mut |batch| {
                 session.files.fetch_add(batch.files.len() as u64, Ordering::Relaxed);
                 let result = commit(&engine, vid, batch, &mut damaged);
@@ -73,101 +59,15 @@ impl DriveThread {
         match (result, failure) {
             (Ok(()), None) if engine.stop.load(Ordering::Relaxed) => SessionEnd::Stopped,
             // What is left waits for room; neither tape nor drive did anything wrong.
-            (Ok(()), None) if space.has_refused() => SessionEnd::Stopped,
+            (Ok(()), None) if space.has_refused() => SessionEnd::NoRoom,
             (Ok(()), None) => SessionEnd::Drained,
             (Ok(()), Some(error)) => SessionEnd::Failed(error.to_string()),
             (Err(RecallEnd::Pool(error)), None) if engine.is_for_want_of_room(&error) => {
                 tracing::warn!(%vid, %error, "the pool filled while it was recalled to; the rest waits for room");
-                SessionEnd::Stopped
+                SessionEnd::NoRoom
             }
             (Err(RecallEnd::Tape(error)), _) => self.fail(&SessionError::Volume(error)),
             (Err(error), _) => SessionEnd::Failed(error.to_string()),
-        }
-    }
-}
-
-/// Goes through the tape's set in block order, again and again until a whole pass finds nothing new.
-struct WantedSet<'a> {
-    engine: &'a Engine,
-    vid: Vid,
-    /// Claimed and not yet handed out, last first.
-    page: Vec<WantedFile>,
-    after: Option<RecallKey>,
-    /// Whether the current pass found anything.
-    found: bool,
-    /// All that this session was given: what is on its way to the pool stands in the set until it is
-    /// committed.
-    given: HashSet<FileId>,
-}
-
-impl WantedSet<'_> {
-    fn next_batch(&mut self) -> Vec<WantedFile> {
-        let mut batch: Vec<WantedFile> = Vec::new();
-        let mut bytes = 0;
-        while batch.len() < BATCH_FILES_MAX && bytes < RECALL_BATCH_BYTES {
-            match self.page.pop() {
-                Some(wanted) if batch.is_empty() || bytes + wanted.length.0 <= RECALL_BATCH_BYTES => {
-                    bytes += wanted.length.0;
-                    batch.push(wanted);
-                }
-                Some(wanted) => {
-                    self.page.push(wanted);
-                    break;
-                }
-                None => match self.fetch() {
-                    Ok(true) => {}
-                    Ok(false) => break,
-                    Err(error) => {
-                        tracing::error!(vid = %self.vid, %error, "the wanted files cannot be read");
-                        break;
-                    }
-                },
-            }
-        }
-        batch
-    }
-
-    /// Claims the next page; `false` when a whole pass has found nothing.
-    fn fetch(&mut self) -> Result<bool, ArchiveError> {
-        loop {
-            let rows = self.engine.read(|view| view.recall_set(self.vid, self.after, RECALL_PAGE))?;
-            let Some((last, _)) = rows.last() else {
-                self.after = None;
-                if !std::mem::take(&mut self.found) {
-                    return Ok(false);
-                }
-                continue;
-            };
-            self.after = Some(*last);
-            let mut rows = rows;
-            rows.retain(|(key, _)| !self.given.contains(&key.file));
-            let files: Vec<FileId> = rows.iter().map(|(key, _)| key.file).collect();
-            let claimed = self.engine.scheduler().claim(self.vid, &files);
-            let mut page = Vec::new();
-            self.engine.read(|view| {
-                for ((key, item), _) in rows.iter().zip(&claimed).filter(|(_, claimed)| **claimed) {
-                    let member =
-                        view.parts(key.file)?.into_iter().find(|(container, _)| *container == item.container);
-                    if let (Some((_, member)), Some(file)) = (member, view.file(key.file)?) {
-                        page.push(WantedFile {
-                            file: key.file,
-                            block: key.block,
-                            header_offset: member.header_offset,
-                            data_offset: member.data_offset,
-                            length: member.length,
-                            checksums: file.checksums.stream,
-                        });
-                    }
-                }
-                Ok(())
-            })?;
-            if !page.is_empty() {
-                self.found = true;
-                self.given.extend(page.iter().map(|wanted| wanted.file));
-                page.reverse();
-                self.page = page;
-                return Ok(true);
-            }
         }
     }
 }

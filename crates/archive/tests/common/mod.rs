@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{
-    Archive, ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings, PoolSettings, PutDone, PutOptions, Selection,
-    Settings, StageOptions, TapePoolSettings, TapeSettings, create_catalogue, has_ended,
+    Aim, Archive, ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings, PoolSettings, PutDone,
+    PutOptions, Selection, Settings, StageOptions, TapePoolSettings, TapeSettings, create_catalogue,
+    has_ended,
 };
 use base::{ArchivePath, ByteCount, Clock, DriveId, RequestId, StripeCode, Timestamp, Uuid, Vid};
 use drive::DirectoryDrive;
@@ -85,6 +86,7 @@ fn settings(directory: &Path) -> Settings {
         pack_bytes: ByteCount::mib(4),
         pack_age: Duration::ZERO,
         pool_max: None,
+        recall_packs: false,
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),
@@ -117,6 +119,7 @@ fn settings(directory: &Path) -> Settings {
             buffer: ByteCount::mib(4),
             recall_age: Duration::ZERO,
             recall_bytes: ByteCount(1),
+            recall_aim: Aim::LastFile,
             dismount_delay: Duration::ZERO,
             retry_delay: Duration::from_millis(200),
             flow: FlowSettings::default(),
@@ -190,7 +193,7 @@ pub fn all(paths: &[&str]) -> Selection {
 }
 
 pub fn stage(archive: &Archive, paths: &[&str]) -> RequestId {
-    let options = StageOptions { owner: "test".to_owned(), pin: Duration::from_secs(3600) };
+    let options = StageOptions { owner: "test".to_owned(), pin: Duration::from_secs(3600), priority: 5 };
     archive.stage(&all(paths), options).unwrap()
 }
 

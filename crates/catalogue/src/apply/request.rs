@@ -3,7 +3,7 @@
 use base::{BlockAddress, Duration, FileId, RequestId, Vid};
 
 use super::limit;
-use crate::command::{BATCH_FILES_MAX, Command, Outcome, REQUEST_FILES_MAX};
+use crate::command::{BATCH_FILES_MAX, Command, Outcome, PRIORITY_MAX, PRIORITY_USUAL, REQUEST_FILES_MAX};
 use crate::draft::Draft;
 use crate::encoding::Nothing;
 use crate::error::{Object, Rejection};
@@ -28,6 +28,7 @@ pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcom
         Command::Release { request, files: None } => release_all(draft, *request)?,
         Command::Release { request, files: Some(files) } => release_files(draft, *request, files)?,
         Command::ForgetRequest { request } => return forget(draft, *request),
+        Command::SetRequestPriority { request, priority } => set_priority(draft, *request, *priority)?,
         _ => unreachable!("apply sends commands about requests only"),
     }
     Ok(Outcome::Done)
@@ -370,6 +371,24 @@ fn forget(draft: &mut Draft<'_>, id: RequestId) -> Result<Outcome, Rejection> {
         draft.put(Table::Request, key::request(id), &request);
     } else {
         draft.remove(Table::Request, key::request(id));
+        if draft.view().has_priority(id)? {
+            draft.remove(Table::RequestPriority, key::request(id));
+        }
     }
     Ok(Outcome::More(has_more))
+}
+
+fn set_priority(draft: &mut Draft<'_>, id: RequestId, priority: u8) -> Result<(), Rejection> {
+    limit("the priority of a request", usize::from(priority), usize::from(PRIORITY_MAX))?;
+    let request = find(draft, id)?;
+    if !matches!(request.state, RequestState::Filling | RequestState::Active) {
+        return Err(wrong(id, &request, "waiting: it has ended"));
+    }
+    if draft.view().priority(id)? != priority {
+        match priority {
+            PRIORITY_USUAL => draft.remove(Table::RequestPriority, key::request(id)),
+            _ => draft.put(Table::RequestPriority, key::request(id), &priority),
+        }
+    }
+    Ok(())
 }

@@ -1,8 +1,9 @@
 //! Containers, copies, tapes, runs.
 
-use base::{BlockAddress, ByteCount, ContainerId, FileId, RunId, TapePoolId, Vid};
+use base::{BlockAddress, ByteCount, ContainerId, FileId, RequestId, RunId, TapePoolId, Vid};
 
 use super::Check;
+use crate::command::{PRIORITY_MAX, PRIORITY_USUAL};
 use crate::encoding::{MemberValue, PartRecord};
 use crate::error::ReadError;
 use crate::key;
@@ -128,6 +129,13 @@ impl Check<'_> {
         self.walk(Table::DriveDown, |check, mut parts, key, _: String| {
             let is_named = !parts.text()?.is_empty();
             check.expect(is_named, Table::DriveDown, key, "the drive has no name");
+            Ok(())
+        })?;
+        self.walk(Table::RequestPriority, |check, mut parts, key, priority: u8| {
+            let is_right = priority <= PRIORITY_MAX && priority != PRIORITY_USUAL;
+            check.expect(is_right, Table::RequestPriority, key, "there is no such priority");
+            let is_known = check.view.request(RequestId(!parts.u64()?))?.is_some();
+            check.expect(is_known, Table::RequestPriority, key, "there is no such request");
             Ok(())
         })?;
         self.runs()

@@ -1,6 +1,6 @@
 //! Reading what concerns tape: containers, queues, tapes, runs, recalls.
 
-use base::{BlockAddress, ByteCount, ClassId, ContainerId, FileId, RunId, TapePoolId, Vid};
+use base::{BlockAddress, ByteCount, ClassId, ContainerId, FileId, RequestId, RunId, TapePoolId, Vid};
 
 use super::View;
 use crate::encoding::{MemberValue, PartRecord};
@@ -149,6 +149,19 @@ impl View<'_> {
         self.rows(Table::DriveDown, &[], None, usize::MAX, |mut parts, key, value| {
             Ok((parts.text()?, frame::open(Table::DriveDown, key, value)?))
         })
+    }
+
+    /// How urgent a request is, from 0 to [`crate::PRIORITY_MAX`]; the usual priority if there is no such
+    /// request.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn priority(&self, request: RequestId) -> Result<u8, ReadError> {
+        Ok(self.get(Table::RequestPriority, &key::request(request))?.unwrap_or(crate::PRIORITY_USUAL))
+    }
+
+    pub(crate) fn has_priority(&self, request: RequestId) -> Result<bool, ReadError> {
+        Ok(self.get::<u8>(Table::RequestPriority, &key::request(request))?.is_some())
     }
 
     /// All tapes.

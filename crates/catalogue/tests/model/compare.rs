@@ -147,7 +147,12 @@ fn tapes(view: &View<'_>, model: &Model) {
 fn requests(view: &View<'_>, model: &Model) {
     let mut expected = Vec::new();
     let mut wants: BTreeMap<FileId, Vec<Want>> = BTreeMap::new();
+    assert_eq!(
+        rows(view, Table::RequestPriority),
+        model.requests.values().filter(|request| request.priority != 5).count()
+    );
     for (id, request) in &model.requests {
+        assert_eq!(view.priority(*id).unwrap(), request.priority);
         let count = |is: fn(&ItemState) -> bool| request.items.iter().filter(|i| is(&i.state)).count() as u32;
         let is_done = |state: &ItemState| matches!(state, ItemState::Done(_) | ItemState::Released);
         let sizes = request.items.iter().zip(&request.sizes);

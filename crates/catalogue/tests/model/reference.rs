@@ -55,6 +55,7 @@ pub struct Request {
     pub state: RequestState,
     pub ended: Option<Timestamp>,
     pub pin: Duration,
+    pub priority: u8,
     pub items: Vec<RequestItem>,
     /// The size of each item's file when it was added.
     pub sizes: Vec<u64>,
@@ -342,6 +343,7 @@ impl Model {
             | Command::CloseRequest { .. }
             | Command::CancelRequest { .. }
             | Command::Release { .. }
+            | Command::SetRequestPriority { .. }
             | Command::ForgetRequest { .. } => return self.request(command),
             Command::RegisterTape { .. }
             | Command::AssignTape { .. }
@@ -601,6 +603,7 @@ impl Model {
                     state: RequestState::Filling,
                     ended: None,
                     pin: *pin,
+                    priority: 5,
                     items: vec![],
                     sizes: vec![],
                 };
@@ -658,6 +661,14 @@ impl Model {
                         self.pins.remove(&(item.file, *id));
                     }
                 }
+            }
+            Command::SetRequestPriority { priority: 10.., .. } => return Err("LimitExceeded"),
+            Command::SetRequestPriority { request, priority } => {
+                let request = self.requests.get_mut(request).ok_or("NotFound")?;
+                if !matches!(request.state, RequestState::Filling | RequestState::Active) {
+                    return Err("WrongState");
+                }
+                request.priority = *priority;
             }
             Command::ForgetRequest { request: id } => {
                 let state = self.requests.get(id).ok_or("NotFound")?.state;

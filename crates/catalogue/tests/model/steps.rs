@@ -273,6 +273,10 @@ fn request(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
                 (picks[1] % 2 == 0).then(|| files.into_iter().take(1 + usize::from(picks[2] % 2)).collect());
             Command::Release { request: any, files }
         }
+        5 if picks[2] % 2 == 0 => {
+            let request = if picks[1] % 4 == 0 { any } else { filling };
+            Command::SetRequestPriority { request, priority: (picks[3] % 11) as u8 }
+        }
         _ => Command::ForgetRequest { request: any },
     }
 }

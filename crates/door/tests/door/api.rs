@@ -62,10 +62,15 @@ fn every_change_answers() {
     assert_eq!(post("rename", r#"{"from":"/a","to":"/b"}"#).status, 204);
     refused(&post("rename", r#"{"from":"/a","to":"/b"}"#), 404, "not-found");
     refused(&post("rename", r#"{"from":"a","to":"/b"}"#), 400, "bad-path");
-    let created = post("requests", r#"{"paths":["/b"],"pin_seconds":60}"#);
+    let created = post("requests", r#"{"paths":["/b"],"pin_seconds":60,"priority":9}"#);
     assert_eq!((created.status, created.json::<CreatedReply>().id), (201, 42));
     let options = server.engine.selections.lock().unwrap()[0].1.clone().unwrap();
     assert_eq!((options.owner.as_str(), options.pin.as_secs()), ("anna", 60));
+    assert_eq!(options.priority, 9);
+    refused(&post("requests", r#"{"paths":["/b"],"priority":10}"#), 400, "bad-request");
+    assert_eq!(post("requests/42/priority", r#"{"priority":0}"#).status, 204);
+    refused(&post("requests/42/priority", r#"{"priority":10}"#), 400, "bad-request");
+    refused(&post("requests/43/priority", r#"{"priority":1}"#), 404, "not-found");
     assert_eq!(post("requests/42/cancel", "").status, 204);
     refused(&post("requests/43/cancel", ""), 404, "not-found");
     assert_eq!(post("requests/42/release", "").status, 204);

@@ -378,7 +378,7 @@ impl Engine for Fake {
             failed: 0,
             cancelled: 0,
         };
-        Ok(RequestInfo { request, record })
+        Ok(RequestInfo { request, record, priority: 5 })
     }
 
     fn requests(&self, _: Option<RequestId>, _: usize) -> Result<Vec<RequestInfo>, ArchiveError> {
@@ -393,6 +393,10 @@ impl Engine for Fake {
     ) -> Result<(Vec<RequestFile>, Option<u32>), ArchiveError> {
         let state = catalogue::ItemState::Failed("unreadable".into());
         Ok((vec![RequestFile { path: "/a".into(), size: ByteCount(1), state }], Some(from + 1)))
+    }
+
+    fn set_priority(&self, request: RequestId, _: u8) -> Result<(), ArchiveError> {
+        self.request(request).map(|_| ())
     }
 
     fn cancel_request(&self, request: RequestId) -> Result<(), ArchiveError> {
@@ -474,6 +478,7 @@ impl Engine for Fake {
             bytes: ByteCount(0),
             rate: f64::NAN,
             reason: String::new(),
+            motion: None,
         }]
     }
 

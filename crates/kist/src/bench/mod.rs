@@ -276,7 +276,8 @@ impl Bench {
         self.note("recall");
         let _warm = self.warm(load.bytes())?;
         let (recalled, seconds, cpu) = self.phase(&server, |progress| {
-            let id = stage::submit(&server.client, vec!["/bench".to_owned()], Duration::from_secs(600))?;
+            let id =
+                stage::submit(&server.client, vec!["/bench".to_owned()], Duration::from_secs(600), None)?;
             let request = stage::wait_for(&server.client, id, progress)?;
             stage::outcome(&server.client, &request)?;
             Ok(request.done_bytes)

@@ -54,7 +54,10 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
 
 /// Evicts paths, all below directories included.
 pub fn evict(client: &Client, paths: Vec<String>) -> Outcome<EvictReply> {
-    client.post_for("/api/v1/evict", &SelectionBody { paths, recursive: true, pin_seconds: None })
+    client.post_for(
+        "/api/v1/evict",
+        &SelectionBody { paths, recursive: true, pin_seconds: None, priority: None },
+    )
 }
 
 /// Refused files are failures; they are shown by reason.

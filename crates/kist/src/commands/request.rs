@@ -1,6 +1,6 @@
 //! `kist request`.
 
-use door::wire::{RequestFilesReply, RequestReply};
+use door::wire::{PriorityBody, RequestFilesReply, RequestReply};
 
 use crate::cli::Common;
 use crate::failure::Outcome;
@@ -9,7 +9,9 @@ use crate::{output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  kist request ls\n  kist request show 17\n  kist request cancel 17")]
+#[command(
+    after_help = "Examples:\n  kist request ls\n  kist request show 17\n  kist request priority 17 9\n  kist request cancel 17"
+)]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -30,6 +32,14 @@ enum Action {
         /// At most so many files
         #[arg(long, default_value_t = 100)]
         limit: usize,
+    },
+    /// Make what a request still waits for more or less urgent
+    Priority {
+        /// The request
+        request: u64,
+        /// From 0 (can wait) to 9; usually 5
+        #[arg(value_parser = clap::value_parser!(u8).range(0..=9))]
+        priority: u8,
     },
     /// Cancel what a request still waits for
     Cancel {
@@ -68,6 +78,12 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
                 None => Ok(()),
             }
         }
+        Action::Priority { request, priority } => {
+            let body = PriorityBody { priority: *priority };
+            client.post(&format!("/api/v1/requests/{request}/priority"), &body)?;
+            let done = serde_json::json!({ "request": request, "priority": priority });
+            if common.json { output::json(&done) } else { Ok(()) }
+        }
         Action::Cancel { request } => {
             client.post(&format!("/api/v1/requests/{request}/cancel"), &serde_json::json!({}))?;
             if common.json { output::json(&serde_json::json!({ "request": request })) } else { Ok(()) }
@@ -80,6 +96,7 @@ fn table(requests: &[RequestReply]) -> String {
         "request",
         "state",
         "owner",
+        ">priority",
         "created",
         "ended",
         ">done",
@@ -94,6 +111,7 @@ fn table(requests: &[RequestReply]) -> String {
             request.id.to_string(),
             request.state.clone(),
             request.owner.clone(),
+            request.priority.to_string(),
             text::whole_seconds(&request.created),
             request.ended.as_deref().map_or_else(|| "-".to_owned(), text::whole_seconds),
             text::count(u64::from(request.done)),

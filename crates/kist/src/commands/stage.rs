@@ -45,6 +45,9 @@ pub struct Args {
     /// How long the files stay pinned
     #[arg(long, default_value = "1d", value_parser = Span::parse, value_name = "SPAN")]
     pin: Span,
+    /// How urgent it is, from 0 (can wait) to 9; usually 5
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=9), value_name = "0-9")]
+    priority: Option<u8>,
 }
 
 /// Runs the command.
@@ -57,7 +60,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         return Err(Failure::usage("nothing to stage: name paths, or a list with --from-file"));
     }
     let client = common.connection.client()?;
-    let id = submit(&client, paths, args.pin.0)?;
+    let id = submit(&client, paths, args.pin.0, args.priority)?;
     if !args.wait && common.json {
         return output::json(&CreatedReply { id });
     }
@@ -97,8 +100,8 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
 }
 
 /// Asks for paths, all below directories included, and gives the request's id.
-pub fn submit(client: &Client, paths: Vec<String>, pin: Duration) -> Outcome<u64> {
-    let body = SelectionBody { paths, recursive: true, pin_seconds: Some(pin.as_secs()) };
+pub fn submit(client: &Client, paths: Vec<String>, pin: Duration, priority: Option<u8>) -> Outcome<u64> {
+    let body = SelectionBody { paths, recursive: true, pin_seconds: Some(pin.as_secs()), priority };
     let created: CreatedReply = client.post_for("/api/v1/requests", &body)?;
     Ok(created.id)
 }

@@ -5,11 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use archive::{
-    BackupSettings, ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings,
-    TapePoolSettings, TapeSettings, UpkeepSettings,
+    Aim, BackupSettings, ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings, PoolSettings,
+    Settings, TapePoolSettings, TapeSettings, UpkeepSettings,
 };
 
-use super::file::{Backup, Catalogue, Class, Config, Library, Pool, PoolDrive, Tape, TapePool};
+use super::file::{
+    Backup, Catalogue, Class, Config, Library, Pool, PoolDrive, Recall, RecallOrder, Tape, TapePool,
+};
 
 impl Config {
     /// The engine's settings; relative directories are those below `directory`.
@@ -71,7 +73,7 @@ impl Config {
 }
 
 fn class_settings(class: &Class) -> ClassSettings {
-    let Class { name, up_to, copies, large, pack, pack_age, pool_max } = class;
+    let Class { name, up_to, copies, large, pack, pack_age, pool_max, recall } = class;
     ClassSettings {
         name: name.get_ref().clone(),
         up_to: up_to.as_ref().map(|up_to| up_to.get_ref().0),
@@ -80,6 +82,7 @@ fn class_settings(class: &Class) -> ClassSettings {
         pack_bytes: pack.get_ref().0,
         pack_age: pack_age.0,
         pool_max: pool_max.as_ref().map(|pool_max| pool_max.0),
+        recall_packs: *recall == Recall::Pack,
     }
 }
 
@@ -102,6 +105,7 @@ fn tape_settings(tape: &Tape) -> TapeSettings {
         buffer,
         recall_age,
         recall_bytes,
+        recall_order,
         dismount_delay,
         retry_delay,
         stream_rate,
@@ -115,6 +119,10 @@ fn tape_settings(tape: &Tape) -> TapeSettings {
         buffer: buffer.get_ref().0,
         recall_age: recall_age.0,
         recall_bytes: recall_bytes.0,
+        recall_aim: match recall_order {
+            RecallOrder::LastFile => Aim::LastFile,
+            RecallOrder::MeanWait => Aim::MeanWait,
+        },
         dismount_delay: dismount_delay.0,
         retry_delay: retry_delay.0,
         flow: FlowSettings { stream_rate: stream_rate.0, streams_max: *streams_max },

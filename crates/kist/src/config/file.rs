@@ -157,6 +157,9 @@ pub struct Tape {
     pub recall_age: Span,
     /// Or when so much is wanted.
     pub recall_bytes: Size,
+    /// What the order of a recall is to make short.
+    #[serde(default)]
+    pub recall_order: RecallOrder,
     /// Keep idle tapes mounted.
     pub dismount_delay: Span,
     /// Leave what failed alone.
@@ -171,6 +174,17 @@ pub struct Tape {
 
 fn stream_rate() -> Size {
     Size(archive::FlowSettings::default().stream_rate)
+}
+
+/// What the order of a recall is to make short.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecallOrder {
+    /// The time until the last file is there.
+    #[default]
+    LastFile,
+    /// The time until a file is there, in the mean.
+    MeanWait,
 }
 
 /// `[[tape_pools]]`.
@@ -207,6 +221,20 @@ pub struct Class {
     /// Recalls bring no more into the pool than leaves the class at this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool_max: Option<Size>,
+    /// What of a pack is recalled when a file of it is wanted.
+    #[serde(default)]
+    pub recall: Recall,
+}
+
+/// What is recalled when a file in a pack is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Recall {
+    /// That file.
+    #[default]
+    File,
+    /// The whole pack.
+    Pack,
 }
 
 fn scrub_days() -> Spanned<u32> {

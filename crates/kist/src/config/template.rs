@@ -177,6 +177,8 @@ buffer = "32MiB"
 # A tape is mounted for recall when its oldest request waits so long, or when so much is wanted from it.
 recall_age = "{recall_age}"
 recall_bytes = "{recall_bytes}"
+# What the order of reading is to make short: the time to the "last-file", or the "mean-wait" of all files.
+recall_order = "last-file"
 # An idle tape stays mounted for so long.
 dismount_delay = "{dismount_delay}"
 # A drive or tape that failed is left alone for so long.
@@ -206,7 +208,8 @@ fn classes_part(values: &Values) -> String {
         r#"
 # Storage classes. A file gets the class that the client or its directory names, else the first whose `up_to`
 # it fits. Files below `large` are gathered into packs of about `pack`; a pack that is not full is sealed
-# after `pack_age`. With `pool_max` recalls bring no more of a class into the pool than leaves it at that size.
+# after `pack_age`. With `recall = "pack"` a pack is recalled as a whole when one file of it is wanted.
+# With `pool_max` recalls bring no more of a class into the pool than leaves it at that size.
 "#,
     );
     for (name, up_to) in [("small", "up_to = \"1MiB\"\n"), ("medium", "up_to = \"1GiB\"\n"), ("large", "")] {

@@ -201,7 +201,7 @@ fn show_refusal(client: &Client, path: &str) -> Outcome {
 /// Gives the request and how long it took.
 fn recall(client: &Client, remote: &str, quiet: bool) -> Outcome<(u64, Duration)> {
     let progress = Progress::start("stage", 0, 0, quiet);
-    let id = stage::submit(client, vec![remote.to_owned()], PIN)?;
+    let id = stage::submit(client, vec![remote.to_owned()], PIN, None)?;
     let request = stage::wait_for(client, id, &progress)?;
     let elapsed = progress.elapsed();
     drop(progress);

@@ -13,6 +13,7 @@ use super::cartridge::{self, Cartridge};
 use super::faults::{DriveCommand, Faults};
 use super::identity::{Identity, VirtualCartridgeOptions};
 use super::tape_drive::{DriveBay, Loaded, VirtualDrive};
+use super::timed::{Timed, VirtualTiming};
 use crate::{CartridgeInfo, DriveName, Library, LibraryError, Place, Slot, TapeDrive, TapeError};
 
 /// The most cartridges of one library.
@@ -42,6 +43,7 @@ pub struct VirtualLibrary {
     bays: Vec<Arc<DriveBay>>,
     robots: Vec<Mutex<()>>,
     cartridges: Mutex<BTreeMap<Vid, Shelf>>,
+    timed: Option<Arc<Timed>>,
     #[cfg(feature = "faults")]
     faults: Faults,
 }
@@ -76,6 +78,27 @@ impl VirtualLibrary {
     /// If the directory is not a library, or the configuration contradicts itself. A single damaged cartridge
     /// is no error: the inventory shows it.
     pub fn open(directory: &Path, config: &VirtualLibraryConfig) -> Result<Self, LibraryError> {
+        Self::open_with(directory, config, None)
+    }
+
+    /// Opens the library in `directory` as [`VirtualLibrary::open`] does, with drives and robots that take
+    /// the time of real ones. `config.robots` is not looked at.
+    ///
+    /// # Errors
+    /// As [`VirtualLibrary::open`]; [`LibraryError::Scale`] if the scale of time is no positive number.
+    pub fn open_timed(
+        directory: &Path,
+        config: &VirtualLibraryConfig,
+        timing: VirtualTiming,
+    ) -> Result<Self, LibraryError> {
+        Self::open_with(directory, config, Some(Arc::new(Timed::new(timing)?)))
+    }
+
+    fn open_with(
+        directory: &Path,
+        config: &VirtualLibraryConfig,
+        timed: Option<Arc<Timed>>,
+    ) -> Result<Self, LibraryError> {
         if config.robots == 0 {
             return Err(LibraryError::NoRobot);
         }
@@ -89,6 +112,7 @@ impl VirtualLibrary {
             bays.push(Arc::new(DriveBay::new(
                 drive.clone(),
                 config.drop_cache,
+                timed.clone(),
                 #[cfg(feature = "faults")]
                 faults.clone(),
             )));
@@ -102,6 +126,7 @@ impl VirtualLibrary {
                 .collect(),
             bays,
             cartridges: Mutex::new(cartridges),
+            timed,
             #[cfg(feature = "faults")]
             faults,
         })
@@ -162,13 +187,14 @@ impl VirtualLibrary {
         self.cartridges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The drive, and its robot's lock.
-    fn bay(&self, drive: &DriveName) -> Result<(&Arc<DriveBay>, MutexGuard<'_, ()>), LibraryError> {
+    /// The drive, and its robot's lock. Robots that take time are given their moves one by one instead.
+    fn bay(&self, drive: &DriveName) -> Result<(&Arc<DriveBay>, Option<MutexGuard<'_, ()>>), LibraryError> {
         let unknown = || LibraryError::UnknownDrive { drive: drive.clone() };
         let index = self.bays.iter().position(|bay| bay.name == *drive).ok_or_else(unknown)?;
         let bay = self.bays.get(index).ok_or_else(unknown)?;
         let robot = self.robots.get(index % self.robots.len().max(1)).ok_or(LibraryError::NoRobot)?;
-        Ok((bay, robot.lock().unwrap_or_else(PoisonError::into_inner)))
+        let lock = || robot.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok((bay, self.timed.is_none().then(lock)))
     }
 
     /// Takes a cartridge off its shelf, so that no other mount can.
@@ -243,10 +269,14 @@ impl Library for VirtualLibrary {
             self.put_back(vid);
             return Err(LibraryError::DriveFailed { drive: drive.clone() });
         }
+        if let Some(timed) = &self.timed {
+            timed.move_cartridge();
+        }
         let taken = self.taken_from_slot(vid);
         match Cartridge::load(&self.directory_of(taken), taken) {
             Ok(cartridge) => {
                 state.loaded = Some(Loaded::new(cartridge, vid));
+                state.load(self.timed.as_deref());
                 Ok(())
             }
             Err(error) => {
@@ -265,7 +295,10 @@ impl Library for VirtualLibrary {
         }
         let loaded = state.loaded.take().ok_or_else(|| LibraryError::DriveEmpty { drive: drive.clone() })?;
         let vid = loaded.slot_of;
-        let unloaded = loaded.cartridge.unload();
+        let unloaded = state.unload(loaded.cartridge, self.timed.as_deref());
+        if let Some(timed) = &self.timed {
+            timed.move_cartridge();
+        }
         self.put_back(vid);
         match unloaded {
             Ok(()) => Ok(vid),

@@ -101,6 +101,20 @@ impl ObjectMap {
         })
     }
 
+    /// The first object that so many bytes of records, or more, stand in front of; the end if there is none.
+    pub fn at_payload(&self, payload: u64) -> u64 {
+        let next = self.runs.partition_point(|run| run.payload_before < payload);
+        let behind = self.runs.get(next).map_or(self.end.objects, |run| run.first);
+        let run = next.checked_sub(1).and_then(|last| self.runs.get(last));
+        match run {
+            Some(Run { first, payload_before, length, kind: RunKind::Frames(_), .. }) if *length > 0 => {
+                let nth = (payload - payload_before).div_ceil(u64::from(*length));
+                first.saturating_add(nth).min(behind)
+            }
+            _ => behind,
+        }
+    }
+
     /// Adds an object behind the last.
     pub fn push(&mut self, kind: FrameKind, length: u32) {
         let kind = RunKind::Frames(kind);
@@ -180,6 +194,8 @@ mod tests {
         assert_eq!(map.get(1001).map(|o| o.offset), Some(100 + 1000 * 80 + 64));
         assert_eq!(map.get(1002), None);
         assert_eq!(map.end(), End { objects: 1002, offset: 100 + 1001 * 80 + 64, payload: 10_010 });
+        let found = [0, 1, 10, 9_990, 9_991, 10_000, 10_001, 10_010, 10_011].map(|byte| map.at_payload(byte));
+        assert_eq!(found, [0, 1, 1, 999, 1000, 1000, 1002, 1002, 1002]);
     }
 
     proptest! {

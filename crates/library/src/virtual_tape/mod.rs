@@ -17,6 +17,7 @@ mod partition;
 mod reader;
 mod scan;
 mod tape_drive;
+mod timed;
 
 pub use error::CartridgeError;
 #[cfg(feature = "faults")]
@@ -27,3 +28,4 @@ pub use library::{VirtualLibrary, VirtualLibraryConfig};
 pub use memory::{MEMORY_ATTRIBUTES_MAX, MEMORY_VALUE_BYTES_MAX, VOLUME_CHANGE_REFERENCE};
 pub use reader::{CartridgeReader, RecordCheck, RecordInfo, RecordKind};
 pub use tape_drive::FILE_MARKS_MAX;
+pub use timed::{ORDER_SEGMENTS_MAX, SleepingWaiter, VirtualTiming, Waiter};

@@ -112,6 +112,11 @@ impl PartitionFile {
         self.map.get(object).map_or(self.map.end().payload, |place| place.payload_before)
     }
 
+    /// The first object with so many payload bytes in front of it, or more.
+    pub fn at_payload(&self, payload: u64) -> u64 {
+        self.map.at_payload(payload)
+    }
+
     /// Writes an object behind the last. After an error the partition must not be written to again.
     pub fn append(&mut self, kind: FrameKind, payload: &[u8]) -> io::Result<()> {
         let End { objects, offset, payload: payload_before } = self.map.end();

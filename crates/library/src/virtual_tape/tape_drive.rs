@@ -4,6 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
+use mechanics::{Motion, MotionReport, TapeByte, Track};
 
 use super::cartridge::Cartridge;
 #[cfg(feature = "faults")]
@@ -11,6 +12,7 @@ use super::faults::{DriveCommand, Faults};
 use super::frame::{BLOCK_BYTES_MAX, FrameKind};
 use super::memory::{MEMORY_ATTRIBUTES_MAX, MEMORY_VALUE_BYTES_MAX, Memory};
 use super::partition::PartitionRead;
+use super::timed::{self, Pace, Timed};
 use crate::{DriveName, ReadBlock, TapeDrive, TapeError, WriteResult};
 
 /// The most file marks that one command writes.
@@ -23,6 +25,7 @@ const LOAD_POINT: TapePosition = TapePosition { partition: Partition::Index, blo
 pub struct DriveBay {
     pub name: DriveName,
     pub drop_cache: bool,
+    timed: Option<Arc<Timed>>,
     #[cfg(feature = "faults")]
     pub faults: Faults,
     state: Mutex<BayState>,
@@ -35,6 +38,27 @@ pub struct BayState {
     pub taken: bool,
     /// What is loaded, and where it stands.
     pub loaded: Option<Loaded>,
+    /// How the drive moves, if it takes the time of a real one.
+    motion: Option<Motion>,
+}
+
+impl BayState {
+    /// Lets the time go by that the drive takes to load what was put into it.
+    pub fn load(&mut self, timed: Option<&Timed>) {
+        if let (Some(timed), Some(motion)) = (timed, &mut self.motion) {
+            timed.wait_until(motion.load(timed.now_us()));
+        }
+    }
+
+    /// Unloads what was taken out of `loaded`, in the time that the drive takes for it.
+    pub fn unload(&mut self, cartridge: Cartridge, timed: Option<&Timed>) -> io::Result<()> {
+        let begin = timed.map(Timed::now_us);
+        let result = cartridge.unload();
+        if let (Some(timed), Some(begin), Some(motion)) = (timed, begin, &mut self.motion) {
+            timed.wait_until(motion.unload(begin));
+        }
+        result
+    }
 }
 
 /// A cartridge under the head.
@@ -95,6 +119,12 @@ impl Loaded {
         WriteResult { early_warning: used > capacity.total.saturating_sub(capacity.early_warning) }
     }
 
+    /// Where a position stands on the tape.
+    fn byte_of(&self, position: TapePosition) -> TapeByte {
+        let TapePosition { partition, block } = position;
+        TapeByte { partition, byte: self.cartridge.partition(partition).payload_before(block.0) }
+    }
+
     /// The payload bytes in front of the head, were all behind it cut off.
     fn used_in_front(&self) -> u64 {
         self.cartridge.partition(self.position.partition).payload_before(self.position.block.0)
@@ -114,11 +144,18 @@ impl Loaded {
 }
 
 impl DriveBay {
-    pub fn new(name: DriveName, drop_cache: bool, #[cfg(feature = "faults")] faults: Faults) -> Self {
-        let state = Mutex::default();
+    pub fn new(
+        name: DriveName,
+        drop_cache: bool,
+        timed: Option<Arc<Timed>>,
+        #[cfg(feature = "faults")] faults: Faults,
+    ) -> Self {
+        let motion = timed.as_ref().map(|timed| timed.motion());
+        let state = Mutex::new(BayState { motion, ..BayState::default() });
         DriveBay {
             name,
             drop_cache,
+            timed,
             #[cfg(feature = "faults")]
             faults,
             state,
@@ -152,11 +189,37 @@ impl VirtualDrive {
         &self,
         run: impl FnOnce(&mut Loaded, &DriveBay) -> Result<T, TapeError>,
     ) -> Result<T, TapeError> {
-        let mut state = self.bay.lock();
-        match &mut state.loaded {
-            Some(loaded) => run(loaded, &self.bay),
-            None => Err(TapeError::NotLoaded { drive: self.bay.name.clone() }),
+        self.paced(|loaded, bay, _| run(loaded, bay))
+    }
+
+    /// Does something that takes the drive time, and waits for it when nothing is locked.
+    fn paced<T>(
+        &self,
+        run: impl FnOnce(&mut Loaded, &DriveBay, &mut Pace<'_>) -> Result<T, TapeError>,
+    ) -> Result<T, TapeError> {
+        let timed = self.bay.timed.as_deref();
+        let (result, until) = {
+            let mut state = self.bay.lock();
+            let BayState { loaded, motion, .. } = &mut *state;
+            let mut pace = Pace::new(timed, motion.as_mut());
+            let result = match loaded {
+                Some(loaded) => run(loaded, &self.bay, &mut pace),
+                None => Err(TapeError::NotLoaded { drive: self.bay.name.clone() }),
+            };
+            (result, pace.until_us())
+        };
+        if let (Some(timed), Some(until)) = (timed, until) {
+            timed.wait_until(until);
         }
+        result
+    }
+
+    /// Asks something about the tape on which the model of its motion is needed.
+    fn modelled<T>(
+        &self,
+        run: impl FnOnce(&Loaded, &Timed) -> Result<Option<T>, TapeError>,
+    ) -> Result<Option<T>, TapeError> {
+        self.with(|loaded, bay| bay.timed.as_deref().map_or(Ok(None), |timed| run(loaded, timed)))
     }
 }
 
@@ -172,7 +235,7 @@ impl TapeDrive for VirtualDrive {
     }
 
     fn read_block(&mut self, buffer: &mut [u8]) -> Result<ReadBlock, TapeError> {
-        self.with(|loaded, _bay| {
+        self.paced(|loaded, _bay, pace| {
             #[cfg(feature = "faults")]
             _bay.faults.check_alive(&_bay.name, DriveCommand::Read)?;
             let (vid, at) = (loaded.vid(), loaded.position);
@@ -191,6 +254,10 @@ impl TapeDrive for VirtualDrive {
                     return Err(TapeError::BufferTooSmall { record, buffer: buffer.len() });
                 }
             };
+            if let ReadBlock::Data(length) = result {
+                let end = loaded.cartridge.partition(at.partition).end().payload;
+                pace.read(|| loaded.byte_of(at), length as u64, end);
+            }
             loaded.position.block.0 += 1;
             Ok(result)
         })
@@ -201,7 +268,7 @@ impl TapeDrive for VirtualDrive {
         if length == 0 || length > BLOCK_BYTES_MAX {
             return Err(TapeError::BlockLength { length, max: BLOCK_BYTES_MAX });
         }
-        self.with(|loaded, _bay| {
+        self.paced(|loaded, _bay, pace| {
             #[cfg(feature = "faults")]
             _bay.faults.check_alive(&_bay.name, DriveCommand::Write)?;
             loaded.check_writable()?;
@@ -219,6 +286,7 @@ impl TapeDrive for VirtualDrive {
             }
             loaded.cut_behind()?;
             loaded.append(FrameKind::Record, block)?;
+            pace.write(|| loaded.byte_of(at), length as u64);
             Ok(loaded.write_result())
         })
     }
@@ -227,17 +295,20 @@ impl TapeDrive for VirtualDrive {
         if count > FILE_MARKS_MAX {
             return Err(TapeError::FileMarkCount { count, max: FILE_MARKS_MAX });
         }
-        self.with(|loaded, bay| {
+        self.paced(|loaded, bay, pace| {
             #[cfg(feature = "faults")]
             bay.faults.check_alive(&bay.name, DriveCommand::Flush)?;
             loaded.check_writable()?;
             if count > 0 {
                 loaded.cut_behind()?;
+                let at = loaded.position;
+                pace.write(|| loaded.byte_of(at), 0);
             }
             for _ in 0..count {
                 loaded.append(FrameKind::FileMark, &[])?;
             }
             loaded.change("flush", Cartridge::flush)?;
+            pace.flush();
             if bay.drop_cache {
                 loaded.cartridge.partition(Partition::Data).drop_cache();
             }
@@ -246,7 +317,7 @@ impl TapeDrive for VirtualDrive {
     }
 
     fn locate(&mut self, to: TapePosition) -> Result<(), TapeError> {
-        self.with(|loaded, _bay| {
+        self.paced(|loaded, _bay, pace| {
             #[cfg(feature = "faults")]
             _bay.faults.check_alive(&_bay.name, DriveCommand::Locate)?;
             let end = loaded.end_of(to.partition);
@@ -254,15 +325,17 @@ impl TapeDrive for VirtualDrive {
                 return Err(TapeError::BeyondEndOfData { vid: loaded.vid(), to, end });
             }
             loaded.position = to;
+            pace.locate(|| loaded.byte_of(to));
             Ok(())
         })
     }
 
     fn space_to_end_of_data(&mut self, partition: Partition) -> Result<TapePosition, TapeError> {
-        self.with(|loaded, _bay| {
+        self.paced(|loaded, _bay, pace| {
             #[cfg(feature = "faults")]
             _bay.faults.check_alive(&_bay.name, DriveCommand::Locate)?;
             loaded.position = loaded.end_of(partition);
+            pace.locate(|| loaded.byte_of(loaded.position));
             Ok(loaded.position)
         })
     }
@@ -278,8 +351,9 @@ impl TapeDrive for VirtualDrive {
     }
 
     fn rewind(&mut self) -> Result<(), TapeError> {
-        self.with(|loaded, _| {
+        self.paced(|loaded, _, pace| {
             loaded.position.block = BlockAddress(0);
+            pace.rewind();
             Ok(())
         })
     }
@@ -289,13 +363,14 @@ impl TapeDrive for VirtualDrive {
     }
 
     fn format_partitions(&mut self) -> Result<(), TapeError> {
-        self.with(|loaded, _| {
+        self.paced(|loaded, _, pace| {
             loaded.check_writable()?;
             loaded.change("format", |cartridge| {
                 cartridge.note_change()?;
                 cartridge.format()
             })?;
             loaded.position = LOAD_POINT;
+            pace.locate(|| loaded.byte_of(LOAD_POINT));
             Ok(())
         })
     }
@@ -329,5 +404,37 @@ impl TapeDrive for VirtualDrive {
             let capacity = loaded.cartridge.identity.data.total;
             Ok(ByteCount(capacity.saturating_sub(loaded.cartridge.partition(Partition::Data).end().payload)))
         })
+    }
+
+    fn end_of_wrap_positions(&mut self) -> Result<Option<Vec<BlockAddress>>, TapeError> {
+        self.modelled(|loaded, timed| {
+            Ok(Some(timed.ends_of_wraps(loaded.cartridge.partition(Partition::Data))))
+        })
+    }
+
+    fn recommended_order(
+        &mut self,
+        segments: &[(BlockAddress, BlockAddress)],
+    ) -> Result<Option<Vec<usize>>, TapeError> {
+        self.modelled(|loaded, timed| {
+            if !timed.recommends_order() {
+                return Ok(None);
+            }
+            timed::check_segments(loaded.vid(), segments, loaded.end_of(Partition::Data))?;
+            let data = |block| loaded.byte_of(TapePosition { partition: Partition::Data, block });
+            let bytes: Vec<_> = segments.iter().map(|(begin, end)| (data(*begin), data(*end))).collect();
+            Ok(Some(timed.nearest_first(loaded.byte_of(loaded.position), &bytes)))
+        })
+    }
+
+    fn track(&mut self, block_size: u32) -> Result<Option<Track>, TapeError> {
+        self.modelled(|loaded, timed| {
+            Ok(Some(timed.track(loaded.cartridge.partition(Partition::Data), block_size)))
+        })
+    }
+
+    fn motion_report(&mut self) -> Option<MotionReport> {
+        let timed = self.bay.timed.as_deref()?;
+        Some(self.bay.lock().motion.as_mut()?.report(timed.now_us()))
     }
 }

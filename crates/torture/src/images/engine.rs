@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{
-    Archive, ClassSettings, FlowSettings, LibrarySettings, Machines, PoolDriveSettings, PoolSettings, PoolShape, Settings,
-    TapePoolSettings, TapeSettings, create_catalogue,
+    Aim, Archive, ClassSettings, FlowSettings, LibrarySettings, Machines, PoolDriveSettings, PoolSettings,
+    PoolShape, Settings, TapePoolSettings, TapeSettings, create_catalogue,
 };
 use base::{ByteCount, Clock, DriveId, StripeCode, Timestamp, Uuid, Vid};
 use drive::DirectoryDrive;
@@ -116,6 +116,7 @@ fn settings(directory: &Path) -> Settings {
         pack_bytes: ByteCount::mib(1),
         pack_age: Duration::ZERO,
         pool_max: None,
+        recall_packs: false,
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),
@@ -144,6 +145,7 @@ fn settings(directory: &Path) -> Settings {
             buffer: ByteCount::mib(2),
             recall_age: Duration::ZERO,
             recall_bytes: ByteCount(1),
+            recall_aim: Aim::LastFile,
             dismount_delay: Duration::ZERO,
             retry_delay: Duration::from_millis(50),
             flow: FlowSettings::default(),

@@ -140,7 +140,11 @@ pub fn migrate(archive: &Archive, patience: Duration) -> Result<bool, ArchiveErr
 
 /// Stages; gives whether it came to an end.
 pub fn stage(archive: &Archive, selection: Selection) -> Result<bool, ArchiveError> {
-    let options = StageOptions { owner: "torture".to_owned(), pin: Duration::ZERO };
+    let options = StageOptions {
+        owner: "torture".to_owned(),
+        pin: Duration::ZERO,
+        priority: catalogue::PRIORITY_USUAL,
+    };
     let request: RequestId = archive.stage(&selection, options)?;
     let begin = Instant::now();
     while !has_ended(archive.request(request)?.record.state) {
