@@ -397,8 +397,10 @@ pub struct QueueLine {
     pub items: u64,
     /// Their bytes.
     pub bytes: ByteCount,
-    /// Since when the oldest waits.
+    /// Since when the oldest waits; of a very long queue, of its first ones.
     pub oldest: Option<Timestamp>,
+    /// How long that is.
+    pub age: Option<Duration>,
     /// Why it waits.
     pub reason: String,
 }

@@ -7,8 +7,8 @@ use threads::JoinHandle;
 use threads::Mutex;
 use threads::mpsc::sync_channel;
 
-use base::{ByteCount, Clock, DriveId, Epoch, FileId, RequestId, Uuid};
-use catalogue::{Command, Envelope, ItemState, Outcome, RequestState, TapeState};
+use base::{ByteCount, Clock, DriveId, Epoch, RequestId, Uuid};
+use catalogue::{Command, Envelope, Outcome, TapeState};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use library::DriveName;
 use pool::{Pool, PoolConfig};
@@ -29,8 +29,6 @@ use crate::{
     ArchiveError, BackupSettings, BackupStatus, Machines, OpenError, PoolDrive, PoolShape, Settings,
 };
 
-/// Items of open requests read at a time when the engine starts.
-const RESUME_PAGE: usize = 4_096;
 /// Extents looked at together when orphans are searched.
 const ORPHANS_PAGE: usize = 4_096;
 
@@ -83,7 +81,7 @@ impl Archive {
         if settings.classes.is_empty() {
             return Err(OpenError::NoClass);
         }
-        let Machines { catalogue, drives, library, random_uuid } = machines;
+        let Machines { catalogue, drives, library, random_uuid, mount_log } = machines;
         let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
         let last_change = catalogue.read(|view| view.last_change())?;
         keep_time(&catalogue, last_change, clock.as_ref())?;
@@ -122,6 +120,7 @@ impl Archive {
             resting: Mutex::new(HashMap::new()),
             chores: Mutex::default(),
             sessions: Mutex::new(BTreeMap::new()),
+            mounts: crate::mount_log::Mounts::new(mount_log),
             sweep: SweepBell::default(),
             upkeep: Upkeep::default(),
             small: SmallPuts::default(),
@@ -315,7 +314,7 @@ impl Archive {
         self.spawn("resume", {
             let engine = Arc::clone(engine);
             move || {
-                if let Err(error) = resume_requests(&engine, before) {
+                if let Err(error) = crate::resume::finish_requests(&engine, before) {
                     tracing::error!(%error, "open requests cannot be read");
                 }
                 if let Err(error) = crate::tapes::resume(&engine) {
@@ -434,44 +433,4 @@ pub(crate) fn remove_orphans(engine: &Engine) -> Result<(), OpenError> {
         tracing::info!(extents = removed, "removed what the last server wrote and never committed");
     }
     Ok(())
-}
-
-/// Tells the scheduler of everything that is wanted since before the start.
-fn resume_requests(engine: &Engine, mut before: RequestId) -> Result<(), ArchiveError> {
-    loop {
-        let requests = engine.read(|view| view.requests(Some(before), RESUME_PAGE))?;
-        let Some((last, _)) = requests.last() else { return Ok(()) };
-        before = *last;
-        for (request, record) in requests {
-            // What the last server had begun to cancel or to delete comes to its end.
-            let unfinished = match record.state {
-                RequestState::Cancelling => Some(Command::CancelRequest { request }),
-                RequestState::Forgetting => Some(Command::ForgetRequest { request }),
-                _ => None,
-            };
-            if let Some(command) = unfinished {
-                while engine.execute(command.clone())? == Outcome::More(true) {}
-            }
-            if !matches!(record.state, RequestState::Active | RequestState::Filling) {
-                continue;
-            }
-            if record.state == RequestState::Filling {
-                // Its client died while it was being filled; what it holds is worked on, nothing more is
-                // awaited.
-                engine.execute(Command::CloseRequest { request })?;
-            }
-            let mut from = 0;
-            loop {
-                let items = engine.read(|view| view.request_items(request, from, RESUME_PAGE))?;
-                let Some((last, _)) = items.last() else { break };
-                from = last + 1;
-                let waiting = items.into_iter().filter(|(_, item)| item.state == ItemState::Waiting);
-                let files: Vec<FileId> = waiting.map(|(_, item)| item.file).collect();
-                files.into_iter().for_each(|file| engine.bell.wants_changed(file));
-                if engine.stop.load(Ordering::Relaxed) {
-                    return Ok(());
-                }
-            }
-        }
-    }
 }

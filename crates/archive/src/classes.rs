@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use base::{ByteCount, ClassId, TapePoolId};
+use base::{ByteCount, ClassId, ShareId, TapePoolId};
 use catalogue::{Command, Outcome};
 use scheduler::{ClassPolicy, Policy, SharePolicy, TapePoolPolicy};
 use store::CatalogueStore;
@@ -67,6 +67,17 @@ impl Classes {
         self.classes.iter().find(|class| class.id == id)
     }
 
+    /// Whether some class is recalled on behalf of a share of its own.
+    pub(crate) fn any_has_a_share(&self) -> bool {
+        self.classes.iter().any(|class| self.share(class.id) != ShareId(0))
+    }
+
+    /// On whose behalf files of a class are recalled: each class has a share of its own, and with it its room
+    /// in the pool.
+    pub(crate) fn share(&self, class: ClassId) -> ShareId {
+        ShareId(class.0)
+    }
+
     /// Whether some class recalls packs as a whole.
     pub(crate) fn any_recalls_packs(&self) -> bool {
         self.classes.iter().any(|class| class.settings.recall_packs)
@@ -121,7 +132,7 @@ impl Classes {
         };
         let share = |class: &Class| {
             let name = format!("of class {}", class.settings.name);
-            (crate::flow::share_of(class.id), SharePolicy { name, ..SharePolicy::default() })
+            (self.share(class.id), SharePolicy { name, ..SharePolicy::default() })
         };
         Policy {
             shares: self.classes.iter().map(share).collect(),

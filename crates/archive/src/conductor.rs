@@ -53,6 +53,9 @@ impl Conductor {
     /// The conductor's thread.
     pub(crate) fn run(mut self) {
         self.engine.bell.backlog_changed();
+        if let Err(error) = crate::resume::load(&self.engine) {
+            tracing::error!(%error, "what is wanted from tape cannot all be read");
+        }
         loop {
             let heard = self.engine.bell.listen(self.patience());
             if heard.stop {
@@ -77,10 +80,12 @@ impl Conductor {
         for notice in heard.notices {
             match notice {
                 Notice::Event(event) => events.push(event),
-                Notice::Wants(file) => match self.engine.read(|view| wanted_event(view, file)) {
-                    Ok(event) => events.push(event),
-                    Err(error) => tracing::error!(%file, %error, "a wanted file cannot be read"),
-                },
+                Notice::Wants(file) => {
+                    match self.engine.read(|view| wanted_event(&self.engine.classes, view, file)) {
+                        Ok(event) => events.push(event),
+                        Err(error) => tracing::error!(%file, %error, "a wanted file cannot be read"),
+                    }
+                }
             }
         }
         // Not posted: this thread never waits for its own bell.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, PoisonError};
 use threads::{Mutex, MutexGuard};
 
-use base::{BlobDescription, BlobPiece, ByteCount, Clock, ContainerId, FileId, Timestamp, Vid};
+use base::{BlobDescription, BlobPiece, ByteCount, Clock, ContainerId, FileId, ShareId, Timestamp, Vid};
 use catalogue::{Command, Outcome, ReadError, RecallKey, TapeRecord, TapeState, View};
 use library::Library;
 use pool::{Pool, PoolError};
@@ -56,6 +56,8 @@ pub(crate) struct Engine {
     pub(crate) chores: Mutex<crate::chores::Chores>,
     /// What each drive does, for displays.
     pub(crate) sessions: Mutex<BTreeMap<DriveName, Arc<Session>>>,
+    /// What is remembered of mounts, for reports.
+    pub(crate) mounts: crate::mount_log::Mounts,
     /// Rung when there is garbage to remove.
     pub(crate) sweep: SweepBell,
     /// What the scrubber is to do, and how far it is.
@@ -112,6 +114,15 @@ impl Engine {
         self.read(|view| view.tape(vid))?.ok_or(ArchiveError::NoSuchTape(vid))
     }
 
+    /// On whose behalf a file is recalled.
+    pub(crate) fn share_of(&self, file: FileId) -> Result<ShareId, ArchiveError> {
+        if !self.classes.any_has_a_share() {
+            return Ok(ShareId(0));
+        }
+        let record = self.read(|view| view.file(file))?;
+        Ok(record.map_or(ShareId(0), |record| self.classes.share(record.class)))
+    }
+
     /// Tells the scheduler how a tape stands now.
     pub(crate) fn post_tape(&self, vid: Vid) {
         match self.tape(vid) {
@@ -164,7 +175,7 @@ impl Engine {
 
 /// How a file stands: wanted, and from which tapes, or not. The tapes are those in whose recall set the file
 /// is: a copy that was found unreadable is not among them any more.
-pub(crate) fn wanted_event(view: &View<'_>, file: FileId) -> Result<Event, ReadError> {
+pub(crate) fn wanted_event(classes: &Classes, view: &View<'_>, file: FileId) -> Result<Event, ReadError> {
     let wants = view.wants(file)?;
     let (Some(want), Some(record)) = (wants.first(), view.file(file)?) else {
         return Ok(Event::NotWanted(file));
@@ -181,8 +192,12 @@ pub(crate) fn wanted_event(view: &View<'_>, file: FileId) -> Result<Event, ReadE
     copies.sort_unstable();
     copies.dedup();
     let since = view.request(want.request)?.map_or(record.created, |request| request.created);
-    let share = crate::flow::share_of(record.class);
-    Ok(Event::Wanted { file, bytes: record.size, since, priority: 0, share, copies })
+    let mut priority = 0;
+    for want in &wants {
+        priority = priority.max(view.priority(want.request)?);
+    }
+    let share = classes.share(record.class);
+    Ok(Event::Wanted { file, bytes: record.size, since, priority, share, copies })
 }
 
 fn in_recall_set(view: &View<'_>, key: RecallKey) -> Result<bool, ReadError> {

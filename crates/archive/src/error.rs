@@ -335,6 +335,9 @@ pub enum OpenError {
     /// A restored catalogue cannot be compared with pool and tapes.
     #[error("the restored catalogue cannot be settled with pool and tapes: {0}")]
     Settle(Box<ArchiveError>),
+    /// The library is to take the time of a drive or robot that is not known.
+    #[error(transparent)]
+    UnknownModel(#[from] mechanics::UnknownModel),
     /// No class at all.
     #[error("no storage class is configured: add at least one")]
     NoClass,

@@ -1,6 +1,8 @@
 //! How tape streams, clients and recalls share the pool: what the scheduler is told, and what people see.
 
-use base::{ByteCount, ClassId, Duration, ShareId, Timestamp};
+use std::collections::BTreeMap;
+
+use base::{ByteCount, Duration, ShareId, Timestamp};
 use pool::{Feeding, TapeStream};
 use scheduler::Event;
 
@@ -34,11 +36,6 @@ pub struct RecallRoom {
     pub ceiling: ByteCount,
     /// Bytes that fit below it.
     pub room: ByteCount,
-}
-
-/// The share that recalls of a class are charged to: each class has one of its own, and with it its room.
-pub(crate) fn share_of(class: ClassId) -> ShareId {
-    ShareId(class.0)
 }
 
 impl Archive {
@@ -115,13 +112,27 @@ impl Flow {
         if self.room.pool != room.pool || self.is_first {
             events.push(Event::PoolSpace { share: None, free: ByteCount(room.pool) });
         }
-        for (class, free) in &room.classes {
-            if self.room.classes.get(class) != Some(free) {
-                events.push(Event::PoolSpace { share: Some(share_of(*class)), free: ByteCount(*free) });
+        let (before, after) = (by_share(engine, &self.room), by_share(engine, &room));
+        for (share, free) in after {
+            if before.get(&share) != Some(&free) {
+                events.push(Event::PoolSpace { share: Some(share), free: ByteCount(free) });
             }
         }
         self.is_first = false;
         (self.streams, self.room) = (streams, room);
         events
     }
+}
+
+/// The room of each share all of whose classes have a ceiling; a session keeps to that of each class.
+fn by_share(engine: &Engine, room: &Room) -> BTreeMap<ShareId, u64> {
+    let mut shares: BTreeMap<ShareId, u64> = BTreeMap::new();
+    for (class, free) in &room.classes {
+        let sum = shares.entry(engine.classes.share(*class)).or_default();
+        *sum = sum.saturating_add(*free);
+    }
+    for class in engine.classes.all().iter().filter(|class| !room.classes.contains_key(&class.id)) {
+        shares.remove(&engine.classes.share(class.id));
+    }
+    shares
 }

@@ -17,6 +17,7 @@ mod gate;
 mod ingest;
 mod lost;
 mod machines;
+mod mount_log;
 mod namespace;
 mod operate;
 mod pool_drives;
@@ -24,6 +25,7 @@ mod pool_rebuild;
 mod rebuild;
 mod repack;
 mod requests;
+mod resume;
 mod scrub;
 mod scrub_info;
 mod seal;
@@ -53,6 +55,11 @@ pub use error::{ArchiveError, OpenError};
 pub use flow::{FlowInfo, RecallRoom};
 pub use ingest::{PutCallback, SMALL_BYTES_MAX, Upload};
 pub use machines::{Machines, PoolDrive, PoolShape, create_catalogue, open_library, pool_seen};
+pub use mount_log::{
+    MOUNT_LOG_BYTES_MAX, MOUNT_LOG_FILES_MAX, MOUNT_REASON_MAX, MOUNT_SESSIONS_MAX, MotionRecord, MountKind,
+    MountLog, MountLogFiles, MountLogRead, MountRecord, MountReport, MountSessionEnd, QueueAge, QueueAtMount,
+    ReportBy, ReportRow, SessionRecord, Spread, TapeReport, WaitingFor,
+};
 pub use namespace::LIST_PAGE_MAX;
 pub use operate::TAPE_PAGE_MAX;
 pub use pool_drives::{PoolHealth, ReplacedDrive};
@@ -64,7 +71,7 @@ pub use seal::PACK_MEMBERS_MAX;
 pub use select::SELECTION_PATHS_MAX;
 pub use settings::{
     ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings,
-    TapePoolSettings, TapeSettings,
+    TapePoolSettings, TapeSettings, TimingSettings,
 };
 pub use suspects::SUSPECT_FAILURES_MAX;
 pub use tapes::{

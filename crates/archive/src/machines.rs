@@ -6,13 +6,20 @@ use std::sync::Arc;
 use base::{ByteCount, Clock, DriveId, Epoch, Uuid};
 use catalogue::Command;
 use drive::{DirectIo, DirectoryDrive, ObjectDrive};
-use library::{DriveName, Library, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
+use library::{
+    DriveName, Library, SleepingWaiter, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
+    VirtualTiming,
+};
+use mechanics::{Geometry, RobotTiming};
 use store::{CatalogueStore, StoreOptions};
 
-use crate::{LibrarySettings, OpenError, PoolSeen, Settings};
+use crate::{LibrarySettings, MountLog, OpenError, PoolSeen, Settings, TimingSettings};
 
 /// Commands that one group commit may hold.
 const COMMIT_BATCH_MAX: usize = 1_024;
+
+/// The robots of a virtual library that takes time.
+const ROBOT_MODEL: &str = "generic";
 
 /// So many starts a drive may have seen that cannot be asked.
 const EPOCHS_AWAY: u32 = 1_000;
@@ -39,6 +46,8 @@ pub struct Machines {
     pub library: Arc<dyn Library>,
     /// A new random UUID; `None` if the system has no entropy.
     pub random_uuid: Arc<dyn Fn() -> Option<Uuid> + Send + Sync>,
+    /// Where mounts are written down; `None`: nowhere, and reports on tapes are empty.
+    pub mount_log: Option<Arc<dyn MountLog>>,
 }
 
 impl Machines {
@@ -56,12 +65,13 @@ impl Machines {
         }
         let catalogue = CatalogueStore::open(directory, options)?;
         let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
-        let library = VirtualLibrary::open(&settings.library.directory, &library_config(&settings.library)?)?;
+        let library = open_library(&settings.library)?;
         Ok(Machines {
             catalogue,
             drives: open_drives(settings, instance)?,
-            library: Arc::new(library),
+            library,
             random_uuid: Arc::new(system_uuid),
+            mount_log: None,
         })
     }
 }
@@ -87,7 +97,26 @@ pub fn create_catalogue(
 /// # Errors
 /// If it cannot be opened.
 pub fn open_library(settings: &LibrarySettings) -> Result<Arc<dyn Library>, OpenError> {
-    Ok(Arc::new(VirtualLibrary::open(&settings.directory, &library_config(settings)?)?))
+    let config = library_config(settings)?;
+    let library = match &settings.timing {
+        None => VirtualLibrary::open(&settings.directory, &config)?,
+        Some(timing) => VirtualLibrary::open_timed(&settings.directory, &config, library_timing(timing)?)?,
+    };
+    Ok(Arc::new(library))
+}
+
+/// The time that machines of these models take, by the clock of this machine.
+fn library_timing(settings: &TimingSettings) -> Result<VirtualTiming, OpenError> {
+    let drive = mechanics::drive(&settings.drive)?;
+    let medium = drive.own_medium()?;
+    let robot = mechanics::robot(ROBOT_MODEL)?.timing();
+    Ok(VirtualTiming {
+        drive: drive.timing(medium),
+        geometry: Geometry::of(medium),
+        robot: RobotTiming { robots: settings.robots, ..robot },
+        scale: settings.scale,
+        waiter: Arc::new(SleepingWaiter::new()),
+    })
 }
 
 /// What the drives of the pool know of the instance, from their superblocks; and the numbers of those that

@@ -9,6 +9,7 @@ use pool::DriveHealth;
 use scheduler::{DriveState, Event};
 
 use crate::engine::{Engine, truncated};
+use crate::mount_log::{RowsLeft, oldest_wanted};
 use crate::{
     Archive, ArchiveError, ClassInfo, PoolDriveInfo, PoolInfo, QueueLine, TapeContent, TapeDriveInfo,
     TapeInfo, TapeUse, Totals,
@@ -178,6 +179,7 @@ impl Archive {
                     items: tally.files,
                     bytes: tally.bytes,
                     oldest: first.first().map(|(_, todo)| todo.since),
+                    age: None,
                     reason: engine.scheduler().why_sealing(id, now).to_string(),
                 });
             }
@@ -192,22 +194,26 @@ impl Archive {
                     items: tally.files,
                     bytes: tally.bytes,
                     oldest: first.first().map(|(_, queued)| queued.since),
+                    age: None,
                     reason: engine.scheduler().why_migrating(id, now).to_string(),
                 });
             }
         }
+        let mut left = RowsLeft::new();
         for tape in self.tapes()? {
             if tape.wanted.files > 0 {
-                let first = engine.read(|view| view.recall_set(tape.vid, None, 1))?;
+                let oldest = engine.read(|view| oldest_wanted(view, tape.vid, &mut left))?;
                 lines.push(QueueLine {
                     what: format!("recall {}", tape.vid),
                     items: tape.wanted.files,
                     bytes: tape.wanted.bytes,
-                    oldest: first.first().map(|(_, item)| item.since),
+                    oldest,
+                    age: None,
                     reason: engine.scheduler().why_tape(tape.vid).to_string(),
                 });
             }
         }
+        lines.iter_mut().for_each(|line| line.age = line.oldest.map(|oldest| now.since(oldest)));
         Ok(lines)
     }
 

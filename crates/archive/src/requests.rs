@@ -1,11 +1,10 @@
 //! Recall requests and evicts.
 
 use base::{ArchivePath, FileId, RequestId};
-use catalogue::{
-    BATCH_FILES_MAX, Command, Entry, EvictRefusal, ItemState, Object, Outcome, PRIORITY_USUAL, Rejection,
-};
+use catalogue::{BATCH_FILES_MAX, Command, Entry, EvictRefusal, Object, Outcome, PRIORITY_USUAL, Rejection};
 
 use crate::namespace::in_words;
+use crate::resume::waiting_files;
 use crate::select::Selected;
 use crate::{Archive, ArchiveError, EvictDone, RequestFile, RequestInfo, Selection, StageOptions};
 
@@ -72,7 +71,9 @@ impl Archive {
     pub fn set_priority(&self, request: RequestId, priority: u8) -> Result<(), ArchiveError> {
         self.request(request)?;
         self.engine().execute(Command::SetRequestPriority { request, priority })?;
-        self.waiting_files(request)?.into_iter().for_each(|file| self.engine().bell.wants_changed(file));
+        waiting_files(self.engine(), request)?
+            .into_iter()
+            .for_each(|file| self.engine().bell.wants_changed(file));
         Ok(())
     }
 
@@ -168,23 +169,10 @@ impl Archive {
     /// [`ArchiveError::NoSuchRequest`].
     pub fn cancel_request(&self, request: RequestId) -> Result<(), ArchiveError> {
         self.request(request)?;
-        let waiting = self.waiting_files(request)?;
+        let waiting = waiting_files(self.engine(), request)?;
         while self.engine().execute(Command::CancelRequest { request })? == Outcome::More(true) {}
         waiting.into_iter().for_each(|file| self.engine().bell.wants_changed(file));
         Ok(())
-    }
-
-    fn waiting_files(&self, request: RequestId) -> Result<Vec<FileId>, ArchiveError> {
-        let mut waiting = Vec::new();
-        let mut from = 0;
-        loop {
-            let items = self.engine().read(|view| view.request_items(request, from, REQUEST_PAGE_MAX))?;
-            let Some((last, _)) = items.last() else { return Ok(waiting) };
-            from = last + 1;
-            waiting.extend(
-                items.iter().filter(|(_, item)| item.state == ItemState::Waiting).map(|(_, i)| i.file),
-            );
-        }
     }
 
     /// Gives back the pins of some or all files of a request.

@@ -6,7 +6,7 @@ use base::{ByteCount, Duration, StripeCode};
 use scheduler::order::Aim;
 
 /// All settings of the engine.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Settings {
     /// Where the catalogue lies.
     pub catalogue_directory: PathBuf,
@@ -47,12 +47,25 @@ pub struct PoolDriveSettings {
 }
 
 /// The virtual tape library.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct LibrarySettings {
     /// Where the cartridges lie.
     pub directory: PathBuf,
     /// How many tape drives.
     pub drives: u16,
+    /// Whose time its machines take; `None`: they are as fast as their files.
+    pub timing: Option<TimingSettings>,
+}
+
+/// How the machines of a virtual library take time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TimingSettings {
+    /// The model of all drives, such as `LTO-8`, each with the medium that it is made for.
+    pub drive: String,
+    /// So many times as fast as the real ones; above 0.
+    pub scale: f64,
+    /// Robots that move cartridges at the same time, at least one.
+    pub robots: u16,
 }
 
 /// A storage class.
@@ -70,10 +83,10 @@ pub struct ClassSettings {
     pub pack_bytes: ByteCount,
     /// Seal a pack that is not full when its oldest file waits longer than this.
     pub pack_age: Duration,
-    /// Recalls bring no more of the class into the pool than leaves it at this much; `None`: no ceiling.
-    pub pool_max: Option<ByteCount>,
     /// Recall a pack as a whole when one file of it is wanted (full-aggregate recall).
     pub recall_packs: bool,
+    /// Recalls bring no more of the class into the pool than leaves it at this much; `None`: no ceiling.
+    pub pool_max: Option<ByteCount>,
 }
 
 /// A tape pool.

@@ -351,6 +351,7 @@ pub(crate) fn queue_reply(line: &QueueLine) -> wire::QueueReply {
         items: line.items,
         bytes: line.bytes.0,
         oldest: line.oldest.map(|at| at.to_string()),
+        oldest_seconds: line.age.map(|age| age.as_secs()),
         reason: line.reason.clone(),
     }
 }

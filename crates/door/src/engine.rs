@@ -2,11 +2,11 @@
 
 use archive::{
     Archive, ArchiveError, BackupStatus, CatalogueFinding, ClassInfo, EvictDone, FileStat, Listed,
-    PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, RequestFile,
+    PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, ReportBy, RequestFile,
     RequestInfo, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo,
-    TapeRepack, TapeUse, Totals, VerifyDone,
+    TapeRepack, TapeReport, TapeUse, Totals, VerifyDone,
 };
-use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
+use base::{ArchivePath, BlockAddress, Duration, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
 use catalogue::Attributes;
 
@@ -187,6 +187,10 @@ impl Engine for Archive {
 
     fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
         Archive::reclaim_tape(self, vid)
+    }
+
+    fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError> {
+        Archive::tape_report(self, window, by)
     }
 
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError> {

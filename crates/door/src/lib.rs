@@ -17,6 +17,7 @@ mod problem;
 pub mod protection;
 mod put;
 mod rate;
+mod report;
 mod router;
 mod seam;
 mod server;
@@ -26,6 +27,7 @@ mod tapes;
 mod unread;
 mod upkeep;
 pub mod wire;
+mod wire_report;
 mod wire_tapes;
 
 pub use limits::Limits;

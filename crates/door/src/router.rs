@@ -12,6 +12,7 @@ use crate::data::data;
 use crate::guard::{HEALTH, guard};
 use crate::problem::{Kind, Refusal};
 use crate::protection;
+use crate::report;
 use crate::shared::Shared;
 use crate::tapes;
 use crate::upkeep;
@@ -36,6 +37,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/tapes/{vid}/verify", get(tapes::check).post(tapes::verify))
         .route("/tapes/{vid}/repack", get(tapes::repack_progress).post(tapes::repack))
         .route("/tapes/{vid}/reclaim", post(tapes::reclaim))
+        .route("/report/tape", get(report::tape))
         .route("/drives/{name}/up", post(admin::drive_up))
         .route("/drives/{name}/down", post(tapes::drive_down))
         .route("/drives", get(admin::drives))

@@ -2,11 +2,11 @@
 
 use archive::{
     ArchiveError, BackupStatus, CatalogueFinding, ClassInfo, EvictDone, FileStat, Listed, PoolHealth,
-    PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, RequestFile, RequestInfo,
+    PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, ReportBy, RequestFile, RequestInfo,
     ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo, TapeRepack,
-    TapeUse, Totals, VerifyDone,
+    TapeReport, TapeUse, Totals, VerifyDone,
 };
-use base::{ArchivePath, BlockAddress, Name, RequestId, Uuid, Vid};
+use base::{ArchivePath, BlockAddress, Duration, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
 use catalogue::Attributes;
 
@@ -70,6 +70,7 @@ pub trait Engine: Send + Sync + 'static {
     fn repack_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError>;
     fn tape_repack(&self, vid: Vid) -> Result<Option<TapeRepack>, ArchiveError>;
     fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError>;
+    fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError>;
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError>;
     fn backup_status(&self) -> Option<BackupStatus> {
         None

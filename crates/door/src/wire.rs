@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 mod motion;
 mod upkeep;
 
+pub use crate::wire_report::*;
 pub use crate::wire_tapes::*;
 pub use motion::DriveMotionReply;
 pub use upkeep::{
@@ -496,8 +497,11 @@ pub struct QueueReply {
     pub items: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Since when.
+    /// Since when the oldest of them waits.
     pub oldest: Option<String>,
+    /// How many seconds that is.
+    #[serde(default)]
+    pub oldest_seconds: Option<u64>,
     /// Why.
     pub reason: String,
 }

@@ -23,6 +23,8 @@ pub const KEYS_FILE: &str = "keys.toml";
 pub const ADMIN_KEY_FILE: &str = "admin.key";
 /// Written by a server that is ready.
 pub const SERVER_FILE: &str = "run/server.json";
+/// Where the server writes down mounts, for reports only.
+pub const LOG_DIRECTORY: &str = "log";
 /// Locked by the running server.
 const LOCK_FILE: &str = "lock";
 /// The format that this program writes; it reads this one only.

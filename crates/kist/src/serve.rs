@@ -95,8 +95,7 @@ fn serve(instance: &Instance, config: &Config, keys: &[instance::Key], stop_with
     let address = door.address();
     tracing::info!(%address, "opening the instance: the server answers when it is open");
     let clock = Arc::new(SteadyClock::new(Arc::new(SystemClock)));
-    let archive = archive::Archive::open(config.settings(&instance.directory), clock)
-        .map_err(|error| Failure::internal(error.to_string()))?;
+    let archive = open_archive(instance, config, clock)?;
     archive.set_upkeep(config.upkeep());
     if let Some(backup) = config.backup_settings(&instance.directory) {
         archive.start_backup(backup).map_err(|error| Failure::internal(error.to_string()))?;
@@ -112,6 +111,15 @@ fn serve(instance: &Instance, config: &Config, keys: &[instance::Key], stop_with
     archive.close();
     let _ = fs::remove_file(instance.path(SERVER_FILE));
     served
+}
+
+/// Opens the engine, which writes down mounts in the instance.
+fn open_archive(instance: &Instance, config: &Config, clock: Arc<dyn Clock>) -> Outcome<archive::Archive> {
+    let settings = config.settings(&instance.directory);
+    let failed = |error: archive::OpenError| Failure::internal(error.to_string());
+    let mut machines = archive::Machines::open(&settings, Arc::clone(&clock)).map_err(failed)?;
+    machines.mount_log = Some(Arc::new(archive::MountLogFiles::new(&instance.path(instance::LOG_DIRECTORY))));
+    archive::Archive::open_on(machines, settings, clock).map_err(failed)
 }
 
 /// Plants the bug that `KIST_PLANTED` names, in builds for tests only.

@@ -10,7 +10,7 @@ use common::{VID, config, data, drive_name, pattern, vid};
 use library::{
     Library, LibraryError, ORDER_SEGMENTS_MAX, TapeDrive, TapeError, VirtualLibrary, VirtualTiming, Waiter,
 };
-use mechanics::{DriveTiming, Geometry, LocateCost, RobotTiming};
+use mechanics::{DriveTiming, Geometry, RobotTiming};
 
 const BLOCK: usize = 1 << 19;
 const SECOND: u64 = 1_000_000;
@@ -37,30 +37,8 @@ impl Waiter for Virtual {
 }
 
 fn timing(waiter: &Arc<Virtual>) -> VirtualTiming {
-    let locate = LocateCost {
-        base_us: 4.29e6,
-        wrap_change_us: 6.69e6,
-        band_change_us: 3.20e6,
-        landing_zone_change_us: -6.04e6,
-        direction_change_us: 5.22e6,
-        step_back_us: 11.32e6,
-        lpos_us: 619.2,
-        least_us: 0.0,
-    };
-    let drive = DriveTiming {
-        name: "LTO-8".to_owned(),
-        native_rate: 360_000_000,
-        least_rate: 112_000_000,
-        buffer: ByteCount(1_000_000_000),
-        load_us: 15 * SECOND,
-        locate,
-        lpos_per_second: 1615.0,
-        rewind_us: 4 * SECOND,
-        unload_us: 24 * SECOND,
-        backhitch_us: 3 * SECOND,
-        flush_us: 3 * SECOND,
-        recommends_order: true,
-    };
+    let timing = mechanics::timing("LTO-8").unwrap();
+    let drive = DriveTiming { recommends_order: true, ..timing };
     VirtualTiming {
         drive,
         // Wraps of ten blocks, so that small cartridges have many.
@@ -145,10 +123,10 @@ fn a_mount_takes_robot_and_load_and_an_unmount_the_way_back() {
     timed.library.mount(vid(VID), &name).unwrap();
     assert_eq!(timed.now(), 27 * SECOND);
     timed.library.unmount(&name).unwrap();
-    // The tape stood at its beginning: 4 s are the fixed part of a rewind.
-    assert_eq!(timed.now(), (27 + 4 + 24 + 12) * SECOND);
+    // The tape stood at its beginning.
+    assert_eq!(timed.now(), (27 + 24 + 12) * SECOND);
     let report = timed.library.take_drive(&name).unwrap().motion_report().unwrap();
-    assert_eq!((report.load_seconds, report.unload_seconds, report.first_us), (15.0, 28.0, None));
+    assert_eq!((report.load_seconds, report.unload_seconds, report.first_us), (15.0, 24.0, None));
 }
 
 #[test]

@@ -22,8 +22,8 @@ pub struct IndexWrite {
 }
 
 impl LocateCost {
-    /// The mean locate from a place to any other of the tape, in microseconds: to 64 places, evenly along each
-    /// wrap of the whole tape.
+    /// The mean locate from a place to any other of the tape, in microseconds: to 64 places, evenly along
+    /// each wrap of the whole tape.
     #[must_use]
     pub fn mean_us(&self, map: &TapeMap, from: Place) -> u64 {
         let lpos = map.lpos();
@@ -42,8 +42,8 @@ impl LocateCost {
 }
 
 impl DriveTiming {
-    /// Reading the labels of a tape that has just been loaded, in microseconds: starting and stopping once, the
-    /// fixed part of a locate. They stand at the load point.
+    /// Reading the labels of a tape that has just been loaded, in microseconds: starting and stopping once,
+    /// the fixed part of a locate. They stand at the load point.
     #[must_use]
     pub fn label_us(&self) -> u64 {
         self.locate.base_us.max(0.0).round() as u64
@@ -52,15 +52,15 @@ impl DriveTiming {
     /// From a cartridge in its slot to the head at the first block, in microseconds: `move + load + labels +
     /// locate`.
     ///
-    /// `locate_us` is the way from the load point; waiting for a robot is not in it, nor the first load of a new
-    /// cartridge ([`MediumModel::first_load`]).
+    /// `locate_us` is the way from the load point; waiting for a robot is not in it, nor the first load of a
+    /// new cartridge ([`MediumModel::first_load`]).
     #[must_use]
     pub fn mount_us(&self, robot: &RobotTiming, locate_us: u64) -> u64 {
         robot.move_us + self.load_us + self.label_us() + locate_us
     }
 
-    /// A rewind, in microseconds: `fixed part + way / winding speed`, where the way is along the tape only; 0 at
-    /// the load point.
+    /// A rewind, in microseconds: `fixed part + way / winding speed`, where the way is along the tape only; 0
+    /// at the load point.
     #[must_use]
     pub fn rewind_from_us(&self, map: &TapeMap, from: Place) -> u64 {
         let way = from.lpos.saturating_sub(map.lpos().start);
@@ -79,10 +79,11 @@ impl DriveTiming {
 
     /// Bytes a second that reach the tape or the host, if the host gives or takes `host_rate`.
     ///
-    /// A host as fast as the drive: the drive's own rate. A slower one down to [`DriveTiming::least_rate`]: the
-    /// host's, the drive matches it. A host below that, of rate h: the drive runs at its least rate l until its
-    /// buffer B is empty (or full), stops, and needs t to stand where it left off. While `B >= t h` the buffer
-    /// takes what comes meanwhile, and the rate is h; else the host waits too: `l B / (B + t (l - h))`.
+    /// A host as fast as the drive: the drive's own rate. A slower one down to [`DriveTiming::least_rate`]:
+    /// the host's, the drive matches it. A host below that, of rate h: the drive runs at its least rate l
+    /// until its buffer B is empty (or full), stops, and needs t to stand where it left off. While `B >= t h`
+    /// the buffer takes what comes meanwhile, and the rate is h; else the host waits too: `l B / (B + t (l -
+    /// h))`.
     #[must_use]
     pub fn stream_rate(&self, host_rate: u64) -> u64 {
         if host_rate >= self.least_rate {
@@ -99,8 +100,9 @@ impl DriveTiming {
         u64::try_from(rate).unwrap_or(u64::MAX)
     }
 
-    /// Stops an hour, with the tape backed up each time, for a host of that rate: each run moves `l B / (l - h)`
-    /// bytes. 0 if the drive matches the host's speed. They wear tape and heads even where they cost no rate.
+    /// Stops an hour, with the tape backed up each time, for a host of that rate: each run moves `l B / (l -
+    /// h)` bytes. 0 if the drive matches the host's speed. They wear tape and heads even where they cost no
+    /// rate.
     #[must_use]
     pub fn stops_an_hour(&self, host_rate: u64) -> u64 {
         let below = self.least_rate.saturating_sub(host_rate);
@@ -124,8 +126,8 @@ impl DriveTiming {
         micros(ByteCount(buffered.0.min(self.buffer.0)), self.native_rate) + self.flush_us
     }
 
-    /// Writing an index behind the data and to the index partition, in microseconds: `2 (bytes / native rate +
-    /// file mark) + way to the load point`, and the way back if the head returns.
+    /// Writing an index behind the data and to the index partition, in microseconds: `2 (bytes / native rate
+    /// + file mark) + way to the load point`, and the way back if the head returns.
     ///
     /// The index in the index partition is taken to begin at the load point: both stand on the tape's first
     /// wraps, and the labels before it are a few blocks.

@@ -4,7 +4,9 @@ use std::ops::Range;
 
 use base::{BlockAddress, ByteCount, Partition};
 
+use crate::figure::Figure;
 use crate::map::{Place, TapeMap};
+use crate::model::MediumModel;
 
 /// A medium as LTFS divides it: the index partition on the first wraps, some left free as a guard, then the
 /// data partition.
@@ -43,6 +45,20 @@ impl Geometry {
         assert!(wraps > index_wraps + guard_wraps, "the data partition has a wrap");
         assert!(wrap_bytes.0 > 0 && lpos.start < lpos.end, "the tape has room");
         Geometry { wraps, index_wraps, guard_wraps, wrap_bytes, lpos }
+    }
+
+    /// A medium of the data files.
+    ///
+    /// # Panics
+    /// As [`Geometry::ltfs`]; the figures of a [`MediumModel`] were checked for it.
+    #[must_use]
+    pub fn of(medium: &MediumModel) -> Self {
+        let wraps_of = |figure: &Figure| u16::try_from(figure.whole()).unwrap_or(u16::MAX);
+        let wrap_bytes = ByteCount(medium.wrap_capacity.whole());
+        let whole = Geometry::ltfs(medium.wrap_count(), wrap_bytes, medium.lpos());
+        let (index_wraps, guard_wraps) = (wraps_of(&medium.index_wraps), wraps_of(&medium.guard_wraps));
+        assert!(whole.wraps > index_wraps + guard_wraps, "the data partition has a wrap");
+        Geometry { index_wraps, guard_wraps, ..whole }
     }
 
     /// The tape's wrap on which a partition begins.

@@ -46,6 +46,12 @@ fn built_in() -> &'static Models {
     })
 }
 
+/// Whether two names are one: case, hyphens, underscores and spaces do not count.
+#[must_use]
+pub fn same_name(one: &str, other: &str) -> bool {
+    comparable(one) == comparable(other)
+}
+
 fn find<'a, M>(
     kind: &'static str,
     models: &'a [M],

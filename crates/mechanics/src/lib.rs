@@ -25,7 +25,7 @@ pub use cost::IndexWrite;
 pub use figure::{Figure, Statement, Unit};
 pub use file::{ModelError, Models};
 pub use geometry::{Geometry, TapeByte};
-pub use known::{UnknownModel, drive, drives, locates, media, medium, robot, robots, timing};
+pub use known::{UnknownModel, drive, drives, locates, media, medium, robot, robots, same_name, timing};
 pub use listing::{NamedFigure, NamedStatement};
 pub use locate::LocateCost;
 pub use map::{Place, TapeMap};

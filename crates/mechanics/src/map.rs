@@ -90,7 +90,8 @@ impl TapeMap {
         let length = last - before;
         let more = (block - last) / length;
         let index = self.ends.len().saturating_add(usize::try_from(more).unwrap_or(usize::MAX));
-        (index, last + more * length, last + (more + 1) * length)
+        let begin = last + more * length;
+        (index, begin, begin.saturating_add(length))
     }
 
     /// Wraps of the whole tape.

@@ -4,6 +4,7 @@
 use base::ByteCount;
 
 use crate::figure::{Figure, Statement};
+use crate::geometry::Geometry;
 use crate::locate::LocateCost;
 use crate::map::{Place, TapeMap};
 use crate::timing::{DriveTiming, RobotTiming};
@@ -140,12 +141,6 @@ pub struct RobotModel {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WrapEndsError {
-    /// A drive that gives none has nothing to tell: plan with the nominal map.
-    #[error("no end of a wrap was given for a tape of {medium}: plan with its nominal map")]
-    None {
-        /// The medium's name.
-        medium: String,
-    },
     /// The drive's answer is about something else than the data partition, or was read wrongly.
     #[error("the ends of wraps given for a tape of {medium} do not ascend at wrap {wrap}: read them again")]
     Order {
@@ -156,7 +151,7 @@ pub enum WrapEndsError {
     },
     /// The medium is another one than was said.
     #[error(
-        "{given} ends of wraps were given for a tape of {medium}, whose data partition has {wraps}: is it one?"
+        "{given} ends of wraps were given for a tape of {medium}, which has {wraps} for data: is it one?"
     )]
     TooMany {
         /// The medium's name.
@@ -305,10 +300,10 @@ impl MediumModel {
     }
 
     /// Where blocks of the data partition stand, by the ends of its wraps that the drive gives (READ END OF
-    /// WRAP POSITION): the first block behind each wrap that has data.
+    /// WRAP POSITION): the first block behind each wrap that is full. Blocks behind the last of them are
+    /// taken to stand on wraps as long as the last one; with none the map is the nominal one.
     ///
-    /// The last one is where the data end, not the wrap, unless the partition is full: that wrap is taken to
-    /// be as long as the mean of those before it, or as a nominal one if there is none.
+    /// A drive's own list ends with where the data end: leave that out unless the partition is full.
     ///
     /// # Errors
     /// If they cannot be the ends of wraps of this medium's data partition.
@@ -322,18 +317,22 @@ impl MediumModel {
         if let Some(wrap) = begins.zip(ends).position(|(begin, end)| begin >= *end) {
             return Err(WrapEndsError::Order { medium: medium(), wrap });
         }
-        let Some((last, whole)) = ends.split_last() else {
-            return Err(WrapEndsError::None { medium: medium() });
-        };
-        let mut ends = ends.to_vec();
-        if ends.len() < usize::from(wraps) {
-            let (begin, length) = match whole.last() {
-                Some(begin) => (*begin, (*begin / whole.len() as u64).max(1)),
-                None => (0, self.wrap_blocks(block_size)),
-            };
-            *ends.last_mut().unwrap_or(&mut 0) = begin.saturating_add(length).max(*last);
+        if ends.is_empty() {
+            return Ok(self.data_map(block_size));
         }
-        Ok(TapeMap::new(ends, self.first_data_wrap(), self.wrap_count(), self.lpos()))
+        Ok(TapeMap::new(ends.to_vec(), self.first_data_wrap(), self.wrap_count(), self.lpos()))
+    }
+
+    /// Where the bytes of both partitions of LTFS stand.
+    #[must_use]
+    pub fn geometry(&self) -> Geometry {
+        Geometry {
+            wraps: self.wrap_count(),
+            index_wraps: self.index_wraps.whole().try_into().unwrap_or(u16::MAX),
+            guard_wraps: self.guard_wraps.whole().try_into().unwrap_or(u16::MAX),
+            wrap_bytes: ByteCount(self.wrap_capacity.whole()),
+            lpos: self.lpos(),
+        }
     }
 
     /// A drive with a tape of this medium in it, blocks of `block_size` bytes on the data partition of LTFS.

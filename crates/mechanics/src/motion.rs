@@ -52,7 +52,6 @@ pub struct Motion {
     timing: DriveTiming,
     index: TapeMap,
     data: TapeMap,
-    lpos_begin: u32,
     mode: Mode,
     /// Up to when the state is known, in microseconds.
     at: f64,
@@ -78,7 +77,6 @@ impl Motion {
             timing,
             index: geometry.byte_map(base::Partition::Index),
             data: geometry.byte_map(base::Partition::Data),
-            lpos_begin: geometry.lpos.start,
             mode: Mode::Empty,
             at: 0.0,
             host: TapeByte { partition: base::Partition::Index, byte: 0 },
@@ -109,7 +107,7 @@ impl Motion {
     pub fn unload(&mut self, now_us: u64) -> u64 {
         self.advance(now_us);
         self.write_out();
-        let way = self.rewind_us(self.place(self.head()));
+        let way = self.rewind_us();
         self.report.unload_seconds += self.pass(way + self.timing.unload_us as f64);
         self.stand_at(TapeByte { partition: base::Partition::Index, byte: 0 });
         self.mode = Mode::Empty;
@@ -214,7 +212,7 @@ impl Motion {
         let to = TapeByte { byte: 0, ..self.host };
         if self.head() != to {
             self.write_out();
-            let way = self.rewind_us(self.place(self.head()));
+            let way = self.rewind_us();
             self.report.locate_seconds += self.pass(way);
             self.report.locates += 1;
         }
@@ -351,9 +349,8 @@ impl Motion {
         time / 1e6
     }
 
-    fn rewind_us(&self, from: Place) -> f64 {
-        let way = f64::from(from.lpos.abs_diff(self.lpos_begin));
-        self.timing.rewind_us as f64 + way / self.timing.lpos_per_second * 1e6
+    fn rewind_us(&self) -> f64 {
+        self.timing.rewind_from_us(&self.data, self.place(self.head())) as f64
     }
 
     fn map(&self, partition: base::Partition) -> &TapeMap {

@@ -1,8 +1,8 @@
 //! The data files of drives, media and robots, and what becomes of them.
 
-use base::BlockAddress;
+use base::{BlockAddress, Partition};
 use mechanics::{
-    DriveModel, LocateFigures, MediumModel, ModelError, Models, Place, RobotModel, TapeMap, WrapEndsError,
+    DriveModel, LocateFigures, MediumModel, ModelError, Models, Place, RobotModel, WrapEndsError,
 };
 
 const BLOCK: u32 = 524_288;
@@ -118,20 +118,21 @@ fn the_data_partition_begins_behind_index_and_guard() {
 fn measured_ends_of_wraps_override_the_nominal_ones() {
     let medium = mechanics::medium("LTO-8").unwrap();
     let drive = mechanics::drive("LTO-8").unwrap();
-    // Twice the nominal blocks on each wrap, as compressible data have; the data end within the third wrap.
+    // Twice the nominal blocks on each wrap, as compressible data have; the third wrap is not full.
     let nominal = medium.wrap_blocks(BLOCK);
-    let ends = [2 * nominal, 4 * nominal, 4 * nominal + 10];
-    let map = medium.measured_map(&ends, BLOCK).unwrap();
-    assert_eq!(map.ends(), [2 * nominal, 4 * nominal, 6 * nominal]);
+    let map = medium.measured_map(&[2 * nominal, 4 * nominal], BLOCK).unwrap();
+    assert_eq!(map.ends(), [2 * nominal, 4 * nominal]);
     let measured = medium.track(drive, BLOCK, Some(map));
     let plain = medium.track(drive, BLOCK, None);
-    let block = BlockAddress(3 * nominal);
-    assert_eq!((plain.place(block).wrap, measured.place(block).wrap), (7, 5));
-    // A single wrap: as long as a nominal one, or longer if it has more already.
-    assert_eq!(medium.measured_map(&[10], BLOCK).unwrap().ends(), [nominal]);
-    assert_eq!(medium.measured_map(&[3 * nominal], BLOCK).unwrap().ends(), [3 * nominal]);
-    // A full partition: its last end is the wrap's.
-    let full: Vec<u64> = (1..=204).map(|wrap| wrap * 100 - u64::from(wrap == 204)).collect();
+    let wraps = |block| {
+        let block = BlockAddress(block);
+        (plain.place(block).wrap, measured.place(block).wrap)
+    };
+    assert_eq!(wraps(3 * nominal), (7, 5));
+    assert_eq!(wraps(5 * nominal), (9, 6), "behind the last end wraps are as long as the last one");
+    assert_eq!(wraps(6 * nominal), (10, 7));
+    assert_eq!(medium.measured_map(&[], BLOCK).unwrap(), medium.data_map(BLOCK), "none is full yet");
+    let full: Vec<u64> = (1..=204).map(|wrap| wrap * 100).collect();
     assert_eq!(medium.measured_map(&full, BLOCK).unwrap().ends(), full);
 }
 
@@ -139,12 +140,21 @@ fn measured_ends_of_wraps_override_the_nominal_ones() {
 fn impossible_ends_of_wraps_are_refused() {
     let medium = mechanics::medium("LTO-8").unwrap();
     let refused = |ends: &[u64]| medium.measured_map(ends, BLOCK).unwrap_err();
-    assert!(matches!(refused(&[]), WrapEndsError::None { .. }));
     assert!(matches!(refused(&[0]), WrapEndsError::Order { wrap: 0, .. }));
     assert!(matches!(refused(&[10, 20, 20]), WrapEndsError::Order { wrap: 2, .. }));
     let many: Vec<u64> = (1..=205).collect();
     assert!(matches!(refused(&many), WrapEndsError::TooMany { given: 205, wraps: 204, .. }));
-    assert_eq!(TapeMap::even(10, 204, 4, 208, medium.lpos()).place(BlockAddress(0)).wrap, 4);
+}
+
+#[test]
+fn the_geometry_of_both_partitions_is_that_of_the_data() {
+    for medium in mechanics::media() {
+        let geometry = medium.geometry();
+        assert_eq!(geometry.block_map(BLOCK), medium.data_map(BLOCK), "{}", medium.name);
+        assert_eq!(geometry.first_wrap(Partition::Data), medium.first_data_wrap(), "{}", medium.name);
+    }
+    let lto9 = mechanics::medium("LTO-9").unwrap().geometry();
+    assert_eq!((lto9.index_wraps, lto9.guard_wraps, lto9.wraps), (2, 4, 280));
 }
 
 /// A site's own drive: the example of the reference.

@@ -1,7 +1,7 @@
 //! A drive in virtual time: rates, back-hitches, locates, and where things stand.
 
 use base::{BlockAddress, ByteCount, Partition};
-use mechanics::{DriveTiming, Geometry, LocateCost, Motion, TapeByte, Track};
+use mechanics::{DriveTiming, Geometry, Motion, TapeByte, Track};
 
 const SECOND: u64 = 1_000_000;
 const BLOCK: u64 = 1 << 19;
@@ -9,31 +9,16 @@ const BLOCK: u64 = 1 << 19;
 const END: u64 = 1 << 40;
 
 fn lto8() -> (DriveTiming, Geometry) {
-    let locate = LocateCost {
-        base_us: 4.29e6,
-        wrap_change_us: 6.69e6,
-        band_change_us: 3.20e6,
-        landing_zone_change_us: -6.04e6,
-        direction_change_us: 5.22e6,
-        step_back_us: 11.32e6,
-        lpos_us: 619.2,
-        least_us: 0.0,
-    };
-    let timing = DriveTiming {
-        name: "LTO-8".to_owned(),
-        native_rate: 360_000_000,
-        least_rate: 112_000_000,
-        buffer: ByteCount(1_000_000_000),
-        load_us: 15 * SECOND,
-        locate,
-        lpos_per_second: 1615.0,
-        rewind_us: 4 * SECOND,
-        unload_us: 24 * SECOND,
-        backhitch_us: 3 * SECOND,
-        flush_us: 3 * SECOND,
-        recommends_order: false,
-    };
-    (timing, Geometry::ltfs(208, ByteCount(57_700_000_000), 2_696..171_097))
+    let (drive, medium) = (mechanics::drive("LTO-8").unwrap(), mechanics::medium("LTO-8").unwrap());
+    let timing = drive.timing(medium);
+    // The figures that the sums below are made with.
+    assert_eq!((timing.native_rate, timing.least_rate), (360_000_000, 112_000_000));
+    assert_eq!((timing.load_us, timing.unload_us), (15 * SECOND, 24 * SECOND));
+    assert_eq!((timing.backhitch_us, timing.flush_us), (3 * SECOND, 3 * SECOND));
+    let timing = DriveTiming { buffer: ByteCount(1_000_000_000), ..timing };
+    let geometry = Geometry { wrap_bytes: ByteCount(57_700_000_000), ..Geometry::of(medium) };
+    assert_eq!(geometry, Geometry::ltfs(208, ByteCount(57_700_000_000), 2_696..171_097));
+    (timing, geometry)
 }
 
 fn data(byte: u64) -> TapeByte {
@@ -202,9 +187,14 @@ fn partitions_and_wraps_stand_where_ltfs_puts_them() {
 
 #[test]
 fn unloading_takes_the_way_back() {
+    let (timing, geometry) = lto8();
     let (mut motion, now) = at(57_700_000_000);
     let done = motion.unload(now);
-    near((done - now) as f64 / 1e6, 4.0 + 168_401.0 / 1615.0 + 24.0);
+    let end = geometry.place(data(57_700_000_000));
+    assert_eq!(end.lpos, 171_097);
+    let way = timing.rewind_from_us(&geometry.block_map(1 << 19), end);
+    assert!(way > 60 * SECOND);
+    assert_eq!(done - now, way + 24 * SECOND);
     let report = motion.report(done + 1_000 * SECOND);
     assert_eq!(report.waiting_seconds, 0.0, "an empty drive waits for nobody");
     let loaded = motion.load(done + 1_000 * SECOND);

@@ -36,50 +36,78 @@ impl RecallQueue {
             wanted.sort_by_key(|(file, _)| *file);
             wanted.dedup_by_key(|(file, _)| *file);
         }
-        let mut copies: Vec<Vid> = wanted.iter().flat_map(|(_, wanted)| wanted.usable()).collect();
-        copies.sort_unstable();
-        copies.dedup();
-        let mut sets: Vec<Bulk> = copies.iter().map(|_| Bulk::default()).collect();
+        let mut tapes = Tapes::default();
         for (file, wanted) in &mut wanted {
             wanted.held = self.is_held(wanted);
             let item = wanted.item(*file);
             for vid in wanted.usable() {
-                let Ok(at) = copies.binary_search(&vid) else { continue };
-                let Some(bulk) = sets.get_mut(at) else { continue };
                 let held = wanted.held && self.tapes.suspects.contains(&vid);
-                bulk.add(held, &item);
+                let bulk = tapes.of(vid);
+                if held { bulk.held.push(item) } else { bulk.waiting.push(item) }
             }
         }
-        self.wanted = BTreeMap::from_iter(wanted);
-        for (vid, bulk) in copies.into_iter().zip(sets) {
-            let (waiting, held) = bulk.sets();
+        for (vid, bulk) in tapes.bulks {
+            let (waiting, held) = (file_set(bulk.waiting), file_set(bulk.held));
             self.tapes.change(vid, |queue| {
                 queue.waiting.absorb(waiting);
                 queue.held.absorb(held);
             });
         }
+        self.wanted = BTreeMap::from_iter(wanted);
     }
 }
 
 /// The files of one tape before they are sorted.
 #[derive(Default)]
 struct Bulk {
-    waiting: (Vec<(Timestamp, FileId)>, FileSet),
-    held: (Vec<(Timestamp, FileId)>, FileSet),
+    waiting: Vec<Item>,
+    held: Vec<Item>,
 }
 
-impl Bulk {
-    fn add(&mut self, held: bool, item: &Item) {
-        let (files, set) = if held { &mut self.held } else { &mut self.waiting };
-        files.push((item.since, item.file));
-        set.count(item);
+/// The tapes that are named, in the order in which they are first, and where each stands. Looking a tape up
+/// takes one probe as a rule: there are as many look-ups as copies.
+#[derive(Default)]
+struct Tapes {
+    bulks: Vec<(Vid, Bulk)>,
+    /// One more than the place in `bulks`; 0: free. A power of two of slots, at most half of them taken.
+    slots: Vec<usize>,
+}
+
+impl Tapes {
+    fn of(&mut self, vid: Vid) -> &mut Bulk {
+        if 2 * self.bulks.len() >= self.slots.len() {
+            let slots = (2 * self.slots.len()).max(1024);
+            self.slots = vec![0; slots];
+            for at in 0..self.bulks.len() {
+                let slot = self.slot(self.bulks[at].0);
+                self.slots[slot] = at + 1;
+            }
+        }
+        let slot = self.slot(vid);
+        if self.slots[slot] == 0 {
+            self.bulks.push((vid, Bulk::default()));
+            self.slots[slot] = self.bulks.len();
+        }
+        &mut self.bulks[self.slots[slot] - 1].1
     }
 
-    fn sets(self) -> (FileSet, FileSet) {
-        let finish = |(mut files, set): (Vec<_>, FileSet)| {
-            files.sort_unstable();
-            FileSet { files: BTreeSet::from_iter(files), ..set }
-        };
-        (finish(self.waiting), finish(self.held))
+    /// The slot of a tape, or the free one that it takes.
+    fn slot(&self, vid: Vid) -> usize {
+        let number = vid.as_bytes().iter().fold(0u64, |number, byte| (number << 8) | u64::from(*byte));
+        let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let mask = self.slots.len() - 1;
+        let mut slot = hash as usize & mask;
+        while self.slots[slot] != 0 && self.bulks[self.slots[slot] - 1].0 != vid {
+            slot = (slot + 1) & mask;
+        }
+        slot
     }
+}
+
+fn file_set(mut items: Vec<Item>) -> FileSet {
+    let mut set = FileSet::default();
+    items.iter().for_each(|item| set.count(item));
+    items.sort_unstable_by_key(|item| (item.since, item.file));
+    set.files = items.iter().map(|item| (item.since, item.file)).collect::<BTreeSet<_>>();
+    set
 }

@@ -361,8 +361,8 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
         large_bytes: ByteCount::kib(256),
         pack_bytes: ByteCount::kib(512),
         pack_age: Duration::from_secs(8),
-        pool_max: None,
         recall_packs: false,
+        pool_max: None,
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),
@@ -379,7 +379,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
         catalogue_directory: "catalogue".into(),
         catalogue_map_size: ByteCount::mib(64),
         pool: PoolSettings { code, arena: ByteCount::mib(8), drives: drives.collect() },
-        library: LibrarySettings { directory: "library".into(), drives: config.tape_drives },
+        library: LibrarySettings { directory: "library".into(), drives: config.tape_drives, timing: None },
         classes: vec![class("small", Some(ByteCount::kib(64))), class("large", None)],
         tape_pools: vec![tape_pool("vault-a"), tape_pool("vault-b")],
         tape: TapeSettings {

@@ -23,6 +23,7 @@ use scheduler::{Event, SessionEnd};
 use crate::ArchiveError;
 use crate::conductor::Order;
 use crate::engine::{Engine, Session, truncated};
+use crate::mount_log::{MountKind, MountTracker};
 use crate::suspects;
 
 pub(crate) use adopt::{has_skeleton, write_again};
@@ -79,6 +80,8 @@ pub(crate) struct DriveThread {
     drive: Box<dyn TapeDrive>,
     mounted: Option<Mounted>,
     session: Arc<Session>,
+    /// Keeps count of mounts, for reports.
+    mounts: MountTracker,
     /// Tapes that failed in this drive one after the other, with nothing that went well between, and what
     /// each was before.
     failed_tapes: Vec<(Vid, TapeState)>,
@@ -92,7 +95,17 @@ const FAILED_TAPES_MAX: usize = 2;
 impl DriveThread {
     pub(crate) fn new(engine: Arc<Engine>, name: DriveName, drive: Box<dyn TapeDrive>) -> Self {
         let session = engine.session(name.as_str());
-        DriveThread { engine, name, drive, mounted: None, session, failed_tapes: Vec::new(), broken: None }
+        let (drive, mounts) = MountTracker::follow(&engine, drive);
+        DriveThread {
+            engine,
+            name,
+            drive,
+            mounted: None,
+            session,
+            mounts,
+            failed_tapes: Vec::new(),
+            broken: None,
+        }
     }
 
     /// The thread: until no more orders can come; then the tape is brought home in good order.
@@ -123,12 +136,18 @@ impl DriveThread {
             },
             Order::Migrate { vid, tape_pool } => {
                 let end = self.migrate(vid, tape_pool);
+                self.count_session(MountKind::Migrate, &end);
                 self.engine.post_tape(vid);
                 Event::MigrationEnded(self.name(), end)
             }
-            Order::Recall { vid } => Event::RecallEnded(self.name(), self.recall(vid)),
+            Order::Recall { vid } => {
+                let end = self.recall(vid);
+                self.count_session(MountKind::Recall, &end);
+                Event::RecallEnded(self.name(), end)
+            }
             Order::Maintain { vid } => {
                 let end = self.maintain(vid);
+                self.count_session(MountKind::Maintain, &end);
                 self.engine.post_tape(vid);
                 Event::MaintenanceEnded(self.name(), end)
             }
@@ -220,11 +239,16 @@ impl DriveThread {
         }
     }
 
-    fn begin_session(&self) {
+    fn count_session(&mut self, kind: MountKind, end: &SessionEnd) {
+        self.mounts.session_ended(&self.engine, kind, end, &self.session);
+    }
+
+    fn begin_session(&mut self) {
         let mut began = self.session.began.lock().unwrap_or_else(PoisonError::into_inner);
         *began = Some(self.engine.now());
         self.session.files.store(0, Ordering::Relaxed);
         self.session.bytes.store(0, Ordering::Relaxed);
+        self.mounts.session_began(&self.engine);
     }
 
     /// Sets the mounted tape aside after a failure: its run ends, what was not committed goes back to its

@@ -26,6 +26,15 @@ impl DriveThread {
     /// short. A run that an earlier session left open is closed. On failure the drive is empty again, or
     /// broken, and the reason is for people.
     pub(super) fn mount(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), String> {
+        self.mounts.ordered(&self.engine, vid);
+        let result = self.mount_checked(vid, assign);
+        let block_size = self.mounted.as_ref().map_or(0, |mounted| mounted.volume.block_size().bytes());
+        let counted = result.as_ref().map(|()| block_size).map_err(String::as_str);
+        self.mounts.mounted(&self.engine, self.drive.as_mut(), vid, counted);
+        result
+    }
+
+    fn mount_checked(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), String> {
         assert!(self.mounted.is_none(), "a tape is mounted into an empty drive");
         if let Err(error) = self.bring(vid) {
             // The cartridge itself, not the robot: take it out of the scheduler's choice.
@@ -37,6 +46,7 @@ impl DriveThread {
             self.note_drive(&ArchiveError::from(error).into());
             return Err(text);
         }
+        self.mounts.loaded(&self.engine);
         let is_tried_again = self.engine.is_tried_again(vid);
         if is_tried_again && self.engine.tape(vid).is_ok_and(|record| record.generation.0 == 0) {
             return self.try_unlabelled(vid);
@@ -323,16 +333,21 @@ impl DriveThread {
         if let Err(error) = self.close_volume() {
             self.fail(&error);
         }
+        self.mounts.unmounting(&self.engine, self.drive.as_mut());
+        let mut failed = None;
         match self.engine.library.unmount(&self.name) {
             Ok(_) => {}
             // It is in its slot all the same, and what counts was flushed before.
             Err(error @ (LibraryError::UnmountFlush { .. } | LibraryError::DriveEmpty { .. })) => {
                 tracing::error!(drive = %self.name, %error, "unmount");
+                failed = Some(error.to_string());
             }
             Err(error) => {
+                failed = Some(error.to_string());
                 self.broken.get_or_insert(error.to_string());
             }
         }
+        self.mounts.unmounted(&self.engine, failed);
         if let Some(mounted) = self.mounted.take() {
             self.engine.post_tape(mounted.vid);
         }

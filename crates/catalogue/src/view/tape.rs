@@ -12,6 +12,7 @@ use crate::record::{
     TodoFile,
 };
 use crate::table::Table;
+use std::ops::ControlFlow;
 
 /// A file that waits to be sealed: data set and file, size and age.
 pub type TodoRow = ((u64, FileId), TodoFile);
@@ -227,6 +228,45 @@ impl View<'_> {
         let after = after.map(|after| key::recall(&after));
         self.rows_within(Table::Recall, vid.as_bytes(), after, limit, |parts, key, value| {
             Ok((recall_key(parts)?, frame::open(Table::Recall, key, value)?))
+        })
+    }
+}
+
+impl View<'_> {
+    /// Goes through what is wanted from all tapes, in the order of the keys: at most `limit` rows behind
+    /// `after`. Gives the last one seen.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn recall_rows(
+        &self,
+        after: Option<RecallKey>,
+        limit: usize,
+        mut visit: impl FnMut(RecallKey, RecallItem),
+    ) -> Result<Option<RecallKey>, ReadError> {
+        let from = after.map_or_else(Vec::new, |after| key::behind(key::recall(&after)));
+        let mut last = after;
+        let mut seen = 0;
+        self.each(Table::Recall, &from, None, |key, value| {
+            if seen == limit {
+                return Ok(ControlFlow::Break(()));
+            }
+            seen += 1;
+            let recall = recall_key(KeyReader::new(Table::Recall, key))?;
+            visit(recall, frame::open(Table::Recall, key, value)?);
+            last = Some(recall);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(last)
+    }
+
+    /// The requests with a priority of their own.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn priorities(&self) -> Result<Vec<(RequestId, u8)>, ReadError> {
+        self.rows(Table::RequestPriority, &[], None, usize::MAX, |mut parts, key, value| {
+            Ok((RequestId(!parts.u64()?), frame::open(Table::RequestPriority, key, value)?))
         })
     }
 }

@@ -43,6 +43,11 @@ fn every_address_answers() {
     assert_eq!(server.get("/api/v1/pool").json::<PoolReply>().data, 4);
     assert!(server.get("/api/v1/classes").json::<Vec<ClassReply>>().is_empty());
     assert_eq!(server.get("/api/v1/queue").json::<Vec<QueueReply>>()[0].what, "seal standard");
+    assert_eq!(server.get("/api/v1/queue").json::<Vec<QueueReply>>()[0].oldest_seconds, Some(9));
+    let report: TapeReportReply = server.get("/api/v1/report/tape?seconds=60&by=tape").json();
+    assert_eq!((report.rows[0].name.as_str(), report.total.mounts_for.recall), ("KS0001", 1));
+    assert_eq!((report.by.as_str(), report.total.mounted_now), ("tape", 1));
+    assert_eq!(server.get("/api/v1/report/tape").json::<TapeReportReply>().rows[0].name, "vdrive0");
     let status: StatusReply = server.get("/api/v1/status").json();
     assert_eq!(status.mounts, 77);
     assert!(status.memory_anonymous > 1 << 16);
@@ -96,6 +101,8 @@ fn what_is_malformed_is_refused() {
         "requests/42/files?from=4294967296",
         "tapes/short",
         "tapes/ks0001",
+        "report/tape?by=robot",
+        "report/tape?seconds=-1",
         "why",
         "why?path=/a&request=1",
     ] {

@@ -540,9 +540,22 @@ impl Engine for Fake {
             items: 1,
             bytes: ByteCount(2),
             oldest: Some(Timestamp(0)),
+            age: Some(Duration::from_secs(9)),
             reason: "young".into(),
         };
         Ok(vec![line])
+    }
+
+    fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError> {
+        let until = Timestamp(0).plus(Duration::from_secs(1_000_000));
+        let since = Timestamp(0).plus(Duration::from_secs(1_000_000) - window);
+        let mut report = MountReport::new(by, since, until);
+        let mut record =
+            MountRecord::ordered("vdrive0", Vid::new("KS0001").unwrap(), MountKind::Recall, since);
+        record.loaded = Some(since);
+        report.add(&record);
+        let (rows, total) = report.end();
+        Ok(TapeReport { since, until, by, is_logged: true, trouble: None, rows, total, ages: Vec::new() })
     }
 
     fn totals(&self) -> Result<Totals, ArchiveError> {

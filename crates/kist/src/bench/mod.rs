@@ -8,6 +8,7 @@ mod http;
 mod limits;
 mod page;
 mod rows;
+mod schedule;
 mod wire;
 
 use std::path::{Path, PathBuf};
@@ -37,11 +38,13 @@ one large file; create: small durable files by many clients; stat: over HTTP
 and in the catalogue; migrate and recall: files of 64 MiB and packs, untimed
 virtual drives. all: every one beside its budget, the median of three runs.
 erasure: the coder alone, in memory and without an instance, in turn with other
-coders and with what the memory gives.
+coders and with what the memory gives. schedule: the order in which a mounted
+tape is read, on simulated tapes, without an instance.
 
 Examples:
   kist bench put --dir /dev/shm --size 2GiB
   kist bench erasure --quick
+  kist bench schedule --json
   kist bench erasure --json --peer isa-l=target/release/examples/isal_peer")]
 pub struct Args {
     /// What to measure
@@ -64,12 +67,15 @@ pub struct Args {
     /// directory]
     #[arg(long)]
     disk: Option<PathBuf>,
-    /// With `all` and `erasure`: a page whose generated part is written anew
+    /// With `all`, `erasure` and `schedule`: a page whose generated part is written anew
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
     /// With `all`: text for that page, such as the output of another measurement
     #[arg(long, value_name = "FILE", requires = "write")]
     with: Option<PathBuf>,
+    /// With `schedule`: random sets of files for each row, for tests
+    #[arg(long, hide = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    seeds: Option<u32>,
     /// Those of `erasure`.
     #[command(flatten)]
     erasure: erasure::Args,
@@ -93,6 +99,8 @@ enum What {
     All,
     /// Code and check in memory, in turn with other coders
     Erasure,
+    /// Order the wanted files of simulated tapes
+    Schedule,
 }
 
 impl Args {
@@ -103,7 +111,7 @@ impl Args {
             What::Stat => (4000, 20_000, 8),
             What::Migrate | What::Recall => (32, 64 << 20, 2),
             // Each of its parts has its own.
-            What::All | What::Erasure => (1, 0, 1),
+            What::All | What::Erasure | What::Schedule => (1, 0, 1),
         };
         Load {
             files: self.files.unwrap_or(files).max(1),
@@ -118,8 +126,14 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     if args.what == What::Erasure {
         return erasure::run(&args.erasure, args.write.as_deref(), common);
     }
+    if args.what == What::Schedule && !args.erasure.is_given_beside_quick() {
+        let of = schedule::Args { quick: args.erasure.is_quick(), seeds: args.seeds };
+        return schedule::run(of, args.write.as_deref(), common);
+    }
     if args.erasure.is_given() {
-        return Err(Failure::usage("--peer and --quick belong to `kist bench erasure`"));
+        return Err(Failure::usage(
+            "--peer belongs to `kist bench erasure`, --quick to it and to `kist bench schedule`",
+        ));
     }
     if args.what == What::All {
         return budgets::run(args, common);
@@ -131,7 +145,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         What::Stat => bench.stat()?,
         What::Create => bench.create()?,
         What::Migrate | What::Recall => bench.tape()?,
-        What::All | What::Erasure => Vec::new(),
+        What::All | What::Erasure | What::Schedule => Vec::new(),
     };
     rows::print(&rows, common)
 }
@@ -318,6 +332,7 @@ mod tests {
             disk: None,
             write: None,
             with: None,
+            seeds: None,
             erasure: erasure::Args::default(),
         };
         assert_eq!(args(What::Put).load().bytes(), 2 << 30);

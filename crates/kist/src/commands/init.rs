@@ -60,6 +60,12 @@ pub struct Args {
     /// The size of packs
     #[arg(long, value_parser = Size::parse, value_name = "SIZE")]
     pub pack_size: Option<Size>,
+    /// Let the virtual library take the time of real drives of this model, such as LTO-8
+    #[arg(long, value_name = "DRIVE")]
+    pub timing: Option<String>,
+    /// So many times as fast as real ones
+    #[arg(long, default_value_t = 1.0, requires = "timing", value_name = "X")]
+    pub time_scale: f64,
     /// Small packs and short ages, to see everything happen soon
     #[arg(long)]
     pub demo: bool,
@@ -87,6 +93,8 @@ impl Args {
             tape_drives: 2,
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
             pack_size: None,
+            timing: None,
+            time_scale: 1.0,
             demo: false,
             save_key: None,
         }
@@ -157,6 +165,7 @@ fn fill(args: &Args, key: &str) -> Outcome {
         local_parity: args.local_parity,
         tape_drives: args.tape_drives,
         pack_size: args.pack_size,
+        timing: args.timing.clone().map(|drive| (drive, args.time_scale)),
         demo: args.demo,
     };
     let file = dir.join(CONFIG_FILE);

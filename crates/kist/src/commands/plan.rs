@@ -1,7 +1,7 @@
 //! `kist plan`.
 
 use crate::cli::Common;
-use crate::commands::plan_durability;
+use crate::commands::{plan_durability, plan_mechanics};
 use crate::failure::Outcome;
 
 /// Arguments.
@@ -9,8 +9,9 @@ use crate::failure::Outcome;
 #[command(after_help = "\
 Computes; needs no server and no instance.
 
-Example:
-  kist plan durability --layout 12+4 --drives 84")]
+Examples:
+  kist plan durability --layout 12+4 --drives 84
+  kist plan mechanics LTO-9")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -20,10 +21,14 @@ pub struct Args {
 enum Action {
     /// How long a rebuild takes and how likely a pool loses data, with the model
     Durability(plan_durability::Args),
+    /// What tape drives, media and libraries are taken to be, each figure with its source
+    Mechanics(plan_mechanics::Args),
 }
 
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
-    let Action::Durability(args) = &args.action;
-    plan_durability::run(args, common)
+    match &args.action {
+        Action::Durability(args) => plan_durability::run(args, common),
+        Action::Mechanics(args) => plan_mechanics::run(args, common),
+    }
 }

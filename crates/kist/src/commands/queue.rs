@@ -1,5 +1,7 @@
 //! `kist queue`.
 
+use std::time::Duration;
+
 use door::wire::QueueReply;
 
 use crate::cli::Common;
@@ -21,13 +23,14 @@ pub fn run(_: &Args, common: &Common) -> Outcome {
     if queue.is_empty() {
         return output::line("nothing waits");
     }
-    let mut table = Table::new(&["what", ">items", ">bytes", "oldest", "why it waits"]);
+    let mut table = Table::new(&["what", ">items", ">bytes", "oldest", ">longest wait", "why it waits"]);
     for line in queue {
         table.row(vec![
             line.what,
             text::count(line.items),
             text::size(line.bytes),
             line.oldest.unwrap_or_else(|| "-".to_owned()),
+            line.oldest_seconds.map_or_else(|| "-".to_owned(), |age| text::span(Duration::from_secs(age))),
             line.reason,
         ]);
     }

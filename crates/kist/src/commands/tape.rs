@@ -17,7 +17,9 @@ const REASON_MAX: usize = 60;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  kist tape ls\n  kist tape show KS0001\n  kist tape dump KS0001")]
+#[command(
+    after_help = "Examples:\n  kist tape ls\n  kist tape show KS0001\n  kist tape report --since 7d\n  kist tape dump KS0001"
+)]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -97,6 +99,8 @@ Examples:
         /// The tape
         vid: String,
     },
+    /// How well tapes and drives ran: mounts, times, efficiency, and how long what waits has waited
+    Report(super::tape_report::Args),
     /// List the records of a virtual cartridge, without a server; DIR gets each record as a file
     #[command(after_help = "\
 Reads the cartridge itself, not the catalogue; it must not be in a drive: wait for
@@ -137,6 +141,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         Action::Verify { vids, no_wait, show } => super::tape_work::verify(vids, *no_wait, *show, common),
         Action::Repack { vid, reason, show } => super::tape_work::repack(vid, reason, *show, common),
         Action::Reclaim { vid } => super::tape_work::reclaim(vid, common),
+        Action::Report(args) => super::tape_report::run(args, common),
         Action::Dump { vid, directory } => super::tape_dump::run(vid, directory.as_deref(), common),
     }
 }

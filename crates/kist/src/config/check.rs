@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use base::{ByteCount, StripeCode};
 
-use super::file::{Class, Config, Pool, Tape, TapePool};
+use super::file::{Class, Config, Library, Pool, Tape, TapePool};
 use crate::instance::FORMAT;
 
 /// The longest configuration that is read.
@@ -91,13 +91,29 @@ fn check(config: &Config) -> Result<(), Finding> {
     if let Some(backup) = backup.as_ref().filter(|backup| *backup.keep_snapshots.get_ref() == 0) {
         return Err((backup.keep_snapshots.span(), "at least one snapshot is kept".to_owned()));
     }
-    if *library.drives.get_ref() == 0 {
-        return Err((library.drives.span(), "the library needs at least one drive".to_owned()));
-    }
+    check_library(library)?;
     check_pool(pool)?;
     check_tape(tape)?;
     check_tape_pools(tape_pools, usize::from(*library.drives.get_ref()))?;
     check_classes(classes, tape_pools)
+}
+
+fn check_library(library: &Library) -> Result<(), Finding> {
+    if *library.drives.get_ref() == 0 {
+        return Err((library.drives.span(), "the library needs at least one drive".to_owned()));
+    }
+    let Some(timing) = &library.timing else { return Ok(()) };
+    if let Err(unknown) = mechanics::timing(timing.drive.get_ref()) {
+        return Err((timing.drive.span(), unknown.to_string()));
+    }
+    let scale = *timing.scale.get_ref();
+    if !(scale.is_finite() && scale > 0.0) {
+        return Err((timing.scale.span(), "scale is a number above 0; 1.0 is real time".to_owned()));
+    }
+    if *timing.robots.get_ref() == 0 {
+        return Err((timing.robots.span(), "the library needs at least one robot".to_owned()));
+    }
+    Ok(())
 }
 
 fn check_pool(pool: &Pool) -> Result<(), Finding> {
@@ -264,7 +280,10 @@ mod tests {
 
     #[test]
     fn the_template_is_a_configuration() {
-        for template in [Template::default(), Template { demo: true, ..Template::default() }] {
+        let timing = Some(("LTO-8".to_owned(), 2.5));
+        let changes =
+            [Template { demo: true, ..Template::default() }, Template { timing, ..Template::default() }];
+        for template in [Template::default()].into_iter().chain(changes) {
             let file = tempfile::NamedTempFile::new().unwrap();
             fs::write(file.path(), write(&template)).unwrap();
             let config = load(file.path()).unwrap();
@@ -299,5 +318,12 @@ mod tests {
         assert!(error.to_string().contains("drive 0 is there twice"), "{error}");
         let error = refused("up_to = \"1GiB\"", "up_to = \"1KiB\"");
         assert!(error.to_string().contains("rises"), "{error}");
+        let timing = |text: &str| refused("\n[tape]", &format!("\n[library.timing]\n{text}\n[tape]"));
+        let error = timing("drive = \"LTO-8000\"");
+        assert!(error.key == "library.timing.drive" && error.message.contains("LTO-8, "), "{error}");
+        for text in ["scale = 0.0", "scale = -1.0", "scale = nan", "scale = inf", "robots = 0"] {
+            let error = timing(&format!("drive = \"LTO-8\"\n{text}"));
+            assert!(error.key.starts_with("library.timing."), "{error}");
+        }
     }
 }

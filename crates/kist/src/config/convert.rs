@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use archive::{
     Aim, BackupSettings, ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings, PoolSettings,
-    Settings, TapePoolSettings, TapeSettings, UpkeepSettings,
+    Settings, TapePoolSettings, TapeSettings, TimingSettings, UpkeepSettings,
 };
 
 use super::file::{
-    Backup, Catalogue, Class, Config, Library, Pool, PoolDrive, Recall, RecallOrder, Tape, TapePool,
+    Backup, Catalogue, Class, Config, Library, Pool, PoolDrive, Recall, RecallOrder, Tape, TapePool, Timing,
 };
 
 impl Config {
@@ -22,7 +22,7 @@ impl Config {
         let Catalogue { directory: catalogue_directory, map_size } = catalogue;
         // How the pool is kept is told the engine apart: see `upkeep`.
         let Pool { data, parity, local_parity, arena, scrub_days: _, rebuild_after: _, drives } = pool;
-        let Library { kind: _, directory: library_directory, drives: tape_drives } = library;
+        let Library { kind: _, directory: library_directory, drives: tape_drives, timing } = library;
         let drive = |drive: &PoolDrive| {
             let PoolDrive { id, path, enclosure } = drive;
             let path = directory.join(path.get_ref());
@@ -43,6 +43,7 @@ impl Config {
             library: LibrarySettings {
                 directory: directory.join(library_directory),
                 drives: *tape_drives.get_ref(),
+                timing: timing.as_ref().map(timing_settings),
             },
             classes: classes.iter().map(class_settings).collect(),
             tape_pools: tape_pools.iter().map(tape_pool_settings).collect(),
@@ -72,8 +73,13 @@ impl Config {
     }
 }
 
+fn timing_settings(timing: &Timing) -> TimingSettings {
+    let Timing { drive, scale, robots } = timing;
+    TimingSettings { drive: drive.get_ref().clone(), scale: *scale.get_ref(), robots: *robots.get_ref() }
+}
+
 fn class_settings(class: &Class) -> ClassSettings {
-    let Class { name, up_to, copies, large, pack, pack_age, pool_max, recall } = class;
+    let Class { name, up_to, copies, large, pack, pack_age, recall, pool_max } = class;
     ClassSettings {
         name: name.get_ref().clone(),
         up_to: up_to.as_ref().map(|up_to| up_to.get_ref().0),
@@ -81,8 +87,8 @@ fn class_settings(class: &Class) -> ClassSettings {
         large_bytes: large.0,
         pack_bytes: pack.get_ref().0,
         pack_age: pack_age.0,
-        pool_max: pool_max.as_ref().map(|pool_max| pool_max.0),
         recall_packs: *recall == Recall::Pack,
+        pool_max: pool_max.as_ref().map(|pool_max| pool_max.0),
     }
 }
 

@@ -129,6 +129,31 @@ pub struct Library {
     pub directory: PathBuf,
     /// Tape drives.
     pub drives: Spanned<u16>,
+    /// Whose time its machines take; nobody's if it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing: Option<Timing>,
+}
+
+/// `[library.timing]`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timing {
+    /// The model of the drives.
+    pub drive: Spanned<String>,
+    /// So many times as fast.
+    #[serde(default = "real_time")]
+    pub scale: Spanned<f64>,
+    /// Robots.
+    #[serde(default = "one_robot")]
+    pub robots: Spanned<u16>,
+}
+
+fn real_time() -> Spanned<f64> {
+    Spanned::new(0..0, 1.0)
+}
+
+fn one_robot() -> Spanned<u16> {
+    Spanned::new(0..0, 1)
 }
 
 /// The kinds of libraries.
@@ -218,12 +243,12 @@ pub struct Class {
     pub pack: Spanned<Size>,
     /// Seal a pack that is not full after so long.
     pub pack_age: Span,
-    /// Recalls bring no more into the pool than leaves the class at this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pool_max: Option<Size>,
     /// What of a pack is recalled when a file of it is wanted.
     #[serde(default)]
     pub recall: Recall,
+    /// Recalls bring no more into the pool than leaves the class at this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool_max: Option<Size>,
 }
 
 /// What is recalled when a file in a pack is wanted.

@@ -7,7 +7,7 @@ use base::ByteCount;
 use super::value::Size;
 
 /// What `kist init` is asked for.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Template {
     /// Address and port.
     pub listen: String,
@@ -23,6 +23,8 @@ pub struct Template {
     pub tape_drives: u16,
     /// The size of packs; `None`: the default.
     pub pack_size: Option<Size>,
+    /// The drive whose time the library takes, and how many times as fast.
+    pub timing: Option<(String, f64)>,
     /// Short ages and small packs, so that everything happens while one watches.
     pub demo: bool,
 }
@@ -37,6 +39,7 @@ impl Default for Template {
             local_parity: 0,
             tape_drives: 2,
             pack_size: None,
+            timing: None,
             demo: false,
         }
     }
@@ -155,6 +158,7 @@ fn tape_part(template: &Template, values: &Values) -> String {
         values;
     let Values { mount_bytes, mount_age, .. } = values;
     let tape_drives = template.tape_drives;
+    let timing = timing_part(template);
     let mut text = format!(
         r#"
 [library]
@@ -164,6 +168,7 @@ directory = "library"
 # Tape drives.
 drives = {tape_drives}
 
+{timing}
 [tape]
 # Block size of volumes that are labelled from now on.
 block = "512KiB"
@@ -200,6 +205,24 @@ streams_max = 0
         );
     }
     text
+}
+
+fn timing_part(template: &Template) -> String {
+    let (sign, drive, scale) = match &template.timing {
+        Some((drive, scale)) => ("", drive.as_str(), *scale),
+        None => ("# ", "LTO-8", 1.0),
+    };
+    format!(
+        r#"# With this table, the virtual library takes the time that real drives and robots would.
+{sign}[library.timing]
+# The model of the drives, each with the medium that it is made for.
+{sign}drive = {drive:?}
+# So many times as fast as real ones.
+{sign}scale = {scale:?}
+# Robots that move cartridges at the same time.
+{sign}robots = 1
+"#
+    )
 }
 
 fn classes_part(values: &Values) -> String {

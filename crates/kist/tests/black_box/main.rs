@@ -10,6 +10,7 @@ mod newcomer;
 mod plan;
 mod rebuild;
 mod refusals;
+mod report;
 mod tape;
 mod transfer;
 mod trouble;

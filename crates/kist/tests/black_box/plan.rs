@@ -1,4 +1,4 @@
-//! `kist plan durability`: a plan needs no server, only numbers that fit together.
+//! `kist plan`: a plan needs no server, only numbers that fit together.
 
 use crate::harness::kist;
 
@@ -63,4 +63,40 @@ fn numbers_that_cannot_be_are_refused_with_a_reason() {
         assert!(ran.out.is_empty(), "{options:?} printed:\n{}", ran.out);
     }
     kist(&["plan"]).exits(2).says(&["durability"]);
+}
+
+const MECHANICS: [&str; 2] = ["plan", "mechanics"];
+
+#[test]
+fn models_of_drives_are_listed_with_their_sources() {
+    let listed = kist(&MECHANICS).exits(0);
+    for name in ["LTO-5", "LTO-10-P", "TS1170", "T10000D", "SL8500"] {
+        assert!(listed.out.contains(name), "{name} is not in:\n{}", listed.out);
+    }
+    let one = kist(&[&MECHANICS[..], &["lto9"]].concat()).exits(0);
+    for words in
+        ["drive LTO-9: ", "medium LTO-9: ", "locates lto", "IBM TS4500 documentation", "recommends_order"]
+    {
+        assert!(one.out.contains(words), "'{words}' is not in:\n{}", one.out);
+    }
+    let json = kist(&[&MECHANICS[..], &["L8", "--json"]].concat()).exits(0).json();
+    let figures = json["models"][0]["figures"].as_array().unwrap().clone();
+    let wraps = figures.iter().find(|figure| figure["name"] == "wraps").unwrap();
+    assert_eq!((wraps["value"].as_f64(), wraps["verified"].as_bool()), (Some(208.0), Some(true)), "{wraps}");
+    kist(&[&MECHANICS[..], &["LTO-99"]].concat()).exits(2);
+}
+
+#[test]
+fn a_data_file_of_the_site_is_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ours.toml");
+    let robot = "[sources]\nus = \"Measured here\"\n[[robot]]\nname = \"ours\"\ntitle = \"Our library\"\n\
+                 robots = { value = 2, unit = \"robots\", source = \"us\", verified = true }\n\
+                 move = { value = 9, unit = \"s\", source = \"us\", verified = true }\n";
+    std::fs::write(&path, robot).unwrap();
+    let shown = |exit| kist(&[&MECHANICS[..], &["--file", path.to_str().unwrap()]].concat()).exits(exit);
+    assert!(shown(0).out.contains("library ours: Our library"));
+    std::fs::write(&path, robot.replace("value = 9", "value = 0")).unwrap();
+    let refused = shown(2);
+    assert!(refused.err.contains("ours: move: 0 is not possible"), "{}", refused.err);
 }

@@ -158,8 +158,8 @@ fn order_of(mut detours: Vec<(usize, usize)>, count: usize) -> Vec<usize> {
     detours.sort_unstable_by(|one, other| other.cmp(one));
     let (mut read, mut order) = (vec![false; count], Vec::with_capacity(count));
     for (from, to) in detours {
-        for file in from..=to {
-            if !std::mem::replace(&mut read[file], true) {
+        for (file, read) in read.iter_mut().enumerate().take(to + 1).skip(from) {
+            if !std::mem::replace(read, true) {
                 order.push(file);
             }
         }

@@ -259,7 +259,7 @@ fn linear(track: &Track, runs: &[Stretch], most: u64) -> Option<(Vec<LinearFile>
         end: ms(run.exit.block),
         weight: run.weight.div_ceil(scale),
     };
-    let behind = Spot { block: first.entry.block + 1, place: first.entry.place };
+    let behind = Spot { block: first.entry.block.saturating_add(1), place: first.entry.place };
     let turn = way(track, behind, first.entry).1 / 2000;
     let on = LinearTrack { head: ms(last.exit.block), turn };
     Some((runs.iter().map(file).collect(), on))

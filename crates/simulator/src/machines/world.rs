@@ -196,6 +196,7 @@ impl SimMachines {
             drives: self.disks.iter().map(|disk| (disk.id(), disk.open())).collect(),
             library: Arc::new(self.library.clone()) as Arc<dyn Library>,
             random_uuid: Arc::new(random_uuid),
+            mount_log: None,
         })
     }
 

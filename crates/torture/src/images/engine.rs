@@ -115,8 +115,8 @@ fn settings(directory: &Path) -> Settings {
         large_bytes: ByteCount::kib(512),
         pack_bytes: ByteCount::mib(1),
         pack_age: Duration::ZERO,
-        pool_max: None,
         recall_packs: false,
+        pool_max: None,
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),
@@ -134,7 +134,7 @@ fn settings(directory: &Path) -> Settings {
             arena: ByteCount::mib(24),
             drives: (0..DRIVES).map(drive).collect(),
         },
-        library: LibrarySettings { directory: directory.join("library"), drives: 2 },
+        library: LibrarySettings { directory: directory.join("library"), drives: 2, timing: None },
         classes: vec![class("small", Some(ByteCount::mib(1))), class("large", None)],
         tape_pools: vec![tape_pool("vault-a"), tape_pool("vault-b")],
         tape: TapeSettings {

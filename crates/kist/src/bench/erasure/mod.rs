@@ -70,7 +70,7 @@ pub struct Args {
     /// for; can be given more than once. The bars are set against the one named isa-l
     #[arg(long = "peer", value_parser = Program::parse, value_name = "NAME=PROGRAM")]
     peers: Vec<Program>,
-    /// With `erasure`: fewer rounds, in less than a minute
+    /// With `erasure` and `schedule`: less, in less than a minute
     #[arg(long)]
     quick: bool,
     /// Rounds of each coder, for tests
@@ -85,6 +85,16 @@ impl Args {
     /// Whether any is given.
     pub fn is_given(&self) -> bool {
         !self.peers.is_empty() || self.quick || self.rounds.is_some() || self.working_set.is_some()
+    }
+
+    /// Whether any but `--quick` is given.
+    pub fn is_given_beside_quick(&self) -> bool {
+        Args { quick: false, ..self.clone() }.is_given()
+    }
+
+    /// Whether less is to be measured.
+    pub fn is_quick(&self) -> bool {
+        self.quick
     }
 
     fn check(&self) -> Outcome {

@@ -1,9 +1,11 @@
 //! Random wanted files on a tape, and the orders that the plan is compared with.
 
+use std::ops::Range;
+
 use base::BlockAddress;
 use durability::SplitMix;
 use mechanics::Track;
-use scheduler::order::{Segment, approach};
+use scheduler::order::{Segment, approach, nearest_first, trace};
 
 /// Bytes of a block, as LTFS has it by default.
 pub const BLOCK: u32 = 512 << 10;
@@ -34,67 +36,61 @@ impl Tape {
         usize::try_from(self.blocks / blocks_of(bytes)).unwrap_or(usize::MAX)
     }
 
+    /// The blocks of one of its wraps.
+    pub fn any_wrap(&self, random: &mut SplitMix) -> Range<u64> {
+        let ends = self.track.map.ends();
+        let wrap = random.below(ends.len());
+        wrap.checked_sub(1).map_or(0, |before| ends[before])..ends[wrap]
+    }
+
     /// Some of the files of a tape that is full of files of this size, in the order of their requests, which is
-    /// random too; and where the head stands.
-    pub fn wanted(&self, files: usize, bytes: u64, random: &mut SplitMix) -> (BlockAddress, Vec<Segment>) {
-        let (blocks, holds) = (blocks_of(bytes), self.holds(bytes));
+    /// random too, and where the head stands; all in this part of the tape.
+    pub fn wanted(
+        &self,
+        part: Range<u64>,
+        files: usize,
+        bytes: u64,
+        random: &mut SplitMix,
+    ) -> (BlockAddress, Vec<Segment>) {
+        let blocks = blocks_of(bytes);
+        let holds = usize::try_from((part.end - part.start) / blocks).unwrap_or(usize::MAX);
         let mut all: Vec<u64> = (0..holds as u64).collect();
         let files = files.min(holds);
         for at in 0..files {
             all.swap(at, at + random.below(holds - at));
         }
-        let segment = |file: &u64| Segment {
-            begin: BlockAddress(file * blocks),
-            end: BlockAddress((file + 1) * blocks),
-        };
+        let block = |file: u64| BlockAddress(part.start + file * blocks);
+        let segment = |file: &u64| Segment { begin: block(*file), end: block(*file + 1) };
         let segments = all[..files].iter().map(segment).collect();
-        (BlockAddress(random.below(self.blocks as usize) as u64), segments)
-    }
-
-    /// A locate without asking whether reading through is cheaper; nothing to where the head stands.
-    fn locate_us(&self, from: BlockAddress, to: BlockAddress) -> u64 {
-        if from == to { 0 } else { self.track.locate_us(self.track.place(from), self.track.place(to)) }
+        let length = usize::try_from(part.end - part.start).unwrap_or(usize::MAX);
+        (BlockAddress(part.start + random.below(length) as u64), segments)
     }
 
     /// All locates of an order, where no gap is read through.
     pub fn locates_us(&self, head: BlockAddress, segments: &[Segment], order: &[usize]) -> u64 {
-        let mut at = head;
-        let step = |index: &usize| {
-            let segment = segments[*index];
-            self.locate_us(std::mem::replace(&mut at, segment.end), segment.begin)
-        };
-        order.iter().map(step).sum()
+        trace(&self.without_reading(), head, segments, order.iter().copied()).cost_us
     }
 
-    /// Always to the file with the cheapest locate; the heads of windows of so many requests are taken to
-    /// stand at `begin`, or where the window before ended.
-    fn greedy(&self, segments: &[Segment], begin: BlockAddress, window: &[usize]) -> Vec<usize> {
-        let mut left: Vec<usize> = window.to_vec();
-        let entries: Vec<_> = segments.iter().map(|segment| self.track.place(segment.begin)).collect();
-        let (mut at, mut order) = (begin, Vec::with_capacity(left.len()));
-        while !left.is_empty() {
-            let from = self.track.place(at);
-            let cost = |index: usize| match segments[index].begin == at {
-                true => 0,
-                false => self.track.locate_us(from, entries[index]),
-            };
-            let best = (0..left.len()).min_by_key(|slot| (cost(left[*slot]), segments[left[*slot]]));
-            let index = left.swap_remove(best.unwrap_or(0));
-            order.push(index);
-            at = segments[index].end;
+    /// Nearest first from the head if no gap is read through.
+    pub fn nearest_by_locates(&self, head: BlockAddress, segments: &[Segment]) -> Vec<usize> {
+        nearest_first(&self.without_reading(), head, segments)
+    }
+
+    /// As CTA orders: windows of requests as they came, each nearest first, without reading through, as if the
+    /// head stood at the beginning of the tape.
+    pub fn cta(&self, segments: &[Segment]) -> Vec<usize> {
+        let track = self.without_reading();
+        let mut order = Vec::with_capacity(segments.len());
+        for (number, window) in segments.chunks(CTA_WINDOW).enumerate() {
+            let window = nearest_first(&track, BlockAddress(0), window);
+            order.extend(window.into_iter().map(|at| number * CTA_WINDOW + at));
         }
         order
     }
 
-    /// As CTA orders: windows of requests as they came, each greedily and from the beginning of the tape.
-    pub fn cta(&self, segments: &[Segment]) -> Vec<usize> {
-        let requests: Vec<usize> = (0..segments.len()).collect();
-        requests.chunks(CTA_WINDOW).flat_map(|window| self.greedy(segments, BlockAddress(0), window)).collect()
-    }
-
-    /// Nearest first from the head without reading through: looks at all pairs.
-    pub fn nearest_by_locates(&self, head: BlockAddress, segments: &[Segment]) -> Vec<usize> {
-        self.greedy(segments, head, &(0..segments.len()).collect::<Vec<_>>())
+    /// The same drive, for which reading is no way to get anywhere.
+    fn without_reading(&self) -> Track {
+        Track { block_us: f64::INFINITY, ..self.track.clone() }
     }
 
     /// The cost of the best of all orders: for each set of files that are read, the cheapest way to each last
