@@ -161,7 +161,11 @@ impl Engine {
         match error {
             PoolError::Drive(error) => error.is_full(),
             PoolError::Placement(_) | PoolError::WriteLost { .. } => {
-                self.pool.spaces().iter().any(|drive| drive.full)
+                // What the failed write left behind is removed already, and with it a drive's state `full`.
+                self.pool
+                    .spaces()
+                    .iter()
+                    .any(|drive| drive.full || (drive.up && left_for_recalls(drive) == 0))
             }
             _ => false,
         }
