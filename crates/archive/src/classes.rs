@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base::{ByteCount, ClassId, LibraryId, ShareId, TapePoolId};
 use catalogue::{Command, Outcome};
-use scheduler::{ClassPolicy, Pace, Policy, TapePoolPolicy};
+use scheduler::{ClassPolicy, Pace, Policy, SharePolicy, TapePoolPolicy};
 use store::CatalogueStore;
 
 use crate::libraries;
@@ -74,14 +74,10 @@ impl Classes {
         self.classes.iter().find(|class| class.id == id)
     }
 
-    /// Whether some class is recalled on behalf of a share of its own.
-    pub(crate) fn any_has_a_share(&self) -> bool {
-        self.classes.iter().any(|class| self.share(class.id) != ShareId(0))
-    }
-
-    /// On whose behalf files of a class are recalled.
-    pub(crate) fn share(&self, _class: ClassId) -> ShareId {
-        ShareId(0)
+    /// On whose behalf files of a class are recalled: each class has a share of its own, and with it its room
+    /// in the pool.
+    pub(crate) fn share(&self, class: ClassId) -> ShareId {
+        ShareId(class.0)
     }
 
     /// Whether some class recalls packs as a whole.
@@ -151,7 +147,12 @@ impl Classes {
             };
             (*id, policy)
         };
+        let share = |class: &Class| {
+            let name = format!("of class {}", class.settings.name);
+            (self.share(class.id), SharePolicy { name, ..SharePolicy::default() })
+        };
         Policy {
+            shares: self.classes.iter().map(share).collect(),
             classes: self.classes.iter().map(class).collect(),
             tape_pools: self.pools.iter().map(pool).collect(),
             libraries: libraries::policies(settings),

@@ -127,15 +127,6 @@ impl Engine {
         self.read(|view| view.tape(vid))?.ok_or(ArchiveError::NoSuchTape(vid))
     }
 
-    /// On whose behalf a file is recalled.
-    pub(crate) fn share_of(&self, file: FileId) -> Result<ShareId, ArchiveError> {
-        if !self.classes.any_has_a_share() {
-            return Ok(ShareId(0));
-        }
-        let record = self.read(|view| view.file(file))?;
-        Ok(record.map_or(ShareId(0), |record| self.classes.share(record.class)))
-    }
-
     /// Tells the scheduler how a tape stands now.
     pub(crate) fn post_tape(&self, vid: Vid) {
         match self.tape(vid) {

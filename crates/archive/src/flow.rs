@@ -1,6 +1,8 @@
 //! How tape streams, clients and recalls share the pool: what the scheduler is told, and what people see.
 
-use base::{ByteCount, Duration, Timestamp};
+use std::collections::BTreeMap;
+
+use base::{ByteCount, Duration, ShareId, Timestamp};
 use pool::{Feeding, TapeStream};
 use scheduler::Event;
 
@@ -74,11 +76,17 @@ impl Engine {
 }
 
 /// What the scheduler was told last.
-#[derive(Default)]
 pub(crate) struct Flow {
+    is_first: bool,
     looked: Option<Timestamp>,
     streams: Option<usize>,
     room: Room,
+}
+
+impl Default for Flow {
+    fn default() -> Self {
+        Flow { is_first: true, looked: None, streams: None, room: Room::default() }
+    }
 }
 
 impl Flow {
@@ -97,8 +105,34 @@ impl Flow {
                 self.room.clone()
             }
         };
-        let events = Vec::new();
+        let mut events = Vec::new();
+        if self.streams != streams {
+            events.push(Event::Streams { max: streams.unwrap_or(usize::MAX) });
+        }
+        if self.room.pool != room.pool || self.is_first {
+            events.push(Event::PoolSpace { share: None, free: ByteCount(room.pool) });
+        }
+        let (before, after) = (by_share(engine, &self.room), by_share(engine, &room));
+        for (share, free) in after {
+            if before.get(&share) != Some(&free) {
+                events.push(Event::PoolSpace { share: Some(share), free: ByteCount(free) });
+            }
+        }
+        self.is_first = false;
         (self.streams, self.room) = (streams, room);
         events
     }
+}
+
+/// The room of each share all of whose classes have a ceiling; a session keeps to that of each class.
+fn by_share(engine: &Engine, room: &Room) -> BTreeMap<ShareId, u64> {
+    let mut shares: BTreeMap<ShareId, u64> = BTreeMap::new();
+    for (class, free) in &room.classes {
+        let sum = shares.entry(engine.classes.share(*class)).or_default();
+        *sum = sum.saturating_add(*free);
+    }
+    for class in engine.classes.all().iter().filter(|class| !room.classes.contains_key(&class.id)) {
+        shares.remove(&engine.classes.share(class.id));
+    }
+    shares
 }

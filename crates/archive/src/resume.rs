@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use base::{ByteCount, FileId, RequestId, ShareId, Timestamp, Vid};
+use base::{ByteCount, ContainerId, FileId, RequestId, ShareId, Timestamp, Vid};
 use catalogue::{Command, ItemState, Outcome, PRIORITY_USUAL, RecallKey, RequestState};
 use scheduler::WantedFile;
 
@@ -21,6 +21,7 @@ struct Row {
     vid: Vid,
     bytes: ByteCount,
     since: Timestamp,
+    share: ShareId,
 }
 
 /// Tells the scheduler of everything that the catalogue has as wanted. For the conductor's thread before it
@@ -31,11 +32,20 @@ struct Row {
 pub(crate) fn load(engine: &Engine) -> Result<(), ArchiveError> {
     let mut rows: Vec<Row> = Vec::new();
     let mut after: Option<RecallKey> = None;
+    // Rows come container by container, and a container is of one class.
+    let mut last = (ContainerId(0), ShareId(0));
     loop {
         let before = rows.len();
         after = engine.read(|view| {
             view.recall_rows(after, LOAD_PAGE, |key, item| {
-                rows.push(Row { file: key.file, vid: key.vid, bytes: item.length, since: item.since });
+                if item.container != last.0 {
+                    let record = view.container(item.container)?;
+                    let share = record.map_or(ShareId(0), |record| engine.classes.share(record.class));
+                    last = (item.container, share);
+                }
+                let (file, vid, bytes) = (key.file, key.vid, item.length);
+                rows.push(Row { file, vid, bytes, since: item.since, share: last.1 });
+                Ok(())
             })
         })?;
         if rows.len() == before || engine.stop.load(Ordering::Relaxed) {
@@ -47,26 +57,20 @@ pub(crate) fn load(engine: &Engine) -> Result<(), ArchiveError> {
     }
     rows.sort_unstable_by_key(|row| (row.file, row.vid));
     let urgent = urgent(engine)?;
-    let mut shares = Ok(());
     let files = rows.chunk_by(|a, b| a.file == b.file).filter_map(|rows| {
         let row = rows.first()?;
-        let file = row.file;
-        let share = engine.share_of(file).unwrap_or_else(|error| {
-            shares = Err(error);
-            ShareId(0)
-        });
         Some(WantedFile {
-            file,
+            file: row.file,
             bytes: row.bytes,
             since: rows.iter().map(|row| row.since).min().unwrap_or(row.since),
-            priority: urgent.get(&file).copied().unwrap_or(PRIORITY_USUAL),
-            share,
+            priority: urgent.get(&row.file).copied().unwrap_or(PRIORITY_USUAL),
+            share: row.share,
             copies: rows.iter().map(|row| row.vid).collect::<Vec<Vid>>(),
         })
     });
     let now = engine.now();
     engine.scheduler().load(now, files);
-    shares
+    Ok(())
 }
 
 /// The files that are waited for by requests with a priority of their own, and the highest of them.

@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use threads::{Mutex, MutexGuard};
 
-use base::{ByteCount, ClassId, Duration, FileId, Timestamp};
+use base::{ByteCount, ClassId, FileId, Timestamp};
 use catalogue::Counter;
 use mover::WantedFile;
 use pool::{DriveSpace, PoolError};
@@ -23,8 +23,6 @@ const PUTS_PART: u64 = 20;
 const PUTS_BYTES_MAX: u64 = 16 << 30;
 /// Batches in a row of which nothing had room, before a session gives up.
 const REFUSED_BATCHES_MAX: usize = 16;
-/// For how long a class counts as full after a file of it did not fit, if no room came meanwhile.
-const SHORT_KEPT: Duration = Duration::from_secs(60);
 
 /// What is free for recalls, by the pool and by classes.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -83,7 +81,9 @@ impl Engine {
         let mut room = self.room()?;
         let now = self.now();
         let mut state = self.space.lock();
-        state.short.retain(|_, (_, since)| now.since(*since) < SHORT_KEPT);
+        // For a while: who wanted that file may have given up.
+        let kept = self.settings.tape.retry_delay;
+        state.short.retain(|_, (_, since)| now.since(*since) < kept);
         let (pool, classes) = (room.pool, &mut room.classes);
         state.short.retain(|class, (bytes, _)| {
             let of_class = classes.get(class).copied().unwrap_or(u64::MAX);
@@ -109,11 +109,16 @@ impl Engine {
         let fits = all.saturating_add(bytes) <= room.pool && own.saturating_add(bytes) <= of_class;
         if fits {
             *state.claimed.entry(class).or_default() += bytes;
-        } else {
-            let short = state.short.entry(class).or_insert((bytes, self.now()));
-            *short = (short.0.min(bytes), self.now());
         }
         Ok(fits)
+    }
+
+    /// A file of so many bytes waits for room.
+    fn is_short(&self, class: ClassId, bytes: u64) {
+        let now = self.now();
+        let mut state = self.space.lock();
+        let short = state.short.entry(class).or_insert((bytes, now));
+        *short = (short.0.min(bytes), now);
     }
 
     /// Gives back what [`Engine::take_space`] has claimed.
@@ -156,7 +161,11 @@ impl Engine {
         match error {
             PoolError::Drive(error) => error.is_full(),
             PoolError::Placement(_) | PoolError::WriteLost { .. } => {
-                self.pool.spaces().iter().any(|drive| drive.full)
+                // What the failed write left behind is removed already, and with it a drive's state `full`.
+                self.pool
+                    .spaces()
+                    .iter()
+                    .any(|drive| drive.full || (drive.up && left_for_recalls(drive) == 0))
             }
             _ => false,
         }
@@ -245,6 +254,7 @@ impl<'a> SessionSpace<'a> {
                 *claims.entry(class).or_default() += wanted.length.0;
                 admitted.push(wanted);
             } else {
+                self.engine.is_short(class, wanted.length.0);
                 self.refused.store(true, Ordering::Relaxed);
             }
         }

@@ -62,7 +62,10 @@ fn nothing_is_marked_bad(archive: &Archive) {
 
 /// Waits until the reasons of a request say so.
 fn why_says(archive: &Archive, request: RequestId, what: &str) {
-    wait_until(what, || archive.why_request(request).unwrap().iter().any(|reason| reason.contains(what)));
+    wait_until(what, || {
+        let why = archive.why_request(request).unwrap();
+        why.iter().any(|reason| reason.contains(what))
+    });
 }
 
 #[test]
@@ -119,6 +122,7 @@ fn a_pool_that_fills_under_a_recall_is_no_fault_of_tape_or_drive() {
     nothing_is_marked_bad(&archive);
     assert_eq!(states(&archive, request), (0, 4));
     tightness.full.store(false, Ordering::SeqCst);
+    tightness.free.store(0, Ordering::SeqCst);
     wait_for(&archive, request);
     for (n, file) in files.iter().enumerate() {
         assert!(get(&archive, file).unwrap() == bytes(n as u64, FILE), "{file}");

@@ -333,6 +333,8 @@ impl Scheduler {
         match end {
             SessionEnd::Failed(cause) => self.failed_together(name, vid, &cause, now),
             _ if progress => return,
+            // Tape and drive did nothing wrong: they are free for others.
+            SessionEnd::NoRoom => {}
             _ => {
                 let cause = "the last session ended without getting anything done";
                 self.rest(name, vid, cause.to_owned(), now);

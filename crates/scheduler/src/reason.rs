@@ -150,7 +150,11 @@ impl Reason {
     fn fmt_limit(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::WaitingForSpace { free, coming } => {
-                write!(f, "waits for room in the pool: {free} are free and {coming} are on their way to it")
+                write!(
+                    f,
+                    "waits for room in the pool: {free} are free for recalls and {coming} are on their way to it; \
+                     evict files, or release them first"
+                )
             }
             Reason::WaitingForStream { limit } => {
                 write!(f, "waits for a stream: the pool feeds {limit} tape drives at their rate, and does")

@@ -170,7 +170,7 @@ impl MountTracker {
         let end = match end {
             SessionEnd::Drained => MountSessionEnd::Drained,
             SessionEnd::TapeFull => MountSessionEnd::Full,
-            SessionEnd::Stopped => MountSessionEnd::Stopped,
+            SessionEnd::Stopped | SessionEnd::NoRoom => MountSessionEnd::Stopped,
             SessionEnd::Failed(why) => MountSessionEnd::Failed(why.clone()),
         };
         self.at(engine, |record, ended| {

@@ -167,7 +167,7 @@ impl DriveThread {
         match &event {
             Event::MigrationEnded(_, SessionEnd::Failed(_))
             | Event::MaintenanceEnded(_, SessionEnd::Failed(_))
-            | Event::RecallEnded(_, SessionEnd::Failed(_)) => {}
+            | Event::RecallEnded(_, SessionEnd::Failed(_) | SessionEnd::NoRoom) => {}
             Event::MigrationEnded(..) | Event::RecallEnded(..) | Event::MaintenanceEnded(..) => {
                 self.failed_tapes.clear();
                 if let Some(mounted) = &self.mounted {

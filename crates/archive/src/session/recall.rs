@@ -59,12 +59,12 @@ impl DriveThread {
         match (result, failure) {
             (Ok(()), None) if engine.stop.load(Ordering::Relaxed) => SessionEnd::Stopped,
             // What is left waits for room; neither tape nor drive did anything wrong.
-            (Ok(()), None) if space.has_refused() => SessionEnd::Stopped,
+            (Ok(()), None) if space.has_refused() => SessionEnd::NoRoom,
             (Ok(()), None) => SessionEnd::Drained,
             (Ok(()), Some(error)) => SessionEnd::Failed(error.to_string()),
             (Err(RecallEnd::Pool(error)), None) if engine.is_for_want_of_room(&error) => {
                 tracing::warn!(%vid, %error, "the pool filled while it was recalled to; the rest waits for room");
-                SessionEnd::Stopped
+                SessionEnd::NoRoom
             }
             (Err(RecallEnd::Tape(error)), _) => self.fail(&SessionError::Volume(error)),
             (Err(error), _) => SessionEnd::Failed(error.to_string()),

@@ -36,6 +36,8 @@ impl Tightness {
             return Ok(());
         }
         self.refused.fetch_add(1, Ordering::SeqCst);
+        // Only now does the drive say so.
+        self.free.store(1_000_000, Ordering::SeqCst);
         Err(DriveError::Full { drive, extent })
     }
 }

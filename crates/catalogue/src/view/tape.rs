@@ -234,7 +234,7 @@ impl View<'_> {
 
 impl View<'_> {
     /// Goes through what is wanted from all tapes, in the order of the keys: at most `limit` rows behind
-    /// `after`. Gives the last one seen.
+    /// `after`, until `visit` fails. Gives the last one seen.
     ///
     /// # Errors
     /// If the catalogue cannot be read.
@@ -242,7 +242,7 @@ impl View<'_> {
         &self,
         after: Option<RecallKey>,
         limit: usize,
-        mut visit: impl FnMut(RecallKey, RecallItem),
+        mut visit: impl FnMut(RecallKey, RecallItem) -> Result<(), ReadError>,
     ) -> Result<Option<RecallKey>, ReadError> {
         let from = after.map_or_else(Vec::new, |after| key::behind(key::recall(&after)));
         let mut last = after;
@@ -253,7 +253,7 @@ impl View<'_> {
             }
             seen += 1;
             let recall = recall_key(KeyReader::new(Table::Recall, key))?;
-            visit(recall, frame::open(Table::Recall, key, value)?);
+            visit(recall, frame::open(Table::Recall, key, value)?)?;
             last = Some(recall);
             Ok(ControlFlow::Continue(()))
         })?;
