@@ -39,6 +39,7 @@ impl Reason {
             Reason::OpenTapesMax { .. } => "open-tapes-max",
             Reason::JustUnmounted { .. } => "just-unmounted",
             Reason::NoDriveInLibrary { .. } => "no-drive-in-library",
+            Reason::PoolsLibraryDown { .. } => "pools-library-down",
         }
     }
 
@@ -52,6 +53,7 @@ impl Reason {
             | Reason::AllDrivesDown { .. }
             | Reason::TapeNotReadable { .. }
             | Reason::NoDriveInLibrary { .. }
+            | Reason::PoolsLibraryDown { .. }
             | Reason::NoReadableCopy { .. } => true,
             Reason::DrivesMax { limit }
             | Reason::ShareDrivesMax { limit, .. }
