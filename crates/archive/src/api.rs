@@ -5,6 +5,7 @@ use base::{
     Timestamp, Vid,
 };
 use catalogue::{Attributes, ContainerKind, EvictRefusal, FileKind, RequestRecord, RequestState, TapeState};
+use scheduler::{Expected, Reason};
 
 /// Where a file's bytes are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -231,6 +232,8 @@ pub struct TapeInfo {
     pub reason: String,
     /// Its pool's name.
     pub tape_pool: Option<String>,
+    /// The name of its library.
+    pub library: String,
     /// The volume's UUID.
     pub uuid: Option<base::Uuid>,
     /// Native capacity.
@@ -308,6 +311,10 @@ pub struct TapeDriveInfo {
     pub rate: f64,
     /// Why it is down or idle.
     pub reason: String,
+    /// What it does, or why it does nothing.
+    pub cause: Option<Reason>,
+    /// When it has done what it does.
+    pub expected: Option<Expected>,
     /// What it did in its last session that is over, if it counts.
     pub motion: Option<TapeMotionInfo>,
 }
@@ -403,6 +410,64 @@ pub struct QueueLine {
     pub age: Option<Duration>,
     /// Why it waits.
     pub reason: String,
+    /// The same for programs.
+    pub cause: Option<Reason>,
+    /// When all of it is done.
+    pub expected: Option<Expected>,
+}
+
+/// One reason why something waits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cause {
+    /// In words.
+    pub text: String,
+    /// For programs; `None`: no machine is waited for.
+    pub reason: Option<Reason>,
+    /// When it is over.
+    pub expected: Option<Expected>,
+}
+
+/// What [`Archive::explain`](crate::Archive::explain) is asked about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum About {
+    /// A file or directory.
+    Path(base::ArchivePath),
+    /// A request.
+    Request(base::RequestId),
+    /// A tape.
+    Tape(Vid),
+    /// A tape drive.
+    Drive(String),
+}
+
+/// How far a request is and what is to come.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RequestOutlook {
+    /// Files that are still waited for.
+    pub waiting: u64,
+    /// Files that were looked at for `expected` and `tail`.
+    pub looked_at: u64,
+    /// Bytes that came online a second since the request was made.
+    pub rate: f64,
+    /// When the last file is online; `None` if nothing can be said or nothing is waited for.
+    pub expected: Option<Expected>,
+    /// At most ten files that come last, the last first.
+    pub tail: Vec<TailFile>,
+}
+
+/// A file that a request waits for to the last.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TailFile {
+    /// Its path now.
+    pub path: String,
+    /// Its bytes.
+    pub size: ByteCount,
+    /// The tape that is to deliver it, or all that could.
+    pub tapes: Vec<Vid>,
+    /// Why it is not online.
+    pub reason: Reason,
+    /// When it and those like it are online.
+    pub expected: Option<Expected>,
 }
 
 /// Counters since the start of the server, for summaries and metrics.

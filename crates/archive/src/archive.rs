@@ -7,10 +7,9 @@ use threads::JoinHandle;
 use threads::Mutex;
 use threads::mpsc::sync_channel;
 
-use base::{ByteCount, Clock, DriveId, Epoch, RequestId, Uuid};
+use base::{ByteCount, Clock, DriveId, Epoch, LibraryId, RequestId, Uuid};
 use catalogue::{Command, Envelope, Outcome, TapeState};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
-use library::DriveName;
 use pool::{Pool, PoolConfig};
 use scheduler::{Event, Scheduler};
 use store::CatalogueStore;
@@ -19,8 +18,10 @@ use crate::backup::Backup;
 use crate::bell::{Bell, SweepBell};
 use crate::classes::Classes;
 use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
-use crate::engine::{Engine, largest_container, summary};
+use crate::engine::{Engine, largest_container};
 use crate::flow::Flow;
+use crate::foresight::Foresight;
+use crate::libraries::{Libraries, StartDrives};
 use crate::scrub::Upkeep;
 use crate::session::{DriveThread, recover_torn_runs};
 use crate::settle::{drives_of, settle};
@@ -93,10 +94,13 @@ impl Archive {
         let pool = open_pool(&settings, shape, &catalogue, drives, epoch, last_change)?;
         // Before the first job of a drive: one that began without a clock would seem to hang for decades.
         pool.set_clock(Arc::clone(&clock));
-        for cartridge in library.inventory()? {
+        let inventory = library.inventory()?;
+        let libraries = Libraries::new(&settings, &inventory);
+        for cartridge in inventory {
             catalogue.execute(Command::RegisterTape { vid: cartridge.vid, capacity: cartridge.capacity })?;
         }
         let scheduler = Scheduler::new(classes.policy(&settings));
+        let foresight = Foresight::new(classes.pace());
         let engine = Arc::new(Engine {
             settings,
             clock,
@@ -105,8 +109,10 @@ impl Archive {
             catalogue,
             pool,
             library,
+            libraries,
             classes,
             scheduler: Mutex::new(scheduler),
+            foresight,
             bell: Bell::default(),
             gate: Arc::default(),
             stop: AtomicBool::new(false),
@@ -117,6 +123,7 @@ impl Archive {
             rehabilitated: Mutex::new(BTreeSet::new()),
             verifying: Mutex::new(()),
             suspects: Mutex::default(),
+            affinity: Mutex::default(),
             resting: Mutex::new(HashMap::new()),
             chores: Mutex::default(),
             sessions: Mutex::new(BTreeMap::new()),
@@ -129,15 +136,15 @@ impl Archive {
         crate::verify::clean(&engine.settings.catalogue_directory);
         remove_orphans(&engine)?;
         let down: BTreeMap<_, _> = engine.catalogue.read(|view| view.drives_down())?.into_iter().collect();
-        let usable = engine.library.drives().into_iter().find(|name| !down.contains_key(name.as_str()));
-        settle(&engine, &drives_here, usable.as_ref()).map_err(|error| OpenError::Settle(Box::new(error)))?;
+        let usable = StartDrives::new(&engine.libraries, engine.library.as_ref(), &down);
+        settle(&engine, &drives_here, &usable).map_err(|error| OpenError::Settle(Box::new(error)))?;
         let archive = Archive(Arc::new(Inner {
             engine,
             backup: OnceLock::new(),
             threads: Mutex::new(Vec::new()),
             small: Mutex::new(Vec::new()),
         }));
-        if let Err(error) = archive.start(&down, usable.as_ref()) {
+        if let Err(error) = archive.start(&down, &usable) {
             archive.close();
             return Err(error);
         }
@@ -257,17 +264,15 @@ impl Archive {
         Ok(largest_container(capacity))
     }
 
-    /// `down`: tape drives that an operator has taken out of use; `usable`: one that is not.
-    fn start(&self, down: &BTreeMap<String, String>, usable: Option<&DriveName>) -> Result<(), OpenError> {
+    /// `down`: tape drives that an operator has taken out of use; `usable`: of each library one that is not.
+    fn start(&self, down: &BTreeMap<String, String>, usable: &StartDrives) -> Result<(), OpenError> {
         let engine = &self.0.engine;
         let (small, repeats) = (Arc::clone(engine), Arc::clone(engine));
         let small = guarded("small-puts", move || run_small_puts(&small))?;
         self.0.small.lock().unwrap_or_else(PoisonError::into_inner).push(small);
         let repeats = guarded("small-repeats", move || run_repeats(&repeats))?;
         self.0.small.lock().unwrap_or_else(PoisonError::into_inner).push(repeats);
-        if let Some(usable) = usable {
-            recover_torn_runs(engine, usable).map_err(|error| OpenError::Recovery(Box::new(error)))?;
-        }
+        recover_torn_runs(engine, usable).map_err(|error| OpenError::Recovery(Box::new(error)))?;
         let mut orders = BTreeMap::new();
         for name in engine.library.drives() {
             let (sender, receiver) = sync_channel(ORDERS_MAX);
@@ -275,14 +280,16 @@ impl Archive {
             let thread = DriveThread::new(Arc::clone(engine), name.clone(), handle);
             self.spawn(&format!("tape-{name}"), move || thread.run(&receiver))?;
             orders.insert(name.as_str().to_owned(), sender);
+            let library = LibraryId(engine.library.library_of(&name));
             let name = name.as_str().to_owned();
+            engine.bell.post(Event::DriveIn(name.clone(), library));
             engine.bell.post(match down.get(&name) {
                 Some(reason) => Event::DriveDown(name, reason.clone()),
                 None => Event::DriveUp(name),
             });
         }
         for (vid, record) in engine.catalogue.read(|view| view.tapes())? {
-            engine.bell.post(Event::Tape(vid, summary(&record)));
+            engine.bell.post(Event::Tape(vid, engine.summary_of(vid, &record)));
         }
         let (sealer, seals) = sync_channel(SEALS_MAX);
         self.spawn("sealer", {

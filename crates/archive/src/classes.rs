@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use base::{ByteCount, ClassId, ShareId, TapePoolId};
+use base::{ByteCount, ClassId, LibraryId, ShareId, TapePoolId};
 use catalogue::{Command, Outcome};
-use scheduler::{ClassPolicy, Policy, TapePoolPolicy};
+use scheduler::{ClassPolicy, Pace, Policy, TapePoolPolicy};
 use store::CatalogueStore;
 
+use crate::libraries;
 use crate::{ArchiveError, ClassSettings, OpenError, Settings, TapePoolSettings};
 
 /// A storage class with its id.
@@ -29,6 +30,12 @@ impl Classes {
     pub(crate) fn define(settings: &Settings, catalogue: &CatalogueStore) -> Result<Self, OpenError> {
         let mut pools = BTreeMap::new();
         for pool in &settings.tape_pools {
+            if let Some(library) = &pool.library
+                && libraries::number(settings, library).is_none()
+            {
+                let (tape_pool, library) = (pool.name.clone(), library.clone());
+                return Err(OpenError::UnknownLibrary { tape_pool, library });
+            }
             let outcome = catalogue.execute(Command::DefineTapePool { name: pool.name.clone() })?;
             if let Outcome::TapePool(id) = outcome {
                 pools.insert(id, pool.clone());
@@ -110,6 +117,16 @@ impl Classes {
         self.classes.iter().find(fits).or_else(|| self.classes.last())
     }
 
+    /// How long things take, as far as is known before anything was done.
+    pub(crate) fn pace(&self) -> Pace {
+        let pools = |class: &Class| {
+            let named = |name: &String| self.pools.iter().find(|(_, pool)| pool.name == *name);
+            class.settings.copies.iter().filter_map(named).map(|(id, _)| *id).collect()
+        };
+        let tape_pools = self.classes.iter().map(|class| (class.id, pools(class))).collect();
+        Pace { tape_pools, ..Pace::default() }
+    }
+
     pub(crate) fn policy(&self, settings: &Settings) -> Policy {
         let class = |class: &Class| {
             let policy = ClassPolicy {
@@ -125,6 +142,11 @@ impl Classes {
                 mount_bytes: pool.mount_bytes,
                 mount_age: pool.mount_age,
                 drives_max: pool.drives_max,
+                library: pool
+                    .library
+                    .as_ref()
+                    .and_then(|name| libraries::number(settings, name))
+                    .map(LibraryId),
                 ..TapePoolPolicy::default()
             };
             (*id, policy)
@@ -132,6 +154,7 @@ impl Classes {
         Policy {
             classes: self.classes.iter().map(class).collect(),
             tape_pools: self.pools.iter().map(pool).collect(),
+            libraries: libraries::policies(settings),
             recall_age: settings.tape.recall_age,
             recall_bytes: settings.tape.recall_bytes,
             dismount_delay: settings.tape.dismount_delay,

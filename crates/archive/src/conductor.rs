@@ -62,6 +62,7 @@ impl Conductor {
                 return;
             }
             self.conduct(heard);
+            self.engine.foresee();
             // Here, since this thread waits for no drive of the pool.
             self.engine.pool.tend();
         }
@@ -132,8 +133,9 @@ impl Conductor {
         let mut actions = Vec::new();
         {
             let mut scheduler = self.engine.scheduler();
+            let mut forecaster = self.engine.foresight.forecaster();
             for event in events {
-                scheduler.step(now, event, &mut actions);
+                forecaster.step(&mut scheduler, now, event, &mut actions);
             }
         }
         if self.wake.is_some_and(|wake| wake <= now) {

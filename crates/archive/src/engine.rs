@@ -5,16 +5,20 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, PoisonError};
 use threads::{Mutex, MutexGuard};
 
-use base::{BlobDescription, BlobPiece, ByteCount, Clock, ContainerId, FileId, ShareId, Timestamp, Vid};
+use base::{
+    BlobDescription, BlobPiece, ByteCount, Clock, ContainerId, FileId, LibraryId, ShareId, Timestamp, Vid,
+};
 use catalogue::{Command, Outcome, ReadError, RecallKey, TapeRecord, TapeState, View};
 use library::Library;
 use pool::{Pool, PoolError};
 use scheduler::{DriveName, Event, Scheduler, TapeSummary};
 use store::{CatalogueStore, ExecuteError};
 
+use crate::affinity::Affinity;
 use crate::bell::{Bell, SweepBell};
 use crate::classes::Classes;
 use crate::gate::ReadGate;
+use crate::libraries::Libraries;
 use crate::scrub::Upkeep;
 use crate::small::SmallPuts;
 use crate::space::Space;
@@ -29,13 +33,18 @@ pub(crate) struct Engine {
     pub(crate) catalogue: CatalogueStore,
     pub(crate) pool: Arc<Pool>,
     pub(crate) library: Arc<dyn Library>,
+    pub(crate) libraries: Libraries,
     pub(crate) classes: Classes,
     pub(crate) scheduler: Mutex<Scheduler>,
+    /// When what it is told of will be done.
+    pub(crate) foresight: crate::foresight::Foresight,
     pub(crate) bell: Bell,
     pub(crate) gate: Arc<ReadGate>,
     pub(crate) stop: AtomicBool,
     /// Held while containers are taken from a queue into a run, so that two drives never plan the same one.
     pub(crate) planning: Mutex<()>,
+    /// Where data sets are written.
+    pub(crate) affinity: Mutex<Affinity>,
     /// Held while a drive is taken out of use or given back: the catalogue and the scheduler hear the same
     /// last word.
     pub(crate) ordering: Mutex<()>,
@@ -96,6 +105,10 @@ impl Engine {
         self.scheduler.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn affinity(&self) -> MutexGuard<'_, Affinity> {
+        self.affinity.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn read<T>(
         &self,
         f: impl FnOnce(&View<'_>) -> Result<T, ReadError>,
@@ -130,10 +143,15 @@ impl Engine {
                 if record.state == TapeState::Scratch {
                     self.forget_chores(vid);
                 }
-                self.bell.post(Event::Tape(vid, summary(&record)));
+                self.bell.post(Event::Tape(vid, self.summary_of(vid, &record)));
             }
             Err(error) => tracing::error!(%vid, %error, "a tape's record cannot be read"),
         }
+    }
+
+    /// What the scheduler must know of a tape, where it stands included.
+    pub(crate) fn summary_of(&self, vid: Vid, record: &TapeRecord) -> TapeSummary {
+        TapeSummary { library: LibraryId(self.libraries.of_tape(vid)), ..summary(record) }
     }
 
     /// Changes a tape's state, keeping the reason, and tells the scheduler. A tape that an operator has taken
@@ -206,7 +224,7 @@ fn in_recall_set(view: &View<'_>, key: RecallKey) -> Result<bool, ReadError> {
     Ok(rows.first().is_some_and(|(found, _)| *found == key))
 }
 
-/// What the scheduler must know of a tape.
+/// What a tape's record says to the scheduler.
 pub(crate) fn summary(record: &TapeRecord) -> TapeSummary {
     let readable = matches!(
         record.state,

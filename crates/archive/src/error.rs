@@ -316,6 +316,16 @@ pub enum OpenError {
         /// The tape pool.
         tape_pool: String,
     },
+    /// A tape pool names a library that is not configured.
+    #[error(
+        "tape pool '{tape_pool}' wants tapes of library '{library}', which is not configured: add the library"
+    )]
+    UnknownLibrary {
+        /// The tape pool.
+        tape_pool: String,
+        /// The library.
+        library: String,
+    },
     /// There is no catalogue. A start never makes one: an empty one would hide that all is lost.
     #[error(
         "there is no catalogue in {directory}: mount its disk; or get it back with 'kist restore' or 'kist \

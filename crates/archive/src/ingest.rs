@@ -22,6 +22,8 @@ pub const SMALL_BYTES_MAX: usize = 256 << 10;
 const FLOOR_PART: u64 = 50;
 /// ... or less than this, whichever is less.
 const FLOOR_BYTES_MAX: u64 = 1 << 30;
+/// The data set of a class that is one; no directory has this number.
+const WHOLE_CLASS: u64 = 0;
 /// How often a small value is stored anew because its segment was removed meanwhile.
 const SEGMENT_RETRIES_MAX: usize = 4;
 
@@ -222,7 +224,7 @@ impl Upload {
             attributes: self.options.attributes.clone(),
             checksums,
             class: class.id,
-            dataset: self.dataset(parent.0),
+            dataset: self.dataset(&parent_path, parent, &class)?,
             data: None,
             replace: if self.options.keep_existing { Replace::Refused } else { Replace::Allowed },
             idempotency: self.options.idempotency.as_ref().map(|(key, owner)| hashed_key(owner, key)),
@@ -296,15 +298,28 @@ impl Upload {
             .ok_or_else(|| ArchiveError::NoSuchClass { name: String::new(), known: String::new() })
     }
 
-    fn dataset(&self, parent: u64) -> u64 {
-        match &self.options.dataset {
+    /// What the file belongs to: the client's hint, else a directory above it, as deep as its class says.
+    fn dataset(&self, parent_path: &ArchivePath, parent: DirId, class: &Class) -> Result<u64, ArchiveError> {
+        if let Some(hint) = &self.options.dataset {
             // Hints live above all directory ids, so that the two never mix.
-            Some(hint) => {
-                let hash = Blake3::of(hint.as_bytes()).0;
+            let hash = Blake3::of(hint.as_bytes()).0;
+            return Ok(
                 (1 << 63) | hash.iter().take(7).fold(0, |number, byte| (number << 8) | u64::from(*byte))
-            }
-            None => parent,
+            );
         }
+        let Some(depth) = class.settings.data_set_depth.map(usize::from) else { return Ok(parent.0) };
+        if depth == 0 {
+            return Ok(WHOLE_CLASS);
+        }
+        // From the file upwards, so that a directory that is moved meanwhile does no harm.
+        self.archive.engine().read(|view| {
+            let (mut at, mut above) = (parent, parent_path.components().count().saturating_sub(depth));
+            while above > 0 && at != DirId::ROOT {
+                let Some(directory) = view.directory(at)? else { break };
+                (at, above) = (directory.parent, above - 1);
+            }
+            Ok(at.0)
+        })
     }
 
     fn commit_large(&self, mut put: PutFile, blob: BlobDescription) -> Result<PutOutcome, ArchiveError> {

@@ -1,5 +1,6 @@
 //! The engine: ingest, migrate, recall, evict. It knows no HTTP and no JSON.
 
+mod affinity;
 mod api;
 mod archive;
 mod away;
@@ -13,8 +14,11 @@ mod download;
 mod engine;
 mod error;
 mod flow;
+mod foresight;
 mod gate;
+mod gather;
 mod ingest;
+mod libraries;
 mod lost;
 mod machines;
 mod mount_log;
@@ -54,7 +58,9 @@ pub use download::Download;
 pub use error::{ArchiveError, OpenError};
 pub use flow::{FlowInfo, RecallRoom};
 pub use ingest::{PutCallback, SMALL_BYTES_MAX, Upload};
-pub use machines::{Machines, PoolDrive, PoolShape, create_catalogue, open_library, pool_seen};
+pub use machines::{
+    Machines, PoolDrive, PoolShape, create_catalogue, open_libraries, open_library, pool_seen,
+};
 pub use mount_log::{
     MOUNT_LOG_BYTES_MAX, MOUNT_LOG_FILES_MAX, MOUNT_REASON_MAX, MOUNT_SESSIONS_MAX, MotionRecord, MountKind,
     MountLog, MountLogFiles, MountLogRead, MountRecord, MountReport, MountSessionEnd, QueueAge, QueueAtMount,
@@ -66,6 +72,7 @@ pub use pool_drives::{PoolHealth, ReplacedDrive};
 pub use rebuild::{PoolSeen, RebuildError, Rebuilt, TapeFound, rebuild};
 pub use requests::{REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX};
 pub use scheduler::order::Aim;
+pub use scheduler::{Expected, Reason, TimeRange};
 pub use scrub_info::{ScrubInfo, UpkeepSettings};
 pub use seal::PACK_MEMBERS_MAX;
 pub use select::SELECTION_PATHS_MAX;

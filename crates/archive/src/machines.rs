@@ -7,7 +7,7 @@ use base::{ByteCount, Clock, DriveId, Epoch, Uuid};
 use catalogue::Command;
 use drive::{DirectIo, DirectoryDrive, ObjectDrive};
 use library::{
-    DriveName, Library, SleepingWaiter, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
+    DriveName, Library, SleepingWaiter, Union, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
     VirtualTiming,
 };
 use mechanics::{Geometry, RobotTiming};
@@ -65,7 +65,7 @@ impl Machines {
         }
         let catalogue = CatalogueStore::open(directory, options)?;
         let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
-        let library = open_library(&settings.library)?;
+        let library = open_libraries(settings)?;
         Ok(Machines {
             catalogue,
             drives: open_drives(settings, instance)?,
@@ -97,7 +97,28 @@ pub fn create_catalogue(
 /// # Errors
 /// If it cannot be opened.
 pub fn open_library(settings: &LibrarySettings) -> Result<Arc<dyn Library>, OpenError> {
-    let config = library_config(settings)?;
+    open_named(settings, "")
+}
+
+/// Opens all libraries that the settings name, as one.
+///
+/// # Errors
+/// If one of them cannot be opened, or they do not go together.
+pub fn open_libraries(settings: &Settings) -> Result<Arc<dyn Library>, OpenError> {
+    let first = open_library(&settings.library)?;
+    if settings.more_libraries.is_empty() {
+        return Ok(first);
+    }
+    let mut libraries = vec![(settings.library.name.clone(), first)];
+    for more in &settings.more_libraries {
+        libraries.push((more.name.clone(), open_named(more, &format!("{}-", more.name))?));
+    }
+    Ok(Arc::new(Union::new(libraries)?))
+}
+
+/// Opens a library whose drives have names that begin with `prefix`.
+fn open_named(settings: &LibrarySettings, prefix: &str) -> Result<Arc<dyn Library>, OpenError> {
+    let config = library_config(settings, prefix)?;
     let library = match &settings.timing {
         None => VirtualLibrary::open(&settings.directory, &config)?,
         Some(timing) => VirtualLibrary::open_timed(&settings.directory, &config, library_timing(timing)?)?,
@@ -163,8 +184,8 @@ fn open_drives(settings: &Settings, instance: Uuid) -> Result<Vec<PoolDrive>, Op
 }
 
 /// The virtual library's drives and robot; its cartridges are those that stand in its directory.
-fn library_config(settings: &LibrarySettings) -> Result<VirtualLibraryConfig, OpenError> {
-    let names = (0..settings.drives).map(|number| DriveName::new(&format!("vdrive{number}")));
+fn library_config(settings: &LibrarySettings, prefix: &str) -> Result<VirtualLibraryConfig, OpenError> {
+    let names = (0..settings.drives).map(|number| DriveName::new(&format!("{prefix}vdrive{number}")));
     Ok(VirtualLibraryConfig {
         drives: names.collect::<Result<_, _>>()?,
         robots: 1,

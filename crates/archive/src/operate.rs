@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use base::{BlockAddress, ByteCount, ClassId, TapePoolId, Vid};
+use base::{BlockAddress, ByteCount, ClassId, TapePoolId, Timestamp, Vid};
 use catalogue::{Command, Counter, ReadError, Tally, TapeRecord, TapeState, View};
 use pool::DriveHealth;
 use scheduler::{DriveState, Event};
@@ -11,8 +11,8 @@ use scheduler::{DriveState, Event};
 use crate::engine::{Engine, truncated};
 use crate::mount_log::{RowsLeft, oldest_wanted};
 use crate::{
-    Archive, ArchiveError, ClassInfo, PoolDriveInfo, PoolInfo, QueueLine, TapeContent, TapeDriveInfo,
-    TapeInfo, TapeUse, Totals,
+    Archive, ArchiveError, ClassInfo, Expected, PoolDriveInfo, PoolInfo, QueueLine, Reason, TapeContent,
+    TapeDriveInfo, TapeInfo, TapeUse, Totals,
 };
 
 /// Containers in one page of a tape's content.
@@ -88,7 +88,13 @@ impl Archive {
         let engine = self.engine();
         let states: Vec<(String, DriveState)> =
             engine.scheduler().drives().map(|(name, state)| (name.clone(), state.clone())).collect();
-        states.into_iter().map(|(name, state)| drive_info(engine, name, &state)).collect()
+        let (now, forecast) = (engine.now(), engine.forecast());
+        let info = |(name, state): (String, DriveState)| {
+            let cause = engine.scheduler().why_drive(&name, now);
+            let expected = forecast.of_drive(&name).map(|expected| expected.seen_at(now));
+            TapeDriveInfo { cause, expected, ..drive_info(engine, name, &state) }
+        };
+        states.into_iter().map(info).collect()
     }
 
     /// The pool and its drives.
@@ -168,20 +174,23 @@ impl Archive {
     pub fn queue(&self) -> Result<Vec<QueueLine>, ArchiveError> {
         let engine = self.engine();
         let now = engine.now();
+        let forecast = engine.forecast();
+        let seen = |expected: Option<Expected>| expected.map(|expected| expected.seen_at(now));
         let mut lines = Vec::new();
         for class in engine.classes.all() {
             let id: ClassId = class.id;
             let (tally, first) =
                 engine.read(|view| Ok((view.tally(Counter::Todo(id))?, view.todo(id, None, 1)?)))?;
             if tally.files > 0 {
-                lines.push(QueueLine {
-                    what: format!("seal {}", class.settings.name),
-                    items: tally.files,
-                    bytes: tally.bytes,
-                    oldest: first.first().map(|(_, todo)| todo.since),
-                    age: None,
-                    reason: engine.scheduler().why_sealing(id, now).to_string(),
-                });
+                let cause = engine.scheduler().why_sealing(id, now);
+                let expected = seen(forecast.of_class(id));
+                lines.push(queue_line(
+                    format!("seal {}", class.settings.name),
+                    tally,
+                    first.first().map(|(_, todo)| todo.since),
+                    cause,
+                    expected,
+                ));
             }
         }
         for (id, pool) in engine.classes.tape_pools() {
@@ -189,28 +198,24 @@ impl Archive {
             let (tally, first) =
                 engine.read(|view| Ok((view.tally(Counter::Queued(id))?, view.queue(id, None, 1)?)))?;
             if tally.files > 0 {
-                lines.push(QueueLine {
-                    what: format!("migrate {}", pool.name),
-                    items: tally.files,
-                    bytes: tally.bytes,
-                    oldest: first.first().map(|(_, queued)| queued.since),
-                    age: None,
-                    reason: engine.scheduler().why_migrating(id, now).to_string(),
-                });
+                let cause = engine.scheduler().why_migrating(id, now);
+                let expected = seen(forecast.of_tape_pool(id));
+                lines.push(queue_line(
+                    format!("migrate {}", pool.name),
+                    tally,
+                    first.first().map(|(_, queued)| queued.since),
+                    cause,
+                    expected,
+                ));
             }
         }
         let mut left = RowsLeft::new();
         for tape in self.tapes()? {
             if tape.wanted.files > 0 {
                 let oldest = engine.read(|view| oldest_wanted(view, tape.vid, &mut left))?;
-                lines.push(QueueLine {
-                    what: format!("recall {}", tape.vid),
-                    items: tape.wanted.files,
-                    bytes: tape.wanted.bytes,
-                    oldest,
-                    age: None,
-                    reason: engine.scheduler().why_tape(tape.vid).to_string(),
-                });
+                let cause = engine.scheduler().why_tape(tape.vid);
+                let expected = seen(forecast.of_tape(tape.vid));
+                lines.push(queue_line(format!("recall {}", tape.vid), tape.wanted, oldest, cause, expected));
             }
         }
         lines.iter_mut().for_each(|line| line.age = line.oldest.map(|oldest| now.since(oldest)));
@@ -326,6 +331,17 @@ impl Archive {
     }
 }
 
+fn queue_line(
+    what: String,
+    tally: Tally,
+    oldest: Option<Timestamp>,
+    cause: Reason,
+    expected: Option<Expected>,
+) -> QueueLine {
+    let (items, bytes, reason) = (tally.files, tally.bytes, cause.to_string());
+    QueueLine { what, items, bytes, oldest, age: None, reason, cause: Some(cause), expected }
+}
+
 fn add(sum: &mut Tally, tally: Tally) {
     sum.files += tally.files;
     sum.bytes.0 += tally.bytes.0;
@@ -347,6 +363,7 @@ fn tape_info(engine: &Engine, vid: Vid, record: TapeRecord, wanted: Tally) -> Ta
         state: record.state,
         reason: record.reason,
         tape_pool: record.tape_pool.map(|id| engine.classes.tape_pool_name(id)),
+        library: engine.libraries.name(engine.libraries.of_tape(vid)).to_owned(),
         uuid: record.uuid,
         capacity: record.capacity,
         written: record.written,
@@ -399,6 +416,8 @@ fn drive_info(engine: &Engine, name: String, state: &DriveState) -> TapeDriveInf
         bytes: ByteCount(if working { bytes } else { 0 }),
         rate: if working && seconds > 0.0 { bytes as f64 / seconds } else { 0.0 },
         reason,
+        cause: None,
+        expected: None,
         motion: *session.motion.lock().unwrap_or_else(PoisonError::into_inner),
     }
 }

@@ -13,6 +13,7 @@ use ltfs::pack::{MemberKind, MemberLayout, PackLayout, PackMember, PackPlan};
 use crate::ArchiveError;
 use crate::classes::Class;
 use crate::engine::Engine;
+use crate::gather::{Gather, PackSize, Rest, Waiting};
 
 /// Most members of one pack. Its headers are held in memory while it is sealed and while it is written: about
 /// 3 kB each.
@@ -24,51 +25,87 @@ const SEAL_RETRIES_MAX: usize = 4;
 /// Containers sealed with one commit.
 const SEAL_BATCH: usize = 256;
 
+/// What small data sets leave behind together is put into packs once it is so many packs' worth.
+const PACKS_LEFT_MAX: u64 = 16;
+
 /// A file that is to go into a container.
 struct Candidate {
     file: FileId,
     record: FileRecord,
 }
 
-/// Seals every large file and every full pack of a class; with `partial` also a last pack that is not full.
+/// Seals every large file, and packs of data sets that fill them and half a one more; with `partial` all that
+/// waits. The rest stays until then, unless much of it has come together.
 pub(crate) fn seal_class(engine: &Arc<Engine>, class: ClassId, partial: bool) -> Result<(), ArchiveError> {
     let Some(class) = engine.classes.get(class).cloned() else { return Ok(()) };
-    let mut large = Vec::new();
-    let mut pack: Vec<Candidate> = Vec::new();
-    let mut pack_bytes = 0;
-    let mut after = None;
-    loop {
-        let page = engine.read(|view| view.todo(class.id, after, TODO_PAGE))?;
-        let Some((last, _)) = page.last() else { break };
-        after = Some(*last);
-        for candidate in load(engine, page)? {
-            if candidate.record.size >= class.settings.large_bytes {
-                large.push(candidate);
-                if large.len() >= SEAL_BATCH {
-                    seal_files(engine, &class, std::mem::take(&mut large))?;
-                }
-                continue;
-            }
-            pack_bytes += candidate.record.size.0;
-            pack.push(candidate);
-            if pack_bytes >= class.settings.pack_bytes.0 || pack.len() >= PACK_MEMBERS_MAX {
-                seal_pack(engine, &class, std::mem::take(&mut pack))?;
-                pack_bytes = 0;
-            }
+    if partial {
+        seal_waiting(engine, &class, Rest::Goes)?;
+    } else {
+        let (files, bytes) = seal_waiting(engine, &class, Rest::Stays)?;
+        let size = pack_size(&class);
+        if bytes / PACKS_LEFT_MAX >= size.bytes || files / PACKS_LEFT_MAX >= size.members as u64 {
+            seal_waiting(engine, &class, Rest::Mixed)?;
         }
-    }
-    seal_files(engine, &class, large)?;
-    if partial && !pack.is_empty() {
-        seal_pack(engine, &class, pack)?;
     }
     engine.bell.backlog_changed();
     Ok(())
 }
 
-fn load(engine: &Engine, page: Vec<((u64, FileId), TodoFile)>) -> Result<Vec<Candidate>, ArchiveError> {
+fn pack_size(class: &Class) -> PackSize {
+    PackSize { bytes: class.settings.pack_bytes.0.max(1), members: PACK_MEMBERS_MAX }
+}
+
+/// Goes once through what waits; gives the files and bytes of what is left for packs. At any time no more
+/// is in
+/// memory than the files of two packs and the window of small data sets, a few words each.
+fn seal_waiting(engine: &Arc<Engine>, class: &Class, rest: Rest) -> Result<(u64, u64), ArchiveError> {
+    let mut gather = Gather::new(pack_size(class), rest);
+    let mut large = Vec::new();
+    let mut after = None;
+    // What stands for a file's place in the tree: its directory comes first in its path.
+    let place = |file| engine.read(|view| Ok(view.path_of_file(file)?.unwrap_or_default()));
+    loop {
+        let page = engine.read(|view| view.todo(class.id, after, TODO_PAGE))?;
+        let Some((last, _)) = page.last() else { break };
+        after = Some(*last);
+        for ((data_set, file), TodoFile { size, .. }) in page {
+            if size >= class.settings.large_bytes {
+                large.push(file);
+                if large.len() >= SEAL_BATCH {
+                    seal_files(engine, class, load(engine, &std::mem::take(&mut large))?)?;
+                }
+                continue;
+            }
+            for pack in gather.push(Waiting { data_set, file, size: size.0 }) {
+                seal_gathered(engine, class, &pack)?;
+            }
+            if gather.window_is_full() {
+                for pack in gather.mix(false, place)? {
+                    seal_gathered(engine, class, &pack)?;
+                }
+            }
+        }
+    }
+    seal_files(engine, class, load(engine, &large)?)?;
+    let mut packs = gather.end();
+    packs.extend(gather.mix(true, place)?);
+    for pack in packs {
+        seal_gathered(engine, class, &pack)?;
+    }
+    Ok(gather.left())
+}
+
+fn seal_gathered(engine: &Engine, class: &Class, pack: &[Waiting]) -> Result<(), ArchiveError> {
+    let ids: Vec<FileId> = pack.iter().map(|waiting| waiting.file).collect();
+    let files = load(engine, &ids)?;
+    if files.is_empty() { Ok(()) } else { seal_pack(engine, class, files) }
+}
+
+/// The records of those files that are still live.
+fn load(engine: &Engine, files: &[FileId]) -> Result<Vec<Candidate>, ArchiveError> {
     engine.read(|view| {
-        let mut candidates = Vec::with_capacity(page.len());
-        for ((_, file), _) in &page {
+        let mut candidates = Vec::with_capacity(files.len());
+        for file in files {
             if let Some(record) = view.file(*file)?.filter(|record| record.state == FileState::Live) {
                 candidates.push(Candidate { file: *file, record });
             }

@@ -16,6 +16,8 @@ pub struct Settings {
     pub pool: PoolSettings,
     /// The tape library.
     pub library: LibrarySettings,
+    /// Further libraries, here or at other sites.
+    pub more_libraries: Vec<LibrarySettings>,
     /// Storage classes; the first one whose `up_to` a file fits is its default class.
     pub classes: Vec<ClassSettings>,
     /// Tape pools.
@@ -46,15 +48,36 @@ pub struct PoolDriveSettings {
     pub enclosure: String,
 }
 
-/// The virtual tape library.
+/// A virtual tape library.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LibrarySettings {
+    /// Its name; drives of further libraries are called after it.
+    pub name: String,
+    /// Where it stands; may be empty.
+    pub site: String,
     /// Where the cartridges lie.
     pub directory: PathBuf,
     /// How many tape drives.
     pub drives: u16,
+    /// What a mount there costs against one elsewhere, in percent: see [`scheduler::LibraryPolicy`].
+    pub mount_cost_percent: u32,
     /// Whose time its machines take; `None`: they are as fast as their files.
     pub timing: Option<TimingSettings>,
+}
+
+impl LibrarySettings {
+    /// A library of so many drives that needs no name, since it is the only one.
+    #[must_use]
+    pub fn only(directory: PathBuf, drives: u16) -> Self {
+        LibrarySettings {
+            name: "library".to_owned(),
+            site: String::new(),
+            directory,
+            drives,
+            mount_cost_percent: 100,
+            timing: None,
+        }
+    }
 }
 
 /// How the machines of a virtual library take time.
@@ -83,6 +106,9 @@ pub struct ClassSettings {
     pub pack_bytes: ByteCount,
     /// Seal a pack that is not full when its oldest file waits longer than this.
     pub pack_age: Duration,
+    /// What belongs together unless a client says so: files below one directory this deep in the tree (1:
+    /// below the root); 0: the whole class. `None`: files of one directory.
+    pub data_set_depth: Option<u8>,
     /// Recall a pack as a whole when one file of it is wanted (full-aggregate recall).
     pub recall_packs: bool,
     /// Recalls bring no more of the class into the pool than leaves it at this much; `None`: no ceiling.
@@ -100,6 +126,8 @@ pub struct TapePoolSettings {
     pub mount_age: Duration,
     /// Most drives writing to this pool at once.
     pub drives_max: usize,
+    /// The library whose scratch tapes it gets; `None`: any.
+    pub library: Option<String>,
 }
 
 /// How tapes are written and read.

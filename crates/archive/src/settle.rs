@@ -12,6 +12,7 @@ use mover::Found;
 use pool::OrphanCandidate;
 
 use crate::engine::{Engine, truncated};
+use crate::libraries::StartDrives;
 use crate::rebuild::{TapeSeen, is_known_there, look};
 use crate::session::write_again;
 use crate::{ArchiveError, PoolDrive};
@@ -36,7 +37,7 @@ pub(crate) fn drives_of(drives: &[PoolDrive]) -> Drives {
 pub(crate) fn settle(
     engine: &Engine,
     drives: &Drives,
-    tape_drive: Option<&DriveName>,
+    tape_drives: &StartDrives,
 ) -> Result<(), ArchiveError> {
     if !engine.read(|view| view.is_restored())? {
         return Ok(());
@@ -47,10 +48,7 @@ pub(crate) fn settle(
     );
     settle_pool(engine, drives)?;
     // Afterwards, so that a file that neither has is known to be lost.
-    let unseen = match tape_drive {
-        Some(tape_drive) => settle_tapes(engine, tape_drive)?,
-        None => engine.read(|view| view.tapes())?.iter().filter(|(_, tape)| is_concerned(tape)).count(),
-    };
+    let unseen = settle_tapes(engine, tape_drives)?;
     settle_containers(engine, drives)?;
     if unseen > 0 {
         tracing::error!(
@@ -220,11 +218,15 @@ enum Seen {
 
 /// Tapes that hold what the restored catalogue does not know are not written any more, and from those that
 /// were used again since nothing is expected. Gives how many could not be looked at.
-fn settle_tapes(engine: &Engine, name: &DriveName) -> Result<usize, ArchiveError> {
+fn settle_tapes(engine: &Engine, drives: &StartDrives) -> Result<usize, ArchiveError> {
     let mut tapes = engine.read(|view| view.tapes())?;
     tapes.retain(|(_, tape)| is_concerned(tape));
     let (mut unseen, of) = (0, tapes.len());
     for ((vid, record), number) in tapes.into_iter().zip(1..) {
+        let Some(name) = drives.of_tape(vid) else {
+            unseen += 1;
+            continue;
+        };
         tracing::warn!(%vid, number, of, "a tape is mounted and looked at; the server answers afterwards");
         let is_written = record.state == TapeState::Active || record.run.is_some();
         match look_at(engine, name, vid, &record)? {

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
-use base::{ArchivePath, FileId, RequestId, Timestamp};
-use catalogue::{CopyState, Entry, EvictRefusal, ItemState, RequestState};
+use base::{ArchivePath, ContainerId, FileId, RequestId, TapePoolId, Timestamp, Vid};
+use catalogue::{CopyState, Entry, EvictRefusal, ItemState, RequestState, TapeState};
 
 use crate::engine::{Engine, Rest};
-use crate::{Archive, ArchiveError, Locality};
+use crate::{About, Archive, ArchiveError, Cause, Locality, Reason};
 
 /// Waiting files of a request whose reasons are told.
 const WAITING_TOLD_MAX: usize = 5;
@@ -20,14 +20,7 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::NotFound`].
     pub fn why_path(&self, path: &ArchivePath) -> Result<Vec<String>, ArchiveError> {
-        let engine = self.engine();
-        match engine.read(|view| view.resolve(path))? {
-            None => Err(ArchiveError::NotFound(path.clone())),
-            Some(Entry::Directory(_)) => Ok(vec![format!(
-                "{path} is a directory; ask about a file in it, or see 'kist queue' for everything that waits"
-            )]),
-            Some(Entry::File(file)) => why_file(engine, path, file),
-        }
+        Ok(texts(self.causes_of_path(path)?))
     }
 
     /// What a request waits for.
@@ -35,9 +28,77 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::NoSuchRequest`].
     pub fn why_request(&self, request: RequestId) -> Result<Vec<String>, ArchiveError> {
+        Ok(texts(self.causes_of_request(request)?))
+    }
+
+    /// Why a file, a request, a tape or a drive waits, the nearest cause first, and for how long.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NotFound`], [`ArchiveError::NoSuchRequest`], [`ArchiveError::NoSuchTape`],
+    /// [`ArchiveError::NoSuchDrive`].
+    pub fn explain(&self, about: &About) -> Result<Vec<Cause>, ArchiveError> {
+        match about {
+            About::Path(path) => self.causes_of_path(path),
+            About::Request(request) => self.causes_of_request(*request),
+            About::Tape(vid) => self.causes_of_tape(*vid),
+            About::Drive(drive) => self.causes_of_drive(drive),
+        }
+    }
+
+    fn causes_of_tape(&self, vid: Vid) -> Result<Vec<Cause>, ArchiveError> {
+        let tape = self.tape(vid)?;
+        let engine = self.engine();
+        let now = engine.now();
+        let (reason, chores) = {
+            let scheduler = engine.scheduler();
+            (scheduler.why_tape(vid), scheduler.why_chores(vid))
+        };
+        let wanted = tape.wanted;
+        let mut causes = Vec::new();
+        let expected = engine.forecast().of_tape(vid).filter(|_| wanted.files > 0);
+        let text = match wanted.files {
+            0 => reason.to_string(),
+            files => format!("{files} files ({}) are wanted from it: {reason}", wanted.bytes),
+        };
+        let expected = expected.map(|expected| expected.seen_at(now));
+        causes.push(Cause { text, reason: Some(reason), expected });
+        if chores != Reason::NothingWaits {
+            causes.push(cause(format!("work that nobody waits for: {chores}"), chores));
+        }
+        if tape.state != TapeState::Active && tape.state != TapeState::Full {
+            causes.push(said(match tape.reason.as_str() {
+                "" => format!("its state is {:?}", tape.state),
+                why => format!("its state is {:?}: {why}", tape.state),
+            }));
+        }
+        Ok(causes)
+    }
+
+    fn causes_of_drive(&self, drive: &str) -> Result<Vec<Cause>, ArchiveError> {
+        let engine = self.engine();
+        let now = engine.now();
+        let name = drive.to_owned();
+        let reason = engine.scheduler().why_drive(&name, now);
+        let reason = reason.ok_or_else(|| ArchiveError::NoSuchDrive(drive.to_owned()))?;
+        let expected = engine.forecast().of_drive(&name).map(|expected| expected.seen_at(now));
+        Ok(vec![Cause { text: reason.to_string(), reason: Some(reason), expected }])
+    }
+
+    fn causes_of_path(&self, path: &ArchivePath) -> Result<Vec<Cause>, ArchiveError> {
+        let engine = self.engine();
+        match engine.read(|view| view.resolve(path))? {
+            None => Err(ArchiveError::NotFound(path.clone())),
+            Some(Entry::Directory(_)) => Ok(vec![said(format!(
+                "{path} is a directory; ask about a file in it, or see 'kist queue' for everything that waits"
+            ))]),
+            Some(Entry::File(file)) => why_file(engine, path, file),
+        }
+    }
+
+    fn causes_of_request(&self, request: RequestId) -> Result<Vec<Cause>, ArchiveError> {
         let engine = self.engine();
         let record = self.request(request)?.record;
-        let mut reasons = vec![format!(
+        let mut reasons = vec![said(format!(
             "request {request} is {}: {} of {} online, {} failed, {} cancelled",
             match record.state {
                 RequestState::Filling => "still being filled",
@@ -51,17 +112,20 @@ impl Archive {
             if record.files == 1 { "1 file".to_owned() } else { format!("{} files", record.files) },
             record.failed,
             record.cancelled
-        )];
+        ))];
         if matches!(record.state, RequestState::Completed | RequestState::Cancelled) {
             return Ok(reasons);
         }
+        if let Some(first) = reasons.first_mut() {
+            first.expected = self.request_outlook(request)?.expected;
+        }
         let now = engine.now();
         let items = engine.read(|view| view.request_items(request, 0, WAITING_LOOKED_AT_MAX))?;
-        let mut told: Vec<String> = Vec::new();
+        let mut told: Vec<Cause> = Vec::new();
         for (_, item) in items.iter().filter(|(_, item)| item.state == ItemState::Waiting) {
-            let reason = recall_reason(engine, item.file, now);
-            if !told.contains(&reason) {
-                told.push(reason);
+            let (text, reason) = recall_reason(engine, item.file, now);
+            if told.iter().all(|cause| cause.text != text) {
+                told.push(Cause { text, reason, expected: None });
             }
             if told.len() >= WAITING_TOLD_MAX {
                 break;
@@ -72,14 +136,29 @@ impl Archive {
     }
 }
 
-fn recall_reason(engine: &Engine, file: FileId, now: Timestamp) -> String {
-    match engine.scheduler().why_recalling(file, now) {
-        Some(reason) => reason.to_string(),
-        None => "the file has just come, or the scheduler is about to hear of it".to_owned(),
+fn texts(causes: Vec<Cause>) -> Vec<String> {
+    causes.into_iter().map(|cause| cause.text).collect()
+}
+
+/// A reason in the scheduler's words and others.
+fn cause(text: String, reason: Reason) -> Cause {
+    Cause { text, reason: Some(reason), expected: None }
+}
+
+/// A reason that is none of the scheduler's.
+fn said(text: String) -> Cause {
+    Cause { text, reason: None, expected: None }
+}
+
+fn recall_reason(engine: &Engine, file: FileId, now: Timestamp) -> (String, Option<Reason>) {
+    let reason = engine.scheduler().why_recalling(file, now);
+    match &reason {
+        Some(known) => (known.to_string(), reason),
+        None => ("the file has just come, or the scheduler is about to hear of it".to_owned(), None),
     }
 }
 
-fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<String>, ArchiveError> {
+fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<Cause>, ArchiveError> {
     let now = engine.now();
     let silent = engine.pool.silent_drives();
     let (record, stat, containers, wants, missing) = engine.read(|view| {
@@ -103,48 +182,63 @@ fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<Str
     };
     let mut reasons = Vec::new();
     if !missing.is_empty() {
-        reasons.push(crate::away::refused(&stat, missing).to_string());
+        reasons.push(said(crate::away::refused(&stat, missing).to_string()));
     }
     if !wants.is_empty() {
-        reasons.push(format!("recall: {}", recall_reason(engine, file, now)));
+        let (text, reason) = recall_reason(engine, file, now);
+        let expected = engine.expected_of_file(file);
+        reasons.push(Cause { text: format!("recall: {text}"), reason, expected });
     }
     if containers.is_empty() && stat.copies_wanted > 0 {
         let reason = engine.scheduler().why_sealing(record.class, now);
-        reasons.push(format!("not in a container yet: {reason}"));
+        let expected = engine.forecast().of_class(record.class).map(|expected| expected.seen_at(now));
+        let text = format!("not in a container yet: {reason}");
+        reasons.push(Cause { text, reason: Some(reason), expected });
     }
     for (id, container) in containers {
         let Some(container) = container else { continue };
         for copy in &container.copies {
             let pool = engine.classes.tape_pool_name(copy.tape_pool);
-            match copy.state {
-                CopyState::Queued => {
-                    let resting = engine.resting.lock().unwrap_or_else(PoisonError::into_inner);
-                    let reason = match resting.get(&id) {
-                        Some(Rest { until, why, .. }) if *until > now => {
-                            format!("left alone until {until}: {why}")
-                        }
-                        _ => engine.scheduler().why_migrating(copy.tape_pool, now).to_string(),
-                    };
-                    reasons.push(format!("copy in {pool}: {reason}"));
-                }
+            reasons.extend(match copy.state {
+                CopyState::Queued => Some(why_queued(engine, id, copy.tape_pool, &pool, now)),
                 CopyState::Planned { vid, .. } => {
-                    reasons.push(format!("copy in {pool}: being written to {vid}"))
+                    Some(said(format!("copy in {pool}: being written to {vid}")))
                 }
                 CopyState::Flushed { vid, .. } => {
-                    reasons.push(format!("copy in {pool}: safe on {vid}, waits for the next index there"));
+                    let text = format!("copy in {pool}: safe on {vid}, waits for the next index there");
+                    Some(said(text))
                 }
-                CopyState::Indexed { .. } => {}
-            }
+                CopyState::Indexed { .. } => None,
+            });
         }
     }
     if reasons.is_empty() {
-        reasons.push(match stat.locality {
-            Locality::Nearline => format!("nothing waits: it is NEARLINE; to read it: kist stage {path}"),
-            Locality::Lost => "no copy of it can be read".to_owned(),
-            Locality::Online | Locality::OnlineAndNearline => "nothing waits: it is online".to_owned(),
-        });
+        reasons.push(why_nothing(path, stat.locality));
     }
     Ok(reasons)
+}
+
+/// Nothing waits; what is there then.
+fn why_nothing(path: &ArchivePath, locality: Locality) -> Cause {
+    said(match locality {
+        Locality::Nearline => format!("nothing waits: it is NEARLINE; to read it: kist stage {path}"),
+        Locality::Lost => "no copy of it can be read".to_owned(),
+        Locality::Online | Locality::OnlineAndNearline => "nothing waits: it is online".to_owned(),
+    })
+}
+
+/// Why a container is not written to a tape of a pool yet.
+fn why_queued(engine: &Engine, id: ContainerId, tape_pool: TapePoolId, pool: &str, now: Timestamp) -> Cause {
+    let resting = engine.resting.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(Rest { until, why, .. }) = resting.get(&id).filter(|rest| rest.until > now) {
+        let (until, cause) = (*until, why.clone());
+        let text = format!("copy in {pool}: left alone until {until}: {cause}");
+        return Cause { text, reason: Some(Reason::Resting { until, cause }), expected: None };
+    }
+    drop(resting);
+    let reason = engine.scheduler().why_migrating(tape_pool, now);
+    let expected = engine.forecast().of_tape_pool(tape_pool).map(|expected| expected.seen_at(now));
+    Cause { text: format!("copy in {pool}: {reason}"), reason: Some(reason), expected }
 }
 
 /// A refusal in words.

@@ -33,7 +33,11 @@ fn on_tape_only(instance: &Instance) -> (Archive, Vec<(String, Vec<u8>)>) {
 #[test]
 fn a_class_may_recall_the_whole_pack_of_a_wanted_file() {
     let change = |settings: &mut archive::Settings| {
-        settings.classes.iter_mut().for_each(|class| class.recall_packs = true);
+        for class in &mut settings.classes {
+            // All files are there before the pack is sealed.
+            class.pack_age = std::time::Duration::from_secs(3600);
+            class.recall_packs = true;
+        }
     };
     let instance = Instance::with(CARTRIDGE, change);
     let (archive, files) = on_tape_only(&instance);

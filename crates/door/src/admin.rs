@@ -13,6 +13,7 @@ use catalogue::Attributes;
 
 use crate::audit::Call;
 use crate::convert;
+use crate::foresee::outlook_reply;
 use crate::json::{JsonBody, ReleaseInput, SelectionInput};
 use crate::parameters::Parameters;
 use crate::percent::bad_path;
@@ -27,9 +28,9 @@ const PIN_DEFAULT: Duration = Duration::from_secs(86_400);
 /// Permission bits of a directory whose client names none.
 const MODE_DEFAULT: u32 = 0o755;
 
-type Door = State<Arc<Shared>>;
+pub(crate) type Door = State<Arc<Shared>>;
 type Caller = Extension<Arc<Call>>;
-type Reply<T> = Result<Json<T>, Refusal>;
+pub(crate) type Reply<T> = Result<Json<T>, Refusal>;
 type PathPart = Result<Path<String>, PathRejection>;
 
 pub(crate) async fn stat(State(shared): Door, RawQuery(query): RawQuery) -> Reply<wire::StatReply> {
@@ -121,7 +122,12 @@ pub(crate) async fn requests(
 
 pub(crate) async fn request(State(shared): Door, id: PathPart) -> Reply<wire::RequestReply> {
     let id = request_id(id)?;
-    shared.call(move |engine| Ok(Json(convert::request_reply(&engine.request(id)?)))).await
+    let request = move |engine: &dyn Engine| {
+        let mut reply = convert::request_reply(&engine.request(id)?);
+        reply.outlook = Some(outlook_reply(&engine.request_outlook(id)?));
+        Ok(Json(reply))
+    };
+    shared.call(request).await
 }
 
 pub(crate) async fn request_files(
@@ -208,20 +214,6 @@ pub(crate) async fn evict(
         Ok(Json(convert::evict_reply(&engine.evict(&selection)?)))
     };
     shared.call(evict).await
-}
-
-pub(crate) async fn why(State(shared): Door, RawQuery(query): RawQuery) -> Reply<wire::WhyReply> {
-    let parameters = Parameters::read(query.as_deref(), &["path", "request"])?;
-    let asked = (parameters.path("path")?, parameters.number("request")?.map(RequestId));
-    let why = move |engine: &dyn Engine| {
-        let (subject, reasons) = match asked {
-            (Some(path), None) => (path.to_string(), engine.why_path(&path)?),
-            (None, Some(request)) => (format!("request {request}"), engine.why_request(request)?),
-            _ => return Err(Refusal::bad("name either path= or request=")),
-        };
-        Ok(Json(wire::WhyReply { subject, reasons }))
-    };
-    shared.call(why).await
 }
 
 pub(crate) async fn tapes(State(shared): Door) -> Reply<Vec<wire::TapeReply>> {

@@ -9,7 +9,7 @@ use base::{ArchivePath, Timestamp, Uuid, Vid};
 use catalogue::{Attributes, ContainerKind, EvictRefusal, FileKind, ItemState, RequestState, TapeState};
 
 use crate::headers::precise;
-use crate::wire;
+use crate::{foresee, wire};
 
 /// The word for a locality.
 pub(crate) fn locality_word(locality: Locality) -> &'static str {
@@ -198,6 +198,7 @@ pub(crate) fn request_reply(info: &RequestInfo) -> wire::RequestReply {
         done_bytes: record.done_bytes.0,
         failed: record.failed,
         cancelled: record.cancelled,
+        outlook: None,
     }
 }
 
@@ -235,6 +236,7 @@ pub(crate) fn tape_reply(tape: &TapeInfo) -> wire::TapeReply {
         state: tape_word(tape.state).to_owned(),
         reason: tape.reason.clone(),
         tape_pool: tape.tape_pool.clone(),
+        library: tape.library.clone(),
         uuid: tape.uuid.map(|uuid| uuid.to_string()),
         capacity: tape.capacity.0,
         written: tape.written.0,
@@ -277,6 +279,8 @@ pub(crate) fn drive_reply(drive: &TapeDriveInfo) -> wire::DriveReply {
         // JSON has no words for infinite rates.
         rate: if drive.rate.is_finite() { drive.rate } else { 0.0 },
         reason: drive.reason.clone(),
+        cause: drive.cause.as_ref().map(foresee::reason_reply),
+        expected: drive.expected.as_ref().map(foresee::expected_reply),
         motion: drive.motion.as_ref().map(drive_motion),
     }
 }
@@ -353,6 +357,8 @@ pub(crate) fn queue_reply(line: &QueueLine) -> wire::QueueReply {
         oldest: line.oldest.map(|at| at.to_string()),
         oldest_seconds: line.age.map(|age| age.as_secs()),
         reason: line.reason.clone(),
+        cause: line.cause.as_ref().map(foresee::reason_reply),
+        expected: line.expected.as_ref().map(foresee::expected_reply),
     }
 }
 

@@ -1,10 +1,10 @@
 //! `archive::Archive` behind the door's seam.
 
 use archive::{
-    Archive, ArchiveError, BackupStatus, CatalogueFinding, ClassInfo, EvictDone, FileStat, Listed,
-    PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, ReportBy, RequestFile,
-    RequestInfo, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo,
-    TapeRepack, TapeReport, TapeUse, Totals, VerifyDone,
+    About, Archive, ArchiveError, BackupStatus, CatalogueFinding, Cause, ClassInfo, EvictDone, FileStat,
+    Listed, PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, ReportBy,
+    RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck,
+    TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, VerifyDone,
 };
 use base::{ArchivePath, BlockAddress, Duration, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
@@ -93,12 +93,12 @@ impl Engine for Archive {
         Archive::evict(self, selection)
     }
 
-    fn why_path(&self, path: &ArchivePath) -> Result<Vec<String>, ArchiveError> {
-        Archive::why_path(self, path)
+    fn explain(&self, about: &About) -> Result<Vec<Cause>, ArchiveError> {
+        Archive::explain(self, about)
     }
 
-    fn why_request(&self, request: RequestId) -> Result<Vec<String>, ArchiveError> {
-        Archive::why_request(self, request)
+    fn request_outlook(&self, request: RequestId) -> Result<RequestOutlook, ArchiveError> {
+        Archive::request_outlook(self, request)
     }
 
     fn tapes(&self) -> Result<Vec<TapeInfo>, ArchiveError> {

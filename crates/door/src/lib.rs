@@ -6,6 +6,7 @@ mod auth;
 mod convert;
 mod data;
 mod engine;
+mod foresee;
 mod get;
 mod guard;
 mod headers;
@@ -27,6 +28,7 @@ mod tapes;
 mod unread;
 mod upkeep;
 pub mod wire;
+mod wire_forecast;
 mod wire_report;
 mod wire_tapes;
 

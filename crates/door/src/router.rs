@@ -9,6 +9,7 @@ use axum::routing::{any, get, post};
 
 use crate::admin;
 use crate::data::data;
+use crate::foresee;
 use crate::guard::{HEALTH, guard};
 use crate::problem::{Kind, Refusal};
 use crate::protection;
@@ -31,7 +32,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/requests/{id}/priority", post(admin::prioritise))
         .route("/requests/{id}/release", post(admin::release))
         .route("/evict", post(admin::evict))
-        .route("/why", get(admin::why))
+        .route("/why", get(foresee::why))
         .route("/tapes", get(admin::tapes))
         .route("/tapes/{vid}", get(admin::tape).post(admin::set_tape))
         .route("/tapes/{vid}/verify", get(tapes::check).post(tapes::verify))

@@ -1,10 +1,10 @@
 //! What the door needs of the engine. `archive::Archive` is one; tests have their own.
 
 use archive::{
-    ArchiveError, BackupStatus, CatalogueFinding, ClassInfo, EvictDone, FileStat, Listed, PoolHealth,
-    PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, ReportBy, RequestFile, RequestInfo,
-    ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo, TapeRepack,
-    TapeReport, TapeUse, Totals, VerifyDone,
+    About, ArchiveError, BackupStatus, CatalogueFinding, Cause, ClassInfo, EvictDone, FileStat, Listed,
+    PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, ReportBy, RequestFile,
+    RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent,
+    TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, VerifyDone,
 };
 use base::{ArchivePath, BlockAddress, Duration, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
@@ -47,8 +47,8 @@ pub trait Engine: Send + Sync + 'static {
     fn cancel_request(&self, request: RequestId) -> Result<(), ArchiveError>;
     fn release(&self, request: RequestId, paths: Option<&[ArchivePath]>) -> Result<(), ArchiveError>;
     fn evict(&self, selection: &Selection) -> Result<EvictDone, ArchiveError>;
-    fn why_path(&self, path: &ArchivePath) -> Result<Vec<String>, ArchiveError>;
-    fn why_request(&self, request: RequestId) -> Result<Vec<String>, ArchiveError>;
+    fn explain(&self, about: &About) -> Result<Vec<Cause>, ArchiveError>;
+    fn request_outlook(&self, request: RequestId) -> Result<RequestOutlook, ArchiveError>;
     fn tapes(&self) -> Result<Vec<TapeInfo>, ArchiveError>;
     fn tape(&self, vid: Vid) -> Result<TapeInfo, ArchiveError>;
     fn tape_content(

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 mod motion;
 mod upkeep;
 
+pub use crate::wire_forecast::*;
 pub use crate::wire_report::*;
 pub use crate::wire_tapes::*;
 pub use motion::DriveMotionReply;
@@ -264,6 +265,9 @@ pub struct RequestReply {
     pub failed: u32,
     /// Files cancelled.
     pub cancelled: u32,
+    /// What is to come of it; only where one request is asked for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub outlook: Option<OutlookReply>,
 }
 
 /// A page of a request's files.
@@ -320,6 +324,9 @@ pub struct WhyReply {
     pub subject: String,
     /// One sentence each, the nearest cause first.
     pub reasons: Vec<String>,
+    /// The same for programs, with the time at which each is over.
+    #[serde(default)]
+    pub causes: Vec<CauseReply>,
 }
 
 /// A tape.
@@ -333,6 +340,9 @@ pub struct TapeReply {
     pub reason: String,
     /// Its pool.
     pub tape_pool: Option<String>,
+    /// Its library.
+    #[serde(default)]
+    pub library: String,
     /// The volume's UUID.
     pub uuid: Option<String>,
     /// Native capacity.
@@ -412,6 +422,12 @@ pub struct DriveReply {
     pub rate: f64,
     /// Why it is down or idle.
     pub reason: String,
+    /// What it does, or why it does nothing.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cause: Option<ReasonReply>,
+    /// When it has done what it does.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub expected: Option<ExpectedReply>,
     /// What it did in its last session that is over, if it counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub motion: Option<DriveMotionReply>,
@@ -504,6 +520,12 @@ pub struct QueueReply {
     pub oldest_seconds: Option<u64>,
     /// Why.
     pub reason: String,
+    /// The same for programs.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cause: Option<ReasonReply>,
+    /// When all of it is done.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub expected: Option<ExpectedReply>,
 }
 
 /// Counters, for summaries.

@@ -11,6 +11,7 @@ mod commands;
 mod config;
 mod connection;
 mod demo;
+mod expected;
 mod failure;
 mod instance;
 mod output;

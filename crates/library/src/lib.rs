@@ -4,10 +4,12 @@
 
 mod drive;
 mod machine;
+mod union;
 mod virtual_tape;
 
 pub use drive::{DriveName, DriveNameError, ReadBlock, TapeDrive, TapeError, WriteResult};
 pub use machine::{CartridgeInfo, Library, LibraryError, Place, Slot};
+pub use union::Union;
 pub use virtual_tape::{
     BLOCK_BYTES_MAX, CartridgeError, CartridgeReader, FILE_MARKS_MAX, MEMORY_ATTRIBUTES_MAX,
     MEMORY_VALUE_BYTES_MAX, ORDER_SEGMENTS_MAX, RecordCheck, RecordInfo, RecordKind, SleepingWaiter,

@@ -38,6 +38,9 @@ pub struct CartridgeInfo {
     pub write_protected: bool,
     /// Whether the library cannot identify it; mounting it tells why.
     pub damaged: bool,
+    /// The number of the library that it is in: 0 unless it comes from a
+    /// [`Union`](crate::Union).
+    pub library: u16,
 }
 
 /// Why a library did not do what it was asked for.
@@ -61,6 +64,32 @@ pub enum LibraryError {
     DuplicateDrive {
         /// The name.
         drive: DriveName,
+    },
+    /// The cartridge is in another library than the drive.
+    #[error(
+        "cartridge {vid} is in library {library}, drive {drive} in {of_drive}: mount it in a drive of its own"
+    )]
+    OtherLibrary {
+        /// The cartridge.
+        vid: Vid,
+        /// The drive.
+        drive: DriveName,
+        /// The library of the cartridge.
+        library: String,
+        /// The library of the drive.
+        of_drive: String,
+    },
+    /// Two libraries have a cartridge of one name.
+    #[error("cartridge {vid} is in two libraries: take one of the two out, or give it another VID")]
+    CartridgeTwice {
+        /// The cartridge.
+        vid: Vid,
+    },
+    /// Too many libraries are joined.
+    #[error("there are too many libraries: at most {max}")]
+    TooManyLibraries {
+        /// The limit.
+        max: usize,
     },
     /// A library needs a robot.
     #[error("the library has no robot: configure at least one")]
@@ -158,6 +187,13 @@ pub trait Library: Send + Sync {
 
     /// All drives, in the order of the configuration.
     fn drives(&self) -> Vec<DriveName>;
+
+    /// The number of the library that a drive is in, 0 unless this is a [`Union`](crate::Union): the drive
+    /// takes
+    /// cartridges of that one only.
+    fn library_of(&self, _drive: &DriveName) -> u16 {
+        0
+    }
 
     /// The handle of a drive, for its one mover thread. Dropping it gives the drive back.
     ///

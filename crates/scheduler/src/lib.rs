@@ -7,6 +7,8 @@ mod chores;
 mod decide;
 mod drive;
 mod event;
+mod forecast;
+mod kind;
 mod load;
 mod migration;
 pub mod order;
@@ -18,17 +20,22 @@ mod scheduler;
 mod seal;
 mod share;
 mod why;
+mod why_drive;
 mod worth;
 
 pub use aside::{ASIDE_REST, DRIVE_FAILURES_MAX, TAPE_FAILURES_MAX};
 pub use chores::DRIVE_REST_MAX;
 pub use drive::{DriveState, Purpose};
 pub use event::{Action, Backlog, Event, SessionEnd, TapeSummary};
+pub use forecast::{
+    Expected, FORECAST_HORIZON, FORECAST_STEPS_MAX, Forecast, Forecaster, Nominal, Outlook, Pace,
+    RequestForecast, Subject, Summary, TimeRange,
+};
 pub use policy::{
     ClassPolicy, LibraryPolicy, PRIORITY_MAX, Policy, STARVATION, SharePolicy, SidePolicy, TapePoolPolicy,
 };
 pub use reason::Reason;
-pub use recall::{COPIES_MAX, JOIN_MAX, WantedFile};
+pub use recall::{COPIES_MAX, JOIN_MAX, WantedFile, WantedGroup};
 pub use scheduler::Scheduler;
 
 /// A tape drive's name.

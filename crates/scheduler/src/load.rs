@@ -39,6 +39,7 @@ impl RecallQueue {
         let mut tapes = Tapes::default();
         for (file, wanted) in &mut wanted {
             wanted.held = self.is_held(wanted);
+            self.groups.put_in(wanted);
             let item = wanted.item(*file);
             for vid in wanted.usable() {
                 let held = wanted.held && self.tapes.suspects.contains(&vid);

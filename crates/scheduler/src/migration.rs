@@ -1,6 +1,6 @@
 //! When a tape pool gets a drive, and which tape.
 
-use base::{ByteCount, TapePoolId, Timestamp, Vid};
+use base::{ByteCount, LibraryId, TapePoolId, Timestamp, Vid};
 
 use crate::scheduler::{Scheduler, ripe_at};
 use crate::{Backlog, DriveName, DriveState, Purpose, TapePoolPolicy};
@@ -79,6 +79,9 @@ impl Scheduler {
     pub(crate) fn migration_to(&self, vid: Vid) -> Option<TapePoolId> {
         let tape = self.tapes.get(&vid).filter(|tape| tape.is_writable())?;
         let tape_pool = tape.summary.as_ref()?.tape_pool?;
+        if !self.writes_in(tape_pool, tape.library()) {
+            return None;
+        }
         let (policy, state, writers) = self.writable_pool(tape_pool)?;
         (writers == 0 || state.backlog.bytes >= bytes_needed(policy, writers)).then_some(tape_pool)
     }
@@ -92,6 +95,9 @@ impl Scheduler {
             return None;
         }
         let library = self.library_of(drive);
+        if !self.writes_in(tape_pool, library) {
+            return None;
+        }
         let first = |from: Option<TapePoolId>| {
             let tapes = self.writable.get(&(library, from))?;
             tapes.iter().find(|(.., vid)| !self.rests(drive, *vid)).map(|(_, mounts, vid)| (*mounts, *vid))
@@ -110,6 +116,12 @@ impl Scheduler {
             (None, Some((_, vid))) => Some(TapeChoice { vid, assign: Some(tape_pool) }),
             (None, None) => None,
         }
+    }
+
+    /// Whether a pool may write to tapes of this library.
+    pub(crate) fn writes_in(&self, tape_pool: TapePoolId, library: LibraryId) -> bool {
+        let policy = self.policy.tape_pools.get(&tape_pool);
+        policy.and_then(|policy| policy.library).is_none_or(|only| only == library)
     }
 
     /// Whether a tape was just unmounted and what is queued for its pool can wait a little longer.

@@ -39,6 +39,9 @@ pub struct TapePoolPolicy {
     pub open_tapes_max: usize,
     /// The share that its writing is charged to.
     pub share: ShareId,
+    /// The library that it writes in: it gets scratch tapes of that one only, and of its own tapes none
+    /// elsewhere is written.
+    pub library: Option<LibraryId>,
 }
 
 impl Default for TapePoolPolicy {
@@ -52,6 +55,7 @@ impl Default for TapePoolPolicy {
             drives_max: 1,
             open_tapes_max: usize::MAX,
             share: ShareId(0),
+            library: None,
         }
     }
 }

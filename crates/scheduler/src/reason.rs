@@ -31,6 +31,8 @@ pub enum Reason {
     TapeInUse { drive: DriveName, vid: Vid, doing: String },
     /// No begun tape of the pool can be written and no scratch tape is there.
     NoScratchTape,
+    /// The library whose tapes the pool has has no drive that is up.
+    PoolsLibraryDown { library: String },
     /// There is no tape drive.
     NoDriveKnown,
     /// Every tape drive is down.
@@ -63,6 +65,14 @@ pub enum Reason {
     NoDriveInLibrary { vid: Vid },
     /// The tape is in its slot and nothing waits for it.
     InSlot,
+    /// The tape is being checked or copied, for which nobody waits.
+    Checking { drive: DriveName, vid: Vid },
+    /// Nothing is to be done with the mounted tape; it stays a while in case something comes.
+    KeptMounted { drive: DriveName, vid: Vid, until: Timestamp },
+    /// The drive is out of use; `retry`: Kist tries it again then.
+    DriveDown { drive: DriveName, reason: String, retry: Option<Timestamp> },
+    /// An operator takes the drive out of use; it ends what it does.
+    DriveRetiring { drive: DriveName, reason: String },
 }
 
 impl fmt::Display for Reason {
@@ -91,6 +101,9 @@ impl fmt::Display for Reason {
             Reason::TapeInUse { drive, vid, doing } => {
                 write!(f, "waits for tape {vid}, which is in drive {drive}: {doing}")
             }
+            Reason::PoolsLibraryDown { library } => {
+                write!(f, "no tape drive of library {library} is up")
+            }
             Reason::NoScratchTape => {
                 write!(
                     f,
@@ -118,6 +131,15 @@ impl fmt::Display for Reason {
             }
             Reason::Resting { until, cause } => write!(f, "failed ({cause}) and is tried again at {until}"),
             Reason::InSlot => write!(f, "in its slot; nothing waits for it"),
+            Reason::Checking { drive, vid } => write!(f, "tape {vid} is being checked in drive {drive}"),
+            Reason::KeptMounted { drive, vid, until } => {
+                write!(f, "nothing waits for tape {vid}; it stays in drive {drive} until {until}")
+            }
+            // The text of a drive that Kist tries again by itself says when.
+            Reason::DriveDown { drive, reason, .. } => write!(f, "drive {drive} is down: {reason}"),
+            Reason::DriveRetiring { drive, reason } => {
+                write!(f, "drive {drive} is being taken out of use and ends what it does: {reason}")
+            }
             limit => limit.fmt_limit(f),
         }
     }

@@ -13,6 +13,12 @@ use base::{ByteCount, Duration, FileId, ShareId, Timestamp, Vid};
 use crate::policy::PRIORITY_MAX;
 use crate::worth::{FileSet, Item, TapePlace, TapeQueue, TapeQueues};
 
+mod groups;
+
+pub(crate) use groups::Gathered;
+use groups::Groups;
+pub use groups::WantedGroup;
+
 /// Most copies of a file that are looked at; further ones are ignored.
 pub const COPIES_MAX: usize = 8;
 
@@ -38,7 +44,7 @@ pub struct WantedFile<C = Vec<Vid>> {
 }
 
 /// The tapes with a copy, by VID. Two copies, the usual number, need no allocation.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Copies {
     None,
     One([Vid; 1]),
@@ -74,7 +80,7 @@ impl Copies {
 }
 
 /// Where a wanted file stands. The numbers are positions in its list of copies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Place {
     /// In the queue of every tape with a copy that did not fail.
     Waiting,
@@ -151,6 +157,8 @@ pub(crate) struct RecallQueue {
     pub(crate) assigned: BTreeMap<ShareId, u64>,
     /// Copies that failed and when they may be tried again.
     resting: BTreeSet<(Timestamp, FileId, Vid)>,
+    /// The same files, by what they wait for: what a forecast looks at.
+    pub(crate) groups: Groups,
 }
 
 /// What a wanted file waits for.
@@ -251,6 +259,7 @@ impl RecallQueue {
         for &(_, file) in &files.files {
             let Some(wanted) = self.wanted.get_mut(&file) else { continue };
             assert_eq!(wanted.place, Place::Waiting, "file {file} waits and is taken");
+            self.groups.take_out(wanted);
             let item = wanted.item(file);
             for other in wanted.usable() {
                 self.tapes.change(other, |queue| match wanted.held && queue.place.suspect {
@@ -261,6 +270,7 @@ impl RecallQueue {
             }
             (wanted.held, wanted.place) =
                 (false, wanted.position(vid).map_or(Place::Waiting, Place::Assigned));
+            self.groups.put_in(wanted);
             let assigned = self.assigned.entry(item.share).or_default();
             *assigned = assigned.saturating_add(item.bytes.0);
         }
@@ -300,6 +310,7 @@ impl RecallQueue {
 
     fn take_out(&mut self, file: FileId) -> Option<Wanted> {
         let wanted = self.wanted.remove(&file)?;
+        self.groups.take_out(&wanted);
         let item = wanted.item(file);
         match wanted.taken_by() {
             Some(vid) => {
@@ -328,6 +339,7 @@ impl RecallQueue {
     }
 
     fn put_in(&mut self, file: FileId, mut wanted: Wanted) {
+        self.groups.put_in(&wanted);
         let item = wanted.item(file);
         wanted.held = wanted.place == Place::Waiting && self.is_held(&wanted);
         match wanted.taken_by() {
@@ -442,6 +454,7 @@ impl RecallQueue {
 
     /// Checks every queue against every file; linear.
     pub(crate) fn check(&self) {
+        self.groups.check(&self.wanted);
         self.tapes.check();
         let queues = self.tapes.queues.values();
         let taken: usize = queues.clone().map(|queue| queue.assigned.files.len()).sum();

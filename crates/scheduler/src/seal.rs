@@ -1,6 +1,6 @@
 //! When the files of a class are gathered into containers.
 
-use base::{ClassId, Timestamp};
+use base::{ByteCount, ClassId, Timestamp};
 
 use crate::scheduler::{Scheduler, ripe_at};
 use crate::{Action, Backlog, ClassPolicy};
@@ -15,8 +15,9 @@ pub(crate) struct ClassState {
     pub(crate) sealing: Option<bool>,
     /// Whether the backlog changed for the better since that order.
     progress: bool,
-    /// A seal of this kind changed nothing; the same is not ordered again before then.
-    pub(crate) resting: Option<(bool, Timestamp)>,
+    /// A seal of this kind changed nothing; the same is not ordered again before then, or before so much
+    /// waits.
+    pub(crate) resting: Option<(bool, Timestamp, ByteCount)>,
 }
 
 impl ClassState {
@@ -28,7 +29,9 @@ impl ClassState {
         let ripe = ripe_at(&self.backlog, policy.pack_age).is_some_and(|at| at <= now);
         let partial = self.now || ripe;
         let due = partial || self.backlog.bytes >= policy.pack_bytes;
-        let rests = self.resting.is_some_and(|(kind, until)| kind == partial && until > now);
+        let bytes = self.backlog.bytes;
+        let rests =
+            self.resting.is_some_and(|(kind, until, more)| kind == partial && until > now && bytes < more);
         (due && !rests).then_some(partial)
     }
 }
@@ -48,7 +51,10 @@ impl Scheduler {
         if let Some(partial) = state.sealing.take()
             && !state.progress
         {
-            state.resting = Some((partial, until));
+            // Half a pack more may be what a data set lacked.
+            let pack = self.policy.classes.get(&class).map_or(0, |policy| policy.pack_bytes.0);
+            let more = state.backlog.bytes.0.saturating_add((pack / 2).max(1));
+            state.resting = Some((partial, until, ByteCount(more)));
         }
         self.settle_now();
     }
@@ -105,7 +111,7 @@ impl Scheduler {
         self.policy.classes.iter().flat_map(|(class, policy)| {
             let state = self.classes.get(class).filter(|state| state.sealing.is_none());
             let ripe = state.and_then(|state| ripe_at(&state.backlog, policy.pack_age));
-            ripe.into_iter().chain(state.and_then(|state| state.resting).map(|(_, until)| until))
+            ripe.into_iter().chain(state.and_then(|state| state.resting).map(|(_, until, _)| until))
         })
     }
 }

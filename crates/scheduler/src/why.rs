@@ -21,7 +21,11 @@ impl Scheduler {
         let Some(policy) = self.policy.classes.get(&class) else { return Reason::NoPolicy };
         let due = ripe_at(&state.backlog, policy.pack_age);
         match state.resting {
-            Some((_, until)) if until > now => {
+            // No data set fills packs of its own: that is no failure.
+            Some((false, until, more)) if until > now => {
+                Reason::WaitingForBytes { have: state.backlog.bytes, need: more, due }
+            }
+            Some((true, until, _)) if until > now => {
                 Reason::Resting { until, cause: "nothing could be gathered into a container".to_owned() }
             }
             _ => Reason::WaitingForBytes { have: state.backlog.bytes, need: policy.pack_bytes, due },
@@ -59,7 +63,12 @@ impl Scheduler {
             return Reason::WaitingForBytes { have: state.backlog.bytes, need: bytes_needed(policy, 0), due };
         }
         let limit = || self.why_limited(Side::Migration, &[policy.share]);
-        self.no_drive_up().or_else(limit).unwrap_or_else(|| self.why_no_tape(tape_pool))
+        let elsewhere = || {
+            let library = policy.library.filter(|library| !self.libraries_up.contains(library))?;
+            let named = self.policy.libraries.get(&library).map(|library| library.name.clone());
+            Some(Reason::PoolsLibraryDown { library: named.unwrap_or_else(|| library.to_string()) })
+        };
+        self.no_drive_up().or_else(elsewhere).or_else(limit).unwrap_or_else(|| self.why_no_tape(tape_pool))
     }
 
     /// Why a wanted file is not recalled yet; `None` if it is not wanted.
@@ -232,8 +241,11 @@ impl Scheduler {
             }
             _ => None,
         });
-        let of_shelf =
-            |pool: Option<TapePoolId>| self.writable.iter().filter(move |((_, of), _)| *of == pool);
+        let of_shelf = |pool: Option<TapePoolId>| {
+            self.writable
+                .iter()
+                .filter(move |((library, of), _)| *of == pool && self.writes_in(tape_pool, *library))
+        };
         let usable = || of_shelf(Some(tape_pool)).chain(of_shelf(None)).flat_map(|(_, tapes)| tapes);
         let resting = || usable().find_map(|(.., vid)| self.rests_everywhere(*vid));
         let cooling = || {

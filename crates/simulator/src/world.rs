@@ -361,6 +361,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
         large_bytes: ByteCount::kib(256),
         pack_bytes: ByteCount::kib(512),
         pack_age: Duration::from_secs(8),
+        data_set_depth: None,
         recall_packs: false,
         pool_max: None,
     };
@@ -369,6 +370,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
         mount_bytes: ByteCount::mib(1),
         mount_age: Duration::from_secs(12),
         drives_max: 1,
+        library: None,
     };
     let drives = (1..=config.disks).map(|id| PoolDriveSettings {
         id,
@@ -379,7 +381,8 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
         catalogue_directory: "catalogue".into(),
         catalogue_map_size: ByteCount::mib(64),
         pool: PoolSettings { code, arena: ByteCount::mib(8), drives: drives.collect() },
-        library: LibrarySettings { directory: "library".into(), drives: config.tape_drives, timing: None },
+        library: LibrarySettings::only("library".into(), config.tape_drives),
+        more_libraries: Vec::new(),
         classes: vec![class("small", Some(ByteCount::kib(64))), class("large", None)],
         tape_pools: vec![tape_pool("vault-a"), tape_pool("vault-b")],
         tape: TapeSettings {

@@ -8,13 +8,14 @@
 mod chain;
 mod tape;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use base::{BlockAddress, ByteCount, ContainerId, Epoch, Generation, Timestamp, Uuid, Vid};
 use catalogue::{Command, ContainerRecord, CopyState, Envelope, TapeRecord, TapeState};
-use library::Library;
+use library::{DriveName, Library, TapeDrive};
 use store::Replay;
 
 use crate::OpenError;
@@ -192,8 +193,18 @@ fn gather(
     spool: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Gathered, RebuildError> {
-    let drive = library.drives().into_iter().next().ok_or(RebuildError::NoDrive)?;
-    let mut handle = library.take_drive(&drive)?;
+    // The first drive of each library, which takes the cartridges of that one.
+    let mut drives: BTreeMap<u16, (DriveName, Box<dyn TapeDrive>)> = BTreeMap::new();
+    for drive in library.drives() {
+        let number = library.library_of(&drive);
+        if let Entry::Vacant(free) = drives.entry(number) {
+            let handle = library.take_drive(&drive)?;
+            free.insert((drive, handle));
+        }
+    }
+    if drives.is_empty() {
+        return Err(RebuildError::NoDrive);
+    }
     let inventory = library.inventory()?;
     let total = inventory.len() as u64;
     let mut gathered =
@@ -202,12 +213,15 @@ fn gather(
         let vid = cartridge.vid;
         let mut found =
             TapeFound { vid, what: String::new(), containers: 0, unknown: 0, unknown_paths: Vec::new() };
-        match library.mount(vid, &drive) {
-            Ok(()) => {
-                found.what = gather_tape(vid, handle.as_mut(), spool, &mut gathered)?;
-                library.unmount(&drive)?;
-            }
-            Err(error) => found.what = format!("it cannot be mounted: {error}"),
+        match drives.get_mut(&cartridge.library) {
+            Some((drive, handle)) => match library.mount(vid, drive) {
+                Ok(()) => {
+                    found.what = gather_tape(vid, handle.as_mut(), spool, &mut gathered)?;
+                    library.unmount(drive)?;
+                }
+                Err(error) => found.what = format!("it cannot be mounted: {error}"),
+            },
+            None => "its library has no drive".clone_into(&mut found.what),
         }
         gathered.found.push(found);
         progress(Progress { what: "tapes read", done: done as u64 + 1, total });

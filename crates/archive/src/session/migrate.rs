@@ -19,6 +19,12 @@ use crate::engine::reserve;
 impl DriveThread {
     /// Writes what is queued for the pool until nothing is left or the tape is full.
     pub(super) fn migrate(&mut self, vid: Vid, tape_pool: TapePoolId) -> SessionEnd {
+        let end = self.write_queued(vid, tape_pool);
+        self.engine.affinity().leave(vid);
+        end
+    }
+
+    fn write_queued(&mut self, vid: Vid, tape_pool: TapePoolId) -> SessionEnd {
         let mounted = self.mounted.as_ref().map(|mounted| (mounted.vid, mounted.failed));
         if mounted != Some((vid, false)) {
             return SessionEnd::Failed(format!("tape {vid} is not ready in drive {}", self.name));
@@ -71,8 +77,14 @@ impl DriveThread {
         let room = self.drive.remaining()?.0.saturating_sub(reserve(record.capacity).0);
         let block_size = mounted.volume.block_size();
         let empty_tape = crate::engine::largest_container(record.capacity);
-        let planned =
-            plan::take(&self.engine, &run, tape_pool, block_size.bytes(), ByteCount(room), empty_tape)?;
+        let target = plan::Target {
+            vid: mounted.vid,
+            tape_pool,
+            block_size: block_size.bytes(),
+            room: ByteCount(room),
+            empty_tape,
+        };
+        let planned = plan::take(&self.engine, &run, &target)?;
         let containers = match planned {
             Planned::Containers(containers) => containers,
             Planned::Nothing => return Ok(Some(SessionEnd::Drained)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::planted::{Bug, is_planted};
 use base::{BlockAddress, ByteCount, ContainerId, Generation, Partition, TapePoolId, Uuid, Vid};
 use catalogue::{Command, RunEnd, SEGMENTS_MAX, TapeRecord, TapeState};
-use library::{DriveName, LibraryError, TapeDrive, TapeError};
+use library::{LibraryError, TapeDrive, TapeError};
 use ltfs::BlockSize;
 use ltfs::changes::{ChangeNumber, ChangeSegment};
 use mover::{Volume, VolumeError};
@@ -14,6 +14,7 @@ use super::adopt::{self, Adopted};
 use super::{DriveThread, Mounted, OpenRun, SessionError, is_of_a_write, is_the_tapes_fault};
 use crate::ArchiveError;
 use crate::engine::Engine;
+use crate::libraries::StartDrives;
 use crate::tapes::covered;
 
 /// Most changes in one segment on tape.
@@ -517,11 +518,12 @@ fn write_segment(
 
 /// Runs that the last server left open: their tapes are mounted one by one and the runs closed. If a drive or
 /// the robot does not let us, a run stays open and is closed when a drive can; its containers wait for that.
-pub(crate) fn recover_torn_runs(engine: &Arc<Engine>, drive: &DriveName) -> Result<(), ArchiveError> {
+pub(crate) fn recover_torn_runs(engine: &Arc<Engine>, drives: &StartDrives) -> Result<(), ArchiveError> {
     let runs = engine.read(|view| view.open_runs())?;
     let of = runs.len();
     for ((id, run), number) in runs.into_iter().zip(1..) {
         let vid = run.vid;
+        let Some(drive) = drives.of_tape(vid) else { continue };
         tracing::warn!(
             %vid, run = %id, number, of,
             "the last server left a tape session open: its tape is mounted; the server answers afterwards"

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use base::{
     ArchivePath, BlobDescription, BlobId, BlobPiece, BlockAddress, BlockCount, ByteCount, ContainerId,
-    Duration, FileId, TapePoolId,
+    Duration, FileId, TapePoolId, Vid,
 };
 use catalogue::{
     Command, ContainerKind, ContainerRecord, FileRecord, PlannedContainer, QueuedContainer, ReadError, View,
@@ -16,10 +16,13 @@ use mover::{ContainerPlan, FileOnTape, Part, Volume, VolumeError};
 
 use super::{OpenRun, SessionError};
 use crate::ArchiveError;
+use crate::affinity::{Queued, Writer};
 use crate::engine::{Engine, Rest, largest_container, truncated};
 
 /// Containers planned with one commit.
 const PLAN_CONTAINERS_MAX: usize = 1_024;
+/// Queued containers looked at together, to find those of one data set.
+const PLAN_WINDOW: usize = 2_048;
 /// The longest rest of a container that fails again and again.
 const REST_MAX: Duration = Duration::from_secs(6 * 3600);
 /// Members whose bytes' places are held in memory for one batch; each container has at least one.
@@ -29,77 +32,158 @@ const PLAN_MEMBERS_MAX: u32 = 40_000;
 pub(super) enum Planned {
     /// These are in the run now, durable.
     Containers(Vec<PlannedContainer>),
-    /// Nothing is queued, or only what rests.
+    /// Nothing is queued, or only what rests or is left to other tapes.
     Nothing,
     /// The next one does not fit on this tape.
     TapeFull,
 }
 
-/// Takes containers from the queue into the run, up to a flush's worth. `empty_tape` is what fits on an empty
-/// tape of this kind: what is larger waits for another kind and never makes this one count as full.
-pub(super) fn take(
-    engine: &Engine,
-    run: &OpenRun,
-    tape_pool: TapePoolId,
-    block_size: u32,
-    room: ByteCount,
-    empty_tape: ByteCount,
-) -> Result<Planned, ArchiveError> {
+/// The tape that is planned for.
+pub(super) struct Target {
+    pub(super) vid: Vid,
+    pub(super) tape_pool: TapePoolId,
+    pub(super) block_size: u32,
+    /// What still fits on it.
+    pub(super) room: ByteCount,
+    /// What fits on an empty tape of its kind: what is larger waits for another kind and never makes this one
+    /// count as full.
+    pub(super) empty_tape: ByteCount,
+}
+
+/// A batch in the making.
+struct Batch<'a> {
+    engine: &'a Engine,
+    target: &'a Target,
+    /// What some tape of the library takes when it is empty.
+    largest_anywhere: ByteCount,
+    chosen: Vec<PlannedContainer>,
+    data_sets: Vec<u64>,
+    block: u64,
+    bytes: u64,
+    members: u32,
+}
+
+/// What became of a container that was looked at.
+enum Step {
+    Taken,
+    Passed,
+    /// It does not fit any more.
+    NoRoom,
+}
+
+/// Takes containers from the queue into the run, up to a flush's worth: see [`crate::affinity`] for which.
+pub(super) fn take(engine: &Engine, run: &OpenRun, target: &Target) -> Result<Planned, ArchiveError> {
     let tapes = engine.read(|view| view.tapes())?;
     let largest_anywhere =
         tapes.iter().map(|(_, tape)| largest_container(tape.capacity)).max().unwrap_or_default();
     let _planning = engine.planning.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut chosen: Vec<PlannedContainer> = Vec::new();
-    let (mut bytes, mut members) = (0u64, 0u32);
-    let mut block = run.end_of_data.0;
+    let mut batch = Batch {
+        engine,
+        target,
+        largest_anywhere,
+        chosen: Vec::new(),
+        data_sets: Vec::new(),
+        block: run.end_of_data.0,
+        bytes: 0,
+        members: 0,
+    };
+    let pool = engine.classes.tape_pools().get(&target.tape_pool);
+    let left = pool.map_or(ByteCount(0), |pool| pool.mount_bytes);
+    let writer = Writer { vid: target.vid, tape_pool: target.tape_pool, room: target.room };
     let mut after = None;
-    'queue: loop {
-        let page = engine.read(|view| view.queue(tape_pool, after, PLAN_CONTAINERS_MAX))?;
-        let Some((last, _)) = page.last() else { break };
+    let mut first = true;
+    'queue: while batch.chosen.is_empty() {
+        let page = engine.read(|view| view.queue(target.tape_pool, after, PLAN_WINDOW))?;
+        let Some((last, _)) = page.last() else { return Ok(Planned::Nothing) };
         after = Some(*last);
-        for (container, QueuedContainer { length, .. }) in page {
-            if is_resting(engine, container) || must_come_from_tape(engine, container)? {
-                continue;
+        let window = with_data_sets(engine, page)?;
+        let order = engine.affinity().order(&writer, engine.now(), left, &window);
+        let oldest = order.iter().min().copied();
+        for at in order {
+            let Some(queued) = window.get(at) else { continue };
+            let begins = batch.chosen.is_empty();
+            match batch.add(queued)? {
+                Step::Taken if begins => first = oldest == Some(at),
+                Step::Taken | Step::Passed => {}
+                Step::NoRoom if begins => return Ok(Planned::TapeFull),
+                Step::NoRoom => break 'queue,
             }
-            if length > empty_tape {
-                // Another tape of the pool may be larger; if none is, it is not looked at again so soon.
-                if length <= largest_anywhere {
-                    continue;
-                }
-                rest(
-                    engine,
-                    container,
-                    format!("it has {length}, more than an empty tape of this pool takes"),
-                );
-                continue;
-            }
-            if length.0 > room.0.saturating_sub(bytes) {
-                if chosen.is_empty() {
-                    return Ok(Planned::TapeFull);
-                }
-                break 'queue;
-            }
-            let blocks = length.0.div_ceil(u64::from(block_size));
-            chosen.push(PlannedContainer {
-                container,
-                block: BlockAddress(block),
-                blocks: BlockCount(blocks),
-            });
-            block += blocks;
-            bytes += length.0;
-            members +=
-                engine.read(|view| view.container(container))?.map_or(1, |record| record.live_members.max(1));
-            let full = bytes >= engine.settings.tape.flush_bytes.0 || members >= PLAN_MEMBERS_MAX;
-            if full || chosen.len() >= PLAN_CONTAINERS_MAX {
+            if batch.is_full() {
                 break 'queue;
             }
         }
     }
-    if chosen.is_empty() {
-        return Ok(Planned::Nothing);
-    }
+    let Batch { chosen, data_sets, bytes, .. } = batch;
     engine.execute(Command::AppendToRun { run: run.id, containers: chosen.clone() })?;
+    let writer = Writer { room: ByteCount(target.room.0.saturating_sub(bytes)), ..writer };
+    engine.affinity().took(&writer, engine.now(), first, &data_sets);
     Ok(Planned::Containers(chosen))
+}
+
+/// Those that do not rest, with their data sets.
+fn with_data_sets(
+    engine: &Engine,
+    page: Vec<(ContainerId, QueuedContainer)>,
+) -> Result<Vec<Queued>, ArchiveError> {
+    let mut window = Vec::with_capacity(page.len());
+    for (container, QueuedContainer { length, .. }) in page {
+        if !is_resting(engine, container) {
+            window.push(Queued { container, data_set: 0, length });
+        }
+    }
+    engine.read(|view| {
+        for queued in &mut window {
+            queued.data_set = data_set(view, queued.container)?;
+        }
+        Ok(())
+    })?;
+    Ok(window)
+}
+
+/// The data set of a container: that of its first member; 0 if it is not known.
+fn data_set(view: &View<'_>, container: ContainerId) -> Result<u64, ReadError> {
+    let Some(record) = view.container(container)? else { return Ok(0) };
+    let file = match record.kind {
+        ContainerKind::File(file) | ContainerKind::Segment { file, .. } => Some(file),
+        ContainerKind::Pack => view.members(container, None, 1)?.first().map(|member| member.file),
+    };
+    let Some(file) = file else { return Ok(0) };
+    Ok(view.file(file)?.map_or(0, |file| file.dataset))
+}
+
+impl Batch<'_> {
+    fn add(&mut self, queued: &Queued) -> Result<Step, ArchiveError> {
+        let Queued { container, length, data_set } = *queued;
+        if must_come_from_tape(self.engine, container)? {
+            return Ok(Step::Passed);
+        }
+        if length > self.target.empty_tape {
+            // Another tape of the pool may be larger; if none is, it is not looked at again so soon.
+            if length > self.largest_anywhere {
+                let why = format!("it has {length}, more than an empty tape of this pool takes");
+                rest(self.engine, container, why);
+            }
+            return Ok(Step::Passed);
+        }
+        if length.0 > self.target.room.0.saturating_sub(self.bytes) {
+            return Ok(Step::NoRoom);
+        }
+        let blocks = length.0.div_ceil(u64::from(self.target.block_size));
+        let (block, blocks) = (BlockAddress(self.block), BlockCount(blocks));
+        self.chosen.push(PlannedContainer { container, block, blocks });
+        self.data_sets.push(data_set);
+        self.block += blocks.0;
+        self.bytes += length.0;
+        let record = self.engine.read(|view| view.container(container))?;
+        self.members += record.map_or(1, |record| record.live_members.max(1));
+        Ok(Step::Taken)
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes >= self.engine.settings.tape.flush_bytes.0
+            || self.members >= PLAN_MEMBERS_MAX
+            || self.chosen.len() >= PLAN_CONTAINERS_MAX
+    }
 }
 
 /// Whether a queued container's bytes are on tape only: then they are asked for, and it waits.

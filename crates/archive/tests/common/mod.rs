@@ -85,6 +85,7 @@ fn settings(directory: &Path) -> Settings {
         large_bytes: ByteCount::mib(2),
         pack_bytes: ByteCount::mib(4),
         pack_age: Duration::ZERO,
+        data_set_depth: None,
         recall_packs: false,
         pool_max: None,
     };
@@ -93,6 +94,7 @@ fn settings(directory: &Path) -> Settings {
         mount_bytes: ByteCount::mib(64),
         mount_age: Duration::ZERO,
         drives_max: 2,
+        library: None,
     };
     Settings {
         catalogue_directory: directory.join("catalogue"),
@@ -108,7 +110,8 @@ fn settings(directory: &Path) -> Settings {
                 })
                 .collect(),
         },
-        library: LibrarySettings { directory: directory.join("library"), drives: 2, timing: None },
+        library: LibrarySettings::only(directory.join("library"), 2),
+        more_libraries: Vec::new(),
         classes: vec![class("small", Some(ByteCount::mib(1))), class("large", None)],
         tape_pools: vec![tape_pool("vault-a"), tape_pool("vault-b")],
         tape: TapeSettings {

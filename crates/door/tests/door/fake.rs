@@ -413,12 +413,34 @@ impl Engine for Fake {
         Ok(EvictDone { evicted: 1, bytes: ByteCount(5), already: 0, refused, refused_count: 1 })
     }
 
-    fn why_path(&self, at: &ArchivePath) -> Result<Vec<String>, ArchiveError> {
-        Ok(vec![format!("{at} waits for a drive")])
+    fn explain(&self, about: &About) -> Result<Vec<Cause>, ArchiveError> {
+        let (text, reason) = match about {
+            About::Path(at) => (format!("{at} waits for a drive"), Reason::NoDriveKnown),
+            About::Request(request) => {
+                let waits = Reason::Sealing;
+                (format!("request {request} waits for tape KS0001"), waits)
+            }
+            About::Tape(vid) if vid.as_str() != "KS0001" => return Err(ArchiveError::NoSuchTape(*vid)),
+            About::Tape(vid) => (format!("tape {vid} is in its slot"), Reason::InSlot),
+            About::Drive(drive) => return Err(ArchiveError::NoSuchDrive(drive.clone())),
+        };
+        let at = |second: i64| Timestamp(second * 1_000_000_000);
+        let range = TimeRange { earliest: at(60), likely: at(120), latest: at(300) };
+        Ok(vec![Cause { text, reason: Some(reason), expected: Some(Expected::Within(range)) }])
     }
 
-    fn why_request(&self, request: RequestId) -> Result<Vec<String>, ArchiveError> {
-        Ok(vec![format!("request {request} waits for tape KS0001")])
+    fn request_outlook(&self, request: RequestId) -> Result<RequestOutlook, ArchiveError> {
+        self.request(request)?;
+        let reason = Reason::NoDriveKnown;
+        let tail = TailFile {
+            path: "/a/last".into(),
+            size: ByteCount(5),
+            tapes: vec![Vid::new("KS0001").unwrap()],
+            expected: Some(Expected::Never(reason.clone())),
+            reason: reason.clone(),
+        };
+        let expected = Some(Expected::Never(reason));
+        Ok(RequestOutlook { waiting: 1, looked_at: 2, rate: 2.5, expected, tail: vec![tail] })
     }
 
     fn tapes(&self) -> Result<Vec<TapeInfo>, ArchiveError> {
@@ -434,6 +456,7 @@ impl Engine for Fake {
             state: TapeState::ReadOnly,
             reason: "worn".into(),
             tape_pool: Some("first".into()),
+            library: "near".into(),
             uuid: Some(Uuid([1; 16])),
             capacity: ByteCount::gib(12),
             written: ByteCount(1),
@@ -478,6 +501,8 @@ impl Engine for Fake {
             bytes: ByteCount(0),
             rate: f64::NAN,
             reason: String::new(),
+            cause: None,
+            expected: None,
             motion: None,
         }]
     }
@@ -542,6 +567,8 @@ impl Engine for Fake {
             oldest: Some(Timestamp(0)),
             age: Some(Duration::from_secs(9)),
             reason: "young".into(),
+            cause: Some(Reason::Sealing),
+            expected: Some(Expected::NotWithin(Duration::from_secs(60))),
         };
         Ok(vec![line])
     }

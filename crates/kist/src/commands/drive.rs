@@ -5,7 +5,7 @@ use door::wire::{DriveReply, ReasonBody};
 use crate::cli::Common;
 use crate::failure::Outcome;
 use crate::table::Table;
-use crate::{output, text};
+use crate::{expected, output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -51,8 +51,10 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     if common.json {
         return output::json(&drives);
     }
-    let mut table =
-        Table::new(&["drive", "state", "tape", "tape pool", "since", ">files", ">bytes", ">rate", "reason"]);
+    let now = text::now();
+    let headings =
+        ["drive", "state", "tape", "tape pool", "since", ">files", ">bytes", ">rate", "done", "reason"];
+    let mut table = Table::new(&headings);
     for drive in drives {
         table.row(vec![
             drive.name,
@@ -63,6 +65,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             text::count(drive.files),
             text::size(drive.bytes),
             format!("{}/s", text::size(drive.rate.max(0.0) as u64)),
+            expected::words_or_dash(drive.expected.as_ref(), now),
             drive.reason,
         ]);
     }

@@ -7,7 +7,7 @@ use door::wire::QueueReply;
 use crate::cli::Common;
 use crate::failure::Outcome;
 use crate::table::Table;
-use crate::{output, text};
+use crate::{expected, output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -23,7 +23,9 @@ pub fn run(_: &Args, common: &Common) -> Outcome {
     if queue.is_empty() {
         return output::line("nothing waits");
     }
-    let mut table = Table::new(&["what", ">items", ">bytes", "oldest", ">longest wait", "why it waits"]);
+    let now = text::now();
+    let mut table =
+        Table::new(&["what", ">items", ">bytes", "oldest", ">longest wait", "done", "why it waits"]);
     for line in queue {
         table.row(vec![
             line.what,
@@ -31,6 +33,7 @@ pub fn run(_: &Args, common: &Common) -> Outcome {
             text::size(line.bytes),
             line.oldest.unwrap_or_else(|| "-".to_owned()),
             line.oldest_seconds.map_or_else(|| "-".to_owned(), |age| text::span(Duration::from_secs(age))),
+            expected::words_or_dash(line.expected.as_ref(), now),
             line.reason,
         ]);
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use archive::{RebuildError, Rebuilt, open_library};
+use archive::{RebuildError, Rebuilt, open_libraries};
 use drive::DirectoryDrive;
 use serde::Serialize;
 
@@ -83,7 +83,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     if spool.exists() {
         fs::remove_dir_all(&spool).map_err(|error| Failure::io("removing", &spool, &error))?;
     }
-    let library = open_library(&settings.library).map_err(|error| Failure::internal(error.to_string()))?;
+    let library = open_libraries(&settings).map_err(|error| Failure::internal(error.to_string()))?;
     let shown = Progress::start_of("rebuild", "step", 0, 0, common.quiet);
     let rebuilt = archive::rebuild(
         library.as_ref(),

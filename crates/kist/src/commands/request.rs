@@ -1,11 +1,11 @@
 //! `kist request`.
 
-use door::wire::{PriorityBody, RequestFilesReply, RequestReply};
+use door::wire::{OutlookReply, PriorityBody, RequestFilesReply, RequestReply};
 
 use crate::cli::Common;
 use crate::failure::Outcome;
 use crate::table::Table;
-use crate::{output, text};
+use crate::{expected, output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -66,6 +66,9 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
                 );
             }
             output::write(&table(std::slice::from_ref(&reply)))?;
+            if let Some(outlook) = &reply.outlook {
+                show_outlook(outlook)?;
+            }
             output::line("")?;
             let mut files = Table::new(&["state", ">size", "path", "error"]);
             for file in &page.files {
@@ -89,6 +92,35 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             if common.json { output::json(&serde_json::json!({ "request": request })) } else { Ok(()) }
         }
     }
+}
+
+/// How fast it goes, when it is complete, and what comes last.
+fn show_outlook(outlook: &OutlookReply) -> Outcome {
+    if outlook.waiting == 0 {
+        return Ok(());
+    }
+    let now = text::now();
+    let rate = text::size(outlook.rate.max(0.0) as u64);
+    let waiting = text::files(outlook.waiting);
+    output::line(&format!("\nwaits for {waiting}; {rate}/s came online since it was made"))?;
+    if let Some(end) = &outlook.expected {
+        output::line(&format!("complete {}", expected::words(end, now)))?;
+    }
+    if outlook.tail.is_empty() {
+        return Ok(());
+    }
+    output::line("")?;
+    let mut tail = Table::new(&["last to come", ">size", "tape", "done", "why it waits"]);
+    for file in &outlook.tail {
+        tail.row(vec![
+            file.path.clone(),
+            text::size(file.size),
+            file.tapes.join(" "),
+            expected::words_or_dash(file.expected.as_ref(), now),
+            file.reason.text.clone(),
+        ]);
+    }
+    output::write(&tail.render())
 }
 
 fn table(requests: &[RequestReply]) -> String {

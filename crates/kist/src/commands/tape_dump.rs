@@ -81,7 +81,10 @@ fn cartridge_directory(vid: Vid, common: &Common) -> Outcome<PathBuf> {
     let instance = Instance::open(&common.connection.instance_directory())?;
     let config =
         config::load(&instance.path(CONFIG_FILE)).map_err(|error| Failure::usage(error.to_string()))?;
-    Ok(config.settings(&instance.directory).library.directory.join("cartridges").join(vid.as_str()))
+    let settings = config.settings(&instance.directory);
+    let place = |library: &archive::LibrarySettings| library.directory.join("cartridges").join(vid.as_str());
+    let further = settings.more_libraries.iter().map(place).find(|directory| directory.is_dir());
+    Ok(further.unwrap_or_else(|| place(&settings.library)))
 }
 
 fn show(record: &RecordInfo, json: Option<&mut output::JsonArray>) -> Outcome {

@@ -3,29 +3,47 @@
 use door::wire::WhyReply;
 
 use crate::cli::Common;
-use crate::client::archive_path;
-use crate::failure::Outcome;
+use crate::client::{Client, archive_path};
+use crate::failure::{Exit, Outcome};
 use crate::table::one_line;
-use crate::{output, text};
+use crate::{expected, output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  kist why /demo-1/README.md\n  kist why 17")]
+#[command(after_help = "\
+Prints the nearest cause first, and when it is over: a range that holds nine
+times of ten.
+
+Examples:
+  kist why /demo-1/README.md
+  kist why 17
+  kist why KS0001
+  kist why vdrive0")]
 pub struct Args {
-    /// A path, or the number of a request
-    #[arg(value_name = "PATH|REQUEST")]
+    /// A path, the number of a request, the VID of a tape, or a tape drive
+    #[arg(value_name = "PATH|REQUEST|VID|DRIVE")]
     subject: String,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
-    let target = match args.subject.parse::<u64>() {
-        Ok(request) => format!("/api/v1/why?request={request}"),
-        Err(_) => format!("/api/v1/why?path={}", text::encode(&archive_path(&args.subject)?)),
-    };
-    let reply: WhyReply = common.connection.client()?.get(&target)?;
+    let reply = ask(&common.connection.client()?, &args.subject)?;
     if common.json {
         return output::json(&reply);
     }
-    reply.reasons.iter().try_for_each(|reason| output::line(&one_line(reason)))
+    let now = text::now();
+    reply.causes.iter().try_for_each(|cause| output::line(&one_line(&expected::cause(cause, now))))
+}
+
+/// Paths begin with a slash; a number is a request, or the VID of a tape if there is no such request.
+fn ask(client: &Client, subject: &str) -> Outcome<WhyReply> {
+    if subject.starts_with('/') {
+        return client.get(&format!("/api/v1/why?path={}", text::encode(&archive_path(subject)?)));
+    }
+    let by_name = || client.get(&format!("/api/v1/why?name={}", text::encode(subject)));
+    let Ok(request) = subject.parse::<u64>() else { return by_name() };
+    match client.get(&format!("/api/v1/why?request={request}")) {
+        Err(failure) if failure.exit == Exit::NotFound => by_name().or(Err(failure)),
+        reply => reply,
+    }
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use base::{ByteCount, StripeCode};
 
 use super::file::{Class, Config, Library, Pool, Tape, TapePool};
+use super::libraries;
 use crate::instance::FORMAT;
 
 /// The longest configuration that is read.
@@ -46,7 +47,7 @@ impl fmt::Display for ConfigError {
 }
 
 /// A finding: where in the text, and what.
-type Finding = (Range<usize>, String);
+pub(super) type Finding = (Range<usize>, String);
 
 /// Reads and checks a configuration.
 pub fn load(file: &Path) -> Result<Config, ConfigError> {
@@ -73,7 +74,18 @@ pub fn load(file: &Path) -> Result<Config, ConfigError> {
 }
 
 fn check(config: &Config) -> Result<(), Finding> {
-    let Config { format, server, catalogue, backup, pool, library, tape, tape_pools, classes } = config;
+    let Config {
+        format,
+        server,
+        catalogue,
+        backup,
+        pool,
+        library,
+        more_libraries,
+        tape,
+        tape_pools,
+        classes,
+    } = config;
     if *format.get_ref() != FORMAT {
         let found = format.get_ref();
         let message =
@@ -91,14 +103,16 @@ fn check(config: &Config) -> Result<(), Finding> {
     if let Some(backup) = backup.as_ref().filter(|backup| *backup.keep_snapshots.get_ref() == 0) {
         return Err((backup.keep_snapshots.span(), "at least one snapshot is kept".to_owned()));
     }
-    check_library(library)?;
     check_pool(pool)?;
     check_tape(tape)?;
-    check_tape_pools(tape_pools, usize::from(*library.drives.get_ref()))?;
-    check_classes(classes, tape_pools)
+    let libraries: Vec<&Library> = std::iter::once(library).chain(more_libraries).collect();
+    libraries::check(&libraries)?;
+    check_tape_pools(tape_pools, &libraries)?;
+    check_classes(classes, tape_pools)?;
+    libraries::check_apart(classes, tape_pools, &libraries)
 }
 
-fn check_library(library: &Library) -> Result<(), Finding> {
+pub(super) fn check_library(library: &Library) -> Result<(), Finding> {
     if *library.drives.get_ref() == 0 {
         return Err((library.drives.span(), "the library needs at least one drive".to_owned()));
     }
@@ -177,13 +191,14 @@ fn check_tape(tape: &Tape) -> Result<(), Finding> {
     Ok(())
 }
 
-fn check_tape_pools(tape_pools: &[TapePool], drives: usize) -> Result<(), Finding> {
+fn check_tape_pools(tape_pools: &[TapePool], libraries: &[&Library]) -> Result<(), Finding> {
     let mut names = BTreeSet::new();
     for pool in tape_pools {
         check_name(&pool.name.span(), pool.name.get_ref())?;
         if !names.insert(pool.name.get_ref()) {
             return Err((pool.name.span(), format!("tape pool '{}' is there twice", pool.name.get_ref())));
         }
+        let drives = libraries::drives_for(pool, libraries)?;
         if !(1..=drives).contains(pool.drives_max.get_ref()) {
             return Err((
                 pool.drives_max.span(),
@@ -237,7 +252,7 @@ fn check_classes(classes: &[Class], tape_pools: &[TapePool]) -> Result<(), Findi
     }
 }
 
-fn check_name(span: &Range<usize>, name: &str) -> Result<(), Finding> {
+pub(super) fn check_name(span: &Range<usize>, name: &str) -> Result<(), Finding> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     if (1..=64).contains(&name.len()) && name.bytes().all(allowed) {
         Ok(())

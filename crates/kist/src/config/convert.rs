@@ -17,12 +17,33 @@ impl Config {
     /// The engine's settings; relative directories are those below `directory`.
     pub fn settings(&self, directory: &Path) -> Settings {
         // Each table is taken apart completely, so that a new key cannot be forgotten here.
-        let Config { format: _, server: _, catalogue, backup: _, pool, library, tape, tape_pools, classes } =
-            self;
+        let Config {
+            format: _,
+            server: _,
+            catalogue,
+            backup: _,
+            pool,
+            library,
+            more_libraries,
+            tape,
+            tape_pools,
+            classes,
+        } = self;
         let Catalogue { directory: catalogue_directory, map_size } = catalogue;
         // How the pool is kept is told the engine apart: see `upkeep`.
         let Pool { data, parity, local_parity, arena, scrub_days: _, rebuild_after: _, drives } = pool;
-        let Library { kind: _, directory: library_directory, drives: tape_drives, timing } = library;
+        let library_settings = |library: &Library| {
+            let Library { name, site, kind: _, directory: below, drives, mount_cost_percent, timing } =
+                library;
+            LibrarySettings {
+                name: name.get_ref().clone(),
+                site: site.clone(),
+                directory: directory.join(below),
+                drives: *drives.get_ref(),
+                mount_cost_percent: *mount_cost_percent.get_ref(),
+                timing: timing.as_ref().map(timing_settings),
+            }
+        };
         let drive = |drive: &PoolDrive| {
             let PoolDrive { id, path, enclosure } = drive;
             let path = directory.join(path.get_ref());
@@ -40,11 +61,8 @@ impl Config {
                 arena: arena.get_ref().0,
                 drives: drives.iter().map(drive).collect(),
             },
-            library: LibrarySettings {
-                directory: directory.join(library_directory),
-                drives: *tape_drives.get_ref(),
-                timing: timing.as_ref().map(timing_settings),
-            },
+            library: library_settings(library),
+            more_libraries: more_libraries.iter().map(library_settings).collect(),
             classes: classes.iter().map(class_settings).collect(),
             tape_pools: tape_pools.iter().map(tape_pool_settings).collect(),
             tape: tape_settings(tape),
@@ -79,7 +97,9 @@ fn timing_settings(timing: &Timing) -> TimingSettings {
 }
 
 fn class_settings(class: &Class) -> ClassSettings {
-    let Class { name, up_to, copies, large, pack, pack_age, recall, pool_max } = class;
+    // What must not be shared was checked when the file was read.
+    let Class { name, up_to, copies, apart: _, large, pack, pack_age, data_set_depth, recall, pool_max } =
+        class;
     ClassSettings {
         name: name.get_ref().clone(),
         up_to: up_to.as_ref().map(|up_to| up_to.get_ref().0),
@@ -87,18 +107,20 @@ fn class_settings(class: &Class) -> ClassSettings {
         large_bytes: large.0,
         pack_bytes: pack.get_ref().0,
         pack_age: pack_age.0,
+        data_set_depth: *data_set_depth,
         recall_packs: *recall == Recall::Pack,
         pool_max: pool_max.as_ref().map(|pool_max| pool_max.0),
     }
 }
 
 fn tape_pool_settings(pool: &TapePool) -> TapePoolSettings {
-    let TapePool { name, mount_bytes, mount_age, drives_max } = pool;
+    let TapePool { name, mount_bytes, mount_age, drives_max, library } = pool;
     TapePoolSettings {
         name: name.get_ref().clone(),
         mount_bytes: mount_bytes.0,
         mount_age: mount_age.0,
         drives_max: *drives_max.get_ref(),
+        library: library.as_ref().map(|library| library.get_ref().clone()),
     }
 }
 

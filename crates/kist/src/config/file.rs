@@ -24,6 +24,9 @@ pub struct Config {
     pub pool: Pool,
     /// The tape library.
     pub library: Library,
+    /// Further libraries, here or at other sites.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more_libraries: Vec<Library>,
     /// How tapes are written and read.
     pub tape: Tape,
     /// Tape pools.
@@ -119,19 +122,46 @@ pub struct PoolDrive {
     pub enclosure: String,
 }
 
-/// `[library]`.
+/// `[library]` and `[[more_libraries]]`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Library {
+    /// Its name, by which tape pools ask for it.
+    #[serde(default = "library_name")]
+    pub name: Spanned<String>,
+    /// Where it stands.
+    #[serde(default)]
+    pub site: String,
     /// What it is; `virtual`.
     pub kind: LibraryKind,
     /// Where its cartridges lie.
     pub directory: PathBuf,
     /// Tape drives.
     pub drives: Spanned<u16>,
+    /// What a mount costs against one elsewhere, in percent.
+    #[serde(default = "mount_cost_percent")]
+    pub mount_cost_percent: Spanned<u32>,
     /// Whose time its machines take; nobody's if it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timing: Option<Timing>,
+}
+
+fn mount_cost_percent() -> Spanned<u32> {
+    Spanned::new(0..0, 100)
+}
+
+fn library_name() -> Spanned<String> {
+    Spanned::new(0..0, "library".to_owned())
+}
+
+/// How far apart the copies of a class are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Apart {
+    /// In different libraries.
+    Library,
+    /// At different sites.
+    Site,
 }
 
 /// `[library.timing]`.
@@ -224,6 +254,9 @@ pub struct TapePool {
     pub mount_age: Span,
     /// Most drives at once.
     pub drives_max: Spanned<usize>,
+    /// The library whose tapes it has; any if not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library: Option<Spanned<String>>,
 }
 
 /// `[[classes]]`.
@@ -237,12 +270,18 @@ pub struct Class {
     pub up_to: Option<Spanned<Size>>,
     /// Tape pools.
     pub copies: Spanned<Vec<String>>,
+    /// What the copies must not share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apart: Option<Spanned<Apart>>,
     /// Not packed from this size on.
     pub large: Size,
     /// Size of a pack.
     pub pack: Spanned<Size>,
     /// Seal a pack that is not full after so long.
     pub pack_age: Span,
+    /// How deep in the tree the directories are that make a data set; 0: none do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_set_depth: Option<u8>,
     /// What of a pack is recalled when a file of it is wanted.
     #[serde(default)]
     pub recall: Recall,

@@ -3,6 +3,7 @@
 mod check;
 mod convert;
 mod file;
+mod libraries;
 mod template;
 mod value;
 

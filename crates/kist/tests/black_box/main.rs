@@ -2,6 +2,7 @@
 
 mod bench;
 mod damage;
+mod data_sets;
 mod harness;
 mod http;
 mod instances;
@@ -12,5 +13,6 @@ mod rebuild;
 mod refusals;
 mod report;
 mod tape;
+mod times;
 mod transfer;
 mod trouble;

@@ -233,6 +233,7 @@ impl Library for VirtualLibrary {
             capacity: ByteCount(shelf.identity.map_or(0, |identity| identity.data.total)),
             write_protected: shelf.identity.is_some_and(|identity| identity.write_protected),
             damaged: shelf.identity.is_none(),
+            library: 0,
         });
         Ok(rows.collect())
     }

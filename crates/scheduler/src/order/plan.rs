@@ -186,29 +186,40 @@ impl<'p> Planner<'p> {
             self.offer_runs(Candidate::Optimum, &order);
             return;
         }
-        let mut best: Vec<usize> = (0..self.offers.len()).collect();
-        best.sort_by_key(|at| self.measure(&self.offers[*at].trace));
-        best.truncate(self.limits.improved);
         let all = self.limits.evaluations_each.saturating_mul(runs.len() as u64).min(self.limits.evaluations);
-        let mut found: Vec<(Candidate, Vec<usize>)> = Vec::new();
-        for at in best {
-            let Offer { candidate, trace } = &self.offers[at];
-            let order: Vec<usize> = trace.visits.iter().map(|visit| visit.segment).collect();
-            let order = self.layers.runs_of(&order, self.segments);
-            let order = match self.aim {
-                Aim::LastFile => improve::settle(&nodes, &order, all),
-                Aim::MeanWait => latency::improve(&nodes, runs, &order, all),
-            };
-            found.push((Candidate::OrOpt(Box::new(candidate.clone())), order));
+        let mut shorter: Vec<(Candidate, Vec<usize>)> = Vec::new();
+        for (candidate, order) in self.best_so_far() {
+            shorter.push((candidate, improve::settle(&nodes, &order, all)));
         }
-        if self.aim == Aim::LastFile {
-            let shortest = |(_, order): &&mut (Candidate, Vec<usize>)| improve::length(&nodes, order);
-            if let Some((_, order)) = found.iter_mut().min_by_key(shortest) {
-                *order = improve::shake(&nodes, order, all);
+        let shortest = |(_, order): &&mut (Candidate, Vec<usize>)| improve::length(&nodes, order);
+        if let Some((_, order)) = shorter.iter_mut().min_by_key(shortest) {
+            *order = improve::shake(&nodes, order, all);
+        }
+        self.offer_improved(shorter);
+        if self.aim == Aim::MeanWait {
+            let mut sooner: Vec<(Candidate, Vec<usize>)> = Vec::new();
+            for (candidate, order) in self.best_so_far() {
+                sooner.push((candidate, latency::improve(&nodes, &self.layers.runs, &order, all)));
             }
+            self.offer_improved(sooner);
         }
+    }
+
+    /// The cheapest, as orders of runs.
+    fn best_so_far(&self) -> Vec<(Candidate, Vec<usize>)> {
+        let mut best: Vec<&Offer> = self.offers.iter().collect();
+        best.sort_by_key(|offer| self.measure(&offer.trace));
+        best.truncate(self.limits.improved);
+        let order = |offer: &Offer| {
+            let order: Vec<usize> = offer.trace.visits.iter().map(|visit| visit.segment).collect();
+            (offer.candidate.clone(), self.layers.runs_of(&order, self.segments))
+        };
+        best.into_iter().map(order).collect()
+    }
+
+    fn offer_improved(&mut self, found: Vec<(Candidate, Vec<usize>)>) {
         for (candidate, order) in found {
-            self.offer_runs(candidate, &order);
+            self.offer_runs(Candidate::OrOpt(Box::new(candidate)), &order);
         }
     }
 

@@ -403,6 +403,7 @@ impl Library for SimLibrary {
             capacity: ByteCount(shelf.tape.capacity),
             write_protected: shelf.tape.is_write_protected,
             damaged: false,
+            library: 0,
         });
         Ok(rows.collect())
     }

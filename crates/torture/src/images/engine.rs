@@ -115,6 +115,7 @@ fn settings(directory: &Path) -> Settings {
         large_bytes: ByteCount::kib(512),
         pack_bytes: ByteCount::mib(1),
         pack_age: Duration::ZERO,
+        data_set_depth: None,
         recall_packs: false,
         pool_max: None,
     };
@@ -123,6 +124,7 @@ fn settings(directory: &Path) -> Settings {
         mount_bytes: ByteCount::mib(1),
         mount_age: Duration::ZERO,
         drives_max: 2,
+        library: None,
     };
     let drive =
         |id| PoolDriveSettings { id, path: directory.join(format!("pool/d{id}")), enclosure: String::new() };
@@ -134,7 +136,8 @@ fn settings(directory: &Path) -> Settings {
             arena: ByteCount::mib(24),
             drives: (0..DRIVES).map(drive).collect(),
         },
-        library: LibrarySettings { directory: directory.join("library"), drives: 2, timing: None },
+        library: LibrarySettings::only(directory.join("library"), 2),
+        more_libraries: Vec::new(),
         classes: vec![class("small", Some(ByteCount::mib(1))), class("large", None)],
         tape_pools: vec![tape_pool("vault-a"), tape_pool("vault-b")],
         tape: TapeSettings {

@@ -205,7 +205,7 @@ pub fn bars(rows: &[Row], exact: &Exact) -> Vec<Bar> {
     let slowest = large.iter().map(|row| row.planning_ms.worst / 1e3).max_by(f64::total_cmp);
     let runs = rows.iter().map(|row| row.seeds).sum();
     let above = rows.iter().map(|row| row.above).sum::<usize>() as f64;
-    let equal = (exact.cases == exact.equal).then_some(exact.equal as f64).unwrap_or_default();
+    let equal = if exact.cases == exact.equal { exact.equal as f64 } else { 0.0 };
     vec![
         bar(
             "512 files of 2 GB on LTO-8: median cost ≤ 0.92 × nearest first from the same head",

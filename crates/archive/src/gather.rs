@@ -1,0 +1,221 @@
+//! Which waiting files go into one pack: those of one data set, as long as it has enough of them. Pure.
+//!
+//! Files come data set by data set. One of at least half a pack gets packs of its own, at no time shared
+//! with another. What is smaller is put together with its neighbours in the tree and not cut, so that there
+//! are
+//! never more than about twice as many packs as bytes need, however many data sets there are.
+
+use base::FileId;
+
+/// Files of small data sets that are held together, at most, before packs are made of them.
+const WINDOW_FILES_MAX: usize = 100_000;
+/// As much, at most, in packs.
+const WINDOW_PACKS_MAX: u64 = 64;
+
+/// A file that waits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) data_set: u64,
+    pub(crate) file: FileId,
+    /// Bytes.
+    pub(crate) size: u64,
+}
+
+/// The size of packs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PackSize {
+    /// A pack is full with so many bytes, more than 0 ...
+    pub(crate) bytes: u64,
+    /// ... or so many members, which no pack has more of.
+    pub(crate) members: usize,
+}
+
+/// What becomes of that which does not fill a pack of its data set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rest {
+    /// It goes on waiting.
+    Stays,
+    /// It goes into packs; only what would be the last one, and is not full, goes on waiting.
+    Mixed,
+    /// All goes.
+    Goes,
+}
+
+/// Files for packs.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+struct Group {
+    files: Vec<Waiting>,
+    bytes: u64,
+}
+
+/// Takes files in the order of their data sets and gives packs.
+#[derive(Debug)]
+pub(crate) struct Gather {
+    size: PackSize,
+    rest: Rest,
+    /// Of the data set that is coming in.
+    own: Group,
+    /// Whether that one has filled a pack already.
+    has_packs: bool,
+    /// Small data sets, whole or their ends, that have all come in.
+    small: Vec<Group>,
+    small_files: usize,
+    small_bytes: u64,
+    /// What stays, so far.
+    left_files: u64,
+    left_bytes: u64,
+}
+
+impl Gather {
+    pub(crate) fn new(size: PackSize, rest: Rest) -> Self {
+        assert!(size.bytes > 0 && size.members > 1, "a pack holds something");
+        Gather {
+            size,
+            rest,
+            own: Group::default(),
+            has_packs: false,
+            small: Vec::new(),
+            small_files: 0,
+            small_bytes: 0,
+            left_files: 0,
+            left_bytes: 0,
+        }
+    }
+
+    /// Takes the next file; gives the packs that are complete with it.
+    pub(crate) fn push(&mut self, file: Waiting) -> Vec<Vec<Waiting>> {
+        let mut packs = Vec::new();
+        if self.own.files.last().is_some_and(|last| last.data_set != file.data_set) {
+            self.end_data_set(&mut packs);
+        }
+        self.own.push(file);
+        // Half a pack is held back, so that the rest of the data set is at least so much.
+        if self.fills(self.own.bytes, self.own.files.len(), 3, 2) {
+            packs.push(self.own.take_first(self.size));
+            self.has_packs = true;
+        }
+        packs
+    }
+
+    /// No more files come.
+    pub(crate) fn end(&mut self) -> Vec<Vec<Waiting>> {
+        let mut packs = Vec::new();
+        self.end_data_set(&mut packs);
+        packs
+    }
+
+    /// Whether so much of small data sets came together that [`Gather::mix`] must be called.
+    pub(crate) fn window_is_full(&self) -> bool {
+        self.small_files >= WINDOW_FILES_MAX
+            || self.small_bytes >= self.size.bytes.saturating_mul(WINDOW_PACKS_MAX)
+    }
+
+    /// Makes packs of the small data sets that have come in, those that stand beside each other by `place` of
+    /// a file together. Unless it is the `last` time, what would be the last pack waits for more.
+    pub(crate) fn mix<E>(
+        &mut self,
+        last: bool,
+        mut place: impl FnMut(FileId) -> Result<String, E>,
+    ) -> Result<Vec<Vec<Waiting>>, E> {
+        let mut placed = Vec::with_capacity(self.small.len());
+        for group in std::mem::take(&mut self.small) {
+            let Some(first) = group.files.first() else { continue };
+            placed.push((place(first.file)?, first.data_set, group));
+        }
+        placed.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
+        (self.small_files, self.small_bytes) = (0, 0);
+        let mut packs = Vec::new();
+        let mut open: Vec<Group> = Vec::new();
+        let (mut bytes, mut files) = (0u64, 0usize);
+        for (_, _, group) in placed {
+            let fits =
+                bytes + group.bytes <= self.size.bytes && files + group.files.len() <= self.size.members;
+            if !fits && files > 0 {
+                packs.push(open.drain(..).flat_map(|group| group.files).collect());
+                (bytes, files) = (0, 0);
+            }
+            bytes += group.bytes;
+            files += group.files.len();
+            open.push(group);
+        }
+        match (last, self.rest) {
+            (true, Rest::Goes) if files > 0 => packs.push(open.into_iter().flat_map(|g| g.files).collect()),
+            (true, _) => self.leave(files, bytes),
+            (false, _) => open.into_iter().for_each(|group| self.keep(group)),
+        }
+        Ok(packs)
+    }
+
+    /// Files and bytes that go on waiting.
+    pub(crate) fn left(&self) -> (u64, u64) {
+        (self.left_files, self.left_bytes)
+    }
+
+    /// Whether this is at least `parts` of `of` parts of a pack.
+    fn fills(&self, bytes: u64, files: usize, parts: u64, of: u64) -> bool {
+        let enough = |what: u64, full: u64| what.saturating_mul(of) >= full.saturating_mul(parts);
+        enough(bytes, self.size.bytes) || enough(files as u64, self.size.members as u64)
+    }
+
+    fn end_data_set(&mut self, packs: &mut Vec<Vec<Waiting>>) {
+        let (mut own, has_packs) = (std::mem::take(&mut self.own), std::mem::take(&mut self.has_packs));
+        if own.files.is_empty() {
+            return;
+        }
+        if self.rest == Rest::Stays {
+            self.leave(own.files.len(), own.bytes);
+            return;
+        }
+        // A file that goes over the end of a full pack may have left a little less than the half held back.
+        let parts = if has_packs { 1 } else { 2 };
+        if !self.fills(own.bytes, own.files.len(), parts, 4) {
+            self.keep(own);
+            return;
+        }
+        // Between one pack and one and a half: two of equal size, not a full one and a small one.
+        if self.fills(own.bytes, own.files.len(), 1, 1) {
+            let half =
+                PackSize { bytes: own.bytes.div_ceil(2).max(1), members: own.files.len().div_ceil(2).max(1) };
+            packs.push(own.take_first(half));
+        }
+        if !own.files.is_empty() {
+            packs.push(own.files);
+        }
+    }
+
+    fn keep(&mut self, group: Group) {
+        self.small_files += group.files.len();
+        self.small_bytes += group.bytes;
+        self.small.push(group);
+    }
+
+    fn leave(&mut self, files: usize, bytes: u64) {
+        self.left_files += files as u64;
+        self.left_bytes += bytes;
+    }
+}
+
+impl Group {
+    fn push(&mut self, file: Waiting) {
+        self.files.push(file);
+        self.bytes += file.size;
+    }
+
+    /// Takes the first files out, until they have so many bytes or members.
+    fn take_first(&mut self, size: PackSize) -> Vec<Waiting> {
+        let (mut bytes, mut count) = (0u64, 0usize);
+        for file in &self.files {
+            if count > 0 && (bytes >= size.bytes || count >= size.members) {
+                break;
+            }
+            bytes += file.size;
+            count += 1;
+        }
+        self.bytes -= bytes;
+        let rest = self.files.split_off(count);
+        std::mem::replace(&mut self.files, rest)
+    }
+}
+
+#[cfg(test)]
+mod tests;

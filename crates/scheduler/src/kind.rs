@@ -1,0 +1,114 @@
+//! Reasons for programs: a word for each kind, and what each one names.
+
+use base::{Timestamp, Vid};
+
+use crate::{DriveName, Reason};
+
+impl Reason {
+    /// The kind in one word, for programs; it never changes its meaning.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Reason::NothingWaits => "nothing-waits",
+            Reason::NoPolicy => "no-policy",
+            Reason::WaitingForBytes { .. } => "waiting-for-bytes",
+            Reason::Sealing => "sealing",
+            Reason::Mounting { .. } => "mounting",
+            Reason::Writing { .. } => "writing",
+            Reason::Reading { .. } => "reading",
+            Reason::Checking { .. } => "checking",
+            Reason::Unmounting { .. } => "unmounting",
+            Reason::TapeInUse { .. } => "tape-in-use",
+            Reason::NoScratchTape => "no-scratch-tape",
+            Reason::NoDriveKnown => "no-drive-known",
+            Reason::AllDrivesDown { .. } => "all-drives-down",
+            Reason::NoDrive { .. } => "waiting-for-drive",
+            Reason::DrivesMax { .. } => "drives-max",
+            Reason::TapeNotReadable { .. } => "tape-not-readable",
+            Reason::NoReadableCopy { .. } => "no-readable-copy",
+            Reason::Resting { .. } => "resting",
+            Reason::InSlot => "in-slot",
+            Reason::KeptMounted { .. } => "kept-mounted",
+            Reason::DriveDown { .. } => "drive-down",
+            Reason::DriveRetiring { .. } => "drive-retiring",
+            Reason::WaitingForSpace { .. } => "waiting-for-space",
+            Reason::WaitingForStream { .. } => "waiting-for-stream",
+            Reason::WaitingForRobot { .. } => "waiting-for-robot",
+            Reason::ShareDrivesMax { .. } => "share-drives-max",
+            Reason::SideDrivesMax { .. } => "side-drives-max",
+            Reason::OpenTapesMax { .. } => "open-tapes-max",
+            Reason::JustUnmounted { .. } => "just-unmounted",
+            Reason::NoDriveInLibrary { .. } => "no-drive-in-library",
+        }
+    }
+
+    /// Whether it lasts until somebody does something about it.
+    #[must_use]
+    pub fn needs_an_operator(&self) -> bool {
+        match self {
+            Reason::NoPolicy
+            | Reason::NoScratchTape
+            | Reason::NoDriveKnown
+            | Reason::AllDrivesDown { .. }
+            | Reason::TapeNotReadable { .. }
+            | Reason::NoDriveInLibrary { .. }
+            | Reason::NoReadableCopy { .. } => true,
+            Reason::DrivesMax { limit }
+            | Reason::ShareDrivesMax { limit, .. }
+            | Reason::SideDrivesMax { limit, .. } => *limit == 0,
+            Reason::DriveDown { retry, .. } => retry.is_none(),
+            _ => false,
+        }
+    }
+
+    /// The tapes that it names, in its order.
+    #[must_use]
+    pub fn vids(&self) -> Vec<Vid> {
+        match self {
+            Reason::Mounting { vid, .. }
+            | Reason::Writing { vid, .. }
+            | Reason::Reading { vid, .. }
+            | Reason::Checking { vid, .. }
+            | Reason::Unmounting { vid, .. }
+            | Reason::TapeInUse { vid, .. }
+            | Reason::KeptMounted { vid, .. }
+            | Reason::JustUnmounted { vid, .. }
+            | Reason::NoDriveInLibrary { vid }
+            | Reason::TapeNotReadable { vid, .. } => vec![*vid],
+            Reason::NoReadableCopy { tapes } => tapes.iter().map(|(vid, _)| *vid).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The drives that it names, in its order.
+    #[must_use]
+    pub fn drives(&self) -> Vec<&DriveName> {
+        match self {
+            Reason::Mounting { drive, .. }
+            | Reason::Writing { drive, .. }
+            | Reason::Reading { drive, .. }
+            | Reason::Checking { drive, .. }
+            | Reason::Unmounting { drive, .. }
+            | Reason::KeptMounted { drive, .. }
+            | Reason::DriveDown { drive, .. }
+            | Reason::DriveRetiring { drive, .. }
+            | Reason::TapeInUse { drive, .. } => vec![drive],
+            Reason::AllDrivesDown { down } => down.iter().map(|(drive, _)| drive).collect(),
+            Reason::NoDrive { busy } => busy.iter().map(|(drive, _)| drive).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// When it ends by itself at the latest, where that is known.
+    #[must_use]
+    pub fn until(&self) -> Option<Timestamp> {
+        match self {
+            Reason::WaitingForBytes { due, .. } => *due,
+            Reason::Resting { until, .. }
+            | Reason::JustUnmounted { until, .. }
+            | Reason::KeptMounted { until, .. } => Some(*until),
+            Reason::DriveDown { retry, .. } => *retry,
+            _ => None,
+        }
+    }
+}
