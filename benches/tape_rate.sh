@@ -87,7 +87,7 @@ judge() { # phase, kind, least percent, bound percent
                  "locates %d (%.1f s), flushes %.1f s, while the tape ran %.1f MB/s, back-hitches %d, host too slow %.1f s\n",
                  phase, value["bytes"] / 1e9, value["bytes"] / value["seconds"] / 1e6, share, bound, least ? least " %" : "none",
                  moved / 1e6, value["streamed"] / 1e9, value["locates"], value["locating"], value["flushing"],
-                 value["streaming"] > 0 ? value["streamed"] / value["streaming"] / 1e6 : 0, value["backhitches"], value["waiting"]
+                 (value["streaming"] > 0 ? value["streamed"] / value["streaming"] / 1e6 : 0), value["backhitches"], value["waiting"]
           rows++; if (share < least) bad = 1 }
         END { if (!rows) { print phase ": no session was counted"; bad = 1 } exit bad }' || failed=1
 }
