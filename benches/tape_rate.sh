@@ -12,6 +12,9 @@
 # it has room for one and a half times BYTES, else DIRECTORY, where the tapes are. Needs a release build (make build) and a
 # machine that does nothing else. Exits non-zero if a rate is below its bar or a file does not come back as it was.
 #
+# A write has no bar: its session has three synchronous marks of 3 s each around the index, for which a few GB do not make up;
+# the rate while the tape ran is shown.
+#
 # A rate counts the bytes of the files wanted, from the first byte that the drive gives to the last; what it reads between
 # them is shown besides. With gaps, no order reaches the native rate: what lies between two wanted files is read through or
 # gone over by a locate, and the bound that is printed takes the cheaper. Of ten files with two left out, the last needs no
@@ -81,10 +84,10 @@ judge() { # phase, kind, least percent, bound percent
           share = value["seconds"] > 0 ? 100 * value["bytes"] / value["seconds"] / native : 0
           moved = value["seconds"] > 0 ? (value["read"] + value["written"]) / value["seconds"] : 0
           printf "%-16s %8.3f GB %7.1f MB/s = %5.1f %% of native (bound %5.1f %%, bar %s)  blocks %7.1f MB/s, streamed %.3f GB, " \
-                 "locates %d (%.1f s), flushes %.1f s, back-hitches %d, host too slow %.1f s\n",
+                 "locates %d (%.1f s), flushes %.1f s, while the tape ran %.1f MB/s, back-hitches %d, host too slow %.1f s\n",
                  phase, value["bytes"] / 1e9, value["bytes"] / value["seconds"] / 1e6, share, bound, least ? least " %" : "none",
                  moved / 1e6, value["streamed"] / 1e9, value["locates"], value["locating"], value["flushing"],
-                 value["backhitches"], value["waiting"]
+                 (value["streaming"] > 0 ? value["streamed"] / value["streaming"] / 1e6 : 0), value["backhitches"], value["waiting"]
           rows++; if (share < least) bad = 1 }
         END { if (!rows) { print phase ": no session was counted"; bad = 1 } exit bad }' || failed=1
 }
