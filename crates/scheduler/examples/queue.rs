@@ -28,6 +28,14 @@ fn resident() -> String {
     lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>().join(", ")
 }
 
+/// Processor time of this program, which other programs do not lengthen.
+fn processor() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.split_whitespace().skip(13).take(2);
+    // In hundredths of a second on every Linux there is.
+    fields.filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
+}
+
 fn report(what: &str, mut times: Vec<Duration>) {
     times.sort_unstable();
     let at = |part: usize| times[(times.len() - 1) * part / 1000];
@@ -76,8 +84,23 @@ fn main() {
     }
     let vids: Vec<Vid> = (0..tapes).map(vid).collect();
     let mut numbers = Numbers(1);
+    let mut wanted = wanted_files(&vids, bench.now);
     let now = bench.now;
-    let mut wanted = |file: u64| {
+    println!("before: {}", resident());
+    let (begun, cpu) = (Instant::now(), processor());
+    bench.scheduler.load(Timestamp(now), (0..files).map(&mut wanted));
+    let (wall, cpu) = (begun.elapsed(), processor() - cpu);
+    println!("load of {files} files, two copies each on {tapes} tapes: {wall:?}, {cpu} s of a processor");
+    println!("after: {}", resident());
+    bench.events(files, drives, wanted);
+    println!("at the end: {}", resident());
+}
+
+/// Wanted files on two tapes each, in the order of their ids.
+fn wanted_files(vids: &[Vid], now: i64) -> impl FnMut(u64) -> WantedFile<[Vid; 2]> {
+    let mut numbers = Numbers(1);
+    move |file| {
+        let tapes = vids.len() as u64;
         let (first, second) = (numbers.below(tapes), numbers.below(tapes));
         let since = now - (numbers.below(3_600_000) * 1_000_000) as i64;
         WantedFile {
@@ -88,62 +111,58 @@ fn main() {
             share: ShareId(numbers.below(4) as u16),
             copies: [vids[first as usize], vids[second as usize]],
         }
-    };
-    println!("before: {}", resident());
-    let begun = Instant::now();
-    bench.scheduler.load(Timestamp(now), (0..files).map(&mut wanted));
-    println!(
-        "load of {files} files, two copies each on {tapes} tapes: {:?}; {}",
-        begun.elapsed(),
-        resident()
-    );
+    }
+}
 
-    let mut single = Vec::new();
-    for file in files..files + 100_000 {
-        let WantedFile { file, bytes, since, priority, share, copies } = wanted(file);
-        let copies = copies.to_vec();
-        bench.tell(Event::Wanted { file, bytes, since, priority, share, copies }, &mut single);
-    }
-    report("wanted, no drive up", single);
-    let mut choices = Vec::new();
-    let mut mounted = Vec::new();
-    for drive in 0..drives {
-        let actions = bench.tell(Event::DriveUp(format!("drive{drive}")), &mut choices);
-        mounted.extend(actions.into_iter().filter_map(|action| match action {
-            Action::Mount { drive, vid, .. } => Some((drive, vid)),
-            _ => None,
-        }));
-    }
-    report("drive up and first choice of a tape", choices);
-    assert_eq!(mounted.len() as u64, drives, "every drive gets a tape");
-    let mut sessions = Vec::new();
-    for (drive, vid) in &mounted {
-        bench.tell(Event::Mounted(drive.clone(), *vid), &mut sessions);
-    }
-    report("mounted and session begun", sessions);
-    let (mut single, mut not) = (Vec::new(), Vec::new());
-    for file in files + 100_000..files + 200_000 {
-        let WantedFile { file, bytes, since, priority, share, copies } = wanted(file);
-        let copies = copies.to_vec();
-        bench.tell(Event::Wanted { file, bytes, since, priority, share, copies }, &mut single);
-        bench.tell(Event::NotWanted(FileId(file.0 / 3 * 2)), &mut not);
-    }
-    report("wanted, all drives busy", single);
-    report("not wanted", not);
-    let mut ends = Vec::new();
-    for round in 0..10 {
-        for (drive, vid) in mounted.clone() {
-            bench.tell(Event::RecallEnded(drive.clone(), SessionEnd::Stopped), &mut ends);
-            let actions = bench.tell(Event::Unmounted(drive.clone()), &mut ends);
-            let next = actions.into_iter().find_map(|action| match action {
-                Action::Mount { vid, .. } => Some(vid),
-                _ => None,
-            });
-            let Some(next) = next else { panic!("round {round}: {drive} gets nothing after {vid}") };
-            bench.tell(Event::Mounted(drive.clone(), next), &mut ends);
-            mounted.iter_mut().filter(|(name, _)| *name == drive).for_each(|(_, vid)| *vid = next);
+fn event(wanted: WantedFile<[Vid; 2]>) -> Event {
+    let WantedFile { file, bytes, since, priority, share, copies } = wanted;
+    Event::Wanted { file, bytes, since, priority, share, copies: copies.to_vec() }
+}
+
+impl Bench {
+    /// Single events on a full queue.
+    fn events(&mut self, files: u64, drives: u64, mut wanted: impl FnMut(u64) -> WantedFile<[Vid; 2]>) {
+        let mut single = Vec::new();
+        for file in files..files + 100_000 {
+            self.tell(event(wanted(file)), &mut single);
         }
+        report("wanted, no drive up", single);
+        let (mut choices, mut mounted) = (Vec::new(), Vec::new());
+        for drive in 0..drives {
+            let actions = self.tell(Event::DriveUp(format!("drive{drive}")), &mut choices);
+            mounted.extend(mount(&actions));
+        }
+        report("drive up and first choice of a tape", choices);
+        assert_eq!(mounted.len() as u64, drives, "every drive gets a tape");
+        let mut sessions = Vec::new();
+        for (drive, vid) in &mounted {
+            self.tell(Event::Mounted(drive.clone(), *vid), &mut sessions);
+        }
+        report("mounted and session begun", sessions);
+        let (mut single, mut not) = (Vec::new(), Vec::new());
+        for file in files + 100_000..files + 200_000 {
+            self.tell(event(wanted(file)), &mut single);
+            self.tell(Event::NotWanted(FileId(file / 3 * 2)), &mut not);
+        }
+        report("wanted, all drives busy", single);
+        report("not wanted", not);
+        let (mut ends, mut choices) = (Vec::new(), Vec::new());
+        for _ in 0..10 {
+            for (drive, vid) in &mut mounted {
+                self.tell(Event::RecallEnded(drive.clone(), SessionEnd::Stopped), &mut ends);
+                let actions = self.tell(Event::Unmounted(drive.clone()), &mut choices);
+                *vid = mount(&actions).map(|(_, vid)| vid).expect("enough waits for every drive");
+                self.tell(Event::Mounted(drive.clone(), *vid), &mut ends);
+            }
+        }
+        report("session ended, its files given back; mounted", ends);
+        report("unmounted and next choice of a tape", choices);
     }
-    report("session ended, unmounted, mounted", ends);
-    println!("at the end: {}", resident());
+}
+
+fn mount(actions: &[Action]) -> Option<(String, Vid)> {
+    actions.iter().find_map(|action| match action {
+        Action::Mount { drive, vid, .. } => Some((drive.clone(), *vid)),
+        _ => None,
+    })
 }
