@@ -38,6 +38,7 @@ fn class(name: &str, copies: &[&str]) -> ClassSettings {
         large_bytes: ByteCount::mib(1),
         pack_bytes: ByteCount::mib(64),
         pack_age: Duration::from_secs(3_600),
+        data_set_depth: None,
         recall_packs: false,
         pool_max: None,
     }
@@ -54,13 +55,15 @@ fn settings(directory: &Path, rate: u64) -> Settings {
             arena: ByteCount::mib(192),
             drives: (0..6).map(drive).collect(),
         },
-        library: LibrarySettings { directory: directory.join("library"), drives: 1, timing: None },
+        library: LibrarySettings::only(directory.join("library"), 1),
+        more_libraries: Vec::new(),
         classes: vec![class("taped", &["vault"]), class("disk", &[])],
         tape_pools: vec![TapePoolSettings {
             name: "vault".to_owned(),
             mount_bytes: ByteCount(u64::MAX),
             mount_age: Duration::from_secs(36_000),
             drives_max: 1,
+            library: None,
         }],
         tape: TapeSettings {
             block_bytes: ByteCount::kib(512),

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use threads::{Mutex, MutexGuard};
 
 use base::{
-    BlobDescription, BlobPiece, ByteCount, Clock, ContainerId, FileId, LibraryId, ShareId, Timestamp, Vid,
+    BlobDescription, BlobPiece, ByteCount, Clock, ContainerId, FileId, LibraryId, Timestamp, Vid,
 };
 use catalogue::{Command, Outcome, ReadError, RecallKey, TapeRecord, TapeState, View};
 use library::Library;

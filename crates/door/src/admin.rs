@@ -166,7 +166,7 @@ pub(crate) async fn prioritise(
 fn priority(given: Option<u8>) -> Result<u8, Refusal> {
     let priority = given.unwrap_or(PRIORITY_USUAL);
     if priority > PRIORITY_MAX {
-        return Err(Refusal::bad(&format!("there is no priority {priority}: it is 0 to {PRIORITY_MAX}")));
+        return Err(Refusal::bad(format!("there is no priority {priority}: it is 0 to {PRIORITY_MAX}")));
     }
     Ok(priority)
 }
