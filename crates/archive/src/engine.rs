@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, PoisonError};
 use threads::{Mutex, MutexGuard};
 
-use base::{
-    BlobDescription, BlobPiece, ByteCount, Clock, ContainerId, FileId, LibraryId, Timestamp, Vid,
-};
+use base::{BlobDescription, BlobPiece, ByteCount, Clock, ContainerId, FileId, LibraryId, Timestamp, Vid};
 use catalogue::{Command, Outcome, ReadError, RecallKey, TapeRecord, TapeState, View};
 use library::Library;
 use pool::{Pool, PoolError};

@@ -40,7 +40,7 @@ id!(/// A storage class.
     ClassId(u16));
 id!(/// A tape pool: the set of tapes that one copy of a class goes to.
     TapePoolId(u16));
-id!(/// A virtual organisation or a class of work that has a share of the tape drives. 0: of no share in particular.
+id!(/// A virtual organisation or a class of work that has a share of the tape drives. 0: none in particular.
     ShareId(u16));
 id!(/// A tape library, or a site: drives take tapes of their own only. 0: the only one.
     LibraryId(u16));

@@ -18,7 +18,8 @@ const ROWS_KEPT_FROM: usize = 4;
 
 /// A fixed number of cell buffers, handed out several at once in order of asking, to tape streams first.
 ///
-/// A part is kept for tape streams, so that slow clients cannot hold all of it while a tape waits. Whoever waits holds nothing of the same arena that only he can give back, so nobody waits for ever.
+/// A part is kept for tape streams, so that slow clients cannot hold all of it while a tape waits. Whoever
+/// waits holds nothing of the same arena that only he can give back, so nobody waits for ever.
 pub(crate) struct Arena {
     buffer_bytes: usize,
     capacity: usize,
@@ -51,7 +52,8 @@ impl Arena {
     }
 
     /// Keeps a share for tape streams, of which some run now or none, where a row has so many cells: a
-    /// stream's whole work if the arena is large, else one row, and of a small arena only while a stream runs.
+    /// stream's whole work if the arena is large, else one row, and of a small arena only while a stream
+    /// runs.
     pub(crate) fn keep(&self, row: usize, some_run: bool) {
         let rows = self.capacity / row.max(1);
         let kept = match rows {

@@ -1,9 +1,9 @@
 //! How much clients may ask of the drives while tape streams run: the decision alone, in whoever's time.
 //!
 //! Random reads and writes of clients take more from a disk than their bytes, so that a tape stream beside
-//! them starves long before the disks are full. Therefore a stream has a reserved rate. Each step looks at what
-//! the streams got; if one got less *because it waited for the pool*, clients are cut by a factor, and when
-//! all are fed they get a little more. A drive that is slow by itself, or is locating, cuts nobody.
+//! them starves long before the disks are full. Therefore a stream has a reserved rate. Each step looks at
+//! what the streams got; if one got less *because it waited for the pool*, clients are cut by a factor, and
+//! when all are fed they get a little more. A drive that is slow by itself, or is locating, cuts nobody.
 
 use base::Duration;
 

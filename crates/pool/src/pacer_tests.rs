@@ -228,7 +228,10 @@ proptest! {
         for (streams, clients, span) in steps {
             let streams: Vec<StreamSample> = streams
                 .into_iter()
-                .map(|(rate, moved, waited)| StreamSample { rate, moved, waited: Duration::from_millis(waited) })
+                .map(|(rate, moved, waited)| {
+                    let waited = Duration::from_millis(waited);
+                    StreamSample { rate, moved, waited }
+                })
                 .collect();
             let seen = Observation { span: Duration::from_millis(span), streams: &streams, clients };
             let budget = pacer.step(&seen);

@@ -83,7 +83,6 @@ fn main() {
         bench.tell(Event::Tape(vid(tape), summary), &mut times);
     }
     let vids: Vec<Vid> = (0..tapes).map(vid).collect();
-    let mut numbers = Numbers(1);
     let mut wanted = wanted_files(&vids, bench.now);
     let now = bench.now;
     println!("before: {}", resident());

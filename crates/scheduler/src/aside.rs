@@ -7,8 +7,8 @@ use base::{Duration, Timestamp, Vid};
 use crate::DriveName;
 use crate::scheduler::{Rest, Scheduler};
 
-/// A tape with which sessions or mounts failed in so many different drives, and none went well between, is set
-/// aside.
+/// A tape with which sessions or mounts failed in so many different drives, and none went well between, is
+/// set aside.
 pub const TAPE_FAILURES_MAX: usize = 3;
 /// A drive in which sessions or mounts failed with so many different tapes, and none went well between, is
 /// set aside.

@@ -48,7 +48,8 @@ pub enum SessionEnd {
     TapeFull,
     /// It was asked to stop.
     Stopped,
-    /// A recall whose other files find no room in the pool. A `PoolSpace` event with what is left comes first.
+    /// A recall whose other files find no room in the pool. A `PoolSpace` event with what is left comes
+    /// first.
     NoRoom,
     /// It failed; the tape's new summary and the drive's state come as their own events.
     Failed(String),

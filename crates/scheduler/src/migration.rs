@@ -88,8 +88,8 @@ impl Scheduler {
 
     /// The tape that a pool would be given in this drive: one that is begun, the fullest first, else a
     /// scratch tape, the least used first. One of the pool without labels is no better than a scratch tape
-    /// once it was mounted [`LABELLING_MOUNTS_MAX`] times more often. No scratch tape is taken beyond the number
-    /// of begun ones that the pool may have.
+    /// once it was mounted [`LABELLING_MOUNTS_MAX`] times more often. No scratch tape is taken beyond the
+    /// number of begun ones that the pool may have.
     pub(crate) fn choose_tape(&self, tape_pool: TapePoolId, drive: &DriveName) -> Option<TapeChoice> {
         if self.drives.values().any(|drive| self.leaves(&drive.state, tape_pool)) {
             return None;

@@ -152,8 +152,8 @@ impl Reason {
             Reason::WaitingForSpace { free, coming } => {
                 write!(
                     f,
-                    "waits for room in the pool: {free} are free for recalls and {coming} are on their way to it; \
-                     evict files, or release them first"
+                    "waits for room in the pool: {free} are free for recalls and {coming} are on their \
+                     way to it; evict files, or release them first"
                 )
             }
             Reason::WaitingForStream { limit } => {

@@ -1,9 +1,10 @@
 //! Which files are wanted, and which tape is to deliver each of them.
 //!
 //! A waiting file stands in the queue of every tape with a copy of it. When a tape is chosen, it takes all
-//! its files out of the other tapes' queues. Choosing the tape with the most waiting bytes for the cost of its
-//! mount each time is therefore the greedy set cover, at the last moment, when most is known: a copy never
-//! costs a mount that another one saves. A suspect tape holds its files back while another copy can be had.
+//! its files out of the other tapes' queues. Choosing the tape with the most waiting bytes for the cost of
+//! its mount each time is therefore the greedy set cover, at the last moment, when most is known: a copy
+//! never costs a mount that another one saves. A suspect tape holds its files back while another copy can be
+//! had.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

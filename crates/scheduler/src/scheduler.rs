@@ -85,13 +85,13 @@ pub(crate) struct Rest {
 /// # The bound on waiting
 ///
 /// A session is never broken off, and files join it during its first hour only
-/// ([`JOIN_MAX`](crate::JOIN_MAX)), so it lasts at most S: that hour and one whole tape. While something waits
-/// that a drive could serve, a mounted tape gets at most one session of each kind, so a drive is free again
-/// after M + 2 S at most, M being a mount and an unmount. From the age of `starvation` (A) on, a tape
+/// ([`JOIN_MAX`](crate::JOIN_MAX)), so it lasts at most S: that hour and one whole tape. While something
+/// waits that a drive could serve, a mounted tape gets at most one session of each kind, so a drive is free
+/// again after M + 2 S at most, M being a mount and an unmount. From the age of `starvation` (A) on, a tape
 /// that is wanted goes before all whose oldest request is younger. Let N be the other tapes of its library
-/// with older requests at that time, and D the drives of the library that are up, less those that are
-/// kept for others (and at most its share's and recall's maximum, the robots and the streams). Then each of
-/// at most N + 1 tapes gets a mount, at most as many mounts of migration come between, and
+/// with older requests at that time, and D the drives of the library that are up, less those that are kept
+/// for others (and at most its share's and recall's maximum, the robots and the streams). Then each of at
+/// most N + 1 tapes gets a mount, at most as many mounts of migration come between, and
 ///
 /// > a file waits at most A + (ceil(2 (N + 1) / D) + 1) (M + 2 S)
 ///
@@ -170,8 +170,8 @@ impl Scheduler {
     /// Takes in one event and appends what is to be done now, in this order.
     ///
     /// Events that do not fit the state (a late answer from a drive that is down) are ignored. Costs a few
-    /// microseconds, but time proportional to a tape's wanted files when a tape is chosen, given up or becomes
-    /// suspect, and to the tapes when a library's first drive comes up or its last goes down.
+    /// microseconds, but time proportional to a tape's wanted files when a tape is chosen, given up or
+    /// becomes suspect, and to the tapes when a library's first drive comes up or its last goes down.
     pub fn step(&mut self, now: Timestamp, event: Event, actions: &mut Vec<Action>) {
         self.recall.expire(now);
         self.resting.retain(|_, rest| rest.until > now);

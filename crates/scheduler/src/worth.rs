@@ -1,8 +1,8 @@
 //! What is wanted from each tape, and which tape is worth a mount before which.
 //!
-//! A tape that is in its slot and can be read stands in an index by age; if it is worth a mount now, then also
-//! once for each share that wants something from it, in an index by worth; else among those that become worth
-//! one at a known time. So the next tape is found without looking at all of them.
+//! A tape that is in its slot and can be read stands in an index by age; if it is worth a mount now, then
+//! also once for each share that wants something from it, in an index by worth; else among those that become
+//! worth one at a known time. So the next tape is found without looking at all of them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

@@ -12,7 +12,8 @@ use scheduler::{Action, Policy, SharePolicy, TapePoolPolicy};
 const HOUR: u64 = 3600;
 /// Requests come for so long.
 const LOAD: u64 = 14 * HOUR;
-/// A mount and an unmount of the little archive, and as much again for the robot to be free, and an idle tape.
+/// A mount and an unmount of the little archive, and as much again for the robot to be free, and an idle
+/// tape.
 const CYCLE: Duration = Duration::from_secs(2 * (90 + 60) + 120);
 
 /// A fixed sequence of numbers, so that each run is the same.
@@ -150,7 +151,7 @@ fn nobody_waits_longer_than_the_bound() {
     for seed in 0..60 {
         let case = Case::new(seed);
         let engine = case.run();
-        for file in engine.wanted.keys().take(1) {
+        if let Some(file) = engine.wanted.keys().next() {
             panic!("seed {seed}: {file}: {:?}", engine.scheduler.why_recalling(*file, engine.now));
         }
         let longest = engine.waits.iter().map(|(_, wait)| *wait).max().unwrap_or_default();
@@ -267,7 +268,7 @@ fn reserved_drives_are_there_when_they_are_wanted() {
         for tape in 0..12 {
             engine.add_tape(vid(tape), Some(1), 0);
         }
-        let rare = |file: u64| file % 100 == 0;
+        let rare = |file: u64| file.is_multiple_of(100);
         for file in 1..2000 {
             let (tape, share) = if rare(file) { (11, 2) } else { (number(11) as usize, 1) };
             let (share, copies, priority) = (ShareId(share), vec![vid(tape)], number(10) as u8);

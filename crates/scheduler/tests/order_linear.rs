@@ -39,8 +39,8 @@ fn best_by_force(files: &[LinearFile], turn: u64, at: u64, leftward: bool, left:
     next.min().unwrap_or(0)
 }
 
-/// The best order whose detours do not overlap: all ways to cut the files from `b` down into detours and files
-/// that are left for the last one.
+/// The best order whose detours do not overlap: all ways to cut the files from `b` down into detours and
+/// files that are left for the last one.
 fn best_without_nesting(
     files: &[LinearFile],
     track: LinearTrack,

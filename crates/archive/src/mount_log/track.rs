@@ -46,7 +46,8 @@ impl Mounts {
     }
 
     /// Ends a mount and writes it down, unless `last` says that it goes on. All of it under the lock: whoever
-    /// looks at what goes on and then at the log finds each mount in one of them, with a time that tells which.
+    /// looks at what goes on and then at the log finds each mount in one of them, with a time that tells
+    /// which.
     fn end(&self, engine: &Engine, drive: &str, last: impl FnOnce(&mut MountRecord) -> bool) {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         let now = engine.now();

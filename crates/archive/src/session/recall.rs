@@ -63,7 +63,7 @@ impl DriveThread {
             (Ok(()), None) => SessionEnd::Drained,
             (Ok(()), Some(error)) => SessionEnd::Failed(error.to_string()),
             (Err(RecallEnd::Pool(error)), None) if engine.is_for_want_of_room(&error) => {
-                tracing::warn!(%vid, %error, "the pool filled while it was recalled to; the rest waits for room");
+                tracing::warn!(%vid, %error, "the pool filled meanwhile; the rest waits for room");
                 SessionEnd::NoRoom
             }
             (Err(RecallEnd::Tape(error)), _) => self.fail(&SessionError::Volume(error)),

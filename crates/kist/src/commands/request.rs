@@ -9,9 +9,12 @@ use crate::{expected, output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Examples:\n  kist request ls\n  kist request show 17\n  kist request priority 17 9\n  kist request cancel 17"
-)]
+#[command(after_help = "\
+Examples:
+  kist request ls
+  kist request show 17
+  kist request priority 17 9
+  kist request cancel 17")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,

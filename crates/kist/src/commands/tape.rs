@@ -17,9 +17,12 @@ const REASON_MAX: usize = 60;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Examples:\n  kist tape ls\n  kist tape show KS0001\n  kist tape report --since 7d\n  kist tape dump KS0001"
-)]
+#[command(after_help = "\
+Examples:
+  kist tape ls
+  kist tape show KS0001
+  kist tape report --since 7d
+  kist tape dump KS0001")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,

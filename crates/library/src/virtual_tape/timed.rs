@@ -121,7 +121,8 @@ impl Timed {
         let mut ends = self.ends_of_wraps(data);
         let end = BlockAddress(data.end().objects);
         // File marks behind the last full wrap take no room on the next.
-        if data.end().payload % self.timing.geometry.wrap_bytes.0 > 0 && ends.last() != Some(&end) {
+        if !data.end().payload.is_multiple_of(self.timing.geometry.wrap_bytes.0) && ends.last() != Some(&end)
+        {
             ends.push(end);
         }
         ends

@@ -1,9 +1,10 @@
 //! Better orders by moving stretches: Or-opt with segments of any length.
 //!
-//! A move takes two neighbouring parts of the order and exchanges them; no part is reversed, for a tape is read
-//! in one direction. Moving one to three stretches elsewhere (Or-opt) is the smallest such move. Candidates come
-//! from lists of near neighbours; nodes around which nothing was found rest until something near them moves.
-//! When no move helps, a small part is shaken, improved again, and left as it was if that did not help.
+//! A move takes two neighbouring parts of the order and exchanges them; no part is reversed, for a tape is
+//! read in one direction. Moving one to three stretches elsewhere (Or-opt) is the smallest such move.
+//! Candidates come from lists of near neighbours; nodes around which nothing was found rest until something
+//! near them moves. When no move helps, a small part is shaken, improved again, and left as it was if that
+//! did not help.
 
 use std::collections::VecDeque;
 

@@ -1,7 +1,7 @@
 //! Better orders where users wait for each file: Or-opt on the sum of waits.
 //!
-//! One to three stretches move elsewhere in the order. What follows them is shifted in time as a whole, so that
-//! with running sums over the order the change of the sum of waits takes a few steps.
+//! One to three stretches move elsewhere in the order. What follows them is shifted in time as a whole, so
+//! that with running sums over the order the change of the sum of waits takes a few steps.
 
 use super::neighbours::{HEAD, Nodes};
 use super::stretch::Stretch;

@@ -1,6 +1,7 @@
 //! Bounds on the work of planning.
 
-/// Bounds on the work of one plan; each counts steps, not time, so that a plan does not depend on the machine.
+/// Bounds on the work of one plan; each counts steps, not time, so that a plan does not depend on the
+/// machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OrderLimits {
     /// Stretches that are ordered one by one; where there are more, those with the smallest gaps between them

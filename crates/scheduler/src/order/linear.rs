@@ -1,9 +1,9 @@
-//! Reading files on one linear track so that the sum of their waits is small (LTSP): the dynamic programmes of
-//! Honoré, Simon and Suter, arXiv 2112.09384.
+//! Reading files on one linear track so that the sum of their waits is small (LTSP): the dynamic programmes
+//! of Honoré, Simon and Suter, arXiv 2112.09384.
 //!
-//! The head begins at the right, moves left, and reads files from left to right. A detour (c, b) is: on reaching
-//! the beginning of file c, turn, read what is not yet read up to the end of file b, turn, and go on to the left.
-//! Distances are times; reading and moving are equally fast.
+//! The head begins at the right, moves left, and reads files from left to right. A detour (c, b) is: on
+//! reaching the beginning of file c, turn, read what is not yet read up to the end of file b, turn, and go on
+//! to the left. Distances are times; reading and moving are equally fast.
 
 /// A file on the track.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,7 +57,8 @@ pub fn linear_cost(files: &[LinearFile], track: LinearTrack, order: &[usize]) ->
 }
 
 /// The best order of all. `None` if the files are not disjoint and ascending, the head is not at the right of
-/// them, or the states times the choices in each are more than `steps`: about k³ · n for k files and n who wait.
+/// them, or the states times the choices in each are more than `steps`: about k³ · n for k files and n who
+/// wait.
 #[must_use]
 pub fn exact_dp(files: &[LinearFile], track: LinearTrack, steps: u64) -> Option<LinearPlan> {
     let sums = Sums::new(files, track)?;

@@ -1,8 +1,8 @@
 //! The order in which the wanted blocks of one mounted tape are read.
 //!
 //! Pure and deterministic: the same inputs give the same plan. Several orders are made and improved, all are
-//! costed by the same function ([`trace()`]), and the cheapest wins. So a plan never costs more than block order
-//! or nearest first from where the head stands.
+//! costed by the same function ([`trace()`]), and the cheapest wins. So a plan never costs more than block
+//! order or nearest first from where the head stands.
 
 mod candidate;
 mod improve;

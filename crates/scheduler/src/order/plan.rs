@@ -29,9 +29,10 @@ pub struct Plan {
 /// The order in which to read `segments` with the head at `head`.
 ///
 /// Every segment is visited exactly once, those that share blocks one behind the other. The plan never costs
-/// more than [`block_order`] or [`nearest_first`](super::nearest_first), costed by [`trace()`]. `drive_order`:
-/// indices in the order that the drive recommends; what it leaves out comes last, and wrong indices are ignored.
-/// The work is bounded by `limits` and grows with n log n beside it: 100,000 segments take less than a second.
+/// more than [`block_order`] or [`nearest_first`](super::nearest_first), costed by [`trace()`].
+/// `drive_order`: indices in the order that the drive recommends; what it leaves out comes last, and wrong
+/// indices are ignored. The work is bounded by `limits` and grows with n log n beside it: 100,000 segments
+/// take less than a second.
 #[must_use]
 pub fn plan(
     track: &Track,

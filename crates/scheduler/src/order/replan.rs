@@ -17,7 +17,8 @@ pub enum Replan {
     Anew,
 }
 
-/// A plan for `segments`, of which those in `remaining` were planned before, in that order; all others are new.
+/// A plan for `segments`, of which those in `remaining` were planned before, in that order; all others are
+/// new.
 ///
 /// New segments are put, one by one in block order, where they cost least; up to
 /// [`OrderLimits::replan_segments`] everything is planned anew as well, and the cheaper wins. Where inserting

@@ -60,8 +60,8 @@ impl Layers {
         all
     }
 
-    /// The runs in the order in which an order of segments first comes to each; runs that it never comes to are
-    /// last.
+    /// The runs in the order in which an order of segments first comes to each; runs that it never comes to
+    /// are last.
     pub fn runs_of(&self, order: &[usize], segments: &[Segment]) -> Vec<usize> {
         first_seen(&self.runs, order.iter().filter_map(|index| segments.get(*index)))
     }

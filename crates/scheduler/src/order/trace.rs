@@ -89,7 +89,8 @@ pub(super) fn way(track: &Track, from: Spot, to: Spot) -> (Approach, u64) {
     (Approach::Locate, locate)
 }
 
-/// Blocks can be shorter than a unit of the position. A step back by less than one is a step back all the same.
+/// Blocks can be shorter than a unit of the position. A step back by less than one is a step back all the
+/// same.
 fn locate_us(track: &Track, mut from: Spot, mut to: Spot) -> u64 {
     if from.place == to.place && to.block < from.block {
         let ahead = if from.place.is_forward() { &mut from.place.lpos } else { &mut to.place.lpos };

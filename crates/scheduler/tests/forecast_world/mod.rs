@@ -67,11 +67,14 @@ impl Told {
     }
 }
 
+/// What ends later, and the drive's life in which it counts.
+type Due = (Option<(DriveName, Life)>, Later);
+
 /// Something that ends later.
 #[derive(Clone, Debug)]
 enum Later {
     Tell(Event),
-    Mounted(DriveName, Vid, Option<TapePoolId>),
+    Mounted(DriveName, Vid),
     Read(DriveName, Vid),
     Write(DriveName, Vid),
     Sealed,
@@ -121,7 +124,7 @@ pub struct World {
     now: Timestamp,
     seq: u64,
     number: u64,
-    agenda: BTreeMap<(Timestamp, u64), (Option<(DriveName, Life)>, Later)>,
+    agenda: BTreeMap<(Timestamp, u64), Due>,
     lives: BTreeMap<DriveName, Life>,
     files: BTreeMap<FileId, File>,
     on_tape: BTreeMap<Vid, BTreeSet<(u64, FileId)>>,
@@ -283,9 +286,9 @@ impl World {
 
     fn carry_out(&mut self, action: Action) {
         match action {
-            Action::Mount { drive, vid, assign } => {
+            Action::Mount { drive, vid, .. } => {
                 let takes = self.jitter(75);
-                self.later(takes, Some(&drive.clone()), Later::Mounted(drive, vid, assign));
+                self.later(takes, Some(&drive.clone()), Later::Mounted(drive, vid));
             }
             Action::Unmount { drive } => {
                 let takes = self.jitter(110);
@@ -312,7 +315,7 @@ impl World {
     fn happen(&mut self, later: Later) {
         match later {
             Later::Tell(event) => self.tell(event),
-            Later::Mounted(drive, vid, _) => self.tell(Event::Mounted(drive, vid)),
+            Later::Mounted(drive, vid) => self.tell(Event::Mounted(drive, vid)),
             Later::Unmounted(drive) => self.tell(Event::Unmounted(drive)),
             Later::Read(drive, vid) => self.read(drive, vid),
             Later::Write(drive, vid) => self.write(drive, vid),

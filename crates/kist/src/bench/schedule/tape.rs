@@ -43,8 +43,8 @@ impl Tape {
         wrap.checked_sub(1).map_or(0, |before| ends[before])..ends[wrap]
     }
 
-    /// Some of the files of a tape that is full of files of this size, in the order of their requests, which is
-    /// random too, and where the head stands; all in this part of the tape.
+    /// Some of the files of a tape that is full of files of this size, in the order of their requests, which
+    /// is random too, and where the head stands; all in this part of the tape.
     pub fn wanted(
         &self,
         part: Range<u64>,
@@ -76,8 +76,8 @@ impl Tape {
         nearest_first(&self.without_reading(), head, segments)
     }
 
-    /// As CTA orders: windows of requests as they came, each nearest first, without reading through, as if the
-    /// head stood at the beginning of the tape.
+    /// As CTA orders: windows of requests as they came, each nearest first, without reading through, as if
+    /// the head stood at the beginning of the tape.
     pub fn cta(&self, segments: &[Segment]) -> Vec<usize> {
         let track = self.without_reading();
         let mut order = Vec::with_capacity(segments.len());
