@@ -15,7 +15,7 @@ use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
 const FILES: u64 = 12;
 
-/// Pool `vault-a` in the first library, whose tapes are KT…, and `vault-b` in another, whose tapes are FR….
+/// Pool `vault-a` in the first library, whose tapes are KT…, and `vault-b` in another, with FR….
 fn instance(change: impl FnOnce(&mut Settings)) -> Instance {
     let instance = Instance::with(ByteCount::mib(128), |settings| {
         let directory = settings.library.directory.with_file_name("far");
