@@ -299,7 +299,7 @@ fn writing_has_its_drives() {
     for tape in 0..30 {
         engine.add_tape(vid(tape), Some(3), 0);
     }
-    for tape in 100..110 {
+    for tape in 100..130 {
         engine.add_tape(vid(tape), None, 500 * GB);
     }
     let mut number = numbers(3);
