@@ -65,7 +65,7 @@ impl Classes {
     }
 
     /// Whose share writing to a tape pool is charged to: that of its only class, if that class was given one,
-    /// else one that is nobody's. So a class that says nothing is not slowed in its recalls by what it writes.
+    /// else one that is nobody's. So the recalls of a class that says nothing are not slowed by what it writes.
     fn payer(&self, pool: TapePoolId) -> ShareId {
         let writers: BTreeSet<ClassId> =
             self.all().iter().filter(|class| class.copies.contains(&pool)).map(|class| class.id).collect();
@@ -105,9 +105,8 @@ fn timed(timing: &TimingSettings) -> Result<Pace, OpenError> {
     let robot = RobotTiming { robots: timing.robots, ..mechanics::robot(ROBOT_MODEL)?.timing() };
     let real = Pace::of_drive(&drive, &robot);
     // A scale as small as may be given would be more than a span can hold.
-    let faster = |span: Duration| {
-        Duration::from_secs_f64((span.as_secs_f64() / timing.scale).clamp(0.0, LONGEST))
-    };
+    let faster =
+        |span: Duration| Duration::from_secs_f64((span.as_secs_f64() / timing.scale).clamp(0.0, LONGEST));
     let rate = |rate: u64| ((rate as f64 * timing.scale) as u64).max(1);
     Ok(Pace {
         mount: faster(real.mount),

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use archive::{
-    Aim, BackupSettings, ClassSettings, DriveLimits, FlowSettings, LibrarySettings, MountSettings, PoolDriveSettings, PoolSettings,
-    Settings, ShareSettings, TapePoolSettings, TapeSettings, TimingSettings, UpkeepSettings,
+    Aim, BackupSettings, ClassSettings, DriveLimits, FlowSettings, LibrarySettings, MountSettings,
+    PoolDriveSettings, PoolSettings, Settings, ShareSettings, TapePoolSettings, TapeSettings, TimingSettings,
+    UpkeepSettings,
 };
 use toml::Spanned;
 

@@ -3,12 +3,11 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use base::ByteCount;
+use archive::PRIORITY_MAX;
 use toml::Spanned;
 
 use super::check::Finding;
 use super::file::{Class, Library, Tape, TapePool};
-use crate::text::PRIORITY_MAX;
 
 /// The largest weight of a class.
 const WEIGHT_MAX: u32 = 1_000_000;
@@ -132,6 +131,7 @@ mod tests {
     use std::path::Path;
 
     use archive::{DriveLimits, MountSettings, Settings, ShareSettings};
+    use base::ByteCount;
 
     use super::super::template::{Template, write};
     use super::super::{Config, load};
@@ -146,21 +146,13 @@ mod tests {
             ("\n[[classes]]\nname = \"small\"\n", class),
         ] {
             assert!(text.contains(place), "{place}");
-            for key in keys.lines().filter_map(|line| line.split_once(" = ")).map(|(key, _)| key) {
-                let (head, tail) = text.split_once(place).unwrap();
-                // What the template has already is replaced.
-                let line = format!("\n{key} = ");
-                let (table, rest) = tail.split_at(tail.find("\n[").unwrap_or(tail.len()));
-                let kept = match format!("\n{table}").split_once(&line) {
-                    Some((before, after)) => {
-                        let after = after.split_once('\n').map_or("", |(_, after)| after);
-                        format!("{before}\n{after}")
-                    }
-                    None => format!("\n{table}"),
-                };
-                text = format!("{head}{place}{}{rest}", kept.trim_start_matches('\n'));
-            }
-            text = text.replacen(place, &format!("{place}{keys}\n"), 1);
+            let (head, tail) = text.split_once(place).unwrap();
+            let (table, rest) = tail.split_at(tail.find("\n[").unwrap());
+            // What the template has already is replaced.
+            let stays =
+                |line: &&str| !keys.lines().any(|key| key.split(" =").next() == line.split(" =").next());
+            let table: Vec<&str> = table.lines().filter(stays).collect();
+            text = format!("{head}{place}{keys}\n{}\n{rest}", table.join("\n"));
         }
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), text).unwrap();
@@ -236,14 +228,8 @@ mod tests {
             let error = with(tape, pool, class).unwrap_err();
             assert!(error.contains(words), "{words}: {error}");
         }
-        let more = "drives_max = 2\ndrives_min = 2\nlibrary = \"library\"";
-        let b = |text: String| {
-            let b = "\n[[tape_pools]]\nname = \"vault-b\"\n";
-            let text = text.replacen("drives_max = 1\n", "", 2);
-            text.replacen(b, &format!("{b}{more}\n"), 1)
-        };
-        let a = "\n[[tape_pools]]\nname = \"vault-a\"\n";
-        let text = b(write(&Template::default())).replacen(a, &format!("{a}{more}\n"), 1);
+        let kept = "\ndrives_max = 2\ndrives_min = 2\nlibrary = \"library\"\n";
+        let text = write(&Template::default()).replace("\ndrives_max = 1\n", kept);
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), text).unwrap();
         let error = load(file.path()).unwrap_err().to_string();
