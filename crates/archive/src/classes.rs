@@ -61,6 +61,12 @@ impl Classes {
         Ok(Classes { classes, pools })
     }
 
+    /// These classes, and no tape pools.
+    #[cfg(test)]
+    pub(crate) fn of(classes: Vec<Class>) -> Self {
+        Classes { classes, pools: BTreeMap::new() }
+    }
+
     pub(crate) fn all(&self) -> &[Class] {
         &self.classes
     }

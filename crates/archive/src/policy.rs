@@ -120,3 +120,55 @@ fn timed(timing: &TimingSettings) -> Result<Pace, OpenError> {
         tape_pools: BTreeMap::new(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ClassSettings;
+
+    fn class(id: u16, copies: &[u16], share: ShareSettings) -> Class {
+        let settings = ClassSettings {
+            name: format!("class{id}"),
+            up_to: None,
+            copies: Vec::new(),
+            large_bytes: ByteCount::mib(1),
+            pack_bytes: ByteCount::mib(1),
+            pack_age: Duration::ZERO,
+            data_set_depth: None,
+            recall_packs: false,
+            pool_max: None,
+            share,
+        };
+        Class { id: ClassId(id), settings, copies: copies.iter().map(|id| TapePoolId(*id)).collect() }
+    }
+
+    #[test]
+    fn a_class_with_a_share_pays_for_the_pools_that_are_its_own() {
+        let heavy = ShareSettings { weight: 3, drives: DriveLimits { min: 1, max: Some(2) } };
+        let classes = Classes::of(vec![
+            class(1, &[1, 2], heavy.clone()),
+            class(2, &[2], heavy),
+            class(3, &[3], ShareSettings::default()),
+        ]);
+        let payers: Vec<u16> = (1..=3).map(|id| classes.payer(TapePoolId(id)).0).collect();
+        assert_eq!(payers, [1, 0, 0], "its own, one of two classes, one of a class that says nothing");
+        let share = share_policy(&classes.all()[0]);
+        assert_eq!((share.weight, share.drives_min, share.drives_max), (3, 1, 2));
+        let share = share_policy(&classes.all()[2]);
+        let usual = SharePolicy { name: share.name.clone(), ..SharePolicy::default() };
+        assert_eq!(share, usual);
+    }
+
+    #[test]
+    fn a_library_that_is_faster_than_real_ones_is_foretold_so() {
+        let timing = |scale| TimingSettings { drive: "LTO-8".to_owned(), scale, robots: 1 };
+        let (real, fast) = (timed(&timing(1.0)).unwrap(), timed(&timing(10.0)).unwrap());
+        assert!(real.read_rate > 300_000_000 && real.mount > Duration::from_secs(15), "{real:?}");
+        assert_eq!((fast.read_rate, fast.seal_rate), (real.read_rate * 10, real.seal_rate));
+        let ratio = real.mount.as_secs_f64() / fast.mount.as_secs_f64();
+        assert!((ratio - 10.0).abs() < 1e-6, "{ratio}");
+        // What the settings allow can be computed with.
+        assert!(timed(&timing(1e-300)).is_ok() && timed(&timing(1e300)).is_ok());
+        assert!(timed(&TimingSettings { drive: "LTO-80".to_owned(), ..timing(1.0) }).is_err());
+    }
+}
