@@ -52,7 +52,7 @@ fn there_and_back(archive: &Archive) {
     assert_eq!(archive.evict(&all(&["/d"])).unwrap().evicted, FILES);
     let request = stage(archive, &["/d"]);
     wait_for(archive, request);
-    assert_eq!(archive.request(request).unwrap().record.done, FILES);
+    assert_eq!(u64::from(archive.request(request).unwrap().record.done), FILES);
     for n in 0..FILES {
         assert!(get(archive, &name(n)).unwrap() == bytes(n, FILE_BYTES), "{n}");
     }
