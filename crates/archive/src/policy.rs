@@ -65,7 +65,7 @@ impl Classes {
     }
 
     /// Whose share writing to a tape pool is charged to: that of its only class, if that class was given one,
-    /// else one that is nobody's. So the recalls of a class that says nothing are not slowed by what it writes.
+    /// else one that is nobody's. So what a class that says nothing writes does not slow its recalls.
     fn payer(&self, pool: TapePoolId) -> ShareId {
         let writers: BTreeSet<ClassId> =
             self.all().iter().filter(|class| class.copies.contains(&pool)).map(|class| class.id).collect();

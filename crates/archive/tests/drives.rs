@@ -11,8 +11,8 @@ use common::{Instance, SystemClock, all, bytes, get, migrate_all, put, stage, wa
 const FILES: u64 = 20;
 const FILE_BYTES: usize = 3_000_000;
 
-/// Brings files of one class back from several tapes with two drives, and gives when a drive was on its way to
-/// read or read: from the order to mount, or from the session if the tape was mounted already.
+/// Brings files of one class back from several tapes with two drives, and gives when a drive was on its way
+/// to read or read: from the order to mount, or from the session if the tape was mounted already.
 fn recalls(drives: DriveLimits) -> Vec<(Timestamp, Timestamp)> {
     let instance = Instance::with(ByteCount::mib(32), |settings| {
         for class in &mut settings.classes {
