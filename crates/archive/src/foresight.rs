@@ -14,7 +14,7 @@ use crate::{Archive, ArchiveError, RequestOutlook, TailFile};
 /// A forecast is given again for so long before another one is made.
 const FRESH: Duration = Duration::from_secs(5);
 /// The same if something is asked for that it does not know of.
-const FRESH_AT_LEAST: Duration = Duration::from_millis(500);
+const FRESH_AT_LEAST: Duration = Duration::from_millis(100);
 /// A forecast is made at least so often while the archive runs, so that there is something to learn from.
 const EVERY: Duration = Duration::from_secs(60);
 /// Files of a request that are looked at.

@@ -35,6 +35,20 @@ fn without_drives() -> (Instance, Vec<String>) {
     (instance, names)
 }
 
+/// What a command says once it tells a time: a forecast is kept for a moment, and may be older than what is
+/// asked about.
+fn foretold(instance: &Instance, command: &[&str], expected: impl Fn(&Value) -> &Value) -> Value {
+    let begin = std::time::Instant::now();
+    loop {
+        let reply = instance.kist(command).exits(0).json();
+        if kind(expected(&reply)) != "none" {
+            return reply;
+        }
+        assert!(begin.elapsed().as_secs() < 20, "nothing is foretold: {reply}");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+}
+
 fn kind(reason: &Value) -> &str {
     reason["kind"].as_str().unwrap_or("none")
 }
@@ -43,7 +57,8 @@ fn kind(reason: &Value) -> &str {
 fn a_request_that_cannot_end_names_what_is_missing_and_what_comes_last() {
     let (instance, names) = without_drives();
     instance.kist(&["stage", "/f"]).exits(0);
-    let shown = instance.kist(&["request", "show", "1", "--json"]).exits(0).json();
+    let shown =
+        foretold(&instance, &["request", "show", "1", "--json"], |it| &it["request"]["outlook"]["expected"]);
     let outlook = &shown["request"]["outlook"];
     assert_eq!((&outlook["waiting"], &outlook["looked_at"]), (&1.into(), &1.into()), "{shown}");
     assert_eq!(kind(&outlook["expected"]), "never", "{shown}");
@@ -93,16 +108,7 @@ fn a_drive_that_is_to_come_back_gives_a_range() {
     write(&other, &bytes(100_000, 2));
     instance.kist(&["put", "--quiet", other.to_str().unwrap(), "/young"]).exits(0);
     // A file that is gathered by its age needs no drive for that.
-    let begin = std::time::Instant::now();
-    let why = loop {
-        let why = instance.kist(&["why", "--json", "/young"]).exits(0).json();
-        // The forecast that is kept for half a second may be older than the file.
-        if kind(&why["causes"][0]["expected"]) != "none" {
-            break why;
-        }
-        assert!(begin.elapsed().as_secs() < 20, "nothing is foretold: {why}");
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    };
+    let why = foretold(&instance, &["why", "--json", "/young"], |why| &why["causes"][0]["expected"]);
     let cause = &why["causes"][0];
     assert_eq!(kind(&cause["reason"]), "waiting-for-bytes", "{why}");
     assert_eq!(kind(&cause["expected"]), "within", "{why}");
