@@ -29,7 +29,8 @@ impl Scheduler {
         libraries: &BTreeSet<LibraryId>,
         fits: &dyn Fn(Vid) -> bool,
     ) -> Option<Pick<Vid>> {
-        if !self.may_side(Side::Recall, ledger) || self.recall.tapes.nothing_due(self.starved(now)) {
+        let nothing_due = || self.recall.tapes.nothing_due(self.starved(now));
+        if !self.may_side(Side::Recall, ledger) || self.lacks(None, false).is_some() || nothing_due() {
             return None;
         }
         let may = |share| self.may_use(share, Side::Recall, ledger) && self.has_space(share, false);
