@@ -52,7 +52,7 @@ impl Scheduler {
         may: &dyn Fn(ShareId) -> bool,
     ) -> Option<(Vid, ShareId)> {
         let starves = |vid| fits(vid) && self.lead(vid, ledger, may).is_some();
-        if let Some(vid) = self.recall.tapes.starving(libraries, self.starved(now), &starves) {
+        if let Some(vid) = self.recall.tapes.starving(libraries, self.starved(now), may, fits) {
             // Its oldest file starves; of the tapes with a copy of that one, the one worth most serves it as
             // well, and others with it.
             let reach = |vid: Vid| starves(vid) && self.recall.tapes.is_mountable(vid, libraries);

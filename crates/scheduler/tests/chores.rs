@@ -232,7 +232,10 @@ fn chores_go_on_while_what_is_wanted_of_their_tape_has_no_room() {
         bench.tell(0, limit.clone());
         assert_eq!(bench.want(1, 1, 1), []);
         bench.tell(2, Event::Maintain(vid(1), true));
-        assert_eq!(bench.tell(3, Event::Mounted(a(), vid(1))), [Action::Maintain { drive: a(), vid: vid(1) }]);
+        assert_eq!(
+            bench.tell(3, Event::Mounted(a(), vid(1))),
+            [Action::Maintain { drive: a(), vid: vid(1) }]
+        );
         assert!(!bench.scheduler.must_yield(&a(), at(4)), "{limit:?}");
         bench.tell(5, Event::PoolSpace { share: None, free: ByteCount(u64::MAX) });
         bench.tell(5, Event::PoolSpace { share: Some(ShareId(0)), free: ByteCount(u64::MAX) });
