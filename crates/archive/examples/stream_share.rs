@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use archive::{
-    Aim, Archive, ArchiveError, ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings,
-    PoolSettings, PutOptions, Settings, TapePoolSettings, TapeSettings, create_catalogue,
+    Aim, Archive, ArchiveError, ClassSettings, FlowSettings, LibrarySettings, MountSettings,
+    PoolDriveSettings, PoolSettings, PutOptions, Settings, ShareSettings, TapePoolSettings, TapeSettings,
+    create_catalogue,
 };
 use base::{ArchivePath, ByteCount, Clock, DriveId, StripeCode, Timestamp, Uuid, Vid};
 use drive::DirectoryDrive;
@@ -41,6 +42,7 @@ fn class(name: &str, copies: &[&str]) -> ClassSettings {
         data_set_depth: None,
         recall_packs: false,
         pool_max: None,
+        share: ShareSettings::default(),
     }
 }
 
@@ -63,6 +65,8 @@ fn settings(directory: &Path, rate: u64) -> Settings {
             mount_bytes: ByteCount(u64::MAX),
             mount_age: Duration::from_secs(36_000),
             drives_max: 1,
+            drives_min: 0,
+            open_tapes_max: None,
             library: None,
         }],
         tape: TapeSettings {
@@ -76,6 +80,7 @@ fn settings(directory: &Path, rate: u64) -> Settings {
             recall_aim: Aim::LastFile,
             dismount_delay: Duration::from_secs(60),
             retry_delay: Duration::from_secs(60),
+            mounts: MountSettings::default(),
             flow: FlowSettings { stream_rate: ByteCount(rate), streams_max: 0 },
         },
     }

@@ -100,7 +100,7 @@ impl Archive {
             catalogue.execute(Command::RegisterTape { vid: cartridge.vid, capacity: cartridge.capacity })?;
         }
         let scheduler = Scheduler::new(classes.policy(&settings));
-        let foresight = Foresight::new(classes.pace());
+        let foresight = Foresight::new(classes.pace(&settings)?);
         let engine = Arc::new(Engine {
             settings,
             clock,

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use base::{ByteCount, ClassId, LibraryId, ShareId, TapePoolId};
+use base::{ByteCount, ClassId, ShareId, TapePoolId};
 use catalogue::{Command, Outcome};
-use scheduler::{ClassPolicy, Pace, Policy, SharePolicy, TapePoolPolicy};
 use store::CatalogueStore;
 
 use crate::libraries;
@@ -62,6 +61,12 @@ impl Classes {
         Ok(Classes { classes, pools })
     }
 
+    /// These classes, and no tape pools.
+    #[cfg(test)]
+    pub(crate) fn of(classes: Vec<Class>) -> Self {
+        Classes { classes, pools: BTreeMap::new() }
+    }
+
     pub(crate) fn all(&self) -> &[Class] {
         &self.classes
     }
@@ -111,56 +116,5 @@ impl Classes {
     pub(crate) fn by_size(&self, size: ByteCount) -> Option<&Class> {
         let fits = |class: &&Class| class.settings.up_to.is_none_or(|limit| size <= limit);
         self.classes.iter().find(fits).or_else(|| self.classes.last())
-    }
-
-    /// How long things take, as far as is known before anything was done.
-    pub(crate) fn pace(&self) -> Pace {
-        let pools = |class: &Class| {
-            let named = |name: &String| self.pools.iter().find(|(_, pool)| pool.name == *name);
-            class.settings.copies.iter().filter_map(named).map(|(id, _)| *id).collect()
-        };
-        let tape_pools = self.classes.iter().map(|class| (class.id, pools(class))).collect();
-        Pace { tape_pools, ..Pace::default() }
-    }
-
-    pub(crate) fn policy(&self, settings: &Settings) -> Policy {
-        let class = |class: &Class| {
-            let policy = ClassPolicy {
-                name: class.settings.name.clone(),
-                pack_bytes: class.settings.pack_bytes,
-                pack_age: class.settings.pack_age,
-            };
-            (class.id, policy)
-        };
-        let pool = |(id, pool): (&TapePoolId, &TapePoolSettings)| {
-            let policy = TapePoolPolicy {
-                name: pool.name.clone(),
-                mount_bytes: pool.mount_bytes,
-                mount_age: pool.mount_age,
-                drives_max: pool.drives_max,
-                library: pool
-                    .library
-                    .as_ref()
-                    .and_then(|name| libraries::number(settings, name))
-                    .map(LibraryId),
-                ..TapePoolPolicy::default()
-            };
-            (*id, policy)
-        };
-        let share = |class: &Class| {
-            let name = format!("of class {}", class.settings.name);
-            (self.share(class.id), SharePolicy { name, ..SharePolicy::default() })
-        };
-        Policy {
-            shares: self.classes.iter().map(share).collect(),
-            classes: self.classes.iter().map(class).collect(),
-            tape_pools: self.pools.iter().map(pool).collect(),
-            libraries: libraries::policies(settings),
-            recall_age: settings.tape.recall_age,
-            recall_bytes: settings.tape.recall_bytes,
-            dismount_delay: settings.tape.dismount_delay,
-            retry_delay: settings.tape.retry_delay,
-            ..Policy::default()
-        }
     }
 }

@@ -140,7 +140,8 @@ impl Engine {
 
     /// What the scheduler must know of a tape, where it stands included.
     pub(crate) fn summary_of(&self, vid: Vid, record: &TapeRecord) -> TapeSummary {
-        TapeSummary { library: LibraryId(self.libraries.of_tape(vid)), ..summary(record) }
+        let suspect = self.is_doubted(vid, record);
+        TapeSummary { library: LibraryId(self.libraries.of_tape(vid)), suspect, ..summary(record) }
     }
 
     /// Changes a tape's state, keeping the reason, and tells the scheduler. A tape that an operator has taken

@@ -67,6 +67,11 @@ impl Engine {
         forecast
     }
 
+    /// What a forecast says of something, if need be one made now.
+    pub(crate) fn foretold<T>(&self, look: impl Fn(&Forecast) -> Option<T>) -> Option<T> {
+        look(&self.forecast()).or_else(|| look(&self.forecast_not_older(FRESH_AT_LEAST)))
+    }
+
     /// Makes a forecast now and then, whoever asks.
     pub(crate) fn foresee(&self) {
         self.forecast_not_older(EVERY);

@@ -24,6 +24,7 @@ mod machines;
 mod mount_log;
 mod namespace;
 mod operate;
+mod policy;
 mod pool_drives;
 mod pool_rebuild;
 mod rebuild;
@@ -77,8 +78,8 @@ pub use scrub_info::{ScrubInfo, UpkeepSettings};
 pub use seal::PACK_MEMBERS_MAX;
 pub use select::SELECTION_PATHS_MAX;
 pub use settings::{
-    ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings, PoolSettings, Settings,
-    TapePoolSettings, TapeSettings, TimingSettings,
+    ClassSettings, DriveLimits, FlowSettings, LibrarySettings, MountSettings, PoolDriveSettings,
+    PoolSettings, Settings, ShareSettings, TapePoolSettings, TapeSettings, TimingSettings,
 };
 pub use suspects::SUSPECT_FAILURES_MAX;
 pub use tapes::{

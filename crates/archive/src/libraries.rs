@@ -23,7 +23,7 @@ pub(crate) struct StartDrives {
 }
 
 /// All libraries by their numbers.
-fn all(settings: &Settings) -> impl Iterator<Item = &LibrarySettings> {
+pub(crate) fn all(settings: &Settings) -> impl Iterator<Item = &LibrarySettings> {
     std::iter::once(&settings.library).chain(&settings.more_libraries)
 }
 

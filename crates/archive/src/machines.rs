@@ -19,7 +19,7 @@ use crate::{LibrarySettings, MountLog, OpenError, PoolSeen, Settings, TimingSett
 const COMMIT_BATCH_MAX: usize = 1_024;
 
 /// The robots of a virtual library that takes time.
-const ROBOT_MODEL: &str = "generic";
+pub(crate) const ROBOT_MODEL: &str = "generic";
 
 /// So many starts a drive may have seen that cannot be asked.
 const EPOCHS_AWAY: u32 = 1_000;

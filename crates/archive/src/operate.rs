@@ -295,6 +295,10 @@ impl Archive {
         engine.execute(Command::SetTapeState { vid, state, reason: truncated(reason, 512) })?;
         engine.forget_failures(vid);
         engine.post_tape(vid);
+        if use_as == TapeUse::Active {
+            // The operator has looked at it: what the scheduler holds against it is over.
+            engine.bell.post(Event::TapeReleased(vid));
+        }
         engine.repack_after_run(vid);
         if !matches!(use_as, TapeUse::Disabled) {
             engine.retry_mends()?;

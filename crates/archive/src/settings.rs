@@ -113,6 +113,8 @@ pub struct ClassSettings {
     pub recall_packs: bool,
     /// Recalls bring no more of the class into the pool than leaves it at this much; `None`: no ceiling.
     pub pool_max: Option<ByteCount>,
+    /// What it may have of the tape drives.
+    pub share: ShareSettings,
 }
 
 /// A tape pool.
@@ -126,6 +128,10 @@ pub struct TapePoolSettings {
     pub mount_age: Duration,
     /// Most drives writing to this pool at once.
     pub drives_max: usize,
+    /// Drives that are kept for it while it has enough to write.
+    pub drives_min: usize,
+    /// Most tapes that are begun and not full; `None`: any number.
+    pub open_tapes_max: Option<usize>,
     /// The library whose scratch tapes it gets; `None`: any.
     pub library: Option<String>,
 }
@@ -153,8 +159,84 @@ pub struct TapeSettings {
     pub dismount_delay: Duration,
     /// Leave a drive or tape that failed alone for this long.
     pub retry_delay: Duration,
+    /// When tapes are mounted, and for whom.
+    pub mounts: MountSettings,
     /// How tape streams and clients share the pool.
     pub flow: FlowSettings,
+}
+
+/// How many drives something may have.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct DriveLimits {
+    /// Drives that are kept for it while it has work that is worth a mount.
+    pub min: usize,
+    /// Most drives at once, at least one; `None`: any number.
+    pub max: Option<usize>,
+}
+
+impl DriveLimits {
+    /// The most drives as a number.
+    pub(crate) fn most(&self) -> usize {
+        self.max.unwrap_or(usize::MAX)
+    }
+}
+
+/// What a class may have of the tape drives: its recalls, and the writing to tape pools that no other class
+/// has copies in if anything here is not the default.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShareSettings {
+    /// Its part of the drive time, against the weights of the others that have work; at least 1.
+    pub weight: u32,
+    /// Its drives.
+    pub drives: DriveLimits,
+}
+
+impl Default for ShareSettings {
+    /// Weight 1, no drive of its own, any number at most.
+    fn default() -> Self {
+        ShareSettings { weight: 1, drives: DriveLimits::default() }
+    }
+}
+
+/// When tapes are mounted, and for whom.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MountSettings {
+    /// Recall: mount also when so many files are wanted from a tape; `None`: never for that.
+    pub recall_files: Option<u64>,
+    /// Recall: mount at once for a file of this priority or a higher one; `None`: never for that.
+    pub recall_at_once: Option<u8>,
+    /// A tape that was just unmounted stays in its slot for so long, unless it starves ...
+    pub remount_delay: Duration,
+    /// ... or so much waits for it; `None`: however much.
+    pub remount_bytes: Option<ByteCount>,
+    /// What waits longer than this goes first, oldest first.
+    pub starvation: Duration,
+    /// Drive time that a class used so long ago counts half.
+    pub share_half_life: Duration,
+    /// Drives that read.
+    pub recall: DriveLimits,
+    /// Drives that write.
+    pub migration: DriveLimits,
+    /// Most mounts and unmounts under way at once in each library; `None`: any number.
+    pub mounts_at_once: Option<usize>,
+}
+
+impl Default for MountSettings {
+    /// What [`scheduler::Policy::default`] says.
+    fn default() -> Self {
+        let policy = scheduler::Policy::default();
+        MountSettings {
+            recall_files: None,
+            recall_at_once: None,
+            remount_delay: policy.remount_delay,
+            remount_bytes: None,
+            starvation: policy.starvation,
+            share_half_life: policy.share_half_life,
+            recall: DriveLimits::default(),
+            migration: DriveLimits::default(),
+            mounts_at_once: None,
+        }
+    }
 }
 
 /// How tape streams and clients share the pool.

@@ -112,7 +112,7 @@ impl Engine {
         let state = known.map_or(TapeState::ReadOnly, |known| known.before);
         let (state, reason) = match (state, fault) {
             (TapeState::Active, Some(fault)) => (TapeState::ReadOnly, fault.to_owned()),
-            (state, _) => (state, format!("tried again and found well; before: {}", bare(&record.reason))),
+            (state, _) => (state, format!("{FOUND_WELL}{}", bare(&record.reason))),
         };
         tracing::warn!(%vid, ?state, reason, "a suspect tape is taken into use again");
         let reason = truncated(&reason, 512);
@@ -144,12 +144,21 @@ impl Engine {
         self.end_try(vid);
     }
 
+    /// Whether a tape that may be read has failed before: files are read from other copies then while there
+    /// are any. One that is written again was cleared by the first session that went well; one that was only
+    /// kept for reading never is, but by an operator.
+    pub(crate) fn is_doubted(&self, vid: Vid, record: &TapeRecord) -> bool {
+        is_kept_after_errors(record) || self.suspects().contains_key(&vid)
+    }
+
     /// A session on the tape went well, or an operator has decided: its failures are forgotten.
     pub(crate) fn forget_failures(&self, vid: Vid) {
-        let was_due = self.suspects().remove(&vid).is_some_and(|suspect| suspect.retry.is_some());
-        if was_due {
+        let Some(forgotten) = self.suspects().remove(&vid) else { return };
+        if forgotten.retry.is_some() {
             self.end_try(vid);
         }
+        // Its copies are as good as others again.
+        self.post_tape(vid);
     }
 
     /// Tells the scheduler whether there is anything to be done on the tape but to try it.
@@ -178,6 +187,12 @@ impl Engine {
 /// Whether a suspect tape was being repacked. What was taken off it would else be written to it once more.
 pub(crate) fn was_repacked(tape: &TapeRecord) -> bool {
     History::read(tape).is_some_and(|known| known.before == TapeState::Repacking)
+}
+
+/// Whether a tape is only kept for reading, because of errors and not by an operator's word.
+fn is_kept_after_errors(tape: &TapeRecord) -> bool {
+    let says = [FOUND_WELL, ADOPTED].iter().any(|words| tape.reason.starts_with(words));
+    tape.state == TapeState::ReadOnly && says
 }
 
 /// The reason of a suspect tape without what is told of further attempts.
@@ -210,6 +225,10 @@ const WORDS: [(TapeState, &str); 6] = [
     (TapeState::ReadOnly, "to be read only"),
     (TapeState::Repacking, "being repacked"),
 ];
+/// How the reason of a tape begins that was tried again.
+const FOUND_WELL: &str = "tried again and found well; before: ";
+/// How the reason of a tape begins on which a write failed and what was whole was adopted.
+pub(crate) const ADOPTED: &str = "what was whole on it was adopted, no more is written: ";
 const BEFORE: &str = " (it was ";
 const FAILURE: &str = "; failure ";
 const IN_A_ROW: &str = " in a row; ";
@@ -247,6 +266,14 @@ mod tests {
 
     fn tape(state: TapeState, reason: String) -> TapeRecord {
         TapeRecord { state, reason, ..TapeRecord::scratch(ByteCount(0)) }
+    }
+
+    #[test]
+    fn only_errors_make_a_tape_that_is_kept_for_reading_doubtful() {
+        let told = |state, words: &str| is_kept_after_errors(&tape(state, format!("{words}medium error")));
+        assert!(told(TapeState::ReadOnly, FOUND_WELL) && told(TapeState::ReadOnly, ADOPTED));
+        assert!(!told(TapeState::ReadOnly, ""), "an operator's word");
+        assert!(!told(TapeState::Active, FOUND_WELL), "the next good session decides");
     }
 
     #[test]

@@ -191,7 +191,8 @@ fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<Cau
     }
     if containers.is_empty() && stat.copies_wanted > 0 {
         let reason = engine.scheduler().why_sealing(record.class, now);
-        let expected = engine.forecast().of_class(record.class).map(|expected| expected.seen_at(now));
+        let expected =
+            engine.foretold(|forecast| forecast.of_class(record.class)).map(|expected| expected.seen_at(now));
         let text = format!("not in a container yet: {reason}");
         reasons.push(Cause { text, reason: Some(reason), expected });
     }
@@ -237,7 +238,8 @@ fn why_queued(engine: &Engine, id: ContainerId, tape_pool: TapePoolId, pool: &st
     }
     drop(resting);
     let reason = engine.scheduler().why_migrating(tape_pool, now);
-    let expected = engine.forecast().of_tape_pool(tape_pool).map(|expected| expected.seen_at(now));
+    let expected =
+        engine.foretold(|forecast| forecast.of_tape_pool(tape_pool)).map(|expected| expected.seen_at(now));
     Cause { text: format!("copy in {pool}: {reason}"), reason: Some(reason), expected }
 }
 

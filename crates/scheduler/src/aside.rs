@@ -13,14 +13,28 @@ pub const TAPE_FAILURES_MAX: usize = 3;
 /// A drive in which sessions or mounts failed with so many different tapes, and none went well between, is
 /// set aside.
 pub const DRIVE_FAILURES_MAX: usize = 3;
-/// What is set aside is tried again after this long, or when an operator says so.
-pub const ASIDE_REST: Duration = Duration::from_secs(24 * 3600);
+/// What is set aside rests for so many of the policy's `retry_delay` first, and twice as long each time it is
+/// set aside again with nothing that went well between: a robot that jams looks like this too.
+pub const ASIDE_RESTS: u32 = 4;
+/// The longest rest of what is set aside; an operator may end it.
+pub const ASIDE_REST_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Who failed with whom since the last session that went well.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Blame {
     tapes: BTreeMap<Vid, BTreeSet<DriveName>>,
     drives: BTreeMap<DriveName, BTreeSet<Vid>>,
+    /// How often a tape was set aside since then.
+    tape_rests: BTreeMap<Vid, u32>,
+    /// The same for drives.
+    drive_rests: BTreeMap<DriveName, u32>,
+}
+
+/// The end of the next rest, which is twice as long as the last one.
+fn rest_until(now: Timestamp, retry_delay: Duration, before: &mut u32) -> Timestamp {
+    let times = ASIDE_RESTS.saturating_mul(1 << (*before).min(20));
+    *before = before.saturating_add(1);
+    now.plus(retry_delay.saturating_mul(times).min(ASIDE_REST_MAX))
 }
 
 impl Scheduler {
@@ -40,7 +54,8 @@ impl Scheduler {
         tapes.insert(vid);
         if tapes.len() >= DRIVE_FAILURES_MAX {
             let with: Vec<String> = tapes.iter().map(Vid::to_string).collect();
-            let until = now.plus(ASIDE_REST);
+            let before = self.blame.drive_rests.entry(drive.clone()).or_default();
+            let until = rest_until(now, self.policy.retry_delay, before);
             let reason = format!(
                 "it failed with tapes {}, last: {cause}; tried again at {until}, or when it is set up",
                 with.join(", ")
@@ -61,7 +76,9 @@ impl Scheduler {
             let with: Vec<&str> = drives.iter().map(String::as_str).collect();
             let cause = format!("it failed in drives {}, last: {cause}", with.join(", "));
             self.blame.tapes.remove(&vid);
-            self.asides.insert(vid, Rest { until: now.plus(ASIDE_REST), cause });
+            let before = self.blame.tape_rests.entry(vid).or_default();
+            let until = rest_until(now, self.policy.retry_delay, before);
+            self.asides.insert(vid, Rest { until, cause });
             self.recall.stop_joining(vid);
             self.refresh(vid);
         }
@@ -69,7 +86,8 @@ impl Scheduler {
 
     /// A session went well: neither is to blame for what was before.
     pub(crate) fn worked_together(&mut self, drive: &DriveName, vid: Vid) {
-        self.blame.tapes.remove(&vid);
+        self.blame.tape_rests.remove(&vid);
+        self.blame.drive_rests.remove(drive);
         self.blame.drives.remove(drive);
         self.release_tape(vid);
     }

@@ -23,7 +23,7 @@ mod why;
 mod why_drive;
 mod worth;
 
-pub use aside::{ASIDE_REST, DRIVE_FAILURES_MAX, TAPE_FAILURES_MAX};
+pub use aside::{ASIDE_REST_MAX, ASIDE_RESTS, DRIVE_FAILURES_MAX, TAPE_FAILURES_MAX};
 pub use chores::DRIVE_REST_MAX;
 pub use drive::{DriveState, Purpose};
 pub use event::{Action, Backlog, Event, SessionEnd, TapeSummary};

@@ -136,12 +136,16 @@ impl Scheduler {
         if let Some(reason) = readable.iter().find_map(|vid| self.in_drive(*vid, 0)) {
             return reason;
         }
+        // Before its age: without drives that leads nowhere.
+        if let Some(reason) = self.no_drive_up() {
+            return reason;
+        }
         if !readable.iter().any(|vid| self.recall.tapes.is_due(*vid, now)) {
             let (oldest, have) = self.recall.waiting(first).unwrap_or((now, ByteCount(0)));
             let due = Some(oldest.plus(self.policy.recall_age));
             return Reason::WaitingForBytes { have, need: self.policy.recall_bytes, due };
         }
-        self.no_drive_up().or_else(|| self.why_not_read(first)).unwrap_or_else(|| self.no_drive())
+        self.why_not_read(first).unwrap_or_else(|| self.no_drive())
     }
 
     /// Why a tape that is worth a mount is not read, if not for want of a drive.

@@ -5,8 +5,8 @@ mod engine;
 use base::{ByteCount, FileId, LibraryId, ShareId, TapePoolId, Timestamp, Vid};
 use engine::{Engine, GB, Outside, at, name, policy, secs, vid};
 use scheduler::{
-    ASIDE_REST, Action, DRIVE_FAILURES_MAX, DriveState, Event, JOIN_MAX, Policy, Reason, Scheduler,
-    SessionEnd, TAPE_FAILURES_MAX, TapeSummary, WantedFile,
+    ASIDE_REST_MAX, ASIDE_RESTS, Action, DRIVE_FAILURES_MAX, DriveState, Event, JOIN_MAX, Policy, Reason,
+    Scheduler, SessionEnd, TAPE_FAILURES_MAX, TapeSummary, WantedFile,
 };
 
 fn want(file: u64, copies: &[usize]) -> Outside {
@@ -124,7 +124,7 @@ fn a_tape_that_fails_in_three_drives_is_set_aside() {
     let last = drives.last().unwrap().clone();
     assert_eq!(hand.tell(Event::MountFailed(last, vid(0), "jam".into())), [], "not in the fourth drive");
     let Reason::Resting { until, cause } = hand.why(1) else { panic!("{:?}", hand.why(1)) };
-    assert_eq!(until, at(hand.now).plus(ASIDE_REST));
+    assert_eq!(until, at(hand.now).plus(policy().retry_delay * ASIDE_RESTS));
     assert!(cause.contains("drive0, drive1, drive2") && cause.contains("jam"), "{cause}");
     assert_eq!(hand.scheduler.set_aside().count(), 1);
     assert_eq!(hand.tell(Event::TapeReleased(vid(0))).len(), 1, "an operator has looked at it");
@@ -148,7 +148,10 @@ fn a_drive_that_fails_with_three_tapes_is_set_aside() {
     let down: Vec<String> = hand.scheduler.drives().map(|(_, state)| state.to_string()).collect();
     assert!(down[0].contains("it failed with tapes T00000, T00001, T00002"), "{down:?}");
     assert_eq!(hand.scheduler.set_aside().count(), 0, "the tapes are not to blame");
-    hand.now += ASIDE_REST.as_secs() as i64;
+    // A robot that jams looks the same: the first rest is not a day.
+    let rest = policy().retry_delay * ASIDE_RESTS;
+    assert!(rest < ASIDE_REST_MAX);
+    hand.now += rest.as_secs() as i64;
     assert_eq!(hand.tell(Event::Tick).len(), 1, "it is tried again after a long rest");
 }
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use archive::{
-    Aim, Archive, ArchiveError, ClassSettings, FlowSettings, LibrarySettings, OpenError, PoolDriveSettings,
-    PoolSettings, PoolShape, Settings, TapePoolSettings, TapeSettings,
+    Aim, Archive, ArchiveError, ClassSettings, FlowSettings, LibrarySettings, MountSettings, OpenError,
+    PoolDriveSettings, PoolSettings, PoolShape, Settings, ShareSettings, TapePoolSettings, TapeSettings,
 };
 use base::{ByteCount, Clock, SteadyClock, StripeCode, Timestamp};
 use threads::simulated::{self, Process};
@@ -364,12 +364,15 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
         data_set_depth: None,
         recall_packs: false,
         pool_max: None,
+        share: ShareSettings::default(),
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),
         mount_bytes: ByteCount::mib(1),
         mount_age: Duration::from_secs(12),
         drives_max: 1,
+        drives_min: 0,
+        open_tapes_max: None,
         library: None,
     };
     let drives = (1..=config.disks).map(|id| PoolDriveSettings {
@@ -396,6 +399,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
             recall_aim: Aim::LastFile,
             dismount_delay: Duration::from_secs(10),
             retry_delay: Duration::from_secs(20),
+            mounts: MountSettings::default(),
             flow: FlowSettings::default(),
         },
     }

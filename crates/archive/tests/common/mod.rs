@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{
-    Aim, Archive, ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings, PoolSettings, PutDone,
-    PutOptions, Selection, Settings, StageOptions, TapePoolSettings, TapeSettings, create_catalogue,
-    has_ended,
+    Aim, Archive, ClassSettings, FlowSettings, LibrarySettings, MountSettings, PoolDriveSettings,
+    PoolSettings, PutDone, PutOptions, Selection, Settings, ShareSettings, StageOptions, TapePoolSettings,
+    TapeSettings, create_catalogue, has_ended,
 };
 use base::{ArchivePath, ByteCount, Clock, DriveId, RequestId, StripeCode, Timestamp, Uuid, Vid};
 use drive::DirectoryDrive;
@@ -88,12 +88,15 @@ fn settings(directory: &Path) -> Settings {
         data_set_depth: None,
         recall_packs: false,
         pool_max: None,
+        share: ShareSettings::default(),
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),
         mount_bytes: ByteCount::mib(64),
         mount_age: Duration::ZERO,
         drives_max: 2,
+        drives_min: 0,
+        open_tapes_max: None,
         library: None,
     };
     Settings {
@@ -125,6 +128,7 @@ fn settings(directory: &Path) -> Settings {
             recall_aim: Aim::LastFile,
             dismount_delay: Duration::ZERO,
             retry_delay: Duration::from_millis(200),
+            mounts: MountSettings::default(),
             flow: FlowSettings::default(),
         },
     }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use base::{ByteCount, StripeCode};
 
 use super::file::{Class, Config, Library, Pool, Tape, TapePool};
-use super::libraries;
+use super::{libraries, mounts};
 use crate::instance::FORMAT;
 
 /// The longest configuration that is read.
@@ -109,6 +109,7 @@ fn check(config: &Config) -> Result<(), Finding> {
     libraries::check(&libraries)?;
     check_tape_pools(tape_pools, &libraries)?;
     check_classes(classes, tape_pools)?;
+    mounts::check(tape, tape_pools, classes, &libraries)?;
     libraries::check_apart(classes, tape_pools, &libraries)
 }
 

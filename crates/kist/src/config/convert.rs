@@ -1,13 +1,15 @@
 //! From `kist.toml` to the settings of the engine.
 
-use base::StripeCode;
+use base::{ByteCount, StripeCode};
 use std::path::Path;
 use std::time::Duration;
 
 use archive::{
-    Aim, BackupSettings, ClassSettings, FlowSettings, LibrarySettings, PoolDriveSettings, PoolSettings,
-    Settings, TapePoolSettings, TapeSettings, TimingSettings, UpkeepSettings,
+    Aim, BackupSettings, ClassSettings, DriveLimits, FlowSettings, LibrarySettings, MountSettings,
+    PoolDriveSettings, PoolSettings, Settings, ShareSettings, TapePoolSettings, TapeSettings, TimingSettings,
+    UpkeepSettings,
 };
+use toml::Spanned;
 
 use super::file::{
     Backup, Catalogue, Class, Config, Library, Pool, PoolDrive, Recall, RecallOrder, Tape, TapePool, Timing,
@@ -65,7 +67,7 @@ impl Config {
             more_libraries: more_libraries.iter().map(library_settings).collect(),
             classes: classes.iter().map(class_settings).collect(),
             tape_pools: tape_pools.iter().map(tape_pool_settings).collect(),
-            tape: tape_settings(tape),
+            tape: tape_settings(tape, native_rate(std::iter::once(library).chain(more_libraries))),
         }
     }
 }
@@ -98,8 +100,21 @@ fn timing_settings(timing: &Timing) -> TimingSettings {
 
 fn class_settings(class: &Class) -> ClassSettings {
     // What must not be shared was checked when the file was read.
-    let Class { name, up_to, copies, apart: _, large, pack, pack_age, data_set_depth, recall, pool_max } =
-        class;
+    let Class {
+        name,
+        up_to,
+        copies,
+        apart: _,
+        large,
+        pack,
+        pack_age,
+        data_set_depth,
+        recall,
+        pool_max,
+        weight,
+        drives_min,
+        drives_max,
+    } = class;
     ClassSettings {
         name: name.get_ref().clone(),
         up_to: up_to.as_ref().map(|up_to| up_to.get_ref().0),
@@ -110,21 +125,38 @@ fn class_settings(class: &Class) -> ClassSettings {
         data_set_depth: *data_set_depth,
         recall_packs: *recall == Recall::Pack,
         pool_max: pool_max.as_ref().map(|pool_max| pool_max.0),
+        share: ShareSettings { weight: *weight.get_ref(), drives: limits(drives_min, drives_max.as_ref()) },
     }
 }
 
 fn tape_pool_settings(pool: &TapePool) -> TapePoolSettings {
-    let TapePool { name, mount_bytes, mount_age, drives_max, library } = pool;
+    let TapePool { name, mount_bytes, mount_age, drives_max, drives_min, open_tapes_max, library } = pool;
     TapePoolSettings {
         name: name.get_ref().clone(),
         mount_bytes: mount_bytes.0,
         mount_age: mount_age.0,
         drives_max: *drives_max.get_ref(),
+        drives_min: *drives_min.get_ref(),
+        open_tapes_max: open_tapes_max.as_ref().map(|most| *most.get_ref()),
         library: library.as_ref().map(|library| library.get_ref().clone()),
     }
 }
 
-fn tape_settings(tape: &Tape) -> TapeSettings {
+fn limits(min: &Spanned<usize>, max: Option<&Spanned<usize>>) -> DriveLimits {
+    DriveLimits { min: *min.get_ref(), max: max.map(|max| *max.get_ref()) }
+}
+
+/// The rate of the fastest drives whose model is named, as fast as the library has them.
+fn native_rate<'a>(libraries: impl Iterator<Item = &'a Library>) -> Option<ByteCount> {
+    let rate = |library: &Library| {
+        let timing = library.timing.as_ref()?;
+        let model = mechanics::timing(timing.drive.get_ref()).ok()?;
+        Some(ByteCount((model.native_rate as f64 * timing.scale.get_ref()) as u64))
+    };
+    libraries.filter_map(rate).max()
+}
+
+fn tape_settings(tape: &Tape, native_rate: Option<ByteCount>) -> TapeSettings {
     let Tape {
         block,
         flush_bytes,
@@ -134,11 +166,24 @@ fn tape_settings(tape: &Tape) -> TapeSettings {
         recall_age,
         recall_bytes,
         recall_order,
+        recall_files,
+        recall_at_once,
+        recall_drives_min,
+        recall_drives_max,
+        migration_drives_min,
+        migration_drives_max,
+        starvation,
+        share_half_life,
+        mounts_at_once,
+        remount_delay,
+        remount_bytes,
         dismount_delay,
         retry_delay,
         stream_rate,
         streams_max,
     } = tape;
+    let default = FlowSettings::default().stream_rate;
+    let stream_rate = stream_rate.map_or(native_rate.unwrap_or(default), |rate| rate.0);
     TapeSettings {
         block_bytes: block.get_ref().0,
         flush_bytes: flush_bytes.get_ref().0,
@@ -153,6 +198,17 @@ fn tape_settings(tape: &Tape) -> TapeSettings {
         },
         dismount_delay: dismount_delay.0,
         retry_delay: retry_delay.0,
-        flow: FlowSettings { stream_rate: stream_rate.0, streams_max: *streams_max },
+        mounts: MountSettings {
+            recall_files: recall_files.as_ref().map(|files| *files.get_ref()),
+            recall_at_once: recall_at_once.as_ref().map(|priority| *priority.get_ref()),
+            remount_delay: remount_delay.0,
+            remount_bytes: remount_bytes.map(|bytes| bytes.0),
+            starvation: starvation.0,
+            share_half_life: share_half_life.get_ref().0,
+            recall: limits(recall_drives_min, recall_drives_max.as_ref()),
+            migration: limits(migration_drives_min, migration_drives_max.as_ref()),
+            mounts_at_once: Some(*mounts_at_once).filter(|most| *most > 0),
+        },
+        flow: FlowSettings { stream_rate, streams_max: *streams_max },
     }
 }

@@ -215,20 +215,70 @@ pub struct Tape {
     /// What the order of a recall is to make short.
     #[serde(default)]
     pub recall_order: RecallOrder,
+    /// Or so many files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recall_files: Option<Spanned<u64>>,
+    /// Or one of this priority or a higher one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recall_at_once: Option<Spanned<u8>>,
+    /// Drives kept for recall.
+    #[serde(default = "no_drive")]
+    pub recall_drives_min: Spanned<usize>,
+    /// Most drives for recall at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recall_drives_max: Option<Spanned<usize>>,
+    /// Drives kept for migration.
+    #[serde(default = "no_drive")]
+    pub migration_drives_min: Spanned<usize>,
+    /// Most drives for migration at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migration_drives_max: Option<Spanned<usize>>,
+    /// What waits longer goes first.
+    #[serde(default = "starvation")]
+    pub starvation: Span,
+    /// Drive time used so long ago counts half.
+    #[serde(default = "share_half_life")]
+    pub share_half_life: Spanned<Span>,
+    /// Most mounts and unmounts under way in a library; 0: any number.
+    #[serde(default)]
+    pub mounts_at_once: usize,
+    /// A tape that was unmounted rests for so long.
+    #[serde(default = "no_time")]
+    pub remount_delay: Span,
+    /// Unless so much waits for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remount_bytes: Option<Size>,
     /// Keep idle tapes mounted.
     pub dismount_delay: Span,
     /// Leave what failed alone.
     pub retry_delay: Span,
-    /// What the pool owes each tape stream before clients, a second.
-    #[serde(default = "stream_rate")]
-    pub stream_rate: Size,
+    /// What the pool owes each tape stream before clients, a second; what the drives' model takes if it is
+    /// missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream_rate: Option<Size>,
     /// Most sessions on tapes at once; 0: one a drive.
     #[serde(default)]
     pub streams_max: usize,
 }
 
-fn stream_rate() -> Size {
-    Size(archive::FlowSettings::default().stream_rate)
+fn no_drive() -> Spanned<usize> {
+    Spanned::new(0..0, 0)
+}
+
+fn no_time() -> Span {
+    Span(std::time::Duration::ZERO)
+}
+
+fn starvation() -> Span {
+    Span(archive::MountSettings::default().starvation)
+}
+
+fn share_half_life() -> Spanned<Span> {
+    Spanned::new(0..0, Span(archive::MountSettings::default().share_half_life))
+}
+
+fn one() -> Spanned<u32> {
+    Spanned::new(0..0, 1)
 }
 
 /// What the order of a recall is to make short.
@@ -254,6 +304,12 @@ pub struct TapePool {
     pub mount_age: Span,
     /// Most drives at once.
     pub drives_max: Spanned<usize>,
+    /// Drives kept for it.
+    #[serde(default = "no_drive")]
+    pub drives_min: Spanned<usize>,
+    /// Most tapes that are begun and not full.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_tapes_max: Option<Spanned<usize>>,
     /// The library whose tapes it has; any if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub library: Option<Spanned<String>>,
@@ -288,6 +344,15 @@ pub struct Class {
     /// Recalls bring no more into the pool than leaves the class at this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool_max: Option<Size>,
+    /// Its part of the drive time.
+    #[serde(default = "one")]
+    pub weight: Spanned<u32>,
+    /// Drives kept for it.
+    #[serde(default = "no_drive")]
+    pub drives_min: Spanned<usize>,
+    /// Most drives at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drives_max: Option<Spanned<usize>>,
 }
 
 /// What is recalled when a file in a pack is wanted.

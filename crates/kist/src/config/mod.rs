@@ -4,6 +4,7 @@ mod check;
 mod convert;
 mod file;
 mod libraries;
+mod mounts;
 mod template;
 mod value;
 

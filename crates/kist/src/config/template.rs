@@ -159,6 +159,7 @@ fn tape_part(template: &Template, values: &Values) -> String {
     let Values { mount_bytes, mount_age, .. } = values;
     let tape_drives = template.tape_drives;
     let timing = timing_part(template);
+    let rate_sign = if template.timing.is_some() { "# " } else { "" };
     let mut text = format!(
         r#"
 [library]
@@ -189,14 +190,13 @@ dismount_delay = "{dismount_delay}"
 # A drive or tape that failed is left alone for so long.
 retry_delay = "{retry_delay}"
 # What the pool owes each tape drive that reads or writes before it serves clients, a second; "0B": nothing.
-stream_rate = "400MB"
+# Without it: what the drives' model in [library.timing] takes, else 400MB.
+{rate_sign}stream_rate = "400MB"
 # Most drives that read or write at once; 0: all.
 streams_max = 0
-
-# Tape pools: each copy of a class goes to another one. A tape is mounted for writing when so much waits for
-# the pool, or when the oldest waits so long.
 "#
     );
+    text.push_str(MOUNTS);
     for name in ["vault-a", "vault-b"] {
         let _ = write!(
             text,
@@ -206,6 +206,33 @@ streams_max = 0
     }
     text
 }
+
+/// Who gets a drive, and when; and what tape pools are.
+const MOUNTS: &str = r#"
+# A tape is mounted for recall also when so many files are wanted from it, or at once for a request of this
+# priority (0 to 9) or a higher one. Without these keys: not for that.
+# recall_files = 10000
+# recall_at_once = 9
+# What waits so long goes before everything else, oldest first.
+starvation = "6h"
+# Classes share the drives by their weights; drive time that one used so long ago counts half.
+share_half_life = "6h"
+# Drives kept for reading and for writing as long as there is work for them, and the most that do it at once.
+# Without a most: all.
+recall_drives_min = 0
+# recall_drives_max = 1
+migration_drives_min = 0
+# migration_drives_max = 1
+# Most mounts and unmounts under way at once in each library; 0: any number.
+mounts_at_once = 0
+# A tape that was just unmounted stays in its slot for so long, unless so much waits for it or it starves.
+remount_delay = "0s"
+# remount_bytes = "100GB"
+
+# Tape pools: each copy of a class goes to another one. A tape is mounted for writing when so much waits for
+# the pool, or when the oldest waits so long. `drives_min` drives are kept for it; of `open_tapes_max` tapes,
+# one must be full before another one is begun.
+"#;
 
 fn timing_part(template: &Template) -> String {
     let (sign, drive, scale) = match &template.timing {
@@ -232,7 +259,9 @@ fn classes_part(values: &Values) -> String {
 # Storage classes. A file gets the class that the client or its directory names, else the first whose `up_to`
 # it fits. Files below `large` are gathered into packs of about `pack`; a pack that is not full is sealed
 # after `pack_age`. With `recall = "pack"` a pack is recalled as a whole when one file of it is wanted.
-# With `pool_max` recalls bring no more of a class into the pool than leaves it at that size.
+# With `pool_max` recalls bring no more of a class into the pool than leaves it at that size. `weight` (1) is
+# its part of the drive time against other classes; `drives_min` (0) drives are kept for it and `drives_max`
+# (all) the most that it has at once.
 "#,
     );
     for (name, up_to) in [("small", "up_to = \"1MiB\"\n"), ("medium", "up_to = \"1GiB\"\n"), ("large", "")] {

@@ -131,6 +131,11 @@ impl World {
             self.now = at;
             self.happen(later);
         }
+        if !self.is_settled() {
+            // What waits for its age first has it by then: what is left waits for something else.
+            self.now = end;
+            self.tell(Event::Tick);
+        }
         self.conclude()
     }
 

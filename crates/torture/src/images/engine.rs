@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{
-    Aim, Archive, ClassSettings, FlowSettings, LibrarySettings, Machines, PoolDriveSettings, PoolSettings,
-    PoolShape, Settings, TapePoolSettings, TapeSettings, create_catalogue,
+    Aim, Archive, ClassSettings, FlowSettings, LibrarySettings, Machines, MountSettings, PoolDriveSettings,
+    PoolSettings, PoolShape, Settings, ShareSettings, TapePoolSettings, TapeSettings, create_catalogue,
 };
 use base::{ByteCount, Clock, DriveId, StripeCode, Timestamp, Uuid, Vid};
 use drive::DirectoryDrive;
@@ -118,12 +118,15 @@ fn settings(directory: &Path) -> Settings {
         data_set_depth: None,
         recall_packs: false,
         pool_max: None,
+        share: ShareSettings::default(),
     };
     let tape_pool = |name: &str| TapePoolSettings {
         name: name.to_owned(),
         mount_bytes: ByteCount::mib(1),
         mount_age: Duration::ZERO,
         drives_max: 2,
+        drives_min: 0,
+        open_tapes_max: None,
         library: None,
     };
     let drive =
@@ -151,6 +154,7 @@ fn settings(directory: &Path) -> Settings {
             recall_aim: Aim::LastFile,
             dismount_delay: Duration::ZERO,
             retry_delay: Duration::from_millis(50),
+            mounts: MountSettings::default(),
             flow: FlowSettings::default(),
         },
     }
