@@ -234,7 +234,14 @@ impl Scheduler {
                 self.drive_up(drive);
             }
             Event::DriveIn(drive, library) => self.drive_in(drive, library),
-            Event::DriveDown(drive, reason) => self.drive_down(drive, reason),
+            Event::DriveDown(drive, reason) => {
+                // Not to be used, so it is not tried again by itself either.
+                self.failures.remove(&drive);
+                if self.retiring.get(&drive).is_some_and(|retiring| retiring.retry.is_some()) {
+                    self.retiring.remove(&drive);
+                }
+                self.drive_down(drive, reason);
+            }
             Event::DriveFailed(drive, reason) => self.drive_failed(drive, reason, now),
             Event::RetireDrive(drive, reason) => self.retire(drive, reason),
             Event::Maintain(vid, wanted) => self.maintain(vid, wanted, now),

@@ -245,3 +245,15 @@ fn chores_go_on_while_what_is_wanted_of_their_tape_has_no_room() {
         assert_eq!(ended, [Action::Recall { drive: a(), vid: vid(1) }], "{limit:?}");
     }
 }
+
+/// A drive that failed is tried again by itself; one that is said to be down afterwards is not.
+#[test]
+fn a_drive_that_is_down_is_not_tried_again_for_an_earlier_failure() {
+    let mut bench = Bench::new();
+    bench.tell(0, Event::DriveFailed(a(), "hardware error".to_owned()));
+    bench.tell(1, Event::DriveDown(a(), "its thread has ended".to_owned()));
+    bench.tell(100_000, Event::Tick);
+    assert!(bench.is_down());
+    bench.tell(100_001, Event::DriveUp(a()));
+    assert!(!bench.is_down());
+}
