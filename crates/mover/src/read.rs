@@ -32,8 +32,9 @@ pub struct WantedFile {
     pub length: ByteCount,
     /// Its checksums.
     pub checksums: StreamChecksums,
-    /// What stands between the head and it is read and thrown away, because that is quicker than a locate.
-    pub read_through: bool,
+    /// Up to so many blocks between the head and it are read and thrown away, because that is quicker than a
+    /// locate; 0: none.
+    pub read_through: u64,
 }
 
 /// A file of a batch that did not come.
@@ -246,7 +247,7 @@ impl Head<'_> {
     fn fetch(
         &mut self,
         number: u64,
-        read_through: bool,
+        read_through: u64,
     ) -> Result<Result<Arc<Block>, RecallFault>, VolumeError> {
         if let Some((at, block)) = &self.block
             && *at == number
@@ -257,7 +258,8 @@ impl Head<'_> {
         let target = TapePosition { partition: Partition::Data, block: BlockAddress(number) };
         match next {
             Some(next) if next == number => {}
-            Some(next) if next < number && read_through => {
+            // What the order put in front of it may have been left out: then the way is longer than planned.
+            Some(next) if next < number && number - next <= read_through => {
                 for between in next..number {
                     if self.read(between)?.is_err() {
                         self.drive.locate(target)?;

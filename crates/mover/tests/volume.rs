@@ -5,18 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use base::{
-    BlockAddress, ByteCount, ContainerId, DriveId, Epoch, Generation, Partition, StreamChecksums, StripeCode,
-    TapePosition, Timestamp, Uuid, Vid,
+    BlockAddress, ByteCount, ContainerId, DriveId, Epoch, FileId, Generation, Partition, StreamChecksums,
+    StripeCode, TapePosition, Timestamp, Uuid, Vid,
 };
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use drive::{DirectIo, DirectoryDrive, ObjectDrive};
 use library::{
-    DriveName, Library, TapeDrive, TapeError, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
+    DriveName, Library, ReadBlock, TapeDrive, TapeError, VirtualCartridgeOptions, VirtualLibrary,
+    VirtualLibraryConfig, WriteResult,
 };
 use ltfs::BlockSize;
 use mover::{
-    ContainerPlan, Ended, FileOnTape, Found, Part, Volume, VolumeError, WriteContext, Written, identify,
-    write_containers,
+    ContainerPlan, Ended, FileOnTape, Found, Part, Volume, VolumeError, WantedFile, WriteContext, Written,
+    identify, recall, write_containers,
 };
 use pool::{Pool, PoolConfig};
 
@@ -259,4 +260,106 @@ fn nothing_is_written_where_the_plan_does_not_stand() {
     assert_eq!((written.containers, written.torn), (0, 0));
     assert!(matches!(written.ended, Ended::Tape(VolumeError::Position { .. })), "{:?}", written.ended);
     volume.go_to_end(drive.as_mut(), BlockAddress(7)).unwrap();
+}
+
+/// A drive that counts what is read.
+struct Counting {
+    drive: Box<dyn TapeDrive>,
+    read: u64,
+}
+
+impl TapeDrive for Counting {
+    fn id(&self) -> &DriveName {
+        self.drive.id()
+    }
+    fn read_block(&mut self, buffer: &mut [u8]) -> Result<ReadBlock, TapeError> {
+        self.read += 1;
+        self.drive.read_block(buffer)
+    }
+    fn write_block(&mut self, block: &[u8]) -> Result<WriteResult, TapeError> {
+        self.drive.write_block(block)
+    }
+    fn write_filemarks(&mut self, count: u32) -> Result<WriteResult, TapeError> {
+        self.drive.write_filemarks(count)
+    }
+    fn locate(&mut self, to: TapePosition) -> Result<(), TapeError> {
+        self.drive.locate(to)
+    }
+    fn space_to_end_of_data(&mut self, partition: Partition) -> Result<TapePosition, TapeError> {
+        self.drive.space_to_end_of_data(partition)
+    }
+    fn position(&mut self) -> Result<TapePosition, TapeError> {
+        self.drive.position()
+    }
+    fn rewind(&mut self) -> Result<(), TapeError> {
+        self.drive.rewind()
+    }
+    fn loaded(&self) -> bool {
+        self.drive.loaded()
+    }
+    fn format_partitions(&mut self) -> Result<(), TapeError> {
+        self.drive.format_partitions()
+    }
+    fn read_attribute(&mut self, partition: Partition, id: u16) -> Result<Option<Vec<u8>>, TapeError> {
+        self.drive.read_attribute(partition, id)
+    }
+    fn write_attribute(&mut self, partition: Partition, id: u16, value: &[u8]) -> Result<(), TapeError> {
+        self.drive.write_attribute(partition, id, value)
+    }
+    fn remaining(&mut self) -> Result<ByteCount, TapeError> {
+        self.drive.remaining()
+    }
+}
+
+/// What was to be read in front of a file may have been cancelled, or found no room: the way to the file is
+/// then not read through block by block, whatever was planned.
+#[test]
+fn no_more_is_read_through_than_was_planned() {
+    let bench = Bench::new();
+    let pool = bench.pool();
+    let mut drive = bench.drive();
+    let volume = label(&bench, drive.as_mut()).unwrap();
+    volume.go_to_end(drive.as_mut(), BlockAddress(7)).unwrap();
+    let bytes: Vec<u8> = (0..500 * 4096u32).map(|n| (n / 4096 + n) as u8).collect();
+    let sums = StreamChecksums::of(&bytes);
+    let written = write(&pool, drive.as_mut(), bench.vid, vec![plan(1, 7, &bytes, sums)]);
+    assert_eq!(written.containers, 1);
+    let wanted = |file: u64, block: usize, read_through: u64| {
+        let offset = block * 4096;
+        WantedFile {
+            file: FileId(file),
+            block: BlockAddress(7),
+            header_offset: ByteCount(offset as u64),
+            data_offset: ByteCount(offset as u64),
+            length: ByteCount(4096),
+            checksums: StreamChecksums::of(&bytes[offset..offset + 4096]),
+            read_through,
+        }
+    };
+    for (through, reads) in [(0, 3), (10, 13), (400, 402)] {
+        let mut counting = Counting { drive, read: 0 };
+        // The one in the middle is 10 blocks behind the first; the last is 390 behind that.
+        let mut batches = vec![vec![wanted(1, 0, 0), wanted(2, 11, through), wanted(3, 401, through)]];
+        let mut come = Vec::new();
+        recall(
+            &mut counting,
+            bench.vid,
+            BlockSize::new(4096).unwrap(),
+            &pool,
+            ByteCount::kib(64),
+            &AtomicU64::new(0),
+            &AtomicBool::new(false),
+            &mut |_| batches.pop().unwrap_or_default(),
+            &mut |batch| {
+                come.extend(batch.files);
+                true
+            },
+            &pool.tape_stream(ByteCount(0)),
+        )
+        .unwrap();
+        assert_eq!(come.len(), 3);
+        assert!(come.iter().all(|file| file.result.is_ok()), "{come:?}");
+        assert_eq!(counting.read, reads, "with {through} blocks to be read through");
+        drive = counting.drive;
+    }
 }

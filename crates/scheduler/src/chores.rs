@@ -51,12 +51,14 @@ impl Scheduler {
     }
 
     /// Whether files wait for the very tape whose chores are being done, or its pool for a tape to write to:
-    /// both count tapes in slots only, so nothing else would ask for it.
+    /// both count tapes in slots only, so nothing else would ask for it. Only for what could begin now: else
+    /// the chores would be begun again, and give way again, without end.
     fn is_wanted_itself(&self, drive: &DriveName, now: Timestamp) -> bool {
         let Some(&DriveState::Maintaining { vid, .. }) = self.state(drive) else { return false };
-        let readable = self.tapes.get(&vid).is_some_and(|tape| tape.is_readable());
-        let pool = self.migration_to(vid);
-        readable && self.recall.tapes.is_due(vid, now) || pool.is_some_and(|pool| self.pool_due(pool, now))
+        let ledger = self.ledger();
+        let reads = || self.recall.tapes.is_due(vid, now) && self.recall_from(vid, &ledger).is_some();
+        let writes = |pool| self.pool_due(pool, now) && self.may_write(pool, &ledger);
+        reads() || self.migration_to(vid).is_some_and(writes)
     }
 
     /// Whether this drive is taken out of use as soon as it is empty.

@@ -101,7 +101,7 @@ impl Scheduler {
                 continue;
             }
             let ledger = self.ledger();
-            let fits = |vid: Vid| !self.rests(&name, vid);
+            let fits = |vid: Vid| !self.rests(&name, vid) && !self.no_room.contains_key(&vid);
             let libraries = BTreeSet::from([self.library_of(&name)]);
             let recall = self.next_recall(now, &ledger, &libraries, &fits);
             let migration = self.next_migration(&name, now, &ledger);
@@ -147,18 +147,27 @@ impl Scheduler {
         let ledger = self.ledger();
         match side {
             Side::Recall => self.own_recall(name, &ledger).is_some(),
-            Side::Migration => self.own_migration(name).is_some_and(|tape_pool| {
-                let policy = self.policy.tape_pools.get(&tape_pool);
-                policy.is_some_and(|policy| self.may_use(policy.share, side, &ledger))
-            }),
+            Side::Migration => {
+                self.own_migration(name).is_some_and(|tape_pool| self.may_write(tape_pool, &ledger))
+            }
         }
+    }
+
+    /// Whether one more drive may be used to write to a pool.
+    pub(crate) fn may_write(&self, tape_pool: TapePoolId, ledger: &Ledger) -> bool {
+        let policy = self.policy.tape_pools.get(&tape_pool);
+        policy.is_some_and(|policy| self.may_use(policy.share, Side::Migration, ledger))
     }
 
     /// On whose behalf the tape in an idle drive could be read now.
     fn own_recall(&self, name: &DriveName, ledger: &Ledger) -> Option<ShareId> {
-        let vid = self.idle_vid(name)?;
+        self.recall_from(self.idle_vid(name)?, ledger)
+    }
+
+    /// On whose behalf a mounted tape could be read now.
+    pub(crate) fn recall_from(&self, vid: Vid, ledger: &Ledger) -> Option<ShareId> {
         let readable = self.tapes.get(&vid).is_some_and(|tape| tape.is_readable());
-        if !readable || self.asides.contains_key(&vid) {
+        if !readable || self.asides.contains_key(&vid) || self.no_room.contains_key(&vid) {
             return None;
         }
         let may = |share| self.may_use(share, Side::Recall, ledger) && self.has_space(share, true);
@@ -192,10 +201,11 @@ impl Scheduler {
         waiting
     }
 
-    /// Whether a drive could take a tape.
+    /// Whether a drive could take a tape to read it.
     pub(crate) fn takes(&self, name: &DriveName, vid: Vid) -> bool {
         let library = self.tapes.get(&vid).map(|tape| tape.library());
-        library == Some(self.library_of(name)) && !self.rests(name, vid)
+        let rests = || self.rests(name, vid) || self.no_room.contains_key(&vid);
+        library == Some(self.library_of(name)) && !rests()
     }
 
     pub(crate) fn serves_any(&self, name: &DriveName, waiting: &[Waiting]) -> bool {
@@ -256,7 +266,7 @@ impl Scheduler {
         let times = times.chain(self.failures.values().filter_map(|failure| failure.retry));
         let times = times.chain(self.recall.next_time());
         let times = times.chain(self.asides.values().map(|rest| rest.until));
-        let times = times.chain(self.cooling.values().copied());
+        let times = times.chain(self.cooling.values().chain(self.no_room.values()).copied());
         let Some(next) = times.filter(|time| *time > now).min() else { return };
         if self.wake.is_none_or(|wake| wake <= now || next < wake) {
             self.wake = Some(next);

@@ -333,8 +333,11 @@ impl Scheduler {
         match end {
             SessionEnd::Failed(cause) => self.failed_together(name, vid, &cause, now),
             _ if progress => return,
-            // Tape and drive did nothing wrong: they are free for others.
-            SessionEnd::NoRoom => {}
+            // Tape and drive did nothing wrong, the drive is free for others. But the next session might find
+            // no room either, whatever is said to be free: the tape is not mounted for that again at once.
+            SessionEnd::NoRoom => {
+                self.no_room.insert(vid, now.plus(self.policy.retry_delay));
+            }
             _ => {
                 let cause = "the last session ended without getting anything done";
                 self.rest(name, vid, cause.to_owned(), now);

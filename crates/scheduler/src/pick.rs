@@ -29,7 +29,8 @@ impl Scheduler {
         libraries: &BTreeSet<LibraryId>,
         fits: &dyn Fn(Vid) -> bool,
     ) -> Option<Pick<Vid>> {
-        if !self.may_side(Side::Recall, ledger) || self.recall.tapes.nothing_due(self.starved(now)) {
+        let nothing_due = || self.recall.tapes.nothing_due(self.starved(now));
+        if !self.may_side(Side::Recall, ledger) || self.lacks(None, false).is_some() || nothing_due() {
             return None;
         }
         let may = |share| self.may_use(share, Side::Recall, ledger) && self.has_space(share, false);
@@ -51,7 +52,7 @@ impl Scheduler {
         may: &dyn Fn(ShareId) -> bool,
     ) -> Option<(Vid, ShareId)> {
         let starves = |vid| fits(vid) && self.lead(vid, ledger, may).is_some();
-        if let Some(vid) = self.recall.tapes.starving(libraries, self.starved(now), &starves) {
+        if let Some(vid) = self.recall.tapes.starving(libraries, self.starved(now), may, fits) {
             // Its oldest file starves; of the tapes with a copy of that one, the one worth most serves it as
             // well, and others with it.
             let reach = |vid: Vid| starves(vid) && self.recall.tapes.is_mountable(vid, libraries);

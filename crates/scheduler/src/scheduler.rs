@@ -127,6 +127,8 @@ pub struct Scheduler {
     pub(crate) asides: BTreeMap<Vid, Rest>,
     /// Tapes that were just unmounted, and until when they rest in their slots.
     pub(crate) cooling: BTreeMap<Vid, Timestamp>,
+    /// Tapes from which nothing that was wanted found room in the pool, and until when they are not read.
+    pub(crate) no_room: BTreeMap<Vid, Timestamp>,
     pub(crate) usage: Usage,
     /// Free bytes of the pool for all (`None`) and for shares; what is not named is not limited.
     pub(crate) space: BTreeMap<Option<ShareId>, u64>,
@@ -160,6 +162,7 @@ impl Scheduler {
             blame: Blame::default(),
             asides: BTreeMap::new(),
             cooling: BTreeMap::new(),
+            no_room: BTreeMap::new(),
             usage: Usage::default(),
             space: BTreeMap::new(),
             streams: usize::MAX,
@@ -176,6 +179,7 @@ impl Scheduler {
         self.recall.expire(now);
         self.resting.retain(|_, rest| rest.until > now);
         self.cooling.retain(|_, until| *until > now);
+        self.no_room.retain(|_, until| *until > now);
         self.end_asides(now);
         if self.changes_drives(&event) {
             self.charge(now);
@@ -230,7 +234,14 @@ impl Scheduler {
                 self.drive_up(drive);
             }
             Event::DriveIn(drive, library) => self.drive_in(drive, library),
-            Event::DriveDown(drive, reason) => self.drive_down(drive, reason),
+            Event::DriveDown(drive, reason) => {
+                // Not to be used, so it is not tried again by itself either.
+                self.failures.remove(&drive);
+                if self.retiring.get(&drive).is_some_and(|retiring| retiring.retry.is_some()) {
+                    self.retiring.remove(&drive);
+                }
+                self.drive_down(drive, reason);
+            }
             Event::DriveFailed(drive, reason) => self.drive_failed(drive, reason, now),
             Event::RetireDrive(drive, reason) => self.retire(drive, reason),
             Event::Maintain(vid, wanted) => self.maintain(vid, wanted, now),
@@ -260,15 +271,21 @@ impl Scheduler {
             Event::MaintenanceEnded(drive, end) => self.maintenance_ended(&drive, end, now, actions),
             Event::Unmounted(drive) => self.unmounted(&drive, now),
             Event::TapeReleased(vid) => self.release_tape(vid),
-            Event::PoolSpace { share, free: ByteCount(u64::MAX) } => {
-                self.space.remove(&share);
-            }
-            Event::PoolSpace { share, free } => {
-                self.space.insert(share, free.0);
-            }
+            Event::PoolSpace { share, free } => self.pool_space(share, free.0),
             Event::Streams { max } => self.streams = max,
             // The engine has used up the tick that was asked for.
             Event::Tick => self.wake = None,
+        }
+    }
+
+    /// Where there was no room there is some: what found none may be read again.
+    fn pool_space(&mut self, share: Option<ShareId>, free: u64) {
+        let old = match free {
+            u64::MAX => self.space.remove(&share),
+            free => self.space.insert(share, free),
+        };
+        if old == Some(0) && free > 0 {
+            self.no_room.clear();
         }
     }
 

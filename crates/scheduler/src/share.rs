@@ -178,12 +178,14 @@ impl Scheduler {
         if self.space.is_empty() {
             return None;
         }
-        let lacks = |of: Option<ShareId>| {
-            let free = *self.space.get(&of)?;
-            let coming = if running { self.running_bytes(of) } else { self.assigned_bytes(of) };
-            (coming >= free).then_some((free, coming))
-        };
-        lacks(None).or_else(|| lacks(Some(share)))
+        self.lacks(None, running).or_else(|| self.lacks(Some(share), running))
+    }
+
+    /// The same for one limit alone; `None`: that for all.
+    pub(crate) fn lacks(&self, of: Option<ShareId>, running: bool) -> Option<(u64, u64)> {
+        let free = *self.space.get(&of)?;
+        let coming = if running { self.running_bytes(of) } else { self.assigned_bytes(of) };
+        (coming >= free).then_some((free, coming))
     }
 
     fn assigned_bytes(&self, of: Option<ShareId>) -> u64 {

@@ -164,7 +164,11 @@ impl Scheduler {
         let resting = self.rests_everywhere(vid).or_else(|| self.why_limited(Side::Recall, &shares));
         let cools = |until: &Timestamp| *until > self.recall.tapes.now;
         let until = self.cooling.get(&vid).copied().filter(cools);
-        resting.or_else(|| until.map(|until| Reason::JustUnmounted { vid, until }))
+        let no_room = || {
+            let cause = "there was no room in the pool for what is wanted from it".to_owned();
+            self.no_room.get(&vid).map(|until| Reason::Resting { until: *until, cause })
+        };
+        resting.or_else(no_room).or_else(|| until.map(|until| Reason::JustUnmounted { vid, until }))
     }
 
     /// The limit that keeps work of these shares from a drive.

@@ -38,6 +38,8 @@ pub(crate) struct Part {
     pub(crate) bytes: u64,
     by_priority: [u32; PRIORITIES],
     indexed: Option<Worth>,
+    /// The oldest file of its tape, as the index by age has it.
+    aged: Option<Timestamp>,
 }
 
 impl Part {
@@ -85,7 +87,7 @@ impl FileSet {
             if let Some(files) = part.count(item.priority) {
                 *files -= 1;
             }
-            if part.best().is_none() && part.indexed.is_none() {
+            if part.best().is_none() && part.indexed.is_none() && part.aged.is_none() {
                 self.parts.remove(&item.share);
             }
         }
@@ -143,7 +145,6 @@ pub(crate) struct TapeQueue {
     /// once.
     pub(crate) open_until: Option<Timestamp>,
     pub(crate) place: TapePlace,
-    aged: Option<Timestamp>,
     undue: Option<Timestamp>,
 }
 
@@ -193,7 +194,8 @@ pub(crate) struct TapeQueues {
     /// The time of the last event.
     pub(crate) now: Timestamp,
     rules: Rules,
-    by_age: BTreeMap<LibraryId, BTreeSet<(Timestamp, Vid)>>,
+    /// By library and share: those of shares that may have no drive now are not even looked at.
+    by_age: BTreeMap<(LibraryId, ShareId), BTreeSet<(Timestamp, Vid)>>,
     by_worth: BTreeMap<(LibraryId, ShareId), ByWorth>,
     undue: BTreeSet<(Timestamp, Vid)>,
 }
@@ -251,13 +253,6 @@ impl TapeQueues {
         let Some(queue) = self.queues.get_mut(&vid) else { return };
         let library = queue.place.library;
         let oldest = queue.waiting.oldest().filter(|_| queue.place.mountable);
-        if queue.aged != oldest {
-            let index = self.by_age.entry(library).or_default();
-            if let Some(old) = std::mem::replace(&mut queue.aged, oldest) {
-                assert!(index.remove(&(old, vid)), "the index of tape {vid} by age is stale");
-            }
-            oldest.into_iter().for_each(|oldest| assert!(index.insert((oldest, vid)), "{vid} twice"));
-        }
         let mount_at = oldest.map(|_| self.rules.mount_at(queue));
         let undue = mount_at.filter(|at| *at > self.now);
         if queue.undue != undue {
@@ -270,6 +265,17 @@ impl TapeQueues {
         let TapeQueue { waiting, place, .. } = queue;
         waiting.parts.retain(|share, part| {
             let worth = self.rules.worth(place, part);
+            let aged = oldest.filter(|_| worth.is_some());
+            if part.aged != aged {
+                let index = self.by_age.entry((library, *share)).or_default();
+                if let Some(old) = std::mem::replace(&mut part.aged, aged) {
+                    assert!(index.remove(&(old, vid)), "the index of tape {vid} by age is stale");
+                }
+                aged.into_iter().for_each(|oldest| assert!(index.insert((oldest, vid)), "{vid} twice"));
+                if index.is_empty() {
+                    self.by_age.remove(&(library, *share));
+                }
+            }
             let new = worth.filter(|_| due);
             if part.indexed != new {
                 let key = (library, *share);
@@ -336,18 +342,22 @@ impl TapeQueues {
         libraries.iter().filter_map(best).max().map(|(_, Reverse(vid))| *vid)
     }
 
-    /// The tape that has waited longest among those that fit and have waited since `starved` or longer.
+    /// The tape that has waited longest among those that fit, that these shares want something from, and that
+    /// have waited since `starved` or longer.
     pub(crate) fn starving(
         &self,
         libraries: &BTreeSet<LibraryId>,
         starved: Timestamp,
+        may: &dyn Fn(ShareId) -> bool,
         fits: &dyn Fn(Vid) -> bool,
     ) -> Option<Vid> {
-        let first = |library: &LibraryId| {
-            let tapes = self.by_age.get(library)?.iter();
-            tapes.take_while(|(oldest, _)| *oldest <= starved).find(|(_, vid)| fits(*vid))
+        let of =
+            self.by_age.iter().filter(|((library, share), _)| libraries.contains(library) && may(*share));
+        let first = |tapes: &BTreeSet<(Timestamp, Vid)>| {
+            let mut tapes = tapes.iter().take_while(|(oldest, _)| *oldest <= starved);
+            tapes.find(|(_, vid)| fits(*vid)).copied()
         };
-        libraries.iter().filter_map(first).min().map(|(_, vid)| *vid)
+        of.filter_map(|(_, tapes)| first(tapes)).min().map(|(_, vid)| vid)
     }
 
     /// Whether a tape is in its slot in one of these libraries and can be read.
@@ -366,8 +376,9 @@ impl TapeQueues {
     /// Checks the indexes against each other; linear.
     pub(crate) fn check(&self) {
         let aged: usize = self.by_age.values().map(BTreeSet::len).sum();
-        let expected = self.queues.values().filter(|queue| queue.aged.is_some()).count();
-        assert_eq!(aged, expected, "each tape that could be mounted is listed by age");
+        let parts = self.queues.values().flat_map(|queue| queue.waiting.parts.values());
+        let expected = parts.filter(|part| part.aged.is_some()).count();
+        assert_eq!(aged, expected, "each tape that could be mounted is listed by age, once a share");
         let worth: usize = self.by_worth.values().map(ByWorth::len).sum();
         let parts = self.queues.values().flat_map(|queue| queue.waiting.parts.values());
         assert_eq!(worth, parts.filter(|part| part.indexed.is_some()).count(), "listed once a share");

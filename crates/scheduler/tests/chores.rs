@@ -217,3 +217,43 @@ fn a_retired_drive_that_fails_stays_down() {
     let why: Vec<String> = bench.scheduler.drives().map(|(_, state)| state.to_string()).collect();
     assert_eq!(why, ["down: cleaning"]);
 }
+
+/// What is wanted from the tape cannot be read for now: its chores must not be begun and broken off for that
+/// again and again.
+#[test]
+fn chores_go_on_while_what_is_wanted_of_their_tape_has_no_room() {
+    let limits = [
+        Event::PoolSpace { share: None, free: ByteCount(0) },
+        Event::PoolSpace { share: Some(ShareId(0)), free: ByteCount(0) },
+        Event::Streams { max: 0 },
+    ];
+    for limit in limits {
+        let mut bench = Bench::new();
+        bench.tell(0, limit.clone());
+        assert_eq!(bench.want(1, 1, 1), []);
+        bench.tell(2, Event::Maintain(vid(1), true));
+        assert_eq!(
+            bench.tell(3, Event::Mounted(a(), vid(1))),
+            [Action::Maintain { drive: a(), vid: vid(1) }]
+        );
+        assert!(!bench.scheduler.must_yield(&a(), at(4)), "{limit:?}");
+        bench.tell(5, Event::PoolSpace { share: None, free: ByteCount(u64::MAX) });
+        bench.tell(5, Event::PoolSpace { share: Some(ShareId(0)), free: ByteCount(u64::MAX) });
+        bench.tell(5, Event::Streams { max: 1 });
+        assert!(bench.scheduler.must_yield(&a(), at(6)), "{limit:?}");
+        let ended = bench.tell(7, Event::MaintenanceEnded(a(), SessionEnd::Stopped));
+        assert_eq!(ended, [Action::Recall { drive: a(), vid: vid(1) }], "{limit:?}");
+    }
+}
+
+/// A drive that failed is tried again by itself; one that is said to be down afterwards is not.
+#[test]
+fn a_drive_that_is_down_is_not_tried_again_for_an_earlier_failure() {
+    let mut bench = Bench::new();
+    bench.tell(0, Event::DriveFailed(a(), "hardware error".to_owned()));
+    bench.tell(1, Event::DriveDown(a(), "its thread has ended".to_owned()));
+    bench.tell(100_000, Event::Tick);
+    assert!(bench.is_down());
+    bench.tell(100_001, Event::DriveUp(a()));
+    assert!(!bench.is_down());
+}

@@ -334,3 +334,69 @@ fn a_loaded_queue_is_the_queue() {
         assert!(drive > 10 || chosen.len() == 1, "there is enough to do");
     }
 }
+
+/// A session may find no room although some is said to be free: for files of another share, or until others
+/// have brought what they have claimed. Its tape must not go to and fro for that.
+#[test]
+fn a_tape_that_found_no_room_is_not_mounted_for_that_again_at_once() {
+    let mut hand = Hand::new(policy(), 1, 2);
+    let space =
+        |share: u16, free: u64| Event::PoolSpace { share: Some(ShareId(share)), free: ByteCount(free) };
+    hand.tell(space(1, 0));
+    let wanted = |file: u64, share: u16| Event::Wanted {
+        file: FileId(file),
+        bytes: ByteCount(200 * GB),
+        since: at(1000),
+        priority: 0,
+        share: ShareId(share),
+        copies: vec![vid(0)],
+    };
+    assert_eq!(hand.tell(wanted(1, 1)), []);
+    assert_eq!(hand.tell(wanted(2, 2)), [(name(0), vid(0))], "for the other share");
+    let turn = |hand: &mut Hand| {
+        hand.tell(Event::Mounted(name(0), vid(0)));
+        assert_eq!(hand.tell(Event::RecallEnded(name(0), SessionEnd::NoRoom)), []);
+        hand.tell(Event::Unmounted(name(0)))
+    };
+    assert_eq!(turn(&mut hand), []);
+    assert!(hand.why(2).to_string().contains("room in the pool"), "{}", hand.why(2));
+    assert_eq!(hand.want(3, 200, 0, &[1]), [(name(0), vid(1))], "the drive is free for others");
+    hand.tell(Event::Mounted(name(0), vid(1)));
+    hand.tell(Event::NotWanted(FileId(3)));
+    hand.tell(Event::RecallEnded(name(0), SessionEnd::Drained));
+    hand.now += 120;
+    hand.tell(Event::Tick);
+    assert_eq!(hand.tell(Event::Unmounted(name(0))), []);
+    hand.now += 780;
+    assert_eq!(hand.tell(Event::Tick), [(name(0), vid(0))], "it is tried again");
+    assert_eq!(turn(&mut hand), []);
+    assert_eq!(hand.tell(space(1, 1)), [(name(0), vid(0))], "or when there is room");
+}
+
+/// Ten million wishes may come while the pool, or one class, is full and all tapes starve: none is to cost a
+/// look at each, nor is any step of a forecast.
+#[test]
+fn a_full_pool_makes_no_event_dear() {
+    for full in [None, Some(ShareId(0))] {
+        let mut hand = Hand::new(policy(), 4, 0);
+        hand.tell(Event::PoolSpace { share: full, free: ByteCount(0) });
+        let tell = |hand: &mut Hand, event: Event| hand.scheduler.step(at(hand.now), event, &mut Vec::new());
+        let wanted = |file: u64, tape: usize| Event::Wanted {
+            file: FileId(file),
+            bytes: ByteCount(GB),
+            since: at(0),
+            priority: 0,
+            share: ShareId(0),
+            copies: vec![vid(tape)],
+        };
+        for tape in 0..4_000 {
+            let summary = TapeSummary { readable: true, ..TapeSummary::default() };
+            tell(&mut hand, Event::Tape(vid(tape), summary));
+            tell(&mut hand, wanted(tape as u64, tape));
+        }
+        hand.now += 100_000;
+        let clock = std::time::Instant::now();
+        (0..1_000).for_each(|file| tell(&mut hand, wanted(1_000_000 + file, 0)));
+        assert!(clock.elapsed() < secs(1), "{full:?}: {:?} for a thousand wishes", clock.elapsed());
+    }
+}

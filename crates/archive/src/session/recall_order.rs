@@ -26,6 +26,10 @@ const REPLAN_EVERY: Duration = Duration::from_secs(5);
 /// ... and so seldom that planning takes no more than one part in so many of the time.
 const REPLAN_SHARE: u32 = 50;
 
+/// A gap that is read through may be so many blocks longer than the plan says: a file without bytes of its own
+/// ends in front of where it stands.
+const GAP_SLACK: u64 = 4;
+
 /// A file that this session is to read, in as few bytes as a million of them need.
 #[derive(Clone, Copy, Debug)]
 struct Wish {
@@ -54,7 +58,8 @@ pub(super) struct RecallOrder<'a> {
     track: Track,
     block_size: u32,
     /// Planned and not handed out yet.
-    queue: VecDeque<(Wish, bool)>,
+    /// Each with the blocks that may be read through on the way to it.
+    queue: VecDeque<(Wish, u64)>,
     /// All that this session was given: what is on its way to the pool stands in the tape's set until it is
     /// committed.
     given: HashSet<FileId>,
@@ -126,8 +131,14 @@ impl<'a> RecallOrder<'a> {
         let limits = OrderLimits::default();
         let plan = order::plan(&self.track, head, &segments, aim, offered.as_deref(), &limits);
         self.tell(&plan, wishes.len());
-        let visits =
-            plan.visits.iter().map(|visit| (wishes[visit.segment], visit.approach != Approach::Locate));
+        let mut behind = head;
+        let visits = plan.visits.iter().map(|visit| {
+            let segment = segments[visit.segment];
+            let gap = segment.begin.0.saturating_sub(behind.0);
+            behind = segment.end;
+            let through = if visit.approach == Approach::Locate { 0 } else { gap + GAP_SLACK };
+            (wishes[visit.segment], through)
+        });
         self.queue = visits.collect();
         let took = self.engine.clock.steady().saturating_sub(began);
         self.rests_until = began + took + REPLAN_EVERY.max(took * REPLAN_SHARE);
@@ -209,8 +220,8 @@ impl<'a> RecallOrder<'a> {
         Ok(())
     }
 
-    fn take(&mut self) -> Result<Vec<(Wish, bool)>, ArchiveError> {
-        let mut batch: Vec<(Wish, bool)> = Vec::new();
+    fn take(&mut self) -> Result<Vec<(Wish, u64)>, ArchiveError> {
+        let mut batch: Vec<(Wish, u64)> = Vec::new();
         let mut bytes = 0;
         while batch.len() < BATCH_FILES_MAX && bytes < RECALL_BATCH_BYTES {
             match self.queue.front() {
@@ -227,7 +238,7 @@ impl<'a> RecallOrder<'a> {
 
     /// What of a batch is to be read now, with all that reading it needs: requests may have been cancelled,
     /// and files deleted, since the plan was made.
-    fn still_wanted(&self, batch: Vec<(Wish, bool)>) -> Result<Vec<WantedFile>, ArchiveError> {
+    fn still_wanted(&self, batch: Vec<(Wish, u64)>) -> Result<Vec<WantedFile>, ArchiveError> {
         let asked: Vec<FileId> = batch.iter().map(|(wish, _)| wish.file).collect();
         let claimed = self.engine.scheduler().claim(self.vid, &asked);
         self.engine.read(|view| {
