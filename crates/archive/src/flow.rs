@@ -113,11 +113,16 @@ impl Flow {
             events.push(Event::PoolSpace { share: None, free: ByteCount(room.pool) });
         }
         let (before, after) = (by_share(engine, &self.room), by_share(engine, &room));
-        for (share, free) in after {
-            if before.get(&share) != Some(&free) {
-                events.push(Event::PoolSpace { share: Some(share), free: ByteCount(free) });
+        for (share, free) in &after {
+            if before.get(share) != Some(free) {
+                events.push(Event::PoolSpace { share: Some(*share), free: ByteCount(*free) });
             }
         }
+        let lifted = before.keys().filter(|share| !after.contains_key(share));
+        events.extend(lifted.map(|share| {
+            let free = ByteCount(u64::MAX);
+            Event::PoolSpace { share: Some(*share), free }
+        }));
         self.is_first = false;
         (self.streams, self.room) = (streams, room);
         events

@@ -21,8 +21,6 @@ use crate::engine::Engine;
 const PUTS_PART: u64 = 20;
 /// ... but no more than this of a drive.
 const PUTS_BYTES_MAX: u64 = 16 << 30;
-/// Batches in a row of which nothing had room, before a session gives up.
-const REFUSED_BATCHES_MAX: usize = 16;
 
 /// What is free for recalls, by the pool and by classes.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -89,11 +87,9 @@ impl Engine {
             let of_class = classes.get(class).copied().unwrap_or(u64::MAX);
             pool < *bytes || of_class < *bytes
         });
-        for (class, (bytes, _)) in &state.short {
-            match classes.get_mut(class) {
-                Some(of_class) if *of_class < *bytes => *of_class = 0,
-                _ => room.pool = 0,
-            }
+        // Nothing is said of the pool as a whole: a large file of one class must not stop all others.
+        for class in state.short.keys() {
+            classes.insert(*class, 0);
         }
         Ok(room)
     }
@@ -214,15 +210,17 @@ impl<'a> SessionSpace<'a> {
         self.batches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next batch that has room, and that room claimed; empty if there is no batch, or no room for many
-    /// in a row. To be called before anything of it is read.
+    /// The next batch that has room, and that room claimed; empty if there is none, in all that is planned. To
+    /// be called before anything of it is read.
     pub(crate) fn next_batch(&self, next: &mut dyn FnMut() -> Vec<WantedFile>) -> Vec<WantedFile> {
-        for _ in 0..REFUSED_BATCHES_MAX {
+        // What did not fit a moment ago needs no other look, nor what is larger.
+        let mut too_large = BTreeMap::new();
+        while !self.engine.stop.load(Ordering::Relaxed) {
             let batch = next();
             if batch.is_empty() {
                 return batch;
             }
-            let admitted = self.admit(batch);
+            let admitted = self.admit(batch, &mut too_large);
             if !admitted.is_empty() {
                 return admitted;
             }
@@ -231,7 +229,7 @@ impl<'a> SessionSpace<'a> {
     }
 
     /// Claims room for a batch and leaves out what has none.
-    fn admit(&self, batch: Vec<WantedFile>) -> Vec<WantedFile> {
+    fn admit(&self, batch: Vec<WantedFile>, too_large: &mut BTreeMap<ClassId, u64>) -> Vec<WantedFile> {
         let mut claims: BTreeMap<ClassId, u64> = BTreeMap::new();
         let mut admitted = Vec::with_capacity(batch.len());
         // One claim for each class; a class without room for all is tried file by file.
@@ -242,19 +240,22 @@ impl<'a> SessionSpace<'a> {
                 *by_class.entry(*class).or_default() += wanted.length.0;
             }
         }
-        by_class.retain(|class, bytes| self.take(*class, *bytes));
+        by_class.retain(|class, bytes| !too_large.contains_key(class) && self.take(*class, *bytes));
         for (class, bytes) in &by_class {
             claims.insert(*class, *bytes);
         }
         for (wanted, class) in batch.into_iter().zip(classes) {
             let Some(class) = class else { continue };
+            let bytes = wanted.length.0;
             if by_class.contains_key(&class) {
                 admitted.push(wanted);
-            } else if self.take(class, wanted.length.0) {
-                *claims.entry(class).or_default() += wanted.length.0;
+            } else if too_large.get(&class).is_none_or(|least| bytes < *least) && self.take(class, bytes) {
+                *claims.entry(class).or_default() += bytes;
                 admitted.push(wanted);
             } else {
-                self.engine.is_short(class, wanted.length.0);
+                let least = too_large.entry(class).or_insert(bytes);
+                *least = bytes.min(*least);
+                self.engine.is_short(class, bytes);
                 self.refused.store(true, Ordering::Relaxed);
             }
         }

@@ -122,8 +122,11 @@ pub(super) fn check_library(library: &Library) -> Result<(), Finding> {
         return Err((timing.drive.span(), unknown.to_string()));
     }
     let scale = *timing.scale.get_ref();
-    if !(scale.is_finite() && scale > 0.0) {
-        return Err((timing.scale.span(), "scale is a number above 0; 1.0 is real time".to_owned()));
+    if !(0.001..=1_000_000.0).contains(&scale) {
+        return Err((
+            timing.scale.span(),
+            "scale is a number from 0.001 to 1000000; 1.0 is real time".to_owned(),
+        ));
     }
     if *timing.robots.get_ref() == 0 {
         return Err((timing.robots.span(), "the library needs at least one robot".to_owned()));
