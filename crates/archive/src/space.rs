@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use threads::{Mutex, MutexGuard};
 
-use base::{ByteCount, ClassId, FileId, Timestamp};
+use base::{ByteCount, ClassId, Duration, FileId, Timestamp};
 use catalogue::Counter;
 use mover::WantedFile;
 use pool::{DriveSpace, PoolError};
@@ -21,6 +21,9 @@ use crate::engine::Engine;
 const PUTS_PART: u64 = 20;
 /// ... but no more than this of a drive.
 const PUTS_BYTES_MAX: u64 = 16 << 30;
+
+/// A class is left alone for no longer than this because a file of it did not fit.
+const SHORT_REST_MAX: Duration = Duration::from_secs(6 * 3600);
 
 /// What is free for recalls, by the pool and by classes.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -38,8 +41,25 @@ pub(crate) struct Space(Mutex<State>);
 #[derive(Default)]
 struct State {
     claimed: BTreeMap<ClassId, u64>,
-    /// The size of a file that did not fit, of each class, and when.
-    short: BTreeMap<ClassId, (u64, Timestamp)>,
+    /// Of each class, the file that did not fit.
+    short: BTreeMap<ClassId, Short>,
+}
+
+/// The smallest file of a class that did not fit.
+#[derive(Clone, Copy)]
+struct Short {
+    bytes: u64,
+    since: Timestamp,
+    /// How often it was tried in vain: each time its class is left alone for twice as long.
+    times: u32,
+    /// That time has passed and it is being tried again.
+    tried: bool,
+}
+
+impl Short {
+    fn rests(&self, retry_delay: Duration) -> Duration {
+        retry_delay.saturating_mul(1 << self.times.min(20)).min(SHORT_REST_MAX)
+    }
 }
 
 impl Space {
@@ -79,17 +99,19 @@ impl Engine {
         let mut room = self.room()?;
         let now = self.now();
         let mut state = self.space.lock();
-        // For a while: who wanted that file may have given up.
-        let kept = self.settings.tape.retry_delay;
-        state.short.retain(|_, (_, since)| now.since(*since) < kept);
+        let retry_delay = self.settings.tape.retry_delay;
         let (pool, classes) = (room.pool, &mut room.classes);
-        state.short.retain(|class, (bytes, _)| {
+        state.short.retain(|class, short| {
             let of_class = classes.get(class).copied().unwrap_or(u64::MAX);
-            pool < *bytes || of_class < *bytes
+            pool < short.bytes || of_class < short.bytes
         });
-        // Nothing is said of the pool as a whole: a large file of one class must not stop all others.
-        for class in state.short.keys() {
-            classes.insert(*class, 0);
+        // Nothing is said of the pool as a whole: a large file of one class must not stop all others. After a
+        // rest it is tried again: who wanted that file may have given up.
+        for (class, short) in &mut state.short {
+            short.tried |= now.since(short.since) >= short.rests(retry_delay);
+            if !short.tried {
+                classes.insert(*class, 0);
+            }
         }
         Ok(room)
     }
@@ -113,8 +135,12 @@ impl Engine {
     fn is_short(&self, class: ClassId, bytes: u64) {
         let now = self.now();
         let mut state = self.space.lock();
-        let short = state.short.entry(class).or_insert((bytes, now));
-        *short = (short.0.min(bytes), now);
+        let new = Short { bytes, since: now, times: 0, tried: false };
+        let short = state.short.entry(class).or_insert(new);
+        short.bytes = short.bytes.min(bytes);
+        if std::mem::take(&mut short.tried) {
+            (short.since, short.times) = (now, short.times.saturating_add(1));
+        }
     }
 
     /// Gives back what [`Engine::take_space`] has claimed.

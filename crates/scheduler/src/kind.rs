@@ -54,6 +54,7 @@ impl Reason {
             | Reason::TapeNotReadable { .. }
             | Reason::NoDriveInLibrary { .. }
             | Reason::PoolsLibraryDown { .. }
+            | Reason::WaitingForSpace { .. }
             | Reason::NoReadableCopy { .. } => true,
             Reason::DrivesMax { limit }
             | Reason::ShareDrivesMax { limit, .. }

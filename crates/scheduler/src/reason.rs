@@ -47,8 +47,9 @@ pub enum Reason {
     NoReadableCopy { tapes: Vec<(Vid, String)> },
     /// It failed and is left alone for a while.
     Resting { until: Timestamp, cause: String },
-    /// The pool has no room for more than what is being recalled already.
-    WaitingForSpace { free: ByteCount, coming: ByteCount },
+    /// The pool has no room for more than what is being recalled already; `of` names the share whose own room
+    /// is short, nothing if it is the pool's.
+    WaitingForSpace { free: ByteCount, coming: ByteCount, of: Option<String> },
     /// The pool feeds as many tape streams as it can.
     WaitingForStream { limit: usize },
     /// The library's robots move as many tapes as they can.
@@ -149,15 +150,23 @@ impl Reason {
     /// Reasons that are limits of the policy or of the machine.
     fn fmt_limit(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::WaitingForSpace { free, coming } => {
+            Reason::WaitingForSpace { free, coming, of } => {
+                write!(f, "waits for room in the pool")?;
+                if let Some(of) = of {
+                    write!(f, " {of} (its pool_max, or a file larger than what is free)")?;
+                }
                 write!(
                     f,
-                    "waits for room in the pool: {free} are free for recalls and {coming} are on their \
-                     way to it; evict files, or release them first"
+                    ": {free} are free for recalls and {coming} are on their way to it; evict files, or \
+                     release them first"
                 )
             }
             Reason::WaitingForStream { limit } => {
-                write!(f, "waits for a stream: the pool feeds {limit} tape drives at their rate, and does")
+                write!(
+                    f,
+                    "waits for the end of another session: the pool feeds {limit} at a time at the drives' \
+                     rate (tape.streams_max, or what was measured)"
+                )
             }
             Reason::WaitingForRobot { limit } => {
                 write!(f, "waits for a robot: {limit} tapes may be moved at once, and are")

@@ -184,7 +184,9 @@ impl Scheduler {
         let first = shares.first().copied()?;
         if side == Side::Recall && !shares.iter().any(|share| self.has_space(*share, false)) {
             let (free, coming) = self.lacks_space(first, false)?;
-            return Some(Reason::WaitingForSpace { free: ByteCount(free), coming: ByteCount(coming) });
+            let own = self.lacks(None, false).is_none().then(|| self.policy.share(first).name);
+            let of = own.filter(|name| !name.is_empty());
+            return Some(Reason::WaitingForSpace { free: ByteCount(free), coming: ByteCount(coming), of });
         }
         if !shares.iter().any(|share| self.may_use(*share, side, &ledger)) {
             let limit = self.policy.share_drives_max(first);

@@ -205,7 +205,7 @@ fn recall_does_not_outrun_the_pool() {
     hand.tell(Event::PoolSpace { share: None, free: ByteCount(5 * GB) });
     assert_eq!(hand.want(1, 10, 0, &[0]).len(), 1, "there is room for some of it");
     assert_eq!(hand.want(2, 1, 0, &[1]), [], "10 GB are on their way to 5 GB");
-    let space = Reason::WaitingForSpace { free: ByteCount(5 * GB), coming: ByteCount(10 * GB) };
+    let space = Reason::WaitingForSpace { free: ByteCount(5 * GB), coming: ByteCount(10 * GB), of: None };
     assert_eq!(hand.why(2), space);
     assert_eq!(hand.tell(Event::PoolSpace { share: None, free: ByteCount(11 * GB) }).len(), 1);
     let share = Some(ShareId(0));
