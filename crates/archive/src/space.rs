@@ -236,8 +236,8 @@ impl<'a> SessionSpace<'a> {
         self.batches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next batch that has room, and that room claimed; empty if there is none, in all that is planned. To
-    /// be called before anything of it is read.
+    /// The next batch that has room, and that room claimed; empty if there is none, in all that is planned.
+    /// To be called before anything of it is read.
     pub(crate) fn next_batch(&self, next: &mut dyn FnMut() -> Vec<WantedFile>) -> Vec<WantedFile> {
         // What did not fit a moment ago needs no other look, nor what is larger.
         let mut too_large = BTreeMap::new();

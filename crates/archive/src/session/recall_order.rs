@@ -26,8 +26,8 @@ const REPLAN_EVERY: Duration = Duration::from_secs(5);
 /// ... and so seldom that planning takes no more than one part in so many of the time.
 const REPLAN_SHARE: u32 = 50;
 
-/// A gap that is read through may be so many blocks longer than the plan says: a file without bytes of its own
-/// ends in front of where it stands.
+/// A gap that is read through may be so many blocks longer than the plan says: a file without bytes of its
+/// own ends in front of where it stands.
 const GAP_SLACK: u64 = 4;
 
 /// A file that this session is to read, in as few bytes as a million of them need.
