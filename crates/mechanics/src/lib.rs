@@ -3,7 +3,7 @@
 //!
 //! Pure: no I/O, no clock. All times are what the model says a machine takes, in whole microseconds so that
 //! the same inputs give the same plan everywhere. The models are data files, each number with its source:
-//! [`drive`], [`medium`], [`robot`].
+//! [`drive()`], [`medium()`], [`robot()`].
 
 mod cost;
 mod figure;

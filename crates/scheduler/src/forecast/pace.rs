@@ -21,7 +21,7 @@ const LPOS_HALF: f64 = 84_000.0;
 /// How long the steps of a tape's work take.
 ///
 /// Nominal: from the data of a drive model. What a scheduler's forecast uses is this, corrected by the last
-/// [`SEEN_MAX`] observations of each kind.
+/// 32 observations of each kind.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Pace {
     /// From the order to mount to the tape ready and its label checked.
