@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 
 use super::neighbours::{HEAD, Nodes};
+use super::tour::{Exchange, order_of, tour_of};
 
 /// Shaken parts are at most so long.
 const SHAKEN_MAX: usize = 50;
@@ -41,21 +42,13 @@ pub(super) fn length(nodes: &Nodes, order: &[usize]) -> i64 {
 }
 
 fn searched(nodes: &Nodes, order: &[usize], work: u64, how: impl FnOnce(&mut Search)) -> Vec<usize> {
-    let tour: Vec<u32> = [HEAD].into_iter().chain(order.iter().map(|stretch| *stretch as u32 + 1)).collect();
+    let tour = tour_of(order);
     if tour.len() < 4 {
         return order.to_vec();
     }
     let mut search = Search::new(nodes, tour, work);
     how(&mut search);
-    search.tour.iter().skip(1).map(|node| *node as usize - 1).collect()
-}
-
-/// Two neighbouring parts that changed places: the first began at `begin`, the second at `middle`.
-#[derive(Clone, Copy)]
-struct Exchange {
-    begin: usize,
-    middle: usize,
-    end: usize,
+    order_of(&search.tour)
 }
 
 struct Search<'s> {
@@ -194,16 +187,16 @@ impl<'s> Search<'s> {
         }
     }
 
-    fn rotate(&mut self, Exchange { begin, middle, end }: Exchange) {
-        self.tour[begin..end].rotate_left(middle - begin);
-        for at in begin..end {
+    fn rotate(&mut self, exchange: Exchange) {
+        exchange.apply(&mut self.tour);
+        for at in exchange.begin..exchange.end {
             self.positions[self.tour[at] as usize] = at as u32;
         }
     }
 
     fn undo(&mut self) {
-        while let Some(Exchange { begin, middle, end }) = self.log.pop() {
-            self.rotate(Exchange { begin, middle: begin + (end - middle), end });
+        while let Some(exchange) = self.log.pop() {
+            self.rotate(exchange.inverse());
         }
     }
 

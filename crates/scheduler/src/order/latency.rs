@@ -5,6 +5,7 @@
 
 use super::neighbours::{HEAD, Nodes};
 use super::stretch::Stretch;
+use super::tour::{Exchange, order_of, tour_of};
 
 /// Stretches that move together at most.
 const TOGETHER: usize = 3;
@@ -15,15 +16,7 @@ const LEAST_GAIN: f64 = 1.0;
 pub(super) fn improve(nodes: &Nodes, stretches: &[Stretch], order: &[usize], work: u64) -> Vec<usize> {
     let mut search = Search::new(nodes, stretches, order, work);
     while search.work > 0 && search.pass() {}
-    search.tour.iter().skip(1).map(|node| *node as usize - 1).collect()
-}
-
-/// Two neighbouring parts of the order that change places.
-#[derive(Clone, Copy)]
-struct Exchange {
-    begin: usize,
-    middle: usize,
-    end: usize,
+    order_of(&search.tour)
 }
 
 /// Sums up to a place in the order, which is counted in.
@@ -48,8 +41,7 @@ struct Search<'s> {
 
 impl<'s> Search<'s> {
     fn new(nodes: &'s Nodes<'s>, stretches: &'s [Stretch], order: &[usize], work: u64) -> Self {
-        let ordered = order.iter().map(|stretch| *stretch as u32 + 1);
-        let tour: Vec<u32> = [HEAD].into_iter().chain(ordered).collect();
+        let tour = tour_of(order);
         let (positions, sums) = (vec![0; tour.len()], vec![Sums::default(); tour.len()]);
         let mut search = Search { nodes, stretches, tour, positions, sums, work };
         search.sum(0);
@@ -75,9 +67,8 @@ impl<'s> Search<'s> {
         for node in 0..self.nodes.len() as u32 {
             while self.work > 0 {
                 let Some(exchange) = self.better(node) else { break };
-                let Exchange { begin, middle, end } = exchange;
-                self.tour[begin..end].rotate_left(middle - begin);
-                self.sum(begin);
+                exchange.apply(&mut self.tour);
+                self.sum(exchange.begin);
                 moved = true;
             }
         }

@@ -17,6 +17,7 @@ mod simple;
 mod small;
 mod starts;
 mod stretch;
+mod tour;
 mod trace;
 
 use base::BlockAddress;
