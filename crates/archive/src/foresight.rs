@@ -89,9 +89,8 @@ impl Engine {
     /// When a wanted file is online.
     pub(crate) fn expected_of_file(&self, file: FileId) -> Option<scheduler::Expected> {
         let group = self.scheduler().group_of(file)?;
-        let forecast = self.forecast_of(std::iter::once(&group));
-        let now = self.now();
-        forecast.of_group(&group, 1).map(|expected| expected.seen_at(now))
+        let expected = self.foretold(|forecast| forecast.of_group(&group, 1))?;
+        Some(expected.seen_at(self.now()))
     }
 
     /// Requests whose end was foretold tell how right that was.

@@ -57,8 +57,7 @@ pub(super) struct RecallOrder<'a> {
     vid: Vid,
     track: Track,
     block_size: u32,
-    /// Planned and not handed out yet.
-    /// Each with the blocks that may be read through on the way to it.
+    /// Planned and not handed out yet, each with the blocks that may be read through on the way to it.
     queue: VecDeque<(Wish, u64)>,
     /// All that this session was given: what is on its way to the pool stands in the tape's set until it is
     /// committed.
@@ -102,7 +101,7 @@ impl<'a> RecallOrder<'a> {
             if self.queue.is_empty() {
                 return Ok(Vec::new());
             }
-            let batch = self.take()?;
+            let batch = self.take();
             let batch = self.still_wanted(batch)?;
             if !batch.is_empty() {
                 return Ok(batch);
@@ -120,6 +119,11 @@ impl<'a> RecallOrder<'a> {
         let began = self.engine.clock.steady();
         self.seen = self.engine.wishes.load(Ordering::Relaxed);
         let wishes = self.wishes()?;
+        if wishes.is_empty() {
+            // Nothing to ask the drive for, and nothing to tell.
+            self.queue.clear();
+            return Ok(());
+        }
         let segments: Vec<Segment> =
             wishes.iter().map(|wish| wish.segment(u64::from(self.block_size))).collect();
         let head = match drive.position() {
@@ -163,10 +167,9 @@ impl<'a> RecallOrder<'a> {
         let mut whole = Whole::default();
         let mut after = None;
         while wishes.len() < PLAN_FILES_MAX {
-            let rows = self.engine.read(|view| view.recall_set(self.vid, after, PAGE))?;
+            let mut rows = self.engine.read(|view| view.recall_set(self.vid, after, PAGE))?;
             let Some((last, _)) = rows.last() else { break };
             after = Some(*last);
-            let mut rows = rows;
             rows.retain(|(key, _)| !self.given.contains(&key.file));
             let files: Vec<FileId> = rows.iter().map(|(key, _)| key.file).collect();
             let claimed = self.engine.scheduler().claim(self.vid, &files);
@@ -176,6 +179,9 @@ impl<'a> RecallOrder<'a> {
                 wishes.push(Wish { file, container, block, data_offset, length, along: false });
                 whole.note(self.engine, container, block)?;
             }
+        }
+        if whole.packs.is_empty() {
+            return Ok(wishes);
         }
         let asked: HashSet<FileId> = wishes.iter().map(|wish| wish.file).collect();
         for (container, block) in whole.packs {
@@ -220,7 +226,7 @@ impl<'a> RecallOrder<'a> {
         Ok(())
     }
 
-    fn take(&mut self) -> Result<Vec<(Wish, u64)>, ArchiveError> {
+    fn take(&mut self) -> Vec<(Wish, u64)> {
         let mut batch: Vec<(Wish, u64)> = Vec::new();
         let mut bytes = 0;
         while batch.len() < BATCH_FILES_MAX && bytes < RECALL_BATCH_BYTES {
@@ -233,7 +239,7 @@ impl<'a> RecallOrder<'a> {
             }
         }
         self.given.extend(batch.iter().map(|(wish, _)| wish.file));
-        Ok(batch)
+        batch
     }
 
     /// What of a batch is to be read now, with all that reading it needs: requests may have been cancelled,

@@ -371,7 +371,7 @@ fn forget(draft: &mut Draft<'_>, id: RequestId) -> Result<Outcome, Rejection> {
         draft.put(Table::Request, key::request(id), &request);
     } else {
         draft.remove(Table::Request, key::request(id));
-        if draft.view().has_priority(id)? {
+        if draft.view().priority(id)? != PRIORITY_USUAL {
             draft.remove(Table::RequestPriority, key::request(id));
         }
     }

@@ -161,10 +161,6 @@ impl View<'_> {
         Ok(self.get(Table::RequestPriority, &key::request(request))?.unwrap_or(crate::PRIORITY_USUAL))
     }
 
-    pub(crate) fn has_priority(&self, request: RequestId) -> Result<bool, ReadError> {
-        Ok(self.get::<u8>(Table::RequestPriority, &key::request(request))?.is_some())
-    }
-
     /// All tapes.
     ///
     /// # Errors
