@@ -4,9 +4,10 @@ use crate::package::{DependencyKind, Package};
 
 /// The layers, lowest first, and the crates of each in order. A crate may depend on lower layers and on the
 /// crates before it in its own layer.
-pub const LAYERS: [(&str, &[&str]); 7] = [
+pub const LAYERS: [(&str, &[&str]); 8] = [
     ("words", &["base"]),
-    (CORES, &["erasure", "cluster", "durability", "ltfs", "mechanics", "scheduler", "catalogue"]),
+    (CORES, &["erasure", "cluster", "durability", "ltfs", "mechanics", "scheduler", "usage", "catalogue"]),
+    ("twin", &["twin"]),
     ("drivers", &["threads", "store", "drive", "library"]),
     ("engine", &["pool", "mover", "archive"]),
     ("doors", &["door"]),
@@ -31,7 +32,8 @@ const TOOLS: [&str; 1] = ["tidy"];
 
 /// Crates from elsewhere that only some of ours may depend on: HTTP, JSON, XML and the async runtime stay in
 /// the doors, one driver knows the embedded engine. The program runs the door's runtime and speaks JSON as a
-/// client. The mechanics read the data files of drives and media.
+/// client. The mechanics read the data files of drives and media, the twin
+/// its scenarios.
 const OUTSIDE: [(&str, &[&str]); 10] = [
     ("axum", &["door"]),
     ("heed", &["store"]),
@@ -39,10 +41,10 @@ const OUTSIDE: [(&str, &[&str]); 10] = [
     ("hyper", &["door"]),
     ("hyper-util", &["door"]),
     ("quick-xml", &["ltfs", "door"]),
-    ("serde", &["door", "kist", "mechanics"]),
+    ("serde", &["door", "kist", "mechanics", "twin"]),
     ("serde_json", &["door", "kist", "tidy", "torture"]),
     ("tokio", &["door", "kist"]),
-    ("toml", &["kist", "mechanics"]),
+    ("toml", &["kist", "mechanics", "twin"]),
 ];
 
 /// The crates with fault injection, bugs on purpose or a simulated world, and the features that turn them on.
