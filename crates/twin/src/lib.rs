@@ -2,3 +2,11 @@
 //!
 //! Pure and seeded: the same scenario and seed give the same bytes. Reading files, threads and printing are
 //! the caller's.
+//!
+//! The way of a scenario: `scenario` reads TOML and makes [`model`] of it, one for each variant; `world` runs
+//! it, with `workload` for what users do, `disks` for what the pool gives to whom, `cache` for what is in it;
+//! what happened becomes an [`outcome`], which `report` draws.
+
+pub mod model;
+pub mod moment;
+pub mod outcome;
