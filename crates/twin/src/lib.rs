@@ -3,4 +3,5 @@
 //! Pure and seeded: the same scenario and seed give the same bytes. Reading files, threads and printing are
 //! the caller's.
 
+pub mod plan;
 pub mod quantity;
