@@ -32,6 +32,23 @@ pub enum Section {
     Bottleneck,
 }
 
+impl Section {
+    /// All, in the order of the plan.
+    pub const ALL: [Section; 11] = [
+        Section::Workload,
+        Section::Drives,
+        Section::Robots,
+        Section::Cache,
+        Section::Bandwidth,
+        Section::Pool,
+        Section::Media,
+        Section::Power,
+        Section::Durability,
+        Section::Cost,
+        Section::Bottleneck,
+    ];
+}
+
 impl fmt::Display for Section {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
