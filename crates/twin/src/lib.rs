@@ -10,3 +10,6 @@
 pub mod model;
 pub mod moment;
 pub mod outcome;
+
+pub mod plan;
+pub mod quantity;
