@@ -11,4 +11,5 @@ pub mod meter;
 pub mod model;
 pub mod moment;
 pub mod outcome;
+pub mod report;
 pub mod stats;
