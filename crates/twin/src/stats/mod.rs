@@ -7,6 +7,7 @@ mod steady;
 mod summary;
 
 pub use estimate::{Comparison, Estimate, batch_means, compare, estimate};
+pub(crate) use figures::completion;
 pub use figures::{Figure, Measured, figures};
 pub use histogram::Histogram;
 pub use steady::warm_up_bins;
