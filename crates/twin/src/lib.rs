@@ -7,9 +7,12 @@
 //! it, with `workload` for what users do, `disks` for what the pool gives to whom, `cache` for what is in it;
 //! what happened becomes an [`outcome`], which `report` draws.
 
+pub mod meter;
 pub mod model;
 pub mod moment;
 pub mod outcome;
 
 pub mod plan;
 pub mod quantity;
+pub mod report;
+pub mod stats;
