@@ -7,20 +7,16 @@
 //! it, with [`users`] for what users do, [`holdings`] for where files stand, [`disks`] for what the pool
 //! gives to whom, [`cache`] for what is in it; what happened becomes an [`outcome`], which `report` draws.
 
-pub mod meter;
-pub mod model;
-pub mod moment;
-pub mod outcome;
-
-pub mod plan;
-pub mod quantity;
-pub mod report;
-pub mod stats;
 pub mod cache;
 pub mod disks;
 pub mod holdings;
 pub mod laws;
+pub mod meter;
 pub mod model;
 pub mod moment;
 pub mod outcome;
+pub mod plan;
+pub mod quantity;
+pub mod report;
+pub mod stats;
 pub mod users;
