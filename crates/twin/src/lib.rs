@@ -20,3 +20,4 @@ pub mod quantity;
 pub mod report;
 pub mod stats;
 pub mod users;
+pub mod validate;

@@ -80,7 +80,8 @@ impl CaseResult {
 /// for each seed. A case that the planner computes needs none.
 #[must_use]
 pub fn judge(case: &Case, runs: &[(String, Vec<Outcome>)]) -> CaseResult {
-    let mut violations = runs.iter().flat_map(|(_, outcomes)| outcomes).filter_map(|one| one.violation.clone());
+    let mut violations =
+        runs.iter().flat_map(|(_, outcomes)| outcomes).filter_map(|one| one.violation.clone());
     let trouble = violations.next();
     CaseResult {
         name: case.name,
@@ -107,11 +108,11 @@ fn row(case: &Case, expectation: &Expectation, runs: &[(String, Vec<Outcome>)]) 
             let values = match of {
                 Of::First => values(None),
                 Of::Variant(name) => values(Some(name)),
-                Of::Ratio(one, other) => values(Some(one)).zip(values(Some(other))).map(|(ones, others)| {
-                    ones.iter().zip(&others).map(|(one, other)| one / other).collect()
-                }),
+                Of::Ratio(one, other) => values(Some(one))
+                    .zip(values(Some(other)))
+                    .map(|(ones, others)| ones.iter().zip(&others).map(|(one, other)| one / other).collect()),
             };
-            let estimate = values.filter(|values| !values.is_empty()).map(|values| stats::mean_interval(&values));
+            let estimate = values.filter(|values| !values.is_empty()).map(|values| stats::estimate(&values));
             (estimate.map(|estimate| estimate.mean), estimate.and_then(|estimate| estimate.half_width))
         }
     };

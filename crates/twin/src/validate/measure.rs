@@ -26,8 +26,14 @@ pub enum Measure {
     SessionWriteRate,
     /// The same for reading.
     SessionReadRate,
-    /// Bytes read from the pool's disks for each byte that is written to tape.
-    PoolReadPerTapeWrite,
+    /// Bytes read from the pool's disks for each byte that clients wrote.
+    PoolReadPerArchived,
+    /// Bytes written to the pool's disks for each byte that clients wrote.
+    PoolWrittenPerArchived,
+    /// Bytes read from the pool's disks for each byte read from tape.
+    PoolReadPerRecalled,
+    /// Bytes written to the pool's disks for each byte read from tape.
+    PoolWrittenPerRecalled,
     /// Bytes that clients move, read and written, a second, mean.
     ClientRateMean,
     /// Bytes a second that clients read, mean.
@@ -53,7 +59,7 @@ impl Measure {
     /// The figure of one run; nothing if there is none, as of a rate without time.
     #[must_use]
     pub fn of(self, outcome: &Outcome) -> Option<f64> {
-        let series = &outcome.series;
+        let (series, totals) = (&outcome.series, &outcome.totals);
         let step = series.step;
         let value = match self {
             Measure::ReadRateMax => most(&series.tape_read)? / step,
@@ -63,13 +69,13 @@ impl Measure {
                 let (begin, end) = asked.fold((f64::MAX, 0.0f64), |(begin, end), campaign| {
                     (begin.min(campaign.begin), end.max(campaign.end))
                 });
-                outcome.totals.tape_read as f64 / (end - begin)
+                totals.tape_read as f64 / (end - begin)
             }
             Measure::WriteRateMean => {
-                outcome.totals.tape_written as f64 / (bins_of(&series.tape_written)? as f64 * step)
+                totals.tape_written as f64 / (bins_of(&series.tape_written)? as f64 * step)
             }
-            Measure::TapesMounted => outcome.totals.tapes_mounted as f64,
-            Measure::Mounts => outcome.totals.mounts as f64,
+            Measure::TapesMounted => totals.tapes_mounted as f64,
+            Measure::Mounts => totals.mounts as f64,
             Measure::BusyDrives => {
                 let settled = (outcome.warm_up / step).ceil() as usize;
                 let bins = series.activity.get(settled..)?;
@@ -77,27 +83,27 @@ impl Measure {
                 busy / (bins.len() as f64 * step)
             }
             Measure::MovingPercent => {
-                let sum = |of: fn(&[f64; DriveActivity::COUNT]) -> f64| {
-                    series.activity.iter().map(of).sum::<f64>()
-                };
+                let sum =
+                    |of: fn(&[f64; DriveActivity::COUNT]) -> f64| series.activity.iter().map(of).sum::<f64>();
                 100.0 * sum(moving_seconds) / sum(busy_seconds)
             }
             Measure::SessionWriteRate => {
-                let time = seconds_of(outcome, &[DriveActivity::Write, DriveActivity::Wait, DriveActivity::Locate]);
-                outcome.totals.tape_written as f64 / time
+                let time =
+                    seconds_of(outcome, &[DriveActivity::Write, DriveActivity::Wait, DriveActivity::Locate]);
+                totals.tape_written as f64 / time
             }
             Measure::SessionReadRate => {
-                let time = seconds_of(outcome, &[DriveActivity::Read, DriveActivity::Wait, DriveActivity::Locate]);
-                outcome.totals.tape_read as f64 / time
+                let time =
+                    seconds_of(outcome, &[DriveActivity::Read, DriveActivity::Wait, DriveActivity::Locate]);
+                totals.tape_read as f64 / time
             }
-            Measure::PoolReadPerTapeWrite => {
-                outcome.totals.pool_read as f64 / outcome.totals.tape_written as f64
-            }
-            Measure::ClientRateMean => {
-                (outcome.totals.client_read + outcome.totals.client_written) as f64 / outcome.end
-            }
-            Measure::ClientReadRate => outcome.totals.client_read as f64 / outcome.end,
-            Measure::ClientWriteRate => outcome.totals.client_written as f64 / outcome.end,
+            Measure::PoolReadPerArchived => ratio(totals.pool_read, totals.client_written),
+            Measure::PoolWrittenPerArchived => ratio(totals.pool_written, totals.client_written),
+            Measure::PoolReadPerRecalled => ratio(totals.pool_read, totals.tape_read),
+            Measure::PoolWrittenPerRecalled => ratio(totals.pool_written, totals.tape_read),
+            Measure::ClientRateMean => (totals.client_read + totals.client_written) as f64 / outcome.end,
+            Measure::ClientReadRate => totals.client_read as f64 / outcome.end,
+            Measure::ClientWriteRate => totals.client_written as f64 / outcome.end,
             Measure::ClientRateMax => {
                 let both = series.client_read.iter().zip(&series.client_written);
                 both.map(|(read, written)| read + written).max()? as f64 / step
@@ -105,6 +111,10 @@ impl Measure {
         };
         Some(value).filter(|value| value.is_finite())
     }
+}
+
+fn ratio(one: u64, other: u64) -> f64 {
+    one as f64 / other as f64
 }
 
 fn most(bins: &[u64]) -> Option<f64> {

@@ -15,7 +15,7 @@ pub use judge::{CaseResult, Row, Validation, judge};
 pub use measure::{Measure, Of};
 
 /// A published measurement that the twin is to predict.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Expectation {
     /// What was measured.
     pub what: &'static str,
@@ -34,7 +34,7 @@ pub struct Expectation {
 }
 
 /// How the twin gets a value.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Prediction {
     /// Measured in the runs of the case's scenario, mean over seeds.
     Simulated(Measure, Of),
@@ -43,7 +43,7 @@ pub enum Prediction {
 }
 
 /// What still counts as agreement.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Tolerance {
     /// So much of the published value, more or less, in percent.
     Percent(f64),
@@ -59,7 +59,7 @@ pub enum Tolerance {
 pub const USUAL: Tolerance = Tolerance::Percent(10.0);
 
 /// A published case.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// Its name in the reference: `GK-tape10`.
     pub name: &'static str,
