@@ -1,3 +1,12 @@
 //! What users did: the lines of the access log, and what follows from them.
 //!
 //! Pure: lines come in as text, figures go out.
+
+mod access;
+mod line;
+
+pub use access::{
+    ACCESS_NAME_MAX, Access, Begins, CLASS_POOLS_MAX, ClassState, CopyPlace, DriveState, FileSize, Get,
+    Migrated, Put, Recalled, STAGE_COPIES_MAX, Stage, Start, TapeState, What,
+};
+pub use line::{ACCESS_LINE_BYTES_MAX, LineFault, decode, encode};
