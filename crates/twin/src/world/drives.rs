@@ -213,7 +213,8 @@ impl World<'_> {
         let library = self.holdings.tapes()[tape.0 as usize].library.0;
         self.checked("tape in one drive");
         if let Some(other) = self.tapes[tape.0 as usize].drive {
-            return self.violated(format!("tape {vid} is mounted into drive {drive} and is in drive {other}"));
+            return self
+                .violated(format!("tape {vid} is mounted into drive {drive} and is in drive {other}"));
         }
         if usize::from(library) != self.drives[drive].library {
             return self.violated(format!("tape {vid} of library {library} is mounted into drive {drive}"));
@@ -278,7 +279,8 @@ impl World<'_> {
     /// Writes the index if it must, and carries the tape to its slot.
     pub(super) fn unmount(&mut self, drive: usize) {
         if self.drives[drive].phase != Phase::Idle {
-            return self.violated(format!("drive {drive} is to unmount while {:?}", self.drives[drive].phase));
+            return self
+                .violated(format!("drive {drive} is to unmount while {:?}", self.drives[drive].phase));
         }
         self.drives[drive].session_since = self.now;
         self.carry_away(drive, None);
