@@ -115,7 +115,7 @@ impl Records {
     pub(super) fn range_of(&self, sequence: u64) -> Option<Range<u64>> {
         self.layers.iter().find_map(|layer| {
             let (start, written) = layer.ranges.range(..=sequence).next_back()?;
-            (sequence < written.end).then(|| *start..written.end)
+            (sequence < written.end).then_some(*start..written.end)
         })
     }
 
