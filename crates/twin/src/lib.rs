@@ -15,6 +15,7 @@ pub mod meter;
 pub mod model;
 pub mod moment;
 pub mod outcome;
+pub mod report;
 pub mod stats;
 pub mod users;
 pub mod world;

@@ -15,6 +15,9 @@ pub struct Outcome {
     pub end: f64,
     /// Where the means begin: what was said, or where the run was found to have settled.
     pub warm_up: f64,
+    /// Whether the run went on for its span, and not until its work was done: only then do means within one
+    /// run say something of their own certainty.
+    pub is_steady: bool,
     /// Whether everything that was asked for was done, or refused, before the end.
     pub is_drained: bool,
     /// Things that happened: of the world and of the scheduler together.

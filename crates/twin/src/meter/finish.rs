@@ -34,6 +34,7 @@ impl Meter {
             seed: self.seed,
             end: now.seconds(),
             warm_up,
+            is_steady: !self.ends_with_work,
             is_drained: end.is_drained,
             events: end.events,
             steps: end.steps,

@@ -11,7 +11,7 @@ mod drive;
 mod finish;
 mod progress;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 
