@@ -10,3 +10,5 @@
 pub mod model;
 pub mod moment;
 pub mod outcome;
+pub mod quantity;
+pub mod scenario;
