@@ -3,12 +3,17 @@
 //! Pure and seeded: the same scenario and seed give the same bytes. Reading files, threads and printing are
 //! the caller's.
 //!
-//! The way of a scenario: `scenario` reads TOML and makes [`model`] of it, one for each variant; `world` runs
-//! it, with `workload` for what users do, `disks` for what the pool gives to whom, `cache` for what is in it;
-//! what happened becomes an [`outcome`], which `report` draws.
+//! The way of a scenario: [`scenario`] reads TOML and makes [`model`] of it, one for each variant; `world`
+//! runs it, with [`users`] for what users do, [`holdings`] for where files stand, [`disks`] for what the pool
+//! gives to whom, [`cache`] for what is in it; what happened becomes an [`outcome`], which `report` draws.
 
+pub mod cache;
+pub mod disks;
+pub mod holdings;
+pub mod laws;
 pub mod model;
 pub mod moment;
 pub mod outcome;
 pub mod quantity;
 pub mod scenario;
+pub mod users;
