@@ -5,15 +5,18 @@
 //!
 //! The way of a scenario: [`scenario`] reads TOML and makes [`model`] of it, one for each variant; `world`
 //! runs it, with [`users`] for what users do, [`holdings`] for where files stand, [`disks`] for what the pool
-//! gives to whom, [`cache`] for what is in it; what happened becomes an [`outcome`], which `report` draws.
+//! gives to whom, [`cache`] for what is in it; what happened becomes an [`outcome`], which [`report`] draws and [`stats`] sums up.
 
 pub mod cache;
 pub mod disks;
 pub mod holdings;
 pub mod laws;
+pub mod meter;
 pub mod model;
 pub mod moment;
 pub mod outcome;
 pub mod quantity;
+pub mod report;
 pub mod scenario;
+pub mod stats;
 pub mod users;
