@@ -3,10 +3,10 @@
 use base::Duration;
 use scheduler::PRIORITY_MAX;
 
-use super::finding::{Finding, limited, missing, wrong};
+use super::finding::{Finding, Problem, at, limited, missing, wrong};
 use super::{index, per_mille, percent, span};
 use crate::model;
-use crate::model::{Arrivals, Choice, ClassIndex, Site, WorkloadKind};
+use crate::model::{Arrivals, Choice, ClassIndex, FaultKind, Site, WorkloadKind};
 use crate::quantity::{Bytes, Count, Share, Span};
 use crate::scenario::form::{
     Backup, Campaign, Carousel, Fault, Ingest, Named, Recorded, Saturate, Scenario, Users, Workload,
@@ -323,7 +323,12 @@ pub fn faults(forms: &Named<Fault>) -> Result<Vec<model::Fault>, Finding> {
         if every.0 < 1_000_000 {
             return wrong(&["fault", name, "every"], "it is at least \"1s\"");
         }
-        Ok(model::Fault { kind: *kind, every: span(*every), lasts: span(*lasts), begin: span(*begin) })
+        let Some(kind) = FaultKind::ALL.into_iter().find(|known| known.name() == kind) else {
+            let known = FaultKind::ALL.iter().map(|kind| kind.name().to_owned()).collect();
+            let problem = Problem::NotThere { kind: "kind of fault", name: kind.clone(), known };
+            return Err(Finding { path: at(&["fault", name, "kind"]), problem });
+        };
+        Ok(model::Fault { kind, every: span(*every), lasts: span(*lasts), begin: span(*begin) })
     };
     forms.iter().map(fault).collect()
 }

@@ -75,6 +75,10 @@ pub enum Law {
     Fixed(FixedSize),
     /// Lognormal.
     Lognormal(Lognormal),
+    /// Each size as likely.
+    Uniform(Uniform),
+    /// Exponential.
+    Exponential(Exponential),
     /// Parts of several.
     Mix(Mix),
     /// Measured.
@@ -111,6 +115,30 @@ pub struct Lognormal {
     pub most: Option<Bytes>,
 }
 
+/// `kind = "uniform"`.
+#[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Uniform {
+    /// None is smaller.
+    pub least: Bytes,
+    /// None is larger.
+    pub most: Bytes,
+}
+
+/// `kind = "exponential"`.
+#[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exponential {
+    /// The mean size.
+    pub mean: Bytes,
+    /// None is smaller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least: Option<Bytes>,
+    /// None is larger.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most: Option<Bytes>,
+}
+
 /// `kind = "mix"`.
 #[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -137,6 +165,9 @@ pub struct Quantiles {
     pub at: Vec<Share>,
     /// So large are the largest files of these shares.
     pub sizes: Vec<Bytes>,
+    /// The mean, if it is known: sizes are scaled to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean: Option<Bytes>,
 }
 
 /// `kind = "list"`.

@@ -9,7 +9,9 @@ mod run;
 mod tape;
 mod work;
 
-pub use class::{ClassForm, Holding, Law, Lognormal, Mix, Quantiles, Recall, Sizes};
+pub use class::{
+    ClassForm, Exponential, Holding, Law, Lognormal, Mix, MixPart, Quantiles, Recall, Sizes, Uniform,
+};
 pub use library::{Drives, Library, Locate};
 pub use named::{Named, OneOrMore};
 pub use pool::{DataPath, Disks, Network, Pool};

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::FaultKind;
 use crate::quantity::{Bytes, Count, Share, Span};
 
 /// `[workload.NAME]`, by `kind`.
@@ -263,9 +262,8 @@ pub struct Recorded {
 #[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// What.
-    #[serde(with = "fault_kind")]
-    pub kind: FaultKind,
+    /// What, by the names that the model gives.
+    pub kind: String,
     /// Mean time between two.
     pub every: Span,
     /// How long, in the mean.
@@ -274,29 +272,6 @@ pub struct Fault {
     /// None before this.
     #[serde(default)]
     pub begin: Span,
-}
-
-/// Faults by the names that the model gives them.
-mod fault_kind {
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    use crate::model::FaultKind;
-    use crate::scenario::error::nearest;
-
-    pub fn serialize<S: Serializer>(kind: &FaultKind, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(kind.name())
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<FaultKind, D::Error> {
-        let word = String::deserialize(deserializer)?;
-        let found = FaultKind::ALL.into_iter().find(|kind| kind.name() == word);
-        found.ok_or_else(|| {
-            let names: Vec<&str> = FaultKind::ALL.iter().map(|kind| kind.name()).collect();
-            let meant = nearest(&word, names.iter().copied());
-            let meant = meant.map_or(String::new(), |near| format!(" (did you mean '{near}'?)"));
-            de::Error::custom(format!("'{word}' is not known{meant}; write one of: {}", names.join(", ")))
-        })
-    }
 }
 
 fn yes() -> bool {
