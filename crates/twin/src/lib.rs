@@ -4,12 +4,20 @@
 //! the caller's.
 //!
 //! The way of a scenario: `scenario` reads TOML and makes [`model`] of it, one for each variant; `world` runs
-//! it, with `workload` for what users do, `disks` for what the pool gives to whom, `cache` for what is in it;
-//! what happened becomes an [`outcome`], which `report` draws.
+//! it, with [`users`] for what users do, [`holdings`] for where files stand, [`disks`] for what the pool
+//! gives to whom, [`cache`] for what is in it; what happened becomes an [`outcome`], which `report` draws.
 
+pub mod cache;
+pub mod disks;
+pub mod holdings;
+pub mod laws;
 pub mod meter;
 pub mod model;
 pub mod moment;
 pub mod outcome;
 pub mod report;
 pub mod stats;
+pub mod users;
+pub mod world;
+
+pub use world::run;

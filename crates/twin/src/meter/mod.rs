@@ -228,6 +228,11 @@ impl Meter {
         *self.checks.entry(name).or_default() += 1;
     }
 
+    /// An invariant was checked so many times.
+    pub fn checks(&mut self, name: &'static str, times: u64) {
+        *self.checks.entry(name).or_default() += times;
+    }
+
     /// The level has been what it is until now.
     fn pass(&mut self, now: Moment) {
         let age = self.level.oldest.map_or(Duration::ZERO, |oldest| now.since(oldest));

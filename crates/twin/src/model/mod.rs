@@ -8,6 +8,7 @@ mod site;
 mod workload;
 
 pub use fault::{Fault, FaultKind};
+pub(crate) use file::scatter;
 pub use file::{ClassIndex, FileNumber, SEQUENCE_MAX, SizeLaw};
 pub use foreign::{CopyRule, Foreign, ReadOrder};
 pub use pool::{DataPath, Disks, Network, PoolModel};

@@ -1,0 +1,1 @@
+//! Size laws: what a table of sizes is made of.
