@@ -97,7 +97,7 @@ fn pictures(page: &mut String, summary: &Summary, shown: &[&Outcome]) {
         grid(&compared.iter().map(bar).collect::<String>())
     };
     section(page, "Rates and efficiency", &figures);
-    section(page, "Completion of campaigns", &grid(&curve::campaigns(shown)));
+    section(page, "Completion of campaigns", &curve::campaigns(shown));
     let drives = format!("{}{}", gantt::activities_legend(), bars::shares(shown));
     if shown.iter().any(|outcome| !outcome.drives.is_empty()) {
         section(page, "How the drives spend their time", &(drives + &gantt::over_time(shown)));

@@ -29,7 +29,7 @@ p{margin:0 0 10px;max-width:85ch}
 .result.bad p:first-child{color:var(--bad);font-weight:600}
 .grid{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:14px 26px}
 .grid.three{grid-template-columns:repeat(3,minmax(0,1fr));gap:14px 20px}
-.grid>figure:only-child{grid-column:1/-1}
+.grid.one{grid-template-columns:minmax(0,1fr)}
 figure{margin:0 0 10px;break-inside:avoid}
 figcaption{font-weight:600;font-size:14px;margin:4px 0 3px}
 figcaption small{color:var(--soft);font-weight:400;margin-left:10px;font-size:12.5px}
@@ -40,7 +40,6 @@ svg text.unit{fill:var(--soft);font-size:11.5px}
 text.end{text-anchor:end}text.mid{text-anchor:middle}
 text.value{font-weight:600}
 path.area{fill-opacity:.13}rect.shade{fill:var(--soft);fill-opacity:.12}
-text.said{font-weight:600;paint-order:stroke;stroke:var(--paper);stroke-width:4px;stroke-linejoin:round}
 .tiles{display:grid;grid-template-columns:repeat(auto-fill,minmax(210px,1fr));gap:12px}
 .tiles div{background:var(--tint);padding:12px 16px;break-inside:avoid}
 .tiles b{display:block;font-size:23px;font-weight:650;line-height:1.25}

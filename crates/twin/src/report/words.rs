@@ -118,7 +118,12 @@ fn against(first: &VariantSummary, base: &Outcome, variant: &VariantSummary, out
         return format!("{}: {rates} with “{}”: no more and no less{rest}.", variant.name, first.name);
     }
     let reason = reason(base, outcome).map(|why| format!(", because {why}")).unwrap_or_default();
-    format!("{}: {rates} with “{}”, {} times{reason}.", variant.name, first.name, number(ratio))
+    format!("{}: {rates} with “{}”, {} times{reason}.", variant.name, first.name, two_places(ratio))
+}
+
+/// A ratio.
+fn two_places(ratio: f64) -> String {
+    if ratio >= 0.1 { format!("{ratio:.2}") } else { number(ratio) }
 }
 
 /// When the last campaign was done.
@@ -208,7 +213,8 @@ fn tail(shown: &[&Outcome], name: &str) -> String {
     let found = |outcome: &&Outcome| {
         let campaign = outcome.campaigns.iter().find(|campaign| campaign.name == name)?;
         let (whole, tail) = completion(campaign)?;
-        Some((whole, tail, outcome.variant.clone()))
+        let is_done = campaign.served + campaign.refused >= campaign.files;
+        is_done.then(|| (whole, tail, outcome.variant.clone()))
     };
     let mut all: Vec<(f64, f64, String)> = shown.iter().filter_map(found).collect();
     if all.len() > VARIANTS_MAX {
@@ -216,6 +222,9 @@ fn tail(shown: &[&Outcome], name: &str) -> String {
         let (least, most) = (&all[0], &all[all.len() - 1]);
         let least = format!("{} with “{}”", time(least.0), least.2);
         return format!("Campaign “{name}” took from {least} to {} with “{}”.", time(most.0), most.2);
+    }
+    if all.is_empty() {
+        return format!("Campaign “{name}” was not done when the run ended.");
     }
     let part = |(whole, tail, variant): &(f64, f64, String)| {
         let with = if shown.len() > 1 { format!(" with “{variant}”") } else { String::new() };
