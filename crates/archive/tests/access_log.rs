@@ -242,7 +242,10 @@ fn a_log_that_hangs_holds_up_neither_clients_nor_drives() {
 
 #[test]
 fn what_a_full_disk_did_not_take_is_counted_when_it_takes_again() {
-    let instance = Instance::new(ByteCount::mib(512));
+    // Nothing goes to tape by itself within an hour.
+    let instance = Instance::with(ByteCount::mib(512), |settings| {
+        settings.classes.iter_mut().for_each(|class| class.pack_age = Duration::from_secs(3600));
+    });
     let log = Arc::new(Log::default());
     let archive = open_logged(&instance, log.clone());
     put(&archive, "/d/before", &bytes(1, 1_000));

@@ -62,10 +62,12 @@ pub(crate) enum Notice {
     },
 }
 
-/// A file, and since when it was wanted, if anybody wanted it.
+/// A file that is recalled, and since when it was wanted, if anybody wanted it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wanted {
     pub(crate) file: FileId,
+    pub(crate) class: ClassId,
+    pub(crate) bytes: ByteCount,
     pub(crate) since: Option<Timestamp>,
 }
 
