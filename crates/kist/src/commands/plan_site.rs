@@ -51,7 +51,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     from_log: Option<PathBuf>,
     /// How far to look back in the log
-    #[arg(long, value_name = "SPAN", default_value = "90d", value_parser = Span::parse, requires = "from_log")]
+    #[arg(long, value_name = "SPAN", default_value = "90d", value_parser = Span::parse)]
     since: Span,
     /// Write the plan as a page with pictures, besides
     #[arg(long, value_name = "FILE")]
@@ -107,7 +107,8 @@ fn logged(directory: &Path, since: Span, now: Timestamp) -> Outcome<Usage> {
     let usage = analysis.end();
     if usage.lines == 0 {
         return Err(Failure::usage(format!(
-            "{} has no line of an access log since then: give the directory log of an instance, or a longer --since",
+            "{} has no line of an access log since then: give the directory log of an instance, or a longer \
+             --since",
             directory.display()
         )));
     }
