@@ -124,7 +124,8 @@ fn picture(heading: &str, note: &str, bars: &[Bar], mark: Option<f64>) -> String
         let _ = write!(
             svg,
             "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\
-             <rect x=\"{NAMES}\" y=\"{top}\" width=\"{first:.1}\" height=\"16\" style=\"fill:var({colour})\"/>\
+             <rect x=\"{NAMES}\" y=\"{top}\" width=\"{first:.1}\" height=\"16\" \
+             style=\"fill:var({colour})\"/>\
              <rect x=\"{:.1}\" y=\"{top}\" width=\"{second:.1}\" height=\"16\" style=\"fill:var(--tail)\"/>\
              <text class=\"soft\" x=\"{:.1}\" y=\"{}\">{}</text>",
             NAMES - 8.0,
