@@ -15,6 +15,9 @@ pub struct Outcome {
     pub end: f64,
     /// Where the means begin: what was said, or where the run was found to have settled.
     pub warm_up: f64,
+    /// Whether the run went on for its span, and not until its work was done: only then do means within one
+    /// run say something of their own certainty.
+    pub is_steady: bool,
     /// Whether everything that was asked for was done, or refused, before the end.
     pub is_drained: bool,
     /// Things that happened: of the world and of the scheduler together.
@@ -23,6 +26,10 @@ pub struct Outcome {
     pub steps: u64,
     /// Sums over the whole run.
     pub totals: Totals,
+    /// Most files that waited for a recall at one time.
+    pub queue_max: u64,
+    /// The longest that any file had waited for its recall while it still waited, seconds.
+    pub queue_age_max: f64,
     /// Over time.
     pub series: Series,
     /// Each drive.
@@ -161,6 +168,8 @@ impl DriveActivity {
 pub struct DriveUse {
     /// Its name.
     pub name: String,
+    /// Bytes a second that it streams at most; 0 if that is not known.
+    pub native_rate: u64,
     /// Seconds of each [`DriveActivity`], in the order of [`DriveActivity::ALL`].
     pub seconds: [f64; DriveActivity::COUNT],
     /// Mounts.
@@ -184,6 +193,8 @@ impl DriveUse {
 pub struct Campaign {
     /// The workload's name.
     pub name: String,
+    /// Whether it is a campaign, a carousel or a restore, which is done at some time; users never are.
+    pub ends: bool,
     /// Files asked for.
     pub files: u64,
     /// Their bytes.
@@ -213,12 +224,18 @@ pub struct ClassUse {
     pub wanted: u64,
     /// In the pool when they were wanted.
     pub hits: u64,
+    /// Files put.
+    pub put: u64,
+    /// Their bytes.
+    pub put_bytes: u64,
     /// Bytes of the class in the pool, mean over time.
     pub pool_mean: f64,
     /// How long evicted files had been in the pool since they were last touched, mean, seconds.
     pub residency_mean: f64,
     /// Files evicted.
     pub evicted: u64,
+    /// Files whose last copy came to tape.
+    pub migrated: u64,
     /// From put to the last copy on tape: mean and longest, seconds.
     pub migration_wait: [f64; 2],
 }
