@@ -9,6 +9,8 @@
 
 pub mod cache;
 pub mod disks;
+#[cfg(test)]
+mod fixture;
 pub mod holdings;
 pub mod laws;
 pub mod meter;
