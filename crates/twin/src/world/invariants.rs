@@ -149,6 +149,11 @@ impl World<'_> {
     /// The scheduler knows of all that is wanted.
     fn check_known(&mut self) {
         self.checked("nothing wanted is forgotten");
+        let known = self.scheduler.files_wanted() as u64;
+        if known > self.admitted {
+            let told = self.admitted;
+            return self.violated(format!("the scheduler wants {known} files, where {told} are wanted"));
+        }
         let now = self.now.timestamp();
         let stride = (self.wants.len() / 1_000).max(1);
         let mut lost = None;
