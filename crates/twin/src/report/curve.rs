@@ -122,7 +122,7 @@ pub fn throughput(shown: &[&Outcome], is_tape: bool) -> String {
         let mut note = warm_up(outcome);
         if let [(_, _, pick)] = kinds.as_slice() {
             let mean = mean_rate(outcome, pick(outcome));
-            inside.push_str(&frame.level(mean));
+            inside.push_str(&frame.level(mean, outcome.end));
             let comma = if note.is_empty() { "" } else { ", " };
             note = format!("mean {}{comma}{note}", with_unit(mean, "MB/s"));
         }
