@@ -278,6 +278,26 @@ fn runs_in_which_nothing_happens_have_a_page_too() {
 }
 
 #[test]
+fn a_queue_that_grows_to_the_end_is_said_so() {
+    let mut outcome = Made { is_steady: true, span: 86_400.0, ..MADE }.run();
+    outcome.variant = "growing".into();
+    outcome.series.backlog = (0..outcome.series.queue.len() as u64).map(|bin| bin * bin).collect();
+    outcome.series.queue.fill(7);
+    let said = sentences(&crate::stats::summary(&[vec![outcome.clone()]]), &[&outcome]);
+    assert!(
+        said.contains(
+            &"growing: not in a steady state: what waits for tape grew to the end, so its means say \
+        little."
+                .to_owned()
+        ),
+        "{said:?}"
+    );
+    outcome.series.backlog.fill(7);
+    let said = sentences(&crate::stats::summary(&[vec![outcome.clone()]]), &[&outcome]);
+    assert!(!said.iter().any(|sentence| sentence.contains("not in a steady state")), "{said:?}");
+}
+
+#[test]
 fn every_name_is_escaped() {
     let evil = "<script>alert(\"x\")</script> & 'more' <b>, with a name that goes on for much longer than any \
                 column of a table or a legend or a bar can hold, on and on";

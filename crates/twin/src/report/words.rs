@@ -41,8 +41,37 @@ pub fn sentences(summary: &Summary, shown: &[&Outcome]) -> Vec<String> {
             whole(asked as f64)
         ));
     }
+    found.extend(shown.iter().filter_map(|outcome| unsettled(outcome)));
     found.extend(tails(shown));
     found
+}
+
+/// What still grew at the end of a run that was to be in a steady state: its means say little then.
+fn unsettled(outcome: &Outcome) -> Option<String> {
+    const BINS_MIN: usize = 20;
+    let mean = |values: &[u64]| values.iter().map(|v| *v as f64).sum::<f64>() / values.len().max(1) as f64;
+    let grows = |values: &Vec<u64>| {
+        let tenth = values.len() / 10;
+        let (middle, last) = (
+            mean(&values[values.len() / 2 - tenth..values.len() / 2]),
+            mean(&values[values.len() - tenth..]),
+        );
+        // The middle is not that of a run that only breathes: twice as much, and much against its largest.
+        last > 2.0 * middle && last > 0.5 * values.iter().copied().max().unwrap_or(0) as f64
+    };
+    let series = &outcome.series;
+    if !outcome.is_steady || series.queue.len() < BINS_MIN {
+        return None;
+    }
+    let all = [("the queue of recalls", &series.queue), ("what waits for tape", &series.backlog)];
+    let growing: Vec<&str> = all.iter().filter(|(_, values)| grows(values)).map(|(what, _)| *what).collect();
+    (!growing.is_empty()).then(|| {
+        let growing = growing.join(" and ");
+        format!(
+            "{}: not in a steady state: {growing} grew to the end, so its means say little.",
+            outcome.variant
+        )
+    })
 }
 
 /// Which direction most bytes went: (figure, words, is_read).
