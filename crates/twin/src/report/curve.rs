@@ -64,7 +64,8 @@ fn floats(values: &[u64]) -> Vec<f64> {
     values.iter().map(|value| *value as f64).collect()
 }
 
-/// Charts that stand side by side, one for each variant: their width, ticks on their time axis, and the class of
+/// Charts that stand side by side, one for each variant: their width, ticks on their time axis, and the
+/// class of
 /// the grid that holds them.
 pub fn side_by_side(variants: usize) -> (f64, usize, &'static str) {
     match variants {

@@ -1,6 +1,7 @@
 //! How the page looks: on a screen in the light and in the dark, and on paper.
 //!
-//! Activities have fixed colours, after M. Okabe and K. Ito ("Color universal design", 2008), which people with any
+//! Activities have fixed colours, after M. Okabe and K. Ito ("Color universal design", 2008), which people
+//! with any
 //! kind of colour vision tell apart; variants have those of P. Tol's bright scheme.
 
 /// The style sheet.

@@ -1,4 +1,5 @@
-//! Pages from made-up outcomes, also from strange ones. To look at them: set `KIST_TWIN_PAGES` to a directory.
+//! Pages from made-up outcomes, also from strange ones. To look at them: set `KIST_TWIN_PAGES` to a
+//! directory.
 
 use super::*;
 use crate::meter::tests::model;
@@ -76,11 +77,8 @@ impl Made {
                 meter.wanted(moment(now), 0, 2_000_000_000, is_hit);
                 asked += 1;
             }
-            let waiting = if self.is_steady {
-                (200.0 + 150.0 * (hours / 24.0 * 6.283).sin()) as u64
-            } else {
-                asked - served
-            };
+            let waiting =
+                if self.is_steady { (200.0 + 150.0 * (hours / 4.0).sin()) as u64 } else { asked - served };
             let oldest = if self.is_steady { now - 600.0 - waiting as f64 } else { 0.0 };
             meter.level(
                 moment(now),

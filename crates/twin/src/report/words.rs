@@ -172,7 +172,8 @@ fn cost(outcome: &Outcome, activity: DriveActivity) -> f64 {
     if bytes > 0.0 { seconds / (bytes / 1e12) } else { 0.0 }
 }
 
-/// Why one variant moves more than the other: the one or two activities whose time for each TB changed most in the
+/// Why one variant moves more than the other: the one or two activities whose time for each TB changed most
+/// in the
 /// same direction, in words that can be checked.
 fn reason(base: &Outcome, outcome: &Outcome) -> Option<String> {
     /// A second reason is worth a word if it makes up this part of the first one.
@@ -198,9 +199,8 @@ fn reason(base: &Outcome, outcome: &Outcome) -> Option<String> {
 /// How an activity differs between two outcomes.
 fn in_words(activity: DriveActivity, base: &Outcome, outcome: &Outcome) -> String {
     let files = |outcome: &Outcome| (outcome.totals.files_read + outcome.totals.files_written) as f64;
-    let sum = |outcome: &Outcome| {
-        outcome.drives.iter().map(|drive| drive.seconds[activity as usize]).sum::<f64>()
-    };
+    let sum =
+        |outcome: &Outcome| outcome.drives.iter().map(|drive| drive.seconds[activity as usize]).sum::<f64>();
     let each = |outcome: &Outcome| sum(outcome) / files(outcome).max(1.0);
     let per_mount = |outcome: &Outcome| files(outcome) / outcome.totals.mounts.max(1) as f64;
     let share = |outcome: &Outcome| {
