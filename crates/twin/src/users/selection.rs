@@ -25,8 +25,8 @@ pub(super) struct Selection {
 enum Order {
     /// Units are gone through once, each chosen with the likelihood that leaves as many as are wanted.
     AsPut { unit: u64, rest: Range<u64> },
-    /// All files of the chosen units are gone through in an order that looks random.
-    Shuffled { at: u64, units: Permutation, files: Permutation },
+    /// The chosen units are gone through in an order that looks random, the files of each as they were put.
+    Shuffled { at: u64, units: Permutation },
 }
 
 impl Selection {
@@ -48,7 +48,6 @@ impl Selection {
             true => Order::Shuffled {
                 at: 0,
                 units: Permutation::new(units, random.bits()),
-                files: Permutation::new(chosen * unit, random.bits()),
             },
         };
         let share = u64::from(choice.share_per_mille);
@@ -78,10 +77,10 @@ impl Selection {
                 }
                 rest.next()
             }
-            Order::Shuffled { at, units, files } => {
+            Order::Shuffled { at, units } => {
                 let slots = self.chosen * self.unit;
                 while *at < slots {
-                    let slot = files.of(*at);
+                    let slot = *at;
                     *at += 1;
                     let index = units.of(slot / self.unit) * self.unit + slot % self.unit;
                     if index < self.files {
