@@ -19,6 +19,8 @@ use crate::outcome::DriveActivity;
 const PLAN_FILE: Duration = Duration::from_micros(3);
 /// Planning takes no more than one part in so many of the time.
 const REPLAN_SHARE: u32 = 50;
+/// A plan of more files is not made anew for a few more.
+const PLANNED_ANEW_MAX: usize = 32;
 /// Most files of a batch.
 const BATCH_FILES_MAX: usize = 4_096;
 /// Most files that are put in order together.
@@ -119,8 +121,12 @@ impl World<'_> {
         let order = self.model.foreign.order;
         let it = &mut self.drives[drive];
         let reading = &mut it.reading;
-        reading.queue.clear();
         let files = reading.wishes.len();
+        if order == ReadOrder::Planned && put_among(&mut reading.queue, &reading.wishes) {
+            reading.rests_until = at.plus(self.model.site.work.replan);
+            return at;
+        }
+        reading.queue.clear();
         if files == 0 {
             return at;
         }
@@ -368,6 +374,25 @@ impl World<'_> {
         self.drives[drive].trail.clear();
         self.end_recall(drive, SessionEnd::Failed(why.to_owned()));
     }
+}
+
+/// A few new files are put next to the planned ones that lie nearest; `false`: they are not few, everything is
+/// to be planned anew.
+fn put_among(queue: &mut VecDeque<Wish>, wishes: &[Wish]) -> bool {
+    if queue.len() < PLANNED_ANEW_MAX || wishes.len() > queue.len() + queue.len() / 8 {
+        return false;
+    }
+    let mut known: Vec<FileId> = queue.iter().map(|wish| wish.file).collect();
+    known.sort_unstable();
+    for wish in wishes.iter().filter(|wish| known.binary_search(&wish.file).is_err()) {
+        let near = queue.iter().enumerate().min_by_key(|(_, other)| other.byte.abs_diff(wish.byte));
+        let at = near.map_or(0, |(at, other)| at + usize::from(other.byte < wish.byte));
+        queue.insert(at, *wish);
+        if let Some(next) = queue.get_mut(at + 1) {
+            next.through = false;
+        }
+    }
+    true
 }
 
 /// The head comes to a file: reads what lies between, or locates.
