@@ -12,7 +12,7 @@ use durability::SplitMix;
 use support::{GB, TB, campaign, fault, hold, hours, ingest, model, secs, users};
 use twin::model::{CopyRule, FaultKind, Model, ReadOrder, SizeLaw};
 
-const FAULTS: u64 = 5_000;
+const FAULTS: u64 = 20_000;
 
 fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)

@@ -56,6 +56,8 @@ pub(super) struct Reading {
     /// Room claimed in the pool for the batch, by class.
     claims: Vec<u64>,
     refused: bool,
+    /// What this session was given, had room or not: none of it is planned again.
+    given: super::wants::ByFile<()>,
     /// [`TapeState::arrived`](super::drives::TapeState::arrived) when the plan was made.
     seen: u64,
     rests_until: Moment,
@@ -76,6 +78,7 @@ impl World<'_> {
         reading.queue.clear();
         reading.batch.clear();
         (reading.at, reading.offset, reading.refused, reading.wanted) = (0, 0, false, wanted);
+        reading.given.clear();
         reading.claims.clear();
         reading.claims.resize(classes, 0);
         reading.rests_until = self.now;
@@ -190,7 +193,8 @@ impl World<'_> {
         let mut wishes = std::mem::take(&mut reading.wishes);
         asked.clear();
         wishes.clear();
-        asked.extend(state.wanted.iter().take(PLAN_FILES_MAX));
+        let new = state.wanted.iter().filter(|file| !reading.given.contains_key(*file));
+        asked.extend(new.take(PLAN_FILES_MAX));
         let claimed = self.scheduler.claim(vid, &asked);
         for (id, _) in asked.iter().zip(claimed).filter(|(_, claimed)| *claimed) {
             let file = FileNumber::of(*id);
@@ -201,6 +205,8 @@ impl World<'_> {
         }
         if wishes.iter().any(|wish| self.class_of(wish.file).recall_packs) {
             self.take_along(tape, &mut wishes);
+            let given = &self.drives[drive].reading.given;
+            wishes.retain(|wish| !given.contains_key(&wish.file));
         }
         let reading = &mut self.drives[drive].reading;
         (reading.asked, reading.wishes) = (asked, wishes);
@@ -261,6 +267,7 @@ impl World<'_> {
         let mut asked = std::mem::take(&mut reading.asked);
         asked.clear();
         asked.extend(batch.iter().map(|wish| wish.file));
+        reading.given.extend(batch.iter().map(|wish| (wish.file, ())));
         let mut claimed = self.scheduler.claim(Holdings::vid(tape), &asked).into_iter();
         batch.retain(|wish| claimed.next().unwrap_or(false) || wish.along);
         batch.retain(|wish| {
