@@ -157,7 +157,7 @@ impl World<'_> {
         let now = self.now.timestamp();
         let stride = (self.wants.len() / 1_000).max(1);
         let mut lost = None;
-        for want in self.wants.iter().step_by(stride).filter(|want| want.is_admitted) {
+        for want in self.wants.iter().step_by(stride).filter(|want| want.admitted.is_some()) {
             if self.scheduler.why_recalling(want.file, now).is_none() {
                 lost = Some(FileNumber::of(want.file));
             }
@@ -189,7 +189,7 @@ impl World<'_> {
         }
         self.clear_wanted(tape);
         let wanted = &self.tapes[tape.0 as usize].wanted;
-        let oldest = wanted.iter().filter_map(|file| self.wants.get(*file)).map(|want| want.since).min();
+        let oldest = wanted.iter().filter_map(|file| self.wants.get(*file)?.admitted).min();
         let Some(oldest) = oldest else { return };
         let others = self.tapes.iter().filter(|state| !state.wanted.is_empty()).count() as u32;
         let rounds = (2 * (others + self.mounted_since())).div_ceil(usable as u32) + 1;
