@@ -30,6 +30,7 @@ pub mod tape;
 pub mod tape_dump;
 pub mod tape_report;
 pub mod tape_work;
+pub mod usage;
 pub mod verify;
 pub mod wait;
 pub mod why;
