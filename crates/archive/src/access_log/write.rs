@@ -21,6 +21,7 @@ pub(crate) fn run(engine: &Engine) {
     let mut writer =
         Writer { engine, log: log.as_ref(), buffer: String::new(), lines: 0, lost: 0, told: false };
     writer.state(Begins::Server);
+    writer.hand_on();
     let mut empty = Vec::new();
     loop {
         let taken = engine.access.take(std::mem::take(&mut empty));

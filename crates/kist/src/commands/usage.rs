@@ -293,6 +293,7 @@ fn days(days: f64) -> String {
         days if days < 2.0 => format!("{:.1} h", days * 24.0),
         days if days < 10.0 => format!("{days:.1} d"),
         days if days < 730.0 => format!("{days:.0} d"),
+        days if days < 36_525.0 => format!("{:.1} years", days / 365.25),
         days => format!("{} years", text::count((days / 365.25).round() as u64)),
     }
 }

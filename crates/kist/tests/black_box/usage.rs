@@ -15,7 +15,8 @@ fn usage_counts_what_clients_did_and_outlives_the_server() {
     let nothing = usage(&instance, &[]);
     assert_eq!((nothing["logged"].as_bool(), nothing["lines"].as_u64()), (Some(true), Some(0)));
     assert!(nothing["pool"].as_u64().is_some_and(|pool| pool > 0), "{nothing}");
-    instance.kist(&["usage"]).exits(0).says(&["what users did", "nothing"]);
+    let text = instance.kist(&["usage"]).exits(0).out;
+    assert!(text.contains("what users did") && text.contains("nothing"), "{text}");
 
     let tree = instance.beside("tree");
     for (number, length) in SIZES.iter().enumerate() {
