@@ -1,0 +1,234 @@
+//! The result in sentences.
+
+use super::text::{number, spoken, time, whole, with_unit};
+use crate::outcome::{DriveActivity, Outcome};
+use crate::stats::{Summary, VariantSummary, completion};
+
+/// Differences below this part are none, in words.
+const ALIKE: f64 = 0.02;
+
+/// What came of a scenario, in a few sentences without markup: what is wrong first, then each variant against
+/// the first one, with the reason, then its campaigns.
+#[must_use]
+pub fn sentences(summary: &Summary, shown: &[&Outcome]) -> Vec<String> {
+    let mut found = Vec::new();
+    for variant in &summary.variants {
+        if let Some(violation) = &variant.violation {
+            found.push(format!(
+                "{}: an invariant did not hold, and the run ended there: {violation}",
+                variant.name
+            ));
+        }
+    }
+    let (Some(first), Some(base)) = (summary.variants.first(), shown.first()) else {
+        return found;
+    };
+    if shown.len() == 1 || summary.variants.len() != shown.len() {
+        found.extend(alone(first, base));
+    }
+    if summary.variants.len() == shown.len() {
+        for (variant, outcome) in summary.variants.iter().zip(shown).skip(1) {
+            found.push(against(first, base, variant, outcome));
+        }
+    }
+    for outcome in shown.iter().filter(|outcome| !outcome.is_drained && !outcome.is_steady) {
+        let asked = outcome.totals.files_wanted;
+        let left = asked.saturating_sub(outcome.totals.files_served + outcome.totals.files_refused);
+        found.push(format!(
+            "{}: the run's time was over before all work was done; {} of {} wanted files were still missing.",
+            outcome.variant,
+            whole(left as f64),
+            whole(asked as f64)
+        ));
+    }
+    found.extend(tails(shown));
+    found
+}
+
+/// Which direction most bytes went: (figure, words, is_read).
+fn direction(outcome: &Outcome) -> Option<(&'static str, &'static str, bool)> {
+    let totals = &outcome.totals;
+    if totals.tape_read == 0 && totals.tape_written == 0 {
+        return None;
+    }
+    Some(if totals.tape_read >= totals.tape_written {
+        ("read from tape", "from tape", true)
+    } else {
+        ("written to tape", "to tape", false)
+    })
+}
+
+fn alone(variant: &VariantSummary, outcome: &Outcome) -> Option<String> {
+    let Some((figure, words, _)) = direction(outcome) else {
+        return Some(format!("{}: nothing moved from or to tape in {}.", variant.name, time(outcome.end)));
+    };
+    let mut sentence = format!(
+        "{}: {} {words} on average over {}, with {} mounts ({} files each); drives in use moved data {} % of the time.",
+        variant.name,
+        with_unit(variant.site(figure).mean, "MB/s"),
+        time(outcome.end - outcome.warm_up),
+        whole(variant.site("mounts").mean),
+        spoken(variant.site("files per mount").mean),
+        number(variant.site("of that, moving data").mean),
+    );
+    if let Some(most) = largest_cost(outcome) {
+        sentence += &format!(" Of the rest most went to: {most}.");
+    }
+    Some(sentence)
+}
+
+/// What took most of the drives' time beside moving data.
+fn largest_cost(outcome: &Outcome) -> Option<String> {
+    let sums = DriveActivity::ALL
+        .map(|activity| outcome.drives.iter().map(|drive| drive.seconds[activity as usize]).sum::<f64>());
+    let all: f64 = sums.iter().sum();
+    let costs = [DriveActivity::Mount, DriveActivity::Locate, DriveActivity::Wait];
+    let most = costs.into_iter().max_by(|a, b| sums[*a as usize].total_cmp(&sums[*b as usize]))?;
+    let share = sums[most as usize] / all.max(f64::MIN_POSITIVE);
+    (share > 0.0).then(|| format!("{} ({} % of all drive time)", most.word(), number(100.0 * share)))
+}
+
+fn against(first: &VariantSummary, base: &Outcome, variant: &VariantSummary, outcome: &Outcome) -> String {
+    let Some((figure, words, _)) = direction(base).or_else(|| direction(outcome)) else {
+        return format!("{} and {}: nothing moved from or to tape.", variant.name, first.name);
+    };
+    let (mine, others) = (variant.site(figure).mean, first.site(figure).mean);
+    let rates = format!("{} {words} against {}", with_unit(mine, "MB/s"), with_unit(others, "MB/s"));
+    let is_chance =
+        variant.of("", figure).and_then(|found| found.against_first).and_then(|found| found.is_different)
+            == Some(false);
+    if is_chance {
+        return format!(
+            "{}: {rates} with “{}”; seeds differ more than that, so there is no difference to speak of.",
+            variant.name, first.name
+        );
+    }
+    if others <= 0.0 {
+        return format!("{}: {rates} with “{}”.", variant.name, first.name);
+    }
+    let ratio = mine / others;
+    if (ratio - 1.0).abs() < ALIKE {
+        let moved = (finished(outcome), finished(base));
+        let rest = match moved {
+            (Some(mine), Some(others)) if (mine / others - 1.0).abs() >= ALIKE => {
+                format!(", but done after {} instead of {}", time(mine), time(others))
+            }
+            _ => String::new(),
+        };
+        return format!("{}: {rates} with “{}”: no more and no less{rest}.", variant.name, first.name);
+    }
+    let reason = reason(base, outcome).map(|why| format!(", because {why}")).unwrap_or_default();
+    format!("{}: {rates} with “{}”, {} times{reason}.", variant.name, first.name, two_places(ratio))
+}
+
+/// A ratio.
+fn two_places(ratio: f64) -> String {
+    if ratio >= 0.1 { format!("{ratio:.2}") } else { number(ratio) }
+}
+
+/// When the last campaign was done.
+fn finished(outcome: &Outcome) -> Option<f64> {
+    outcome
+        .campaigns
+        .iter()
+        .filter(|campaign| !campaign.progress.is_empty())
+        .map(|campaign| campaign.end)
+        .reduce(f64::max)
+}
+
+/// Drive seconds of an activity for each TB that was moved.
+fn cost(outcome: &Outcome, activity: DriveActivity) -> f64 {
+    let bytes = (outcome.totals.tape_read + outcome.totals.tape_written) as f64;
+    let seconds: f64 = outcome.drives.iter().map(|drive| drive.seconds[activity as usize]).sum();
+    if bytes > 0.0 { seconds / (bytes / 1e12) } else { 0.0 }
+}
+
+/// Why one variant moves more than the other: the activity whose time for each TB changed most in the same
+/// direction, in words that can be checked.
+fn reason(base: &Outcome, outcome: &Outcome) -> Option<String> {
+    let rate = |outcome: &Outcome| {
+        (outcome.totals.tape_read + outcome.totals.tape_written) as f64 / outcome.end.max(f64::MIN_POSITIVE)
+    };
+    let sign = if rate(outcome) >= rate(base) { -1.0 } else { 1.0 };
+    let drives = (outcome.drives.len(), base.drives.len());
+    let change = |activity: DriveActivity| (cost(outcome, activity) - cost(base, activity)) * sign;
+    let most = DriveActivity::ALL.into_iter().max_by(|a, b| change(*a).total_cmp(&change(*b)))?;
+    if drives.0 != drives.1 && (drives.0 > drives.1) == (sign < 0.0) {
+        return Some(format!("there are {} drives instead of {}", drives.0, drives.1));
+    }
+    if change(most) <= 0.0 {
+        return None;
+    }
+    let files = |outcome: &Outcome| outcome.totals.files_read + outcome.totals.files_written;
+    let each = |outcome: &Outcome, sum: f64| sum / files(outcome).max(1) as f64;
+    let seconds = |outcome: &Outcome| {
+        each(outcome, outcome.drives.iter().map(|drive| drive.seconds[most as usize]).sum::<f64>())
+    };
+    let share = |outcome: &Outcome| {
+        let sum: f64 = outcome.drives.iter().map(|drive| drive.seconds[most as usize]).sum();
+        let all: f64 = outcome.drives.iter().flat_map(|drive| drive.seconds).sum();
+        100.0 * sum / all.max(f64::MIN_POSITIVE)
+    };
+    let per_mount = |outcome: &Outcome| files(outcome) as f64 / outcome.totals.mounts.max(1) as f64;
+    let verb = if outcome.totals.tape_read >= outcome.totals.tape_written { "reads" } else { "writes" };
+    Some(match most {
+        DriveActivity::Mount => format!(
+            "each mount {verb} {} files instead of {}",
+            spoken(per_mount(outcome)),
+            spoken(per_mount(base))
+        ),
+        DriveActivity::Locate => {
+            format!("locating takes {} a file instead of {}", time(seconds(outcome)), time(seconds(base)))
+        }
+        other => {
+            let what = match other {
+                DriveActivity::Read | DriveActivity::Write => "stream",
+                DriveActivity::Wait => "wait",
+                DriveActivity::Idle => "are idle",
+                _ => "are down",
+            };
+            format!(
+                "drives {what} {} % of the time instead of {} %",
+                number(share(outcome)),
+                number(share(base))
+            )
+        }
+    })
+}
+
+/// Campaigns, in words: how long, and how long the tail.
+fn tails(shown: &[&Outcome]) -> Vec<String> {
+    const CAMPAIGNS_MAX: usize = 3;
+    let mut names: Vec<&str> = Vec::new();
+    for campaign in shown.iter().flat_map(|outcome| &outcome.campaigns) {
+        if campaign.ends && !campaign.progress.is_empty() && !names.contains(&campaign.name.as_str()) {
+            names.push(&campaign.name);
+        }
+    }
+    names.iter().take(CAMPAIGNS_MAX).map(|name| tail(shown, name)).collect()
+}
+
+fn tail(shown: &[&Outcome], name: &str) -> String {
+    const VARIANTS_MAX: usize = 3;
+    let found = |outcome: &&Outcome| {
+        let campaign = outcome.campaigns.iter().find(|campaign| campaign.name == name)?;
+        let (whole, tail) = completion(campaign)?;
+        let is_done = campaign.served + campaign.refused >= campaign.files;
+        is_done.then(|| (whole, tail, outcome.variant.clone()))
+    };
+    let mut all: Vec<(f64, f64, String)> = shown.iter().filter_map(found).collect();
+    if all.len() > VARIANTS_MAX {
+        all.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (least, most) = (&all[0], &all[all.len() - 1]);
+        let least = format!("{} with “{}”", time(least.0), least.2);
+        return format!("Campaign “{name}” took from {least} to {} with “{}”.", time(most.0), most.2);
+    }
+    if all.is_empty() {
+        return format!("Campaign “{name}” was not done when the run ended.");
+    }
+    let part = |(whole, tail, variant): &(f64, f64, String)| {
+        let with = if shown.len() > 1 { format!(" with “{variant}”") } else { String::new() };
+        format!("{}{with}, of which the last 5 % of the files took {}", time(*whole), time(*tail))
+    };
+    format!("Campaign “{name}” took {}.", all.iter().map(part).collect::<Vec<_>>().join("; "))
+}
