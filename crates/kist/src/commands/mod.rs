@@ -35,6 +35,7 @@ pub mod twin;
 pub mod twin_check;
 pub mod twin_run;
 pub mod twin_scenario;
+pub mod usage;
 pub mod verify;
 pub mod wait;
 pub mod why;

@@ -16,3 +16,4 @@ mod tape;
 mod times;
 mod transfer;
 mod trouble;
+mod usage;
