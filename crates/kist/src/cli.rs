@@ -4,8 +4,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     backup, class, compare, drive, evict, get, init, ls, migrate, mkdir, mv, plan, pool, put, queue, rebuild,
-    release, request, restore, rm, scrub, stage, stat, status, tape, twin, verify, wait, why,
-    release, request, restore, rm, scrub, stage, stat, status, tape, usage, verify, wait, why,
+    release, request, restore, rm, scrub, stage, stat, status, tape, twin, usage, verify, wait, why,
 };
 use crate::connection::Connection;
 use crate::failure::{EXIT_CODES, Failure, Outcome};

@@ -45,10 +45,7 @@ impl Selection {
         let key = random.bits();
         let order = match choice.shuffled {
             false => Order::AsPut { unit: 0, rest: 0..0 },
-            true => Order::Shuffled {
-                at: 0,
-                units: Permutation::new(units, random.bits()),
-            },
+            true => Order::Shuffled { at: 0, units: Permutation::new(units, random.bits()) },
         };
         let share = u64::from(choice.share_per_mille);
         Selection { ranges: indexed, files, unit, units, chosen, order, share, key, random }
