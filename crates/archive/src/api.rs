@@ -165,6 +165,8 @@ pub struct PutOptions {
     pub idempotency: Option<(String, String)>,
     /// Collocation hint: files of one hint stand together on tape. `None`: the directory.
     pub dataset: Option<String>,
+    /// Whose put it is, for the access log.
+    pub who: Option<String>,
 }
 
 /// What a put did.

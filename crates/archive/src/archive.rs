@@ -7,7 +7,7 @@ use threads::JoinHandle;
 use threads::Mutex;
 use threads::mpsc::sync_channel;
 
-use base::{ByteCount, Clock, DriveId, Epoch, LibraryId, RequestId, Uuid};
+use base::{ByteCount, Clock, DriveId, Duration, Epoch, LibraryId, RequestId, Uuid};
 use catalogue::{Command, Envelope, Outcome, TapeState};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use pool::{Pool, PoolConfig};
@@ -33,6 +33,9 @@ use crate::{
 /// Extents looked at together when orphans are searched.
 const ORPHANS_PAGE: usize = 4_096;
 
+/// A stopping engine waits for its access log to go on for no longer than this.
+const ACCESS_LOG_PATIENCE: Duration = Duration::from_secs(5);
+
 /// The engine. Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub struct Archive(Arc<Inner>);
@@ -43,6 +46,8 @@ struct Inner {
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// The threads of small puts, which serve clients until all others have ended.
     small: Mutex<Vec<JoinHandle<()>>>,
+    /// The thread of the access log, the last to end, and not waited for for ever.
+    access: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Archive {
@@ -82,7 +87,7 @@ impl Archive {
         if settings.classes.is_empty() {
             return Err(OpenError::NoClass);
         }
-        let Machines { catalogue, drives, library, random_uuid, mount_log } = machines;
+        let Machines { catalogue, drives, library, random_uuid, mount_log, access_log } = machines;
         let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
         let last_change = catalogue.read(|view| view.last_change())?;
         keep_time(&catalogue, last_change, clock.as_ref())?;
@@ -128,6 +133,7 @@ impl Archive {
             chores: Mutex::default(),
             sessions: Mutex::new(BTreeMap::new()),
             mounts: crate::mount_log::Mounts::new(mount_log),
+            access: crate::access_log::AccessQueue::new(access_log),
             sweep: SweepBell::default(),
             upkeep: Upkeep::default(),
             small: SmallPuts::default(),
@@ -143,6 +149,7 @@ impl Archive {
             backup: OnceLock::new(),
             threads: Mutex::new(Vec::new()),
             small: Mutex::new(Vec::new()),
+            access: Mutex::new(None),
         }));
         if let Err(error) = archive.start(&down, &usable) {
             archive.close();
@@ -168,9 +175,23 @@ impl Archive {
         join(std::mem::take(&mut *self.0.small.lock().unwrap_or_else(PoisonError::into_inner)));
         engine.pool.close();
         crate::sweep::stamp(engine);
+        self.close_access_log();
         if let Some(backup) = self.0.backup.get() {
             // What the other threads did last.
             backup.turn(engine, false);
+        }
+    }
+
+    /// Ends the access log, unless its disk hangs: statistics hold up no stop.
+    fn close_access_log(&self) {
+        let engine = &self.0.engine;
+        engine.access.stop();
+        let thread = self.0.access.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(thread) = thread else { return };
+        if engine.access.wait_for_end(ACCESS_LOG_PATIENCE) {
+            join([thread]);
+        } else {
+            tracing::error!("the disk of the access log does not answer: its last lines are missing");
         }
     }
 
@@ -270,6 +291,11 @@ impl Archive {
         let (small, repeats) = (Arc::clone(engine), Arc::clone(engine));
         let small = guarded("small-puts", move || run_small_puts(&small))?;
         self.0.small.lock().unwrap_or_else(PoisonError::into_inner).push(small);
+        if engine.access.log().is_some() {
+            let engine = Arc::clone(engine);
+            let thread = guarded("access-log", move || crate::access_log::run(&engine))?;
+            *self.0.access.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        }
         let repeats = guarded("small-repeats", move || run_repeats(&repeats))?;
         self.0.small.lock().unwrap_or_else(PoisonError::into_inner).push(repeats);
         recover_torn_runs(engine, usable).map_err(|error| OpenError::Recovery(Box::new(error)))?;

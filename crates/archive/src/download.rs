@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
-use base::{ArchivePath, BlobDescription, BlobPiece, ByteCount, Layout, StreamChecksums, Vid};
+use base::{ArchivePath, BlobDescription, BlobPiece, ByteCount, Layout, StreamChecksums, Timestamp, Vid};
 use catalogue::Entry;
 use pool::{PieceReader, PoolBuffer, Use};
 
+use crate::access_log::Notice;
 use crate::gate::Reading;
 use crate::namespace::file_stat;
 use crate::{Archive, ArchiveError, FileStat, Locality};
@@ -20,7 +21,22 @@ pub struct Download {
     /// Of a read of the whole file: its checksums so far and the chunk not yet given out.
     whole: Option<(StreamChecksums, u64)>,
     held: Option<PoolBuffer>,
+    /// What is written down of it.
+    account: Account,
     _reading: Reading,
+}
+
+/// What is written down of a get once it is over.
+struct Account {
+    began: Timestamp,
+    who: Option<String>,
+    offset: u64,
+    asked: u64,
+    sent: u64,
+    /// Whether somebody has asked for bytes.
+    is_read: bool,
+    /// Whether it is a user's, and is written down at all.
+    is_users: bool,
 }
 
 /// The piece that is being read.
@@ -39,7 +55,37 @@ impl Archive {
     /// # Errors [`ArchiveError::Nearline`] if it has to be staged first, [`ArchiveError::Lost`],
     /// [`ArchiveError::NotFound`], [`ArchiveError::IsADirectory`].
     pub fn open_read(&self, path: &ArchivePath) -> Result<Download, ArchiveError> {
+        self.open_read_for(path, None)
+    }
+
+    /// As [`Archive::open_read`], on behalf of somebody whose name goes into the access log.
+    ///
+    /// # Errors
+    /// As [`Archive::open_read`].
+    pub fn open_read_for(&self, path: &ArchivePath, who: Option<&str>) -> Result<Download, ArchiveError> {
+        let opened = self.open_file(path, who);
+        if let Err(Refused::Nearline(stat)) = &opened {
+            let (engine, stat) = (self.engine(), stat.as_ref());
+            let (class, get) = (|| stat.class.clone(), || crate::access_log::refused(stat));
+            let who = who.map(str::to_owned);
+            engine.access.push(|| Notice::Get { at: engine.now(), class: class(), who, get: get() });
+        }
+        opened.map_err(ArchiveError::from)
+    }
+
+    /// As [`Archive::open_read`], for the server itself: nobody's access.
+    ///
+    /// # Errors
+    /// As [`Archive::open_read`].
+    pub(crate) fn open_check(&self, path: &ArchivePath) -> Result<Download, ArchiveError> {
+        let mut download = self.open_file(path, None)?;
+        download.account.is_users = false;
+        Ok(download)
+    }
+
+    fn open_file(&self, path: &ArchivePath, who: Option<&str>) -> Result<Download, Refused> {
         let engine = self.engine();
+        let began = engine.now();
         let reading = engine.gate.enter();
         let found = engine.read(|view| {
             let id = match view.resolve(path)? {
@@ -59,13 +105,70 @@ impl Archive {
         })?;
         let (stat, rest) = found?;
         if stat.locality == Locality::Lost {
-            return Err(ArchiveError::Lost(path.clone()));
+            return Err(ArchiveError::Lost(path.clone()).into());
         }
         if stat.size.0 > 0 && rest.is_empty() {
-            return Err(ArchiveError::Nearline { path: path.clone(), vids: readable_vids(&stat) });
+            return Err(Refused::Nearline(Box::new(stat)));
         }
         let whole = Some((StreamChecksums::default(), 0));
-        Ok(Download { archive: self.clone(), stat, rest, reader: None, whole, held: None, _reading: reading })
+        let account = Account {
+            began,
+            who: who.map(str::to_owned),
+            offset: 0,
+            asked: stat.size.0,
+            sent: 0,
+            is_read: false,
+            is_users: true,
+        };
+        let archive = self.clone();
+        Ok(Download { archive, stat, rest, reader: None, whole, held: None, account, _reading: reading })
+    }
+}
+
+/// Why a file cannot be read from the pool.
+enum Refused {
+    Nearline(Box<FileStat>),
+    Other(ArchiveError),
+}
+
+impl From<ArchiveError> for Refused {
+    fn from(error: ArchiveError) -> Self {
+        Refused::Other(error)
+    }
+}
+
+impl From<Refused> for ArchiveError {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Nearline(stat) => ArchiveError::Nearline { vids: readable_vids(&stat), path: stat.path },
+            Refused::Other(error) => error,
+        }
+    }
+}
+
+impl Drop for Download {
+    /// The end of a get, however it ended. One of which nobody took a byte was answered from what is known of
+    /// the file, and is no access to its bytes.
+    fn drop(&mut self) {
+        let account = &mut self.account;
+        if !account.is_users || !account.is_read {
+            return;
+        }
+        let engine = self.archive.engine();
+        engine.access.push(|| {
+            let at = engine.now();
+            let get = usage::Get {
+                file: self.stat.file,
+                bytes: self.stat.size,
+                offset: ByteCount(account.offset),
+                asked: ByteCount(account.asked),
+                sent: ByteCount(account.sent),
+                online: true,
+                took: at.since(account.began),
+            };
+            let class = std::mem::take(&mut self.stat.class);
+            Notice::Get { at, class, who: account.who.take(), get }
+        });
     }
 }
 
@@ -107,6 +210,7 @@ impl Download {
             return Ok(());
         }
         self.whole = None;
+        (self.account.offset, self.account.asked) = (offset, end - offset);
         let mut at = 0;
         let mut selected = VecDeque::new();
         for (blob, piece, _, _) in self.rest.drain(..) {
@@ -129,6 +233,10 @@ impl Download {
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<PoolBuffer>, ArchiveError> {
         let next = self.advance();
+        self.account.is_read |= self.stat.size.0 > 0;
+        if let Ok(Some(chunk)) = &next {
+            self.account.sent += chunk.as_ref().len() as u64;
+        }
         match next {
             Err(ArchiveError::Pool(error @ pool::PoolError::Unrecoverable { .. })) => {
                 Err(crate::lost::met(self.archive.engine(), &self.stat, error))

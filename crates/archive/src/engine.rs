@@ -65,6 +65,8 @@ pub(crate) struct Engine {
     pub(crate) sessions: Mutex<BTreeMap<DriveName, Arc<Session>>>,
     /// What is remembered of mounts, for reports.
     pub(crate) mounts: crate::mount_log::Mounts,
+    /// What users do, on its way to the access log.
+    pub(crate) access: crate::access_log::AccessQueue,
     /// Rung when there is garbage to remove.
     pub(crate) sweep: SweepBell,
     /// What the scrubber is to do, and how far it is.

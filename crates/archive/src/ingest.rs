@@ -2,7 +2,7 @@
 
 use base::{
     ArchivePath, Blake3, BlobDescription, BlobPiece, ByteCount, Checksums, DirId, FileId, Name,
-    StreamChecksums,
+    StreamChecksums, Timestamp,
 };
 use catalogue::{
     Command, Entry, FileKind, FileRecord, Outcome, PoolData, PutFile, PutOutcome, RecallDone, Rejection,
@@ -11,6 +11,7 @@ use catalogue::{
 use pool::{BlobWriter, Use};
 use threads::mpsc::sync_channel;
 
+use crate::access_log::Notice;
 use crate::classes::Class;
 use crate::namespace::in_words;
 use crate::small::SmallPut;
@@ -41,6 +42,7 @@ pub struct Upload {
     large: Option<BlobWriter>,
     hasher: blake3::Hasher,
     received: u64,
+    began: Timestamp,
 }
 
 impl Archive {
@@ -50,6 +52,7 @@ impl Archive {
     /// for a missing directory, [`ArchiveError::Exists`] if asked to keep what is there,
     /// [`ArchiveError::NoSuchClass`].
     pub fn begin_put(&self, path: &ArchivePath, options: PutOptions) -> Result<Upload, ArchiveError> {
+        let began = self.engine().now();
         let (_, name) = path.split().ok_or_else(|| ArchiveError::IsADirectory(path.clone()))?;
         if let Some(class) = &options.class {
             self.engine().classes.by_name(class)?;
@@ -80,6 +83,7 @@ impl Archive {
             large: None,
             hasher: blake3::Hasher::new(),
             received: 0,
+            began,
         })
     }
 
@@ -240,7 +244,10 @@ impl Upload {
         done: &PutOutcome,
     ) -> Result<PutDone, ArchiveError> {
         let engine = self.archive.engine();
-        self.archive.forget_wants(done.replaced.map(Entry::File));
+        if done.created {
+            self.write_down(put, done.file);
+        }
+        self.archive.forget_wants(done.replaced.map(Entry::File), None);
         engine.bell.backlog_changed();
         // A repeat leaves the file as it was, its class included.
         let kept = if done.created { None } else { engine.read(|view| view.file(done.file))? };
@@ -252,6 +259,15 @@ impl Upload {
             checksums: put.checksums,
             class: kept.map_or(class.settings.name, |file| engine.classes.name(file.class)),
         })
+    }
+
+    fn write_down(&self, put: &PutFile, file: FileId) {
+        let engine = self.archive.engine();
+        engine.access.push(|| {
+            let at = engine.now();
+            let (class, who, bytes) = (put.class, self.options.who.clone(), put.size);
+            Notice::Put { at, class, who, file, bytes, set: put.dataset, took: at.since(self.began) }
+        });
     }
 
     fn check_announced(&self, size: ByteCount, checksums: &Checksums) -> Result<(), ArchiveError> {

@@ -1,5 +1,6 @@
 //! The engine: ingest, migrate, recall, evict. It knows no HTTP and no JSON.
 
+mod access_log;
 mod affinity;
 mod api;
 mod archive;
@@ -48,6 +49,10 @@ mod verify;
 mod warnings;
 mod why;
 
+pub use access_log::{
+    ACCESS_LOG_BYTES_MAX, ACCESS_LOG_FILES_MAX, ACCESSES_WAITING_MAX, AccessLog, AccessLogFiles,
+    AccessLogRead, UsageReport,
+};
 pub use api::*;
 pub use archive::Archive;
 pub use backup::{

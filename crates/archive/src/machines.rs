@@ -13,7 +13,7 @@ use library::{
 use mechanics::{Geometry, RobotTiming};
 use store::{CatalogueStore, StoreOptions};
 
-use crate::{LibrarySettings, MountLog, OpenError, PoolSeen, Settings, TimingSettings};
+use crate::{AccessLog, LibrarySettings, MountLog, OpenError, PoolSeen, Settings, TimingSettings};
 
 /// Commands that one group commit may hold.
 const COMMIT_BATCH_MAX: usize = 1_024;
@@ -48,6 +48,8 @@ pub struct Machines {
     pub random_uuid: Arc<dyn Fn() -> Option<Uuid> + Send + Sync>,
     /// Where mounts are written down; `None`: nowhere, and reports on tapes are empty.
     pub mount_log: Option<Arc<dyn MountLog>>,
+    /// Where puts, gets, recalls and the like are written down; `None`: nowhere, and analyses are empty.
+    pub access_log: Option<Arc<dyn AccessLog>>,
 }
 
 impl Machines {
@@ -72,6 +74,7 @@ impl Machines {
             library,
             random_uuid: Arc::new(system_uuid),
             mount_log: None,
+            access_log: None,
         })
     }
 }

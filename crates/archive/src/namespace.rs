@@ -3,12 +3,13 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap, hash_map};
 
-use base::{ArchivePath, ContainerId, DirId, DriveId, FileId, Name};
+use base::{ArchivePath, ByteCount, ClassId, ContainerId, DirId, DriveId, FileId, Name};
 use catalogue::{
     Attributes, Command, ContainerRecord, CopyState, Entry, FileRecord, Object, Outcome, ReadError,
     Rejection, Replace, View,
 };
 
+use crate::access_log::Notice;
 use crate::engine::Engine;
 use crate::{
     Archive, ArchiveError, CopyInfo, CopyProgress, DirectoryStat, FileStat, Listed, ListedKind, Locality,
@@ -127,7 +128,7 @@ impl Archive {
             ArchiveError::Rejected(Rejection::NotFound(_)) => ArchiveError::NotFound(from.clone()),
             other => in_words(other, to),
         })?;
-        self.forget_wants(replaced);
+        self.forget_wants(replaced, None);
         Ok(())
     }
 
@@ -141,21 +142,30 @@ impl Archive {
         };
         let engine = self.engine();
         let parent = self.directory_id(&parent_path)?;
-        let entry = engine.read(|view| view.entry(parent, &name))?;
+        let (entry, known) = engine.read(|view| {
+            let entry = view.entry(parent, &name)?;
+            let record = match entry {
+                Some(Entry::File(file)) => view.file(file)?,
+                _ => None,
+            };
+            Ok((entry, record.map(|record| (record.class, record.size))))
+        })?;
         let command = match entry {
             None => return Err(ArchiveError::NotFound(path.clone())),
             Some(Entry::Directory(_)) => Command::RemoveDirectory { parent, name },
             Some(Entry::File(_)) => Command::RemoveFile { parent, name },
         };
         engine.execute(command).map_err(|error| in_words(error, path))?;
-        self.forget_wants(entry);
+        self.forget_wants(entry, known);
         Ok(())
     }
 
-    /// A version that lost its name is wanted no more, and may have left garbage.
-    pub(crate) fn forget_wants(&self, entry: Option<Entry>) {
+    /// A version that lost its name is wanted no more, and may have left garbage. `known`: its class and
+    /// size.
+    pub(crate) fn forget_wants(&self, entry: Option<Entry>, known: Option<(ClassId, ByteCount)>) {
         let engine = self.engine();
         if let Some(Entry::File(file)) = entry {
+            engine.access.push(|| Notice::Deleted { at: engine.now(), file, known });
             engine.bell.wants_changed(file);
             engine.bell.backlog_changed();
             engine.sweep.ring();
@@ -365,7 +375,7 @@ fn listed(
         Entry::Directory(id) => view.directory(id)?.map(|record| Listed {
             name,
             what: ListedKind::Directory,
-            size: base::ByteCount(0),
+            size: ByteCount(0),
             attributes: record.attributes,
         }),
         Entry::File(id) => match view.file(id)? {

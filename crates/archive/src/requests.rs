@@ -3,6 +3,7 @@
 use base::{ArchivePath, FileId, RequestId};
 use catalogue::{BATCH_FILES_MAX, Command, Entry, EvictRefusal, Object, Outcome, PRIORITY_USUAL, Rejection};
 
+use crate::access_log::Notice;
 use crate::namespace::in_words;
 use crate::resume::waiting_files;
 use crate::select::Selected;
@@ -33,7 +34,17 @@ impl Archive {
                 Some(id) => id,
                 None => *request.insert(self.open_request(&options)?),
             };
-            self.add_to_request(id, &files)
+            // Before the files are wanted: some may be back before this line is written.
+            let at = engine.now();
+            self.add_to_request(id, &files)?;
+            engine.access.push(|| Notice::Staged {
+                at,
+                who: options.owner.clone(),
+                request: id,
+                priority: options.priority,
+                files,
+            });
+            Ok(())
         });
         let id = match (request, result) {
             (Some(id), Err(error)) => {
@@ -237,9 +248,11 @@ impl Archive {
             }
         };
         assert_eq!(results.len(), files.len(), "an evict answers for each file");
+        let mut evicted = Vec::new();
         for (selected, result) in files.iter().zip(results) {
             match result {
                 Ok(()) => {
+                    evicted.push(*selected);
                     done.evicted += 1;
                     done.bytes.0 += selected.size.0;
                 }
@@ -255,6 +268,8 @@ impl Archive {
                 }
             }
         }
+        let engine = self.engine();
+        engine.access.push(|| Notice::Evicted { at: engine.now(), files: evicted });
         Ok(())
     }
 }

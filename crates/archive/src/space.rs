@@ -148,6 +148,13 @@ impl Engine {
         self.space.give_back(class, bytes);
     }
 
+    /// Bytes of files that the pool takes when nothing is in it; what its missing drives hold not counted.
+    pub(crate) fn pool_bytes(&self) -> ByteCount {
+        let code = self.pool.config().code;
+        let whole = |drive: &DriveSpace| drive.capacity.0.saturating_sub(left_for_puts(drive));
+        ByteCount(logical(&self.pool.spaces(), code.width(), code.data.into(), whole))
+    }
+
     /// Refuses a file that no evict can make room for.
     ///
     /// # Errors
@@ -158,9 +165,7 @@ impl Engine {
         class: ClassId,
         size: ByteCount,
     ) -> Result<(), ArchiveError> {
-        let code = self.pool.config().code;
-        let whole = |drive: &DriveSpace| drive.capacity.0.saturating_sub(left_for_puts(drive));
-        let pool = logical(&self.pool.spaces(), code.width(), code.data.into(), whole);
+        let pool = self.pool_bytes().0;
         let ceiling = self.classes.get(class).and_then(|class| class.settings.pool_max);
         let limit = ceiling.map_or(pool, |ceiling| pool.min(ceiling.0));
         // A pool whose drives are away says nothing about what fits when they are back.

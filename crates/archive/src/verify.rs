@@ -41,7 +41,7 @@ impl Archive {
     /// As a get: [`ArchiveError::Nearline`], [`ArchiveError::Lost`], [`ArchiveError::Corrupt`],
     /// [`ArchiveError::Pool`].
     pub fn verify(&self, path: &ArchivePath, offset: u64, length: u64) -> Result<VerifyDone, ArchiveError> {
-        let mut download = self.open_read(path)?;
+        let mut download = self.open_check(path)?;
         let (file, size) = (download.stat().file, download.stat().size);
         let expected = download.stat().checksums.stream;
         let mut done = VerifyDone {

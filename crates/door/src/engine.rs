@@ -56,6 +56,10 @@ impl Engine for Archive {
         Ok(Box::new(Archive::open_read(self, path)?))
     }
 
+    fn open_read_for(&self, path: &ArchivePath, who: &str) -> Result<Box<dyn Download>, ArchiveError> {
+        Ok(Box::new(Archive::open_read_for(self, path, Some(who))?))
+    }
+
     fn stage(&self, selection: &Selection, options: StageOptions) -> Result<RequestId, ArchiveError> {
         Archive::stage(self, selection, options)
     }

@@ -60,7 +60,7 @@ pub(crate) async fn get(shared: &Shared, asked: DataRequest) -> Result<Response,
         pieces,
         loans: shared.loans.clone(),
         _permit: permit,
-        _call: call,
+        call,
     };
     let job = spawn_blocking(move || job.run());
     let (plan, stat) = match answer.await {
@@ -94,14 +94,14 @@ struct Job {
     loans: Arc<Semaphore>,
     _permit: OwnedSemaphorePermit,
     /// Counts against the principal until the last byte.
-    _call: Arc<Call>,
+    call: Arc<Call>,
 }
 
 impl Job {
     /// Runs on a thread of its own.
     fn run(self) {
-        let Job { engine, path, headers, head, pieces, loans, _permit, _call } = self;
-        let opened = open(&*engine, &path, &headers);
+        let Job { engine, path, headers, head, pieces, loans, _permit, call } = self;
+        let opened = open(&*engine, &path, &headers, &call.principal.name);
         let (plan, mut download) = match opened {
             Ok(opened) => opened,
             Err(refusal) => return drop(head.send(Err(refusal))),
@@ -165,8 +165,9 @@ fn open(
     engine: &dyn Engine,
     path: &ArchivePath,
     headers: &HeaderMap,
+    who: &str,
 ) -> Result<(Plan, Box<dyn Download>), Refusal> {
-    let mut download = engine.open_read(path)?;
+    let mut download = engine.open_read_for(path, who)?;
     let plan = Plan::new(download.stat(), headers, true)?;
     if let (Some(offset), true) = (plan.part, plan.length > 0) {
         download.select(offset, plan.length)?;

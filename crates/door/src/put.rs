@@ -262,6 +262,7 @@ fn put_options(headers: &HeaderMap, length: Option<u64>, principal: &str) -> Res
         make_parents: flag(headers, "kist-parents")?.unwrap_or(true),
         idempotency: key.map(|key| (key, principal.to_owned())),
         dataset: text(headers, "kist-dataset", DATASET_BYTES_MAX)?,
+        who: Some(principal.to_owned()),
     })
 }
 

@@ -34,6 +34,10 @@ pub trait Engine: Send + Sync + 'static {
     fn remove(&self, path: &ArchivePath) -> Result<(), ArchiveError>;
     fn begin_put(&self, path: &ArchivePath, options: PutOptions) -> Result<Box<dyn Upload>, ArchiveError>;
     fn open_read(&self, path: &ArchivePath) -> Result<Box<dyn Download>, ArchiveError>;
+    /// As `open_read`, on behalf of somebody whose name goes into the access log.
+    fn open_read_for(&self, path: &ArchivePath, _who: &str) -> Result<Box<dyn Download>, ArchiveError> {
+        self.open_read(path)
+    }
     fn stage(&self, selection: &Selection, options: StageOptions) -> Result<RequestId, ArchiveError>;
     fn request(&self, request: RequestId) -> Result<RequestInfo, ArchiveError>;
     fn requests(&self, before: Option<RequestId>, limit: usize) -> Result<Vec<RequestInfo>, ArchiveError>;

@@ -113,12 +113,14 @@ fn serve(instance: &Instance, config: &Config, keys: &[instance::Key], stop_with
     served
 }
 
-/// Opens the engine, which writes down mounts in the instance.
+/// Opens the engine, which writes down mounts and accesses in the instance.
 fn open_archive(instance: &Instance, config: &Config, clock: Arc<dyn Clock>) -> Outcome<archive::Archive> {
     let settings = config.settings(&instance.directory);
     let failed = |error: archive::OpenError| Failure::internal(error.to_string());
     let mut machines = archive::Machines::open(&settings, Arc::clone(&clock)).map_err(failed)?;
-    machines.mount_log = Some(Arc::new(archive::MountLogFiles::new(&instance.path(instance::LOG_DIRECTORY))));
+    let logs = instance.path(instance::LOG_DIRECTORY);
+    machines.mount_log = Some(Arc::new(archive::MountLogFiles::new(&logs)));
+    machines.access_log = Some(Arc::new(archive::AccessLogFiles::new(&logs)));
     archive::Archive::open_on(machines, settings, clock).map_err(failed)
 }
 

@@ -10,17 +10,21 @@
 
 pub mod cache;
 pub mod disks;
+#[cfg(test)]
+mod fixture;
 pub mod holdings;
 pub mod laws;
 pub mod meter;
 pub mod model;
 pub mod moment;
 pub mod outcome;
+pub mod plan;
 pub mod quantity;
 pub mod report;
 pub mod scenario;
 pub mod stats;
 pub mod users;
+pub mod validate;
 pub mod world;
 
 pub use world::run;

@@ -1,3 +1,23 @@
 //! What users did: the lines of the access log, and what follows from them.
 //!
 //! Pure: lines come in as text, figures go out.
+
+mod access;
+mod analysis;
+mod figures;
+mod files;
+mod histogram;
+mod line;
+mod series;
+
+pub use access::{
+    ACCESS_NAME_MAX, Access, Begins, CLASS_POOLS_MAX, ClassState, CopyPlace, DriveState, FileSize, Get,
+    Migrated, Put, Recalled, STAGE_COPIES_MAX, Stage, Start, TapeState, What,
+};
+pub use analysis::{ANALYSIS_CLASSES_MAX, Analysis, OTHER_CLASSES};
+pub use figures::{
+    CacheLife, ClassUsage, ClassWorkload, Count, Daily, Movement, QUANTILES, Rereads, SizeBucket, Sizes,
+    Spans, Usage, Window,
+};
+pub use line::{ACCESS_LINE_BYTES_MAX, LineFault, decode, encode};
+pub use series::{DAYS_MAX, Moved, Peak};

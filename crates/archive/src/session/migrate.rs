@@ -14,6 +14,7 @@ use scheduler::SessionEnd;
 
 use super::plan::{self, Planned};
 use super::{DriveThread, OpenRun, SessionError};
+use crate::access_log::Notice;
 use crate::engine::reserve;
 
 impl DriveThread {
@@ -177,6 +178,12 @@ impl DriveThread {
         run.end_of_data = end_of_data;
         run.since_index += written.bytes;
         plan::recovered(&self.engine, whole);
+        let vid = mounted.vid;
+        self.engine.access.push(|| Notice::Migrated {
+            at: self.engine.now(),
+            vid,
+            containers: whole.iter().map(|planned| (planned.container, planned.block)).collect(),
+        });
         self.session.files.fetch_add(whole.len() as u64, Ordering::Relaxed);
         self.engine.bell.backlog_changed();
         Ok(())

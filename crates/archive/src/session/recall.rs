@@ -13,6 +13,7 @@ use scheduler::{Event, SessionEnd};
 use super::recall_order::RecallOrder;
 use super::{DriveThread, SessionError};
 use crate::ArchiveError;
+use crate::access_log::{Notice, wanted_since};
 use crate::engine::{Engine, truncated};
 use crate::space::SessionSpace;
 
@@ -87,6 +88,7 @@ fn commit(
         }
     }
     let come: Vec<FileId> = done.iter().map(|(file, _)| *file).collect();
+    let wanted = wanted_since(engine, &come);
     if !done.is_empty() {
         let blob = batch.blob.clone();
         let recall = RecallDone { blobs: batch.blob.into_iter().collect(), files: done };
@@ -102,6 +104,7 @@ fn commit(
     } else if let Some(blob) = batch.blob {
         engine.pool.remove(&blob)?;
     }
+    engine.access.push(|| Notice::Recalled { at: engine.now(), vid, files: wanted });
     come.into_iter().for_each(|file| engine.bell.wants_changed(file));
     for (file, fault) in failed {
         tracing::error!(%vid, %file, %fault, "a copy cannot be recalled");

@@ -14,6 +14,7 @@ pub mod mv;
 pub mod plan;
 pub mod plan_durability;
 pub mod plan_mechanics;
+pub mod plan_site;
 pub mod pool;
 pub mod put;
 pub mod queue;

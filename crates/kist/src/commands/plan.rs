@@ -1,7 +1,7 @@
 //! `kist plan`.
 
 use crate::cli::Common;
-use crate::commands::{plan_durability, plan_mechanics};
+use crate::commands::{plan_durability, plan_mechanics, plan_site};
 use crate::failure::Outcome;
 
 /// Arguments.
@@ -11,7 +11,8 @@ Computes; needs no server and no instance.
 
 Examples:
   kist plan durability --layout 12+4 --drives 84
-  kist plan mechanics LTO-9")]
+  kist plan mechanics LTO-9
+  kist plan site examples/sites/tier1.toml")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -23,6 +24,8 @@ enum Action {
     Durability(plan_durability::Args),
     /// What tape drives, media and libraries are taken to be, each figure with its source
     Mechanics(plan_mechanics::Args),
+    /// What a site's workload takes of drives, cache, robots, disks, power and money, each figure with its formula
+    Site(plan_site::Args),
 }
 
 /// Runs the command.
@@ -30,5 +33,6 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     match &args.action {
         Action::Durability(args) => plan_durability::run(args, common),
         Action::Mechanics(args) => plan_mechanics::run(args, common),
+        Action::Site(args) => plan_site::run(args, common),
     }
 }

@@ -147,16 +147,10 @@ impl Frame {
         format!("<path class=\"area {fill}\" d=\"{path}V{:.1}z\"/>", self.y_at(0.0))
     }
 
-    /// A level across the chart with a few words above its right end.
-    pub fn level(&self, value: f64, says: &str) -> String {
-        let (y, right) = (self.y_at(value), self.width - self.right);
-        format!(
-            "<path class=\"mark\" d=\"M{:.1} {y:.1}H{right:.1}\"/>\
-             <text class=\"end said\" x=\"{right:.1}\" y=\"{:.1}\">{}</text>",
-            self.left,
-            y - 5.0,
-            escape(says)
-        )
+    /// A level from the beginning to a time.
+    pub fn level(&self, value: f64, end: f64) -> String {
+        let (y, right) = (self.y_at(value), self.x_at(end));
+        format!("<path class=\"mark\" d=\"M{:.1} {y:.1}H{right:.1}\"/>", self.left)
     }
 
     /// A part of the time that does not count.

@@ -64,11 +64,12 @@ fn floats(values: &[u64]) -> Vec<f64> {
     values.iter().map(|value| *value as f64).collect()
 }
 
-/// Charts that stand side by side, one for each variant: their width, ticks on their time axis, and the class of
+/// Charts that stand side by side, one for each variant: their width, ticks on their time axis, and the
+/// class of
 /// the grid that holds them.
 pub fn side_by_side(variants: usize) -> (f64, usize, &'static str) {
     match variants {
-        1 => (WHOLE, 12, "grid"),
+        1 => (WHOLE, 12, "grid one"),
         2 | 4 => (HALF, 7, "grid"),
         _ => (THIRD, 5, "grid three"),
     }
@@ -119,14 +120,17 @@ pub fn throughput(shown: &[&Outcome], is_tape: bool) -> String {
             inside.push_str(&frame.steps(&line, outcome.end));
         }
         // With one curve its mean can be shown without hiding another.
+        let mut note = warm_up(outcome);
         if let [(_, _, pick)] = kinds.as_slice() {
             let mean = mean_rate(outcome, pick(outcome));
-            inside.push_str(&frame.level(mean, &format!("mean {}", with_unit(mean, "MB/s"))));
+            inside.push_str(&frame.level(mean, outcome.end));
+            let comma = if note.is_empty() { "" } else { ", " };
+            note = format!("mean {}{comma}{note}", with_unit(mean, "MB/s"));
         }
         let named: Vec<(&str, &Vec<(f64, f64)>)> =
             kinds.iter().map(|(_, name, _)| *name).zip(curves).collect();
         inside.push_str(&tips(&frame, outcome.end, &named, "MB/s"));
-        html.push_str(&figure(&outcome.variant, &warm_up(outcome), &frame.svg(&outcome.variant, &inside)));
+        html.push_str(&figure(&outcome.variant, &note, &frame.svg(&outcome.variant, &inside)));
     }
     let entries: Vec<(String, String)> =
         kinds.iter().map(|(class, name, _)| (format!("b-{class}"), (*name).to_owned())).collect();
@@ -265,10 +269,16 @@ pub fn campaigns(shown: &[&Outcome]) -> String {
             names.push(&campaign.name);
         }
     }
+    if names.is_empty() {
+        return String::new();
+    }
     let left_out = names.len().saturating_sub(CAMPAIGNS_MAX);
     let width = if names.len() == 1 { WHOLE } else { HALF };
     let mut html: String =
         names.iter().take(CAMPAIGNS_MAX).map(|name| campaign(shown, name, width)).collect();
+    if width == HALF {
+        html = format!("<div class=\"grid\">{html}</div>");
+    }
     if left_out > 0 {
         html += &format!("<p class=\"note\">{left_out} more are in the table below only.</p>");
     }

@@ -8,7 +8,8 @@ use super::{Described, bars, curve, gantt, table, words};
 use crate::outcome::Outcome;
 use crate::stats::{Summary, summary};
 
-/// The report of a scenario: outcomes of each variant, one for each seed, variants in the order in which they are
+/// The report of a scenario: outcomes of each variant, one for each seed, variants in the order in which
+/// they are
 /// shown; the first one is what others are compared with. One HTML page that needs nothing else.
 #[must_use]
 pub fn html(described: &Described, variants: &[Vec<Outcome>]) -> String {
@@ -97,7 +98,7 @@ fn pictures(page: &mut String, summary: &Summary, shown: &[&Outcome]) {
         grid(&compared.iter().map(bar).collect::<String>())
     };
     section(page, "Rates and efficiency", &figures);
-    section(page, "Completion of campaigns", &grid(&curve::campaigns(shown)));
+    section(page, "Completion of campaigns", &curve::campaigns(shown));
     let drives = format!("{}{}", gantt::activities_legend(), bars::shares(shown));
     if shown.iter().any(|outcome| !outcome.drives.is_empty()) {
         section(page, "How the drives spend their time", &(drives + &gantt::over_time(shown)));

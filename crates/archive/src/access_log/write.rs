@@ -1,0 +1,238 @@
+//! The thread that writes accesses down.
+
+use base::{ByteCount, ClassId, FileId, Timestamp};
+use catalogue::{ReadError, View};
+use usage::{
+    Access, Begins, CopyPlace, FileSize, Get, Migrated, Put, Recalled, STAGE_COPIES_MAX, Stage, What, encode,
+};
+
+use super::file::AccessLog;
+use super::queue::{Notice, Wanted};
+use super::state::state_lines;
+use crate::engine::Engine;
+use crate::namespace::Containers;
+
+/// Lines are handed to the log when they have this many bytes.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// The thread: until the engine has stopped and all that waited is written.
+pub(crate) fn run(engine: &Engine) {
+    let Some(log) = engine.access.log() else { return };
+    let mut writer =
+        Writer { engine, log: log.as_ref(), buffer: String::new(), lines: 0, lost: 0, told: false };
+    writer.state(Begins::Server);
+    let mut empty = Vec::new();
+    loop {
+        let taken = engine.access.take(std::mem::take(&mut empty));
+        writer.lost += taken.dropped;
+        if taken.dropped > 0 {
+            tracing::warn!(lines = taken.dropped, "the access log is too slow: lines are left out");
+        }
+        empty = taken.notices;
+        empty.drain(..).for_each(|notice| writer.write(notice));
+        writer.hand_on();
+        if taken.stopped {
+            break;
+        }
+    }
+    engine.access.end();
+}
+
+struct Writer<'a> {
+    engine: &'a Engine,
+    log: &'a dyn AccessLog,
+    buffer: String,
+    /// Lines in the buffer.
+    lines: u64,
+    /// Lines left out that are not written down yet.
+    lost: u64,
+    /// Whether it was told that writing fails.
+    told: bool,
+}
+
+impl Writer<'_> {
+    fn line(&mut self, access: &Access) {
+        encode(access, &mut self.buffer);
+        self.lines += 1;
+        if self.buffer.len() >= CHUNK_BYTES {
+            self.hand_on();
+        }
+    }
+
+    fn state(&mut self, begins: Begins) {
+        state_lines(self.engine, begins, &mut |access| encode(&access, &mut self.buffer));
+    }
+
+    /// Gives the buffer to the log. What it does not take is left out.
+    fn hand_on(&mut self) {
+        if self.buffer.is_empty() && self.lost == 0 {
+            return;
+        }
+        let mut text = String::new();
+        if self.log.begins_file() && !self.buffer.contains(" 1 start at=") {
+            state_lines(self.engine, Begins::File, &mut |access| encode(&access, &mut text));
+        }
+        if self.lost > 0 {
+            let what = What::Dropped { count: self.lost };
+            encode(&Access { at: self.engine.now(), class: None, who: None, what }, &mut text);
+        }
+        text.push_str(&self.buffer);
+        match self.log.append(&text) {
+            Ok(()) => (self.lost, self.told) = (0, false),
+            Err(error) => {
+                self.lost += self.lines;
+                if !std::mem::replace(&mut self.told, true) {
+                    tracing::error!(%error, "accesses are not written down");
+                }
+            }
+        }
+        self.buffer.clear();
+        self.lines = 0;
+    }
+
+    fn write(&mut self, notice: Notice) {
+        let (engine, lines) = (self.engine, notice.lines() as u64);
+        let name = |class: ClassId| Some(engine.classes.name(class));
+        let read = match notice {
+            Notice::Put { at, class, who, file, bytes, set, took } => {
+                let what = What::Put(Put { file, bytes, set, took });
+                self.line(&Access { at, class: name(class), who, what });
+                Ok(())
+            }
+            Notice::Get { at, class, who, get } => {
+                self.line(&Access { at, class: Some(class), who, what: What::Get(get) });
+                Ok(())
+            }
+            Notice::Evicted { at, files } => {
+                for selected in files {
+                    let size = FileSize { file: selected.file, bytes: Some(selected.size) };
+                    let what = What::Evicted(size);
+                    self.line(&Access { at, class: name(selected.class), who: None, what });
+                }
+                Ok(())
+            }
+            Notice::Deleted { at, file, known } => self.deleted(at, file, known),
+            Notice::Staged { at, who, request, priority, files } => engine.read(|view| {
+                let mut containers = Containers::default();
+                for selected in files {
+                    let (file, bytes, online) = (selected.file, selected.size, selected.online);
+                    let copies =
+                        if online { Vec::new() } else { places(engine, view, &mut containers, file)? };
+                    let what = What::Stage(Stage { file, bytes, request, priority, online, copies });
+                    let (class, who) = (name(selected.class), Some(who.clone()));
+                    self.line(&Access { at, class, who, what });
+                }
+                Ok(())
+            }),
+            Notice::Recalled { at, vid, files } => {
+                for Wanted { file, class, bytes, since } in files {
+                    let wait = since.map(|since| at.since(since));
+                    let what = What::Recalled(Recalled { file, bytes, vid, wait });
+                    self.line(&Access { at, class: name(class), who: None, what });
+                }
+                Ok(())
+            }
+            Notice::Migrated { at, vid, containers } => engine.read(|view| {
+                for (id, block) in containers {
+                    let Some(record) = view.container(id)? else { continue };
+                    let copy = record.copies.iter().find(|copy| copy.places().any(|at| at == (vid, block)));
+                    let Some(copy) = copy else { continue };
+                    let what = What::Migrated(Migrated {
+                        container: id,
+                        pool: engine.classes.tape_pool_name(copy.tape_pool),
+                        vid,
+                        block,
+                        length: record.length,
+                        members: record.live_members,
+                        repack: copy.source.is_some(),
+                    });
+                    self.line(&Access { at, class: name(record.class), who: None, what });
+                }
+                Ok(())
+            }),
+        };
+        if let Err(error) = read {
+            self.lost += lines;
+            tracing::error!(%error, "the access log lacks lines: the catalogue cannot be read");
+        }
+    }
+
+    fn deleted(
+        &mut self,
+        at: Timestamp,
+        file: FileId,
+        known: Option<(ClassId, ByteCount)>,
+    ) -> Result<(), crate::ArchiveError> {
+        let known = match known {
+            Some(known) => Some(known),
+            None => self.engine.read(|view| view.file(file))?.map(|record| (record.class, record.size)),
+        };
+        let class = known.map(|(class, _)| self.engine.classes.name(class));
+        let what = What::Deleted(FileSize { file, bytes: known.map(|(_, bytes)| bytes) });
+        self.line(&Access { at, class, who: None, what });
+        Ok(())
+    }
+}
+
+/// Every place on tape where (a part of) the file can be read.
+fn places(
+    engine: &Engine,
+    view: &View<'_>,
+    containers: &mut Containers,
+    file: FileId,
+) -> Result<Vec<CopyPlace>, ReadError> {
+    let mut places = Vec::new();
+    for (container, member) in view.parts(file)? {
+        let Some(record) = containers.get(view, container)? else { continue };
+        for copy in &record.copies {
+            for (vid, block) in copy.places() {
+                places.push(CopyPlace {
+                    pool: engine.classes.tape_pool_name(copy.tape_pool),
+                    vid,
+                    container,
+                    block,
+                    container_length: record.length,
+                    offset: member.data_offset,
+                    length: member.length,
+                });
+            }
+        }
+    }
+    places.truncate(STAGE_COPIES_MAX);
+    Ok(places)
+}
+
+/// These files, and since when each has been wanted; to be asked before they are committed as recalled.
+pub(crate) fn wanted_since(engine: &Engine, files: &[FileId]) -> Vec<Wanted> {
+    if engine.access.log().is_none() {
+        return Vec::new();
+    }
+    let read = engine.read(|view| {
+        let mut wanted = Vec::with_capacity(files.len());
+        for file in files {
+            // One that was deleted meanwhile is of no use to anybody.
+            let Some(record) = view.file(*file)? else { continue };
+            let mut since = None;
+            for want in view.wants(*file)? {
+                let created = view.request(want.request)?.map(|request| request.created);
+                since = [since, created].into_iter().flatten().min();
+            }
+            wanted.push(Wanted { file: *file, class: record.class, bytes: record.size, since });
+        }
+        Ok(wanted)
+    });
+    read.unwrap_or_default()
+}
+
+/// A get that was refused since the file is on tape only.
+pub(crate) fn refused(stat: &crate::FileStat) -> Get {
+    Get {
+        file: stat.file,
+        bytes: stat.size,
+        offset: ByteCount(0),
+        asked: stat.size,
+        sent: ByteCount(0),
+        online: false,
+        took: base::Duration::ZERO,
+    }
+}

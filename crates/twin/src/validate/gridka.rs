@@ -1,0 +1,164 @@
+//! GridKa, 2018 to 2019: recalls and migrations through dCache, TSS and Spectrum Protect.
+
+use super::{Case, Expectation, Measure, Of, Prediction, Tolerance, USUAL};
+
+const SOURCE: &str = "GridKa tape performance paper (2020)";
+const MB: f64 = 1e6;
+
+const fn rate(
+    what: &'static str,
+    statistic: &'static str,
+    published_mb: f64,
+    measure: Measure,
+    of: Of,
+    note: &'static str,
+) -> Expectation {
+    Expectation {
+        what,
+        statistic,
+        published: published_mb * MB,
+        unit: "B/s",
+        prediction: Prediction::Simulated(measure, of),
+        tolerance: USUAL,
+        note,
+    }
+}
+
+pub(super) const CASES: &[Case] = &[
+    Case {
+        name: "GK-queue",
+        text: "the same files, drives and parameters; 2,000 requests known at a time against 30,000",
+        source: SOURCE,
+        site: "gridka",
+        scenario: Some(include_str!("../../cases/gk-queue.toml")),
+        expectations: &[
+            rate(
+                "all drives, 2,000 requests known",
+                "mean of the run",
+                400.0,
+                Measure::ReadRateMean,
+                Of::Variant("2000"),
+                "ATLAS tape carousel test of 2018, production path",
+            ),
+            rate(
+                "all drives, 30,000 requests known",
+                "mean of the run",
+                600.0,
+                Measure::ReadRateMean,
+                Of::Variant("30000"),
+                "stand-alone TSS, which sorts the whole list",
+            ),
+            Expectation {
+                what: "30,000 against 2,000",
+                statistic: "ratio of means",
+                published: 1.5,
+                unit: "",
+                prediction: Prediction::Simulated(Measure::ReadRateMean, Of::Ratio("30000", "2000")),
+                tolerance: Tolerance::Range(1.4, 1.6),
+                note: "the range is the reference's",
+            },
+            Expectation {
+                what: "mounts with 2,000 against 30,000",
+                statistic: "ratio of counts",
+                published: 1.0,
+                unit: "",
+                prediction: Prediction::Simulated(Measure::Mounts, Of::Ratio("2000", "30000")),
+                tolerance: Tolerance::AtLeast(1.5),
+                note: "derived: the gain must come from fewer mounts and better order",
+            },
+        ],
+    },
+    Case {
+        name: "GK-dup",
+        text: "27,079 files of 10 tapes, some of which have newer copies elsewhere",
+        source: SOURCE,
+        site: "gridka",
+        scenario: Some(include_str!("../../cases/gk-dup.toml")),
+        expectations: &[
+            Expectation {
+                what: "tapes mounted, newest copy",
+                statistic: "count",
+                published: 58.0,
+                unit: "tapes",
+                prediction: Prediction::Simulated(Measure::TapesMounted, Of::Variant("newest-copy")),
+                tolerance: Tolerance::Absolute(0.0),
+                note: "published",
+            },
+            Expectation {
+                what: "tapes mounted, copies chosen",
+                statistic: "count",
+                published: 10.0,
+                unit: "tapes",
+                prediction: Prediction::Simulated(Measure::TapesMounted, Of::Variant("chosen")),
+                tolerance: Tolerance::Absolute(0.0),
+                note: "what GridKa had expected",
+            },
+        ],
+    },
+    Case {
+        name: "GK-tape10",
+        text: "every file of 10 tapes with 10 drives, in the order on tape: 25,997 files of 2.0 GB",
+        source: SOURCE,
+        site: "gridka",
+        scenario: Some(include_str!("../../cases/gk-tape10.toml")),
+        expectations: &[rate(
+            "all drives",
+            "maximum of 10 minutes",
+            1_500.0,
+            Measure::ReadRateMax,
+            Of::First,
+            "the overhead of each file was fitted on this case",
+        )],
+    },
+    Case {
+        name: "GK-tape6",
+        text: "every file of 6 tapes with 6 drives, in the order on tape: 15,536 files of 2.0 GB",
+        source: SOURCE,
+        site: "gridka",
+        scenario: Some(include_str!("../../cases/gk-tape6.toml")),
+        expectations: &[rate(
+            "all drives",
+            "maximum of 10 minutes",
+            900.0,
+            Measure::ReadRateMax,
+            Of::First,
+            "predicted",
+        )],
+    },
+    Case {
+        name: "GK-small-write",
+        text: "files below 1.0 GB written with 8 drives",
+        source: SOURCE,
+        site: "gridka",
+        scenario: Some(include_str!("../../cases/gk-small-write.toml")),
+        expectations: &[
+            rate("all drives", "maximum of 10 minutes", 775.0, Measure::WriteRateMax, Of::First, ""),
+            rate(
+                "all drives (8 × 75)",
+                "mean from the first byte to the last",
+                600.0,
+                Measure::WriteRateMean,
+                Of::First,
+                "published for one drive: about 75 MB/s",
+            ),
+        ],
+    },
+    Case {
+        name: "GK-small-read",
+        text: "files below 1.0 GB read with 8 drives",
+        source: SOURCE,
+        site: "gridka",
+        scenario: Some(include_str!("../../cases/gk-small-read.toml")),
+        expectations: &[
+            rate("all drives", "maximum of 10 minutes", 400.0, Measure::ReadRateMax, Of::First, ""),
+            rate(
+                "all drives (8 × 30)",
+                "mean of the run",
+                240.0,
+                Measure::ReadRateMean,
+                Of::First,
+                "published for one drive: about 30 MB/s",
+            ),
+        ],
+    },
+];

@@ -1,0 +1,165 @@
+//! KIT: aggregates on tape, and three caches in front of the drives.
+
+use super::sdsc::planned;
+use super::{Case, Expectation, Measure, Of, Prediction, Tolerance, USUAL};
+
+const SOURCE: &str = "KIT tape-cache case study (about 2024)";
+const SITE: &str = include_str!("../../../../examples/sites/kit.toml");
+
+const fn simulated(
+    what: &'static str,
+    statistic: &'static str,
+    published: f64,
+    unit: &'static str,
+    measure: Measure,
+    variant: Of,
+    note: &'static str,
+) -> Expectation {
+    let prediction = Prediction::Simulated(measure, variant);
+    Expectation { what, statistic, published, unit, prediction, tolerance: USUAL, note }
+}
+
+const fn computed(
+    what: &'static str,
+    published: f64,
+    unit: &'static str,
+    compute: fn() -> f64,
+    tolerance: Tolerance,
+) -> Expectation {
+    let prediction = Prediction::Computed(compute);
+    Expectation { what, statistic: "count", published, unit, prediction, tolerance, note: "derived" }
+}
+
+pub(super) const CASES: &[Case] = &[
+    Case {
+        name: "KIT-drive",
+        text: "HPSS writes and reads aggregates of 300 GB",
+        source: SOURCE,
+        site: "kit",
+        scenario: Some(include_str!("../../cases/kit-drive.toml")),
+        expectations: &[
+            simulated(
+                "a drive writing",
+                "mean of sessions",
+                380e6,
+                "B/s",
+                Measure::SessionWriteRate,
+                Of::First,
+                "",
+            ),
+            simulated(
+                "a drive reading",
+                "mean of sessions",
+                400e6,
+                "B/s",
+                Measure::SessionReadRate,
+                Of::First,
+                "",
+            ),
+        ],
+    },
+    Case {
+        name: "KIT-cache",
+        text: "what the cache moves for each byte on tape",
+        source: SOURCE,
+        site: "kit",
+        scenario: Some(include_str!("../../cases/kit-traffic.toml")),
+        expectations: &[
+            simulated(
+                "reads for each byte archived",
+                "ratio",
+                2.0,
+                "",
+                Measure::PoolReadPerArchived,
+                Of::Variant("archive"),
+                "two copies",
+            ),
+            simulated(
+                "writes for each byte archived",
+                "ratio",
+                1.0,
+                "",
+                Measure::PoolWrittenPerArchived,
+                Of::Variant("archive"),
+                "",
+            ),
+            simulated(
+                "reads for each byte recalled",
+                "ratio",
+                1.0,
+                "",
+                Measure::PoolReadPerRecalled,
+                Of::Variant("recall"),
+                "",
+            ),
+            simulated(
+                "writes for each byte recalled",
+                "ratio",
+                1.0,
+                "",
+                Measure::PoolWrittenPerRecalled,
+                Of::Variant("recall"),
+                "",
+            ),
+            computed(
+                "drives that 25 GB/s of migration feed",
+                65.0,
+                "drives",
+                || planned(SITE, "", "drives fed, one copy at a time"),
+                Tolerance::Absolute(0.0),
+            ),
+            computed(
+                "drives that 25 GB/s of recalls drain",
+                62.0,
+                "drives",
+                || planned(SITE, "", "drives drained by recalls"),
+                Tolerance::Absolute(0.0),
+            ),
+        ],
+    },
+    Case {
+        name: "KIT-systems",
+        text: "three caches under saturating clients",
+        source: SOURCE,
+        site: "kit",
+        scenario: Some(include_str!("../../cases/kit-systems.toml")),
+        expectations: &[
+            simulated(
+                "2 × E5700, 240 HDDs: clients at random",
+                "mean",
+                2e9,
+                "B/s",
+                Measure::ClientRateMean,
+                Of::Variant("hdd-random"),
+                "the size of a request was fitted to it",
+            ),
+            simulated(
+                "2 × E5700, 240 HDDs: streams",
+                "maximum",
+                6e9,
+                "B/s",
+                Measure::ClientRateMax,
+                Of::Variant("hdd-streams"),
+                "",
+            ),
+            simulated(
+                "10 NVMe, RAID 6: reads",
+                "mean",
+                50e9,
+                "B/s",
+                Measure::ClientReadRate,
+                Of::Variant("nvme"),
+                "published: above 50, constantly",
+            ),
+            simulated(
+                "10 NVMe, RAID 6: writes beside them",
+                "mean",
+                25e9,
+                "B/s",
+                Measure::ClientWriteRate,
+                Of::Variant("nvme"),
+                "published: above 25",
+            ),
+        ],
+    },
+];

@@ -1,0 +1,158 @@
+//! What is remembered of single files, in bounded memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{Duration, FileId, Timestamp};
+
+/// Files whose recall or refusal waits for its read, in each of two generations, at some 12 bytes each.
+const MISSES_MAX: usize = 500_000;
+/// Files whose last access is remembered, at some 40 bytes each.
+const SEEN_MAX: usize = 200_000;
+/// Ranges of one file that follow each other within this time are one read of it.
+const RANGES_JOINED: Duration = Duration::from_secs(60);
+
+/// Files that were asked for while they were on tape, and were not read since: the read to come is the same
+/// access, and is served from tape.
+#[derive(Default, Debug)]
+pub(crate) struct OpenMisses {
+    young: BTreeSet<FileId>,
+    old: BTreeSet<FileId>,
+    /// Files that were forgotten for want of memory; a later read of them counts as a hit.
+    pub(crate) forgotten: u64,
+}
+
+impl OpenMisses {
+    /// Remembers a miss; whether it is a new one.
+    pub(crate) fn open(&mut self, file: FileId) -> bool {
+        if self.old.contains(&file) || !self.young.insert(file) {
+            return false;
+        }
+        if self.young.len() > MISSES_MAX {
+            let before = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
+            self.forgotten += before.len() as u64;
+        }
+        true
+    }
+
+    /// The file was read, or is no more in the pool; whether a miss had been open.
+    pub(crate) fn close(&mut self, file: FileId) -> bool {
+        self.young.remove(&file) || self.old.remove(&file)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    at: Timestamp,
+    class: u16,
+    read: bool,
+}
+
+/// When files were last put or read: of all, or as long as they are too many of every second, fourth, eighth.
+#[derive(Default, Debug)]
+pub(crate) struct SeenFiles {
+    seen: BTreeMap<FileId, Seen>,
+    /// One file of 2^level is followed.
+    level: u32,
+}
+
+impl SeenFiles {
+    /// How many files each one that is followed stands for.
+    pub(crate) fn weight(&self) -> u64 {
+        1 << self.level
+    }
+
+    /// A file was put.
+    pub(crate) fn put(&mut self, file: FileId, at: Timestamp, class: u16) {
+        if self.follows(file) {
+            self.seen.insert(file, Seen { at, class, read: false });
+            self.thin_out();
+        }
+    }
+
+    /// A file was read; gives the time since its last put or read, if that is known. `is_whole`: not a range.
+    pub(crate) fn read(
+        &mut self,
+        file: FileId,
+        at: Timestamp,
+        class: u16,
+        is_whole: bool,
+    ) -> Option<Duration> {
+        if !self.follows(file) {
+            return None;
+        }
+        let before = self.seen.insert(file, Seen { at, class, read: true });
+        self.thin_out();
+        let before = before?;
+        let since = at.since(before.at);
+        (is_whole || !before.read || since > RANGES_JOINED).then_some(since)
+    }
+
+    /// About how many files of a class were read.
+    pub(crate) fn read_files(&self, class: u16) -> u64 {
+        let read = self.seen.values().filter(|seen| seen.read && seen.class == class).count();
+        (read as u64).saturating_mul(self.weight())
+    }
+
+    fn follows(&self, file: FileId) -> bool {
+        self.level == 0 || mixed(file.0) >> (64 - self.level) == 0
+    }
+
+    fn thin_out(&mut self) {
+        while self.seen.len() > SEEN_MAX {
+            self.level += 1;
+            let level = self.level;
+            self.seen.retain(|file, _| mixed(file.0) >> (64 - level) == 0);
+        }
+    }
+}
+
+/// Every bit of the result depends on every bit of the number (the finaliser of SplitMix64).
+fn mixed(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_miss_is_open_until_it_is_read() {
+        let mut misses = OpenMisses::default();
+        assert!(misses.open(FileId(1)) && !misses.open(FileId(1)));
+        assert!(misses.close(FileId(1)) && !misses.close(FileId(1)));
+        for file in 0..(3 * MISSES_MAX as u64) {
+            assert!(misses.open(FileId(file)));
+        }
+        assert!(misses.young.len() <= MISSES_MAX && misses.old.len() <= MISSES_MAX + 1);
+        assert!(misses.forgotten > 0, "memory is bounded, and says what that cost");
+        assert!(misses.close(FileId(3 * MISSES_MAX as u64 - 1)) && !misses.close(FileId(0)));
+    }
+
+    #[test]
+    fn many_files_are_sampled_without_bias() {
+        let mut seen = SeenFiles::default();
+        let files = 4 * SEEN_MAX as u64;
+        (0..files).for_each(|file| {
+            seen.read(FileId(file), Timestamp(0), (file % 2) as u16, true);
+        });
+        assert!(seen.seen.len() <= SEEN_MAX && seen.weight() >= 4);
+        let found = seen.read_files(0);
+        assert!(found.abs_diff(files / 2) < files / 50, "{found} of {}", files / 2);
+    }
+
+    #[test]
+    fn ranges_that_follow_each_other_are_one_read() {
+        let mut seen = SeenFiles::default();
+        let second = |count: i64| Timestamp(count * 1_000_000_000);
+        seen.put(FileId(1), second(0), 0);
+        assert_eq!(seen.read(FileId(1), second(5), 0, false), Some(Duration::from_secs(5)));
+        assert_eq!(seen.read(FileId(1), second(6), 0, false), None);
+        assert_eq!(seen.read(FileId(1), second(7), 0, true), Some(Duration::from_secs(1)));
+        assert_eq!(seen.read(FileId(1), second(100), 0, false), Some(Duration::from_secs(93)));
+        assert_eq!(seen.read(FileId(2), second(100), 0, true), None);
+        assert_eq!(seen.read_files(0), 2);
+    }
+}

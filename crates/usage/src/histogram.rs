@@ -1,0 +1,157 @@
+//! How values are spread, in a bounded number of buckets.
+
+/// Buckets of each power of two: a quantile is at most an eighth off.
+const PER_POWER: u64 = 8;
+/// Buckets in all: eight single values, then eight of each power of two up to 2^63.
+const BUCKETS: usize = 8 + 61 * 8;
+
+/// Counts values by their size; of each bucket it knows how many they are and their sum.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Histogram {
+    buckets: Vec<Bucket>,
+    pub(crate) whole: Bucket,
+    pub(crate) least: u64,
+    pub(crate) most: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Bucket {
+    pub(crate) count: u64,
+    pub(crate) sum: u128,
+}
+
+impl Bucket {
+    fn add(&mut self, value: u64, weight: u64) {
+        self.count = self.count.saturating_add(weight);
+        self.sum = self.sum.saturating_add(u128::from(value) * u128::from(weight));
+    }
+
+    /// The mean of its values, rounded down; 0 of none.
+    pub(crate) fn mean(&self) -> u64 {
+        let mean = self.sum.checked_div(u128::from(self.count)).unwrap_or(0);
+        u64::try_from(mean).unwrap_or(u64::MAX)
+    }
+}
+
+impl Histogram {
+    /// Adds a value that stands for `weight` values.
+    pub(crate) fn add(&mut self, value: u64, weight: u64) {
+        if self.buckets.is_empty() {
+            self.buckets = vec![Bucket::default(); BUCKETS];
+            self.least = u64::MAX;
+        }
+        if let Some(bucket) = self.buckets.get_mut(index(value)) {
+            bucket.add(value, weight);
+        }
+        self.whole.add(value, weight);
+        self.least = self.least.min(value);
+        self.most = self.most.max(value);
+    }
+
+    /// The value that `share` of all values do not exceed, but for an eighth. 0 of none.
+    pub(crate) fn quantile(&self, share: f64) -> u64 {
+        self.reaching(share * self.whole.count as f64, |bucket| bucket.count as f64)
+    }
+
+    /// The value up to which values make up `share` of the sum, but for an eighth. 0 of none.
+    pub(crate) fn quantile_of_sum(&self, share: f64) -> u64 {
+        self.reaching(share * self.whole.sum as f64, |bucket| bucket.sum as f64)
+    }
+
+    fn reaching(&self, wanted: f64, of: impl Fn(&Bucket) -> f64) -> u64 {
+        let mut before = 0.0;
+        let filled = self.buckets.iter().filter(|bucket| bucket.count > 0);
+        for bucket in filled {
+            before += of(bucket);
+            if before >= wanted {
+                return bucket.mean();
+            }
+        }
+        self.most
+    }
+
+    /// How many values are below `limit`, but for an eighth of it.
+    pub(crate) fn below(&self, limit: u64) -> u64 {
+        self.buckets.iter().take(index(limit)).map(|bucket| bucket.count).sum()
+    }
+
+    /// What is from 2^n on and below 2^(n+1), for each n with any; `(n, bucket)`. Zeros count with 2^0.
+    pub(crate) fn powers(&self) -> Vec<(u32, Bucket)> {
+        let mut powers: Vec<(u32, Bucket)> = Vec::new();
+        for (at, bucket) in self.buckets.iter().enumerate().filter(|(_, bucket)| bucket.count > 0) {
+            let power = power(at);
+            match powers.last_mut() {
+                Some((last, whole)) if *last == power => {
+                    whole.count = whole.count.saturating_add(bucket.count);
+                    whole.sum = whole.sum.saturating_add(bucket.sum);
+                }
+                _ => powers.push((power, *bucket)),
+            }
+        }
+        powers
+    }
+}
+
+fn index(value: u64) -> usize {
+    if value < PER_POWER {
+        return value as usize;
+    }
+    let power = value.ilog2();
+    let within = (value >> (power - 3)) & (PER_POWER - 1);
+    8 + (power as usize - 3) * 8 + within as usize
+}
+
+/// The power of two that values of a bucket reach.
+fn power(index: usize) -> u32 {
+    match index {
+        0 => 0,
+        1..8 => (index as u32).ilog2(),
+        _ => (index as u32 - 8) / 8 + 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn buckets_are_in_order_and_cover_everything() {
+        for value in (0..100_000).chain((0..64).map(|n| 1 << n)).chain([u64::MAX]) {
+            let at = index(value);
+            assert!(at < BUCKETS, "{value}");
+            assert!(index(value.saturating_add(1)) >= at, "{value}");
+            assert_eq!(power(at), value.max(1).ilog2(), "{value}");
+        }
+        assert_eq!(index(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn few_values_are_exact() {
+        let mut histogram = Histogram::default();
+        assert_eq!((histogram.quantile(0.5), histogram.below(10), histogram.powers().len()), (0, 0, 0));
+        for value in [10, 1_000, 100_000] {
+            histogram.add(value, 1);
+        }
+        assert_eq!(histogram.quantile(0.5), 1_000);
+        assert_eq!(histogram.quantile_of_sum(0.5), 100_000);
+        assert_eq!((histogram.least, histogram.most, histogram.whole.mean()), (10, 100_000, 33_670));
+        assert_eq!((histogram.below(500), histogram.below(2_000)), (1, 2));
+        assert_eq!(histogram.powers().iter().map(|(n, _)| *n).collect::<Vec<_>>(), [3, 9, 16]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_quantile_is_an_eighth_off_at_most(
+            mut values in proptest::collection::vec(1u64..1_000_000_000, 1..200),
+            share in 0.01f64..1.0,
+        ) {
+            let mut histogram = Histogram::default();
+            values.iter().for_each(|value| histogram.add(*value, 3));
+            values.sort_unstable();
+            let at = ((share * values.len() as f64).ceil() as usize).clamp(1, values.len()) - 1;
+            let (exact, found) = (values[at] as f64, histogram.quantile(share) as f64);
+            prop_assert!((found - exact).abs() <= exact / 8.0 + 1.0, "{} for {}", found, exact);
+        }
+    }
+}
