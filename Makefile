@@ -47,8 +47,8 @@ test: needs-test lint
 	$(CARGO) test --workspace --locked
 	tests/run
 
-# The hunts at full size: the whole system in the simulator, then the real server and real files. KIST_TORTURE_FAULTS, KIST_TWIN_FAULTS,
-# KIST_CRASH_IMAGES (simulated machines), KIST_SYSCALL_IMAGES (real files), KIST_KILL_POINTS, KIST_FLIPS (in each of pool,
+# The hunts at full size: the whole system in the simulator, the scheduler in the twin, then the real server and real
+# files. KIST_TORTURE_FAULTS, KIST_TWIN_FAULTS, KIST_CRASH_IMAGES (simulated machines), KIST_SYSCALL_IMAGES (real files), KIST_KILL_POINTS, KIST_FLIPS (in each of pool,
 # cartridges and catalogue) and KIST_SOAK_MINUTES override the figures; instances lie in memory, but for the tapes of
 # the soak.
 TORTURE_DIR := $(or $(TMPDIR),/tmp)/kist-torture

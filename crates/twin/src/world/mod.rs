@@ -12,7 +12,8 @@
 //! - Archive mode unthreading and what an unload winds more after large transfers (LTO-9), a cartridge's first
 //!   load, cleaning, drives' recommended orders (RAO).
 //! - Repacking, verifying, scrubbing, deletes; copies of a lost tape are not made again once a file was safe.
-//! - A new plan of a session is made when something new is wanted from its own tape, not from any.
+//! - A new plan of a session is made when something new is wanted from its own tape, not from any; what is
+//!   less than an eighth of a plan of 32 files or more is put next to the files that lie nearest instead.
 //! - The pool writes as fast as its streams get: a batch is stored when its last byte was read.
 //! - A stream's share is looked at once for each client's file, and every 4 GiB of a tape's.
 //! - A sealed container takes 100 ms to make, whatever its size.
@@ -56,6 +57,8 @@ pub use planted::Planted;
 
 /// Bytes of a block.
 const BLOCK: u64 = 512 << 10;
+/// Who watches is told after so many events.
+const WATCH_EVENTS: u64 = 10_000;
 /// A seal takes so long.
 const SEAL_TIME: Duration = Duration::from_millis(100);
 
@@ -68,11 +71,30 @@ pub fn run(model: &Model, seed: u64) -> Outcome {
 /// The same with a bug planted in the world. What panics inside becomes the outcome's violation.
 #[must_use]
 pub fn run_planted(model: &Model, seed: u64, planted: Option<Planted>) -> Outcome {
-    let running = || {
+    run_watched(model, seed, planted, &mut |_, _| {})
+}
+
+/// The same, telling now and then how far it is: the present, and events since it told before.
+#[must_use]
+pub fn run_watched(
+    model: &Model,
+    seed: u64,
+    planted: Option<Planted>,
+    watch: &mut dyn FnMut(Moment, u64),
+) -> Outcome {
+    let running = std::panic::AssertUnwindSafe(|| {
         let mut world = World::new(model, seed, planted);
-        while world.step() {}
+        let mut events = 0;
+        while world.step() {
+            events += 1;
+            if events == WATCH_EVENTS {
+                watch(world.now, events);
+                events = 0;
+            }
+        }
+        watch(world.now, events);
         world.finish()
-    };
+    });
     std::panic::catch_unwind(running).unwrap_or_else(|cause| {
         let text = cause.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| cause.downcast_ref::<&str>().copied()).unwrap_or("?");
