@@ -21,3 +21,6 @@ pub mod report;
 pub mod stats;
 pub mod users;
 pub mod validate;
+pub mod world;
+
+pub use world::run;

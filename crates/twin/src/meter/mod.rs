@@ -11,7 +11,7 @@ mod drive;
 mod finish;
 mod progress;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 
@@ -222,6 +222,11 @@ impl Meter {
     /// An invariant was checked.
     pub fn check(&mut self, name: &'static str) {
         *self.checks.entry(name).or_default() += 1;
+    }
+
+    /// An invariant was checked so many times.
+    pub fn checks(&mut self, name: &'static str, times: u64) {
+        *self.checks.entry(name).or_default() += times;
     }
 
     /// The level has been what it is until now.

@@ -15,7 +15,7 @@ fn at(seconds: u64) -> Moment {
 }
 
 /// A site without anything but a class and a workload.
-fn model(step: u64) -> Model {
+pub(crate) fn model(step: u64) -> Model {
     let class = crate::model::ClassModel {
         name: "raw".into(),
         copies: vec![],
