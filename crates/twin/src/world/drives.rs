@@ -204,7 +204,8 @@ impl World<'_> {
         let tape = Holdings::index_of(vid).filter(|tape| (tape.0 as usize) < self.tapes.len());
         let Some(tape) = tape.filter(|_| self.drives[drive].phase == Phase::Empty) else {
             if self.drives[drive].phase != Phase::Broken {
-                self.violated(format!("tape {vid} is mounted into drive {drive}, which is not empty"));
+                let phase = self.drives[drive].phase.clone();
+                self.violated(format!("tape {vid} is mounted into drive {drive}, which does {phase:?}"));
             }
             self.drives[drive].phase = Phase::Refusing(vid);
             self.drive_at(drive, self.now.plus(SAYS_NO));

@@ -150,10 +150,10 @@ impl World<'_> {
         }
         self.meter.fault(FaultKind::DriveLoss);
         self.end_trail(drive);
-        let phase = self.drives[drive].phase.clone();
-        let reading = phase == Phase::Recalling;
+        let reading = self.drives[drive].phase == Phase::Recalling;
         self.close_session(drive);
-        if let Some(tape) = self.drives[drive].tape.take() {
+        let tape = self.drives[drive].tape.take();
+        if let Some(tape) = tape {
             self.tapes[tape.0 as usize].drive = None;
             // It comes out by hand, wherever it stood.
             let it = &mut self.drives[drive];
@@ -161,8 +161,6 @@ impl World<'_> {
             if reading && self.planted == Some(Planted::ForgetAtDriveLoss) {
                 self.forget_one(tape);
             }
-            self.leave_chores(tape);
-            self.tell_tape(tape);
         }
         self.drives[drive].phase = Phase::Broken;
         self.drives[drive].life += 1;
@@ -172,6 +170,10 @@ impl World<'_> {
         self.agenda.enter(until, What::Repaired { drive: drive as u16 });
         let name = self.drives[drive].name.clone();
         self.tell(Event::DriveFailed(name, "it is broken".to_owned()));
+        if let Some(tape) = tape {
+            self.leave_chores(tape);
+            self.tell_tape(tape);
+        }
     }
 
     /// The session of a drive is over, and what it claimed and took is given back.

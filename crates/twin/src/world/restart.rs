@@ -19,9 +19,13 @@ impl World<'_> {
             let (name, library) = (self.drives[drive].name.clone(), self.library_id(drive));
             self.tell(Event::DriveIn(name.clone(), library));
             self.tell(match self.drives[drive].phase {
-                Phase::Broken => Event::DriveDown(name, "it is broken".to_owned()),
-                _ => Event::DriveUp(name),
+                Phase::Broken => Event::DriveDown(name.clone(), "it is broken".to_owned()),
+                _ => Event::DriveUp(name.clone()),
             });
+            // Before any tape is known: an empty drive would be given one at once.
+            if let (Phase::Idle, Some(tape)) = (&self.drives[drive].phase, self.drives[drive].tape) {
+                self.tell(Event::Mounted(name, Holdings::vid(tape)));
+            }
         }
         for tape in 0..self.tapes.len() {
             self.tell_tape(TapeIndex(tape as u32));
@@ -41,12 +45,6 @@ impl World<'_> {
             self.tell_queued(pool);
         }
         self.load_wants();
-        for drive in 0..self.drives.len() {
-            if let (Phase::Idle, Some(tape)) = (&self.drives[drive].phase, self.drives[drive].tape) {
-                let name = self.drives[drive].name.clone();
-                self.tell(Event::Mounted(name, Holdings::vid(tape)));
-            }
-        }
         self.tell_room(true);
     }
 
