@@ -17,6 +17,7 @@ pub mod moment;
 pub mod outcome;
 pub mod plan;
 pub mod quantity;
+pub mod replay;
 pub mod report;
 pub mod stats;
 pub mod users;

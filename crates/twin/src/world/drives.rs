@@ -223,6 +223,7 @@ impl World<'_> {
         self.tapes[tape.0 as usize].drive = Some(drive as u16);
         self.tapes[tape.0 as usize].mounts += 1;
         self.meter.mount(self.now, drive, tape.0);
+        self.trace_mount(drive, tape);
         self.drives[drive].tape = Some(tape);
         self.drives[drive].phase = Phase::Mounting { assign };
         self.drives[drive].session_since = self.now;
@@ -230,7 +231,8 @@ impl World<'_> {
         let it = &mut self.drives[drive];
         let loaded = it.motion.load(there.0 - it.stood) + it.stood;
         let extra = self.model.site.libraries[it.library].mount_extra;
-        self.drive_at(drive, Moment(loaded).plus(extra));
+        let ready = self.open_volume(drive, tape, assign.is_some(), Moment(loaded).plus(extra));
+        self.drive_at(drive, ready);
     }
 
     /// The drive's event has come.
@@ -273,6 +275,7 @@ impl World<'_> {
             self.holdings.tape_mut(tape).tape_pool = assign;
             self.tell_tape(tape);
         }
+        self.trace_ready(drive);
         let name = self.drives[drive].name.clone();
         self.tell(Event::Mounted(name, Holdings::vid(tape)));
     }
@@ -297,6 +300,7 @@ impl World<'_> {
             self.drives[drive].writing.is_indexed = true;
             self.trail(drive, at, DriveActivity::Mount);
         }
+        self.trace_unmounting(drive, at);
         let it = &mut self.drives[drive];
         at = Moment(it.motion.unload(at.0 - it.stood) + it.stood).max(at);
         at = self.robot(drive, at);
@@ -307,6 +311,9 @@ impl World<'_> {
     /// An index behind the data, and with `both` one on the index partition.
     pub(super) fn write_index(&mut self, drive: usize, at: Moment, both: bool) -> Moment {
         let Some(tape) = self.drives[drive].tape else { return at };
+        if self.has_volumes(drive) {
+            return self.write_volume_index(drive, tape, at, both);
+        }
         let of = &self.holdings.tapes()[tape.0 as usize];
         let flushed: u64 = self.tapes[tape.0 as usize].flushed.iter().map(|(at, _)| self.files_of(*at)).sum();
         let files = of.files + flushed;
@@ -335,6 +342,7 @@ impl World<'_> {
             self.indexed(tape);
         }
         self.tapes[tape.0 as usize].drive = None;
+        self.trace_unmounted(drive);
         self.drives[drive].phase = Phase::Empty;
         self.meter.drive(self.now, drive, DriveActivity::Idle);
         let (name, vid) = (self.drives[drive].name.clone(), Holdings::vid(tape));
