@@ -193,6 +193,8 @@ impl DriveUse {
 pub struct Campaign {
     /// The workload's name.
     pub name: String,
+    /// Whether it is a campaign, a carousel or a restore, which is done at some time; users never are.
+    pub ends: bool,
     /// Files asked for.
     pub files: u64,
     /// Their bytes.

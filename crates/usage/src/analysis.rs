@@ -197,8 +197,11 @@ impl Analysis {
                 }
             }
             What::Recalled(recalled) => {
-                // One that nobody asked for came along with its pack, and is no access.
-                if recalled.wait.is_some() {
+                // One that nobody asked for came along with its pack, and is no access. The others were
+                // counted when they were asked for, if that was in the window.
+                let asked = recalled.wait.map(|wait| Timestamp(at.0.saturating_sub(nanos(wait))));
+                let begin = self.first.map_or(self.window.since, |first| first.max(self.window.since));
+                if asked.is_some_and(|asked| asked < begin) {
                     self.miss(class, at, recalled.file, recalled.bytes);
                 }
                 self.both(class, |tally| {
@@ -389,6 +392,10 @@ fn rereads(histogram: &Histogram) -> Option<Rereads> {
     let share = |seconds: &u64| histogram.below(*seconds) as f64 / histogram.whole.count as f64;
     let within = RESIDENCIES.iter().map(|seconds| (Duration::from_secs(*seconds), share(seconds)));
     Some(Rereads { spans, within: within.collect() })
+}
+
+fn nanos(span: Duration) -> i64 {
+    i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
 }
 
 fn millis(span: Duration) -> u64 {

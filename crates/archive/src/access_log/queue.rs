@@ -62,10 +62,12 @@ pub(crate) enum Notice {
     },
 }
 
-/// A file, and since when it was wanted, if anybody wanted it.
+/// A file that is recalled, and since when it was wanted, if anybody wanted it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wanted {
     pub(crate) file: FileId,
+    pub(crate) class: ClassId,
+    pub(crate) bytes: ByteCount,
     pub(crate) since: Option<Timestamp>,
 }
 
@@ -145,10 +147,12 @@ impl AccessQueue {
             state.dropped += lines as u64;
             return;
         }
+        // Where the files stand is looked up when the lines are made, soon, since files may be deleted.
+        state.hurried |= matches!(notice, Notice::Staged { .. });
         state.waiting.push(notice);
         state.lines += lines;
         // The thread looks again by itself; only one that sleeps, or that should not rest, has to be woken.
-        if state.asleep || state.lines > ACCESSES_WAITING_MAX / 2 {
+        if state.asleep || state.hurried || state.lines > ACCESSES_WAITING_MAX / 2 {
             state.asleep = false;
             self.came.notify_one();
         }

@@ -124,16 +124,14 @@ impl Writer<'_> {
                 }
                 Ok(())
             }),
-            Notice::Recalled { at, vid, files } => engine.read(|view| {
-                for Wanted { file, since } in files {
-                    // One that was deleted meanwhile is of no use to anybody.
-                    let Some(record) = view.file(file)? else { continue };
+            Notice::Recalled { at, vid, files } => {
+                for Wanted { file, class, bytes, since } in files {
                     let wait = since.map(|since| at.since(since));
-                    let what = What::Recalled(Recalled { file, bytes: record.size, vid, wait });
-                    self.line(&Access { at, class: name(record.class), who: None, what });
+                    let what = What::Recalled(Recalled { file, bytes, vid, wait });
+                    self.line(&Access { at, class: name(class), who: None, what });
                 }
                 Ok(())
-            }),
+            }
             Notice::Migrated { at, vid, containers } => engine.read(|view| {
                 for (id, block) in containers {
                     let Some(record) = view.container(id)? else { continue };
@@ -204,7 +202,7 @@ fn places(
     Ok(places)
 }
 
-/// Since when each of these files has been wanted; to be asked before they are committed as recalled.
+/// These files, and since when each has been wanted; to be asked before they are committed as recalled.
 pub(crate) fn wanted_since(engine: &Engine, files: &[FileId]) -> Vec<Wanted> {
     if engine.access.log().is_none() {
         return Vec::new();
@@ -212,12 +210,14 @@ pub(crate) fn wanted_since(engine: &Engine, files: &[FileId]) -> Vec<Wanted> {
     let read = engine.read(|view| {
         let mut wanted = Vec::with_capacity(files.len());
         for file in files {
+            // One that was deleted meanwhile is of no use to anybody.
+            let Some(record) = view.file(*file)? else { continue };
             let mut since = None;
             for want in view.wants(*file)? {
                 let created = view.request(want.request)?.map(|request| request.created);
                 since = [since, created].into_iter().flatten().min();
             }
-            wanted.push(Wanted { file: *file, since });
+            wanted.push(Wanted { file: *file, class: record.class, bytes: record.size, since });
         }
         Ok(wanted)
     });

@@ -185,7 +185,7 @@ impl Layout {
         if self.stretch == 1024 {
             return bytes;
         }
-        (u128::from(bytes) * u128::from(self.stretch) >> 10) as u64
+        ((u128::from(bytes) * u128::from(self.stretch)) >> 10) as u64
     }
 
     /// Where a file of this size would go.

@@ -13,6 +13,8 @@ pub struct CampaignMeter {
     name: String,
     /// Whether it is one that asks for files.
     asks: bool,
+    /// Whether it is done at some time.
+    ends: bool,
     files: u64,
     bytes: u64,
     begin: Moment,
@@ -22,10 +24,11 @@ pub struct CampaignMeter {
 }
 
 impl CampaignMeter {
-    pub fn new(name: &str, asks: bool) -> CampaignMeter {
+    pub fn new(name: &str, asks: bool, ends: bool) -> CampaignMeter {
         CampaignMeter {
             name: name.to_owned(),
             asks,
+            ends,
             files: 0,
             bytes: 0,
             begin: Moment(0),
@@ -55,6 +58,7 @@ impl CampaignMeter {
         }
         let wait = |share: f64| self.waits.quantile(share) as f64 / 1e6;
         Some(Campaign {
+            ends: self.ends,
             files: self.files,
             bytes: self.bytes,
             served: self.waits.count(),

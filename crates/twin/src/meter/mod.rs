@@ -92,7 +92,11 @@ impl Meter {
             totals: Totals::default(),
             bins: Bins::new(model.step),
             drives,
-            campaigns: model.workloads.iter().map(|w| CampaignMeter::new(&w.name, asks(w))).collect(),
+            campaigns: model
+                .workloads
+                .iter()
+                .map(|w| CampaignMeter::new(&w.name, asks(w), ends(w)))
+                .collect(),
             classes: model.site.classes.iter().map(|class| ClassMeter::new(&class.name)).collect(),
             workloads: model.workloads.iter().map(|workload| usize::from(workload.class.0)).collect(),
             tapes: Vec::new(),
@@ -245,4 +249,10 @@ fn asks(workload: &Workload) -> bool {
         WorkloadKind::Backup { restore_at, .. } => restore_at.is_some(),
         WorkloadKind::Recorded { stages, .. } => !stages.is_empty(),
     }
+}
+
+/// Whether a workload's requests are done at some time.
+fn ends(workload: &Workload) -> bool {
+    use WorkloadKind::{Backup, Campaign, Carousel};
+    matches!(workload.kind, Campaign { .. } | Carousel { .. } | Backup { .. })
 }

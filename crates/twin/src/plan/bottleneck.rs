@@ -1,21 +1,24 @@
 //! What is used up first.
 
 use super::drives::ARITHMETIC;
-use super::line::{Section, Sheet, Unit, digits, number};
+use super::line::{Section, Sheet, Unit, digits, input};
 
 /// How much of a part is needed, of how much there is, in one unit.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Use {
     part: &'static str,
     day: &'static str,
+    unit: Unit,
     needed: f64,
     present: f64,
 }
 
 impl Use {
     /// `day` is empty for the mean day, else words to be put behind the part.
-    pub fn of(part: &'static str, day: &'static str, needed: f64, present: f64) -> Self {
-        Use { part, day, needed, present }
+    /// What is needed comes before what is there.
+    pub fn of(part: &'static str, day: &'static str, unit: Unit, amounts: [f64; 2]) -> Self {
+        let [needed, present] = amounts;
+        Use { part, day, unit, needed, present }
     }
 
     fn share(&self) -> f64 {
@@ -26,7 +29,8 @@ impl Use {
 /// The lines of all uses, and the scarcest part of the mean and of the busiest day in words.
 pub(crate) fn bottleneck(sheet: &mut Sheet, uses: &[Use]) -> Option<String> {
     for used in uses {
-        let inputs = vec![number("a", "needed", used.needed), number("b", "there", used.present)];
+        let inputs =
+            vec![input("a", "needed", used.needed, used.unit), input("b", "there", used.present, used.unit)];
         let mut at = sheet.at(Section::Bottleneck, "");
         at.line(&format!("{}{}", used.part, used.day), Unit::Share, "U = a / b", ARITHMETIC, inputs);
         at.judge(used.share() <= 1.0);

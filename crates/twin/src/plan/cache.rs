@@ -37,13 +37,14 @@ pub(crate) fn cache(
     if wishes == 0 {
         return;
     }
-    for (day, sum) in ["", " on the busiest days"].into_iter().zip(wanted) {
+    for (day, sum) in ["", " if every day were the busiest"].into_iter().zip(wanted) {
         let c = input("C", "cache of each class, all together", sum, Unit::Bytes);
         let mut at = sheet.at(Section::Cache, "");
         at.line(&format!("cache for all wishes{day}"), Unit::Bytes, "C_all = C", ARITHMETIC, vec![c]);
-        if let Some(usable) = usable {
+        // A residency of many days is not filled by one busy day: the second figure is a bound, and no use.
+        if let (Some(usable), "") = (usable, day) {
             at.judge(sum <= usable);
-            uses.push(Use::of("cache space", day, sum, usable));
+            uses.push(Use::of("cache space", day, Unit::Bytes, [sum, usable]));
         }
     }
 }

@@ -114,9 +114,9 @@ impl Site {
         Ok(site)
     }
 
-    /// Takes what was measured in place of what the file says: traffic, hit rate, mean file, peak and bytes
-    /// kept of classes with the same name. Classes that the file does not have are added; their copies and
-    /// the like are as measured gives them.
+    /// Takes what was measured in place of what the file says: traffic, hit rate, mean file and peak of classes
+    /// with the same name, and their pool space where the file gives none. Classes that the file does not have
+    /// are added as they are.
     pub fn take_measured(&mut self, measured: &[ClassWorkload]) {
         for class in measured {
             match self.classes.iter_mut().find(|known| known.name == class.name) {
@@ -126,7 +126,7 @@ impl Site {
                     known.hit_rate = class.hit_rate;
                     known.mean_file = class.mean_file;
                     known.peak = class.peak;
-                    known.stored = class.stored;
+                    known.cache = known.cache.or(class.cache);
                 }
                 None => self.classes.push(class.clone()),
             }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::expression;
+use super::expression::{self, Expression};
 
 /// What a part of the plan is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -117,6 +117,7 @@ impl Unit {
             Unit::PerDay => prefixed(value, "B/d"),
             Unit::Share => format!("{} %", digits(value * 100.0)),
             Unit::Of("W") if value.abs() >= 1e4 => format!("{} kW", digits(value / 1e3)),
+            Unit::Money if (1e6..1e12).contains(&value.abs()) => format!("{} M", digits(value / 1e6)),
             Unit::Money | Unit::Of("") => digits(value),
             unit => format!("{} {}", digits(value), unit.name()),
         }
@@ -261,6 +262,8 @@ impl Place<'_> {
             unit.write(input.value.unwrap_or(f64::NAN))
         });
         let text = unit.write(value);
+        // What is only taken over is not written twice.
+        let put_in = if matches!(expression, Expression::Symbol(_)) { text.clone() } else { put_in };
         self.sheet.lines.push(Line {
             section: self.section,
             subject: self.subject.clone(),
@@ -268,7 +271,7 @@ impl Place<'_> {
             value: value.is_finite().then_some(value),
             unit,
             formula: formula.replace(" * ", " x "),
-            figures: format!("{put_in} = {text}"),
+            figures: if put_in == text { put_in } else { format!("{put_in} = {text}") },
             text,
             source: source.to_owned(),
             inputs: inputs

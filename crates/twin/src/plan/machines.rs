@@ -50,7 +50,7 @@ pub(crate) fn media(
     );
     if let Some(present) = tape.cartridges {
         at.judge(now <= present.as_f64());
-        uses.push(Use::of("tapes", "", now, present.as_f64()));
+        uses.push(Use::of("tapes", "", Unit::Of("tapes"), [now, present.as_f64()]));
     }
     let w = input("W", "written to tape a day", written, Unit::PerDay);
     let yearly = at.line(
@@ -126,30 +126,18 @@ pub(crate) fn power(
     ];
     let inputs = [counted(inventory, &["a", "b", "c"]), machines].concat();
     let pool = at.line("pool", of, "P = a * P_a + b * P_b + c * P_c", GIVEN, inputs);
-    let per = |bytes: f64| vec![input("B", "bytes", bytes, Unit::Bytes)];
+    let per = |bytes: f64| vec![number("C", "TB", bytes / 1e12)];
     let each = Unit::Of("W/TB");
     if let Some(usable) = usable {
         let p = input("P", "pool", pool, of);
-        at.line(
-            "pool, a usable TB",
-            each,
-            "p = P / (B / 1000000000000)",
-            ARITHMETIC,
-            [vec![p], per(usable)].concat(),
-        );
+        at.line("pool, a usable TB", each, "p = P / C", ARITHMETIC, [vec![p], per(usable)].concat());
     }
     let machines = vec![watts("P_d", "a drive", power.drive), watts("P_e", "a library", power.library)];
     let inputs = [counted(inventory, &["d", "e"]), machines].concat();
     let tape = at.line("drives and libraries", of, "P = d * P_d + e * P_e", GIVEN, inputs);
     if on_tape > 0.0 {
         let p = input("P", "drives and libraries", tape, of);
-        at.line(
-            "tape, a TB held",
-            each,
-            "p = P / (B / 1000000000000)",
-            ARITHMETIC,
-            [vec![p], per(on_tape)].concat(),
-        );
+        at.line("tape, a TB held", each, "p = P / C", ARITHMETIC, [vec![p], per(on_tape)].concat());
     }
     at.line(
         "all, with the building",

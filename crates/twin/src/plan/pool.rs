@@ -84,6 +84,7 @@ pub(crate) fn pool(
     }
     let code = code(pool);
     let overhead = f64::from(code.width()) / f64::from(code.data());
+    let disks = (parts.disks > 0.0).then(|| DiskRates::new(sheet, pool, parts, overhead));
     for (traffic, day) in days.iter().zip(["", " on the busiest day"]) {
         let mut at = sheet.at(Section::Pool, "");
         at.line(
@@ -93,20 +94,20 @@ pub(crate) fn pool(
             KIT,
             traffic.inputs(),
         );
-        let x = number("x", "shards by data shards", overhead);
+        let x = number("o", "shards by data shards", overhead);
         let raw = at.line(
             &format!("moved by the disks{day}"),
             Unit::Rate,
-            "B = (x * W + R + G + x * A) / 86400",
+            "B = (o * W + R + G + o * A) / 86400",
             "every write is k+m shards, every read is k",
             [traffic.inputs(), vec![x]].concat(),
         );
         if parts.limit > 0.0 {
             at.judge(raw <= parts.limit);
-            uses.push(Use::of("paths of the pool", day, raw, parts.limit));
+            uses.push(Use::of("paths of the pool", day, Unit::Rate, [raw, parts.limit]));
         }
-        if parts.disks > 0.0 {
-            disk_time(sheet, pool, parts, traffic, overhead, day, uses);
+        if let Some(disks) = &disks {
+            disks.lines(sheet, traffic, day, uses);
         }
     }
     if let (Some(read), Some(write)) = (pool.read_rate, pool.write_rate) {
@@ -136,45 +137,52 @@ fn reads_of(class: &ClassWorkload, pool: &Pool) -> f64 {
     if class.copies == 0 { 0.0 } else { pool.migration_reads.unwrap_or(f64::from(class.copies)) }
 }
 
-fn disk_time(
-    sheet: &mut Sheet,
-    pool: &Pool,
-    parts: &Parts,
-    traffic: &Traffic,
-    overhead: f64,
-    day: &'static str,
-    uses: &mut Vec<Use>,
-) {
-    let seek = input("t", "a seek", parts.seek / parts.disks, Unit::Seconds);
-    let rate = input("r", "sequential rate of a disk", parts.disk_rate / parts.disks, Unit::Rate);
-    let mut at = sheet.at(Section::Pool, "");
-    let mut of_pieces = |name: &str, size: f64| {
-        let piece = input("S", "moved in one go", size, Unit::Bytes);
-        let inputs = vec![piece, seek.clone(), rate.clone()];
-        at.line(name, Unit::Rate, "e = S / (t + S / r)", DISK, inputs)
-    };
-    let client = of_pieces("a disk under users", pool.client_request.as_f64());
-    let stream = of_pieces("a disk under tape streams", pool.stream_run.as_f64());
-    let n = number("n", "disks", parts.disks);
-    let x = number("x", "shards by data shards", overhead);
-    let client_rate = input("e_u", "a disk under users", client, Unit::Rate);
-    let stream_rate = input("e_s", "a disk under tape streams", stream, Unit::Rate);
-    let busy = at.line(
-        &format!("share of the disks' time{day}"),
-        Unit::Share,
-        "U = ((x * W + R) / e_u + (G + x * A) / e_s) / (86400 * n)",
-        DISK,
-        [traffic.inputs(), vec![x.clone(), client_rate.clone(), stream_rate.clone(), n.clone()]].concat(),
-    );
-    at.judge(busy <= 1.0);
-    at.line(
-        &format!("left for users beside the tape streams{day}"),
-        Unit::Rate,
-        "B = max(0, 1 - (G + x * A) / (86400 * n * e_s)) * n * e_u",
-        DISK,
-        [traffic.inputs(), vec![x, client_rate, stream_rate, n]].concat(),
-    );
-    uses.push(Use::of("disk time of the pool", day, busy, 1.0));
+/// What one disk moves under users and under tape streams, and how many disks there are.
+struct DiskRates {
+    inputs: Vec<Input>,
+}
+
+impl DiskRates {
+    fn new(sheet: &mut Sheet, pool: &Pool, parts: &Parts, overhead: f64) -> Self {
+        let seek = input("t", "a seek", parts.seek / parts.disks, Unit::Seconds);
+        let rate = input("r", "sequential rate of a disk", parts.disk_rate / parts.disks, Unit::Rate);
+        let mut at = sheet.at(Section::Pool, "");
+        let mut of_pieces = |name: &str, size: f64| {
+            let piece = input("S", "moved in one go", size, Unit::Bytes);
+            at.line(name, Unit::Rate, "e = S / (t + S / r)", DISK, vec![piece, seek.clone(), rate.clone()])
+        };
+        let client = of_pieces("a disk under users", pool.client_request.as_f64());
+        let stream = of_pieces("a disk under tape streams", pool.stream_run.as_f64());
+        let inputs = vec![
+            number("o", "shards by data shards", overhead),
+            input("e_u", "a disk under users", client, Unit::Rate),
+            input("e_s", "a disk under tape streams", stream, Unit::Rate),
+            number("n", "disks", parts.disks),
+        ];
+        DiskRates { inputs }
+    }
+
+    fn lines(&self, sheet: &mut Sheet, traffic: &Traffic, day: &'static str, uses: &mut Vec<Use>) {
+        let inputs = [traffic.inputs(), self.inputs.clone()].concat();
+        let mut at = sheet.at(Section::Pool, "");
+        let busy = at.line(
+            &format!("share of the disks' time{day}"),
+            Unit::Share,
+            "U = ((o * W + R) / e_u + (G + o * A) / e_s) / (86400 * n)",
+            DISK,
+            inputs.clone(),
+        );
+        at.judge(busy <= 1.0);
+        let tape = inputs.into_iter().filter(|input| !matches!(input.symbol, "W" | "R")).collect();
+        at.line(
+            &format!("left for users beside the tape streams{day}"),
+            Unit::Rate,
+            "B = max(0, 1 - (G + o * A) / (86400 * n * e_s)) * n * e_u",
+            DISK,
+            tape,
+        );
+        uses.push(Use::of("disk time of the pool", day, Unit::Share, [busy, 1.0]));
+    }
 }
 
 fn measured(sheet: &mut Sheet, days: &[Traffic; 2], read: f64, write: f64, uses: &mut Vec<Use>) {
@@ -188,8 +196,8 @@ fn measured(sheet: &mut Sheet, days: &[Traffic; 2], read: f64, write: f64, uses:
         };
         against("read from the pool", "B = (R + G) / 86400", traffic.inputs(), reads <= read);
         against("written to the pool", "B = (W + A) / 86400", traffic.inputs(), writes <= write);
-        uses.push(Use::of("reading from the pool", day, reads, read));
-        uses.push(Use::of("writing to the pool", day, writes, write));
+        uses.push(Use::of("reading from the pool", day, Unit::Rate, [reads, read]));
+        uses.push(Use::of("writing to the pool", day, Unit::Rate, [writes, write]));
     }
 }
 

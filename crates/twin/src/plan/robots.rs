@@ -37,7 +37,7 @@ pub(crate) fn robots(
             vec![m.clone()],
         );
         at.judge(hourly <= can);
-        uses.push(Use::of("robots", day, hourly, can));
+        uses.push(Use::of("robots", day, Unit::Of("mounts/h"), [hourly, can]));
         if mounts <= 0.0 {
             continue;
         }
@@ -66,7 +66,7 @@ pub(crate) fn robots(
             vec![n.clone(), c.clone()],
         );
         at.judge(wanted <= present.as_f64());
-        uses.push(Use::of("tape drives", day, busy, present.as_f64()));
+        uses.push(Use::of("tape drives", day, Unit::Of("drives"), [busy, present.as_f64()]));
         if mounts <= 0.0 {
             continue;
         }

@@ -210,6 +210,7 @@ fn seeks_are_charged_to_small_requests() {
 fn measured_traffic_takes_the_place_of_the_file_s() {
     let mut site = Site::parse(TIER1).unwrap();
     let mut measured = ClassWorkload::new("raw", 5e9);
+    measured.cache = Some(1e15);
     measured.written_per_day = 1e12;
     measured.read_per_day = 2e12;
     let new = ClassWorkload::new("new", 1e9);
@@ -258,7 +259,7 @@ fn wrong_sites_are_refused_with_the_key() {
 
 /// The text with its units put into numbers, computed: what somebody does by hand.
 fn by_hand(figures: &str) -> f64 {
-    const UNITS: [(&str, f64); 23] = [
+    const UNITS: [(&str, f64); 24] = [
         ("EB/d", 1e18),
         ("PB/d", 1e15),
         ("TB/d", 1e12),
@@ -282,6 +283,7 @@ fn by_hand(figures: &str) -> f64 {
         ("B", 1.0),
         ("%", 0.01),
         ("kW", 1e3),
+        ("M", 1e6),
     ];
     let mut text = String::new();
     let mut words = figures.split(' ').peekable();
@@ -301,8 +303,7 @@ fn by_hand(figures: &str) -> f64 {
     }
     // Numbers with an exponent are no words of a formula: they are written out.
     let plain: Vec<String> = text.split(' ').map(written_out).collect();
-    expression::parse(&plain.join(" ").replace("1.00)", "1.00)"))
-        .value(&|symbol| panic!("{symbol} in {figures}"))
+    expression::parse(&plain.join(" ")).value(&|symbol| panic!("{symbol} in {figures}"))
 }
 
 fn written_out(word: &str) -> String {
@@ -320,20 +321,21 @@ fn every_figure_can_be_checked_by_hand() {
     let mut checked = 0;
     for text in [SDSC_1998, SDSC_100, KIT, KISTI, TIER1] {
         for line in planned(text).lines {
-            let computed = line.inputs.is_empty() || line.figures.contains("no bound");
+            let computed =
+                line.inputs.is_empty() || line.figures == line.text || line.figures.contains("no bound");
             let (Some(value), false) = (line.value, computed) else { continue };
             let (left, right) = line.figures.rsplit_once(" = ").unwrap();
             assert_eq!(right, line.text);
             let found = by_hand(&bound(left));
             let rounded = line.formula.contains("ceil(") || line.formula.contains("floor(");
-            let slack = if rounded { 1.0 } else { 0.0 } + 0.05 * value.abs() + 1e-9;
+            let slack = if rounded { 1.0 } else { 0.0 } + 0.005 * value.abs() + 1e-9;
             let queue = line.formula.contains("erlang_c") || line.formula.contains("max(0");
             assert!(queue || (found - value).abs() <= slack, "{}: {}: {found}", line.name, line.figures);
             assert!(!line.source.is_empty() && !line.formula.is_empty(), "{}", line.name);
             checked += 1;
         }
     }
-    assert!(checked > 300, "{checked}");
+    assert!(checked > 250, "{checked}");
 }
 
 /// Puts parentheses around a number and its unit.
@@ -343,7 +345,8 @@ fn bound(text: &str) -> String {
     while let Some(word) = words.next() {
         let next = words.peek().copied().unwrap_or("");
         let unit = next.trim_end_matches([')', ',']);
-        let is_unit = unit == "%" || unit == "s" || unit == "d" || unit == "kW" || unit.contains('B');
+        let is_unit =
+            unit == "%" || unit == "s" || unit == "d" || unit == "kW" || unit == "M" || unit.contains('B');
         let digits = word.find(|c: char| c.is_ascii_digit());
         match digits {
             Some(at) if is_unit => {
@@ -405,4 +408,45 @@ proptest! {
     fn no_text_panics(text in "\\PC{0,80}") {
         let _ = Site::parse(&text).and_then(|site| plan(&site));
     }
+}
+
+/// The access log's analysis becomes the workload: W, R, h by bytes, mean of files read, busiest day.
+#[test]
+fn a_log_s_analysis_becomes_a_workload() {
+    let log = usage::ClassWorkload {
+        name: "raw".to_owned(),
+        copies: Some(1),
+        files_written: 100.0,
+        bytes_written: 2e12,
+        files_read: 50.0,
+        bytes_read: 1e12,
+        hit_rate: Some(0.9),
+        hit_rate_bytes: Some(0.75),
+        files_recalled: 5.0,
+        bytes_recalled: 25e10,
+        bytes_migrated: 2e12,
+        mean_written: Some(base::ByteCount(1_000)),
+        mean_read: Some(base::ByteCount(2_000_000_000)),
+        peak_written: base::ByteCount(5_000_000_000_000),
+        peak_read: base::ByteCount(1_000_000_000_000),
+        peak_recalled: base::ByteCount(0),
+        space: Some(base::ByteCount(70_000_000_000_000)),
+    };
+    let class = ClassWorkload::measured(&log);
+    assert_eq!((class.hit_rate, class.mean_file, class.peak, class.copies), (0.75, 2e9, 2.0, 1));
+    let mut site = Site::parse("name = \"x\"\n[tape]\ndrive = \"LTO-8\"").unwrap();
+    site.take_measured(&[class]);
+    let plan = plan(&site).unwrap();
+    near(value(&plan, "raw", "read from tape"), 25e10, 1e-9);
+    near(value(&plan, "raw", "cache lifetime"), 70.0 / 2.25, 1e-9);
+    let idle = usage::ClassWorkload {
+        bytes_written: 0.0,
+        bytes_read: 0.0,
+        hit_rate_bytes: None,
+        mean_written: None,
+        mean_read: None,
+        ..log
+    };
+    let class = ClassWorkload::measured(&idle);
+    assert_eq!((class.hit_rate, class.mean_file, class.peak), (0.0, 1e9, 1.0));
 }

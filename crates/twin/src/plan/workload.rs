@@ -2,8 +2,8 @@
 
 /// A storage class as the formulas need it. All daily figures are means; a day has 86,400 s.
 ///
-/// Made of a site file, or of what a server's logs say: the fields above the line are what an access log
-/// gives, those below it what an operator decides.
+/// Made of a site file, or of what a server's access log says ([`ClassWorkload::measured`]): the first six
+/// fields are measured, the others an operator knows or decides.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ClassWorkload {
     /// The class's name.
@@ -18,9 +18,9 @@ pub struct ClassWorkload {
     pub mean_file: f64,
     /// The busiest day's movement in mean days; at least 1.
     pub peak: f64,
+
     /// Bytes that are kept now, each counted once.
     pub stored: f64,
-
     /// Tape copies, 0 to 8.
     pub copies: u32,
     /// Wanted files that a recall reads in one mount, 1 or more.
@@ -84,6 +84,28 @@ impl ClassWorkload {
             residency_days: None,
             cache: None,
             files: None,
+        }
+    }
+
+    /// What a server's access log says of a class; the rest as [`ClassWorkload::new`] has it.
+    ///
+    /// The peak is that of written and read bytes on the day with the most of each, which may be two days. Of a
+    /// class in which no file was read or written, files are taken to have 1 GB.
+    #[must_use]
+    pub fn measured(usage: &usage::ClassWorkload) -> Self {
+        const UNKNOWN_FILE: f64 = 1e9;
+        let mean = usage.mean_read.or(usage.mean_written).map(|mean| mean.0 as f64);
+        let mean = mean.filter(|mean| *mean > 0.0).unwrap_or(UNKNOWN_FILE);
+        let moved = usage.bytes_written + usage.bytes_read;
+        let most = usage.peak_written.0 as f64 + usage.peak_read.0 as f64;
+        ClassWorkload {
+            written_per_day: usage.bytes_written,
+            read_per_day: usage.bytes_read,
+            hit_rate: usage.hit_rate_bytes.unwrap_or(0.0).clamp(0.0, 1.0),
+            peak: if moved > 0.0 { (most / moved).clamp(1.0, 1e6) } else { 1.0 },
+            copies: usage.copies.unwrap_or(2).min(8),
+            cache: usage.space.map(|space| space.0 as f64).filter(|space| *space > 0.0),
+            ..ClassWorkload::new(&usage.name, mean)
         }
     }
 }

@@ -7,7 +7,7 @@ use super::curve::colour;
 use super::scale::Axis;
 use super::text::{escape, number, shorten, with_interval};
 use crate::outcome::{DriveActivity, Outcome};
-use crate::stats::Summary;
+use crate::stats::{Summary, VariantSummary};
 
 /// The width of names at the left.
 const NAMES: f64 = 170.0;
@@ -76,6 +76,20 @@ pub fn figure_bars(summary: &Summary, name: &str, heading: &str, note: &str) -> 
     }
     svg.push_str("</svg>");
     super::chart::figure(heading, note, &svg)
+}
+
+/// Figures of a single variant, large: (name, heading, note) each. Those that are 0 are left out.
+pub fn tiles(variant: &VariantSummary, figures: &[(&str, &str, &str)]) -> String {
+    let mut html = String::new();
+    for (name, heading, note) in figures {
+        let found = variant.of("", name).filter(|found| found.estimate.mean > 0.0);
+        if let Some(found) = found {
+            let says = with_interval(&found.estimate, found.figure.unit);
+            let note = if note.is_empty() { String::new() } else { format!(", {note}") };
+            let _ = write!(html, "<div><b>{}</b><span>{heading}{note}</span></div>", escape(&says));
+        }
+    }
+    if html.is_empty() { html } else { format!("<div class=\"tiles\">{html}</div>") }
 }
 
 /// How the drives of each variant spend their time, together 100 % of it.

@@ -8,6 +8,8 @@ use super::text::escape;
 /// A half of the page's width, and all of it.
 pub const HALF: f64 = 580.0;
 pub const WHOLE: f64 = 1180.0;
+/// A third of it.
+pub const THIRD: f64 = 380.0;
 
 /// A frame with two axes; places are in units of the SVG.
 #[derive(Clone, Debug)]
@@ -130,6 +132,36 @@ impl Frame {
             is_on = true;
         }
         self.path(&line.stroke, &line.title, &path)
+    }
+
+    /// The area below a line in steps.
+    pub fn area(&self, fill: &str, points: &[(f64, f64)], end: f64) -> String {
+        let Some((first, _)) = points.first() else {
+            return String::new();
+        };
+        let mut path = format!("M{:.1} {:.1}", self.x_at(*first), self.y_at(0.0));
+        for (index, (_, y)) in points.iter().enumerate() {
+            let until = points.get(index + 1).map_or(end, |(next, _)| *next);
+            let _ = write!(path, "V{:.1}H{:.1}", self.y_at(*y), self.x_at(until));
+        }
+        format!("<path class=\"area {fill}\" d=\"{path}V{:.1}z\"/>", self.y_at(0.0))
+    }
+
+    /// A level across the chart.
+    pub fn level(&self, value: f64) -> String {
+        let (y, right) = (self.y_at(value), self.width - self.right);
+        format!("<path class=\"mark\" d=\"M{:.1} {y:.1}H{right:.1}\"/>", self.left)
+    }
+
+    /// A part of the time that does not count.
+    pub fn shade(&self, from: f64, to: f64) -> String {
+        let (x, until) = (self.x_at(from), self.x_at(to));
+        format!(
+            "<rect class=\"shade\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
+            self.top,
+            (until - x).max(0.0),
+            self.height - self.top - self.bottom
+        )
     }
 
     fn path(&self, stroke: &str, title: &str, path: &str) -> String {

@@ -1,6 +1,6 @@
 //! Curves over time: throughput, queue, pool, hits, completion.
 
-use super::chart::{Frame, HALF, Line, WHOLE, figure, legend};
+use super::chart::{Frame, HALF, Line, THIRD, WHOLE, figure, legend};
 use super::scale::Axis;
 use super::text::{shorten, time, whole, with_unit};
 use crate::outcome::{Campaign, Outcome};
@@ -64,9 +64,14 @@ fn floats(values: &[u64]) -> Vec<f64> {
     values.iter().map(|value| *value as f64).collect()
 }
 
-/// How wide charts are that stand side by side: one for each variant.
-fn width_of(shown: &[&Outcome]) -> f64 {
-    if shown.len() == 1 { WHOLE } else { HALF }
+/// Charts that stand side by side, one for each variant: their width, ticks on their time axis, and the class of
+/// the grid that holds them.
+pub fn side_by_side(variants: usize) -> (f64, usize, &'static str) {
+    match variants {
+        1 => (WHOLE, 12, "grid one"),
+        2 | 4 => (HALF, 7, "grid"),
+        _ => (THIRD, 5, "grid three"),
+    }
 }
 
 /// Throughput of each variant side by side, all with the same axes: two figures, tape and clients.
@@ -90,33 +95,54 @@ pub fn throughput(shown: &[&Outcome], is_tape: bool) -> String {
     if kinds.is_empty() {
         return String::new();
     }
+    let (width, count, grid) = side_by_side(shown.len());
+    let most_steps = if width == WHOLE { STEPS_MAX } else { STEPS_MAX / 2 };
     let rates = |outcome: &Outcome, pick: Pick| -> Vec<(f64, f64)> {
         let bytes: Vec<f64> = pick(outcome).iter().map(|bytes| *bytes as f64 / 1e6).collect();
-        steps(outcome, &bytes, Join::Rate, STEPS_MAX)
+        steps(outcome, &bytes, Join::Rate, most_steps)
     };
     let curves: Vec<Vec<Vec<(f64, f64)>>> =
         shown.iter().map(|outcome| kinds.iter().map(|(.., pick)| rates(outcome, *pick)).collect()).collect();
     let most = curves.iter().flatten().flatten().map(|(_, rate)| *rate).fold(0.0, f64::max);
-    let width = width_of(shown);
     let mut html = String::new();
     for (outcome, curves) in shown.iter().zip(&curves) {
-        let count = if width == WHOLE { 12 } else { 7 };
         let frame =
             Frame::new(width, 220.0, Axis::time(0.0, longest(shown), count), Axis::value(most, "MB/s", 4));
         let mut inside = String::new();
+        if outcome.warm_up > 0.0 {
+            inside.push_str(&frame.shade(0.0, outcome.warm_up));
+        }
         for ((class, name, _), points) in kinds.iter().zip(curves) {
+            inside.push_str(&frame.area(&format!("b-{class}"), points, outcome.end));
             let line =
                 Line { stroke: format!("s-{class}"), title: (*name).to_owned(), points: points.clone() };
             inside.push_str(&frame.steps(&line, outcome.end));
         }
+        // With one curve its mean can be shown without hiding another.
+        let mut note = warm_up(outcome);
+        if let [(_, _, pick)] = kinds.as_slice() {
+            let mean = mean_rate(outcome, pick(outcome));
+            inside.push_str(&frame.level(mean));
+            let comma = if note.is_empty() { "" } else { ", " };
+            note = format!("mean {}{comma}{note}", with_unit(mean, "MB/s"));
+        }
         let named: Vec<(&str, &Vec<(f64, f64)>)> =
             kinds.iter().map(|(_, name, _)| *name).zip(curves).collect();
         inside.push_str(&tips(&frame, outcome.end, &named, "MB/s"));
-        html.push_str(&figure(&outcome.variant, &warm_up(outcome), &frame.svg(&outcome.variant, &inside)));
+        html.push_str(&figure(&outcome.variant, &note, &frame.svg(&outcome.variant, &inside)));
     }
     let entries: Vec<(String, String)> =
         kinds.iter().map(|(class, name, _)| (format!("b-{class}"), (*name).to_owned())).collect();
-    format!("{}<div class=\"grid\">{html}</div>", legend(&entries))
+    format!("{}<div class=\"{grid}\">{html}</div>", legend(&entries))
+}
+
+/// MB/s after the warm-up.
+fn mean_rate(outcome: &Outcome, bytes: &[u64]) -> f64 {
+    let skipped = (outcome.warm_up / outcome.series.step.max(f64::MIN_POSITIVE)).ceil() as usize;
+    let skipped = if skipped < bytes.len() { skipped } else { 0 };
+    let seconds = outcome.end - skipped as f64 * outcome.series.step;
+    let sum: f64 = bytes[skipped..].iter().map(|bytes| *bytes as f64).sum();
+    if seconds > 0.0 { sum / seconds / 1e6 } else { 0.0 }
 }
 
 fn warm_up(outcome: &Outcome) -> String {
@@ -234,23 +260,31 @@ fn hit_rate(outcome: &Outcome) -> Vec<(f64, f64)> {
 /// Campaigns whose curves are shown at most.
 const CAMPAIGNS_MAX: usize = 8;
 
-/// The completion of each campaign that has a tail worth showing: a chart each, all variants in it.
+/// The completion of each campaign: a chart each, all variants in it.
 pub fn campaigns(shown: &[&Outcome]) -> String {
     let mut names: Vec<&str> = Vec::new();
     for campaign in shown.iter().flat_map(|outcome| &outcome.campaigns) {
-        if !campaign.progress.is_empty() && !names.contains(&campaign.name.as_str()) {
+        if campaign.ends && !campaign.progress.is_empty() && !names.contains(&campaign.name.as_str()) {
             names.push(&campaign.name);
         }
     }
+    if names.is_empty() {
+        return String::new();
+    }
     let left_out = names.len().saturating_sub(CAMPAIGNS_MAX);
-    let mut html: String = names.iter().take(CAMPAIGNS_MAX).map(|name| campaign(shown, name)).collect();
+    let width = if names.len() == 1 { WHOLE } else { HALF };
+    let mut html: String =
+        names.iter().take(CAMPAIGNS_MAX).map(|name| campaign(shown, name, width)).collect();
+    if width == HALF {
+        html = format!("<div class=\"grid\">{html}</div>");
+    }
     if left_out > 0 {
         html += &format!("<p class=\"note\">{left_out} more are in the table below only.</p>");
     }
     html
 }
 
-fn campaign(shown: &[&Outcome], name: &str) -> String {
+fn campaign(shown: &[&Outcome], name: &str, width: f64) -> String {
     let found: Vec<(usize, &Campaign)> = shown
         .iter()
         .enumerate()
@@ -260,7 +294,12 @@ fn campaign(shown: &[&Outcome], name: &str) -> String {
         .filter(|(_, campaign)| campaign.progress.len() == 101)
         .collect();
     let longest = found.iter().filter_map(|(_, campaign)| completion(campaign)).map(|(whole, _)| whole);
-    let frame = Frame::new(HALF, 260.0, Axis::time(0.0, longest.fold(0.0, f64::max), 7), Axis::percent());
+    let frame = Frame::new(
+        width,
+        260.0,
+        Axis::time(0.0, longest.fold(0.0, f64::max), (width / 90.0) as usize),
+        Axis::percent(),
+    );
     let mut inside = format!(
         "<path class=\"mark\" d=\"M{:.1} {y:.1}H{:.1}\"/><text class=\"unit\" x=\"{:.1}\" y=\"{:.1}\">95 %</text>",
         frame.left,

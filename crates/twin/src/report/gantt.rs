@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::chart::{Frame, HALF, WHOLE, figure, legend};
-use super::curve::{Join, steps};
+use super::chart::{Frame, WHOLE, figure, legend};
+use super::curve::{Join, side_by_side, steps};
 use super::scale::Axis;
 use super::text::{escape, shorten, time, whole};
 use crate::outcome::{DriveActivity, DriveUse, Outcome};
@@ -50,6 +50,8 @@ pub fn gantt(shown: &[&Outcome]) -> String {
     let is_all = shown.iter().all(|outcome| from <= 0.0 && to >= outcome.end);
     let part = if is_all {
         "the whole run".to_owned()
+    } else if from <= 0.0 {
+        format!("the first {} of the run", time(to))
     } else {
         format!("from {} to {} of the run", time(from), time(to))
     };
@@ -194,20 +196,20 @@ fn in_words(drive: &DriveUse) -> String {
 pub fn over_time(shown: &[&Outcome]) -> String {
     let longest = shown.iter().map(|outcome| outcome.end).fold(0.0, f64::max);
     let drives = shown.iter().map(|outcome| outcome.drives.len()).max().unwrap_or(0);
-    let width = if shown.len() == 1 { WHOLE } else { HALF };
+    let (width, count, grid) = side_by_side(shown.len());
     let mut html = String::new();
     for outcome in shown {
         let mut frame = Frame::new(
             width,
             220.0,
-            Axis::time(0.0, longest, if width == WHOLE { 12 } else { 7 }),
+            Axis::time(0.0, longest, count),
             Axis::value(drives as f64, "drives", 5),
         );
         frame.y.to = drives.max(1) as f64;
         frame.y.ticks.retain(|(value, _)| *value <= drives.max(1) as f64);
         html.push_str(&figure(&outcome.variant, "", &frame.svg(&outcome.variant, &stacked(&frame, outcome))));
     }
-    format!("<div class=\"grid\">{html}</div>")
+    format!("<div class=\"{grid}\">{html}</div>")
 }
 
 fn stacked(frame: &Frame, outcome: &Outcome) -> String {

@@ -69,7 +69,7 @@ fn result(page: &mut String, summary: &Summary, shown: &[&Outcome]) {
 }
 
 fn grid(inside: &str) -> String {
-    if inside.is_empty() { String::new() } else { format!("<div class=\"grid loose\">{inside}</div>") }
+    if inside.is_empty() { String::new() } else { format!("<div class=\"grid\">{inside}</div>") }
 }
 
 fn pictures(page: &mut String, summary: &Summary, shown: &[&Outcome]) {
@@ -86,13 +86,18 @@ fn pictures(page: &mut String, summary: &Summary, shown: &[&Outcome]) {
         ("files per mount", "Files per mount", ""),
         ("efficiency", "Efficiency", "bytes moved of what drives in use could stream"),
         ("of that, moving data", "Moving data", "share of the time that drives are in use"),
+        ("hit rate", "Hit rate", "wanted files that were in the pool"),
+        ("age of the oldest request, most", "Longest wait in the queue", ""),
     ];
-    let bars: String = compared
-        .iter()
-        .map(|(name, heading, note)| bars::figure_bars(summary, name, heading, note))
-        .collect();
-    section(page, "Rates and efficiency", &grid(&bars));
-    section(page, "Completion of campaigns", &grid(&curve::campaigns(shown)));
+    let figures = if let [variant] = summary.variants.as_slice() {
+        bars::tiles(variant, &compared)
+    } else {
+        let bar =
+            |(name, heading, note): &(&str, &str, &str)| bars::figure_bars(summary, name, heading, note);
+        grid(&compared.iter().map(bar).collect::<String>())
+    };
+    section(page, "Rates and efficiency", &figures);
+    section(page, "Completion of campaigns", &curve::campaigns(shown));
     let drives = format!("{}{}", gantt::activities_legend(), bars::shares(shown));
     if shown.iter().any(|outcome| !outcome.drives.is_empty()) {
         section(page, "How the drives spend their time", &(drives + &gantt::over_time(shown)));

@@ -28,8 +28,8 @@ p{margin:0 0 10px;max-width:85ch}
 .result.bad{border-color:var(--bad)}
 .result.bad p:first-child{color:var(--bad);font-weight:600}
 .grid{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:14px 26px}
-.grid>figure:only-child{grid-column:1/-1}
-.grid.loose>figure:only-child{grid-column:auto}
+.grid.three{grid-template-columns:repeat(3,minmax(0,1fr));gap:14px 20px}
+.grid.one{grid-template-columns:minmax(0,1fr)}
 figure{margin:0 0 10px;break-inside:avoid}
 figcaption{font-weight:600;font-size:14px;margin:4px 0 3px}
 figcaption small{color:var(--soft);font-weight:400;margin-left:10px;font-size:12.5px}
@@ -39,7 +39,12 @@ svg text{fill:var(--ink)}
 svg text.unit{fill:var(--soft);font-size:11.5px}
 text.end{text-anchor:end}text.mid{text-anchor:middle}
 text.value{font-weight:600}
-.grid-line,.grid path.grid,path.grid{stroke:var(--grid);fill:none;stroke-width:1}
+path.area{fill-opacity:.13}rect.shade{fill:var(--soft);fill-opacity:.12}
+.tiles{display:grid;grid-template-columns:repeat(auto-fill,minmax(210px,1fr));gap:12px}
+.tiles div{background:var(--tint);padding:12px 16px;break-inside:avoid}
+.tiles b{display:block;font-size:23px;font-weight:650;line-height:1.25}
+.tiles span{color:var(--soft);font-size:13px}
+path.grid{stroke:var(--grid);fill:none;stroke-width:1}
 path.axis{stroke:var(--soft);fill:none;stroke-width:1}
 path.mark{stroke:var(--soft);fill:none;stroke-width:1;stroke-dasharray:3 4}
 path.interval{stroke:var(--ink);fill:none;stroke-width:1.4}
@@ -64,13 +69,13 @@ details{margin:10px 0}summary{cursor:pointer;color:var(--soft)}
 pre{background:var(--tint);padding:14px;font-size:12.5px;line-height:1.4;overflow-x:auto;white-space:pre-wrap}
 li{max-width:85ch}
 footer{margin-top:40px;color:var(--soft);font-size:12.5px}
-@media (max-width:760px){.grid{grid-template-columns:minmax(0,1fr)}}
+@media (max-width:760px){.grid,.grid.three{grid-template-columns:minmax(0,1fr)}}
 @page{size:A4 landscape;margin:11mm}
 @media print{:root{--paper:#fff;--ink:#1b1f24;--soft:#59636e;--line:#d5dae0;--grid:#e8ebee;--tint:#f4f6f8;--read:#0072b2;
 --write:#009e73;--idle:#dde1e6;--down:#3b4048;--client-read:#3a9bd6;--client-write:#b5568f;--bad:#b3261e;--yes:#00694c;
 --v0:#33608c;--v1:#e2574c;--v2:#228833;--v3:#b79b17;--v4:#4bb4d8;--v5:#9a3475;--v6:#8a8f97;--v7:#d98c00}
 body{font-size:11pt}main{padding:0;max-width:none}h2{break-after:avoid}table{font-size:9.5pt}tr{break-inside:avoid}
-*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
+h2{margin-top:20px}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 "#;
 
 /// Classes of fills, strokes and labels, one of each for every colour.

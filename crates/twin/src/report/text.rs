@@ -74,7 +74,7 @@ fn thousands(value: f64, decimals: usize) -> String {
 pub fn scaled(value: f64, unit: &str) -> (f64, &'static str) {
     // From this value on, one of the unit, its name.
     let units: &[(f64, f64, &'static str)] = match unit {
-        "s" => &[(0.0, 1.0, "s"), (120.0, 60.0, "min"), (7_200.0, 3_600.0, "h"), (172_800.0, 86_400.0, "d")],
+        "s" => &[(0.0, 1.0, "s"), (120.0, 60.0, "min"), (5_400.0, 3_600.0, "h"), (172_800.0, 86_400.0, "d")],
         "MB/s" => &[(0.0, 1.0, "MB/s"), (1e4, 1e3, "GB/s")],
         "bytes" => &[
             (0.0, 1.0, "bytes"),
@@ -111,7 +111,7 @@ fn spaced(unit: &str) -> String {
 
 /// A mean with half the width of its interval, both in one unit: `612 ± 8 MB/s`.
 pub fn with_interval(estimate: &Estimate, unit: &str) -> String {
-    let Some(half) = estimate.half_width else {
+    let Some(half) = estimate.half_width.filter(|half| *half > 0.0) else {
         return with_unit(estimate.mean, unit);
     };
     let (factor, scaled) = scaled(estimate.mean, unit);
@@ -121,7 +121,14 @@ pub fn with_interval(estimate: &Estimate, unit: &str) -> String {
         other => other,
     };
     let (mean, half) = (estimate.mean / factor, half / factor);
-    format!("{} ± {}{}", number(mean), number(half), spaced(shown))
+    // Two figures of the half width say enough, and the mean needs no more places than it.
+    let decimals = (1.0 - half.log10().floor()).clamp(0.0, 6.0) as usize;
+    format!("{} ± {}{}", thousands(mean, decimals), thousands(half, decimals), spaced(shown))
+}
+
+/// A number as a sentence has it: at most three figures before any places.
+pub fn spoken(value: f64) -> String {
+    if value.abs() >= 19.95 { whole(value) } else { number(value) }
 }
 
 /// Seconds in words: `8.20 h`.
@@ -150,7 +157,7 @@ mod tests {
         assert_eq!(with_unit(30_000.0, "files"), "30,000 files");
         assert_eq!(with_unit(54.0, "%"), "54.0 %");
         let estimate = Estimate { mean: 7_200.0, half_width: Some(360.0), count: 5 };
-        assert_eq!(with_interval(&estimate, "s"), "2.00 ± 0.100 h");
+        assert_eq!(with_interval(&estimate, "s"), "2.00 ± 0.10 h");
     }
 
     #[test]

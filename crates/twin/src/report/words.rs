@@ -1,6 +1,6 @@
 //! The result in sentences.
 
-use super::text::{number, time, whole, with_unit};
+use super::text::{number, spoken, time, whole, with_unit};
 use crate::outcome::{DriveActivity, Outcome};
 use crate::stats::{Summary, VariantSummary, completion};
 
@@ -68,7 +68,7 @@ fn alone(variant: &VariantSummary, outcome: &Outcome) -> Option<String> {
         with_unit(variant.site(figure).mean, "MB/s"),
         time(outcome.end - outcome.warm_up),
         whole(variant.site("mounts").mean),
-        number(variant.site("files per mount").mean),
+        spoken(variant.site("files per mount").mean),
         number(variant.site("of that, moving data").mean),
     );
     if let Some(most) = largest_cost(outcome) {
@@ -99,12 +99,12 @@ fn against(first: &VariantSummary, base: &Outcome, variant: &VariantSummary, out
             == Some(false);
     if is_chance {
         return format!(
-            "{}: {rates} with {}; seeds differ more than that, so there is no difference to speak of.",
+            "{}: {rates} with “{}”; seeds differ more than that, so there is no difference to speak of.",
             variant.name, first.name
         );
     }
     if others <= 0.0 {
-        return format!("{}: {rates} with {}.", variant.name, first.name);
+        return format!("{}: {rates} with “{}”.", variant.name, first.name);
     }
     let ratio = mine / others;
     if (ratio - 1.0).abs() < ALIKE {
@@ -115,10 +115,15 @@ fn against(first: &VariantSummary, base: &Outcome, variant: &VariantSummary, out
             }
             _ => String::new(),
         };
-        return format!("{}: {rates} with {}: no more and no less{rest}.", variant.name, first.name);
+        return format!("{}: {rates} with “{}”: no more and no less{rest}.", variant.name, first.name);
     }
     let reason = reason(base, outcome).map(|why| format!(", because {why}")).unwrap_or_default();
-    format!("{}: {rates} with {}, {} times{reason}.", variant.name, first.name, number(ratio))
+    format!("{}: {rates} with “{}”, {} times{reason}.", variant.name, first.name, two_places(ratio))
+}
+
+/// A ratio.
+fn two_places(ratio: f64) -> String {
+    if ratio >= 0.1 { format!("{ratio:.2}") } else { number(ratio) }
 }
 
 /// When the last campaign was done.
@@ -169,8 +174,8 @@ fn reason(base: &Outcome, outcome: &Outcome) -> Option<String> {
     Some(match most {
         DriveActivity::Mount => format!(
             "each mount {verb} {} files instead of {}",
-            number(per_mount(outcome)),
-            number(per_mount(base))
+            spoken(per_mount(outcome)),
+            spoken(per_mount(base))
         ),
         DriveActivity::Locate => {
             format!("locating takes {} a file instead of {}", time(seconds(outcome)), time(seconds(base)))
@@ -195,19 +200,35 @@ fn reason(base: &Outcome, outcome: &Outcome) -> Option<String> {
 fn tails(shown: &[&Outcome]) -> Vec<String> {
     const CAMPAIGNS_MAX: usize = 3;
     let mut names: Vec<&str> = Vec::new();
-    for campaign in shown.iter().filter(|outcome| !outcome.is_steady).flat_map(|outcome| &outcome.campaigns) {
-        if !campaign.progress.is_empty() && !names.contains(&campaign.name.as_str()) {
+    for campaign in shown.iter().flat_map(|outcome| &outcome.campaigns) {
+        if campaign.ends && !campaign.progress.is_empty() && !names.contains(&campaign.name.as_str()) {
             names.push(&campaign.name);
         }
     }
-    let words = |name: &&str| {
-        let part = |outcome: &&Outcome| {
-            let campaign = outcome.campaigns.iter().find(|campaign| campaign.name == **name)?;
-            let (whole, tail) = completion(campaign)?;
-            let variant = if shown.len() > 1 { format!(" ({})", outcome.variant) } else { String::new() };
-            Some(format!("{}, of which the last 5 % of its files {}{variant}", time(whole), time(tail)))
-        };
-        format!("Campaign {name} took {}.", shown.iter().filter_map(part).collect::<Vec<_>>().join("; "))
+    names.iter().take(CAMPAIGNS_MAX).map(|name| tail(shown, name)).collect()
+}
+
+fn tail(shown: &[&Outcome], name: &str) -> String {
+    const VARIANTS_MAX: usize = 3;
+    let found = |outcome: &&Outcome| {
+        let campaign = outcome.campaigns.iter().find(|campaign| campaign.name == name)?;
+        let (whole, tail) = completion(campaign)?;
+        let is_done = campaign.served + campaign.refused >= campaign.files;
+        is_done.then(|| (whole, tail, outcome.variant.clone()))
     };
-    names.iter().take(CAMPAIGNS_MAX).map(words).collect()
+    let mut all: Vec<(f64, f64, String)> = shown.iter().filter_map(found).collect();
+    if all.len() > VARIANTS_MAX {
+        all.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (least, most) = (&all[0], &all[all.len() - 1]);
+        let least = format!("{} with “{}”", time(least.0), least.2);
+        return format!("Campaign “{name}” took from {least} to {} with “{}”.", time(most.0), most.2);
+    }
+    if all.is_empty() {
+        return format!("Campaign “{name}” was not done when the run ended.");
+    }
+    let part = |(whole, tail, variant): &(f64, f64, String)| {
+        let with = if shown.len() > 1 { format!(" with “{variant}”") } else { String::new() };
+        format!("{}{with}, of which the last 5 % of the files took {}", time(*whole), time(*tail))
+    };
+    format!("Campaign “{name}” took {}.", all.iter().map(part).collect::<Vec<_>>().join("; "))
 }

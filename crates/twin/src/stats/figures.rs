@@ -7,7 +7,7 @@ use crate::outcome::{Campaign, ClassUse, DriveActivity, Outcome};
 /// What is measured. Two outcomes' figures belong together if name and subject are the same.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub struct Figure {
-    /// What it is about: nothing for the whole site, else `campaign NAME` or `class NAME`.
+    /// What it is about: nothing for the whole site, else `campaign NAME`, `users NAME` or `class NAME`.
     pub of: String,
     /// Its name, for people.
     pub name: &'static str,
@@ -165,7 +165,7 @@ pub(crate) fn completion(campaign: &Campaign) -> Option<(f64, f64)> {
 }
 
 fn campaign(campaign: &Campaign) -> Vec<Measured> {
-    let of = format!("campaign {}", campaign.name);
+    let of = format!("{} {}", if campaign.ends { "campaign" } else { "users" }, campaign.name);
     let (whole, tail) = completion(campaign).unwrap_or_default();
     let figures: [(&'static str, &'static str, bool, f64); 8] = [
         ("completed after", "s", true, whole),
@@ -177,7 +177,8 @@ fn campaign(campaign: &Campaign) -> Vec<Measured> {
         ("wait, 99 %", "s", true, campaign.waits[2]),
         ("wait, longest", "s", false, campaign.waits[3]),
     ];
-    about(&of, &figures)
+    // Users are never done.
+    about(&of, if campaign.ends { &figures } else { &figures[2..] })
 }
 
 fn class(class: &ClassUse) -> Vec<Measured> {

@@ -174,12 +174,14 @@ fn what_comes_along_with_a_pack_is_recalled_but_no_access() {
         stage(1, "data", 9, 100, true),
         recalled(2, "data", 1, 100, Some(60)),
         recalled(2, "data", 2, 50, None),
+        // Asked for before the window.
+        recalled(2, "data", 3, 10, Some(30 * 3_600)),
         get(3, "data", 2, 50, true),
         by(4, "", What::Dropped { count: 7 }),
     ];
     let usage = Analysis::of(&records, days(1));
     let data = &usage.classes[0];
-    assert_eq!((data.recalled.files, data.misses.files, data.hits.files), (2, 1, 1));
+    assert_eq!((data.recalled.files, data.misses.files, data.hits.files), (3, 2, 1));
     assert_eq!((data.staged.files, data.staged_online, usage.dropped), (2, 1, 7));
 }
 
