@@ -4,7 +4,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     backup, class, compare, drive, evict, get, init, ls, migrate, mkdir, mv, plan, pool, put, queue, rebuild,
-    release, request, restore, rm, scrub, stage, stat, status, tape, verify, wait, why,
+    release, request, restore, rm, scrub, stage, stat, status, tape, twin, verify, wait, why,
 };
 use crate::connection::Connection;
 use crate::failure::{EXIT_CODES, Failure, Outcome};
@@ -121,6 +121,8 @@ pub enum Command {
     Wait(wait::Args),
     /// Compute what a pool that is to be built will do
     Plan(plan::Args),
+    /// Ask what would be: the scheduler in virtual time, on modelled hardware
+    Twin(twin::Args),
     /// Measure, beside the limit of the machine in the same run
     Bench(bench::Args),
     /// Explain a command, or the exit codes
@@ -169,6 +171,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Migrate(args) => migrate::run(&args, common),
         Command::Wait(args) => wait::run(&args, common),
         Command::Plan(args) => plan::run(&args, common),
+        Command::Twin(args) => twin::run(&args, common),
         Command::Bench(args) => bench::run(&args, common),
         Command::Help(args) => help(&args),
     }

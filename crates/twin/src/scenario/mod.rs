@@ -6,6 +6,7 @@
 mod build;
 mod error;
 mod form;
+mod left_out;
 mod limits;
 mod node;
 mod origin;
@@ -14,6 +15,7 @@ mod read;
 mod site;
 
 pub use error::{Place, ScenarioError};
+pub use left_out::left_out;
 pub use limits::{
     BINS_MAX, BINS_USUAL, CLASSES_MAX, COPIES_MAX, DEPTH_MAX, DRIVES_MAX, FAULTS_MAX, FILES_MAX,
     HOLDINGS_MAX, LIBRARIES_MAX, LISTED_MAX, MIX_MAX, PER_DAY_MAX, ROBOTS_MAX, RUNS_MAX, SEEDS_MAX,

@@ -1,11 +1,15 @@
 //! Where the value of a key is from: published, fitted, assumed, said by the scenario, or a default.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::error::ScenarioError;
 use super::form;
 use super::node::{Layer, Node, Value, write_path};
 use super::parse::Files;
+use crate::model::{LibraryModel, Model};
+use crate::quantity::{Bytes, Rate, Span};
 
 /// How a figure of a site came to be known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
@@ -42,6 +46,8 @@ pub struct Provenance {
 pub enum Origin {
     /// Nobody said it.
     Default,
+    /// The model of the drives, the medium or the library has it.
+    Hardware,
     /// The scenario says it.
     Scenario,
     /// The variant says it.
@@ -85,6 +91,7 @@ impl Origin {
     pub fn word(&self) -> &'static str {
         match self {
             Origin::Default => "default",
+            Origin::Hardware => "model",
             Origin::Scenario => "scenario",
             Origin::Variant => "variant",
             Origin::Site(Some(kind)) => kind.word(),
@@ -182,14 +189,13 @@ pub fn missing(site: &Node, provenance: &[Provenance]) -> Vec<String> {
     paths.filter(|path| of(provenance, path).is_none()).map(|path| write_path(&path)).collect()
 }
 
-/// All keys of a variant: what was said, in order, then what is left at its default.
-pub fn keys(tree: &Node, form: &form::Scenario, provenance: &[Provenance], files: &Files) -> Vec<Key> {
-    let _ = files;
+/// All keys of a variant: what was said, in order, then figures of hardware, then what is left at its default.
+pub fn keys(tree: &Node, form: &form::Scenario, model: &Model, provenance: &[Provenance]) -> Vec<Key> {
     let mut keys = Vec::new();
-    let mut said = std::collections::BTreeSet::new();
+    let mut said = Said::new();
     tree.leaves(&mut Vec::new(), &mut |path, node| {
         said.insert(path.to_vec());
-        let from = |layer| match layer {
+        let (origin, source) = match node.from.layer {
             Layer::Scenario => (Origin::Scenario, String::new()),
             Layer::Variant(_) => (Origin::Variant, String::new()),
             Layer::Site => match of(provenance, path) {
@@ -197,25 +203,64 @@ pub fn keys(tree: &Node, form: &form::Scenario, provenance: &[Provenance], files
                 None => (Origin::Site(None), String::new()),
             },
         };
-        let (origin, source) = from(node.from.layer);
         keys.push(Key { path: write_path(path), value: node.to_string(), origin, source });
     });
+    for (library, (_, form)) in model.site.libraries.iter().zip(form.library.iter()) {
+        hardware(library, form, &mut said, &mut keys);
+    }
     // What serde wrote out and nobody said. The form can always be written; if it could not, defaults would
     // not be listed.
     if let Ok(all) = toml::Value::try_from(form) {
-        let mut path = Vec::new();
-        defaults(&all, &mut path, &said, &mut keys);
+        defaults(&all, &mut Vec::new(), &said, &mut keys);
     }
     keys
 }
 
+/// Paths that are listed.
+type Said = BTreeSet<Vec<String>>;
+
+/// Adds what the models of a library's hardware have and the scenario does not say otherwise.
+fn hardware(library: &LibraryModel, form: &form::Library, said: &mut Said, keys: &mut Vec<Key>) {
+    let name = library.name.clone();
+    let below = |words: &[&str]| {
+        let words = words.iter().map(|word| (*word).to_owned());
+        ["library".to_owned(), name.clone()].into_iter().chain(words).collect::<Vec<_>>()
+    };
+    let mut add = |path: Vec<String>, value: String, source: &str| {
+        if said.insert(path.clone()) {
+            let source = format!("kist plan mechanics {source}");
+            keys.push(Key { path: write_path(&path), value, origin: Origin::Hardware, source });
+        }
+    };
+    let span = |micros: u64| format!("\"{}\"", Span(micros));
+    add(below(&["robots"]), library.robots.robots.to_string(), &form.robot);
+    add(below(&["move"]), span(library.robots.move_us), &form.robot);
+    let medium = form.medium.clone().unwrap_or_else(|| form.drives.0[0].model.clone());
+    add(below(&["capacity"]), format!("\"{}\"", Bytes(library.tape.capacity.0)), &medium);
+    for (at, (group, drives)) in library.drives.iter().zip(&form.drives.0).enumerate() {
+        let timing = &group.timing;
+        let figures = [
+            ("rate", format!("\"{}\"", Rate(timing.native_rate as f64))),
+            ("least_rate", format!("\"{}\"", Rate(timing.least_rate as f64))),
+            ("buffer", format!("\"{}\"", Bytes(timing.buffer.0))),
+            ("load", span(timing.load_us)),
+            ("unload", span(timing.unload_us)),
+            ("rewind", span(timing.rewind_us)),
+            ("flush", span(timing.flush_us)),
+            ("backhitch", span(timing.backhitch_us)),
+        ];
+        for (key, value) in figures {
+            let mut path = below(&["drives", &at.to_string(), key]);
+            if form.drives.1 {
+                path = without_first_index(&path);
+            }
+            add(path, value, &drives.model);
+        }
+    }
+}
+
 /// Adds keys of the form that were not said.
-fn defaults(
-    value: &toml::Value,
-    path: &mut Vec<String>,
-    said: &std::collections::BTreeSet<Vec<String>>,
-    keys: &mut Vec<Key>,
-) {
+fn defaults(value: &toml::Value, path: &mut Vec<String>, said: &Said, keys: &mut Vec<Key>) {
     let below: Vec<(String, &toml::Value)> = match value {
         toml::Value::Table(table) => table.iter().map(|(key, value)| (key.clone(), value)).collect(),
         toml::Value::Array(items) if items.iter().any(toml::Value::is_table) => {

@@ -94,7 +94,7 @@ pub fn parse(file: &str, text: &str, resolve: Resolver<'_>) -> Result<Scenario, 
         }
         tree.prune();
         let (model, form) = one(&tree, &name, &files, &seen)?;
-        scenario.keys.push(origin::keys(&tree, &form, &scenario.provenance, &files));
+        scenario.keys.push(origin::keys(&tree, &form, &model, &scenario.provenance));
         scenario.variants.push(model);
     }
     scenario.seen = seen.into_inner();

@@ -61,6 +61,8 @@ pub use trace::{MountKind, MountTrace, ServedTrace, Trace};
 
 /// Bytes of a block.
 const BLOCK: u64 = 512 << 10;
+/// Who watches is told after so many events.
+const WATCH_EVENTS: u64 = 10_000;
 /// A seal takes so long.
 const SEAL_TIME: Duration = Duration::from_millis(100);
 
@@ -73,11 +75,30 @@ pub fn run(model: &Model, seed: u64) -> Outcome {
 /// The same with a bug planted in the world. What panics inside becomes the outcome's violation.
 #[must_use]
 pub fn run_planted(model: &Model, seed: u64, planted: Option<Planted>) -> Outcome {
-    let running = || {
+    run_watched(model, seed, planted, &mut |_, _| {})
+}
+
+/// The same, telling now and then how far it is: the present, and events since it told before.
+#[must_use]
+pub fn run_watched(
+    model: &Model,
+    seed: u64,
+    planted: Option<Planted>,
+    watch: &mut dyn FnMut(Moment, u64),
+) -> Outcome {
+    let running = std::panic::AssertUnwindSafe(|| {
         let mut world = World::new(model, seed, planted);
-        while world.step() {}
+        let mut events = 0;
+        while world.step() {
+            events += 1;
+            if events == WATCH_EVENTS {
+                watch(world.now, events);
+                events = 0;
+            }
+        }
+        watch(world.now, events);
         world.finish()
-    };
+    });
     std::panic::catch_unwind(running).unwrap_or_else(|cause| {
         let text = cause.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| cause.downcast_ref::<&str>().copied()).unwrap_or("?");

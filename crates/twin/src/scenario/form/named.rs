@@ -11,9 +11,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone, PartialEq, Debug)]
 pub struct Named<T>(pub Vec<(String, T)>);
 
-/// One table, or a list of them.
+/// One table, or a list of them; and whether it was one.
 #[derive(Clone, PartialEq, Debug)]
-pub struct OneOrMore<T>(pub Vec<T>);
+pub struct OneOrMore<T>(pub Vec<T>, pub bool);
 
 impl<T> Default for Named<T> {
     fn default() -> Self {
@@ -87,11 +87,11 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
                 while let Some(table) = items.next_element()? {
                     tables.push(table);
                 }
-                Ok(OneOrMore(tables))
+                Ok(OneOrMore(tables, false))
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<OneOrMore<T>, A::Error> {
                 let one = T::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(OneOrMore(vec![one]))
+                Ok(OneOrMore(vec![one], true))
             }
         }
         deserializer.deserialize_any(Tables(PhantomData))

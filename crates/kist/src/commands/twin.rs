@@ -1,0 +1,36 @@
+//! `kist twin`.
+
+use crate::cli::Common;
+use crate::commands::{twin_check, twin_run};
+use crate::failure::Outcome;
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Computes; needs no server and no instance. A scenario says what there is, who wants
+what, and what goes wrong; docs/reference/twin.md has all its keys. The scheduler is
+the one that a server runs.
+
+Examples:
+  kist twin check examples/twin/small.toml
+  kist twin run examples/twin/small.toml --report /tmp/small")]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Action {
+    /// Run a scenario and show what comes of it
+    Run(twin_run::Args),
+    /// Read a scenario and show all that it would be run with, and from where each figure is
+    Check(twin_check::Args),
+}
+
+/// Runs the command.
+pub fn run(args: &Args, common: &Common) -> Outcome {
+    match &args.action {
+        Action::Run(args) => twin_run::run(args, common),
+        Action::Check(args) => twin_check::run(args, common),
+    }
+}
