@@ -132,3 +132,6 @@ pub fn replay(server: &Server, record: &Record, mounts: &[RecordedMount]) -> Res
         crate::world::run_recorded(&built.model, built.holdings(), &built.tape_states, built.evictions());
     Ok(compare::compare(record, mounts, &built, outcome, &trace))
 }
+
+#[cfg(test)]
+mod tests;

@@ -168,7 +168,7 @@ impl Recorder {
     fn state(&mut self, access: Access) {
         let at = access.at;
         if let What::Start(start) = &access.what {
-            if self.state.is_some() && (at > self.since || self.begun) {
+            if self.begun {
                 let is_restart = start.begins == Begins::Server && at < self.until;
                 self.record.left.restarts += u64::from(is_restart);
                 return;
