@@ -47,14 +47,16 @@ test: needs-test lint
 	$(CARGO) test --workspace --locked
 	tests/run
 
-# The hunts at full size: the whole system in the simulator, then the real server and real files. KIST_TORTURE_FAULTS,
-# KIST_CRASH_IMAGES (simulated machines), KIST_SYSCALL_IMAGES (real files), KIST_KILL_POINTS, KIST_FLIPS (in each of pool,
+# The hunts at full size: the whole system in the simulator, the scheduler in the twin, then the real server and real
+# files. KIST_TORTURE_FAULTS, KIST_TWIN_FAULTS, KIST_CRASH_IMAGES (simulated machines), KIST_SYSCALL_IMAGES (real files), KIST_KILL_POINTS, KIST_FLIPS (in each of pool,
 # cartridges and catalogue) and KIST_SOAK_MINUTES override the figures; instances lie in memory, but for the tapes of
 # the soak.
 TORTURE_DIR := $(or $(TMPDIR),/tmp)/kist-torture
 TORTURE_TMP := $(if $(wildcard /dev/shm),/dev/shm,/tmp)
 torture: needs-test
 	$(CARGO) run --release --locked --package simulator -- --seed 1 --faults $(or $(KIST_TORTURE_FAULTS),1000000)
+	KIST_TWIN_FAULTS=$(or $(KIST_TWIN_FAULTS),1000000) \
+		$(CARGO) test --release --locked --package twin --test faults -- --nocapture
 	KIST_CRASH_IMAGES=$(or $(KIST_CRASH_IMAGES),100000) \
 		$(CARGO) test --release --locked --package simulator --test crash_images -- --nocapture
 	$(CARGO) build --release --locked --package kist --package torture

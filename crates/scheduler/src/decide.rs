@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use base::{LibraryId, ShareId, TapePoolId, Timestamp, Vid};
 
+use crate::pick::Pick;
 use crate::scheduler::{Scheduler, Side};
 use crate::share::Ledger;
 use crate::{Action, DriveName, DriveState, Purpose};
@@ -96,6 +97,8 @@ impl Scheduler {
 
     /// Empty drives: those for whom drives are kept, then migration and recall in turn.
     fn mount_waiting(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
+        // What could be written is the same for all empty drives until one of them is given something.
+        let mut pools: Option<Vec<Pick<TapePoolId>>> = None;
         for name in self.drives_that(|state| *state == DriveState::Empty) {
             if !self.has_robot(&name) {
                 continue;
@@ -104,7 +107,9 @@ impl Scheduler {
             let fits = |vid: Vid| !self.rests(&name, vid) && !self.no_room.contains_key(&vid);
             let libraries = BTreeSet::from([self.library_of(&name)]);
             let recall = self.next_recall(now, &ledger, &libraries, &fits);
-            let migration = self.next_migration(&name, now, &ledger);
+            let due = pools.get_or_insert_with(|| self.waiting_pools(now, &ledger));
+            let migration = self.next_migration(&name, due);
+            let before = actions.len();
             let (recall_short, migration_short) =
                 (recall.is_some_and(|pick| pick.short), migration.is_some_and(|pick| pick.short));
             let first = self.first_side(recall_short, migration_short, &ledger);
@@ -124,6 +129,9 @@ impl Scheduler {
                     self.turn = Side::Recall;
                 }
                 _ => self.mount_for_chores(&name, now, actions),
+            }
+            if actions.len() > before {
+                pools = None;
             }
         }
     }

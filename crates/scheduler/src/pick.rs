@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 
 use base::{LibraryId, ShareId, TapePoolId, Timestamp, Vid};
 
-use crate::DriveName;
 use crate::migration::TapeChoice;
 use crate::scheduler::{Scheduler, Side, ripe_at};
 use crate::share::Ledger;
+use crate::{DriveName, DriveState};
 
 /// Something that a drive could be given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,15 +79,13 @@ impl Scheduler {
         Timestamp(now.0.saturating_sub(span.unwrap_or(i64::MAX)))
     }
 
-    /// The pool that is to be written next in this drive, and the tape for it.
+    /// The pool that is to be written next in this drive, of those that wait, and the tape for it.
     pub(crate) fn next_migration(
         &self,
         name: &DriveName,
-        now: Timestamp,
-        ledger: &Ledger,
+        waiting: &[Pick<TapePoolId>],
     ) -> Option<Pick<(TapePoolId, TapeChoice)>> {
-        let pools = self.waiting_pools(now, ledger).into_iter();
-        let mut choices = pools.filter_map(|pick| {
+        let mut choices = waiting.iter().filter_map(|pick| {
             let what = (pick.what, self.choose_tape(pick.what, name)?);
             Some(Pick { what, share: pick.share, short: pick.short })
         });
@@ -103,7 +101,12 @@ impl Scheduler {
                 continue;
             }
             let Some(policy) = self.policy.tape_pools.get(id) else { continue };
-            let goes_on = || self.drives.keys().any(|drive| self.own_migration(drive) == Some(*id));
+            let goes_on = || {
+                let idle = self.drives.values().filter(|drive| !drive.leaves);
+                let idle = idle.filter(|drive| matches!(drive.state, DriveState::Idle { .. }));
+                let mut held = idle.filter_map(|drive| drive.state.vid());
+                held.any(|vid| self.migration_to(vid) == Some(*id))
+            };
             if !self.may_use(policy.share, Side::Migration, ledger) || goes_on() {
                 continue;
             }

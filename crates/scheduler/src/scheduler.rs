@@ -207,6 +207,12 @@ impl Scheduler {
         files.iter().map(|file| recalling && self.recall.claim(vid, *file)).collect()
     }
 
+    /// Files that are wanted now.
+    #[must_use]
+    pub fn files_wanted(&self) -> usize {
+        self.recall.wanted.len()
+    }
+
     /// Every drive that was ever told of, by name, and what it does.
     pub fn drives(&self) -> impl Iterator<Item = (&DriveName, &DriveState)> {
         self.drives.iter().map(|(name, drive)| (name, &drive.state))

@@ -232,6 +232,10 @@ impl Cache {
 
     fn fill(&mut self, class: ClassIndex, end: u64, resident: u64, holdings: &Holdings) {
         let residency = self.classes[usize::from(class.0)].residency.min(AGE_MAX);
+        let room = self.limits.high.saturating_sub(self.used) as f64 / holdings.mean(class).max(1.0);
+        let expected = resident.min(room as u64) as usize;
+        self.entries.reserve_exact(expected);
+        self.table.reserve(expected, |slot| self.entries[slot as usize].id);
         for back in 0..resident {
             let file = FileNumber { class, sequence: end - 1 - back };
             let bytes = holdings.size(file);

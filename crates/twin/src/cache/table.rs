@@ -30,16 +30,21 @@ impl Table {
 
     /// Adds a file that is not there.
     pub(super) fn insert(&mut self, id: u64, slot: u32, id_of: impl Fn(u32) -> u64) {
-        if (self.len + 1) * 10 > self.slots.len() * 8 {
-            let doubled = vec![NONE; self.slots.len() * 2];
-            for old in std::mem::replace(&mut self.slots, doubled) {
+        self.reserve(1, id_of);
+        self.len += 1;
+        self.set(id, slot);
+    }
+
+    /// Makes room for so many more files.
+    pub(super) fn reserve(&mut self, more: usize, id_of: impl Fn(u32) -> u64) {
+        let wanted = ((self.len + more) * 10 / 8 + 1).next_power_of_two();
+        if wanted > self.slots.len() {
+            for old in std::mem::replace(&mut self.slots, vec![NONE; wanted]) {
                 if old != NONE {
                     self.set(id_of(old), old);
                 }
             }
         }
-        self.len += 1;
-        self.set(id, slot);
     }
 
     /// Takes a file away that is there.

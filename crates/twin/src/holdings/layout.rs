@@ -6,8 +6,8 @@ use super::{Place, Tape, TapeIndex};
 use crate::model::{Holding, scatter};
 
 /// Files between two known states of a layout, at least; more if there are many lanes, so that these states
-/// take about a byte a file and less.
-const INTERVAL: u64 = 1024;
+/// take a quarter of a byte a file.
+const INTERVAL: u64 = 256;
 
 /// How files are laid out.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,6 +32,11 @@ impl Rule {
         Rule { run_files: 1, lanes: holding.duplicate_tapes.max(1) as usize, some }
     }
 
+    /// Whether not all files of the holding are laid out.
+    pub(super) fn is_of_some(&self) -> bool {
+        self.some.is_some()
+    }
+
     fn is_in(&self, sequence: u64) -> bool {
         match self.some {
             None => true,
@@ -40,7 +45,7 @@ impl Rule {
     }
 }
 
-/// One copy of each file of a holding, or of some of them.
+/// One copy of each file of a holding, or of some of them; or more copies on tapes that are filled alike.
 pub(super) struct Layout {
     files: Range<u64>,
     rule: Rule,
@@ -48,6 +53,8 @@ pub(super) struct Layout {
     /// Bytes on tape for each 1,024 bytes of a file: duplicates lie spread over whole tapes.
     stretch: u64,
     first_tape: u32,
+    /// How many tapes behind the first copy's tapes each copy's tapes are.
+    copies: Vec<u32>,
     order: u64,
     interval: u64,
     /// The state before each `interval` files.
@@ -92,13 +99,14 @@ impl Layout {
         size: &impl Fn(u64) -> u64,
     ) -> Layout {
         let first_tape = tapes.len() as u32;
-        let interval = INTERVAL.max(128 * rule.lanes as u64);
+        let interval = INTERVAL.max(64 * rule.lanes as u64);
         let stretch = if rule.some.is_some() { stretch(&files, &rule, fill, size) } else { 1024 };
         let order = u64::from(rule.some.is_some());
         let cursor = Walker::default();
         let (states, lanes) = (Vec::new(), Vec::new());
+        let copies = vec![0];
         let mut layout =
-            Layout { files, rule, fill, stretch, first_tape, order, interval, states, lanes, cursor };
+            Layout { files, rule, fill, stretch, first_tape, copies, order, interval, states, lanes, cursor };
         let mut walker = layout.start();
         tapes.resize(first_tape as usize + layout.rule.lanes, new.clone());
         for sequence in layout.files.clone() {
@@ -125,10 +133,24 @@ impl Layout {
         self.states.last().map_or(0, |state| state.next_tape) - self.first_tape
     }
 
-    /// Where the file stands.
-    pub(super) fn place(&mut self, sequence: u64, size: &impl Fn(u64) -> u64) -> Option<Place> {
+    /// How full each of its tapes is before the next is begun.
+    pub(super) fn fill(&self) -> u64 {
+        self.fill
+    }
+
+    /// One more copy on tapes like `new`, which are added to `tapes`.
+    pub(super) fn copy(&mut self, tapes: &mut Vec<Tape>, new: &Tape) {
+        self.copies.push(tapes.len() as u32 - self.first_tape);
+        for tape in self.first_tape..self.first_tape + self.tapes() {
+            let Tape { used, files, .. } = tapes[tape as usize];
+            tapes.push(Tape { used, files, ..new.clone() });
+        }
+    }
+
+    /// Tells where each copy of the file stands.
+    pub(super) fn places(&mut self, sequence: u64, size: &impl Fn(u64) -> u64, mut tell: impl FnMut(Place)) {
         if !self.files.contains(&sequence) || !self.rule.is_in(sequence) {
-            return None;
+            return;
         }
         let at = (sequence - self.files.start) / self.interval;
         let known = self.files.start + at * self.interval;
@@ -142,7 +164,9 @@ impl Layout {
         }
         let lane = self.peek(&walker, size(sequence));
         self.cursor = walker;
-        Some(Place { tape: TapeIndex(lane.tape), byte: lane.byte, order: self.order })
+        for copy in &self.copies {
+            tell(Place { tape: TapeIndex(lane.tape + copy), byte: lane.byte, order: self.order });
+        }
     }
 
     /// Tells the files on the first `tapes` tapes.

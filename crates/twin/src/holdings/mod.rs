@@ -94,7 +94,7 @@ struct Class {
     records: Records,
 }
 
-/// The files of a holding, laid out once for each copy.
+/// The files of a holding, laid out once for all copies on tapes that are filled alike.
 struct Group {
     files: Range<u64>,
     run_files: u64,
@@ -166,8 +166,14 @@ impl Holdings {
         self.class(file.class).model.sizes.size(file)
     }
 
+    /// The mean size of a class's files in bytes, by its law.
+    #[must_use]
+    pub fn mean(&self, class: ClassIndex) -> f64 {
+        self.class(class).model.sizes.mean()
+    }
+
     /// Where a file can be read. Files asked for in order cost a step each, others the steps to the file
-    /// from the last place that is known: some 1,000.
+    /// from the last place that is known: some 100.
     pub fn copies(&mut self, file: FileNumber) -> Copies {
         let mut copies = Copies::default();
         let class = &mut self.classes[usize::from(file.class.0)];
@@ -181,7 +187,7 @@ impl Holdings {
         };
         if let Some(group) = class.groups.get_mut(at) {
             for layout in &mut group.layouts {
-                layout.place(file.sequence, &size).into_iter().for_each(&mut tell);
+                layout.places(file.sequence, &size, &mut tell);
             }
         }
         class.records.find(file.sequence, &size, &mut tell);
@@ -258,7 +264,7 @@ impl Holdings {
         let files = class.files..class.files + holding.files;
         class.files = files.end;
         let size = |sequence| class.model.sizes.size(FileNumber { class: holding.class, sequence });
-        let mut layouts = Vec::new();
+        let mut layouts: Vec<Layout> = Vec::new();
         let mut rules = Vec::new();
         for pool in &class.model.copies {
             rules.push((*pool, holding.fill.0, Rule::all(holding)));
@@ -273,7 +279,10 @@ impl Holdings {
             let capacity = model.tape.capacity.0;
             let fill = if fill == 0 { capacity } else { fill.min(capacity) };
             let new = Tape { library, tape_pool: Some(pool), used: 0, files: 0, is_lost: false };
-            layouts.push(Layout::new(files.clone(), rule, fill, &mut self.tapes, &new, &size));
+            match layouts.last_mut().filter(|alike| alike.fill() == fill && !rule.is_of_some()) {
+                Some(alike) => alike.copy(&mut self.tapes, &new),
+                None => layouts.push(Layout::new(files.clone(), rule, fill, &mut self.tapes, &new, &size)),
+            }
         }
         let run_files = u64::from(holding.run_files.max(1));
         class.groups.push(Group { files, run_files, layouts });

@@ -69,7 +69,7 @@ pub enum WorkloadKind {
         window: Duration,
         /// Files of each.
         files: u64,
-        /// When everything is read back; nothing: never.
+        /// When everything is read back, since the beginning of the run; nothing: never.
         restore_at: Option<Duration>,
         /// The newest so many files are read back.
         restore_files: u64,
@@ -81,7 +81,7 @@ pub enum WorkloadKind {
         /// Writing streams.
         writers: u32,
     },
-    /// What was recorded: times, and files by number of the class.
+    /// What was recorded: times since the workload's beginning, and files by number of the class.
     Recorded {
         /// Puts, ascending by time.
         puts: Vec<Duration>,
@@ -93,7 +93,7 @@ pub enum WorkloadKind {
 /// When things happen.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Arrivals {
-    /// Mean number a day.
+    /// Mean number a day, over a week; storms come on top.
     pub per_day: f64,
     /// How much more than the mean by day and less by night, percent: 0 is even, 100 is nothing at night.
     pub day_swing_percent: u8,

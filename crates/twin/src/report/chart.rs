@@ -147,9 +147,9 @@ impl Frame {
         format!("<path class=\"area {fill}\" d=\"{path}V{:.1}z\"/>", self.y_at(0.0))
     }
 
-    /// A level across the chart.
-    pub fn level(&self, value: f64) -> String {
-        let (y, right) = (self.y_at(value), self.width - self.right);
+    /// A level from the beginning to a time.
+    pub fn level(&self, value: f64, end: f64) -> String {
+        let (y, right) = (self.y_at(value), self.x_at(end));
         format!("<path class=\"mark\" d=\"M{:.1} {y:.1}H{right:.1}\"/>", self.left)
     }
 

@@ -64,7 +64,8 @@ fn floats(values: &[u64]) -> Vec<f64> {
     values.iter().map(|value| *value as f64).collect()
 }
 
-/// Charts that stand side by side, one for each variant: their width, ticks on their time axis, and the class of
+/// Charts that stand side by side, one for each variant: their width, ticks on their time axis, and the
+/// class of
 /// the grid that holds them.
 pub fn side_by_side(variants: usize) -> (f64, usize, &'static str) {
     match variants {
@@ -122,7 +123,7 @@ pub fn throughput(shown: &[&Outcome], is_tape: bool) -> String {
         let mut note = warm_up(outcome);
         if let [(_, _, pick)] = kinds.as_slice() {
             let mean = mean_rate(outcome, pick(outcome));
-            inside.push_str(&frame.level(mean));
+            inside.push_str(&frame.level(mean, outcome.end));
             let comma = if note.is_empty() { "" } else { ", " };
             note = format!("mean {}{comma}{note}", with_unit(mean, "MB/s"));
         }

@@ -1,6 +1,7 @@
 //! One page with pictures of what came of a scenario.
 //!
-//! The page is one file that needs nothing else: no script, no font, nothing from elsewhere. All curves are those
+//! The page is one file that needs nothing else: no script, no font, nothing from elsewhere. All curves are
+//! those
 //! of each variant's first seed; figures with `±` are over all seeds.
 
 mod bars;

@@ -8,7 +8,8 @@ use super::{Described, bars, curve, gantt, table, words};
 use crate::outcome::Outcome;
 use crate::stats::{Summary, summary};
 
-/// The report of a scenario: outcomes of each variant, one for each seed, variants in the order in which they are
+/// The report of a scenario: outcomes of each variant, one for each seed, variants in the order in which
+/// they are
 /// shown; the first one is what others are compared with. One HTML page that needs nothing else.
 #[must_use]
 pub fn html(described: &Described, variants: &[Vec<Outcome>]) -> String {

@@ -1,17 +1,18 @@
 //! How the page looks: on a screen in the light and in the dark, and on paper.
 //!
-//! Activities have fixed colours, after M. Okabe and K. Ito ("Color universal design", 2008), which people with any
+//! Activities have fixed colours, after M. Okabe and K. Ito ("Color universal design", 2008), which people
+//! with any
 //! kind of colour vision tell apart; variants have those of P. Tol's bright scheme.
 
 /// The style sheet.
 pub const STYLE: &str = r#"
 :root{--paper:#fff;--ink:#1b1f24;--soft:#59636e;--line:#d5dae0;--grid:#e8ebee;--panel:#fff;--tint:#f4f6f8;
 --mount:#e69f00;--locate:#f0d43a;--read:#0072b2;--write:#009e73;--wait:#d55e00;--idle:#dde1e6;--down:#3b4048;
---client-read:#3a9bd6;--client-write:#b5568f;--bad:#b3261e;--yes:#00694c;
+--client-read:#3a9bd6;--client-write:#b5568f;--bad:#b3261e;
 --v0:#33608c;--v1:#e2574c;--v2:#228833;--v3:#b79b17;--v4:#4bb4d8;--v5:#9a3475;--v6:#8a8f97;--v7:#d98c00}
 @media (prefers-color-scheme:dark){:root{--paper:#14171b;--ink:#e6e9ed;--soft:#9aa5b1;--line:#39414a;--grid:#272d34;
 --panel:#1a1e23;--tint:#20252b;--read:#3d9bd9;--write:#1fb58a;--idle:#323941;--down:#8d96a1;--client-read:#7cc4ee;
---client-write:#d585b4;--bad:#ff8a80;--yes:#4fd0a5;--v0:#7fb0e0;--v1:#f08078;--v2:#5cc46e;--v3:#d8c04a;--v4:#7fd4f0;
+--client-write:#d585b4;--bad:#ff8a80;--v0:#7fb0e0;--v1:#f08078;--v2:#5cc46e;--v3:#d8c04a;--v4:#7fd4f0;
 --v5:#d070ac;--v6:#a9b0b8;--v7:#f0b040}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,
@@ -63,7 +64,7 @@ tr.main th{color:var(--ink)}
 thead th{border-bottom:1px solid var(--soft);max-width:30ch;vertical-align:bottom}
 tr.group th{color:var(--ink);font-weight:650;padding-top:14px;white-space:normal}
 td small{display:inline-block;min-width:5.5em;margin-left:6px;color:var(--soft)}
-td small.yes{color:var(--yes);font-weight:600}
+td small.yes{color:var(--ink);font-weight:700}
 td.differs{font-weight:600}
 details{margin:10px 0}summary{cursor:pointer;color:var(--soft)}
 pre{background:var(--tint);padding:14px;font-size:12.5px;line-height:1.4;overflow-x:auto;white-space:pre-wrap}
@@ -72,7 +73,7 @@ footer{margin-top:40px;color:var(--soft);font-size:12.5px}
 @media (max-width:760px){.grid,.grid.three{grid-template-columns:minmax(0,1fr)}}
 @page{size:A4 landscape;margin:11mm}
 @media print{:root{--paper:#fff;--ink:#1b1f24;--soft:#59636e;--line:#d5dae0;--grid:#e8ebee;--tint:#f4f6f8;--read:#0072b2;
---write:#009e73;--idle:#dde1e6;--down:#3b4048;--client-read:#3a9bd6;--client-write:#b5568f;--bad:#b3261e;--yes:#00694c;
+--write:#009e73;--idle:#dde1e6;--down:#3b4048;--client-read:#3a9bd6;--client-write:#b5568f;--bad:#b3261e;
 --v0:#33608c;--v1:#e2574c;--v2:#228833;--v3:#b79b17;--v4:#4bb4d8;--v5:#9a3475;--v6:#8a8f97;--v7:#d98c00}
 body{font-size:11pt}main{padding:0;max-width:none}h2{break-after:avoid}table{font-size:9.5pt}tr{break-inside:avoid}
 h2{margin-top:20px}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}

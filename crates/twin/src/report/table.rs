@@ -28,12 +28,17 @@ pub fn figures(summary: &Summary) -> String {
     let mut html = head("", &names);
     let mut of = "";
     for figure in summary.figures() {
+        let found: Vec<Option<&FigureSummary>> =
+            summary.variants.iter().map(|variant| variant.of(&figure.of, figure.name)).collect();
+        // What never happened has no row; that nothing was refused is worth a row.
+        let is_nothing = found.iter().flatten().all(|found| found.estimate.mean == 0.0);
+        if is_nothing && !figure.name.starts_with("files refused") {
+            continue;
+        }
         if figure.of != of {
             of = &figure.of;
             group(&mut html, of, names.len() + 1);
         }
-        let found: Vec<Option<&FigureSummary>> =
-            summary.variants.iter().map(|variant| variant.of(&figure.of, figure.name)).collect();
         let main = if figure.is_main { " class=\"main\"" } else { "" };
         let _ = write!(html, "<tr{main}><th>{}</th>", escape(figure.name));
         for found in found {

@@ -1,4 +1,5 @@
-//! Pages from made-up outcomes, also from strange ones. To look at them: set `KIST_TWIN_PAGES` to a directory.
+//! Pages from made-up outcomes, also from strange ones. To look at them: set `KIST_TWIN_PAGES` to a
+//! directory.
 
 use super::*;
 use crate::meter::tests::model;
@@ -76,11 +77,8 @@ impl Made {
                 meter.wanted(moment(now), 0, 2_000_000_000, is_hit);
                 asked += 1;
             }
-            let waiting = if self.is_steady {
-                (200.0 + 150.0 * (hours / 24.0 * 6.283).sin()) as u64
-            } else {
-                asked - served
-            };
+            let waiting =
+                if self.is_steady { (200.0 + 150.0 * (hours / 4.0).sin()) as u64 } else { asked - served };
             let oldest = if self.is_steady { now - 600.0 - waiting as f64 } else { 0.0 };
             meter.level(
                 moment(now),
@@ -275,6 +273,26 @@ fn runs_in_which_nothing_happens_have_a_page_too() {
     page("none", &described("No drives"), &[vec![no_drives.run()], vec![short.run()]]);
     page("empty", &Described::default(), &[]);
     page("empties", &Described::default(), &[vec![], vec![Outcome::default()]]);
+}
+
+#[test]
+fn a_queue_that_grows_to_the_end_is_said_so() {
+    let mut outcome = Made { is_steady: true, span: 86_400.0, ..MADE }.run();
+    outcome.variant = "growing".into();
+    outcome.series.backlog = (0..outcome.series.queue.len() as u64).map(|bin| bin * bin).collect();
+    outcome.series.queue.fill(7);
+    let said = sentences(&crate::stats::summary(&[vec![outcome.clone()]]), &[&outcome]);
+    assert!(
+        said.contains(
+            &"growing: not in a steady state: what waits for tape grew to the end, so its means say \
+        little."
+                .to_owned()
+        ),
+        "{said:?}"
+    );
+    outcome.series.backlog.fill(7);
+    let said = sentences(&crate::stats::summary(&[vec![outcome.clone()]]), &[&outcome]);
+    assert!(!said.iter().any(|sentence| sentence.contains("not in a steady state")), "{said:?}");
 }
 
 #[test]

@@ -41,8 +41,37 @@ pub fn sentences(summary: &Summary, shown: &[&Outcome]) -> Vec<String> {
             whole(asked as f64)
         ));
     }
+    found.extend(shown.iter().filter_map(|outcome| unsettled(outcome)));
     found.extend(tails(shown));
     found
+}
+
+/// What still grew at the end of a run that was to be in a steady state: its means say little then.
+fn unsettled(outcome: &Outcome) -> Option<String> {
+    const BINS_MIN: usize = 20;
+    let mean = |values: &[u64]| values.iter().map(|v| *v as f64).sum::<f64>() / values.len().max(1) as f64;
+    let grows = |values: &Vec<u64>| {
+        let tenth = values.len() / 10;
+        let (middle, last) = (
+            mean(&values[values.len() / 2 - tenth..values.len() / 2]),
+            mean(&values[values.len() - tenth..]),
+        );
+        // The middle is not that of a run that only breathes: twice as much, and much against its largest.
+        last > 2.0 * middle && last > 0.5 * values.iter().copied().max().unwrap_or(0) as f64
+    };
+    let series = &outcome.series;
+    if !outcome.is_steady || series.queue.len() < BINS_MIN {
+        return None;
+    }
+    let all = [("the queue of recalls", &series.queue), ("what waits for tape", &series.backlog)];
+    let growing: Vec<&str> = all.iter().filter(|(_, values)| grows(values)).map(|(what, _)| *what).collect();
+    (!growing.is_empty()).then(|| {
+        let growing = growing.join(" and ");
+        format!(
+            "{}: not in a steady state: {growing} grew to the end, so its means say little.",
+            outcome.variant
+        )
+    })
 }
 
 /// Which direction most bytes went: (figure, words, is_read).
@@ -143,57 +172,59 @@ fn cost(outcome: &Outcome, activity: DriveActivity) -> f64 {
     if bytes > 0.0 { seconds / (bytes / 1e12) } else { 0.0 }
 }
 
-/// Why one variant moves more than the other: the activity whose time for each TB changed most in the same
-/// direction, in words that can be checked.
+/// Why one variant moves more than the other: the one or two activities whose time for each TB changed most
+/// in the
+/// same direction, in words that can be checked.
 fn reason(base: &Outcome, outcome: &Outcome) -> Option<String> {
+    /// A second reason is worth a word if it makes up this part of the first one.
+    const SECOND: f64 = 0.25;
     let rate = |outcome: &Outcome| {
         (outcome.totals.tape_read + outcome.totals.tape_written) as f64 / outcome.end.max(f64::MIN_POSITIVE)
     };
     let sign = if rate(outcome) >= rate(base) { -1.0 } else { 1.0 };
     let drives = (outcome.drives.len(), base.drives.len());
-    let change = |activity: DriveActivity| (cost(outcome, activity) - cost(base, activity)) * sign;
-    let most = DriveActivity::ALL.into_iter().max_by(|a, b| change(*a).total_cmp(&change(*b)))?;
     if drives.0 != drives.1 && (drives.0 > drives.1) == (sign < 0.0) {
         return Some(format!("there are {} drives instead of {}", drives.0, drives.1));
     }
-    if change(most) <= 0.0 {
-        return None;
-    }
-    let files = |outcome: &Outcome| outcome.totals.files_read + outcome.totals.files_written;
-    let each = |outcome: &Outcome, sum: f64| sum / files(outcome).max(1) as f64;
-    let seconds = |outcome: &Outcome| {
-        each(outcome, outcome.drives.iter().map(|drive| drive.seconds[most as usize]).sum::<f64>())
-    };
+    let change = |activity: DriveActivity| (cost(outcome, activity) - cost(base, activity)) * sign;
+    let mut all = DriveActivity::ALL.to_vec();
+    all.retain(|activity| change(*activity) > 0.0);
+    all.sort_by(|a, b| change(*b).total_cmp(&change(*a)));
+    let most = change(*all.first()?);
+    all.retain(|activity| change(*activity) >= SECOND * most);
+    let words: Vec<String> = all.iter().take(2).map(|activity| in_words(*activity, base, outcome)).collect();
+    Some(words.join(" and "))
+}
+
+/// How an activity differs between two outcomes.
+fn in_words(activity: DriveActivity, base: &Outcome, outcome: &Outcome) -> String {
+    let files = |outcome: &Outcome| (outcome.totals.files_read + outcome.totals.files_written) as f64;
+    let sum =
+        |outcome: &Outcome| outcome.drives.iter().map(|drive| drive.seconds[activity as usize]).sum::<f64>();
+    let each = |outcome: &Outcome| sum(outcome) / files(outcome).max(1.0);
+    let per_mount = |outcome: &Outcome| files(outcome) / outcome.totals.mounts.max(1) as f64;
     let share = |outcome: &Outcome| {
-        let sum: f64 = outcome.drives.iter().map(|drive| drive.seconds[most as usize]).sum();
         let all: f64 = outcome.drives.iter().flat_map(|drive| drive.seconds).sum();
-        100.0 * sum / all.max(f64::MIN_POSITIVE)
+        format!("{} %", spoken(100.0 * sum(outcome) / all.max(f64::MIN_POSITIVE)))
     };
-    let per_mount = |outcome: &Outcome| files(outcome) as f64 / outcome.totals.mounts.max(1) as f64;
     let verb = if outcome.totals.tape_read >= outcome.totals.tape_written { "reads" } else { "writes" };
-    Some(match most {
-        DriveActivity::Mount => format!(
-            "each mount {verb} {} files instead of {}",
-            spoken(per_mount(outcome)),
-            spoken(per_mount(base))
-        ),
+    let what = match activity {
+        DriveActivity::Mount => {
+            return format!(
+                "each mount {verb} {} files instead of {}",
+                spoken(per_mount(outcome)),
+                spoken(per_mount(base))
+            );
+        }
         DriveActivity::Locate => {
-            format!("locating takes {} a file instead of {}", time(seconds(outcome)), time(seconds(base)))
+            return format!("locating takes {} a file instead of {}", time(each(outcome)), time(each(base)));
         }
-        other => {
-            let what = match other {
-                DriveActivity::Read | DriveActivity::Write => "stream",
-                DriveActivity::Wait => "wait",
-                DriveActivity::Idle => "are idle",
-                _ => "are down",
-            };
-            format!(
-                "drives {what} {} % of the time instead of {} %",
-                number(share(outcome)),
-                number(share(base))
-            )
-        }
-    })
+        DriveActivity::Read | DriveActivity::Write => "stream",
+        DriveActivity::Wait => "wait",
+        DriveActivity::Idle => "are idle",
+        DriveActivity::Down => "are down",
+    };
+    format!("drives {what} {} of the time instead of {}", share(outcome), share(base))
 }
 
 /// Campaigns, in words: how long, and how long the tail.

@@ -9,8 +9,12 @@ pub struct BuiltInSite {
     pub text: &'static str,
 }
 
-const SITES: &[BuiltInSite] =
-    &[BuiltInSite { name: "example", text: include_str!("../../sites/example.toml") }];
+const SITES: &[BuiltInSite] = &[
+    BuiltInSite { name: "example", text: include_str!("../../sites/example.toml") },
+    BuiltInSite { name: "gridka", text: include_str!("../../sites/gridka.toml") },
+    BuiltInSite { name: "kit", text: include_str!("../../sites/kit.toml") },
+    BuiltInSite { name: "sdsc", text: include_str!("../../sites/sdsc.toml") },
+];
 
 /// All built-in sites.
 #[must_use]

@@ -52,7 +52,8 @@ pub fn estimate(values: &[f64]) -> Estimate {
 }
 
 /// The mean of values of one long run that follow each other: 20 batches of equal length, whose means hardly
-/// depend on each other. Fewer than 100 values give no interval. What does not fill a batch, at the beginning, is
+/// depend on each other. Fewer than 100 values give no interval. What does not fill a batch, at the
+/// beginning, is
 /// left out of the interval only.
 #[must_use]
 pub fn batch_means(values: &[f64]) -> Estimate {
@@ -81,7 +82,8 @@ pub fn compare(variant: &[f64], other: &[f64]) -> Comparison {
     }
 }
 
-/// Quantile 0.975 of Student's t. Above 30 degrees of freedom by the expansion of Cornish and Fisher about the
+/// Quantile 0.975 of Student's t. Above 30 degrees of freedom by the expansion of Cornish and Fisher about
+/// the
 /// normal quantile, which is right to 0.0001 there.
 fn t_975(freedom: usize) -> f64 {
     assert!(freedom > 0, "no interval from one value");

@@ -4,8 +4,10 @@
 const PARTS: u64 = 128;
 const PARTS_BITS: u32 = PARTS.ilog2();
 
-/// How often which value occurred, in steps of less than 0.8 %: below 128 every value by itself, from there on
-/// 128 equal steps to each doubling. At most 7,424 counters. Integers only, so that it is the same everywhere.
+/// How often which value occurred, in steps of less than 0.8 %: below 128 every value by itself, from there
+/// on
+/// 128 equal steps to each doubling. At most 7,424 counters. Integers only, so that it is the same
+/// everywhere.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
     counts: Vec<u64>,

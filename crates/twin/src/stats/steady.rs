@@ -5,9 +5,12 @@ const BATCH: usize = 5;
 /// Below so many batches nothing can be said.
 const BATCHES_MIN: usize = 10;
 
-/// How many values at the beginning are warm-up, by MSER-5 (K. P. White, "An effective truncation heuristic for
-/// bias reduction in simulation output", Simulation 69(6), 1997; K. P. White, M. J. Cobb, S. C. Spratt, WSC 2000):
-/// the beginning is cut where the standard error of the mean of the rest, taken over batches of five, is least.
+/// How many values at the beginning are warm-up, by MSER-5 (K. P. White, "An effective truncation heuristic
+/// for
+/// bias reduction in simulation output", Simulation 69(6), 1997; K. P. White, M. J. Cobb, S. C. Spratt, WSC
+/// 2000):
+/// the beginning is cut where the standard error of the mean of the rest, taken over batches of five, is
+/// least.
 ///
 /// At most half of the run is cut; a run of fewer than 50 values is not cut at all.
 #[must_use]

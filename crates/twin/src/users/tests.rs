@@ -231,7 +231,11 @@ fn ingest_and_backups_put_what_they_should() {
     let kind = WorkloadKind::Ingest { arrivals: arrivals(10.0), burst: 25_000 };
     let run = Run::new(held(0), vec![kind], 2).until(10 * DAY, 1);
     let puts = run.puts();
-    assert!(puts.len() % 25_000 == 0 && (60..150).contains(&(puts.len() / 25_000)), "{}", puts.len());
+    assert!(
+        puts.len().is_multiple_of(25_000) && (60..150).contains(&(puts.len() / 25_000)),
+        "{}",
+        puts.len()
+    );
     assert_eq!(run.holdings.files(ClassIndex(0)), puts.len() as u64);
     let kind = WorkloadKind::Backup {
         period: Duration::from_secs(86_400),

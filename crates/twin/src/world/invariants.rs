@@ -149,10 +149,15 @@ impl World<'_> {
     /// The scheduler knows of all that is wanted.
     fn check_known(&mut self) {
         self.checked("nothing wanted is forgotten");
+        let known = self.scheduler.files_wanted() as u64;
+        if known > self.admitted {
+            let told = self.admitted;
+            return self.violated(format!("the scheduler wants {known} files, where {told} are wanted"));
+        }
         let now = self.now.timestamp();
         let stride = (self.wants.len() / 1_000).max(1);
         let mut lost = None;
-        for want in self.wants.iter().step_by(stride).filter(|want| want.is_admitted) {
+        for want in self.wants.iter().step_by(stride).filter(|want| want.admitted.is_some()) {
             if self.scheduler.why_recalling(want.file, now).is_none() {
                 lost = Some(FileNumber::of(want.file));
             }
@@ -184,7 +189,7 @@ impl World<'_> {
         }
         self.clear_wanted(tape);
         let wanted = &self.tapes[tape.0 as usize].wanted;
-        let oldest = wanted.iter().filter_map(|file| self.wants.get(*file)).map(|want| want.since).min();
+        let oldest = wanted.iter().filter_map(|file| self.wants.get(*file)?.admitted).min();
         let Some(oldest) = oldest else { return };
         let others = self.tapes.iter().filter(|state| !state.wanted.is_empty()).count() as u32;
         let rounds = (2 * (others + self.mounted_since())).div_ceil(usable as u32) + 1;

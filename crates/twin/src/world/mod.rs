@@ -12,7 +12,8 @@
 //! - Archive mode unthreading and what an unload winds more after large transfers (LTO-9), a cartridge's first
 //!   load, cleaning, drives' recommended orders (RAO).
 //! - Repacking, verifying, scrubbing, deletes; copies of a lost tape are not made again once a file was safe.
-//! - A new plan of a session is made when something new is wanted from its own tape, not from any.
+//! - A new plan of a session is made when something new is wanted from its own tape, not from any; what is
+//!   less than an eighth of a plan of 32 files or more is put next to the files that lie nearest instead.
 //! - The pool writes as fast as its streams get: a batch is stored when its last byte was read.
 //! - A stream's share is looked at once for each client's file, and every 4 GiB of a tape's.
 //! - A sealed container takes 100 ms to make, whatever its size.

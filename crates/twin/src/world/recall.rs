@@ -20,6 +20,8 @@ use crate::outcome::DriveActivity;
 const PLAN_FILE: Duration = Duration::from_micros(3);
 /// Planning takes no more than one part in so many of the time.
 const REPLAN_SHARE: u32 = 50;
+/// A plan of more files is not made anew for a few more.
+const PLANNED_ANEW_MAX: usize = 32;
 /// Most files of a batch.
 const BATCH_FILES_MAX: usize = 4_096;
 /// Most files that are put in order together.
@@ -55,6 +57,8 @@ pub(super) struct Reading {
     /// Room claimed in the pool for the batch, by class.
     claims: Vec<u64>,
     refused: bool,
+    /// What this session was given, had room or not: none of it is planned again.
+    given: super::wants::ByFile<()>,
     /// [`TapeState::arrived`](super::drives::TapeState::arrived) when the plan was made.
     seen: u64,
     rests_until: Moment,
@@ -76,6 +80,7 @@ impl World<'_> {
         reading.queue.clear();
         reading.batch.clear();
         (reading.at, reading.offset, reading.refused, reading.wanted) = (0, 0, false, wanted);
+        reading.given.clear();
         reading.claims.clear();
         reading.claims.resize(classes, 0);
         reading.rests_until = self.now;
@@ -121,8 +126,12 @@ impl World<'_> {
         let order = self.model.foreign.order;
         let it = &mut self.drives[drive];
         let reading = &mut it.reading;
-        reading.queue.clear();
         let files = reading.wishes.len();
+        if order == ReadOrder::Planned && put_among(&mut reading.queue, &reading.wishes) {
+            reading.rests_until = at.plus(self.model.site.work.replan);
+            return at;
+        }
+        reading.queue.clear();
         if files == 0 {
             return at;
         }
@@ -186,7 +195,8 @@ impl World<'_> {
         let mut wishes = std::mem::take(&mut reading.wishes);
         asked.clear();
         wishes.clear();
-        asked.extend(state.wanted.iter().take(PLAN_FILES_MAX));
+        let new = state.wanted.iter().filter(|file| !reading.given.contains_key(*file));
+        asked.extend(new.take(PLAN_FILES_MAX));
         let claimed = self.scheduler.claim(vid, &asked);
         for (id, _) in asked.iter().zip(claimed).filter(|(_, claimed)| *claimed) {
             let file = FileNumber::of(*id);
@@ -197,6 +207,8 @@ impl World<'_> {
         }
         if wishes.iter().any(|wish| self.class_of(wish.file).recall_packs) {
             self.take_along(tape, &mut wishes);
+            let given = &self.drives[drive].reading.given;
+            wishes.retain(|wish| !given.contains_key(&wish.file));
         }
         let reading = &mut self.drives[drive].reading;
         (reading.asked, reading.wishes) = (asked, wishes);
@@ -257,6 +269,7 @@ impl World<'_> {
         let mut asked = std::mem::take(&mut reading.asked);
         asked.clear();
         asked.extend(batch.iter().map(|wish| wish.file));
+        reading.given.extend(batch.iter().map(|wish| (wish.file, ())));
         let mut claimed = self.scheduler.claim(Holdings::vid(tape), &asked).into_iter();
         batch.retain(|wish| claimed.next().unwrap_or(false) || wish.along);
         batch.retain(|wish| {
@@ -370,6 +383,25 @@ impl World<'_> {
         self.drives[drive].trail.clear();
         self.end_recall(drive, SessionEnd::Failed(why.to_owned()));
     }
+}
+
+/// A few new files are put next to the planned ones that lie nearest; `false`: they are not few, everything is
+/// to be planned anew.
+fn put_among(queue: &mut VecDeque<Wish>, wishes: &[Wish]) -> bool {
+    if queue.len() < PLANNED_ANEW_MAX || wishes.len() > queue.len() + queue.len() / 8 {
+        return false;
+    }
+    let mut known: Vec<FileId> = queue.iter().map(|wish| wish.file).collect();
+    known.sort_unstable();
+    for wish in wishes.iter().filter(|wish| known.binary_search(&wish.file).is_err()) {
+        let near = queue.iter().enumerate().min_by_key(|(_, other)| other.byte.abs_diff(wish.byte));
+        let at = near.map_or(0, |(at, other)| at + usize::from(other.byte < wish.byte));
+        queue.insert(at, *wish);
+        if let Some(next) = queue.get_mut(at + 1) {
+            next.through = false;
+        }
+    }
+    true
 }
 
 /// The head comes to a file: reads what lies between, or locates.

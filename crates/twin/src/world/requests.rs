@@ -90,7 +90,7 @@ impl World<'_> {
         }
         let since = self.now;
         let want =
-            Want { file: id, bytes, since, priority, is_admitted: false, first: waiter, others: Vec::new() };
+            Want { file: id, bytes, since, priority, admitted: None, first: waiter, others: Vec::new() };
         self.wants.insert(want);
         self.room.wanted[usize::from(file.class.0)] += bytes;
         self.is_level_new = true;
@@ -105,11 +105,12 @@ impl World<'_> {
     /// The scheduler is told of a wanted file.
     fn admit(&mut self, id: FileId) {
         let Some(want) = self.wants.get_mut(id) else { return };
-        if !want.is_admitted {
-            want.is_admitted = true;
+        if want.admitted.is_none() {
             self.admitted += 1;
         }
-        let (bytes, since, priority) = (ByteCount(want.bytes), want.since.timestamp(), want.priority);
+        // Not since when it was asked for: of what waits outside the scheduler of a foreign system knows nothing.
+        let since = want.admitted.get_or_insert(self.now).timestamp();
+        let (bytes, priority) = (ByteCount(want.bytes), want.priority);
         let tapes = self.told_copies(id);
         for tape in &tapes {
             let state = &mut self.tapes[tape.0 as usize];
@@ -128,7 +129,7 @@ impl World<'_> {
     /// Takes out of a tape's list what is wanted no more, and what stands there twice.
     pub(super) fn clear_wanted(&mut self, tape: TapeIndex) {
         let mut wanted = std::mem::take(&mut self.tapes[tape.0 as usize].wanted);
-        wanted.retain(|file| self.wants.get(*file).is_some_and(|want| want.is_admitted));
+        wanted.retain(|file| self.wants.get(*file).is_some_and(|want| want.admitted.is_some()));
         wanted.sort_unstable();
         wanted.dedup();
         if !self.bad_copies.is_empty() {
@@ -160,7 +161,7 @@ impl World<'_> {
     fn end_want(&mut self, id: FileId) -> Option<Want> {
         let want = self.wants.remove(id)?;
         self.room.wanted[usize::from(FileNumber::of(id).class.0)] -= want.bytes;
-        self.admitted -= u64::from(want.is_admitted);
+        self.admitted -= u64::from(want.admitted.is_some());
         self.is_level_new = true;
         Some(want)
     }
@@ -169,7 +170,7 @@ impl World<'_> {
         let limit = self.model.foreign.queue_limit;
         while limit > 0 && self.admitted < limit {
             let Some(id) = self.outside.pop_front() else { break };
-            if self.wants.get(id).is_some_and(|want| !want.is_admitted) {
+            if self.wants.get(id).is_some_and(|want| want.admitted.is_none()) {
                 self.admit(id);
             }
         }
@@ -211,7 +212,7 @@ impl World<'_> {
     /// The copies of a wanted file are others now.
     pub(super) fn copies_changed(&mut self, id: FileId) {
         let Some(want) = self.wants.get(id) else { return };
-        let is_admitted = want.is_admitted;
+        let is_admitted = want.admitted.is_some();
         if !self.told_copies(id).is_empty() {
             if is_admitted {
                 self.admit(id);
@@ -242,7 +243,7 @@ impl World<'_> {
         }
         let waiter = want.first;
         if want.others.is_empty() {
-            let was = self.end_want(id).is_some_and(|want| want.is_admitted);
+            let was = self.end_want(id).is_some_and(|want| want.admitted.is_some());
             if was {
                 self.tell(Event::NotWanted(id));
             }

@@ -50,7 +50,7 @@ impl World<'_> {
 
     fn load_wants(&mut self) {
         let mut files: Vec<_> =
-            self.wants.iter().filter(|want| want.is_admitted).map(|want| want.file).collect();
+            self.wants.iter().filter(|want| want.admitted.is_some()).map(|want| want.file).collect();
         if files.is_empty() {
             return;
         }

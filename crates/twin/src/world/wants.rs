@@ -45,8 +45,8 @@ pub(super) struct Want {
     pub(super) bytes: u64,
     pub(super) since: Moment,
     pub(super) priority: u8,
-    /// The scheduler knows of it.
-    pub(super) is_admitted: bool,
+    /// Since when the scheduler knows of it.
+    pub(super) admitted: Option<Moment>,
     pub(super) first: Waiter,
     pub(super) others: Vec<Waiter>,
 }

@@ -121,7 +121,7 @@ fn payer(form: &Scenario, pool: &str) -> ShareId {
 }
 
 /// Priorities, weights and numbers of drives against each other and the drives that there are; the rules are
-/// the server's.
+/// the server's, but that a limit may be above the drives that there are.
 fn check(form: &Scenario) -> Result<(), Finding> {
     let drives_of = |library: &crate::scenario::form::Library| {
         library.drives.0.iter().fold(0_u32, |sum, group| sum.saturating_add(group.count))
@@ -178,10 +178,11 @@ fn check_limits(
     max: Option<u32>,
     drives: u32,
 ) -> Result<(), Finding> {
-    if max.is_some_and(|max| !(1..=drives).contains(&max)) {
-        return wrong(max_path, &format!("it is 1 to {drives}, the drives that there are"));
+    // More than there are is no mistake here: variants take drives away.
+    if max == Some(0) {
+        return wrong(max_path, "it is at least 1");
     }
-    let most = max.unwrap_or(drives);
+    let most = max.unwrap_or(drives).min(drives);
     if min > most {
         return wrong(min_path, &format!("{min} drives cannot be kept where {most} at most are used"));
     }
