@@ -151,7 +151,12 @@ fn recorded(record: &Record, mounts: &[RecordedMount], left: &mut Left, of: &Bui
     lines.sort_by_key(|mount| mount.ordered);
     let (requests, waits) = requests(&of.asks, |ask| ask.came);
     let bytes = of.asks.iter().filter(|ask| ask.came.is_some()).map(|ask| size(of, ask.file)).sum();
-    let written = record.migrated.iter().map(|(time, bytes)| (at(*time), *bytes)).collect();
+    let written = record
+        .migrated
+        .iter()
+        .filter(|(time, _)| *time >= begin)
+        .map(|(time, bytes)| (at(*time), *bytes))
+        .collect();
     Side {
         mounts: lines,
         requests,

@@ -33,6 +33,8 @@ pub(super) enum Phase {
     /// `failed`: the mount, for this reason.
     Unmounting {
         failed: Option<&'static str>,
+        /// The drive has given it out, and a robot carries it; else it is rewound and unloaded.
+        is_out: bool,
     },
     Broken,
 }
@@ -240,7 +242,13 @@ impl World<'_> {
         self.end_trail(drive);
         match self.drives[drive].phase.clone() {
             Phase::Mounting { assign } => self.mounted(drive, assign),
-            Phase::Unmounting { failed } => self.unmounted(drive, failed),
+            Phase::Unmounting { failed, is_out: false } => {
+                // Not before: a robot that is given the move earlier would wait for it.
+                let at = self.robot(drive, self.now);
+                self.drives[drive].phase = Phase::Unmounting { failed, is_out: true };
+                self.drive_at(drive, at);
+            }
+            Phase::Unmounting { failed, .. } => self.unmounted(drive, failed),
             Phase::Recalling => self.recall_on(drive),
             Phase::Migrating => self.migrate_on(drive),
             Phase::Maintaining => self.maintained(drive),
@@ -303,8 +311,7 @@ impl World<'_> {
         self.trace_unmounting(drive, at);
         let it = &mut self.drives[drive];
         at = Moment(it.motion.unload(at.0 - it.stood) + it.stood).max(at);
-        at = self.robot(drive, at);
-        self.drives[drive].phase = Phase::Unmounting { failed };
+        self.drives[drive].phase = Phase::Unmounting { failed, is_out: false };
         self.drive_at(drive, at);
     }
 
