@@ -182,6 +182,15 @@ impl Archive {
         }
     }
 
+    fn start_access_log(&self) -> Result<(), OpenError> {
+        if self.engine().access.log().is_some() {
+            let engine = Arc::clone(&self.0.engine);
+            let thread = guarded("access-log", move || crate::access_log::run(&engine))?;
+            *self.0.access.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        }
+        Ok(())
+    }
+
     /// Ends the access log, unless its disk hangs: statistics hold up no stop.
     fn close_access_log(&self) {
         let engine = &self.0.engine;
@@ -291,11 +300,7 @@ impl Archive {
         let (small, repeats) = (Arc::clone(engine), Arc::clone(engine));
         let small = guarded("small-puts", move || run_small_puts(&small))?;
         self.0.small.lock().unwrap_or_else(PoisonError::into_inner).push(small);
-        if engine.access.log().is_some() {
-            let engine = Arc::clone(engine);
-            let thread = guarded("access-log", move || crate::access_log::run(&engine))?;
-            *self.0.access.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
-        }
+        self.start_access_log()?;
         let repeats = guarded("small-repeats", move || run_repeats(&repeats))?;
         self.0.small.lock().unwrap_or_else(PoisonError::into_inner).push(repeats);
         recover_torn_runs(engine, usable).map_err(|error| OpenError::Recovery(Box::new(error)))?;

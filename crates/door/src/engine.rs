@@ -4,7 +4,7 @@ use archive::{
     About, Archive, ArchiveError, BackupStatus, CatalogueFinding, Cause, ClassInfo, EvictDone, FileStat,
     Listed, PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, ReportBy,
     RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck,
-    TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, VerifyDone,
+    TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UsageReport, VerifyDone,
 };
 use base::{ArchivePath, BlockAddress, Duration, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
@@ -195,6 +195,10 @@ impl Engine for Archive {
 
     fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError> {
         Archive::tape_report(self, window, by)
+    }
+
+    fn usage(&self, window: Duration, class: Option<&str>) -> Result<UsageReport, ArchiveError> {
+        Archive::usage(self, window, class)
     }
 
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError> {

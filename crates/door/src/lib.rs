@@ -27,11 +27,14 @@ mod stream;
 mod tapes;
 mod unread;
 mod upkeep;
+mod usage_report;
 pub mod wire;
 mod wire_forecast;
 mod wire_report;
 mod wire_tapes;
+mod wire_usage;
 
 pub use limits::Limits;
 pub use seam::{Download, Engine, Upload};
 pub use server::{BindError, Door, DoorSettings, KeyEntry, ServeError, bind, run, serve};
+pub use usage_report::usage_reply;

@@ -17,6 +17,7 @@ use crate::report;
 use crate::shared::Shared;
 use crate::tapes;
 use crate::upkeep;
+use crate::usage_report;
 
 /// The routes of one door.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
@@ -39,6 +40,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/tapes/{vid}/repack", get(tapes::repack_progress).post(tapes::repack))
         .route("/tapes/{vid}/reclaim", post(tapes::reclaim))
         .route("/report/tape", get(report::tape))
+        .route("/report/usage", get(usage_report::usage))
         .route("/drives/{name}/up", post(admin::drive_up))
         .route("/drives/{name}/down", post(tapes::drive_down))
         .route("/drives", get(admin::drives))

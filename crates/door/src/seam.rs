@@ -4,7 +4,7 @@ use archive::{
     About, ArchiveError, BackupStatus, CatalogueFinding, Cause, ClassInfo, EvictDone, FileStat, Listed,
     PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, ReportBy, RequestFile,
     RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent,
-    TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, VerifyDone,
+    TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UsageReport, VerifyDone,
 };
 use base::{ArchivePath, BlockAddress, Duration, Name, RequestId, Uuid, Vid};
 use bytes::Bytes;
@@ -75,6 +75,7 @@ pub trait Engine: Send + Sync + 'static {
     fn tape_repack(&self, vid: Vid) -> Result<Option<TapeRepack>, ArchiveError>;
     fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError>;
     fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError>;
+    fn usage(&self, window: Duration, class: Option<&str>) -> Result<UsageReport, ArchiveError>;
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError>;
     fn backup_status(&self) -> Option<BackupStatus> {
         None

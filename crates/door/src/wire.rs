@@ -9,6 +9,7 @@ mod upkeep;
 pub use crate::wire_forecast::*;
 pub use crate::wire_report::*;
 pub use crate::wire_tapes::*;
+pub use crate::wire_usage::*;
 pub use motion::DriveMotionReply;
 pub use upkeep::{
     PoolHealthReply, RebuildBody, ReplaceBody, ReplaceReply, ScrubReply, VerifyCatalogueReply, VerifyReply,

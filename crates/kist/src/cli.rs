@@ -4,7 +4,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     backup, class, compare, drive, evict, get, init, ls, migrate, mkdir, mv, plan, pool, put, queue, rebuild,
-    release, request, restore, rm, scrub, stage, stat, status, tape, twin, verify, wait, why,
+    release, request, restore, rm, scrub, stage, stat, status, tape, twin, usage, verify, wait, why,
 };
 use crate::connection::Connection;
 use crate::failure::{EXIT_CODES, Failure, Outcome};
@@ -109,6 +109,8 @@ pub enum Command {
     Queue(queue::Args),
     /// Show the counters of the archive
     Status(status::Args),
+    /// Show what users did: hit rates, sizes, daily movement, cache lifetime
+    Usage(usage::Args),
     /// The backup of the catalogue: list, take a snapshot, rehearse a restore
     Backup(backup::Args),
     /// Restore the catalogue from its backup
@@ -165,6 +167,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Class(args) => class::run(&args, common),
         Command::Queue(args) => queue::run(&args, common),
         Command::Status(args) => status::run(&args, common),
+        Command::Usage(args) => usage::run(&args, common),
         Command::Backup(args) => backup::run(&args, common),
         Command::Restore(args) => restore::run(&args, common),
         Command::Rebuild(args) => rebuild::run(&args, common),

@@ -248,7 +248,7 @@ impl Analysis {
                 tally.sizes_read.add(get.bytes.0, 1);
             }
             if let Some(since) = since {
-                tally.rereads.add(since.as_secs(), weight);
+                tally.rereads.add(millis(since), weight);
             }
             tally.moved(at, Moved { read: get.sent, ..Moved::default() });
         });
@@ -388,8 +388,8 @@ fn spans(histogram: &Histogram, unit: fn(u64) -> Duration) -> Option<Spans> {
 }
 
 fn rereads(histogram: &Histogram) -> Option<Rereads> {
-    let spans = spans(histogram, Duration::from_secs)?;
-    let share = |seconds: &u64| histogram.below(*seconds) as f64 / histogram.whole.count as f64;
+    let spans = spans(histogram, Duration::from_millis)?;
+    let share = |seconds: &u64| histogram.below(*seconds * 1_000) as f64 / histogram.whole.count as f64;
     let within = RESIDENCIES.iter().map(|seconds| (Duration::from_secs(*seconds), share(seconds)));
     Some(Rereads { spans, within: within.collect() })
 }

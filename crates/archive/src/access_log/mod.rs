@@ -1,4 +1,4 @@
-//! What users did, written down: a bounded queue that holds nobody up, a thread that writes, and the analysis.
+//! What users did, written down: a bounded queue that holds nobody up, a thread that writes, the analysis.
 
 mod file;
 mod queue;

@@ -1,5 +1,7 @@
 //! The analysis of the log.
 
+use std::io;
+
 use base::{Duration, Timestamp};
 use usage::{Analysis, Usage, Window};
 
@@ -20,6 +22,26 @@ pub struct UsageReport {
     pub usage: Usage,
 }
 
+impl UsageReport {
+    /// What a reading of a log met, and what its lines add up to.
+    #[must_use]
+    pub fn of(read: io::Result<AccessLogRead>, usage: Usage) -> Self {
+        let mut troubles = Vec::new();
+        match read {
+            Ok(AccessLogRead { damaged: 0, newer: 0 }) => {}
+            Ok(AccessLogRead { damaged, newer }) => {
+                troubles.push(format!("{damaged} damaged lines and {newer} of a newer kist are left out"));
+            }
+            Err(error) => troubles.push(format!("the access log cannot be read: {error}")),
+        }
+        if usage.dropped > 0 {
+            troubles.push(format!("{} lines were not written down in time", usage.dropped));
+        }
+        let trouble = (!troubles.is_empty()).then(|| troubles.join("; "));
+        UsageReport { is_logged: true, trouble, usage }
+    }
+}
+
 impl Archive {
     /// What users did in the last `window`: accesses, sizes, movement, cache lifetime, for each class and in
     /// all. Reads the access log: some hundred thousand lines a second.
@@ -31,27 +53,17 @@ impl Archive {
         if let Some(class) = class {
             engine.classes.by_name(class)?;
         }
+        let log = engine.access.log();
         let is_flushed = engine.access.flush(FLUSH_PATIENCE);
         let until = engine.now();
         let since = Timestamp(until.0.saturating_sub(i64::try_from(window.as_nanos()).unwrap_or(i64::MAX)));
         let mut analysis = Analysis::new(Window { since, until }, class);
-        let read = engine.access.log().map(|log| log.read(since, until, &mut |access| analysis.add(&access)));
-        let mut troubles = Vec::new();
-        match read {
-            Some(Ok(AccessLogRead { damaged: 0, newer: 0 })) | None => {}
-            Some(Ok(AccessLogRead { damaged, newer })) => {
-                troubles.push(format!("{damaged} damaged lines and {newer} of a newer kist are left out"))
-            }
-            Some(Err(error)) => troubles.push(format!("the access log cannot be read: {error}")),
-        }
-        if !is_flushed {
-            troubles.push("the disk of the log does not answer: the newest lines are missing".to_owned());
-        }
-        let usage = analysis.end();
-        if usage.dropped > 0 {
-            troubles.push(format!("{} lines were not written down in time", usage.dropped));
-        }
-        let trouble = (!troubles.is_empty()).then(|| troubles.join("; "));
-        Ok(UsageReport { is_logged: engine.access.log().is_some(), trouble, usage })
+        // A disk that does not take the newest lines would not give the older ones either.
+        let read = match log {
+            Some(_) if !is_flushed => Err(io::ErrorKind::TimedOut.into()),
+            Some(log) => log.read(since, until, &mut |access| analysis.add(&access)),
+            None => Ok(AccessLogRead::default()),
+        };
+        Ok(UsageReport { is_logged: log.is_some(), ..UsageReport::of(read, analysis.end()) })
     }
 }

@@ -1,6 +1,6 @@
 //! The thread that writes accesses down.
 
-use base::{ByteCount, ClassId, FileId, Timestamp};
+use base::{BlockAddress, ByteCount, ClassId, ContainerId, FileId, RequestId, Timestamp, Vid};
 use catalogue::{ReadError, View};
 use usage::{
     Access, Begins, CopyPlace, FileSize, Get, Migrated, Put, Recalled, STAGE_COPIES_MAX, Stage, What, encode,
@@ -9,8 +9,10 @@ use usage::{
 use super::file::AccessLog;
 use super::queue::{Notice, Wanted};
 use super::state::state_lines;
+use crate::ArchiveError;
 use crate::engine::Engine;
 use crate::namespace::Containers;
+use crate::select::Selected;
 
 /// Lines are handed to the log when they have this many bytes.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -21,6 +23,7 @@ pub(crate) fn run(engine: &Engine) {
     let mut writer =
         Writer { engine, log: log.as_ref(), buffer: String::new(), lines: 0, lost: 0, told: false };
     writer.state(Begins::Server);
+    writer.hand_on();
     let mut empty = Vec::new();
     loop {
         let taken = engine.access.take(std::mem::take(&mut empty));
@@ -91,12 +94,11 @@ impl Writer<'_> {
     }
 
     fn write(&mut self, notice: Notice) {
-        let (engine, lines) = (self.engine, notice.lines() as u64);
-        let name = |class: ClassId| Some(engine.classes.name(class));
-        let read = match notice {
+        let lines = notice.lines() as u64;
+        let written = match notice {
             Notice::Put { at, class, who, file, bytes, set, took } => {
                 let what = What::Put(Put { file, bytes, set, took });
-                self.line(&Access { at, class: name(class), who, what });
+                self.line(&Access { at, class: self.name(class), who, what });
                 Ok(())
             }
             Notice::Get { at, class, who, get } => {
@@ -104,57 +106,80 @@ impl Writer<'_> {
                 Ok(())
             }
             Notice::Evicted { at, files } => {
-                for selected in files {
-                    let size = FileSize { file: selected.file, bytes: Some(selected.size) };
-                    let what = What::Evicted(size);
-                    self.line(&Access { at, class: name(selected.class), who: None, what });
+                for Selected { file, size, class, .. } in files {
+                    let what = What::Evicted(FileSize { file, bytes: Some(size) });
+                    self.line(&Access { at, class: self.name(class), who: None, what });
                 }
                 Ok(())
             }
-            Notice::Deleted { at, file, known } => self.deleted(at, file, known),
-            Notice::Staged { at, who, request, priority, files } => engine.read(|view| {
-                let mut containers = Containers::default();
-                for selected in files {
-                    let (file, bytes, online) = (selected.file, selected.size, selected.online);
-                    let copies =
-                        if online { Vec::new() } else { places(engine, view, &mut containers, file)? };
-                    let what = What::Stage(Stage { file, bytes, request, priority, online, copies });
-                    let (class, who) = (name(selected.class), Some(who.clone()));
-                    self.line(&Access { at, class, who, what });
-                }
-                Ok(())
-            }),
             Notice::Recalled { at, vid, files } => {
                 for Wanted { file, class, bytes, since } in files {
                     let wait = since.map(|since| at.since(since));
                     let what = What::Recalled(Recalled { file, bytes, vid, wait });
-                    self.line(&Access { at, class: name(class), who: None, what });
+                    self.line(&Access { at, class: self.name(class), who: None, what });
                 }
                 Ok(())
             }
-            Notice::Migrated { at, vid, containers } => engine.read(|view| {
-                for (id, block) in containers {
-                    let Some(record) = view.container(id)? else { continue };
-                    let copy = record.copies.iter().find(|copy| copy.places().any(|at| at == (vid, block)));
-                    let Some(copy) = copy else { continue };
-                    let what = What::Migrated(Migrated {
-                        container: id,
-                        pool: engine.classes.tape_pool_name(copy.tape_pool),
-                        vid,
-                        block,
-                        length: record.length,
-                        members: record.live_members,
-                        repack: copy.source.is_some(),
-                    });
-                    self.line(&Access { at, class: name(record.class), who: None, what });
-                }
-                Ok(())
-            }),
+            Notice::Deleted { at, file, known } => self.deleted(at, file, known),
+            Notice::Staged { at, who, request, priority, files } => {
+                self.staged(at, &who, (request, priority), files)
+            }
+            Notice::Migrated { at, vid, containers } => self.migrated(at, vid, containers),
         };
-        if let Err(error) = read {
+        if let Err(error) = written {
             self.lost += lines;
             tracing::error!(%error, "the access log lacks lines: the catalogue cannot be read");
         }
+    }
+
+    fn name(&self, class: ClassId) -> Option<String> {
+        Some(self.engine.classes.name(class))
+    }
+
+    fn staged(
+        &mut self,
+        at: Timestamp,
+        who: &str,
+        (request, priority): (RequestId, u8),
+        files: Vec<Selected>,
+    ) -> Result<(), ArchiveError> {
+        let engine = self.engine;
+        engine.read(|view| {
+            let mut containers = Containers::default();
+            for Selected { file, size, class, online } in files {
+                let copies = if online { Vec::new() } else { places(engine, view, &mut containers, file)? };
+                let what = What::Stage(Stage { file, bytes: size, request, priority, online, copies });
+                self.line(&Access { at, class: self.name(class), who: Some(who.to_owned()), what });
+            }
+            Ok(())
+        })
+    }
+
+    fn migrated(
+        &mut self,
+        at: Timestamp,
+        vid: Vid,
+        containers: Vec<(ContainerId, BlockAddress)>,
+    ) -> Result<(), ArchiveError> {
+        let engine = self.engine;
+        engine.read(|view| {
+            for (container, block) in containers {
+                let Some(record) = view.container(container)? else { continue };
+                let copy = record.copies.iter().find(|copy| copy.places().any(|at| at == (vid, block)));
+                let Some(copy) = copy else { continue };
+                let what = What::Migrated(Migrated {
+                    container,
+                    pool: engine.classes.tape_pool_name(copy.tape_pool),
+                    vid,
+                    block,
+                    length: record.length,
+                    members: record.live_members,
+                    repack: copy.source.is_some(),
+                });
+                self.line(&Access { at, class: self.name(record.class), who: None, what });
+            }
+            Ok(())
+        })
     }
 
     fn deleted(
@@ -162,7 +187,7 @@ impl Writer<'_> {
         at: Timestamp,
         file: FileId,
         known: Option<(ClassId, ByteCount)>,
-    ) -> Result<(), crate::ArchiveError> {
+    ) -> Result<(), ArchiveError> {
         let known = match known {
             Some(known) => Some(known),
             None => self.engine.read(|view| view.file(file))?.map(|record| (record.class, record.size)),

@@ -48,6 +48,10 @@ fn every_address_answers() {
     assert_eq!((report.rows[0].name.as_str(), report.total.mounts_for.recall), ("KS0001", 1));
     assert_eq!((report.by.as_str(), report.total.mounted_now), ("tape", 1));
     assert_eq!(server.get("/api/v1/report/tape").json::<TapeReportReply>().rows[0].name, "vdrive0");
+    let usage: UsageReply = server.get("/api/v1/report/usage?seconds=60").json();
+    assert_eq!((usage.classes[0].name.as_str(), usage.total.puts.bytes, usage.days), ("standard", 500, 1.0));
+    let raw: UsageReply = server.get("/api/v1/report/usage?class=raw").json();
+    assert!(raw.classes.is_empty() && raw.total.hit_rate.is_none() && raw.quantiles.len() == 5);
     let status: StatusReply = server.get("/api/v1/status").json();
     assert_eq!(status.mounts, 77);
     assert!(status.memory_anonymous > 1 << 16);
@@ -103,6 +107,8 @@ fn what_is_malformed_is_refused() {
         "tapes/ks0001",
         "report/tape?by=robot",
         "report/tape?seconds=-1",
+        "report/usage?seconds=x",
+        "report/usage?by=class",
         "why",
         "why?path=/a&request=1",
     ] {

@@ -585,6 +585,16 @@ impl Engine for Fake {
         Ok(TapeReport { since, until, by, is_logged: true, trouble: None, rows, total, ages: Vec::new() })
     }
 
+    fn usage(&self, window: Duration, class: Option<&str>) -> Result<UsageReport, ArchiveError> {
+        let until = Timestamp(0).plus(Duration::from_secs(10_000_000));
+        let since = Timestamp(0).plus(Duration::from_secs(10_000_000) - window);
+        let mut analysis = usage::Analysis::new(usage::Window { since, until }, class);
+        let put = usage::Put { file: FileId(1), bytes: ByteCount(500), set: 1, took: window };
+        let class = Some("standard".to_owned());
+        analysis.add(&usage::Access { at: since, class, who: None, what: usage::What::Put(put) });
+        Ok(UsageReport::of(Ok(archive::AccessLogRead::default()), analysis.end()))
+    }
+
     fn totals(&self) -> Result<Totals, ArchiveError> {
         Ok(Totals { mounts: 77, ..Default::default() })
     }

@@ -2,15 +2,20 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use archive::{AccessLog as _, AccessLogFiles};
+use base::Timestamp;
 use serde_json::{Value, json};
-use twin::plan::{ASSUMPTIONS, Input, Line, Plan, Section, Site, Unit, Verdict};
+use twin::plan::{ASSUMPTIONS, ClassWorkload, Input, Line, Plan, Section, Site, Unit, Verdict};
+use usage::{Analysis, Usage, Window};
 
 use crate::cli::Common;
+use crate::config::Span;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::table::Table;
+use crate::text;
 
 /// No site file is larger.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -29,7 +34,8 @@ Examples:
   kist plan site examples/sites/tier1.toml
   kist plan site examples/sites/tier1.toml --brief
   kist plan site examples/sites/tier1.toml --only drives --only bottleneck
-  kist plan site examples/sites/tier1.toml --json")]
+  kist plan site examples/sites/tier1.toml --html plan.html
+  kist plan site ours.toml --from-log /srv/kist/log --since 90d --json")]
 pub struct Args {
     /// The site: its workload, machines and prices
     #[arg(value_name = "SITE.toml")]
@@ -41,15 +47,35 @@ pub struct Args {
     /// bottleneck
     #[arg(long, value_name = "SECTION", value_parser = section)]
     only: Vec<Section>,
+    /// Take the workload from the access log in this directory, `log` of an instance
+    #[arg(long, value_name = "DIR")]
+    from_log: Option<PathBuf>,
+    /// How far to look back in the log
+    #[arg(long, value_name = "SPAN", default_value = "90d", value_parser = Span::parse)]
+    since: Span,
+    /// Write the plan as a page with pictures, besides
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
-    let plan = twin::plan::plan(&read(&args.site)?).map_err(|error| refused(&args.site, &error))?;
+    let mut site = read(&args.site)?;
+    if let Some(log) = &args.from_log {
+        let usage = logged(log, args.since, text::now())?;
+        let measured: Vec<ClassWorkload> = usage.workloads().iter().map(ClassWorkload::measured).collect();
+        site.take_measured(&measured);
+    }
+    let plan = twin::plan::plan(&site).map_err(|error| refused(&args.site, &error))?;
+    if let Some(path) = &args.html {
+        let failed = |error: io::Error| Failure::io("writing", path, &error);
+        std::fs::write(path, twin::plan::html(&plan)).map_err(failed)?;
+        output::note(&format!("{} has the plan as a page", path.display()));
+    }
     if common.json {
         return output::json(&as_json(&plan, &args.only));
     }
-    output::write(&text(&plan, args))
+    output::write(&in_words(&plan, args))
 }
 
 fn read(path: &PathBuf) -> Outcome<Site> {
@@ -62,7 +88,34 @@ fn read(path: &PathBuf) -> Outcome<Site> {
     Site::parse(&text).map_err(|error| refused(path, &error))
 }
 
-fn refused(path: &std::path::Path, error: &twin::plan::SiteError) -> Failure {
+/// What the log says of the time from so long ago until now.
+fn logged(directory: &Path, since: Span, now: Timestamp) -> Outcome<Usage> {
+    let failed = |error: io::Error| Failure::io("reading the access log in", directory, &error);
+    // A log that is not there reads as an empty one, and would pass for a site without users.
+    std::fs::read_dir(directory).map_err(failed)?;
+    let back = i64::try_from(since.0.as_nanos()).unwrap_or(i64::MAX);
+    let window = Window { since: Timestamp(now.0.saturating_sub(back)), until: now };
+    let mut analysis = Analysis::new(window, None);
+    let log = AccessLogFiles::new(directory);
+    let read = log.read(window.since, window.until, &mut |access| analysis.add(&access)).map_err(failed)?;
+    if read.damaged + read.newer > 0 {
+        output::note(&format!(
+            "{} damaged lines of the log and {} of a newer kist are left out",
+            read.damaged, read.newer
+        ));
+    }
+    let usage = analysis.end();
+    if usage.lines == 0 {
+        return Err(Failure::usage(format!(
+            "{} has no line of an access log since then: give the directory log of an instance, or a longer \
+             --since",
+            directory.display()
+        )));
+    }
+    Ok(usage)
+}
+
+fn refused(path: &Path, error: &twin::plan::SiteError) -> Failure {
     Failure::usage(format!("{}: {error}", path.display()))
 }
 
@@ -78,7 +131,7 @@ fn shown<'a>(plan: &'a Plan, only: &'a [Section]) -> impl Iterator<Item = &'a Li
     plan.lines.iter().filter(move |line| only.is_empty() || only.contains(&line.section))
 }
 
-fn text(plan: &Plan, args: &Args) -> String {
+fn in_words(plan: &Plan, args: &Args) -> String {
     let mut text = format!("{}\n", plan.site);
     if let Some(bottleneck) = &plan.bottleneck {
         text.push_str(&wrapped("", "used up first, ", bottleneck));
@@ -226,16 +279,16 @@ mod tests {
     #[test]
     fn the_text_has_every_figure_with_its_formula() {
         let plan = tier1();
-        let full = text(&plan, &args(&[]));
+        let full = in_words(&plan, &args(&[]));
         assert!(full.lines().all(|line| line.chars().count() <= WIDTH + 12), "{full}");
         for line in &plan.lines {
             assert!(full.contains(&line.name) && full.contains(&line.text), "{}", line.name);
         }
         assert!(full.contains("N = (W / v_w + R / v_eff) / 86400") && full.contains("[SDSC"));
         assert!(full.contains("EUR") && full.contains("used up first, mean day: "));
-        let brief = text(&plan, &args(&["--brief"]));
+        let brief = in_words(&plan, &args(&["--brief"]));
         assert!(brief.lines().count() * 2 < full.lines().count());
-        let only = text(&plan, &args(&["--only", "robots"]));
+        let only = in_words(&plan, &args(&["--only", "robots"]));
         assert!(only.contains("Robots") && !only.contains("Cache"));
         assert!(CommandLine::try_parse_from(["site", "x.toml", "--only", "ships"]).is_err());
     }
@@ -253,6 +306,26 @@ mod tests {
         let money = lines.iter().find(|line| line["name"] == "energy a year").unwrap();
         assert_eq!(money["unit"], "EUR");
         assert!(as_json(&plan, &[Section::Cost])["lines"].as_array().unwrap().len() < 10);
+    }
+
+    /// The log of the format's example, and what it makes of a site without classes.
+    #[test]
+    fn a_log_gives_the_workload() {
+        let dir = tempfile::tempdir().unwrap();
+        let nobody = logged(dir.path(), Span::parse("90d").unwrap(), Timestamp(0)).unwrap_err();
+        assert!(nobody.message.contains("no line of an access log"), "{nobody}");
+        assert!(logged(&dir.path().join("not"), Span::parse("90d").unwrap(), Timestamp(0)).is_err());
+        let golden = include_str!("../../../usage/src/golden/access-1.log");
+        std::fs::write(dir.path().join("access.log"), golden).unwrap();
+        let lines = golden.lines().filter_map(|line| usage::decode(line.as_bytes()).ok());
+        let last = lines.map(|access| access.at).max().unwrap();
+        let usage = logged(dir.path(), Span::parse("90d").unwrap(), Timestamp(last.0 + 1)).unwrap();
+        let measured: Vec<ClassWorkload> = usage.workloads().iter().map(ClassWorkload::measured).collect();
+        assert!(!measured.is_empty() && measured.iter().any(|class| class.written_per_day > 0.0));
+        let mut site = Site::parse("name = \"x\"\n[tape]\ndrive = \"LTO-9\"").unwrap();
+        site.take_measured(&measured);
+        let plan = twin::plan::plan(&site).unwrap();
+        assert!(plan.value(&measured[0].name, "written to tape").is_some());
     }
 
     #[test]

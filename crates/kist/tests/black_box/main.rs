@@ -17,3 +17,4 @@ mod tape;
 mod times;
 mod transfer;
 mod trouble;
+mod usage;

@@ -116,7 +116,8 @@ pub struct Choice {
     pub data_sets: bool,
     /// Of the files of the chosen range or data sets, so many in a thousand.
     pub share_per_mille: u16,
-    /// The order in which they are asked for: as they were put, or shuffled.
+    /// The order in which they are asked for: as they were put, or the chosen data sets (or, without
+    /// `data_sets`, the files) in any order.
     pub shuffled: bool,
     /// Only files of the class's first so many tapes; 0: of all.
     pub tapes: u32,

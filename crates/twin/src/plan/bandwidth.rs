@@ -1,14 +1,14 @@
 //! What JBODs and servers carry, and which part of each holds it up.
 
-use super::line::{Section, Sheet, Unit, input, number};
+use super::line::{Place, Section, Sheet, Unit, input, number};
 use super::site::{Attach, Jbod, Server};
 
 const KISTI: &str = "KISTI, DOMA-QoS 2020; reference 2.3";
 const EXTENDED: &str = "reference, pool (f): 128b/130b of 16 and 32 GT/s";
 const GIVEN: &str = "the site file";
 
-/// Raw bytes a second of a lane, by generation: 250 and 500 MB/s, 1000 as KISTI counts the third, and 128/130 of
-/// 16 and 32 GT/s.
+/// Raw bytes a second of a lane, by generation: 250 and 500 MB/s, 1000 as KISTI counts the third, and 128/130
+/// of 16 and 32 GT/s.
 const PCIE_LANE: [f64; 5] = [250e6, 500e6, 1000e6, 16e9 / 8.0 * 128.0 / 130.0, 32e9 / 8.0 * 128.0 / 130.0];
 
 /// What one adapter and the JBODs behind it carry.
@@ -83,46 +83,8 @@ fn least(limits: &[(&'static str, f64)]) -> (&'static str, f64) {
 fn path(sheet: &mut Sheet, server: &str, jbod: &Jbod) -> PathLimit {
     let subject = format!("{server}/{}", jbod.name);
     let mut at = sheet.at(Section::Bandwidth, &subject);
-    let lane = PCIE_LANE[(jbod.pcie.clamp(1, 5) - 1) as usize];
-    let lanes = number("L", "lanes", jbod.lanes.as_f64());
-    let slot = at.line(
-        &format!("PCIe {} x{}", jbod.pcie, jbod.pcie_lanes),
-        Unit::Rate,
-        "P = 0.8 * g * L",
-        if jbod.pcie > 3 { EXTENDED } else { KISTI },
-        vec![
-            input("g", "raw rate of a PCIe lane", lane, Unit::Rate),
-            number("L", "lanes of the slot", jbod.pcie_lanes.as_f64()),
-        ],
-    );
+    let (limits, rate) = before_disks(&mut at, jbod);
     let count = jbod.disks.as_f64() * jbod.chained.as_f64();
-    let mut rate = jbod.disk_rate.0;
-    let mut limits = vec![("PCIe", slot)];
-    match jbod.attach {
-        Attach::Sas => {
-            let raw = input("r", "raw rate of a SAS lane", jbod.lane_rate.0, Unit::Rate);
-            let sas = at.line(
-                &format!("SAS x{}", jbod.lanes),
-                Unit::Rate,
-                "B = L * r * 0.8 * 11 / 12",
-                KISTI,
-                vec![lanes, raw],
-            );
-            limits.push(("SAS", sas));
-        }
-        Attach::Nvme => {
-            let inputs = vec![
-                input("d", "a disk by itself", rate, Unit::Rate),
-                input("g", "raw rate of a PCIe lane", lane, Unit::Rate),
-                lanes,
-            ];
-            rate = at.line("a disk with its lanes", Unit::Rate, "r = min(d, 0.8 * g * L)", EXTENDED, inputs);
-        }
-    }
-    if let Some(adapter) = jbod.adapter_rate {
-        let given = input("a", "what the adapter can do", adapter.0, Unit::Rate);
-        limits.push(("adapter", at.line("adapter", Unit::Rate, "A = a", GIVEN, vec![given])));
-    }
     let n = number("n", "disks behind the adapter", count);
     let r = input("r", "sequential rate of a disk", rate, Unit::Rate);
     let disks = at.line("disks", Unit::Rate, "D = n * r", KISTI, vec![n, r.clone()]);
@@ -144,6 +106,41 @@ fn path(sheet: &mut Sheet, server: &str, jbod: &Jbod) -> PathLimit {
         vec![carried, input("D", "all disks", disks, Unit::Rate)],
     );
     PathLimit { limit, part, disks_carried }
+}
+
+/// The limits between the disks and the server, and what a disk gives through lanes of its own.
+fn before_disks(at: &mut Place<'_>, jbod: &Jbod) -> (Vec<(&'static str, f64)>, f64) {
+    let lane = PCIE_LANE[(jbod.pcie.clamp(1, 5) - 1) as usize];
+    let raw_lane = input("g", "raw rate of a PCIe lane", lane, Unit::Rate);
+    let slot = at.line(
+        &format!("PCIe {} x{}", jbod.pcie, jbod.pcie_lanes),
+        Unit::Rate,
+        "P = 0.8 * g * L",
+        if jbod.pcie > 3 { EXTENDED } else { KISTI },
+        vec![raw_lane.clone(), number("L", "lanes of the slot", jbod.pcie_lanes.as_f64())],
+    );
+    let lanes = number("L", "lanes", jbod.lanes.as_f64());
+    let mut rate = jbod.disk_rate.0;
+    let mut limits = vec![("PCIe", slot)];
+    match jbod.attach {
+        Attach::Sas => {
+            let raw = input("r", "raw rate of a SAS lane", jbod.lane_rate.0, Unit::Rate);
+            let name = format!("SAS x{}", jbod.lanes);
+            limits.push((
+                "SAS",
+                at.line(&name, Unit::Rate, "B = L * r * 0.8 * 11 / 12", KISTI, vec![lanes, raw]),
+            ));
+        }
+        Attach::Nvme => {
+            let inputs = vec![input("d", "a disk by itself", rate, Unit::Rate), raw_lane, lanes];
+            rate = at.line("a disk with its lanes", Unit::Rate, "r = min(d, 0.8 * g * L)", EXTENDED, inputs);
+        }
+    }
+    if let Some(adapter) = jbod.adapter_rate {
+        let given = input("a", "what the adapter can do", adapter.0, Unit::Rate);
+        limits.push(("adapter", at.line("adapter", Unit::Rate, "A = a", GIVEN, vec![given])));
+    }
+    (limits, rate)
 }
 
 fn one_server(sheet: &mut Sheet, server: &Server) -> f64 {

@@ -114,9 +114,9 @@ impl Site {
         Ok(site)
     }
 
-    /// Takes what was measured in place of what the file says: traffic, hit rate, mean file and peak of classes
-    /// with the same name, and their pool space where the file gives none. Classes that the file does not have
-    /// are added as they are.
+    /// Takes what was measured in place of what the file says: traffic, hit rate, mean file and peak of
+    /// classes with the same name, and their pool space where the file gives none. Classes that the file does
+    /// not have are added as they are.
     pub fn take_measured(&mut self, measured: &[ClassWorkload]) {
         for class in measured {
             match self.classes.iter_mut().find(|known| known.name == class.name) {

@@ -6,7 +6,7 @@ use super::access::Machines;
 use super::bandwidth::Parts;
 use super::bottleneck::Use;
 use super::drives::{ARITHMETIC, DriveNeeds, Flow};
-use super::line::{Input, Section, Sheet, Unit, input, number};
+use super::line::{Input, Place, Section, Sheet, Unit, input, number};
 use super::pool::code;
 use super::site::{Pool, PowerOf, Price, Site, Tape};
 
@@ -61,17 +61,7 @@ pub(crate) fn media(
         vec![w, c.clone(), f.clone()],
     );
     if let Some(present) = tape.cartridges {
-        at.line(
-            "until the tapes are full",
-            Unit::Days,
-            "T = max(0, n - a) / y * 365",
-            ARITHMETIC,
-            vec![
-                number("n", "tapes that are there", present.as_f64()),
-                number("a", "tapes for what is kept", now),
-                number("y", "tapes a year", yearly),
-            ],
-        );
+        until_full(&mut at, present.as_f64(), now, yearly);
     }
     let held = tape.cartridges.map_or(now, |present| present.as_f64());
     let capacity = at.line(
@@ -89,6 +79,15 @@ pub(crate) fn media(
         ..Inventory::default()
     };
     (capacity, inventory)
+}
+
+fn until_full(at: &mut Place<'_>, present: f64, now: f64, yearly: f64) {
+    let inputs = vec![
+        number("n", "tapes that are there", present),
+        number("a", "tapes for what is kept", now),
+        number("y", "tapes a year", yearly),
+    ];
+    at.line("until the tapes are full", Unit::Days, "T = max(0, n - a) / y * 365", ARITHMETIC, inputs);
 }
 
 fn of_parts(inventory: &Inventory) -> [(&'static str, &'static str, f64); 5] {

@@ -11,6 +11,7 @@ mod cache;
 mod check;
 mod drives;
 mod expression;
+mod html;
 mod line;
 mod machines;
 mod pool;
@@ -25,6 +26,7 @@ pub use bandwidth::{PathLimit, path_limit};
 use bottleneck::Use;
 pub use check::{PARTS_MAX, SiteError};
 use drives::Flow;
+pub use html::html;
 use line::Sheet;
 pub use line::{Input, Line, Section, Unit, Verdict};
 use machines::Inventory;
@@ -61,11 +63,11 @@ impl Plan {
 
 /// What the figures leave out or take for granted.
 pub const ASSUMPTIONS: [&str; 9] = [
-    "Means of a day: what happens within it, and campaigns that come together, the twin shows (kist twin run).",
+    "Means of a day: what happens within it, and campaigns that come together, kist twin run shows.",
     "The busiest days of all classes come together.",
-    "Cache lifetimes are lower bounds: all traffic touches different data, and nothing is rewritten in the cache.",
-    "A recall's files lie anywhere on a full tape, as many as files_per_mount in each mount; locates are those of \
-     the order that the scheduler makes of them.",
+    "Cache lifetimes are lower bounds: all traffic touches different data, nothing is rewritten in cache.",
+    "A recall's files lie anywhere on a full tape, as many as files_per_mount in each mount; locates are \
+     those of the order that the scheduler makes of them.",
     "Waiting is that of M/M/c: arrivals at random, any drive or robot of a library may serve.",
     "Disks are alike within the pool: their mean rate, seek and size count; rebuilds take nothing from them.",
     "Traffic between servers, for stripes over several of them, is not in a server's network limit.",

@@ -49,14 +49,19 @@ pub(crate) fn robots(
             vec![robots.clone(), m, libraries.clone(), move_time.clone()],
         );
     }
-    let Some(present) = tape.drives else { return };
+    if let Some(present) = tape.drives {
+        drives(sheet, present.as_f64(), needs, uses);
+    }
+}
+
+fn drives(sheet: &mut Sheet, present: f64, needs: &DriveNeeds, uses: &mut Vec<Use>) {
     let mut at = sheet.at(Section::Drives, "");
     let busy = [
         ("", needs.busy, needs.mounts_per_day, needs.drives),
         (" on the busiest day", needs.busy_peak, needs.mounts_per_day_peak, needs.drives_peak),
     ];
     for (day, busy, mounts, wanted) in busy {
-        let c = number("c", "drives that are there", present.as_f64());
+        let c = number("c", "drives that are there", present);
         let n = number("N", "drives busy, all classes together", busy);
         at.line(
             &format!("use of the drives{day}"),
@@ -65,8 +70,8 @@ pub(crate) fn robots(
             SDSC,
             vec![n.clone(), c.clone()],
         );
-        at.judge(wanted <= present.as_f64());
-        uses.push(Use::of("tape drives", day, Unit::Of("drives"), [busy, present.as_f64()]));
+        at.judge(wanted <= present);
+        uses.push(Use::of("tape drives", day, Unit::Of("drives"), [busy, present]));
         if mounts <= 0.0 {
             continue;
         }

@@ -183,7 +183,7 @@ pub struct Server {
     pub network: Option<Rate>,
     /// What its processor encodes and checksums.
     pub erasure_rate: Option<Rate>,
-    /// What its memory bears of pool traffic: a third of its rate, say, as each byte passes about three times.
+    /// What its memory bears of pool traffic: a third of its rate, say, as a byte passes about three times.
     pub memory_rate: Option<Rate>,
     /// Its host adapters with the JBODs behind each.
     #[serde(default)]

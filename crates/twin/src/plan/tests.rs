@@ -1,4 +1,5 @@
-//! The examples and what was published about them; every figure against its own text; wrong and extreme sites.
+//! The examples and what was published about them; every figure against its own text; wrong and extreme
+//! sites.
 
 use proptest::prelude::*;
 
@@ -26,12 +27,13 @@ fn near(found: f64, wanted: f64, tolerance: f64) {
 /// A site of one class and LTO-9 drives, with some lines changed.
 fn site(class: &str, rest: &str) -> String {
     format!(
-        "name = \"x\"\n[[class]]\nname = \"a\"\nmean_file = \"1GB\"\n{class}\n[tape]\ndrive = \"LTO-9\"\n{rest}\n"
+        "name = \"x\"\n[[class]]\nname = \"a\"\nmean_file = \"1GB\"\n{class}\n[tape]\n\
+         drive = \"LTO-9\"\n{rest}\n"
     )
 }
 
-/// SDSC: 223 GB a day, 9 MB/s x 0.15 = 1.35 MB/s, 1.9 drives, published as two; at 100 MB/s at least 80, by the
-/// formula 74 and by scaling 77.
+/// SDSC: 223 GB a day, 9 MB/s x 0.15 = 1.35 MB/s, 1.9 drives, published as two; at 100 MB/s at least 80, by
+/// the formula 74 and by scaling 77.
 #[test]
 fn sdsc_s_drives_come_out() {
     let plan = planned(SDSC_1998);
@@ -123,8 +125,9 @@ fn newer_paths_follow_the_same_function() {
     near(path_of(8, 24.0, 5, 250.0).limit, 17.6e9, 1e-9);
     near(path_of(16, 24.0, 4, 250.0).limit, 12_603e6, 1e-4);
     near(path_of(16, 24.0, 5, 250.0).limit, 25_206e6, 1e-4);
-    let text = "name = \"x\"\n[[server]]\nname = \"s\"\n[[server.jbod]]\nname = \"j\"\ndisks = 24\nlanes = 4\n\
-                disk_rate = \"7GB/s\"\nattach = \"nvme\"\npcie = 4\npcie_lanes = 16\nadapter_rate = \"30GB/s\"";
+    let text = "name = \"x\"\n[[server]]\nname = \"s\"\n[[server.jbod]]\nname = \"j\"\ndisks = 24\n\
+                lanes = 4\ndisk_rate = \"7GB/s\"\nattach = \"nvme\"\npcie = 4\npcie_lanes = 16\n\
+                adapter_rate = \"30GB/s\"";
     let found = path_limit(&Site::parse(text).unwrap().servers[0].jbod[0]);
     assert_eq!((found.part, found.disks_carried), ("PCIe", 4.0));
     near(found.limit, 25_206e6, 1e-4);
@@ -156,7 +159,8 @@ fn a_tier_1_is_planned_in_all_its_parts() {
 fn classes_that_may_not_share_round_up_each() {
     let class = |name: &str| {
         format!(
-            "[[class]]\nname = \"{name}\"\nmean_file = \"1GB\"\nwritten = \"40MB/s\"\ncopies = 1\nread = \"0B/s\"\n"
+            "[[class]]\nname = \"{name}\"\nmean_file = \"1GB\"\nwritten = \"40MB/s\"\n\
+             copies = 1\n"
         )
     };
     let text = format!("name = \"x\"\n{}{}[tape]\ndrive = \"LTO-9\"", class("a"), class("b"));
@@ -389,8 +393,9 @@ proptest! {
         );
         let rates = if measured { "read_rate = \"1GB/s\"\nwrite_rate = \"1GB/s\"\n" } else { "" };
         let rest = format!(
-            "drives = {drives}\ncartridges = {drives}\n[pool]\n{rates}[[server]]\nname = \"s\"\n[[server.jbod]]\n\
-             name = \"j\"\ndisks = {drives}\ndisk_size = \"20TB\"\ndisk_rate = \"200MB/s\"\n[power]\ndisk = \"8W\"\n\
+            "drives = {drives}\ncartridges = {drives}\n[pool]\n{rates}[[server]]\nname = \"s\"\n\
+             [[server.jbod]]\nname = \"j\"\ndisks = {drives}\ndisk_size = \"20TB\"\n\
+             disk_rate = \"200MB/s\"\n[power]\ndisk = \"8W\"\n\
              [price]\ncurrency = \"EUR\"\nkwh = 0.3"
         );
         let text = site(&class, &rest).replace("\"1GB\"", &format!("\"{size}B\""));

@@ -89,8 +89,8 @@ impl ClassWorkload {
 
     /// What a server's access log says of a class; the rest as [`ClassWorkload::new`] has it.
     ///
-    /// The peak is that of written and read bytes on the day with the most of each, which may be two days. Of a
-    /// class in which no file was read or written, files are taken to have 1 GB.
+    /// The peak is that of written and read bytes on the day with the most of each, which may be two days. Of
+    /// a class in which no file was read or written, files are taken to have 1 GB.
     #[must_use]
     pub fn measured(usage: &usage::ClassWorkload) -> Self {
         const UNKNOWN_FILE: f64 = 1e9;

@@ -25,8 +25,8 @@ pub(super) struct Selection {
 enum Order {
     /// Units are gone through once, each chosen with the likelihood that leaves as many as are wanted.
     AsPut { unit: u64, rest: Range<u64> },
-    /// All files of the chosen units are gone through in an order that looks random.
-    Shuffled { at: u64, units: Permutation, files: Permutation },
+    /// The chosen units are gone through in an order that looks random, the files of each as they were put.
+    Shuffled { at: u64, units: Permutation },
 }
 
 impl Selection {
@@ -45,11 +45,7 @@ impl Selection {
         let key = random.bits();
         let order = match choice.shuffled {
             false => Order::AsPut { unit: 0, rest: 0..0 },
-            true => Order::Shuffled {
-                at: 0,
-                units: Permutation::new(units, random.bits()),
-                files: Permutation::new(chosen * unit, random.bits()),
-            },
+            true => Order::Shuffled { at: 0, units: Permutation::new(units, random.bits()) },
         };
         let share = u64::from(choice.share_per_mille);
         Selection { ranges: indexed, files, unit, units, chosen, order, share, key, random }
@@ -78,10 +74,10 @@ impl Selection {
                 }
                 rest.next()
             }
-            Order::Shuffled { at, units, files } => {
+            Order::Shuffled { at, units } => {
                 let slots = self.chosen * self.unit;
                 while *at < slots {
-                    let slot = files.of(*at);
+                    let slot = *at;
                     *at += 1;
                     let index = units.of(slot / self.unit) * self.unit + slot % self.unit;
                     if index < self.files {

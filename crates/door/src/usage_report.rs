@@ -1,0 +1,178 @@
+//! `/api/v1/report/usage`: what users did.
+
+use std::sync::Arc;
+
+use archive::UsageReport;
+use axum::Json;
+use axum::extract::{RawQuery, State};
+use base::{ByteCount, Duration, Timestamp};
+use usage::{CacheLife, ClassUsage, Count, Daily, Moved, Movement, Peak, QUANTILES, Sizes, Spans, Usage};
+
+use crate::parameters::Parameters;
+use crate::problem::Refusal;
+use crate::shared::Shared;
+use crate::wire;
+
+/// The window if the client names none.
+const SINCE_DEFAULT: Duration = Duration::from_secs(30 * 86_400);
+
+pub(crate) async fn usage(
+    State(shared): State<Arc<Shared>>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<wire::UsageReply>, Refusal> {
+    let parameters = Parameters::read(query.as_deref(), &["seconds", "class"])?;
+    let window = parameters.number("seconds")?.map_or(SINCE_DEFAULT, Duration::from_secs);
+    let class = parameters.text("class")?.map(str::to_owned);
+    shared.call(move |engine| Ok(Json(usage_reply(&engine.usage(window, class.as_deref())?)))).await
+}
+
+/// An analysis as JSON says it.
+#[must_use]
+pub fn usage_reply(report: &UsageReport) -> wire::UsageReply {
+    let usage = &report.usage;
+    let total = class_reply(usage, &usage.all);
+    wire::UsageReply {
+        since: usage.window.since.to_string(),
+        until: usage.window.until.to_string(),
+        from: usage.from.map(|from| from.to_string()),
+        days: usage.days,
+        logged: report.is_logged,
+        trouble: report.trouble.clone(),
+        lines: usage.lines,
+        dropped: usage.dropped,
+        pool: number(usage.pool),
+        sampled: usage.sampled,
+        quantiles: QUANTILES.to_vec(),
+        classes: usage.classes.iter().map(|class| class_reply(usage, class)).collect(),
+        total: wire::ClassUsageReply { name: "total".to_owned(), ..total },
+    }
+}
+
+fn class_reply(usage: &Usage, class: &ClassUsage) -> wire::ClassUsageReply {
+    let within = class.rereads.iter().flat_map(|rereads| &rereads.within);
+    let residency =
+        |(span, share): &(Duration, f64)| wire::ResidencyReply { seconds: span.as_secs_f64(), share: *share };
+    wire::ClassUsageReply {
+        name: class.name.clone(),
+        copies: class.copies,
+        puts: count(class.puts),
+        gets: count(class.gets),
+        refused: class.refused,
+        accesses: count(class.accesses()),
+        hits: count(class.hits),
+        misses: count(class.misses),
+        hit_rate: class.hit_rate(),
+        hit_rate_bytes: class.hit_rate_bytes(),
+        staged: count(class.staged),
+        staged_online: class.staged_online,
+        recalled: count(class.recalled),
+        evicted: count(class.evicted),
+        deleted: class.deleted,
+        migrated: count(class.migrated),
+        repacked: count(class.repacked),
+        files_read: class.files_read,
+        sizes_written: class.sizes_written.as_ref().map(sizes),
+        sizes_read: class.sizes_read.as_ref().map(sizes),
+        wait_seconds: class.waits.as_ref().map(spans),
+        reread_seconds: class.rereads.as_ref().map(|rereads| spans(&rereads.spans)),
+        residencies: within.map(residency).collect(),
+        movement: movement(&class.movement),
+        cache: cache(&class.cache),
+        workload: workload(usage, class),
+    }
+}
+
+fn workload(usage: &Usage, class: &ClassUsage) -> wire::WorkloadReply {
+    let workload = usage.workload(class);
+    wire::WorkloadReply {
+        files_written: workload.files_written,
+        bytes_written: workload.bytes_written,
+        files_read: workload.files_read,
+        bytes_read: workload.bytes_read,
+        files_recalled: workload.files_recalled,
+        bytes_recalled: workload.bytes_recalled,
+        bytes_migrated: workload.bytes_migrated,
+        mean_written: number(workload.mean_written),
+        mean_read: number(workload.mean_read),
+    }
+}
+
+fn count(count: Count) -> wire::UsageCountReply {
+    wire::UsageCountReply { files: count.files, bytes: count.bytes.0 }
+}
+
+fn number(bytes: Option<ByteCount>) -> Option<u64> {
+    bytes.map(|bytes| bytes.0)
+}
+
+fn sizes(sizes: &Sizes) -> wire::SizesReply {
+    let numbers = |sizes: &[ByteCount]| sizes.iter().map(|size| size.0).collect();
+    let bucket = |bucket: &usage::SizeBucket| wire::SizeBucketReply {
+        from: bucket.from.0,
+        files: bucket.count.files,
+        bytes: bucket.count.bytes.0,
+    };
+    wire::SizesReply {
+        files: sizes.count.files,
+        bytes: sizes.count.bytes.0,
+        mean: sizes.mean.0,
+        least: sizes.least.0,
+        most: sizes.most.0,
+        by_count: numbers(&sizes.by_count),
+        by_bytes: numbers(&sizes.by_bytes),
+        buckets: sizes.buckets.iter().map(bucket).collect(),
+    }
+}
+
+fn spans(spans: &Spans) -> wire::UsageSpansReply {
+    wire::UsageSpansReply {
+        count: spans.count,
+        mean: spans.mean.as_secs_f64(),
+        most: spans.most.as_secs_f64(),
+        by_count: spans.quantiles.iter().map(Duration::as_secs_f64).collect(),
+    }
+}
+
+fn movement(movement: &Movement) -> wire::MovementReply {
+    let daily = |daily: Daily| wire::DailyReply {
+        mean: daily.mean,
+        peak_day: daily.peak_day.0,
+        peak_hour: daily.peak_hour.0,
+    };
+    wire::MovementReply {
+        written: daily(movement.written),
+        read: daily(movement.read),
+        recalled: daily(movement.recalled),
+        migrated: daily(movement.migrated),
+        peak_day: movement.peak_day.map(peak),
+        peak_hour: movement.peak_hour.map(peak),
+        internal_factor: movement.internal_factor,
+        days: movement.days.iter().map(day).collect(),
+    }
+}
+
+fn day((begin, moved): &(Timestamp, Moved)) -> wire::DayReply {
+    wire::DayReply {
+        begin: begin.to_string(),
+        written: moved.written.0,
+        read: moved.read.0,
+        recalled: moved.recalled.0,
+        migrated: moved.migrated.0,
+        missed: moved.missed.0,
+    }
+}
+
+fn peak(peak: Peak) -> wire::PeakReply {
+    wire::PeakReply { begin: peak.begin.to_string(), bytes: peak.bytes.0 }
+}
+
+fn cache(cache: &CacheLife) -> wire::CacheLifeReply {
+    wire::CacheLifeReply {
+        space: number(cache.space),
+        fill: cache.fill,
+        fill_peak: cache.fill_peak,
+        peak_day: cache.peak_day.map(peak),
+        mean_days: cache.mean_days,
+        least_days: cache.least_days,
+    }
+}
