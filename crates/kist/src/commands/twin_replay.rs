@@ -80,7 +80,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     let mut mounts = Vec::new();
     let read = MountLogFiles::new(&logs).read(since, &mut |record| {
         if record.ordered >= since && record.ordered < until {
-            mounts.push(recorded(record, &server));
+            mounts.push(recorded(record));
         }
     });
     let met = read.map_err(|error| Failure::io("reading the log of mounts", &logs, &error))?;
@@ -179,13 +179,7 @@ fn server(settings: &Settings) -> Outcome<Server> {
     })
 }
 
-fn recorded(mount: archive::MountRecord, server: &Server) -> RecordedMount {
-    let starved = mount.motion.map_or(Duration::ZERO, |motion| motion.starved);
-    // The drive counts in its own time.
-    let scale = server.libraries.first().map_or(1.0, |library| {
-        let own = mount.native_rate.unwrap_or(library.timing.native_rate).max(1);
-        (library.timing.native_rate as f64 / own as f64).max(f64::MIN_POSITIVE)
-    });
+fn recorded(mount: archive::MountRecord) -> RecordedMount {
     RecordedMount {
         drive: mount.drive,
         vid: mount.vid,
@@ -198,7 +192,6 @@ fn recorded(mount: archive::MountRecord, server: &Server) -> RecordedMount {
         ready: mount.ready,
         unmounting: mount.unmounting,
         unmounted: mount.unmounted,
-        starved: starved.div_f64(scale),
         is_failed: mount.failed.is_some(),
     }
 }

@@ -11,7 +11,7 @@ mod figures;
 mod record;
 mod words;
 
-use base::{Duration, Timestamp, Vid};
+use base::{Timestamp, Vid};
 use mechanics::{DriveTiming, Geometry, RobotTiming};
 use scheduler::Policy;
 use serde::Serialize;
@@ -71,9 +71,6 @@ pub struct RecordedMount {
     pub unmounting: Option<Timestamp>,
     /// When the drive was empty again.
     pub unmounted: Option<Timestamp>,
-    /// How long the drive stood between `ready` and `unmounting` since nobody gave or took bytes, by the
-    /// server's clock; a tape that is kept for a while stands too.
-    pub starved: Duration,
     /// Whether it failed.
     pub is_failed: bool,
 }
