@@ -33,6 +33,8 @@ pub mod tape_report;
 pub mod tape_work;
 pub mod twin;
 pub mod twin_check;
+pub mod twin_replay;
+mod twin_replay_set;
 pub mod twin_run;
 pub mod twin_scenario;
 pub mod usage;

@@ -1,7 +1,7 @@
 //! `kist twin`.
 
 use crate::cli::Common;
-use crate::commands::{twin_check, twin_run};
+use crate::commands::{twin_check, twin_replay, twin_run};
 use crate::failure::Outcome;
 
 /// Arguments.
@@ -25,6 +25,8 @@ enum Action {
     Run(twin_run::Args),
     /// Read a scenario and show all that it would be run with, and from where each figure is
     Check(twin_check::Args),
+    /// Run a server's own record again: what was, and what would have been
+    Replay(twin_replay::Args),
 }
 
 /// Runs the command.
@@ -32,5 +34,6 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     match &args.action {
         Action::Run(args) => twin_run::run(args, common),
         Action::Check(args) => twin_check::run(args, common),
+        Action::Replay(args) => twin_replay::run(args, common),
     }
 }
