@@ -76,7 +76,9 @@ impl SizeLaw {
             |sizes: &[u64]| sizes.iter().map(|size| *size as f64).sum::<f64>() / sizes.len().max(1) as f64;
         match self {
             SizeLaw::Fixed(bytes) => *bytes as f64,
-            SizeLaw::Table(sizes) | SizeLaw::Listed(sizes) | SizeLaw::Alike { table: sizes, .. } => mean(sizes),
+            SizeLaw::Table(sizes) | SizeLaw::Listed(sizes) | SizeLaw::Alike { table: sizes, .. } => {
+                mean(sizes)
+            }
         }
     }
 }
