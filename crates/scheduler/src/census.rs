@@ -54,7 +54,6 @@ impl Drives {
             drive.progress |= is_its(&drive.state);
         }
     }
-
 }
 
 /// What the drives of one library do.

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{ByteCount, ClassId, FileId, LibraryId, ShareId, TapePoolId, Timestamp, Vid};
 
 use crate::aside::Blame;
-use crate::chores::{Failure, Retiring};
 use crate::census::Drives;
+use crate::chores::{Failure, Retiring};
 use crate::migration::PoolState;
 use crate::recall::RecallQueue;
 use crate::seal::ClassState;

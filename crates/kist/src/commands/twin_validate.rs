@@ -127,7 +127,12 @@ fn written(validation: &Validation) -> String {
 }
 
 fn cells(row: &Row) -> Vec<String> {
-    let unit = |value: f64| ::twin::report::with_unit(value, row.unit);
+    let unit = |value: f64| match row.unit {
+        "B/s" if value.abs() >= 1e10 => format!("{:.1} GB/s", value / 1e9),
+        "B/s" => format!("{:.1} MB/s", value / 1e6),
+        "" => format!("{value:.2}"),
+        unit => format!("{value:.1} {unit}"),
+    };
     let predicted = match (row.predicted, row.interval) {
         (Some(value), Some(half)) if half > 0.0 => format!("{} ± {}", unit(value), unit(half)),
         (Some(value), _) => unit(value),
@@ -139,7 +144,10 @@ fn cells(row: &Row) -> Vec<String> {
         row.statistic.to_owned(),
         unit(row.published),
         predicted,
-        row.deviation_percent.map_or_else(|| "-".to_owned(), |deviation| format!("{deviation:+.1} %")),
+        match row.deviation_percent {
+            Some(deviation) if !row.tolerance.starts_with("at least") => format!("{deviation:+.1} %"),
+            _ => "-".to_owned(),
+        },
         row.tolerance.clone(),
         if row.pass { "ok" } else { "FAILS" }.to_owned(),
     ]
