@@ -104,7 +104,12 @@ impl Scheduler {
     #[must_use]
     pub fn shares(&self) -> BTreeMap<ShareId, (Duration, usize)> {
         let ledger = self.ledger();
-        let used = self.usage.used.keys().chain(ledger.shares.iter().map(|(share, _)| share)).chain(self.policy.shares.keys());
+        let used = self
+            .usage
+            .used
+            .keys()
+            .chain(ledger.shares.iter().map(|(share, _)| share))
+            .chain(self.policy.shares.keys());
         let of = |share: &ShareId| {
             let used = self.usage.used.get(share).copied().unwrap_or(0);
             (*share, (Duration::from_micros(used), ledger.of_share(*share)))

@@ -51,7 +51,6 @@ fn random(seed: u64) -> Model {
     model
 }
 
-
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf29ce484222325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x100000001b3))
 }
@@ -60,16 +59,28 @@ fn many(seed: u64) -> Model {
     m.site.libraries[0].drives[0].count = 6 + (seed % 19) as u32;
     m.policy.remount_delay = secs([0, 300][(seed % 2) as usize]);
     m.policy.mounts_at_once_max = 1 + (seed % 5) as usize;
-    if seed % 3 == 0 { m.faults.clear(); m.span = hours(72); }
+    if seed % 3 == 0 {
+        m.faults.clear();
+        m.span = hours(72);
+    }
     m
 }
 fn main() {
     let mut words = std::env::args().skip(1);
-    let (from, to): (u64, u64) = (words.next().unwrap().parse().unwrap(), words.next().unwrap().parse().unwrap());
+    let (from, to): (u64, u64) =
+        (words.next().unwrap().parse().unwrap(), words.next().unwrap().parse().unwrap());
     for seed in from..to {
         for (kind, m) in [("faults", random(seed)), ("many", many(seed))] {
             let o = twin::run(&m, seed);
-            println!("{kind} {seed} {:016x} events {} steps {} mounts {} read {} {:?}", hash(&format!("{o:?}")), o.events, o.steps, o.totals.mounts, o.totals.files_read, o.violation);
+            println!(
+                "{kind} {seed} {:016x} events {} steps {} mounts {} read {} {:?}",
+                hash(&format!("{o:?}")),
+                o.events,
+                o.steps,
+                o.totals.mounts,
+                o.totals.files_read,
+                o.violation
+            );
         }
     }
 }

@@ -9,6 +9,7 @@ use scheduler::{Backlog, Event, SessionEnd};
 
 use super::World;
 use super::drives::Phase;
+use super::invariants::Check;
 use super::planted::Planted;
 use super::recall::SLICE;
 use super::wants::Bits;
@@ -291,7 +292,7 @@ impl World<'_> {
         self.drives[drive].phase = Phase::Migrating;
         self.drives[drive].session_since = self.now;
         let pool = tape_pool.0.saturating_sub(1);
-        self.checked("own tapes");
+        self.checked(Check::OwnTapes);
         if self.holdings.tapes()[tape.0 as usize].tape_pool != Some(pool) {
             return self.violated(format!("tape {} is written for pool {tape_pool}", Holdings::vid(tape)));
         }
@@ -528,7 +529,7 @@ impl World<'_> {
         let Some(slot) = model.copies.iter().position(|of| *of == pool) else {
             return self.violated(format!("a container of class {} is on a tape of pool {pool}", model.name));
         };
-        self.checked("one copy a pool");
+        self.checked(Check::OneCopyAPool);
         self.holdings.tape_mut(tape).files += container.files;
         self.migration.backlog -= container.bytes;
         let mut place = Place { tape, byte, order: 0 };

@@ -40,6 +40,7 @@ use scheduler::{Action, DriveName, Event, Scheduler};
 use self::agenda::{Agenda, What};
 use self::drives::{Drive, Library, TapeState};
 use self::faults::{Pending, Source};
+use self::invariants::Check;
 use self::migrate::Migration;
 use self::requests::Streams;
 use self::room::Room;
@@ -256,7 +257,7 @@ impl<'m> World<'m> {
             return false;
         }
         if self.agenda.next().is_none_or(|next| next > self.end) {
-            self.checked("nothing forgotten");
+            self.checked(Check::NothingForgotten);
             if self.agenda.next().is_none() && self.wants.len() > 0 {
                 self.violated(format!("{} wanted files are waited for by nobody", self.wants.len()));
             }

@@ -8,6 +8,7 @@ use scheduler::order::{self, Aim, Approach, OrderLimits, Segment};
 use scheduler::{Event, SessionEnd};
 
 use super::drives::{Drive, Phase};
+use super::invariants::Check;
 use super::{BLOCK, World};
 use crate::disks::Stream;
 use crate::holdings::{Holdings, TapeIndex};
@@ -83,7 +84,7 @@ impl World<'_> {
         reading.claims.resize(classes, 0);
         reading.rests_until = self.now;
         self.drives[drive].session_since = self.now;
-        self.checked("bound on waiting");
+        self.checked(Check::BoundOnWaiting);
         self.check_bound(drive);
         self.drive_at(drive, self.now);
     }
