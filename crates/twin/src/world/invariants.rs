@@ -243,11 +243,15 @@ impl World<'_> {
         let wanted = &self.tapes[tape.0 as usize].wanted;
         let oldest = wanted.iter().filter_map(|file| self.wants.get(*file)?.admitted).min();
         let Some(oldest) = oldest else { return };
+        let waited = self.now.since(oldest);
+        let least = policy.starvation.max(policy.recall_age) + Duration::from_secs(60);
+        if waited <= least {
+            return;
+        }
         let others = self.tapes.iter().filter(|state| !state.wanted.is_empty()).count() as u32;
         let rounds = (2 * (others + self.mounted_since())).div_ceil(usable as u32) + 1;
         let one = self.mount_max + self.unmount_max + 2 * self.session_max.max(scheduler::JOIN_MAX);
-        let bound = policy.starvation.max(policy.recall_age) + rounds * one + Duration::from_secs(60);
-        let waited = self.now.since(oldest);
+        let bound = least + rounds * one;
         if waited > bound {
             let vid = Holdings::vid(tape);
             self.violated(format!("{vid} was waited for {waited:?}, and at most {bound:?} is promised"));

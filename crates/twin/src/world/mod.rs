@@ -30,6 +30,7 @@ mod recall;
 mod requests;
 mod restart;
 mod room;
+mod seal;
 mod wants;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -147,7 +148,6 @@ pub struct World<'m> {
     is_up: bool,
     wake: Moment,
     is_level_new: bool,
-    levelled: Moment,
     events: u64,
     steps: u64,
     mount_max: Duration,
@@ -209,7 +209,6 @@ impl<'m> World<'m> {
             is_up: true,
             wake: Moment(u64::MAX),
             is_level_new: true,
-            levelled: Moment(0),
             events: 0,
             steps: 0,
             mount_max: Duration::ZERO,
@@ -411,7 +410,6 @@ impl<'m> World<'m> {
         let level =
             Level { queue: self.wants.len() as u64, oldest: self.wants.oldest(), backlog, pool_used: used };
         self.meter.level(self.now, level);
-        self.levelled = self.now;
     }
 
     /// What came of it.
