@@ -57,7 +57,7 @@ impl Drives {
 }
 
 /// What the drives of one library do.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct LibraryCount {
     library: LibraryId,
     /// Mounts and unmounts under way.
@@ -68,7 +68,7 @@ pub(crate) struct LibraryCount {
 }
 
 /// What all drives do.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Census {
     pub(crate) ledger: Ledger,
     libraries: Vec<LibraryCount>,
@@ -84,6 +84,12 @@ impl Census {
     pub(crate) fn writers(&self, tape_pool: TapePoolId) -> usize {
         let of = self.writers.iter().find(|(id, _)| *id == tape_pool);
         of.map_or(0, |(_, writers)| *writers)
+    }
+
+    /// Mounts and unmounts that are under way in a library.
+    pub(crate) fn moving(&self, library: LibraryId) -> usize {
+        let of = self.libraries.iter().find(|count| count.library == library);
+        of.map_or(0, |count| count.moving)
     }
 
     fn library(&mut self, library: LibraryId) -> &mut LibraryCount {
@@ -135,8 +141,12 @@ impl Scheduler {
     pub(crate) fn take_census(&mut self) {
         if self.drives.census.is_none() {
             let mut census = Census::default();
+            // Both are in the order of names.
+            let mut libraries = self.drive_libraries.iter().peekable();
             for (name, drive) in &self.drives.all {
-                census.count(self.library_of(name), drive);
+                while libraries.next_if(|(other, _)| *other < name).is_some() {}
+                let library = libraries.next_if(|(other, _)| *other == name);
+                census.count(library.map_or_else(LibraryId::default, |(_, library)| *library), drive);
             }
             self.drives.census = Some(census);
         }

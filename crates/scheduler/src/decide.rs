@@ -28,7 +28,7 @@ impl Scheduler {
     }
 
     /// Orders everything that drives can do now.
-    fn order_drives(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
+    pub(crate) fn order_drives(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         self.retire_drives(actions);
         self.let_leave(actions);
         // Each round but the last orders something for a drive, and no drive takes more than three orders: a
@@ -61,6 +61,7 @@ impl Scheduler {
     /// The first session of a mounted tape, and the first of the other kind if that is due by itself.
     fn start_fresh(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         for name in self.idle_drives() {
+            self.take_census();
             let Some(drive) = self.drives.get(&name) else { continue };
             let Some(vid) = drive.state.vid() else { continue };
             let fresh = |side: Side| match side {
@@ -87,11 +88,13 @@ impl Scheduler {
         if idle.is_empty() {
             return;
         }
+        self.take_census();
         let waiting = self.waiting(now);
         let mut missing = waiting.len().saturating_sub(self.free_drives(&waiting));
         let has_work = |name: &DriveName| self.own_work(name).is_some();
         let (busy, unneeded): (Vec<_>, Vec<_>) = idle.into_iter().partition(has_work);
         for name in unneeded.into_iter().chain(busy) {
+            self.take_census();
             if missing > 0 && self.serves_any(&name, &waiting) {
                 self.unmount(&name, actions);
                 missing -= 1;
@@ -108,6 +111,7 @@ impl Scheduler {
         // What could be written is the same for all empty drives until one of them is given something.
         let mut pools: Option<Vec<Pick<TapePoolId>>> = None;
         for name in self.drives_that(|state| *state == DriveState::Empty) {
+            self.take_census();
             if !self.has_robot(&name) {
                 continue;
             }
@@ -199,7 +203,8 @@ impl Scheduler {
 
     /// What waits for a drive and could be given one, at most one a drive of each kind.
     pub(crate) fn waiting(&self, now: Timestamp) -> Vec<Waiting> {
-        let up = self.drives_that(|state| !matches!(state, DriveState::Down { .. }));
+        let up = self.drives.iter().filter(|(_, drive)| !matches!(drive.state, DriveState::Down { .. }));
+        let up: Vec<&DriveName> = up.map(|(name, _)| name).collect();
         let libraries: BTreeSet<LibraryId> = up.iter().map(|name| self.library_of(name)).collect();
         let mut ledger = self.ledger();
         let mut waiting = Vec::new();
@@ -212,6 +217,7 @@ impl Scheduler {
             waiting.push(Waiting::Recall(pick.what));
         }
         let pools = self.waiting_pools(now, &self.ledger()).into_iter();
+        let pools = pools.filter(|pick| !self.is_tape_leaving(pick.what));
         let pools = pools.filter(|pick| up.iter().any(|name| self.choose_tape(pick.what, name).is_some()));
         waiting.extend(pools.map(|pick| Waiting::Migration(pick.what)));
         waiting
@@ -271,7 +277,7 @@ impl Scheduler {
     }
 
     /// Asks for a tick at the next time at which something may change by itself.
-    fn ask_for_tick(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
+    pub(crate) fn ask_for_tick(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         let delay = self.policy.dismount_delay;
         self.take_census();
         let idle = self.drives.census().into_iter().flat_map(|census| &census.idle_since);

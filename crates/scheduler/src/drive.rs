@@ -364,6 +364,9 @@ impl Scheduler {
     pub(crate) fn has_robot(&self, name: &DriveName) -> bool {
         let limit = self.policy.mounts_at_once_max;
         let library = self.library_of(name);
+        if let Some(census) = self.drives.census() {
+            return census.moving(library) < limit;
+        }
         let moving = |(name, drive): &(&DriveName, &Drive)| {
             let moves = matches!(drive.state, DriveState::Mounting { .. } | DriveState::Unmounting { .. });
             moves && self.library_of(name) == library

@@ -4,6 +4,8 @@
 
 mod aside;
 mod census;
+#[cfg(test)]
+mod census_tests;
 mod chores;
 mod decide;
 mod drive;

@@ -92,7 +92,7 @@ impl Scheduler {
     /// once it was mounted [`LABELLING_MOUNTS_MAX`] times more often. No scratch tape is taken beyond the
     /// number of begun ones that the pool may have.
     pub(crate) fn choose_tape(&self, tape_pool: TapePoolId, drive: &DriveName) -> Option<TapeChoice> {
-        if self.drives.values().any(|drive| self.leaves(&drive.state, tape_pool)) {
+        if self.is_tape_leaving(tape_pool) {
             return None;
         }
         let library = self.library_of(drive);
@@ -158,7 +158,11 @@ impl Scheduler {
         summary.is_some_and(|summary| summary.labelled)
     }
 
-    /// A begun tape of the pool that is on its way to its slot is worth the wait.
+    /// Whether a begun tape of the pool is on its way to its slot: it is worth the wait.
+    pub(crate) fn is_tape_leaving(&self, tape_pool: TapePoolId) -> bool {
+        self.drives.values().any(|drive| self.leaves(&drive.state, tape_pool))
+    }
+
     fn leaves(&self, state: &DriveState, tape_pool: TapePoolId) -> bool {
         let DriveState::Unmounting { vid } = state else { return false };
         self.tapes.get(vid).is_some_and(|tape| {

@@ -230,7 +230,15 @@ impl RecallQueue {
         let Some(position) = wanted.position(vid) else { return false };
         match wanted.place {
             Place::Claimed(by) => return by == position,
-            Place::Assigned(by) if by == position => {}
+            // It stays in the tape's queue as it is.
+            Place::Assigned(by) if by == position => {
+                if let Some(wanted) = self.wanted.get_mut(&file) {
+                    self.groups.take_out(wanted);
+                    (wanted.place, wanted.held) = (Place::Claimed(position), false);
+                    self.groups.put_in(wanted);
+                }
+                return true;
+            }
             // Another tape's, or nobody's: as for files that are wanted only now.
             _ if wanted.is_failed(position) || !self.takes(wanted, vid) => return false,
             _ => {}

@@ -176,6 +176,12 @@ impl Scheduler {
     /// microseconds, but time proportional to a tape's wanted files when a tape is chosen, given up or
     /// becomes suspect, and to the tapes when a library's first drive comes up or its last goes down.
     pub fn step(&mut self, now: Timestamp, event: Event, actions: &mut Vec<Action>) {
+        self.take_in(now, event, actions);
+        self.decide(now, actions);
+    }
+
+    /// Takes in one event and decides nothing but what cannot be left for later.
+    pub(crate) fn take_in(&mut self, now: Timestamp, event: Event, actions: &mut Vec<Action>) {
         self.recall.expire(now);
         self.resting.retain(|_, rest| rest.until > now);
         self.cooling.retain(|_, until| *until > now);
@@ -186,7 +192,6 @@ impl Scheduler {
         }
         self.revive(now);
         self.apply(now, event, actions);
-        self.decide(now, actions);
     }
 
     /// Replaces the policy; it is looked at from the next event on.

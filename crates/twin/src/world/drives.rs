@@ -5,6 +5,7 @@ use mechanics::{Motion, Robots, TapeByte, Track};
 use scheduler::{DriveName, Event};
 
 use super::agenda::What;
+use super::invariants::Check;
 use super::migrate::Writing;
 use super::recall::Reading;
 use super::{BLOCK, World};
@@ -214,7 +215,7 @@ impl World<'_> {
             return;
         };
         let library = self.holdings.tapes()[tape.0 as usize].library.0;
-        self.checked("tape in one drive");
+        self.checked(Check::TapeInOneDrive);
         if let Some(other) = self.tapes[tape.0 as usize].drive {
             return self
                 .violated(format!("tape {vid} is mounted into drive {drive} and is in drive {other}"));

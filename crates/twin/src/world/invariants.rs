@@ -17,10 +17,61 @@ const WHOLE_EVERY: u64 = 256;
 /// Files of a class whose copies are looked up one by one at the end.
 const FILES_MAX: u64 = 20_000;
 
+/// An invariant.
+#[derive(Clone, Copy)]
+pub(super) enum Check {
+    BoundOnWaiting,
+    CopiesAtTheEnd,
+    EndsOnce,
+    EvictedWithItsCopies,
+    NothingForgotten,
+    NothingWantedIsForgotten,
+    OneCopyAPool,
+    OneSessionADrive,
+    OwnTapes,
+    PutRefused,
+    TapeInOneDrive,
+    TheWholeState,
+}
+
+impl Check {
+    const ALL: [Check; 12] = [
+        Check::BoundOnWaiting,
+        Check::CopiesAtTheEnd,
+        Check::EndsOnce,
+        Check::EvictedWithItsCopies,
+        Check::NothingForgotten,
+        Check::NothingWantedIsForgotten,
+        Check::OneCopyAPool,
+        Check::OneSessionADrive,
+        Check::OwnTapes,
+        Check::PutRefused,
+        Check::TapeInOneDrive,
+        Check::TheWholeState,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Check::BoundOnWaiting => "bound on waiting",
+            Check::CopiesAtTheEnd => "copies at the end",
+            Check::EndsOnce => "ends once",
+            Check::EvictedWithItsCopies => "evicted with its copies",
+            Check::NothingForgotten => "nothing forgotten",
+            Check::NothingWantedIsForgotten => "nothing wanted is forgotten",
+            Check::OneCopyAPool => "one copy a pool",
+            Check::OneSessionADrive => "one session a drive",
+            Check::OwnTapes => "own tapes",
+            Check::PutRefused => "put refused: larger than the pool",
+            Check::TapeInOneDrive => "tape in one drive",
+            Check::TheWholeState => "the whole state",
+        }
+    }
+}
+
 /// How often each invariant was checked.
 #[derive(Default)]
 pub(super) struct Checks {
-    counts: BTreeMap<&'static str, u64>,
+    counts: [u64; Check::ALL.len()],
     each: u64,
     whole_at: u64,
     /// The level that the meter was told last: bytes in the pool, and to be written.
@@ -29,7 +80,8 @@ pub(super) struct Checks {
 
 impl Checks {
     pub(super) fn counts(&self) -> Vec<(&'static str, u64)> {
-        let mut counts: Vec<_> = self.counts.iter().map(|(name, times)| (*name, *times)).collect();
+        let counts = Check::ALL.into_iter().zip(self.counts).filter(|(_, times)| *times > 0);
+        let mut counts: Vec<_> = counts.map(|(check, times)| (check.name(), times)).collect();
         counts.push(("pool within its capacity", self.each));
         counts.push(("requests neither lost nor won", self.each));
         counts
@@ -43,8 +95,8 @@ impl World<'_> {
         self.violation.get_or_insert_with(|| format!("seed {seed}, at {now:.6} s: {what}"));
     }
 
-    pub(super) fn checked(&mut self, name: &'static str) {
-        *self.checks.counts.entry(name).or_default() += 1;
+    pub(super) fn checked(&mut self, check: Check) {
+        self.checks.counts[check as usize] += 1;
     }
 
     /// Cheap, so after each event.
@@ -65,7 +117,7 @@ impl World<'_> {
 
     /// A session needs its tape in its drive, and no other session there.
     pub(super) fn begins_session(&mut self, drive: usize, vid: Vid) -> bool {
-        self.checked("one session a drive");
+        self.checked(Check::OneSessionADrive);
         let it = &self.drives[drive];
         let tape = it.tape.map(Holdings::vid);
         let holds = it.phase == Phase::Idle && tape == Some(vid);
@@ -80,7 +132,7 @@ impl World<'_> {
 
     /// Everything against everything.
     fn check_whole(&mut self) {
-        self.checked("the whole state");
+        self.checked(Check::TheWholeState);
         let waiters: u64 = self.wants.iter().map(|want| want.waiters().count() as u64).sum();
         let open = self.ledger.begun - self.ledger.ended();
         if waiters != open {
@@ -148,7 +200,7 @@ impl World<'_> {
 
     /// The scheduler knows of all that is wanted.
     fn check_known(&mut self) {
-        self.checked("nothing wanted is forgotten");
+        self.checked(Check::NothingWantedIsForgotten);
         let known = self.scheduler.files_wanted() as u64;
         if known > self.admitted {
             let told = self.admitted;
@@ -191,11 +243,15 @@ impl World<'_> {
         let wanted = &self.tapes[tape.0 as usize].wanted;
         let oldest = wanted.iter().filter_map(|file| self.wants.get(*file)?.admitted).min();
         let Some(oldest) = oldest else { return };
+        let waited = self.now.since(oldest);
+        let least = policy.starvation.max(policy.recall_age) + Duration::from_secs(60);
+        if waited <= least {
+            return;
+        }
         let others = self.tapes.iter().filter(|state| !state.wanted.is_empty()).count() as u32;
         let rounds = (2 * (others + self.mounted_since())).div_ceil(usable as u32) + 1;
         let one = self.mount_max + self.unmount_max + 2 * self.session_max.max(scheduler::JOIN_MAX);
-        let bound = policy.starvation.max(policy.recall_age) + rounds * one + Duration::from_secs(60);
-        let waited = self.now.since(oldest);
+        let bound = least + rounds * one;
         if waited > bound {
             let vid = Holdings::vid(tape);
             self.violated(format!("{vid} was waited for {waited:?}, and at most {bound:?} is promised"));
@@ -213,7 +269,7 @@ impl World<'_> {
             return;
         }
         self.check_whole();
-        self.checked("copies at the end");
+        self.checked(Check::CopiesAtTheEnd);
         for class in 0..self.model.site.classes.len() {
             let todo = &self.migration.todo[class];
             let put = todo.safe.count;

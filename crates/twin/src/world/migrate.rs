@@ -1,86 +1,26 @@
-//! Files that were put become containers, and containers are written to tapes: sealing, queues, writing
-//! sessions.
+//! Containers are written to tapes: queues, writing sessions, and what is a copy then.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
-use base::{ByteCount, ClassId, Partition, TapePoolId};
+use base::{ByteCount, Partition, TapePoolId};
 use mechanics::TapeByte;
 use scheduler::{Backlog, Event, SessionEnd};
 
 use super::World;
 use super::drives::Phase;
+use super::invariants::Check;
 use super::planted::Planted;
 use super::recall::SLICE;
+use super::seal::{Container, Todo};
 use super::trace::MountKind;
-use super::wants::Bits;
 use crate::disks::Stream;
 use crate::holdings::{Holdings, Place, TapeIndex};
 use crate::model::{ClassIndex, FaultKind, FileNumber, Site};
 use crate::moment::Moment;
 use crate::outcome::DriveActivity;
 
-/// Most members of a pack.
-const PACK_MEMBERS_MAX: u64 = 20_000;
 /// Bytes that are handed over at once where the way is slower than the drive.
 const PIECE: u64 = 256 << 20;
-
-/// Files that were sealed together: the class's files of a range that are small, or one large one.
-#[derive(Clone, Default, Debug)]
-pub(super) struct Container {
-    pub(super) class: u16,
-    first: u64,
-    end: u64,
-    is_pack: bool,
-    pub(super) bytes: u64,
-    files: u64,
-    sealed: Moment,
-    put_first: Moment,
-    put_last: Moment,
-    /// For each copy of its class: the tape on which it is under an index.
-    on: [Option<TapeIndex>; 4],
-}
-
-/// The files of a class that are in no container yet.
-#[derive(Default)]
-pub(super) struct Todo {
-    /// Files below were looked at.
-    scanned: u64,
-    /// Files below are wholly in the pool.
-    complete: u64,
-    /// When each file between was there.
-    put: VecDeque<Moment>,
-    fresh_bytes: u64,
-    /// The pack that is being filled.
-    pack: Container,
-    since: Option<Moment>,
-    is_sealing: bool,
-    /// Numbers of files that were never taken in.
-    skipped: BTreeSet<u64>,
-    /// Bits of copies that were written, for each copy of the class.
-    pub(super) written: Vec<Bits>,
-    pub(super) safe: Bits,
-    /// Its files from here on were put in this run.
-    pub(super) begin: u64,
-}
-
-impl Todo {
-    fn items(&self) -> u64 {
-        self.put.len() as u64 + self.pack.files
-    }
-
-    fn bytes(&self) -> u64 {
-        self.fresh_bytes + self.pack.bytes
-    }
-
-    pub(super) fn is_sealing(&self) -> bool {
-        self.is_sealing
-    }
-
-    /// The server that sealed is gone.
-    pub(super) fn stop_sealing(&mut self) {
-        self.is_sealing = false;
-    }
-}
 
 /// Everything that waits to be written.
 pub(super) struct Migration {
@@ -99,9 +39,7 @@ pub(super) struct Migration {
 impl Migration {
     pub(super) fn new(site: &Site, holdings: &Holdings) -> Self {
         let todo = |(at, class): (usize, &crate::model::ClassModel)| {
-            let begin = holdings.files(ClassIndex(at as u16));
-            let written = vec![Bits::default(); class.copies.len()];
-            Todo { scanned: begin, complete: begin, begin, written, ..Todo::default() }
+            Todo::new(holdings.files(ClassIndex(at as u16)), class.copies.len())
         };
         Migration {
             todo: site.classes.iter().enumerate().map(todo).collect(),
@@ -119,7 +57,7 @@ impl Migration {
         self.backlog == 0
     }
 
-    fn keep(&mut self, container: Container) -> u32 {
+    pub(super) fn keep(&mut self, container: Container) -> u32 {
         match self.free.pop() {
             Some(at) => {
                 self.containers[at as usize] = container;
@@ -142,6 +80,15 @@ enum Ending {
     TapeFull,
 }
 
+/// What is written between two events of a drive.
+struct Stretch {
+    at: Moment,
+    /// Bytes until what the stream gets is looked at anew.
+    left: u64,
+    bytes: u64,
+    files: u64,
+}
+
 /// What a drive's writing session knows.
 #[derive(Default)]
 pub(super) struct Writing {
@@ -161,44 +108,6 @@ pub(super) struct Writing {
 }
 
 impl World<'_> {
-    /// A client has written a file; those of its class before it are there.
-    pub(super) fn file_put(&mut self, file: FileNumber) {
-        let class = usize::from(file.class.0);
-        let copies = self.model.site.classes[class].copies.len() as u64;
-        if copies == 0 {
-            return;
-        }
-        let bytes = self.holdings.size(file);
-        let todo = &mut self.migration.todo[class];
-        while todo.complete < file.sequence {
-            assert!(todo.skipped.contains(&todo.complete), "files of a class are put in order");
-            todo.complete += 1;
-        }
-        todo.complete += 1;
-        todo.put.push_back(self.now);
-        todo.fresh_bytes += bytes;
-        let was_empty = todo.since.is_none();
-        todo.since.get_or_insert(self.now);
-        let full = todo.bytes() >= self.model.site.classes[class].pack.0;
-        let tells = was_empty || (full && !todo.is_sealing);
-        self.migration.backlog += bytes * copies;
-        if tells {
-            self.tell_todo(class);
-        }
-    }
-
-    /// A file was never taken in: its number is passed over.
-    pub(super) fn file_skipped(&mut self, file: FileNumber) {
-        self.migration.todo[usize::from(file.class.0)].skipped.insert(file.sequence);
-    }
-
-    pub(super) fn tell_todo(&mut self, class: usize) {
-        let todo = &self.migration.todo[class];
-        let oldest = todo.since.map(Moment::timestamp);
-        let backlog = Backlog { items: todo.items(), bytes: ByteCount(todo.bytes()), oldest };
-        self.tell(Event::Todo(ClassId(class as u16 + 1), backlog));
-    }
-
     pub(super) fn tell_queued(&mut self, pool: usize) {
         let queue = &self.migration.queues[pool];
         let oldest = queue.front().map(|at| self.migration.containers[*at as usize].sealed.timestamp());
@@ -207,93 +116,13 @@ impl World<'_> {
         self.tell(Event::Queued(TapePoolId(pool as u16 + 1), backlog));
     }
 
-    /// A `Seal` was ordered.
-    pub(super) fn begin_seal(&mut self, class: ClassId, partial: bool) {
-        let class = class.0.saturating_sub(1);
-        if let Some(todo) = self.migration.todo.get_mut(usize::from(class)) {
-            todo.is_sealing = true;
-            let at = self.now.plus(super::SEAL_TIME);
-            self.agenda.enter(at, super::agenda::What::Seal { class, partial });
-        }
-    }
-
-    /// Files that wait become containers: large ones at once, packs when they are full, and with `partial`
-    /// also the last one.
-    pub(super) fn seal(&mut self, class: u16, partial: bool) {
-        let site = &self.model.site;
-        let model = &site.classes[usize::from(class)];
-        let mut sealed = Vec::new();
-        let todo = &mut self.migration.todo[usize::from(class)];
-        while todo.scanned < todo.complete {
-            let sequence = todo.scanned;
-            todo.scanned += 1;
-            if todo.skipped.remove(&sequence) {
-                continue;
-            }
-            let Some(put) = todo.put.pop_front() else { break };
-            let bytes = model.sizes.size(FileNumber { class: ClassIndex(class), sequence });
-            todo.fresh_bytes -= bytes;
-            let file = Container {
-                class,
-                first: sequence,
-                end: sequence + 1,
-                bytes,
-                files: 1,
-                put_first: put,
-                put_last: put,
-                sealed: self.now,
-                ..Container::default()
-            };
-            if bytes >= model.large.0 {
-                sealed.push(file);
-                continue;
-            }
-            let pack = &mut todo.pack;
-            if pack.files > 0 && (pack.bytes + bytes > model.pack.0 || pack.files >= PACK_MEMBERS_MAX) {
-                sealed.push(Container { sealed: self.now, ..std::mem::take(pack) });
-            }
-            if pack.files == 0 {
-                *pack = Container { is_pack: true, ..file };
-            } else {
-                pack.end = sequence + 1;
-                pack.bytes += bytes;
-                pack.files += 1;
-                pack.put_last = put;
-            }
-        }
-        if (partial && todo.pack.files > 0) || todo.pack.bytes >= model.pack.0.max(1) {
-            sealed.push(Container { sealed: self.now, ..std::mem::take(&mut todo.pack) });
-        }
-        todo.is_sealing = false;
-        if partial || todo.items() == 0 {
-            todo.since = Some(self.now).filter(|_| todo.items() > 0);
-        }
-        for container in sealed {
-            let bytes = container.bytes;
-            let at = self.migration.keep(container);
-            for pool in &model.copies {
-                self.migration.queues[usize::from(*pool)].push_back(at);
-                self.migration.queued[usize::from(*pool)] += bytes;
-            }
-        }
-        self.tell_todo(usize::from(class));
-        for pool in &model.copies {
-            self.tell_queued(usize::from(*pool));
-        }
-        self.tell(Event::SealEnded(ClassId(class + 1)));
-    }
-
-    pub(super) fn files_of(&self, container: u32) -> u64 {
-        self.migration.containers[container as usize].files
-    }
-
     pub(super) fn migrate(&mut self, drive: usize, tape_pool: TapePoolId) {
         let Some(tape) = self.drives[drive].tape else { return };
         self.drives[drive].phase = Phase::Migrating;
         self.trace_session(drive, MountKind::Migrate);
         self.drives[drive].session_since = self.now;
         let pool = tape_pool.0.saturating_sub(1);
-        self.checked("own tapes");
+        self.checked(Check::OwnTapes);
         if self.holdings.tapes()[tape.0 as usize].tape_pool != Some(pool) {
             return self.violated(format!("tape {} is written for pool {tape_pool}", Holdings::vid(tape)));
         }
@@ -342,83 +171,90 @@ impl World<'_> {
     }
 
     /// Writes until a flush is due, the queue is empty or the tape full; the drive's next event is behind it.
-    fn write_on(&mut self, drive: usize, tape: TapeIndex, mut at: Moment) {
+    fn write_on(&mut self, drive: usize, tape: TapeIndex, at: Moment) {
         if self.write_fails(drive, tape) {
             return;
         }
-        let work = &self.model.site.work;
-        let (flush_bytes, flush_age) = (work.flush_bytes.0.max(1), work.flush_age);
-        let capacity = self.model.site.libraries[self.drives[drive].library].tape.capacity.0;
-        let file_wait = self.model.site.path.write_file;
         let rate = self.feed.rate(Stream::TapeWrite, self.drives[drive].writing.wanted);
-        let from = at;
-        let (mut bytes_written, mut files_written) = (0, 0);
-        let mut left = SLICE;
+        let mut stretch = Stretch { at, left: SLICE, bytes: 0, files: 0 };
         let mut flushes = false;
-        while left > 0 && !flushes {
-            let used = self.holdings.tapes()[tape.0 as usize].used;
-            let Some((container, begin, offset)) = self.drives[drive].writing.current.take() else {
-                match self.next_container(drive, tape, used, capacity) {
-                    Ok(container) => {
-                        self.drives[drive].writing.current = Some((container, used, 0));
-                        if !file_wait.is_zero() {
-                            self.trail(drive, at, DriveActivity::Wait);
-                            at = at.plus(file_wait);
-                        }
-                        continue;
-                    }
-                    Err(ending) => {
-                        self.drives[drive].writing.ending = ending;
-                        flushes = true;
-                        break;
-                    }
-                }
-            };
-            let whole = self.migration.containers[container as usize].bytes;
-            let bytes = (whole - offset).min(left);
-            at = self.write_bytes(drive, at, bytes, rate);
-            self.holdings.tape_mut(tape).used += bytes;
-            self.tapes[tape.0 as usize].is_changed = true;
-            bytes_written += bytes;
-            left -= bytes;
-            let writing = &mut self.drives[drive].writing;
-            if offset + bytes < whole {
-                writing.current = Some((container, begin, offset + bytes));
-                continue;
-            }
-            writing.batch.push((container, begin));
-            writing.since_flush += whole;
-            writing.since_index += whole;
-            files_written += self.migration.containers[container as usize].files;
-            if work.flush_each_file {
-                at = self.flush(drive, at);
-            }
-            let writing = &self.drives[drive].writing;
-            flushes = writing.since_flush >= flush_bytes || at.since(writing.flushed_at) >= flush_age;
+        while stretch.left > 0 && !flushes {
+            flushes = self.write_some(drive, tape, rate, &mut stretch);
         }
         if flushes {
-            at = self.flush(drive, at);
-            let writing = &mut self.drives[drive].writing;
-            (writing.since_flush, writing.is_flushed) = (0, !writing.batch.is_empty());
-            writing.flushed_at = at;
-            if writing.since_index >= work.index_bytes.0.max(1) {
-                writing.since_index = 0;
-                writing.is_indexed = true;
-                at = self.write_index(drive, at, false);
-            }
+            stretch.at = self.end_batch(drive, stretch.at);
         }
-        self.feed.moved(Stream::TapeWrite, bytes_written);
-        self.meter.tape_written(from, at, drive, bytes_written, files_written);
-        self.drive_at(drive, at);
+        self.feed.moved(Stream::TapeWrite, stretch.bytes);
+        self.meter.tape_written(at, stretch.at, drive, stretch.bytes, stretch.files);
+        self.drive_at(drive, stretch.at);
     }
 
-    fn next_container(
-        &mut self,
-        drive: usize,
-        tape: TapeIndex,
-        used: u64,
-        capacity: u64,
-    ) -> Result<u32, Ending> {
+    /// Begins the next container, or writes of the one that is begun. Whether a flush is due.
+    fn write_some(&mut self, drive: usize, tape: TapeIndex, rate: u64, stretch: &mut Stretch) -> bool {
+        let work = &self.model.site.work;
+        let used = self.holdings.tapes()[tape.0 as usize].used;
+        let Some((container, begin, offset)) = self.drives[drive].writing.current.take() else {
+            return self.begin_container(drive, tape, used, stretch);
+        };
+        let whole = self.migration.containers[container as usize].bytes;
+        let bytes = (whole - offset).min(stretch.left);
+        stretch.at = self.write_bytes(drive, stretch.at, bytes, rate);
+        self.holdings.tape_mut(tape).used += bytes;
+        self.tapes[tape.0 as usize].is_changed = true;
+        stretch.bytes += bytes;
+        stretch.left -= bytes;
+        let writing = &mut self.drives[drive].writing;
+        if offset + bytes < whole {
+            writing.current = Some((container, begin, offset + bytes));
+            return false;
+        }
+        writing.batch.push((container, begin));
+        writing.since_flush += whole;
+        writing.since_index += whole;
+        stretch.files += self.files_of(container);
+        if work.flush_each_file {
+            stretch.at = self.flush(drive, stretch.at);
+        }
+        let writing = &self.drives[drive].writing;
+        writing.since_flush >= work.flush_bytes.0.max(1)
+            || stretch.at.since(writing.flushed_at) >= work.flush_age
+    }
+
+    /// Takes the next container; if there is none that fits, the session ends behind a flush, which is due.
+    fn begin_container(&mut self, drive: usize, tape: TapeIndex, used: u64, stretch: &mut Stretch) -> bool {
+        let container = match self.next_container(drive, tape, used) {
+            Ok(container) => container,
+            Err(ending) => {
+                self.drives[drive].writing.ending = ending;
+                return true;
+            }
+        };
+        self.drives[drive].writing.current = Some((container, used, 0));
+        let file_wait = self.model.site.path.write_file;
+        if !file_wait.is_zero() {
+            self.trail(drive, stretch.at, DriveActivity::Wait);
+            stretch.at = stretch.at.plus(file_wait);
+        }
+        false
+    }
+
+    /// Flushes what was written, and writes an index if one is due.
+    fn end_batch(&mut self, drive: usize, at: Moment) -> Moment {
+        let at = self.flush(drive, at);
+        let index_bytes = self.model.site.work.index_bytes.0.max(1);
+        let writing = &mut self.drives[drive].writing;
+        (writing.since_flush, writing.is_flushed) = (0, !writing.batch.is_empty());
+        writing.flushed_at = at;
+        if writing.since_index < index_bytes {
+            return at;
+        }
+        writing.since_index = 0;
+        writing.is_indexed = true;
+        self.write_index(drive, at, false)
+    }
+
+    fn next_container(&mut self, drive: usize, tape: TapeIndex, used: u64) -> Result<u32, Ending> {
+        let capacity = self.model.site.libraries[self.drives[drive].library].tape.capacity.0;
         let pool = usize::from(self.drives[drive].writing.pool);
         let Some(&next) = self.migration.queues[pool].front() else { return Err(Ending::Drained) };
         let bytes = self.migration.containers[next as usize].bytes;
@@ -533,7 +369,7 @@ impl World<'_> {
         let Some(slot) = model.copies.iter().position(|of| *of == pool) else {
             return self.violated(format!("a container of class {} is on a tape of pool {pool}", model.name));
         };
-        self.checked("one copy a pool");
+        self.checked(Check::OneCopyAPool);
         self.holdings.tape_mut(tape).files += container.files;
         self.migration.backlog -= container.bytes;
         let mut place = Place { tape, byte, order: 0 };
@@ -570,26 +406,6 @@ impl World<'_> {
                 self.migration.containers[at as usize].files = 0;
             }
         }
-    }
-
-    /// The numbers of the files of a container.
-    fn members(&self, container: &Container) -> Vec<u64> {
-        if !container.is_pack {
-            return vec![container.first];
-        }
-        let model = &self.model.site.classes[usize::from(container.class)];
-        let class = ClassIndex(container.class);
-        let all = container.first..container.end;
-        let is_all = container.end - container.first == container.files;
-        all.filter(|sequence| {
-            is_all || model.sizes.size(FileNumber { class, sequence: *sequence }) < model.large.0
-        })
-        .collect()
-    }
-
-    fn bytes_of(&self, class: u16, run: std::ops::Range<u64>) -> u64 {
-        let sizes = &self.model.site.classes[usize::from(class)].sizes;
-        run.map(|sequence| sizes.size(FileNumber { class: ClassIndex(class), sequence })).sum()
     }
 
     /// All files of a container have all their copies.

@@ -31,6 +31,7 @@ mod recorded;
 mod requests;
 mod restart;
 mod room;
+mod seal;
 mod trace;
 mod volume;
 mod wants;
@@ -43,6 +44,7 @@ use scheduler::{Action, DriveName, Event, Scheduler};
 use self::agenda::{Agenda, What};
 use self::drives::{Drive, Library, TapeState};
 use self::faults::{Pending, Source};
+use self::invariants::Check;
 use self::migrate::Migration;
 use self::requests::Streams;
 use self::room::Room;
@@ -151,7 +153,6 @@ pub struct World<'m> {
     is_up: bool,
     wake: Moment,
     is_level_new: bool,
-    levelled: Moment,
     events: u64,
     steps: u64,
     mount_max: Duration,
@@ -226,7 +227,6 @@ impl<'m> World<'m> {
             is_up: true,
             wake: Moment(u64::MAX),
             is_level_new: true,
-            levelled: Moment(0),
             events: 0,
             steps: 0,
             mount_max: Duration::ZERO,
@@ -276,7 +276,7 @@ impl<'m> World<'m> {
             return false;
         }
         if self.agenda.next().is_none_or(|next| next > self.end) {
-            self.checked("nothing forgotten");
+            self.checked(Check::NothingForgotten);
             if self.agenda.next().is_none() && self.wants.len() > 0 {
                 self.violated(format!("{} wanted files are waited for by nobody", self.wants.len()));
             }
@@ -431,7 +431,6 @@ impl<'m> World<'m> {
         let level =
             Level { queue: self.wants.len() as u64, oldest: self.wants.oldest(), backlog, pool_used: used };
         self.meter.level(self.now, level);
-        self.levelled = self.now;
     }
 
     /// What came of it.

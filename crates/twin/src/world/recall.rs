@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 
 use base::{BlockAddress, Duration, FileId, Partition};
-use mechanics::TapeByte;
+use mechanics::{TapeByte, Track};
 use scheduler::order::{self, Aim, Approach, OrderLimits, Segment};
 use scheduler::{Event, SessionEnd};
 
 use super::drives::{Drive, Phase};
+use super::invariants::Check;
 use super::trace::MountKind;
 use super::{BLOCK, World};
 use crate::disks::Stream;
@@ -43,6 +44,14 @@ struct Wish {
     through: bool,
     /// Nobody asked for it: its class recalls packs as a whole.
     along: bool,
+}
+
+impl Wish {
+    fn segment(&self) -> Segment {
+        let begin = self.byte / BLOCK;
+        let end = (self.byte + self.bytes).div_ceil(BLOCK).max(begin + 1);
+        Segment { begin: BlockAddress(begin), end: BlockAddress(end) }
+    }
 }
 
 /// What a drive's reading session knows.
@@ -85,7 +94,7 @@ impl World<'_> {
         reading.claims.resize(classes, 0);
         reading.rests_until = self.now;
         self.drives[drive].session_since = self.now;
-        self.checked("bound on waiting");
+        self.checked(Check::BoundOnWaiting);
         self.check_bound(drive);
         self.drive_at(drive, self.now);
     }
@@ -139,16 +148,12 @@ impl World<'_> {
             TapeByte { partition: Partition::Data, byte } => BlockAddress(byte / BLOCK),
             _ => BlockAddress(0),
         };
-        let segment = |wish: &Wish| Segment {
-            begin: BlockAddress(wish.byte / BLOCK),
-            end: BlockAddress((wish.byte + wish.bytes).div_ceil(BLOCK).max(wish.byte / BLOCK + 1)),
-        };
         let wishes = &mut reading.wishes;
         match order {
             ReadOrder::Planned if files == 1 => reading.queue.extend(wishes.drain(..)),
             ReadOrder::Planned => {
                 reading.segments.clear();
-                reading.segments.extend(wishes.iter().map(segment));
+                reading.segments.extend(wishes.iter().map(Wish::segment));
                 let limits = OrderLimits::default();
                 let plan = order::plan(&it.track, head, &reading.segments, Aim::LastFile, None, &limits);
                 reading.queue.extend(plan.visits.iter().map(|visit| {
@@ -166,14 +171,7 @@ impl World<'_> {
             }
             ReadOrder::Window(window) => {
                 wishes.sort_unstable_by_key(|wish| (wish.since, wish.file));
-                let mut head = head;
-                for part in wishes.chunks((window as usize).max(1)) {
-                    let segments: Vec<Segment> = part.iter().map(segment).collect();
-                    for index in order::nearest_first(&it.track, head, &segments) {
-                        reading.queue.push_back(part[index]);
-                        head = segments[index].end;
-                    }
-                }
+                nearest_in_windows(&it.track, head, wishes, window as usize, &mut reading.queue);
             }
         }
         let took = PLAN_FILE * files as u32;
@@ -402,6 +400,23 @@ fn put_among(queue: &mut VecDeque<Wish>, wishes: &[Wish]) -> bool {
         }
     }
     true
+}
+
+/// Of so many files at a time that which lies nearest comes first.
+fn nearest_in_windows(
+    track: &Track,
+    mut head: BlockAddress,
+    wishes: &[Wish],
+    window: usize,
+    queue: &mut VecDeque<Wish>,
+) {
+    for part in wishes.chunks(window.max(1)) {
+        let segments: Vec<Segment> = part.iter().map(Wish::segment).collect();
+        for index in order::nearest_first(track, head, &segments) {
+            queue.push_back(part[index]);
+            head = segments[index].end;
+        }
+    }
 }
 
 /// The head comes to a file: reads what lies between, or locates.

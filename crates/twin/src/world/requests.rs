@@ -5,6 +5,7 @@ use scheduler::Event;
 
 use super::World;
 use super::agenda::What;
+use super::invariants::Check;
 use super::planted::Planted;
 use super::wants::{Waiter, Want};
 use crate::disks::Stream;
@@ -192,7 +193,7 @@ impl World<'_> {
     }
 
     fn end_request(&mut self, file: FileNumber, waiter: Waiter) {
-        self.checked("ends once");
+        self.checked(Check::EndsOnce);
         if !self.ledger.end(waiter.request) {
             let class = file.class.0;
             self.violated(format!(

@@ -7,6 +7,7 @@ use scheduler::Event;
 
 use super::World;
 use super::agenda::What;
+use super::invariants::Check;
 use super::planted::Planted;
 use super::wants::ByFile;
 use crate::cache::Evicted;
@@ -223,7 +224,7 @@ impl World<'_> {
         let class = usize::from(file.class.0);
         let most = self.model.site.classes[class].pool_max.map_or(u64::MAX, |max| max.0);
         if bytes > self.model.site.pool.capacity.0.min(most) {
-            self.checked("put refused: larger than the pool");
+            self.checked(Check::PutRefused);
             return self.file_skipped(file);
         }
         self.room.puts[class].push_back((workload, file));
@@ -370,7 +371,7 @@ impl World<'_> {
             self.meter.evicted(self.now, file.class, *bytes, *untouched);
             let class = usize::from(file.class.0);
             self.meter.pool_of(self.now, file.class, self.cache.used_of(file.class));
-            self.checked("evicted with its copies");
+            self.checked(Check::EvictedWithItsCopies);
             let todo = &self.migration.todo[class];
             if file.sequence >= todo.begin
                 && !todo.safe.get(file.sequence)
