@@ -34,6 +34,7 @@ pub mod tape_work;
 pub mod twin;
 pub mod twin_check;
 pub mod twin_run;
+pub mod twin_sample;
 pub mod twin_scenario;
 pub mod usage;
 pub mod verify;

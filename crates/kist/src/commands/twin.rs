@@ -1,7 +1,7 @@
 //! `kist twin`.
 
 use crate::cli::Common;
-use crate::commands::{twin_check, twin_run};
+use crate::commands::{twin_check, twin_run, twin_sample};
 use crate::failure::Outcome;
 
 /// Arguments.
@@ -25,6 +25,8 @@ enum Action {
     Run(twin_run::Args),
     /// Read a scenario and show all that it would be run with, and from where each figure is
     Check(twin_check::Args),
+    /// Run some units of a site too large for one run, and conclude what all of them do
+    Sample(twin_sample::Args),
 }
 
 /// Runs the command.
@@ -32,5 +34,6 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     match &args.action {
         Action::Run(args) => twin_run::run(args, common),
         Action::Check(args) => twin_check::run(args, common),
+        Action::Sample(args) => twin_sample::run(args, common),
     }
 }
