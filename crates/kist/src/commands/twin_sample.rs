@@ -309,7 +309,7 @@ fn checked(check: &Check, units: u32) -> String {
         let mut row = vec![name(&of.figure), with_interval(&of.whole, of.figure.unit)];
         row.extend(of.samples.iter().map(|it| {
             let (off, stated) = (100.0 * it.off, 100.0 * it.stated);
-            format!("{off:.1} % (±{stated:.1} %, {} of {})", it.covered, check.samples)
+            format!("{off:.1} % (±{stated:.1} %, {} of {})", it.covered, it.intervals)
         }));
         table.row(row);
     }

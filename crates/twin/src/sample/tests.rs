@@ -208,7 +208,7 @@ fn all_units_observed_are_the_whole_run() {
 fn what_a_sample_says_of_its_error_holds() {
     let unit = unit();
     let population = Population::new(&sampling(6, 0.5));
-    let whole: Vec<Observation> = [1, 2].map(|seed| ran(&unit, &population, UNITS, seed).0).into();
+    let whole: Vec<Observation> = [1, 2, 3, 4, 5].map(|seed| ran(&unit, &population, UNITS, seed).0).into();
     let samples: Vec<Observation> = (101..111).map(|seed| ran(&unit, &population, 6, seed).0).collect();
     let compared = compare(&whole, &[samples]);
     let mut failed = Vec::new();
