@@ -27,7 +27,7 @@ const SAMPLES: usize = 10;
 /// The most of them.
 const SAMPLES_MAX: usize = 1_000;
 /// Runs of all units.
-const WHOLES: u64 = 2;
+const WHOLES: u64 = 1;
 /// The first seed of a sample that is compared: none of those that all units are run with.
 const SAMPLE_SEEDS: u64 = 1_001;
 
@@ -51,6 +51,9 @@ pub struct Args {
     /// Do only one of the two
     #[arg(long, value_name = "PART")]
     only: Option<Part>,
+    /// Simulated days of these runs at most; a run of all units takes minutes for each
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    check_days: u32,
     /// Samples of each size that are compared with all units
     #[arg(long, value_name = "N", default_value_t = SAMPLES, value_parser = parse_samples)]
     samples: usize,
@@ -185,7 +188,9 @@ fn one(model: &Model, sampling: &Sampling, args: &Args, quiet: bool) -> Outcome<
         }
     }
     let full = jobs.len();
-    let small = shrunk(model, args.scale).map_err(refused)?;
+    let mut small = shrunk(model, args.scale).map_err(refused)?;
+    let days = base::Duration::from_secs(u64::from(args.check_days) * 86_400);
+    small.model.span = small.model.span.min(days);
     let runs: Vec<u32> = RUNS.into_iter().filter(|run| (RUN_MIN..sampling.units).contains(run)).collect();
     let mut wholes = 0;
     if args.only != Some(Part::Sample) {
