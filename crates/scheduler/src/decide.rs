@@ -20,6 +20,15 @@ impl Scheduler {
     /// Orders everything that can be done now.
     pub(crate) fn decide(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         self.seal(now, actions);
+        self.take_census();
+        if !self.is_settled(now) {
+            self.order_drives(now, actions);
+        }
+        self.ask_for_tick(now, actions);
+    }
+
+    /// Orders everything that drives can do now.
+    fn order_drives(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         self.retire_drives(actions);
         self.let_leave(actions);
         // Each round but the last orders something for a drive, and no drive takes more than three orders: a
@@ -34,7 +43,6 @@ impl Scheduler {
             }
         }
         self.dismount(now, actions);
-        self.ask_for_tick(now, actions);
     }
 
     /// Unmounts for which there was no robot.
@@ -196,7 +204,7 @@ impl Scheduler {
     /// What waits for a drive and could be given one, at most one a drive of each kind.
     pub(crate) fn waiting(&self, now: Timestamp) -> Vec<Waiting> {
         let up = self.drives_that(|state| !matches!(state, DriveState::Down { .. }));
-        // By library: a tape is looked at once for the drives that can take it, not for each drive of the site.
+        // By library: a tape is looked at for the drives that can take it, not for each drive of the site.
         let mut near: BTreeMap<LibraryId, Vec<&DriveName>> = BTreeMap::new();
         up.iter().for_each(|name| near.entry(self.library_of(name)).or_default().push(name));
         let libraries: BTreeSet<LibraryId> = near.keys().copied().collect();
@@ -278,10 +286,9 @@ impl Scheduler {
     /// Asks for a tick at the next time at which something may change by itself.
     fn ask_for_tick(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         let delay = self.policy.dismount_delay;
-        let idle = self.drives.values().filter_map(|drive| match drive.state {
-            DriveState::Idle { since, .. } => Some(since.plus(delay)),
-            _ => None,
-        });
+        self.take_census();
+        let idle = self.drives.census().into_iter().flat_map(|census| &census.idle_since);
+        let idle = idle.map(|since| since.plus(delay));
         let times = self.seal_times().chain(self.migration_times()).chain(idle);
         let times = times.chain(self.resting.values().map(|rest| rest.until));
         let times = times.chain(self.failures.values().filter_map(|failure| failure.retry));

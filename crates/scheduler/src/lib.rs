@@ -3,6 +3,7 @@
 //! Pure: time and events come in, actions go out. The same code runs in the daemon and in the twin.
 
 mod aside;
+mod census;
 mod chores;
 mod decide;
 mod drive;

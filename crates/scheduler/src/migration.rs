@@ -2,6 +2,8 @@
 
 use base::{ByteCount, LibraryId, TapePoolId, Timestamp, Vid};
 
+use crate::census::pool_written;
+use crate::drive::Drive;
 use crate::scheduler::{Scheduler, ripe_at};
 use crate::{Backlog, DriveName, DriveState, Purpose, TapePoolPolicy};
 
@@ -34,7 +36,7 @@ impl Scheduler {
         let state = self.pools.entry(tape_pool).or_default();
         state.backlog = backlog;
         state.unfinished &= backlog.items > 0;
-        for drive in self.drives.values_mut() {
+        for drive in self.drives.uncounted_mut() {
             drive.progress |=
                 matches!(drive.state, DriveState::Migrating { tape_pool: of, .. } if of == tape_pool);
         }
@@ -43,12 +45,11 @@ impl Scheduler {
 
     /// Drives that write to a pool or are being given a tape to do so.
     pub(crate) fn writers(&self, tape_pool: TapePoolId) -> usize {
-        let writes = |state: &DriveState| match state {
-            DriveState::Migrating { tape_pool: of, .. }
-            | DriveState::Mounting { purpose: Purpose::Migration(of), .. } => *of == tape_pool,
-            _ => false,
-        };
-        self.drives.values().filter(|drive| writes(&drive.state)).count()
+        let writes = |drive: &&Drive| pool_written(&drive.state) == Some(tape_pool);
+        match self.drives.census() {
+            Some(census) => census.writers(tape_pool),
+            None => self.drives.values().filter(writes).count(),
+        }
     }
 
     /// The pool's policy and state if something waits and one more drive may write to it.

@@ -29,8 +29,7 @@ impl Scheduler {
         libraries: &BTreeSet<LibraryId>,
         fits: &dyn Fn(Vid) -> bool,
     ) -> Option<Pick<Vid>> {
-        let nothing_due = || self.recall.tapes.nothing_due(self.starved(now));
-        if !self.may_side(Side::Recall, ledger) || self.lacks(None, false).is_some() || nothing_due() {
+        if !self.may_recall(now, ledger) {
             return None;
         }
         let may = |share| self.may_use(share, Side::Recall, ledger) && self.has_space(share, false);

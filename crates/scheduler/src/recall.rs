@@ -416,6 +416,12 @@ impl RecallQueue {
         self.tapes.queues.get(&vid).is_some_and(|queue| !queue.assigned.files.is_empty())
     }
 
+    /// Whether nothing waits for a tape and nothing is assigned to it.
+    pub(crate) fn is_unwanted(&self, vid: Vid) -> bool {
+        let queue = self.tapes.queues.get(&vid);
+        queue.is_none_or(|queue| queue.waiting.parts.is_empty() && queue.assigned.parts.is_empty())
+    }
+
     /// What each share wants from a tape, in bytes: what is assigned to it and what waits for it.
     pub(crate) fn parts(&self, vid: Vid) -> BTreeMap<ShareId, u64> {
         let mut parts: BTreeMap<ShareId, u64> = BTreeMap::new();

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{ByteCount, ClassId, FileId, LibraryId, ShareId, TapePoolId, Timestamp, Vid};
 
 use crate::aside::Blame;
+use crate::census::Drives;
 use crate::chores::{Failure, Retiring};
-use crate::drive::Drive;
 use crate::migration::PoolState;
 use crate::recall::RecallQueue;
 use crate::seal::ClassState;
@@ -106,7 +106,7 @@ pub struct Scheduler {
     /// Tapes in slots that can be written, by pool: the fullest first, then the least often mounted; scratch
     /// tapes by mounts alone.
     pub(crate) writable: BTreeMap<Shelf, BTreeSet<(ByteCount, u64, Vid)>>,
-    pub(crate) drives: BTreeMap<DriveName, Drive>,
+    pub(crate) drives: Drives,
     /// Where drives are, if not in library 0.
     pub(crate) drive_libraries: BTreeMap<DriveName, LibraryId>,
     /// Libraries with a drive that is up.
@@ -150,7 +150,7 @@ impl Scheduler {
             pools: BTreeMap::new(),
             tapes: BTreeMap::new(),
             writable: BTreeMap::new(),
-            drives: BTreeMap::new(),
+            drives: Drives::default(),
             drive_libraries: BTreeMap::new(),
             libraries_up: BTreeSet::new(),
             recall,
@@ -337,6 +337,7 @@ impl Scheduler {
 
     fn drive_in(&mut self, drive: DriveName, library: LibraryId) {
         self.drive_libraries.insert(drive, library);
+        self.drives.forget_census();
         self.recount_libraries();
     }
 
@@ -364,16 +365,15 @@ impl Scheduler {
     }
 
     fn recall_progressed(&mut self, vid: Vid) {
-        let drive = self.tapes.get(&vid).and_then(|tape| tape.drive.as_ref());
-        if let Some(drive) = drive.and_then(|name| self.drives.get_mut(name)) {
-            drive.progress |= matches!(drive.state, DriveState::Recalling { .. });
+        if let Some(name) = self.tapes.get(&vid).and_then(|tape| tape.drive.as_ref()) {
+            self.drives.note_progress(name, |state| matches!(state, DriveState::Recalling { .. }));
         }
     }
 
     /// Checks the whole state against itself and panics if it contradicts itself. Linear in everything known,
     /// so it is for tests and for the twin, between events; transitions check what they touch by themselves.
     pub fn assert_consistent(&self) {
-        for (name, drive) in &self.drives {
+        for (name, drive) in self.drives.iter() {
             if let Some(vid) = drive.state.vid() {
                 let back = self.tapes.get(&vid).and_then(|tape| tape.drive.as_ref());
                 assert_eq!(back, Some(name), "drive {name} holds {vid}, which is elsewhere");

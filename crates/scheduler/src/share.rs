@@ -50,14 +50,18 @@ impl Usage {
 /// Which drives are used for what at one moment.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Ledger {
-    shares: BTreeMap<ShareId, usize>,
+    /// Those with a drive, by number.
+    shares: Vec<(ShareId, usize)>,
     recall: usize,
     migration: usize,
 }
 
 impl Ledger {
     pub(crate) fn add(&mut self, share: ShareId, side: Side) {
-        *self.shares.entry(share).or_default() += 1;
+        match self.shares.binary_search_by_key(&share, |(id, _)| *id) {
+            Ok(at) => self.shares[at].1 += 1,
+            Err(at) => self.shares.insert(at, (share, 1)),
+        }
         match side {
             Side::Recall => self.recall += 1,
             Side::Migration => self.migration += 1,
@@ -65,7 +69,8 @@ impl Ledger {
     }
 
     pub(crate) fn of_share(&self, share: ShareId) -> usize {
-        self.shares.get(&share).copied().unwrap_or(0)
+        let at = self.shares.binary_search_by_key(&share, |(id, _)| *id);
+        at.map_or(0, |at| self.shares[at].1)
     }
 
     pub(crate) fn of_side(&self, side: Side) -> usize {
@@ -99,7 +104,12 @@ impl Scheduler {
     #[must_use]
     pub fn shares(&self) -> BTreeMap<ShareId, (Duration, usize)> {
         let ledger = self.ledger();
-        let used = self.usage.used.keys().chain(ledger.shares.keys()).chain(self.policy.shares.keys());
+        let used = self
+            .usage
+            .used
+            .keys()
+            .chain(ledger.shares.iter().map(|(share, _)| share))
+            .chain(self.policy.shares.keys());
         let of = |share: &ShareId| {
             let used = self.usage.used.get(share).copied().unwrap_or(0);
             (*share, (Duration::from_micros(used), ledger.of_share(*share)))
@@ -108,6 +118,9 @@ impl Scheduler {
     }
 
     pub(crate) fn ledger(&self) -> Ledger {
+        if let Some(census) = self.drives.census() {
+            return census.ledger.clone();
+        }
         let mut ledger = Ledger::default();
         for drive in self.drives.values() {
             if let Some(side) = side_of(&drive.state) {
@@ -121,7 +134,7 @@ impl Scheduler {
     /// that they wanted from the tape when it was mounted or its session began.
     pub(crate) fn charge(&mut self, now: Timestamp) {
         self.usage.decay(now, self.policy.share_half_life);
-        for drive in self.drives.values_mut() {
+        for drive in self.drives.uncounted_mut() {
             let span = u64::try_from(now.since(drive.charged).as_micros()).unwrap_or(u64::MAX);
             drive.charged = drive.charged.max(now);
             if side_of(&drive.state).is_none() {

@@ -40,7 +40,7 @@ impl Scheduler {
         };
         let Some(policy) = self.policy.tape_pools.get(&tape_pool) else { return Reason::NoPolicy };
         let mut mounting = None;
-        for (drive, held) in &self.drives {
+        for (drive, held) in self.drives.iter() {
             let drive = drive.clone();
             match held.state {
                 DriveState::Migrating { vid, tape_pool: of, .. } if of == tape_pool => {
@@ -223,7 +223,7 @@ impl Scheduler {
             return Some(Reason::NoDriveKnown);
         }
         let mut down = Vec::new();
-        for (name, drive) in &self.drives {
+        for (name, drive) in self.drives.iter() {
             let DriveState::Down { reason } = &drive.state else { return None };
             down.push((name.clone(), reason.clone()));
         }

@@ -1,50 +1,63 @@
-//! How many events a second the world takes: 24 drives, 100,000 recalls that wait all the time, and as many
-//! puts as recalls. `cargo run --release -p twin --example events [RECALLS]`.
+//! How many events a second the world takes, in processor time: a campaign with 100,000 recalls that wait all
+//! the time, users and ingest as at a Tier-1, and the first days of a scenario.
+//! `cargo run --release -p twin --example events [RECALLS [SCENARIO [DAYS]]]`.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use base::ByteCount;
-use support::{GB, TB, arrivals, campaign, hold, hours, model};
+use support::{TB, arrivals, campaign, hold, hours, model};
 use twin::model::{ClassIndex, Model, Workload, WorkloadKind};
+
+/// Seconds for which this thread has had a processor, where the system tells it.
+fn processor(began: Instant) -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = text.split(' ').next().and_then(|number| number.parse::<f64>().ok());
+    nanos.map_or_else(|| began.elapsed().as_secs_f64(), |nanos| nanos / 1e9)
+}
 
 fn tell(name: &str, model: &Model) {
     let began = Instant::now();
+    let before = processor(began);
     let outcome = twin::run(model, 1);
-    let took = began.elapsed().as_secs_f64();
+    let took = processor(began) - before;
+    let wall = began.elapsed().as_secs_f64();
     let (events, steps) = (outcome.events, outcome.steps);
+    let all = (events + steps) as f64;
     let totals = &outcome.totals;
-    let recalled = totals.files_read.max(1);
+    let moved = (totals.files_read + totals.files_put).max(1);
     println!(
-        "{name}: {took:.2} s, {events} events ({:.0} a second), {steps} steps ({:.0} a second), \
-         {} files read, {} put, {} mounts, {:.1} us a file read, virtual {:.1} days, drained: {}, {:?}",
-        events as f64 / took,
-        steps as f64 / took,
+        "{name}: {took:.2} s of processor time ({wall:.2} s), {events} events on the agenda and {steps} steps \
+         ({:.0} a second), {} files read, {} put, {} wanted, {} hits, {} mounts, {:.2} us a file read or put, \
+         virtual {:.1} days, drained: {}, {:?}",
+        all / took,
         totals.files_read,
         totals.files_put,
+        totals.files_wanted,
+        totals.hits,
         totals.mounts,
-        took * 1e6 / recalled as f64,
+        took * 1e6 / moved as f64,
         outcome.end / 86_400.0,
         outcome.is_drained,
         outcome.violation,
     );
 }
 
-fn main() {
-    let recalls: u64 = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(200_000);
-
+fn campaigns(recalls: u64) {
     let mut waiting = model(24, 1, 18 * TB);
     hold(&mut waiting, 10 * recalls);
     campaign(&mut waiting, Some(recalls));
     if let WorkloadKind::Campaign { choice, window } = &mut waiting.workloads[0].kind {
-        (choice.shuffled, choice.share_per_mille) = (true, 100);
+        choice.shuffled = true;
         *window = 100_000;
     }
     waiting.site.pool.capacity = ByteCount(4_000 * TB);
     tell("campaign with 100,000 waiting", &waiting);
+}
 
+fn tier1(recalls: u64) {
     let mut year = model(24, 2, 18 * TB);
     hold(&mut year, 10_000_000);
     year.site.libraries[0].scratch = 2_000;
@@ -73,5 +86,27 @@ fn main() {
     year.span = hours((days * 24.0) as u64);
     year.step = hours(1);
     tell("users and ingest as at a Tier-1", &year);
-    let _ = GB;
+}
+
+/// The first days of the first variant of a scenario.
+fn scenario(path: &str, days: u64) {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let scenario = twin::scenario::parse(path, &text, &|name| Err(format!("{name}: no sites here")));
+    let scenario = scenario.unwrap_or_else(|error| panic!("{path}: {error}"));
+    let Some(mut model) = scenario.variants.into_iter().next() else { return };
+    model.span = Duration::from_secs(days * 86_400).min(model.span);
+    model.warm_up = None;
+    tell(&format!("the first {days} days of {path}"), &model);
+}
+
+fn main() {
+    let mut words = std::env::args().skip(1);
+    let recalls: u64 = words.next().and_then(|text| text.parse().ok()).unwrap_or(200_000);
+    if recalls > 0 {
+        campaigns(recalls);
+        tier1(recalls);
+    }
+    if let Some(path) = words.next() {
+        scenario(&path, words.next().and_then(|days| days.parse().ok()).unwrap_or(10));
+    }
 }

@@ -20,6 +20,7 @@ pub mod moment;
 pub mod outcome;
 pub mod plan;
 pub mod quantity;
+pub mod replay;
 pub mod report;
 pub mod sample;
 pub mod scenario;

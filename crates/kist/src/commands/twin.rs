@@ -1,7 +1,7 @@
 //! `kist twin`.
 
 use crate::cli::Common;
-use crate::commands::{twin_check, twin_run, twin_sample};
+use crate::commands::{twin_check, twin_replay, twin_run, twin_sample, twin_validate};
 use crate::failure::Outcome;
 
 /// Arguments.
@@ -13,7 +13,8 @@ the one that a server runs.
 
 Examples:
   kist twin check examples/twin/small.toml
-  kist twin run examples/twin/small.toml --report /tmp/small")]
+  kist twin run examples/twin/small.toml --report /tmp/small
+  kist twin validate")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -27,6 +28,10 @@ enum Action {
     Check(twin_check::Args),
     /// Run some units of a site too large for one run, and conclude what all of them do
     Sample(twin_sample::Args),
+    /// Run a server's own record again: what was, and what would have been
+    Replay(twin_replay::Args),
+    /// Predict what others have measured and published, and compare
+    Validate(twin_validate::Args),
 }
 
 /// Runs the command.
@@ -35,5 +40,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         Action::Run(args) => twin_run::run(args, common),
         Action::Check(args) => twin_check::run(args, common),
         Action::Sample(args) => twin_sample::run(args, common),
+        Action::Replay(args) => twin_replay::run(args, common),
+        Action::Validate(args) => twin_validate::run(args, common),
     }
 }

@@ -298,7 +298,8 @@ fn written(title: &str, sampled: &[Sampled]) -> String {
 fn checked(check: &Check, units: u32) -> String {
     let Shrinking { scale, drives_before, drives, load } = check.by;
     let mut text = format!(
-        "\nAt 1/{scale}: files on tape 1/{scale}, {drives} of {drives_before} drives, requests and pool {:.4}\n\
+        "\nAt 1/{scale}: files on tape 1/{scale}, {drives} of {drives_before} drives,\n\
+         requests and pool {:.4}; \
          all {units} units: {}; samples: {}\n\n",
         load,
         check.whole.written(),
