@@ -36,6 +36,7 @@ pub mod twin_check;
 pub mod twin_replay;
 mod twin_replay_set;
 pub mod twin_run;
+pub mod twin_sample;
 pub mod twin_scenario;
 pub mod twin_validate;
 pub mod usage;

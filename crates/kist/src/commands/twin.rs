@@ -1,7 +1,7 @@
 //! `kist twin`.
 
 use crate::cli::Common;
-use crate::commands::{twin_check, twin_replay, twin_run, twin_validate};
+use crate::commands::{twin_check, twin_replay, twin_run, twin_sample, twin_validate};
 use crate::failure::Outcome;
 
 /// Arguments.
@@ -26,6 +26,8 @@ enum Action {
     Run(twin_run::Args),
     /// Read a scenario and show all that it would be run with, and from where each figure is
     Check(twin_check::Args),
+    /// Run some units of a site too large for one run, and conclude what all of them do
+    Sample(twin_sample::Args),
     /// Run a server's own record again: what was, and what would have been
     Replay(twin_replay::Args),
     /// Predict what others have measured and published, and compare
@@ -37,6 +39,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     match &args.action {
         Action::Run(args) => twin_run::run(args, common),
         Action::Check(args) => twin_check::run(args, common),
+        Action::Sample(args) => twin_sample::run(args, common),
         Action::Replay(args) => twin_replay::run(args, common),
         Action::Validate(args) => twin_validate::run(args, common),
     }

@@ -31,6 +31,8 @@ pub struct Deviation {
     pub off: f64,
     /// The most that one was off, part of the whole.
     pub off_most: f64,
+    /// Samples that stated an interval: all but those that saw nothing of it.
+    pub intervals: usize,
     /// Mean of the stated half intervals, part of the whole.
     pub stated: f64,
     /// Samples whose interval held the whole's figure.
@@ -65,6 +67,7 @@ fn deviation(run: u32, truth: &Estimated, found: &[Vec<Estimated>]) -> Deviation
     let found: Vec<Estimate> = found.iter().map(of).collect();
     let whole = truth.estimate.mean;
     let offs: Vec<f64> = found.iter().map(|it| (it.mean - whole) / whole).collect();
+    let halves: Vec<f64> = found.iter().filter_map(|it| it.half_width).collect();
     let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / found.len().max(1) as f64;
     let covers =
         |it: &&Estimate| it.half_width.is_some_and(|half| (it.mean - whole).abs() <= half * (1.0 + 1e-9));
@@ -73,7 +76,8 @@ fn deviation(run: u32, truth: &Estimated, found: &[Vec<Estimated>]) -> Deviation
         bias: mean(&mut offs.iter().copied()),
         off: mean(&mut offs.iter().map(|off| off.abs())),
         off_most: offs.iter().map(|off| off.abs()).fold(0.0, f64::max),
-        stated: mean(&mut found.iter().map(|it| it.half_width.unwrap_or(0.0) / whole.abs())),
+        intervals: halves.len(),
+        stated: halves.iter().sum::<f64>() / halves.len().max(1) as f64 / whole.abs(),
         covered: found.iter().filter(covers).count(),
         estimates: found,
     }

@@ -66,6 +66,10 @@ fn pooled(runs: &[&Observed], units: u32) -> Estimate {
     if of == 0.0 {
         return Estimate { mean: 0.0, half_width: None, count };
     }
+    if amounts.iter().all(|amount| amount.much == 0.0) {
+        // What did not happen in any unit that was run may happen in others.
+        return Estimate { mean: 0.0, half_width: None, count };
+    }
     let mean = much.at_mean / of;
     // What of an amount the ratio does not explain has the ratio's uncertainty.
     let rest = line(amounts.iter().map(|amount| amount.much - mean * amount.of).collect());

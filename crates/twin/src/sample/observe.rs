@@ -52,7 +52,7 @@ struct Unit<'o> {
 
 /// Takes an outcome of a drawn model apart. Everything counts from the beginning of the run.
 ///
-/// Totals: read and written rates, files, mounts, bytes in the pool. Ratios of the sums over all units: mounts
+/// Totals: read and written rates, files, mounts, bytes in the pool. Ratios of sums over all units: mounts
 /// per TB, drives in use, efficiency, hit rates, mean waits. Means over units: other figures of waits, and
 /// when a campaign was complete.
 #[must_use]

@@ -73,14 +73,19 @@ impl Population {
         let mut order: Vec<usize> = (0..self.weights.len()).collect();
         order.sort_by(|one, other| self.weights[*one].total_cmp(&self.weights[*other]).then(one.cmp(other)));
         let mut random = SplitMix::new(scatter(seed ^ CHOICE));
-        let (run, units) = (run as usize, units as usize);
-        let part = |index: usize| index * units / run..(index + 1) * units / run;
-        let mut chosen: Vec<usize> = (0..run)
-            .filter_map(|index| {
-                let part = part(index);
-                order.get(part.start + random.below(part.len().max(1))).copied()
-            })
-            .collect();
+        let mut chosen: Vec<usize> = Vec::new();
+        for part in 0..u128::from(run) {
+            // A unit on the border of two parts belongs to both in part, and is taken by one of them.
+            loop {
+                let at =
+                    (((part << 64) | u128::from(random.bits())) * u128::from(units) / u128::from(run)) >> 64;
+                let Some(unit) = order.get(at as usize).copied() else { continue };
+                if chosen.last() != Some(&unit) {
+                    chosen.push(unit);
+                    break;
+                }
+            }
+        }
         chosen.sort_unstable();
         Ok(chosen)
     }
