@@ -48,7 +48,7 @@ impl Drives {
         self.all.values_mut()
     }
 
-    /// A session of this drive has got something done, if it has one of this kind. Nothing of that is counted.
+    /// A session of this drive has got something done, if it has one of this kind: nothing that is counted.
     pub(crate) fn note_progress(&mut self, name: &DriveName, is_its: impl Fn(&DriveState) -> bool) {
         if let Some(drive) = self.all.get_mut(name) {
             drive.progress |= is_its(&drive.state);

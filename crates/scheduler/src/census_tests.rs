@@ -9,8 +9,8 @@ mod stream;
 use stream::Stream;
 
 impl Scheduler {
-    /// A step in which every drive is looked at, whatever a glance would say. Whether it ordered something for
-    /// a drive.
+    /// A step in which every drive is looked at, whatever a glance would say. Whether it ordered something
+    /// for a drive.
     fn step_in_full(&mut self, now: Timestamp, event: Event, actions: &mut Vec<Action>) -> bool {
         self.take_in(now, event, actions);
         self.seal(now, actions);

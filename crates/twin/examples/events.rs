@@ -29,8 +29,9 @@ fn tell(name: &str, model: &Model) {
     let totals = &outcome.totals;
     let moved = (totals.files_read + totals.files_put).max(1);
     println!(
-        "{name}: {took:.2} s of processor time ({wall:.2} s), {events} events on the agenda and {steps} steps \
-         ({:.0} a second), {} files read, {} put, {} wanted, {} hits, {} mounts, {:.2} us a file read or put, \
+        "{name}: {took:.2} s of processor time ({wall:.2} s), \
+         {events} events on the agenda and {steps} steps ({:.0} a second), \
+         {} files read, {} put, {} wanted, {} hits, {} mounts, {:.2} us a file read or put, \
          virtual {:.1} days, drained: {}, {:?}",
         all / took,
         totals.files_read,

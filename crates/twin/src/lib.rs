@@ -5,8 +5,8 @@
 //!
 //! The way of a scenario: [`scenario`] reads TOML and makes [`model`] of it, one for each variant; [`world`]
 //! runs it, with [`users`] for what users do, [`holdings`] for where files stand, [`disks`] for what the pool
-//! gives to whom, [`cache`] for what is in it; what happened becomes an [`outcome`], which [`report`] draws and
-//! [`stats`] sums up. What is too large for one world is run in part, by [`sample`].
+//! gives to whom, [`cache`] for what is in it; what happened becomes an [`outcome`], which [`report`] draws
+//! and [`stats`] sums up. What is too large for one world is run in part, by [`sample`].
 
 pub mod cache;
 pub mod disks;

@@ -20,9 +20,9 @@ pub struct Outcome {
     pub is_steady: bool,
     /// Whether everything that was asked for was done, or refused, before the end.
     pub is_drained: bool,
-    /// Things that happened: of the world and of the scheduler together.
+    /// Things that happened in the world.
     pub events: u64,
-    /// Calls of the scheduler's `step`.
+    /// Things that the scheduler was told of: calls of its `step`.
     pub steps: u64,
     /// Sums over the whole run.
     pub totals: Totals,
@@ -38,6 +38,11 @@ pub struct Outcome {
     pub campaigns: Vec<Campaign>,
     /// Each class.
     pub classes: Vec<ClassUse>,
+    /// Scratch tapes that were left at the end. With none, new files stay in the pool until there is no room
+    /// for recalls and puts either.
+    pub scratch_left: u64,
+    /// Files whose clients waited for room in the pool at the end.
+    pub puts_waiting: u64,
     /// Faults that happened, by name.
     pub faults: BTreeMap<String, u64>,
     /// Invariants: how often each was checked, by name. What does not hold ends the run.

@@ -1,5 +1,5 @@
-//! Random events for a scheduler, such as an engine in which much fails would tell: what it orders happens, or
-//! fails, in any order and after any time.
+//! Random events for a scheduler, such as an engine in which much fails would tell: what it orders happens,
+//! or fails, in any order and after any time.
 
 use crate::{
     Action, Backlog, ClassPolicy, DriveName, Event, Policy, SessionEnd, SharePolicy, SidePolicy,

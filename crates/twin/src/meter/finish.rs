@@ -45,6 +45,8 @@ impl Meter {
             drives: self.drives.into_iter().map(super::DriveMeter::finish).collect(),
             campaigns: self.campaigns.into_iter().filter_map(super::CampaignMeter::finish).collect(),
             classes: self.classes.into_iter().map(|class| class.finish(now)).collect(),
+            scratch_left: end.scratch_left,
+            puts_waiting: end.puts_waiting,
             faults,
             checks: self.checks.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
             violation: end.violation,

@@ -49,6 +49,10 @@ pub struct End {
     pub events: u64,
     /// Calls of the scheduler's `step`.
     pub steps: u64,
+    /// Tapes of no pool.
+    pub scratch_left: u64,
+    /// Puts that wait for room.
+    pub puts_waiting: u64,
 }
 
 /// Takes down what happens. Times must not go back, but for transfers, which may be told late or early.

@@ -54,6 +54,16 @@ pub enum SizeLaw {
 }
 
 impl SizeLaw {
+    /// The size of the largest file, in bytes.
+    #[must_use]
+    pub fn largest(&self) -> u64 {
+        let size = match self {
+            SizeLaw::Fixed(bytes) => Some(*bytes),
+            SizeLaw::Table(sizes) | SizeLaw::Listed(sizes) => sizes.iter().max().copied(),
+        };
+        size.unwrap_or(1).max(1)
+    }
+
     /// The size of a file, in bytes, at least 1.
     #[must_use]
     pub fn size(&self, file: FileNumber) -> u64 {

@@ -181,7 +181,10 @@ impl World<'_> {
             let phase = &self.drives[drive].phase;
             let agrees = match (state, phase) {
                 (DriveState::Down { .. } | DriveState::Empty, Phase::Empty | Phase::Broken)
-                | (DriveState::Mounting { .. }, Phase::Mounting { .. } | Phase::Refusing(_) | Phase::Unmounting { .. })
+                | (
+                    DriveState::Mounting { .. },
+                    Phase::Mounting { .. } | Phase::Refusing(_) | Phase::Unmounting { .. },
+                )
                 | (DriveState::Idle { .. }, Phase::Idle)
                 | (DriveState::Recalling { .. }, Phase::Recalling)
                 | (DriveState::Migrating { .. }, Phase::Migrating)

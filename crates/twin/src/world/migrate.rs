@@ -141,6 +141,23 @@ impl World<'_> {
         self.write_on(drive, tape, at);
     }
 
+    /// Tapes of before the run on which not every container finds room were found full when they were
+    /// written. Otherwise each of thousands would be mounted once more, the fullest first, to find that out.
+    pub(super) fn close_full_tapes(&mut self) {
+        let classes = &self.model.site.classes;
+        let most: Vec<u64> = (0..self.model.site.tape_pools.len() as u16)
+            .map(|pool| {
+                let written = classes.iter().filter(|class| class.copies.contains(&pool));
+                written.map(|class| class.pack.0.max(class.sizes.largest())).max().unwrap_or(0)
+            })
+            .collect();
+        for (tape, state) in self.holdings.tapes().iter().zip(&mut self.tapes) {
+            let capacity = self.model.site.libraries[usize::from(tape.library.0)].tape.capacity.0;
+            let most = tape.tape_pool.map_or(0, |pool| most[usize::from(pool)]);
+            state.is_full |= capacity.saturating_sub(tape.used) < most;
+        }
+    }
+
     /// What was to happen up to now has.
     pub(super) fn migrate_on(&mut self, drive: usize) {
         let Some(tape) = self.drives[drive].tape else { return };

@@ -9,8 +9,8 @@
 //! - Packs hold a class's files in the order in which they were put, whatever their data set; two drives that
 //!   write for one pool take containers in turn, not by data set.
 //! - Blocks and headers: files stand byte by byte one behind the other; compression.
-//! - Archive mode unthreading and what an unload winds more after large transfers (LTO-9), a cartridge's first
-//!   load, cleaning, drives' recommended orders (RAO).
+//! - Archive mode unthreading and what an unload winds more after large transfers (LTO-9), a cartridge's
+//!   first load, cleaning, drives' recommended orders (RAO).
 //! - Repacking, verifying, scrubbing, deletes; copies of a lost tape are not made again once a file was safe.
 //! - A new plan of a session is made when something new is wanted from its own tape, not from any; what is
 //!   less than an eighth of a plan of 32 files or more is put next to the files that lie nearest instead.
@@ -253,6 +253,7 @@ impl<'m> World<'m> {
             let class = crate::model::ClassIndex(class as u16);
             self.meter.pool_of(self.now, class, self.cache.used_of(class));
         }
+        self.close_full_tapes();
         self.tell_all();
         self.evict();
     }
@@ -451,6 +452,9 @@ impl<'m> World<'m> {
         }
         let violation = self.violation.take();
         let (events, steps) = (self.events, self.steps);
-        self.meter.finish(self.now, End { is_drained, violation, events, steps })
+        let scratch = self.holdings.tapes().iter().filter(|tape| tape.tape_pool.is_none() && !tape.is_lost);
+        let (scratch_left, puts_waiting) = (scratch.count() as u64, self.room.puts_waiting as u64);
+        let end = End { is_drained, violation, events, steps, scratch_left, puts_waiting };
+        self.meter.finish(self.now, end)
     }
 }

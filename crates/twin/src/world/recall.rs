@@ -383,8 +383,8 @@ impl World<'_> {
     }
 }
 
-/// A few new files are put next to the planned ones that lie nearest; `false`: they are not few, everything is
-/// to be planned anew.
+/// A few new files are put next to the planned ones that lie nearest; `false`: they are not few, everything
+/// is to be planned anew.
 fn put_among(queue: &mut VecDeque<Wish>, wishes: &[Wish]) -> bool {
     if queue.len() < PLANNED_ANEW_MAX || wishes.len() > queue.len() + queue.len() / 8 {
         return false;

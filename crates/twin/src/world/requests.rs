@@ -109,7 +109,8 @@ impl World<'_> {
         if want.admitted.is_none() {
             self.admitted += 1;
         }
-        // Not since when it was asked for: of what waits outside the scheduler of a foreign system knows nothing.
+        // Not since when it was asked for: the scheduler of a foreign system knows nothing of what waits
+        // outside.
         let since = want.admitted.get_or_insert(self.now).timestamp();
         let (bytes, priority) = (ByteCount(want.bytes), want.priority);
         let tapes = self.told_copies(id);

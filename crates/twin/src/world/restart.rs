@@ -1,4 +1,5 @@
-//! The server stops and starts again: what it knew of sessions is gone, what is in its catalogue is told anew.
+//! The server stops and starts again: what it knew of sessions is gone, what is in its catalogue is told
+//! anew.
 
 use base::{ByteCount, Duration, ShareId, Vid};
 use scheduler::{Event, Scheduler, TapeSummary, WantedFile};
