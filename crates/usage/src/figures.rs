@@ -115,8 +115,8 @@ pub struct Movement {
     pub peak_day: Option<Peak>,
     /// The hour in which they did.
     pub peak_hour: Option<Peak>,
-    /// All internal and external traffic over what clients wrote and read: 2 if each byte that a client writes
-    /// goes to tape once.
+    /// All internal and external traffic over what clients wrote and read: 2 if each byte that a client
+    /// writes goes to tape once.
     pub internal_factor: Option<f64>,
     /// Each of the newest [`crate::DAYS_MAX`] days on which anything moved.
     pub days: Vec<(Timestamp, Moved)>,

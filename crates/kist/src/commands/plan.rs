@@ -24,7 +24,7 @@ enum Action {
     Durability(plan_durability::Args),
     /// What tape drives, media and libraries are taken to be, each figure with its source
     Mechanics(plan_mechanics::Args),
-    /// What a site's workload takes of drives, cache, robots, disks, power and money, each figure with its formula
+    /// What a site's workload takes of drives, cache, robots, disks, power and money, with each formula
     Site(plan_site::Args),
 }
 

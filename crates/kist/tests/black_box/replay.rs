@@ -9,9 +9,9 @@ use crate::harness::Instance;
 const FILES: usize = 144;
 /// A request wants one file of so many.
 const STRIDE: usize = 12;
-/// How far completion and mounts may be apart. `benches/twin_replay.sh` asks for 5 %; here a machine that does
-/// much else may hold a server up whose tapes run 60 times as fast as real ones: a tenth of a second is six
-/// seconds of theirs.
+/// How far completion and mounts may be apart. `benches/twin_replay.sh` asks for 5 %; here a machine that
+/// does much else may hold a server up whose tapes run 60 times as fast as real ones: a tenth of a second is
+/// six seconds of theirs.
 const APART: f64 = 0.35;
 
 fn replay(instance: &Instance, since: &str, more: &[&str]) -> serde_json::Value {

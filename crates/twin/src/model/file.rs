@@ -59,7 +59,9 @@ impl SizeLaw {
     pub fn largest(&self) -> u64 {
         let size = match self {
             SizeLaw::Fixed(bytes) => Some(*bytes),
-            SizeLaw::Table(sizes) | SizeLaw::Listed(sizes) => sizes.iter().max().copied(),
+            SizeLaw::Table(sizes) | SizeLaw::Listed(sizes) | SizeLaw::Alike { table: sizes, .. } => {
+                sizes.iter().max().copied()
+            }
         };
         size.unwrap_or(1).max(1)
     }

@@ -61,7 +61,8 @@ pub fn figure_bars(summary: &Summary, name: &str, heading: &str, note: &str) -> 
             let middle = y + ROW / 2.0 - 1.5;
             let _ = write!(
                 svg,
-                "<path class=\"interval\" d=\"M{low:.1} {middle:.1}H{end:.1}M{low:.1} {:.1}v8M{end:.1} {:.1}v8\"/>",
+                "<path class=\"interval\" d=\"M{low:.1} {middle:.1}H{end:.1}M{low:.1} {:.1}v8\
+                 M{end:.1} {:.1}v8\"/>",
                 middle - 4.0,
                 middle - 4.0
             );

@@ -175,7 +175,8 @@ impl Frame {
     pub fn tip(&self, from: f64, to: f64, text: &str) -> String {
         let (x, until) = (self.x_at(from), self.x_at(to));
         format!(
-            "<rect class=\"tip\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"><title>{}</title></rect>",
+            "<rect class=\"tip\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\">\
+             <title>{}</title></rect>",
             self.top,
             (until - x).max(0.5),
             self.height - self.top - self.bottom,

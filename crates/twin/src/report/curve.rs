@@ -302,7 +302,8 @@ fn campaign(shown: &[&Outcome], name: &str, width: f64) -> String {
         Axis::percent(),
     );
     let mut inside = format!(
-        "<path class=\"mark\" d=\"M{:.1} {y:.1}H{:.1}\"/><text class=\"unit\" x=\"{:.1}\" y=\"{:.1}\">95 %</text>",
+        "<path class=\"mark\" d=\"M{:.1} {y:.1}H{:.1}\"/>\
+         <text class=\"unit\" x=\"{:.1}\" y=\"{:.1}\">95 %</text>",
         frame.left,
         frame.width - frame.right,
         frame.left + 5.0,

@@ -113,14 +113,14 @@ fn how_sure(variants: &[Vec<Outcome>], table: &str) -> String {
     let seeds = variants.iter().map(Vec::len).max().unwrap_or(0);
     let says = if seeds > 1 {
         format!(
-            "Means of {} seeds; ± is half the 95 % confidence interval (Student's t). × is the ratio to the first \
-             variant, bold where the difference on the same seeds is more than chance. Curves are those of the first \
-             seed.",
+            "Means of {} seeds; ± is half the 95 % confidence interval (Student's t). × is the ratio to the \
+             first variant, bold where the difference on the same seeds is more than chance. Curves are those \
+             of the first seed.",
             whole(seeds as f64)
         )
     } else {
-        "One seed. ± is shown for rates of a run in steady state only: half the 95 % confidence interval from 20 \
-         batches of the run. × is the ratio to the first variant."
+        "One seed. ± is shown for rates of a run in steady state only: half the 95 % confidence interval \
+         from 20 batches of the run. × is the ratio to the first variant."
             .to_owned()
     };
     format!("<p class=\"note\">{}</p>{table}", escape(&says))

@@ -10,12 +10,15 @@ pub const STYLE: &str = r#"
 --mount:#e69f00;--locate:#f0d43a;--read:#0072b2;--write:#009e73;--wait:#d55e00;--idle:#dde1e6;--down:#3b4048;
 --client-read:#3a9bd6;--client-write:#b5568f;--bad:#b3261e;
 --v0:#33608c;--v1:#e2574c;--v2:#228833;--v3:#b79b17;--v4:#4bb4d8;--v5:#9a3475;--v6:#8a8f97;--v7:#d98c00}
-@media (prefers-color-scheme:dark){:root{--paper:#14171b;--ink:#e6e9ed;--soft:#9aa5b1;--line:#39414a;--grid:#272d34;
---panel:#1a1e23;--tint:#20252b;--read:#3d9bd9;--write:#1fb58a;--idle:#323941;--down:#8d96a1;--client-read:#7cc4ee;
+@media (prefers-color-scheme:dark){:root{--paper:#14171b;--ink:#e6e9ed;--soft:#9aa5b1;
+--line:#39414a;--grid:#272d34;
+--panel:#1a1e23;--tint:#20252b;--read:#3d9bd9;--write:#1fb58a;--idle:#323941;--down:#8d96a1;
+--client-read:#7cc4ee;
 --client-write:#d585b4;--bad:#ff8a80;--v0:#7fb0e0;--v1:#f08078;--v2:#5cc46e;--v3:#d8c04a;--v4:#7fd4f0;
 --v5:#d070ac;--v6:#a9b0b8;--v7:#f0b040}}
 *{box-sizing:border-box}
-body{margin:0;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,
+body{margin:0;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,-apple-system,
+"Segoe UI",Roboto,
 "Helvetica Neue",Arial,sans-serif;overflow-wrap:anywhere}
 main{max-width:1240px;margin:0 auto;padding:28px 24px 60px}
 h1{font-size:28px;line-height:1.2;margin:0 0 6px;font-weight:650}
@@ -34,7 +37,8 @@ p{margin:0 0 10px;max-width:85ch}
 figure{margin:0 0 10px;break-inside:avoid}
 figcaption{font-weight:600;font-size:14px;margin:4px 0 3px}
 figcaption small{color:var(--soft);font-weight:400;margin-left:10px;font-size:12.5px}
-svg{display:block;width:100%;height:auto;font:12px system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,
+svg{display:block;width:100%;height:auto;font:12px system-ui,-apple-system,"Segoe UI",Roboto,
+"Helvetica Neue",Arial,
 sans-serif;overflow:visible}
 svg text{fill:var(--ink)}
 svg text.unit{fill:var(--soft);font-size:11.5px}
@@ -72,10 +76,12 @@ li{max-width:85ch}
 footer{margin-top:40px;color:var(--soft);font-size:12.5px}
 @media (max-width:760px){.grid,.grid.three{grid-template-columns:minmax(0,1fr)}}
 @page{size:A4 landscape;margin:11mm}
-@media print{:root{--paper:#fff;--ink:#1b1f24;--soft:#59636e;--line:#d5dae0;--grid:#e8ebee;--tint:#f4f6f8;--read:#0072b2;
+@media print{:root{--paper:#fff;--ink:#1b1f24;--soft:#59636e;--line:#d5dae0;--grid:#e8ebee;
+--tint:#f4f6f8;--read:#0072b2;
 --write:#009e73;--idle:#dde1e6;--down:#3b4048;--client-read:#3a9bd6;--client-write:#b5568f;--bad:#b3261e;
 --v0:#33608c;--v1:#e2574c;--v2:#228833;--v3:#b79b17;--v4:#4bb4d8;--v5:#9a3475;--v6:#8a8f97;--v7:#d98c00}
-body{font-size:11pt}main{padding:0;max-width:none}h2{break-after:avoid}table{font-size:9.5pt}tr{break-inside:avoid}
+body{font-size:11pt}main{padding:0;max-width:none}h2{break-after:avoid}table{font-size:9.5pt}
+tr{break-inside:avoid}
 h2{margin-top:20px}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 "#;
 

@@ -171,8 +171,8 @@ fn described(title: &str) -> Described {
     };
     Described {
         title: title.into(),
-        text: "The same file list, drives and tapes; only the number of requests that the tape system sees at a time \
-               differs.\n\nMade-up numbers, to look at the page."
+        text: "The same file list, drives and tapes; only the number of requests that the tape system sees \
+               at a time differs.\n\nMade-up numbers, to look at the page."
             .into(),
         parameters: vec![
             parameter("Hardware", "drives", &["6 × T10000C"]),
@@ -297,7 +297,8 @@ fn a_queue_that_grows_to_the_end_is_said_so() {
 
 #[test]
 fn every_name_is_escaped() {
-    let evil = "<script>alert(\"x\")</script> & 'more' <b>, with a name that goes on for much longer than any \
+    let evil = "<script>alert(\"x\")</script> & 'more' <b>, with a name that goes on for much longer \
+                than any \
                 column of a table or a legend or a bar can hold, on and on";
     let mut outcome = Made { variant: evil, names: evil, files: 500, ..MADE }.run();
     outcome.drives[0].name = evil.into();

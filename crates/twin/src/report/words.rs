@@ -92,7 +92,8 @@ fn alone(variant: &VariantSummary, outcome: &Outcome) -> Option<String> {
         return Some(format!("{}: nothing moved from or to tape in {}.", variant.name, time(outcome.end)));
     };
     let mut sentence = format!(
-        "{}: {} {words} on average over {}, with {} mounts ({} files each); drives in use moved data {} % of the time.",
+        "{}: {} {words} on average over {}, with {} mounts ({} files each); drives in use moved \
+         data {} % of the time.",
         variant.name,
         with_unit(variant.site(figure).mean, "MB/s"),
         time(outcome.end - outcome.warm_up),

@@ -131,8 +131,8 @@ impl Node {
         node
     }
 
-    /// Lays another tree over this one: its tables key by key, everything else in the place of what was there.
-    /// A table of another `kind` takes the place of the one before as a whole.
+    /// Lays another tree over this one: its tables key by key, everything else in the place of what was
+    /// there. A table of another `kind` takes the place of the one before as a whole.
     pub fn lay_over(&mut self, over: Node) {
         let is_of_another_kind = over
             .get("kind")

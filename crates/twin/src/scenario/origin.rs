@@ -189,7 +189,8 @@ pub fn missing(site: &Node, provenance: &[Provenance]) -> Vec<String> {
     paths.filter(|path| of(provenance, path).is_none()).map(|path| write_path(&path)).collect()
 }
 
-/// All keys of a variant: what was said, in order, then figures of hardware, then what is left at its default.
+/// All keys of a variant: what was said, in order, then figures of hardware, then what is left at its
+/// default.
 pub fn keys(tree: &Node, form: &form::Scenario, model: &Model, provenance: &[Provenance]) -> Vec<Key> {
     let mut keys = Vec::new();
     let mut said = Said::new();

@@ -39,7 +39,8 @@ pub struct Scenario {
     /// Of each variant, in the same order: how many such there are, and how many of them are run, if its
     /// model is one unit of a larger site.
     pub samples: Vec<Option<Sampling>>,
-    /// All keys of each variant with their values and where these are from, defaults included; in the order of
+    /// All keys of each variant with their values and where these are from, defaults included; in the order
+    /// of
     /// `variants`.
     pub keys: Vec<Vec<Key>>,
     /// Where the site's figures are from, in the order of its file.
