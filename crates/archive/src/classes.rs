@@ -61,6 +61,23 @@ impl Classes {
         Ok(Classes { classes, pools })
     }
 
+    /// What the configuration names, numbered from 1 in its order, without a catalogue.
+    pub(crate) fn numbered(settings: &Settings) -> Result<Self, OpenError> {
+        let ids = (1..).map(TapePoolId);
+        let pools: BTreeMap<_, _> = ids.zip(settings.tape_pools.iter().cloned()).collect();
+        let mut classes = Vec::new();
+        for (id, class) in (1..).map(ClassId).zip(&settings.classes) {
+            let copies = class.copies.iter().map(|name| {
+                let known = pools.iter().find(|(_, pool)| pool.name == *name).map(|(id, _)| *id);
+                let class = || class.name.clone();
+                known.ok_or_else(|| OpenError::UnknownTapePool { class: class(), tape_pool: name.clone() })
+            });
+            let copies = copies.collect::<Result<Vec<_>, _>>()?;
+            classes.push(Class { id, settings: class.clone(), copies });
+        }
+        Ok(Classes { classes, pools })
+    }
+
     /// These classes, and no tape pools.
     #[cfg(test)]
     pub(crate) fn of(classes: Vec<Class>) -> Self {

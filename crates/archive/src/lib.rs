@@ -24,6 +24,7 @@ mod lost;
 mod machines;
 mod mount_log;
 mod namespace;
+mod offline;
 mod operate;
 mod policy;
 mod pool_drives;
@@ -73,6 +74,7 @@ pub use mount_log::{
     ReportBy, ReportRow, SessionRecord, Spread, TapeReport, WaitingFor,
 };
 pub use namespace::LIST_PAGE_MAX;
+pub use offline::MachineTimes;
 pub use operate::TAPE_PAGE_MAX;
 pub use pool_drives::{PoolHealth, ReplacedDrive};
 pub use rebuild::{PoolSeen, RebuildError, Rebuilt, TapeFound, rebuild};

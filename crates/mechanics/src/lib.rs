@@ -6,6 +6,7 @@
 //! [`drive()`], [`medium()`], [`robot()`].
 
 mod cost;
+mod faster;
 mod figure;
 mod file;
 mod geometry;

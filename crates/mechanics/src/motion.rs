@@ -75,7 +75,11 @@ impl Motion {
         assert!(timing.least_rate <= timing.native_rate && timing.lpos_per_second > 0.0);
         Motion {
             timing,
-            index: geometry.byte_map(base::Partition::Index),
+            // A tape without partitions begins with its data.
+            index: match geometry.index_wraps {
+                0 => geometry.byte_map(base::Partition::Data),
+                _ => geometry.byte_map(base::Partition::Index),
+            },
             data: geometry.byte_map(base::Partition::Data),
             mode: Mode::Empty,
             at: 0.0,

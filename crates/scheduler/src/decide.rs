@@ -1,6 +1,6 @@
 //! What is done next: sessions on mounted tapes, mounts, unmounts, and the next tick.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::{LibraryId, ShareId, TapePoolId, Timestamp, Vid};
 
@@ -108,23 +108,27 @@ impl Scheduler {
 
     /// Empty drives: those for whom drives are kept, then migration and recall in turn.
     fn mount_waiting(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
-        // What could be written is the same for all empty drives until one of them is given something.
-        let mut pools: Option<Vec<Pick<TapePoolId>>> = None;
+        // What is in use, and what could be written, is the same for all empty drives until one of them is
+        // given something.
+        let mut same: Option<(Ledger, Vec<Pick<TapePoolId>>)> = None;
         for name in self.drives_that(|state| *state == DriveState::Empty) {
             self.take_census();
             if !self.has_robot(&name) {
                 continue;
             }
-            let ledger = self.ledger();
+            let (ledger, due) = same.get_or_insert_with(|| {
+                let ledger = self.ledger();
+                let due = self.waiting_pools(now, &ledger);
+                (ledger, due)
+            });
             let fits = |vid: Vid| !self.rests(&name, vid) && !self.no_room.contains_key(&vid);
             let libraries = BTreeSet::from([self.library_of(&name)]);
-            let recall = self.next_recall(now, &ledger, &libraries, &fits);
-            let due = pools.get_or_insert_with(|| self.waiting_pools(now, &ledger));
+            let recall = self.next_recall(now, ledger, &libraries, &fits);
             let migration = self.next_migration(&name, due);
             let before = actions.len();
             let (recall_short, migration_short) =
                 (recall.is_some_and(|pick| pick.short), migration.is_some_and(|pick| pick.short));
-            let first = self.first_side(recall_short, migration_short, &ledger);
+            let first = self.first_side(recall_short, migration_short, ledger);
             match (recall, migration) {
                 (Some(pick), migration) if first == Side::Recall || migration.is_none() => {
                     self.mount(&name, pick.what, Purpose::Recall, pick.share, None, now, actions);
@@ -143,7 +147,7 @@ impl Scheduler {
                 _ => self.mount_for_chores(&name, now, actions),
             }
             if actions.len() > before {
-                pools = None;
+                same = None;
             }
         }
     }
@@ -205,16 +209,24 @@ impl Scheduler {
     pub(crate) fn waiting(&self, now: Timestamp) -> Vec<Waiting> {
         let up = self.drives.iter().filter(|(_, drive)| !matches!(drive.state, DriveState::Down { .. }));
         let up: Vec<&DriveName> = up.map(|(name, _)| name).collect();
-        let libraries: BTreeSet<LibraryId> = up.iter().map(|name| self.library_of(name)).collect();
+        // By library: a tape is looked at for the drives that can take it, not for each drive of the site.
+        let mut near: BTreeMap<LibraryId, Vec<&DriveName>> = BTreeMap::new();
+        up.iter().for_each(|name| near.entry(self.library_of(name)).or_default().push(name));
+        let libraries: BTreeSet<LibraryId> = near.keys().copied().collect();
         let mut ledger = self.ledger();
         let mut waiting = Vec::new();
+        let mut picked: BTreeSet<Vid> = BTreeSet::new();
         while waiting.len() < up.len() {
             let fits = |vid: Vid| {
-                !waiting.contains(&Waiting::Recall(vid)) && up.iter().any(|name| self.takes(name, vid))
+                let library = self.tapes.get(&vid).map(|tape| tape.library());
+                let drives = library.and_then(|library| near.get(&library));
+                let takes = |drives: &Vec<&DriveName>| drives.iter().any(|name| !self.rests(name, vid));
+                !picked.contains(&vid) && !self.no_room.contains_key(&vid) && drives.is_some_and(takes)
             };
             let Some(pick) = self.next_recall(now, &ledger, &libraries, &fits) else { break };
             ledger.add(pick.share, Side::Recall);
             waiting.push(Waiting::Recall(pick.what));
+            picked.insert(pick.what);
         }
         let pools = self.waiting_pools(now, &self.ledger()).into_iter();
         let pools = pools.filter(|pick| !self.is_tape_leaving(pick.what));
@@ -223,16 +235,17 @@ impl Scheduler {
         waiting
     }
 
-    /// Whether a drive could take a tape to read it.
-    pub(crate) fn takes(&self, name: &DriveName, vid: Vid) -> bool {
+    /// Whether a drive of the library `near` could take a tape to read it.
+    pub(crate) fn takes(&self, name: &DriveName, near: LibraryId, vid: Vid) -> bool {
         let library = self.tapes.get(&vid).map(|tape| tape.library());
         let rests = || self.rests(name, vid) || self.no_room.contains_key(&vid);
-        library == Some(self.library_of(name)) && !rests()
+        library == Some(near) && !rests()
     }
 
     pub(crate) fn serves_any(&self, name: &DriveName, waiting: &[Waiting]) -> bool {
+        let near = self.library_of(name);
         waiting.iter().any(|waiting| match waiting {
-            Waiting::Recall(vid) => self.takes(name, *vid),
+            Waiting::Recall(vid) => self.takes(name, near, *vid),
             Waiting::Migration(tape_pool) => self.choose_tape(*tape_pool, name).is_some(),
         })
     }

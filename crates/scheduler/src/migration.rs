@@ -92,11 +92,11 @@ impl Scheduler {
     /// once it was mounted [`LABELLING_MOUNTS_MAX`] times more often. No scratch tape is taken beyond the
     /// number of begun ones that the pool may have.
     pub(crate) fn choose_tape(&self, tape_pool: TapePoolId, drive: &DriveName) -> Option<TapeChoice> {
-        if self.is_tape_leaving(tape_pool) {
-            return None;
-        }
         let library = self.library_of(drive);
         if !self.writes_in(tape_pool, library) {
+            return None;
+        }
+        if self.is_tape_leaving(tape_pool) {
             return None;
         }
         let first = |from: Option<TapePoolId>| {

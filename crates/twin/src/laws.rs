@@ -240,7 +240,7 @@ fn with_mean(shape: Vec<f64>, mean: f64, (least, most): (f64, f64)) -> Vec<u64> 
 }
 
 /// The quantile of the normal law: rational approximations of P. Acklam, to 10^-9.
-fn normal(part: f64) -> f64 {
+pub(crate) fn normal(part: f64) -> f64 {
     const A: [f64; 6] = [
         -3.969683028665376e+01,
         2.209460984245205e+02,

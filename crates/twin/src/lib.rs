@@ -6,7 +6,7 @@
 //! The way of a scenario: [`scenario`] reads TOML and makes [`model`] of it, one for each variant; [`world`]
 //! runs it, with [`users`] for what users do, [`holdings`] for where files stand, [`disks`] for what the pool
 //! gives to whom, [`cache`] for what is in it; what happened becomes an [`outcome`], which [`report`] draws
-//! and [`stats`] sums up.
+//! and [`stats`] sums up. What is too large for one world is run in part, by [`sample`].
 
 pub mod cache;
 pub mod disks;
@@ -20,7 +20,9 @@ pub mod moment;
 pub mod outcome;
 pub mod plan;
 pub mod quantity;
+pub mod replay;
 pub mod report;
+pub mod sample;
 pub mod scenario;
 pub mod stats;
 pub mod users;

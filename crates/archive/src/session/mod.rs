@@ -28,6 +28,7 @@ use crate::suspects;
 
 pub(crate) use adopt::{has_skeleton, write_again};
 pub(crate) use mounting::recover_torn_runs;
+pub(crate) use recall_order::{RECALL_BATCH_BYTES, REPLAN_EVERY};
 
 /// The tape in the drive, labels checked.
 struct Mounted {

@@ -15,14 +15,14 @@ use crate::ArchiveError;
 use crate::engine::Engine;
 
 /// Bytes gathered into one blob and committed together; a larger file is a batch of its own.
-const RECALL_BATCH_BYTES: u64 = 256 << 20;
+pub(crate) const RECALL_BATCH_BYTES: u64 = 256 << 20;
 /// Most files of a tape that are put in order together, at some 60 bytes each; what is beyond comes with the
 /// next plan.
 const PLAN_FILES_MAX: usize = 1_000_000;
 /// Rows of the tape's set that are read together.
 const PAGE: usize = 2_000;
 /// What is asked for while the tape is read is put into the order at most so often ...
-const REPLAN_EVERY: Duration = Duration::from_secs(5);
+pub(crate) const REPLAN_EVERY: Duration = Duration::from_secs(5);
 /// ... and so seldom that planning takes no more than one part in so many of the time.
 const REPLAN_SHARE: u32 = 50;
 

@@ -586,8 +586,8 @@ impl Engine for Fake {
     }
 
     fn usage(&self, window: Duration, class: Option<&str>) -> Result<UsageReport, ArchiveError> {
-        let until = Timestamp(0).plus(Duration::from_secs(1_000_000));
-        let since = Timestamp(0).plus(Duration::from_secs(1_000_000) - window);
+        let until = Timestamp(0).plus(Duration::from_secs(10_000_000));
+        let since = Timestamp(0).plus(Duration::from_secs(10_000_000) - window);
         let mut analysis = usage::Analysis::new(usage::Window { since, until }, class);
         let put = usage::Put { file: FileId(1), bytes: ByteCount(500), set: 1, took: window };
         let class = Some("standard".to_owned());

@@ -103,6 +103,11 @@ fn violations(ran: &Ran) -> Vec<String> {
     outcomes.filter_map(words).collect()
 }
 
+/// What comes of each variant with each seed, in the scenario's order.
+pub fn outcomes(scenario: &Scenario, threads: Option<usize>, quiet: bool) -> Vec<Vec<outcome::Outcome>> {
+    runs(scenario, threads, quiet).outcomes
+}
+
 /// Runs each variant with each seed.
 fn runs(scenario: &Scenario, threads: Option<usize>, quiet: bool) -> Ran {
     let begun = Instant::now();

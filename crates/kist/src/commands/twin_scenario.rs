@@ -39,8 +39,9 @@ pub fn keep(scenario: &mut Scenario, name: Option<&str>) -> Outcome {
     let Some(name) = name else { return Ok(()) };
     scenario.variant(name).map_err(|error| Failure::usage(error.to_string()))?;
     let is_it: Vec<bool> = scenario.variants.iter().map(|model| model.name == name).collect();
-    let (mut models, mut keys) = (is_it.iter(), is_it.iter());
+    let [mut models, mut samples, mut keys] = [(); 3].map(|()| is_it.iter());
     scenario.variants.retain(|_| models.next().is_some_and(|is_it| *is_it));
+    scenario.samples.retain(|_| samples.next().is_some_and(|is_it| *is_it));
     scenario.keys.retain(|_| keys.next().is_some_and(|is_it| *is_it));
     Ok(())
 }

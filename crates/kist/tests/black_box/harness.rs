@@ -76,12 +76,16 @@ impl Instance {
 
     /// Likewise, with more options of `kist init`.
     pub fn init_with(options: &[&str]) -> Self {
+        Instance::init_as(&[&["--cartridges", "4", "--cartridge-size", "1GB"], options].concat())
+    }
+
+    /// Likewise, with a library of the caller's.
+    pub fn init_as(options: &[&str]) -> Self {
         let root = tempfile::tempdir().unwrap();
         let instance = Instance { root, server: None, url: String::new() };
         let (dir, key) = (instance.dir(), instance.dir().join("../key"));
         let (dir, key) = (dir.to_str().unwrap(), key.to_str().unwrap());
-        let mut arguments = vec!["init", dir, "--demo", "--listen", "127.0.0.1:0", "--cartridges", "4"];
-        arguments.extend(["--cartridge-size", "1GB", "--save-key", key]);
+        let mut arguments = vec!["init", dir, "--demo", "--listen", "127.0.0.1:0", "--save-key", key];
         arguments.extend(options);
         // The directory of the key is named by way of the instance's, so it has to be there.
         fs::create_dir(instance.dir()).unwrap();

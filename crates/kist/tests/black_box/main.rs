@@ -11,6 +11,7 @@ mod newcomer;
 mod plan;
 mod rebuild;
 mod refusals;
+mod replay;
 mod report;
 mod tape;
 mod times;

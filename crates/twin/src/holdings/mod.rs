@@ -4,6 +4,7 @@
 //! asked for; a cursor makes that cheap for files that are asked for in order.
 
 mod layout;
+mod placed;
 mod records;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use base::Vid;
 
 use crate::model::{ClassIndex, ClassModel, FileNumber, Holding, LibraryIndex, SEQUENCE_MAX, Site, scatter};
 use layout::{Layout, Rule};
+pub use placed::PlacedFile;
 use records::Records;
 
 /// Index of a cartridge of the site, scratch ones included.

@@ -41,6 +41,14 @@ pub enum SizeLaw {
     /// Drawn by the file's number from this table of quantiles, each entry as likely: 4,096 sizes in bytes,
     /// ascending. What a lognormal law, a mix, or a measured distribution becomes.
     Table(Vec<u64>),
+    /// As a table, but files of so many numbers, one behind the other, are of one size: files that were put
+    /// together are often alike.
+    Alike {
+        /// The quantiles, as of `Table`.
+        table: Vec<u64>,
+        /// How many are alike; 0 counts as 1.
+        files: u32,
+    },
     /// Given one by one, bytes, by number; files beyond the end are as large as the last one.
     Listed(Vec<u64>),
 }
@@ -51,7 +59,9 @@ impl SizeLaw {
     pub fn largest(&self) -> u64 {
         let size = match self {
             SizeLaw::Fixed(bytes) => Some(*bytes),
-            SizeLaw::Table(sizes) | SizeLaw::Listed(sizes) => sizes.iter().max().copied(),
+            SizeLaw::Table(sizes) | SizeLaw::Listed(sizes) | SizeLaw::Alike { table: sizes, .. } => {
+                sizes.iter().max().copied()
+            }
         };
         size.unwrap_or(1).max(1)
     }
@@ -61,11 +71,11 @@ impl SizeLaw {
     pub fn size(&self, file: FileNumber) -> u64 {
         let size = match self {
             SizeLaw::Fixed(bytes) => Some(*bytes),
-            SizeLaw::Table(table) if table.is_empty() => None,
-            SizeLaw::Table(table) => {
-                let at = (u128::from(scatter(file.id().0)) * table.len() as u128) >> 64;
-                table.get(at as usize).copied()
+            SizeLaw::Alike { table, files } => {
+                let sequence = file.sequence / u64::from((*files).max(1));
+                drawn(table, FileNumber { sequence, ..file })
             }
+            SizeLaw::Table(table) => drawn(table, file),
             SizeLaw::Listed(sizes) => sizes.get(file.sequence as usize).or(sizes.last()).copied(),
         };
         size.unwrap_or(1).max(1)
@@ -78,9 +88,17 @@ impl SizeLaw {
             |sizes: &[u64]| sizes.iter().map(|size| *size as f64).sum::<f64>() / sizes.len().max(1) as f64;
         match self {
             SizeLaw::Fixed(bytes) => *bytes as f64,
-            SizeLaw::Table(sizes) | SizeLaw::Listed(sizes) => mean(sizes),
+            SizeLaw::Table(sizes) | SizeLaw::Listed(sizes) | SizeLaw::Alike { table: sizes, .. } => {
+                mean(sizes)
+            }
         }
     }
+}
+
+/// The entry of a table that a file has; nothing of an empty one.
+fn drawn(table: &[u64], file: FileNumber) -> Option<u64> {
+    let at = (u128::from(scatter(file.id().0)) * table.len() as u128) >> 64;
+    table.get(at as usize).copied()
 }
 
 /// SplitMix64's finish: a number scattered over all others.

@@ -10,6 +10,8 @@ pub const VARIANTS_MAX: usize = 64;
 pub const SEEDS_MAX: usize = 10_000;
 /// Tape libraries.
 pub const LIBRARIES_MAX: usize = 1_000;
+/// Units of a sampled site.
+pub const UNITS_MAX: u64 = 100_000;
 /// Drives of all libraries.
 pub const DRIVES_MAX: u64 = 10_000;
 /// Robots of a library.

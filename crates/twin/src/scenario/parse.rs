@@ -13,6 +13,7 @@ use super::origin::{self, Key, Provenance};
 use super::read::{ReadError, Reader, Seen, What};
 use super::{Resolver, site};
 use crate::model::Model;
+use crate::sample::Sampling;
 
 /// The name of the only variant of a scenario without `[variant.NAME]`.
 pub const BASE: &str = "base";
@@ -35,6 +36,9 @@ pub struct Scenario {
     pub site_title: String,
     /// What is to be run: at least one.
     pub variants: Vec<Model>,
+    /// Of each variant, in the same order: how many such there are, and how many of them are run, if its
+    /// model is one unit of a larger site.
+    pub samples: Vec<Option<Sampling>>,
     /// All keys of each variant with their values and where these are from, defaults included; in the order of
     /// `variants`.
     pub keys: Vec<Vec<Key>>,
@@ -82,6 +86,7 @@ pub fn parse(file: &str, text: &str, resolve: Resolver<'_>) -> Result<Scenario, 
         site: site_name,
         site_title,
         variants: Vec::new(),
+        samples: Vec::new(),
         keys: Vec::new(),
         provenance,
         missing_provenance,
@@ -95,6 +100,7 @@ pub fn parse(file: &str, text: &str, resolve: Resolver<'_>) -> Result<Scenario, 
         tree.prune();
         let (model, form) = one(&tree, &name, &files, &seen)?;
         scenario.keys.push(origin::keys(&tree, &form, &model, &scenario.provenance));
+        scenario.samples.push(sampling(&form, &tree, &files)?);
         scenario.variants.push(model);
     }
     scenario.seen = seen.into_inner();
@@ -232,6 +238,12 @@ fn one(
         .and_then(|()| build::model(&form, name))
         .map_err(|found| finding(found, tree, files))
         .map(|model| (model, form))
+}
+
+/// What `[sample]` says.
+fn sampling(form: &form::Scenario, tree: &Node, files: &Files) -> Result<Option<Sampling>, ScenarioError> {
+    let found = form.sample.as_ref().map(build::sampling).transpose();
+    found.map_err(|found| finding(found, tree, files))
 }
 
 /// The longest name of a library, a tape pool and so on.

@@ -85,7 +85,7 @@ pub fn compare(variant: &[f64], other: &[f64]) -> Comparison {
 /// Quantile 0.975 of Student's t. Above 30 degrees of freedom by the expansion of Cornish and Fisher about
 /// the
 /// normal quantile, which is right to 0.0001 there.
-fn t_975(freedom: usize) -> f64 {
+pub(crate) fn t_975(freedom: usize) -> f64 {
     assert!(freedom > 0, "no interval from one value");
     if let Some(t) = T_975.get(freedom - 1) {
         return *t;

@@ -6,6 +6,7 @@ mod histogram;
 mod steady;
 mod summary;
 
+pub(crate) use estimate::t_975;
 pub use estimate::{Comparison, Estimate, batch_means, compare, estimate};
 pub(crate) use figures::completion;
 pub use figures::{Figure, Measured, figures};

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{Case, Expectation, Of, Prediction, Tolerance};
 use crate::outcome::Outcome;
+use crate::scenario::Kind;
 use crate::stats;
 
 /// One published value and what the twin predicts.
@@ -44,6 +45,8 @@ pub struct CaseResult {
     pub source: &'static str,
     /// The site file.
     pub site: &'static str,
+    /// What of its inputs is not the site's, and how each came to be known.
+    pub inputs: &'static [(Kind, &'static str)],
     /// One for each published value.
     pub rows: Vec<Row>,
     /// What went wrong in the runs, if anything did; the case then fails.
@@ -88,6 +91,7 @@ pub fn judge(case: &Case, runs: &[(String, Vec<Outcome>)]) -> CaseResult {
         text: case.text,
         source: case.source,
         site: case.site,
+        inputs: case.inputs,
         rows: case.expectations.iter().map(|expectation| row(case, expectation, runs)).collect(),
         trouble,
     }

@@ -2,6 +2,7 @@
 
 use super::{Case, Expectation, Prediction, Tolerance, USUAL};
 use crate::plan::{PathLimit, Site, path_limit};
+use crate::scenario::Kind;
 
 /// What a disk of 15,000 revolutions moves, MB/s.
 const HDD: f64 = 230.0;
@@ -61,6 +62,10 @@ pub(super) const CASES: &[Case] = &[Case {
     text: "SAS lanes, a PCIe slot of 8 lanes, disks: the least of the three",
     source: "KISTI, JBOD archive, DOMA-QoS workshop (2020)",
     site: "kisti",
+    inputs: &[
+        (Kind::Published, "lanes, generations of PCIe, 230 MB/s a disk"),
+        (Kind::Derived, "11/12 of a SAS lane's raw rate, 80 % of PCIe; 500 MB/s an SSD"),
+    ],
     scenario: None,
     expectations: &[
         limit("6 Gb/s x4, PCIe 2", 2200.0, || rate(4, 6.0, 2)),

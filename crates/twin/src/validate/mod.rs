@@ -14,6 +14,8 @@ mod sdsc;
 pub use judge::{CaseResult, Row, Validation, judge};
 pub use measure::{Measure, Of};
 
+use crate::scenario::Kind;
+
 /// A published measurement that the twin is to predict.
 #[derive(Clone, Copy, Debug)]
 pub struct Expectation {
@@ -69,6 +71,8 @@ pub struct Case {
     pub source: &'static str,
     /// The frozen site file, by name.
     pub site: &'static str,
+    /// What of its inputs is not the site's, and how each came to be known.
+    pub inputs: &'static [(Kind, &'static str)],
     /// The scenario that is run; nothing where the planner computes everything.
     pub scenario: Option<&'static str>,
     /// What was published of it.

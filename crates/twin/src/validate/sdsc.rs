@@ -2,6 +2,7 @@
 
 use super::{Case, Expectation, Measure, Of, Prediction, Tolerance, USUAL};
 use crate::plan::{Site, plan};
+use crate::scenario::Kind;
 
 const SOURCE: &str = "SDSC HPSS configuration and tuning paper, data of November 1998";
 
@@ -20,6 +21,10 @@ pub(super) const CASES: &[Case] = &[
         text: "147 GB written and 77 GB read a day; a drive in use moves data 15 % of the time",
         source: SOURCE,
         site: "sdsc",
+        inputs: &[
+            (Kind::Published, "147 GB written and 77 GB read a day"),
+            (Kind::Fitted, "70 MB a file (in the site's file)"),
+        ],
         scenario: Some(include_str!("../../cases/sdsc-1998.toml")),
         expectations: &[
             Expectation {
@@ -58,6 +63,11 @@ pub(super) const CASES: &[Case] = &[
         text: "100 MB/s all day, files of the same size, cache in proportion",
         source: SOURCE,
         site: "sdsc",
+        inputs: &[
+            (Kind::Published, "100 MB/s, file sizes unchanged"),
+            (Kind::Derived, "66 MB/s written and 34 read, as in 1998"),
+            (Kind::Assumed, "120 drives and 40 robots, more than are needed; three days"),
+        ],
         scenario: Some(include_str!("../../cases/sdsc-100.toml")),
         expectations: &[
             Expectation {

@@ -23,6 +23,8 @@ pub(super) enum What {
     Seal { class: u16, partial: bool },
     /// The pool is to be looked at: files have stayed in it for long enough.
     Evict,
+    /// A file leaves the pool as it was recorded.
+    EvictRecorded,
     /// The scheduler is to be told of the pool's room.
     Room,
     /// Pins of campaigns end.

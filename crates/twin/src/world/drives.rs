@@ -34,6 +34,8 @@ pub(super) enum Phase {
     /// `failed`: the mount, for this reason.
     Unmounting {
         failed: Option<&'static str>,
+        /// The drive has given it out, and a robot carries it; else it is rewound and unloaded.
+        is_out: bool,
     },
     Broken,
 }
@@ -224,6 +226,7 @@ impl World<'_> {
         self.tapes[tape.0 as usize].drive = Some(drive as u16);
         self.tapes[tape.0 as usize].mounts += 1;
         self.meter.mount(self.now, drive, tape.0);
+        self.trace_mount(drive, tape);
         self.drives[drive].tape = Some(tape);
         self.drives[drive].phase = Phase::Mounting { assign };
         self.drives[drive].session_since = self.now;
@@ -231,7 +234,8 @@ impl World<'_> {
         let it = &mut self.drives[drive];
         let loaded = it.motion.load(there.0 - it.stood) + it.stood;
         let extra = self.model.site.libraries[it.library].mount_extra;
-        self.drive_at(drive, Moment(loaded).plus(extra));
+        let ready = self.open_volume(drive, tape, assign.is_some(), Moment(loaded).plus(extra));
+        self.drive_at(drive, ready);
     }
 
     /// The drive's event has come.
@@ -239,7 +243,13 @@ impl World<'_> {
         self.end_trail(drive);
         match self.drives[drive].phase.clone() {
             Phase::Mounting { assign } => self.mounted(drive, assign),
-            Phase::Unmounting { failed } => self.unmounted(drive, failed),
+            Phase::Unmounting { failed, is_out: false } => {
+                // Not before: a robot that is given the move earlier would wait for it.
+                let at = self.robot(drive, self.now);
+                self.drives[drive].phase = Phase::Unmounting { failed, is_out: true };
+                self.drive_at(drive, at);
+            }
+            Phase::Unmounting { failed, .. } => self.unmounted(drive, failed),
             Phase::Recalling => self.recall_on(drive),
             Phase::Migrating => self.migrate_on(drive),
             Phase::Maintaining => self.maintained(drive),
@@ -274,6 +284,7 @@ impl World<'_> {
             self.holdings.tape_mut(tape).tape_pool = assign;
             self.tell_tape(tape);
         }
+        self.trace_ready(drive);
         let name = self.drives[drive].name.clone();
         self.tell(Event::Mounted(name, Holdings::vid(tape)));
     }
@@ -298,16 +309,19 @@ impl World<'_> {
             self.drives[drive].writing.is_indexed = true;
             self.trail(drive, at, DriveActivity::Mount);
         }
+        self.trace_unmounting(drive, at);
         let it = &mut self.drives[drive];
         at = Moment(it.motion.unload(at.0 - it.stood) + it.stood).max(at);
-        at = self.robot(drive, at);
-        self.drives[drive].phase = Phase::Unmounting { failed };
+        self.drives[drive].phase = Phase::Unmounting { failed, is_out: false };
         self.drive_at(drive, at);
     }
 
     /// An index behind the data, and with `both` one on the index partition.
     pub(super) fn write_index(&mut self, drive: usize, at: Moment, both: bool) -> Moment {
         let Some(tape) = self.drives[drive].tape else { return at };
+        if self.has_volumes(drive) {
+            return self.write_volume_index(drive, tape, at, both);
+        }
         let of = &self.holdings.tapes()[tape.0 as usize];
         let flushed: u64 = self.tapes[tape.0 as usize].flushed.iter().map(|(at, _)| self.files_of(*at)).sum();
         let files = of.files + flushed;
@@ -336,6 +350,7 @@ impl World<'_> {
             self.indexed(tape);
         }
         self.tapes[tape.0 as usize].drive = None;
+        self.trace_unmounted(drive);
         self.drives[drive].phase = Phase::Empty;
         self.meter.drive(self.now, drive, DriveActivity::Idle);
         let (name, vid) = (self.drives[drive].name.clone(), Holdings::vid(tape));

@@ -12,6 +12,7 @@ use super::invariants::Check;
 use super::planted::Planted;
 use super::recall::SLICE;
 use super::seal::{Container, Todo};
+use super::trace::MountKind;
 use crate::disks::Stream;
 use crate::holdings::{Holdings, Place, TapeIndex};
 use crate::model::{ClassIndex, FaultKind, FileNumber, Site};
@@ -118,6 +119,7 @@ impl World<'_> {
     pub(super) fn migrate(&mut self, drive: usize, tape_pool: TapePoolId) {
         let Some(tape) = self.drives[drive].tape else { return };
         self.drives[drive].phase = Phase::Migrating;
+        self.trace_session(drive, MountKind::Migrate);
         self.drives[drive].session_since = self.now;
         let pool = tape_pool.0.saturating_sub(1);
         self.checked(Check::OwnTapes);
@@ -164,6 +166,9 @@ impl World<'_> {
             (std::mem::take(&mut writing.is_flushed), std::mem::take(&mut writing.is_indexed));
         if flushed {
             let batch = std::mem::take(&mut self.drives[drive].writing.batch);
+            for (container, _) in &batch {
+                self.trace_written(self.migration.containers[*container as usize].bytes);
+            }
             self.tapes[tape.0 as usize].flushed.extend(&batch);
             let pool = usize::from(self.drives[drive].writing.pool);
             self.tell_queued(pool);

@@ -27,10 +27,13 @@ mod invariants;
 mod migrate;
 mod planted;
 mod recall;
+mod recorded;
 mod requests;
 mod restart;
 mod room;
 mod seal;
+mod trace;
+mod volume;
 mod wants;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -56,6 +59,8 @@ use crate::outcome::Outcome;
 use crate::users::{Act, Users};
 
 pub use planted::Planted;
+pub(crate) use recorded::{TapeIs, run_recorded};
+pub use trace::{MountKind, MountTrace, ServedTrace, Trace};
 
 /// Bytes of a block.
 const BLOCK: u64 = 512 << 10;
@@ -155,6 +160,10 @@ pub struct World<'m> {
     session_max: Duration,
     checks: invariants::Checks,
     violation: Option<String>,
+    /// Files that leave the pool at times that were recorded.
+    evictions: VecDeque<(Moment, FileId)>,
+    /// What is written down for a comparison with a record.
+    trace: Option<Trace>,
     planted: Option<Planted>,
     has_struck: bool,
 }
@@ -163,8 +172,17 @@ impl<'m> World<'m> {
     /// The world at its beginning: everything is told to the scheduler, nothing has happened yet.
     #[must_use]
     pub fn new(model: &'m Model, seed: u64, planted: Option<Planted>) -> Self {
+        World::over(model, seed, planted, Holdings::new(&model.site, seed))
+    }
+
+    /// The same over holdings that were made before, and not by the model's own rules.
+    pub(crate) fn over(
+        model: &'m Model,
+        seed: u64,
+        planted: Option<Planted>,
+        mut holdings: Holdings,
+    ) -> Self {
         let site = &model.site;
-        let mut holdings = Holdings::new(site, seed);
         let cache = Cache::new(site, &mut holdings);
         let drives = drives::drives(&site.libraries);
         let names: Vec<String> = drives.iter().map(|drive| drive.name.clone()).collect();
@@ -216,6 +234,8 @@ impl<'m> World<'m> {
             session_max: Duration::ZERO,
             checks: invariants::Checks::default(),
             violation: None,
+            evictions: VecDeque::new(),
+            trace: None,
             planted,
             has_struck: false,
         };
@@ -305,6 +325,7 @@ impl<'m> World<'m> {
                 }
             }
             What::Evict => self.evict_event(),
+            What::EvictRecorded => self.evict_recorded(),
             What::Room => self.room_event(),
             What::Pins => self.end_pins(),
             What::Saturate => self.saturate_event(),

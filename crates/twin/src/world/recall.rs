@@ -9,6 +9,7 @@ use scheduler::{Event, SessionEnd};
 
 use super::drives::{Drive, Phase};
 use super::invariants::Check;
+use super::trace::MountKind;
 use super::{BLOCK, World};
 use crate::disks::Stream;
 use crate::holdings::{Holdings, TapeIndex};
@@ -80,6 +81,7 @@ pub(super) struct Reading {
 impl World<'_> {
     pub(super) fn recall(&mut self, drive: usize) {
         self.drives[drive].phase = Phase::Recalling;
+        self.trace_session(drive, MountKind::Recall);
         let classes = self.model.site.classes.len();
         let wanted = self.drives[drive].native_rate().min(self.model.site.path.stream.max(1));
         self.feed.begin(Stream::TapeRead, wanted);

@@ -180,6 +180,7 @@ impl World<'_> {
 
     fn serve(&mut self, file: FileNumber, waiter: Waiter) {
         self.end_request(file, waiter);
+        self.trace_served(file, waiter.since);
         let workload = usize::from(waiter.workload);
         self.meter.served(self.now, workload, self.now.since(waiter.since));
         self.users.done(self.now, workload, file);

@@ -5,7 +5,7 @@ use base::{ByteCount, Duration};
 use super::finding::{Finding, limited, missing, wrong};
 use super::{index, per_mille, sizes, span};
 use crate::model;
-use crate::model::{ClassIndex, ClassModel, LibraryModel, TapePoolModel};
+use crate::model::{ClassIndex, ClassModel, LibraryModel, SizeLaw, TapePoolModel};
 use crate::scenario::form::{ClassForm, Holding, Recall, Scenario};
 use crate::scenario::limits::{CLASSES_MAX, COPIES_MAX, FILES_MAX, HOLDINGS_MAX, RUNS_MAX, TAPES_MAX};
 
@@ -47,7 +47,7 @@ fn class_model(form: &Scenario, name: &str, class: &ClassForm) -> Result<ClassMo
     Ok(ClassModel {
         name: name.to_owned(),
         copies,
-        sizes: sizes::law(&path("sizes"), &class.sizes)?,
+        sizes: alike(sizes::law(&path("sizes"), &class.sizes)?, class.alike_files),
         large: ByteCount(class.large.0),
         pack: ByteCount(class.pack.0),
         recall_packs: class.recall == Recall::Pack,
@@ -55,6 +55,14 @@ fn class_model(form: &Scenario, name: &str, class: &ClassForm) -> Result<ClassMo
         pool_max: class.pool_max.map(|most| ByteCount(most.0)),
         data_set_files: class.data_set_files,
     })
+}
+
+/// The law of a class whose files are of one size, so many at a time.
+fn alike(sizes: SizeLaw, files: u32) -> SizeLaw {
+    match sizes {
+        SizeLaw::Table(table) if files > 1 => SizeLaw::Alike { table, files },
+        other => other,
+    }
 }
 
 /// All holdings.

@@ -5,10 +5,12 @@ mod finding;
 mod library;
 mod policy;
 mod pool;
+mod sample;
 mod sizes;
 mod work;
 
 pub use finding::{Finding, Problem};
+pub use sample::sampling;
 
 use base::Duration;
 

@@ -36,6 +36,9 @@ pub struct ClassForm {
     /// Files of a data set.
     #[serde(default = "one")]
     pub data_set_files: u32,
+    /// Files put one after the other that are of one size.
+    #[serde(default = "one")]
+    pub alike_files: u32,
     /// Its part of the drive time.
     #[serde(default = "one")]
     pub weight: u32,

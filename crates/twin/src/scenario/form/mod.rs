@@ -6,6 +6,7 @@ mod library;
 mod named;
 mod pool;
 mod run;
+mod sample;
 mod tape;
 mod work;
 
@@ -16,6 +17,7 @@ pub use library::{Drives, Library, Locate};
 pub use named::{Named, OneOrMore};
 pub use pool::{DataPath, Disks, Network, Pool};
 pub use run::{Run, Seeds};
+pub use sample::Sample;
 pub use tape::{CopyRule, Foreign, ReadOrder, Tape, TapePool};
 pub use work::{Backup, Campaign, Carousel, Fault, Ingest, Recorded, Saturate, Users, Workload};
 
@@ -39,6 +41,9 @@ pub struct Scenario {
     pub site: Option<Absent>,
     /// How long, how often.
     pub run: Run,
+    /// What is described is one of so many units.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Sample>,
     /// Tape libraries.
     pub library: Named<Library>,
     /// Tape pools.

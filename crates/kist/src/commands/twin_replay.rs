@@ -1,0 +1,239 @@
+//! `kist twin replay`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ::twin::model::{ClassModel, LibraryIndex, SizeLaw, TapePoolModel, TapeWork};
+use ::twin::replay::{RecordedMount, Recorder, Replay, Server, ServerLibrary};
+use ::twin::world::MountKind;
+use archive::{
+    AccessLog as _, AccessLogFiles, LibrarySettings, MachineTimes, MountLog as _, MountLogFiles, Settings,
+    TimingSettings,
+};
+use base::Timestamp;
+use serde_json::json;
+
+use super::twin_replay_set::Change;
+use crate::cli::Common;
+use crate::config;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::instance::{CONFIG_FILE, Instance, LOG_DIRECTORY};
+use crate::{output, text};
+
+/// An index has so many bytes for each file that it names.
+const INDEX_BYTES_A_FILE: u64 = 700;
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+DIR is an instance: its kist.toml and its logs are read, nothing is written, and its
+server may run meanwhile. Puts, requests for what was on tape, and evictions are told
+to the scheduler again, at their times, over modelled drives; tapes and files stand
+where they stood. Times are those of the server's clock.
+
+With --set, what would have been: drives=N, drive=MODEL, robots=N, recall_age,
+recall_bytes, recall_files, dismount_delay, remount_delay, mount_age, mount_bytes,
+starvation, recall_drives_max, migration_drives_max.
+
+Examples:
+  kist twin replay /srv/kist --since 30d
+  kist twin replay /srv/kist --since 30d --set drives=8
+  kist twin replay /srv/kist --since 2026-10-01T00:00:00Z --until 2026-11-01T00:00:00Z --json")]
+pub struct Args {
+    /// The instance
+    dir: PathBuf,
+    /// From when on: a time like 2026-10-01T00:00:00Z, or a span back from now like 30d; without it: all
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+    /// Until when
+    #[arg(long, value_name = "WHEN")]
+    until: Option<String>,
+    /// Change a setting of the server: what would have been
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = Change::parse)]
+    changes: Vec<Change>,
+    /// Write index.html and replay.json there
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, common: &Common) -> Outcome {
+    let now = text::now();
+    let since = args.since.as_deref().map(|text| when(text, now)).transpose()?.unwrap_or(Timestamp(0));
+    let until = args.until.as_deref().map(|text| when(text, now)).transpose()?;
+    let until = until.unwrap_or(Timestamp(i64::MAX));
+    let instance = Instance::open(&args.dir)?;
+    let config = config::load(&instance.path(CONFIG_FILE)).map_err(|error| {
+        Failure::usage(format!("the settings of the server are not to be understood: {error}"))
+    })?;
+    let mut settings = config.settings(&instance.directory);
+    for change in &args.changes {
+        change.make(&mut settings)?;
+    }
+    let server = server(&settings)?;
+    let logs = instance.path(LOG_DIRECTORY);
+    let mut recorder = Recorder::new(since, until);
+    let read = AccessLogFiles::new(&logs).read(since, until, &mut |access| recorder.push(access));
+    let met = read.map_err(|error| Failure::io("reading the access log", &logs, &error))?;
+    recorder.lost(met.damaged, met.newer);
+    let mut mounts = Vec::new();
+    let read = MountLogFiles::new(&logs).read(since, &mut |record| {
+        if record.ordered >= since && record.ordered < until {
+            mounts.push(recorded(record));
+        }
+    });
+    let met = read.map_err(|error| Failure::io("reading the log of mounts", &logs, &error))?;
+    recorder.lost(met.damaged, met.newer);
+    let replay = ::twin::replay::replay(&server, &recorder.finish(), &mounts)
+        .map_err(|error| Failure::new(Exit::Refused, error.to_string()))?;
+    if let Some(directory) = &args.report {
+        write_report(directory, args, &replay)?;
+    }
+    if common.json {
+        output::json(&as_json(args, &replay))?;
+    } else {
+        output::write(&written(args, &replay))?;
+    }
+    match &replay.outcome.violation {
+        None => Ok(()),
+        Some(violation) => {
+            Err(Failure::internal(format!("the twin contradicts itself, please report it: {violation}")))
+        }
+    }
+}
+
+/// A time, or a span back from now.
+fn when(given: &str, now: Timestamp) -> Outcome<Timestamp> {
+    let back = |span: Duration| {
+        let nanos = i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
+        Timestamp(now.0.saturating_sub(nanos))
+    };
+    text::parse_rfc3339(given).or_else(|| text::parse_span(given).map(back)).ok_or_else(|| {
+        Failure::usage(format!(
+            "'{given}' is no time: write 2026-10-01T00:00:00Z, or a span back from now, 30d"
+        ))
+    })
+}
+
+/// The server that these settings make.
+fn server(settings: &Settings) -> Outcome<Server> {
+    let refused = |error: archive::OpenError| Failure::usage(error.to_string());
+    let libraries: Vec<&LibrarySettings> =
+        std::iter::once(&settings.library).chain(&settings.more_libraries).collect();
+    let mut known = Vec::with_capacity(libraries.len());
+    for library in &libraries {
+        let timing: &TimingSettings = library.timing.as_ref().ok_or_else(|| {
+            let name = &library.name;
+            let message = format!(
+                "library '{name}' takes no time: there is nothing to compare with. Say whose drives to take: \
+                 --set drive=LTO-9"
+            );
+            Failure::usage(message)
+        })?;
+        let MachineTimes { drive, robot, geometry } = MachineTimes::of(timing).map_err(refused)?;
+        known.push(ServerLibrary {
+            name: library.name.clone(),
+            drives: u32::from(library.drives),
+            timing: drive,
+            robots: robot,
+            geometry,
+        });
+    }
+    let tape_pools = settings.tape_pools.iter().map(|pool| {
+        let library = pool.library.as_ref();
+        let of = library.and_then(|name| libraries.iter().position(|library| library.name == *name));
+        TapePoolModel { name: pool.name.clone(), library: LibraryIndex(of.unwrap_or(0) as u16) }
+    });
+    let classes = settings.classes.iter().map(|class| ClassModel {
+        name: class.name.clone(),
+        copies: class
+            .copies
+            .iter()
+            .filter_map(|name| settings.tape_pools.iter().position(|pool| pool.name == *name))
+            .map(|at| at as u16)
+            .collect(),
+        sizes: SizeLaw::Fixed(1),
+        large: class.large_bytes,
+        pack: class.pack_bytes,
+        recall_packs: class.recall_packs,
+        residency: Duration::ZERO,
+        pool_max: class.pool_max,
+        data_set_files: 1,
+    });
+    let (recall_batch, replan) = settings.recall_rhythm();
+    Ok(Server {
+        libraries: known,
+        tape_pools: tape_pools.collect(),
+        classes: classes.collect(),
+        policy: settings.policy().map_err(refused)?,
+        work: TapeWork {
+            flush_bytes: settings.tape.flush_bytes,
+            flush_age: settings.tape.flush_age,
+            index_bytes: settings.tape.index_bytes,
+            index_bytes_a_file: INDEX_BYTES_A_FILE,
+            flush_each_file: false,
+            recall_batch,
+            replan,
+        },
+    })
+}
+
+fn recorded(mount: archive::MountRecord) -> RecordedMount {
+    RecordedMount {
+        drive: mount.drive,
+        vid: mount.vid,
+        kind: match mount.kind {
+            archive::MountKind::Migrate => Some(MountKind::Migrate),
+            archive::MountKind::Recall => Some(MountKind::Recall),
+            archive::MountKind::Maintain | archive::MountKind::Recover => None,
+        },
+        ordered: mount.ordered,
+        ready: mount.ready,
+        unmounting: mount.unmounting,
+        unmounted: mount.unmounted,
+        is_failed: mount.failed.is_some(),
+    }
+}
+
+fn title(args: &Args, replay: &Replay) -> String {
+    let mut title = format!("replay of {} from {}", args.dir.display(), text::rfc3339(replay.begin));
+    let changes: Vec<String> = args.changes.iter().map(ToString::to_string).collect();
+    if !changes.is_empty() {
+        title.push_str(&format!(", with {}", changes.join(", ")));
+    }
+    title
+}
+
+fn written(args: &Args, replay: &Replay) -> String {
+    format!("{}\n\n{}", title(args, replay), ::twin::replay::text(replay))
+}
+
+fn as_json(args: &Args, replay: &Replay) -> serde_json::Value {
+    let changes: Vec<String> = args.changes.iter().map(ToString::to_string).collect();
+    json!({
+        "begin": text::rfc3339(replay.begin),
+        "changes": changes,
+        "replay": replay,
+    })
+}
+
+fn write_report(directory: &Path, args: &Args, replay: &Replay) -> Outcome {
+    fs::create_dir_all(directory)
+        .map_err(|error| Failure::io("making the report's directory", directory, &error))?;
+    let write = |name: &str, text: &str| {
+        let file = directory.join(name);
+        fs::write(&file, text).map_err(|error| Failure::io("writing the report", &file, &error))
+    };
+    let described = ::twin::report::Described {
+        title: title(args, replay),
+        text: ::twin::replay::text(replay),
+        parameters: Vec::new(),
+        source: String::new(),
+        left_out: Vec::new(),
+    };
+    write("index.html", &::twin::report::html(&described, &[vec![replay.outcome.clone()]]))?;
+    let figures = serde_json::to_string(&as_json(args, replay))
+        .map_err(|error| Failure::internal(error.to_string()))?;
+    write("replay.json", &(figures + "\n"))
+}

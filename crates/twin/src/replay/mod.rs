@@ -1,0 +1,134 @@
+//! A server's own record, run again in the twin: what was, beside what the twin would have foretold, and what
+//! would have been with other drives or other rules.
+//!
+//! The record is the access log (crate `usage`) and the mounts that were written down; policy and timing are
+//! those of the server's configuration. Times are those of the server's clock: a virtual library that is so
+//! many times as fast as a real one is so here too.
+
+mod build;
+mod compare;
+mod figures;
+mod record;
+mod words;
+
+use base::{Timestamp, Vid};
+use mechanics::{DriveTiming, Geometry, RobotTiming};
+use scheduler::Policy;
+use serde::Serialize;
+
+use crate::model::{ClassModel, TapePoolModel, TapeWork};
+use crate::outcome::Outcome;
+use crate::world::MountKind;
+
+pub use figures::{Figures, MountLine, RequestLine, Row};
+pub use record::{Left, Record, Recorder};
+pub use words::text;
+
+/// The server whose record it is, as its configuration says; changed, where one asks what would have been.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Server {
+    /// Its libraries, in the order of the configuration.
+    pub libraries: Vec<ServerLibrary>,
+    /// Its tape pools, in that order; index + 1 is the id in `policy`.
+    pub tape_pools: Vec<TapePoolModel>,
+    /// Its classes, in that order; index + 1 is the id in `policy`. Their sizes and residency do not matter.
+    pub classes: Vec<ClassModel>,
+    /// What its scheduler is given.
+    pub policy: Policy,
+    /// How its sessions write and read.
+    pub work: TapeWork,
+}
+
+/// A library of the server.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ServerLibrary {
+    /// Its name.
+    pub name: String,
+    /// Drives.
+    pub drives: u32,
+    /// What they take for each thing, by the server's clock.
+    pub timing: DriveTiming,
+    /// Its robots, by the server's clock.
+    pub robots: RobotTiming,
+    /// Where bytes stand on its tapes.
+    pub geometry: Geometry,
+}
+
+/// A mount that was written down.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecordedMount {
+    /// The drive.
+    pub drive: String,
+    /// The tape.
+    pub vid: Vid,
+    /// What it was ordered for; `None`: for neither reading nor writing.
+    pub kind: Option<MountKind>,
+    /// When it was ordered.
+    pub ordered: Timestamp,
+    /// When sessions could begin.
+    pub ready: Option<Timestamp>,
+    /// When its way home began.
+    pub unmounting: Option<Timestamp>,
+    /// When the drive was empty again.
+    pub unmounted: Option<Timestamp>,
+    /// Whether it failed.
+    pub is_failed: bool,
+}
+
+/// Why a record cannot be replayed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// Without it nobody knows which tapes there were.
+    #[error(
+        "the access log says nothing of the server's tapes: it begins with such lines; look further back"
+    )]
+    NoState,
+    /// Nothing was put and nothing wanted from tape.
+    #[error("nothing was put and nothing was wanted from tape in this time: choose another --since")]
+    Nothing,
+    /// The state names a library that the configuration does not have.
+    #[error("the record knows library '{0}' and the configuration does not: use the one of that time")]
+    NoLibrary(String),
+}
+
+/// What was, and what the twin says.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Replay {
+    /// When the record's first put or request was.
+    #[serde(skip)]
+    pub begin: Timestamp,
+    /// What was recorded.
+    pub recorded: Figures,
+    /// What the twin foretells.
+    pub predicted: Figures,
+    /// One beside the other.
+    pub rows: Vec<Row>,
+    /// Each request.
+    pub requests: Vec<RequestLine>,
+    /// Mounts as they were, by the time of their order.
+    pub recorded_mounts: Vec<MountLine>,
+    /// Mounts as the twin has them.
+    pub predicted_mounts: Vec<MountLine>,
+    /// How much of the order of mounts is the same: the longest common subsequence of tapes, as a part of the
+    /// longer one of both.
+    pub same_order: f64,
+    /// What of the record was missing or could not be taken in.
+    pub left: Left,
+    /// The twin's run.
+    pub outcome: Outcome,
+}
+
+/// Runs a record again.
+///
+/// # Errors
+/// [`ReplayError`]: the record does not tell enough.
+pub fn replay(server: &Server, record: &Record, mounts: &[RecordedMount]) -> Result<Replay, ReplayError> {
+    let built = build::build(server, record)?;
+    let (outcome, trace) =
+        crate::world::run_recorded(&built.model, built.holdings(), &built.tape_states, built.evictions());
+    Ok(compare::compare(record, mounts, &built, outcome, &trace))
+}
+
+#[cfg(test)]
+mod tests;

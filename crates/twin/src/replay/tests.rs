@@ -1,0 +1,198 @@
+//! Records made by hand.
+
+use base::{BlockAddress, ByteCount, ContainerId, Duration, FileId, RequestId, Timestamp, Vid};
+use mechanics::{Geometry, RobotTiming};
+use scheduler::{ClassPolicy, Policy, SharePolicy, TapePoolPolicy};
+use usage::{Access, Begins, CopyPlace, DriveState, FileSize, Put, Recalled, Stage, Start, TapeState, What};
+
+use super::*;
+use crate::model::SizeLaw;
+
+const MB: u64 = 1_000_000;
+const BLOCK: u64 = 512 << 10;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp((1_800_000_000 + seconds) * 1_000_000_000)
+}
+
+fn line(seconds: i64, what: What) -> Access {
+    Access { at: at(seconds), class: Some("small".to_owned()), who: Some("ann".to_owned()), what }
+}
+
+fn vid(number: u64) -> Vid {
+    Vid::new(&format!("KS{number:04}")).unwrap()
+}
+
+fn server(drives: u32) -> Server {
+    let drive = mechanics::drive("LTO-8").unwrap();
+    let policy = Policy {
+        classes: [(
+            base::ClassId(1),
+            ClassPolicy {
+                name: "small".to_owned(),
+                pack_bytes: ByteCount(100 * MB),
+                pack_age: Duration::from_secs(30),
+            },
+        )]
+        .into(),
+        tape_pools: [(
+            base::TapePoolId(1),
+            TapePoolPolicy { name: "vault".to_owned(), ..TapePoolPolicy::default() },
+        )]
+        .into(),
+        shares: [(base::ShareId(1), SharePolicy::default())].into(),
+        recall_age: Duration::from_secs(60),
+        dismount_delay: Duration::from_secs(30),
+        ..Policy::default()
+    };
+    Server {
+        libraries: vec![ServerLibrary {
+            name: "library".to_owned(),
+            drives,
+            timing: mechanics::timing("LTO-8").unwrap(),
+            robots: RobotTiming { robots: 1, move_us: 10_000_000 },
+            geometry: Geometry::of(drive.own_medium().unwrap()),
+        }],
+        tape_pools: vec![TapePoolModel { name: "vault".to_owned(), library: crate::model::LibraryIndex(0) }],
+        classes: vec![ClassModel {
+            name: "small".to_owned(),
+            copies: vec![0],
+            sizes: SizeLaw::Fixed(1),
+            large: ByteCount(1 << 40),
+            pack: ByteCount(100 * MB),
+            recall_packs: false,
+            residency: Duration::ZERO,
+            pool_max: None,
+            data_set_files: 1,
+        }],
+        policy,
+        work: TapeWork {
+            flush_bytes: ByteCount(1 << 30),
+            flush_age: Duration::from_secs(300),
+            index_bytes: ByteCount(1 << 40),
+            index_bytes_a_file: 700,
+            flush_each_file: false,
+            recall_batch: ByteCount(256 << 20),
+            replan: Duration::from_secs(5),
+        },
+    }
+}
+
+fn state(recorder: &mut Recorder, tapes: u64) {
+    let start = Start {
+        begins: Begins::Server,
+        tapes: tapes as u32,
+        drives: 2,
+        pool: ByteCount(1_000_000 * MB),
+        block_size: ByteCount(BLOCK),
+    };
+    recorder.push(line(-10, What::Start(start)));
+    for drive in 0..2 {
+        let (drive, library) = (format!("vdrive{drive}"), "library".to_owned());
+        recorder.push(line(-10, What::Drive(DriveState { drive, library, up: true })));
+    }
+    for tape in 0..tapes {
+        let is_scratch = tape + 1 == tapes;
+        let written = if is_scratch { 0 } else { 1000 * BLOCK };
+        recorder.push(line(
+            -10,
+            What::Tape(TapeState {
+                vid: vid(tape),
+                pool: (!is_scratch).then(|| "vault".to_owned()),
+                library: "library".to_owned(),
+                state: if is_scratch { "scratch" } else { "active" }.to_owned(),
+                capacity: ByteCount(2000 * BLOCK),
+                written: ByteCount(written),
+                free: ByteCount(2000 * BLOCK - written),
+                end_of_data: BlockAddress(written / BLOCK),
+            }),
+        ));
+    }
+}
+
+fn stage(file: u64, request: u64, tape: u64) -> What {
+    let place = CopyPlace {
+        pool: "vault".to_owned(),
+        vid: vid(tape),
+        container: ContainerId(file),
+        block: BlockAddress(file % 900),
+        container_length: ByteCount(MB),
+        offset: ByteCount(0),
+        length: ByteCount(MB),
+    };
+    What::Stage(Stage {
+        file: FileId(file),
+        bytes: ByteCount(MB),
+        request: RequestId(request),
+        priority: 4,
+        online: false,
+        copies: vec![place],
+    })
+}
+
+/// Four requests of ten files each over eight tapes, three puts, and an eviction.
+fn record() -> Record {
+    let mut recorder = Recorder::new(at(0), at(100_000));
+    state(&mut recorder, 9);
+    for request in 0..4 {
+        for file in request * 10..request * 10 + 10 {
+            recorder.push(line(request as i64 * 20, stage(file, request, file % 8)));
+        }
+    }
+    for file in 100..103 {
+        let put = Put { file: FileId(file), bytes: ByteCount(40 * MB), set: 1, took: Duration::ZERO };
+        recorder.push(line(90, What::Put(put)));
+    }
+    for file in 0..39 {
+        let wait = Some(Duration::from_secs(500));
+        let recalled = Recalled { file: FileId(file), bytes: ByteCount(MB), vid: vid(file % 8), wait };
+        recorder.push(line(500, What::Recalled(recalled)));
+    }
+    recorder.push(line(900, What::Evicted(FileSize { file: FileId(5), bytes: None })));
+    recorder.push(line(950, stage(5, 9, 5)));
+    recorder.push(line(960, stage(777, 9, 400)));
+    recorder.push(line(970, What::Dropped { count: 7 }));
+    recorder.finish()
+}
+
+#[test]
+fn a_record_is_run_again_and_what_it_lacks_is_counted() {
+    let replay = super::replay(&server(2), &record(), &[]).unwrap();
+    assert_eq!(replay.outcome.violation, None);
+    assert!(replay.outcome.is_drained);
+    let (was, says) = (&replay.recorded, &replay.predicted);
+    assert_eq!((was.requests, says.requests), (5, 5));
+    assert_eq!((was.requests_done, says.requests_done), (3, 5), "one file of the fourth never came");
+    assert_eq!((was.files, says.files), (39, 41));
+    // Each tape once, one of them again for the evicted file; what was put goes to a tape that is in a drive.
+    assert_eq!((says.recall_mounts, says.migrate_mounts, says.tapes), (9, 0, 8));
+    assert_eq!(says.written, 120 * MB);
+    let left = Left { dropped: 7, unfinished: 3, unknown: 1, ..Left::default() };
+    assert_eq!(replay.left, left);
+    assert!((was.completion - 500.0).abs() < 1e-6, "{}", was.completion);
+    let text = super::text(&replay);
+    assert!(text.contains("7 lines of the access log were left out by the server"), "{text}");
+}
+
+#[test]
+fn fewer_drives_take_longer() {
+    let record = record();
+    let with = |drives| super::replay(&server(drives), &record, &[]).unwrap().predicted;
+    let (one, two) = (with(1), with(2));
+    assert!(one.wait_90 > two.wait_90 * 1.3, "{} {}", one.wait_90, two.wait_90);
+    assert_eq!(with(2), two, "the same record gives the same figures");
+}
+
+#[test]
+fn a_record_that_does_not_tell_enough_is_refused() {
+    let mut recorder = Recorder::new(at(0), at(100));
+    recorder.push(line(1, stage(1, 1, 1)));
+    assert_eq!(super::replay(&server(1), &recorder.finish(), &[]), Err(ReplayError::NoState));
+    let mut recorder = Recorder::new(at(0), at(100));
+    state(&mut recorder, 2);
+    assert_eq!(super::replay(&server(1), &recorder.finish(), &[]), Err(ReplayError::Nothing));
+    let mut other = server(1);
+    other.libraries[0].name = "far".to_owned();
+    let known = super::replay(&other, &record(), &[]);
+    assert_eq!(known, Err(ReplayError::NoLibrary("library".to_owned())));
+}
