@@ -284,7 +284,8 @@ impl Stream {
     }
 
     fn tape(&mut self, tape: u64) -> Event {
-        let tape_pool = (tape % 4 > 0).then_some(TapePoolId(1 + (tape % u64::from(self.pools)) as u16));
+        let tape_pool =
+            (!tape.is_multiple_of(4)).then_some(TapePoolId(1 + (tape % u64::from(self.pools)) as u16));
         let summary = TapeSummary {
             tape_pool,
             readable: self.below(20) > 0,
