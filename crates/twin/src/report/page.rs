@@ -114,8 +114,8 @@ fn how_sure(variants: &[Vec<Outcome>], table: &str) -> String {
     let says = if seeds > 1 {
         format!(
             "Means of {} seeds; ± is half the 95 % confidence interval (Student's t). × is the ratio to the \
-             first variant, bold where the difference on the same seeds is more than chance. Curves are those \
-             of the first seed.",
+             first variant, bold where the difference on the same seeds is more than chance. Curves are \
+             those of the first seed.",
             whole(seeds as f64)
         )
     } else {
