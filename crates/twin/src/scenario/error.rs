@@ -28,7 +28,7 @@ pub enum ScenarioError {
     #[error("{place}: this is not TOML: {message}")]
     Syntax {
         /// Where.
-        place: Place,
+        place: Box<Place>,
         /// The parser's words.
         message: String,
     },
@@ -36,7 +36,7 @@ pub enum ScenarioError {
     #[error("{place}: {key}: unknown key{}; known here: {}", meant(.nearest), .known.join(", "))]
     UnknownKey {
         /// Where.
-        place: Place,
+        place: Box<Place>,
         /// The key.
         key: String,
         /// The known one that is written most alike, if any is.
@@ -48,7 +48,7 @@ pub enum ScenarioError {
     #[error("{place}: {key}: '{word}' is not known{}; write one of: {}", meant(.nearest), .known.join(", "))]
     UnknownWord {
         /// Where.
-        place: Place,
+        place: Box<Place>,
         /// The key.
         key: String,
         /// What was written.
@@ -62,7 +62,7 @@ pub enum ScenarioError {
     #[error("{place}: {key} is missing: add it; docs/reference/twin.md says what it means")]
     Missing {
         /// The table in which it should be.
-        place: Place,
+        place: Box<Place>,
         /// The key.
         key: String,
     },
@@ -70,7 +70,7 @@ pub enum ScenarioError {
     #[error("{place}: {key}: {problem}")]
     Value {
         /// Where.
-        place: Place,
+        place: Box<Place>,
         /// The key.
         key: String,
         /// What is wrong and what would be right.
@@ -80,7 +80,7 @@ pub enum ScenarioError {
     #[error("{place}: {key}: there is no {kind} '{name}'{}; {}", meant(.nearest), there_are(.known))]
     NotThere {
         /// Where.
-        place: Place,
+        place: Box<Place>,
         /// The key.
         key: String,
         /// What kind of thing.
@@ -96,7 +96,7 @@ pub enum ScenarioError {
     #[error("{place}: {key}: {found} {what}, but {most} at most can be simulated ({limit}): ask for less")]
     Limit {
         /// Where.
-        place: Place,
+        place: Box<Place>,
         /// The key; empty for the file as a whole.
         key: String,
         /// Of what.
@@ -112,7 +112,7 @@ pub enum ScenarioError {
     #[error("{place}: site: '{name}': {problem}")]
     Site {
         /// Where.
-        place: Place,
+        place: Box<Place>,
         /// The site, or its file.
         name: String,
         /// The reader's words.

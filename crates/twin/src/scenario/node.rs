@@ -82,7 +82,7 @@ impl Node {
     /// Reads a TOML file, `file` being its name for messages.
     pub fn parse(file: &str, text: &str, layer: Layer) -> Result<Node, ScenarioError> {
         if text.len() > TEXT_BYTES_MAX {
-            let place = Place { file: file.to_owned(), line: 0 };
+            let place = Box::new(Place { file: file.to_owned(), line: 0 });
             let (found, most) = (text.len() as u64, TEXT_BYTES_MAX as u64);
             let (key, limit) = (String::new(), "TEXT_BYTES_MAX");
             return Err(ScenarioError::Limit { place, key, what: "bytes of text", found, most, limit });
@@ -91,7 +91,7 @@ impl Node {
         let table = DeTable::parse(text).map_err(|error| {
             let line = error.span().map_or(0, |span| lines.line(span.start));
             let message = error.message().lines().collect::<Vec<_>>().join("; ");
-            ScenarioError::Syntax { place: Place { file: file.to_owned(), line }, message }
+            ScenarioError::Syntax { place: Box::new(Place { file: file.to_owned(), line }), message }
         })?;
         let planting = Planting { lines, layer, file };
         planting.table(table.get_ref(), table.span().start, 0)
@@ -206,7 +206,7 @@ impl Planting<'_> {
 
     fn value(&self, value: &Spanned<DeValue<'_>>, at: usize, depth: usize) -> Result<Node, ScenarioError> {
         if depth > DEPTH_MAX {
-            let place = Place { file: self.file.to_owned(), line: self.lines.line(at) };
+            let place = Box::new(Place { file: self.file.to_owned(), line: self.lines.line(at) });
             let (key, what, limit) = (String::new(), "tables inside of tables", "DEPTH_MAX");
             let (found, most) = (depth as u64, DEPTH_MAX as u64);
             return Err(ScenarioError::Limit { place, key, what, found, most, limit });
@@ -239,7 +239,7 @@ impl Planting<'_> {
     }
 
     fn wrong_number(&self, at: usize, number: &str) -> ScenarioError {
-        let place = Place { file: self.file.to_owned(), line: self.lines.line(at) };
+        let place = Box::new(Place { file: self.file.to_owned(), line: self.lines.line(at) });
         ScenarioError::Syntax { place, message: format!("{number} is no number that can be held") }
     }
 }

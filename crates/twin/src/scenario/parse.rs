@@ -125,9 +125,9 @@ pub struct Files {
 
 impl Files {
     /// Where something was written.
-    pub fn place(&self, from: From) -> Place {
+    pub fn place(&self, from: From) -> Box<Place> {
         let file = if from.layer == Layer::Site { &self.site } else { &self.scenario };
-        Place { file: file.clone(), line: from.line }
+        Box::new(Place { file: file.clone(), line: from.line })
     }
 
     /// A key as its file has it.
@@ -148,7 +148,7 @@ type Variants = Vec<(String, Option<Node>)>;
 fn take_variants(own: &mut Node, files: &mut Files) -> Result<Variants, ScenarioError> {
     let Some(table) = own.take("variant") else { return Ok(vec![(BASE.to_owned(), None)]) };
     let place = files.place(table.from);
-    let wrong = |place: Place, key: String, problem: &str| {
+    let wrong = |place: Box<Place>, key: String, problem: &str| {
         Err(ScenarioError::Value { place, key, problem: problem.to_owned() })
     };
     let Value::Table(entries) = table.value else {
