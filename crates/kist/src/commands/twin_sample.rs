@@ -43,7 +43,7 @@ Examples:
   kist twin sample examples/twin/exabyte.toml
   kist twin sample examples/twin/exabyte.toml --only check --samples 20 --json")]
 pub struct Args {
-    /// The scenario; it has a table [sample]
+    /// The scenario; its table `sample` says how many units there are
     scenario: PathBuf,
     /// How much smaller units are where all of them are run too
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
