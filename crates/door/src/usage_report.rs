@@ -94,6 +94,10 @@ fn workload(usage: &Usage, class: &ClassUsage) -> wire::WorkloadReply {
         bytes_migrated: workload.bytes_migrated,
         mean_written: number(workload.mean_written),
         mean_read: number(workload.mean_read),
+        peak_written: workload.peak_written.0,
+        peak_read: workload.peak_read.0,
+        peak_recalled: workload.peak_recalled.0,
+        space: number(workload.space),
     }
 }
 

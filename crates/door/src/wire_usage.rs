@@ -161,6 +161,14 @@ pub struct WorkloadReply {
     pub mean_written: Option<u64>,
     /// The mean size of files read.
     pub mean_read: Option<u64>,
+    /// Bytes stored on the day with the most.
+    pub peak_written: u64,
+    /// Bytes sent on the day with the most.
+    pub peak_read: u64,
+    /// Bytes recalled on the day with the most.
+    pub peak_recalled: u64,
+    /// C: the pool space of the class.
+    pub space: Option<u64>,
 }
 
 /// A class, or all of them.

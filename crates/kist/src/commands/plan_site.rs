@@ -5,14 +5,15 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use archive::{AccessLog as _, AccessLogFiles};
-use base::Timestamp;
+use base::{ByteCount, Timestamp};
+use door::wire::{ClassUsageReply, UsageReply};
 use serde_json::{Value, json};
 use twin::plan::{ASSUMPTIONS, ClassWorkload, Input, Line, Plan, Section, Site, Unit, Verdict};
 use usage::{Analysis, Usage, Window};
 
 use crate::cli::Common;
 use crate::config::Span;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Exit, Failure, Outcome};
 use crate::output;
 use crate::table::Table;
 use crate::text;
@@ -35,6 +36,7 @@ Examples:
   kist plan site examples/sites/tier1.toml --brief
   kist plan site examples/sites/tier1.toml --only drives --only bottleneck
   kist plan site examples/sites/tier1.toml --html plan.html
+  kist plan site ours.toml --from-server --since 90d
   kist plan site ours.toml --from-log /srv/kist/log --since 90d --json")]
 pub struct Args {
     /// The site: its workload, machines and prices
@@ -50,6 +52,9 @@ pub struct Args {
     /// Take the workload from the access log in this directory, `log` of an instance
     #[arg(long, value_name = "DIR")]
     from_log: Option<PathBuf>,
+    /// Take the workload from what the running server has written down of its users
+    #[arg(long, conflicts_with = "from_log")]
+    from_server: bool,
     /// How far to look back in the log
     #[arg(long, value_name = "SPAN", default_value = "90d", value_parser = Span::parse)]
     since: Span,
@@ -61,9 +66,13 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
     let mut site = read(&args.site)?;
-    if let Some(log) = &args.from_log {
-        let usage = logged(log, args.since, text::now())?;
-        let measured: Vec<ClassWorkload> = usage.workloads().iter().map(ClassWorkload::measured).collect();
+    let workloads = match &args.from_log {
+        Some(log) => logged(log, args.since, text::now())?.workloads(),
+        None if args.from_server => served(args.since, common)?,
+        None => Vec::new(),
+    };
+    if !workloads.is_empty() {
+        let measured: Vec<ClassWorkload> = workloads.iter().map(ClassWorkload::measured).collect();
         site.take_measured(&measured);
     }
     let plan = twin::plan::plan(&site).map_err(|error| refused(&args.site, &error))?;
@@ -76,6 +85,41 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         return output::json(&as_json(&plan, &args.only));
     }
     output::write(&in_words(&plan, args))
+}
+
+/// What the server's own analysis of its access log says.
+fn served(since: Span, common: &Common) -> Outcome<Vec<usage::ClassWorkload>> {
+    let seconds = since.0.as_millis().div_ceil(1000);
+    let target = format!("/api/v1/report/usage?seconds={seconds}");
+    let reply: UsageReply = common.connection.client()?.get(&target)?;
+    if reply.lines == 0 {
+        let message = "the server has written no access down in that time: ask for a longer one with --since";
+        return Err(Failure::new(Exit::NotFound, message.to_owned()));
+    }
+    Ok(reply.classes.into_iter().map(workload).collect())
+}
+
+fn workload(class: ClassUsageReply) -> usage::ClassWorkload {
+    let of = class.workload;
+    usage::ClassWorkload {
+        name: class.name,
+        copies: class.copies,
+        files_written: of.files_written,
+        bytes_written: of.bytes_written,
+        files_read: of.files_read,
+        bytes_read: of.bytes_read,
+        hit_rate: class.hit_rate,
+        hit_rate_bytes: class.hit_rate_bytes,
+        files_recalled: of.files_recalled,
+        bytes_recalled: of.bytes_recalled,
+        bytes_migrated: of.bytes_migrated,
+        mean_written: of.mean_written.map(ByteCount),
+        mean_read: of.mean_read.map(ByteCount),
+        peak_written: ByteCount(of.peak_written),
+        peak_read: ByteCount(of.peak_read),
+        peak_recalled: ByteCount(of.peak_recalled),
+        space: of.space.map(ByteCount),
+    }
 }
 
 fn read(path: &PathBuf) -> Outcome<Site> {
