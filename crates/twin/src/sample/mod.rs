@@ -2,10 +2,10 @@
 //!
 //! A model describes one unit: a library or two with tape pools, classes, holdings and workloads. A
 //! [`Population`] says how busy each of all units is. [`draw()`] makes one model of a few of them, or of all,
-//! under one scheduler, behind one pool and network that are as large as their part of the load; [`observe()`]
-//! takes an outcome apart by unit, and [`estimates`] concludes from the units that were run what all of them
-//! do, with an interval. [`compare()`] puts this beside runs of all units, which is possible where a unit is
-//! small: [`shrunk`] makes one that is.
+//! under one scheduler, behind one pool and network that are as large as their part of the load;
+//! [`observe()`] takes an outcome apart by unit, and [`estimates`] concludes from the units that were run
+//! what all of them do, with an interval. [`compare()`] puts this beside runs of all units, which is possible
+//! where a unit is small: [`shrunk`] makes one that is.
 
 mod compare;
 mod draw;
