@@ -107,7 +107,7 @@ const CASES: &[(&str, &str, &[&str])] = &[
     ("count = 3", "count = 3\nrate = \"300MB\"", &["library.main.drives.rate: '300MB' has no unit"]),
     ("count = 3", "count = 3\nspeed = 1", &["library.main.drives.speed: unknown key", "known here: model"]),
     ("count = 3", "count = 3\nlocate_factor = \"0%\"", &["locate_factor: it is \"1%\""]),
-    ("drives_max = 2", "drives_max = 4", &["t.toml:11: tape_pool.a.drives_max: it is 1 to 3"]),
+    ("drives_max = 2", "drives_max = 0", &["t.toml:11: tape_pool.a.drives_max: it is at least 1"]),
     ("drives_max = 2", "drives_min = 2", &["tape_pool.a.drives_min: 2 drives cannot be kept where 1"]),
     ("drives_max = 2", "open_tapes_max = 0", &["tape_pool.a.open_tapes_max: it is at least 1"]),
     (
@@ -239,6 +239,11 @@ const CASES: &[(&str, &str, &[&str])] = &[
         &["t.toml:46: variant.\"a b\".tape.recal_age: unknown key", "'recall_age'"],
     ),
     ("every = \"7d\"", "every = \"7d\"\n[variant.x]\npool = \"none\"", &["pool is missing"]),
+    (
+        "every = \"7d\"",
+        "every = \"7d\"\n[variant.x]\nfault.drivs = \"none\"",
+        &["fault.drivs", "there is nothing to remove"],
+    ),
     ("every = \"7d\"", "every = \"7d\"\n[provenance]\nx = 3", &["provenance: only a site's file has it"]),
 ];
 

@@ -1,13 +1,13 @@
 //! `kist twin validate`.
 
 use ::twin::scenario::{self, Kind};
-use ::twin::validate::{Case, CaseResult, Row, Validation, cases, judge};
+use ::twin::validate::{Basis, Case, CaseResult, Row, Validation, cases, judge};
 
 use crate::cli::Common;
 use crate::commands::twin_run;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::table::Table;
-use crate::{output, parallel, text};
+use crate::{output, parallel};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -92,6 +92,7 @@ fn written(validation: &Validation) -> String {
         ">PREDICTED",
         ">DEVIATION",
         "TOLERANCE",
+        "BASIS",
         "RESULT",
     ]);
     for row in validation.cases.iter().flat_map(|case| &case.rows) {
@@ -119,10 +120,17 @@ fn written(validation: &Validation) -> String {
             page.push_str(&format!("  {}: VIOLATION: {trouble}\n", case.name));
         }
     }
-    let rows = validation.cases.iter().map(|case| case.rows.len()).sum::<usize>();
-    let passed = validation.cases.iter().flat_map(|case| &case.rows).filter(|row| row.pass).count();
-    let cases = text::plural(validation.cases.len() as u64, "case");
-    page.push_str(&format!("\n{cases}: {passed} of {rows} published values predicted\n"));
+    for basis in [Basis::Predicted, Basis::Fitted, Basis::Derived] {
+        let rows = || validation.cases.iter().flat_map(|case| &case.rows).filter(|row| row.basis == basis);
+        let (passed, all) = (rows().filter(|row| row.pass).count(), rows().count());
+        let words = match basis {
+            Basis::Predicted => "published values predicted, nothing fitted to them",
+            Basis::Fitted => "published values that inputs were fitted to once",
+            Basis::Derived => "values that the reference derives, not published",
+        };
+        page.push_str(&format!("\n{passed} of {all} {words}"));
+    }
+    page.push('\n');
     page
 }
 
@@ -149,6 +157,7 @@ fn cells(row: &Row) -> Vec<String> {
             _ => "-".to_owned(),
         },
         row.tolerance.clone(),
+        row.basis.word().to_owned(),
         if row.pass { "ok" } else { "FAILS" }.to_owned(),
     ]
 }

@@ -153,6 +153,21 @@ impl Node {
         }
     }
 
+    /// The first key of `over` that removes what this tree does not have, with its path; nothing if there is
+    /// none.
+    pub fn removed_in_vain<'a>(&self, over: &'a Node) -> Option<(Vec<String>, &'a Node)> {
+        over.entries().iter().find_map(|(key, node)| {
+            let mine = self.get(key);
+            let mut found = match mine {
+                None if node.value == Value::Text(NONE.to_owned()) => Some((Vec::new(), node)),
+                Some(mine) => mine.removed_in_vain(node),
+                None => Node { value: Value::Table(Vec::new()), from: node.from }.removed_in_vain(node),
+            }?;
+            found.0.insert(0, key.clone());
+            Some(found)
+        })
+    }
+
     /// Says that all of it was written in that layer.
     pub fn set_layer(&mut self, layer: Layer) {
         self.from.layer = layer;

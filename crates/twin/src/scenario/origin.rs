@@ -279,8 +279,8 @@ fn defaults(value: &toml::Value, path: &mut Vec<String>, said: &Said, keys: &mut
     };
     for (key, value) in below {
         path.push(key);
-        // Laws and workloads are written out below the name of their kind, which the file has as a key.
-        if is_kind(path) {
+        // Laws and workloads may be written out below the name of their kind, which the file has as a key.
+        if value.is_table() && is_kind(path) {
             let kind = path.pop();
             defaults(value, path, said, keys);
             path.extend(kind);

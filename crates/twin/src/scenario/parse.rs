@@ -96,6 +96,11 @@ pub fn parse(file: &str, text: &str, resolve: Resolver<'_>) -> Result<Scenario, 
     for (name, over) in variants {
         let mut tree = base.clone();
         if let Some(over) = over {
+            if let Some((path, node)) = tree.removed_in_vain(&over) {
+                let problem = "there is nothing to remove: look at how the key is written".to_owned();
+                let (place, key) = (files.place(node.from), write_path(&path));
+                return Err(ScenarioError::Value { place, key, problem });
+            }
             tree.lay_over(over);
         }
         tree.prune();

@@ -1,6 +1,6 @@
 //! GridKa, 2018 to 2019: recalls and migrations through dCache, TSS and Spectrum Protect.
 
-use super::{Case, Expectation, Measure, Of, Prediction, Tolerance, USUAL};
+use super::{Basis, Case, Expectation, Measure, Of, Prediction, Tolerance, USUAL};
 use crate::scenario::Kind;
 
 const SOURCE: &str = "GridKa tape performance paper (2020)";
@@ -12,6 +12,7 @@ const fn rate(
     published_mb: f64,
     measure: Measure,
     of: Of,
+    basis: Basis,
     note: &'static str,
 ) -> Expectation {
     Expectation {
@@ -21,6 +22,7 @@ const fn rate(
         unit: "B/s",
         prediction: Prediction::Simulated(measure, of),
         tolerance: USUAL,
+        basis,
         note,
     }
 }
@@ -47,6 +49,7 @@ pub(super) const CASES: &[Case] = &[
                 400.0,
                 Measure::ReadRateMean,
                 Of::Variant("2000"),
+                Basis::Fitted,
                 "ATLAS tape carousel test of 2018, production path",
             ),
             rate(
@@ -55,6 +58,7 @@ pub(super) const CASES: &[Case] = &[
                 600.0,
                 Measure::ReadRateMean,
                 Of::Variant("30000"),
+                Basis::Fitted,
                 "stand-alone TSS, which sorts the whole list",
             ),
             Expectation {
@@ -64,6 +68,7 @@ pub(super) const CASES: &[Case] = &[
                 unit: "",
                 prediction: Prediction::Simulated(Measure::ReadRateMean, Of::Ratio("30000", "2000")),
                 tolerance: Tolerance::Range(1.4, 1.6),
+                basis: Basis::Fitted,
                 note: "the range is the reference's",
             },
             Expectation {
@@ -73,6 +78,7 @@ pub(super) const CASES: &[Case] = &[
                 unit: "",
                 prediction: Prediction::Simulated(Measure::Mounts, Of::Ratio("2000", "30000")),
                 tolerance: Tolerance::AtLeast(1.5),
+                basis: Basis::Derived,
                 note: "not published; derived: the gain must come from fewer mounts and better order",
             },
         ],
@@ -96,7 +102,8 @@ pub(super) const CASES: &[Case] = &[
                 unit: "tapes",
                 prediction: Prediction::Simulated(Measure::TapesMounted, Of::Variant("newest-copy")),
                 tolerance: Tolerance::Absolute(0.0),
-                note: "published",
+                basis: Basis::Fitted,
+                note: "the number of other tapes is made of it",
             },
             Expectation {
                 what: "tapes mounted, copies chosen",
@@ -105,6 +112,7 @@ pub(super) const CASES: &[Case] = &[
                 unit: "tapes",
                 prediction: Prediction::Simulated(Measure::TapesMounted, Of::Variant("chosen")),
                 tolerance: Tolerance::Absolute(0.0),
+                basis: Basis::Predicted,
                 note: "what GridKa had expected",
             },
         ],
@@ -125,6 +133,7 @@ pub(super) const CASES: &[Case] = &[
             1_500.0,
             Measure::ReadRateMax,
             Of::First,
+            Basis::Fitted,
             "the overhead of each file was fitted on this case",
         )],
     },
@@ -141,7 +150,8 @@ pub(super) const CASES: &[Case] = &[
             900.0,
             Measure::ReadRateMax,
             Of::First,
-            "predicted",
+            Basis::Predicted,
+            "nothing was changed but tapes, files and drives",
         )],
     },
     Case {
@@ -156,13 +166,22 @@ pub(super) const CASES: &[Case] = &[
         ],
         scenario: Some(include_str!("../../cases/gk-small-write.toml")),
         expectations: &[
-            rate("all drives", "maximum of 10 minutes", 775.0, Measure::WriteRateMax, Of::First, ""),
+            rate(
+                "all drives",
+                "maximum of 10 minutes",
+                775.0,
+                Measure::WriteRateMax,
+                Of::First,
+                Basis::Fitted,
+                "",
+            ),
             rate(
                 "all drives (8 × 75)",
                 "mean from the first byte to the last",
                 600.0,
                 Measure::WriteRateMean,
                 Of::First,
+                Basis::Fitted,
                 "published for one drive: about 75 MB/s",
             ),
         ],
@@ -178,13 +197,22 @@ pub(super) const CASES: &[Case] = &[
         ],
         scenario: Some(include_str!("../../cases/gk-small-read.toml")),
         expectations: &[
-            rate("all drives", "maximum of 10 minutes", 400.0, Measure::ReadRateMax, Of::First, ""),
+            rate(
+                "all drives",
+                "maximum of 10 minutes",
+                400.0,
+                Measure::ReadRateMax,
+                Of::First,
+                Basis::Fitted,
+                "",
+            ),
             rate(
                 "all drives (8 × 30)",
                 "mean of the run",
                 240.0,
                 Measure::ReadRateMean,
                 Of::First,
+                Basis::Fitted,
                 "published for one drive: about 30 MB/s",
             ),
         ],

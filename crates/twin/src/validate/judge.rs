@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Case, Expectation, Of, Prediction, Tolerance};
+use super::{Basis, Case, Expectation, Of, Prediction, Tolerance};
 use crate::outcome::Outcome;
 use crate::scenario::Kind;
 use crate::stats;
@@ -30,6 +30,8 @@ pub struct Row {
     pub tolerance: String,
     /// Whether it agrees.
     pub pass: bool,
+    /// What the agreement is worth.
+    pub basis: Basis,
     /// A remark of the reference.
     pub note: &'static str,
 }
@@ -133,6 +135,7 @@ fn row(case: &Case, expectation: &Expectation, runs: &[(String, Vec<Outcome>)]) 
         deviation_percent: predicted.map(|predicted| 100.0 * (predicted / published - 1.0)),
         tolerance: expectation.tolerance.words(),
         pass,
+        basis: expectation.basis,
         note: expectation.note,
     }
 }

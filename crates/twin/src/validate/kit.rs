@@ -1,7 +1,7 @@
 //! KIT: aggregates on tape, and three caches in front of the drives.
 
 use super::sdsc::planned;
-use super::{Case, Expectation, Measure, Of, Prediction, Tolerance, USUAL};
+use super::{Basis, Case, Expectation, Measure, Of, Prediction, Tolerance, USUAL};
 use crate::scenario::Kind;
 
 const SOURCE: &str = "KIT tape-cache case study (about 2024)";
@@ -17,7 +17,16 @@ const fn simulated(
     note: &'static str,
 ) -> Expectation {
     let prediction = Prediction::Simulated(measure, variant);
-    Expectation { what, statistic, published, unit, prediction, tolerance: USUAL, note }
+    Expectation {
+        what,
+        statistic,
+        published,
+        unit,
+        prediction,
+        tolerance: USUAL,
+        basis: Basis::Predicted,
+        note,
+    }
 }
 
 const fn computed(
@@ -28,7 +37,17 @@ const fn computed(
     tolerance: Tolerance,
 ) -> Expectation {
     let prediction = Prediction::Computed(compute);
-    Expectation { what, statistic: "count", published, unit, prediction, tolerance, note: "derived" }
+    let basis = Basis::Derived;
+    Expectation {
+        what,
+        statistic: "count",
+        published,
+        unit,
+        prediction,
+        tolerance,
+        basis,
+        note: "derived by the reference",
+    }
 }
 
 pub(super) const CASES: &[Case] = &[

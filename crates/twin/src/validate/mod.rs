@@ -14,6 +14,8 @@ mod sdsc;
 pub use judge::{CaseResult, Row, Validation, judge};
 pub use measure::{Measure, Of};
 
+use serde::Serialize;
+
 use crate::scenario::Kind;
 
 /// A published measurement that the twin is to predict.
@@ -31,8 +33,34 @@ pub struct Expectation {
     pub prediction: Prediction,
     /// What still counts as agreement.
     pub tolerance: Tolerance,
+    /// What the agreement is worth.
+    pub basis: Basis,
     /// What the site or its publication says about the value beyond that.
     pub note: &'static str,
+}
+
+/// What an agreement is worth.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// The value was published, and nothing was fitted to it: a prediction.
+    Predicted,
+    /// Published, and an input of the site's file was fitted to it once.
+    Fitted,
+    /// Not published: the reference derives it from what is.
+    Derived,
+}
+
+impl Basis {
+    /// In one word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Basis::Predicted => "predicted",
+            Basis::Fitted => "fitted",
+            Basis::Derived => "derived",
+        }
+    }
 }
 
 /// How the twin gets a value.

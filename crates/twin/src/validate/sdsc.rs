@@ -1,6 +1,6 @@
 //! SDSC, 1998: how many drives an archive keeps busy.
 
-use super::{Case, Expectation, Measure, Of, Prediction, Tolerance, USUAL};
+use super::{Basis, Case, Expectation, Measure, Of, Prediction, Tolerance, USUAL};
 use crate::plan::{Site, plan};
 use crate::scenario::Kind;
 
@@ -34,6 +34,7 @@ pub(super) const CASES: &[Case] = &[
                 unit: "drives",
                 prediction: Prediction::Simulated(Measure::BusyDrives, Of::First),
                 tolerance: USUAL,
+                basis: Basis::Predicted,
                 note: "published: 2 drives continually busy",
             },
             Expectation {
@@ -43,6 +44,7 @@ pub(super) const CASES: &[Case] = &[
                 unit: "%",
                 prediction: Prediction::Simulated(Measure::MovingPercent, Of::First),
                 tolerance: USUAL,
+                basis: Basis::Fitted,
                 note: "the mean file size was fitted to it",
             },
             Expectation {
@@ -54,6 +56,7 @@ pub(super) const CASES: &[Case] = &[
                     planned(SITE_1998, "all", "drives busy, all traffic positioning")
                 }),
                 tolerance: USUAL,
+                basis: Basis::Predicted,
                 note: "by the planner; the reference derives 1.9",
             },
         ],
@@ -77,6 +80,7 @@ pub(super) const CASES: &[Case] = &[
                 unit: "drives",
                 prediction: Prediction::Simulated(Measure::BusyDrives, Of::First),
                 tolerance: USUAL,
+                basis: Basis::Predicted,
                 note: "published: at least 80",
             },
             Expectation {
@@ -88,6 +92,7 @@ pub(super) const CASES: &[Case] = &[
                     planned(SITE_100, "all", "drives busy, all traffic positioning")
                 }),
                 tolerance: Tolerance::Range(72.0, 88.0),
+                basis: Basis::Predicted,
                 note: "by the planner; the reference derives 74 and 77",
             },
         ],
