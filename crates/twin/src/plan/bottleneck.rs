@@ -50,11 +50,12 @@ pub(crate) fn bottleneck(sheet: &mut Sheet, uses: &[Use]) -> Option<String> {
             share_of if share_of > 0.0 => {
                 format!("{} ({share}; the load may grow {}-fold)", used.part, digits(growth))
             }
-            _ => format!("{} (nothing is used)", used.part),
+            _ => "nothing is asked for: the site names no workload".to_owned(),
         }
     };
     let (mean, peak) = (scarcest(true).map(words), scarcest(false).map(words));
     match (mean, peak) {
+        (Some(mean), Some(peak)) if mean == peak => Some(mean),
         (Some(mean), Some(peak)) => Some(format!("mean day: {mean}; busiest day: {peak}")),
         (Some(day), None) | (None, Some(day)) => Some(day),
         (None, None) => None,
