@@ -43,6 +43,13 @@ pub struct Outcome {
     pub scratch_left: u64,
     /// Files whose clients waited for room in the pool at the end.
     pub puts_waiting: u64,
+    /// When a tape pool first had something to write and neither a begun tape nor a scratch tape; nothing if
+    /// none ever had.
+    pub no_tape_since: Option<f64>,
+    /// Bytes that waited at the end for a tape that is not there, each copy.
+    pub no_tape_bytes: u64,
+    /// Bytes of wanted files that waited at the end and for which the pool had no room.
+    pub no_room_bytes: u64,
     /// Faults that happened, by name.
     pub faults: BTreeMap<String, u64>,
     /// Invariants: how often each was checked, by name. What does not hold ends the run.

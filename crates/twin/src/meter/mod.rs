@@ -53,6 +53,12 @@ pub struct End {
     pub scratch_left: u64,
     /// Puts that wait for room.
     pub puts_waiting: u64,
+    /// When a tape pool first had something to write and no tape.
+    pub no_tape_since: Option<Moment>,
+    /// Bytes in the queues of such pools.
+    pub no_tape_bytes: u64,
+    /// Bytes of wanted files for which the pool has no room.
+    pub no_room_bytes: u64,
 }
 
 /// Takes down what happens. Times must not go back, but for transfers, which may be told late or early.

@@ -8,6 +8,7 @@ mod bars;
 mod chart;
 mod curve;
 mod gantt;
+mod limits;
 mod page;
 mod scale;
 mod style;

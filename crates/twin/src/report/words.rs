@@ -41,6 +41,7 @@ pub fn sentences(summary: &Summary, shown: &[&Outcome]) -> Vec<String> {
             whole(asked as f64)
         ));
     }
+    found.extend(shown.iter().flat_map(|outcome| super::limits::limits(outcome)));
     found.extend(shown.iter().filter_map(|outcome| unsettled(outcome)));
     found.extend(tails(shown));
     found
