@@ -15,6 +15,8 @@ pub struct Outcome {
     pub end: f64,
     /// Where the means begin: what was said, or where the run was found to have settled.
     pub warm_up: f64,
+    /// Whether `warm_up` was found, and not said.
+    pub is_warm_up_found: bool,
     /// Whether the run went on for its span, and not until its work was done: only then do means within one
     /// run say something of their own certainty.
     pub is_steady: bool,
@@ -242,7 +244,8 @@ pub struct ClassUse {
     pub put_bytes: u64,
     /// Bytes of the class in the pool, mean over time.
     pub pool_mean: f64,
-    /// How long evicted files had been in the pool since they were last touched, mean, seconds.
+    /// How long evicted files had been in the pool since they were last touched, mean, seconds. Files that
+    /// were there at the beginning and that nobody touched do not count.
     pub residency_mean: f64,
     /// Files evicted.
     pub evicted: u64,

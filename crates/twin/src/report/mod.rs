@@ -19,6 +19,7 @@ mod text;
 mod words;
 
 pub use page::html;
+pub(crate) use text::{whole, with_range};
 pub use text::{with_interval, with_unit};
 pub use words::sentences;
 

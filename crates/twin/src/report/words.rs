@@ -2,7 +2,7 @@
 
 use super::text::{number, spoken, time, whole, with_unit};
 use crate::outcome::{DriveActivity, Outcome};
-use crate::stats::{Summary, VariantSummary, completion};
+use crate::stats::{Summary, VariantSummary, completion, is_completed};
 
 /// Differences below this part are none, in words.
 const ALIKE: f64 = 0.02;
@@ -44,6 +44,7 @@ pub fn sentences(summary: &Summary, shown: &[&Outcome]) -> Vec<String> {
     found.extend(shown.iter().flat_map(|outcome| super::limits::limits(outcome)));
     found.extend(shown.iter().filter_map(|outcome| unsettled(outcome)));
     found.extend(tails(shown));
+    found.extend(super::limits::covered(shown));
     found
 }
 
@@ -234,34 +235,51 @@ fn tails(shown: &[&Outcome]) -> Vec<String> {
     const CAMPAIGNS_MAX: usize = 3;
     let mut names: Vec<&str> = Vec::new();
     for campaign in shown.iter().flat_map(|outcome| &outcome.campaigns) {
-        if campaign.ends && !campaign.progress.is_empty() && !names.contains(&campaign.name.as_str()) {
+        if campaign.ends && !names.contains(&campaign.name.as_str()) {
             names.push(&campaign.name);
         }
     }
-    names.iter().take(CAMPAIGNS_MAX).map(|name| tail(shown, name)).collect()
+    let of = |name: &&str| tail(shown, name).into_iter().chain(undone(shown, name));
+    names.iter().take(CAMPAIGNS_MAX).flat_map(of).collect()
 }
 
-fn tail(shown: &[&Outcome], name: &str) -> String {
+fn tail(shown: &[&Outcome], name: &str) -> Option<String> {
     const VARIANTS_MAX: usize = 3;
     let found = |outcome: &&Outcome| {
         let campaign = outcome.campaigns.iter().find(|campaign| campaign.name == name)?;
         let (whole, tail) = completion(campaign)?;
-        let is_done = campaign.served + campaign.refused >= campaign.files;
-        is_done.then(|| (whole, tail, outcome.variant.clone()))
+        is_completed(campaign).then(|| (whole, tail, outcome.variant.clone()))
     };
     let mut all: Vec<(f64, f64, String)> = shown.iter().filter_map(found).collect();
     if all.len() > VARIANTS_MAX {
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (least, most) = (&all[0], &all[all.len() - 1]);
         let least = format!("{} with “{}”", time(least.0), least.2);
-        return format!("Campaign “{name}” took from {least} to {} with “{}”.", time(most.0), most.2);
-    }
-    if all.is_empty() {
-        return format!("Campaign “{name}” was not done when the run ended.");
+        return Some(format!("Campaign “{name}” took from {least} to {} with “{}”.", time(most.0), most.2));
     }
     let part = |(whole, tail, variant): &(f64, f64, String)| {
         let with = if shown.len() > 1 { format!(" with “{variant}”") } else { String::new() };
         format!("{}{with}, of which the last 5 % of the files took {}", time(*whole), time(*tail))
     };
-    format!("Campaign “{name}” took {}.", all.iter().map(part).collect::<Vec<_>>().join("; "))
+    let parts = all.iter().map(part).collect::<Vec<_>>().join("; ");
+    (!all.is_empty()).then(|| format!("Campaign “{name}” took {parts}."))
+}
+
+/// How far a campaign came that was not completed.
+fn undone(shown: &[&Outcome], name: &str) -> Option<String> {
+    let part = |outcome: &&Outcome| {
+        let campaign = outcome.campaigns.iter().find(|campaign| campaign.name == name)?;
+        if is_completed(campaign) {
+            return None;
+        }
+        let with = if shown.len() > 1 { format!(" with “{}”", outcome.variant) } else { String::new() };
+        if campaign.files == 0 {
+            return Some(format!("nothing was asked for{with}"));
+        }
+        let (served, files) = (whole(campaign.served as f64), whole(campaign.files as f64));
+        Some(format!("{served} of {files} files were there{with}"))
+    };
+    let parts: Vec<String> = shown.iter().filter_map(part).collect();
+    (!parts.is_empty())
+        .then(|| format!("Campaign “{name}” was not completed when the run ended: {}.", parts.join("; ")))
 }
