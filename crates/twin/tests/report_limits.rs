@@ -61,3 +61,55 @@ fn recalls_that_wait_for_room_are_said_so() {
     let lacks = |one: &String| one.starts_with("small: recalls of ") && one.contains("for room in the pool");
     assert!(said.iter().any(lacks), "{said:?}");
 }
+
+#[test]
+fn a_campaign_that_was_not_served_has_no_time() {
+    let mut model = model(2, 1, TB);
+    hold(&mut model, 10_000);
+    campaign(&mut model, None);
+    (model.span, model.until_done) = (secs(30), false);
+    let mut done = model.clone();
+    (done.name, done.span, done.until_done) = ("in time".to_owned(), hours(48), true);
+    let (summary, said) = said(&[runs(&model), runs(&done)]);
+    let words = "Campaign “campaign” was not completed when the run ended: 0 of 10,000 files were there with \
+                 “small”.";
+    assert!(said.contains(&words.to_owned()), "{said:?}");
+    let rows = summary.rows(true);
+    let row = |name: &str| rows.iter().find(|row| row[0] == format!("campaign campaign: {name}")).unwrap();
+    assert_eq!(row("completed after")[1], "not completed: 0 of 10,000 files");
+    assert!(row("completed after")[2].ends_with(" h"), "{rows:?}");
+    assert_eq!(row("wait, 99 %")[1], "–");
+}
+
+#[test]
+fn a_campaign_is_no_warm_up() {
+    let mut model = model(4, 1, TB);
+    hold(&mut model, 20_000);
+    campaign(&mut model, None);
+    ingest(&mut model, 500.0, hours(24 * 7));
+    (model.span, model.until_done) = (hours(24 * 7), false);
+    let outcomes = runs(&model);
+    assert!(outcomes[0].is_warm_up_found && outcomes[0].warm_up == 0.0, "{}", outcomes[0].warm_up);
+    let mut cut = model.clone();
+    cut.warm_up = Some(hours(24));
+    let said = said(&[runs(&cut)]).1;
+    assert!(said.last().unwrap().contains(" leave out the first 24.0 h; "), "{said:?}");
+}
+
+#[test]
+fn where_rates_are_those_of_the_demand_the_rest_is_compared() {
+    let with = |drives: u32| {
+        let mut model = model(drives, 1, TB);
+        model.name = format!("{drives} drives");
+        model.site.pool.capacity = base::ByteCount(100 * TB);
+        hold(&mut model, 20_000);
+        campaign(&mut model, Some(15_000));
+        (model.span, model.until_done) = (hours(24 * 4), false);
+        runs(&model)
+    };
+    let said = said(&[with(2), with(4)]).1;
+    let begin = "4 drives, against “2 drives”: campaign “campaign” is done after ";
+    assert!(said[0].starts_with(begin), "{said:?}");
+    assert!(said[0].contains(" drives are in use ") && said[0].contains(" times)"), "{said:?}");
+    assert!(said[0].contains("Both moved all that was asked for: "), "{said:?}");
+}

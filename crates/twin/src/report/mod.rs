@@ -7,6 +7,7 @@
 mod bars;
 mod chart;
 mod curve;
+mod differences;
 mod gantt;
 mod limits;
 mod page;

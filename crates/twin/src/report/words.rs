@@ -1,5 +1,6 @@
 //! The result in sentences.
 
+use super::differences::{differences, is_all_moved, ratio_of};
 use super::text::{number, spoken, time, whole, with_unit};
 use crate::outcome::{DriveActivity, Outcome};
 use crate::stats::{Summary, VariantSummary, completion, is_completed};
@@ -129,43 +130,35 @@ fn against(first: &VariantSummary, base: &Outcome, variant: &VariantSummary, out
     let is_chance =
         variant.of("", figure).and_then(|found| found.against_first).and_then(|found| found.is_different)
             == Some(false);
-    if is_chance {
+    let ratio = mine / others;
+    if !is_chance && others <= 0.0 {
+        return format!("{}: {rates} with “{}”.", variant.name, first.name);
+    }
+    if !is_chance && (ratio - 1.0).abs() >= ALIKE {
+        let reason = reason(base, outcome).map(|why| format!(", because {why}")).unwrap_or_default();
         return format!(
-            "{}: {rates} with “{}”; seeds differ more than that, so there is no difference to speak of.",
+            "{}: {rates} with “{}”, {} times{reason}.",
+            variant.name,
+            first.name,
+            ratio_of(ratio)
+        );
+    }
+    let differ = differences(first, variant);
+    // A rate that only follows what is asked for says nothing of what the site could do.
+    let both = if is_all_moved(base) && is_all_moved(outcome) {
+        format!("Both moved all that was asked for: {rates}.")
+    } else if is_chance && (ratio - 1.0).abs() >= ALIKE {
+        format!("It moves {rates}; seeds differ more than that.")
+    } else {
+        format!("It moves {rates}: no more and no less.")
+    };
+    if differ.is_empty() {
+        return format!(
+            "{}: no difference to speak of to “{}” in rates, campaigns, waits, drives in use and mounts. {both}",
             variant.name, first.name
         );
     }
-    if others <= 0.0 {
-        return format!("{}: {rates} with “{}”.", variant.name, first.name);
-    }
-    let ratio = mine / others;
-    if (ratio - 1.0).abs() < ALIKE {
-        let moved = (finished(outcome), finished(base));
-        let rest = match moved {
-            (Some(mine), Some(others)) if (mine / others - 1.0).abs() >= ALIKE => {
-                format!(", but done after {} instead of {}", time(mine), time(others))
-            }
-            _ => String::new(),
-        };
-        return format!("{}: {rates} with “{}”: no more and no less{rest}.", variant.name, first.name);
-    }
-    let reason = reason(base, outcome).map(|why| format!(", because {why}")).unwrap_or_default();
-    format!("{}: {rates} with “{}”, {} times{reason}.", variant.name, first.name, two_places(ratio))
-}
-
-/// A ratio.
-fn two_places(ratio: f64) -> String {
-    if ratio >= 0.1 { format!("{ratio:.2}") } else { number(ratio) }
-}
-
-/// When the last campaign was done.
-fn finished(outcome: &Outcome) -> Option<f64> {
-    outcome
-        .campaigns
-        .iter()
-        .filter(|campaign| !campaign.progress.is_empty())
-        .map(|campaign| campaign.end)
-        .reduce(f64::max)
+    format!("{}, against “{}”: {}. {both}", variant.name, first.name, differ.join("; "))
 }
 
 /// Drive seconds of an activity for each TB that was moved.
