@@ -114,9 +114,9 @@ fn how_sure(variants: &[Vec<Outcome>], table: &str) -> String {
     let says = if seeds > 1 {
         format!(
             "Means of {} seeds; ± is half the 95 % confidence interval (Student's t), \
-             or brackets hold its ends where it would reach below 0; of two seeds they hold both values. × is the ratio to the \
-             first variant, bold where the difference on the same seeds is more than chance. Curves are \
-             those of the first seed.",
+             or brackets hold its ends where it would reach below 0; of two seeds \
+             they hold both values. × is the ratio to the first variant, bold where the \
+             difference on the same seeds is more than chance. Curves are those of the first seed.",
             whole(seeds as f64)
         )
     } else {

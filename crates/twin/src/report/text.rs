@@ -137,7 +137,7 @@ pub fn with_range(mean: f64, ends: [f64; 2], unit: &str) -> String {
 }
 
 /// What a value is divided by to be read, and the unit then.
-fn in_unit_of<'a>(value: f64, unit: &'a str) -> (f64, &'a str) {
+fn in_unit_of(value: f64, unit: &str) -> (f64, &str) {
     let (factor, scaled) = scaled(value, unit);
     match unit {
         "s" | "bytes" | "MB/s" => (factor, scaled),

@@ -154,7 +154,8 @@ fn against(first: &VariantSummary, base: &Outcome, variant: &VariantSummary, out
     };
     if differ.is_empty() {
         return format!(
-            "{}: no difference to speak of to “{}” in rates, campaigns, waits, drives in use and mounts. {both}",
+            "{}: no difference to speak of to “{}”, neither in rates nor in campaigns, waits, drives in use \
+             and mounts. {both}",
             variant.name, first.name
         );
     }
