@@ -113,8 +113,9 @@ fn quantile(sorted: &[f64], part: f64) -> f64 {
     sorted.get(at.saturating_sub(1)).copied().unwrap_or(0.0)
 }
 
-/// The asks that can be compared. A file that was on tape only in the record and has never left the twin's pool
-/// costs it nothing: its whole request is left out. One that the twin itself brought back earlier is compared.
+/// The asks that can be compared. A file that was on tape only in the record and has never left the twin's
+/// pool costs it nothing: its whole request is left out. One that the twin itself brought back earlier is
+/// compared.
 fn comparable(built: &Built, trace: &Trace, left: &mut Left) -> Vec<Ask> {
     let mut recalled: BTreeMap<FileNumber, Moment> = BTreeMap::new();
     for served in trace.served.iter().filter(|served| served.recalled) {

@@ -87,8 +87,8 @@ pub struct RecordedMount {
     pub is_forced: bool,
 }
 
-/// Finds the mounts to write that were ordered although neither `mount_bytes` nor `mount_age` of their pool was
-/// reached, and that did not go on where another tape had become full: an operator said `migrate --now`, of
+/// Finds the mounts to write that were ordered although neither `mount_bytes` nor `mount_age` of their pool
+/// was reached, and that did not go on where another tape had become full: an operator said `migrate --now`, of
 /// which there is no line in the access log. `policy` is the server's own, not a changed one.
 pub fn find_forced(mounts: &mut [RecordedMount], policy: &Policy) {
     mounts.sort_by_key(|mount| mount.ordered);

@@ -52,7 +52,8 @@ impl Before {
         }
     }
 
-    /// A file that left the pool, or that is wanted from tape, has all its copies; most that are deleted have.
+    /// A file that left the pool, or that is wanted from tape, has all its copies; most that are deleted
+    /// have.
     fn is_safe(&mut self, file: FileId) {
         if let Some((_, class, _)) = self.puts.remove(&file) {
             *self.gone.entry(class).or_default() += 1;

@@ -22,8 +22,8 @@ fn first(replay: &Replay) -> Option<String> {
     let Left { hits, requests, .. } = replay.left;
     (requests > 0).then(|| {
         format!(
-            "{requests} of {} requests are not compared: {hits} of their files had to come from tape, and have \
-             not left the twin's pool",
+            "{requests} of {} requests are not compared: {hits} of their files had to come from tape, and \
+             have not left the twin's pool",
             replay.recorded.requests + requests
         )
     })
@@ -34,7 +34,7 @@ fn notes(replay: &Replay) -> Vec<String> {
     let mut notes = vec![
         format!("order of mounts: {:.0} % the same", replay.same_order * 100.0),
         format!(
-            "completion rests on {} requests and mostly on when they were made: judge by waits and drive times",
+            "completion rests on {} requests and mostly on when they were made: judge by waits and mounts",
             replay.recorded.requests
         ),
     ];
