@@ -327,6 +327,7 @@ impl<'m> World<'m> {
             }
             What::Evict => self.evict_event(),
             What::EvictRecorded => self.evict_recorded(),
+            What::MigrateNow => self.tell(scheduler::Event::MigrateNow(None)),
             What::Room => self.room_event(),
             What::Pins => self.end_pins(),
             What::Saturate => self.saturate_event(),
