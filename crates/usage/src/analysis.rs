@@ -11,6 +11,7 @@ use crate::figures::{
 };
 use crate::files::{OpenMisses, SeenFiles};
 use crate::histogram::Histogram;
+use crate::reads::Reads;
 use crate::series::{DAY, Moved, Series};
 
 /// Classes that are told apart; further ones are added up as [`OTHER_CLASSES`].
@@ -25,7 +26,7 @@ const ALL: u16 = u16::MAX;
 
 /// Adds lines up. They should come in the order of their times; a little disorder does no harm.
 ///
-/// Memory is bounded by the limits of this crate, whatever the log's length: some 60 MB at most.
+/// Memory is bounded by the limits of this crate, whatever the log's length: some 70 MB at most.
 #[derive(Debug)]
 pub struct Analysis {
     window: Window,
@@ -39,6 +40,7 @@ pub struct Analysis {
     numbers: BTreeMap<String, u16>,
     tallies: BTreeMap<u16, Tally>,
     misses: OpenMisses,
+    reads: Reads,
     seen: SeenFiles,
 }
 
@@ -114,6 +116,7 @@ impl Analysis {
             numbers: BTreeMap::new(),
             tallies: BTreeMap::from([(ALL, Tally::new())]),
             misses: OpenMisses::default(),
+            reads: Reads::default(),
             seen: SeenFiles::default(),
         }
     }
@@ -214,10 +217,12 @@ impl Analysis {
             }
             What::Evicted(file) => {
                 self.misses.close(file.file);
+                self.reads.forget(file.file);
                 self.both(class, |tally| tally.evicted.add(file.bytes.unwrap_or_default()));
             }
             What::Deleted(file) => {
                 self.misses.close(file.file);
+                self.reads.forget(file.file);
                 self.both(class, |tally| tally.deleted += 1);
             }
             What::Migrated(migrated) => self.both(class, |tally| {
@@ -237,14 +242,18 @@ impl Analysis {
             self.both(class, |tally| tally.refused += 1);
             return self.miss(class, at, get.file, get.bytes);
         }
-        let is_whole = get.offset.0 == 0 && get.asked == get.bytes;
-        let since = self.seen.read(get.file, at, class, is_whole);
-        let is_hit = !self.misses.close(get.file);
+        let from_tape = self.misses.close(get.file);
+        let part = self.reads.get(at, get, from_tape);
+        let since = self.seen.read(get.file, at, class, part.is_first);
         let weight = self.seen.weight();
         self.both(class, |tally| {
             tally.gets.add(get.sent);
-            if is_hit {
-                tally.hits.add(get.sent);
+            // A miss was counted with the file's size when somebody wanted it.
+            if part.is_hit {
+                tally.hits.files = tally.hits.files.saturating_add(u64::from(part.is_first));
+                tally.hits.bytes = ByteCount(tally.hits.bytes.0.saturating_add(part.bytes.0));
+            }
+            if part.is_hit && part.is_first {
                 tally.sizes_read.add(get.bytes.0, 1);
             }
             if let Some(since) = since {

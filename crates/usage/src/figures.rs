@@ -153,7 +153,8 @@ pub struct ClassUsage {
     pub gets: Count,
     /// Gets that were refused, since the file was on tape only.
     pub refused: u64,
-    /// Reads that the pool served, without a recall before; and the bytes sent.
+    /// Reads that the pool served, without a recall before; and the bytes sent, of each read at most the size
+    /// of its file. Ranges of a file that follow each other within a minute are one read.
     pub hits: Count,
     /// Reads for which a file had to come from tape: each refusal, wish or recall together with the read that
     /// follows it; and the sizes of the files.
@@ -172,7 +173,7 @@ pub struct ClassUsage {
     pub migrated: Count,
     /// Containers that a repack wrote.
     pub repacked: Count,
-    /// About how many files were read.
+    /// About how many distinct files were read.
     pub files_read: u64,
     /// How large new files are.
     pub sizes_written: Option<Sizes>,

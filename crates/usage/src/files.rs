@@ -8,8 +8,6 @@ use base::{Duration, FileId, Timestamp};
 const MISSES_MAX: usize = 500_000;
 /// Files whose last access is remembered, at some 40 bytes each.
 const SEEN_MAX: usize = 200_000;
-/// Ranges of one file that follow each other within this time are one read of it.
-const RANGES_JOINED: Duration = Duration::from_secs(60);
 
 /// Files that were asked for while they were on tape, and were not read since: the read to come is the same
 /// access, and is served from tape.
@@ -69,22 +67,21 @@ impl SeenFiles {
         }
     }
 
-    /// A file was read; gives the time since its last put or read, if that is known. `is_whole`: not a range.
+    /// A file was read; gives the time since its last put or read, if that is known. `is_first`: it is not one
+    /// more range of the same read.
     pub(crate) fn read(
         &mut self,
         file: FileId,
         at: Timestamp,
         class: u16,
-        is_whole: bool,
+        is_first: bool,
     ) -> Option<Duration> {
         if !self.follows(file) {
             return None;
         }
         let before = self.seen.insert(file, Seen { at, class, read: true });
         self.thin_out();
-        let before = before?;
-        let since = at.since(before.at);
-        (is_whole || !before.read || since > RANGES_JOINED).then_some(since)
+        before.filter(|_| is_first).map(|before| at.since(before.at))
     }
 
     /// About how many files of a class were read.
@@ -144,14 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_follow_each_other_are_one_read() {
+    fn further_ranges_are_not_read_again() {
         let mut seen = SeenFiles::default();
         let second = |count: i64| Timestamp(count * 1_000_000_000);
         seen.put(FileId(1), second(0), 0);
-        assert_eq!(seen.read(FileId(1), second(5), 0, false), Some(Duration::from_secs(5)));
+        assert_eq!(seen.read(FileId(1), second(5), 0, true), Some(Duration::from_secs(5)));
         assert_eq!(seen.read(FileId(1), second(6), 0, false), None);
-        assert_eq!(seen.read(FileId(1), second(7), 0, true), Some(Duration::from_secs(1)));
-        assert_eq!(seen.read(FileId(1), second(100), 0, false), Some(Duration::from_secs(93)));
+        assert_eq!(seen.read(FileId(1), second(100), 0, true), Some(Duration::from_secs(94)));
         assert_eq!(seen.read(FileId(2), second(100), 0, true), None);
         assert_eq!(seen.read_files(0), 2);
     }

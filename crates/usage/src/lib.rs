@@ -8,6 +8,7 @@ mod figures;
 mod files;
 mod histogram;
 mod line;
+mod reads;
 mod series;
 
 pub use access::{

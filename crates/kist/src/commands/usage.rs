@@ -18,7 +18,8 @@ Days are those of UTC; means a day are over the time of which there are lines, a
 least a day. Columns:
   reads       gets that the pool served (hits), and files that had to come from
               tape (misses): a refused get, its stage, its recall and the read
-              that follows are one miss
+              that follows are one miss; ranges of a file that follow each other
+              within a minute are one read, of at most the file's size
   hit rate    hits in % of reads, by files and by bytes
   on tape     gets that were refused, since the file was on tape only
   waited      from the request to the file (median, 90 %)

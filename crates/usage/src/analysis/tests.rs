@@ -195,3 +195,56 @@ fn classes_beyond_the_limit_are_added_up_together() {
     let other = usage.classes.iter().find(|class| class.name == OTHER_CLASSES).unwrap();
     assert_eq!((other.puts.files, usage.all.puts.files), (50, count));
 }
+
+/// The `count` ranges of a file, a second after the other from `hour` on.
+fn ranges(hour: i64, file: u64, bytes: u64, count: u64) -> Vec<Access> {
+    let length = bytes / count;
+    let range = |number: u64| {
+        let mut access = get(hour, "data", file, bytes, true);
+        access.at.0 += number as i64 * 1_000_000_000;
+        if let What::Get(get) = &mut access.what {
+            get.offset = ByteCount(number * length);
+            (get.asked, get.sent) = (ByteCount(length), ByteCount(length));
+        }
+        access
+    };
+    (0..count).map(range).collect()
+}
+
+/// A reader of ranges made a file that came from tape look like a thousand reads, of which all but the first
+/// were hits: twice the bytes, a hit rate of 99.9 %, and a planner that saw no need of drives.
+#[test]
+fn ranges_of_a_recalled_file_are_its_miss() {
+    let bytes = 2_000_000_000;
+    let mut records = vec![stage(1, "data", 5, bytes, false), recalled(2, "data", 5, bytes, Some(10))];
+    records.extend(ranges(3, 5, bytes, 1_000));
+    let usage = Analysis::of(&records, days(1));
+    let data = &usage.classes[0];
+    let count = |files, bytes| Count { files, bytes: ByteCount(bytes) };
+    assert_eq!((data.hits, data.misses, data.accesses()), (count(0, 0), count(1, bytes), count(1, bytes)));
+    assert_eq!((data.hit_rate(), data.hit_rate_bytes()), (Some(0.0), Some(0.0)));
+    assert_eq!(data.sizes_read.as_ref().unwrap().count, count(1, bytes));
+    assert_eq!((data.gets, data.rereads.is_some()), (count(1_000, bytes), false));
+    let workload = &usage.workloads()[0];
+    assert_eq!((workload.files_read, workload.bytes_read), (1.0, bytes as f64));
+    // Once more on another hour: that is a hit. Evicted and recalled in the midst of it: a second miss.
+    records.extend(ranges(5, 5, bytes, 100));
+    records.push(by(5, "data", What::Evicted(FileSize { file: FileId(5), bytes: None })));
+    records.push(get(5, "data", 5, bytes, false));
+    records.extend(ranges(5, 5, bytes, 10));
+    let usage = Analysis::of(&records, days(1));
+    assert_eq!((usage.all.hits, usage.all.misses), (count(1, bytes), count(2, 2 * bytes)));
+}
+
+#[test]
+fn ranges_of_a_file_in_the_pool_are_one_hit() {
+    let usage = Analysis::of(&ranges(3, 5, 1_000_000, 500), days(1));
+    let data = &usage.classes[0];
+    let one = Count { files: 1, bytes: ByteCount(1_000_000) };
+    assert_eq!((data.hits, data.accesses(), data.hit_rate()), (one, one, Some(1.0)));
+    assert_eq!((data.hit_rate_bytes(), data.files_read), (Some(1.0), 1));
+    assert_eq!(data.sizes_read.as_ref().unwrap().count, one);
+    // A part of it is a hit of that part, and what was not read is not counted.
+    let usage = Analysis::of(&ranges(3, 5, 1_000_000, 500)[..10], days(1));
+    assert_eq!(usage.all.hits, Count { files: 1, bytes: ByteCount(20_000) });
+}
