@@ -88,8 +88,8 @@ pub struct RecordedMount {
 }
 
 /// Finds the mounts to write that were ordered although neither `mount_bytes` nor `mount_age` of their pool
-/// was reached, and that did not go on where another tape had become full: an operator said `migrate --now`, of
-/// which there is no line in the access log. `policy` is the server's own, not a changed one.
+/// was reached, and that did not go on where another tape had become full: an operator said `migrate --now`,
+/// of which there is no line in the access log. `policy` is the server's own, not a changed one.
 pub fn find_forced(mounts: &mut [RecordedMount], policy: &Policy) {
     mounts.sort_by_key(|mount| mount.ordered);
     // By pool: when the last mount to write before this one ended.
