@@ -15,6 +15,8 @@ pub struct Outcome {
     pub end: f64,
     /// Where the means begin: what was said, or where the run was found to have settled.
     pub warm_up: f64,
+    /// Whether `warm_up` was found, and not said.
+    pub is_warm_up_found: bool,
     /// Whether the run went on for its span, and not until its work was done: only then do means within one
     /// run say something of their own certainty.
     pub is_steady: bool,
@@ -43,6 +45,13 @@ pub struct Outcome {
     pub scratch_left: u64,
     /// Files whose clients waited for room in the pool at the end.
     pub puts_waiting: u64,
+    /// When a tape pool first had something to write and neither a begun tape nor a scratch tape; nothing if
+    /// none ever had.
+    pub no_tape_since: Option<f64>,
+    /// Bytes that waited at the end for a tape that is not there, each copy.
+    pub no_tape_bytes: u64,
+    /// Bytes of wanted files that waited at the end and for which the pool had no room.
+    pub no_room_bytes: u64,
     /// Faults that happened, by name.
     pub faults: BTreeMap<String, u64>,
     /// Invariants: how often each was checked, by name. What does not hold ends the run.
@@ -235,7 +244,8 @@ pub struct ClassUse {
     pub put_bytes: u64,
     /// Bytes of the class in the pool, mean over time.
     pub pool_mean: f64,
-    /// How long evicted files had been in the pool since they were last touched, mean, seconds.
+    /// How long evicted files had been in the pool since they were last touched, mean, seconds. Files that
+    /// were there at the beginning and that nobody touched do not count.
     pub residency_mean: f64,
     /// Files evicted.
     pub evicted: u64,

@@ -3,7 +3,7 @@
 //! Who serves takes a lock for the time of a push, and never waits for a disk. What finds no room is left out
 //! and counted.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, TryLockError};
 
 use base::{BlockAddress, ByteCount, ClassId, ContainerId, Duration, FileId, RequestId, Timestamp, Vid};
 use threads::{Condvar, Mutex, MutexGuard};
@@ -92,6 +92,8 @@ pub(crate) struct AccessQueue {
     came: Condvar,
     /// What somebody waits for is done.
     done: Condvar,
+    /// Somebody reads the log.
+    read: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -126,6 +128,16 @@ impl AccessQueue {
 
     pub(crate) fn log(&self) -> Option<&Arc<dyn AccessLog>> {
         self.log.as_ref()
+    }
+
+    /// For who reads the log; nothing while somebody else does. A reading may take a while, memory, and one of
+    /// the places for calls.
+    pub(crate) fn reader(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.read.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -44,7 +44,8 @@ impl UsageReport {
 
 impl Archive {
     /// What users did in the last `window`: accesses, sizes, movement, cache lifetime, for each class and in
-    /// all. Reads the access log: some hundred thousand lines a second.
+    /// all. Reads the access log: some hundred thousand lines a second; for one caller at a time, others are
+    /// told so at once, as [`UsageReport::trouble`].
     ///
     /// # Errors
     /// [`ArchiveError::NoSuchClass`]. A log that cannot be read is [`UsageReport::trouble`].
@@ -53,6 +54,11 @@ impl Archive {
         if let Some(class) = class {
             engine.classes.by_name(class)?;
         }
+        let Some(_reader) = engine.access.reader() else {
+            let nothing = Analysis::new(Window { since: Timestamp(0), until: engine.now() }, class).end();
+            let busy = io::Error::new(io::ErrorKind::ResourceBusy, "it is being read for somebody else");
+            return Ok(UsageReport::of(Err(busy), nothing));
+        };
         let log = engine.access.log();
         let is_flushed = engine.access.flush(FLUSH_PATIENCE);
         let until = engine.now();

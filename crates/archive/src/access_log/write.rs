@@ -16,12 +16,22 @@ use crate::select::Selected;
 
 /// Lines are handed to the log when they have this many bytes.
 const CHUNK_BYTES: usize = 256 << 10;
+/// Files that are looked up in the catalogue together. Never is the log written to meanwhile: one that hangs
+/// would hold on to the catalogue's snapshot, and pages that come free could not be used again.
+const LOOK_UP_MAX: usize = 1_000;
 
 /// The thread: until the engine has stopped and all that waited is written.
 pub(crate) fn run(engine: &Engine) {
     let Some(log) = engine.access.log() else { return };
-    let mut writer =
-        Writer { engine, log: log.as_ref(), buffer: String::new(), lines: 0, lost: 0, told: false };
+    let mut writer = Writer {
+        engine,
+        log: log.as_ref(),
+        buffer: String::new(),
+        lines: 0,
+        encoded: 0,
+        lost: 0,
+        told: false,
+    };
     writer.state(Begins::Server);
     writer.hand_on();
     let mut empty = Vec::new();
@@ -47,6 +57,8 @@ struct Writer<'a> {
     buffer: String,
     /// Lines in the buffer.
     lines: u64,
+    /// Lines that were ever put into it.
+    encoded: u64,
     /// Lines left out that are not written down yet.
     lost: u64,
     /// Whether it was told that writing fails.
@@ -57,6 +69,7 @@ impl Writer<'_> {
     fn line(&mut self, access: &Access) {
         encode(access, &mut self.buffer);
         self.lines += 1;
+        self.encoded += 1;
         if self.buffer.len() >= CHUNK_BYTES {
             self.hand_on();
         }
@@ -94,7 +107,7 @@ impl Writer<'_> {
     }
 
     fn write(&mut self, notice: Notice) {
-        let lines = notice.lines() as u64;
+        let (lines, before) = (notice.lines() as u64, self.encoded);
         let written = match notice {
             Notice::Put { at, class, who, file, bytes, set, took } => {
                 let what = What::Put(Put { file, bytes, set, took });
@@ -127,7 +140,7 @@ impl Writer<'_> {
             Notice::Migrated { at, vid, containers } => self.migrated(at, vid, containers),
         };
         if let Err(error) = written {
-            self.lost += lines;
+            self.lost += lines.saturating_sub(self.encoded - before);
             tracing::error!(%error, "the access log lacks lines: the catalogue cannot be read");
         }
     }
@@ -144,15 +157,21 @@ impl Writer<'_> {
         files: Vec<Selected>,
     ) -> Result<(), ArchiveError> {
         let engine = self.engine;
-        engine.read(|view| {
-            let mut containers = Containers::default();
-            for Selected { file, size, class, online } in files {
-                let copies = if online { Vec::new() } else { places(engine, view, &mut containers, file)? };
-                let what = What::Stage(Stage { file, bytes: size, request, priority, online, copies });
-                self.line(&Access { at, class: self.name(class), who: Some(who.to_owned()), what });
-            }
-            Ok(())
-        })
+        let mut containers = Containers::default();
+        for files in files.chunks(LOOK_UP_MAX) {
+            let accesses = engine.read(|view| {
+                let mut accesses = Vec::with_capacity(files.len());
+                for &Selected { file, size, class, online } in files {
+                    let copies =
+                        if online { Vec::new() } else { places(engine, view, &mut containers, file)? };
+                    let what = What::Stage(Stage { file, bytes: size, request, priority, online, copies });
+                    accesses.push(Access { at, class: self.name(class), who: Some(who.to_owned()), what });
+                }
+                Ok(accesses)
+            })?;
+            accesses.iter().for_each(|access| self.line(access));
+        }
+        Ok(())
     }
 
     fn migrated(
@@ -162,24 +181,29 @@ impl Writer<'_> {
         containers: Vec<(ContainerId, BlockAddress)>,
     ) -> Result<(), ArchiveError> {
         let engine = self.engine;
-        engine.read(|view| {
-            for (container, block) in containers {
-                let Some(record) = view.container(container)? else { continue };
-                let copy = record.copies.iter().find(|copy| copy.places().any(|at| at == (vid, block)));
-                let Some(copy) = copy else { continue };
-                let what = What::Migrated(Migrated {
-                    container,
-                    pool: engine.classes.tape_pool_name(copy.tape_pool),
-                    vid,
-                    block,
-                    length: record.length,
-                    members: record.live_members,
-                    repack: copy.source.is_some(),
-                });
-                self.line(&Access { at, class: self.name(record.class), who: None, what });
-            }
-            Ok(())
-        })
+        for containers in containers.chunks(LOOK_UP_MAX) {
+            let accesses = engine.read(|view| {
+                let mut accesses = Vec::with_capacity(containers.len());
+                for &(container, block) in containers {
+                    let Some(record) = view.container(container)? else { continue };
+                    let copy = record.copies.iter().find(|copy| copy.places().any(|at| at == (vid, block)));
+                    let Some(copy) = copy else { continue };
+                    let what = What::Migrated(Migrated {
+                        container,
+                        pool: engine.classes.tape_pool_name(copy.tape_pool),
+                        vid,
+                        block,
+                        length: record.length,
+                        members: record.live_members,
+                        repack: copy.source.is_some(),
+                    });
+                    accesses.push(Access { at, class: self.name(record.class), who: None, what });
+                }
+                Ok(accesses)
+            })?;
+            accesses.iter().for_each(|access| self.line(access));
+        }
+        Ok(())
     }
 
     fn deleted(

@@ -34,7 +34,7 @@ where they stood. Times are those of the server's clock.
 
 With --set, what would have been: drives=N, drive=MODEL, robots=N, recall_age,
 recall_bytes, recall_files, dismount_delay, remount_delay, mount_age, mount_bytes,
-starvation, recall_drives_max, migration_drives_max.
+starvation, mounts_at_once, recall_drives_max, migration_drives_max.
 
 Examples:
   kist twin replay /srv/kist --since 30d
@@ -68,14 +68,19 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         Failure::usage(format!("the settings of the server are not to be understood: {error}"))
     })?;
     let mut settings = config.settings(&instance.directory);
+    let own_policy = settings.policy().map_err(|error| Failure::usage(error.to_string()))?;
     for change in &args.changes {
         change.make(&mut settings)?;
     }
     let server = server(&settings)?;
     let logs = instance.path(LOG_DIRECTORY);
     let mut recorder = Recorder::new(since, until);
-    let read = AccessLogFiles::new(&logs).read(since, until, &mut |access| recorder.push(access));
-    let met = read.map_err(|error| Failure::io("reading the access log", &logs, &error))?;
+    let access_log = AccessLogFiles::new(&logs);
+    let failed = |error: std::io::Error| Failure::io("reading the access log", &logs, &error);
+    // Lines between those of state and `since` tell how the tapes stood then.
+    let mut from = since;
+    access_log.read(since, since, &mut |access| from = from.min(access.at)).map_err(failed)?;
+    let met = access_log.read(from, until, &mut |access| recorder.push(access)).map_err(failed)?;
     recorder.lost(met.damaged, met.newer);
     let mut mounts = Vec::new();
     let read = MountLogFiles::new(&logs).read(since, &mut |record| {
@@ -85,6 +90,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     });
     let met = read.map_err(|error| Failure::io("reading the log of mounts", &logs, &error))?;
     recorder.lost(met.damaged, met.newer);
+    ::twin::replay::find_forced(&mut mounts, &own_policy);
     let replay = ::twin::replay::replay(&server, &recorder.finish(), &mounts)
         .map_err(|error| Failure::new(Exit::Refused, error.to_string()))?;
     if let Some(directory) = &args.report {
@@ -193,6 +199,10 @@ fn recorded(mount: archive::MountRecord) -> RecordedMount {
         unmounting: mount.unmounting,
         unmounted: mount.unmounted,
         is_failed: mount.failed.is_some(),
+        tape_pool: mount.tape_pool,
+        queued: mount.queue.bytes,
+        oldest: mount.queue.oldest,
+        is_forced: false,
     }
 }
 
@@ -227,12 +237,15 @@ fn write_report(directory: &Path, args: &Args, replay: &Replay) -> Outcome {
     };
     let described = ::twin::report::Described {
         title: title(args, replay),
-        text: ::twin::replay::text(replay),
+        text: String::new(),
         parameters: Vec::new(),
         source: String::new(),
         left_out: Vec::new(),
     };
-    write("index.html", &::twin::report::html(&described, &[vec![replay.outcome.clone()]]))?;
+    let page = ::twin::report::html(&described, &[vec![replay.outcome.clone()]]);
+    // The title is escaped, so this is the end of the page's only heading of that kind.
+    let table = format!("</h1>\n{}", ::twin::replay::html(replay));
+    write("index.html", &page.replacen("</h1>\n", &table, 1))?;
     let figures = serde_json::to_string(&as_json(args, replay))
         .map_err(|error| Failure::internal(error.to_string()))?;
     write("replay.json", &(figures + "\n"))

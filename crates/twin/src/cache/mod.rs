@@ -33,8 +33,8 @@ pub struct Evicted {
     pub file: FileNumber,
     /// Its size.
     pub bytes: u64,
-    /// How long nobody had used it.
-    pub untouched: Duration,
+    /// How long nobody had used it; nothing if it was there at the beginning and nobody used it since.
+    pub untouched: Option<Duration>,
 }
 
 /// The files in the pool.
@@ -288,7 +288,7 @@ impl Cache {
         let Some(list) = self.classes[class].lists.first_entry() else { return false };
         let slot = list.get().head;
         let entry = &self.entries[slot as usize];
-        let untouched = Duration::from_micros(time.saturating_sub(entry.last));
+        let untouched = (entry.last > BEGIN).then(|| Duration::from_micros(time.saturating_sub(entry.last)));
         out.push(Evicted { file: FileNumber::of(FileId(entry.id)), bytes: entry.bytes, untouched });
         self.remove(slot);
         true

@@ -18,6 +18,8 @@ pub struct ClassMeter {
     pool_since: Moment,
     pool_area: u128,
     evicted: u64,
+    /// Of these, those that were used in the run.
+    touched: u64,
     /// Microseconds.
     untouched_sum: u128,
     migrated: u64,
@@ -36,9 +38,12 @@ impl ClassMeter {
         self.pool = bytes;
     }
 
-    pub fn evicted(&mut self, untouched: Duration) {
+    pub fn evicted(&mut self, untouched: Option<Duration>) {
         self.evicted += 1;
-        self.untouched_sum += untouched.as_micros();
+        if let Some(untouched) = untouched {
+            self.touched += 1;
+            self.untouched_sum += untouched.as_micros();
+        }
     }
 
     pub fn migrated(&mut self, wait: Duration) {
@@ -57,7 +62,7 @@ impl ClassMeter {
             put: self.put,
             put_bytes: self.put_bytes,
             pool_mean: mean(self.pool_area, end.0),
-            residency_mean: mean(self.untouched_sum, self.evicted) / 1e6,
+            residency_mean: mean(self.untouched_sum, self.touched) / 1e6,
             evicted: self.evicted,
             migrated: self.migrated,
             migration_wait: [mean(self.migration_sum, self.migrated) / 1e6, self.migration_max.as_secs_f64()],

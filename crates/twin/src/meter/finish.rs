@@ -23,9 +23,10 @@ impl Meter {
         let series = self.bins.finish(now, &self.level);
         let warm_up = match self.warm_up {
             Some(said) => said.as_secs_f64().min(now.seconds()),
-            None if self.ends_with_work => 0.0,
+            None if self.ends_with_work || self.has_campaign => 0.0,
             None => settled(&series),
         };
+        let is_warm_up_found = self.warm_up.is_none();
         let faults = FaultKind::ALL.iter().zip(self.faults).filter(|(_, count)| *count > 0);
         let faults: BTreeMap<String, u64> =
             faults.map(|(kind, count)| (kind.name().to_owned(), count)).collect();
@@ -34,6 +35,7 @@ impl Meter {
             seed: self.seed,
             end: now.seconds(),
             warm_up,
+            is_warm_up_found,
             is_steady: !self.ends_with_work,
             is_drained: end.is_drained,
             events: end.events,
@@ -47,6 +49,9 @@ impl Meter {
             classes: self.classes.into_iter().map(|class| class.finish(now)).collect(),
             scratch_left: end.scratch_left,
             puts_waiting: end.puts_waiting,
+            no_tape_since: end.no_tape_since.map(Moment::seconds),
+            no_tape_bytes: end.no_tape_bytes,
+            no_room_bytes: end.no_room_bytes,
             faults,
             checks: self.checks.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
             violation: end.violation,

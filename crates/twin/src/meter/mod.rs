@@ -53,6 +53,12 @@ pub struct End {
     pub scratch_left: u64,
     /// Puts that wait for room.
     pub puts_waiting: u64,
+    /// When a tape pool first had something to write and no tape.
+    pub no_tape_since: Option<Moment>,
+    /// Bytes in the queues of such pools.
+    pub no_tape_bytes: u64,
+    /// Bytes of wanted files for which the pool has no room.
+    pub no_room_bytes: u64,
 }
 
 /// Takes down what happens. Times must not go back, but for transfers, which may be told late or early.
@@ -63,6 +69,8 @@ pub struct Meter {
     warm_up: Option<Duration>,
     /// A run that ends when its work is done has no steady state: all of it counts.
     ends_with_work: bool,
+    /// A campaign at the beginning is what is asked about, and nothing to settle from.
+    has_campaign: bool,
     totals: Totals,
     bins: Bins,
     drives: Vec<DriveMeter>,
@@ -98,6 +106,7 @@ impl Meter {
             seed,
             warm_up: model.warm_up,
             ends_with_work: model.until_done,
+            has_campaign: model.workloads.iter().any(|workload| asks(workload) && ends(workload)),
             totals: Totals::default(),
             bins: Bins::new(model.step),
             drives,
@@ -198,8 +207,8 @@ impl Meter {
         self.campaigns[workload].refused += 1;
     }
 
-    /// A file is evicted, so long after it was last touched.
-    pub fn evicted(&mut self, _now: Moment, class: ClassIndex, bytes: u64, untouched: Duration) {
+    /// A file is evicted, so long after it was last touched; nothing if it never was in this run.
+    pub fn evicted(&mut self, _now: Moment, class: ClassIndex, bytes: u64, untouched: Option<Duration>) {
         add(&mut self.totals.evicted, bytes);
         self.classes[usize::from(class.0)].evicted(untouched);
     }

@@ -249,8 +249,10 @@ fn classes_know_their_pool_residency_and_migration() {
     let mut meter = meter(10, 1);
     meter.pool_of(at(0), ClassIndex(0), 100);
     meter.pool_of(at(10), ClassIndex(0), 300);
-    meter.evicted(at(20), ClassIndex(0), 50, Duration::from_secs(4));
-    meter.evicted(at(20), ClassIndex(0), 50, Duration::from_secs(8));
+    meter.evicted(at(20), ClassIndex(0), 50, Some(Duration::from_secs(4)));
+    meter.evicted(at(20), ClassIndex(0), 50, Some(Duration::from_secs(8)));
+    // There since before the run, and never used in it: that says nothing of how long files stay.
+    meter.evicted(at(20), ClassIndex(0), 0, None);
     meter.migrated(ClassIndex(0), Duration::from_secs(5));
     meter.migrated(ClassIndex(0), Duration::from_secs(7));
     meter.put(at(21), 0, 77);

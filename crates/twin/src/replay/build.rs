@@ -38,6 +38,8 @@ pub(super) struct Ask {
 pub(super) struct Built {
     pub(super) model: Model,
     pub(super) begin: Timestamp,
+    /// What is compared begins here: at the record's `since`, or where it begins.
+    pub(super) from: Moment,
     pub(super) vids: Vec<Vid>,
     pub(super) drives: Vec<String>,
     pub(super) tape_states: Vec<(TapeIndex, TapeIs)>,
@@ -76,6 +78,8 @@ struct Shelf {
     block_bytes: Vec<f64>,
     /// By library: bytes until a cartridge is full.
     capacities: Vec<u64>,
+    /// By tape and block: the byte at which a known container begins.
+    begins: BTreeMap<(usize, u64), u64>,
 }
 
 impl Shelf {
@@ -86,6 +90,7 @@ impl Shelf {
             states: Vec::new(),
             block_bytes: Vec::new(),
             capacities: vec![0; server.libraries.len()],
+            begins: BTreeMap::new(),
         };
         for (vid, state) in &record.tapes {
             let library = server.libraries.iter().position(|library| library.name == state.library);
@@ -114,13 +119,36 @@ impl Shelf {
             let known = &mut shelf.capacities[library];
             *known = (*known).max(room);
         }
+        shelf.put_in_order(record);
         Ok(shelf)
+    }
+
+    /// Containers begin where their block is, the mean payload of a block taken for all, and do not overlap:
+    /// who reads one behind the other is not to go back for it.
+    fn put_in_order(&mut self, record: &Record) {
+        let mut lengths: BTreeMap<(usize, u64), u64> = BTreeMap::new();
+        for copy in record.files.values().flat_map(|known| &known.copies) {
+            if let Ok(at) = self.vids.binary_search(&copy.vid) {
+                let length = copy.container_length.0.max(copy.offset.0.saturating_add(copy.length.0));
+                lengths.insert((at, copy.block.0), length);
+            }
+        }
+        let mut next = None;
+        for ((at, block), length) in lengths.into_iter().rev() {
+            let limit = match next {
+                Some((tape, begin)) if tape == at => begin,
+                _ => self.tapes[at].used,
+            };
+            let begin = ((block as f64 * self.block_bytes[at]) as u64).min(limit.saturating_sub(length));
+            self.begins.insert((at, block), begin);
+            next = Some((at, begin));
+        }
     }
 
     /// Where a copy's bytes begin; `None`: nobody knows the tape.
     fn place(&self, copy: &usage::CopyPlace) -> Option<Place> {
         let at = self.vids.binary_search(&copy.vid).ok()?;
-        let begin = (copy.block.0 as f64 * self.block_bytes.get(at)?) as u64;
+        let begin = *self.begins.get(&(at, copy.block.0))?;
         let last = self.tapes.get(at)?.used.saturating_sub(copy.length.0);
         let byte = begin.saturating_add(copy.offset.0).min(last);
         Some(Place { tape: TapeIndex(at as u32), byte, order: copy.block.0 })
@@ -273,7 +301,7 @@ pub(super) fn build(server: &Server, record: &Record) -> Result<Built, ReplayErr
     let workloads = workloads(record, begin, &numbers, server);
     let Numbers { of, sizes, placed } = numbers;
     let mut asks = Vec::with_capacity(record.wanted.len());
-    for wanted in &record.wanted {
+    for wanted in record.wanted.iter().filter(|wanted| wanted.at >= record.since) {
         let Some(file) = of.get(&wanted.file).copied() else {
             left.unknown += 1;
             continue;
@@ -303,5 +331,18 @@ pub(super) fn build(server: &Server, record: &Record) -> Result<Built, ReplayErr
     });
     let drives = drives.collect();
     let Shelf { vids, tapes, states, .. } = shelf;
-    Ok(Built { model, begin, vids, drives, tape_states: states, asks, left, tapes, files: placed, evictions })
+    let from = moment(begin, record.since);
+    Ok(Built {
+        model,
+        begin,
+        from,
+        vids,
+        drives,
+        tape_states: states,
+        asks,
+        left,
+        tapes,
+        files: placed,
+        evictions,
+    })
 }

@@ -113,6 +113,28 @@ fn quantile(sorted: &[f64], part: f64) -> f64 {
     sorted.get(at.saturating_sub(1)).copied().unwrap_or(0.0)
 }
 
+/// The asks that can be compared. A file that was on tape only in the record and has never left the twin's
+/// pool costs it nothing: its whole request is left out. One that the twin itself brought back earlier is
+/// compared.
+fn comparable(built: &Built, trace: &Trace, left: &mut Left) -> Vec<Ask> {
+    let mut recalled: BTreeMap<FileNumber, Moment> = BTreeMap::new();
+    for served in trace.served.iter().filter(|served| served.recalled) {
+        let first = recalled.entry(served.file).or_insert(served.at);
+        *first = (*first).min(served.at);
+    }
+    let had: BTreeSet<(FileNumber, Moment)> = trace
+        .served
+        .iter()
+        .filter(|served| !served.recalled && recalled.get(&served.file).is_none_or(|at| *at > served.at))
+        .map(|served| (served.file, served.since))
+        .collect();
+    let is_hit = |ask: &&Ask| had.contains(&(ask.file, ask.at));
+    let out: BTreeSet<RequestId> = built.asks.iter().filter(is_hit).map(|ask| ask.request).collect();
+    left.hits = built.asks.iter().filter(is_hit).count() as u64;
+    left.requests = out.len() as u64;
+    built.asks.iter().filter(|ask| !out.contains(&ask.request)).copied().collect()
+}
+
 fn requests(asks: &[Ask], came: impl Fn(&Ask) -> Option<Moment>) -> (RequestMap, Vec<f64>) {
     let (mut requests, mut waits) = (RequestMap::new(), Vec::new());
     for ask in asks {
@@ -129,11 +151,11 @@ fn requests(asks: &[Ask], came: impl Fn(&Ask) -> Option<Moment>) -> (RequestMap,
 
 type RequestMap = BTreeMap<RequestId, (Moment, u64, Vec<Moment>)>;
 
-fn recorded(record: &Record, mounts: &[RecordedMount], left: &mut Left, of: &Built) -> Side {
+fn recorded(record: &Record, mounts: &[RecordedMount], left: &mut Left, of: &Built, asks: &[Ask]) -> Side {
     let begin = of.begin;
     let at = |at: base::Timestamp| moment(begin, at);
     let mut lines = Vec::new();
-    for mount in mounts.iter().filter(|mount| mount.ordered >= begin) {
+    for mount in mounts.iter().filter(|mount| mount.ordered >= begin.max(record.since)) {
         if mount.is_failed || mount.kind.is_none() {
             left.other_mounts += 1;
             continue;
@@ -149,30 +171,30 @@ fn recorded(record: &Record, mounts: &[RecordedMount], left: &mut Left, of: &Bui
         });
     }
     lines.sort_by_key(|mount| mount.ordered);
-    let (requests, waits) = requests(&of.asks, |ask| ask.came);
-    let bytes = of.asks.iter().filter(|ask| ask.came.is_some()).map(|ask| size(of, ask.file)).sum();
+    let (requests, waits) = requests(asks, |ask| ask.came);
+    let bytes = asks.iter().filter(|ask| ask.came.is_some()).map(|ask| size(of, ask.file)).sum();
     let written = record
         .migrated
         .iter()
-        .filter(|(time, _)| *time >= begin)
+        .filter(|(time, _)| *time >= begin.max(record.since))
         .map(|(time, bytes)| (at(*time), *bytes))
         .collect();
-    Side {
-        mounts: lines,
-        requests,
-        waits,
-        bytes,
-        written,
-        put: record.puts.first().map(|(time, _)| at(*time)),
-    }
+    Side { mounts: lines, requests, waits, bytes, written, put: first_put(record, of) }
+}
+
+/// When the first file was put that the record tells of.
+fn first_put(record: &Record, of: &Built) -> Option<Moment> {
+    let first = record.puts.iter().find(|(time, _)| *time >= record.since);
+    first.map(|(time, _)| moment(of.begin, *time))
 }
 
 fn size(of: &Built, file: FileNumber) -> u64 {
     of.model.site.classes.get(usize::from(file.class.0)).map_or(0, |class| class.sizes.size(file))
 }
 
-fn predicted(record: &Record, built: &Built, trace: &Trace, left: &mut Left) -> Side {
-    let mounts = trace.mounts.iter().map(|mount| Mount {
+fn predicted(record: &Record, built: &Built, trace: &Trace, asks: &[Ask]) -> Side {
+    let compared = trace.mounts.iter().filter(|mount| mount.ordered >= built.from);
+    let mounts = compared.map(|mount| Mount {
         vid: built.vids[mount.tape.0 as usize],
         kind: mount.kind,
         ordered: mount.ordered,
@@ -183,12 +205,12 @@ fn predicted(record: &Record, built: &Built, trace: &Trace, left: &mut Left) -> 
     });
     let served: BTreeMap<(FileNumber, Moment), Moment> =
         trace.served.iter().map(|served| ((served.file, served.since), served.at)).collect();
-    left.hits = trace.served.iter().filter(|served| !served.recalled).count() as u64;
     let came = |ask: &Ask| served.get(&(ask.file, ask.at)).copied();
-    let (requests, waits) = requests(&built.asks, came);
-    let bytes = built.asks.iter().filter(|ask| came(ask).is_some()).map(|ask| size(built, ask.file)).sum();
-    let put = record.puts.first().map(|(time, _)| moment(built.begin, *time));
-    Side { mounts: mounts.collect(), requests, waits, bytes, written: trace.written.clone(), put }
+    let (requests, waits) = requests(asks, came);
+    let bytes = asks.iter().filter(|ask| came(ask).is_some()).map(|ask| size(built, ask.file)).sum();
+    let written = trace.written.iter().filter(|(at, _)| *at >= built.from).copied().collect();
+    let put = first_put(record, built);
+    Side { mounts: mounts.collect(), requests, waits, bytes, written, put }
 }
 
 pub(super) fn compare(
@@ -199,8 +221,10 @@ pub(super) fn compare(
     trace: &Trace,
 ) -> Replay {
     let mut left = built.left;
-    let mut was = recorded(record, mounts, &mut left, built);
-    let mut says = predicted(record, built, trace, &mut left);
+    left.forced = mounts.iter().filter(|mount| mount.is_forced).count() as u64;
+    let asks = comparable(built, trace, &mut left);
+    let mut was = recorded(record, mounts, &mut left, built, &asks);
+    let mut says = predicted(record, built, trace, &asks);
     let (recorded, predicted) = (was.figures(), says.figures());
     let took = |side: &Side, request: &RequestId| {
         let (at, files, came) = side.requests.get(request)?;

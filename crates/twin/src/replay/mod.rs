@@ -9,20 +9,24 @@ mod build;
 mod compare;
 mod figures;
 mod record;
+mod roll;
 mod words;
 
-use base::{Timestamp, Vid};
+use std::collections::BTreeMap;
+
+use base::{ByteCount, Timestamp, Vid};
 use mechanics::{DriveTiming, Geometry, RobotTiming};
 use scheduler::Policy;
 use serde::Serialize;
 
 use crate::model::{ClassModel, TapePoolModel, TapeWork};
+use crate::moment::Moment;
 use crate::outcome::Outcome;
 use crate::world::MountKind;
 
 pub use figures::{Figures, MountLine, RequestLine, Row};
 pub use record::{Left, Record, Recorder};
-pub use words::text;
+pub use words::{html, text};
 
 /// The server whose record it is, as its configuration says; changed, where one asks what would have been.
 #[derive(Clone, PartialEq, Debug)]
@@ -73,6 +77,33 @@ pub struct RecordedMount {
     pub unmounted: Option<Timestamp>,
     /// Whether it failed.
     pub is_failed: bool,
+    /// The tape's pool; `None` while it had none.
+    pub tape_pool: Option<String>,
+    /// Bytes that waited for it when it was ordered.
+    pub queued: ByteCount,
+    /// Since when the oldest of them waited.
+    pub oldest: Option<Timestamp>,
+    /// Whether somebody must have asked for it: see [`find_forced`].
+    pub is_forced: bool,
+}
+
+/// Finds the mounts to write that were ordered although neither `mount_bytes` nor `mount_age` of their pool
+/// was reached, and that did not go on where another tape had become full: an operator said `migrate --now`, of
+/// which there is no line in the access log. `policy` is the server's own, not a changed one.
+pub fn find_forced(mounts: &mut [RecordedMount], policy: &Policy) {
+    mounts.sort_by_key(|mount| mount.ordered);
+    // By pool: when the last mount to write before this one ended.
+    let mut ended: BTreeMap<String, Timestamp> = BTreeMap::new();
+    for mount in mounts.iter_mut().filter(|mount| mount.kind == Some(MountKind::Migrate)) {
+        let (Some(pool), Some(oldest)) = (&mount.tape_pool, mount.oldest) else { continue };
+        let Some(rules) = policy.tape_pools.values().find(|rules| rules.name == *pool) else { continue };
+        let is_ripe = mount.queued >= rules.mount_bytes || mount.ordered.since(oldest) >= rules.mount_age;
+        let goes_on = ended.get(pool).is_some_and(|ended| oldest < *ended);
+        mount.is_forced = !is_ripe && !goes_on;
+        let end = mount.unmounting.or(mount.unmounted).unwrap_or(Timestamp(i64::MAX));
+        let ended = ended.entry(pool.clone()).or_insert(end);
+        *ended = (*ended).max(end);
+    }
 }
 
 /// Why a record cannot be replayed.
@@ -95,7 +126,7 @@ pub enum ReplayError {
 /// What was, and what the twin says.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Replay {
-    /// When the record's first put or request was.
+    /// When the record's first put or request was that was not over when it began.
     #[serde(skip)]
     pub begin: Timestamp,
     /// What was recorded.
@@ -125,8 +156,18 @@ pub struct Replay {
 /// [`ReplayError`]: the record does not tell enough.
 pub fn replay(server: &Server, record: &Record, mounts: &[RecordedMount]) -> Result<Replay, ReplayError> {
     let built = build::build(server, record)?;
-    let (outcome, trace) =
-        crate::world::run_recorded(&built.model, built.holdings(), &built.tape_states, built.evictions());
+    let now: Vec<Moment> = mounts
+        .iter()
+        .filter(|mount| mount.is_forced && mount.ordered >= built.begin)
+        .map(|mount| build::moment(built.begin, mount.ordered))
+        .collect();
+    let (outcome, trace) = crate::world::run_recorded(
+        &built.model,
+        built.holdings(),
+        &built.tape_states,
+        built.evictions(),
+        &now,
+    );
     Ok(compare::compare(record, mounts, &built, outcome, &trace))
 }
 

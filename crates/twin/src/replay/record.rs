@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use base::{FileId, RequestId, Timestamp, Vid};
 use serde::Serialize;
-use usage::{Access, Begins, CopyPlace, DriveState, Stage, TapeState, What};
+use usage::{Access, Begins, CopyPlace, DriveState, Put, Stage, TapeState, What};
+
+use super::roll::Before;
 
 /// Files that a record holds at most; what further ones do is counted and left out.
 pub const RECORD_FILES_MAX: usize = 20_000_000;
@@ -36,8 +38,12 @@ pub struct Left {
     pub other_mounts: u64,
     /// Wanted files that the pool had: they cost no tape, and are not replayed.
     pub online: u64,
-    /// Wanted files that had to come from tape and that the twin's pool had.
+    /// Wanted files that had to come from tape and that had not left the twin's pool.
     pub hits: u64,
+    /// Requests of such files: they are not compared.
+    pub requests: u64,
+    /// Mounts to write that nothing but `migrate --now` explains: replayed as that.
+    pub forced: u64,
     /// Lines left out since the record is too long.
     pub beyond: u64,
 }
@@ -76,6 +82,8 @@ pub struct Record {
     /// Copies that were flushed, and their bytes.
     pub(super) migrated: Vec<(Timestamp, u64)>,
     pub(super) left: Left,
+    /// What was earlier and not over by then is replayed and not compared.
+    pub(super) since: Timestamp,
 }
 
 /// Takes lines in, in the order of the log.
@@ -86,17 +94,21 @@ pub struct Recorder {
     /// The time of the state that was taken.
     state: Option<Timestamp>,
     begun: bool,
-    record: Record,
+    pub(super) record: Record,
+    /// What lines between those of state and `since` tell; `None` once `since` is reached.
+    before: Option<Before>,
     /// Wanted files that have not come: indices of `record.wanted`.
     open: BTreeMap<FileId, Vec<u32>>,
 }
 
 impl Recorder {
-    /// A record from `since` on and before `until`; state from before is taken in.
+    /// A record from `since` on and before `until`; state from before is taken in, and rolled forward by the
+    /// lines that follow it.
     #[must_use]
     pub fn new(since: Timestamp, until: Timestamp) -> Self {
-        let (record, open) = (Record::default(), BTreeMap::new());
-        Recorder { since, until, state: None, begun: false, record, open }
+        let record = Record { since, ..Record::default() };
+        let before = Some(Before::default());
+        Recorder { since, until, state: None, begun: false, record, before, open: BTreeMap::new() }
     }
 
     /// Lines that could not be read.
@@ -110,9 +122,16 @@ impl Recorder {
         if access.is_state() {
             return self.state(access);
         }
-        if access.at < self.since || access.at >= self.until {
+        if access.at >= self.until {
             return;
         }
+        if access.at < self.since {
+            if let Some(before) = &mut self.before {
+                before.push(access, &mut self.record.tapes);
+            }
+            return;
+        }
+        self.arrive();
         let Access { at, class, what, .. } = access;
         let record = &mut self.record;
         if record.files.len() >= RECORD_FILES_MAX {
@@ -120,16 +139,8 @@ impl Recorder {
             return;
         }
         match what {
-            What::Put(put) => {
-                let known = record.files.entry(put.file).or_default();
-                (known.class, known.bytes, known.put) = (class, put.bytes.0, Some(at));
-                record.puts.push((at, put.file));
-                self.begun = true;
-            }
-            What::Stage(stage) => {
-                self.begun = true;
-                self.stage(at, class, stage);
-            }
+            What::Put(put) => self.put(at, class, &put),
+            What::Stage(stage) => self.stage(at, class, stage),
             What::Recalled(recalled) => {
                 record.recalled.push((at, recalled.bytes.0));
                 record.left.along += u64::from(recalled.wait.is_none());
@@ -148,7 +159,27 @@ impl Recorder {
         }
     }
 
+    /// What was not over at `since` goes on from there.
+    fn arrive(&mut self) {
+        let Some(before) = self.before.take() else { return };
+        let (puts, stages) = before.finish();
+        for (at, class, put) in puts {
+            self.put(at, class, &put);
+        }
+        for (at, class, stage) in stages {
+            self.stage(at, class, stage);
+        }
+    }
+
+    fn put(&mut self, at: Timestamp, class: Option<String>, put: &Put) {
+        let known = self.record.files.entry(put.file).or_default();
+        (known.class, known.bytes, known.put) = (class, put.bytes.0, Some(at));
+        self.record.puts.push((at, put.file));
+        self.begun = true;
+    }
+
     fn stage(&mut self, at: Timestamp, class: Option<String>, stage: Stage) {
+        self.begun = true;
         let record = &mut self.record;
         if stage.online {
             record.left.online += 1;
@@ -157,6 +188,13 @@ impl Recorder {
         let Stage { file, bytes, request, priority, copies, .. } = stage;
         let known = record.files.entry(file).or_default();
         known.bytes = bytes.0;
+        let was_there = |copy: &CopyPlace| {
+            record.tapes.get(&copy.vid).is_some_and(|tape| copy.block.0 < tape.end_of_data.0)
+        };
+        if known.put.is_some_and(|put| put < self.since) && copies.iter().any(was_there) {
+            // It was taken for a file that had yet to be written when the record began.
+            known.put = None;
+        }
         known.class = class.or_else(|| known.class.take());
         if known.put.is_none() && known.copies.is_empty() {
             known.copies = copies;
@@ -167,6 +205,9 @@ impl Recorder {
 
     fn state(&mut self, access: Access) {
         let at = access.at;
+        if at >= self.since && at < self.until {
+            self.arrive();
+        }
         if let What::Start(start) = &access.what {
             if self.begun {
                 let is_restart = start.begins == Begins::Server && at < self.until;
@@ -177,6 +218,9 @@ impl Recorder {
             self.record.tapes.clear();
             self.record.drives.clear();
             self.record.pool = start.pool.0;
+            if let Some(before) = &mut self.before {
+                before.block_size = start.block_size.0;
+            }
             return;
         }
         if self.state != Some(at) {
@@ -192,7 +236,14 @@ impl Recorder {
     /// The record.
     #[must_use]
     pub fn finish(mut self) -> Record {
-        self.record.left.unfinished = self.open.values().map(|open| open.len() as u64).sum();
+        let since = self.since;
+        let is_compared = |wanted: &Wanted| wanted.at >= since;
+        // Of what was wanted earlier and never came nobody knows whether it still was.
+        self.record.wanted.retain(|wanted| is_compared(wanted) || wanted.came.is_some());
+        self.record.left.unfinished =
+            self.record.wanted.iter().filter(|wanted| wanted.came.is_none()).count() as u64;
+        let files = &self.record.files;
+        self.record.puts.retain(|(_, file)| files.get(file).is_some_and(|known| known.put.is_some()));
         self.record.puts.sort();
         self.record.wanted.sort_by_key(|wanted| wanted.at);
         self.record.evicted.sort();
@@ -201,7 +252,7 @@ impl Recorder {
 }
 
 impl Record {
-    /// When the first put or request was; `None`: there was none.
+    /// When the first put or request was that was not over at the record's `since`; `None`: there was none.
     #[must_use]
     pub fn begin(&self) -> Option<Timestamp> {
         let put = self.puts.first().map(|(at, _)| *at);

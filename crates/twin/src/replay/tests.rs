@@ -196,3 +196,154 @@ fn a_record_that_does_not_tell_enough_is_refused() {
     let known = super::replay(&other, &record(), &[]);
     assert_eq!(known, Err(ReplayError::NoLibrary("library".to_owned())));
 }
+
+fn migrated(tape: u64, container: u64, block: u64, bytes: u64) -> What {
+    What::Migrated(usage::Migrated {
+        container: ContainerId(container),
+        pool: "vault".to_owned(),
+        vid: vid(tape),
+        block: BlockAddress(block),
+        length: ByteCount(bytes),
+        members: 1,
+        repack: false,
+    })
+}
+
+/// Files are put and go to a scratch tape; later ones follow them there, and all are wanted.
+fn long_record(since: i64) -> Record {
+    let mut recorder = Recorder::new(at(since), at(100_000));
+    state(&mut recorder, 3);
+    for tape in 0..2 {
+        let full = TapeState { state: "full".to_owned(), ..recorder.record.tapes[&vid(tape)].clone() };
+        recorder.push(line(-10, What::Tape(full)));
+    }
+    let scratch = 2;
+    let place = |file: u64| {
+        let What::Stage(mut stage) = stage(file, 0, scratch) else { unreachable!() };
+        stage.bytes = ByteCount(40 * MB);
+        let copy = &mut stage.copies[0];
+        (copy.block, copy.length) = (BlockAddress(7 + (file - 100) * 77), ByteCount(40 * MB));
+        copy.container_length = copy.length;
+        stage
+    };
+    let put = |recorder: &mut Recorder, seconds: i64, file: u64| {
+        let put = Put { file: FileId(file), bytes: ByteCount(40 * MB), set: file, took: Duration::ZERO };
+        recorder.push(line(seconds, What::Put(put)));
+    };
+    for (file, tape) in [(1, 0), (2, 1), (3, 0)] {
+        recorder.push(line(0, stage(file, 1, tape)));
+        recorder.push(line(300, What::Recalled(recalled(file, tape, 300))));
+    }
+    (100..104).for_each(|file| put(&mut recorder, 10, file));
+    (100..104).for_each(|file| {
+        recorder.push(line(900, migrated(scratch, file, 7 + (file - 100) * 77, 40 * MB)));
+    });
+    for file in 100..104 {
+        recorder.push(line(1_000, What::Evicted(FileSize { file: FileId(file), bytes: None })));
+    }
+    // Under way when the shorter record begins.
+    put(&mut recorder, 3_990, 110);
+    for file in 100..104 {
+        let wanted = Stage { request: RequestId(2 + file % 2), ..place(file) };
+        recorder.push(line(4_010 + file as i64 % 2, What::Stage(wanted)));
+    }
+    recorder.push(line(4_020, stage(4, 5, 1)));
+    for file in 100..104 {
+        recorder.push(line(4_300, What::Recalled(recalled(file, scratch, 290))));
+    }
+    recorder.push(line(4_300, What::Recalled(recalled(4, 1, 280))));
+    recorder.push(line(5_000, migrated(scratch, 110, 320, 40 * MB)));
+    recorder.finish()
+}
+
+fn recalled(file: u64, tape: u64, wait: u64) -> Recalled {
+    let wait = Some(Duration::from_secs(wait));
+    Recalled { file: FileId(file), bytes: ByteCount(40 * MB), vid: vid(tape), wait }
+}
+
+/// `--since` began with the tapes of the last lines of state: what was written to them since was not known.
+/// A tape that had been a scratch tape then was one again, its files all stood at its beginning, and the twin
+/// wrote on to other tapes.
+#[test]
+fn a_record_that_is_cut_foretells_what_the_whole_one_does() {
+    let mut server = server(2);
+    server.policy.tape_pools.values_mut().for_each(|pool| pool.mount_age = Duration::from_secs(60));
+    let whole = super::replay(&server, &long_record(0), &[]).unwrap();
+    let cut = super::replay(&server, &long_record(4_000), &[]).unwrap();
+    assert_eq!((&whole.outcome.violation, &cut.outcome.violation), (&None, &None));
+    let shift = cut.begin.since(whole.begin).as_secs_f64();
+    assert!((shift - 3_990.0).abs() < 1e-6, "the put that was not over is taken in: {shift}");
+    let mounts = |replay: &Replay, from: f64| -> Vec<(String, &'static str)> {
+        let later = replay.predicted_mounts.iter().filter(|mount| mount.ordered >= from);
+        later.map(|mount| (mount.vid.clone(), mount.kind)).collect()
+    };
+    assert_eq!(mounts(&cut, 0.0).len(), 2, "{:?}", cut.predicted_mounts);
+    assert_eq!(mounts(&whole, 4_000.0), mounts(&cut, 0.0));
+    let later: Vec<_> = whole.requests.iter().filter(|request| request.request > 1).collect();
+    assert_eq!((later.len(), cut.requests.len()), (3, 3));
+    for (one, other) in later.iter().zip(&cut.requests) {
+        let (one, other) = (one.predicted.unwrap(), other.predicted.unwrap());
+        assert!((one / other - 1.0).abs() < 0.03, "{one} {other}");
+    }
+    assert_eq!(cut.predicted.written, 40 * MB, "only the file that was not on tape yet");
+}
+
+fn written_mount(ordered: i64, oldest: i64, queued: u64) -> RecordedMount {
+    RecordedMount {
+        drive: "vdrive0".to_owned(),
+        vid: vid(8),
+        kind: Some(MountKind::Migrate),
+        ordered: at(ordered),
+        ready: None,
+        unmounting: Some(at(ordered + 100)),
+        unmounted: Some(at(ordered + 120)),
+        is_failed: false,
+        tape_pool: Some("vault".to_owned()),
+        queued: ByteCount(queued),
+        oldest: Some(at(oldest)),
+        is_forced: false,
+    }
+}
+
+#[test]
+fn a_mount_to_write_that_was_not_due_is_a_migrate_now() {
+    let mut server = server(2);
+    for pool in server.policy.tape_pools.values_mut() {
+        (pool.mount_age, pool.mount_bytes) = (Duration::from_secs(3_000), ByteCount(1_000 * MB));
+    }
+    let mut mounts = [
+        written_mount(100, 99, 120 * MB),
+        // Another tape, since that one was full; then one that is old enough, and one that is enough.
+        written_mount(250, 150, 50 * MB),
+        written_mount(9_000, 6_000, MB),
+        written_mount(10_000, 9_999, 1_000 * MB),
+    ];
+    super::find_forced(&mut mounts, &server.policy);
+    assert_eq!(mounts.each_ref().map(|mount| mount.is_forced), [true, false, false, false]);
+    let without = super::replay(&server, &record(), &[]).unwrap();
+    let with = super::replay(&server, &record(), &mounts[..1]).unwrap();
+    assert_eq!((without.left.forced, with.left.forced), (0, 1));
+    assert_eq!((with.predicted.written, without.predicted.written), (120 * MB, 120 * MB));
+    assert!(with.predicted.migration <= without.predicted.migration);
+}
+
+/// Sixty files of a put that the twin had not written yet had no wait there, and the deviation was -100 %.
+#[test]
+fn a_request_that_the_twin_s_pool_has_is_not_compared() {
+    let mut recorder = Recorder::new(at(0), at(100_000));
+    state(&mut recorder, 3);
+    let put = Put { file: FileId(100), bytes: ByteCount(MB), set: 1, took: Duration::ZERO };
+    recorder.push(line(0, What::Put(put)));
+    recorder.push(line(10, stage(100, 7, 2)));
+    recorder.push(line(10, stage(1, 8, 1)));
+    for (file, tape) in [(100, 2), (1, 1)] {
+        recorder.push(line(200, What::Recalled(recalled(file, tape, 190))));
+    }
+    let replay = super::replay(&server(2), &recorder.finish(), &[]).unwrap();
+    assert_eq!((replay.left.hits, replay.left.requests), (1, 1));
+    assert_eq!((replay.recorded.requests, replay.predicted.requests_done), (1, 1));
+    let text = super::text(&replay);
+    assert!(text.starts_with("1 of 2 requests are not compared"), "{text}");
+    let page = super::html(&replay);
+    assert!(page.contains("<table>") && page.contains("<th>wait: median</th>"), "{page}");
+}

@@ -13,23 +13,84 @@ fn value(row: &Row, value: f64) -> String {
     }
 }
 
+fn deviation(row: &Row) -> String {
+    row.deviation.map_or_else(|| "-".to_owned(), |part| format!("{:+.1} %", part * 100.0))
+}
+
+/// What must be known before the figures are looked at.
+fn first(replay: &Replay) -> Option<String> {
+    let Left { hits, requests, .. } = replay.left;
+    (requests > 0).then(|| {
+        format!(
+            "{requests} of {} requests are not compared: {hits} of their files had to come from tape, and \
+             have not left the twin's pool",
+            replay.recorded.requests + requests
+        )
+    })
+}
+
+/// What is below the figures.
+fn notes(replay: &Replay) -> Vec<String> {
+    let mut notes = vec![
+        format!("order of mounts: {:.0} % the same", replay.same_order * 100.0),
+        format!(
+            "completion rests on {} requests and mostly on when they were made: judge by waits and mounts",
+            replay.recorded.requests
+        ),
+    ];
+    notes.extend(left(&replay.left));
+    if let Some(violation) = &replay.outcome.violation {
+        notes.push(format!("the twin contradicts itself: {violation}"));
+    }
+    notes
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// The figures as a table of HTML, and what the record lacks as a list.
+#[must_use]
+pub fn html(replay: &Replay) -> String {
+    let mut out = String::new();
+    if let Some(first) = first(replay) {
+        let _ = writeln!(out, "<p class=\"lead\">{}</p>", escape(&first));
+    }
+    out.push_str(
+        "<table><thead><tr><th></th><th>recorded</th><th>predicted</th><th>deviation</th></tr></thead>",
+    );
+    out.push_str("<tbody>\n");
+    for row in &replay.rows {
+        let _ = write!(out, "<tr><th>{}</th>", escape(row.name));
+        for cell in [value(row, row.recorded), value(row, row.predicted), deviation(row)] {
+            let _ = write!(out, "<td>{}</td>", escape(&cell));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody></table>\n<ul>");
+    for note in notes(replay) {
+        let _ = write!(out, "<li>{}</li>", escape(&note));
+    }
+    out.push_str("</ul>\n");
+    out
+}
+
 /// The figures in a table, and what the record lacks.
 #[must_use]
 pub fn text(replay: &Replay) -> String {
     let mut out = String::new();
+    if let Some(first) = first(replay) {
+        let _ = writeln!(out, "{first}\n");
+    }
     let _ = writeln!(out, "{:<18} {:>16} {:>16} {:>10}", "", "recorded", "predicted", "deviation");
     for row in &replay.rows {
-        let deviation =
-            row.deviation.map_or_else(|| "-".to_owned(), |part| format!("{:+.1} %", part * 100.0));
+        let deviation = deviation(row);
         let (was, says) = (value(row, row.recorded), value(row, row.predicted));
         let _ = writeln!(out, "{:<18} {was:>16} {says:>16} {deviation:>10}", row.name);
     }
-    let _ = writeln!(out, "\norder of mounts: {:.0} % the same", replay.same_order * 100.0);
-    for line in left(&replay.left) {
+    out.push('\n');
+    for line in notes(replay) {
         let _ = writeln!(out, "{line}");
-    }
-    if let Some(violation) = &replay.outcome.violation {
-        let _ = writeln!(out, "the twin contradicts itself: {violation}");
     }
     out
 }
@@ -49,7 +110,7 @@ fn left(left: &Left) -> Vec<String> {
         (left.restarts, "starts of the server meanwhile: not replayed"),
         (left.other_mounts, "mounts failed or were for upkeep: not replayed"),
         (left.online, "wanted files were in the pool"),
-        (left.hits, "wanted files had to come from tape and are in the twin's pool"),
+        (left.forced, "mounts to write came before mount_bytes and mount_age: replayed as migrate --now"),
         (left.beyond, "lines are left out: the record is too long"),
     ];
     says.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect()

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::chart::{HALF, WHOLE, figure};
 use super::curve::colour;
 use super::scale::Axis;
-use super::text::{escape, number, shorten, with_interval};
+use super::text::{escape, number, shorten};
 use crate::outcome::{DriveActivity, Outcome};
 use crate::stats::{Summary, VariantSummary};
 
@@ -39,7 +39,7 @@ pub fn figure_bars(summary: &Summary, name: &str, heading: &str, note: &str) -> 
     for (at, (variant, found)) in found.iter().enumerate() {
         let y = 4.0 + ROW * at as f64;
         let long = axis.place(found.estimate.mean) * width;
-        let says = with_interval(&found.estimate, unit);
+        let says = variant.says(found);
         let _ = write!(
             svg,
             "<text class=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}<title>{full}</title></text>\
@@ -56,7 +56,7 @@ pub fn figure_bars(summary: &Summary, name: &str, heading: &str, note: &str) -> 
         );
         let mut end = NAMES + long;
         if let Some(half) = found.estimate.half_width {
-            let low = NAMES + axis.place(found.estimate.mean - half) * width;
+            let low = NAMES + axis.place((found.estimate.mean - half).max(0.0)) * width;
             end = NAMES + axis.place(found.estimate.mean + half) * width;
             let middle = y + ROW / 2.0 - 1.5;
             let _ = write!(
@@ -85,7 +85,7 @@ pub fn tiles(variant: &VariantSummary, figures: &[(&str, &str, &str)]) -> String
     for (name, heading, note) in figures {
         let found = variant.of("", name).filter(|found| found.estimate.mean > 0.0);
         if let Some(found) = found {
-            let says = with_interval(&found.estimate, found.figure.unit);
+            let says = variant.says(found);
             let note = if note.is_empty() { String::new() } else { format!(", {note}") };
             let _ = write!(html, "<div><b>{}</b><span>{heading}{note}</span></div>", escape(&says));
         }

@@ -4,7 +4,7 @@ use super::chart::{Frame, HALF, Line, THIRD, WHOLE, figure, legend};
 use super::scale::Axis;
 use super::text::{shorten, time, whole, with_unit};
 use crate::outcome::{Campaign, Outcome};
-use crate::stats::completion;
+use crate::stats::{completion, is_completed};
 
 /// Most steps of a curve; more bins are joined.
 const STEPS_MAX: usize = 240;
@@ -318,7 +318,16 @@ fn campaign(shown: &[&Outcome], name: &str, width: f64) -> String {
             (campaign.progress[hundredth] - campaign.begin, hundredth as f64 / 100.0 * of_all)
         };
         let (all, tail) = completion(campaign).unwrap_or_default();
-        let says = format!("{}: {}, of that the last 5 % {}", shown[at].variant, time(all), time(tail));
+        let how_long = if is_completed(campaign) {
+            format!("{}, last 5 %: {}", time(all), time(tail))
+        } else {
+            format!(
+                "not completed, {} of {} files",
+                whole(campaign.served as f64),
+                whole(campaign.files as f64)
+            )
+        };
+        let says = format!("{}: {how_long}", shown[at].variant);
         let begin = [(0.0, 0.0)].into_iter().chain((0..=100).map(point)).collect();
         let line = Line { stroke: stroke.clone(), title: says, points: begin };
         inside += &frame.line(&line);
@@ -332,8 +341,7 @@ fn campaign(shown: &[&Outcome], name: &str, width: f64) -> String {
         );
         let name =
             if shown.len() > 1 { format!("{}: ", shorten(&shown[at].variant, 34)) } else { String::new() };
-        entries
-            .push((format!("b-v{}", colour(at)), format!("{name}{}, last 5 %: {}", time(all), time(tail))));
+        entries.push((format!("b-v{}", colour(at)), format!("{name}{how_long}")));
     }
     let files = shown.iter().flat_map(|outcome| &outcome.campaigns).find(|campaign| campaign.name == name);
     let note = files.map(|campaign| format!("{} files", whole(campaign.files as f64))).unwrap_or_default();

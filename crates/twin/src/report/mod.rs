@@ -7,7 +7,9 @@
 mod bars;
 mod chart;
 mod curve;
+mod differences;
 mod gantt;
+mod limits;
 mod page;
 mod scale;
 mod style;
@@ -18,6 +20,7 @@ mod text;
 mod words;
 
 pub use page::html;
+pub(crate) use text::{whole, with_range};
 pub use text::{with_interval, with_unit};
 pub use words::sentences;
 

@@ -113,9 +113,10 @@ fn how_sure(variants: &[Vec<Outcome>], table: &str) -> String {
     let seeds = variants.iter().map(Vec::len).max().unwrap_or(0);
     let says = if seeds > 1 {
         format!(
-            "Means of {} seeds; ± is half the 95 % confidence interval (Student's t). × is the ratio to the \
-             first variant, bold where the difference on the same seeds is more than chance. Curves are \
-             those of the first seed.",
+            "Means of {} seeds; ± is half the 95 % confidence interval (Student's t), \
+             or brackets hold its ends where it would reach below 0; of two seeds \
+             they hold both values. × is the ratio to the first variant, bold where the \
+             difference on the same seeds is more than chance. Curves are those of the first seed.",
             whole(seeds as f64)
         )
     } else {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::Described;
-use super::text::{escape, number, whole, with_interval};
+use super::text::{escape, number, whole};
 use crate::outcome::Outcome;
 use crate::stats::{Comparison, FigureSummary, Summary};
 
@@ -41,13 +41,13 @@ pub fn figures(summary: &Summary) -> String {
         }
         let main = if figure.is_main { " class=\"main\"" } else { "" };
         let _ = write!(html, "<tr{main}><th>{}</th>", escape(figure.name));
-        for found in found {
+        for (variant, found) in summary.variants.iter().zip(found) {
             let cell = found.map_or_else(
                 || "–".to_owned(),
                 |found| {
                     let against =
                         found.against_first.map(|comparison| against(&comparison)).unwrap_or_default();
-                    format!("{}{against}", escape(&with_interval(&found.estimate, figure.unit)))
+                    format!("{}{against}", escape(&variant.says(found)))
                 },
             );
             let _ = write!(html, "<td>{cell}</td>");

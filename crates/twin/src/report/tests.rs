@@ -95,7 +95,7 @@ impl Made {
         meter.level(moment(now), Level { pool_used: 100_000_000_000_000, ..Level::default() });
         (0..7).for_each(|_| meter.fault(FaultKind::DriveLoss));
         (0..self.files).for_each(|_| meter.check("nothing evicted without its copies"));
-        meter.evicted(moment(now), ClassIndex(0), 5, Duration::from_secs(86_400 * 3));
+        meter.evicted(moment(now), ClassIndex(0), 5, Some(Duration::from_secs(86_400 * 3)));
         let end_of_run = End { is_drained: served >= self.files, events: 3 * self.files, ..End::default() };
         let mut outcome = meter.finish(moment(end), end_of_run);
         outcome.drives.iter_mut().for_each(|drive| drive.native_rate = 360_000_000);

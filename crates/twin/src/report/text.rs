@@ -109,21 +109,46 @@ fn spaced(unit: &str) -> String {
     if unit.is_empty() { String::new() } else { format!(" {unit}") }
 }
 
-/// A mean with half the width of its interval, both in one unit: `612 ± 8 MB/s`.
+/// A mean with half the width of its interval, both in one unit: `612 ± 8 MB/s`. No figure is below 0: an
+/// interval that would reach there is told by its ends, `58 min (0 to 128)`.
 pub fn with_interval(estimate: &Estimate, unit: &str) -> String {
     let Some(half) = estimate.half_width.filter(|half| *half > 0.0) else {
         return with_unit(estimate.mean, unit);
     };
-    let (factor, scaled) = scaled(estimate.mean, unit);
-    let shown = match unit {
-        "s" | "bytes" | "MB/s" => scaled,
-        "/TB" => "",
-        other => other,
-    };
+    if estimate.mean >= 0.0 && half > estimate.mean {
+        return with_range(estimate.mean, [0.0, estimate.mean + half], unit);
+    }
+    let (factor, shown) = in_unit_of(estimate.mean, unit);
     let (mean, half) = (estimate.mean / factor, half / factor);
-    // Two figures of the half width say enough, and the mean needs no more places than it.
-    let decimals = (1.0 - half.log10().floor()).clamp(0.0, 6.0) as usize;
+    let decimals = decimals_of(half);
     format!("{} ± {}{}", thousands(mean, decimals), thousands(half, decimals), spaced(shown))
+}
+
+/// A mean and the values between which it lies, in one unit: `58 min (51 to 65)`.
+pub fn with_range(mean: f64, ends: [f64; 2], unit: &str) -> String {
+    let (low, high) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
+    if low >= high {
+        return with_unit(mean, unit);
+    }
+    let (factor, shown) = in_unit_of(mean, unit);
+    let decimals = decimals_of((high - low) / factor);
+    let says = |value: f64| if value == 0.0 { "0".to_owned() } else { thousands(value / factor, decimals) };
+    format!("{}{} ({} to {})", says(mean), spaced(shown), says(low), says(high))
+}
+
+/// What a value is divided by to be read, and the unit then.
+fn in_unit_of(value: f64, unit: &str) -> (f64, &str) {
+    let (factor, scaled) = scaled(value, unit);
+    match unit {
+        "s" | "bytes" | "MB/s" => (factor, scaled),
+        "/TB" => (factor, ""),
+        other => (factor, other),
+    }
+}
+
+/// Two figures of a half width say enough, and the mean needs no more places than it.
+fn decimals_of(half: f64) -> usize {
+    (1.0 - half.log10().floor()).clamp(0.0, 6.0) as usize
 }
 
 /// A number as a sentence has it: at most three figures before any places.
@@ -158,6 +183,10 @@ mod tests {
         assert_eq!(with_unit(54.0, "%"), "54.0 %");
         let estimate = Estimate { mean: 7_200.0, half_width: Some(360.0), count: 5 };
         assert_eq!(with_interval(&estimate, "s"), "2.00 ± 0.10 h");
+        let wide = Estimate { mean: 3_480.0, half_width: Some(4_200.0), count: 3 };
+        assert_eq!(with_interval(&wide, "s"), "58 min (0 to 128)");
+        assert_eq!(with_range(3_480.0, [3_900.0, 3_060.0], "s"), "58 min (51 to 65)");
+        assert_eq!(with_range(3_600.0, [3_600.0, 3_600.0], "s"), "60.0 min");
     }
 
     #[test]

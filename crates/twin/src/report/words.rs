@@ -1,8 +1,9 @@
 //! The result in sentences.
 
+use super::differences::{differences, is_all_moved, ratio_of};
 use super::text::{number, spoken, time, whole, with_unit};
 use crate::outcome::{DriveActivity, Outcome};
-use crate::stats::{Summary, VariantSummary, completion};
+use crate::stats::{Summary, VariantSummary, completion, is_completed};
 
 /// Differences below this part are none, in words.
 const ALIKE: f64 = 0.02;
@@ -41,8 +42,10 @@ pub fn sentences(summary: &Summary, shown: &[&Outcome]) -> Vec<String> {
             whole(asked as f64)
         ));
     }
+    found.extend(shown.iter().flat_map(|outcome| super::limits::limits(outcome)));
     found.extend(shown.iter().filter_map(|outcome| unsettled(outcome)));
     found.extend(tails(shown));
+    found.extend(super::limits::covered(shown));
     found
 }
 
@@ -127,43 +130,36 @@ fn against(first: &VariantSummary, base: &Outcome, variant: &VariantSummary, out
     let is_chance =
         variant.of("", figure).and_then(|found| found.against_first).and_then(|found| found.is_different)
             == Some(false);
-    if is_chance {
+    let ratio = mine / others;
+    if !is_chance && others <= 0.0 {
+        return format!("{}: {rates} with “{}”.", variant.name, first.name);
+    }
+    if !is_chance && (ratio - 1.0).abs() >= ALIKE {
+        let reason = reason(base, outcome).map(|why| format!(", because {why}")).unwrap_or_default();
         return format!(
-            "{}: {rates} with “{}”; seeds differ more than that, so there is no difference to speak of.",
+            "{}: {rates} with “{}”, {} times{reason}.",
+            variant.name,
+            first.name,
+            ratio_of(ratio)
+        );
+    }
+    let differ = differences(first, variant);
+    // A rate that only follows what is asked for says nothing of what the site could do.
+    let both = if is_all_moved(base) && is_all_moved(outcome) {
+        format!("Both moved all that was asked for: {rates}.")
+    } else if is_chance && (ratio - 1.0).abs() >= ALIKE {
+        format!("It moves {rates}; seeds differ more than that.")
+    } else {
+        format!("It moves {rates}: no more and no less.")
+    };
+    if differ.is_empty() {
+        return format!(
+            "{}: no difference to speak of to “{}”, neither in rates nor in campaigns, waits, drives in use \
+             and mounts. {both}",
             variant.name, first.name
         );
     }
-    if others <= 0.0 {
-        return format!("{}: {rates} with “{}”.", variant.name, first.name);
-    }
-    let ratio = mine / others;
-    if (ratio - 1.0).abs() < ALIKE {
-        let moved = (finished(outcome), finished(base));
-        let rest = match moved {
-            (Some(mine), Some(others)) if (mine / others - 1.0).abs() >= ALIKE => {
-                format!(", but done after {} instead of {}", time(mine), time(others))
-            }
-            _ => String::new(),
-        };
-        return format!("{}: {rates} with “{}”: no more and no less{rest}.", variant.name, first.name);
-    }
-    let reason = reason(base, outcome).map(|why| format!(", because {why}")).unwrap_or_default();
-    format!("{}: {rates} with “{}”, {} times{reason}.", variant.name, first.name, two_places(ratio))
-}
-
-/// A ratio.
-fn two_places(ratio: f64) -> String {
-    if ratio >= 0.1 { format!("{ratio:.2}") } else { number(ratio) }
-}
-
-/// When the last campaign was done.
-fn finished(outcome: &Outcome) -> Option<f64> {
-    outcome
-        .campaigns
-        .iter()
-        .filter(|campaign| !campaign.progress.is_empty())
-        .map(|campaign| campaign.end)
-        .reduce(f64::max)
+    format!("{}, against “{}”: {}. {both}", variant.name, first.name, differ.join("; "))
 }
 
 /// Drive seconds of an activity for each TB that was moved.
@@ -233,34 +229,51 @@ fn tails(shown: &[&Outcome]) -> Vec<String> {
     const CAMPAIGNS_MAX: usize = 3;
     let mut names: Vec<&str> = Vec::new();
     for campaign in shown.iter().flat_map(|outcome| &outcome.campaigns) {
-        if campaign.ends && !campaign.progress.is_empty() && !names.contains(&campaign.name.as_str()) {
+        if campaign.ends && !names.contains(&campaign.name.as_str()) {
             names.push(&campaign.name);
         }
     }
-    names.iter().take(CAMPAIGNS_MAX).map(|name| tail(shown, name)).collect()
+    let of = |name: &&str| tail(shown, name).into_iter().chain(undone(shown, name));
+    names.iter().take(CAMPAIGNS_MAX).flat_map(of).collect()
 }
 
-fn tail(shown: &[&Outcome], name: &str) -> String {
+fn tail(shown: &[&Outcome], name: &str) -> Option<String> {
     const VARIANTS_MAX: usize = 3;
     let found = |outcome: &&Outcome| {
         let campaign = outcome.campaigns.iter().find(|campaign| campaign.name == name)?;
         let (whole, tail) = completion(campaign)?;
-        let is_done = campaign.served + campaign.refused >= campaign.files;
-        is_done.then(|| (whole, tail, outcome.variant.clone()))
+        is_completed(campaign).then(|| (whole, tail, outcome.variant.clone()))
     };
     let mut all: Vec<(f64, f64, String)> = shown.iter().filter_map(found).collect();
     if all.len() > VARIANTS_MAX {
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (least, most) = (&all[0], &all[all.len() - 1]);
         let least = format!("{} with “{}”", time(least.0), least.2);
-        return format!("Campaign “{name}” took from {least} to {} with “{}”.", time(most.0), most.2);
-    }
-    if all.is_empty() {
-        return format!("Campaign “{name}” was not done when the run ended.");
+        return Some(format!("Campaign “{name}” took from {least} to {} with “{}”.", time(most.0), most.2));
     }
     let part = |(whole, tail, variant): &(f64, f64, String)| {
         let with = if shown.len() > 1 { format!(" with “{variant}”") } else { String::new() };
         format!("{}{with}, of which the last 5 % of the files took {}", time(*whole), time(*tail))
     };
-    format!("Campaign “{name}” took {}.", all.iter().map(part).collect::<Vec<_>>().join("; "))
+    let parts = all.iter().map(part).collect::<Vec<_>>().join("; ");
+    (!all.is_empty()).then(|| format!("Campaign “{name}” took {parts}."))
+}
+
+/// How far a campaign came that was not completed.
+fn undone(shown: &[&Outcome], name: &str) -> Option<String> {
+    let part = |outcome: &&Outcome| {
+        let campaign = outcome.campaigns.iter().find(|campaign| campaign.name == name)?;
+        if is_completed(campaign) {
+            return None;
+        }
+        let with = if shown.len() > 1 { format!(" with “{}”", outcome.variant) } else { String::new() };
+        if campaign.files == 0 {
+            return Some(format!("nothing was asked for{with}"));
+        }
+        let (served, files) = (whole(campaign.served as f64), whole(campaign.files as f64));
+        Some(format!("{served} of {files} files were there{with}"))
+    };
+    let parts: Vec<String> = shown.iter().filter_map(part).collect();
+    (!parts.is_empty())
+        .then(|| format!("Campaign “{name}” was not completed when the run ended: {}.", parts.join("; ")))
 }

@@ -4,6 +4,15 @@ use serde::Serialize;
 
 use crate::outcome::{Campaign, ClassUse, DriveActivity, Outcome};
 
+/// Names of figures of campaigns that others look for.
+pub(crate) const COMPLETED: &str = "completed after";
+/// See [`COMPLETED`].
+pub(crate) const ASKED: &str = "files asked for";
+/// See [`COMPLETED`].
+pub(crate) const SERVED: &str = "files served";
+/// See [`COMPLETED`].
+pub(crate) const WAIT_99: &str = "wait, 99 %";
+
 /// What is measured. Two outcomes' figures belong together if name and subject are the same.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub struct Figure {
@@ -22,7 +31,7 @@ pub struct Figure {
 pub struct Measured {
     /// What it is.
     pub figure: Figure,
-    /// Its value.
+    /// Its value; not a number where it has none, as the time of a campaign that was not completed.
     pub value: f64,
     /// Where it is a mean over time: the values of all bins that count, by which its certainty within a long
     /// run is known.
@@ -151,11 +160,19 @@ fn queue_and_pool(outcome: &Outcome, settled: &Settled) -> Vec<Measured> {
         site("age of the oldest request, most", "s", true, outcome.queue_age_max),
         site("in the pool, mean", "bytes", false, over(settled.sum(&series.pool_used), bins)),
         site("waiting for tape, mean", "bytes", false, over(settled.sum(&series.backlog), bins)),
+        site("waiting for a scratch tape at the end", "bytes", true, outcome.no_tape_bytes as f64),
+        site("puts waiting for room at the end", "files", true, outcome.puts_waiting as f64),
+        site("recalls waiting for room at the end", "bytes", true, outcome.no_room_bytes as f64),
         site("evicted", "bytes", false, outcome.totals.evicted as f64),
         site("read from pool disks", "bytes", false, outcome.totals.pool_read as f64),
         site("written to pool disks", "bytes", false, outcome.totals.pool_written as f64),
         site("files refused or cancelled", "files", false, outcome.totals.files_refused as f64),
     ]
+}
+
+/// Whether every file that a campaign asked for was there, or refused, before the end.
+pub(crate) fn is_completed(campaign: &Campaign) -> bool {
+    campaign.files > 0 && campaign.served + campaign.refused >= campaign.files
 }
 
 /// Seconds from the first request to the last file, and what of it the last twentieth of the files took.
@@ -166,19 +183,28 @@ pub(crate) fn completion(campaign: &Campaign) -> Option<(f64, f64)> {
 
 fn campaign(campaign: &Campaign) -> Vec<Measured> {
     let of = format!("{} {}", if campaign.ends { "campaign" } else { "users" }, campaign.name);
-    let (whole, tail) = completion(campaign).unwrap_or_default();
-    let figures: [(&'static str, &'static str, bool, f64); 8] = [
-        ("completed after", "s", true, whole),
-        ("of that, the last 5 %", "s", true, tail),
-        ("files served", "files", false, campaign.served as f64),
-        ("wait, mean", "s", false, campaign.wait_mean),
-        ("wait, median", "s", true, campaign.waits[0]),
-        ("wait, 90 %", "s", false, campaign.waits[1]),
-        ("wait, 99 %", "s", true, campaign.waits[2]),
-        ("wait, longest", "s", false, campaign.waits[3]),
-    ];
+    // What is not done has no time: the figure stands there without a value, and says so.
+    let (whole, tail) =
+        completion(campaign).filter(|_| is_completed(campaign)).unwrap_or((f64::NAN, f64::NAN));
+    let mut figures = vec![];
     // Users are never done.
-    about(&of, if campaign.ends { &figures } else { &figures[2..] })
+    if campaign.ends {
+        figures.push((COMPLETED, "s", true, whole));
+        figures.push(("of that, the last 5 %", "s", true, tail));
+    }
+    figures.push((ASKED, "files", false, campaign.files as f64));
+    figures.push((SERVED, "files", false, campaign.served as f64));
+    // Nobody's wait has no figure.
+    if campaign.served > 0 {
+        figures.extend([
+            ("wait, mean", "s", false, campaign.wait_mean),
+            ("wait, median", "s", true, campaign.waits[0]),
+            ("wait, 90 %", "s", false, campaign.waits[1]),
+            (WAIT_99, "s", true, campaign.waits[2]),
+            ("wait, longest", "s", false, campaign.waits[3]),
+        ]);
+    }
+    about(&of, &figures)
 }
 
 fn class(class: &ClassUse) -> Vec<Measured> {
@@ -191,8 +217,13 @@ fn class(class: &ClassUse) -> Vec<Measured> {
         ("on tape after, longest", "s", false, class.migration_wait[1]),
     ];
     // What never happened in a class has no figure.
-    let has =
-        [class.wanted > 0, class.pool_mean > 0.0, class.evicted > 0, class.migrated > 0, class.migrated > 0];
+    let has = [
+        class.wanted > 0,
+        class.pool_mean > 0.0,
+        class.residency_mean > 0.0,
+        class.migrated > 0,
+        class.migrated > 0,
+    ];
     let there: Vec<_> =
         figures.into_iter().zip(has).filter(|(_, has)| *has).map(|(figure, _)| figure).collect();
     about(&of, &there)

@@ -8,7 +8,7 @@ mod summary;
 
 pub(crate) use estimate::t_975;
 pub use estimate::{Comparison, Estimate, batch_means, compare, estimate};
-pub(crate) use figures::completion;
+pub(crate) use figures::{COMPLETED, WAIT_99, completion, is_completed};
 pub use figures::{Figure, Measured, figures};
 pub use histogram::Histogram;
 pub use steady::warm_up_bins;

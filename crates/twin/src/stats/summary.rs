@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::estimate::{Comparison, Estimate, batch_means, compare, estimate};
-use super::figures::{Figure, Measured, figures};
+use super::figures::{ASKED, COMPLETED, Figure, Measured, SERVED, figures};
 use crate::outcome::Outcome;
 
 /// All variants of a scenario.
@@ -52,7 +52,12 @@ pub fn summary(variants: &[Vec<Outcome>]) -> Summary {
         if let Some(first) = summed.first() {
             for figure in &mut variant.figures {
                 let other = first.figures.iter().find(|other| other.figure == figure.figure);
-                figure.against_first = other.map(|other| compare(&figure.values, &other.values));
+                // Seed by seed: a figure that some runs do not have cannot be paired.
+                let is_paired = |other: &&FigureSummary| {
+                    !other.values.is_empty() && figure.values.len() == other.values.len()
+                };
+                figure.against_first =
+                    other.filter(is_paired).map(|other| compare(&figure.values, &other.values));
             }
         }
         summed.push(variant);
@@ -71,8 +76,15 @@ fn one(outcomes: &[Outcome]) -> VariantSummary {
     let figure = |measured: &&Measured| {
         let same =
             |run: &Vec<Measured>| run.iter().find(|other| other.figure == measured.figure).map(|m| m.value);
-        let values: Vec<f64> = all.iter().filter_map(same).collect();
+        let mut values: Vec<f64> = all.iter().filter_map(same).collect();
+        // Where one run has no value, a mean of the others would be one of those that went well.
+        if values.iter().any(|value| value.is_nan()) {
+            values.clear();
+        }
         let mut mean = estimate(&values);
+        if values.is_empty() {
+            mean.mean = f64::NAN;
+        }
         if let [outcome] = outcomes
             && outcome.is_steady
         {
@@ -95,6 +107,27 @@ impl VariantSummary {
     #[must_use]
     pub fn site(&self, name: &str) -> Estimate {
         self.of("", name).map(|found| found.estimate).unwrap_or_default()
+    }
+
+    /// A figure of this variant as people read it: with its interval, of two seeds both values; of what was
+    /// not done, how far it came.
+    #[must_use]
+    pub fn says(&self, found: &FigureSummary) -> String {
+        let unit = found.figure.unit;
+        if !found.estimate.mean.is_nan() {
+            return match found.values.as_slice() {
+                [one, other] => crate::report::with_range(found.estimate.mean, [*one, *other], unit),
+                _ => crate::report::with_interval(&found.estimate, unit),
+            };
+        }
+        let files = |name| {
+            let files = self.of(&found.figure.of, name)?;
+            Some(crate::report::whole(files.estimate.mean))
+        };
+        match (found.figure.name, files(SERVED), files(ASKED)) {
+            (COMPLETED, Some(served), Some(asked)) => format!("not completed: {served} of {asked} files"),
+            _ => "–".to_owned(),
+        }
     }
 
     /// A figure by its subject and name.
@@ -143,12 +176,11 @@ impl Summary {
             } else {
                 format!("{}: {}", figure.of, figure.name)
             };
-            let cell = |found: &Option<&FigureSummary>| {
-                found.map_or_else(String::new, |found| {
-                    crate::report::with_interval(&found.estimate, figure.unit)
-                })
+            let cell = |found: (usize, Option<&FigureSummary>)| {
+                let (at, found) = found;
+                found.map_or_else(|| "–".to_owned(), |found| self.variants[at].says(found))
             };
-            rows.push([name].into_iter().chain(found.iter().map(cell)).collect());
+            rows.push([name].into_iter().chain(found.into_iter().enumerate().map(cell)).collect());
         }
         rows
     }

@@ -25,6 +25,8 @@ pub(super) enum What {
     Evict,
     /// A file leaves the pool as it was recorded.
     EvictRecorded,
+    /// An operator has everything written now, as it was recorded.
+    MigrateNow,
     /// The scheduler is to be told of the pool's room.
     Room,
     /// Pins of campaigns end.

@@ -12,6 +12,7 @@ use super::invariants::Check;
 use super::planted::Planted;
 use super::recall::SLICE;
 use super::seal::{Container, Todo};
+use super::supply::Supply;
 use super::trace::MountKind;
 use crate::disks::Stream;
 use crate::holdings::{Holdings, Place, TapeIndex};
@@ -32,6 +33,8 @@ pub(super) struct Migration {
     pub(super) queued: Vec<u64>,
     /// Bytes of copies that are not under an index.
     pub(super) backlog: u64,
+    /// By tape pool.
+    pub(super) supply: Vec<Supply>,
     /// Copies that were lost with their tapes when they were not the only ones.
     pub(super) lost: u64,
 }
@@ -48,6 +51,7 @@ impl Migration {
             queues: vec![VecDeque::new(); site.tape_pools.len()],
             queued: vec![0; site.tape_pools.len()],
             backlog: 0,
+            supply: vec![Supply::default(); site.tape_pools.len()],
             lost: 0,
         }
     }
@@ -109,6 +113,7 @@ pub(super) struct Writing {
 
 impl World<'_> {
     pub(super) fn tell_queued(&mut self, pool: usize) {
+        self.note_supply(pool);
         let queue = &self.migration.queues[pool];
         let oldest = queue.front().map(|at| self.migration.containers[*at as usize].sealed.timestamp());
         let items = queue.len() as u64;

@@ -32,6 +32,7 @@ mod requests;
 mod restart;
 mod room;
 mod seal;
+mod supply;
 mod trace;
 mod volume;
 mod wants;
@@ -326,6 +327,7 @@ impl<'m> World<'m> {
             }
             What::Evict => self.evict_event(),
             What::EvictRecorded => self.evict_recorded(),
+            What::MigrateNow => self.tell(scheduler::Event::MigrateNow(None)),
             What::Room => self.room_event(),
             What::Pins => self.end_pins(),
             What::Saturate => self.saturate_event(),
@@ -454,7 +456,19 @@ impl<'m> World<'m> {
         let (events, steps) = (self.events, self.steps);
         let scratch = self.holdings.tapes().iter().filter(|tape| tape.tape_pool.is_none() && !tape.is_lost);
         let (scratch_left, puts_waiting) = (scratch.count() as u64, self.room.puts_waiting as u64);
-        let end = End { is_drained, violation, events, steps, scratch_left, puts_waiting };
+        let (no_tape_since, no_tape_bytes) = self.without_tape();
+        let no_room_bytes = self.without_room();
+        let end = End {
+            is_drained,
+            violation,
+            events,
+            steps,
+            scratch_left,
+            puts_waiting,
+            no_tape_since,
+            no_tape_bytes,
+            no_room_bytes,
+        };
         self.meter.finish(self.now, end)
     }
 }

@@ -20,18 +20,23 @@ pub(crate) enum TapeIs {
     Unreadable,
 }
 
-/// Runs a model over holdings that stand where they were recorded to. `evictions` ascend by time.
+/// Runs a model over holdings that stand where they were recorded to. `evictions` ascend by time; at each
+/// time of `migrate_now` everything that waits to be written is due.
 pub(crate) fn run_recorded(
     model: &Model,
     holdings: Holdings,
     tapes: &[(TapeIndex, TapeIs)],
     evictions: Vec<(Moment, FileId)>,
+    migrate_now: &[Moment],
 ) -> (Outcome, Trace) {
     let running = || {
         let mut world = World::over(model, 1, None, holdings);
         world.set_tapes(tapes);
         world.evictions = evictions.into();
         world.plan_evictions();
+        for at in migrate_now {
+            world.agenda.enter(*at, What::MigrateNow);
+        }
         world.begin_trace();
         while world.step() {}
         let trace = world.take_trace();

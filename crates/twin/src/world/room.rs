@@ -99,6 +99,11 @@ impl Room {
         self.looked = None;
     }
 
+    /// What is claimed for a class.
+    pub(super) fn claimed_of(&self, class: usize) -> u64 {
+        self.claimed[class]
+    }
+
     /// What is claimed in all, for who checks it.
     pub(super) fn is_consistent(&self) -> bool {
         self.claimed.iter().sum::<u64>() == self.claimed_all
@@ -121,13 +126,17 @@ impl World<'_> {
         bytes <= pool.capacity.0.saturating_sub(self.room.left_for_puts).min(most)
     }
 
+    /// Whether a file that is to be recalled fits beside what is claimed.
+    pub(super) fn has_room_for(&self, class: ClassIndex, bytes: u64) -> bool {
+        let of_class = self.cache.free_of(class).unwrap_or(u64::MAX);
+        self.room.claimed_all + bytes <= self.room_for_recalls()
+            && self.room.claimed[usize::from(class.0)].saturating_add(bytes) <= of_class
+    }
+
     /// Claims room for a file that is to be recalled.
     pub(super) fn claim_room(&mut self, class: ClassIndex, bytes: u64) -> bool {
         let at = usize::from(class.0);
-        let of_class = self.cache.free_of(class).unwrap_or(u64::MAX);
-        let fits = self.room.claimed_all + bytes <= self.room_for_recalls()
-            && self.room.claimed[at].saturating_add(bytes) <= of_class;
-        if fits {
+        if self.has_room_for(class, bytes) {
             self.room.claimed[at] += bytes;
             self.room.claimed_all += bytes;
             return true;
