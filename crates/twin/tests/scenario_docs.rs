@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use twin::model::FaultKind;
-use twin::scenario::{Seen, left_out, parse};
+use twin::scenario::{self, Seen, left_out, parse};
 
 const PAGE: &str = include_str!("../../../docs/reference/twin.md");
 
@@ -17,6 +17,7 @@ class.data.sizes = "1GB"
 class.data.copies = ["a"]
 holding.old.class = "data"
 holding.old.files = "1M"
+fault.drives = { kind = "drive-loss", every = "30d" }
 "#;
 
 /// The TOML blocks of a kind.
@@ -93,9 +94,33 @@ fn what_the_model_leaves_out_is_on_the_page() {
         let text: String = text.chars().filter(|c| !matches!(c, '`' | '[' | ']')).collect();
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let part = plain(PAGE.split("## What the model leaves out").nth(1).unwrap());
+    let part = PAGE.split("## What the model leaves out").nth(1).unwrap();
+    let part = part.split("\n## ").next().unwrap();
+    let points = part.lines().filter(|line| line.starts_with("- ")).count();
+    let part = plain(part);
     for sentence in left_out() {
         assert!(part.contains(&plain(&sentence)), "not in docs/reference/twin.md: {sentence}");
     }
-    assert_eq!(part.matches("- ").count(), left_out().len(), "something more is on the page");
+    assert_eq!(points, left_out().len(), "something more is on the page");
+}
+
+#[test]
+fn limits_are_on_the_page() {
+    let limits = [
+        ("UNITS_MAX", scenario::UNITS_MAX),
+        ("DRIVES_MAX", scenario::DRIVES_MAX),
+        ("FILES_MAX", scenario::FILES_MAX),
+        ("INDEX_BYTES_A_FILE_MAX", scenario::INDEX_BYTES_A_FILE_MAX),
+        ("RUNS_MAX", scenario::RUNS_MAX),
+        ("TAPES_MAX", scenario::TAPES_MAX),
+        ("SPAN_DAYS_MAX", scenario::SPAN_DAYS_MAX),
+        ("BINS_MAX", scenario::BINS_MAX),
+    ];
+    for (name, most) in limits {
+        let row = PAGE.lines().find(|line| line.starts_with(&format!("| `{name}`:")));
+        let said = row.and_then(|row| row.split('|').nth(2)).unwrap_or_else(|| panic!("no {name}"));
+        let number = said.trim().trim_end_matches(" MiB").replace(',', "").parse::<u64>().unwrap();
+        let unit = if said.contains("MiB") { 1 << 20 } else { 1 };
+        assert_eq!(number * unit, most, "{name}");
+    }
 }

@@ -181,6 +181,15 @@ const CASES: &[(&str, &str, &[&str])] = &[
     ),
     ("recall_age = \"1min\"", "recall_at_once = 10", &["tape.recall_at_once: it is 0 to 9"]),
     ("recall_age = \"1min\"", "index_bytes = \"1GB\"", &["tape.index_bytes: an index covers at least"]),
+    (
+        "recall_age = \"1min\"",
+        "index_bytes_a_file = \"1EB\"",
+        &[
+            "t.toml:24: tape.index_bytes_a_file: 1000000000000000000 bytes",
+            "1048576 at most",
+            "INDEX_BYTES_A",
+        ],
+    ),
     ("recall_age = \"1min\"", "recall_drives_min = 4", &["tape.recall_drives_min: 4 drives cannot be kept"]),
     ("order = \"planned\"", "order = \"window\"", &["t.toml:25: foreign.window is missing"]),
     ("order = \"planned\"", "window = 7", &["foreign.window: it has a meaning only with"]),
@@ -276,6 +285,39 @@ fn what_is_too_much_is_refused_before_it_is_made() {
     assert_eq!(refusal(&format!("{GOOD}{}", variants.replace("[variant.v64]\n", ""))), "");
     let said = refusal(&" ".repeat(twin::scenario::TEXT_BYTES_MAX + 1));
     assert!(said.contains("TEXT_BYTES_MAX"), "{said}");
+}
+
+/// Nothing bounded what workloads put in a run: four thousand million files at a time, a thousand million
+/// times a day, until the machine had no memory left.
+#[test]
+fn more_files_than_a_run_can_hold_are_refused() {
+    let with = |more: &str| refusal(&format!("{GOOD}[workload.flood]\nclass = \"data\"\n{more}\n"));
+    for (more, words) in [
+        ("kind = \"ingest\"\nper_day = 1e9\nburst = 4000000000", "t.toml:48: workload.flood.per_day: "),
+        ("kind = \"ingest\"\nbytes_per_day = \"2000EB\"\nburst = 7", "workload.flood.bytes_per_day: "),
+        ("kind = \"users\"\nper_day = 1e6\nfiles = 4000000000", "workload.flood.per_day: "),
+        ("kind = \"backup\"\nfiles = \"18000P\"", "workload.flood.files: "),
+        (
+            "kind = \"backup\"\nfiles = 1\nrestore_at = \"1h\"\nrestore_files = \"1T\"",
+            "workload.flood.files: ",
+        ),
+        (
+            "kind = \"ingest\"\nper_day = 5e8\nburst = 100\nstorms_per_year = 100\nstorm_factor = 100\n\
+             storm_length = \"1d\"",
+            "workload.flood.per_day: ",
+        ),
+    ] {
+        let said = with(more);
+        for word in [words, "files in all of the run", "100000000000 at most", "FILES_MAX"] {
+            assert!(said.contains(word), "{more}\n  should say {word:?}\n  says {said:?}");
+        }
+    }
+    assert_eq!(with("kind = \"ingest\"\nper_day = 5e8\nburst = 100"), "");
+    // It ends soon enough; and two that are too much together.
+    let half = "kind = \"ingest\"\nper_day = 1e9\nburst = 150\nend = \"12h\"";
+    assert_eq!(with(half), "");
+    let said = with(&format!("{half}\n[workload.second]\nclass = \"data\"\n{half}"));
+    assert!(said.contains("workload.second.per_day: 150000"), "{said}");
 }
 
 #[test]

@@ -150,12 +150,12 @@ impl Feed {
         self.is_stale = true;
     }
 
-    /// A stream has moved so many bytes: for [`Feed::sums`].
+    /// A stream has moved so many bytes: for [`Feed::sums`], which stop at the most that a number holds.
     pub fn moved(&mut self, stream: Stream, bytes: u64) {
         if stream.reads() {
-            self.read += bytes;
+            self.read = self.read.saturating_add(bytes);
         } else {
-            self.written += bytes;
+            self.written = self.written.saturating_add(bytes);
         }
     }
 

@@ -213,3 +213,14 @@ proptest! {
         }
     }
 }
+
+/// A million clients without limits moved more bytes in a long run than a number holds, and the run panicked.
+#[test]
+fn sums_stop_at_the_most_that_a_number_holds() {
+    let mut feed = feed(nearline(10, 8), false);
+    for stream in [Stream::ClientRead, Stream::ClientWrite] {
+        feed.moved(stream, u64::MAX - 1);
+        feed.moved(stream, GB);
+    }
+    assert_eq!(feed.sums(), (u64::MAX, u64::MAX));
+}

@@ -87,6 +87,11 @@ pub struct Meter {
     checks: BTreeMap<&'static str, u64>,
 }
 
+/// Adds bytes; a sum of what a million clients move stops at the most that a number holds.
+fn add(sum: &mut u64, bytes: u64) {
+    *sum = sum.saturating_add(bytes);
+}
+
 impl Meter {
     /// Nothing has happened yet. `drives` are the names of all drives of the site, library by library and
     /// group by group; all are idle.
@@ -142,29 +147,29 @@ impl Meter {
 
     /// Bytes of so many files are read from tape.
     pub fn tape_read(&mut self, from: Moment, to: Moment, drive: usize, bytes: u64, files: u64) {
-        self.totals.tape_read += bytes;
+        add(&mut self.totals.tape_read, bytes);
         self.totals.files_read += files;
-        self.drives[drive].read += bytes;
+        add(&mut self.drives[drive].read, bytes);
         self.bins.spread(from, to, bytes, |bin| &mut bin.tape_read);
     }
 
     /// Bytes of so many copies of files are written to tape.
     pub fn tape_written(&mut self, from: Moment, to: Moment, drive: usize, bytes: u64, files: u64) {
-        self.totals.tape_written += bytes;
+        add(&mut self.totals.tape_written, bytes);
         self.totals.files_written += files;
-        self.drives[drive].written += bytes;
+        add(&mut self.drives[drive].written, bytes);
         self.bins.spread(from, to, bytes, |bin| &mut bin.tape_written);
     }
 
     /// Clients read these bytes.
     pub fn client_read(&mut self, from: Moment, to: Moment, bytes: u64) {
-        self.totals.client_read += bytes;
+        add(&mut self.totals.client_read, bytes);
         self.bins.spread(from, to, bytes, |bin| &mut bin.client_read);
     }
 
     /// Clients write these bytes.
     pub fn client_written(&mut self, from: Moment, to: Moment, bytes: u64) {
-        self.totals.client_written += bytes;
+        add(&mut self.totals.client_written, bytes);
         self.bins.spread(from, to, bytes, |bin| &mut bin.client_written);
     }
 
@@ -173,7 +178,7 @@ impl Meter {
         self.totals.files_put += 1;
         let class = &mut self.classes[self.workloads[workload]];
         class.put += 1;
-        class.put_bytes += bytes;
+        add(&mut class.put_bytes, bytes);
     }
 
     /// A workload wants a file, which is in the pool, or is not.
@@ -204,7 +209,7 @@ impl Meter {
 
     /// A file is evicted, so long after it was last touched; nothing if it never was in this run.
     pub fn evicted(&mut self, _now: Moment, class: ClassIndex, bytes: u64, untouched: Option<Duration>) {
-        self.totals.evicted += bytes;
+        add(&mut self.totals.evicted, bytes);
         self.classes[usize::from(class.0)].evicted(untouched);
     }
 

@@ -28,8 +28,10 @@ pub const WORKLOADS_MAX: usize = 1_000;
 pub const FAULTS_MAX: usize = 1_000;
 /// Copies of a class, one by mistake included.
 pub const COPIES_MAX: usize = 4;
-/// Files on tape at the beginning.
+/// Files on tape at the beginning; and so many at most do all workloads put, restore and visit in a run.
 pub const FILES_MAX: u64 = 100_000_000_000;
+/// Bytes of an index for each file on the tape.
+pub const INDEX_BYTES_A_FILE_MAX: u64 = 1 << 20;
 /// Runs of files on tape at the beginning: each takes memory.
 pub const RUNS_MAX: u64 = 200_000_000;
 /// Tapes at the beginning, scratch ones included.

@@ -325,7 +325,7 @@ impl World<'_> {
         let of = &self.holdings.tapes()[tape.0 as usize];
         let flushed: u64 = self.tapes[tape.0 as usize].flushed.iter().map(|(at, _)| self.files_of(*at)).sum();
         let files = of.files + flushed;
-        let bytes = (files * self.model.site.work.index_bytes_a_file).max(BLOCK);
+        let bytes = files.saturating_mul(self.model.site.work.index_bytes_a_file).max(BLOCK);
         let end = TapeByte { partition: Partition::Data, byte: of.used };
         let it = &mut self.drives[drive];
         let mut now = it.locate(at, end);
@@ -340,7 +340,8 @@ impl World<'_> {
             let wrote = it.motion.write(now.0 - it.stood, bytes);
             now = Moment(it.motion.flush(wrote) + it.stood).max(now);
         }
-        self.holdings.tape_mut(tape).used += bytes;
+        let of = self.holdings.tape_mut(tape);
+        of.used = of.used.saturating_add(bytes);
         now
     }
 

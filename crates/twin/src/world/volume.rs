@@ -80,7 +80,8 @@ impl World<'_> {
     fn index_bytes(&self, tape: TapeIndex) -> u64 {
         let of = &self.holdings.tapes()[tape.0 as usize];
         let flushed: u64 = self.tapes[tape.0 as usize].flushed.iter().map(|(at, _)| self.files_of(*at)).sum();
-        INDEX_BYTES + (of.files + flushed) * self.model.site.work.index_bytes_a_file
+        let files = of.files.saturating_add(flushed);
+        INDEX_BYTES.saturating_add(files.saturating_mul(self.model.site.work.index_bytes_a_file))
     }
 
     /// Labels of both partitions and the newest index are read; a scratch tape is labelled. Gives when.
@@ -121,7 +122,8 @@ impl World<'_> {
             now = it.move_to(now, TapeByte { partition: Partition::Index, byte: LABEL_BYTES });
             now = it.write_construct(now, bytes);
         }
-        self.holdings.tape_mut(tape).used += bytes;
+        let of = self.holdings.tape_mut(tape);
+        of.used = of.used.saturating_add(bytes);
         now
     }
 }

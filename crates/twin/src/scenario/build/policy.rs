@@ -10,7 +10,7 @@ use super::{index, span};
 use crate::model;
 use crate::model::{LibraryIndex, TapePoolModel, TapeWork};
 use crate::scenario::form::{ClassForm, CopyRule, Foreign, ReadOrder, Scenario, Tape, TapePool};
-use crate::scenario::limits::TAPE_POOLS_MAX;
+use crate::scenario::limits::{INDEX_BYTES_A_FILE_MAX, TAPE_POOLS_MAX};
 
 /// The largest weight of a class, as the server has it.
 const WEIGHT_MAX: u32 = 1_000_000;
@@ -216,6 +216,8 @@ pub fn work(tape: &Tape) -> Result<TapeWork, Finding> {
     if tape.recall_batch.0 == 0 {
         return wrong(&["tape", "recall_batch"], "a batch has at least a byte");
     }
+    let (path, bytes) = (["tape", "index_bytes_a_file"], tape.index_bytes_a_file.0);
+    limited(&path, "bytes", bytes, INDEX_BYTES_A_FILE_MAX, "INDEX_BYTES_A_FILE_MAX")?;
     Ok(TapeWork {
         flush_bytes: ByteCount(tape.flush_bytes.0),
         flush_age: span(tape.flush_age),

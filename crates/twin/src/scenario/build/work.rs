@@ -11,13 +11,58 @@ use crate::quantity::{Bytes, Count, Share, Span};
 use crate::scenario::form::{
     Backup, Campaign, Carousel, Fault, Ingest, Named, Recorded, Saturate, Scenario, Users, Workload,
 };
-use crate::scenario::limits::{FAULTS_MAX, LISTED_MAX, PER_DAY_MAX, WORKLOADS_MAX};
+use crate::scenario::limits::{FAULTS_MAX, FILES_MAX, LISTED_MAX, PER_DAY_MAX, WORKLOADS_MAX};
+
+/// Seconds of a day.
+const DAY: f64 = 86_400.0;
+/// Seconds of a year.
+const YEAR: f64 = 365.25 * DAY;
 
 /// All workloads.
 pub fn workloads(form: &Scenario, site: &Site) -> Result<Vec<model::Workload>, Finding> {
     let found = form.workload.0.len() as u64;
     limited(&["workload"], "workloads", found, WORKLOADS_MAX as u64, "WORKLOADS_MAX")?;
-    form.workload.iter().map(|(name, load)| workload(form, site, name, load)).collect()
+    let loads = form.workload.iter().map(|(name, load)| workload(form, site, name, load));
+    let loads = loads.collect::<Result<Vec<_>, _>>()?;
+    let mut files = 0.0;
+    for ((name, load), made) in form.workload.iter().zip(&loads) {
+        files += files_of(made, span(form.run.span));
+        let found = if files < 1e18 { files as u64 } else { u64::MAX };
+        let path = ["workload", name, amount(load)];
+        limited(&path, "files in all of the run, with the workloads before", found, FILES_MAX, "FILES_MAX")?;
+    }
+    Ok(loads)
+}
+
+/// The key that says how much a workload does.
+fn amount(load: &Workload) -> &'static str {
+    match load {
+        Workload::Users(Users { bytes_per_day: Some(_), .. })
+        | Workload::Ingest(Ingest { bytes_per_day: Some(_), .. }) => "bytes_per_day",
+        Workload::Users(_) | Workload::Ingest(_) => "per_day",
+        _ => "files",
+    }
+}
+
+/// Files that a workload puts and asks for in a run, in the mean, as far as no other limit bounds them: each
+/// takes memory, or at least time.
+fn files_of(load: &model::Workload, run: Duration) -> f64 {
+    let active = load.end.map_or(run, |end| end.min(run)).saturating_sub(load.begin).as_secs_f64();
+    let arriving = |arrivals: &Arrivals, each: u32| {
+        let storms = arrivals.storms_per_year * arrivals.storm_length.as_secs_f64();
+        let stormy = storms / (storms + YEAR);
+        let mean = 1.0 + stormy * (arrivals.storm_factor - 1.0);
+        active / DAY * arrivals.per_day * mean * f64::from(each)
+    };
+    match &load.kind {
+        WorkloadKind::Users { arrivals, files, .. } => arriving(arrivals, *files),
+        WorkloadKind::Ingest { arrivals, burst } => arriving(arrivals, *burst),
+        WorkloadKind::Backup { period, files, restore_files, .. } => {
+            let times = (active / period.as_secs_f64()).ceil();
+            times * *files as f64 + *restore_files as f64
+        }
+        _ => 0.0,
+    }
 }
 
 /// The keys that all kinds have.
