@@ -67,8 +67,8 @@ impl SeenFiles {
         }
     }
 
-    /// A file was read; gives the time since its last put or read, if that is known. `is_first`: it is not one
-    /// more range of the same read.
+    /// A file was read; gives the time since its last put or read, if that is known. `is_first`: it is not
+    /// one more range of the same read.
     pub(crate) fn read(
         &mut self,
         file: FileId,

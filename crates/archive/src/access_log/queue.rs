@@ -130,8 +130,8 @@ impl AccessQueue {
         self.log.as_ref()
     }
 
-    /// For who reads the log; nothing while somebody else does. A reading may take a while, memory, and one of
-    /// the places for calls.
+    /// For who reads the log; nothing while somebody else does. A reading may take a while, memory, and one
+    /// of the places for calls.
     pub(crate) fn reader(&self) -> Option<MutexGuard<'_, ()>> {
         match self.read.try_lock() {
             Ok(guard) => Some(guard),
