@@ -294,11 +294,15 @@ fn more_files_than_a_run_can_hold_are_refused() {
     let with = |more: &str| refusal(&format!("{GOOD}[workload.flood]\nclass = \"data\"\n{more}\n"));
     for (more, words) in [
         ("kind = \"ingest\"\nper_day = 1e9\nburst = 4000000000", "t.toml:48: workload.flood.per_day: "),
-        ("kind = \"ingest\"\nbytes_per_day = \"2000EB\"\nburst = 7", "workload.flood.bytes_per_day: "),
-        ("kind = \"users\"\nper_day = 1e6\nfiles = 4000000000", "workload.flood.per_day: "),
-        ("kind = \"backup\"\nfiles = \"18000P\"", "workload.flood.files: "),
         (
-            "kind = \"backup\"\nfiles = 1\nrestore_at = \"1h\"\nrestore_files = \"1T\"",
+            "kind = \"ingest\"\nbytes_per_day = \"18EB\"\nburst = 100\nstorms_per_year = 100\n\
+             storm_factor = 100\nstorm_length = \"1d\"",
+            "workload.flood.bytes_per_day: ",
+        ),
+        ("kind = \"users\"\nper_day = 1e6\nfiles = 4000000000", "workload.flood.per_day: "),
+        ("kind = \"backup\"\nfiles = \"18000G\"", "workload.flood.files: "),
+        (
+            "kind = \"backup\"\nfiles = 1\nrestore_at = \"1h\"\nrestore_files = \"1000G\"",
             "workload.flood.files: ",
         ),
         (
