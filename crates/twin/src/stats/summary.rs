@@ -47,14 +47,19 @@ pub struct FigureSummary {
 #[must_use]
 pub fn summary(variants: &[Vec<Outcome>]) -> Summary {
     let mut summed: Vec<VariantSummary> = Vec::new();
+    let seeds_of = |outcomes: &[Outcome]| outcomes.iter().map(|one| one.seed).collect::<Vec<u64>>();
+    let first_seeds = variants.first().map(|outcomes| seeds_of(outcomes)).unwrap_or_default();
     for outcomes in variants {
         let mut variant = one(outcomes);
+        let is_same = seeds_of(outcomes) == first_seeds;
         if let Some(first) = summed.first() {
             for figure in &mut variant.figures {
                 let other = first.figures.iter().find(|other| other.figure == figure.figure);
-                // Seed by seed: a figure that some runs do not have cannot be paired.
+                // Seed by seed: other seeds, or a figure that some runs do not have, cannot be paired.
                 let is_paired = |other: &&FigureSummary| {
-                    !other.values.is_empty() && figure.values.len() == other.values.len()
+                    is_same
+                        && figure.values.len() == first_seeds.len()
+                        && other.values.len() == first_seeds.len()
                 };
                 figure.against_first =
                     other.filter(is_paired).map(|other| compare(&figure.values, &other.values));
