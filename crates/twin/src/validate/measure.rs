@@ -19,7 +19,8 @@ pub enum Measure {
     Mounts,
     /// Drives that are neither idle nor down, mean over the time after the warm-up.
     BusyDrives,
-    /// The share of their busy time in which drives read or write, percent.
+    /// The share of their busy time, after the warm-up, that the bytes they moved take at their native rate,
+    /// percent: flushes and waits move none.
     MovingPercent,
     /// Bytes a second of one drive while it writes a session: written bytes over the time that it writes,
     /// waits or locates.
@@ -83,9 +84,11 @@ impl Measure {
                 busy / (bins.len() as f64 * step)
             }
             Measure::MovingPercent => {
-                let sum =
-                    |of: fn(&[f64; DriveActivity::COUNT]) -> f64| series.activity.iter().map(of).sum::<f64>();
-                100.0 * sum(moving_seconds) / sum(busy_seconds)
+                let settled = (outcome.warm_up / step).ceil() as usize;
+                let busy: f64 = series.activity.get(settled..)?.iter().map(busy_seconds).sum();
+                let bytes = |bins: &[u64]| bins.iter().skip(settled).sum::<u64>() as f64;
+                let moved = bytes(&series.tape_read) + bytes(&series.tape_written);
+                100.0 * moved / outcome.drives.first()?.native_rate as f64 / busy
             }
             Measure::SessionWriteRate => {
                 let time =
@@ -137,8 +140,4 @@ fn seconds_of(outcome: &Outcome, activities: &[DriveActivity]) -> f64 {
 
 fn busy_seconds(bin: &[f64; DriveActivity::COUNT]) -> f64 {
     bin.iter().sum::<f64>() - bin[DriveActivity::Idle as usize] - bin[DriveActivity::Down as usize]
-}
-
-fn moving_seconds(bin: &[f64; DriveActivity::COUNT]) -> f64 {
-    bin[DriveActivity::Read as usize] + bin[DriveActivity::Write as usize]
 }
