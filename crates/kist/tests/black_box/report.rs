@@ -72,7 +72,7 @@ fn a_report_counts_the_mounts_that_the_tapes_count() {
     assert_eq!(of_pools["rows"].as_array().unwrap().len(), 2, "{of_pools}");
     assert_eq!(sum(&of_tapes, "written"), sum(&of_pools, "written"));
     let text = instance.kist(&["tape", "report", "--by", "pool"]).exits(0).out;
-    // A rate itself is shown only where data flowed for long enough to have one, which is the machine's affair.
+    // A rate itself is shown only where data flowed for long enough to have one: the machine decides.
     for word in ["tape pool", "mounts/TB", "efficiency", "total", "rate"] {
         assert!(text.contains(word), "'{word}' is not in:\n{text}");
     }
