@@ -1,11 +1,11 @@
-# Targets: run, test, sanitize, torture, bench, bench-erasure, lint, clean-demo. `make run FROM=/some/tree` archives that tree.
+# Targets: run, test, sanitize, torture, bench, bench-erasure, bench-s3, lint, clean-demo. `make run FROM=/some/tree` archives that tree.
 
 DIR ?= kist-data
 CARGO ?= cargo
 KIST := $(or $(CARGO_TARGET_DIR),target)/release/kist
 
 # A demonstration's instance grows by about 4 GB with each run; `make clean-demo` removes it.
-.PHONY: run build needs needs-test needs-isal test torture sanitize lint bench bench-erasure clean-demo
+.PHONY: run build needs needs-test needs-isal test torture sanitize lint bench bench-erasure bench-s3 clean-demo
 
 # Installs what is missing, builds, and shows everything: init, serve, put, migrate, evict, stage, compare.
 run: build
@@ -27,6 +27,11 @@ needs-test: needs needs-isal
 		echo "rustfmt and clippy are missing: add these components to the toolchain, then again" >&2; exit 1; }
 	@command -v python3 >/dev/null || $(call install,python3)
 	@command -v tar >/dev/null || $(call install,tar)
+	@for each in s3cmd curl openssl; do command -v $$each >/dev/null || $(call install,$$each); done
+	@python3 -c 'import venv, ensurepip' 2>/dev/null || $(call install,python3-venv)
+	@[ "$$KIST_CLIENTS_SKIP_GO" = 1 ] || command -v go >/dev/null || { \
+		echo "go is missing (rclone and restic, which the tests use, are built with it): install Go, 1.25 or newer," \
+			"or set KIST_CLIENTS_SKIP_GO=1 to leave them out" >&2; exit 1; }
 	@[ "$$KIST_NO_PTRACE" = 1 ] || command -v strace >/dev/null || $(call install,strace)
 
 needs-isal: needs
@@ -99,6 +104,11 @@ bench: build
 bench-erasure: build needs-isal
 	$(CARGO) build --release --locked --package erasure --example isal_peer
 	benches/erasure.sh $(if $(QUICK),--quick)
+
+# Kist beside MinIO and versitygw, both built with Go, on drives in memory: rows as JSON below target/, the table written
+# into docs/reference/performance.md. Making the million keys of the listings takes longest. QUICK=1: in two minutes.
+bench-s3: build
+	benches/s3.sh $(if $(QUICK),--quick)
 
 # Removes the instance of the demonstration.
 clean-demo:

@@ -41,6 +41,7 @@ fn class(name: &str, copies: &[&str]) -> ClassSettings {
         pack_age: Duration::from_secs(3_600),
         data_set_depth: None,
         recall_packs: false,
+        cold: false,
         pool_max: None,
         share: ShareSettings::default(),
     }

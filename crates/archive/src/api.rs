@@ -159,6 +159,12 @@ pub struct PutOptions {
     pub link_target: Option<String>,
     /// Refuse if the name is taken.
     pub keep_existing: bool,
+    /// Refuse unless this version has the name when the put is committed.
+    pub if_current: Option<FileId>,
+    /// What keeps the new version; the default of its bucket, if none is named.
+    pub hold: Option<crate::Hold>,
+    /// Mark directories that are made for it, so that a delete of the last object below removes them again.
+    pub implied_parents: bool,
     /// Make missing directories.
     pub make_parents: bool,
     /// The client's idempotency key and its principal.

@@ -135,6 +135,7 @@ impl Archive {
             mounts: crate::mount_log::Mounts::new(mount_log),
             access: crate::access_log::AccessQueue::new(access_log),
             sweep: SweepBell::default(),
+            lifecycle: SweepBell::default(),
             upkeep: Upkeep::default(),
             small: SmallPuts::default(),
             space: crate::space::Space::default(),
@@ -165,6 +166,7 @@ impl Archive {
         engine.stop.store(true, Ordering::SeqCst);
         engine.bell.stop();
         engine.sweep.ring();
+        engine.lifecycle.ring();
         if let Some(backup) = self.0.backup.get() {
             backup.ring();
         }
@@ -331,6 +333,10 @@ impl Archive {
             let engine = Arc::clone(engine);
             move || crate::sweep::run(&engine)
         })?;
+        self.spawn("lifecycle", {
+            let archive = self.clone();
+            move || crate::lifecycle::run(&archive)
+        })?;
         crate::pool_drives::resume_unfilled(engine);
         self.spawn("scrubber", {
             let engine = Arc::clone(engine);
@@ -354,6 +360,9 @@ impl Archive {
             move || {
                 if let Err(error) = crate::resume::finish_requests(&engine, before) {
                     tracing::error!(%error, "open requests cannot be read");
+                }
+                if let Err(error) = crate::multipart::finish_aborts(&engine) {
+                    tracing::error!(%error, "uploads in parts cannot be read");
                 }
                 if let Err(error) = crate::tapes::resume(&engine) {
                     tracing::error!(%error, "what is to be done on tapes cannot be read");

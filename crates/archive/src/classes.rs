@@ -55,6 +55,7 @@ impl Classes {
                 .collect::<Result<Vec<_>, _>>()?;
             let define = Command::DefineClass { name: class.name.clone(), copies: copies.clone() };
             if let Outcome::Class(id) = catalogue.execute(define)? {
+                catalogue.execute(Command::SetResidency { class: id, cold: class.cold })?;
                 classes.push(Class { id, settings: class.clone(), copies });
             }
         }

@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 
-use base::{ArchivePath, BlobDescription, BlobPiece, ByteCount, Layout, StreamChecksums, Timestamp, Vid};
-use catalogue::Entry;
+use base::{
+    ArchivePath, BlobDescription, BlobPiece, ByteCount, FileId, Layout, StreamChecksums, Timestamp, Vid,
+};
+use catalogue::{Entry, ReadError, View};
 use pool::{PieceReader, PoolBuffer, Use};
 
 use crate::access_log::Notice;
@@ -63,14 +65,7 @@ impl Archive {
     /// # Errors
     /// As [`Archive::open_read`].
     pub fn open_read_for(&self, path: &ArchivePath, who: Option<&str>) -> Result<Download, ArchiveError> {
-        let opened = self.open_file(path, who);
-        if let Err(Refused::Nearline(stat)) = &opened {
-            let (engine, stat) = (self.engine(), stat.as_ref());
-            let (class, get) = (|| stat.class.clone(), || crate::access_log::refused(stat));
-            let who = who.map(str::to_owned);
-            engine.access.push(|| Notice::Get { at: engine.now(), class: class(), who, get: get() });
-        }
-        opened.map_err(ArchiveError::from)
+        self.open_found(path, who, |view| current(view, path))
     }
 
     /// As [`Archive::open_read`], for the server itself: nobody's access.
@@ -83,15 +78,40 @@ impl Archive {
         Ok(download)
     }
 
+    /// As [`Archive::open_read_for`], but the version that `find` gives.
+    pub(crate) fn open_found(
+        &self,
+        path: &ArchivePath,
+        who: Option<&str>,
+        find: impl FnOnce(&View<'_>) -> Result<Result<FileId, ArchiveError>, ReadError>,
+    ) -> Result<Download, ArchiveError> {
+        let opened = self.open_by(path, who, find);
+        if let Err(Refused::Nearline(stat)) = &opened {
+            let (engine, stat) = (self.engine(), stat.as_ref());
+            let (class, get) = (|| stat.class.clone(), || crate::access_log::refused(stat));
+            let who = who.map(str::to_owned);
+            engine.access.push(|| Notice::Get { at: engine.now(), class: class(), who, get: get() });
+        }
+        opened.map_err(ArchiveError::from)
+    }
+
     fn open_file(&self, path: &ArchivePath, who: Option<&str>) -> Result<Download, Refused> {
+        self.open_by(path, who, |view| current(view, path))
+    }
+
+    fn open_by(
+        &self,
+        path: &ArchivePath,
+        who: Option<&str>,
+        find: impl FnOnce(&View<'_>) -> Result<Result<FileId, ArchiveError>, ReadError>,
+    ) -> Result<Download, Refused> {
         let engine = self.engine();
         let began = engine.now();
         let reading = engine.gate.enter();
         let found = engine.read(|view| {
-            let id = match view.resolve(path)? {
-                None => return Ok(Err(ArchiveError::NotFound(path.clone()))),
-                Some(Entry::Directory(_)) => return Ok(Err(ArchiveError::IsADirectory(path.clone()))),
-                Some(Entry::File(id)) => id,
+            let id = match find(view)? {
+                Ok(id) => id,
+                Err(error) => return Ok(Err(error)),
             };
             let Some(record) = view.file(id)? else { return Ok(Err(ArchiveError::NotFound(path.clone()))) };
             let mut pieces = VecDeque::new();
@@ -123,6 +143,15 @@ impl Archive {
         let archive = self.clone();
         Ok(Download { archive, stat, rest, reader: None, whole, held: None, account, _reading: reading })
     }
+}
+
+/// The file that has a path now.
+fn current(view: &View<'_>, path: &ArchivePath) -> Result<Result<FileId, ArchiveError>, ReadError> {
+    Ok(match view.resolve(path)? {
+        None => Err(ArchiveError::NotFound(path.clone())),
+        Some(Entry::Directory(_)) => Err(ArchiveError::IsADirectory(path.clone())),
+        Some(Entry::File(id)) => Ok(id),
+    })
 }
 
 /// Why a file cannot be read from the pool.

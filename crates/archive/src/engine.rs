@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use threads::{Mutex, MutexGuard};
 
 use base::{BlobDescription, BlobPiece, ByteCount, Clock, ContainerId, FileId, LibraryId, Timestamp, Vid};
-use catalogue::{Command, Outcome, ReadError, RecallKey, TapeRecord, TapeState, View};
+use catalogue::{Command, Outcome, ReadError, RecallKey, Rejection, TapeRecord, TapeState, View};
 use library::Library;
 use pool::{Pool, PoolError};
 use scheduler::{DriveName, Event, Scheduler, TapeSummary};
@@ -68,6 +68,8 @@ pub(crate) struct Engine {
     /// What users do, on its way to the access log.
     pub(crate) access: crate::access_log::AccessQueue,
     /// Rung when there is garbage to remove.
+    /// Wakes the thread of the lifecycle rules.
+    pub(crate) lifecycle: SweepBell,
     pub(crate) sweep: SweepBell,
     /// What the scrubber is to do, and how far it is.
     pub(crate) upkeep: Upkeep,
@@ -118,9 +120,19 @@ impl Engine {
 
     pub(crate) fn execute(&self, command: Command) -> Result<Outcome, ArchiveError> {
         self.catalogue.execute(command).map_err(|error| match error {
-            ExecuteError::Rejected(rejection) => ArchiveError::Rejected(rejection),
+            ExecuteError::Rejected(rejection) => self.refused(rejection),
             other => ArchiveError::Store(other),
         })
+    }
+
+    /// A refusal of the catalogue, as far as it can be said better here.
+    pub(crate) fn refused(&self, rejection: Rejection) -> ArchiveError {
+        match rejection {
+            Rejection::QuotaExceeded { subject, what, limit, used } => {
+                self.exceeded(subject, what, limit, used)
+            }
+            other => ArchiveError::Rejected(other),
+        }
     }
 
     pub(crate) fn tape(&self, vid: Vid) -> Result<TapeRecord, ArchiveError> {

@@ -1,6 +1,6 @@
 //! What the engine refuses, and why.
 
-use base::{ArchivePath, ByteCount, RequestId, Vid};
+use base::{ArchivePath, ByteCount, RequestId, UploadId, Vid};
 use catalogue::{ReadError, Rejection};
 
 /// An error of an engine operation, in the words of its user.
@@ -22,6 +22,25 @@ pub enum ArchiveError {
     /// The name is taken.
     #[error("{0} exists already")]
     Exists(ArchivePath),
+    /// Another version has the name than the client expects.
+    #[error("{0} was changed meanwhile: look at it again and repeat")]
+    NotCurrent(ArchivePath),
+    /// The version asked for only says that the name was deleted.
+    #[error("{path} was deleted: version {version} is a delete marker")]
+    DeleteMarker {
+        /// The path.
+        path: ArchivePath,
+        /// The marker.
+        version: base::FileId,
+    },
+    /// A retention or a legal hold keeps a version.
+    #[error("{path}: {held}")]
+    Held {
+        /// The path.
+        path: ArchivePath,
+        /// What keeps it, until when, and what to do.
+        held: String,
+    },
     /// Only empty directories can be removed.
     #[error("{0} is not empty: remove what is in it first")]
     NotEmpty(ArchivePath),
@@ -93,6 +112,48 @@ pub enum ArchiveError {
     /// The idempotency key came with another request before.
     #[error("the idempotency key was used before for another path, size or content: use a new key")]
     IdempotencyKeyReused,
+    /// The caller may not.
+    #[error("{who} may not {verb} {what}: {why}")]
+    Denied {
+        /// Who.
+        who: String,
+        /// What they wanted to do: a word.
+        verb: &'static str,
+        /// With what.
+        what: String,
+        /// Why not.
+        why: String,
+    },
+    /// A list that nobody could read.
+    #[error("the access control list of {path} is not taken: {reason}")]
+    BadAcl {
+        /// The directory.
+        path: ArchivePath,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// This engine does not do that.
+    #[error("{0} is not offered")]
+    NotOffered(&'static str),
+    /// No such upload in parts: there never was, or it was completed or given up.
+    #[error("there is no upload {0}: it was completed or given up, begin another one")]
+    NoSuchUpload(UploadId),
+    /// An upload has no part of this number.
+    #[error("upload {upload} has no part {number}: put it first")]
+    NoSuchPart {
+        /// The upload.
+        upload: UploadId,
+        /// The number.
+        number: u16,
+    },
+    /// A part is not the one that was meant.
+    #[error("part {number} of upload {upload} was put again meanwhile: list the parts and complete again")]
+    PartChanged {
+        /// The upload.
+        upload: UploadId,
+        /// The number.
+        number: u16,
+    },
     /// No such request.
     #[error("there is no request {0}")]
     NoSuchRequest(RequestId),
@@ -149,6 +210,23 @@ pub enum ArchiveError {
         /// The file's size.
         size: ByteCount,
     },
+    /// A quota does not allow it.
+    #[error(
+        "the quota of {of} is {limit} {what}, {used} are used: delete something there, or have it raised"
+    )]
+    QuotaExceeded {
+        /// Whose quota.
+        of: String,
+        /// `bytes` or `files`.
+        what: &'static str,
+        /// How many are allowed.
+        limit: u64,
+        /// How many are used without this.
+        used: u64,
+    },
+    /// No such quota.
+    #[error("there is no quota of {0}: kist quota ls lists them")]
+    NoSuchQuota(String),
     /// A named limit.
     #[error("{what}: the limit is {limit}")]
     Limit {

@@ -5,15 +5,15 @@ use base::{
     StreamChecksums, Timestamp,
 };
 use catalogue::{
-    Command, Entry, FileKind, FileRecord, Outcome, PoolData, PutFile, PutOutcome, RecallDone, Rejection,
-    Replace,
+    Command, Entry, FileKind, FileRecord, Outcome, PoolData, PutFile, PutObject, PutOutcome, RecallDone,
+    Rejection, Replace,
 };
 use pool::{BlobWriter, Use};
 use threads::mpsc::sync_channel;
 
 use crate::access_log::Notice;
 use crate::classes::Class;
-use crate::namespace::in_words;
+use crate::namespace::{TREE_RETRIES_MAX, in_words};
 use crate::small::SmallPut;
 use crate::{Archive, ArchiveError, PutDone, PutOptions};
 
@@ -23,10 +23,8 @@ pub const SMALL_BYTES_MAX: usize = 256 << 10;
 const FLOOR_PART: u64 = 50;
 /// ... or less than this, whichever is less.
 const FLOOR_BYTES_MAX: u64 = 1 << 30;
-/// The data set of a class that is one; no directory has this number.
-const WHOLE_CLASS: u64 = 0;
 /// How often a small value is stored anew because its segment was removed meanwhile.
-const SEGMENT_RETRIES_MAX: usize = 4;
+pub(crate) const SEGMENT_RETRIES_MAX: usize = 4;
 
 /// Is told how a put ended.
 pub type PutCallback = Box<dyn FnOnce(Result<PutDone, ArchiveError>) + Send>;
@@ -63,11 +61,17 @@ impl Archive {
             Some(Entry::File(_)) if options.keep_existing && options.idempotency.is_none() => {
                 return Err(ArchiveError::Exists(path.clone()));
             }
+            Some(Entry::File(current)) if options.if_current.is_some_and(|wanted| wanted != current) => {
+                return Err(ArchiveError::NotCurrent(path.clone()));
+            }
             Some(Entry::File(_)) => {}
+            None if options.if_current.is_some() => return Err(ArchiveError::NotCurrent(path.clone())),
             None => self.check_parent(path, options.make_parents)?,
         }
         if let Some(length) = options.length {
             self.check_fits_a_tape(length)?;
+            let key = options.idempotency.as_ref().map(|(key, owner)| hashed_key(owner, key));
+            self.check_quota(path, &options.attributes.group, length, key.as_ref())?;
         }
         self.check_room()?;
         // A refusal in the midst of a large body costs its sending, and many clients never read it.
@@ -89,7 +93,7 @@ impl Archive {
 
     /// Whether there is room for new files, and a writer to commit them. A part of the pool is kept for what
     /// empties it: skeletons of packs and recalled files.
-    fn check_room(&self) -> Result<(), ArchiveError> {
+    pub(crate) fn check_room(&self) -> Result<(), ArchiveError> {
         let engine = self.engine();
         if !engine.catalogue.is_writing() {
             return Err(ArchiveError::Store(store::ExecuteError::Stopped));
@@ -111,7 +115,7 @@ impl Archive {
         Ok(())
     }
 
-    fn check_parent(&self, path: &ArchivePath, make_parents: bool) -> Result<(), ArchiveError> {
+    pub(crate) fn check_parent(&self, path: &ArchivePath, make_parents: bool) -> Result<(), ArchiveError> {
         let Some((parent, _)) = path.split() else { return Ok(()) };
         match self.directory_id(&parent) {
             Ok(_) => Ok(()),
@@ -120,7 +124,7 @@ impl Archive {
         }
     }
 
-    fn check_fits_a_tape(&self, length: ByteCount) -> Result<(), ArchiveError> {
+    pub(crate) fn check_fits_a_tape(&self, length: ByteCount) -> Result<(), ArchiveError> {
         // Every tape takes a small file, and small files are many: the tapes need not be looked at for each.
         if length.0 <= SMALL_BYTES_MAX as u64 {
             return Ok(());
@@ -134,6 +138,28 @@ impl Archive {
 }
 
 impl Upload {
+    /// A put whose bytes are in the pool already, as parts of so many bytes in all.
+    pub(crate) fn of_parts(
+        archive: &Archive,
+        path: &ArchivePath,
+        options: PutOptions,
+        size: ByteCount,
+        began: Timestamp,
+    ) -> Result<Upload, ArchiveError> {
+        let (_, name) = path.split().ok_or_else(|| ArchiveError::IsADirectory(path.clone()))?;
+        Ok(Upload {
+            archive: archive.clone(),
+            path: path.clone(),
+            name,
+            options,
+            small: Vec::new(),
+            large: None,
+            hasher: blake3::Hasher::new(),
+            received: size.0,
+            began,
+        })
+    }
+
     /// Takes the next bytes of the body.
     ///
     /// # Errors
@@ -165,6 +191,11 @@ impl Upload {
         self.small = Vec::new();
         self.large = Some(writer);
         Ok(())
+    }
+
+    /// Gives the file an extended attribute that is known only when its bytes have gone by.
+    pub fn attribute(&mut self, name: String, value: Vec<u8>) {
+        self.options.attributes.xattrs.push((name, value));
     }
 
     /// Ends the body: checks it, syncs it, commits it. When this returns the file is kept: its shards are
@@ -209,14 +240,19 @@ impl Upload {
         };
         let checksums = Checksums { stream, blake3: Blake3(*self.hasher.finalize().as_bytes()) };
         self.check_announced(size, &checksums)?;
+        self.prepared(size, checksums)
+    }
+
+    /// What goes into the catalogue of bytes of this size and these checksums, but for where they are.
+    pub(crate) fn prepared(
+        &self,
+        size: ByteCount,
+        checksums: Checksums,
+    ) -> Result<(PutFile, Class), ArchiveError> {
         let (parent_path, _) =
             self.path.split().ok_or_else(|| ArchiveError::IsADirectory(self.path.clone()))?;
-        let parent = if self.options.make_parents {
-            self.archive.ensure_directory(&parent_path)?
-        } else {
-            self.archive.directory_id(&parent_path)?
-        };
-        let class = self.class(parent, size)?;
+        let parent = self.parent(&parent_path)?;
+        let class = self.archive.class_for(self.options.class.as_deref(), parent, size)?;
         if self.options.length.is_none() {
             self.archive.check_fits_a_tape(size)?;
         }
@@ -228,7 +264,11 @@ impl Upload {
             attributes: self.options.attributes.clone(),
             checksums,
             class: class.id,
-            dataset: self.dataset(&parent_path, parent, &class)?,
+            dataset: self.archive.data_set_for(
+                self.options.dataset.as_deref(),
+                (&parent_path, parent),
+                &class,
+            )?,
             data: None,
             replace: if self.options.keep_existing { Replace::Refused } else { Replace::Allowed },
             idempotency: self.options.idempotency.as_ref().map(|(key, owner)| hashed_key(owner, key)),
@@ -289,53 +329,13 @@ impl Upload {
         adler.or(blake3).map_or(Ok(()), Err)
     }
 
-    /// The class that the client named, else the nearest directory's, else by size.
-    fn class(&self, parent: DirId, size: ByteCount) -> Result<Class, ArchiveError> {
-        let classes = &self.archive.engine().classes;
-        if let Some(name) = &self.options.class {
-            return classes.by_name(name).cloned();
+    /// The directory that the file comes to stand in, made if it is missing and may be.
+    pub(crate) fn parent(&self, path: &ArchivePath) -> Result<DirId, ArchiveError> {
+        match (self.options.make_parents, self.options.implied_parents) {
+            (true, true) => self.archive.ensure_directory_with(path, &crate::objects::implied()),
+            (true, false) => self.archive.ensure_directory(path),
+            (false, _) => self.archive.directory_id(path),
         }
-        let inherited = self.archive.engine().read(|view| {
-            let mut at = parent;
-            while let Some(directory) = view.directory(at)? {
-                if let Some(class) = directory.class.and_then(|id| classes.get(id)) {
-                    return Ok(Some(class));
-                }
-                if at == DirId::ROOT {
-                    break;
-                }
-                at = directory.parent;
-            }
-            Ok(None)
-        })?;
-        inherited
-            .or_else(|| classes.by_size(size))
-            .cloned()
-            .ok_or_else(|| ArchiveError::NoSuchClass { name: String::new(), known: String::new() })
-    }
-
-    /// What the file belongs to: the client's hint, else a directory above it, as deep as its class says.
-    fn dataset(&self, parent_path: &ArchivePath, parent: DirId, class: &Class) -> Result<u64, ArchiveError> {
-        if let Some(hint) = &self.options.dataset {
-            // Hints live above all directory ids, so that the two never mix.
-            let hash = Blake3::of(hint.as_bytes()).0;
-            return Ok(
-                (1 << 63) | hash.iter().take(7).fold(0, |number, byte| (number << 8) | u64::from(*byte))
-            );
-        }
-        let Some(depth) = class.settings.data_set_depth.map(usize::from) else { return Ok(parent.0) };
-        if depth == 0 {
-            return Ok(WHOLE_CLASS);
-        }
-        // From the file upwards, so that a directory that is moved meanwhile does no harm.
-        self.archive.engine().read(|view| {
-            let (mut at, mut above) = (parent, parent_path.components().count().saturating_sub(depth));
-            while above > 0 && at != DirId::ROOT {
-                let Some(directory) = view.directory(at)? else { break };
-                (at, above) = (directory.parent, above - 1);
-            }
-            Ok(at.0)
-        })
     }
 
     fn commit_large(&self, mut put: PutFile, blob: BlobDescription) -> Result<PutOutcome, ArchiveError> {
@@ -461,8 +461,35 @@ impl Upload {
         in_words(error, &self.path)
     }
 
-    pub(crate) fn commit(&self, put: PutFile) -> Result<PutOutcome, ArchiveError> {
-        match self.archive.engine().execute(Command::PutFile(Box::new(put))) {
+    /// The command of this put.
+    pub(crate) fn command(&self, put: PutFile) -> Command {
+        let PutOptions { if_current, hold, implied_parents: always, .. } = self.options;
+        if if_current.is_none() && hold.is_none() && !always {
+            return Command::PutFile(Box::new(put));
+        }
+        Command::PutObject(Box::new(PutObject { put, if_current, hold, always }))
+    }
+
+    /// Whether a refusal may mean that the directory went with its last object: see `implied_parents`.
+    pub(crate) fn has_lost_parent<T>(&self, result: &Result<T, ArchiveError>) -> bool {
+        self.options.make_parents && matches!(result, Err(ArchiveError::NotFound(_)))
+    }
+
+    pub(crate) fn commit(&self, mut put: PutFile) -> Result<PutOutcome, ArchiveError> {
+        let mut result = self.commit_once(put.clone());
+        for _ in 0..TREE_RETRIES_MAX {
+            if !self.has_lost_parent(&result) {
+                break;
+            }
+            let Some((parent, _)) = self.path.split() else { break };
+            put.parent = self.parent(&parent)?;
+            result = self.commit_once(put.clone());
+        }
+        result
+    }
+
+    fn commit_once(&self, put: PutFile) -> Result<PutOutcome, ArchiveError> {
+        match self.archive.engine().execute(self.command(put)) {
             Ok(Outcome::Put(outcome)) => Ok(outcome),
             Ok(other) => unreachable!("a put's outcome is a put, not {other:?}"),
             Err(error) => Err(self.in_words(error)),

@@ -1,5 +1,6 @@
 //! The engine: ingest, migrate, recall, evict. It knows no HTTP and no JSON.
 
+mod access;
 mod access_log;
 mod affinity;
 mod api;
@@ -7,8 +8,10 @@ mod archive;
 mod away;
 mod backup;
 mod bell;
+mod buckets;
 mod chores;
 mod classes;
+mod clone;
 mod conductor;
 mod dissolve;
 mod download;
@@ -16,19 +19,30 @@ mod engine;
 mod error;
 mod flow;
 mod foresight;
+#[doc(hidden)]
+pub mod fuzz;
 mod gate;
 mod gather;
+mod glacier;
 mod ingest;
+mod keys;
 mod libraries;
+mod lifecycle;
 mod lost;
 mod machines;
 mod mount_log;
+mod multipart;
 mod namespace;
+mod objects;
+mod objects_api;
 mod offline;
 mod operate;
+mod part_upload;
+mod placing;
 mod policy;
 mod pool_drives;
 mod pool_rebuild;
+mod quotas;
 mod rebuild;
 mod repack;
 mod requests;
@@ -47,6 +61,7 @@ mod sweep;
 mod tapes;
 mod tracks;
 mod verify;
+mod versions;
 mod warnings;
 mod why;
 
@@ -60,7 +75,10 @@ pub use backup::{
     BackupDirectory, BackupError, BackupSettings, BackupStatus, Line, Progress, Rehearsed, RestoreTo,
     Restored, SegmentFile, SnapshotInfo, TableCount, rehearse, restore, restore_before,
 };
-pub use catalogue::{PRIORITY_MAX, PRIORITY_USUAL};
+pub use catalogue::{
+    ACL_ENTRIES_MAX, AccessChain, AclEntry, DirectoryOwner, PRIORITY_MAX, PRIORITY_USUAL, QuotaCounting,
+    QuotaLimits, QuotaRecord,
+};
 pub use download::Download;
 pub use error::{ArchiveError, OpenError};
 pub use flow::{FlowInfo, RecallRoom};
@@ -73,10 +91,14 @@ pub use mount_log::{
     MountLog, MountLogFiles, MountLogRead, MountRecord, MountReport, MountSessionEnd, QueueAge, QueueAtMount,
     ReportBy, ReportRow, SessionRecord, Spread, TapeReport, WaitingFor,
 };
+pub use multipart::{MULTIPART_PAGE_MAX, UPLOAD_XATTRS};
 pub use namespace::LIST_PAGE_MAX;
+pub use objects_api::*;
 pub use offline::MachineTimes;
 pub use operate::TAPE_PAGE_MAX;
+pub use part_upload::PartUpload;
 pub use pool_drives::{PoolHealth, ReplacedDrive};
+pub use quotas::{QuotaInfo, QuotaOf};
 pub use rebuild::{PoolSeen, RebuildError, Rebuilt, TapeFound, rebuild};
 pub use requests::{REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX};
 pub use scheduler::order::Aim;

@@ -19,7 +19,7 @@ use crate::{
 /// Most names in one page of a listing.
 pub const LIST_PAGE_MAX: usize = 10_000;
 /// How often an operation on a path is tried again when the tree changes under it.
-const TREE_RETRIES_MAX: usize = 3;
+pub(crate) const TREE_RETRIES_MAX: usize = 3;
 
 impl Archive {
     /// All about a path.
@@ -155,8 +155,11 @@ impl Archive {
             Some(Entry::Directory(_)) => Command::RemoveDirectory { parent, name },
             Some(Entry::File(_)) => Command::RemoveFile { parent, name },
         };
-        engine.execute(command).map_err(|error| in_words(error, path))?;
-        self.forget_wants(entry, known);
+        match engine.execute(command).map_err(|error| in_words(error, path))? {
+            // The bucket keeps it as a version.
+            Outcome::RemovedVersion(removal) => self.forget_wants(removal.gone.map(Entry::File), None),
+            _ => self.forget_wants(entry, known),
+        }
         Ok(())
     }
 
@@ -195,17 +198,26 @@ impl Archive {
 
     /// The directory of that path, made with its parents if missing.
     pub(crate) fn ensure_directory(&self, path: &ArchivePath) -> Result<DirId, ArchiveError> {
+        self.ensure_directory_with(path, &[])
+    }
+
+    /// As [`Archive::ensure_directory`]; those that are made get these extended attributes.
+    pub(crate) fn ensure_directory_with(
+        &self,
+        path: &ArchivePath,
+        xattrs: &[(String, Vec<u8>)],
+    ) -> Result<DirId, ArchiveError> {
         for _ in 0..TREE_RETRIES_MAX {
             match self.directory_id(path) {
                 Err(ArchiveError::NotFound(_)) => {}
                 other => return other,
             }
-            self.make_missing(path)?;
+            self.make_missing(path, xattrs)?;
         }
         self.directory_id(path)
     }
 
-    fn make_missing(&self, path: &ArchivePath) -> Result<(), ArchiveError> {
+    fn make_missing(&self, path: &ArchivePath, xattrs: &[(String, Vec<u8>)]) -> Result<(), ArchiveError> {
         let engine = self.engine();
         let mut parent = DirId::ROOT;
         for component in path.components() {
@@ -215,7 +227,8 @@ impl Archive {
                 Some(Entry::File(_)) => return Err(ArchiveError::NotADirectory(path.clone())),
                 None => {
                     let now = engine.now();
-                    let attributes = Attributes { mtime: now, mode: 0o755, ..Attributes::default() };
+                    let xattrs = xattrs.to_vec();
+                    let attributes = Attributes { mtime: now, mode: 0o755, xattrs, ..Attributes::default() };
                     match engine.execute(Command::MakeDirectory { parent, name, attributes, class: None }) {
                         Ok(Outcome::Directory(id)) => id,
                         // Somebody else made it, or removed the parent: the caller resolves again.
@@ -239,6 +252,10 @@ pub(crate) fn in_words(error: ArchiveError, path: &ArchivePath) -> ArchiveError 
             Rejection::IsADirectory { .. } => ArchiveError::IsADirectory(path.clone()),
             Rejection::NotADirectory { .. } => ArchiveError::NotADirectory(path.clone()),
             Rejection::NameTaken { .. } => ArchiveError::Exists(path.clone()),
+            Rejection::NotCurrent { .. } => ArchiveError::NotCurrent(path.clone()),
+            held @ Rejection::Held { .. } => {
+                ArchiveError::Held { path: path.clone(), held: held.to_string() }
+            }
             Rejection::DirectoryNotEmpty { .. } => ArchiveError::NotEmpty(path.clone()),
             Rejection::IdempotencyKeyReused { .. } => ArchiveError::IdempotencyKeyReused,
             other => ArchiveError::Rejected(other),
@@ -270,7 +287,7 @@ impl Containers {
 
 /// Where a reader finds a file's bytes now: what all its tapes have and the pool cannot give, as long as
 /// drives do not answer, is NEARLINE.
-fn locality_now(
+pub(crate) fn locality_now(
     engine: &Engine,
     view: &View<'_>,
     containers: &mut Containers,

@@ -136,6 +136,7 @@ mod tests {
             pack_age: Duration::ZERO,
             data_set_depth: None,
             recall_packs: false,
+            cold: false,
             pool_max: None,
             share,
         };

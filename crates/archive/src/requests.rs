@@ -61,7 +61,7 @@ impl Archive {
         Ok(id)
     }
 
-    fn open_request(&self, options: &StageOptions) -> Result<RequestId, ArchiveError> {
+    pub(crate) fn open_request(&self, options: &StageOptions) -> Result<RequestId, ArchiveError> {
         let open = Command::OpenRequest { owner: options.owner.clone(), pin: options.pin };
         let request = match self.engine().execute(open)? {
             Outcome::Request(id) => id,
@@ -89,7 +89,7 @@ impl Archive {
     }
 
     /// Adds a batch. Files that were deleted since they were selected are left out.
-    fn add_to_request(&self, request: RequestId, files: &[Selected]) -> Result<(), ArchiveError> {
+    pub(crate) fn add_to_request(&self, request: RequestId, files: &[Selected]) -> Result<(), ArchiveError> {
         let engine = self.engine();
         let mut files: Vec<FileId> = files.iter().map(|selected| selected.file).collect();
         crate::away::give_up(engine, &files)?;

@@ -180,19 +180,20 @@ fn seal_pack(engine: &Engine, class: &Class, files: Vec<Candidate>) -> Result<()
             }
             Some(rejection) => {
                 tracing::info!(%rejection, "a pack is gathered anew: its files changed meanwhile");
-                files = still_waiting(engine, &ids)?;
+                files = still_waiting(engine, class, &ids)?;
             }
         }
     }
     Ok(())
 }
 
-fn still_waiting(engine: &Engine, ids: &[FileId]) -> Result<Vec<Candidate>, ArchiveError> {
+fn still_waiting(engine: &Engine, class: &Class, ids: &[FileId]) -> Result<Vec<Candidate>, ArchiveError> {
     engine.read(|view| {
         let mut waiting = Vec::with_capacity(ids.len());
         for file in ids {
             if let Some(record) = view.file(*file)?
                 && record.state == FileState::Live
+                && record.class == class.id
                 && view.parts(*file)?.is_empty()
             {
                 waiting.push(Candidate { file: *file, record });

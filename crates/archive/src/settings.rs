@@ -111,6 +111,8 @@ pub struct ClassSettings {
     pub data_set_depth: Option<u8>,
     /// Recall a pack as a whole when one file of it is wanted (full-aggregate recall).
     pub recall_packs: bool,
+    /// Its files leave the pool by themselves when tapes have all their copies and nobody pins them.
+    pub cold: bool,
     /// Recalls bring no more of the class into the pool than leaves it at this much; `None`: no ceiling.
     pub pool_max: Option<ByteCount>,
     /// What it may have of the tape drives.

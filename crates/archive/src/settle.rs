@@ -46,6 +46,7 @@ pub(crate) fn settle(
         "the catalogue was restored: pool and tapes are looked at before anything is written, and before the \
          server answers"
     );
+    crate::multipart::give_up_all(engine)?;
     settle_pool(engine, drives)?;
     // Afterwards, so that a file that neither has is known to be lost.
     let unseen = settle_tapes(engine, tape_drives)?;

@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 use threads::{Condvar, Mutex, MutexGuard};
 
 use base::{BlobDescription, BlobPiece};
-use catalogue::{Command, Outcome, PoolData, PutFile, PutOutcome};
+use catalogue::{Outcome, PoolData, PutFile, PutOutcome};
 use pool::PoolError;
 use store::ExecuteError;
 
@@ -204,16 +204,19 @@ fn store(engine: &Engine, group: &[SmallPut]) -> Vec<Result<Option<Place>, PoolE
     values.map(&mut place).collect()
 }
 
-fn command(put: &PutFile, place: Option<&Place>) -> Command {
+fn placed(put: &PutFile, place: Option<&Place>) -> PutFile {
     let data = place.map(|(blob, piece)| PoolData { blobs: vec![blob.clone()], pieces: vec![*piece] });
-    Command::PutFile(Box::new(PutFile { data, ..put.clone() }))
+    PutFile { data, ..put.clone() }
 }
 
 /// Commits all in one transaction; each is accepted or refused by itself.
 fn commit(engine: &Engine, stored: &[(SmallPut, Option<Place>)]) -> Vec<Result<Outcome, ArchiveError>> {
-    let command = |(put, place): &(SmallPut, Option<Place>)| command(&put.put, place.as_ref());
+    let command =
+        |(put, place): &(SmallPut, Option<Place>)| put.upload.command(placed(&put.put, place.as_ref()));
     match engine.catalogue.execute_all(stored.iter().map(command).collect()) {
-        Ok(results) => results.into_iter().map(|result| result.map_err(ArchiveError::Rejected)).collect(),
+        Ok(results) => {
+            results.into_iter().map(|result| result.map_err(|refusal| engine.refused(refusal))).collect()
+        }
         // One of them needs too much; by itself each of the others may fit.
         Err(ExecuteError::MapFull) if stored.len() > 1 => {
             stored.iter().map(|put| engine.execute(command(put))).collect()
@@ -237,6 +240,10 @@ fn end(engine: &Engine, put: SmallPut, place: Option<Place>, result: Result<Outc
         Ok(Outcome::Put(outcome)) => Ok(outcome),
         Ok(other) => unreachable!("a put's outcome is a put, not {other:?}"),
         Err(error) => Err(put.upload.in_words(error)),
+    };
+    let result = match put.upload.has_lost_parent(&result) {
+        true => put.upload.commit(placed(&put.put, place.as_ref())),
+        false => result,
     };
     match (result, place) {
         (Ok(outcome), Some(place)) if !outcome.created => {

@@ -54,6 +54,8 @@ pub(crate) fn run(engine: &Arc<Engine>) {
 fn sweep(engine: &Arc<Engine>) -> Result<(), ArchiveError> {
     expire(engine, Command::ExpirePins)?;
     expire(engine, Command::ExpireIdempotency)?;
+    evict_cold(engine)?;
+    crate::quotas::count(engine)?;
     loop {
         let garbage = engine.read(|view| view.garbage(GARBAGE_BATCH_MAX))?;
         if garbage.is_empty() || engine.stop.load(Ordering::Relaxed) {
@@ -73,11 +75,23 @@ fn sweep(engine: &Arc<Engine>) -> Result<(), ArchiveError> {
                 return Ok(());
             }
             engine.sweep.wait(READERS_RETRY);
+            // A download may take hours, and must not keep what tapes have in the pool as long.
+            evict_cold(engine)?;
         }
         if remove(engine, garbage)? == 0 {
             return Ok(());
         }
     }
+}
+
+/// Files of cold classes leave the pool when tapes have them.
+fn evict_cold(engine: &Engine) -> Result<(), ArchiveError> {
+    while !engine.stop.load(Ordering::Relaxed) && !engine.read(|view| view.cold(1))?.is_empty() {
+        if engine.execute(Command::EvictCold)? != Outcome::More(true) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn expire(engine: &Engine, command: Command) -> Result<(), ArchiveError> {

@@ -30,6 +30,8 @@ id!(/// What is written to tape as one LTFS file: a pack, a large file, or a seg
     ContainerId(u64));
 id!(/// A recall request of a user.
     RequestId(u64));
+id!(/// An upload in parts that is not complete yet.
+    UploadId(u64));
 id!(/// One tape session that writes: the durable intent record and what follows it.
     RunId(u64));
 id!(/// An ordered list of drives that stripes are laid over.

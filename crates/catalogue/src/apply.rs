@@ -8,15 +8,21 @@ use crate::key;
 use crate::kv::{KvError, Transaction};
 use crate::table::Table;
 
+mod access;
+mod bucket;
+mod cold;
 mod copy;
 mod dissolve;
 mod drive;
 mod evict;
+mod hold;
 mod lifecycle;
 mod lost;
 mod namespace;
+mod object;
 mod pool;
 mod put;
+mod quota;
 mod recall;
 mod request;
 mod restore;
@@ -26,6 +32,8 @@ mod setup;
 mod stripe;
 mod tape;
 mod tidy;
+mod upload;
+mod version;
 
 /// Applies a command and appends it to the change log. Deterministic: the same commands in the same order
 /// give the same tables, byte for byte, however they are spread over transactions. A command that changes
@@ -63,6 +71,7 @@ impl<'t> Batch<'t> {
         limit("bytes of a command", bytes.len(), ENVELOPE_BYTES_MAX)?;
         let mut draft = Draft::new(&mut *self.txn, &mut self.memo, envelope.at);
         let outcome = perform(&mut draft, &envelope.command)?;
+        quota::settle(&mut draft)?;
         if draft.is_changed() {
             let sequence = draft.change_meta(|meta| {
                 let sequence = meta.next_change;
@@ -145,7 +154,30 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         Command::RestoreSettled => restore::settled(draft),
         Command::EndQuarantine => restore::end_quarantine(draft),
         Command::DissolvePack { container } => dissolve::dissolve(draft, *container),
+        Command::SetResidency { .. }
+        | Command::EvictCold
+        | Command::ChangeClass { .. }
+        | Command::SetLifecycleCursor { .. } => cold::perform(draft, command),
+        Command::OpenUpload(_)
+        | Command::PutPart(_)
+        | Command::CompleteUpload(_)
+        | Command::AbortUpload { .. } => upload::perform(draft, command),
+        Command::SetAcl { directory, entries } => access::set_acl(draft, *directory, entries.as_deref()),
+        Command::SetOwner { entry, owner, group } => {
+            access::set_owner(draft, *entry, owner.as_deref(), group.as_deref())
+        }
+        Command::SetQuota { subject, limits } => quota::set(draft, subject, *limits),
+        Command::CountQuota { subject } => quota::count(draft, subject),
         Command::SetDriveDown { drive, down } => drive::set_down(draft, drive, down.as_deref()),
+        Command::SetBucket { .. }
+        | Command::MakeBucket { .. }
+        | Command::PutObject(_)
+        | Command::CloneFile(_)
+        | Command::RemoveObject { .. }
+        | Command::RemoveVersion { .. }
+        | Command::SetHold { .. }
+        | Command::SetXattrs { .. }
+        | Command::SetDirectoryXattrs { .. } => object::perform(draft, command),
     }
 }
 

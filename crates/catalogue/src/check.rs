@@ -13,13 +13,17 @@ use crate::frame;
 use crate::key::{self, KeyReader};
 use crate::record::{
     BlobRecord, ClassRecord, ContainerRecord, Counter, DirectoryRecord, Entry, FileRecord, FileState,
-    Garbage, IdempotencyRecord, Tally, TodoFile,
+    Garbage, IdempotencyRecord, Tally, TodoFile, Version,
 };
 use crate::table::Table;
 use crate::view::View;
 
+mod access;
+mod cold;
 mod request;
 mod tape;
+mod upload;
+mod version;
 
 /// Two records that contradict each other, or a tally that is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,12 +52,17 @@ impl View<'_> {
         check.definitions()?;
         check.namespace()?;
         check.files()?;
+        check.versions()?;
         check.containers()?;
         check.tapes()?;
         check.requests()?;
+        check.uploads()?;
         check.blobs()?;
         check.answers()?;
+        check.cold()?;
         check.changes()?;
+        check.acls()?;
+        check.quotas()?;
         check.tallies()?;
         Ok(check.found)
     }
@@ -187,8 +196,9 @@ impl Check<'_> {
                 if file.is_online() {
                     check.count(Counter::Online(file.class), file.size);
                 }
-                let named = check.view.entry(file.parent, &file.name)?;
-                check.expect(named == Some(Entry::File(id)), Table::File, key, "the live file has no name");
+                let is_current = check.view.entry(file.parent, &file.name)? == Some(Entry::File(id));
+                let is_kept = check.view.version(file.parent, &file.name, id)? == Some(Version::File);
+                check.expect(is_current != is_kept, Table::File, key, "the live file has no name, or two");
             }
             check.file_on_tape(id, &file, key)
         })?;

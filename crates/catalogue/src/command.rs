@@ -5,10 +5,20 @@
 use base::{
     BlobDescription, BlobId, BlobPiece, BlockAddress, BlockCount, ByteCount, Checksums, ClassId, ContainerId,
     DirId, Duration, Epoch, FileId, Generation, Name, RequestId, RunId, StreamChecksums, StripeSet,
-    StripeSetId, TapePoolId, Timestamp, Uuid, Vid,
+    StripeSetId, TapePoolId, Timestamp, UploadId, Uuid, Vid,
 };
 
-use crate::record::{Attributes, ContainerKind, Entry, FileKind, MemberRecord, RunEnd, TapeState};
+mod upload;
+
+pub use upload::{
+    ABORT_PARTS_MAX, BUCKET_UPLOADS_MAX, CompleteUpload, OpenUpload, PARTS_MAX, PutPart, UPLOADS_MAX,
+    completion_key,
+};
+
+use crate::record::{
+    AclEntry, Attributes, BucketSettings, ContainerKind, Entry, FileKind, Hold, LifecycleCursor,
+    MemberRecord, QuotaLimits, QuotaSubject, RunEnd, TapeState,
+};
 
 /// Most members that one container may have.
 pub const CONTAINER_MEMBERS_MAX: usize = 100_000;
@@ -22,6 +32,8 @@ pub const BATCH_FILES_MAX: usize = 10_000;
 pub const REQUEST_FILES_MAX: u32 = 10_000_000;
 /// Most ranges of changes in one `IndexWritten`.
 pub const SEGMENTS_MAX: usize = 1_000;
+/// Most quotas.
+pub const QUOTAS_MAX: usize = 10_000;
 /// For how long the answer to an idempotency key is kept.
 pub const IDEMPOTENCY_KEPT: Duration = Duration::from_secs(7 * 86_400);
 
@@ -77,6 +89,43 @@ pub struct PutFile {
     pub replace: Replace,
     /// The client's idempotency key, hashed together with the principal; a repeat gets the first answer.
     pub idempotency: Option<[u8; 32]>,
+}
+
+/// A new file as an object: with a condition on what it replaces and what keeps it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PutObject {
+    /// The file.
+    pub put: PutFile,
+    /// Refused unless this version has the name.
+    pub if_current: Option<FileId>,
+    /// What keeps it; `None`: the default retention of its bucket, counted from the command's time.
+    pub hold: Option<Hold>,
+    /// The same bytes under the same name make a new version too, with these attributes.
+    pub always: bool,
+}
+
+/// A file that shares the bytes of another one in the pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CloneFile {
+    /// Whose bytes; a named file in the pool, none of whose pieces lies in a segment: the bytes of small
+    /// values are too few to be shared.
+    pub source: FileId,
+    /// The directory of the new file.
+    pub parent: DirId,
+    /// Its name there.
+    pub name: Name,
+    /// Its attributes; `None`: those of the source.
+    pub attributes: Option<Attributes>,
+    /// Its storage class.
+    pub class: ClassId,
+    /// Orders the migration queue.
+    pub dataset: u64,
+    /// If the name is taken.
+    pub replace: Replace,
+    /// Refused unless this version has the name.
+    pub if_current: Option<FileId>,
+    /// What keeps it; `None`: the default retention of its bucket, counted from the command's time.
+    pub hold: Option<Hold>,
 }
 
 /// A container at its sealing.
@@ -511,6 +560,162 @@ pub enum Command {
         /// From 0 to [`PRIORITY_MAX`]; a request of which nothing is said has [`PRIORITY_USUAL`].
         priority: u8,
     },
+    /// Begins an upload in parts.
+    OpenUpload(Box<OpenUpload>),
+    /// A part whose bytes are safe in the pool, in place of one of its number.
+    PutPart(Box<PutPart>),
+    /// Makes a file of the bytes of parts; none is moved. The upload is gone then, with its other parts.
+    /// Refused if a part is not the one that was named.
+    CompleteUpload(Box<CompleteUpload>),
+    /// Gives up an upload, [`ABORT_PARTS_MAX`] parts at a time: to be given again while the outcome is
+    /// `More(true)`. From the first batch on it takes no parts and cannot be completed.
+    AbortUpload {
+        /// The upload.
+        upload: UploadId,
+    },
+    /// Sets a directory of the root as a bucket. Object lock stays on once it is on and needs versioning
+    /// enabled; versioning never goes back to off.
+    SetBucket {
+        /// The directory.
+        dir: DirId,
+        /// All that it is set to.
+        settings: Box<BucketSettings>,
+    },
+    /// Makes a directory of the root that is set as a bucket.
+    MakeBucket {
+        /// Its name.
+        name: Name,
+        /// Its attributes.
+        attributes: Attributes,
+        /// All that it is set to.
+        settings: Box<BucketSettings>,
+    },
+    /// As `PutFile`, with conditions.
+    PutObject(Box<PutObject>),
+    /// Makes a file of the bytes of another one; nothing is copied.
+    CloneFile(Box<CloneFile>),
+    /// As `RemoveFile`, but a name that is not there is no error; in a bucket with versions it gets a marker
+    /// all the same.
+    RemoveObject {
+        /// The directory.
+        parent: DirId,
+        /// The name.
+        name: Name,
+        /// Refused unless this file has the name: who decided to delete it has seen no other.
+        if_current: Option<FileId>,
+    },
+    /// Deletes one version or marker for good. If it was the newest one, the next one becomes current. No
+    /// effect if there is none.
+    RemoveVersion {
+        /// The directory.
+        parent: DirId,
+        /// The name.
+        name: Name,
+        /// Which; `None`: the one without a number.
+        version: Option<FileId>,
+        /// Ends a retention of mode governance.
+        bypass: bool,
+    },
+    /// Sets what keeps a file from being deleted, by anybody. A retention of mode compliance is never
+    /// shortened, one of mode governance only with `bypass`.
+    SetHold {
+        /// The file: live or lost, current or not.
+        file: FileId,
+        /// What keeps it from now on.
+        hold: Hold,
+        /// Shortens or ends a retention of mode governance.
+        bypass: bool,
+    },
+    /// Sets (`Some`) or removes (`None`) extended attributes of a file. Its copies on tape keep those that it
+    /// had when they were written.
+    SetXattrs {
+        /// The file: live or lost, current or not.
+        file: FileId,
+        /// In order; names are not empty.
+        changes: Vec<(String, Option<Vec<u8>>)>,
+    },
+    /// As `SetXattrs`, of a directory.
+    SetDirectoryXattrs {
+        /// The directory.
+        dir: DirId,
+        /// In order; names are not empty.
+        changes: Vec<(String, Option<Vec<u8>>)>,
+    },
+    /// Whether files of a class leave the pool by themselves, once all their tape copies are under an index
+    /// and no pin holds them. Concerns what comes under an index or loses its last pin from now on.
+    SetResidency {
+        /// The class.
+        class: ClassId,
+        /// Whether they do.
+        cold: bool,
+    },
+    /// Removes files of cold classes from the pool that are in containers which have all their copies, at
+    /// most [`BATCH_FILES_MAX`] files at a time: to be given again while the outcome is `More(true)`. No
+    /// effect while a restored catalogue is not settled.
+    EvictCold,
+    /// Gives a file another class. One that is in containers keeps them and their copies; one that is not
+    /// waits to be sealed as its new class has it. One that may leave the pool now does. Refused for a lost
+    /// file, and for one on tape only if the class has no tape.
+    ChangeClass {
+        /// The file: live, current or not.
+        file: FileId,
+        /// Its class from now on.
+        class: ClassId,
+    },
+    /// How far a rule of a bucket has come through the files; `None`: it is gone.
+    SetLifecycleCursor {
+        /// The bucket's directory.
+        dir: DirId,
+        /// The rule's name, at most 255 bytes.
+        rule: String,
+        /// Which of the things that one rule may do.
+        action: u8,
+        /// How far.
+        cursor: Option<LifecycleCursor>,
+    },
+    /// Says who may do what in a directory and below. No effect if it is what is recorded.
+    SetAcl {
+        /// The directory.
+        directory: DirId,
+        /// At most [`ACL_ENTRIES_MAX`](crate::ACL_ENTRIES_MAX), each subject once; `None`: what holds above
+        /// holds here.
+        entries: Option<Vec<AclEntry>>,
+    },
+    /// Gives a directory or a file another owner or group. Members on tape keep in their headers what they
+    /// were written with. Refused if it would exceed the quota of the new group.
+    SetOwner {
+        /// What: a directory, or a file that has a name.
+        entry: Entry,
+        /// Whose it is now; `None`: as before.
+        owner: Option<String>,
+        /// Its group now; `None`: as before.
+        group: Option<String>,
+    },
+    /// Limits how much may be kept. Of a new quota, files made from now on are counted as they come, those
+    /// that are there by `CountQuota`. Less than what is used is no error: then nothing more is taken.
+    SetQuota {
+        /// Whose files.
+        subject: QuotaSubject,
+        /// How much; `None`: the quota ends.
+        limits: Option<QuotaLimits>,
+    },
+    /// Counts files of a new quota that were there before it, at most [`BATCH_FILES_MAX`] files of the
+    /// catalogue at a time: to be given again while the outcome is `More(true)`.
+    CountQuota {
+        /// Whose files; there must be a quota.
+        subject: QuotaSubject,
+    },
+}
+
+/// What a delete of an object did.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Removal {
+    /// The version that was deleted, or the marker that was made or deleted; `None`: there was nothing.
+    pub version: Option<FileId>,
+    /// Whether that is a marker.
+    pub marker: bool,
+    /// The file that is kept no more.
+    pub gone: Option<FileId>,
 }
 
 /// What became of a file that the pool cannot give.
@@ -542,6 +747,8 @@ pub enum Outcome {
     Done,
     /// A file lost its name.
     Removed(FileId),
+    /// A version was deleted, or hidden by a marker.
+    RemovedVersion(Removal),
     /// What has the name now, and the file that had it before.
     Renamed {
         /// What was moved.
@@ -577,6 +784,10 @@ pub enum Outcome {
     Dropped(u32),
     /// Files of a `RecallDone` that were taken.
     Recalled(u32),
+    /// An upload in parts.
+    Upload(UploadId),
+    /// The stamp of a part.
+    Part(u64),
 }
 
 /// What a put did.
@@ -587,7 +798,7 @@ pub struct PutOutcome {
     /// Whether this command made it. If not, its pool data is not referred to and must be removed by the
     /// caller.
     pub created: bool,
-    /// The version that lost its name.
+    /// The version that lost its name and is kept no more; not one that its bucket keeps.
     pub replaced: Option<FileId>,
 }
 

@@ -9,7 +9,7 @@ use crate::frame;
 use crate::key;
 use crate::kv::{KvError, Snapshot, Transaction, Visit};
 use crate::overlay::{Overlay, scan_overlaid};
-use crate::record::{Counter, Tally};
+use crate::record::{Counter, QuotaSubject, Tally};
 use crate::table::Table;
 use crate::view::View;
 
@@ -45,13 +45,16 @@ pub(crate) struct Draft<'t> {
     meta: Option<Meta>,
     /// The tallies as this command changed them.
     tallies: Vec<(Counter, Tally)>,
+    /// By how many files and bytes the use of quotas rises (or falls) with this command.
+    pub(crate) charges: BTreeMap<QuotaSubject, (i64, i128)>,
     /// The time of the command.
     pub(crate) at: base::Timestamp,
 }
 
 impl<'t> Draft<'t> {
     pub(crate) fn new(below: &'t mut dyn Transaction, memo: &'t mut Memo, at: base::Timestamp) -> Self {
-        Draft { below, memo, rows: Vec::with_capacity(12), meta: None, tallies: Vec::new(), at }
+        let charges = BTreeMap::new();
+        Draft { below, memo, rows: Vec::with_capacity(12), meta: None, tallies: Vec::new(), charges, at }
     }
 
     /// The state with the changes so far, but for `meta` and the tallies.
@@ -115,6 +118,15 @@ impl<'t> Draft<'t> {
         self.meta = Some(meta);
     }
 
+    /// A tally with the changes so far.
+    pub(crate) fn tallied(&self, counter: Counter) -> Result<Tally, ReadError> {
+        let changed = self.tallies.iter().find(|(of, _)| *of == counter).map(|(_, tally)| *tally);
+        match changed.or_else(|| self.memo.tallies.get(&counter).copied()) {
+            Some(tally) => Ok(tally),
+            None => View::new(&*self.below).tally(counter),
+        }
+    }
+
     /// Adds to a tally.
     pub(crate) fn count(&mut self, counter: Counter, files: u64, bytes: u64) -> Result<(), ReadError> {
         self.tally(counter, |tally| {
@@ -142,10 +154,7 @@ impl<'t> Draft<'t> {
         if let Some((_, tally)) = self.tallies.iter_mut().find(|(of, _)| *of == counter) {
             return change(tally).ok_or_else(inconsistent);
         }
-        let mut tally = match self.memo.tallies.get(&counter) {
-            Some(tally) => *tally,
-            None => View::new(&*self.below).tally(counter)?,
-        };
+        let mut tally = self.tallied(counter)?;
         change(&mut tally).ok_or_else(inconsistent)?;
         self.tallies.push((counter, tally));
         Ok(())

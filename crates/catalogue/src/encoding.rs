@@ -8,17 +8,21 @@ use base::{
 
 use crate::codec::{Codec, Reader, choice, record};
 use crate::command::{
-    Command, Envelope, PlannedContainer, PoolData, PutFile, RecallDone, Replace, SealContainer,
+    CloneFile, Command, Envelope, PlannedContainer, PoolData, PutFile, PutObject, RecallDone, Replace,
+    SealContainer,
 };
 use crate::record::{
-    Attributes, BlobRecord, ClassRecord, ContainerCopy, ContainerKind, ContainerRecord, CopyState, Counter,
-    DirectoryRecord, Entry, FileKind, FileState, Garbage, IdempotencyRecord, ItemState, MemberRecord,
-    QueuedContainer, RecallItem, RequestItem, RequestRecord, RequestState, RunEnd, RunItem, RunRecord, Tally,
-    TapePlace, TapeRecord, TapeState, TodoFile,
+    AclEntry, Attributes, BlobRecord, BucketRecord, BucketSettings, ClassRecord, ContainerCopy,
+    ContainerKind, ContainerRecord, CopyState, Counter, DirectoryRecord, Entry, FileKind, FileState, Garbage,
+    Hold, IdempotencyRecord, ItemState, LifecycleCursor, LifecycleRule, MemberRecord, QueuedContainer,
+    QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RecallItem, RequestItem, RequestRecord,
+    RequestState, Retention, RetentionMode, RunEnd, RunItem, RunRecord, Tally, TapePlace, TapeRecord,
+    TapeState, TodoFile, Version, Versioning,
 };
 use base::{ByteCount, ContainerId};
 
 mod file;
+mod upload;
 
 /// The format version of envelopes written by this Kist.
 pub const ENVELOPE_VERSION: u8 = 2;
@@ -261,8 +265,23 @@ choice!(ItemState { 0 = Waiting, 1 = Done(at), 2 = Failed(reason), 3 = Cancelled
 record!(RequestItem { file, state });
 record!(RecallItem { container, length, since });
 record!(Tally { files, bytes });
+record!(LifecycleCursor { rule, through });
 choice!(Garbage { 0 = Blob(blob), 1 = Value(blob, piece) });
 record!(IdempotencyRecord { file, request, at });
+
+choice!(RetentionMode { 0 = Governance, 1 = Compliance });
+record!(Retention { mode, until });
+record!(Hold { retention, legal });
+choice!(Versioning { 0 = Off, 1 = Enabled, 2 = Suspended });
+record!(LifecycleRule { id, enabled, prefix, transition, expiration, abort_uploads });
+record!(BucketSettings { versioning, object_lock, default_retention, lifecycle, documents });
+record!(BucketRecord { settings, numbered });
+choice!(Version { 0 = File, 1 = Marker(at) });
+choice!(QuotaSubject { 0 = Directory(id), 1 = Group(group) });
+record!(QuotaLimits { bytes, files });
+record!(QuotaCounting { next, until });
+record!(QuotaRecord { limits, used, counting });
+record!(AclEntry { subject, rights });
 
 record!(PoolData { blobs, pieces });
 choice!(Replace { 0 = Allowed, 1 = Refused });
@@ -279,6 +298,8 @@ record!(PutFile {
     replace,
     idempotency,
 });
+record!(PutObject { put, if_current, hold, always });
+record!(CloneFile { source, parent, name, attributes, class, dataset, replace, if_current, hold });
 record!(SealContainer { container, kind, class, members, length, checksums, tape_path, skeleton });
 record!(PlannedContainer { container, block, blocks });
 record!(RecallDone { blobs, files });
@@ -336,6 +357,27 @@ choice!(Command {
     49 = DissolvePack { container },
     50 = SetDriveDown { drive, down },
     51 = SetRequestPriority { request, priority },
+    80 = OpenUpload(open),
+    81 = PutPart(part),
+    82 = CompleteUpload(complete),
+    83 = AbortUpload { upload },
+    60 = SetBucket { dir, settings },
+    61 = MakeBucket { name, attributes, settings },
+    62 = PutObject(put),
+    63 = CloneFile(clone),
+    64 = RemoveObject { parent, name, if_current },
+    65 = RemoveVersion { parent, name, version, bypass },
+    66 = SetHold { file, hold, bypass },
+    67 = SetXattrs { file, changes },
+    68 = SetDirectoryXattrs { dir, changes },
+    70 = SetResidency { class, cold },
+    71 = EvictCold,
+    72 = ChangeClass { file, class },
+    73 = SetLifecycleCursor { dir, rule, action, cursor },
+    90 = SetAcl { directory, entries },
+    91 = SetOwner { entry, owner, group },
+    92 = SetQuota { subject, limits },
+    93 = CountQuota { subject },
 });
 
 /// The key of a counter: its kind, then its object.
@@ -351,6 +393,10 @@ pub(crate) fn counter_key(counter: Counter) -> Vec<u8> {
         Counter::PacksSealed => with(5, &[]),
         Counter::Flushes => with(6, &[]),
         Counter::Indexes => with(7, &[]),
+        Counter::Uploads => with(16, &[]),
+        Counter::Quotas => with(42, &[]),
+        Counter::Acls => with(43, &[]),
+        Counter::QuotasCounting => with(44, &[]),
     }
 }
 

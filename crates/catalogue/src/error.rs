@@ -4,10 +4,11 @@ use std::fmt;
 
 use base::{
     BlobId, ClassId, ContainerId, DirId, FileId, Name, PATH_BYTES_MAX, RequestId, RunId, StripeSetId,
-    TapePoolId, Vid,
+    TapePoolId, UploadId, Vid,
 };
 
 use crate::kv::KvError;
+use crate::record::QuotaSubject;
 use crate::table::Table;
 
 /// Why the catalogue could not be read.
@@ -91,6 +92,12 @@ pub enum Object {
     RequestFile(RequestId, FileId),
     /// A change of the log.
     Change(u64),
+    /// An upload in parts.
+    Upload(UploadId),
+    /// A part of an upload.
+    UploadPart(UploadId, u16),
+    /// A quota.
+    Quota(QuotaSubject),
 }
 
 impl fmt::Display for Object {
@@ -107,7 +114,10 @@ impl fmt::Display for Object {
             Object::Drive(name) => write!(f, "tape drive '{name}'"),
             Object::Run(id) => write!(f, "run {id}"),
             Object::Request(id) => write!(f, "request {id}"),
+            Object::Upload(id) => write!(f, "upload {id}"),
+            Object::UploadPart(id, number) => write!(f, "part {number} of upload {id}"),
             Object::Change(number) => write!(f, "change {number}"),
+            Object::Quota(subject) => write!(f, "the quota of {subject}"),
             Object::RequestFile(request, file) => write!(f, "file {file} of request {request}"),
         }
     }
@@ -195,6 +205,25 @@ pub enum Rejection {
         /// The state it must be in.
         needed: &'static str,
     },
+    /// A quota does not allow it.
+    #[error("the quota of {subject} is {limit} {what}, {used} are used: delete something, or have it raised")]
+    QuotaExceeded {
+        /// Whose quota.
+        subject: QuotaSubject,
+        /// `bytes` or `files`.
+        what: &'static str,
+        /// How many are allowed.
+        limit: u64,
+        /// How many are used without this.
+        used: u64,
+    },
+    /// A directory would leave a directory with a quota, or come below one, and nobody knows how much is in
+    /// it.
+    #[error(
+        "directory {0} cannot be moved across the border of a directory with a quota: move its files one by \
+         one, or end the quota, move, and set it anew"
+    )]
+    AcrossQuota(DirId),
     /// A limit.
     #[error("{what}: at most {limit} are allowed")]
     LimitExceeded {
@@ -202,6 +231,36 @@ pub enum Rejection {
         what: &'static str,
         /// How much is allowed.
         limit: u64,
+    },
+    /// A retention or a legal hold keeps the file.
+    #[error("file {file} ('{name}') is held {}: {}", held_text(hold), held_way(hold))]
+    Held {
+        /// The file.
+        file: FileId,
+        /// Its name in its directory.
+        name: Name,
+        /// What keeps it.
+        hold: crate::record::Hold,
+    },
+    /// Another version has the name than the one expected.
+    #[error("'{name}' in directory {parent} was changed meanwhile: look at it again and repeat")]
+    NotCurrent {
+        /// The directory.
+        parent: DirId,
+        /// The name.
+        name: Name,
+        /// What has it now.
+        current: Option<FileId>,
+    },
+    /// A rename would break up what a bucket keeps.
+    #[error("'{name}' in directory {parent} stands in a bucket that keeps versions: {what}")]
+    KeepsVersions {
+        /// The directory.
+        parent: DirId,
+        /// The name.
+        name: Name,
+        /// What cannot be done, and what to do.
+        what: &'static str,
     },
     /// The command contradicts itself.
     #[error("{object}: {what}")]
@@ -225,6 +284,28 @@ pub enum Rejection {
     /// The catalogue could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+}
+
+/// Until when a file is held, in words.
+fn held_text(hold: &crate::record::Hold) -> String {
+    let retention = hold.retention.map(|retention| {
+        let mode = match retention.mode {
+            crate::record::RetentionMode::Governance => "governance",
+            crate::record::RetentionMode::Compliance => "compliance",
+        };
+        format!("in mode {mode} until {}", retention.until)
+    });
+    let legal = hold.legal.then(|| "by a legal hold".to_owned());
+    retention.into_iter().chain(legal).collect::<Vec<_>>().join(" and ")
+}
+
+fn held_way(hold: &crate::record::Hold) -> &'static str {
+    use crate::record::RetentionMode::Governance;
+    match hold.retention {
+        _ if hold.legal => "take the legal hold off first",
+        Some(retention) if retention.mode == Governance => "wait, or bypass the retention if you may",
+        _ => "wait",
+    }
 }
 
 impl From<KvError> for Rejection {

@@ -2,12 +2,12 @@
 
 use base::{
     BlobId, BlockAddress, ByteCount, ClassId, ContainerId, DirId, FileId, Name, RequestId, RunId,
-    StripeSetId, TapePoolId, Timestamp, Vid,
+    StripeSetId, TapePoolId, Timestamp, UploadId, Vid,
 };
 
 use crate::codec::Reader;
 use crate::error::ReadError;
-use crate::record::RecallKey;
+use crate::record::{QuotaSubject, RecallKey};
 use crate::table::Table;
 
 pub(crate) type Key = Vec<u8>;
@@ -41,6 +41,13 @@ pub(crate) fn file(id: FileId) -> Key {
 
 pub(crate) fn class(id: ClassId) -> Key {
     id.0.to_be_bytes().to_vec()
+}
+
+pub(crate) fn lifecycle(dir: DirId, action: u8, rule: &str) -> Key {
+    let mut key = dir.0.to_be_bytes().to_vec();
+    key.push(action);
+    key.extend_from_slice(rule.as_bytes());
+    key
 }
 
 pub(crate) fn tape_pool(id: TapePoolId) -> Key {
@@ -174,6 +181,69 @@ pub(crate) fn drive(name: &str) -> Key {
     name.as_bytes().to_vec()
 }
 
+pub(crate) fn upload(id: UploadId) -> Key {
+    id.0.to_be_bytes().to_vec()
+}
+
+pub(crate) fn upload_part(id: UploadId, number: u16) -> Key {
+    let mut key = upload(id);
+    key.extend_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// So many bytes of an upload's path stand in its key, since keys are at most 511 bytes long.
+const UPLOAD_PATH_BYTES: usize = 400;
+
+/// Where the uploads begin whose paths begin with `path`, as far as keys tell.
+pub(crate) fn upload_name_prefix(bucket: DirId, path: &str) -> Key {
+    let mut key = directory(bucket);
+    key.extend(path.bytes().take(UPLOAD_PATH_BYTES));
+    key
+}
+
+/// No path has the byte 0, so that a path comes before those that it is the beginning of.
+pub(crate) fn upload_name(bucket: DirId, path: &str, id: UploadId) -> Key {
+    let mut key = upload_name_prefix(bucket, path);
+    key.push(0);
+    key.extend_from_slice(&id.0.to_be_bytes());
+    key
+}
+
+/// Bucket and path of an upload as its key has them, and its id.
+pub(crate) fn split_upload_name(key: &[u8]) -> Option<(&[u8], UploadId)> {
+    let (name, id) = key.split_last_chunk::<8>()?;
+    Some((name.strip_suffix(&[0])?, UploadId(u64::from_be_bytes(*id))))
+}
+
+/// What all versions of a name begin with. No name has a NUL, so that names keep their order.
+pub(crate) fn versions(directory: DirId, name: &str) -> Key {
+    let mut key = entry(directory, name);
+    key.push(0);
+    key
+}
+
+/// Inverted, so that the newest version comes first.
+pub(crate) fn version(directory: DirId, name: &str, id: FileId) -> Key {
+    let mut key = versions(directory, name);
+    key.extend_from_slice(&(!id.0).to_be_bytes());
+    key
+}
+
+/// Directories come before groups.
+pub(crate) fn quota(subject: &QuotaSubject) -> Key {
+    let (kind, rest) = match subject {
+        QuotaSubject::Directory(id) => (0, &id.0.to_be_bytes()[..]),
+        QuotaSubject::Group(group) => (1, group.as_bytes()),
+    };
+    let mut key = vec![kind];
+    key.extend_from_slice(rest);
+    key
+}
+
+pub(crate) fn acl(directory: DirId) -> Key {
+    directory.0.to_be_bytes().to_vec()
+}
+
 /// The least key behind `key`.
 pub(crate) fn behind(mut key: Key) -> Key {
     key.push(0);
@@ -242,6 +312,28 @@ impl<'a> KeyReader<'a> {
     pub(crate) fn text(&mut self) -> Result<String, ReadError> {
         let rest = self.rest.take(self.rest.remaining());
         self.checked(rest.and_then(|text| std::str::from_utf8(text).ok()).map(str::to_owned))
+    }
+
+    /// A name and, behind a NUL, the inverted id of a version: all the rest.
+    pub(crate) fn version(&mut self) -> Result<(Name, FileId), ReadError> {
+        let rest = self.rest.take(self.rest.remaining());
+        let parts = rest.and_then(|rest| {
+            let (name, id) = rest.split_at_checked(rest.len().checked_sub(9)?)?;
+            let (zero, id) = id.split_first()?;
+            let name = Name::new(std::str::from_utf8(name).ok()?).ok()?;
+            let id = u64::from_be_bytes(id.try_into().ok()?);
+            (*zero == 0).then_some((name, FileId(!id)))
+        });
+        self.checked(parts)
+    }
+
+    pub(crate) fn quota(&mut self) -> Result<QuotaSubject, ReadError> {
+        let kind = self.rest.byte();
+        match self.checked(kind)? {
+            0 => Ok(QuotaSubject::Directory(DirId(self.u64()?))),
+            1 => Ok(QuotaSubject::Group(self.text()?)),
+            _ => self.checked(None),
+        }
     }
 
     pub(crate) fn name(&mut self) -> Result<Name, ReadError> {

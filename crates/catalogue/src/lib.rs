@@ -11,6 +11,8 @@ mod draft;
 mod encoding;
 mod error;
 mod frame;
+#[doc(hidden)]
+pub mod fuzz;
 mod key;
 mod kv;
 mod memory;
@@ -22,9 +24,11 @@ mod view;
 pub use apply::{Batch, apply};
 pub use check::Inconsistency;
 pub use command::{
-    BATCH_FILES_MAX, CONTAINER_MEMBERS_MAX, Command, Envelope, EvictRefusal, IDEMPOTENCY_KEPT, Outcome,
-    PRIORITY_MAX, PRIORITY_USUAL, PlannedContainer, PoolData, PoolLoss, PutFile, PutOutcome,
-    REQUEST_FILES_MAX, RecallDone, Replace, Requeue, SEGMENTS_MAX, SealContainer,
+    ABORT_PARTS_MAX, BATCH_FILES_MAX, BUCKET_UPLOADS_MAX, CONTAINER_MEMBERS_MAX, CloneFile, Command,
+    CompleteUpload, Envelope, EvictRefusal, IDEMPOTENCY_KEPT, OpenUpload, Outcome, PARTS_MAX, PRIORITY_MAX,
+    PRIORITY_USUAL, PlannedContainer, PoolData, PoolLoss, PutFile, PutObject, PutOutcome, PutPart,
+    QUOTAS_MAX, REQUEST_FILES_MAX, RecallDone, Removal, Replace, Requeue, SEGMENTS_MAX, SealContainer,
+    UPLOADS_MAX, completion_key,
 };
 pub use encoding::{DecodeError, ENVELOPE_BYTES_MAX, ENVELOPE_VERSION};
 pub use error::{Object, ReadError, Rejection};
@@ -33,10 +37,13 @@ pub use kv::{KvError, Snapshot, Transaction, Visit};
 pub use memory::MemoryStore;
 pub use overlay::{Overlay, Rows, scan_overlaid, scan_rows};
 pub use record::{
-    Attributes, BlobRecord, ClassRecord, ContainerCopy, ContainerKind, ContainerRecord, CopyState, Counter,
-    DirectoryRecord, Entry, FileKind, FileRecord, FileState, Garbage, IdempotencyRecord, ItemState,
-    MemberRecord, QueuedContainer, RecallItem, RecallKey, RequestItem, RequestRecord, RequestState, RunEnd,
-    RunItem, RunRecord, Tally, TapePlace, TapeRecord, TapeState, TodoFile, Want,
+    ACL_ENTRIES_MAX, AccessChain, AclEntry, Attributes, BlobRecord, BucketRecord, BucketSettings,
+    ClassRecord, ContainerCopy, ContainerKind, ContainerRecord, CopyState, Counter, DirectoryOwner,
+    DirectoryRecord, Entry, FileKind, FileRecord, FileState, Garbage, Hold, IdempotencyRecord, ItemState,
+    LifecycleCursor, LifecycleRule, MemberRecord, QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord,
+    QuotaSubject, RecallItem, RecallKey, RequestItem, RequestRecord, RequestState, Retention, RetentionMode,
+    RunEnd, RunItem, RunRecord, Tally, TapePlace, TapeRecord, TapeState, TodoFile, UploadPart, UploadPlan,
+    UploadRecord, Version, Versioning, Want,
 };
 pub use table::Table;
 pub use view::{TodoRow, View, merged_ranges};

@@ -1,7 +1,21 @@
 //! What the catalogue knows, one type a table. `docs/format/catalogue.md` gives the bytes.
 
+mod access;
+mod bucket;
+mod cold;
 mod container;
+mod hold;
+mod quota;
+mod upload;
 
+pub use access::{ACL_ENTRIES_MAX, AccessChain, AclEntry, DirectoryOwner};
+pub use quota::{QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject};
+
+pub use bucket::{BucketRecord, BucketSettings, LifecycleRule, Version};
+pub use hold::{Hold, Retention, RetentionMode, Versioning};
+pub use upload::{UploadPart, UploadPlan, UploadRecord};
+
+pub use cold::LifecycleCursor;
 pub use container::{ContainerCopy, ContainerKind, ContainerRecord, CopyState, MemberRecord, TapePlace};
 
 use base::{
@@ -109,6 +123,12 @@ impl FileRecord {
     #[must_use]
     pub fn is_online(&self) -> bool {
         !self.has_data() || (!self.pieces.is_empty() && !self.is_lost())
+    }
+
+    /// Whether quotas count it: as long as it can be named, and not while it only waits for its container.
+    #[must_use]
+    pub fn counts_for_quotas(&self) -> bool {
+        self.is_named()
     }
 
     /// Whether a name stands for it: live or lost.
@@ -421,6 +441,14 @@ pub enum Counter {
     Flushes,
     /// Data-partition indexes so far.
     Indexes,
+    /// Uploads in parts that are open.
+    Uploads,
+    /// Quotas that are set.
+    Quotas,
+    /// Quotas whose files are still being counted.
+    QuotasCounting,
+    /// Directories with an access control list.
+    Acls,
 }
 
 /// Pool bytes that nobody refers to any more.

@@ -71,11 +71,38 @@ pub enum Table {
     DriveDown = 31,
     /// Request → its priority, if that is not the usual one.
     RequestPriority = 32,
+    /// Directory id of a directory of the root → what the bucket is set to.
+    Bucket = 33,
+    /// Directory id, name, 0, file id with all bits inverted so that the newest comes first → a version
+    /// that
+    /// is not the current one, or a delete marker.
+    Version = 34,
+    /// File id → what keeps it from being deleted.
+    Hold = 35,
+    /// Class id → nothing: its files leave the pool by themselves.
+    Residency = 36,
+    /// Container id → from which offset on its members are still to be looked at: those of cold classes
+    /// leave
+    /// the pool.
+    Cold = 37,
+    /// Directory id, action, name of a rule → how far it has come.
+    Lifecycle = 38,
+    /// Upload id → upload in parts.
+    Upload = 39,
+    /// Directory id of a directory of the root, the first 400 bytes of the path below it, 0, upload id →
+    /// nothing.
+    UploadName = 40,
+    /// Upload id, number → part.
+    UploadPart = 41,
+    /// Whom a quota limits → limits and use.
+    Quota = 42,
+    /// Directory id → who may do what in it and below.
+    Acl = 43,
 }
 
 impl Table {
     /// How many tables there are.
-    pub const COUNT: usize = 33;
+    pub const COUNT: usize = 44;
 
     /// All tables in the order of their numbers.
     pub const ALL: [Table; Table::COUNT] = [
@@ -112,6 +139,17 @@ impl Table {
         Table::Segment,
         Table::DriveDown,
         Table::RequestPriority,
+        Table::Bucket,
+        Table::Version,
+        Table::Hold,
+        Table::Residency,
+        Table::Cold,
+        Table::Lifecycle,
+        Table::Upload,
+        Table::UploadName,
+        Table::UploadPart,
+        Table::Quota,
+        Table::Acl,
     ];
 
     /// The table's name in the engine.
@@ -151,6 +189,17 @@ impl Table {
             Table::Segment => "segment",
             Table::DriveDown => "drive_down",
             Table::RequestPriority => "request_priority",
+            Table::Bucket => "bucket",
+            Table::Version => "version",
+            Table::Hold => "hold",
+            Table::Residency => "residency",
+            Table::Cold => "cold",
+            Table::Lifecycle => "lifecycle",
+            Table::Upload => "upload",
+            Table::UploadName => "upload_name",
+            Table::UploadPart => "upload_part",
+            Table::Quota => "quota",
+            Table::Acl => "acl",
         }
     }
 
@@ -163,6 +212,28 @@ impl Table {
     /// The table's place in [`Table::ALL`].
     #[must_use]
     pub fn index(self) -> usize {
-        usize::from(self as u8)
+        PLACES[usize::from(self as u8)]
+    }
+}
+
+/// The place in [`Table::ALL`] of each number, since some numbers are left out.
+const PLACES: [usize; 256] = {
+    let mut places = [0; 256];
+    let mut place = 0;
+    while place < Table::COUNT {
+        places[Table::ALL[place] as usize] = place;
+        place += 1;
+    }
+    places
+};
+
+#[cfg(test)]
+mod tests {
+    use super::Table;
+
+    #[test]
+    fn each_table_stands_at_its_place_and_numbers_ascend() {
+        assert!(Table::ALL.iter().enumerate().all(|(place, table)| table.index() == place));
+        assert!(Table::ALL.windows(2).all(|pair| pair[0] < pair[1]));
     }
 }

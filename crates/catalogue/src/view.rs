@@ -21,8 +21,13 @@ use crate::record::{
 };
 use crate::table::Table;
 
+mod access;
+mod cold;
+mod names;
 mod pool;
 mod tape;
+mod upload;
+mod version;
 
 pub(crate) use tape::recall_key;
 pub use tape::{TodoRow, merged_ranges};
@@ -210,7 +215,7 @@ impl<'a> View<'a> {
         Ok(Some(directory))
     }
 
-    fn entry_of(&self, directory: DirId, name: &str) -> Result<Option<Entry>, ReadError> {
+    pub(crate) fn entry_of(&self, directory: DirId, name: &str) -> Result<Option<Entry>, ReadError> {
         let mut bytes = [0u8; 8 + 256];
         let length = 8 + name.len();
         match bytes.get_mut(..length) {

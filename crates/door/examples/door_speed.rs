@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use archive::Locality;
 use base::Blake3;
-use door::{DoorSettings, KeyEntry, Limits};
+use door::{DoorSettings, KeyEntry, Limits, Listener, ServiceKind};
 
 const KEY: &str = "Authorization: Bearer k\r\n";
 const PIECE: usize = 1 << 20;
@@ -40,12 +40,16 @@ fn main() {
     let mib: u64 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(2048);
     let bytes = mib << 20;
     let settings = DoorSettings {
-        listen: "127.0.0.1:0".parse().expect("an address"),
+        listeners: vec![Listener {
+            address: "127.0.0.1:0".parse().expect("an address"),
+            service: ServiceKind::Native,
+            tls: None,
+        }],
         keys: vec![KeyEntry { name: "k".into(), hash: Blake3::of(b"k").0 }],
         limits: Limits::default(),
     };
     let door = door::bind(settings).expect("a free port");
-    let address = door.address();
+    let address = door.addresses()[0];
     let mut engine = fake::Fake::default();
     (engine.discard, engine.piece) = (true, PIECE);
     let engine = Arc::new(engine);

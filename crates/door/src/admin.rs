@@ -5,7 +5,7 @@ use std::sync::Arc;
 use archive::{PRIORITY_MAX, PRIORITY_USUAL, StageOptions, Stat, TapeUse};
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{Path, RawQuery};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use base::{ArchivePath, BlockAddress, Duration, Name, RequestId, Vid};
@@ -19,26 +19,26 @@ use crate::parameters::Parameters;
 use crate::percent::bad_path;
 use crate::problem::{Kind, Refusal};
 use crate::put::{parse_mode, parse_mtime};
-use crate::seam::Engine;
-use crate::shared::Shared;
+use crate::shared::Asked;
 use crate::wire;
+use authority::Engine;
 
 /// For how long files of a request are pinned if the client does not say.
 const PIN_DEFAULT: Duration = Duration::from_secs(86_400);
 /// Permission bits of a directory whose client names none.
 const MODE_DEFAULT: u32 = 0o755;
 
-pub(crate) type Door = State<Arc<Shared>>;
+pub(crate) type Door = Asked;
 type Caller = Extension<Arc<Call>>;
 pub(crate) type Reply<T> = Result<Json<T>, Refusal>;
 type PathPart = Result<Path<String>, PathRejection>;
 
-pub(crate) async fn stat(State(shared): Door, RawQuery(query): RawQuery) -> Reply<wire::StatReply> {
+pub(crate) async fn stat(shared: Door, RawQuery(query): RawQuery) -> Reply<wire::StatReply> {
     let path = Parameters::read(query.as_deref(), &["path"])?.needed_path("path")?;
     shared.call(move |engine| Ok(Json(convert::stat_reply(&engine.stat(&path)?)))).await
 }
 
-pub(crate) async fn list(State(shared): Door, RawQuery(query): RawQuery) -> Reply<wire::ListReply> {
+pub(crate) async fn list(shared: Door, RawQuery(query): RawQuery) -> Reply<wire::ListReply> {
     let parameters = Parameters::read(query.as_deref(), &["path", "after", "limit"])?;
     let path = parameters.needed_path("path")?;
     let after = parameters.text("after")?.map(Name::new).transpose().map_err(bad_path)?;
@@ -51,7 +51,7 @@ pub(crate) async fn list(State(shared): Door, RawQuery(query): RawQuery) -> Repl
 }
 
 pub(crate) async fn make_directory(
-    State(shared): Door,
+    shared: Door,
     Extension(call): Caller,
     body: Body,
 ) -> Result<StatusCode, Refusal> {
@@ -74,11 +74,7 @@ pub(crate) async fn make_directory(
     shared.call(make).await
 }
 
-pub(crate) async fn rename(
-    State(shared): Door,
-    Extension(call): Caller,
-    body: Body,
-) -> Result<StatusCode, Refusal> {
+pub(crate) async fn rename(shared: Door, Extension(call): Caller, body: Body) -> Result<StatusCode, Refusal> {
     let body = JsonBody::read(&shared, &call, body).await?.parse::<wire::RenameBody>()?;
     call.about(format!("{} to {}", body.from, body.to));
     let from = ArchivePath::new(&body.from).map_err(bad_path)?;
@@ -88,7 +84,7 @@ pub(crate) async fn rename(
 }
 
 pub(crate) async fn stage(
-    State(shared): Door,
+    shared: Door,
     Extension(call): Caller,
     body: Body,
 ) -> Result<(StatusCode, Json<wire::CreatedReply>), Refusal> {
@@ -107,10 +103,7 @@ pub(crate) async fn stage(
     Ok((StatusCode::CREATED, Json(wire::CreatedReply { id: request.0 })))
 }
 
-pub(crate) async fn requests(
-    State(shared): Door,
-    RawQuery(query): RawQuery,
-) -> Reply<Vec<wire::RequestReply>> {
+pub(crate) async fn requests(shared: Door, RawQuery(query): RawQuery) -> Reply<Vec<wire::RequestReply>> {
     let parameters = Parameters::read(query.as_deref(), &["before", "limit"])?;
     let before = parameters.number("before")?.map(RequestId);
     let limit = parameters.limit(shared.limits.page_default, shared.limits.page)?;
@@ -120,7 +113,7 @@ pub(crate) async fn requests(
     shared.call(list).await
 }
 
-pub(crate) async fn request(State(shared): Door, id: PathPart) -> Reply<wire::RequestReply> {
+pub(crate) async fn request(shared: Door, id: PathPart) -> Reply<wire::RequestReply> {
     let id = request_id(id)?;
     let request = move |engine: &dyn Engine| {
         let mut reply = convert::request_reply(&engine.request(id)?);
@@ -131,7 +124,7 @@ pub(crate) async fn request(State(shared): Door, id: PathPart) -> Reply<wire::Re
 }
 
 pub(crate) async fn request_files(
-    State(shared): Door,
+    shared: Door,
     id: PathPart,
     RawQuery(query): RawQuery,
 ) -> Reply<wire::RequestFilesReply> {
@@ -147,7 +140,7 @@ pub(crate) async fn request_files(
 }
 
 pub(crate) async fn prioritise(
-    State(shared): Door,
+    shared: Door,
     Extension(call): Caller,
     id: PathPart,
     body: Body,
@@ -172,7 +165,7 @@ fn priority(given: Option<u8>) -> Result<u8, Refusal> {
 }
 
 pub(crate) async fn cancel(
-    State(shared): Door,
+    shared: Door,
     Extension(call): Caller,
     id: PathPart,
     body: Body,
@@ -184,7 +177,7 @@ pub(crate) async fn cancel(
 }
 
 pub(crate) async fn release(
-    State(shared): Door,
+    shared: Door,
     Extension(call): Caller,
     id: PathPart,
     body: Body,
@@ -201,11 +194,7 @@ pub(crate) async fn release(
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(crate) async fn evict(
-    State(shared): Door,
-    Extension(call): Caller,
-    body: Body,
-) -> Reply<wire::EvictReply> {
+pub(crate) async fn evict(shared: Door, Extension(call): Caller, body: Body) -> Reply<wire::EvictReply> {
     let body = JsonBody::read(&shared, &call, body).await?;
     let limit = shared.limits.paths;
     let evict = move |engine: &dyn Engine| {
@@ -216,12 +205,12 @@ pub(crate) async fn evict(
     shared.call(evict).await
 }
 
-pub(crate) async fn tapes(State(shared): Door) -> Reply<Vec<wire::TapeReply>> {
+pub(crate) async fn tapes(shared: Door) -> Reply<Vec<wire::TapeReply>> {
     shared.call(|engine| Ok(Json(engine.tapes()?.iter().map(convert::tape_reply).collect()))).await
 }
 
 pub(crate) async fn tape(
-    State(shared): Door,
+    shared: Door,
     vid: PathPart,
     RawQuery(query): RawQuery,
 ) -> Reply<wire::TapeContentReply> {
@@ -240,7 +229,7 @@ pub(crate) async fn tape(
 }
 
 pub(crate) async fn set_tape(
-    State(shared): Door,
+    shared: Door,
     Extension(call): Caller,
     vid: PathPart,
     body: Body,
@@ -262,7 +251,7 @@ pub(crate) async fn set_tape(
 }
 
 pub(crate) async fn drive_up(
-    State(shared): Door,
+    shared: Door,
     Extension(call): Caller,
     name: PathPart,
 ) -> Result<StatusCode, Refusal> {
@@ -272,23 +261,27 @@ pub(crate) async fn drive_up(
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(crate) async fn drives(State(shared): Door) -> Reply<Vec<wire::DriveReply>> {
-    shared.call(|engine| Ok(Json(engine.tape_drives().iter().map(convert::drive_reply).collect()))).await
+pub(crate) async fn drives(shared: Door) -> Reply<Vec<wire::DriveReply>> {
+    let read = |engine: &dyn Engine| {
+        engine.may_look()?;
+        Ok(Json(engine.tape_drives().iter().map(convert::drive_reply).collect()))
+    };
+    shared.call(read).await
 }
 
-pub(crate) async fn pool(State(shared): Door) -> Reply<wire::PoolReply> {
+pub(crate) async fn pool(shared: Door) -> Reply<wire::PoolReply> {
     shared.call(|engine| Ok(Json(convert::pool_reply(&engine.pool_info()?)))).await
 }
 
-pub(crate) async fn classes(State(shared): Door) -> Reply<Vec<wire::ClassReply>> {
+pub(crate) async fn classes(shared: Door) -> Reply<Vec<wire::ClassReply>> {
     shared.call(|engine| Ok(Json(engine.classes()?.iter().map(convert::class_reply).collect()))).await
 }
 
-pub(crate) async fn queue(State(shared): Door) -> Reply<Vec<wire::QueueReply>> {
+pub(crate) async fn queue(shared: Door) -> Reply<Vec<wire::QueueReply>> {
     shared.call(|engine| Ok(Json(engine.queue()?.iter().map(convert::queue_reply).collect()))).await
 }
 
-pub(crate) async fn status(State(shared): Door) -> Reply<wire::StatusReply> {
+pub(crate) async fn status(shared: Door) -> Reply<wire::StatusReply> {
     let read = |engine: &dyn Engine| {
         let memory = std::fs::read_to_string("/proc/self/status").ok();
         let memory = memory.as_deref().and_then(resident_anonymous).unwrap_or(0);
@@ -298,7 +291,7 @@ pub(crate) async fn status(State(shared): Door) -> Reply<wire::StatusReply> {
 }
 
 pub(crate) async fn migrate(
-    State(shared): Door,
+    shared: Door,
     Extension(call): Caller,
     body: Body,
 ) -> Result<StatusCode, Refusal> {

@@ -5,30 +5,38 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use authority::{Allowance, Engine};
 use axum::http::{Method, StatusCode};
-use tokio::sync::OwnedSemaphorePermit;
-
-use crate::auth::Principal;
+use identity::Caller;
 
 /// The target of the lines, to send them to a log of their own.
 const TARGET: &str = "audit";
 
 /// One request of a principal; it counts against the principal's allowance as long as anything of it is
 /// alive.
-#[derive(Debug)]
 pub(crate) struct Call {
     /// Who.
-    pub principal: Arc<Principal>,
+    pub principal: Arc<Caller>,
+    /// The engine as they may use it.
+    pub engine: Arc<dyn Engine>,
+    /// Their address.
+    pub peer: Option<SocketAddr>,
     /// Bytes of the body so far.
     received: AtomicU64,
     /// What a `POST` was about.
     subject: Mutex<String>,
-    _permit: OwnedSemaphorePermit,
+    _allowance: Allowance,
 }
 
 impl Call {
-    pub(crate) fn new(principal: Arc<Principal>, permit: OwnedSemaphorePermit) -> Self {
-        Call { principal, received: AtomicU64::new(0), subject: Mutex::default(), _permit: permit }
+    pub(crate) fn new(
+        principal: Arc<Caller>,
+        engine: Arc<dyn Engine>,
+        peer: Option<SocketAddr>,
+        allowance: Allowance,
+    ) -> Self {
+        let (received, subject) = (AtomicU64::new(0), Mutex::default());
+        Call { principal, engine, peer, received, subject, _allowance: allowance }
     }
 
     /// Counts bytes of the body.
@@ -71,7 +79,7 @@ impl Drop for AuditLine {
         let subject = std::mem::take(&mut *self.call.subject.lock().unwrap_or_else(PoisonError::into_inner));
         tracing::info!(
             target: TARGET,
-            principal = %self.call.principal.name,
+            principal = %self.call.principal.label(),
             peer = self.peer.map(tracing::field::display),
             method = %self.method,
             path = %self.path,

@@ -38,7 +38,7 @@ fn copy_word(progress: CopyProgress) -> &'static str {
     }
 }
 
-fn tape_word(state: TapeState) -> &'static str {
+pub(crate) fn tape_word(state: TapeState) -> &'static str {
     match state {
         TapeState::Scratch => "scratch",
         TapeState::Labelling => "labelling",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::IF_MATCH;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -15,7 +15,7 @@ use crate::get::{get, head};
 use crate::percent::archive_path;
 use crate::problem::Refusal;
 use crate::put::put;
-use crate::shared::Shared;
+use crate::shared::Asked;
 
 const METHODS: &str = "GET, HEAD, PUT, DELETE";
 
@@ -29,7 +29,7 @@ pub(crate) struct DataRequest {
 
 /// All methods of `/data/...`.
 pub(crate) async fn data(
-    State(shared): State<Arc<Shared>>,
+    shared: Asked,
     Extension(call): Extension<Arc<Call>>,
     request: Request,
 ) -> Result<Response, Refusal> {
@@ -45,7 +45,7 @@ pub(crate) async fn data(
     }
 }
 
-async fn delete(shared: &Shared, asked: DataRequest) -> Result<Response, Refusal> {
+async fn delete(shared: &Asked, asked: DataRequest) -> Result<Response, Refusal> {
     refuse_unsupported(&asked.headers, "DELETE")?;
     shared.call(move |engine| Ok(engine.remove(&asked.path)?)).await?;
     Ok(StatusCode::NO_CONTENT.into_response())

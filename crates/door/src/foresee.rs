@@ -2,7 +2,7 @@
 
 use archive::{About, ArchiveError, Cause, Expected, Reason, RequestOutlook, TailFile};
 use axum::Json;
-use axum::extract::{RawQuery, State};
+use axum::extract::RawQuery;
 use base::{RequestId, Vid};
 
 use crate::admin::{Door, Reply};
@@ -10,7 +10,7 @@ use crate::parameters::Parameters;
 use crate::problem::Refusal;
 use crate::{Engine, wire};
 
-pub(crate) async fn why(State(shared): Door, RawQuery(query): RawQuery) -> Reply<wire::WhyReply> {
+pub(crate) async fn why(shared: Door, RawQuery(query): RawQuery) -> Reply<wire::WhyReply> {
     let parameters = Parameters::read(query.as_deref(), &["path", "request", "name"])?;
     let asked = (
         parameters.path("path")?,

@@ -28,14 +28,14 @@ use crate::data::DataRequest;
 use crate::headers::{Range, http_date, names_tag, precise, range};
 use crate::percent;
 use crate::problem::{Kind, Refusal, unsatisfied};
-use crate::seam::{Download, Engine};
-use crate::shared::Shared;
+use crate::shared::Asked;
+use authority::{Download, Engine};
 
 /// A client that takes no piece for this long is slow.
 const SLOW_AFTER: Duration = Duration::from_millis(250);
 
 /// Says what `GET` would say, also of a file that is on tape only.
-pub(crate) async fn head(shared: &Shared, asked: DataRequest) -> Result<Response, Refusal> {
+pub(crate) async fn head(shared: &Asked, asked: DataRequest) -> Result<Response, Refusal> {
     let DataRequest { path, headers, .. } = asked;
     let stat = shared.call(move |engine| Ok(engine.stat(&path)?)).await?;
     let stat = match stat {
@@ -47,7 +47,7 @@ pub(crate) async fn head(shared: &Shared, asked: DataRequest) -> Result<Response
 }
 
 /// Sends a file or one range of it.
-pub(crate) async fn get(shared: &Shared, asked: DataRequest) -> Result<Response, Refusal> {
+pub(crate) async fn get(shared: &Asked, asked: DataRequest) -> Result<Response, Refusal> {
     let DataRequest { path, headers, call, .. } = asked;
     let permit = shared.admit(&shared.transfers).await?;
     let (pieces, receiver) = mpsc::channel(shared.limits.pieces.max(1));

@@ -16,6 +16,8 @@ pub struct Limits {
     pub loans: usize,
     /// Other calls of the engine at once; each has a thread.
     pub calls: usize,
+    /// Threads for blocking calls of what is mounted beside the door (S3).
+    pub mounted_threads: usize,
     /// How long a request waits for one of the two above before it is answered 503.
     pub admission_wait: Duration,
     /// Request line and header fields together; more is answered 431.
@@ -25,7 +27,7 @@ pub struct Limits {
     /// Path and query of a request; longer is answered 414.
     pub uri_bytes: usize,
     /// From the opening of a connection, or from the end of a reply, to the end of the next request's header.
-    /// It is thus also the longest time that an idle connection is kept.
+    /// It is thus also the longest time that an idle connection is kept, with HTTP/2 too.
     pub header_deadline: Duration,
     /// A JSON body; a longer one is answered 413.
     pub json_bytes: usize,
@@ -56,6 +58,31 @@ pub struct Limits {
     pub linger_bytes: u64,
     /// How long requests may still run once the door is asked to stop.
     pub drain: Duration,
+    /// Requests a second that one principal may begin over time; more are answered 429. `None`: any number.
+    pub requests_per_second: Option<u32>,
+    /// A TLS handshake has to be over after this long.
+    pub handshake_deadline: Duration,
+    /// How often the files of certificates are looked at for changes.
+    pub certificate_watch: Duration,
+    /// Streams at once of an HTTP/2 connection; the client is told, and a further one is refused.
+    pub streams: u32,
+    /// Requests that the client of an HTTP/2 connection may take back at once, and ...
+    pub resets: u32,
+    /// ... the rate at which that allowance comes back; above it the connection is closed.
+    pub resets_per_second: u32,
+    /// What the client of an HTTP/2 connection may send ahead in one stream ...
+    pub stream_window_bytes: u32,
+    /// ... and in all streams of it.
+    pub connection_window_bytes: u32,
+    /// The largest frame of HTTP/2 that is read; 16 KiB to 16 MiB.
+    pub frame_bytes: u32,
+    /// What waits to be sent in one stream of HTTP/2.
+    pub send_buffer_bytes: usize,
+    /// After this long without a frame the client of an HTTP/2 connection is asked whether it is there, and
+    /// ...
+    pub ping_every: Duration,
+    /// ... has to answer within this time.
+    pub ping_deadline: Duration,
 }
 
 impl Default for Limits {
@@ -66,6 +93,7 @@ impl Default for Limits {
             transfers: 96,
             loans: 6,
             calls: 64,
+            mounted_threads: 0,
             admission_wait: Duration::from_secs(10),
             header_bytes: 64 << 10,
             header_count: 100,
@@ -85,6 +113,18 @@ impl Default for Limits {
             linger: Duration::from_secs(2),
             linger_bytes: 64 << 20,
             drain: Duration::from_secs(30),
+            requests_per_second: None,
+            handshake_deadline: Duration::from_secs(10),
+            certificate_watch: Duration::from_secs(10),
+            streams: 128,
+            resets: 200,
+            resets_per_second: 20,
+            stream_window_bytes: 512 << 10,
+            connection_window_bytes: 1 << 20,
+            frame_bytes: 64 << 10,
+            send_buffer_bytes: 256 << 10,
+            ping_every: Duration::from_secs(20),
+            ping_deadline: Duration::from_secs(20),
         }
     }
 }
@@ -93,6 +133,6 @@ impl Limits {
     /// Threads for blocking calls, so that admitted work never waits for a thread.
     #[must_use]
     pub fn blocking_threads(&self) -> usize {
-        self.transfers.saturating_add(self.calls).max(1)
+        self.transfers.saturating_add(self.calls).saturating_add(self.mounted_threads).max(1)
     }
 }

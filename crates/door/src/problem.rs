@@ -75,12 +75,16 @@ kinds! {
     TooMany "too-many-requests" TOO_MANY_REQUESTS;
     /// No valid key.
     Unauthorized "unauthorized" UNAUTHORIZED;
+    /// The key is valid, but does not allow it.
+    Forbidden "forbidden" FORBIDDEN;
     /// `If-Match` does not hold.
     Precondition "precondition-failed" PRECONDITION_FAILED;
     /// The range is outside of the file.
     Range "range" RANGE_NOT_SATISFIABLE;
     /// No space for now.
     PoolFull "pool-full" SERVICE_UNAVAILABLE;
+    /// More than a quota allows.
+    QuotaExceeded "quota-exceeded" INSUFFICIENT_STORAGE;
     /// Drives that hold the file do not answer.
     DrivesAway "drives-away" SERVICE_UNAVAILABLE;
     /// Not now.
@@ -183,15 +187,22 @@ fn kind_of(error: &ArchiveError) -> Kind {
     match error {
         ArchiveError::Name(_) => Kind::BadPath,
         ArchiveError::NotFound(_)
+        | ArchiveError::DeleteMarker { .. }
         | ArchiveError::NoSuchRequest(_)
         | ArchiveError::NoSuchTape(_)
         | ArchiveError::NoSuchDrive(_)
         | ArchiveError::NoSuchPoolDrive(_)
+        | ArchiveError::NoSuchQuota(_)
         | ArchiveError::SomeNotFound { .. } => Kind::NotFound,
+        ArchiveError::QuotaExceeded { .. } => Kind::QuotaExceeded,
+        ArchiveError::Denied { .. } => Kind::Forbidden,
+        ArchiveError::BadAcl { .. } => Kind::BadRequest,
         ArchiveError::IsADirectory(_) => Kind::IsADirectory,
         ArchiveError::NotADirectory(_) => Kind::NotADirectory,
         ArchiveError::Exists(_) => Kind::Exists,
         ArchiveError::NotEmpty(_) => Kind::NotEmpty,
+        ArchiveError::NotCurrent(_) => Kind::Precondition,
+        ArchiveError::Held { .. } => Kind::WrongState,
         ArchiveError::TapeNotLabelled(_)
         | ArchiveError::TapeInUse(_)
         | ArchiveError::SegmentsOwed { .. }
@@ -226,9 +237,15 @@ fn kind_of_rejection(rejection: &Rejection) -> Kind {
         Rejection::IsADirectory { .. } => Kind::IsADirectory,
         Rejection::NotADirectory { .. } => Kind::NotADirectory,
         Rejection::NameTaken { .. } => Kind::Exists,
+        Rejection::NotCurrent { .. } => Kind::Precondition,
         Rejection::ReservedName => Kind::BadPath,
         Rejection::DirectoryNotEmpty { .. } => Kind::NotEmpty,
-        Rejection::IntoItself { .. } | Rejection::WrongState { .. } => Kind::WrongState,
+        Rejection::IntoItself { .. }
+        | Rejection::WrongState { .. }
+        | Rejection::Held { .. }
+        | Rejection::AcrossQuota(_)
+        | Rejection::KeepsVersions { .. } => Kind::WrongState,
+        Rejection::QuotaExceeded { .. } => Kind::QuotaExceeded,
         Rejection::IdempotencyKeyReused { .. } => Kind::IdempotencyKeyReused,
         Rejection::LimitExceeded { .. } => Kind::Limit,
         Rejection::Read(_) => Kind::Corrupt,

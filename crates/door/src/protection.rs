@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use base::Timestamp;
@@ -11,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use crate::audit::Call;
 use crate::headers::precise;
 use crate::problem::Refusal;
-use crate::shared::Shared;
+use crate::shared::Asked;
 
-type Door = State<Arc<Shared>>;
+type Door = Asked;
 type Caller = Extension<Arc<Call>>;
 
 /// `GET /api/v1/backup`: how the backup of the catalogue stands.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BackupReply {
     /// Whether `[backup]` is configured; if not, the rest means nothing.
     pub on: bool,
@@ -44,14 +43,14 @@ pub struct BackupReply {
 }
 
 /// `POST /api/v1/backup/snapshot`: a snapshot is taken; that is over when `answered` has reached `asked`.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SnapshotReply {
     /// What `answered` of [`BackupReply`] reaches; `None` if no backup is configured.
     pub asked: Option<u64>,
 }
 
 /// `GET /api/v1/pool/quarantine`: pool bytes that are kept although the catalogue does not name them.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct QuarantineReply {
     /// Whether there is a quarantine: since a restore until an operator ends it.
     pub on: bool,
@@ -59,8 +58,9 @@ pub struct QuarantineReply {
     pub extents: u64,
 }
 
-pub(crate) async fn backup(State(shared): Door) -> Result<Json<BackupReply>, Refusal> {
-    let reply = shared.call(|engine| Ok(engine.backup_status())).await?;
+pub(crate) async fn backup(shared: Door) -> Result<Json<BackupReply>, Refusal> {
+    let reply =
+        shared.call(|engine| engine.may_look().map(|()| engine.backup_status()).map_err(Into::into)).await?;
     let on = reply.is_some();
     let status = reply.unwrap_or_default();
     let time = |time: Option<Timestamp>| time.map(precise);
@@ -80,23 +80,22 @@ pub(crate) async fn backup(State(shared): Door) -> Result<Json<BackupReply>, Ref
 }
 
 pub(crate) async fn snapshot(
-    State(shared): Door,
+    shared: Door,
     Extension(call): Caller,
 ) -> Result<(StatusCode, Json<SnapshotReply>), Refusal> {
     call.about("snapshot".to_owned());
-    let asked = shared.call(|engine| Ok(engine.backup_now())).await?;
+    let asked = shared
+        .call(|engine| engine.may_administrate().map(|()| engine.backup_now()).map_err(Into::into))
+        .await?;
     Ok((StatusCode::ACCEPTED, Json(SnapshotReply { asked })))
 }
 
-pub(crate) async fn quarantine(State(shared): Door) -> Result<Json<QuarantineReply>, Refusal> {
+pub(crate) async fn quarantine(shared: Door) -> Result<Json<QuarantineReply>, Refusal> {
     let extents = shared.call(|engine| Ok(engine.quarantined()?)).await?;
     Ok(Json(QuarantineReply { on: extents.is_some(), extents: extents.unwrap_or(0) }))
 }
 
-pub(crate) async fn end_quarantine(
-    State(shared): Door,
-    Extension(call): Caller,
-) -> Result<StatusCode, Refusal> {
+pub(crate) async fn end_quarantine(shared: Door, Extension(call): Caller) -> Result<StatusCode, Refusal> {
     call.about("end of quarantine".to_owned());
     shared.call(|engine| Ok(engine.end_quarantine()?)).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -28,8 +28,8 @@ use crate::headers::{digest, flag, mode, single, text, time};
 use crate::limits::Limits;
 use crate::problem::{Kind, Refusal};
 use crate::rate::RateWindow;
-use crate::seam::Engine;
-use crate::shared::{Shared, lost_thread};
+use crate::shared::{Asked, lost_thread};
+use authority::Engine;
 
 /// Longest name of an owner or group.
 const OWNER_BYTES_MAX: usize = 64;
@@ -55,7 +55,7 @@ enum Piece {
 const WHOLE_BYTES_MAX: u64 = archive::SMALL_BYTES_MAX as u64;
 
 /// Stores a file.
-pub(crate) async fn put(shared: &Shared, asked: DataRequest) -> Result<Response, Refusal> {
+pub(crate) async fn put(shared: &Asked, asked: DataRequest) -> Result<Response, Refusal> {
     let DataRequest { path, headers, body, call } = asked;
     let length = body.size_hint().exact();
     let options = put_options(&headers, length, &call.principal.name)?;
@@ -263,6 +263,7 @@ fn put_options(headers: &HeaderMap, length: Option<u64>, principal: &str) -> Res
         idempotency: key.map(|key| (key, principal.to_owned())),
         dataset: text(headers, "kist-dataset", DATASET_BYTES_MAX)?,
         who: Some(principal.to_owned()),
+        ..PutOptions::default()
     })
 }
 

@@ -1,22 +1,20 @@
 //! `/api/v1/report`: how well tapes and drives run.
 
-use std::sync::Arc;
-
 use archive::{QueueAge, ReportBy, ReportRow, Spread, TapeReport, WaitingFor};
 use axum::Json;
-use axum::extract::{RawQuery, State};
+use axum::extract::RawQuery;
 use base::Duration;
 
 use crate::parameters::Parameters;
 use crate::problem::Refusal;
-use crate::shared::Shared;
+use crate::shared::Asked;
 use crate::wire;
 
 /// The window if the client names none.
 const SINCE_DEFAULT: Duration = Duration::from_secs(86_400);
 
 pub(crate) async fn tape(
-    State(shared): State<Arc<Shared>>,
+    shared: Asked,
     RawQuery(query): RawQuery,
 ) -> Result<Json<wire::TapeReportReply>, Refusal> {
     let parameters = Parameters::read(query.as_deref(), &["seconds", "by"])?;

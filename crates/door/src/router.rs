@@ -7,10 +7,14 @@ use axum::http::Uri;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{any, get, post};
 
+use crate::access;
 use crate::admin;
 use crate::data::data;
 use crate::foresee;
 use crate::guard::{HEALTH, guard};
+use crate::keys;
+use crate::metrics;
+use crate::openapi;
 use crate::problem::{Kind, Refusal};
 use crate::protection;
 use crate::report;
@@ -26,6 +30,10 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/list", get(admin::list))
         .route("/mkdir", post(admin::make_directory))
         .route("/rename", post(admin::rename))
+        .route("/owner", post(access::set_owner))
+        .route("/acl", get(access::acl).post(access::set_acl))
+        .route("/quotas", get(access::quotas).post(access::set_quota))
+        .route("/quotas/remove", post(access::remove_quota))
         .route("/requests", get(admin::requests).post(admin::stage))
         .route("/requests/{id}", get(admin::request))
         .route("/requests/{id}/files", get(admin::request_files))
@@ -56,16 +64,22 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/scrub", get(upkeep::scrub).post(upkeep::scrub_now))
         .route("/verify", get(upkeep::verify))
         .route("/verify/catalogue", post(upkeep::verify_catalogue))
+        .route("/keys", get(keys::list).post(keys::create))
+        .route("/keys/{id}/remove", post(keys::remove))
+        .route("/keys/{id}/disable", post(keys::disable))
+        .route("/keys/{id}/enable", post(keys::enable))
         .route("/classes", get(admin::classes))
         .route("/queue", get(admin::queue))
         .route("/status", get(admin::status))
-        .route("/migrate", post(admin::migrate));
+        .route("/migrate", post(admin::migrate))
+        .route(openapi::ADDRESS, get(openapi::openapi));
     Router::new()
         .route("/data", any(data))
         .route("/data/", any(data))
         .route("/data/{*path}", any(data))
         .nest("/api/v1", api)
         .route(HEALTH, get(|| async { "ok\n" }))
+        .route(metrics::ADDRESS, get(metrics::metrics))
         .fallback(|uri: Uri| async move {
             Refusal::new(
                 Kind::NotFound,
@@ -76,5 +90,6 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
             Refusal::new(Kind::Method, "this address does not have that method: see the header Allow")
         })
         .layer(from_fn_with_state(shared.clone(), guard))
+        .layer(from_fn_with_state(shared.counts.clone(), metrics::watch_native))
         .with_state(shared)
 }

@@ -1,27 +1,25 @@
-//! The listener and its connections.
+//! The listeners of a door.
 
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
 
+use authority::{AllowanceSettings, Allowances, Rate};
 use base::Duration;
-use hyper::Request;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
-use crate::auth::Keys;
-use crate::guard::Peer;
+use crate::certificates::{Certificate, Certificates};
+use crate::connection::{Serving, Stop, Terms, connection};
 use crate::limits::Limits;
+use crate::metrics::watch_mounted;
 use crate::router::router;
-use crate::seam::Engine;
+use crate::service::{ServiceKind, Services};
 use crate::shared::Shared;
-use crate::stream::GuardedStream;
-use crate::unread;
+use crate::tls::{TlsError, TlsSettings};
 
 /// A pause after a connection could not be accepted, which happens when descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -40,14 +38,25 @@ pub struct KeyEntry {
     pub hash: [u8; 32],
 }
 
+/// An address and what is served there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listener {
+    /// Where to listen; port 0 takes a free one.
+    pub address: SocketAddr,
+    /// What is served.
+    pub service: ServiceKind,
+    /// The server's certificate; `None`: without TLS.
+    pub tls: Option<TlsSettings>,
+}
+
 /// How the door is opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DoorSettings {
-    /// Where to listen; port 0 takes a free one.
-    pub listen: SocketAddr,
-    /// All keys. Without any nobody gets in.
+    /// Where to listen; at least one.
+    pub listeners: Vec<Listener>,
+    /// Keys of admins, beside all that the authority knows.
     pub keys: Vec<KeyEntry>,
-    /// All limits.
+    /// All limits. Connections and calls are counted over all listeners.
     pub limits: Limits,
 }
 
@@ -63,6 +72,14 @@ pub enum BindError {
         /// Why.
         source: std::io::Error,
     },
+    /// The certificate of a listener cannot be used.
+    #[error("TLS at {address}: {source}")]
+    Tls {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: TlsError,
+    },
 }
 
 /// Why the door cannot serve.
@@ -72,44 +89,71 @@ pub enum ServeError {
     /// The runtime or the listener cannot be set up.
     #[error("the door cannot be set up: {0}: check the limits of threads and descriptors")]
     Runtime(#[from] std::io::Error),
+    /// There is a listener for a service that was not given.
+    #[error("nothing serves {service:?} at {address}: give the door that service")]
+    NoService {
+        /// The address.
+        address: SocketAddr,
+        /// What is missing.
+        service: ServiceKind,
+    },
 }
 
 /// A door that listens but does not answer yet; clients that come now wait.
 #[derive(Debug)]
 pub struct Door {
-    listener: StdListener,
-    address: SocketAddr,
+    bound: Vec<Bound>,
     settings: DoorSettings,
 }
 
+#[derive(Debug)]
+struct Bound {
+    listener: StdListener,
+    address: SocketAddr,
+    service: ServiceKind,
+    certificate: Option<Arc<Certificate>>,
+}
+
 impl Door {
-    /// The address with the port taken.
+    /// The addresses with the ports taken, in the order of the settings.
     #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.bound.iter().map(|bound| bound.address).collect()
+    }
+
+    /// The certificates of all listeners, to have them read again. The door itself looks at their files every
+    /// [`Limits::certificate_watch`].
+    #[must_use]
+    pub fn certificates(&self) -> Certificates {
+        Certificates(self.bound.iter().filter_map(|bound| bound.certificate.clone()).collect())
     }
 }
 
-/// Takes the address.
+/// Takes the addresses.
 ///
 /// # Errors
-/// If it cannot be listened at.
+/// If one cannot be listened at, or a certificate cannot be used.
 pub fn bind(settings: DoorSettings) -> Result<Door, BindError> {
-    let address = settings.listen;
-    let failed = |source| BindError::Listen { address, source };
-    let listener = StdListener::bind(address).map_err(failed)?;
-    listener.set_nonblocking(true).map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    Ok(Door { listener, address, settings })
+    let bind_one = |asked: &Listener| {
+        let failed = |source| BindError::Listen { address: asked.address, source };
+        let unusable = |source| BindError::Tls { address: asked.address, source };
+        let certificate = asked.tls.as_ref().map(Certificate::open).transpose().map_err(unusable)?;
+        let listener = StdListener::bind(asked.address).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Bound { listener, address, service: asked.service, certificate: certificate.map(Arc::new) })
+    };
+    let bound = settings.listeners.iter().map(bind_one).collect::<Result<_, _>>()?;
+    Ok(Door { bound, settings })
 }
 
 /// Serves on a runtime of its own, with as many threads as the limits name, until `shutdown` is ready.
 ///
 /// # Errors
-/// If the runtime cannot be set up.
+/// If the runtime cannot be set up, or a listener's service is missing.
 pub fn run(
     door: Door,
-    engine: Arc<dyn Engine>,
+    services: impl Into<Services>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -117,7 +161,7 @@ pub fn run(
         .thread_name("door")
         .enable_all()
         .build()?;
-    let outcome = runtime.block_on(serve(door, engine, shutdown));
+    let outcome = runtime.block_on(serve(door, services, shutdown));
     runtime.shutdown_timeout(THREADS_WAIT);
     outcome
 }
@@ -127,51 +171,90 @@ pub fn run(
 /// [`Limits::blocking_threads`].
 ///
 /// # Errors
-/// If the listener cannot be handed to the runtime.
+/// If a listener cannot be handed to the runtime, or its service is missing.
 pub async fn serve(
     door: Door,
-    engine: Arc<dyn Engine>,
+    services: impl Into<Services>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    let Door { listener, address, settings } = door;
-    let DoorSettings { listen: _, keys, limits } = settings;
-    let listener = TcpListener::from_std(listener)?;
-    let keys = Keys::new(keys, limits.principal_requests);
-    let shared = Arc::new(Shared::new(engine, limits, keys));
-    let service = TowerToHyperService::new(router(shared.clone()));
-    let connections_max = u32::try_from(shared.limits.connections.clamp(1, 1 << 20)).unwrap_or(1 << 20);
+    let certificates = door.certificates();
+    let Door { bound, settings } = door;
+    let DoorSettings { listeners: _, keys, limits } = settings;
+    let Services { authority, s3 } = services.into();
+    authority.add_admin_keys(keys.into_iter().map(|key| (key.name, key.hash)));
+    let allowances = allowances(&limits);
+    let shared = Arc::new(Shared::new(authority, limits.clone()));
+    let s3 = s3.map(|s3| watch_mounted(&shared.counts, "s3", s3));
+    let native = Serving::Native(TowerToHyperService::new(router(shared)));
+    let connections_max = u32::try_from(limits.connections.clamp(1, 1 << 20)).unwrap_or(1 << 20);
     let places = Arc::new(Semaphore::new(connections_max as usize));
     let (stop, stopped) = watch::channel(Stop::Running);
-    tracing::info!(%address, "the door is open");
-    let listening = Listening { listener, service, shared: shared.clone(), places: places.clone(), stopped };
-    listening.accept(shutdown).await;
+    let mut listening = JoinSet::new();
+    for Bound { listener, address, service, certificate } in bound {
+        let serving = match (service, &s3) {
+            (ServiceKind::Native, _) => native.clone(),
+            (ServiceKind::S3, Some(s3)) => Serving::Mounted(s3.clone()),
+            (ServiceKind::S3, None) => return Err(ServeError::NoService { address, service }),
+        };
+        let encrypted = certificate.is_some();
+        let allowances = allowances.clone();
+        let terms = Arc::new(Terms { serving, limits: limits.clone(), certificate, allowances });
+        let listener = TcpListener::from_std(listener)?;
+        let (places, stopped) = (places.clone(), stopped.clone());
+        tracing::info!(%address, ?service, encrypted, "the door is open");
+        listening.spawn(Listening { listener, terms, places, stopped }.accept());
+    }
+    let watching = watch_files(certificates, limits.certificate_watch);
+    tokio::select! {
+        () = shutdown => {}
+        () = watching => {}
+    }
     let _ = stop.send(Stop::Draining);
-    let drained = tokio::time::timeout(shared.limits.drain, places.acquire_many(connections_max)).await;
+    while listening.join_next().await.is_some() {}
+    let drained = tokio::time::timeout(limits.drain, places.acquire_many(connections_max)).await;
     if drained.is_err() {
         tracing::warn!("requests still running are broken off");
         let _ = stop.send(Stop::Now);
         let _ = tokio::time::timeout(THREADS_WAIT, places.acquire_many(connections_max)).await;
     }
-    tracing::info!(%address, "the door is closed");
+    tracing::info!("the door is closed");
     Ok(())
+}
+
+fn allowances(limits: &Limits) -> Allowances {
+    let rate = limits.requests_per_second.map(|per_second| Rate { per_second, burst: per_second });
+    let begun = Instant::now();
+    let settings = AllowanceSettings { at_once: limits.principal_requests, rate };
+    Allowances::new(settings, Box::new(move || begun.elapsed()))
+}
+
+/// Looks at the files of certificates for ever.
+async fn watch_files(certificates: Certificates, every: Duration) {
+    if certificates.0.is_empty() {
+        return std::future::pending().await;
+    }
+    loop {
+        tokio::time::sleep(every).await;
+        let certificates = certificates.clone();
+        // A panic in there is one look less.
+        let _ = tokio::task::spawn_blocking(move || certificates.look()).await;
+    }
 }
 
 /// A listener and what each of its connections gets.
 struct Listening {
     listener: TcpListener,
-    service: Routes,
-    shared: Arc<Shared>,
+    terms: Arc<Terms>,
     places: Arc<Semaphore>,
     stopped: watch::Receiver<Stop>,
 }
 
 impl Listening {
-    /// Takes connections until `shutdown`; then the address is free.
-    async fn accept(self, shutdown: impl Future<Output = ()>) {
-        let mut shutdown = std::pin::pin!(shutdown);
+    /// Takes connections until the door stops; then the address is free.
+    async fn accept(mut self) {
         loop {
             let accepted = tokio::select! {
-                () = &mut shutdown => break,
+                _ = self.stopped.wait_for(|now| *now != Stop::Running) => break,
                 accepted = self.listener.accept() => accepted,
             };
             let (stream, peer) = match accepted {
@@ -183,85 +266,18 @@ impl Listening {
                 }
             };
             let Ok(place) = self.places.clone().try_acquire_owned() else {
-                tracing::warn!(%peer, limit = self.shared.limits.connections, "a connection too many");
+                tracing::warn!(%peer, limit = self.terms.limits.connections, "a connection too many");
                 // Best effort: the client is told if its socket takes the few bytes at once.
-                let _ = stream.try_write(FULL);
+                if self.terms.certificate.is_none() {
+                    let _ = stream.try_write(FULL);
+                }
                 continue;
             };
-            let (service, limits, stopped) =
-                (self.service.clone(), self.shared.limits.clone(), self.stopped.clone());
+            let (terms, stopped) = (self.terms.clone(), self.stopped.clone());
             tokio::spawn(async move {
                 let _place = place;
-                connection(stream, peer, service, limits, stopped).await;
+                connection(stream, peer, terms, stopped).await;
             });
         }
     }
-}
-
-/// What connections are told.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stop {
-    Running,
-    /// End the request that runs, take no other.
-    Draining,
-    /// Break off.
-    Now,
-}
-
-type Routes = TowerToHyperService<axum::Router>;
-
-async fn connection(
-    stream: TcpStream,
-    peer: SocketAddr,
-    routes: Routes,
-    limits: Limits,
-    mut stopped: watch::Receiver<Stop>,
-) {
-    // Replies are written whole; nothing is gained by holding small ones back.
-    let _ = stream.set_nodelay(true);
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(Peer(peer));
-        let (request, unread) = unread::watch(request);
-        let reply = routes.call(request);
-        async move {
-            let mut response = reply.await?;
-            unread.tell(&mut response);
-            Ok::<_, std::convert::Infallible>(response)
-        }
-    });
-    let stream = TokioIo::new(GuardedStream::new(stream, &limits));
-    let connection = builder(&limits).serve_connection(stream, service);
-    let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = told(&mut stopped, Stop::Draining) => {
-            connection.as_mut().graceful_shutdown();
-            tokio::select! {
-                ended = connection.as_mut() => ended,
-                () = told(&mut stopped, Stop::Now) => Ok(()),
-            }
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%peer, %error, "a connection was broken off");
-    }
-}
-
-/// Waits until connections are told this, or to break off. A door that is gone says the latter.
-async fn told(stopped: &mut watch::Receiver<Stop>, stop: Stop) {
-    let _ = stopped.wait_for(|now| *now == stop || *now == Stop::Now).await;
-}
-
-fn builder(limits: &Limits) -> http1::Builder {
-    /// The least that hyper allows.
-    const BUFFER_BYTES_MIN: usize = 8 << 10;
-    let mut builder = http1::Builder::new();
-    builder
-        // Without a timer the deadline would silently not count.
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.header_deadline)
-        .max_headers(limits.header_count)
-        .max_header_size(limits.header_bytes)
-        .max_buf_size(limits.buffer_bytes.max(BUFFER_BYTES_MIN));
-    builder
 }

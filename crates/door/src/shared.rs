@@ -1,20 +1,25 @@
-//! What all requests share: the engine, the keys, and the allowances of threads and memory.
+//! What all requests share: who lets them in, and the allowances of threads and memory.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 
-use crate::auth::Keys;
+use crate::audit::Call;
 use crate::limits::Limits;
+use crate::metrics::RequestCounts;
 use crate::problem::{Kind, Refusal};
-use crate::seam::Engine;
+use authority::{Authority, Engine};
 
 /// One for each door.
 pub(crate) struct Shared {
-    pub engine: Arc<dyn Engine>,
+    pub authority: Arc<Authority>,
     pub limits: Limits,
-    pub keys: Keys,
+    /// What the doors count.
+    pub counts: Arc<RequestCounts>,
     /// Allowance for streams of bytes.
     pub transfers: Arc<Semaphore>,
     /// Allowance for downloads that hand on the engine's own memory.
@@ -26,11 +31,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(engine: Arc<dyn Engine>, limits: Limits, keys: Keys) -> Self {
+    pub(crate) fn new(authority: Arc<Authority>, limits: Limits) -> Self {
         let semaphore = |permits: usize| Arc::new(Semaphore::new(permits.clamp(1, Semaphore::MAX_PERMITS)));
         Shared {
-            engine,
-            keys,
+            authority,
+            counts: RequestCounts::new(),
             transfers: semaphore(limits.transfers),
             loans: semaphore(limits.loans),
             calls: semaphore(limits.calls),
@@ -53,18 +58,54 @@ impl Shared {
             }
         }
     }
+}
 
+/// What a handler works with: what all share, and the engine as the caller of this request may use it. There
+/// is no other way to an engine.
+pub(crate) struct Asked {
+    shared: Arc<Shared>,
+    pub engine: Arc<dyn Engine>,
+}
+
+impl Deref for Asked {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl FromRequestParts<Arc<Shared>> for Asked {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self, Refusal> {
+        let call = parts.extensions.get::<Arc<Call>>();
+        let call = call.ok_or_else(|| Refusal::new(Kind::Unauthorized, "nobody has come in"))?;
+        Ok(Asked { shared: shared.clone(), engine: call.engine.clone() })
+    }
+}
+
+impl Asked {
     /// Calls the engine on a thread that may block.
     pub(crate) async fn call<T, W>(&self, work: W) -> Result<T, Refusal>
     where
         T: Send + 'static,
         W: FnOnce(&dyn Engine) -> Result<T, Refusal> + Send + 'static,
     {
-        let permit = self.admit(&self.calls).await?;
         let engine = self.engine.clone();
+        self.block(move || work(&*engine)).await
+    }
+
+    /// Does something that may block on a thread that may.
+    pub(crate) async fn block<T, W>(&self, work: W) -> Result<T, Refusal>
+    where
+        T: Send + 'static,
+        W: FnOnce() -> Result<T, Refusal> + Send + 'static,
+    {
+        let permit = self.admit(&self.calls).await?;
         let outcome = spawn_blocking(move || {
             let _permit = permit;
-            work(&*engine)
+            work()
         });
         outcome.await.map_err(lost_thread)?
     }

@@ -2,8 +2,8 @@
 
 use archive::{CheckState, DamagedPart, TapeCheck, TapeDamage, TapeRepack};
 use axum::body::Body;
+use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use base::Vid;
@@ -13,11 +13,11 @@ use crate::admin::no_such_part;
 use crate::audit::Call;
 use crate::json::JsonBody;
 use crate::problem::Refusal;
-use crate::seam::Engine;
-use crate::shared::Shared;
+use crate::shared::Asked;
 use crate::wire;
+use authority::Engine;
 
-type Door = State<Arc<Shared>>;
+type Door = Asked;
 type Caller = Extension<Arc<Call>>;
 type Reply<T> = Result<Json<T>, Refusal>;
 type PathPart = Result<Path<String>, PathRejection>;
@@ -28,7 +28,7 @@ fn vid_of(part: PathPart) -> Result<Vid, Refusal> {
 }
 
 pub(crate) async fn verify(
-    State(shared): Door,
+    shared: Door,
     Extension(call): Caller,
     vid: PathPart,
 ) -> Result<StatusCode, Refusal> {
@@ -38,13 +38,13 @@ pub(crate) async fn verify(
     Ok(StatusCode::ACCEPTED)
 }
 
-pub(crate) async fn check(State(shared): Door, vid: PathPart) -> Reply<wire::TapeCheckReply> {
+pub(crate) async fn check(shared: Door, vid: PathPart) -> Reply<wire::TapeCheckReply> {
     let vid = vid_of(vid)?;
     shared.call(move |engine| Ok(Json(check_reply(vid, engine.tape_check(vid)?)))).await
 }
 
 pub(crate) async fn repack(
-    State(shared): Door,
+    shared: Door,
     Extension(call): Caller,
     vid: PathPart,
     body: Body,
@@ -56,7 +56,7 @@ pub(crate) async fn repack(
     Ok(StatusCode::ACCEPTED)
 }
 
-pub(crate) async fn repack_progress(State(shared): Door, vid: PathPart) -> Reply<wire::TapeRepackReply> {
+pub(crate) async fn repack_progress(shared: Door, vid: PathPart) -> Reply<wire::TapeRepackReply> {
     let vid = vid_of(vid)?;
     shared.call(move |engine| Ok(Json(repack_of(engine, vid)?))).await
 }
@@ -74,7 +74,7 @@ fn repack_of(engine: &dyn Engine, vid: Vid) -> Result<wire::TapeRepackReply, Ref
 }
 
 pub(crate) async fn reclaim(
-    State(shared): Door,
+    shared: Door,
     Extension(call): Caller,
     vid: PathPart,
 ) -> Result<StatusCode, Refusal> {
@@ -85,7 +85,7 @@ pub(crate) async fn reclaim(
 }
 
 pub(crate) async fn drive_down(
-    State(shared): Door,
+    shared: Door,
     Extension(call): Caller,
     name: PathPart,
     body: Body,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use archive::{PoolHealth, ReplacedDrive, ScrubInfo, VERIFY_BYTES_MAX, VerifyDone};
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{Path, RawQuery};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 
@@ -14,30 +14,35 @@ use crate::headers::precise;
 use crate::json::JsonBody;
 use crate::parameters::Parameters;
 use crate::problem::Refusal;
-use crate::seam::Engine;
-use crate::shared::Shared;
+use crate::shared::Asked;
 use crate::wire;
+use authority::Engine;
 
-type Door = State<Arc<Shared>>;
+type Door = Asked;
 type Caller = Extension<Arc<Call>>;
 type Reply<T> = Result<Json<T>, Refusal>;
 type PathPart = Result<Path<String>, PathRejection>;
 
-pub(crate) async fn pool_health(State(shared): Door) -> Reply<wire::PoolHealthReply> {
+pub(crate) async fn pool_health(shared: Door) -> Reply<wire::PoolHealthReply> {
     shared.call(|engine| Ok(Json(health_reply(&engine.pool_health()?)))).await
 }
 
-pub(crate) async fn scrub(State(shared): Door) -> Reply<wire::ScrubReply> {
-    shared.call(|engine| Ok(Json(scrub_reply(&engine.scrub_info())))).await
+pub(crate) async fn scrub(shared: Door) -> Reply<wire::ScrubReply> {
+    let read = |engine: &dyn Engine| {
+        engine.may_look()?;
+        Ok(Json(scrub_reply(&engine.scrub_info())))
+    };
+    shared.call(read).await
 }
 
 pub(crate) async fn scrub_now(
-    State(shared): Door,
+    shared: Door,
     Extension(call): Caller,
     body: Body,
 ) -> Result<StatusCode, Refusal> {
     JsonBody::read(&shared, &call, body).await?;
     let begin = |engine: &dyn Engine| {
+        engine.may_administrate()?;
         engine.scrub_now();
         Ok(())
     };
@@ -45,7 +50,7 @@ pub(crate) async fn scrub_now(
     Ok(StatusCode::ACCEPTED)
 }
 
-pub(crate) async fn verify(State(shared): Door, RawQuery(query): RawQuery) -> Reply<wire::VerifyReply> {
+pub(crate) async fn verify(shared: Door, RawQuery(query): RawQuery) -> Reply<wire::VerifyReply> {
     let parameters = Parameters::read(query.as_deref(), &["path", "offset", "length"])?;
     let path = parameters.needed_path("path")?;
     let offset = parameters.number("offset")?.unwrap_or(0);
@@ -54,7 +59,7 @@ pub(crate) async fn verify(State(shared): Door, RawQuery(query): RawQuery) -> Re
 }
 
 pub(crate) async fn verify_catalogue(
-    State(shared): Door,
+    shared: Door,
     Extension(call): Caller,
     body: Body,
 ) -> Reply<wire::VerifyCatalogueReply> {
@@ -67,7 +72,7 @@ pub(crate) async fn verify_catalogue(
 }
 
 pub(crate) async fn rebuild(
-    State(shared): Door,
+    shared: Door,
     Extension(call): Caller,
     body: Body,
 ) -> Result<StatusCode, Refusal> {
@@ -78,7 +83,7 @@ pub(crate) async fn rebuild(
 }
 
 pub(crate) async fn drive_lost(
-    State(shared): Door,
+    shared: Door,
     Extension(call): Caller,
     id: PathPart,
 ) -> Result<StatusCode, Refusal> {
@@ -89,7 +94,7 @@ pub(crate) async fn drive_lost(
 }
 
 pub(crate) async fn drive_replace(
-    State(shared): Door,
+    shared: Door,
     Extension(call): Caller,
     id: PathPart,
     body: Body,

@@ -1,23 +1,21 @@
 //! `/api/v1/report/usage`: what users did.
 
-use std::sync::Arc;
-
 use archive::UsageReport;
 use axum::Json;
-use axum::extract::{RawQuery, State};
+use axum::extract::RawQuery;
 use base::{ByteCount, Duration, Timestamp};
 use usage::{CacheLife, ClassUsage, Count, Daily, Moved, Movement, Peak, QUANTILES, Sizes, Spans, Usage};
 
 use crate::parameters::Parameters;
 use crate::problem::Refusal;
-use crate::shared::Shared;
+use crate::shared::Asked;
 use crate::wire;
 
 /// The window if the client names none.
 const SINCE_DEFAULT: Duration = Duration::from_secs(30 * 86_400);
 
 pub(crate) async fn usage(
-    State(shared): State<Arc<Shared>>,
+    shared: Asked,
     RawQuery(query): RawQuery,
 ) -> Result<Json<wire::UsageReply>, Refusal> {
     let parameters = Parameters::read(query.as_deref(), &["seconds", "class"])?;

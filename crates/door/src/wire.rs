@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 mod motion;
 mod upkeep;
 
+pub use crate::wire_access::*;
 pub use crate::wire_forecast::*;
+pub use crate::wire_keys::*;
 pub use crate::wire_report::*;
 pub use crate::wire_tapes::*;
 pub use crate::wire_usage::*;
@@ -16,7 +18,7 @@ pub use upkeep::{
 };
 
 /// An error, as RFC 9457 problem details.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Problem {
     /// A short stable word: `not-found`, `nearline`, `unauthorized`, ...
     #[serde(rename = "type")]
@@ -28,7 +30,7 @@ pub struct Problem {
 }
 
 /// A file or directory.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct StatReply {
     /// The path.
     pub path: String,
@@ -58,7 +60,7 @@ pub struct StatReply {
 }
 
 /// What only files have.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct FileReply {
     /// The id of this version.
     pub file_id: u64,
@@ -79,7 +81,7 @@ pub struct FileReply {
 }
 
 /// A tape copy of a file.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CopyReply {
     /// Its tape pool.
     pub tape_pool: String,
@@ -102,7 +104,7 @@ pub struct CopyReply {
 }
 
 /// A pin.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PinReply {
     /// The request that holds it.
     pub request: u64,
@@ -111,7 +113,7 @@ pub struct PinReply {
 }
 
 /// A directory listing; ask again with `after=<last name>` while `more` is true.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ListReply {
     /// The names, in byte order.
     pub entries: Vec<ListEntry>,
@@ -120,7 +122,7 @@ pub struct ListReply {
 }
 
 /// A line of a listing.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ListEntry {
     /// The name.
     pub name: String,
@@ -151,7 +153,7 @@ pub struct ListEntry {
 }
 
 /// The answer to `PUT /data/...`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PutReply {
     /// The file.
     pub file_id: u64,
@@ -170,7 +172,7 @@ pub struct PutReply {
 }
 
 /// `POST /api/v1/mkdir`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct MakeDirectoryBody {
     /// The directory.
     pub path: String,
@@ -195,7 +197,7 @@ pub struct MakeDirectoryBody {
 }
 
 /// `POST /api/v1/rename`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RenameBody {
     /// From.
     pub from: String,
@@ -207,7 +209,7 @@ pub struct RenameBody {
 }
 
 /// `POST /api/v1/requests`, `/evict`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SelectionBody {
     /// Files or directories.
     pub paths: Vec<String>,
@@ -223,14 +225,14 @@ pub struct SelectionBody {
 }
 
 /// `POST /api/v1/requests/{id}/priority`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PriorityBody {
     /// From 0 to 9.
     pub priority: u8,
 }
 
 /// `POST /api/v1/requests/{id}/release`.
-#[derive(Clone, Debug, Serialize, Deserialize, Default)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema, Default)]
 pub struct ReleaseBody {
     /// Only these; absent: all files of the request.
     #[serde(default)]
@@ -238,7 +240,7 @@ pub struct ReleaseBody {
 }
 
 /// A request.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RequestReply {
     /// Its id.
     pub id: u64,
@@ -272,7 +274,7 @@ pub struct RequestReply {
 }
 
 /// A page of a request's files.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RequestFilesReply {
     /// The files.
     pub files: Vec<RequestFileReply>,
@@ -281,7 +283,7 @@ pub struct RequestFilesReply {
 }
 
 /// One file of a request.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RequestFileReply {
     /// Its path now.
     pub path: String,
@@ -295,7 +297,7 @@ pub struct RequestFileReply {
 }
 
 /// What an evict did.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct EvictReply {
     /// Files evicted.
     pub evicted: u64,
@@ -310,7 +312,7 @@ pub struct EvictReply {
 }
 
 /// A file that was not evicted.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RefusedReply {
     /// The file.
     pub path: String,
@@ -319,7 +321,7 @@ pub struct RefusedReply {
 }
 
 /// Why something waits.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct WhyReply {
     /// What was asked about.
     pub subject: String,
@@ -331,7 +333,7 @@ pub struct WhyReply {
 }
 
 /// A tape.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TapeReply {
     /// The tape.
     pub vid: String,
@@ -373,7 +375,7 @@ pub struct TapeReply {
 }
 
 /// A page of a tape's content.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TapeContentReply {
     /// The tape.
     pub tape: TapeReply,
@@ -384,7 +386,7 @@ pub struct TapeContentReply {
 }
 
 /// A container on a tape.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ContainerReply {
     /// First block.
     pub block: u64,
@@ -403,7 +405,7 @@ pub struct ContainerReply {
 }
 
 /// A tape drive.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct DriveReply {
     /// Its name.
     pub name: String,
@@ -435,7 +437,7 @@ pub struct DriveReply {
 }
 
 /// The pool.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PoolReply {
     /// Data shards.
     pub data: u8,
@@ -458,7 +460,7 @@ pub struct PoolReply {
 }
 
 /// A drive of the pool.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PoolDriveReply {
     /// Its number.
     pub id: u16,
@@ -479,7 +481,7 @@ pub struct PoolDriveReply {
 }
 
 /// A storage class.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ClassReply {
     /// Its name.
     pub name: String,
@@ -506,7 +508,7 @@ pub struct ClassReply {
 }
 
 /// Something that waits.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct QueueReply {
     /// What.
     pub what: String,
@@ -530,7 +532,7 @@ pub struct QueueReply {
 }
 
 /// Counters, for summaries.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct StatusReply {
     /// The server's version.
     pub version: String,
@@ -582,7 +584,7 @@ pub struct StatusReply {
 }
 
 /// `POST /api/v1/tapes/{vid}`: what may be done with a tape from now on.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TapeBody {
     /// `active`, `read-only` or `disabled`.
     pub state: String,
@@ -592,7 +594,7 @@ pub struct TapeBody {
 }
 
 /// `POST /api/v1/migrate`: do not wait for bytes or age.
-#[derive(Clone, Debug, Serialize, Deserialize, Default)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema, Default)]
 pub struct MigrateBody {
     /// Only this class.
     #[serde(default)]
@@ -600,7 +602,7 @@ pub struct MigrateBody {
 }
 
 /// The answer to a `POST` that makes something with an id.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CreatedReply {
     /// The id.
     pub id: u64,

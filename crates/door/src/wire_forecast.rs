@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Why something waits, for programs.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ReasonReply {
     /// One word that never changes its meaning, such as `waiting-for-drive`; new ones may be added.
     pub kind: String,
@@ -23,7 +23,7 @@ pub struct ReasonReply {
 }
 
 /// When something is done.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum ExpectedReply {
     /// In this range, nine times of ten.
@@ -48,7 +48,7 @@ pub enum ExpectedReply {
 }
 
 /// One reason why something waits.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CauseReply {
     /// In words.
     pub text: String,
@@ -61,7 +61,7 @@ pub struct CauseReply {
 }
 
 /// What is to come of a request.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct OutlookReply {
     /// Files that are still waited for.
     pub waiting: u64,
@@ -77,7 +77,7 @@ pub struct OutlookReply {
 }
 
 /// A file that a request waits for to the last.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TailFileReply {
     /// Its path now.
     pub path: String,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// How spans are spread; seconds.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SpreadReply {
     /// How many there are.
     pub count: u64,
@@ -18,7 +18,7 @@ pub struct SpreadReply {
 }
 
 /// Mounts by what they were ordered for.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct MountsForReply {
     /// To write.
     pub migrate: u64,
@@ -31,7 +31,7 @@ pub struct MountsForReply {
 }
 
 /// Figures of a drive, tape or tape pool, or of all.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ReportRowReply {
     /// The drive, tape or tape pool.
     pub name: String,
@@ -88,7 +88,7 @@ pub struct ReportRowReply {
 }
 
 /// How long what waits has waited.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct QueueAgeReply {
     /// `seal`, `migrate`, `recall-class`, `recall-pool` or `recall-tape`.
     pub queue: String,
@@ -107,7 +107,7 @@ pub struct QueueAgeReply {
 }
 
 /// `GET /api/v1/report/tape`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TapeReportReply {
     /// Mounts that ended from this time on ...
     pub since: String,

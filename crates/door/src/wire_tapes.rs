@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// `POST /api/v1/drives/{name}/down`, `POST /api/v1/tapes/{vid}/repack`: why, for other operators.
-#[derive(Clone, Debug, Serialize, Deserialize, Default)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema, Default)]
 pub struct ReasonBody {
     /// Why.
     #[serde(default)]
@@ -11,7 +11,7 @@ pub struct ReasonBody {
 }
 
 /// A place on a tape that does not hold what it should.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TapeDamageReply {
     /// `label`, `index`, `segment`, `memory`, `container` or `block`.
     pub part: String,
@@ -30,7 +30,7 @@ pub struct TapeDamageReply {
 }
 
 /// The check of a tape.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TapeCheckReply {
     /// The tape.
     pub vid: String,
@@ -69,7 +69,7 @@ pub struct TapeCheckReply {
 }
 
 /// The repack of a tape.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TapeRepackReply {
     /// The tape.
     pub vid: String,

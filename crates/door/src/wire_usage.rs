@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Files and their bytes.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct UsageCountReply {
     /// How many.
     pub files: u64,
@@ -12,7 +12,7 @@ pub struct UsageCountReply {
 }
 
 /// Files of one power of two.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SizeBucketReply {
     /// From this size on and below twice as much.
     pub from: u64,
@@ -23,7 +23,7 @@ pub struct SizeBucketReply {
 }
 
 /// How large files are. `by_count` and `by_bytes` belong to [`UsageReply::quantiles`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SizesReply {
     /// How many.
     pub files: u64,
@@ -44,7 +44,7 @@ pub struct SizesReply {
 }
 
 /// How long something lasts, in seconds.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct UsageSpansReply {
     /// How many.
     pub count: u64,
@@ -57,7 +57,7 @@ pub struct UsageSpansReply {
 }
 
 /// A residency and what it would serve.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ResidencyReply {
     /// How long files would stay.
     pub seconds: f64,
@@ -66,7 +66,7 @@ pub struct ResidencyReply {
 }
 
 /// One kind of movement, in bytes.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct DailyReply {
     /// A day, on the mean.
     pub mean: f64,
@@ -77,7 +77,7 @@ pub struct DailyReply {
 }
 
 /// A day or hour with the most.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PeakReply {
     /// When it began.
     pub begin: String,
@@ -86,7 +86,7 @@ pub struct PeakReply {
 }
 
 /// What moved on a day, in bytes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct DayReply {
     /// When it began.
     pub begin: String,
@@ -103,7 +103,7 @@ pub struct DayReply {
 }
 
 /// What moved.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct MovementReply {
     /// Written by clients.
     pub written: DailyReply,
@@ -124,7 +124,7 @@ pub struct MovementReply {
 }
 
 /// How long files stay in the pool: `space / fill`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CacheLifeReply {
     /// C: bytes of pool space.
     pub space: Option<u64>,
@@ -141,7 +141,7 @@ pub struct CacheLifeReply {
 }
 
 /// What `kist plan site` takes of a class. Files and bytes are those of a day.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct WorkloadReply {
     /// Files stored.
     pub files_written: f64,
@@ -172,7 +172,7 @@ pub struct WorkloadReply {
 }
 
 /// A class, or all of them.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ClassUsageReply {
     /// The class; `total` of all.
     pub name: String,
@@ -229,7 +229,7 @@ pub struct ClassUsageReply {
 }
 
 /// `GET /api/v1/report/usage`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct UsageReply {
     /// From this time on ...
     pub since: String,

@@ -4,6 +4,8 @@ mod buffer;
 mod directory;
 mod error;
 mod extent;
+#[doc(hidden)]
+pub mod fuzz;
 mod object;
 mod shared;
 mod superblock;

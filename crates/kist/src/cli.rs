@@ -3,8 +3,9 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    backup, class, compare, drive, evict, get, init, ls, migrate, mkdir, mv, plan, pool, put, queue, rebuild,
-    release, request, restore, rm, scrub, stage, stat, status, tape, twin, usage, verify, wait, why,
+    acl, audit, backup, chown, class, compare, completions, drive, evict, get, init, key, ls, man, migrate,
+    mkdir, mv, plan, pool, put, queue, quota, rebuild, release, request, restore, rm, scrub, stage, stat,
+    status, tape, twin, usage, verify, wait, why,
 };
 use crate::connection::Connection;
 use crate::failure::{EXIT_CODES, Failure, Outcome};
@@ -83,6 +84,12 @@ pub enum Command {
     Mv(mv::Args),
     /// Remove files and directories
     Rm(rm::Args),
+    /// Give files and directories another owner or group
+    Chown(chown::Args),
+    /// Show or set who may do what in a directory
+    Acl(acl::Args),
+    /// Limit how much may be kept, and show what is used
+    Quota(quota::Args),
     /// Bring files back from tape
     Stage(stage::Args),
     /// Give staged files free again
@@ -103,6 +110,10 @@ pub enum Command {
     Scrub(scrub::Args),
     /// Read files and check them, or check the catalogue
     Verify(verify::Args),
+    /// Make, list, disable and remove keys
+    Key(key::Args),
+    /// Show who did what, and prove that the record was not changed
+    Audit(audit::Args),
     /// Show the storage classes
     Class(class::Args),
     /// Show what waits, and why
@@ -127,6 +138,10 @@ pub enum Command {
     Twin(twin::Args),
     /// Measure, beside the limit of the machine in the same run
     Bench(bench::Args),
+    /// Write a shell's completions
+    Completions(completions::Args),
+    /// Write the manual pages
+    Man(man::Args),
     /// Explain a command, or the exit codes
     Help(HelpArgs),
 }
@@ -154,6 +169,9 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Mkdir(args) => mkdir::run(&args, common),
         Command::Mv(args) => mv::run(&args, common),
         Command::Rm(args) => rm::run(&args, common),
+        Command::Chown(args) => chown::run(&args, common),
+        Command::Acl(args) => acl::run(&args, common),
+        Command::Quota(args) => quota::run(&args, common),
         Command::Stage(args) => stage::run(&args, common),
         Command::Release(args) => release::run(&args, common),
         Command::Evict(args) => evict::run(&args, common),
@@ -164,6 +182,8 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Pool(args) => pool::run(&args, common),
         Command::Scrub(args) => scrub::run(&args, common),
         Command::Verify(args) => verify::run(&args, common),
+        Command::Key(args) => key::run(&args, common),
+        Command::Audit(args) => audit::run(&args, common),
         Command::Class(args) => class::run(&args, common),
         Command::Queue(args) => queue::run(&args, common),
         Command::Status(args) => status::run(&args, common),
@@ -176,6 +196,8 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Plan(args) => plan::run(&args, common),
         Command::Twin(args) => twin::run(&args, common),
         Command::Bench(args) => bench::run(&args, common),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
         Command::Help(args) => help(&args),
     }
 }

@@ -9,10 +9,12 @@ use door::wire::{ListEntry, ListReply, Problem, StatReply};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::http::{Response, StatusCode};
+use ureq::tls::TlsConfig;
 use ureq::{Agent, Body, SendBody};
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::text;
+use crate::trust::{self, Trust};
 
 /// A body of so many bytes is sent only when the server has agreed to take it: a refusal that comes while it
 /// is sent would not be read.
@@ -60,15 +62,19 @@ impl Attempt {
 
 impl Client {
     /// A client of the server at `url`. Nothing is sent yet.
-    pub fn new(url: &str, key: &str) -> Outcome<Self> {
+    pub fn new(url: &str, key: &str, trust: &Trust) -> Outcome<Self> {
         let base = url.trim_end_matches('/');
-        if !base.starts_with("http://") {
-            return Err(Failure::usage(format!(
-                "'{url}' is not the URL of a server: it begins with http://"
-            )));
-        }
+        let tls = if base.starts_with("https://") {
+            trust.tls()?
+        } else if base.starts_with("http://") {
+            TlsConfig::default()
+        } else {
+            let message = format!("'{url}' is not the URL of a server: it begins with https:// or http://");
+            return Err(Failure::usage(message));
+        };
         let config = Agent::config_builder()
             .http_status_as_error(false)
+            .tls_config(tls)
             .max_redirects(0)
             .proxy(None)
             .user_agent(concat!("kist/", env!("CARGO_PKG_VERSION")))
@@ -256,6 +262,9 @@ impl Client {
     }
 
     fn transport(&self, error: ureq::Error) -> Attempt {
+        if let Some(failure) = trust::explain(&self.base, &error) {
+            return Attempt::last(failure);
+        }
         let refused = matches!(&error, ureq::Error::Io(e) if e.kind() == io::ErrorKind::ConnectionRefused)
             || matches!(&error, ureq::Error::ConnectionFailed | ureq::Error::HostNotFound);
         match error {
@@ -334,7 +343,7 @@ mod tests {
     #[test]
     fn a_known_length_is_announced_once() {
         let (url, server) = one_answer(5);
-        let client = Client::new(&url, "kist_x").unwrap();
+        let client = Client::new(&url, "kist_x", &Trust::default()).unwrap();
         let headers = [("kist-mode", "0644".to_owned())];
         let answer = client.send_put("/data/a%00b", &headers, Some(5), &mut &b"hello"[..]);
         assert!(answer.is_ok_and(|response| response.status() == 201));
@@ -351,7 +360,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         drop(listener);
-        let client = Client::new(&url, "kist_x").unwrap();
+        let client = Client::new(&url, "kist_x", &Trust::default()).unwrap();
         let failure = client.stat("/").err().unwrap();
         assert_eq!(failure.exit, Exit::Unreachable);
         assert!(failure.message.contains("kist serve"), "{failure}");

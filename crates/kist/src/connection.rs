@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::client::Client;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::instance::{self, Instance};
+use crate::trust::Trust;
 
 /// The longest key file that is read.
 const KEY_FILE_BYTES_MAX: u64 = 4096;
@@ -16,16 +17,19 @@ const KEY_FILE_BYTES_MAX: u64 = 4096;
 /// Options of every command that talks to a server.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Connection {
-    /// The server, as http://127.0.0.1:7420 [env: KIST_SERVER]
+    /// The server, as http://127.0.0.1:7420 or https://NAME:PORT [env: KIST_SERVER]
     #[arg(long, global = true, value_name = "URL", help_heading = "Connection")]
     pub server: Option<String>,
     /// The file with the key [env: KIST_KEY_FILE]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
     pub key_file: Option<PathBuf>,
     /// An instance on this machine: takes the URL from DIR/run/server.json and, without --key-file, the key
-    /// from DIR/admin.key [env: KIST_INSTANCE] [default: ./kist-data]
+    /// from DIR/admin.key or DIR/run/admin-key [env: KIST_INSTANCE] [default: ./kist-data]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Connection")]
     pub instance: Option<PathBuf>,
+    /// Certificates.
+    #[command(flatten)]
+    pub trust: Trust,
 }
 
 /// `run/server.json` of an instance with a running server.
@@ -33,6 +37,9 @@ pub struct Connection {
 pub struct ServerFile {
     /// Where it listens.
     pub url: String,
+    /// Where its S3 listens, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub s3: Option<String>,
     /// Its process.
     pub pid: u32,
 }
@@ -50,24 +57,32 @@ impl Connection {
     pub fn client(&self) -> Outcome<Client> {
         let url = self.url()?;
         let (key, file) = self.key()?;
-        Ok(Client::new(&url, &key)?.with_key_file(file))
+        Ok(Client::new(&url, &key, &self.trust)?.with_key_file(file))
     }
 
     /// A client for the server of the instance, with the key kept there; the environment is not looked at.
     pub fn own_client(&self) -> Outcome<Client> {
         let directory = self.instance_directory();
         let key_file = Some(directory.join(instance::ADMIN_KEY_FILE));
-        let own = Connection { server: Some(self.server_of(&directory)?), key_file, instance: None };
+        let own = Connection {
+            server: Some(self.server_of(&directory)?),
+            key_file,
+            instance: None,
+            trust: self.trust.clone(),
+        };
         own.client()
     }
 
     fn url(&self) -> Outcome<String> {
-        let variable = || env::var("KIST_SERVER").ok().filter(|v| !v.is_empty());
-        let named = self.server.clone().or_else(|| if self.instance.is_none() { variable() } else { None });
-        if let Some(url) = named {
-            return Ok(url);
+        match self.named_url() {
+            Some(url) => Ok(url),
+            None => self.server_of(&self.instance_directory()),
         }
-        self.server_of(&self.instance_directory())
+    }
+
+    fn named_url(&self) -> Option<String> {
+        let variable = || env::var("KIST_SERVER").ok().filter(|v| !v.is_empty());
+        self.server.clone().or_else(|| if self.instance.is_none() { variable() } else { None })
     }
 
     fn server_of(&self, directory: &Path) -> Outcome<String> {
@@ -80,8 +95,14 @@ impl Connection {
 
     fn key(&self) -> Outcome<(String, PathBuf)> {
         let variable = || env::var_os("KIST_KEY_FILE").filter(|v| !v.is_empty()).map(PathBuf::from);
+        // The second one is made by a running server for whoever may read its instance. It is shown to that
+        // server only, not to one that was named by its address.
+        let files: &[&str] = match self.named_url() {
+            Some(_) => &[instance::ADMIN_KEY_FILE],
+            None => &[instance::ADMIN_KEY_FILE, instance::RUN_KEY_FILE],
+        };
         let usual =
-            || Some(self.instance_directory().join(instance::ADMIN_KEY_FILE)).filter(|file| file.exists());
+            || files.iter().map(|name| self.instance_directory().join(name)).find(|file| file.exists());
         let Some(file) = self.key_file.clone().or_else(variable).or_else(usual) else {
             let message = "no key: name the file that holds it with --key-file FILE or KIST_KEY_FILE";
             return Err(Failure::new(Exit::NotAuthorised, message));

@@ -44,7 +44,7 @@ impl Exit {
     pub fn of_problem(kind: &str, status: u16) -> Exit {
         match kind {
             "digest-mismatch" | "length-mismatch" | "corrupt" | "lost" => Exit::Differs,
-            "pool-full" | "drives-away" => Exit::Refused,
+            "pool-full" | "drives-away" | "quota-exceeded" => Exit::Refused,
             _ => match status {
                 400 | 405 => Exit::Usage,
                 401 | 403 => Exit::NotAuthorised,
@@ -67,7 +67,7 @@ Exit codes of kist:
   2  wrong usage: the command line, a path or kist.toml
   3  not found
   4  refused: NEARLINE (stage it first), exists already, not empty, pool full,
-     drives away
+     drives away, quota exceeded
   5  no server answers
   6  not authorised: no key, or a wrong one
   7  data differs, is corrupt or lost

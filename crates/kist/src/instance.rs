@@ -23,6 +23,10 @@ pub const KEYS_FILE: &str = "keys.toml";
 pub const ADMIN_KEY_FILE: &str = "admin.key";
 /// Written by a server that is ready.
 pub const SERVER_FILE: &str = "run/server.json";
+/// The key of a local admin, written anew by each server that starts: whoever may read it may administrate.
+pub const RUN_KEY_FILE: &str = "run/admin-key";
+/// Keys that admins have given out, beside [`KEYS_FILE`].
+pub const ACCESS_KEYS_FILE: &str = "access-keys.toml";
 /// Where the server writes down mounts, for reports only.
 pub const LOG_DIRECTORY: &str = "log";
 /// Locked by the running server.

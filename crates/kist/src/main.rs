@@ -16,11 +16,13 @@ mod failure;
 mod instance;
 mod output;
 mod parallel;
+mod people;
 mod progress;
 mod serve;
 mod table;
 mod text;
 mod transfer;
+mod trust;
 
 use std::process::ExitCode;
 

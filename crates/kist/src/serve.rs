@@ -3,14 +3,14 @@
 use std::fs;
 use std::future::Future;
 use std::io::{IsTerminal, Read, stdin};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::{Clock, Duration, SteadyClock, Timestamp};
-use door::{DoorSettings, KeyEntry, Limits};
+use door::{Certificates, DoorSettings, Limits, Listener, ServiceKind, Services};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
+use sd_notify::NotifyState;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::Common;
@@ -18,6 +18,7 @@ use crate::config::{self, Config};
 use crate::connection::ServerFile;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::instance::{self, CONFIG_FILE, Instance, SERVER_FILE};
+use crate::people::People;
 use crate::{output, text};
 
 /// Arguments.
@@ -42,9 +43,19 @@ pub struct Args {
     /// How much to log: error, warn, info, debug or trace
     #[arg(long, default_value = "info", value_name = "LEVEL")]
     log: tracing::Level,
+    /// How to log: text for people, json for programs, one object a line
+    #[arg(long, default_value = "text", value_name = "FORMAT")]
+    log_format: LogFormat,
     /// Stop when standard input ends, so that the server never outlives the program that started it
     #[arg(long, hide = true)]
     stop_with_stdin: bool,
+}
+
+/// How the log looks.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum LogFormat {
+    Text,
+    Json,
 }
 
 /// The clock of the system.
@@ -73,43 +84,71 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         return output::write(&text);
     }
     let keys = instance.keys()?;
+    let listeners = config.server.listeners(&instance.directory);
     if args.check_config {
+        config.identity.load(&instance.directory).map_err(Failure::usage)?;
+        for tls in listeners.iter().filter_map(|listener| listener.tls.as_ref()) {
+            let wrong = |error| Failure::usage(format!("{}: server.tls: {error}", file.display()));
+            door::check_tls(tls).map_err(wrong)?;
+        }
         return output::line(&format!("{}: good", file.display()));
     }
     base::keep_freed_memory(std::thread::available_parallelism().map_or(1, usize::from));
-    start_log(args.log);
+    start_log(args.log, args.log_format);
     raise_descriptor_limit();
     plant()?;
     let _lock = instance.lock()?;
-    serve(&instance, &config, &keys, args.stop_with_stdin)
+    serve(&instance, &config, listeners, &keys, args.stop_with_stdin)
 }
 
-fn serve(instance: &Instance, config: &Config, keys: &[instance::Key], stop_with_stdin: bool) -> Outcome {
-    let listen: SocketAddr = config.server.listen.get_ref().parse().map_err(|_| Failure::usage("listen"))?;
-    let entry = |key: &instance::Key| {
-        base::Blake3::parse(&key.blake3).map(|hash| KeyEntry { name: key.name.clone(), hash: hash.0 })
-    };
-    let settings =
-        DoorSettings { listen, keys: keys.iter().filter_map(entry).collect(), limits: Limits::default() };
+fn serve(
+    instance: &Instance,
+    config: &Config,
+    listeners: Vec<Listener>,
+    keys: &[instance::Key],
+    stop_with_stdin: bool,
+) -> Outcome {
+    let scheme = if config.server.tls.is_some() { "https" } else { "http" };
+    let s3_settings = config.s3.settings();
+    let requests_per_second = config.server.requests_per_second.as_ref().map(|rate| *rate.get_ref());
+    let mut limits = Limits { requests_per_second, ..Limits::default() };
+    if listeners.iter().any(|listener| listener.service == ServiceKind::S3) {
+        limits.mounted_threads = s3_settings.limits.blocking_threads();
+    }
+    let settings = DoorSettings { listeners, keys: Vec::new(), limits };
     let door = door::bind(settings).map_err(|error| Failure::new(Exit::Refused, error.to_string()))?;
-    let address = door.address();
+    let address = door.addresses()[0];
+    let s3_address = door.addresses().get(1).copied();
     tracing::info!(%address, "opening the instance: the server answers when it is open");
     let clock = Arc::new(SteadyClock::new(Arc::new(SystemClock)));
-    let archive = open_archive(instance, config, clock)?;
+    let people = People::open(instance, config, keys, clock.clone())?;
+    let archive = open_archive(instance, config, clock.clone())?;
     archive.set_upkeep(config.upkeep());
     if let Some(backup) = config.backup_settings(&instance.directory) {
         archive.start_backup(backup).map_err(|error| Failure::internal(error.to_string()))?;
     }
-    let url = format!("http://{address}");
-    let ready = announce(instance, &url);
-    let served = ready.and_then(|()| {
-        let engine = Arc::new(archive.clone());
-        door::run(door, engine, shutdown(stop_with_stdin))
-            .map_err(|error| Failure::internal(error.to_string()))
+    let url = format!("{scheme}://{address}");
+    let served = people.guard(archive.clone()).and_then(|(authority, audit)| {
+        announce(instance, &url, s3_address.map(|address| format!("{scheme}://{address}")))?;
+        let s3 = ::s3::service(authority.clone(), s3_settings, clock);
+        let s3 = s3.map_err(|error| Failure::usage(error.to_string()))?;
+        let s3 = s3_address.map(|_| Arc::new(s3.mounted()) as door::Mounted);
+        let certificates = door.certificates();
+        let until = async {
+            tokio::select! {
+                () = shutdown(stop_with_stdin) => {}
+                () = reload_on_hangup(certificates) => {}
+            }
+        };
+        let served = door::run(door, Services { authority, s3 }, until);
+        audit.close();
+        served.map_err(|error| Failure::internal(error.to_string()))
     });
+    notify(&[NotifyState::Stopping]);
     tracing::info!("stopping: sessions end, tapes are unmounted");
     archive.close();
     let _ = fs::remove_file(instance.path(SERVER_FILE));
+    let _ = fs::remove_file(instance.path(instance::RUN_KEY_FILE));
     served
 }
 
@@ -135,15 +174,25 @@ fn plant() -> Outcome {
     Ok(())
 }
 
-/// Says that the server is ready: in a file for programs, in a line for people.
-fn announce(instance: &Instance, url: &str) -> Outcome {
-    let server = ServerFile { url: url.to_owned(), pid: std::process::id() };
+/// Tells the service manager, if one started the server.
+fn notify(states: &[NotifyState]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!(%error, "the service manager cannot be told");
+    }
+}
+
+/// Says that the server is ready: in a file for programs, in a line for people, to the service manager.
+fn announce(instance: &Instance, url: &str, s3: Option<String>) -> Outcome {
+    let server = ServerFile { url: url.to_owned(), s3, pid: std::process::id() };
     let json = serde_json::to_vec(&server).map_err(|error| Failure::internal(error.to_string()))?;
     let run = instance.path("run");
     fs::create_dir_all(&run).map_err(|error| Failure::io("making the directory", &run, &error))?;
     instance::write_durable(&instance.path(SERVER_FILE), &json, 0o644)?;
     output::line(&format!("kist serves {} at {url}", instance.directory.display()))?;
-    output::flush()
+    output::flush()?;
+    let status = format!("serves {} at {url}", instance.directory.display());
+    notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
+    Ok(())
 }
 
 /// Ready when the server shall stop.
@@ -167,6 +216,20 @@ async fn shutdown(with_stdin: bool) {
     }
 }
 
+/// Reads certificates again at each SIGHUP, for ever. What is wrong with one is logged.
+async fn reload_on_hangup(certificates: Certificates) {
+    let Ok(mut hangups) = signal(SignalKind::hangup()) else {
+        tracing::error!("SIGHUP cannot be waited for: changed certificates are noticed all the same");
+        return std::future::pending().await;
+    };
+    while hangups.recv().await.is_some() {
+        tracing::info!("SIGHUP: certificates are read again");
+        let certificates = certificates.clone();
+        let _ = tokio::task::spawn_blocking(move || certificates.reload()).await;
+    }
+    std::future::pending().await
+}
+
 /// Ready at the first signal of a kind.
 fn on(kind: SignalKind) -> impl Future<Output = ()> {
     let signal = signal(kind);
@@ -183,15 +246,17 @@ fn on(kind: SignalKind) -> impl Future<Output = ()> {
     }
 }
 
-fn start_log(level: tracing::Level) {
+fn start_log(level: tracing::Level, format: LogFormat) {
     let ansi = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt()
         .with_max_level(level)
-        .with_ansi(ansi)
         .with_writer(std::io::stderr)
         // A log that nobody reads must not stop the server: the notice of it would panic.
-        .log_internal_errors(false)
-        .init();
+        .log_internal_errors(false);
+    match format {
+        LogFormat::Text => log.with_ansi(ansi).init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
 }
 
 /// Many shells allow 1,024 open files only, and each connection and each extent needs one.

@@ -10,6 +10,8 @@ mod virtual_tape;
 pub use drive::{DriveName, DriveNameError, ReadBlock, TapeDrive, TapeError, WriteResult};
 pub use machine::{CartridgeInfo, Library, LibraryError, Place, Slot};
 pub use union::Union;
+#[doc(hidden)]
+pub use virtual_tape::fuzz;
 pub use virtual_tape::{
     BLOCK_BYTES_MAX, CartridgeError, CartridgeReader, FILE_MARKS_MAX, MEMORY_ATTRIBUTES_MAX,
     MEMORY_VALUE_BYTES_MAX, ORDER_SEGMENTS_MAX, RecordCheck, RecordInfo, RecordKind, SleepingWaiter,

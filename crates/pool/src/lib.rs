@@ -7,6 +7,8 @@ mod config;
 mod drives;
 mod error;
 mod fetch;
+#[doc(hidden)]
+pub mod fuzz;
 mod gather;
 mod geometry;
 mod mend;

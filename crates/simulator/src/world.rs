@@ -363,6 +363,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
         pack_age: Duration::from_secs(8),
         data_set_depth: None,
         recall_packs: false,
+        cold: false,
         pool_max: None,
         share: ShareSettings::default(),
     };

@@ -6,11 +6,24 @@ use crate::package::{DependencyKind, Package};
 /// crates before it in its own layer.
 pub const LAYERS: [(&str, &[&str]); 8] = [
     ("words", &["base"]),
-    (CORES, &["erasure", "cluster", "durability", "ltfs", "mechanics", "scheduler", "usage", "catalogue"]),
+    (
+        CORES,
+        &[
+            "erasure",
+            "cluster",
+            "durability",
+            "ltfs",
+            "mechanics",
+            "scheduler",
+            "usage",
+            "identity",
+            "catalogue",
+        ],
+    ),
     ("twin", &["twin"]),
     ("drivers", &["threads", "store", "drive", "library"]),
-    ("engine", &["pool", "mover", "archive"]),
-    ("doors", &["door"]),
+    ("engine", &["pool", "mover", "archive", "authority"]),
+    ("doors", &["s3", "door"]),
     ("program", &["kist"]),
     ("tests", &TEST_CRATES),
 ];
@@ -25,7 +38,7 @@ const CORE_PAIRS: [(&str, &str, &str); 2] = [
 ];
 
 /// Crates that exist for tests alone: nothing depends on them, and they may ask for faults.
-const TEST_CRATES: [&str; 2] = ["simulator", "torture"];
+const TEST_CRATES: [&str; 3] = ["fuzz", "simulator", "torture"];
 
 /// Crates outside of the layers: nothing depends on them, and they depend on nothing of the workspace.
 const TOOLS: [&str; 1] = ["tidy"];
@@ -34,17 +47,21 @@ const TOOLS: [&str; 1] = ["tidy"];
 /// the doors, one driver knows the embedded engine. The program runs the door's runtime and speaks JSON as a
 /// client. The mechanics read the data files of drives and media, the twin
 /// its scenarios.
-const OUTSIDE: [(&str, &[&str]); 10] = [
+const OUTSIDE: [(&str, &[&str]); 14] = [
     ("axum", &["door"]),
     ("heed", &["store"]),
-    ("http-body-util", &["door"]),
-    ("hyper", &["door"]),
+    ("http", &["door", "s3"]),
+    ("http-body-util", &["door", "s3"]),
+    ("hyper", &["door", "s3"]),
     ("hyper-util", &["door"]),
     ("quick-xml", &["ltfs", "door"]),
-    ("serde", &["door", "kist", "mechanics", "twin"]),
-    ("serde_json", &["door", "kist", "tidy", "torture"]),
-    ("tokio", &["door", "kist"]),
-    ("toml", &["kist", "mechanics", "twin"]),
+    ("rustls", &["door", "kist"]),
+    ("s3s", &["s3"]),
+    ("serde", &["door", "s3", "kist", "mechanics", "twin", "identity", "authority", "fuzz"]),
+    ("serde_json", &["door", "s3", "kist", "tidy", "torture", "identity", "authority"]),
+    ("tokio", &["door", "s3", "kist"]),
+    ("tokio-rustls", &["door"]),
+    ("toml", &["kist", "mechanics", "twin", "authority", "fuzz"]),
 ];
 
 /// The crates with fault injection, bugs on purpose or a simulated world, and the features that turn them on.

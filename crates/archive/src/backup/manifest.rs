@@ -65,7 +65,7 @@ impl SnapshotInfo {
         text
     }
 
-    fn parse(path: &Path, text: &str) -> Option<Self> {
+    pub(crate) fn parse(path: &Path, text: &str) -> Option<Self> {
         let at = text.rfind("end ")?;
         let (body, end) = text.split_at_checked(at)?;
         if end != format!("end {}\n", Crc32c::of(body.as_bytes())) {

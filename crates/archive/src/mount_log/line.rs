@@ -15,6 +15,17 @@ const VERSION: &str = "1";
 /// The longest line that is read, its end included. None that is written comes near it.
 pub(super) const LINE_BYTES_MAX: usize = 256 << 10;
 
+/// For the fuzz targets: what is read is written as it reads.
+///
+/// # Panics
+/// If it is not.
+pub(crate) fn check_line(line: &[u8]) {
+    if let Ok(record) = decode(line) {
+        let written = encode(&record);
+        assert_eq!(decode(written.trim_end_matches('\n').as_bytes()).as_ref(), Ok(&record), "{written}");
+    }
+}
+
 /// Why a line is no record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LineFault {

@@ -18,4 +18,5 @@ pub use record::{
 pub use report::{MountReport, ReportBy, ReportRow, Spread, TapeReport};
 
 pub(crate) use ages::{RowsLeft, oldest_wanted};
+pub(crate) use line::check_line;
 pub(crate) use track::{MountTracker, Mounts};

@@ -87,6 +87,7 @@ fn settings(directory: &Path) -> Settings {
         pack_age: Duration::ZERO,
         data_set_depth: None,
         recall_packs: false,
+        cold: false,
         pool_max: None,
         share: ShareSettings::default(),
     };

@@ -2,7 +2,7 @@
 
 use base::{ContainerId, Vid};
 
-use super::{lifecycle, lost, pool, reason, recall, request, tape};
+use super::{cold, lifecycle, lost, pool, reason, recall, request, tape};
 use crate::command::{Command, Outcome, PoolData, Requeue};
 use crate::draft::Draft;
 use crate::error::{Object, ReadError, Rejection};
@@ -96,7 +96,7 @@ fn drop_copy(
     let held: Vec<_> = record.skeleton.into_iter().chain(record.image).collect();
     pool::dereference(draft, &held)?;
     draft.remove(Table::Container, key::container(id));
-    Ok(())
+    cold::forget(draft, id)
 }
 
 fn damaged(
@@ -232,7 +232,11 @@ pub(super) fn made_safe(draft: &mut Draft<'_>, id: ContainerId) -> Result<(), Re
             pool::dereference(draft, &held)?;
         }
     }
-    if record.condemned_members == 0 || !record.is_safe() {
+    if !record.is_safe() {
+        return Ok(());
+    }
+    cold::made_safe(draft, id)?;
+    if record.condemned_members == 0 {
         return Ok(());
     }
     lost::for_members(draft, id, |draft, id, file| match file.state {

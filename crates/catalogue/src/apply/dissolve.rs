@@ -2,7 +2,7 @@
 
 use base::{ByteCount, ContainerId, FileId};
 
-use super::{lifecycle, lost, pool};
+use super::{cold, lifecycle, lost, pool};
 use crate::command::Outcome;
 use crate::draft::Draft;
 use crate::error::{Object, Rejection};
@@ -48,6 +48,7 @@ pub(super) fn dissolve(draft: &mut Draft<'_>, id: ContainerId) -> Result<Outcome
     }
     pool::dereference(draft, record.skeleton.as_slice())?;
     draft.remove(Table::Container, key::container(id));
+    cold::forget(draft, id)?;
     Ok(Outcome::Done)
 }
 

@@ -24,7 +24,7 @@ pub(super) fn evict(draft: &mut Draft<'_>, files: &[FileId]) -> Result<Outcome, 
     Ok(Outcome::Evicted(outcomes))
 }
 
-fn evict_one(
+pub(super) fn evict_one(
     draft: &mut Draft<'_>,
     id: FileId,
     mut file: FileRecord,

@@ -2,21 +2,25 @@
 
 use base::{ContainerId, FileId};
 
-use super::{pool, request};
+use super::{hold, pool, quota, request};
 use crate::draft::Draft;
 use crate::error::{ReadError, Rejection};
 use crate::key;
 use crate::record::{ContainerRecord, Counter, FileRecord, FileState, ItemState, MemberRecord, TodoFile};
 use crate::table::Table;
 
-/// Condemns a named file whose name was taken away. `why` is told to those who wait for it.
+/// Condemns a named file whose name was taken away, unless something holds it: the one way by which a file
+/// is given up. `why` is told to those who wait for it.
 pub(super) fn condemn(
     draft: &mut Draft<'_>,
     id: FileId,
     mut file: FileRecord,
     why: &'static str,
 ) -> Result<(), Rejection> {
+    hold::check(draft, id, &file)?;
+    hold::forget(draft, id)?;
     draft.discount(Counter::Class(file.class), 1, file.size.0)?;
+    quota::charge(draft, id, &file, quota::Way::Out)?;
     if file.is_online() {
         draft.discount(Counter::Online(file.class), 1, file.size.0)?;
     }

@@ -2,22 +2,22 @@
 
 use base::{ClassId, DirId, Name, PATH_BYTES_MAX};
 
-use super::{lifecycle, limit};
+use super::{access, bucket, cold, hold, lifecycle, limit, quota, upload, version};
 use crate::command::{Outcome, Replace};
 use crate::draft::Draft;
 use crate::error::{Object, ReadError, Rejection};
 use crate::key;
-use crate::record::{Attributes, ClassRecord, DirectoryRecord, Entry, FileRecord};
+use crate::record::{Attributes, ClassRecord, DirectoryRecord, Entry, FileRecord, QuotaSubject};
 use crate::table::Table;
 
 /// Most bytes in the name of an owner or group.
-const PERSON_BYTES_MAX: usize = 64;
+pub(super) const PERSON_BYTES_MAX: usize = 64;
 /// Most bytes of extended attributes, names and values together.
 const XATTR_BYTES_MAX: usize = 64 << 10;
 /// The largest permission bits.
 const MODE_MAX: u32 = 0o7777;
 /// The most directories above one another that a rename walks through; ends the walk of a damaged tree.
-const DEPTH_MAX: usize = 1 << 16;
+pub(super) const DEPTH_MAX: usize = 1 << 16;
 
 pub(super) fn check_attributes(attributes: &Attributes) -> Result<(), Rejection> {
     limit("bytes of an owner's name", attributes.owner.len(), PERSON_BYTES_MAX)?;
@@ -93,10 +93,8 @@ pub(super) fn remove_file(draft: &mut Draft<'_>, parent: DirId, name: &Name) -> 
     match named(draft, parent, name)? {
         Entry::Directory(_) => Err(Rejection::IsADirectory { parent, name: name.clone() }),
         Entry::File(id) => {
-            let file: FileRecord = draft.view().expect(Table::File, &key::file(id))?;
-            draft.remove(Table::Entry, key::entry(parent, name.as_str()));
-            lifecycle::condemn(draft, id, file, "the file was deleted")?;
-            Ok(Outcome::Removed(id))
+            let removal = version::remove_current(draft, parent, name, Some(id))?;
+            Ok(if removal.marker { Outcome::RemovedVersion(removal) } else { Outcome::Removed(id) })
         }
     }
 }
@@ -109,11 +107,18 @@ pub(super) fn remove_directory(
     match named(draft, parent, name)? {
         Entry::File(_) => Err(Rejection::NotADirectory { parent, name: name.clone() }),
         Entry::Directory(id) => {
-            if !draft.view().list(id, None, 1)?.is_empty() {
+            if !draft.view().list(id, None, 1)?.is_empty() || upload::any_below(draft, id)? {
                 return Err(Rejection::DirectoryNotEmpty { parent, name: name.clone() });
             }
+            if !draft.view().versions_in(id, None, 1)?.is_empty() {
+                return Err(Rejection::DirectoryNotEmpty { parent, name: name.clone() });
+            }
+            bucket::forget(draft, id)?;
+            cold::forget_directory(draft, id)?;
             draft.remove(Table::Entry, key::entry(parent, name.as_str()));
             draft.remove(Table::Directory, key::directory(id));
+            access::forget(draft, id)?;
+            quota::forget(draft, &QuotaSubject::Directory(id))?;
             Ok(Outcome::Done)
         }
     }
@@ -132,8 +137,19 @@ pub(super) fn rename(
     }
     check_name(to_parent, to_name)?;
     check_length(draft, to_parent, to_name)?;
-    if let Entry::Directory(id) = source {
-        check_not_below(draft, id, to_parent)?;
+    match source {
+        Entry::Directory(id) => {
+            check_not_below(draft, id, to_parent)?;
+            let record: DirectoryRecord = draft.view().expect(Table::Directory, &key::directory(id))?;
+            bucket::check_move(draft, id, &record, to_parent)?;
+            quota::check_border(draft, id, from_parent, to_parent)?;
+        }
+        Entry::File(id) => {
+            let record: FileRecord = draft.view().expect(Table::File, &key::file(id))?;
+            hold::check(draft, id, &record)?;
+            check_history(draft, to_parent, to_name)?;
+            version::check_left(draft, from_parent, from_name)?;
+        }
     }
     let replaced = match draft.view().entry(to_parent, to_name)? {
         None => None,
@@ -155,12 +171,30 @@ pub(super) fn rename(
         }
         Entry::File(id) => {
             let mut record: FileRecord = draft.view().expect(Table::File, &key::file(id))?;
+            quota::charge(draft, id, &record, quota::Way::Out)?;
             record.parent = to_parent;
             record.name = to_name.clone();
+            quota::charge(draft, id, &record, quota::Way::In)?;
             draft.put(Table::File, key::file(id), &record);
+            if version::has_rows(draft, from_parent, from_name)? {
+                version::mark(draft, from_parent, from_name)?;
+            }
         }
     }
     Ok(Outcome::Renamed { moved: source, replaced })
+}
+
+/// Refuses to move a file over what a bucket keeps: the versions of a name are in the order of their ids.
+fn check_history(draft: &Draft<'_>, parent: DirId, name: &Name) -> Result<(), Rejection> {
+    if version::keeper(draft, parent)?.is_none() {
+        return Ok(());
+    }
+    let is_file = matches!(draft.view().entry(parent, name)?, Some(Entry::File(_)));
+    if is_file || version::has_rows(draft, parent, name)? {
+        let what = "a rename cannot replace it: put the file anew, or choose a name that was never used";
+        return Err(Rejection::KeepsVersions { parent, name: name.clone(), what });
+    }
+    Ok(())
 }
 
 /// Refuses a path that would be too long. Only the moved name itself is looked at, since the longest path

@@ -138,22 +138,51 @@ fn by_blob(pieces: &[BlobPiece]) -> BTreeMap<BlobId, Vec<BlobPiece>> {
     blobs
 }
 
+/// Gives back references to bytes that somebody else refers to next, in the same command: nothing becomes
+/// garbage, even if no reference is left for the moment. [`discard_forsaken`] looks for those that nobody
+/// took.
+pub(super) fn hand_over(draft: &mut Draft<'_>, pieces: &[BlobPiece]) -> Result<(), Rejection> {
+    for (id, pieces) in by_blob(pieces) {
+        let blob = with_fewer(draft, id, &pieces)?;
+        draft.put(Table::Blob, key::blob(id), &blob);
+    }
+    Ok(())
+}
+
+/// Makes those blobs garbage that were handed over and that nobody took.
+pub(super) fn discard_forsaken(draft: &mut Draft<'_>, pieces: &[BlobPiece]) -> Result<(), Rejection> {
+    for id in by_blob(pieces).into_keys() {
+        if let Some(record) = draft.view().blob_record(id)?
+            && record.references == 0
+        {
+            discard_blob(draft, id, &record)?;
+        }
+    }
+    Ok(())
+}
+
+/// A blob without the references of these pieces.
+fn with_fewer(draft: &Draft<'_>, id: BlobId, pieces: &[BlobPiece]) -> Result<BlobRecord, Rejection> {
+    let key = key::blob(id);
+    let mut blob: BlobRecord = draft.view().expect(Table::Blob, &key)?;
+    let bytes = total(pieces).and_then(|bytes| blob.live.0.checked_sub(bytes.0));
+    let references = blob.references.checked_sub(pieces.len() as u64);
+    let (references, live) =
+        references.zip(bytes).ok_or_else(|| ReadError::inconsistent(Table::Blob, &key))?;
+    blob.references = references;
+    blob.live = ByteCount(live);
+    Ok(blob)
+}
+
 /// Gives back references. A blob without any becomes garbage; of a segment that holds others, the value does.
 pub(super) fn dereference(draft: &mut Draft<'_>, pieces: &[BlobPiece]) -> Result<(), Rejection> {
     for (id, pieces) in by_blob(pieces) {
-        let key = key::blob(id);
-        let mut blob: BlobRecord = draft.view().expect(Table::Blob, &key)?;
-        let bytes = total(&pieces).and_then(|bytes| blob.live.0.checked_sub(bytes.0));
-        let references = blob.references.checked_sub(pieces.len() as u64);
-        let (references, live) =
-            references.zip(bytes).ok_or_else(|| ReadError::inconsistent(Table::Blob, &key))?;
-        blob.references = references;
-        blob.live = ByteCount(live);
-        if references == 0 {
+        let blob = with_fewer(draft, id, &pieces)?;
+        if blob.references == 0 {
             discard_blob(draft, id, &blob)?;
             continue;
         }
-        draft.put(Table::Blob, key, &blob);
+        draft.put(Table::Blob, key::blob(id), &blob);
         if matches!(blob.layout, Layout::Segment { .. }) {
             discard_values(draft, id, &blob, &pieces)?;
         }

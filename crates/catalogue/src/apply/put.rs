@@ -1,14 +1,14 @@
 //! New files.
 
 use base::planted::{Bug, is_planted};
-use base::{Blake3, ByteCount, FileId};
+use base::{Blake3, BlobPiece, ByteCount, FileId};
 
-use super::{lifecycle, limit, namespace, pool};
+use super::{hold, limit, namespace, pool, quota, version};
 use crate::command::{Outcome, PutFile, PutOutcome, Replace};
 use crate::draft::Draft;
 use crate::error::{Object, Rejection};
 use crate::key;
-use crate::record::{Counter, Entry, FileKind, FileRecord, FileState, IdempotencyRecord, TodoFile};
+use crate::record::{Counter, Entry, FileKind, FileRecord, FileState, Hold, IdempotencyRecord, TodoFile};
 use crate::table::Table;
 
 /// Most bytes in the target of a symbolic link.
@@ -16,46 +16,66 @@ const TARGET_BYTES_MAX: usize = 4095;
 /// The largest file: offsets stay below the sign bit.
 const FILE_BYTES_MAX: u64 = 1 << 62;
 
+/// What is said of a put beside the file.
+#[derive(Default)]
+pub(super) struct How<'a> {
+    /// Refused unless this version has the name.
+    pub(super) if_current: Option<FileId>,
+    /// What keeps the file; `None`: what its bucket says.
+    pub(super) hold: Option<Hold>,
+    /// The same bytes make a new version too.
+    pub(super) always: bool,
+    /// The pieces of a file whose bytes are another's, referred to already.
+    pub(super) pieces: Option<&'a [BlobPiece]>,
+}
+
 pub(super) fn put_file(draft: &mut Draft<'_>, put: &PutFile) -> Result<Outcome, Rejection> {
+    self::put(draft, put, How::default())
+}
+
+pub(super) fn put(draft: &mut Draft<'_>, put: &PutFile, how: How<'_>) -> Result<Outcome, Rejection> {
     if let Some(known) = known_answer(draft, put)? {
         return Ok(Outcome::Put(known));
     }
-    check(put)?;
+    if how.pieces.is_none() {
+        check(put)?;
+    }
     namespace::check_attributes(&put.attributes)?;
     namespace::check_name(put.parent, &put.name)?;
     namespace::check_directory(draft, put.parent)?;
     let class = namespace::class(draft, put.class)?;
-    let replaced = match draft.view().entry(put.parent, &put.name)? {
+    let current = match draft.view().entry(put.parent, &put.name)? {
         Some(Entry::Directory(_)) => {
             return Err(Rejection::IsADirectory { parent: put.parent, name: put.name.clone() });
         }
-        Some(Entry::File(old)) => {
-            let file: FileRecord = draft.view().expect(Table::File, &key::file(old))?;
-            // Bytes that nobody can read are no reason to turn the same ones away.
-            if is_same(&file, put) && !file.is_lost() {
-                remember(draft, put, old);
-                discard(draft, put, Some(&file))?;
-                return Ok(Outcome::Put(PutOutcome { file: old, created: false, replaced: None }));
-            }
-            if put.replace == Replace::Refused && !is_same(&file, put) {
-                return Err(Rejection::NameTaken { parent: put.parent, name: put.name.clone() });
-            }
-            Some((old, file))
-        }
+        Some(Entry::File(old)) => Some(old),
         None => None,
     };
+    if how.if_current.is_some() && how.if_current != current {
+        return Err(Rejection::NotCurrent { parent: put.parent, name: put.name.clone(), current });
+    }
+    if let Some(old) = current {
+        let file: FileRecord = draft.view().expect(Table::File, &key::file(old))?;
+        // What is to be held is a version of its own: the old one is held as its own put said.
+        let is_same = !how.always && how.hold.is_none() && is_same(&file, put);
+        // Bytes that nobody can read are no reason to turn the same ones away.
+        if is_same && !file.is_lost() {
+            remember(draft, put, old);
+            discard(draft, put, Some(&file))?;
+            return Ok(Outcome::Put(PutOutcome { file: old, created: false, replaced: None }));
+        }
+        if put.replace == Replace::Refused && !is_same {
+            return Err(Rejection::NameTaken { parent: put.parent, name: put.name.clone() });
+        }
+    }
     // Before the old version lets go of its bytes, since both may stand in one segment.
     if let Some(data) = &put.data {
         pool::take(draft, data)?;
     }
-    let replaced = match replaced {
-        Some((old, file)) => {
-            lifecycle::condemn(draft, old, file, "the file was replaced")?;
-            Some(old)
-        }
-        None => None,
-    };
-    let id = create(draft, put, !class.copies.is_empty())?;
+    let replaced = version::give_way(draft, (put.parent, &put.name), current, "the file was replaced")?;
+    let id = create(draft, put, how.pieces, !class.copies.is_empty())?;
+    let bucket = draft.view().bucket_of(put.parent)?.map(|(_, bucket)| bucket);
+    hold::begin(draft, id, how.hold, bucket.as_ref())?;
     Ok(Outcome::Put(PutOutcome { file: id, created: true, replaced }))
 }
 
@@ -136,7 +156,13 @@ fn remember(draft: &mut Draft<'_>, put: &PutFile, file: FileId) {
     }
 }
 
-fn create(draft: &mut Draft<'_>, put: &PutFile, goes_to_tape: bool) -> Result<FileId, Rejection> {
+fn create(
+    draft: &mut Draft<'_>,
+    put: &PutFile,
+    shared: Option<&[BlobPiece]>,
+    goes_to_tape: bool,
+) -> Result<FileId, Rejection> {
+    let own = put.data.as_ref().map(|data| &data.pieces[..]);
     let id = draft.change_meta(|meta| {
         meta.next_file += 1;
         FileId(meta.next_file - 1)
@@ -152,11 +178,12 @@ fn create(draft: &mut Draft<'_>, put: &PutFile, goes_to_tape: bool) -> Result<Fi
         checksums: put.checksums,
         class: put.class,
         dataset: put.dataset,
-        pieces: put.data.as_ref().map(|data| data.pieces.clone()).unwrap_or_default(),
+        pieces: shared.or(own).unwrap_or_default().to_vec(),
     };
     draft.put(Table::File, key::file(id), &record);
     draft.put(Table::Entry, key::entry(put.parent, put.name.as_str()), &Entry::File(id));
     draft.count(Counter::Class(put.class), 1, put.size.0)?;
+    quota::charge(draft, id, &record, quota::Way::In)?;
     draft.count(Counter::Online(put.class), 1, put.size.0)?;
     // Links and empty files too: header-only members, so that the tapes alone hold the whole tree.
     if goes_to_tape {

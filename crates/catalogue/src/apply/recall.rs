@@ -2,7 +2,7 @@
 
 use base::{BlockAddress, FileId, Vid};
 
-use super::{limit, pool, reason, request};
+use super::{cold, limit, pool, reason, request};
 use crate::command::{BATCH_FILES_MAX, Outcome, RecallDone};
 use crate::draft::Draft;
 use crate::error::{Object, Rejection};
@@ -31,6 +31,7 @@ pub(super) fn done(draft: &mut Draft<'_>, done: &RecallDone) -> Result<Outcome, 
         draft.count(Counter::Online(file.class), 1, file.size.0)?;
         file.pieces.clone_from(pieces);
         draft.put(Table::File, key::file(*id), &file);
+        cold::leave_later(draft, *id, &file)?;
         recalled += 1;
     }
     pool::refer(draft, &taken)?;

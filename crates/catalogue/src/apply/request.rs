@@ -2,7 +2,7 @@
 
 use base::{BlockAddress, Duration, FileId, RequestId, Vid};
 
-use super::limit;
+use super::{cold, limit};
 use crate::command::{BATCH_FILES_MAX, Command, Outcome, PRIORITY_MAX, PRIORITY_USUAL, REQUEST_FILES_MAX};
 use crate::draft::Draft;
 use crate::encoding::Nothing;
@@ -168,6 +168,7 @@ fn unpin(draft: &mut Draft<'_>, id: RequestId, file: FileId) -> Result<(), Rejec
     if let Some(until) = draft.view().get(Table::Pin, &key)? {
         draft.remove(Table::Pin, key);
         draft.remove(Table::PinExpiry, key::pin_expiry(until, file, id));
+        cold::leave(draft, file)?;
     }
     Ok(())
 }

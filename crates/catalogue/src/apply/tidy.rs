@@ -2,7 +2,7 @@
 
 use base::{BlobId, BlobPiece, FileId, RequestId, Timestamp};
 
-use super::limit;
+use super::{cold, limit};
 use crate::command::{BATCH_FILES_MAX, IDEMPOTENCY_KEPT, Outcome};
 use crate::draft::Draft;
 use crate::encoding::Nothing;
@@ -36,6 +36,7 @@ pub(super) fn expire_pins(draft: &mut Draft<'_>) -> Result<Outcome, Rejection> {
     for (key, file, request) in pins {
         draft.remove(Table::PinExpiry, key);
         draft.remove(Table::Pin, key::pin(file, request));
+        cold::leave(draft, file)?;
     }
     dropped(count)
 }

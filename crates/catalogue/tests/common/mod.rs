@@ -163,6 +163,39 @@ impl Bench {
         }
     }
 
+    /// Begins an upload in parts of this path below a directory of the root.
+    pub fn open_upload(&mut self, bucket: DirId, key: &str) -> UploadId {
+        let attributes = Attributes { mode: 0o644, ..Default::default() };
+        let plan = UploadPlan { attributes, ..Default::default() };
+        let open = OpenUpload { bucket, key: key.into(), owner: "alice".into(), plan };
+        match self.ok(Command::OpenUpload(Box::new(open))) {
+            Outcome::Upload(id) => id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn new_part(&mut self, upload: UploadId, number: u16, content: &[u8]) -> PutPart {
+        let size = ByteCount(content.len() as u64);
+        PutPart {
+            upload,
+            number,
+            size,
+            checksums: StreamChecksums::of(content),
+            hash: PartHash::of(ByteCount(u64::from(number - 1) * size.0), content),
+            attributes: vec![("etag".into(), vec![number as u8])],
+            data: (size.0 > 0).then(|| self.data(size.0)),
+        }
+    }
+
+    /// Stores a part; gives its stamp.
+    pub fn put_part(&mut self, upload: UploadId, number: u16, content: &[u8]) -> u64 {
+        let part = self.new_part(upload, number, content);
+        match self.ok(Command::PutPart(Box::new(part))) {
+            Outcome::Part(stamp) => stamp,
+            other => panic!("{other:?}"),
+        }
+    }
+
     pub fn file(&self, id: FileId) -> FileRecord {
         self.view().file(id).unwrap().unwrap()
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// What a tape drive did in a session; spans in seconds.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct DriveMotionReply {
     /// `migrate`, `recall` or `maintain`.
     pub session: String,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// How redundant the content of the pool is: `GET /api/v1/pool/health`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PoolHealthReply {
     /// Stripes and segments; 0 if every drive answers.
     pub stripes: u64,
@@ -22,7 +22,7 @@ pub struct PoolHealthReply {
 }
 
 /// How far the scrubber is: `GET /api/v1/scrub`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ScrubReply {
     /// `idle`, `blobs`, `values`, `rebuilding`, `looking for lost files` or `repairing`.
     pub phase: String,
@@ -73,7 +73,7 @@ pub struct ScrubReply {
 }
 
 /// A part of a file was read and agreed with the pool's checksums: `GET /api/v1/verify`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct VerifyReply {
     /// The id of the version.
     pub file_id: u64,
@@ -94,14 +94,14 @@ pub struct VerifyReply {
 }
 
 /// What the full check of the catalogue found: `POST /api/v1/verify/catalogue`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct VerifyCatalogueReply {
     /// Records that contradict others, or cannot be; empty if all is well.
     pub findings: Vec<String>,
 }
 
 /// `POST /api/v1/pool/rebuild`.
-#[derive(Clone, Debug, Serialize, Deserialize, Default)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema, Default)]
 pub struct RebuildBody {
     /// Only what this drive held.
     #[serde(default)]
@@ -109,7 +109,7 @@ pub struct RebuildBody {
 }
 
 /// `POST /api/v1/pool/drives/{id}/replace`.
-#[derive(Clone, Debug, Serialize, Deserialize, Default)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema, Default)]
 pub struct ReplaceBody {
     /// Make the directory if it is not there.
     #[serde(default)]
@@ -117,7 +117,7 @@ pub struct ReplaceBody {
 }
 
 /// The answer to `POST /api/v1/pool/drives/{id}/replace`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ReplaceReply {
     /// `new` or `returned`.
     pub what: String,

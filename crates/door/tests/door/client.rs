@@ -7,7 +7,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use base::Blake3;
-use door::{DoorSettings, KeyEntry, Limits};
+use door::{
+    Certificates, DoorSettings, KeyEntry, Limits, Listener, Mounted, ServiceKind, Services, TlsSettings,
+};
 use serde::de::DeserializeOwned;
 
 use crate::fake::Fake;
@@ -17,6 +19,7 @@ pub const KEY: &str = "Authorization: Bearer secret-of-anna\r\n";
 pub struct Server {
     pub address: SocketAddr,
     pub engine: Arc<Fake>,
+    pub certificates: Certificates,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -27,24 +30,31 @@ impl Server {
     }
 
     pub fn with(limits: Limits) -> Server {
+        Server::open(limits, None, None)
+    }
+
+    /// A server with TLS, or with a service mounted in the place of the door's own.
+    pub fn open(limits: Limits, tls: Option<TlsSettings>, mounted: Option<Mounted>) -> Server {
+        let service = if mounted.is_some() { ServiceKind::S3 } else { ServiceKind::Native };
         let key = |name: &str, key: &str| KeyEntry { name: name.into(), hash: Blake3::of(key.as_bytes()).0 };
         let settings = DoorSettings {
-            listen: "127.0.0.1:0".parse().unwrap(),
+            listeners: vec![Listener { address: "127.0.0.1:0".parse().unwrap(), service, tls }],
             keys: vec![key("anna", "secret-of-anna"), key("bert", "secret-of-bert")],
             limits: Limits { drain: limits.drain.min(Duration::from_secs(5)), ..limits },
         };
         let door = door::bind(settings).unwrap();
-        let address = door.address();
+        let address = door.addresses()[0];
         let engine = Arc::new(Fake::default());
         let (stop, stopped) = tokio::sync::oneshot::channel();
-        let served = engine.clone();
+        let certificates = door.certificates();
+        let services = Services { s3: mounted, ..Services::from(engine.clone()) };
         let thread = std::thread::spawn(move || {
             let stopped = async {
                 let _ = stopped.await;
             };
-            door::run(door, served, stopped).unwrap();
+            door::run(door, services, stopped).unwrap();
         });
-        Server { address, engine, stop: Some(stop), thread: Some(thread) }
+        Server { address, engine, certificates, stop: Some(stop), thread: Some(thread) }
     }
 
     pub fn connect(&self) -> TcpStream {
@@ -109,10 +119,16 @@ pub struct Reply {
 
 impl Reply {
     pub fn read(stream: &mut TcpStream) -> Reply {
+        let reply = Reply::read_from(stream);
+        let _ = stream.shutdown(Shutdown::Both);
+        reply
+    }
+
+    /// A reply that ends with its connection, however it is carried.
+    pub fn read_from(stream: &mut impl Read) -> Reply {
         let mut bytes = Vec::new();
         // A connection that is reset ends the reply as well.
         let _ = stream.read_to_end(&mut bytes);
-        let _ = stream.shutdown(Shutdown::Both);
         Reply::parse(&bytes)
     }
 

@@ -87,6 +87,12 @@ impl Fake {
         self.events.lock().unwrap().recv_timeout(Duration::from_secs(20)).expect("the event")
     }
 
+    /// The next event, if it comes within that time.
+    #[allow(dead_code)]
+    pub fn try_event(&self, within: Duration) -> Option<Event> {
+        self.events.lock().unwrap().recv_timeout(within).ok()
+    }
+
     /// Makes a file appear.
     pub fn add(&self, at: &str, bytes: &[u8], locality: Locality) {
         let options =
@@ -116,6 +122,8 @@ pub struct FakeUpload {
 }
 
 impl Upload for FakeUpload {
+    fn attribute(&mut self, _name: String, _value: Vec<u8>) {}
+
     fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
         assert!(!self.path.as_str().contains("panic"), "a fault of the engine");
         match &mut self.discarded {
@@ -239,6 +247,21 @@ impl Drop for FakeDownload {
 }
 
 impl Engine for Fake {
+    fn access_chain(&self, at: &ArchivePath) -> Result<AccessChain, ArchiveError> {
+        let files = self.files.lock().unwrap();
+        let below = format!("{}/", at.as_str().trim_end_matches('/'));
+        let file = files.get(at.as_str());
+        let is_directory = file.is_none() && files.keys().any(|path| path.starts_with(&below));
+        let nobody = DirectoryOwner { owner: String::new(), group: String::new(), mode: 0o755 };
+        Ok(AccessChain {
+            exists: file.is_some() || is_directory,
+            is_directory,
+            owner: file.map(|file| file.attributes.owner.clone()).unwrap_or_default(),
+            above: vec![nobody; at.components().count()],
+            ..AccessChain::default()
+        })
+    }
+
     fn instance(&self) -> Uuid {
         Uuid([7; 16])
     }

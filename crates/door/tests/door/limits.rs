@@ -169,6 +169,20 @@ fn one_principal_cannot_take_all_places() {
 }
 
 #[test]
+fn one_principal_has_a_rate() {
+    let server = Server::with(Limits { requests_per_second: Some(1), ..Limits::default() });
+    // A second may pass between two of them, but not between all.
+    let replies: Vec<Reply> = (0..20).map(|_| server.get("/api/v1/status")).collect();
+    assert_eq!(replies[0].status, 200);
+    let late = replies.iter().find(|reply| reply.status != 200).expect("one too many");
+    refused(late, 429, "too-many-requests");
+    assert_eq!(late.header("retry-after"), Some("1"));
+    let bert = "GET /api/v1/status HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\
+                Authorization: Bearer secret-of-bert\r\n\r\n";
+    assert_eq!(server.raw(bert).status, 200);
+}
+
+#[test]
 fn transfers_do_not_hold_up_other_calls() {
     let server = Server::with(Limits { transfers: 1, calls: 1, admission_wait: SHORT, ..Limits::default() });
     let mut first = begun(&server);

@@ -8,6 +8,7 @@ mod http;
 mod limits;
 mod page;
 mod rows;
+mod s3;
 mod schedule;
 mod wire;
 
@@ -39,12 +40,14 @@ and in the catalogue; migrate and recall: files of 64 MiB and packs, untimed
 virtual drives. all: every one beside its budget, the median of three runs.
 erasure: the coder alone, in memory and without an instance, in turn with other
 coders and with what the memory gives. schedule: the order in which a mounted
-tape is read, on simulated tapes, without an instance.
+tape is read, on simulated tapes, without an instance. s3: large and small
+objects and listings, in turn with the servers named minio and versitygw.
 
 Examples:
   kist bench put --dir /dev/shm --size 2GiB
   kist bench erasure --quick
   kist bench schedule --json
+  kist bench s3 --dir /dev/shm --peer minio=/usr/local/bin/minio
   kist bench erasure --json --peer isa-l=target/release/examples/isal_peer")]
 pub struct Args {
     /// What to measure
@@ -67,7 +70,7 @@ pub struct Args {
     /// directory]
     #[arg(long)]
     disk: Option<PathBuf>,
-    /// With `all`, `erasure` and `schedule`: a page whose generated part is written anew
+    /// With `all`, `erasure`, `s3` and `schedule`: a page whose generated part is written anew
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
     /// With `all`: text for that page, such as the output of another measurement
@@ -101,6 +104,8 @@ enum What {
     Erasure,
     /// Order the wanted files of simulated tapes
     Schedule,
+    /// Put, get and list over S3, in turn with other servers
+    S3,
 }
 
 impl Args {
@@ -111,12 +116,26 @@ impl Args {
             What::Stat => (4000, 20_000, 8),
             What::Migrate | What::Recall => (32, 64 << 20, 2),
             // Each of its parts has its own.
-            What::All | What::Erasure | What::Schedule => (1, 0, 1),
+            What::All | What::Erasure | What::Schedule | What::S3 => (1, 0, 1),
         };
         Load {
             files: self.files.unwrap_or(files).max(1),
             size: self.size.map_or(size, |size| size.0.0),
             clients: self.clients.unwrap_or(clients).clamp(1, parallel::JOBS_MAX),
+        }
+    }
+}
+
+impl Args {
+    fn s3(&self) -> s3::Args<'_> {
+        s3::Args {
+            peers: self.erasure.peers(),
+            quick: self.erasure.is_quick(),
+            files: self.files,
+            size: self.size.map(|size| size.0.0),
+            clients: self.clients,
+            dir: self.dir.as_deref(),
+            write: self.write.as_deref(),
         }
     }
 }
@@ -130,9 +149,13 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         let of = schedule::Args { quick: args.erasure.is_quick(), seeds: args.seeds };
         return schedule::run(of, args.write.as_deref(), common);
     }
+    if args.what == What::S3 {
+        return s3::run(&args.s3(), common);
+    }
     if args.erasure.is_given() {
         return Err(Failure::usage(
-            "--peer belongs to `kist bench erasure`, --quick to it and to `kist bench schedule`",
+            "--peer belongs to `kist bench erasure` and `kist bench s3`, --quick to these and to \
+             `kist bench schedule`",
         ));
     }
     if args.what == What::All {
@@ -145,7 +168,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         What::Stat => bench.stat()?,
         What::Create => bench.create()?,
         What::Migrate | What::Recall => bench.tape()?,
-        What::All | What::Erasure | What::Schedule => Vec::new(),
+        What::All | What::Erasure | What::Schedule | What::S3 => Vec::new(),
     };
     rows::print(&rows, common)
 }

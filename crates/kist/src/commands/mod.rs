@@ -1,13 +1,19 @@
 //! The commands, one file each.
 
+pub mod acl;
+pub mod audit;
 pub mod backup;
+pub mod chown;
 pub mod class;
 pub mod compare;
+pub mod completions;
 pub mod drive;
 pub mod evict;
 pub mod get;
 pub mod init;
+pub mod key;
 pub mod ls;
+pub mod man;
 pub mod migrate;
 pub mod mkdir;
 pub mod mv;
@@ -18,6 +24,7 @@ pub mod plan_site;
 pub mod pool;
 pub mod put;
 pub mod queue;
+pub mod quota;
 pub mod rebuild;
 pub mod release;
 pub mod request;

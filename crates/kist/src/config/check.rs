@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use base::{ByteCount, StripeCode};
 
-use super::file::{Class, Config, Library, Pool, Tape, TapePool};
-use super::{libraries, mounts};
+use super::file::{Class, Config, Library, Pool, Residency, Tape, TapePool};
+use super::{identity, libraries, mounts, s3, server};
 use crate::instance::FORMAT;
 
 /// The longest configuration that is read.
@@ -76,7 +75,9 @@ pub fn load(file: &Path) -> Result<Config, ConfigError> {
 fn check(config: &Config) -> Result<(), Finding> {
     let Config {
         format,
-        server,
+        server: server_table,
+        identity: people,
+        s3,
         catalogue,
         backup,
         pool,
@@ -92,23 +93,21 @@ fn check(config: &Config) -> Result<(), Finding> {
             format!("format {found} is not known: this kist knows format {FORMAT}; use a newer kist");
         return Err((format.span(), message));
     }
-    if server.listen.get_ref().parse::<SocketAddr>().is_err() {
-        let message =
-            format!("'{}' is not an address with port, such as 127.0.0.1:7420", server.listen.get_ref());
-        return Err((server.listen.span(), message));
-    }
+    server::check(server_table)?;
     if catalogue.map_size.get_ref().0 < ByteCount::mib(64) {
         return Err((catalogue.map_size.span(), "the catalogue needs at least 64MiB".to_owned()));
     }
     if let Some(backup) = backup.as_ref().filter(|backup| *backup.keep_snapshots.get_ref() == 0) {
         return Err((backup.keep_snapshots.span(), "at least one snapshot is kept".to_owned()));
     }
+    identity::check(people)?;
     check_pool(pool)?;
     check_tape(tape)?;
     let libraries: Vec<&Library> = std::iter::once(library).chain(more_libraries).collect();
     libraries::check(&libraries)?;
     check_tape_pools(tape_pools, &libraries)?;
     check_classes(classes, tape_pools)?;
+    s3::check(s3, classes)?;
     mounts::check(tape, tape_pools, classes, &libraries)?;
     libraries::check_apart(classes, tape_pools, &libraries)
 }
@@ -237,6 +236,13 @@ fn check_classes(classes: &[Class], tape_pools: &[TapePool]) -> Result<(), Findi
         }
         if class.pack.get_ref().0 < ByteCount::mib(1) {
             return Err((class.pack.span(), "a pack has at least 1MiB".to_owned()));
+        }
+        if let Some(residency) = &class.residency
+            && *residency.get_ref() == Residency::Tape
+            && class.copies.get_ref().is_empty()
+        {
+            let message = "residency = \"tape\" needs copies: a class without them is on disk only";
+            return Err((residency.span(), message.to_owned()));
         }
         let up_to = class.up_to.as_ref().map(|up_to| up_to.get_ref().0);
         match (largest, up_to, &class.up_to) {

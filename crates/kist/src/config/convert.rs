@@ -12,7 +12,8 @@ use archive::{
 use toml::Spanned;
 
 use super::file::{
-    Backup, Catalogue, Class, Config, Library, Pool, PoolDrive, Recall, RecallOrder, Tape, TapePool, Timing,
+    Backup, Catalogue, Class, Config, Library, Pool, PoolDrive, Recall, RecallOrder, Residency, Tape,
+    TapePool, Timing,
 };
 
 impl Config {
@@ -22,6 +23,8 @@ impl Config {
         let Config {
             format: _,
             server: _,
+            identity: _,
+            s3: _,
             catalogue,
             backup: _,
             pool,
@@ -110,6 +113,7 @@ fn class_settings(class: &Class) -> ClassSettings {
         pack_age,
         data_set_depth,
         recall,
+        residency,
         pool_max,
         weight,
         drives_min,
@@ -124,6 +128,7 @@ fn class_settings(class: &Class) -> ClassSettings {
         pack_age: pack_age.0,
         data_set_depth: *data_set_depth,
         recall_packs: *recall == Recall::Pack,
+        cold: residency.as_ref().is_some_and(|residency| *residency.get_ref() == Residency::Tape),
         pool_max: pool_max.as_ref().map(|pool_max| pool_max.0),
         share: ShareSettings { weight: *weight.get_ref(), drives: limits(drives_min, drives_max.as_ref()) },
     }

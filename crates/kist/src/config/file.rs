@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
+use super::identity::Identity;
+use super::s3::S3;
+use super::server::Server;
 use super::value::{Size, Span};
 
 /// The file.
@@ -15,6 +18,12 @@ pub struct Config {
     pub format: Spanned<u32>,
     /// The server.
     pub server: Server,
+    /// Whose tokens and certificates are taken.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub identity: Identity,
+    /// What S3's names stand for.
+    #[serde(default)]
+    pub s3: S3,
     /// The catalogue.
     pub catalogue: Catalogue,
     /// The backup of the catalogue.
@@ -35,12 +44,8 @@ pub struct Config {
     pub classes: Vec<Class>,
 }
 
-/// `[server]`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Server {
-    /// Address and port.
-    pub listen: Spanned<String>,
+fn is_usual(identity: &Identity) -> bool {
+    identity.issuers.is_empty() && identity.certificates.is_empty()
 }
 
 /// `[catalogue]`.
@@ -341,6 +346,9 @@ pub struct Class {
     /// What of a pack is recalled when a file of it is wanted.
     #[serde(default)]
     pub recall: Recall,
+    /// Where its files live once tapes have them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub residency: Option<Spanned<Residency>>,
     /// Recalls bring no more into the pool than leaves the class at this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool_max: Option<Size>,
@@ -364,6 +372,17 @@ pub enum Recall {
     File,
     /// The whole pack.
     Pack,
+}
+
+/// Where the files of a class live once all their copies are on tape.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Residency {
+    /// In the pool too, until somebody evicts them.
+    #[default]
+    Pool,
+    /// On tape only, but for as long as somebody pins them.
+    Tape,
 }
 
 fn scrub_days() -> Spanned<u32> {

@@ -3,8 +3,11 @@
 mod check;
 mod convert;
 mod file;
+mod identity;
 mod libraries;
 mod mounts;
+mod s3;
+mod server;
 mod template;
 mod value;
 

@@ -114,8 +114,15 @@ fn head(template: &Template) -> String {
 format = 1
 
 [server]
-# Address and port of the HTTP interface. There is no TLS yet: keep it on this machine or a trusted network.
+# Address and port of the HTTP interface. Without TLS keep it on this machine or a trusted network.
 listen = "{listen}"
+# Address and port of S3. Without it S3 is not served.
+# s3_listen = "127.0.0.1:7421"
+# Requests a second that one caller may begin over time. Without it: any number.
+# requests_per_second = 100
+# TLS at all addresses. New files are noticed, or read at once on SIGHUP. With client_ca and client_auth
+# "optional" or "required" clients may or have to show a certificate of one of those authorities.
+# tls = {{ certificate = "tls/server.pem", key = "tls/server.key" }}
 
 [catalogue]
 directory = "catalogue"
@@ -259,6 +266,7 @@ fn classes_part(values: &Values) -> String {
 # Storage classes. A file gets the class that the client or its directory names, else the first whose `up_to`
 # it fits. Files below `large` are gathered into packs of about `pack`; a pack that is not full is sealed
 # after `pack_age`. With `recall = "pack"` a pack is recalled as a whole when one file of it is wanted.
+# With `residency = "tape"` files leave the pool by themselves once all their copies are on tape.
 # With `pool_max` recalls bring no more of a class into the pool than leaves it at that size. `weight` (1) is
 # its part of the drive time against other classes; `drives_min` (0) drives are kept for it and `drives_max`
 # (all) the most that it has at once.

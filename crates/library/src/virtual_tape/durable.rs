@@ -54,7 +54,7 @@ impl DurableMark {
         block.seal()
     }
 
-    fn decode(block: &Block64, home: Home) -> Option<Self> {
+    pub fn decode(block: &Block64, home: Home) -> Option<Self> {
         let mark = DurableMark {
             counter: block.u64_at(8),
             cuts: block.u64_at(16),

@@ -110,6 +110,11 @@ impl Memory {
     }
 }
 
+/// For the fuzz targets: what stands behind magic and version.
+pub fn check(body: &[u8]) {
+    let _ = decode_body(Fields(body));
+}
+
 fn decode_body(mut reader: Fields<'_>) -> Option<Memory> {
     let count = reader.u32()?;
     let change_reference = reader.u32()?;

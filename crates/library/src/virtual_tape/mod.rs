@@ -8,6 +8,8 @@ mod error;
 #[cfg(feature = "faults")]
 mod faults;
 mod frame;
+#[doc(hidden)]
+pub mod fuzz;
 mod identity;
 mod index_file;
 mod library;

@@ -15,7 +15,7 @@ use ::erasure::bench::Operation;
 
 use self::core::{Core, Round, Shape};
 use self::figures::{Measured, PeerNamed, Report};
-use self::peer::Program;
+pub use self::peer::Program;
 use super::page;
 use crate::cli::Common;
 use crate::config::Size;
@@ -67,10 +67,11 @@ impl<T: Copy> Effort<T> {
 #[group(id = "erasure")]
 pub struct Args {
     /// With `erasure`: another coder to measure in turn with Kist, a program as benches/peers/README.md asks
-    /// for; can be given more than once. The bars are set against the one named isa-l
+    /// for; can be given more than once. The bars are set against the one named isa-l. With `s3`: another
+    /// server, named minio or versitygw
     #[arg(long = "peer", value_parser = Program::parse, value_name = "NAME=PROGRAM")]
     peers: Vec<Program>,
-    /// With `erasure` and `schedule`: less, in less than a minute
+    /// With `erasure`, `s3` and `schedule`: less, in about a minute
     #[arg(long)]
     quick: bool,
     /// Rounds of each coder, for tests
@@ -85,6 +86,11 @@ impl Args {
     /// Whether any is given.
     pub fn is_given(&self) -> bool {
         !self.peers.is_empty() || self.quick || self.rounds.is_some() || self.working_set.is_some()
+    }
+
+    /// Programs that are measured beside ours.
+    pub fn peers(&self) -> &[Program] {
+        &self.peers
     }
 
     /// Whether any but `--quick` is given.

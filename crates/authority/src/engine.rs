@@ -1,16 +1,19 @@
-//! `archive::Archive` behind the door's seam.
+//! `archive::Archive` as the doors see it.
 
 use archive::{
-    About, Archive, ArchiveError, BackupStatus, CatalogueFinding, Cause, ClassInfo, EvictDone, FileStat,
-    Listed, PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, ReplacedDrive, ReportBy,
-    RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck,
-    TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UsageReport, VerifyDone,
+    About, AccessChain, AclEntry, Archive, ArchiveError, BackupStatus, BucketInfo, BucketSettings,
+    CatalogueFinding, Cause, ClassInfo, CloneOptions, CompleteOptions, EvictDone, FileStat, Hold, KeyPage,
+    KeyQuery, Listed, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo, PutCallback,
+    PutDone, PutOptions, QueueLine, QuotaInfo, QuotaLimits, QuotaOf, ReplacedDrive, ReportBy, RequestFile,
+    RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent,
+    TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UsageReport, VerifyDone, VersionPage,
+    VersionQuery, Which,
 };
-use base::{ArchivePath, BlockAddress, Duration, Name, RequestId, Uuid, Vid};
+use base::{ArchivePath, BlockAddress, ByteCount, Duration, Name, RequestId, UploadId, Uuid, Vid};
 use bytes::Bytes;
 use catalogue::Attributes;
 
-use crate::seam::{Download, Engine, Upload};
+use crate::seam::{Download, Engine, PartUpload, Upload};
 
 impl Engine for Archive {
     fn instance(&self) -> Uuid {
@@ -225,8 +228,116 @@ impl Engine for Archive {
         Archive::verify_catalogue(self)
     }
 
+    fn buckets(&self) -> Result<Vec<BucketInfo>, ArchiveError> {
+        Archive::buckets(self)
+    }
+
+    fn bucket(&self, name: &Name) -> Result<BucketInfo, ArchiveError> {
+        Archive::bucket(self, name)
+    }
+
+    fn make_bucket(&self, name: &Name, owner: &str, set: &BucketSettings) -> Result<(), ArchiveError> {
+        Archive::make_bucket(self, name, owner, set)
+    }
+
+    fn set_bucket(&self, name: &Name, settings: &BucketSettings) -> Result<(), ArchiveError> {
+        Archive::set_bucket(self, name, settings)
+    }
+
+    fn remove_bucket(&self, name: &Name) -> Result<(), ArchiveError> {
+        Archive::remove_bucket(self, name)
+    }
+
+    fn object(&self, path: &ArchivePath, which: Which) -> Result<ObjectStat, ArchiveError> {
+        Archive::object(self, path, which)
+    }
+
+    fn open_object(
+        &self,
+        path: &ArchivePath,
+        which: Which,
+        who: &str,
+    ) -> Result<Box<dyn Download>, ArchiveError> {
+        Ok(Box::new(Archive::open_object(self, path, which, who)?))
+    }
+
+    fn remove_object(
+        &self,
+        path: &ArchivePath,
+        which: Which,
+        bypass: bool,
+    ) -> Result<ObjectRemoved, ArchiveError> {
+        Archive::remove_object(self, path, which, bypass)
+    }
+
+    fn list_versions(&self, query: &VersionQuery) -> Result<VersionPage, ArchiveError> {
+        Archive::list_versions(self, query)
+    }
+
+    fn set_xattrs(
+        &self,
+        path: &ArchivePath,
+        which: Which,
+        changes: &[(String, Option<Vec<u8>>)],
+    ) -> Result<(), ArchiveError> {
+        Archive::set_xattrs(self, path, which, changes)
+    }
+
+    fn set_hold(
+        &self,
+        path: &ArchivePath,
+        which: Which,
+        hold: Hold,
+        bypass: bool,
+    ) -> Result<(), ArchiveError> {
+        Archive::set_hold(self, path, which, hold, bypass)
+    }
+
+    fn clone_object(
+        &self,
+        from: &ArchivePath,
+        which: Which,
+        to: &ArchivePath,
+        options: CloneOptions,
+    ) -> Result<PutDone, ArchiveError> {
+        Archive::clone_object(self, from, which, to, options)
+    }
+
     fn pool_rebuild(&self, drive: Option<u16>) -> Result<(), ArchiveError> {
         Archive::pool_rebuild(self, drive)
+    }
+
+    fn access_chain(&self, path: &ArchivePath) -> Result<AccessChain, ArchiveError> {
+        Archive::access_chain(self, path)
+    }
+
+    fn acl(&self, path: &ArchivePath) -> Result<Option<Vec<AclEntry>>, ArchiveError> {
+        Archive::acl(self, path)
+    }
+
+    fn set_acl(&self, path: &ArchivePath, entries: Option<Vec<AclEntry>>) -> Result<(), ArchiveError> {
+        Archive::set_acl(self, path, entries)
+    }
+
+    fn set_owner(
+        &self,
+        path: &ArchivePath,
+        owner: Option<&str>,
+        group: Option<&str>,
+    ) -> Result<(), ArchiveError> {
+        Archive::set_owner(self, path, owner, group)
+    }
+
+    fn quotas(&self) -> Result<Vec<QuotaInfo>, ArchiveError> {
+        Archive::quotas(self)
+    }
+
+    fn set_quota(&self, of: &QuotaOf, limits: QuotaLimits) -> Result<(), ArchiveError> {
+        Archive::set_quota(self, of, limits)
+    }
+
+    fn remove_quota(&self, of: &QuotaOf) -> Result<(), ArchiveError> {
+        Archive::remove_quota(self, of)
     }
 
     fn pool_drive_lost(&self, drive: u16) -> Result<(), ArchiveError> {
@@ -236,9 +347,93 @@ impl Engine for Archive {
     fn pool_drive_replace(&self, drive: u16, new: bool) -> Result<ReplacedDrive, ArchiveError> {
         Archive::pool_drive_replace(self, drive, new)
     }
+
+    fn change_class(&self, path: &ArchivePath, class: &str) -> Result<(), ArchiveError> {
+        Archive::change_class(self, path, class)
+    }
+
+    fn restore_object(
+        &self,
+        path: &ArchivePath,
+        which: Which,
+        options: StageOptions,
+    ) -> Result<bool, ArchiveError> {
+        Archive::restore_object(self, path, which, options)
+    }
+
+    fn list_keys(&self, query: &KeyQuery) -> Result<KeyPage, ArchiveError> {
+        Archive::list_keys(self, query)
+    }
+
+    fn open_multipart(&self, path: &ArchivePath, options: PutOptions) -> Result<UploadId, ArchiveError> {
+        Archive::open_multipart(self, path, options)
+    }
+
+    fn multipart(&self, upload: UploadId) -> Result<MultipartInfo, ArchiveError> {
+        Archive::multipart(self, upload)
+    }
+
+    fn multiparts(
+        &self,
+        bucket: &Name,
+        prefix: &str,
+        after: Option<(&str, UploadId)>,
+        limit: usize,
+    ) -> Result<(Vec<MultipartInfo>, bool), ArchiveError> {
+        Archive::multiparts(self, bucket, prefix, after, limit)
+    }
+
+    fn parts(
+        &self,
+        upload: UploadId,
+        after: u16,
+        limit: usize,
+    ) -> Result<(Vec<PartInfo>, bool), ArchiveError> {
+        Archive::parts(self, upload, after, limit)
+    }
+
+    fn begin_part(
+        &self,
+        upload: UploadId,
+        number: u16,
+        length: Option<ByteCount>,
+    ) -> Result<Box<dyn PartUpload>, ArchiveError> {
+        Archive::begin_part(self, upload, number, length).map(|part| Box::new(part) as Box<dyn PartUpload>)
+    }
+
+    fn complete_multipart(
+        &self,
+        upload: UploadId,
+        parts: &[u16],
+        options: CompleteOptions,
+    ) -> Result<PutDone, ArchiveError> {
+        Archive::complete_multipart(self, upload, parts, options)
+    }
+
+    fn completed_multipart(&self, path: &ArchivePath, upload: UploadId) -> Result<PutDone, ArchiveError> {
+        Archive::completed_multipart(self, path, upload)
+    }
+
+    fn abort_multipart(&self, upload: UploadId) -> Result<(), ArchiveError> {
+        Archive::abort_multipart(self, upload)
+    }
+}
+
+impl PartUpload for archive::PartUpload {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
+        archive::PartUpload::write(self, bytes)
+    }
+
+    fn finish(self: Box<Self>, attributes: Vec<(String, Vec<u8>)>) -> Result<PartInfo, ArchiveError> {
+        archive::PartUpload::finish(*self, attributes)
+    }
 }
 
 impl Upload for archive::Upload {
+    fn attribute(&mut self, name: String, value: Vec<u8>) {
+        archive::Upload::attribute(self, name, value);
+    }
+
     fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
         archive::Upload::write(self, bytes)
     }

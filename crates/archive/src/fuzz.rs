@@ -1,0 +1,19 @@
+//! For the fuzz targets: parsers of files that the engine keeps.
+
+use std::path::Path;
+
+use base::Crc32c;
+
+use crate::SnapshotInfo;
+
+/// A line of the mount log.
+pub fn mount_line(data: &[u8]) {
+    crate::mount_log::check_line(data);
+}
+
+/// The manifest of a snapshot, with a checksum that agrees.
+pub fn snapshot_manifest(text: &str) {
+    let _ = SnapshotInfo::parse(Path::new("snapshot"), text);
+    let sealed = format!("{text}end {}\n", Crc32c::of(text.as_bytes()));
+    let _ = SnapshotInfo::parse(Path::new("snapshot"), &sealed);
+}

@@ -1,0 +1,200 @@
+//! Quotas: how much may be kept below a directory, or of a group.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+
+use base::{ArchivePath, ByteCount, DirId};
+use catalogue::{Command, Entry, Outcome, QuotaLimits, QuotaRecord, QuotaSubject, ReadError, View};
+
+use crate::engine::Engine;
+use crate::{Archive, ArchiveError};
+
+/// Batches of a first count between two looks at garbage and pins.
+const COUNT_BATCHES_MAX: usize = 16;
+
+/// Whose files a quota counts.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum QuotaOf {
+    /// All below a directory.
+    Directory(ArchivePath),
+    /// All of a group: a virtual organisation.
+    Group(String),
+}
+
+impl fmt::Display for QuotaOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            QuotaOf::Directory(path) => write!(f, "{path}"),
+            QuotaOf::Group(group) => write!(f, "group '{group}'"),
+        }
+    }
+}
+
+/// A quota, and how it stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QuotaInfo {
+    /// Whose.
+    pub of: QuotaOf,
+    /// Its limits, and what is used.
+    pub record: QuotaRecord,
+}
+
+impl QuotaInfo {
+    /// How much of the first count is done, from 0 to 1; 1 once it is complete.
+    #[must_use]
+    pub fn counted(&self) -> f64 {
+        match self.record.counting {
+            None => 1.0,
+            Some(counting) if counting.until.0 == 0 => 1.0,
+            Some(counting) => counting.next.0 as f64 / counting.until.0 as f64,
+        }
+    }
+}
+
+impl Archive {
+    /// All quotas, those of directories first; at most [`QUOTAS_MAX`](catalogue::QUOTAS_MAX) there are.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn quotas(&self) -> Result<Vec<QuotaInfo>, ArchiveError> {
+        self.engine().read(|view| {
+            let mut found = Vec::new();
+            for (subject, record) in view.quotas(None, usize::MAX)? {
+                found.extend(named(view, subject)?.map(|of| QuotaInfo { of, record }));
+            }
+            Ok(found)
+        })
+    }
+
+    /// Sets or changes a quota. Of a new one, files that are there are counted by and by, from now on and
+    /// over restarts; until then less counts as used than is. When this returns it is durable.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NotFound`], [`ArchiveError::NotADirectory`]; a group without a name.
+    pub fn set_quota(&self, of: &QuotaOf, limits: QuotaLimits) -> Result<(), ArchiveError> {
+        let subject = self.subject(of)?;
+        self.engine().execute(Command::SetQuota { subject, limits: Some(limits) })?;
+        self.engine().sweep.ring();
+        Ok(())
+    }
+
+    /// Ends a quota.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchQuota`], [`ArchiveError::NotFound`].
+    pub fn remove_quota(&self, of: &QuotaOf) -> Result<(), ArchiveError> {
+        let subject = self.subject(of)?;
+        let command = Command::SetQuota { subject, limits: None };
+        self.engine().execute(command).map_err(|error| match error {
+            ArchiveError::Rejected(catalogue::Rejection::NotFound(catalogue::Object::Quota(_))) => {
+                ArchiveError::NoSuchQuota(of.to_string())
+            }
+            other => other,
+        })?;
+        Ok(())
+    }
+
+    fn subject(&self, of: &QuotaOf) -> Result<QuotaSubject, ArchiveError> {
+        Ok(match of {
+            QuotaOf::Directory(path) => QuotaSubject::Directory(self.directory_id(path)?),
+            QuotaOf::Group(group) => QuotaSubject::Group(group.clone()),
+        })
+    }
+
+    /// Refuses bytes for which a quota has no room before they are sent. The last word has the command; a
+    /// repeat with the key of a put that was answered gets that answer from it.
+    pub(crate) fn check_quota(
+        &self,
+        path: &ArchivePath,
+        group: &str,
+        length: ByteCount,
+        key: Option<&[u8; 32]>,
+    ) -> Result<(), ArchiveError> {
+        let engine = self.engine();
+        let exceeded = engine.read(|view| {
+            if !view.has_quotas()? || key.is_some_and(|key| view.is_answered(key).unwrap_or(true)) {
+                return Ok(None);
+            }
+            let Some((parent, _)) = path.split() else { return Ok(None) };
+            let (directory, replaced) = match view.resolve(path)? {
+                // What it may take the place of gives room back.
+                Some(Entry::File(old)) => match view.file(old)? {
+                    Some(old) => (old.parent, old.size.0),
+                    None => return Ok(None),
+                },
+                _ => (nearest(view, &parent)?, 0),
+            };
+            for (subject, quota) in view.quotas_of(directory, group)? {
+                let more = length.0.saturating_sub(replaced);
+                if let Some((what, limit, used)) = quota.excess(0, more) {
+                    return Ok(Some((subject, what, limit, used)));
+                }
+            }
+            Ok(None)
+        })?;
+        match exceeded {
+            Some((subject, what, limit, used)) => Err(engine.exceeded(subject, what, limit, used)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The nearest directory of a path that is there.
+fn nearest(view: &View<'_>, path: &ArchivePath) -> Result<DirId, ReadError> {
+    let mut at = path.clone();
+    loop {
+        if let Some(Entry::Directory(id)) = view.resolve(&at)? {
+            return Ok(id);
+        }
+        match at.split() {
+            Some((above, _)) => at = above,
+            None => return Ok(DirId::ROOT),
+        }
+    }
+}
+
+/// A subject in the words of users; `None` if its directory is gone.
+fn named(view: &View<'_>, subject: QuotaSubject) -> Result<Option<QuotaOf>, ReadError> {
+    Ok(match subject {
+        QuotaSubject::Group(group) => Some(QuotaOf::Group(group)),
+        QuotaSubject::Directory(id) => {
+            let path = view.path_of_directory(id)?.and_then(|path| ArchivePath::new(&path).ok());
+            path.map(QuotaOf::Directory)
+        }
+    })
+}
+
+impl Engine {
+    /// A quota that is exceeded, in the words of users.
+    pub(crate) fn exceeded(
+        &self,
+        subject: QuotaSubject,
+        what: &'static str,
+        limit: u64,
+        used: u64,
+    ) -> ArchiveError {
+        let unnamed = subject.to_string();
+        match self.read(|view| named(view, subject)) {
+            Ok(of) => {
+                let of = of.map_or(unnamed, |of| of.to_string());
+                ArchiveError::QuotaExceeded { of, what, limit, used }
+            }
+            Err(error) => error,
+        }
+    }
+}
+
+/// Goes on counting the files of new quotas, for a while; rings for the next turn if there are more.
+pub(crate) fn count(engine: &Engine) -> Result<(), ArchiveError> {
+    for _ in 0..COUNT_BATCHES_MAX {
+        let next = engine.read(|view| view.uncounted_quota())?;
+        let Some(subject) = next.filter(|_| !engine.stop.load(Ordering::Relaxed)) else { return Ok(()) };
+        match engine.execute(Command::CountQuota { subject }) {
+            Ok(Outcome::More(_)) | Err(ArchiveError::Rejected(_)) => {}
+            Ok(other) => unreachable!("a count tells whether there is more, not {other:?}"),
+            Err(error) => return Err(error),
+        }
+    }
+    engine.sweep.ring();
+    Ok(())
+}

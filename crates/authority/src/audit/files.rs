@@ -1,0 +1,150 @@
+//! The files of the audit log: `audit.000001.log` and so on. The chain goes on from one to the next.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use base::Blake3;
+
+use super::line::{AuditLine, encode};
+use super::read::{Tail, read_tail};
+
+/// A file of this length is closed and a new one begun.
+pub const AUDIT_BYTES_MAX: u64 = 16 << 20;
+/// Files kept, the one that grows included; the oldest go.
+pub const AUDIT_FILES_MAX: usize = 256;
+
+/// The numbers and paths of the files in `directory`, the oldest first.
+pub(super) fn list(directory: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
+    let mut found = Vec::new();
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+        other => other?,
+    };
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let number = name.strip_prefix("audit.").and_then(|rest| rest.strip_suffix(".log"));
+        if let Some(number) = number.and_then(|digits| digits.parse().ok())
+            && name == file_name(number)
+        {
+            found.push((number, path));
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn file_name(number: u64) -> String {
+    format!("audit.{number:06}.log")
+}
+
+/// Appends lines, each with the hash of the one before.
+#[derive(Debug)]
+pub(super) struct Appender {
+    directory: PathBuf,
+    bytes_max: u64,
+    files_max: usize,
+    /// The file that grows.
+    file: File,
+    /// Its number.
+    number: u64,
+    /// Its length up to the last whole line.
+    length: u64,
+    /// The number of the last line.
+    line: u64,
+    /// Its hash.
+    hash: Blake3,
+}
+
+impl Appender {
+    /// Goes on behind the last whole line in `directory`, which is made if it is missing.
+    pub(super) fn open(directory: &Path, bytes_max: u64, files_max: usize) -> io::Result<Self> {
+        assert!(files_max > 0, "a log has a file");
+        fs::create_dir_all(directory)?;
+        let files = list(directory)?;
+        let Some((number, path)) = files.last() else {
+            return Appender::begin(directory, bytes_max, files_max, 1, &Tail::NONE);
+        };
+        let tail = read_tail(path)?;
+        if tail.lines == 0 {
+            // Its making was broken off: the file before has the chain.
+            let before = match files.len().checked_sub(2).and_then(|n| files.get(n)) {
+                Some((_, path)) => read_tail(path)?,
+                None => Tail::NONE,
+            };
+            fs::remove_file(path)?;
+            return Appender::begin(directory, bytes_max, files_max, *number, &before);
+        }
+        let file = OpenOptions::new().append(true).open(path)?;
+        // What a crash left of a last line was acknowledged to nobody.
+        file.set_len(tail.length)?;
+        let (length, line, hash) = (tail.length, tail.line, tail.hash);
+        let directory = directory.to_owned();
+        Ok(Appender { directory, bytes_max, files_max, file, number: *number, length, line, hash })
+    }
+
+    fn begin(
+        directory: &Path,
+        bytes_max: u64,
+        files_max: usize,
+        number: u64,
+        before: &Tail,
+    ) -> io::Result<Self> {
+        let path = directory.join(file_name(number));
+        let file = OpenOptions::new().create_new(true).append(true).mode(0o640).open(&path)?;
+        let directory = directory.to_owned();
+        let (line, hash) = (before.line, before.hash);
+        let mut made = Appender { directory, bytes_max, files_max, file, number, length: 0, line, hash };
+        let mut text = String::new();
+        let begin = AuditLine::Begin { file: number, previous: hash };
+        let after = encode(&begin, line + 1, hash, &mut text);
+        let written = made.write(&text, 1, after).and_then(|()| made.sync());
+        written.and_then(|()| File::open(&made.directory)?.sync_all()).inspect_err(|_| {
+            let _ = fs::remove_file(&path);
+        })?;
+        Ok(made)
+    }
+
+    /// Appends these lines, which the operating system then has. Nothing of them stays if that fails.
+    pub(super) fn append(&mut self, lines: &[AuditLine]) -> io::Result<()> {
+        if self.length >= self.bytes_max {
+            self.rotate()?;
+        }
+        let (mut text, mut hash, mut count) = (String::new(), self.hash, 0);
+        for line in lines {
+            count += 1;
+            hash = encode(line, self.line + count, hash, &mut text);
+        }
+        self.write(&text, count, hash)
+    }
+
+    /// Makes all lines durable. After a failure nobody knows which are: a new file is begun.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// Begins the next file, and lets the oldest go.
+    pub(super) fn rotate(&mut self) -> io::Result<()> {
+        self.file.sync_data()?;
+        let before = Tail { lines: 1, length: 0, line: self.line, hash: self.hash };
+        *self = Appender::begin(&self.directory, self.bytes_max, self.files_max, self.number + 1, &before)?;
+        let files = list(&self.directory)?;
+        for (_, path) in files.iter().take(files.len().saturating_sub(self.files_max)) {
+            fs::remove_file(path)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, text: &str, lines: u64, hash: Blake3) -> io::Result<()> {
+        self.file.write_all(text.as_bytes()).inspect_err(|_| {
+            // Half a line would break the chain for good.
+            let _ = self.file.set_len(self.length);
+        })?;
+        self.length += text.len() as u64;
+        self.line += lines;
+        self.hash = hash;
+        Ok(())
+    }
+}

@@ -1,0 +1,201 @@
+//! Reading the audit log, and proving that no line of it was changed, removed or put elsewhere.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use base::Blake3;
+
+use super::files::list;
+use super::line::{AuditLine, LINE_BYTES_MAX, body, chained, decode};
+
+/// What a whole log is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AuditSummary {
+    /// Files.
+    pub files: u64,
+    /// Lines in them.
+    pub lines: u64,
+    /// The number of the last line.
+    pub last: u64,
+    /// Its hash: whoever keeps it elsewhere can later prove that nothing up to it was changed.
+    pub hash: Blake3,
+    /// Whether the oldest file is the first one that was ever written.
+    pub is_complete: bool,
+    /// Whether the hash that was looked for is in it.
+    pub has_expected: bool,
+}
+
+/// Why a log is not what was written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AuditFault {
+    /// A file cannot be read.
+    #[error("{path}: {source}", path = .path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A line is not what was written, or not where it was.
+    #[error(
+        "{path}, line {line}: {what}: the audit log was changed or damaged there",
+        path = .path.display()
+    )]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line in it, from 1 on.
+        line: u64,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// A file is missing.
+    #[error("the file with number {number} of the audit log is missing, though older ones are there")]
+    Missing {
+        /// Its number.
+        number: u64,
+    },
+}
+
+/// Reads all of the log in `directory`, the oldest line first, and checks its chain. A last line that is not
+/// whole yet is passed over: the server is writing it. `expected`: a hash to be looked for.
+///
+/// # Errors
+/// At the first line that is not what was written; those before it were given to `each`.
+pub fn read_audit(
+    directory: &Path,
+    expected: Option<Blake3>,
+    each: &mut dyn FnMut(u64, &AuditLine),
+) -> Result<AuditSummary, AuditFault> {
+    let failed = |source| AuditFault::Io { path: directory.to_owned(), source };
+    let files = list(directory).map_err(failed)?;
+    let mut summary = AuditSummary {
+        files: 0,
+        lines: 0,
+        last: 0,
+        hash: Blake3([0; 32]),
+        is_complete: files.first().is_none_or(|(number, _)| *number == 1),
+        has_expected: false,
+    };
+    let (mut next, count) = (None, files.len());
+    for (n, (number, path)) in files.into_iter().enumerate() {
+        if let Some(next) = next
+            && next != number
+        {
+            return Err(AuditFault::Missing { number: next });
+        }
+        next = Some(number + 1);
+        let mut chain =
+            Chain { path: &path, number, is_last: n + 1 == count, summary: &mut summary, expected };
+        chain.read(each)?;
+    }
+    Ok(summary)
+}
+
+/// One file on the way through all.
+struct Chain<'a> {
+    path: &'a Path,
+    number: u64,
+    is_last: bool,
+    summary: &'a mut AuditSummary,
+    expected: Option<Blake3>,
+}
+
+impl Chain<'_> {
+    fn read(&mut self, each: &mut dyn FnMut(u64, &AuditLine)) -> Result<(), AuditFault> {
+        let failed = |source| AuditFault::Io { path: self.path.to_owned(), source };
+        let mut file = BufReader::new(File::open(self.path).map_err(failed)?);
+        let (mut line, mut count) = (Vec::new(), 0);
+        while next_line(&mut file, &mut line).map_err(failed)? {
+            count += 1;
+            let wrong = |what| AuditFault::Line { path: self.path.to_owned(), line: count, what };
+            let Some(whole) = line.strip_suffix(b"\n") else {
+                if self.is_last && line.len() < LINE_BYTES_MAX {
+                    break;
+                }
+                return Err(wrong("it has no end"));
+            };
+            let (number, read) = self.check(whole, count == 1).map_err(wrong)?;
+            each(number, &read);
+        }
+        if count == 0 && !self.is_last {
+            return Err(AuditFault::Line { path: self.path.to_owned(), line: 1, what: "it is missing" });
+        }
+        self.summary.files += 1;
+        Ok(())
+    }
+
+    fn check(&mut self, line: &[u8], is_first: bool) -> Result<(u64, AuditLine), &'static str> {
+        let (hash, number, read) = decode(line)?;
+        let mut previous = self.summary.hash;
+        if let AuditLine::Begin { file, previous: told } = &read {
+            if !is_first || *file != self.number {
+                return Err("a file begins that is not this one");
+            }
+            if self.summary.files == 0 {
+                // What was before the oldest file is gone; its hash is all that is left.
+                (previous, self.summary.last) = (*told, number.saturating_sub(1));
+                if self.number == 1 && (*told != Blake3([0; 32]) || number != 1) {
+                    return Err("the first file does not begin the log");
+                }
+            } else if *told != previous {
+                return Err("it does not go on from the file before");
+            }
+        } else if is_first {
+            return Err("the file has no beginning");
+        }
+        if chained(previous, body(line)) != hash {
+            return Err("its hash does not follow from the line before");
+        }
+        if number != self.summary.last.saturating_add(1) {
+            return Err("its number does not follow");
+        }
+        self.summary.lines += 1;
+        self.summary.last = number;
+        self.summary.hash = hash;
+        self.summary.has_expected |= self.expected == Some(hash);
+        Ok((number, read))
+    }
+}
+
+/// Where a file's last whole line ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Tail {
+    /// Whole lines that can be read.
+    pub lines: u64,
+    /// Bytes up to the end of the last of them.
+    pub length: u64,
+    /// Its number.
+    pub line: u64,
+    /// Its hash.
+    pub hash: Blake3,
+}
+
+impl Tail {
+    /// Before the first line of a log.
+    pub(super) const NONE: Tail = Tail { lines: 0, length: 0, line: 0, hash: Blake3([0; 32]) };
+}
+
+/// The tail of a file. Lines that cannot be read are passed over: they stay where they are, for those who
+/// verify.
+pub(super) fn read_tail(path: &Path) -> io::Result<Tail> {
+    let mut file = BufReader::new(File::open(path)?);
+    let (mut line, mut tail, mut at) = (Vec::new(), Tail::NONE, 0);
+    while next_line(&mut file, &mut line)? {
+        at += line.len() as u64;
+        let Some(whole) = line.strip_suffix(b"\n") else { continue };
+        tail.length = at;
+        if let Ok((hash, number, _)) = decode(whole) {
+            (tail.lines, tail.line, tail.hash) = (tail.lines + 1, number, hash);
+        }
+    }
+    Ok(tail)
+}
+
+/// The next line with its end, or as much of it as a line may have.
+fn next_line(file: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+    line.clear();
+    Ok(file.take(LINE_BYTES_MAX as u64).read_until(b'\n', line)? > 0)
+}

@@ -1,0 +1,343 @@
+//! Who comes in, and the engine as they may use it.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+
+use base::{Blake3, Clock, Duration, Timestamp};
+use identity::{Caller, CertificateMapping, How, Issuer, TokenLimits, certificate_caller, verify_token};
+use threads::Mutex;
+
+use crate::audit::{Audit, AuditEntry, Outcome};
+use crate::guarded::Guarded;
+use crate::keyring::{AccessKey, KeyError, KeyInfo, KeyRequest, Keyring, NewKey, same};
+use crate::seam::Engine;
+use crate::strangers::Strangers;
+
+/// The longest address of a refused request in the audit log, and the longest reason; the rest is cut.
+const REFUSED_BYTES_MAX: usize = 512;
+
+/// By whom and with what one may come in.
+#[derive(Clone, Debug, Default)]
+pub struct Identities {
+    /// Issuers of tokens.
+    pub issuers: Vec<Issuer>,
+    /// Bounds of tokens.
+    pub tokens: TokenLimits,
+    /// Whom certificates stand for.
+    pub certificates: Vec<CertificateMapping>,
+}
+
+/// How an authority is set up.
+#[derive(Default)]
+pub struct AuthoritySettings {
+    /// What time it is. Without one, nothing that ends in time is valid.
+    pub clock: Option<Arc<dyn Clock>>,
+    /// Where given-out keys are kept. Without one they are forgotten at the end.
+    pub keys_file: Option<PathBuf>,
+    /// Names and BLAKE3 hashes of admins' keys.
+    pub admin_keys: Vec<(String, [u8; 32])>,
+    /// By whom and with what one may come in.
+    pub identities: Identities,
+    /// Where it is written down who did what.
+    pub audit: Option<Arc<Audit>>,
+}
+
+/// Hashes of the keys of admins, and whose they are.
+type AdminKeys = Vec<([u8; 32], Arc<Caller>)>;
+
+/// Guards an engine: whoever comes through a door gets it from here and from nowhere else.
+pub struct Authority {
+    engine: Arc<dyn Engine>,
+    clock: Option<Arc<dyn Clock>>,
+    keyring: Keyring,
+    admin_keys: Mutex<Arc<AdminKeys>>,
+    identities: Mutex<Arc<Identities>>,
+    audit: Option<Arc<Audit>>,
+    strangers: Strangers,
+}
+
+/// Why somebody does not come in. What is wrong with a credential is for the log, not for its bearer.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Denied {
+    /// The credential is none of ours.
+    #[error("the credential is not valid: {0}")]
+    Invalid(String),
+}
+
+impl Authority {
+    /// Guards an engine, with no keys yet, no clock and no audit log.
+    #[must_use]
+    pub fn new(engine: Arc<dyn Engine>) -> Self {
+        Authority::of(engine, Keyring::none(), AuthoritySettings::default())
+    }
+
+    /// Guards an engine.
+    ///
+    /// # Errors
+    /// If the file of keys cannot be read.
+    pub fn with(engine: Arc<dyn Engine>, settings: AuthoritySettings) -> Result<Self, KeyError> {
+        let keyring = match &settings.keys_file {
+            Some(path) => Keyring::open(path)?,
+            None => Keyring::none(),
+        };
+        Ok(Authority::of(engine, keyring, settings))
+    }
+
+    fn of(engine: Arc<dyn Engine>, keyring: Keyring, settings: AuthoritySettings) -> Self {
+        let AuthoritySettings { clock, keys_file: _, admin_keys, identities, audit } = settings;
+        let identities = Mutex::new(Arc::new(identities));
+        let (known, strangers) = (Mutex::default(), Strangers::default());
+        let authority = Authority { engine, clock, keyring, admin_keys: known, identities, audit, strangers };
+        authority.add_admin_keys(admin_keys);
+        authority
+    }
+
+    /// Takes further keys of admins, as names and BLAKE3 hashes. One of all zeros is never taken.
+    pub fn add_admin_keys(&self, keys: impl IntoIterator<Item = (String, [u8; 32])>) {
+        let mut known = self.admin_keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = Vec::clone(&known);
+        let new = keys.into_iter().filter(|(_, hash)| *hash != [0; 32]);
+        all.extend(new.map(|(name, hash)| (hash, Arc::new(Caller::admin(&name)))));
+        *known = Arc::new(all);
+    }
+
+    /// Puts other issuers and certificates in place of those so far, from the next request on.
+    pub fn set_identities(&self, identities: Identities) {
+        *self.identities.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(identities);
+    }
+
+    /// Reads the file of given-out keys again.
+    ///
+    /// # Errors
+    /// If it cannot be read; the keys stay as they were.
+    pub fn reload_keys(&self) -> Result<(), KeyError> {
+        self.keyring.reload()
+    }
+
+    /// The key of that id, if it is valid now.
+    #[must_use]
+    pub fn access_key(&self, id: &str) -> Option<AccessKey> {
+        self.keyring.signing(id, self.now())
+    }
+
+    /// Whoever bears this key or token.
+    ///
+    /// # Errors
+    /// If it is not valid now.
+    pub fn bearer(&self, token: &str) -> Result<Arc<Caller>, Denied> {
+        let hash = Blake3::of(token.as_bytes()).0;
+        let admins = self.admin_keys.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut found = None;
+        for (known, caller) in admins.iter() {
+            if same(known, &hash) {
+                found = Some(caller.clone());
+            }
+        }
+        if let Some(caller) = found {
+            return Ok(caller);
+        }
+        let invalid = |why: String| Denied::Invalid(why);
+        if let Some(caller) = self.keyring.bearer(token, self.now()).map_err(|why| invalid(why.to_owned()))? {
+            return Ok(Arc::new(caller));
+        }
+        let identities = self.identities();
+        if !token.contains('.') || identities.issuers.is_empty() {
+            return Err(invalid("no such key".to_owned()));
+        }
+        let now = self.now().ok_or_else(|| invalid("there is no clock for tokens".to_owned()))?;
+        let verified = verify_token(token, &identities.issuers, &identities.tokens, now);
+        verified.map(Arc::new).map_err(|error| invalid(format!("the token: {error}")))
+    }
+
+    /// Whom a certificate (DER) stands for that TLS has accepted.
+    ///
+    /// # Errors
+    /// If nobody has its subject.
+    pub fn certificate(&self, der: &[u8]) -> Result<Arc<Caller>, Denied> {
+        let caller = certificate_caller(der, &self.identities().certificates);
+        caller.map(Arc::new).map_err(|error| Denied::Invalid(error.to_string()))
+    }
+
+    /// The engine as this caller may use it: each call is authorised and written down.
+    #[must_use]
+    pub fn enter(&self, caller: &Arc<Caller>) -> Arc<dyn Engine> {
+        self.enter_from(caller, None)
+    }
+
+    /// As [`Authority::enter`], with the address of the caller for the audit log.
+    #[must_use]
+    pub fn enter_from(&self, caller: &Arc<Caller>, peer: Option<SocketAddr>) -> Arc<dyn Engine> {
+        let ledger =
+            Ledger { clock: self.clock.clone(), audit: self.audit.clone(), caller: caller.clone(), peer };
+        Arc::new(Guarded::new(self.engine.clone(), ledger))
+    }
+
+    /// Writes down that somebody was not let in; does not wait. `how` is what they came with; the credential
+    /// itself must not be in `why`. Of many at a time some are written down, and the number of the others:
+    /// strangers must not fill the log until the lines about others are gone.
+    pub fn refused(&self, how: How, peer: Option<SocketAddr>, verb: &str, what: &str, why: &str) {
+        let Some(audit) = &self.audit else { return };
+        let now = self.clock.as_ref().map_or(Duration::ZERO, |clock| clock.steady());
+        let Some(left_out) = self.strangers.admit(now) else { return };
+        let caller = Arc::new(Caller { how, ..Caller::anonymous() });
+        let ledger = Ledger { clock: self.clock.clone(), audit: None, caller, peer };
+        let cut = |text: &str| {
+            text.get(..text.floor_char_boundary(text.len().min(REFUSED_BYTES_MAX)))
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let note = match left_out {
+            0 => cut(why),
+            _ => format!("{} ({left_out} refusals before it were not written down)", cut(why)),
+        };
+        if !audit.try_record(ledger.entry(&cut(verb), &cut(what), Outcome::Refused, &note)) {
+            self.strangers.not_written(left_out.saturating_add(1));
+        }
+    }
+
+    /// All given-out keys, without their secrets. For admins.
+    ///
+    /// # Errors
+    /// [`Refusing::Denied`] for others.
+    pub fn keys(&self, caller: &Arc<Caller>, peer: Option<SocketAddr>) -> Result<Vec<KeyInfo>, Refusing> {
+        self.admin(caller, peer, "key-ls", "")?;
+        Ok(self.keyring.list())
+    }
+
+    /// Gives a key out. For admins. It is durable and valid on return.
+    ///
+    /// # Errors
+    /// [`Refusing`].
+    pub fn create_key(
+        &self,
+        caller: &Arc<Caller>,
+        peer: Option<SocketAddr>,
+        request: &KeyRequest,
+    ) -> Result<NewKey, Refusing> {
+        let ledger = self.admin(caller, peer, "key-create", &request.name)?;
+        let now = self.now().unwrap_or(Timestamp(0));
+        let made = self.keyring.create(request, now);
+        let what = made.as_ref().map_or_else(|_| request.name.clone(), |made| made.info.id.clone());
+        ledger.outcome("key-create", &what, &made);
+        Ok(made?)
+    }
+
+    /// Disables or enables a key, at once. For admins.
+    ///
+    /// # Errors
+    /// [`Refusing`].
+    pub fn set_key_disabled(
+        &self,
+        caller: &Arc<Caller>,
+        peer: Option<SocketAddr>,
+        id: &str,
+        disabled: bool,
+    ) -> Result<(), Refusing> {
+        let verb = if disabled { "key-disable" } else { "key-enable" };
+        let ledger = self.admin(caller, peer, verb, id)?;
+        let done = self.keyring.set_disabled(id, disabled);
+        ledger.outcome(verb, id, &done);
+        Ok(done?)
+    }
+
+    /// Removes a key, at once. For admins.
+    ///
+    /// # Errors
+    /// [`Refusing`].
+    pub fn remove_key(
+        &self,
+        caller: &Arc<Caller>,
+        peer: Option<SocketAddr>,
+        id: &str,
+    ) -> Result<(), Refusing> {
+        let ledger = self.admin(caller, peer, "key-rm", id)?;
+        let done = self.keyring.remove(id);
+        ledger.outcome("key-rm", id, &done);
+        Ok(done?)
+    }
+
+    /// Waits until all that was written down is durable.
+    pub fn flush_audit(&self) {
+        if let Some(audit) = &self.audit {
+            audit.flush();
+        }
+    }
+
+    fn admin(
+        &self,
+        caller: &Arc<Caller>,
+        peer: Option<SocketAddr>,
+        verb: &str,
+        what: &str,
+    ) -> Result<Ledger, Refusing> {
+        let ledger =
+            Ledger { clock: self.clock.clone(), audit: self.audit.clone(), caller: caller.clone(), peer };
+        if caller.is_admin {
+            return Ok(ledger);
+        }
+        ledger.write(verb, what, Outcome::Refused, "only admins may");
+        Err(Refusing::Denied(caller.label().to_owned()))
+    }
+
+    fn identities(&self) -> Arc<Identities> {
+        self.identities.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn now(&self) -> Option<Timestamp> {
+        self.clock.as_ref().map(|clock| clock.now())
+    }
+}
+
+/// Why keys are not shown or changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusing {
+    /// Only admins may.
+    #[error("{0} is no admin: only admins see and change keys")]
+    Denied(String),
+    /// The keys cannot be changed like that.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+}
+
+/// Writes down what one caller does.
+#[derive(Clone)]
+pub(crate) struct Ledger {
+    pub clock: Option<Arc<dyn Clock>>,
+    pub audit: Option<Arc<Audit>>,
+    pub caller: Arc<Caller>,
+    pub peer: Option<SocketAddr>,
+}
+
+impl Ledger {
+    pub(crate) fn write(&self, verb: &str, what: &str, outcome: Outcome, note: &str) {
+        if let Some(audit) = &self.audit {
+            audit.record(self.entry(verb, what, outcome, note));
+        }
+    }
+
+    fn entry(&self, verb: &str, what: &str, outcome: Outcome, note: &str) -> AuditEntry {
+        let at = self.clock.as_ref().map_or(Timestamp(0), |clock| clock.now());
+        let note = note.get(..note.floor_char_boundary(note.len().min(1024))).unwrap_or_default();
+        AuditEntry {
+            at,
+            who: self.caller.label().to_owned(),
+            how: self.caller.how.word().to_owned(),
+            peer: self.peer.map(|peer| peer.to_string()).unwrap_or_default(),
+            verb: verb.to_owned(),
+            what: what.to_owned(),
+            outcome,
+            note: note.to_owned(),
+        }
+    }
+
+    pub(crate) fn outcome<T, E: fmt::Display>(&self, verb: &str, what: &str, result: &Result<T, E>) {
+        match result {
+            Ok(_) => self.write(verb, what, Outcome::Done, ""),
+            Err(error) => self.write(verb, what, Outcome::Failed, &error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Rights before a recorded engine.

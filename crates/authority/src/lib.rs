@@ -1,0 +1,25 @@
+//! The engine as the doors see it, and the one place where every call of a door is authorised and audited.
+
+mod allowances;
+mod audit;
+mod authority;
+mod connection;
+mod engine;
+#[doc(hidden)]
+pub mod fuzz;
+mod guarded;
+mod keyring;
+mod rule;
+mod seam;
+mod strangers;
+mod transfers;
+
+pub use allowances::{Allowance, AllowanceSettings, Allowances, Exceeded, Rate};
+pub use audit::{
+    AUDIT_BYTES_MAX, AUDIT_FILES_MAX, AUDIT_QUEUE_MAX, Audit, AuditEntry, AuditFault, AuditLine,
+    AuditSummary, Outcome, read_audit,
+};
+pub use authority::{Authority, AuthoritySettings, Denied, Identities, Refusing};
+pub use connection::{ClientCertificate, Encrypted, Peer};
+pub use keyring::{AccessKey, KEY_GROUPS_MAX, KEYS_MAX, KeyError, KeyInfo, KeyRequest, NewKey};
+pub use seam::{Download, Engine, PartUpload, Upload};

@@ -1,0 +1,297 @@
+//! What one caller may do with which path.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use archive::{AccessChain, ArchiveError, RequestInfo, Which};
+use base::{ArchivePath, RequestId};
+use catalogue::{Attributes, DirectoryOwner};
+use identity::{Acl, AclEntry, AclError, Node, Refused, Rights, Target, decide};
+
+use crate::audit::Outcome;
+use crate::authority::Ledger;
+use crate::seam::Engine;
+
+/// One caller before one engine.
+pub(crate) struct Rule {
+    pub engine: Arc<dyn Engine>,
+    pub ledger: Ledger,
+}
+
+/// How a put is allowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Putting {
+    /// Whatever is there may be replaced.
+    Replace,
+    /// Only if nothing is there, which the engine has to see to when it commits.
+    Create,
+}
+
+impl Rule {
+    pub(crate) fn is_admin(&self) -> bool {
+        self.ledger.caller.is_admin
+    }
+
+    /// That the caller has these rights on a path.
+    pub(crate) fn may(
+        &self,
+        verb: &'static str,
+        rights: Rights,
+        path: &ArchivePath,
+    ) -> Result<(), ArchiveError> {
+        if self.is_admin() {
+            return Ok(());
+        }
+        let chain = self.engine.access_chain(path)?;
+        self.on(rights, path, None, &chain).or_else(|why| self.deny(verb, path, why))
+    }
+
+    /// The same for a version. It is its own owner's: whoever has put another one at its path since gets no
+    /// right to it by that.
+    pub(crate) fn may_version(
+        &self,
+        verb: &'static str,
+        rights: Rights,
+        path: &ArchivePath,
+        which: Which,
+    ) -> Result<(), ArchiveError> {
+        let Some((directory, _)) = path.split().filter(|_| which != Which::Current && !self.is_admin())
+        else {
+            return self.may(verb, rights, path);
+        };
+        let mut chain = self.engine.access_chain(&directory)?;
+        if chain.exists && chain.is_directory {
+            let (owner, group) = (std::mem::take(&mut chain.owner), std::mem::take(&mut chain.group));
+            chain.above.insert(0, DirectoryOwner { owner, group, mode: chain.mode });
+        }
+        (chain.exists, chain.is_directory) = (false, false);
+        match self.engine.object(path, which) {
+            Ok(object) => {
+                let Attributes { owner, group, .. } = object.file.attributes;
+                (chain.exists, chain.owner, chain.group) = (true, owner, group);
+            }
+            Err(
+                ArchiveError::NotFound(_)
+                | ArchiveError::DeleteMarker { .. }
+                | ArchiveError::IsADirectory(_)
+                | ArchiveError::NotADirectory(_),
+            ) => {}
+            Err(error) => return Err(error),
+        }
+        self.on(rights, path, Some(Target::File), &chain).or_else(|why| self.deny(verb, path, why))
+    }
+
+    /// The same for a directory that may not be there yet.
+    pub(crate) fn may_make(&self, verb: &'static str, path: &ArchivePath) -> Result<(), ArchiveError> {
+        if self.is_admin() {
+            return Ok(());
+        }
+        let chain = self.engine.access_chain(path)?;
+        let made = self.on(Rights::CREATE, path, Some(Target::Directory), &chain);
+        made.or_else(|why| self.deny(verb, path, why))
+    }
+
+    /// Whether the caller has these rights, without a line in the log.
+    pub(crate) fn has(&self, rights: Rights, path: &ArchivePath) -> Result<bool, ArchiveError> {
+        if self.is_admin() {
+            return Ok(true);
+        }
+        Ok(self.on(rights, path, None, &self.engine.access_chain(path)?).is_ok())
+    }
+
+    /// Whether and how the caller may put a file. `keeps`: whatever is there is to be kept anyway.
+    pub(crate) fn putting(
+        &self,
+        verb: &'static str,
+        path: &ArchivePath,
+        keeps: bool,
+    ) -> Result<Putting, ArchiveError> {
+        if self.is_admin() {
+            return Ok(Putting::Replace);
+        }
+        let chain = self.engine.access_chain(path)?;
+        match self.on(Rights::MODIFY, path, Some(Target::File), &chain) {
+            Ok(()) => Ok(Putting::Replace),
+            Err(why) if chain.exists && !keeps => self.deny(verb, path, why),
+            Err(_) => match self.on(Rights::CREATE, path, Some(Target::File), &chain) {
+                Ok(()) => Ok(Putting::Create),
+                Err(why) => self.deny(verb, path, why),
+            },
+        }
+    }
+
+    /// What has to be allowed where a name is taken away from. A token that may create may also rename what
+    /// it made; for everybody else a name that goes is a change.
+    pub(crate) fn renaming(&self) -> Rights {
+        if self.ledger.caller.is_confined() { Rights::CREATE } else { Rights::MODIFY }
+    }
+
+    /// That the caller is an admin, or may at least look.
+    pub(crate) fn looks(&self, verb: &'static str, what: impl Display) -> Result<(), ArchiveError> {
+        if self.is_admin() || (self.ledger.caller.is_operator && !self.ledger.caller.is_confined()) {
+            return Ok(());
+        }
+        self.deny(verb, what, Refused::NotAdmin)
+    }
+
+    /// That the caller is an admin.
+    pub(crate) fn admin(&self, verb: &'static str, what: impl Display) -> Result<(), ArchiveError> {
+        if self.is_admin() { Ok(()) } else { self.deny(verb, what, Refused::NotAdmin) }
+    }
+
+    /// A request that is the caller's own. To others it does not exist.
+    pub(crate) fn own(
+        &self,
+        verb: &'static str,
+        request: RequestId,
+        looks: bool,
+    ) -> Result<RequestInfo, ArchiveError> {
+        let info = self.engine.request(request)?;
+        if self.owns(&info, looks) {
+            return Ok(info);
+        }
+        self.ledger.write(verb, &format!("request {request}"), Outcome::Refused, "it is somebody else's");
+        Err(ArchiveError::NoSuchRequest(request))
+    }
+
+    pub(crate) fn owns(&self, info: &RequestInfo, looks: bool) -> bool {
+        let caller = &self.ledger.caller;
+        if caller.is_admin || (looks && caller.is_operator && !caller.is_confined()) {
+            return true;
+        }
+        let wanted = if looks { Rights::POLL } else { Rights::STAGE };
+        let given = |rights: Rights| rights.contains(wanted);
+        let scoped = !caller.is_confined() || caller.capabilities.iter().any(|c| given(c.rights));
+        scoped && !caller.is_anonymous() && info.record.owner == caller.name
+    }
+
+    /// Writes down how a change ended.
+    pub(crate) fn done<T>(
+        &self,
+        verb: &'static str,
+        what: impl Display,
+        result: Result<T, ArchiveError>,
+    ) -> Result<T, ArchiveError> {
+        self.ledger.outcome(verb, &what.to_string(), &result);
+        result
+    }
+
+    /// Makes the caller the owner of what they make, unless an admin names another one.
+    pub(crate) fn own_up(&self, attributes: &mut Attributes) {
+        let caller = &self.ledger.caller;
+        if !caller.is_admin || attributes.owner.is_empty() {
+            attributes.owner.clone_from(&caller.name);
+        }
+        let may_name = caller.is_admin || caller.groups.contains(&attributes.group);
+        if attributes.group.is_empty() || !may_name {
+            attributes.group = caller.groups.first().cloned().unwrap_or_default();
+        }
+    }
+
+    /// Who is named to the engine: the caller, unless an admin names somebody else.
+    pub(crate) fn acting(&self, named: &str) -> String {
+        let caller = &self.ledger.caller;
+        if caller.is_admin && !named.is_empty() { named.to_owned() } else { caller.name.clone() }
+    }
+
+    pub(crate) fn deny<T>(
+        &self,
+        verb: &'static str,
+        what: impl Display,
+        why: impl Display,
+    ) -> Result<T, ArchiveError> {
+        let (what, why) = (what.to_string(), why.to_string());
+        self.ledger.write(verb, &what, Outcome::Refused, &why);
+        Err(ArchiveError::Denied { who: self.ledger.caller.label().to_owned(), verb, what, why })
+    }
+
+    fn on(
+        &self,
+        rights: Rights,
+        path: &ArchivePath,
+        target: Option<Target>,
+        chain: &AccessChain,
+    ) -> Result<(), Refused> {
+        let there = if chain.exists && chain.is_directory { Target::Directory } else { Target::File };
+        decide(&self.ledger.caller, rights, path, target.unwrap_or(there), &nodes(chain))
+    }
+}
+
+/// The engine's chain as the decision wants it. A list that cannot be read gives nothing to anybody.
+fn nodes(chain: &AccessChain) -> Vec<Node> {
+    let mut acl = chain.acl.as_ref().map(|entries| {
+        read_acl(entries).unwrap_or_else(|error| {
+            tracing::error!(%error, "an access control list cannot be read: it allows nothing");
+            Acl::default()
+        })
+    });
+    let mut node = |owner: &str, group: &str, depth: Option<usize>| {
+        let acl = if depth == Some(chain.acl_depth) { acl.take() } else { None };
+        Node { owner: owner.to_owned(), group: group.to_owned(), acl }
+    };
+    let mut nodes = Vec::with_capacity(chain.above.len() + 1);
+    if chain.exists {
+        let depth = chain.is_directory.then_some(chain.above.len());
+        nodes.push(node(&chain.owner, &chain.group, depth));
+    }
+    let above = chain.above.len();
+    nodes.extend(
+        chain
+            .above
+            .iter()
+            .enumerate()
+            .map(|(n, directory)| node(&directory.owner, &directory.group, Some(above - 1 - n))),
+    );
+    nodes
+}
+
+/// The list that these stored entries are.
+pub(crate) fn read_acl(entries: &[archive::AclEntry]) -> Result<Acl, AclError> {
+    let entry = |stored: &archive::AclEntry| {
+        let rights = Rights::from_bits(stored.rights).ok_or(AclError::Bits(stored.rights))?;
+        Ok(AclEntry { subject: stored.subject.parse()?, rights })
+    };
+    Acl::new(entries.iter().map(entry).collect::<Result<_, AclError>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(name: &str) -> DirectoryOwner {
+        DirectoryOwner { owner: name.to_owned(), group: String::new(), mode: 0 }
+    }
+
+    #[test]
+    fn the_list_stands_at_its_own_directory() {
+        let acl = Some(vec![archive::AclEntry { subject: "anyone".to_owned(), rights: 4 }]);
+        let file = AccessChain {
+            exists: true,
+            owner: "anna".to_owned(),
+            acl,
+            acl_depth: 1,
+            above: vec![owner("b"), owner("a"), owner("root")],
+            ..AccessChain::default()
+        };
+        let places = |chain: &AccessChain| {
+            let nodes = nodes(chain);
+            nodes
+                .iter()
+                .map(|node| format!("{}{}", node.owner, if node.acl.is_some() { "*" } else { "" }))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(places(&file), ["anna", "b", "a*", "root"]);
+        let directory = AccessChain { is_directory: true, acl_depth: 3, ..file.clone() };
+        assert_eq!(places(&directory), ["anna*", "b", "a", "root"]);
+        let missing = AccessChain { exists: false, acl_depth: 0, ..file };
+        assert_eq!(places(&missing), ["b", "a", "root*"]);
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_read_gives_nothing() {
+        let entries = vec![archive::AclEntry { subject: "anyone".to_owned(), rights: 1 << 20 }];
+        let chain =
+            AccessChain { exists: true, is_directory: true, acl: Some(entries), ..AccessChain::default() };
+        assert_eq!(nodes(&chain)[0].acl, Some(Acl::default()));
+    }
+}

@@ -1,0 +1,349 @@
+//! What the doors need of the engine. `archive::Archive` is one; tests have their own.
+
+use archive::{
+    About, AccessChain, AclEntry, ArchiveError, BackupStatus, BucketInfo, BucketSettings, CatalogueFinding,
+    Cause, ClassInfo, CloneOptions, CompleteOptions, EvictDone, FileStat, Hold, KeyPage, KeyQuery, Listed,
+    MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo, PutCallback, PutDone,
+    PutOptions, QueueLine, QuotaInfo, QuotaLimits, QuotaOf, ReplacedDrive, ReportBy, RequestFile,
+    RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent,
+    TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UsageReport, VerifyDone, VersionPage,
+    VersionQuery, Which,
+};
+use base::{ArchivePath, BlockAddress, ByteCount, Duration, Name, RequestId, UploadId, Uuid, Vid};
+use bytes::Bytes;
+use catalogue::Attributes;
+
+/// The engine as the doors see it. Every call may block; doors call from threads of their own.
+///
+/// Each method means what the method of the same name of `archive::Archive` means.
+#[allow(missing_docs)]
+pub trait Engine: Send + Sync + 'static {
+    fn instance(&self) -> Uuid;
+    /// Whether the caller may look at machines and reports.
+    fn may_look(&self) -> Result<(), ArchiveError> {
+        Ok(())
+    }
+    /// Whether the caller may run machines.
+    fn may_administrate(&self) -> Result<(), ArchiveError> {
+        Ok(())
+    }
+    fn stat(&self, path: &ArchivePath) -> Result<Stat, ArchiveError>;
+    fn list(
+        &self,
+        path: &ArchivePath,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<(Vec<Listed>, bool), ArchiveError>;
+    fn make_directory(
+        &self,
+        path: &ArchivePath,
+        attributes: Attributes,
+        class: Option<&str>,
+        parents: bool,
+    ) -> Result<(), ArchiveError>;
+    fn rename(&self, from: &ArchivePath, to: &ArchivePath, replace: bool) -> Result<(), ArchiveError>;
+    fn remove(&self, path: &ArchivePath) -> Result<(), ArchiveError>;
+    fn begin_put(&self, path: &ArchivePath, options: PutOptions) -> Result<Box<dyn Upload>, ArchiveError>;
+    fn open_read(&self, path: &ArchivePath) -> Result<Box<dyn Download>, ArchiveError>;
+    /// As `open_read`, on behalf of somebody whose name goes into the access log.
+    fn open_read_for(&self, path: &ArchivePath, _who: &str) -> Result<Box<dyn Download>, ArchiveError> {
+        self.open_read(path)
+    }
+    fn stage(&self, selection: &Selection, options: StageOptions) -> Result<RequestId, ArchiveError>;
+    fn request(&self, request: RequestId) -> Result<RequestInfo, ArchiveError>;
+    fn requests(&self, before: Option<RequestId>, limit: usize) -> Result<Vec<RequestInfo>, ArchiveError>;
+    fn request_files(
+        &self,
+        request: RequestId,
+        from: u32,
+        limit: usize,
+    ) -> Result<(Vec<RequestFile>, Option<u32>), ArchiveError>;
+    fn set_priority(&self, request: RequestId, priority: u8) -> Result<(), ArchiveError>;
+    fn cancel_request(&self, request: RequestId) -> Result<(), ArchiveError>;
+    fn release(&self, request: RequestId, paths: Option<&[ArchivePath]>) -> Result<(), ArchiveError>;
+    fn evict(&self, selection: &Selection) -> Result<EvictDone, ArchiveError>;
+    fn explain(&self, about: &About) -> Result<Vec<Cause>, ArchiveError>;
+    fn request_outlook(&self, request: RequestId) -> Result<RequestOutlook, ArchiveError>;
+    fn tapes(&self) -> Result<Vec<TapeInfo>, ArchiveError>;
+    fn tape(&self, vid: Vid) -> Result<TapeInfo, ArchiveError>;
+    fn tape_content(
+        &self,
+        vid: Vid,
+        from: BlockAddress,
+        limit: usize,
+    ) -> Result<(Vec<TapeContent>, Option<BlockAddress>), ArchiveError>;
+    fn tape_drives(&self) -> Vec<TapeDriveInfo>;
+    fn pool_info(&self) -> Result<PoolInfo, ArchiveError>;
+    fn classes(&self) -> Result<Vec<ClassInfo>, ArchiveError>;
+    fn queue(&self) -> Result<Vec<QueueLine>, ArchiveError>;
+    fn totals(&self) -> Result<Totals, ArchiveError>;
+    fn set_tape(&self, vid: Vid, use_as: TapeUse, reason: &str) -> Result<(), ArchiveError>;
+    fn drive_up(&self, drive: &str) -> Result<(), ArchiveError>;
+    fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError>;
+    fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError>;
+    fn tape_check(&self, vid: Vid) -> Result<Option<TapeCheck>, ArchiveError>;
+    fn repack_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError>;
+    fn tape_repack(&self, vid: Vid) -> Result<Option<TapeRepack>, ArchiveError>;
+    fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError>;
+    fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError>;
+    fn usage(&self, window: Duration, class: Option<&str>) -> Result<UsageReport, ArchiveError>;
+    fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError>;
+    fn backup_status(&self) -> Option<BackupStatus> {
+        None
+    }
+    fn backup_now(&self) -> Option<u64> {
+        None
+    }
+    /// Extents in quarantine; `None` if there is none.
+    fn quarantined(&self) -> Result<Option<u64>, ArchiveError> {
+        Ok(None)
+    }
+    fn end_quarantine(&self) -> Result<(), ArchiveError> {
+        Ok(())
+    }
+    fn pool_health(&self) -> Result<PoolHealth, ArchiveError>;
+    fn scrub_info(&self) -> ScrubInfo;
+    fn scrub_now(&self);
+    fn verify(&self, path: &ArchivePath, offset: u64, length: u64) -> Result<VerifyDone, ArchiveError>;
+    fn verify_catalogue(&self) -> Result<Vec<CatalogueFinding>, ArchiveError>;
+    fn pool_rebuild(&self, drive: Option<u16>) -> Result<(), ArchiveError>;
+    fn pool_drive_lost(&self, drive: u16) -> Result<(), ArchiveError>;
+    /// `new`: a directory that is not there is made.
+    fn pool_drive_replace(&self, drive: u16, new: bool) -> Result<ReplacedDrive, ArchiveError>;
+
+    fn buckets(&self) -> Result<Vec<BucketInfo>, ArchiveError> {
+        Err(ArchiveError::NotOffered("the listing of buckets"))
+    }
+    fn bucket(&self, _name: &Name) -> Result<BucketInfo, ArchiveError> {
+        Err(ArchiveError::NotOffered("a bucket"))
+    }
+    /// Makes a directory of the root a bucket of this owner.
+    fn make_bucket(&self, _name: &Name, _owner: &str, _set: &BucketSettings) -> Result<(), ArchiveError> {
+        Err(ArchiveError::NotOffered("the making of buckets"))
+    }
+    fn set_bucket(&self, _name: &Name, _settings: &BucketSettings) -> Result<(), ArchiveError> {
+        Err(ArchiveError::NotOffered("the setting of buckets"))
+    }
+    /// Only an empty one: no object, no version, no upload.
+    fn remove_bucket(&self, _name: &Name) -> Result<(), ArchiveError> {
+        Err(ArchiveError::NotOffered("the removal of buckets"))
+    }
+    fn object(&self, _path: &ArchivePath, _which: Which) -> Result<ObjectStat, ArchiveError> {
+        Err(ArchiveError::NotOffered("an object"))
+    }
+    fn open_object(
+        &self,
+        _path: &ArchivePath,
+        _which: Which,
+        _who: &str,
+    ) -> Result<Box<dyn Download>, ArchiveError> {
+        Err(ArchiveError::NotOffered("the reading of a version"))
+    }
+    /// Deletes an object or makes a marker, as its bucket is set; one that is not there is no error.
+    /// `bypass`: ends a retention of mode governance.
+    fn remove_object(
+        &self,
+        _path: &ArchivePath,
+        _which: Which,
+        _bypass: bool,
+    ) -> Result<ObjectRemoved, ArchiveError> {
+        Err(ArchiveError::NotOffered("the removal of objects"))
+    }
+    fn list_keys(&self, _query: &KeyQuery) -> Result<KeyPage, ArchiveError> {
+        Err(ArchiveError::NotOffered("the listing of keys"))
+    }
+    fn list_versions(&self, _query: &VersionQuery) -> Result<VersionPage, ArchiveError> {
+        Err(ArchiveError::NotOffered("the listing of versions"))
+    }
+    /// Sets (`Some`) or removes (`None`) extended attributes of a version that is there.
+    fn set_xattrs(
+        &self,
+        _path: &ArchivePath,
+        _which: Which,
+        _changes: &[(String, Option<Vec<u8>>)],
+    ) -> Result<(), ArchiveError> {
+        Err(ArchiveError::NotOffered("the change of attributes"))
+    }
+    /// Holds a version. `bypass`: shortens or ends a retention of mode governance.
+    fn set_hold(
+        &self,
+        _path: &ArchivePath,
+        _which: Which,
+        _hold: Hold,
+        _bypass: bool,
+    ) -> Result<(), ArchiveError> {
+        Err(ArchiveError::NotOffered("the holding of versions"))
+    }
+    /// A copy that shares the bytes in the pool; the source has to be online.
+    fn clone_object(
+        &self,
+        _from: &ArchivePath,
+        _which: Which,
+        _to: &ArchivePath,
+        _options: CloneOptions,
+    ) -> Result<PutDone, ArchiveError> {
+        Err(ArchiveError::NotOffered("the copying of objects"))
+    }
+    fn change_class(&self, _path: &ArchivePath, _class: &str) -> Result<(), ArchiveError> {
+        Err(ArchiveError::NotOffered("the change of a class"))
+    }
+    /// Has a version brought back from tape and kept in the pool for `pin`; one that is there already is kept
+    /// longer. Gives whether it was there already.
+    fn restore_object(
+        &self,
+        _path: &ArchivePath,
+        _which: Which,
+        _options: StageOptions,
+    ) -> Result<bool, ArchiveError> {
+        Err(ArchiveError::NotOffered("the restoring of objects"))
+    }
+
+    fn access_chain(&self, _path: &ArchivePath) -> Result<AccessChain, ArchiveError> {
+        Err(ArchiveError::NotOffered("the look at owners and lists"))
+    }
+    fn acl(&self, _path: &ArchivePath) -> Result<Option<Vec<AclEntry>>, ArchiveError> {
+        Err(ArchiveError::NotOffered("an access control list"))
+    }
+    fn set_acl(&self, _path: &ArchivePath, _entries: Option<Vec<AclEntry>>) -> Result<(), ArchiveError> {
+        Err(ArchiveError::NotOffered("the change of an access control list"))
+    }
+    /// `None`: as before.
+    fn set_owner(
+        &self,
+        _path: &ArchivePath,
+        _owner: Option<&str>,
+        _group: Option<&str>,
+    ) -> Result<(), ArchiveError> {
+        Err(ArchiveError::NotOffered("the change of owners"))
+    }
+    fn quotas(&self) -> Result<Vec<QuotaInfo>, ArchiveError> {
+        Err(ArchiveError::NotOffered("the listing of quotas"))
+    }
+    fn set_quota(&self, _of: &QuotaOf, _limits: QuotaLimits) -> Result<(), ArchiveError> {
+        Err(ArchiveError::NotOffered("the setting of quotas"))
+    }
+    fn remove_quota(&self, _of: &QuotaOf) -> Result<(), ArchiveError> {
+        Err(ArchiveError::NotOffered("the removal of quotas"))
+    }
+
+    /// Begins an upload in parts. Of the options, length and checksums are not looked at.
+    fn open_multipart(&self, _path: &ArchivePath, _options: PutOptions) -> Result<UploadId, ArchiveError> {
+        Err(ArchiveError::NotOffered("uploads in parts"))
+    }
+    fn multipart(&self, _upload: UploadId) -> Result<MultipartInfo, ArchiveError> {
+        Err(ArchiveError::NotOffered("uploads in parts"))
+    }
+    /// Uploads of a bucket in the order of key and id, from behind a key and id on; and whether there is
+    /// more.
+    fn multiparts(
+        &self,
+        _bucket: &Name,
+        _prefix: &str,
+        _after: Option<(&str, UploadId)>,
+        _limit: usize,
+    ) -> Result<(Vec<MultipartInfo>, bool), ArchiveError> {
+        Err(ArchiveError::NotOffered("uploads in parts"))
+    }
+    /// Parts behind a number; and whether there is more.
+    fn parts(
+        &self,
+        _upload: UploadId,
+        _after: u16,
+        _limit: usize,
+    ) -> Result<(Vec<PartInfo>, bool), ArchiveError> {
+        Err(ArchiveError::NotOffered("uploads in parts"))
+    }
+    fn begin_part(
+        &self,
+        _upload: UploadId,
+        _number: u16,
+        _length: Option<ByteCount>,
+    ) -> Result<Box<dyn PartUpload>, ArchiveError> {
+        Err(ArchiveError::NotOffered("uploads in parts"))
+    }
+    /// Makes the file of these parts, in order; no byte is moved. A repeat gets the first answer.
+    fn complete_multipart(
+        &self,
+        _upload: UploadId,
+        _parts: &[u16],
+        _options: CompleteOptions,
+    ) -> Result<PutDone, ArchiveError> {
+        Err(ArchiveError::NotOffered("uploads in parts"))
+    }
+    /// The first answer to an upload of this path that was completed.
+    fn completed_multipart(&self, _path: &ArchivePath, _upload: UploadId) -> Result<PutDone, ArchiveError> {
+        Err(ArchiveError::NotOffered("uploads in parts"))
+    }
+    fn abort_multipart(&self, _upload: UploadId) -> Result<(), ArchiveError> {
+        Err(ArchiveError::NotOffered("uploads in parts"))
+    }
+}
+
+/// A part on its way in. Dropping it before `finish` leaves nothing behind.
+pub trait PartUpload: Send {
+    /// Takes the next bytes.
+    ///
+    /// # Errors
+    /// If they cannot be stored; the part is over then.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError>;
+
+    /// Makes the part durable, with what the door keeps of it, in place of one of its number.
+    ///
+    /// # Errors
+    /// If it cannot be stored, or the upload has ended. Nothing is stored then.
+    fn finish(self: Box<Self>, attributes: Vec<(String, Vec<u8>)>) -> Result<PartInfo, ArchiveError>;
+}
+
+/// A file on its way in. Dropping it before `finish` leaves nothing behind.
+pub trait Upload: Send {
+    /// Takes the next bytes.
+    ///
+    /// # Errors
+    /// If they cannot be stored; the upload is over then.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError>;
+
+    /// Gives the file an extended attribute that is known only when its bytes have gone by.
+    fn attribute(&mut self, name: String, value: Vec<u8>);
+
+    /// Makes the file durable and gives it its name.
+    ///
+    /// # Errors
+    /// If length or checksum are not as announced, or it cannot be stored. Nothing is stored then.
+    fn finish(self: Box<Self>) -> Result<PutDone, ArchiveError>;
+
+    /// As `finish`, but `done` gets what it returns, at once or later, perhaps on another thread. It may be
+    /// dropped uncalled only if that thread panicked.
+    fn finish_then(self: Box<Self>, done: PutCallback) {
+        done(self.finish());
+    }
+}
+
+/// A file on its way out.
+pub trait Download: Send {
+    /// What file it is.
+    fn stat(&self) -> &FileStat;
+
+    /// Reads only `length` bytes from `offset` on; to be called before the first `next`.
+    ///
+    /// # Errors
+    /// If the range is not within the file.
+    fn select(&mut self, offset: u64, length: u64) -> Result<(), ArchiveError>;
+
+    /// Whether drives answer that hold what is to be read; nothing is read for it.
+    ///
+    /// # Errors
+    /// If too few of them do.
+    fn check_drives(&self) -> Result<(), ArchiveError> {
+        Ok(())
+    }
+
+    /// The next verified bytes, at most 1 MiB; `None` at the end. Of a whole file the last bytes come only
+    /// after its checksum agreed.
+    ///
+    /// # Errors
+    /// If the bytes cannot be read, or are not those that were stored.
+    fn next(&mut self) -> Result<Option<Bytes>, ArchiveError>;
+
+    /// Gives back what the engine holds ready for this download; the next `next` goes on where it was.
+    fn pause(&mut self);
+}

@@ -1,0 +1,221 @@
+//! How much somebody may keep. Whatever counts a file in or out of its class charges quotas here; what a
+//! command charges in all is checked and written at its end, so that a file that takes the place of another
+//! needs room only for the difference.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use base::{DirId, FileId};
+
+use super::{limit, namespace};
+use crate::command::{BATCH_FILES_MAX, Outcome, QUOTAS_MAX};
+use crate::draft::Draft;
+use crate::error::{Object, ReadError, Rejection};
+use crate::frame;
+use crate::key::{self, KeyReader};
+use crate::record::{
+    Counter, DirectoryRecord, FileRecord, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, Tally,
+};
+use crate::table::Table;
+
+/// Whether a file begins or ceases to count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    In,
+    Out,
+}
+
+fn are_set(draft: &Draft<'_>) -> Result<bool, ReadError> {
+    Ok(draft.tallied(Counter::Quotas)?.files > 0)
+}
+
+/// Has a file count, or count no more, where it stands and for its group. Without quotas this costs one look
+/// at a tally.
+pub(super) fn charge(
+    draft: &mut Draft<'_>,
+    id: FileId,
+    file: &FileRecord,
+    way: Way,
+) -> Result<(), Rejection> {
+    if !are_set(draft)? {
+        return Ok(());
+    }
+    let quotas = draft.view().quotas_of(file.parent, &file.attributes.group)?;
+    for (subject, quota) in quotas {
+        if quota.has_seen(id) {
+            let (files, bytes) = draft.charges.entry(subject).or_default();
+            let sign = if way == Way::In { 1 } else { -1 };
+            *files += sign;
+            *bytes += i128::from(sign) * i128::from(file.size.0);
+        }
+    }
+    Ok(())
+}
+
+/// Writes what a command charged, if the quotas allow it.
+pub(super) fn settle(draft: &mut Draft<'_>) -> Result<(), Rejection> {
+    for (subject, (files, bytes)) in std::mem::take(&mut draft.charges) {
+        if (files, bytes) == (0, 0) {
+            continue;
+        }
+        let key = key::quota(&subject);
+        let mut quota: QuotaRecord = draft.view().expect(Table::Quota, &key)?;
+        let more = |change: i128| u64::try_from(change).unwrap_or(if change > 0 { u64::MAX } else { 0 });
+        if let Some((what, limit, used)) = quota.excess(more(files.into()), more(bytes)) {
+            return Err(Rejection::QuotaExceeded { subject, what, limit, used });
+        }
+        let sum = |used: u64, change: i128| {
+            let sum = i128::from(used).checked_add(change).and_then(|sum| u64::try_from(sum).ok());
+            sum.ok_or_else(|| ReadError::inconsistent(Table::Quota, &key))
+        };
+        quota.used.files = sum(quota.used.files, files.into())?;
+        quota.used.bytes.0 = sum(quota.used.bytes.0, bytes)?;
+        draft.put(Table::Quota, key, &quota);
+    }
+    Ok(())
+}
+
+/// Refuses to move a directory across the border of a directory with a quota, since nobody knows what stands
+/// below without reading all of it.
+pub(super) fn check_border(
+    draft: &Draft<'_>,
+    directory: DirId,
+    from: DirId,
+    to: DirId,
+) -> Result<(), Rejection> {
+    if !are_set(draft)? || from == to {
+        return Ok(());
+    }
+    let above = |parent| -> Result<Vec<QuotaSubject>, ReadError> {
+        Ok(draft.view().quotas_of(parent, "")?.into_iter().map(|(subject, _)| subject).collect())
+    };
+    if above(from)? != above(to)? {
+        return Err(Rejection::AcrossQuota(directory));
+    }
+    Ok(())
+}
+
+pub(super) fn set(
+    draft: &mut Draft<'_>,
+    subject: &QuotaSubject,
+    limits: Option<QuotaLimits>,
+) -> Result<Outcome, Rejection> {
+    let key = key::quota(subject);
+    let known: Option<QuotaRecord> = draft.view().get(Table::Quota, &key)?;
+    let quota = match (known, limits) {
+        (None, None) => return Err(Rejection::NotFound(Object::Quota(subject.clone()))),
+        (Some(_), None) => {
+            forget(draft, subject)?;
+            return Ok(Outcome::Done);
+        }
+        (Some(known), Some(limits)) if known.limits == limits => return Ok(Outcome::Done),
+        (Some(known), Some(limits)) => QuotaRecord { limits, ..known },
+        (None, Some(limits)) => {
+            check_subject(draft, subject)?;
+            let known = draft.tallied(Counter::Quotas)?.files;
+            limit("quotas", usize::try_from(known).unwrap_or(usize::MAX), QUOTAS_MAX - 1)?;
+            let counting = QuotaCounting { next: FileId(0), until: FileId(draft.meta()?.next_file) };
+            draft.count(Counter::Quotas, 1, 0)?;
+            draft.count(Counter::QuotasCounting, 1, 0)?;
+            QuotaRecord { limits, used: Tally::default(), counting: Some(counting) }
+        }
+    };
+    draft.put(Table::Quota, key, &quota);
+    Ok(Outcome::Done)
+}
+
+fn check_subject(draft: &Draft<'_>, subject: &QuotaSubject) -> Result<(), Rejection> {
+    match subject {
+        QuotaSubject::Directory(id) => namespace::check_directory(draft, *id),
+        QuotaSubject::Group(group) if group.is_empty() => Err(Rejection::Malformed {
+            object: Object::Quota(subject.clone()),
+            what: "the group has no name",
+        }),
+        QuotaSubject::Group(group) => {
+            limit("bytes of a group's name", group.len(), namespace::PERSON_BYTES_MAX)
+        }
+    }
+}
+
+/// Ends a quota, if there is one.
+pub(super) fn forget(draft: &mut Draft<'_>, subject: &QuotaSubject) -> Result<(), Rejection> {
+    if !are_set(draft)? {
+        return Ok(());
+    }
+    let key = key::quota(subject);
+    if let Some(quota) = draft.view().get::<QuotaRecord>(Table::Quota, &key)? {
+        draft.discount(Counter::Quotas, 1, 0)?;
+        if quota.counting.is_some() {
+            draft.discount(Counter::QuotasCounting, 1, 0)?;
+        }
+        draft.remove(Table::Quota, key);
+    }
+    Ok(())
+}
+
+/// Counts the next files that were there before the quota.
+pub(super) fn count(draft: &mut Draft<'_>, subject: &QuotaSubject) -> Result<Outcome, Rejection> {
+    let key = key::quota(subject);
+    let known: Option<QuotaRecord> = draft.view().get(Table::Quota, &key)?;
+    let Some(mut quota) = known else { return Err(Rejection::NotFound(Object::Quota(subject.clone()))) };
+    let Some(counting) = quota.counting else { return Ok(Outcome::More(false)) };
+    let (found, behind) = files_of(draft, subject, counting)?;
+    quota.used.files = quota.used.files.saturating_add(found.files);
+    quota.used.bytes.0 = quota.used.bytes.0.saturating_add(found.bytes.0);
+    quota.counting = behind.map(|next| QuotaCounting { next, ..counting });
+    if behind.is_none() {
+        draft.discount(Counter::QuotasCounting, 1, 0)?;
+    }
+    draft.put(Table::Quota, key, &quota);
+    Ok(Outcome::More(behind.is_some()))
+}
+
+/// The tally of a subject's files among the next ones, and where to go on.
+fn files_of(
+    draft: &Draft<'_>,
+    subject: &QuotaSubject,
+    QuotaCounting { next, until }: QuotaCounting,
+) -> Result<(Tally, Option<FileId>), ReadError> {
+    let view = draft.view();
+    let mut below = BTreeMap::new();
+    let (mut tally, mut looked, mut last) = (Tally::default(), 0, next);
+    let (from, to) = (key::file(next), key::file(until));
+    view.each(Table::File, &from, Some(&to), |key, value| {
+        let file: FileRecord = frame::open(Table::File, key, value)?;
+        last = FileId(KeyReader::new(Table::File, key).u64()?);
+        looked += 1;
+        let is_meant = match subject {
+            _ if !file.counts_for_quotas() => false,
+            QuotaSubject::Group(group) => *group == file.attributes.group,
+            QuotaSubject::Directory(id) => match below.get(&file.parent) {
+                Some(known) => *known,
+                None => {
+                    let known = is_below(draft, file.parent, *id)?;
+                    below.insert(file.parent, known);
+                    known
+                }
+            },
+        };
+        if is_meant {
+            tally.files += 1;
+            tally.bytes.0 = tally.bytes.0.saturating_add(file.size.0);
+        }
+        Ok(if looked >= BATCH_FILES_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    let is_all = looked < BATCH_FILES_MAX;
+    Ok((tally, (!is_all).then_some(FileId(last.0 + 1))))
+}
+
+fn is_below(draft: &Draft<'_>, directory: DirId, above: DirId) -> Result<bool, ReadError> {
+    let mut at = directory;
+    for _ in 0..namespace::DEPTH_MAX {
+        if at == above {
+            return Ok(true);
+        }
+        if at == DirId::ROOT {
+            return Ok(false);
+        }
+        at = draft.view().expect::<DirectoryRecord>(Table::Directory, &key::directory(at))?.parent;
+    }
+    Err(ReadError::inconsistent(Table::Directory, &key::directory(directory)))
+}

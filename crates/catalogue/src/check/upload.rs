@@ -1,0 +1,54 @@
+//! Uploads in parts.
+
+use base::UploadId;
+
+use super::Check;
+use crate::command::PARTS_MAX;
+use crate::encoding::Nothing;
+use crate::error::ReadError;
+use crate::key;
+use crate::record::{Counter, UploadPart, UploadRecord};
+use crate::table::Table;
+
+impl Check<'_> {
+    pub(super) fn uploads(&mut self) -> Result<(), ReadError> {
+        const T: Table = Table::Upload;
+        self.walk(T, |check, mut parts, key, upload: UploadRecord| {
+            let name = key::upload_name(upload.bucket, &upload.key, UploadId(parts.u64()?));
+            let is_named = check.has::<Nothing>(Table::UploadName, &name)?;
+            check.expect(is_named != upload.ending, T, key, "the upload is not listed, or is ending and is");
+            if !upload.ending {
+                check.count(Counter::Uploads, base::ByteCount(0));
+                let is_there = check.view.directory(upload.bucket)?.is_some();
+                check.expect(is_there, T, key, "the directory of the upload does not exist");
+            }
+            if let Some(class) = upload.plan.class {
+                let is_known = check.has_class(class)?;
+                check.expect(is_known, T, key, "the class does not exist");
+            }
+            Ok(())
+        })?;
+        self.walk(Table::UploadName, |check, _, key, _: Nothing| {
+            let is_right = match key::split_upload_name(key) {
+                Some((_, id)) => check.view.upload(id)?.is_some_and(|upload| {
+                    !upload.ending && key::upload_name(upload.bucket, &upload.key, id) == key
+                }),
+                None => false,
+            };
+            check.expect(is_right, Table::UploadName, key, "the upload does not exist or has another path");
+            Ok(())
+        })?;
+        self.walk(Table::UploadPart, |check, mut parts, key, part: UploadPart| {
+            let upload = check.view.upload(UploadId(parts.u64()?))?;
+            let number = parts.u16()?;
+            check.refer(&part.pieces);
+            check.expect(upload.is_some(), Table::UploadPart, key, "the upload does not exist");
+            let is_numbered = (1..=PARTS_MAX).contains(&number);
+            check.expect(is_numbered, Table::UploadPart, key, "no part has this number");
+            let held: u64 = part.pieces.iter().map(|piece| piece.length.0).sum();
+            let fits = held == part.size.0 && part.hash.length() == Some(part.size);
+            check.expect(fits, Table::UploadPart, key, "the pieces or the hash are not of its size");
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,226 @@
+//! Certificates of listeners: read, checked, and read again when their files change. A connection keeps what
+//! it began with.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, ServerConfig};
+
+use crate::tls::{ClientAuth, TlsError, TlsSettings};
+
+/// The longest file of certificates or keys that is read.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+/// A certificate that ends earlier than this is warned of.
+const SHORT_SECONDS: i64 = 14 * 86_400;
+
+/// The certificate of one listener as it is now.
+#[derive(Debug)]
+pub(crate) struct Certificate {
+    settings: TlsSettings,
+    current: RwLock<Arc<ServerConfig>>,
+    /// The files as they were when they were read last, whether they were good or not.
+    seen: Mutex<Vec<Stamp>>,
+}
+
+/// What changes when a file is replaced or written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Stamp {
+    modified: (i64, i64),
+    length: u64,
+    inode: u64,
+}
+
+impl Certificate {
+    /// Reads it.
+    pub(crate) fn open(settings: &TlsSettings) -> Result<Self, TlsError> {
+        let seen = stamps(settings);
+        let loaded = load(settings)?;
+        if loaded.until < now() {
+            let file = settings.certificate.display();
+            tracing::error!(%file, "the certificate has expired: clients will refuse it; replace the file");
+        }
+        loaded.tell(settings);
+        let current = RwLock::new(Arc::new(loaded.config));
+        Ok(Certificate { settings: settings.clone(), current, seen: Mutex::new(seen) })
+    }
+
+    /// What new connections get.
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Reads the files again if they have changed, or in any case. What is not good is not taken.
+    pub(crate) fn look(&self, in_any_case: bool) -> Result<bool, TlsError> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamps = stamps(&self.settings);
+        if *seen == stamps && !in_any_case {
+            return Ok(false);
+        }
+        *seen = stamps;
+        let loaded = load(&self.settings).and_then(|loaded| {
+            let file = || self.settings.certificate.clone();
+            if loaded.until < now() { Err(TlsError::Expired { file: file() }) } else { Ok(loaded) }
+        });
+        match loaded {
+            Ok(loaded) => {
+                loaded.tell(&self.settings);
+                *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded.config);
+                Ok(true)
+            }
+            Err(error) => {
+                tracing::error!(%error, "the new certificate is not taken: the old one stays in use");
+                Err(error)
+            }
+        }
+    }
+}
+
+/// The certificates of all listeners of a door, to read them again on demand.
+#[derive(Clone, Debug, Default)]
+pub struct Certificates(pub(crate) Vec<Arc<Certificate>>);
+
+impl Certificates {
+    /// Reads all files again, whether they have changed or not. Connections that are open keep what they
+    /// have.
+    ///
+    /// # Errors
+    /// The first reason why one was not taken; the old one stays in use then, and the others are read all the
+    /// same. Each reason is logged.
+    pub fn reload(&self) -> Result<(), TlsError> {
+        let outcomes: Vec<_> = self.0.iter().map(|certificate| certificate.look(true).map(drop)).collect();
+        outcomes.into_iter().collect()
+    }
+
+    /// Reads the files that have changed; what is not good was logged.
+    pub(crate) fn look(&self) {
+        for certificate in &self.0 {
+            let _ = certificate.look(false);
+        }
+    }
+}
+
+/// Checks all files of `settings` as [`crate::bind`] does.
+///
+/// # Errors
+/// If one is missing or wrong, they do not belong together, or the certificate has expired.
+pub fn check_tls(settings: &TlsSettings) -> Result<(), TlsError> {
+    if load(settings)?.until < now() {
+        return Err(TlsError::Expired { file: settings.certificate.clone() });
+    }
+    Ok(())
+}
+
+struct Loaded {
+    config: ServerConfig,
+    /// Seconds since 1970 at which the certificate ends.
+    until: i64,
+}
+
+impl Loaded {
+    fn tell(&self, settings: &TlsSettings) {
+        let (file, days) = (settings.certificate.display(), (self.until - now()) / 86_400);
+        tracing::info!(%file, days, "certificate read: it is good for so many days");
+        if (0..SHORT_SECONDS).contains(&(self.until - now())) {
+            tracing::warn!(%file, days, "the certificate ends soon: replace the file, it is noticed");
+        }
+    }
+}
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+fn load(settings: &TlsSettings) -> Result<Loaded, TlsError> {
+    let TlsSettings { certificate, key, client_ca, client_auth } = settings;
+    let provider = Arc::new(ring::default_provider());
+    let chain = certificates(certificate)?;
+    let until = expiry(certificate, &chain)?;
+    let parsed = PrivateKeyDer::from_pem_slice(&read(key)?)
+        .map_err(|error| TlsError::Key { file: key.clone(), why: error.to_string() })?;
+    let rejected = |error: rustls::Error| TlsError::Rejected {
+        certificate: certificate.clone(),
+        key: key.clone(),
+        why: error.to_string(),
+    };
+    // Whether the two belong together is checked in here.
+    CertifiedKey::from_der(chain.clone(), parsed.clone_key(), &provider).map_err(rejected)?;
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(rejected)?;
+    let builder = match verifier(client_ca.as_deref(), *client_auth, provider)? {
+        Some(verifier) => builder.with_client_cert_verifier(verifier),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_single_cert(chain, parsed).map_err(rejected)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Loaded { config, until })
+}
+
+fn verifier(
+    client_ca: Option<&Path>,
+    client_auth: ClientAuth,
+    provider: Arc<CryptoProvider>,
+) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+    let file = match (client_auth, client_ca) {
+        (ClientAuth::None, None) => return Ok(None),
+        (ClientAuth::None, Some(file)) => return Err(TlsError::UnusedClientCa { file: file.to_owned() }),
+        (ClientAuth::Optional | ClientAuth::Required, None) => return Err(TlsError::NoClientCa),
+        (ClientAuth::Optional | ClientAuth::Required, Some(file)) => file,
+    };
+    let wrong = |why: String| TlsError::Certificate { file: file.to_owned(), why };
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(file)? {
+        roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
+    }
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    let builder = if client_auth == ClientAuth::Optional { builder.allow_unauthenticated() } else { builder };
+    builder.build().map(Some).map_err(|error| wrong(error.to_string()))
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let wrong = |why: String| TlsError::Certificate { file: file.to_owned(), why };
+    let text = read(file)?;
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(&text)
+        .collect::<Result<_, _>>()
+        .map_err(|error| wrong(error.to_string()))?;
+    if chain.is_empty() { Err(wrong("it holds no certificate".to_owned())) } else { Ok(chain) }
+}
+
+/// When the first certificate ends, in seconds since 1970.
+fn expiry(file: &Path, chain: &[CertificateDer<'_>]) -> Result<i64, TlsError> {
+    let wrong = |why: String| TlsError::Certificate { file: file.to_owned(), why };
+    let first = chain.first().ok_or_else(|| wrong("it holds no certificate".to_owned()))?;
+    let (_, parsed) = x509_parser::parse_x509_certificate(first).map_err(|error| wrong(error.to_string()))?;
+    Ok(parsed.validity().not_after.timestamp())
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
+    let failed = |source| TlsError::File { file: file.to_owned(), source };
+    let mut bytes = Vec::new();
+    File::open(file).map_err(failed)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
+    Ok(bytes)
+}
+
+/// How the files are now; one that is not there has no stamp.
+fn stamps(settings: &TlsSettings) -> Vec<Stamp> {
+    let TlsSettings { certificate, key, client_ca, client_auth: _ } = settings;
+    let stamp = |file: &PathBuf| {
+        fs::metadata(file).map_or(Stamp { modified: (0, 0), length: 0, inode: 0 }, |found| Stamp {
+            modified: (found.mtime(), found.mtime_nsec()),
+            length: found.len(),
+            inode: found.ino(),
+        })
+    };
+    [certificate, key].into_iter().chain(client_ca).map(stamp).collect()
+}

@@ -1,0 +1,103 @@
+//! A service mounted at a listener of its own, as S3 is.
+
+use std::io::{ErrorKind, Write};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use authority::{Allowances, Peer};
+use base::ByteCount;
+use bytes::Bytes;
+use door::{Limits, Mounted, ReplyBody};
+use http_body_util::{BodyExt, Full};
+use hyper::Response;
+
+use crate::client::{Reply, Server};
+
+const SHORT: Duration = Duration::from_millis(50);
+
+fn reply(text: String) -> Response<ReplyBody> {
+    Response::new(Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync())
+}
+
+type Outcome = Result<usize, ErrorKind>;
+
+/// Tells how a body ended; `Other` if the service was dropped while it waited.
+struct Tell(Option<Arc<Mutex<Sender<Outcome>>>>);
+
+impl Tell {
+    fn tell(&mut self, outcome: Outcome) {
+        if let Some(sender) = self.0.take() {
+            let _ = sender.lock().unwrap().send(outcome);
+        }
+    }
+}
+
+impl Drop for Tell {
+    fn drop(&mut self) {
+        self.tell(Err(ErrorKind::Other));
+    }
+}
+
+/// Reads whole bodies, tells how they ended, and answers with what it knows of the client.
+fn reader() -> (Mounted, Receiver<Outcome>) {
+    let (tell, told) = channel();
+    let tell = Arc::new(Mutex::new(tell));
+    let service: Mounted = Arc::new(move |request| {
+        let tell = tell.clone();
+        Box::pin(async move {
+            let (parts, body) = request.into_parts();
+            let known = parts.extensions.get::<Peer>().is_some_and(|peer| peer.0.ip().is_loopback())
+                && parts.extensions.get::<Allowances>().is_some();
+            let mut tell = Tell(Some(tell));
+            if parts.uri.path() == "/unread" {
+                return reply(String::new());
+            }
+            let outcome =
+                body.collect().await.map(|body| body.to_bytes().len()).map_err(|error| error.kind());
+            tell.tell(outcome);
+            reply(format!("{known} {outcome:?}"))
+        })
+    });
+    (service, told)
+}
+
+fn ended(told: &Receiver<Outcome>) -> Outcome {
+    told.recv_timeout(Duration::from_secs(20)).expect("the body ends")
+}
+
+#[test]
+fn requests_come_with_what_is_known_of_the_client() {
+    let (service, told) = reader();
+    let server = Server::open(Limits::default(), None, Some(service));
+    let answer =
+        server.raw("PUT /b/k HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc");
+    assert_eq!(answer.status, 200);
+    assert_eq!(String::from_utf8(answer.body).unwrap(), "true Ok(3)");
+    assert_eq!(ended(&told), Ok(3));
+    let unread = server.raw("PUT /unread HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n");
+    assert_eq!((unread.status, unread.header("connection")), (200, Some("close")));
+}
+
+#[test]
+fn a_slow_body_ends_with_an_error() {
+    let (service, told) = reader();
+    let limits = Limits { rate_bytes: ByteCount(1000), rate_window: SHORT, ..Limits::default() };
+    let server = Server::open(limits, None, Some(service));
+    let mut stream = server.connect();
+    stream.write_all(b"PUT /b/k HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\nabc").unwrap();
+    assert_eq!(ended(&told), Err(ErrorKind::TimedOut));
+    let answer = Reply::read(&mut stream);
+    assert_eq!((answer.status, answer.header("connection")), (200, Some("close")));
+}
+
+#[test]
+fn a_client_that_vanishes_ends_its_body() {
+    let (service, told) = reader();
+    let server = Server::open(Limits::default(), None, Some(service));
+    let mut stream = server.connect();
+    stream.write_all(b"PUT /b/k HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\nabc").unwrap();
+    drop(stream);
+    // The service is told, or dropped while it waits.
+    assert!(matches!(ended(&told), Err(ErrorKind::UnexpectedEof | ErrorKind::Other)));
+}

@@ -1,0 +1,178 @@
+//! May this caller do that there?
+
+use base::ArchivePath;
+
+use crate::acl::Acl;
+use crate::caller::{Caller, Capability};
+use crate::rights::Rights;
+
+/// A file or directory on the way from what is asked for up to the root.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Node {
+    /// Its owner; empty: nobody.
+    pub owner: String,
+    /// Its group.
+    pub group: String,
+    /// Its list; only directories have one.
+    pub acl: Option<Acl>,
+}
+
+/// What is at the path that is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// A file, or nothing yet and a file is to be made.
+    File,
+    /// A directory, or nothing yet and a directory is to be made.
+    Directory,
+}
+
+/// Why something is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// No capability of the token covers it.
+    #[error("the token has no scope for it")]
+    NoScope,
+    /// The nearest list does not give the right.
+    #[error("the access control list of its directory does not allow it")]
+    List,
+    /// There is no list, and somebody else owns it.
+    #[error("it has another owner and no directory above it has an access control list")]
+    NotOwner,
+    /// Only admins may.
+    #[error("only admins may")]
+    NotAdmin,
+}
+
+/// Whether the caller has all of `rights` at `path`. `chain` goes from what is there, or from the nearest
+/// directory above it if nothing is, upward to the root.
+///
+/// Admins may all. A token with capabilities is confined to them. Everybody else: going upward, the first
+/// file or directory that the caller owns, or that has a list, decides. What keeps a version against deletion
+/// is not decided here: that holds against everybody.
+///
+/// # Errors
+/// Says why not.
+pub fn decide(
+    caller: &Caller,
+    rights: Rights,
+    path: &ArchivePath,
+    target: Target,
+    chain: &[Node],
+) -> Result<(), Refused> {
+    if caller.is_admin {
+        return Ok(());
+    }
+    if caller.is_confined() {
+        let given = caller.capabilities.iter().filter(|capability| capability.covers(path, target));
+        let given = given.fold(Rights::NONE, |given, capability| given | capability.rights);
+        return if given.contains(rights) { Ok(()) } else { Err(Refused::NoScope) };
+    }
+    let looking = Rights::STAT | Rights::LIST | Rights::POLL;
+    if caller.is_operator && looking.contains(rights) {
+        return Ok(());
+    }
+    for node in chain {
+        if !caller.is_anonymous() && node.owner == caller.name {
+            return Ok(());
+        }
+        if let Some(acl) = &node.acl {
+            let given = acl.rights_of(caller);
+            return if given.contains(rights) { Ok(()) } else { Err(Refused::List) };
+        }
+    }
+    Err(Refused::NotOwner)
+}
+
+impl Capability {
+    /// Whether the path is the capability's own or below it, component by component.
+    #[must_use]
+    pub fn covers(&self, path: &ArchivePath, target: Target) -> bool {
+        let mut asked = path.components();
+        if !self.path.components().all(|component| asked.next() == Some(component)) {
+            return false;
+        }
+        asked.next().is_some() || !self.is_directory || target == Target::Directory
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> ArchivePath {
+        ArchivePath::new(text).unwrap()
+    }
+
+    fn node(owner: &str, acl: &[&str]) -> Node {
+        let entries: Vec<_> = acl.iter().map(|line| line.parse().unwrap()).collect();
+        let acl = (!entries.is_empty()).then(|| Acl::new(entries).unwrap());
+        Node { owner: owner.to_owned(), group: String::new(), acl }
+    }
+
+    fn asks(caller: &Caller, rights: &str, chain: &[Node]) -> Result<(), Refused> {
+        decide(caller, Rights::parse(rights).unwrap(), &path("/a/b/f"), Target::File, chain)
+    }
+
+    #[test]
+    fn the_first_owner_or_list_upward_decides() {
+        let (anna, bert) = (Caller::named("anna", ["cms"]), Caller::named("bert", ["cms"]));
+        let plain = [node("anna", &[]), node("bert", &[]), node("", &[])];
+        assert_eq!(asks(&anna, "rwm", &plain), Ok(()), "anna owns the file");
+        assert_eq!(asks(&bert, "rwm", &plain), Ok(()), "bert owns the directory");
+        assert_eq!(asks(&Caller::named("carl", []), "t", &plain), Err(Refused::NotOwner));
+        let lists = [node("anna", &[]), node("", &["group:cms:r"]), node("bert", &["user:bert:w"])];
+        assert_eq!(asks(&bert, "r", &lists), Ok(()));
+        assert_eq!(asks(&bert, "w", &lists), Err(Refused::List), "the nearer list decides");
+        assert_eq!(asks(&anna, "w", &lists), Ok(()));
+        assert_eq!(asks(&Caller::admin("root"), "m", &[node("anna", &["user:anna:r"])]), Ok(()));
+    }
+
+    #[test]
+    fn nobody_owns_what_has_no_owner() {
+        let none = [node("", &[]), node("", &[])];
+        assert_eq!(asks(&Caller::anonymous(), "t", &none), Err(Refused::NotOwner));
+        assert_eq!(asks(&Caller::named("anna", []), "t", &[]), Err(Refused::NotOwner));
+        let open = [node("", &[]), node("", &["anyone:r"])];
+        assert_eq!(asks(&Caller::anonymous(), "r", &open), Ok(()));
+        assert_eq!(asks(&Caller::anonymous(), "l", &open), Err(Refused::List));
+    }
+
+    #[test]
+    fn operators_look_and_change_nothing() {
+        let operator = Caller { is_operator: true, ..Caller::named("op", []) };
+        let chain = [node("anna", &["user:anna:r"])];
+        assert_eq!(asks(&operator, "tlp", &chain), Ok(()));
+        for right in ["r", "c", "w", "s", "m"] {
+            assert_eq!(asks(&operator, right, &chain), Err(Refused::List), "{right}");
+        }
+    }
+
+    #[test]
+    fn capabilities_are_all_that_a_token_has() {
+        let capability = |rights: &str, at: &str, is_directory| Capability {
+            rights: Rights::parse(rights).unwrap().implied(),
+            path: path(at),
+            is_directory,
+        };
+        let mut token = Caller::named("anna", []);
+        token.capabilities = vec![capability("c", "/a/b", false), capability("r", "/", true)];
+        let owned = [node("anna", &[])];
+        assert_eq!(asks(&token, "c", &owned), Ok(()));
+        assert_eq!(asks(&token, "r", &owned), Ok(()));
+        assert_eq!(asks(&token, "w", &owned), Err(Refused::NoScope), "owning gives a token nothing more");
+        token.is_operator = true;
+        assert_eq!(asks(&token, "p", &owned), Err(Refused::NoScope));
+        let covers = |at: &str, is_directory, asked: &str, target| {
+            capability("r", at, is_directory).covers(&path(asked), target)
+        };
+        assert!(covers("/foo", false, "/foo", Target::File));
+        assert!(covers("/foo", false, "/foo/bar", Target::File));
+        assert!(!covers("/foo", false, "/foobar", Target::File));
+        assert!(!covers("/foo/bar", false, "/foo", Target::Directory));
+        assert!(!covers("/foo", true, "/foo", Target::File), "a slash at the end means a directory");
+        assert!(covers("/foo", true, "/foo", Target::Directory));
+        assert!(covers("/foo", true, "/foo/bar", Target::File));
+        assert!(covers("/", true, "/x", Target::File));
+    }
+}

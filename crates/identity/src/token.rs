@@ -1,0 +1,254 @@
+//! Tokens: signed statements of an issuer about who somebody is or what they may do.
+
+use base::Timestamp;
+use jsonwebtoken::{Algorithm, Header, Validation, dangerous, decode, decode_header};
+use serde::Deserialize;
+
+use crate::caller::{Caller, How, NAME_BYTES_MAX};
+use crate::issuer::{Issuer, IssuerKey, TokenLimits};
+use crate::scope::{Profile, ScopeError, capabilities};
+
+/// The most groups that are taken from a token.
+pub const GROUPS_MAX: usize = 64;
+
+/// Why a token is refused. For the log: its bearer is told less.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokenError {
+    /// Not three parts of base64url with JSON in them, or a claim has the wrong type.
+    #[error("it is malformed: {0}")]
+    Malformed(String),
+    /// Longer than any token may be.
+    #[error("it has {0} bytes")]
+    TooLong(usize),
+    /// The header asks for something that we do not do.
+    #[error("its header has {0}, which is not understood")]
+    Header(&'static str),
+    /// We do not know the issuer.
+    #[error("its issuer is not known")]
+    Issuer,
+    /// No key of the issuer has that name, or the token names none of several.
+    #[error("it names no key of its issuer")]
+    Key,
+    /// The key is used with another algorithm.
+    #[error("its algorithm is not the one of its key")]
+    Algorithm,
+    /// The signature is not the issuer's.
+    #[error("its signature is wrong")]
+    Signature,
+    /// It is for somebody else.
+    #[error("its audience is another one")]
+    Audience,
+    /// It has ended.
+    #[error("it has expired")]
+    Expired,
+    /// It has not begun, or was issued in the future.
+    #[error("it is not valid yet")]
+    NotYet,
+    /// It is valid for longer than is allowed.
+    #[error("it is valid for too long")]
+    Lifetime,
+    /// It follows no profile that we know, or two.
+    #[error("it says neither wlcg.ver 1 nor ver scitoken 1 or 2")]
+    Version,
+    /// It does not say whom it is about.
+    #[error("its subject is missing or too long: map it to a name in the settings")]
+    Subject,
+    /// A scope is malformed.
+    #[error(transparent)]
+    Scope(#[from] ScopeError),
+    /// It has neither scopes for storage nor groups.
+    #[error("it has neither scopes for storage nor groups: it allows nothing here")]
+    Nothing,
+}
+
+/// The claims that are looked at. A claim that comes twice is refused by the reader.
+#[derive(Deserialize)]
+struct Claims {
+    iss: String,
+    sub: Option<String>,
+    aud: Option<Audience>,
+    exp: Option<i64>,
+    nbf: Option<i64>,
+    iat: Option<i64>,
+    scope: Option<String>,
+    ver: Option<String>,
+    #[serde(rename = "wlcg.ver")]
+    wlcg_ver: Option<String>,
+    #[serde(rename = "wlcg.groups", default)]
+    wlcg_groups: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Audience {
+    One(String),
+    Several(Vec<String>),
+}
+
+#[derive(Deserialize)]
+struct IssuerOnly {
+    iss: String,
+}
+
+/// Whom a token stands for. Nothing of it is believed before its signature is verified with a key that the
+/// settings name for its issuer, by the one algorithm of that key.
+///
+/// # Errors
+/// Says what is wrong with it.
+pub fn verify_token(
+    token: &str,
+    issuers: &[Issuer],
+    limits: &TokenLimits,
+    now: Timestamp,
+) -> Result<Caller, TokenError> {
+    if token.len() > limits.token_bytes {
+        return Err(TokenError::TooLong(token.len()));
+    }
+    let malformed = |error: jsonwebtoken::errors::Error| TokenError::Malformed(error.to_string());
+    let header = decode_header(token).map_err(malformed)?;
+    check_header(&header)?;
+    // Only to find the keys; the claims are read again behind the signature.
+    let claimed: IssuerOnly = dangerous::insecure_decode_claims(token).map_err(malformed)?;
+    let issuer = issuers.iter().find(|issuer| issuer.issuer == claimed.iss).ok_or(TokenError::Issuer)?;
+    let key = key_for(issuer, header.kid.as_deref())?;
+    if header.alg != key.algorithm || is_shared(key.algorithm) {
+        return Err(TokenError::Algorithm);
+    }
+    let mut validation = Validation::new(key.algorithm);
+    // Times and audience are checked below, with the time that was given.
+    validation.required_spec_claims.clear();
+    (validation.validate_exp, validation.validate_nbf, validation.validate_aud) = (false, false, false);
+    let claims = decode::<Claims>(token, &key.key, &validation).map_err(of_library)?.claims;
+    if claims.iss != issuer.issuer {
+        return Err(TokenError::Issuer);
+    }
+    check_times(&claims, limits, now)?;
+    check_audience(&claims, issuer)?;
+    caller_of(&claims, issuer)
+}
+
+/// For the fuzz targets: whom these claims stand for, if they came behind a signature of the issuer.
+pub(crate) fn behind_signature(
+    claims: &[u8],
+    issuer: &Issuer,
+    limits: &TokenLimits,
+    now: Timestamp,
+) -> Result<Caller, TokenError> {
+    let claims: Claims =
+        serde_json::from_slice(claims).map_err(|error| TokenError::Malformed(error.to_string()))?;
+    check_times(&claims, limits, now)?;
+    check_audience(&claims, issuer)?;
+    caller_of(&claims, issuer)
+}
+
+fn check_header(header: &Header) -> Result<(), TokenError> {
+    if header.crit.is_some() {
+        return Err(TokenError::Header("crit"));
+    }
+    if header.enc.is_some() || header.zip.is_some() {
+        return Err(TokenError::Header("enc or zip"));
+    }
+    if header.extras.inner().contains_key("b64") {
+        return Err(TokenError::Header("b64"));
+    }
+    let known = |typ: &String| ["jwt", "at+jwt"].iter().any(|known| typ.eq_ignore_ascii_case(known));
+    if header.typ.as_ref().is_some_and(|typ| !known(typ)) {
+        return Err(TokenError::Header("another typ"));
+    }
+    Ok(())
+}
+
+/// The key that the token names; the only one of its issuer, if one of the two says nothing.
+fn key_for<'a>(issuer: &'a Issuer, kid: Option<&str>) -> Result<&'a IssuerKey, TokenError> {
+    if let Some(kid) = kid
+        && let Some(key) = issuer.keys.iter().find(|key| key.kid.as_deref() == Some(kid))
+    {
+        return Ok(key);
+    }
+    match issuer.keys.as_slice() {
+        [only] if kid.is_none() || only.kid.is_none() => Ok(only),
+        _ => Err(TokenError::Key),
+    }
+}
+
+fn is_shared(algorithm: Algorithm) -> bool {
+    algorithm.family() == jsonwebtoken::AlgorithmFamily::Hmac
+}
+
+fn of_library(error: jsonwebtoken::errors::Error) -> TokenError {
+    use jsonwebtoken::errors::ErrorKind;
+    match error.kind() {
+        ErrorKind::InvalidSignature => TokenError::Signature,
+        ErrorKind::InvalidAlgorithm => TokenError::Algorithm,
+        _ => TokenError::Malformed(error.to_string()),
+    }
+}
+
+fn check_times(claims: &Claims, limits: &TokenLimits, now: Timestamp) -> Result<(), TokenError> {
+    let seconds = |span: base::Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
+    let (leeway, lifetime) = (seconds(limits.leeway), seconds(limits.lifetime));
+    let now = now.0.div_euclid(1_000_000_000);
+    let exp = claims.exp.ok_or_else(|| TokenError::Malformed("exp is missing".to_owned()))?;
+    if now >= exp.saturating_add(leeway) {
+        return Err(TokenError::Expired);
+    }
+    let begins = [claims.nbf, claims.iat].into_iter().flatten();
+    if begins.clone().any(|begin| begin > now.saturating_add(leeway)) {
+        return Err(TokenError::NotYet);
+    }
+    let ends_late = exp > now.saturating_add(lifetime).saturating_add(leeway);
+    if ends_late || claims.iat.or(claims.nbf).is_some_and(|begin| exp.saturating_sub(begin) > lifetime) {
+        return Err(TokenError::Lifetime);
+    }
+    Ok(())
+}
+
+fn check_audience(claims: &Claims, issuer: &Issuer) -> Result<(), TokenError> {
+    let ours = |audience: &String| issuer.audiences.contains(audience);
+    let is_ours = match &claims.aud {
+        None => false,
+        Some(Audience::One(audience)) => ours(audience),
+        Some(Audience::Several(audiences)) => audiences.iter().any(ours),
+    };
+    if is_ours { Ok(()) } else { Err(TokenError::Audience) }
+}
+
+fn caller_of(claims: &Claims, issuer: &Issuer) -> Result<Caller, TokenError> {
+    let profile = match (&claims.wlcg_ver, &claims.ver) {
+        (Some(version), None) if version == "1" || version.starts_with("1.") => Profile::Wlcg,
+        (None, Some(version)) if is_scitoken(version) => Profile::SciTokens,
+        _ => return Err(TokenError::Version),
+    };
+    let subject = claims.sub.as_deref().filter(|sub| !sub.is_empty()).ok_or(TokenError::Subject)?;
+    let name = mapped(&issuer.users, &issuer.prefix, subject).ok_or(TokenError::Subject)?;
+    let scope = claims.scope.as_deref().unwrap_or_default();
+    let capabilities = capabilities(scope, profile, &issuer.base)?;
+    // A token for something else, such as computing, does not become one for storage by its subject's groups.
+    let is_no_right = |word: &str| word.starts_with("wlcg") || !word.contains(['.', ':']);
+    let is_by_group = scope.split(' ').all(is_no_right);
+    let mut groups = Vec::new();
+    for group in claims.wlcg_groups.iter().take(GROUPS_MAX) {
+        groups.extend(mapped(&issuer.groups, &issuer.prefix, group));
+    }
+    if capabilities.is_empty() && (groups.is_empty() || !is_by_group) {
+        return Err(TokenError::Nothing);
+    }
+    Ok(Caller { name, groups, capabilities, how: How::Token, ..Caller::default() })
+}
+
+fn is_scitoken(version: &str) -> bool {
+    matches!(
+        version.to_ascii_lowercase().as_str(),
+        "scitoken:1.0" | "scitokens:1.0" | "scitoken:2.0" | "scitokens:2.0"
+    )
+}
+
+/// The name in the settings, or the issuer's prefix and the word; `None` if that is no name.
+fn mapped(map: &[(String, String)], prefix: &str, word: &str) -> Option<String> {
+    let name = match map.iter().find(|(from, _)| from == word) {
+        Some((_, to)) => to.clone(),
+        None => format!("{prefix}:{word}"),
+    };
+    (name.len() <= NAME_BYTES_MAX && !name.contains(char::is_control)).then_some(name)
+}

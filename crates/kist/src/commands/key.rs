@@ -1,0 +1,136 @@
+//! `kist key`.
+
+use base::Duration;
+use door::wire::{KeyBody, KeyReply, NewKeyReply};
+
+use crate::cli::Common;
+use crate::failure::{Failure, Outcome};
+use crate::table::Table;
+use crate::{output, text};
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+The secret of a key is shown once, when it is made. A key without --s3 is a bearer
+key (a file for KIST_KEY_FILE); with --s3 it is an access key id and a secret for
+S3 clients. Changes count at once.
+
+Examples:
+  kist key create anna --group cms --expires 30d
+  kist key create ci --s3 --group cms
+  kist key ls
+  kist key disable KIST2ABCDEFGHIJKLMNO")]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Action {
+    /// Make a key
+    Create {
+        /// Whom it stands for: the owner of what is made with it, the name in the audit log
+        name: String,
+        /// An admin's: everything is allowed but what is held
+        #[arg(long)]
+        admin: bool,
+        /// May look at machines and reports, and at the names and attributes of all files
+        #[arg(long)]
+        operator: bool,
+        /// A group; may be given several times, the first is that of what is made
+        #[arg(long, value_name = "GROUP")]
+        group: Vec<String>,
+        /// It ends after this, such as 30d
+        #[arg(long, value_name = "SPAN", value_parser = span)]
+        expires: Option<Duration>,
+        /// An access key id and a secret, for S3
+        #[arg(long)]
+        s3: bool,
+    },
+    /// List the keys, without their secrets
+    Ls,
+    /// Let a key open nothing, until it is enabled
+    Disable {
+        /// The id of the key
+        id: String,
+    },
+    /// Let a disabled key open again
+    Enable {
+        /// The id of the key
+        id: String,
+    },
+    /// Remove a key for good
+    Rm {
+        /// The id of the key
+        id: String,
+    },
+}
+
+fn span(input: &str) -> Result<Duration, String> {
+    text::parse_span(input).ok_or_else(|| "say a span of time with its unit, such as 30d".to_owned())
+}
+
+/// Runs the command.
+pub fn run(args: &Args, common: &Common) -> Outcome {
+    let client = common.connection.client()?;
+    let (id, verb) = match &args.action {
+        Action::Create { name, admin, operator, group, expires, s3 } => {
+            let body = KeyBody {
+                name: name.clone(),
+                groups: group.clone(),
+                admin: *admin,
+                operator: *operator,
+                expires_seconds: expires.map(|span| span.as_secs()),
+                s3: *s3,
+            };
+            if expires.is_some_and(|span| span.as_secs() == 0) {
+                return Err(Failure::usage("--expires is at least 1s"));
+            }
+            return show_new(&client.post_for("/api/v1/keys", &body)?, common);
+        }
+        Action::Ls => return list(&client.get::<Vec<KeyReply>>("/api/v1/keys")?, common),
+        Action::Disable { id } => (id, "disable"),
+        Action::Enable { id } => (id, "enable"),
+        Action::Rm { id } => (id, "remove"),
+    };
+    client.post(&format!("/api/v1/keys/{}/{verb}", text::encode(id)), &serde_json::json!({}))?;
+    if common.json { output::json(&serde_json::json!({ "id": id })) } else { Ok(()) }
+}
+
+fn show_new(new: &NewKeyReply, common: &Common) -> Outcome {
+    if common.json {
+        return output::json(new);
+    }
+    if new.key.s3 {
+        output::line(&format!("access key id  {}", new.key.id))?;
+        return output::line(&format!("secret         {}", new.secret));
+    }
+    output::line(&format!("id   {}", new.key.id))?;
+    output::line(&format!("key  {}", new.secret))
+}
+
+fn list(keys: &[KeyReply], common: &Common) -> Outcome {
+    if common.json {
+        return output::json(&keys);
+    }
+    let mut table = Table::new(&["id", "name", "groups", "may", "kind", "created", "expires", "state"]);
+    for key in keys {
+        let may = match (key.admin, key.operator) {
+            (true, _) => "admin",
+            (false, true) => "operator",
+            (false, false) => "-",
+        };
+        let groups = if key.groups.is_empty() { "-".to_owned() } else { key.groups.join(",") };
+        table.row(vec![
+            key.id.clone(),
+            key.name.clone(),
+            groups,
+            may.to_owned(),
+            if key.s3 { "s3" } else { "bearer" }.to_owned(),
+            text::whole_seconds(&key.created),
+            key.expires.as_deref().map_or("-".to_owned(), text::whole_seconds),
+            if key.disabled { "disabled" } else { "enabled" }.to_owned(),
+        ]);
+    }
+    output::write(&table.render())
+}

@@ -1,0 +1,254 @@
+//! `[identity]`: whose tokens and certificates are taken, and whom they stand for.
+
+use std::path::{Path, PathBuf};
+
+use authority::Identities;
+use base::ArchivePath;
+use identity::{CertificateMapping, Issuer, NAME_BYTES_MAX, TokenLimits, check_names, read_keys};
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use super::check::Finding;
+use super::value::Span;
+
+/// The longest file of keys.
+const KEYS_BYTES_MAX: u64 = 1 << 20;
+
+/// `[identity]`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Identity {
+    /// From its issue to its end a token has at most this long.
+    #[serde(default = "token_lifetime")]
+    pub token_lifetime: Span,
+    /// How far the clocks of issuers may differ from ours.
+    #[serde(default = "leeway")]
+    pub leeway: Span,
+    /// Issuers of tokens.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub issuers: Vec<TokenIssuer>,
+    /// Whom certificates stand for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub certificates: Vec<Certificate>,
+}
+
+/// `[[identity.issuers]]`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenIssuer {
+    /// The claim `iss`, to the letter.
+    pub issuer: Spanned<String>,
+    /// Stands before names and groups that are not mapped; the issuer itself, if it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<Spanned<String>>,
+    /// The claim `aud` holds one of these, to the letter.
+    pub audiences: Spanned<Vec<String>>,
+    /// The paths of scopes are below this.
+    #[serde(default = "root")]
+    pub base_path: Spanned<String>,
+    /// Files of public keys.
+    pub keys: Vec<KeyFile>,
+    /// Names of subjects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<Named>,
+    /// Names of groups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Named>,
+}
+
+/// `[[identity.issuers.keys]]`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyFile {
+    /// A JWK set or a public key in PEM, within the instance or absolute.
+    pub file: Spanned<PathBuf>,
+    /// Of PEM: the algorithm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<String>,
+    /// Of PEM: its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kid: Option<String>,
+}
+
+/// What an issuer calls somebody, and we.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Named {
+    /// In tokens.
+    pub claim: String,
+    /// Here.
+    pub name: Spanned<String>,
+}
+
+/// `[[identity.certificates]]`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Certificate {
+    /// The subject, as `CN=anna,O=Lab` or `/O=Lab/CN=anna`.
+    pub subject: String,
+    /// Who has signed it; any authority that TLS trusts, if it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
+    /// The name.
+    pub name: Spanned<String>,
+    /// The groups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
+    /// Whether it is an admin's.
+    #[serde(default)]
+    pub admin: bool,
+}
+
+impl Default for Identity {
+    fn default() -> Self {
+        Identity {
+            token_lifetime: token_lifetime(),
+            leeway: leeway(),
+            issuers: Vec::new(),
+            certificates: Vec::new(),
+        }
+    }
+}
+
+fn token_lifetime() -> Span {
+    Span(TokenLimits::default().lifetime)
+}
+
+fn leeway() -> Span {
+    Span(TokenLimits::default().leeway)
+}
+
+fn root() -> Spanned<String> {
+    Spanned::new(0..0, "/".to_owned())
+}
+
+/// What types cannot say; the files of keys are read when the server starts.
+pub(super) fn check(identity: &Identity) -> Result<(), Finding> {
+    for (n, issuer) in identity.issuers.iter().enumerate() {
+        let name = issuer.issuer.get_ref();
+        let same = |other: &TokenIssuer| other.issuer.get_ref() == name;
+        if name.is_empty() || identity.issuers.iter().take(n).any(same) {
+            return Err((issuer.issuer.span(), format!("the issuer '{name}' is empty or stands here twice")));
+        }
+        let audiences = issuer.audiences.get_ref();
+        if audiences.is_empty() || audiences.iter().any(String::is_empty) {
+            let message = "name the audience of this server: a token for another one is refused";
+            return Err((issuer.audiences.span(), message.to_owned()));
+        }
+        if ArchivePath::new(issuer.base_path.get_ref()).is_err() {
+            return Err((issuer.base_path.span(), "not a path of the archive, such as /cms".to_owned()));
+        }
+        if issuer.keys.is_empty() {
+            return Err((issuer.issuer.span(), "it has no keys: add [[identity.issuers.keys]]".to_owned()));
+        }
+        issuer.users.iter().chain(&issuer.groups).try_for_each(|named| check_name(&named.name))?;
+    }
+    identity.certificates.iter().try_for_each(|certificate| check_name(&certificate.name))
+}
+
+fn check_name(name: &Spanned<String>) -> Result<(), Finding> {
+    let text = name.get_ref();
+    if text.is_empty() || text.len() > NAME_BYTES_MAX || text.contains(char::is_control) {
+        return Err((name.span(), format!("a name has 1 to {NAME_BYTES_MAX} bytes")));
+    }
+    Ok(())
+}
+
+impl Identity {
+    /// Reads the files of keys. What is wrong is said with the file.
+    pub fn load(&self, instance: &Path) -> Result<Identities, String> {
+        let tokens =
+            TokenLimits { leeway: self.leeway.0, lifetime: self.token_lifetime.0, ..TokenLimits::default() };
+        let issuers = self.issuers.iter().map(|issuer| issuer.load(instance)).collect::<Result<_, _>>()?;
+        let certificates = self.certificates.iter().map(|certificate| CertificateMapping {
+            subject: certificate.subject.clone(),
+            issuer: certificate.issuer.clone(),
+            name: certificate.name.get_ref().clone(),
+            groups: certificate.groups.clone(),
+            is_admin: certificate.admin,
+        });
+        Ok(Identities { issuers, tokens, certificates: certificates.collect() })
+    }
+}
+
+impl TokenIssuer {
+    fn load(&self, instance: &Path) -> Result<Issuer, String> {
+        let issuer = self.issuer.get_ref().clone();
+        let mut keys = Vec::new();
+        for key in &self.keys {
+            let file = instance.join(key.file.get_ref());
+            let told = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+            let length = std::fs::metadata(&file).map_err(|error| told(&error))?.len();
+            if length > KEYS_BYTES_MAX {
+                return Err(told(&"too long for keys"));
+            }
+            let text = std::fs::read_to_string(&file).map_err(|error| told(&error))?;
+            let read = read_keys(&text, key.algorithm.as_deref(), key.kid.as_deref());
+            keys.extend(read.map_err(|error| told(&error))?);
+        }
+        check_names(&keys).map_err(|error| format!("issuer {issuer}: {error}"))?;
+        let named = |names: &[Named]| {
+            names.iter().map(|named| (named.claim.clone(), named.name.get_ref().clone())).collect()
+        };
+        let base = ArchivePath::new(self.base_path.get_ref()).map_err(|error| error.to_string())?;
+        Ok(Issuer {
+            prefix: self.prefix.as_ref().map_or_else(|| issuer.clone(), |prefix| prefix.get_ref().clone()),
+            keys,
+            audiences: self.audiences.get_ref().clone(),
+            base,
+            users: named(&self.users),
+            groups: named(&self.groups),
+            issuer,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Identity, String> {
+        let identity: Identity = toml::from_str(text).map_err(|error| error.to_string())?;
+        check(&identity).map_err(|(_, message)| message)?;
+        Ok(identity)
+    }
+
+    const ISSUER: &str =
+        "[[issuers]]\nissuer = \"https://cms.example\"\naudiences = [\"https://kist.example\"]\n";
+    const KEY: &str = "[[issuers.keys]]\nfile = \"cms.pem\"\nkid = \"k1\"\n";
+
+    #[test]
+    fn keys_come_from_files_and_what_is_wrong_is_said() {
+        let directory = tempfile::tempdir().unwrap();
+        let identity = parse(&format!("{ISSUER}{KEY}")).unwrap();
+        let missing = identity.load(directory.path()).unwrap_err();
+        assert!(missing.contains("cms.pem"), "{missing}");
+        std::fs::write(directory.path().join("cms.pem"), "no key").unwrap();
+        assert!(identity.load(directory.path()).is_err());
+        // The example of RFC 8037, appendix A.2, as a set of keys.
+        let set = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k1",
+            "x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+        std::fs::write(directory.path().join("cms.pem"), set).unwrap();
+        let loaded = identity.load(directory.path()).unwrap();
+        assert_eq!(loaded.issuers[0].prefix, "https://cms.example");
+        assert_eq!(loaded.issuers[0].keys[0].kid.as_deref(), Some("k1"));
+        let twice = parse(&format!("{ISSUER}{KEY}{KEY}")).unwrap();
+        assert!(twice.load(directory.path()).unwrap_err().contains("two keys"));
+    }
+
+    #[test]
+    fn nothing_is_guessed() {
+        assert!(parse("").is_ok());
+        let wrong = [
+            ISSUER.to_owned(),
+            format!("{ISSUER}base_path = \"cms\"\n{KEY}"),
+            format!("{}{KEY}", ISSUER.replace("[\"https://kist.example\"]", "[]")),
+            format!("{ISSUER}{KEY}{ISSUER}{KEY}"),
+            format!("{ISSUER}typo = 1\n{KEY}"),
+            "[[certificates]]\nsubject = \"CN=anna\"\nname = \"\"\n".to_owned(),
+        ];
+        for text in wrong {
+            assert!(parse(&text).is_err(), "{text}");
+        }
+    }
+}

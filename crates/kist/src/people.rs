@@ -1,0 +1,59 @@
+//! Who may come into a server: keys, tokens, certificates, and the log of what they do.
+
+use std::fs;
+use std::sync::Arc;
+
+use authority::{Audit, Authority, AuthoritySettings, Identities};
+use base::{Blake3, Clock};
+
+use crate::config::Config;
+use crate::failure::{Failure, Outcome};
+use crate::instance::{self, Instance};
+
+/// The name of whoever comes with the key in `run/admin-key`.
+const LOCAL_ADMIN: &str = "local-admin";
+
+/// What is needed to guard an engine.
+pub struct People {
+    settings: AuthoritySettings,
+    audit: Arc<Audit>,
+}
+
+impl People {
+    /// Reads keys and issuers, opens the audit log, and makes the key of the local admin.
+    pub fn open(
+        instance: &Instance,
+        config: &Config,
+        keys: &[instance::Key],
+        clock: Arc<dyn Clock>,
+    ) -> Outcome<Self> {
+        let identities: Identities = config.identity.load(&instance.directory).map_err(Failure::usage)?;
+        let entry = |key: &instance::Key| Blake3::parse(&key.blake3).map(|hash| (key.name.clone(), hash.0));
+        let mut admin_keys: Vec<_> = keys.iter().filter_map(entry).collect();
+        let local = instance::new_key()?;
+        admin_keys.push((LOCAL_ADMIN.to_owned(), Blake3::of(local.as_bytes()).0));
+        let run = instance.path("run");
+        fs::create_dir_all(&run).map_err(|error| Failure::io("making the directory", &run, &error))?;
+        let file = instance.path(instance::RUN_KEY_FILE);
+        instance::write_durable(&file, format!("{local}\n").as_bytes(), 0o600)?;
+        let logs = instance.path(instance::LOG_DIRECTORY);
+        let audit = Audit::open(&logs, Arc::clone(&clock))
+            .map_err(|error| Failure::io("opening the audit log", &logs, &error))?;
+        let audit = Arc::new(audit);
+        let settings = AuthoritySettings {
+            clock: Some(clock),
+            keys_file: Some(instance.path(instance::ACCESS_KEYS_FILE)),
+            admin_keys,
+            identities,
+            audit: Some(audit.clone()),
+        };
+        Ok(People { settings, audit })
+    }
+
+    /// Puts the engine behind an authority; the log is to be closed at the end.
+    pub fn guard(self, archive: archive::Archive) -> Outcome<(Arc<Authority>, Arc<Audit>)> {
+        let authority = Authority::with(Arc::new(archive), self.settings);
+        let authority = authority.map_err(|error| Failure::usage(error.to_string()))?;
+        Ok((Arc::new(authority), self.audit))
+    }
+}

@@ -1,0 +1,191 @@
+//! What answers about objects have in common.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use archive::{ArchiveError, FileStat, Locality, ObjectStat, RestoreState};
+use base::Timestamp;
+use catalogue::Attributes;
+use s3s::dto::{
+    self, ChecksumType, ETag, ObjectStorageClass, Owner, RestoreStatus, StorageClass, TimestampFormat,
+};
+use s3s::s3_error;
+
+use crate::checksums::Kind;
+use crate::context::{Failure, Guest};
+use crate::glacier;
+use crate::keys::{self, Place};
+use crate::metadata::{self, text};
+use crate::settings::S3Settings;
+
+/// A time of ours as s3s has it.
+pub(crate) fn timestamp(time: Timestamp) -> dto::Timestamp {
+    let nanos = Duration::from_nanos(time.0.unsigned_abs());
+    let time = if time.0 < 0 { UNIX_EPOCH.checked_sub(nanos) } else { UNIX_EPOCH.checked_add(nanos) };
+    dto::Timestamp::from(time.unwrap_or(UNIX_EPOCH))
+}
+
+/// Seconds since 1970 of a time of s3s.
+pub(crate) fn seconds(time: &dto::Timestamp) -> i64 {
+    nanoseconds(time).div_euclid(1_000_000_000)
+}
+
+/// Nanoseconds since 1970 of a time of s3s; saturates.
+pub(crate) fn nanoseconds(time: &dto::Timestamp) -> i64 {
+    let mut text = Vec::new();
+    // Writing into memory does not fail; a time that has no such form is the epoch.
+    let _ = time.format(TimestampFormat::EpochSeconds, &mut text);
+    let text = String::from_utf8(text).unwrap_or_default();
+    let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
+    let whole: i64 = whole.parse().unwrap_or(0);
+    let part: i64 = format!("{part:0<9}").get(..9).and_then(|digits| digits.parse().ok()).unwrap_or(0);
+    let part = if text.starts_with('-') { -part } else { part };
+    whole.saturating_mul(1_000_000_000).saturating_add(part)
+}
+
+/// A time as HTTP writes it.
+pub(crate) fn http_time(time: Timestamp) -> Option<String> {
+    let mut out = Vec::new();
+    timestamp(time).format(TimestampFormat::HttpDate, &mut out).ok()?;
+    String::from_utf8(out).ok()
+}
+
+/// The header `x-amz-restore`.
+pub(crate) fn restore_header(state: RestoreState) -> Option<String> {
+    match state {
+        RestoreState::No => None,
+        RestoreState::Ongoing => Some("ongoing-request=\"true\"".to_owned()),
+        RestoreState::Until(time) => Some(format!(
+            "ongoing-request=\"false\", expiry-date=\"{}\"",
+            http_time(time).unwrap_or_default()
+        )),
+    }
+}
+
+/// The element `RestoreStatus` of a listing.
+pub(crate) fn restore_status(state: RestoreState) -> Option<RestoreStatus> {
+    match state {
+        RestoreState::No => None,
+        RestoreState::Ongoing => {
+            Some(RestoreStatus { is_restore_in_progress: Some(true), restore_expiry_date: None })
+        }
+        RestoreState::Until(time) => Some(RestoreStatus {
+            is_restore_in_progress: Some(false),
+            restore_expiry_date: Some(timestamp(time)),
+        }),
+    }
+}
+
+/// The header of the class; none for STANDARD.
+pub(crate) fn storage_class(settings: &S3Settings, class: &str, locality: Locality) -> Option<StorageClass> {
+    let name = glacier::storage_class(settings, class, locality);
+    (name != "STANDARD").then(|| StorageClass::from(name.to_owned()))
+}
+
+/// The class in a listing.
+pub(crate) fn listed_class(settings: &S3Settings, class: &str, locality: Locality) -> ObjectStorageClass {
+    ObjectStorageClass::from(glacier::storage_class(settings, class, locality).to_owned())
+}
+
+/// Somebody, as S3 names owners.
+pub(crate) fn owner(name: &str) -> Owner {
+    Owner { display_name: Some(name.to_owned()), id: Some(name.to_owned()) }
+}
+
+/// The checksums that an object keeps.
+pub(crate) fn sums(attributes: &Attributes) -> dto::Checksum {
+    let mut checksum = dto::Checksum::default();
+    for line in text(attributes, metadata::SUMS).unwrap_or_default().lines() {
+        let Some((name, value)) = line.split_once('=') else { continue };
+        let (value, kind) = value.split_once(' ').unwrap_or((value, "full"));
+        let value = Some(value.to_owned());
+        match Kind::of_name(name) {
+            Some(Kind::Crc32) => checksum.checksum_crc32 = value,
+            Some(Kind::Crc32c) => checksum.checksum_crc32c = value,
+            Some(Kind::Crc64nvme) => checksum.checksum_crc64nvme = value,
+            Some(Kind::Sha1) => checksum.checksum_sha1 = value,
+            Some(Kind::Sha256) => checksum.checksum_sha256 = value,
+            None => continue,
+        }
+        let kind = if kind == "composite" { ChecksumType::COMPOSITE } else { ChecksumType::FULL_OBJECT };
+        checksum.checksum_type = Some(ChecksumType::from_static(kind));
+    }
+    checksum
+}
+
+/// What is known of an object for HEAD and GET.
+pub(crate) struct Known {
+    pub file: FileStat,
+    /// More of the same version, if it could be had.
+    pub object: Option<ObjectStat>,
+    /// Whether the request named a version.
+    pub named: bool,
+}
+
+impl Known {
+    pub(crate) fn tag(&self) -> String {
+        crate::etag::value(&self.file.attributes, &self.file.checksums.blake3)
+    }
+
+    pub(crate) fn e_tag(&self) -> ETag {
+        ETag::Strong(self.tag())
+    }
+
+    /// The header `x-amz-version-id`: not in buckets that never kept versions, unless asked for.
+    pub(crate) fn version(&self) -> Option<String> {
+        let object = self.object.as_ref()?;
+        (self.named || !object.is_null).then(|| keys::version_text(object.file.file, object.is_null))
+    }
+
+    pub(crate) fn restore(&self) -> Option<String> {
+        restore_header(self.object.as_ref()?.restore)
+    }
+}
+
+/// Finds an object.
+pub(crate) fn find(guest: &Guest, place: &Place, version: Option<&str>) -> Result<Known, Failure> {
+    let which = keys::which(version)?;
+    if place.is_directory {
+        return Err(no_such_key(place));
+    }
+    let object =
+        guest.engine.object(&place.path, which).map_err(|error| absent(guest, place, version, error))?;
+    Ok(Known { file: object.file.clone(), object: Some(object), named: version.is_some() })
+}
+
+/// What is said of a key that has no object: a directory is none, and perhaps the bucket is not there.
+pub(crate) fn absent(guest: &Guest, place: &Place, version: Option<&str>, error: ArchiveError) -> Failure {
+    match error {
+        ArchiveError::NotFound(_) | ArchiveError::IsADirectory(_) | ArchiveError::NotADirectory(_) => {
+            match bucket_exists(guest, place) {
+                Err(failure) => failure,
+                Ok(()) if version.is_some() => {
+                    Failure(s3_error!(NoSuchVersion, "there is no such version of this key"))
+                }
+                Ok(()) => no_such_key(place),
+            }
+        }
+        ArchiveError::DeleteMarker { version: marker, .. } => {
+            Failure(crate::errors::marker(marker, version.is_some()))
+        }
+        error => error.into(),
+    }
+}
+
+pub(crate) fn no_such_key(place: &Place) -> Failure {
+    Failure(s3_error!(NoSuchKey, "there is no object at {}", place.path))
+}
+
+/// Refuses if the bucket is not there.
+pub(crate) fn bucket_exists(guest: &Guest, place: &Place) -> Result<(), Failure> {
+    bucket(guest, &place.bucket).map(drop)
+}
+
+/// A bucket.
+pub(crate) fn bucket(guest: &Guest, name: &base::Name) -> Result<archive::BucketInfo, Failure> {
+    guest.engine.bucket(name).map_err(|error| match error {
+        ArchiveError::NotFound(_) | ArchiveError::NotADirectory(_) => {
+            Failure(s3_error!(NoSuchBucket, "there is no bucket '{name}'"))
+        }
+        error => error.into(),
+    })
+}

@@ -1,0 +1,396 @@
+//! Digests of objects: which are asked for, computing them beside the data path, and whether they agree.
+
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use bytes::Bytes;
+use crc_fast::CrcAlgorithm;
+use http::HeaderMap;
+use md5::Md5;
+use s3s::{S3Error, S3Result, s3_error};
+use sha1::Sha1;
+use sha2::{Digest, Sha256};
+
+use crate::base64;
+
+/// Pieces that wait for the thread that computes digests.
+const WAITING_MAX: usize = 2;
+
+/// A checksum of S3.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Kind {
+    Crc32,
+    Crc32c,
+    Crc64nvme,
+    Sha1,
+    Sha256,
+}
+
+/// All of them.
+pub(crate) const KINDS: [Kind; 5] = [Kind::Crc32, Kind::Crc32c, Kind::Crc64nvme, Kind::Sha1, Kind::Sha256];
+
+impl Kind {
+    /// Its name in lower case.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Crc32 => "crc32",
+            Kind::Crc32c => "crc32c",
+            Kind::Crc64nvme => "crc64nvme",
+            Kind::Sha1 => "sha1",
+            Kind::Sha256 => "sha256",
+        }
+    }
+
+    /// Of a name in whatever case.
+    pub(crate) fn of_name(name: &str) -> Option<Kind> {
+        KINDS.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name))
+    }
+
+    /// Bytes of a value.
+    fn bytes(self) -> usize {
+        match self {
+            Kind::Crc32 | Kind::Crc32c => 4,
+            Kind::Crc64nvme => 8,
+            Kind::Sha1 => 20,
+            Kind::Sha256 => 32,
+        }
+    }
+}
+
+/// What a client says about the bytes that it sends.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Expected {
+    /// Content-MD5.
+    pub md5: Option<[u8; 16]>,
+    /// The SHA-256 that was signed.
+    pub payload: Option<[u8; 32]>,
+    /// A checksum in a header.
+    pub header: Option<(Kind, Vec<u8>)>,
+    /// A checksum that comes behind the body.
+    pub trailer: Option<Kind>,
+    /// Whether the MD5 is wanted for the ETag in any case.
+    pub etag: bool,
+}
+
+/// What was computed, and agrees with all that was said.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Verified {
+    /// The MD5, if it was computed.
+    pub md5: Option<[u8; 16]>,
+    /// The checksum that the client sent: its kind and its value in base64.
+    pub sum: Option<(Kind, String)>,
+}
+
+fn invalid(name: &str) -> S3Error {
+    s3_error!(InvalidRequest, "the value of {name} is not a checksum of its kind in base64")
+}
+
+impl Expected {
+    /// What a request's headers say. `announced`: header fields that come behind the body.
+    ///
+    /// # Errors
+    /// `InvalidDigest`, `InvalidRequest`.
+    pub(crate) fn of(
+        headers: &HeaderMap,
+        announced: &[String],
+        payload: Option<[u8; 32]>,
+    ) -> S3Result<Expected> {
+        let mut expected = Expected { payload, ..Expected::default() };
+        if let Some(value) = headers.get("content-md5") {
+            let bytes = value.to_str().ok().and_then(base64::decode);
+            let md5 = bytes.and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
+            expected.md5 =
+                Some(md5.ok_or_else(|| s3_error!(InvalidDigest, "Content-MD5 is not an MD5 in base64"))?);
+        }
+        for kind in KINDS {
+            let name = format!("x-amz-checksum-{}", kind.name());
+            let several =
+                || s3_error!(InvalidRequest, "one checksum can be sent with an object, not several");
+            if let Some(value) = headers.get(&name) {
+                let bytes = value.to_str().ok().and_then(base64::decode).filter(|b| b.len() == kind.bytes());
+                if expected.header.replace((kind, bytes.ok_or_else(|| invalid(&name))?)).is_some() {
+                    return Err(several());
+                }
+            }
+            if announced.contains(&name)
+                && (expected.trailer.replace(kind).is_some() || expected.header.is_some())
+            {
+                return Err(several());
+            }
+        }
+        let known =
+            |name: &String| KINDS.iter().any(|k| name.strip_prefix("x-amz-checksum-") == Some(k.name()));
+        if let Some(name) = announced.iter().find(|name| !known(name)) {
+            return Err(s3_error!(InvalidRequest, "the trailer '{name}' is not supported"));
+        }
+        let sent = expected.header.as_ref().map(|(kind, _)| *kind).or(expected.trailer);
+        if let Some(value) = headers.get("x-amz-sdk-checksum-algorithm") {
+            let named = value.to_str().ok().and_then(Kind::of_name);
+            if named.is_none() || named != sent {
+                return Err(s3_error!(
+                    InvalidRequest,
+                    "x-amz-sdk-checksum-algorithm names a checksum that is not in the request"
+                ));
+            }
+        }
+        Ok(expected)
+    }
+
+    /// Whether the client sent a checksum of S3.
+    pub(crate) fn has_sum(&self) -> bool {
+        self.header.is_some() || self.trailer.is_some()
+    }
+
+    /// What computes all that is needed.
+    pub(crate) fn hasher(&self) -> Hasher {
+        let kind = self.header.as_ref().map(|(kind, _)| *kind).or(self.trailer);
+        Hasher {
+            md5: (self.etag || self.md5.is_some()).then(Md5::new),
+            payload: self.payload.map(|_| Sha256::new()),
+            sum: kind.map(|kind| (kind, Sum::new(kind))),
+        }
+    }
+
+    /// Compares what was computed with what was said. `trailers`: what came behind the body.
+    ///
+    /// # Errors
+    /// `BadDigest`, `XAmzContentSHA256Mismatch`.
+    pub(crate) fn verify(&self, sums: Sums, trailers: &HeaderMap) -> S3Result<Verified> {
+        if self.payload.is_some() && self.payload != sums.payload {
+            return Err(crate::errors::custom(
+                "XAmzContentSHA256Mismatch",
+                http::StatusCode::BAD_REQUEST,
+                "the body does not have the SHA-256 of x-amz-content-sha256: nothing was stored".to_owned(),
+            ));
+        }
+        if self.md5.is_some() && self.md5 != sums.md5 {
+            return Err(s3_error!(
+                BadDigest,
+                "the body does not have the MD5 of Content-MD5: nothing was stored"
+            ));
+        }
+        let mut verified = Verified { md5: sums.md5, sum: None };
+        if let Some((kind, actual)) = sums.sum {
+            let name = format!("x-amz-checksum-{}", kind.name());
+            let said = match &self.header {
+                Some((_, said)) => said.clone(),
+                None => {
+                    let value = trailers.get(&name).and_then(|value| value.to_str().ok());
+                    value.and_then(base64::decode).ok_or_else(|| invalid(&name))?
+                }
+            };
+            if said != actual {
+                return Err(s3_error!(
+                    BadDigest,
+                    "the body does not have the checksum of {name}: nothing was stored"
+                ));
+            }
+            verified.sum = Some((kind, base64::encode(&actual)));
+        }
+        Ok(verified)
+    }
+}
+
+enum Sum {
+    Crc(crc_fast::Digest),
+    Sha1(Sha1),
+    Sha256(Sha256),
+}
+
+impl Sum {
+    fn new(kind: Kind) -> Sum {
+        match kind {
+            Kind::Crc32 => Sum::Crc(crc_fast::Digest::new(CrcAlgorithm::Crc32IsoHdlc)),
+            Kind::Crc32c => Sum::Crc(crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi)),
+            Kind::Crc64nvme => Sum::Crc(crc_fast::Digest::new(CrcAlgorithm::Crc64Nvme)),
+            Kind::Sha1 => Sum::Sha1(Sha1::new()),
+            Kind::Sha256 => Sum::Sha256(Sha256::new()),
+        }
+    }
+}
+
+/// Computes digests of a stream.
+pub(crate) struct Hasher {
+    md5: Option<Md5>,
+    payload: Option<Sha256>,
+    sum: Option<(Kind, Sum)>,
+}
+
+/// What a [`Hasher`] computed.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Sums {
+    md5: Option<[u8; 16]>,
+    payload: Option<[u8; 32]>,
+    sum: Option<(Kind, Vec<u8>)>,
+}
+
+/// An MD5, and a checksum of S3.
+pub(crate) type Values = (Option<[u8; 16]>, Option<(Kind, Vec<u8>)>);
+
+impl Sums {
+    /// The MD5, and the checksum of S3.
+    pub(crate) fn values(self) -> Values {
+        (self.md5, self.sum)
+    }
+}
+
+/// The checksum of `bytes`.
+pub(crate) fn digest(kind: Kind, bytes: &[u8]) -> Vec<u8> {
+    let mut hasher = Expected { trailer: Some(kind), ..Expected::default() }.hasher();
+    hasher.update(bytes);
+    hasher.finish().sum.map(|(_, value)| value).unwrap_or_default()
+}
+
+impl Hasher {
+    fn is_idle(&self) -> bool {
+        self.md5.is_none() && self.payload.is_none() && self.sum.is_none()
+    }
+
+    /// Takes the next bytes.
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        if let Some(md5) = &mut self.md5 {
+            md5.update(bytes);
+        }
+        if let Some(payload) = &mut self.payload {
+            payload.update(bytes);
+        }
+        match &mut self.sum {
+            Some((_, Sum::Crc(crc))) => crc.update(bytes),
+            Some((_, Sum::Sha1(sha))) => sha.update(bytes),
+            Some((_, Sum::Sha256(sha))) => sha.update(bytes),
+            None => {}
+        }
+    }
+
+    /// The digests of all bytes.
+    pub(crate) fn finish(self) -> Sums {
+        let sum = self.sum.map(|(kind, sum)| {
+            let value = match sum {
+                Sum::Crc(crc) => {
+                    let value = crc.finalize().to_be_bytes();
+                    value[value.len() - kind.bytes()..].to_vec()
+                }
+                Sum::Sha1(sha) => sha.finalize().to_vec(),
+                Sum::Sha256(sha) => sha.finalize().to_vec(),
+            };
+            (kind, value)
+        });
+        Sums {
+            md5: self.md5.map(|md5| md5.finalize().into()),
+            payload: self.payload.map(|sha| sha.finalize().into()),
+            sum,
+        }
+    }
+}
+
+/// Computes digests on a thread of its own, beside the one that stores.
+pub(crate) enum Beside {
+    Idle(Box<Hasher>),
+    Running(SyncSender<Bytes>, JoinHandle<Sums>),
+}
+
+impl Beside {
+    /// Starts the thread, if there is anything to compute.
+    ///
+    /// # Errors
+    /// `SlowDown` if no thread can be had.
+    pub(crate) fn start(mut hasher: Hasher) -> S3Result<Beside> {
+        if hasher.is_idle() {
+            return Ok(Beside::Idle(Box::new(hasher)));
+        }
+        let (sender, pieces) = sync_channel::<Bytes>(WAITING_MAX);
+        let work = move || {
+            pieces.iter().for_each(|bytes| hasher.update(&bytes));
+            hasher.finish()
+        };
+        let thread = std::thread::Builder::new().name("digests".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| {
+            tracing::error!(%error, "no thread can be had for digests");
+            s3_error!(SlowDown, "the server is busy: try again later")
+        })?;
+        Ok(Beside::Running(sender, thread))
+    }
+
+    /// Takes the next bytes; waits if the thread lags behind.
+    pub(crate) fn update(&mut self, bytes: &Bytes) {
+        if let Beside::Running(sender, _) = self {
+            // A thread that has panicked is found at the end.
+            let _ = sender.send(bytes.clone());
+        }
+    }
+
+    /// The digests of all bytes.
+    pub(crate) fn finish(self) -> S3Result<Sums> {
+        match self {
+            Beside::Idle(hasher) => Ok(hasher.finish()),
+            Beside::Running(sender, thread) => {
+                drop(sender);
+                thread.join().map_err(|_| s3_error!(InternalError, "the digests could not be computed"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
+        fields
+            .iter()
+            .map(|(name, value)| (http::HeaderName::from_static(name), value.parse().unwrap()))
+            .collect()
+    }
+
+    /// The check values of "123456789", from the CRC catalogue and the RFCs.
+    #[test]
+    fn every_kind_has_its_check_value() {
+        for (kind, digits) in [
+            (Kind::Crc32, "cbf43926"),
+            (Kind::Crc32c, "e3069283"),
+            (Kind::Crc64nvme, "ae8b14860a799888"),
+            (Kind::Sha1, "f7c3bc1d808e04732adf679965ccc34ca7ae3441"),
+            (Kind::Sha256, "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225"),
+        ] {
+            let expected = Expected { trailer: Some(kind), etag: true, ..Expected::default() };
+            let mut beside = Beside::start(expected.hasher()).unwrap();
+            beside.update(&Bytes::from_static(b"1234"));
+            beside.update(&Bytes::from_static(b"56789"));
+            let sums = beside.finish().unwrap();
+            let (_, value) = sums.sum.clone().unwrap();
+            assert_eq!(crate::sigv4::hex(&value), digits, "{kind:?}");
+            assert_eq!(crate::sigv4::hex(&sums.md5.unwrap()), "25f9e794323b453885f5181f1b624d0b");
+            let name = http::HeaderName::try_from(format!("x-amz-checksum-{}", kind.name())).unwrap();
+            let mut trailers = HeaderMap::new();
+            assert!(expected.verify(sums.clone(), &trailers).is_err());
+            trailers.insert(name.clone(), base64::encode(&value).parse().unwrap());
+            assert!(expected.verify(sums.clone(), &trailers).is_ok());
+            trailers.insert(name, base64::encode(&vec![0; value.len()]).parse().unwrap());
+            assert!(expected.verify(sums, &trailers).is_err());
+        }
+    }
+
+    #[test]
+    fn what_a_request_says_is_read_or_refused() {
+        let crc = ("x-amz-checksum-crc32", "AAAAAA==");
+        let sdk = |name| ("x-amz-sdk-checksum-algorithm", name);
+        let trailer = ["x-amz-checksum-crc32c".to_owned()];
+        assert!(Expected::of(&headers(&[crc, sdk("CRC32")]), &[], None).unwrap().header.is_some());
+        let expected = Expected::of(&headers(&[sdk("CRC32C")]), &trailer, None).unwrap();
+        assert_eq!(expected.trailer, Some(Kind::Crc32c));
+        let none: &[String] = &[];
+        for (fields, announced) in [
+            (headers(&[("x-amz-checksum-crc32", "AAAA")]), none),
+            (headers(&[("x-amz-checksum-crc32", "?")]), none),
+            (headers(&[crc, ("x-amz-checksum-crc32c", "AAAAAA==")]), none),
+            (headers(&[crc]), &trailer),
+            (headers(&[sdk("CRC32")]), none),
+            (headers(&[crc, sdk("SHA1")]), none),
+            (headers(&[crc, sdk("MD4")]), none),
+            (headers(&[("content-md5", "AAAA")]), none),
+            (headers(&[]), &["x-amz-meta-a".to_owned()]),
+        ] {
+            assert!(Expected::of(&fields, announced, None).is_err(), "{fields:?} {announced:?}");
+        }
+    }
+}

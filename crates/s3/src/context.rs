@@ -1,0 +1,142 @@
+//! What all operations share: the authority, the settings, places for threads; and who makes a request.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use archive::ArchiveError;
+use authority::{Allowance, Authority, Engine};
+use base::Clock;
+use http::Extensions;
+use identity::Caller;
+use s3s::{S3Error, S3Result, s3_error};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
+
+use crate::settings::S3Settings;
+
+/// Small bodies of the largest size that are in memory at once; of smaller ones so many more.
+const XML_BODIES: usize = 64;
+
+/// What all requests share.
+#[derive(Clone)]
+pub(crate) struct Context {
+    pub authority: Arc<Authority>,
+    pub settings: Arc<S3Settings>,
+    pub clock: Arc<dyn Clock>,
+    /// Places for bodies of objects.
+    pub transfers: Arc<Semaphore>,
+    /// Downloads that hand on the engine's own memory.
+    pub loans: Arc<Semaphore>,
+    /// Places for other calls.
+    calls: Arc<Semaphore>,
+    /// Memory for small bodies, in KiB.
+    memory: Arc<Semaphore>,
+}
+
+/// The status of an answer, put into its extensions: s3s does not look at `S3Response::status`.
+#[derive(Clone, Copy)]
+pub(crate) struct Said(pub http::StatusCode);
+
+/// Who makes a request, put into its extensions before s3s sees it.
+#[derive(Clone)]
+pub(crate) struct Entered {
+    pub caller: Arc<Caller>,
+    pub peer: Option<SocketAddr>,
+    pub allowance: Option<Arc<Allowance>>,
+}
+
+/// The engine as the one who makes a request may use it.
+#[derive(Clone)]
+pub(crate) struct Guest {
+    pub engine: Arc<dyn Engine>,
+    pub caller: Arc<Caller>,
+    /// Counts against the caller until the last byte.
+    _allowance: Option<Arc<Allowance>>,
+}
+
+impl Context {
+    pub(crate) fn new(authority: Arc<Authority>, settings: S3Settings, clock: Arc<dyn Clock>) -> Self {
+        let semaphore = |places: usize| Arc::new(Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS)));
+        Context {
+            authority,
+            clock,
+            transfers: semaphore(settings.limits.transfers),
+            loans: semaphore(settings.limits.loans),
+            calls: semaphore(settings.limits.calls),
+            memory: semaphore(settings.limits.xml_bytes.div_ceil(1 << 10) * XML_BODIES),
+            settings: Arc::new(settings),
+        }
+    }
+
+    /// The engine for whoever made this request (`req.extensions`).
+    pub(crate) fn guest(&self, extensions: &Extensions) -> S3Result<Guest> {
+        let Some(entered) = extensions.get::<Entered>() else {
+            return Err(s3_error!(AccessDenied, "the request is not signed"));
+        };
+        let Entered { caller, peer, allowance } = entered.clone();
+        Ok(Guest { engine: self.authority.enter_from(&caller, peer), caller, _allowance: allowance })
+    }
+
+    /// Waits for a place, but not for long.
+    pub(crate) async fn admit(&self, places: &Arc<Semaphore>) -> S3Result<OwnedSemaphorePermit> {
+        self.admit_many(places, 1).await
+    }
+
+    /// Memory for so many bytes of a small body; to be kept as long as they are.
+    pub(crate) async fn admit_bytes(&self, bytes: u64) -> S3Result<OwnedSemaphorePermit> {
+        self.admit_many(&self.memory, u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX)).await
+    }
+
+    async fn admit_many(&self, places: &Arc<Semaphore>, count: u32) -> S3Result<OwnedSemaphorePermit> {
+        let wait = places.clone().acquire_many_owned(count);
+        let wait = tokio::time::timeout(self.settings.limits.admission_wait, wait);
+        match wait.await {
+            Ok(Ok(permit)) => Ok(permit),
+            // The semaphores are never closed.
+            Ok(Err(_)) | Err(_) => Err(s3_error!(SlowDown, "the server is busy: try again later")),
+        }
+    }
+
+    /// Calls the engine on a thread that may block, as whoever made the request. Errors of the engine become
+    /// S3's by `?`.
+    pub(crate) async fn call<T, W>(&self, extensions: &Extensions, work: W) -> S3Result<T>
+    where
+        T: Send + 'static,
+        W: FnOnce(&Guest) -> Result<T, Failure> + Send + 'static,
+    {
+        let guest = self.guest(extensions)?;
+        let permit = self.admit(&self.calls).await?;
+        let outcome = spawn_blocking(move || {
+            let _permit = permit;
+            work(&guest)
+        });
+        Ok(outcome.await.map_err(lost_thread)??)
+    }
+}
+
+/// A thread that ended without an answer.
+pub(crate) fn lost_thread<E>(_: E) -> S3Error {
+    s3_error!(InternalError, "the operation ended unexpectedly: see the server's log")
+}
+
+/// Why an operation failed: an error of S3 or of the engine, so that `?` takes both.
+#[derive(Debug)]
+pub(crate) struct Failure(pub S3Error);
+
+impl From<S3Error> for Failure {
+    fn from(error: S3Error) -> Self {
+        Failure(error)
+    }
+}
+
+impl From<ArchiveError> for Failure {
+    fn from(error: ArchiveError) -> Self {
+        Failure(crate::errors::s3_error_of(error))
+    }
+}
+
+impl From<Failure> for S3Error {
+    fn from(failure: Failure) -> Self {
+        failure.0
+    }
+}

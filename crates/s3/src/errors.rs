@@ -1,0 +1,195 @@
+//! Errors of the engine as S3 says them.
+
+use archive::ArchiveError;
+use catalogue::Rejection;
+use http::StatusCode;
+use s3s::{S3Error, S3ErrorCode, s3_error};
+use store::ExecuteError;
+
+/// An error with a code that S3 has and s3s does not know the status of.
+pub(crate) fn custom(code: &'static str, status: StatusCode, message: String) -> S3Error {
+    let mut error = S3Error::with_message(
+        S3ErrorCode::from_bytes(code.as_bytes()).unwrap_or(S3ErrorCode::InternalError),
+        message,
+    );
+    error.set_status_code(status);
+    error
+}
+
+/// The name of an object is taken by what only a directory or only a file can be: `a` beside `a/b`.
+fn conflict(error: &ArchiveError) -> S3Error {
+    let message = format!("{error}: keys are paths here, so that 'a' cannot stand beside 'a/b'");
+    custom("InvalidRequest", StatusCode::CONFLICT, message)
+}
+
+/// What a client is told of an error of the engine. Paths are the client's own; causes within the server are
+/// for its log.
+pub(crate) fn s3_error_of(error: ArchiveError) -> S3Error {
+    let text = error.to_string();
+    match &error {
+        ArchiveError::Denied { .. } => s3_error!(AccessDenied, "{text}"),
+        ArchiveError::BadAcl { .. } => s3_error!(InvalidArgument, "{text}"),
+        ArchiveError::Name(_) => s3_error!(InvalidArgument, "{text}"),
+        ArchiveError::NotFound(_) | ArchiveError::SomeNotFound { .. } => s3_error!(NoSuchKey, "{text}"),
+        ArchiveError::IsADirectory(_) | ArchiveError::NotADirectory(_) => conflict(&error),
+        ArchiveError::Exists(_) => s3_error!(PreconditionFailed, "{text}"),
+        ArchiveError::NotCurrent(_) => s3_error!(PreconditionFailed, "{text}"),
+        ArchiveError::DeleteMarker { version, .. } => marker(*version, false),
+        ArchiveError::Held { .. } => s3_error!(AccessDenied, "{text}"),
+        ArchiveError::NoSuchUpload(_) => s3_error!(NoSuchUpload, "{text}"),
+        ArchiveError::NoSuchPart { .. } | ArchiveError::PartChanged { .. } => {
+            s3_error!(InvalidPart, "{text}")
+        }
+        ArchiveError::NotEmpty(_) => custom("BucketNotEmpty", StatusCode::CONFLICT, text),
+        ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. } => {
+            s3_error!(InvalidObjectState, "the object is on tape only: restore it first")
+        }
+        ArchiveError::LengthMismatch { .. } => s3_error!(IncompleteBody, "{text}"),
+        ArchiveError::DigestMismatch { .. } => s3_error!(BadDigest, "{text}"),
+        ArchiveError::NoSuchClass { .. } => s3_error!(InvalidStorageClass, "{text}"),
+        ArchiveError::NotOffered(_) => s3_error!(NotImplemented, "{text}"),
+        ArchiveError::RangeBeyondEnd { .. } => s3_error!(InvalidRange, "{text}"),
+        ArchiveError::Limit { .. } => s3_error!(InvalidRequest, "{text}"),
+        ArchiveError::NeverFits { .. } => s3_error!(EntityTooLarge, "{text}"),
+        ArchiveError::IdempotencyKeyReused => s3_error!(InvalidRequest, "{text}"),
+        ArchiveError::Rejected(rejection) => of_rejection(rejection),
+        ArchiveError::Store(ExecuteError::Rejected(rejection)) => of_rejection(rejection),
+        // The code that Ceph's gateway has for it; clients do not try again at 403.
+        ArchiveError::QuotaExceeded { .. } => custom("QuotaExceeded", StatusCode::FORBIDDEN, text),
+        ArchiveError::PoolFull => custom("SlowDown", StatusCode::SERVICE_UNAVAILABLE, text),
+        ArchiveError::TreeChanges | ArchiveError::Stopping => s3_error!(ServiceUnavailable, "{text}"),
+        ArchiveError::DrivesAway { .. } | ArchiveError::Store(_) | ArchiveError::Pool(_) => {
+            tracing::error!(%error, "an S3 request failed for now");
+            s3_error!(ServiceUnavailable, "the store cannot do this at present: try again later")
+        }
+        ArchiveError::NoEntropy | ArchiveError::Library(_) => {
+            tracing::error!(%error, "an S3 request failed for now");
+            s3_error!(ServiceUnavailable, "the store cannot do this at present: try again later")
+        }
+        // Damage and loss, and new errors of the engine until they have their line here.
+        _ => {
+            tracing::error!(%error, "an S3 request failed");
+            s3_error!(InternalError, "the store cannot give this: see the server's log")
+        }
+    }
+}
+
+/// What stands at a key is a delete marker: no object, or a version that cannot be read if it was `named`.
+pub(crate) fn marker(version: base::FileId, named: bool) -> S3Error {
+    let mut error = match named {
+        true => s3_error!(MethodNotAllowed, "this version is a delete marker"),
+        false => s3_error!(NoSuchKey, "the object was deleted"),
+    };
+    let mut headers = http::HeaderMap::new();
+    headers.insert("x-amz-delete-marker", http::HeaderValue::from_static("true"));
+    let version = crate::keys::version_text(version, false);
+    if let Ok(version) = http::HeaderValue::try_from(version) {
+        headers.insert("x-amz-version-id", version);
+    }
+    if named {
+        headers.insert(http::header::ALLOW, http::HeaderValue::from_static("DELETE"));
+    }
+    error.set_headers(headers);
+    error
+}
+
+fn of_rejection(rejection: &Rejection) -> S3Error {
+    let text = rejection.to_string();
+    match rejection {
+        Rejection::NotFound(_) => s3_error!(NoSuchKey, "{text}"),
+        Rejection::NameTaken { .. } => s3_error!(PreconditionFailed, "{text}"),
+        Rejection::IsADirectory { .. } | Rejection::NotADirectory { .. } => {
+            let message = format!("{text}: keys are paths here, so that 'a' cannot stand beside 'a/b'");
+            custom("InvalidRequest", StatusCode::CONFLICT, message)
+        }
+        Rejection::DirectoryNotEmpty { .. } => custom("BucketNotEmpty", StatusCode::CONFLICT, text),
+        Rejection::ReservedName | Rejection::PathTooLong { .. } => s3_error!(InvalidArgument, "{text}"),
+        Rejection::LimitExceeded { .. } => s3_error!(InvalidRequest, "{text}"),
+        Rejection::Held { .. } => s3_error!(AccessDenied, "{text}"),
+        Rejection::NotCurrent { .. } => s3_error!(PreconditionFailed, "{text}"),
+        Rejection::KeepsVersions { .. } => custom("InvalidRequest", StatusCode::CONFLICT, text),
+        Rejection::Malformed { .. } => s3_error!(InvalidArgument, "{text}"),
+        Rejection::WrongState { .. } => custom("OperationAborted", StatusCode::CONFLICT, text),
+        _ => {
+            tracing::error!(%rejection, "an S3 request failed");
+            s3_error!(InternalError, "the store cannot do this: see the server's log")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{ArchivePath, ByteCount, DirId, FileId, Name, UploadId};
+
+    fn check(error: ArchiveError, code: &str, status: u16) {
+        let text = error.to_string();
+        let said = s3_error_of(error);
+        assert_eq!(said.code().as_str(), code, "{text}");
+        assert_eq!(said.status_code().map(|status| status.as_u16()), Some(status), "{text}");
+    }
+
+    #[test]
+    fn every_error_has_its_code() {
+        let at = || ArchivePath::new("/b/k").unwrap();
+        check(ArchiveError::Name(base::NameError::Nul), "InvalidArgument", 400);
+        check(ArchiveError::NotFound(at()), "NoSuchKey", 404);
+        check(ArchiveError::SomeNotFound { count: 1, first: at() }, "NoSuchKey", 404);
+        check(ArchiveError::IsADirectory(at()), "InvalidRequest", 409);
+        check(ArchiveError::NotADirectory(at()), "InvalidRequest", 409);
+        check(ArchiveError::Exists(at()), "PreconditionFailed", 412);
+        check(ArchiveError::NotCurrent(at()), "PreconditionFailed", 412);
+        check(ArchiveError::DeleteMarker { path: at(), version: FileId(3) }, "NoSuchKey", 404);
+        check(ArchiveError::Held { path: at(), held: "a hold".into() }, "AccessDenied", 403);
+        check(ArchiveError::NoSuchUpload(UploadId(1)), "NoSuchUpload", 404);
+        check(ArchiveError::NoSuchPart { upload: UploadId(1), number: 2 }, "InvalidPart", 400);
+        check(ArchiveError::PartChanged { upload: UploadId(1), number: 2 }, "InvalidPart", 400);
+        check(ArchiveError::NotEmpty(at()), "BucketNotEmpty", 409);
+        check(ArchiveError::Nearline { path: at(), vids: vec![] }, "InvalidObjectState", 403);
+        let away = ArchiveError::NearlineAway { path: at(), drives: vec![1], vids: vec![] };
+        check(away, "InvalidObjectState", 403);
+        let away = ArchiveError::DrivesAway { path: at(), drives: vec![1], vids: vec![] };
+        check(away, "ServiceUnavailable", 503);
+        check(ArchiveError::Lost(at()), "InternalError", 500);
+        check(ArchiveError::Corrupt { path: at() }, "InternalError", 500);
+        check(ArchiveError::LengthMismatch { expected: 1, actual: 2 }, "IncompleteBody", 400);
+        let digest = ArchiveError::DigestMismatch { kind: "a", expected: "1".into(), actual: "2".into() };
+        check(digest, "BadDigest", 400);
+        let class = ArchiveError::NoSuchClass { name: "x".into(), known: "y".into() };
+        check(class, "InvalidStorageClass", 400);
+        check(ArchiveError::NotOffered("it"), "NotImplemented", 501);
+        check(ArchiveError::RangeBeyondEnd { offset: 9, size: ByteCount(3) }, "InvalidRange", 416);
+        check(ArchiveError::Limit { what: "it", limit: 3 }, "InvalidRequest", 400);
+        check(ArchiveError::IdempotencyKeyReused, "InvalidRequest", 400);
+        check(ArchiveError::PoolFull, "SlowDown", 503);
+        check(ArchiveError::TreeChanges, "ServiceUnavailable", 503);
+        check(ArchiveError::Stopping, "ServiceUnavailable", 503);
+        check(ArchiveError::NoEntropy, "ServiceUnavailable", 503);
+        let quota = ArchiveError::QuotaExceeded { of: "anna".into(), what: "bytes", limit: 1, used: 1 };
+        check(quota, "QuotaExceeded", 403);
+        let denied = ArchiveError::Denied {
+            who: "anna".into(),
+            verb: "put",
+            what: "/b/k".into(),
+            why: "the list".into(),
+        };
+        check(denied, "AccessDenied", 403);
+    }
+
+    #[test]
+    fn refusals_of_the_catalogue_have_their_codes() {
+        let (parent, name) = (DirId(1), || Name::new("a").unwrap());
+        for (rejection, code, status) in [
+            (Rejection::NameTaken { parent, name: name() }, "PreconditionFailed", 412),
+            (Rejection::IsADirectory { parent, name: name() }, "InvalidRequest", 409),
+            (Rejection::NotADirectory { parent, name: name() }, "InvalidRequest", 409),
+            (Rejection::DirectoryNotEmpty { parent, name: name() }, "BucketNotEmpty", 409),
+            (Rejection::ReservedName, "InvalidArgument", 400),
+            (Rejection::LimitExceeded { what: "it", limit: 1 }, "InvalidRequest", 400),
+        ] {
+            check(ArchiveError::Rejected(rejection), code, status);
+        }
+        check(ArchiveError::Store(ExecuteError::Rejected(Rejection::ReservedName)), "InvalidArgument", 400);
+        check(ArchiveError::Store(ExecuteError::MapFull), "ServiceUnavailable", 503);
+    }
+}

@@ -1,0 +1,443 @@
+//! GetObject and HeadObject: a thread draws verified bytes from the engine, a bounded channel leads them to
+//! the connection. A small object comes in one piece and needs no channel.
+
+use std::ops::Range as Span;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as Wake, Poll, ready};
+
+use archive::{ArchiveError, Which};
+use authority::Download;
+use base::Duration;
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use s3s::dto::*;
+use s3s::{Body, S3Error, S3Request, S3Response, S3Result, s3_error};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::error::SendTimeoutError;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::task::spawn_blocking;
+
+use crate::answers::{Known, absent, find, storage_class, sums, timestamp};
+use crate::conditions::Conditions;
+use crate::context::{Context, Failure, Guest, lost_thread};
+use crate::glacier;
+use crate::keys::{self, Place};
+use crate::metadata::{self, text};
+use crate::settings::S3Settings;
+use crate::{markers, parts};
+
+/// A client that takes no piece for this long is slow.
+const SLOW_AFTER: Duration = Duration::from_millis(250);
+/// An object or range up to this is copied out of the engine's memory at once.
+const WHOLE_BYTES_MAX: u64 = archive::SMALL_BYTES_MAX as u64;
+
+/// What HEAD and GET are asked for.
+#[derive(Clone)]
+struct Asked {
+    settings: Arc<S3Settings>,
+    place: Place,
+    version: Option<String>,
+    conditions: Conditions,
+    range: Option<Range>,
+    /// The part of an object that was put in parts.
+    number: Option<u16>,
+}
+
+/// Builds the parts that the answers to HEAD and GET have in common.
+macro_rules! answer {
+    ($kind:ident, $cx:expr, $known:expr, $input:expr) => {{
+        let (known, input) = (&$known, &$input);
+        let attributes = &known.file.attributes;
+        let kept = |name: &str| text(attributes, name).map(str::to_owned);
+        let sums = input.checksum_mode.as_ref().filter(|_| input.range.is_none()).map(|_| sums(attributes));
+        let sums = sums.unwrap_or_default();
+        $kind {
+            accept_ranges: Some("bytes".to_owned()),
+            cache_control: input.response_cache_control.clone().or_else(|| kept(metadata::CACHE_CONTROL)),
+            checksum_crc32: sums.checksum_crc32,
+            checksum_crc32c: sums.checksum_crc32c,
+            checksum_crc64nvme: sums.checksum_crc64nvme,
+            checksum_sha1: sums.checksum_sha1,
+            checksum_sha256: sums.checksum_sha256,
+            checksum_type: sums.checksum_type,
+            content_disposition: input
+                .response_content_disposition
+                .clone()
+                .or_else(|| kept(metadata::DISPOSITION)),
+            content_encoding: input.response_content_encoding.clone().or_else(|| kept(metadata::ENCODING)),
+            content_language: input.response_content_language.clone().or_else(|| kept(metadata::LANGUAGE)),
+            content_type: input
+                .response_content_type
+                .clone()
+                .or_else(|| kept(metadata::TYPE))
+                .or_else(|| Some(metadata::TYPE_DEFAULT.to_owned())),
+            e_tag: Some(known.e_tag()),
+            expires: input.response_expires.clone().or_else(|| expires(attributes)),
+            last_modified: Some(timestamp(known.file.created)),
+            metadata: metadata::metadata(attributes),
+            restore: known.restore(),
+            storage_class: storage_class(&$cx.settings, &known.file.class, known.file.locality),
+            version_id: known.version(),
+            ..$kind::default()
+        }
+    }};
+}
+
+fn expires(attributes: &catalogue::Attributes) -> Option<Timestamp> {
+    Timestamp::parse(TimestampFormat::HttpDate, text(attributes, metadata::EXPIRES)?).ok()
+}
+
+pub(crate) async fn head_object(
+    cx: &Context,
+    req: S3Request<HeadObjectInput>,
+) -> S3Result<S3Response<HeadObjectOutput>> {
+    let input = req.input;
+    let number = part_number(input.part_number, input.range.is_some())?;
+    let place = keys::place(&input.bucket, &input.key)?;
+    let version = input.version_id.clone();
+    let known = cx
+        .call(&req.extensions, move |guest| {
+            if place.is_directory {
+                return markers::find(guest, &place);
+            }
+            find(guest, &place, version.as_deref())
+        })
+        .await?;
+    let conditions = Conditions {
+        matches: input.if_match.clone(),
+        none_matches: input.if_none_match.clone(),
+        modified_since: input.if_modified_since.clone(),
+        unmodified_since: input.if_unmodified_since.clone(),
+    };
+    conditions.check(&known.tag(), known.file.created)?;
+    let (part, length) = asked_span(input.range, number, &known)?;
+    let mut output = answer!(HeadObjectOutput, cx, known, input);
+    output.content_length = i64::try_from(length).ok();
+    output.content_range = part.map(|part| content_range(&part, known.file.size.0));
+    output.parts_count = parts_count(number, &known);
+    let mut response = S3Response::new(output);
+    crate::lock::add_headers(&mut response.headers, known.object.as_ref());
+    Ok(response)
+}
+
+pub(crate) async fn get_object(
+    cx: &Context,
+    req: S3Request<GetObjectInput>,
+) -> S3Result<S3Response<GetObjectOutput>> {
+    let guest = cx.guest(&req.extensions)?;
+    let input = req.input;
+    let number = part_number(input.part_number, input.range.is_some())?;
+    let asked = Asked {
+        settings: cx.settings.clone(),
+        place: keys::place(&input.bucket, &input.key)?,
+        version: input.version_id.clone(),
+        conditions: Conditions {
+            matches: input.if_match.clone(),
+            none_matches: input.if_none_match.clone(),
+            modified_since: input.if_modified_since.clone(),
+            unmodified_since: input.if_unmodified_since.clone(),
+        },
+        range: input.range,
+        number,
+    };
+    let permit = cx.admit(&cx.transfers).await?;
+    let (pieces, receiver) = mpsc::channel(cx.settings.limits.pieces.max(1));
+    let (head, answered) = oneshot::channel();
+    let job = Job { guest, asked, head, pieces, loans: cx.loans.clone(), _permit: permit };
+    spawn_blocking(move || job.run());
+    let Opened { known, part, length, whole } = answered.await.map_err(lost_thread)??;
+    let mut output = answer!(GetObjectOutput, cx, known, input);
+    output.content_length = i64::try_from(length).ok();
+    output.content_range = part.map(|part| content_range(&part, known.file.size.0));
+    output.parts_count = parts_count(number, &known);
+    let tags = metadata::tags(&known.file.attributes).len();
+    output.tag_count = i32::try_from(tags).ok().filter(|tags| *tags > 0);
+    let body = match whole {
+        Some(bytes) => Body::from(bytes),
+        None => Body::http_body(ObjectStream { pieces: receiver, remaining: length }),
+    };
+    output.body = Some(StreamingBlob::from(body));
+    let mut response = S3Response::new(output);
+    crate::lock::add_headers(&mut response.headers, known.object.as_ref());
+    Ok(response)
+}
+
+/// The part that is asked for.
+///
+/// # Errors
+/// `InvalidArgument`; `InvalidRequest` if a range is asked for, too.
+fn part_number(number: Option<i32>, has_range: bool) -> S3Result<Option<u16>> {
+    match number {
+        Some(_) if has_range => {
+            Err(s3_error!(InvalidRequest, "a part and a range cannot be asked for together"))
+        }
+        Some(number) => crate::multipart::part_number(number).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// How many parts the object was put in; said if one is asked for.
+fn parts_count(number: Option<u16>, known: &Known) -> Option<i32> {
+    number?;
+    i32::try_from(parts::sizes(&known.file.attributes)?.len()).ok()
+}
+
+/// What part of an object is asked for, by its bytes or its number, and how long it is.
+fn asked_span(
+    range: Option<Range>,
+    number: Option<u16>,
+    known: &Known,
+) -> S3Result<(Option<Span<u64>>, u64)> {
+    let size = known.file.size.0;
+    let Some(number) = number else { return span(range, size) };
+    match parts::sizes(&known.file.attributes) {
+        Some(sizes) => match parts::range(&sizes, number) {
+            // A part without bytes is no range.
+            Some((_, 0)) if size == 0 => Ok((None, 0)),
+            Some((offset, length)) if length > 0 => Ok((Some(offset..offset + length), length)),
+            _ => Err(no_such_part(number)),
+        },
+        None if known.tag().split_once('-').is_some_and(|(_, count)| count != "1") => {
+            Err(s3_error!(NotImplemented, "where the parts of this object begin is not known: use a range"))
+        }
+        None if number == 1 => Ok((None, size)),
+        None => Err(no_such_part(number)),
+    }
+}
+
+fn no_such_part(number: u16) -> S3Error {
+    let message = format!("the object has no part {number}");
+    crate::errors::custom("InvalidPartNumber", http::StatusCode::RANGE_NOT_SATISFIABLE, message)
+}
+
+fn content_range(part: &Span<u64>, size: u64) -> String {
+    format!("bytes {}-{}/{size}", part.start, part.end.saturating_sub(1))
+}
+
+/// What part of an object is asked for, and how long it is.
+fn span(range: Option<Range>, size: u64) -> S3Result<(Option<Span<u64>>, u64)> {
+    let Some(range) = range else { return Ok((None, size)) };
+    // An empty object satisfies no range.
+    match range.check(size) {
+        Ok(part) if part.end > part.start => {
+            let length = part.end - part.start;
+            Ok((Some(part), length))
+        }
+        _ => Err(unsatisfied(size)),
+    }
+}
+
+fn unsatisfied(size: u64) -> S3Error {
+    let mut error =
+        s3_error!(InvalidRange, "the range touches no byte of the object, which has {size} bytes");
+    let mut headers = http::HeaderMap::new();
+    if let Ok(value) = http::HeaderValue::try_from(format!("bytes */{size}")) {
+        headers.insert(http::header::CONTENT_RANGE, value);
+    }
+    error.set_headers(headers);
+    error
+}
+
+/// What is told before the first byte is sent.
+struct Opened {
+    known: Known,
+    part: Option<Span<u64>>,
+    length: u64,
+    /// All of the bytes, if they are few.
+    whole: Option<Bytes>,
+}
+
+struct Job {
+    guest: Guest,
+    asked: Asked,
+    head: oneshot::Sender<Result<Opened, Failure>>,
+    pieces: mpsc::Sender<Result<Bytes, Broken>>,
+    /// Downloads that hand on the engine's own memory; the others copy.
+    loans: Arc<Semaphore>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Job {
+    /// Runs on a thread of its own.
+    fn run(self) {
+        let Job { guest, asked, head, pieces, loans, _permit } = self;
+        let (mut opened, download) = match open(&guest, &asked) {
+            Ok(opened) => opened,
+            Err(failure) => return drop(head.send(Err(failure))),
+        };
+        let Some(mut download) = download.filter(|_| opened.length > 0) else {
+            opened.whole = Some(Bytes::new());
+            return drop(head.send(Ok(opened)));
+        };
+        if opened.length <= WHOLE_BYTES_MAX {
+            let whole =
+                gather(&mut *download, opened.length).map(|whole| Opened { whole: Some(whole), ..opened });
+            return drop(head.send(whole));
+        }
+        // The first piece is read before the status is sent: what cannot be read at all is refused in words.
+        let first = match download.next() {
+            Ok(first) => first,
+            Err(error) => return drop(head.send(Err(error.into()))),
+        };
+        let remaining = opened.length;
+        if head.send(Ok(opened)).is_err() {
+            return;
+        }
+        let lends = loans.try_acquire_owned().ok();
+        stream(&pieces, lends.is_some(), &mut *download, first, remaining);
+    }
+}
+
+/// Sends piece after piece until all is sent, the client goes away, or the engine fails.
+fn stream(
+    pieces: &mpsc::Sender<Result<Bytes, Broken>>,
+    lends: bool,
+    download: &mut dyn Download,
+    first: Option<Bytes>,
+    mut remaining: u64,
+) {
+    let mut next = Ok(first);
+    while remaining > 0 {
+        let piece = match next {
+            Ok(Some(bytes)) if bytes.len() as u64 <= remaining => bytes,
+            Ok(other) => {
+                let got = other.map(|bytes| bytes.len());
+                tracing::error!(remaining, ?got, "the engine gave another number of bytes");
+                return drop(pieces.blocking_send(Err(Broken)));
+            }
+            Err(error) => {
+                tracing::error!(remaining, %error, "a download was broken off");
+                return drop(pieces.blocking_send(Err(Broken)));
+            }
+        };
+        remaining -= piece.len() as u64;
+        if !send(pieces, lends, download, piece) {
+            return;
+        }
+        next = if remaining > 0 { download.next() } else { Ok(None) };
+    }
+}
+
+/// Hands a piece to the connection. A client that does not take it for a while must not keep memory that
+/// others read through: then the engine gets back what it holds ready. `false` if the client has gone.
+fn send(
+    pieces: &mpsc::Sender<Result<Bytes, Broken>>,
+    lends: bool,
+    download: &mut dyn Download,
+    piece: Bytes,
+) -> bool {
+    let piece = if lends { piece } else { Bytes::copy_from_slice(&piece) };
+    match Handle::current().block_on(pieces.send_timeout(Ok(piece), SLOW_AFTER)) {
+        Ok(()) => true,
+        Err(SendTimeoutError::Closed(_)) => false,
+        Err(SendTimeoutError::Timeout(piece)) => {
+            download.pause();
+            let own = piece.map(|piece| Bytes::copy_from_slice(&piece));
+            pieces.blocking_send(own).is_ok()
+        }
+    }
+}
+
+/// All bytes of a short download, up to its end, so that a whole object is verified before any is sent.
+fn gather(download: &mut dyn Download, length: u64) -> Result<Bytes, Failure> {
+    let broken = || Failure(s3_error!(InternalError, "the object could not be read to its end"));
+    let length = usize::try_from(length).map_err(|_| broken())?;
+    let mut all = Vec::with_capacity(length);
+    while all.len() < length {
+        let bytes = download.next()?.ok_or_else(broken)?;
+        if all.len() + bytes.len() > length {
+            return Err(broken());
+        }
+        all.extend_from_slice(&bytes);
+    }
+    Ok(Bytes::from(all))
+}
+
+type Held = Option<Box<dyn Download>>;
+
+fn open(guest: &Guest, asked: &Asked) -> Result<(Opened, Held), Failure> {
+    let place = &asked.place;
+    if place.is_directory {
+        let known = markers::find(guest, place)?;
+        asked.conditions.check(&known.tag(), known.file.created)?;
+        let (part, length) = span(asked.range, 0)?;
+        return Ok((Opened { known, part, length, whole: None }, None));
+    }
+    let version = asked.version.as_deref();
+    let which = keys::which(version)?;
+    let who = &guest.caller.name;
+    let opened = match which {
+        Which::Current => guest.engine.open_read_for(&place.path, who),
+        which => guest.engine.open_object(&place.path, which, who),
+    };
+    let mut download = match opened {
+        Ok(download) => download,
+        Err(error) => return Err(unopened(guest, asked, error)),
+    };
+    let file = download.stat().clone();
+    let object = guest.engine.object(&place.path, which).ok().filter(|object| object.file.file == file.file);
+    let known = Known { file, object, named: version.is_some() };
+    asked.conditions.check(&known.tag(), known.file.created)?;
+    glacier::check_readable(&asked.settings, &known)?;
+    let (part, length) = asked_span(asked.range, asked.number, &known)?;
+    if let Some(part) = &part {
+        download.select(part.start, length)?;
+    }
+    if length > 0 {
+        download.check_drives()?;
+    }
+    Ok((Opened { known, part, length, whole: None }, Some(download)))
+}
+
+/// Why an object cannot be opened. Conditions come first: one that is on tape only may be known already.
+fn unopened(guest: &Guest, asked: &Asked, error: ArchiveError) -> Failure {
+    let version = asked.version.as_deref();
+    if matches!(error, ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. })
+        && let Ok(known) = find(guest, &asked.place, version)
+    {
+        let unmet = asked.conditions.check(&known.tag(), known.file.created).err();
+        if let Some(refusal) = unmet.or_else(|| glacier::check_readable(&asked.settings, &known).err()) {
+            return refusal.into();
+        }
+    }
+    absent(guest, &asked.place, version, error)
+}
+
+/// The rest of an object cannot be sent: the connection is closed before its last byte.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the object could not be read to its end")]
+struct Broken;
+
+/// The body of an answer that carries an object.
+struct ObjectStream {
+    pieces: mpsc::Receiver<Result<Bytes, Broken>>,
+    remaining: u64,
+}
+
+impl HttpBody for ObjectStream {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Wake<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        if self.remaining == 0 {
+            return Poll::Ready(None);
+        }
+        Poll::Ready(Some(match ready!(self.pieces.poll_recv(cx)) {
+            Some(Ok(bytes)) => {
+                self.remaining = self.remaining.saturating_sub(bytes.len() as u64);
+                Ok(Frame::data(bytes))
+            }
+            // A closed channel: the thread has panicked.
+            Some(Err(_)) | None => Err(Broken),
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.remaining == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.remaining)
+    }
+}

@@ -1,0 +1,166 @@
+//! The door itself: gate, s3s, answer.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use authority::Authority;
+use base::Clock;
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use s3s::config::{S3Config, StaticConfigProvider};
+use s3s::host::{S3Host, VirtualHost};
+use s3s::service::S3ServiceBuilder;
+use s3s::validation::NameValidation;
+use s3s::{Body, HttpResponse, S3Error, S3Result, s3_error};
+
+use crate::body::AnyError;
+use crate::context::{Context, Said};
+use crate::gate;
+use crate::glacier;
+use crate::operations::Door;
+use crate::settings::S3Settings;
+
+/// S3 over one engine: a request in, a response out. Cheap to clone.
+#[derive(Clone)]
+pub struct S3Service {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    s3s: s3s::service::S3Service,
+    context: Context,
+    requests: AtomicU64,
+}
+
+/// Why the S3 door cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum S3OpenError {
+    /// The domain is none.
+    #[error("'{0}' is not a domain: give [s3] domain as in 's3.example.org', or leave it out")]
+    Domain(String),
+}
+
+/// Makes the S3 door. Its bodies of objects and its calls need [`crate::S3Limits::blocking_threads`] of the
+/// runtime that it is called on.
+///
+/// `clock`: decides whether signatures are of now.
+///
+/// # Errors
+/// If the domain is none.
+pub fn service(
+    authority: Arc<Authority>,
+    settings: S3Settings,
+    clock: Arc<dyn Clock>,
+) -> Result<S3Service, S3OpenError> {
+    let context = Context::new(authority, settings, clock);
+    let mut builder = S3ServiceBuilder::new(Door { context: context.clone() });
+    let mut config = S3Config::default();
+    config.xml_max_body_size = context.settings.limits.xml_bytes;
+    config.form_max_fields_size = 0;
+    config.post_object_max_file_size = 0;
+    builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
+    builder.set_validation(AnyName);
+    if let Some(domain) = &context.settings.domain {
+        builder.set_host(Domain::new(domain).ok_or_else(|| S3OpenError::Domain(domain.clone()))?);
+    }
+    let inner = Inner { s3s: builder.build(), context, requests: AtomicU64::new(0) };
+    Ok(S3Service { inner: Arc::new(inner) })
+}
+
+/// The domain below which buckets stand. Requests to any other host have the bucket in the path.
+struct Domain {
+    domain: String,
+    /// With a dot before it.
+    below: String,
+}
+
+impl Domain {
+    fn new(domain: &str) -> Option<Domain> {
+        let label = |label: &str| {
+            !label.is_empty()
+                && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        };
+        let is_domain = domain.len() <= 253 && domain.split('.').all(label);
+        is_domain.then(|| Domain { domain: domain.to_owned(), below: format!(".{domain}") })
+    }
+}
+
+impl S3Host for Domain {
+    fn parse_host_header<'a>(&'a self, host: &'a str) -> S3Result<VirtualHost<'a>> {
+        let name = host.split_once(':').map_or(host, |(name, _)| name);
+        let here = VirtualHost::new(&self.domain);
+        match name.strip_suffix(self.below.as_str()) {
+            Some(bucket) if !bucket.is_empty() => Ok(here.with_bucket(bucket)),
+            _ => Ok(here),
+        }
+    }
+}
+
+/// Buckets are directories: s3s lets every name through, the operations refuse what cannot be one.
+struct AnyName;
+
+impl NameValidation for AnyName {
+    fn validate_bucket_name(&self, name: &str) -> bool {
+        !name.is_empty()
+    }
+}
+
+impl S3Service {
+    /// Answers a request. Whatever goes wrong is said in the response; a body of a response that fails in the
+    /// midst gives an error, at which the connection is to be closed.
+    pub async fn call<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: hyper::body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<AnyError>,
+    {
+        let number = self.inner.requests.fetch_add(1, Ordering::Relaxed);
+        let response = match gate::pass(&self.inner.context, request).await {
+            Ok(request) => self.inner.s3s.call(request).await.unwrap_or_else(|error| {
+                let error: AnyError = error.into();
+                tracing::error!(%error, "s3s could not answer a request");
+                refusal(s3_error!(InternalError))
+            }),
+            Err(error) => refusal(error),
+        };
+        let mut response = glacier::say_class(response);
+        if let Some(Said(status)) = response.extensions_mut().remove::<Said>() {
+            *response.status_mut() = status;
+        }
+        if response.status() == StatusCode::NOT_MODIFIED {
+            *response.body_mut() = Body::empty();
+        }
+        if let Ok(id) = HeaderValue::try_from(format!("{number:016X}")) {
+            response.headers_mut().insert("x-amz-request-id", id);
+        }
+        response
+    }
+}
+
+/// The reply of the service, to come.
+pub type Replying = Pin<Box<dyn Future<Output = Response<UnsyncBoxBody<Bytes, AnyError>>> + Send>>;
+
+impl S3Service {
+    /// The service as a listener mounts it.
+    pub fn mounted<E>(self) -> impl Fn(Request<UnsyncBoxBody<Bytes, E>>) -> Replying + Send + Sync + 'static
+    where
+        E: Into<AnyError> + 'static,
+    {
+        move |request| {
+            let service = self.clone();
+            Box::pin(async move { service.call(request).await.map(UnsyncBoxBody::new) })
+        }
+    }
+}
+
+fn refusal(error: S3Error) -> HttpResponse {
+    tracing::debug!(%error, "an S3 request was refused");
+    error.to_http_response().unwrap_or_else(|_| {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        response
+    })
+}

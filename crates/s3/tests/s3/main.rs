@@ -1,0 +1,15 @@
+//! The S3 door over an engine in memory.
+
+mod buckets;
+mod client;
+#[path = "../../../archive/tests/common/mod.rs"]
+mod common;
+mod fake;
+mod forged;
+mod glacier;
+mod listing;
+mod multipart;
+mod objects;
+mod offered;
+mod real;
+mod strangers;

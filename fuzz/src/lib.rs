@@ -1,0 +1,64 @@
+//! What every parser of ours is fed with, and what must hold then: no panic, and what was read comes back the
+//! same when it is written and read again.
+
+mod catalogue_bytes;
+mod http;
+mod identity_text;
+mod kist_toml;
+mod logs;
+mod pool_bytes;
+mod tape;
+
+// The program is no library: what reads its configuration is compiled here once more.
+#[allow(dead_code, unused_imports, reason = "only the reading is needed")]
+#[path = "../../crates/kist/src/config/mod.rs"]
+mod config;
+#[allow(dead_code, reason = "what the configuration needs of it is little")]
+#[path = "../../crates/kist/src/failure.rs"]
+mod failure;
+#[allow(dead_code, reason = "what the configuration needs of it is little")]
+#[path = "../../crates/kist/src/text.rs"]
+mod text;
+mod instance {
+    /// The format of configurations that the program knows.
+    pub const FORMAT: u32 = 1;
+}
+
+/// A parser, or several small ones of one kind.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// Its name, and that of its directory in the corpus.
+    pub name: &'static str,
+    /// Panics if something does not hold.
+    pub run: fn(&[u8]),
+}
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    Target { name: "acl", run: identity_text::acl },
+    Target { name: "token", run: identity_text::token },
+    Target { name: "certificate", run: identity_text::certificate },
+    Target { name: "envelope", run: catalogue_bytes::envelope },
+    Target { name: "record", run: catalogue_bytes::record },
+    Target { name: "change_segment", run: tape::change_segment },
+    Target { name: "label", run: tape::label },
+    Target { name: "index", run: tape::index },
+    Target { name: "pack", run: tape::pack },
+    Target { name: "cartridge", run: tape::cartridge },
+    Target { name: "drive", run: pool_bytes::drive },
+    Target { name: "access_line", run: logs::access_line },
+    Target { name: "mount_line", run: logs::mount_line },
+    Target { name: "audit_line", run: logs::audit_line },
+    Target { name: "snapshot_manifest", run: logs::snapshot_manifest },
+    Target { name: "s3_request", run: s3::fuzz::request },
+    Target { name: "s3_chunks", run: s3::fuzz::chunks },
+    Target { name: "s3_texts", run: s3::fuzz::texts },
+    Target { name: "kist_toml", run: kist_toml::load },
+    Target { name: "http_headers", run: http::headers },
+    Target { name: "http_address", run: http::address },
+];
+
+/// The first byte, which selects one of several parsers, and the rest.
+fn split(data: &[u8]) -> (u8, &[u8]) {
+    data.split_first().map_or((0, data), |(first, rest)| (*first, rest))
+}

@@ -1,0 +1,1 @@
+"""What the tests of real clients share: a server, places for files, programs, and demands."""
