@@ -14,6 +14,7 @@ mod demo;
 mod expected;
 mod failure;
 mod instance;
+mod issuer_keys;
 mod output;
 mod parallel;
 mod people;

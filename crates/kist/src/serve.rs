@@ -7,19 +7,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::{Clock, Duration, SteadyClock, Timestamp};
-use door::{Certificates, DoorSettings, Limits, Listener, ServiceKind, Services};
+use door::{DoorSettings, Limits, Listener, ServiceKind, Services};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use sd_notify::NotifyState;
 use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::cli::Common;
 use crate::config::{self, Config};
 use crate::connection::ServerFile;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::instance::{self, CONFIG_FILE, Instance, SERVER_FILE};
-use crate::people::People;
-use crate::{output, text};
+use crate::people::{self, People};
+use crate::{issuer_keys, output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -134,10 +137,18 @@ fn serve(
         let s3 = s3.map_err(|error| Failure::usage(error.to_string()))?;
         let s3 = s3_address.map(|_| Arc::new(s3.mounted()) as door::Mounted);
         let certificates = door.certificates();
+        let (directory, people) = (instance.directory.clone(), authority.clone());
+        let fetch = issuer_keys::start(directory.clone(), people.clone())?;
+        let again = move || {
+            // It has logged what is wrong.
+            let _ = certificates.reload();
+            people::reload(&directory, &people);
+            let _ = fetch.try_send(());
+        };
         let until = async {
             tokio::select! {
                 () = shutdown(stop_with_stdin) => {}
-                () = reload_on_hangup(certificates) => {}
+                () = on_hangup(again) => {}
             }
         };
         let served = door::run(door, Services { authority, s3 }, until);
@@ -183,12 +194,15 @@ fn notify(states: &[NotifyState]) {
 
 /// Says that the server is ready: in a file for programs, in a line for people, to the service manager.
 fn announce(instance: &Instance, url: &str, s3: Option<String>) -> Outcome {
-    let server = ServerFile { url: url.to_owned(), s3, pid: std::process::id() };
+    let server = ServerFile { url: url.to_owned(), s3: s3.clone(), pid: std::process::id() };
     let json = serde_json::to_vec(&server).map_err(|error| Failure::internal(error.to_string()))?;
     let run = instance.path("run");
     fs::create_dir_all(&run).map_err(|error| Failure::io("making the directory", &run, &error))?;
     instance::write_durable(&instance.path(SERVER_FILE), &json, 0o644)?;
     output::line(&format!("kist serves {} at {url}", instance.directory.display()))?;
+    if let Some(s3) = s3 {
+        output::line(&format!("S3 at {s3}"))?;
+    }
     output::flush()?;
     let status = format!("serves {} at {url}", instance.directory.display());
     notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
@@ -216,16 +230,16 @@ async fn shutdown(with_stdin: bool) {
     }
 }
 
-/// Reads certificates again at each SIGHUP, for ever. What is wrong with one is logged.
-async fn reload_on_hangup(certificates: Certificates) {
+/// Reads again at each SIGHUP, for ever, what may change while the server runs. What is wrong with it is
+/// logged.
+async fn on_hangup(again: impl Fn() + Clone + Send + 'static) {
     let Ok(mut hangups) = signal(SignalKind::hangup()) else {
         tracing::error!("SIGHUP cannot be waited for: changed certificates are noticed all the same");
         return std::future::pending().await;
     };
     while hangups.recv().await.is_some() {
-        tracing::info!("SIGHUP: certificates are read again");
-        let certificates = certificates.clone();
-        let _ = tokio::task::spawn_blocking(move || certificates.reload()).await;
+        tracing::info!("SIGHUP: certificates, access keys and issuers are read again");
+        let _ = tokio::task::spawn_blocking(again.clone()).await;
     }
     std::future::pending().await
 }
@@ -253,9 +267,12 @@ fn start_log(level: tracing::Level, format: LogFormat) {
         .with_writer(std::io::stderr)
         // A log that nobody reads must not stop the server: the notice of it would panic.
         .log_internal_errors(false);
+    // The S3 library tells of every request that it answers NotImplemented as an error: those are the
+    // client's.
+    let quiet = Targets::new().with_default(level).with_target("s3s", LevelFilter::OFF);
     match format {
-        LogFormat::Text => log.with_ansi(ansi).init(),
-        LogFormat::Json => log.json().flatten_event(true).init(),
+        LogFormat::Text => log.with_ansi(ansi).finish().with(quiet).init(),
+        LogFormat::Json => log.json().flatten_event(true).finish().with(quiet).init(),
     }
 }
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -111,6 +112,10 @@ class Kist:
             code = process.wait(120)
             if code:
                 raise AssertionError(f"the server ended with {code}:\n{self.log_end()}")
+
+    def hang_up(self):
+        """Tells it to read again what may change."""
+        self._process.send_signal(signal.SIGHUP)
 
     def command(self, *arguments, stdin=b""):
         """Runs a command with the administrator's key."""

@@ -120,7 +120,8 @@ fn change_class(draft: &mut Draft<'_>, id: FileId, to: ClassId) -> Result<Outcom
         return Err(Rejection::WrongState { object: Object::File(id), state: "on tape only", needed });
     }
     let parts = draft.view().parts(id)?;
-    // What leaves the pool must have all copies that its class asks for, and a container gets no more of them.
+    // What leaves the pool must have all copies that its class asks for, and a container gets no more of
+    // them.
     for (container, _) in &parts {
         let record: ContainerRecord = draft.view().expect(Table::Container, &key::container(*container))?;
         if record.copies.len() < class.copies.len() {

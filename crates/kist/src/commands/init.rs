@@ -57,6 +57,9 @@ pub struct Args {
     /// Address and port of the server
     #[arg(long, default_value = "127.0.0.1:7420", value_name = "ADDRESS:PORT")]
     pub listen: SocketAddr,
+    /// Serve S3 too, at this address and port, with GLACIER as a class that lives on tape
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub s3_listen: Option<SocketAddr>,
     /// The size of packs
     #[arg(long, value_parser = Size::parse, value_name = "SIZE")]
     pub pack_size: Option<Size>,
@@ -92,6 +95,7 @@ impl Args {
             cartridge_size: Size(base::ByteCount(100_000_000_000)),
             tape_drives: 2,
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
+            s3_listen: None,
             pack_size: None,
             timing: None,
             time_scale: 1.0,
@@ -159,6 +163,7 @@ fn fill(args: &Args, key: &str) -> Outcome {
     let failed = |error: std::io::Error| Failure::io("making the instance", dir, &error);
     let template = Template {
         listen: args.listen.to_string(),
+        s3_listen: args.s3_listen.map(|address| address.to_string()),
         drives: args.drives,
         data: args.data,
         parity: args.parity,

@@ -306,8 +306,11 @@ mod tests {
     #[test]
     fn the_template_is_a_configuration() {
         let timing = Some(("LTO-8".to_owned(), 2.5));
-        let changes =
-            [Template { demo: true, ..Template::default() }, Template { timing, ..Template::default() }];
+        let changes = [
+            Template { demo: true, ..Template::default() },
+            Template { timing, ..Template::default() },
+            Template { s3_listen: Some("127.0.0.1:7421".to_owned()), ..Template::default() },
+        ];
         for template in [Template::default()].into_iter().chain(changes) {
             let file = tempfile::NamedTempFile::new().unwrap();
             fs::write(file.path(), write(&template)).unwrap();

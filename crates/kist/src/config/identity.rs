@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use authority::Identities;
 use base::ArchivePath;
-use identity::{CertificateMapping, Issuer, NAME_BYTES_MAX, TokenLimits, check_names, read_keys};
+use identity::{CertificateMapping, Issuer, IssuerKey, NAME_BYTES_MAX, TokenLimits, check_names, read_keys};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
@@ -13,6 +13,11 @@ use super::value::Span;
 
 /// The longest file of keys.
 const KEYS_BYTES_MAX: u64 = 1 << 20;
+
+/// Issuers are not asked more often.
+const REFRESH_MIN: base::Duration = base::Duration::from_secs(1);
+/// What was fetched is kept in this directory of the instance.
+const FETCHED_DIRECTORY: &str = "issuer-keys";
 
 /// `[identity]`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -24,6 +29,13 @@ pub struct Identity {
     /// How far the clocks of issuers may differ from ours.
     #[serde(default = "leeway")]
     pub leeway: Span,
+    /// How often keys are fetched from issuers.
+    #[serde(default = "refresh")]
+    pub refresh: Span,
+    /// The authorities that may have signed certificates of issuers' servers; those of the system, if it is
+    /// missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
     /// Issuers of tokens.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub issuers: Vec<TokenIssuer>,
@@ -46,8 +58,9 @@ pub struct TokenIssuer {
     /// The paths of scopes are below this.
     #[serde(default = "root")]
     pub base_path: Spanned<String>,
-    /// Files of public keys.
-    pub keys: Vec<KeyFile>,
+    /// Where its public keys are; without any, where it says itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<KeySource>,
     /// Names of subjects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub users: Vec<Named>,
@@ -59,9 +72,13 @@ pub struct TokenIssuer {
 /// `[[identity.issuers.keys]]`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct KeyFile {
+pub struct KeySource {
     /// A JWK set or a public key in PEM, within the instance or absolute.
-    pub file: Spanned<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<Spanned<PathBuf>>,
+    /// The address of a JWK set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<Spanned<String>>,
     /// Of PEM: the algorithm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<String>,
@@ -104,6 +121,8 @@ impl Default for Identity {
         Identity {
             token_lifetime: token_lifetime(),
             leeway: leeway(),
+            refresh: refresh(),
+            ca: None,
             issuers: Vec::new(),
             certificates: Vec::new(),
         }
@@ -118,12 +137,19 @@ fn leeway() -> Span {
     Span(TokenLimits::default().leeway)
 }
 
+fn refresh() -> Span {
+    Span(base::Duration::from_secs(600))
+}
+
 fn root() -> Spanned<String> {
     Spanned::new(0..0, "/".to_owned())
 }
 
 /// What types cannot say; the files of keys are read when the server starts.
 pub(super) fn check(identity: &Identity) -> Result<(), Finding> {
+    if identity.refresh.0 < REFRESH_MIN {
+        return Err((0..0, format!("identity.refresh: at least {}", Span(REFRESH_MIN))));
+    }
     for (n, issuer) in identity.issuers.iter().enumerate() {
         let name = issuer.issuer.get_ref();
         let same = |other: &TokenIssuer| other.issuer.get_ref() == name;
@@ -138,12 +164,28 @@ pub(super) fn check(identity: &Identity) -> Result<(), Finding> {
         if ArchivePath::new(issuer.base_path.get_ref()).is_err() {
             return Err((issuer.base_path.span(), "not a path of the archive, such as /cms".to_owned()));
         }
-        if issuer.keys.is_empty() {
-            return Err((issuer.issuer.span(), "it has no keys: add [[identity.issuers.keys]]".to_owned()));
+        if issuer.keys.is_empty() && !KeyAddress::may_be_asked(name) {
+            let message = "keys are fetched from https:// only: add [[identity.issuers.keys]] with a file";
+            return Err((issuer.issuer.span(), message.to_owned()));
         }
+        issuer.keys.iter().try_for_each(|key| check_source(key, &issuer.issuer))?;
         issuer.users.iter().chain(&issuer.groups).try_for_each(|named| check_name(&named.name))?;
     }
     identity.certificates.iter().try_for_each(|certificate| check_name(&certificate.name))
+}
+
+fn check_source(key: &KeySource, issuer: &Spanned<String>) -> Result<(), Finding> {
+    match (&key.file, &key.url) {
+        (Some(_), None) => Ok(()),
+        (None, Some(url)) if key.algorithm.is_some() || key.kid.is_some() => {
+            Err((url.span(), "a set of keys names algorithms and keys itself".to_owned()))
+        }
+        (None, Some(url)) if !KeyAddress::may_be_asked(url.get_ref()) => {
+            Err((url.span(), "keys are fetched from https:// only".to_owned()))
+        }
+        (None, Some(_)) => Ok(()),
+        _ => Err((issuer.span(), "each of its keys has either a file or a url".to_owned())),
+    }
 }
 
 fn check_name(name: &Spanned<String>) -> Result<(), Finding> {
@@ -171,12 +213,57 @@ impl Identity {
     }
 }
 
+/// Where keys are fetched from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum KeyAddress {
+    /// Where the metadata of this issuer say.
+    Issuer(String),
+    /// A JWK set.
+    Set(String),
+}
+
+impl KeyAddress {
+    /// Whether keys from there can be believed: over https, or from this machine.
+    pub fn may_be_asked(url: &str) -> bool {
+        let local = ["http://127.0.0.1", "http://localhost", "http://[::1]"];
+        let ends = |rest: &str| rest.is_empty() || rest.starts_with([':', '/']);
+        url.strip_prefix("https://").is_some_and(|rest| !rest.is_empty())
+            || local.iter().any(|local| url.strip_prefix(local).is_some_and(ends))
+    }
+
+    /// Where what was fetched from there is kept.
+    pub fn file(&self, instance: &Path) -> PathBuf {
+        let (KeyAddress::Issuer(text) | KeyAddress::Set(text)) = self;
+        let name = base::Blake3::of(format!("{}{text}", matches!(self, KeyAddress::Issuer(_))).as_bytes());
+        instance.join(FETCHED_DIRECTORY).join(format!("{name}.json"))
+    }
+
+    /// The keys that were fetched last; none if there are none.
+    fn kept(&self, instance: &Path) -> Vec<IssuerKey> {
+        let text = std::fs::read_to_string(self.file(instance)).unwrap_or_default();
+        read_keys(&text, None, None).unwrap_or_default()
+    }
+}
+
 impl TokenIssuer {
+    /// Where its keys are fetched from.
+    pub fn addresses(&self) -> Vec<KeyAddress> {
+        if self.keys.is_empty() {
+            return vec![KeyAddress::Issuer(self.issuer.get_ref().clone())];
+        }
+        let urls = self.keys.iter().filter_map(|key| key.url.as_ref());
+        urls.map(|url| KeyAddress::Set(url.get_ref().clone())).collect()
+    }
+
     fn load(&self, instance: &Path) -> Result<Issuer, String> {
         let issuer = self.issuer.get_ref().clone();
         let mut keys = Vec::new();
+        for address in self.addresses() {
+            keys.extend(address.kept(instance));
+        }
         for key in &self.keys {
-            let file = instance.join(key.file.get_ref());
+            let Some(file) = &key.file else { continue };
+            let file = instance.join(file.get_ref());
             let told = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
             let length = std::fs::metadata(&file).map_err(|error| told(&error))?.len();
             if length > KEYS_BYTES_MAX {
@@ -238,9 +325,17 @@ mod tests {
 
     #[test]
     fn nothing_is_guessed() {
-        assert!(parse("").is_ok());
+        let good = ["", ISSUER, &format!("{ISSUER}[[issuers.keys]]\nurl = \"http://127.0.0.1:80/jwk\"\n")];
+        for text in good {
+            assert!(parse(text).is_ok(), "{text}");
+        }
         let wrong = [
-            ISSUER.to_owned(),
+            ISSUER.replace("https://cms", "http://cms"),
+            ISSUER.replace("https://cms.example", "http://localhost.example"),
+            format!("{ISSUER}[[issuers.keys]]\nkid = \"a\"\n"),
+            format!("{ISSUER}{KEY}url = \"https://a\"\n"),
+            format!("{ISSUER}[[issuers.keys]]\nurl = \"http://a/jwk\"\n"),
+            format!("refresh = \"10ms\"\n{ISSUER}{KEY}"),
             format!("{ISSUER}base_path = \"cms\"\n{KEY}"),
             format!("{}{KEY}", ISSUER.replace("[\"https://kist.example\"]", "[]")),
             format!("{ISSUER}{KEY}{ISSUER}{KEY}"),

@@ -13,5 +13,6 @@ mod value;
 
 pub use check::load;
 pub use file::Config;
+pub use identity::{Identity, KeyAddress, TokenIssuer};
 pub use template::{Template, write};
 pub use value::{Size, Span};

@@ -11,6 +11,8 @@ use super::value::Size;
 pub struct Template {
     /// Address and port.
     pub listen: String,
+    /// Address and port of S3, if it is served; then there is a class for its `GLACIER` too.
+    pub s3_listen: Option<String>,
     /// Drives of the pool.
     pub drives: u16,
     /// Data shards.
@@ -33,6 +35,7 @@ impl Default for Template {
     fn default() -> Self {
         Template {
             listen: "127.0.0.1:7420".to_owned(),
+            s3_listen: None,
             drives: 8,
             data: 4,
             parity: 2,
@@ -103,11 +106,18 @@ pub fn write(template: &Template) -> String {
     }
     text.push_str(&tape_part(template, &values));
     text.push_str(&classes_part(&values));
+    if template.s3_listen.is_some() {
+        text.push_str(&glacier_part(&values));
+    }
     text
 }
 
 fn head(template: &Template) -> String {
     let Template { listen, data, parity, local_parity, .. } = template;
+    let s3 = match &template.s3_listen {
+        Some(address) => format!("s3_listen = \"{address}\""),
+        None => "# s3_listen = \"127.0.0.1:7421\"".to_owned(),
+    };
     format!(
         r#"# The settings of this instance. Sizes and spans have a unit: "64MiB", "100GB", "30s", "5min".
 # Relative directories lie below the directory of this file. Check changes with: kist serve --check-config DIR
@@ -117,7 +127,7 @@ format = 1
 # Address and port of the HTTP interface. Without TLS keep it on this machine or a trusted network.
 listen = "{listen}"
 # Address and port of S3. Without it S3 is not served.
-# s3_listen = "127.0.0.1:7421"
+{s3}
 # Requests a second that one caller may begin over time. Without it: any number.
 # requests_per_second = 100
 # TLS at all addresses. New files are noticed, or read at once on SIGHUP. With client_ca and client_auth
@@ -280,4 +290,23 @@ fn classes_part(values: &Values) -> String {
         );
     }
     text
+}
+
+fn glacier_part(values: &Values) -> String {
+    let Values { pack, large, pack_age, .. } = values;
+    format!(
+        r#"
+# What S3's GLACIER is kept in: read only after a RestoreObject, and gone from the pool again after its days.
+[[classes]]
+name = "glacier"
+copies = ["vault-a", "vault-b"]
+residency = "tape"
+large = "{large}"
+pack = "{pack}"
+pack_age = "{pack_age}"
+
+[s3]
+classes = {{ GLACIER = "glacier" }}
+"#
+    )
 }

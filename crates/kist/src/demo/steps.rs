@@ -27,6 +27,7 @@ const PIN: Duration = Duration::from_secs(600);
 const MIGRATE_WITHIN: Duration = Duration::from_secs(1800);
 /// The port of an instance if nobody has it.
 const PORT: u16 = 7420;
+const S3_PORT: u16 = 7421;
 
 /// Runs all steps.
 pub fn run(args: &Args, quiet: bool) -> Outcome {
@@ -67,10 +68,11 @@ fn prepare(directory: &Path) -> Outcome {
         return done(&format!("found the instance in {}", directory.display()));
     }
     // Whoever uses the usual port already may go on; clients find another one by run/server.json.
-    let port = if TcpListener::bind(("127.0.0.1", PORT)).is_ok() { PORT } else { 0 };
+    let free = |port| if TcpListener::bind(("127.0.0.1", port)).is_ok() { port } else { 0 };
     let mut init = init::Args::defaults(directory);
     init.demo = true;
-    init.listen = ([127, 0, 0, 1], port).into();
+    init.listen = ([127, 0, 0, 1], free(PORT)).into();
+    init.s3_listen = Some(([127, 0, 0, 1], free(S3_PORT)).into());
     let key = init::make(&init)?;
     crate::instance::write_durable(&directory.join(ADMIN_KEY_FILE), format!("{key}\n").as_bytes(), 0o600)?;
     done(&format!(

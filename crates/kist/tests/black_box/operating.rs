@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::harness::{Instance, KIST, bytes, kist, write};
+use crate::rebuild::with_backup;
 
 fn described(metrics: &str) -> BTreeSet<&str> {
     metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect()
@@ -23,7 +24,9 @@ fn the_dashboard_asks_for_what_is_there() {
     let asked: BTreeSet<_> = dashboard.split(ends).filter(|word| word.starts_with("kist_")).collect();
     assert!(asked.len() > 30, "{asked:?}");
 
-    let instance = Instance::serving();
+    let mut instance = Instance::init();
+    with_backup(&instance);
+    instance.start();
     let file = instance.beside("file");
     write(&file, &bytes(50_000, 1));
     instance.kist(&["put", file.to_str().unwrap(), "/file"]).exits(0);

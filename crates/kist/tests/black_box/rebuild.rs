@@ -6,7 +6,7 @@ use std::fs;
 use crate::harness::{Instance, bytes, kist, make_tree, write};
 
 /// Names the backup's directory in kist.toml.
-fn with_backup(instance: &Instance) -> String {
+pub fn with_backup(instance: &Instance) -> String {
     let backup = instance.beside("backup");
     let file = instance.dir().join("kist.toml");
     let text = fs::read_to_string(&file).unwrap();
