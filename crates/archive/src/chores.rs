@@ -71,6 +71,10 @@ pub(crate) struct Mend {
     pub(crate) tried: BTreeSet<(Vid, BlockAddress)>,
     /// What could be read so far.
     pub(crate) spool: Option<Spool>,
+    /// The tape that it is being read from.
+    reader: Option<Vid>,
+    /// Tapes that have their turn when that one is done.
+    turned_away: BTreeSet<Vid>,
     /// The tapes that repacks take it off.
     pub(crate) repack: BTreeSet<Vid>,
 }
@@ -212,6 +216,40 @@ impl Engine {
         let Some(vid) = vid else { return Ok(false) };
         self.chore(vid, |chores| chores.reads.insert(container));
         Ok(true)
+    }
+
+    /// Lets one tape at a time give a container: of two, each would put what it read in place of what the other
+    /// one did, and in the end no tape would be left to try. `false`: another one is read, and `vid` has its
+    /// turn behind it.
+    pub(crate) fn claim_mend(&self, container: ContainerId, vid: Vid) -> bool {
+        let mut chores = self.chores();
+        let Some(mend) = chores.mends.get_mut(&container) else { return true };
+        if mend.reader.is_none_or(|reader| reader == vid) {
+            mend.reader = Some(vid);
+            return true;
+        }
+        mend.turned_away.insert(vid);
+        let Some(tape) = chores.tapes.get_mut(&vid) else { return false };
+        tape.reads.remove(&container);
+        if tape.is_empty() {
+            chores.tapes.remove(&vid);
+            self.bell.post(Event::Maintain(vid, false));
+        }
+        false
+    }
+
+    /// The tape that was read is done, or has to give way: whoever was turned away has its turn.
+    pub(crate) fn release_mend(&self, container: ContainerId, vid: Vid) {
+        let turned_away = match self.chores().mends.get_mut(&container) {
+            Some(mend) if mend.reader == Some(vid) => {
+                mend.reader = None;
+                std::mem::take(&mut mend.turned_away)
+            }
+            _ => BTreeSet::new(),
+        };
+        for vid in turned_away {
+            self.chore(vid, |chores| chores.reads.insert(container));
+        }
     }
 
     /// Forgets a container whose bytes are not needed any more.

@@ -2,7 +2,8 @@
 
 use archive::{RestoreState, StageOptions};
 use base::Duration;
-use http::StatusCode;
+use http::header::USER_AGENT;
+use http::{HeaderMap, HeaderValue, StatusCode};
 use s3s::dto::{RestoreObjectInput, RestoreObjectOutput, RestoreRequest, Tier};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
@@ -28,6 +29,7 @@ pub(crate) async fn restore_object(
     let (days, priority) = asked(request)?;
     let pin = cx.settings.day.checked_mul(days).unwrap_or(Duration::MAX);
     let settings = cx.settings.clone();
+    let takes_202_for_an_error = takes_202_for_an_error(&req.headers);
     let again = cx
         .call(&req.extensions, move |guest| {
             let object = guest.engine.object(&place.path, which)?;
@@ -55,7 +57,18 @@ pub(crate) async fn restore_object(
         .await?;
     let mut response = S3Response::new(RestoreObjectOutput::default());
     response.extensions.insert(Said(if again { StatusCode::OK } else { StatusCode::ACCEPTED }));
+    if takes_202_for_an_error && !again {
+        let code = HeaderValue::from_static("RestoreAlreadyInProgress");
+        response.headers.insert("x-minio-error-code", code);
+    }
     Ok(response)
+}
+
+/// minio-go took 202 for an error until July 2026 (its issue 2223), and with it restic up to 0.18.1 ended
+/// with "202 Accepted". The code of such an "error" may stand in a header of its own: with this one restic
+/// knows that the object is on its way. Libraries that take 202 for what it is do not look at it.
+fn takes_202_for_an_error(headers: &HeaderMap) -> bool {
+    headers.get(USER_AGENT).is_some_and(|agent| agent.to_str().is_ok_and(|agent| agent.contains("minio-go/")))
 }
 
 /// For how many days, and how urgently.

@@ -147,8 +147,18 @@ impl DriveThread {
         Ok(Done::Yes)
     }
 
-    /// Reads a container whole into the pool, or the part of it that others could not give.
+    /// Reads a container whole into the pool, or the part of it that others could not give, unless another
+    /// drive does so with its own tape.
     fn read_whole(&mut self, vid: Vid, container: ContainerId) -> Result<Done, SessionError> {
+        if !self.engine.claim_mend(container, vid) {
+            return Ok(Done::Yes);
+        }
+        let done = self.read_claimed(vid, container);
+        self.engine.release_mend(container, vid);
+        done
+    }
+
+    fn read_claimed(&mut self, vid: Vid, container: ContainerId) -> Result<Done, SessionError> {
         let engine = Arc::clone(&self.engine);
         let not_here = || engine.chore(vid, |chores| chores.reads.remove(&container));
         let mend = engine.chores().mends.get(&container).cloned();

@@ -30,6 +30,24 @@ fn state(world: &World, path: &str, locality: Locality, restore: RestoreState) {
     (stored.stat.locality, stored.restore) = (locality, restore);
 }
 
+/// Story: restic's library took 202 for an error without a code, so that restic gave up although the object
+/// was on its way.
+#[test]
+fn a_library_that_takes_202_for_an_error_is_told_what_it_is() {
+    let world = world();
+    let asks = |path: &str, agent: &str| {
+        put(&world, path, "GLACIER");
+        state(&world, path, Locality::Nearline, RestoreState::No);
+        let draft = Draft::new("POST", &format!("{path}?restore")).header("user-agent", agent);
+        let reply = world.send(&draft.body(DAYS.as_bytes()));
+        assert_eq!(reply.status, 202);
+        reply.header("x-minio-error-code").to_owned()
+    };
+    let restic = "MinIO (linux; amd64) minio-go/v7.0.95 restic/0.18.1";
+    assert_eq!(asks("/b-1/x", restic), "RestoreAlreadyInProgress");
+    assert_eq!(asks("/b-1/y", "Boto3/1.40"), "");
+}
+
 #[test]
 fn an_archived_object_is_read_only_while_it_is_restored() {
     let world = world();
