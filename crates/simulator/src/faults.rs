@@ -223,7 +223,7 @@ const ROBOT: Events = &[
     (2, Machine(Fault::RobotJam)),
     (2, Machine(Fault::MountFails)),
     (4, Machine(Fault::PositionLost)),
-    (5, Machine(Fault::WrongCartridge)),
+    (16, Machine(Fault::WrongCartridge)),
     (3, Machine(Fault::TapeSlow)),
     (3, TapeDriveDies),
     (1, NoScratch),
