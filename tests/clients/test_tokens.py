@@ -72,6 +72,10 @@ def test_keys_are_fetched_from_an_issuer(place):
             published["keys"] = [jwk(keys["new"], "new")]
             until("the new key counts", lambda: asked("new") == 404)
             equal(asked("old"), 401, "a key that is published no more")
+            published["keys"] = []
+            until("the last key is withdrawn", lambda: asked("new") == 401)
+            published["keys"] = [jwk(keys["new"], "new")]
+            until("it is there again", lambda: asked("new") == 404)
             # Nonsense, and then nothing at all: the keys stay, also over a start.
             published["keys"] = "nonsense"
             until("the log says it", lambda: "cannot be fetched" in server.log_end())

@@ -2,21 +2,19 @@
 //! is kept in the instance: a start without network knows the keys of the last time.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use authority::Authority;
-use identity::read_keys;
+use identity::{IssuerError, read_keys};
 use serde::Deserialize;
 use ureq::Agent;
-use ureq::tls::TlsConfig;
 
-use crate::config::{self, Identity, KeyAddress};
+use crate::config::{self, Identity, KeyAddress, TokenIssuer};
 use crate::failure::{Failure, Outcome};
-use crate::instance::{self, CONFIG_FILE};
-use crate::people;
-use crate::trust::Trust;
+use crate::instance;
+use crate::trust::tls_of_a_server;
 
 /// One answer of an issuer may take so long, all of it.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -25,37 +23,82 @@ const ANSWER_BYTES_MAX: u64 = 1 << 20;
 /// After a failure an issuer is asked again so soon, or after `refresh` if that is sooner.
 const RETRY: Duration = Duration::from_secs(30);
 
-/// Begins to fetch for the instance in a directory. A message fetches at once; the thread ends when nobody
-/// can send one any more.
-///
-/// # Errors
-/// If there is no thread to be had.
-pub fn start(directory: PathBuf, authority: Arc<Authority>) -> Outcome<SyncSender<()>> {
-    // One message that waits says as much as many.
-    let (wake, woken) = sync_channel(1);
-    std::thread::Builder::new()
-        .name("issuer-keys".to_owned())
-        .spawn(move || keep_fetching(&directory, &authority, &woken))
-        .map_err(|error| Failure::internal(format!("no thread to fetch keys of issuers: {error}")))?;
-    Ok(wake)
+/// Fetches for one server, with the settings that were taken last.
+#[derive(Clone)]
+pub struct IssuerKeys {
+    inner: Arc<Inner>,
+    wake: SyncSender<()>,
 }
 
-fn keep_fetching(directory: &Path, authority: &Authority, woken: &Receiver<()>) {
-    loop {
-        let pause = match config::load(&directory.join(CONFIG_FILE)) {
-            Ok(config) => {
-                let (changed, failed) = fetch_all(directory, &config.identity);
-                if changed {
-                    people::reload(directory, authority);
-                }
-                let refresh = config.identity.refresh.0;
-                if failed { refresh.min(RETRY) } else { refresh }
+struct Inner {
+    directory: PathBuf,
+    authority: Arc<Authority>,
+    /// Held while keys are read and taken, so that of two that do, the first does not have the last word.
+    taken: Mutex<Identity>,
+}
+
+impl IssuerKeys {
+    /// Begins to fetch for the instance in a directory. The thread ends with the last of the clones.
+    ///
+    /// # Errors
+    /// If there is no thread to be had.
+    pub fn start(directory: PathBuf, identity: Identity, authority: Arc<Authority>) -> Outcome<Self> {
+        // One message that waits says as much as many.
+        let (wake, woken) = sync_channel(1);
+        let inner = Arc::new(Inner { directory, authority, taken: Mutex::new(identity) });
+        let thread_inner = inner.clone();
+        std::thread::Builder::new()
+            .name("issuer-keys".to_owned())
+            .spawn(move || thread_inner.keep_fetching(&woken))
+            .map_err(|error| Failure::internal(format!("no thread to fetch keys of issuers: {error}")))?;
+        Ok(IssuerKeys { inner, wake })
+    }
+
+    /// Takes other settings, and fetches at once.
+    ///
+    /// # Errors
+    /// If a file of keys is not good; all stays as it was.
+    pub fn take(&self, identity: Identity) -> Result<(), String> {
+        let mut taken = self.inner.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        self.inner.authority.set_identities(identity.load(&self.inner.directory)?);
+        *taken = identity;
+        if self.wake.try_send(()) == Err(TrySendError::Disconnected(())) {
+            tracing::error!("keys of issuers are not fetched any more: start the server again");
+        }
+        Ok(())
+    }
+}
+
+impl Inner {
+    fn keep_fetching(&self, woken: &Receiver<()>) {
+        // What was fetched and is not in use yet.
+        let mut owed = false;
+        loop {
+            let identity = self.taken.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let (changed, failed) = fetch_all(&self.directory, &identity);
+            owed |= changed;
+            if owed {
+                owed = !self.use_fetched();
             }
-            // Whoever wrote it is told by SIGHUP and at the next start.
-            Err(_) => RETRY,
-        };
-        if woken.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
-            return;
+            let refresh = identity.refresh.0;
+            let pause = if failed || owed { refresh.min(RETRY) } else { refresh };
+            if woken.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
+                return;
+            }
+        }
+    }
+
+    fn use_fetched(&self) -> bool {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        match taken.load(&self.directory) {
+            Ok(identities) => {
+                self.authority.set_identities(identities);
+                true
+            }
+            Err(error) => {
+                tracing::error!(%error, "fetched keys of issuers cannot be used yet");
+                false
+            }
         }
     }
 }
@@ -63,16 +106,30 @@ fn keep_fetching(directory: &Path, authority: &Authority, woken: &Receiver<()>) 
 /// Fetches from everywhere; gives whether anything is new, and whether anything failed.
 fn fetch_all(directory: &Path, identity: &Identity) -> (bool, bool) {
     let (mut changed, mut failed) = (false, false);
-    for address in identity.issuers.iter().flat_map(config::TokenIssuer::addresses) {
+    let addresses: Vec<KeyAddress> = identity.issuers.iter().flat_map(TokenIssuer::addresses).collect();
+    forget_others(directory, &addresses);
+    for address in addresses {
         match fetch(&address, directory, identity).and_then(|text| keep(&address.file(directory), &text)) {
             Ok(new) => changed |= new,
             Err(error) => {
-                failed = true;
+                // It may have been written all the same.
+                (changed, failed) = (true, true);
                 tracing::warn!(?address, %error, "keys of an issuer cannot be fetched: known ones stay");
             }
         }
     }
     (changed, failed)
+}
+
+/// Removes what was fetched from where no issuer points any more: keys of long ago must not come back.
+fn forget_others(directory: &Path, addresses: &[KeyAddress]) {
+    let files: Vec<PathBuf> = addresses.iter().map(|address| address.file(directory)).collect();
+    let Ok(kept) = std::fs::read_dir(directory.join(config::FETCHED_DIRECTORY)) else { return };
+    for file in kept.flatten().map(|entry| entry.path()).filter(|file| !files.contains(file)) {
+        if let Err(error) = std::fs::remove_file(&file) {
+            tracing::warn!(file = %file.display(), %error, "keys that were fetched earlier cannot be removed");
+        }
+    }
 }
 
 /// Keeps a set of keys; gives whether it is another one than before.
@@ -111,22 +168,29 @@ fn fetch(address: &KeyAddress, directory: &Path, identity: &Identity) -> Outcome
             metadata.jwks_uri
         }
     };
-    if !KeyAddress::may_be_asked(&url) {
+    let needs_tls = matches!(address, KeyAddress::Issuer(issuer) if issuer.starts_with("https://"));
+    if !KeyAddress::may_be_asked(&url) || needs_tls && !url.starts_with("https://") {
         return Err(refused(format!("{url}: keys are fetched from https:// only")));
     }
     let text = get(&url, directory, identity)?;
-    read_keys(&text, None, None).map_err(|error| refused(format!("{url}: {error}")))?;
+    match read_keys(&text, None, None) {
+        Ok(_) => {}
+        // An issuer may have withdrawn its last key.
+        Err(IssuerError::NoKey) => tracing::warn!(url, "an issuer publishes no key that can be used"),
+        Err(error) => return Err(refused(format!("{url}: {error}"))),
+    }
     Ok(text)
 }
 
 fn get(url: &str, directory: &Path, identity: &Identity) -> Outcome<String> {
-    let tls = if url.starts_with("https://") {
-        Trust { ca: identity.ca.as_ref().map(|ca| directory.join(ca)), ..Trust::default() }.tls()?
+    let builder = Agent::config_builder();
+    let builder = if url.starts_with("https://") {
+        builder.tls_config(tls_of_a_server(identity.ca.as_ref().map(|ca| directory.join(ca)))?)
     } else {
-        TlsConfig::default()
+        // Plain text is for this machine, and a proxy is another one.
+        builder.proxy(None)
     };
-    let config = Agent::config_builder()
-        .tls_config(tls)
+    let config = builder
         .max_redirects(0)
         .user_agent(concat!("kist/", env!("CARGO_PKG_VERSION")))
         .timeout_global(Some(ANSWER_WITHIN))

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use authority::{Audit, Authority, AuthoritySettings, Identities};
 use base::{Blake3, Clock};
@@ -10,6 +10,7 @@ use base::{Blake3, Clock};
 use crate::config::{self, Config};
 use crate::failure::{Failure, Outcome};
 use crate::instance::{self, CONFIG_FILE, Instance};
+use crate::issuer_keys::IssuerKeys;
 
 /// The name of whoever comes with the key in `run/admin-key`.
 const LOCAL_ADMIN: &str = "local-admin";
@@ -61,16 +62,12 @@ impl People {
 
 /// Reads given-out keys again, and `[identity]` of `kist.toml` with the files that it names. What is not good
 /// is not taken: what was in use stays in use, and the log says why.
-pub fn reload(directory: &Path, authority: &Authority) {
-    // Of two that read at once, the one that read first must not have the last word.
-    static READING: Mutex<()> = Mutex::new(());
-    let _reading = READING.lock().unwrap_or_else(PoisonError::into_inner);
+pub fn reload(directory: &Path, authority: &Authority, issuer_keys: &IssuerKeys) {
     if let Err(error) = authority.reload_keys() {
         tracing::error!(%error, "access keys stay as they were");
     }
     let config = config::load(&directory.join(CONFIG_FILE)).map_err(|error| error.to_string());
-    match config.and_then(|config| config.identity.load(directory)) {
-        Ok(identities) => authority.set_identities(identities),
-        Err(error) => tracing::error!(%error, "issuers and certificates of clients stay as they were"),
+    if let Err(error) = config.and_then(|config| issuer_keys.take(config.identity)) {
+        tracing::error!(%error, "issuers and certificates of clients stay as they were");
     }
 }

@@ -21,8 +21,9 @@ use crate::config::{self, Config};
 use crate::connection::ServerFile;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::instance::{self, CONFIG_FILE, Instance, SERVER_FILE};
+use crate::issuer_keys::IssuerKeys;
 use crate::people::{self, People};
-use crate::{issuer_keys, output, text};
+use crate::{output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -138,12 +139,11 @@ fn serve(
         let s3 = s3_address.map(|_| Arc::new(s3.mounted()) as door::Mounted);
         let certificates = door.certificates();
         let (directory, people) = (instance.directory.clone(), authority.clone());
-        let fetch = issuer_keys::start(directory.clone(), people.clone())?;
+        let issuer_keys = IssuerKeys::start(directory.clone(), config.identity.clone(), people.clone())?;
         let again = move || {
             // It has logged what is wrong.
             let _ = certificates.reload();
-            people::reload(&directory, &people);
-            let _ = fetch.try_send(());
+            people::reload(&directory, &people, &issuer_keys);
         };
         let until = async {
             tokio::select! {

@@ -42,8 +42,7 @@ impl Trust {
             let variable = || env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
             option.clone().or_else(variable)
         };
-        let system = || SYSTEM_FILES.iter().map(PathBuf::from).find(|file| file.exists());
-        let Some(ca) = named(&self.ca, "KIST_CA").or_else(system) else {
+        let Some(ca) = named(&self.ca, "KIST_CA").or_else(of_the_system) else {
             let message = "this system names no authorities for https: name them with --ca FILE or KIST_CA";
             return Err(Failure::usage(message));
         };
@@ -54,13 +53,30 @@ impl Trust {
             }
             None => None,
         };
-        Ok(TlsConfig::builder()
-            .provider(TlsProvider::Rustls)
-            .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
-            .root_certs(roots(&ca)?)
-            .client_cert(shown)
-            .build())
+        configuration(&ca, shown)
     }
+}
+
+/// The same for a server that asks others: it trusts those in `ca`, or the system's, and shows nothing of
+/// itself. The environment is for clients.
+pub fn tls_of_a_server(ca: Option<PathBuf>) -> Outcome<TlsConfig> {
+    match ca.or_else(of_the_system) {
+        Some(ca) => configuration(&ca, None),
+        None => Err(Failure::usage("this system names no authorities for https: name them as identity.ca")),
+    }
+}
+
+fn of_the_system() -> Option<PathBuf> {
+    SYSTEM_FILES.iter().map(PathBuf::from).find(|file| file.exists())
+}
+
+fn configuration(ca: &Path, shown: Option<ClientCert>) -> Outcome<TlsConfig> {
+    Ok(TlsConfig::builder()
+        .provider(TlsProvider::Rustls)
+        .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
+        .root_certs(roots(ca)?)
+        .client_cert(shown)
+        .build())
 }
 
 fn roots(file: &Path) -> Outcome<RootCerts> {

@@ -17,7 +17,7 @@ const KEYS_BYTES_MAX: u64 = 1 << 20;
 /// Issuers are not asked more often.
 const REFRESH_MIN: base::Duration = base::Duration::from_secs(1);
 /// What was fetched is kept in this directory of the instance.
-const FETCHED_DIRECTORY: &str = "issuer-keys";
+pub const FETCHED_DIRECTORY: &str = "issuer-keys";
 
 /// `[identity]`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -225,10 +225,15 @@ pub enum KeyAddress {
 impl KeyAddress {
     /// Whether keys from there can be believed: over https, or from this machine.
     pub fn may_be_asked(url: &str) -> bool {
-        let local = ["http://127.0.0.1", "http://localhost", "http://[::1]"];
-        let ends = |rest: &str| rest.is_empty() || rest.starts_with([':', '/']);
-        url.strip_prefix("https://").is_some_and(|rest| !rest.is_empty())
-            || local.iter().any(|local| url.strip_prefix(local).is_some_and(ends))
+        let Ok(uri) = url.parse::<ureq::http::Uri>() else { return false };
+        let (Some(authority), Some(host)) = (uri.authority(), uri.host()) else { return false };
+        let is_here = ["127.0.0.1", "localhost", "[::1]"].contains(&host);
+        let is_believed = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => is_here,
+            _ => false,
+        };
+        is_believed && !host.is_empty() && !authority.as_str().contains('@')
     }
 
     /// Where what was fetched from there is kept.
@@ -238,10 +243,14 @@ impl KeyAddress {
         instance.join(FETCHED_DIRECTORY).join(format!("{name}.json"))
     }
 
-    /// The keys that were fetched last; none if there are none.
-    fn kept(&self, instance: &Path) -> Vec<IssuerKey> {
-        let text = std::fs::read_to_string(self.file(instance)).unwrap_or_default();
-        read_keys(&text, None, None).unwrap_or_default()
+    /// The keys that were fetched last; none if nothing was fetched, or what is there is no set of keys.
+    fn kept(&self, instance: &Path) -> Result<Vec<IssuerKey>, String> {
+        let file = self.file(instance);
+        match std::fs::read_to_string(&file) {
+            Ok(text) => Ok(read_keys(&text, None, None).unwrap_or_default()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(format!("{}: {error}", file.display())),
+        }
     }
 }
 
@@ -258,9 +267,6 @@ impl TokenIssuer {
     fn load(&self, instance: &Path) -> Result<Issuer, String> {
         let issuer = self.issuer.get_ref().clone();
         let mut keys = Vec::new();
-        for address in self.addresses() {
-            keys.extend(address.kept(instance));
-        }
         for key in &self.keys {
             let Some(file) = &key.file else { continue };
             let file = instance.join(file.get_ref());
@@ -274,6 +280,16 @@ impl TokenIssuer {
             keys.extend(read.map_err(|error| told(&error))?);
         }
         check_names(&keys).map_err(|error| format!("issuer {issuer}: {error}"))?;
+        for address in self.addresses() {
+            for key in address.kept(instance)? {
+                // What an issuer publishes must not make the settings bad: a file's key of one name goes before.
+                keys.push(key);
+                if let Err(error) = check_names(&keys) {
+                    keys.pop();
+                    tracing::warn!(issuer, ?address, %error, "a fetched key is passed over");
+                }
+            }
+        }
         let named = |names: &[Named]| {
             names.iter().map(|named| (named.claim.clone(), named.name.get_ref().clone())).collect()
         };
@@ -323,6 +339,38 @@ mod tests {
         assert!(twice.load(directory.path()).unwrap_err().contains("two keys"));
     }
 
+    /// Story: a key that an issuer published under the name of one in a file made the settings bad, so that
+    /// no other change was taken and the next start failed.
+    #[test]
+    fn what_was_fetched_never_makes_the_settings_bad() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = format!("{ISSUER}{KEY}[[issuers.keys]]\nurl = \"https://cms.example/jwk\"\n");
+        let identity = parse(&text).unwrap();
+        let jwk = |kid: &str| {
+            let x = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
+            format!(r#"{{"kty":"OKP","crv":"Ed25519","kid":"{kid}","x":"{x}"}}"#)
+        };
+        let set = |keys: &[String]| format!(r#"{{"keys":[{}]}}"#, keys.join(","));
+        std::fs::write(directory.path().join("cms.pem"), set(&[jwk("k1")])).unwrap();
+        let fetched = identity.issuers[0].addresses()[0].file(directory.path());
+        std::fs::create_dir(fetched.parent().unwrap()).unwrap();
+        let names = |text: &str| -> Vec<String> {
+            std::fs::write(&fetched, text).unwrap();
+            let loaded = identity.load(directory.path()).unwrap();
+            loaded.issuers[0].keys.iter().map(|key| key.kid.clone().unwrap()).collect()
+        };
+        assert_eq!(names(&set(&[jwk("k1"), jwk("k2")])), ["k1", "k2"]);
+        let many: Vec<String> = (0..60).map(|n| jwk(&format!("m{n}"))).collect();
+        assert_eq!(names(&set(&many)).len(), 61);
+        for text in ["", "no keys", &set(&[])] {
+            assert_eq!(names(text), ["k1"], "{text}");
+        }
+        // What cannot be read is another thing: keys in use stay in use.
+        std::fs::remove_file(&fetched).unwrap();
+        std::fs::create_dir(&fetched).unwrap();
+        assert!(identity.load(directory.path()).is_err());
+    }
+
     #[test]
     fn nothing_is_guessed() {
         let good = ["", ISSUER, &format!("{ISSUER}[[issuers.keys]]\nurl = \"http://127.0.0.1:80/jwk\"\n")];
@@ -332,6 +380,8 @@ mod tests {
         let wrong = [
             ISSUER.replace("https://cms", "http://cms"),
             ISSUER.replace("https://cms.example", "http://localhost.example"),
+            ISSUER.replace("https://cms.example", "http://localhost:80@cms.example"),
+            ISSUER.replace("https://cms.example", "https://"),
             format!("{ISSUER}[[issuers.keys]]\nkid = \"a\"\n"),
             format!("{ISSUER}{KEY}url = \"https://a\"\n"),
             format!("{ISSUER}[[issuers.keys]]\nurl = \"http://a/jwk\"\n"),

@@ -13,6 +13,6 @@ mod value;
 
 pub use check::load;
 pub use file::Config;
-pub use identity::{Identity, KeyAddress, TokenIssuer};
+pub use identity::{FETCHED_DIRECTORY, Identity, KeyAddress, TokenIssuer};
 pub use template::{Template, write};
 pub use value::{Size, Span};
