@@ -218,9 +218,9 @@ impl Engine {
         Ok(true)
     }
 
-    /// Lets one tape at a time give a container: of two, each would put what it read in place of what the other
-    /// one did, and in the end no tape would be left to try. `false`: another one is read, and `vid` has its
-    /// turn behind it.
+    /// Lets one tape at a time give a container: of two, each would put what it read in place of what the
+    /// other one did, and in the end no tape would be left to try. `false`: another one is read, and `vid`
+    /// has its turn behind it.
     pub(crate) fn claim_mend(&self, container: ContainerId, vid: Vid) -> bool {
         let mut chores = self.chores();
         let Some(mend) = chores.mends.get_mut(&container) else { return true };

@@ -2,8 +2,7 @@
 //!
 //! Files come data set by data set. One of at least half a pack gets packs of its own, at no time shared
 //! with another. What is smaller is put together with its neighbours in the tree and not cut, so that there
-//! are
-//! never more than about twice as many packs as bytes need, however many data sets there are.
+//! are never more than about twice as many packs as bytes need, however many data sets there are.
 
 use base::FileId;
 
@@ -91,7 +90,7 @@ impl Gather {
         self.own.push(file);
         // Half a pack is held back, so that the rest of the data set is at least so much.
         if self.fills(self.own.bytes, self.own.files.len(), 3, 2) {
-            packs.push(self.own.take_first(self.size));
+            packs.push(self.own.take_first(self.size, 1));
             self.has_packs = true;
         }
         packs
@@ -176,7 +175,9 @@ impl Gather {
         if self.fills(own.bytes, own.files.len(), 1, 1) {
             let half =
                 PackSize { bytes: own.bytes.div_ceil(2).max(1), members: own.files.len().div_ceil(2).max(1) };
-            packs.push(own.take_first(half));
+            // Bytes may all lie in front: what remains must still be a pack.
+            let least = own.files.len().saturating_sub(self.size.members).max(1);
+            packs.push(own.take_first(half, least));
         }
         if !own.files.is_empty() {
             packs.push(own.files);
@@ -201,11 +202,11 @@ impl Group {
         self.bytes += file.size;
     }
 
-    /// Takes the first files out, until they have so many bytes or members.
-    fn take_first(&mut self, size: PackSize) -> Vec<Waiting> {
+    /// Takes the first files out, until they have so many bytes or members, but at least `least`.
+    fn take_first(&mut self, size: PackSize, least: usize) -> Vec<Waiting> {
         let (mut bytes, mut count) = (0u64, 0usize);
         for file in &self.files {
-            if count > 0 && (bytes >= size.bytes || count >= size.members) {
+            if count >= least && (bytes >= size.bytes || count >= size.members) {
                 break;
             }
             bytes += file.size;

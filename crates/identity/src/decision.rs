@@ -37,10 +37,13 @@ pub enum Refused {
     #[error("the access control list of its directory does not allow it")]
     List,
     /// There is no list, and somebody else owns it.
-    #[error("it has another owner and no directory above it has an access control list")]
+    #[error(
+        "neither it nor a directory above it is the caller's, and no access control list is there: its owner \
+         or an admin gives rights with kist acl set"
+    )]
     NotOwner,
     /// Only admins may.
-    #[error("only admins may")]
+    #[error("only admins may, and operators if it is only looked at: kist key create NAME --operator")]
     NotAdmin,
 }
 

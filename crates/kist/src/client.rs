@@ -254,8 +254,8 @@ impl Client {
     fn wrong_key(&self) -> Failure {
         let from = self.key_file.as_ref().map(|file| format!(" in {}", file.display())).unwrap_or_default();
         let message = format!(
-            "{}: the server does not know the key{from}: name the file with its key with --key-file FILE or \
-             KIST_KEY_FILE",
+            "{}: the server does not take the key{from}, which is unknown to it, expired or disabled: name \
+             the file with its key with --key-file FILE or KIST_KEY_FILE",
             self.base
         );
         Failure::new(Exit::NotAuthorised, message)

@@ -127,7 +127,7 @@ fn forget_others(directory: &Path, addresses: &[KeyAddress]) {
     let Ok(kept) = std::fs::read_dir(directory.join(config::FETCHED_DIRECTORY)) else { return };
     for file in kept.flatten().map(|entry| entry.path()).filter(|file| !files.contains(file)) {
         if let Err(error) = std::fs::remove_file(&file) {
-            tracing::warn!(file = %file.display(), %error, "keys that were fetched earlier cannot be removed");
+            tracing::warn!(file = %file.display(), %error, "keys fetched earlier cannot be removed");
         }
     }
 }

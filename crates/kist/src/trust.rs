@@ -136,6 +136,19 @@ pub fn explain(base: &str, error: &ureq::Error) -> Option<Failure> {
              with --ca FILE or KIST_CA"
                 .to_owned(),
         ),
+        rustls::Error::InvalidCertificate(CertificateError::Other(other))
+            if other.to_string().contains("CaUsedAsEndEntity") =>
+        {
+            let what = "the server shows a certificate of an authority as its own: one is made with \
+                        basicConstraints=CA:FALSE, see TLS in docs/operations.md";
+            (Exit::Unreachable, what.to_owned())
+        }
+        rustls::Error::InvalidCertificate(CertificateError::BadSignature) => (
+            Exit::Unreachable,
+            "the server's certificate was signed by another authority of the same name: name the right one \
+             with --ca FILE or KIST_CA"
+                .to_owned(),
+        ),
         rustls::Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
         ) => (Exit::Unreachable, format!("{error}: use a name that is in it, as --server https://NAME:PORT")),

@@ -58,6 +58,16 @@ fn sets() -> impl Strategy<Value = Vec<Vec<u64>>> {
     )
 }
 
+/// Story: of a rest between one pack and one and a half the first half by bytes went first. All bytes were
+/// in a few files, and the other half had more members than a pack may have.
+#[test]
+fn halves_of_a_rest_are_packs_by_members_too() {
+    let sizes: Vec<u64> = [vec![20; 4], vec![0; 50]].concat();
+    let (packs, left) = gather(&queue(&[sizes]), Rest::Goes);
+    let lengths: Vec<usize> = packs.iter().map(Vec::len).collect();
+    assert_eq!((lengths, left), (vec![14, 40], (0, 0)));
+}
+
 proptest! {
     #[test]
     fn every_file_goes_once_or_is_left(sets in sets()) {

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -150,6 +150,8 @@ pub fn make(args: &Args) -> Outcome<String> {
             let _ = fs::remove_dir(dir);
         }
     })?;
+    // What is archived is for whom the server lets have it, not for everybody on this machine.
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(failed)?;
     fill(args, &key)?;
     if let Some(saved) = saved {
         saved.keep();

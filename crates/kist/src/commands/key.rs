@@ -109,6 +109,16 @@ fn show_new(new: &NewKeyReply, common: &Common) -> Outcome {
     output::line(&format!("key  {}", new.secret))
 }
 
+fn state(key: &KeyReply) -> &'static str {
+    // Both are of one form, in UTC: their order is that of their texts.
+    let now = text::whole_seconds(&text::rfc3339(text::now()));
+    match key.expires.as_deref().map(text::whole_seconds) {
+        _ if key.disabled => "disabled",
+        Some(end) if end <= now => "expired",
+        _ => "enabled",
+    }
+}
+
 fn list(keys: &[KeyReply], common: &Common) -> Outcome {
     if common.json {
         return output::json(&keys);
@@ -129,7 +139,7 @@ fn list(keys: &[KeyReply], common: &Common) -> Outcome {
             if key.s3 { "s3" } else { "bearer" }.to_owned(),
             text::whole_seconds(&key.created),
             key.expires.as_deref().map_or("-".to_owned(), text::whole_seconds),
-            if key.disabled { "disabled" } else { "enabled" }.to_owned(),
+            state(key).to_owned(),
         ]);
     }
     output::write(&table.render())

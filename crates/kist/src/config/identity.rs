@@ -282,7 +282,8 @@ impl TokenIssuer {
         check_names(&keys).map_err(|error| format!("issuer {issuer}: {error}"))?;
         for address in self.addresses() {
             for key in address.kept(instance)? {
-                // What an issuer publishes must not make the settings bad: a file's key of one name goes before.
+                // What an issuer publishes must not make the settings bad: a file's key of one name goes
+                // before.
                 keys.push(key);
                 if let Err(error) = check_names(&keys) {
                     keys.pop();

@@ -26,7 +26,7 @@ fn keys_are_given_out_and_open_only_what_is_theirs() {
     let id = made["id"].as_str().unwrap();
     assert!(instance.kist(&["key", "ls"]).exits(0).out.contains(id));
     instance.kist(&["key", "disable", id]).exits(0);
-    as_carl(&["class", "ls"]).exits(6).says(&["does not know the key"]);
+    as_carl(&["class", "ls"]).exits(6).says(&["does not take the key"]);
     instance.kist(&["key", "enable", id]).exits(0);
     as_carl(&["class", "ls"]).exits(0);
     instance.kist(&["key", "rm", id]).exits(0);

@@ -93,7 +93,7 @@ fn keys_decide() {
     let wrong = instance.beside("wrong");
     fs::write(&wrong, format!("kist_{}\n", "0".repeat(64))).unwrap();
     let wrong = wrong.to_str().unwrap();
-    instance.kist(&["ls", "--key-file", wrong]).exits(6).says(&["does not know the key", wrong]);
+    instance.kist(&["ls", "--key-file", wrong]).exits(6).says(&["does not take the key", wrong]);
     instance.kist(&["put", wrong, "/f", "--key-file", wrong]).exits(6);
     instance.kist(&["ls", "--key-file", instance.beside("absent").to_str().unwrap()]).exits(3);
     fs::write(wrong, "two words\n").unwrap();
