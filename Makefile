@@ -21,8 +21,9 @@ needs:
 	@command -v cc >/dev/null || $(call install,build-essential)
 
 # The tests also read a cartridge with programs that share no code with Kist, and compare parity with ISA-L's,
-# which is built from the sources in a crate.
+# which is built from the sources in a crate, as is libFuzzer, in C++.
 needs-test: needs needs-isal
+	@command -v c++ >/dev/null || $(call install,g++)
 	@$(CARGO) fmt --version >/dev/null && $(CARGO) clippy --version >/dev/null || { \
 		echo "rustfmt and clippy are missing: add these components to the toolchain, then again" >&2; exit 1; }
 	@command -v python3 >/dev/null || $(call install,python3)

@@ -401,6 +401,7 @@ fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// What an escaped text says; `None` if it is not one, or longer than any that is written.
 fn plain(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
@@ -412,7 +413,7 @@ fn plain(text: &str) -> Option<String> {
         let (high, low) = (char::from(bytes.next()?).to_digit(16)?, char::from(bytes.next()?).to_digit(16)?);
         out.push(u8::try_from(high * 16 + low).ok()?);
     }
-    String::from_utf8(out).ok()
+    String::from_utf8(out).ok().filter(|text| text.len() <= ACCESS_NAME_MAX)
 }
 
 #[cfg(test)]

@@ -166,6 +166,10 @@ fn the_longest_line_is_within_its_limit_and_reads_back() {
     let body = line.trim_end().split_once(' ').unwrap().1;
     let more = framed(&format!("{body} copy=a,KS0001,1,1,1,1,1"));
     assert_eq!(decode(more.as_bytes()), Err(LineFault::Damaged), "one copy too many");
+    for (length, read) in [(ACCESS_NAME_MAX, true), (ACCESS_NAME_MAX + 1, false)] {
+        let body = format!("1 dropped at=1 class={} who=- count=1", "c".repeat(length));
+        assert_eq!(decode(framed(&body).as_bytes()).is_ok(), read, "a name of {length} bytes");
+    }
 }
 
 prop_compose! {
