@@ -17,11 +17,11 @@ if [ -z "${KIST_BENCH_INSIDE:-}" ]; then
         GOBIN="$bin" GOFLAGS=-mod=mod go install "$module"
         echo "$module" >"$bin/$name.version"
     done
-    # Memory of its own where this is allowed. Not in large pages only: each of a million small files would take one.
+    # Memory of its own where this is allowed, in small pages, as it is mounted when nothing else is asked for.
     memory="$(mktemp -d)"
     trap 'rmdir "$memory"' EXIT
-    inside='mount -t tmpfs -o huge=within_size,size=85%,nr_inodes=0 tmpfs "$1" && shift && exec "$@"'
-    if unshare --map-root-user --mount sh -c 'mount -t tmpfs -o huge=within_size tmpfs "$1"' sh "$memory" 2>/dev/null; then
+    inside='mount -t tmpfs -o size=85%,nr_inodes=0 tmpfs "$1" && shift && exec "$@"'
+    if unshare --map-root-user --mount sh -c 'mount -t tmpfs tmpfs "$1"' sh "$memory" 2>/dev/null; then
         KIST_BENCH_INSIDE="$memory" unshare --map-root-user --mount sh -c "$inside" sh "$memory" "$0" "$@"
     else
         KIST_BENCH_INSIDE=/dev/shm "$0" "$@"

@@ -20,9 +20,8 @@ pub struct Download {
     /// What is still to be read: a range of each piece.
     rest: VecDeque<(BlobDescription, BlobPiece, u64, u64)>,
     reader: Option<Current>,
-    /// Of a read of the whole file: its checksums so far and the chunk not yet given out.
+    /// Of a read of the whole file: the checksums and the length of what came so far.
     whole: Option<(StreamChecksums, u64)>,
-    held: Option<PoolBuffer>,
     /// What is written down of it.
     account: Account,
     _reading: Reading,
@@ -141,7 +140,7 @@ impl Archive {
             is_users: true,
         };
         let archive = self.clone();
-        Ok(Download { archive, stat, rest, reader: None, whole, held: None, account, _reading: reading })
+        Ok(Download { archive, stat, rest, reader: None, whole, account, _reading: reading })
     }
 }
 
@@ -275,28 +274,21 @@ impl Download {
     }
 
     fn advance(&mut self) -> Result<Option<PoolBuffer>, ArchiveError> {
-        if self.whole.is_none() {
-            return self.next_chunk();
-        }
-        loop {
-            // Whoever waits for memory of the pool must hold none of it, or many readers stop each other for
-            // good.
-            if !self.reader.as_ref().is_some_and(|current| current.reader.has_ready()) {
-                self.held = self.held.take().map(PoolBuffer::detach);
-            }
-            let chunk = self.next_chunk()?;
-            let Some(chunk) = chunk else {
-                self.check_whole()?;
-                return Ok(self.held.take());
+        let chunk = self.next_chunk()?;
+        let Some((sums, length)) = &mut self.whole else { return Ok(chunk) };
+        if let Some(chunk) = &chunk {
+            let bytes = chunk.as_ref();
+            *sums = match chunk.checksums() {
+                Some(next) => sums.combine(next, bytes.len() as u64),
+                None => sums.extend(bytes),
             };
-            if let Some((sums, length)) = &mut self.whole {
-                *sums = sums.extend(chunk.as_ref());
-                *length += chunk.as_ref().len() as u64;
-            }
-            if let Some(before) = self.held.replace(chunk) {
-                return Ok(Some(before));
-            }
+            *length += bytes.len() as u64;
         }
+        // With the last byte everything is known of it.
+        if chunk.is_none() || *length >= self.stat.size.0 {
+            self.check_whole()?;
+        }
+        Ok(chunk)
     }
 
     fn check_whole(&self) -> Result<(), ArchiveError> {
@@ -312,7 +304,6 @@ impl Download {
     /// Gives back all memory of the pool until the next call of [`Download::next`]: for a client that takes
     /// its bytes slowly, so that it cannot keep others, tapes among them, from reading.
     pub fn pause(&mut self) {
-        self.held = self.held.take().map(PoolBuffer::detach);
         if let Some(Current { blob, piece, offset, length, .. }) = self.reader.take()
             && length > 0
         {
@@ -340,6 +331,7 @@ impl Download {
             }
             let reader = pool.read_piece_range(&blob, &piece, ByteCount(offset), ByteCount(length))?;
             let reader = reader.used_by(Use::Client);
+            let reader = if self.whole.is_some() { reader.with_checksums() } else { reader };
             self.reader = Some(Current { reader, blob, piece, offset, length });
         }
     }

@@ -4,6 +4,7 @@ mod blake3_parts;
 mod blob;
 mod checksum;
 mod id;
+mod md5_lanes;
 mod memory;
 mod name;
 pub mod planted;
@@ -18,6 +19,7 @@ pub use id::{
     BlobId, ClassId, ContainerId, DirId, DriveId, Epoch, FileId, LibraryId, RequestId, RunId, ShareId,
     StripeSetId, TapePoolId, UploadId, Uuid, Vid, VidError,
 };
+pub use md5_lanes::{MD5_LANES, Md5Stream};
 pub use memory::keep_freed_memory;
 pub use name::{ArchivePath, NAME_BYTES_MAX, Name, NameError, PATH_BYTES_MAX};
 pub use steady::SteadyClock;

@@ -6,6 +6,7 @@ use std::ops::{Deref, Range};
 use std::sync::{Arc, PoisonError};
 use threads::{Condvar, Mutex};
 
+use base::StreamChecksums;
 use drive::AlignedBuffer;
 
 use crate::gather::lock;
@@ -110,7 +111,7 @@ impl Arena {
         buffers.resize_with(count, || AlignedBuffer::new(self.buffer_bytes));
         buffers
             .into_iter()
-            .map(|buffer| CellBuffer { buffer: Some(buffer), arena: Arc::clone(self), whose })
+            .map(|buffer| CellBuffer { buffer: Some(buffer), arena: Arc::clone(self), whose, sums: None })
             .collect()
     }
 
@@ -144,6 +145,8 @@ pub(crate) struct CellBuffer {
     buffer: Option<AlignedBuffer>,
     arena: Arc<Arena>,
     whose: Use,
+    /// The checksums of a range of it, as long as nothing is written to it.
+    sums: Option<(Range<usize>, StreamChecksums)>,
 }
 
 impl CellBuffer {
@@ -152,7 +155,13 @@ impl CellBuffer {
     }
 
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+        self.sums = None;
         self.buffer.as_mut().map_or(&mut [], AlignedBuffer::as_mut_slice)
+    }
+
+    /// Keeps the checksums of a range, which were computed as it lies here now.
+    pub(crate) fn keep_sums(&mut self, range: Range<usize>, sums: StreamChecksums) {
+        self.sums = Some((range, sums));
     }
 }
 
@@ -168,6 +177,8 @@ impl Drop for CellBuffer {
 pub struct PoolBuffer {
     memory: Memory,
     range: Range<usize>,
+    /// Of all its bytes, if they are known.
+    sums: Option<StreamChecksums>,
 }
 
 enum Memory {
@@ -178,7 +189,8 @@ enum Memory {
 impl PoolBuffer {
     pub(crate) fn of_cell(cell: CellBuffer, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= cell.as_slice().len(), "the range is in the buffer");
-        PoolBuffer { memory: Memory::Cell(cell), range }
+        let sums = cell.sums.as_ref().filter(|(of, _)| *of == range).map(|(_, sums)| *sums);
+        PoolBuffer { memory: Memory::Cell(cell), range, sums }
     }
 
     pub(crate) fn own(buffer: AlignedBuffer, range: Range<usize>) -> Self {
@@ -186,23 +198,16 @@ impl PoolBuffer {
             range.start <= range.end && range.end <= buffer.as_slice().len(),
             "the range is in the buffer"
         );
-        PoolBuffer { memory: Memory::Own(buffer), range }
+        PoolBuffer { memory: Memory::Own(buffer), range, sums: None }
     }
 }
 
 impl PoolBuffer {
-    /// The same bytes in memory of their own, the pool's given back: for bytes that somebody may keep for
-    /// long.
+    /// The checksums of all its bytes, if they were computed where the bytes were verified: see
+    /// [`crate::PieceReader::with_checksums`].
     #[must_use]
-    pub fn detach(self) -> Self {
-        if matches!(self.memory, Memory::Own(_)) {
-            return self;
-        }
-        let bytes = self.as_ref();
-        let mut own = AlignedBuffer::new(bytes.len().next_multiple_of(drive::PAGE).max(drive::PAGE));
-        own.as_mut_slice()[..bytes.len()].copy_from_slice(bytes);
-        let range = 0..bytes.len();
-        PoolBuffer { memory: Memory::Own(own), range }
+    pub fn checksums(&self) -> Option<StreamChecksums> {
+        self.sums
     }
 
     /// The same buffer, of which only `part` is seen.
@@ -212,6 +217,7 @@ impl PoolBuffer {
     #[must_use]
     pub fn slice(mut self, part: Range<usize>) -> Self {
         assert!(part.start <= part.end && part.end <= self.range.len(), "the part is in the buffer");
+        self.sums = self.sums.filter(|_| part.len() == self.range.len());
         self.range = self.range.start + part.start..self.range.start + part.end;
         self
     }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use base::planted::{Bug, is_planted};
-use base::{BlobId, Crc32c, Uuid};
+use base::{BlobId, Crc32c, StreamChecksums, Uuid};
 use drive::PAGE;
 use erasure::find_bad_cell;
 
@@ -98,6 +98,29 @@ impl CellIdentity {
         if is_intact { Ok(()) } else { Err(CellDamage::Block) }
     }
 
+    /// Checks the header and the whole payload, and gives the checksums of the bytes of the file in it: each
+    /// block is looked at once for both, and what its own checksum says goes into that of all.
+    pub(crate) fn verify_and_sum(&self, cell: &[u8]) -> Result<StreamChecksums, CellDamage> {
+        assert_eq!(cell.len(), HEADER_BYTES + self.payload as usize, "header and payload");
+        self.verify_header(cell)?;
+        let payload = &cell[HEADER_BYTES..];
+        let (mut sums, mut left) = (StreamChecksums::default(), self.valid as usize);
+        let stored = stored_checksums(cell, &(0..payload.len()));
+        for (block, stored) in payload.chunks(BLOCK_BYTES).zip(stored) {
+            let crc32c = Crc32c::of(block);
+            if crc32c != stored && !is_planted(Bug::UncheckedCell) {
+                return Err(CellDamage::Block);
+            }
+            let bytes = &block[..left.min(block.len())];
+            left -= bytes.len();
+            // The last block may be padded.
+            let crc32c = if bytes.len() == block.len() { crc32c } else { Crc32c::of(bytes) };
+            sums.crc32c = sums.crc32c.combine(crc32c, bytes.len() as u64);
+            sums.adler32 = sums.adler32.extend(bytes);
+        }
+        Ok(sums)
+    }
+
     /// Checks the header alone.
     pub(crate) fn verify_header(&self, cell: &[u8]) -> Result<(), CellDamage> {
         let header = &cell[..HEADER_BYTES];
@@ -165,11 +188,14 @@ mod tests {
     fn every_flipped_bit_is_found() {
         let good = cell();
         assert_eq!(sample().verify(&good, &(0..69_632)), Ok(()));
+        let bytes = &good[HEADER_BYTES..][..69_000];
+        assert_eq!(sample().verify_and_sum(&good), Ok(StreamChecksums::of(bytes)));
         let payload_bits = (HEADER_BYTES * 8..good.len() * 8).step_by(997);
         for bit in (0..HEADER_BYTES * 8).step_by(5).chain(0..1024).chain(payload_bits) {
             let mut bad = good.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
             assert!(sample().verify(&bad, &(0..69_632)).is_err(), "bit {bit}");
+            assert!(sample().verify_and_sum(&bad).is_err(), "bit {bit}");
         }
     }
 

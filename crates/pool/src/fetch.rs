@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use base::{BlobDescription, BlobId, StripeSet};
+use base::{BlobDescription, BlobId, StreamChecksums, StripeSet};
 use drive::{DriveError, ExtentId};
 
 use crate::arena::CellBuffer;
@@ -54,13 +54,16 @@ impl CellFault {
 pub(crate) enum Check {
     /// Its header and its blocks.
     Whole,
+    /// The same, and the checksums of its bytes are computed on the way if all of it is read.
+    AndSum,
     /// Its header: whoever computes from the blocks checks them in the same pass.
     Header,
 }
 
 /// Reads and checks a cell, or only the header and the blocks in `blocks`.
 ///
-/// `cell` has room for header and payload; bytes outside `blocks` stay arbitrary.
+/// `cell` has room for header and payload; bytes outside `blocks` stay arbitrary. Gives the checksums of the
+/// cell's bytes of the file if they were to be computed.
 pub(crate) fn read_cell(
     device: &Device,
     (id, offset): (ExtentId, u64),
@@ -68,8 +71,9 @@ pub(crate) fn read_cell(
     blocks: Range<usize>,
     check: Check,
     cell: &mut [u8],
-) -> Result<(), CellFault> {
-    let read = if blocks == (0..identity.payload as usize) {
+) -> Result<Option<StreamChecksums>, CellFault> {
+    let is_whole = blocks == (0..identity.payload as usize);
+    let read = if is_whole {
         device.read(id, offset, cell)
     } else {
         let (header, payload) = cell.split_at_mut(HEADER_BYTES);
@@ -87,8 +91,9 @@ pub(crate) fn read_cell(
         return Err(fault);
     }
     let checked = match check {
-        Check::Whole => identity.verify(cell, &blocks),
-        Check::Header => identity.verify_header(cell),
+        Check::AndSum if is_whole => identity.verify_and_sum(cell).map(Some),
+        Check::AndSum | Check::Whole => identity.verify(cell, &blocks).map(|()| None),
+        Check::Header => identity.verify_header(cell).map(|()| None),
     };
     checked.map_err(|damage| {
         is_damaged(device, (id, offset), damage);
@@ -163,7 +168,13 @@ impl RowPlace {
             let cell = &mut buffer.as_mut_slice()[..HEADER_BYTES + identity.payload as usize];
             let read = read_cell(device, (id, offset), &identity, blocks, check, cell);
             device.watch.took(asked);
-            ticket.done(Fetched { shard, cell: read.map(|()| buffer), check });
+            let cell = read.map(|sums| {
+                if let Some(sums) = sums {
+                    buffer.keep_sums(HEADER_BYTES..HEADER_BYTES + identity.valid as usize, sums);
+                }
+                buffer
+            });
+            ticket.done(Fetched { shard, cell, check });
         }));
     }
 

@@ -133,7 +133,7 @@ impl Pool {
                 let mut cell = AlignedBuffer::new(HEADER_BYTES + blocks.end);
                 let place = (id, offset);
                 let read = read_cell(device, place, &identity, blocks, Check::Whole, cell.as_mut_slice());
-                ticket.done((source, read.map(|()| cell)));
+                ticket.done((source, read.map(|_| cell)));
             }));
             asked.push((source, present));
         }

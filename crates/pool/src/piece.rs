@@ -15,20 +15,20 @@ pub enum PieceReader {
 }
 
 impl PieceReader {
-    /// Whether the next bytes are at hand, so that [`PieceReader::next`] will not wait for memory.
-    #[must_use]
-    pub fn has_ready(&self) -> bool {
-        match self {
-            PieceReader::Striped(reader) => reader.has_ready(),
-            PieceReader::Small(_) => true,
-        }
-    }
-
     /// Says for whom it reads, before the first bytes. A small value has been read already.
     #[must_use]
     pub fn used_by(self, whose: Use) -> Self {
         match self {
             PieceReader::Striped(reader) => PieceReader::Striped(reader.used_by(whose)),
+            small @ PieceReader::Small(_) => small,
+        }
+    }
+
+    /// Has the checksums of large pieces computed where they are verified, for [`PoolBuffer::checksums`].
+    #[must_use]
+    pub fn with_checksums(self) -> Self {
+        match self {
+            PieceReader::Striped(reader) => PieceReader::Striped(reader.with_checksums()),
             small @ PieceReader::Small(_) => small,
         }
     }

@@ -36,6 +36,8 @@ pub struct BlobReader {
     lost: BTreeSet<(u64, usize)>,
     failed: bool,
     whose: Use,
+    /// How cells are checked that are given out as they come.
+    check: Check,
 }
 
 /// Cells that may still come, and their shards.
@@ -90,6 +92,7 @@ impl BlobReader {
             lost: BTreeSet::new(),
             failed: false,
             whose: Use::Engine,
+            check: Check::Whole,
         }
     }
 
@@ -97,6 +100,14 @@ impl BlobReader {
     #[must_use]
     pub fn used_by(mut self, whose: Use) -> Self {
         self.whose = whose;
+        self
+    }
+
+    /// Has the checksums of pieces computed where they are verified, for [`PoolBuffer::checksums`]. Pieces
+    /// that had to be rebuilt come without.
+    #[must_use]
+    pub fn with_checksums(mut self) -> Self {
+        self.check = Check::AndSum;
         self
     }
 
@@ -114,12 +125,6 @@ impl BlobReader {
         let result = self.advance();
         self.failed = result.is_err();
         result
-    }
-
-    /// Whether the next piece is at hand, so that [`BlobReader::next`] will not wait for memory.
-    #[must_use]
-    pub fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
     }
 
     fn advance(&mut self) -> Result<Option<PoolBuffer>, PoolError> {
@@ -169,7 +174,7 @@ impl BlobReader {
         let gather = Gather::new();
         let spare = buffers.split_off(shards.len());
         // What is computed from is checked in the same pass.
-        let check = if known.is_empty() { Check::Whole } else { Check::Header };
+        let check = if known.is_empty() { self.check } else { Check::Header };
         for cell in shards.iter().copied().zip(buffers) {
             place.fetch(&self.pool, &self.geometry, &self.blob, cell, check, &gather);
         }

@@ -16,6 +16,7 @@ use tokio::task::spawn_blocking;
 use crate::checksums::{Beside, Expected, Verified};
 use crate::chunked::{ChunkError, Decoder};
 use crate::context::{Context, Failure, Guest, lost_thread};
+use crate::md5_lanes::Md5Lanes;
 
 /// Any error of a connection.
 pub(crate) type AnyError = Box<dyn std::error::Error + Send + Sync>;
@@ -229,7 +230,7 @@ where
     let reply = reply_to(sender, cx.admit(&cx.transfers).await?);
     let (pieces, receiver) = mpsc::channel(cx.settings.limits.pieces.max(1));
     let (ready, begun) = oneshot::channel();
-    let job = Job { guest, expected, ready, pieces: receiver };
+    let job = Job { guest, expected, md5: cx.md5.clone(), ready, pieces: receiver };
     spawn_blocking(move || job.run(begin, finish, reply));
     // The body is asked for only once the engine agreed, so that `Expect: 100-continue` saves the sending.
     if begun.await.is_ok() {
@@ -278,6 +279,7 @@ async fn pump(mut body: ObjectBody, pieces: mpsc::Sender<Piece>) -> S3Result<()>
 struct Job {
     guest: Guest,
     expected: Expected,
+    md5: Arc<Md5Lanes>,
     ready: oneshot::Sender<()>,
     pieces: mpsc::Receiver<Piece>,
 }
@@ -295,7 +297,7 @@ impl Job {
             Err(failure) => return reply(Err(failure)),
         };
         let _ = self.ready.send(());
-        match take_all(self.expected, self.pieces, sink) {
+        match take_all(self.expected, &self.md5, self.pieces, sink) {
             Ok(Some((sink, verified))) => finish(sink, verified, reply),
             // The one who would be told has told the client already.
             Ok(None) => {}
@@ -307,14 +309,15 @@ impl Job {
 /// `None`: the body did not come to its end.
 fn take_all<U: Sink>(
     expected: Expected,
+    md5: &Md5Lanes,
     mut pieces: mpsc::Receiver<Piece>,
     mut sink: U,
 ) -> Result<Option<(U, Verified)>, Failure> {
-    let mut beside = Beside::start(expected.hasher())?;
+    let mut beside = Beside::start(expected.hasher(), md5)?;
     while let Some(piece) = pieces.blocking_recv() {
         match piece {
             Piece::Bytes(bytes) => {
-                beside.update(&bytes);
+                beside.update(&bytes)?;
                 sink.write(&bytes)?;
             }
             Piece::End(trailers) => {

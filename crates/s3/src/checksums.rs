@@ -12,6 +12,7 @@ use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
 use crate::base64;
+use crate::md5_lanes::{Lane, Md5Lanes};
 
 /// Pieces that wait for the thread that computes digests.
 const WAITING_MAX: usize = 2;
@@ -242,8 +243,10 @@ pub(crate) fn digest(kind: Kind, bytes: &[u8]) -> Vec<u8> {
 }
 
 impl Hasher {
-    fn is_idle(&self) -> bool {
-        self.md5.is_none() && self.payload.is_none() && self.sum.is_none()
+    /// Whether it costs next to nothing: a CRC at most.
+    fn is_quick(&self) -> bool {
+        let is_crc = self.sum.as_ref().is_none_or(|(_, sum)| matches!(sum, Sum::Crc(_)));
+        self.md5.is_none() && self.payload.is_none() && is_crc
     }
 
     /// Takes the next bytes.
@@ -283,20 +286,37 @@ impl Hasher {
     }
 }
 
-/// Computes digests on a thread of its own, beside the one that stores.
-pub(crate) enum Beside {
-    Idle(Box<Hasher>),
+/// Computes digests beside the thread that stores.
+pub(crate) struct Beside {
+    /// The MD5, together with those of other bodies.
+    md5: Option<Lane>,
+    rest: Rest,
+}
+
+/// All digests but that of the lane.
+enum Rest {
+    /// Nothing, or what takes less time than to hand the bytes over.
+    Here(Box<Hasher>),
+    /// On a thread of its own.
     Running(SyncSender<Bytes>, JoinHandle<Sums>),
 }
 
+fn not_computed<E>(_: E) -> S3Error {
+    s3_error!(InternalError, "the digests could not be computed")
+}
+
 impl Beside {
-    /// Starts the thread, if there is anything to compute.
+    /// Begins; starts a thread if there is much to compute.
     ///
     /// # Errors
     /// `SlowDown` if no thread can be had.
-    pub(crate) fn start(mut hasher: Hasher) -> S3Result<Beside> {
-        if hasher.is_idle() {
-            return Ok(Beside::Idle(Box::new(hasher)));
+    pub(crate) fn start(mut hasher: Hasher, lanes: &Md5Lanes) -> S3Result<Beside> {
+        let md5 = hasher.md5.as_ref().and_then(|_| lanes.begin());
+        if md5.is_some() {
+            hasher.md5 = None;
+        }
+        if hasher.is_quick() {
+            return Ok(Beside { md5, rest: Rest::Here(Box::new(hasher)) });
         }
         let (sender, pieces) = sync_channel::<Bytes>(WAITING_MAX);
         let work = move || {
@@ -308,26 +328,34 @@ impl Beside {
             tracing::error!(%error, "no thread can be had for digests");
             s3_error!(SlowDown, "the server is busy: try again later")
         })?;
-        Ok(Beside::Running(sender, thread))
+        Ok(Beside { md5, rest: Rest::Running(sender, thread) })
     }
 
-    /// Takes the next bytes; waits if the thread lags behind.
-    pub(crate) fn update(&mut self, bytes: &Bytes) {
-        if let Beside::Running(sender, _) = self {
-            // A thread that has panicked is found at the end.
-            let _ = sender.send(bytes.clone());
+    /// Takes the next bytes; waits if a thread lags behind.
+    pub(crate) fn update(&mut self, bytes: &Bytes) -> S3Result<()> {
+        if let Some(md5) = &self.md5 {
+            md5.update(bytes).map_err(not_computed)?;
         }
+        match &mut self.rest {
+            Rest::Here(hasher) => hasher.update(bytes),
+            Rest::Running(sender, _) => sender.send(bytes.clone()).map_err(not_computed)?,
+        }
+        Ok(())
     }
 
     /// The digests of all bytes.
     pub(crate) fn finish(self) -> S3Result<Sums> {
-        match self {
-            Beside::Idle(hasher) => Ok(hasher.finish()),
-            Beside::Running(sender, thread) => {
+        let mut sums = match self.rest {
+            Rest::Here(hasher) => hasher.finish(),
+            Rest::Running(sender, thread) => {
                 drop(sender);
-                thread.join().map_err(|_| s3_error!(InternalError, "the digests could not be computed"))
+                thread.join().map_err(not_computed)?
             }
+        };
+        if let Some(md5) = self.md5 {
+            sums.md5 = Some(md5.finish().map_err(not_computed)?);
         }
+        Ok(sums)
     }
 }
 
@@ -353,9 +381,9 @@ mod tests {
             (Kind::Sha256, "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225"),
         ] {
             let expected = Expected { trailer: Some(kind), etag: true, ..Expected::default() };
-            let mut beside = Beside::start(expected.hasher()).unwrap();
-            beside.update(&Bytes::from_static(b"1234"));
-            beside.update(&Bytes::from_static(b"56789"));
+            let mut beside = Beside::start(expected.hasher(), &Md5Lanes::new()).unwrap();
+            beside.update(&Bytes::from_static(b"1234")).unwrap();
+            beside.update(&Bytes::from_static(b"56789")).unwrap();
             let sums = beside.finish().unwrap();
             let (_, value) = sums.sum.clone().unwrap();
             assert_eq!(crate::sigv4::hex(&value), digits, "{kind:?}");

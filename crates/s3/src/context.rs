@@ -12,6 +12,7 @@ use s3s::{S3Error, S3Result, s3_error};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 
+use crate::md5_lanes::Md5Lanes;
 use crate::settings::S3Settings;
 
 /// Small bodies of the largest size that are in memory at once; of smaller ones so many more.
@@ -27,6 +28,8 @@ pub(crate) struct Context {
     pub transfers: Arc<Semaphore>,
     /// Downloads that hand on the engine's own memory.
     pub loans: Arc<Semaphore>,
+    /// Where MD5s of large bodies are computed.
+    pub md5: Arc<Md5Lanes>,
     /// Places for other calls.
     calls: Arc<Semaphore>,
     /// Memory for small bodies, in KiB.
@@ -62,6 +65,7 @@ impl Context {
             clock,
             transfers: semaphore(settings.limits.transfers),
             loans: semaphore(settings.limits.loans),
+            md5: Arc::new(Md5Lanes::new()),
             calls: semaphore(settings.limits.calls),
             memory: semaphore(settings.limits.xml_bytes.div_ceil(1 << 10) * XML_BODIES),
             settings: Arc::new(settings),

@@ -15,6 +15,7 @@ use crate::checksums::{Beside, Expected, Kind};
 use crate::conditions::Conditions;
 use crate::context::{Context, Failure, Guest, lost_thread};
 use crate::keys::{self, Place};
+use crate::md5_lanes::Md5Lanes;
 use crate::multipart::{part_number, path_of, stored, upload_id, upload_of};
 use crate::parts::{self, PART_BYTES_MAX, Plan};
 use crate::settings::S3Settings;
@@ -59,7 +60,6 @@ fn open(guest: &Guest, copy: &Copy) -> Result<Box<dyn Download>, Failure> {
     opened.map_err(|error| absent(guest, &copy.source, copy.version.as_deref(), error))
 }
 
-/// Copies, and gives the part.
 /// Whether the source may be read as far as its class goes.
 fn check_readable(guest: &Guest, copy: &Copy, file: FileStat) -> Result<(), Failure> {
     let object = guest.engine.object(&copy.source.path, Which::Version(file.file)).ok();
@@ -67,7 +67,8 @@ fn check_readable(guest: &Guest, copy: &Copy, file: FileStat) -> Result<(), Fail
     Ok(crate::glacier::check_readable(&copy.settings, &known)?)
 }
 
-fn copy(guest: &Guest, copy: &Copy) -> Result<PartInfo, Failure> {
+/// Copies, and gives the part.
+fn copy(guest: &Guest, copy: &Copy, lanes: &Md5Lanes) -> Result<PartInfo, Failure> {
     let info = upload_of(guest, copy.upload, &copy.path)?;
     let mut source = open(guest, copy)?;
     let (size, tag, modified) = {
@@ -99,11 +100,11 @@ fn copy(guest: &Guest, copy: &Copy) -> Result<PartInfo, Failure> {
     }
     let kind = Plan::of(&info.attributes).map(|plan| plan.kind);
     let computed = Expected { etag: true, trailer: kind, ..Expected::default() };
-    let mut beside = Beside::start(computed.hasher())?;
+    let mut beside = Beside::start(computed.hasher(), lanes)?;
     let mut part = guest.engine.begin_part(copy.upload, copy.number, Some(ByteCount(length)))?;
     while let Some(bytes) = source.next()? {
         let bytes: Bytes = bytes;
-        beside.update(&bytes);
+        beside.update(&bytes)?;
         part.write(&bytes)?;
     }
     let (md5, sum) = beside.finish()?.values();
@@ -141,9 +142,10 @@ pub(crate) async fn upload_part_copy(
     let version = wanted.version.clone();
     let guest = cx.guest(&req.extensions)?;
     let permit = cx.admit(&cx.transfers).await?;
+    let lanes = cx.md5.clone();
     let copied = spawn_blocking(move || {
         let _permit = permit;
-        copy(&guest, &wanted)
+        copy(&guest, &wanted, &lanes)
     });
     let part = copied.await.map_err(lost_thread)??;
     let found = stored(&part)?;

@@ -59,7 +59,8 @@ const OUTSIDE: [(&str, &[&str]); 14] = [
     ("s3s", &["s3"]),
     ("serde", &["door", "s3", "kist", "mechanics", "twin", "identity", "authority", "fuzz"]),
     ("serde_json", &["door", "s3", "kist", "tidy", "torture", "identity", "authority"]),
-    ("tokio", &["door", "s3", "kist"]),
+    // `fuzz` names it for its features only.
+    ("tokio", &["door", "s3", "kist", "fuzz"]),
     ("tokio-rustls", &["door"]),
     ("toml", &["kist", "mechanics", "twin", "authority", "fuzz"]),
 ];

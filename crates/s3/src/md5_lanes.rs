@@ -1,0 +1,289 @@
+//! MD5s of many bodies, computed together by few threads: see [`base::Md5Stream`].
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use base::{MD5_LANES, Md5Stream};
+use bytes::Bytes;
+
+/// Pieces of one body that wait.
+const WAITING_MAX: usize = 2;
+/// One thread a so many processors.
+const PROCESSORS_A_THREAD: usize = 8;
+/// Bodies go together by as many bytes as the shortest piece has, unless it is shorter than this.
+const TOGETHER_BYTES_MIN: usize = 4 << 10;
+
+/// Computes MD5s; threads are started with the first body and end with this value.
+pub(crate) struct Md5Lanes(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// A thread has something to do.
+    work: Condvar,
+    /// A body has room for a piece, or its MD5 is known.
+    done: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    bodies: BTreeMap<u64, Body>,
+    next: u64,
+    /// The body whose turn it is.
+    turn: u64,
+    is_started: bool,
+    /// Threads that run.
+    threads: usize,
+    stopping: bool,
+}
+
+#[derive(Default)]
+struct Body {
+    waiting: VecDeque<Bytes>,
+    /// A thread has it when it is not here.
+    stream: Option<Md5Stream>,
+    has_ended: bool,
+    md5: Option<[u8; 16]>,
+}
+
+/// The MD5 of one body. Dropping it forgets the body.
+pub(crate) struct Lane {
+    shared: Arc<Shared>,
+    id: u64,
+}
+
+/// No thread computes any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Lost;
+
+impl Md5Lanes {
+    pub(crate) fn new() -> Self {
+        Md5Lanes(Arc::default())
+    }
+
+    /// Begins a body; `None` where nothing is gained by computing several together, or no thread can be had.
+    pub(crate) fn begin(&self) -> Option<Lane> {
+        if !Md5Stream::together_pays() {
+            return None;
+        }
+        let mut state = self.0.lock();
+        if !state.is_started {
+            state.is_started = true;
+            let processors = std::thread::available_parallelism().map_or(1, usize::from);
+            for _ in 0..processors.div_ceil(PROCESSORS_A_THREAD) {
+                let shared = self.0.clone();
+                let thread = std::thread::Builder::new().name("md5".to_owned()).spawn(move || shared.run());
+                match thread {
+                    Ok(_) => state.threads += 1,
+                    Err(error) => tracing::error!(%error, "no thread can be had for MD5"),
+                }
+            }
+        }
+        if state.threads == 0 {
+            return None;
+        }
+        let id = state.next;
+        state.next += 1;
+        state.bodies.insert(id, Body { stream: Some(Md5Stream::default()), ..Body::default() });
+        Some(Lane { shared: self.0.clone(), id })
+    }
+}
+
+impl Drop for Md5Lanes {
+    fn drop(&mut self) {
+        self.0.lock().stopping = true;
+        self.0.work.notify_all();
+    }
+}
+
+impl Lane {
+    /// Takes the next bytes; waits if the threads lag behind.
+    pub(crate) fn update(&self, bytes: &Bytes) -> Result<(), Lost> {
+        let mut state = self.shared.lock();
+        loop {
+            let alive = state.threads > 0;
+            let body = state.bodies.get_mut(&self.id).filter(|_| alive).ok_or(Lost)?;
+            if body.waiting.len() < WAITING_MAX {
+                body.waiting.push_back(bytes.clone());
+                self.shared.work.notify_one();
+                return Ok(());
+            }
+            state = wait(&self.shared.done, state);
+        }
+    }
+
+    /// The MD5 of all bytes.
+    pub(crate) fn finish(self) -> Result<[u8; 16], Lost> {
+        let mut state = self.shared.lock();
+        if let Some(body) = state.bodies.get_mut(&self.id) {
+            body.has_ended = true;
+        }
+        self.shared.work.notify_one();
+        loop {
+            let alive = state.threads > 0;
+            let body = state.bodies.get(&self.id).ok_or(Lost)?;
+            match body.md5 {
+                Some(md5) => return Ok(md5),
+                None if !alive => return Err(Lost),
+                None => state = wait(&self.shared.done, state),
+            }
+        }
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.shared.lock().bodies.remove(&self.id);
+    }
+}
+
+/// A piece of a body that a thread works on.
+struct Taken {
+    id: u64,
+    stream: Md5Stream,
+    piece: Bytes,
+}
+
+/// Takes note of the end of a thread, however it ended.
+struct Running<'s>(&'s Shared);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.lock().threads -= 1;
+        self.0.done.notify_all();
+    }
+}
+
+impl Shared {
+    /// What is guarded is whole between statements.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        let _running = Running(self);
+        while let Some(mut taken) = self.take() {
+            let mut pairs: Vec<_> =
+                taken.iter_mut().map(|taken| (&mut taken.stream, taken.piece.as_ref())).collect();
+            Md5Stream::update_together(&mut pairs);
+            self.give_back(taken);
+        }
+    }
+
+    /// A piece each of as many bodies as go together; waits for some. `None`: the end.
+    fn take(&self) -> Option<Vec<Taken>> {
+        let mut state = self.lock();
+        loop {
+            if state.stopping {
+                return None;
+            }
+            // Whoever comes behind the last one that was taken is first.
+            let ready = |body: &Body| body.stream.is_some() && (!body.waiting.is_empty() || body.has_ended);
+            let (before, behind) = (state.bodies.range(..state.turn), state.bodies.range(state.turn..));
+            let ids = behind.chain(before).filter(|(_, body)| ready(body)).map(|(id, _)| *id);
+            let ids: Vec<u64> = ids.take(MD5_LANES).collect();
+            let (mut taken, mut some_ended) = (Vec::new(), false);
+            for id in ids {
+                state.turn = id + 1;
+                let Some(body) = state.bodies.get_mut(&id) else { continue };
+                let Some(stream) = body.stream.take() else { continue };
+                match body.waiting.pop_front() {
+                    Some(piece) => taken.push(Taken { id, stream, piece }),
+                    None => {
+                        body.md5 = Some(stream.finish());
+                        some_ended = true;
+                    }
+                }
+            }
+            even_out(&mut state, &mut taken);
+            if some_ended || !taken.is_empty() {
+                self.done.notify_all();
+            }
+            if !taken.is_empty() {
+                return Some(taken);
+            }
+            if !some_ended {
+                state = wait(&self.work, state);
+            }
+        }
+    }
+
+    fn give_back(&self, taken: Vec<Taken>) {
+        let mut state = self.lock();
+        for Taken { id, stream, .. } in taken {
+            // Its lane may have been dropped.
+            if let Some(body) = state.bodies.get_mut(&id) {
+                body.stream = Some(stream);
+            }
+        }
+        // There may be more than one thread takes.
+        self.work.notify_one();
+    }
+}
+
+/// Cuts all pieces to the length of the shortest, so that no lane runs empty before the others.
+fn even_out(state: &mut State, taken: &mut [Taken]) {
+    let shortest = taken.iter().map(|taken| taken.piece.len()).min().unwrap_or(0);
+    if shortest < TOGETHER_BYTES_MIN {
+        return;
+    }
+    for Taken { id, piece, .. } in taken {
+        let rest = piece.split_off(shortest);
+        if let Some(body) = state.bodies.get_mut(id).filter(|_| !rest.is_empty()) {
+            body.waiting.push_front(rest);
+        }
+    }
+}
+
+fn wait<'s>(condition: &Condvar, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+    condition.wait(state).unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use md5::{Digest, Md5};
+
+    fn content(body: usize, length: usize) -> Bytes {
+        (0..length).map(|at| (at * 7 + at / 253 + body * 13) as u8).collect()
+    }
+
+    #[test]
+    fn bodies_that_come_together_have_the_md5_that_each_has_alone() {
+        let lanes = Md5Lanes::new();
+        if lanes.begin().is_none() {
+            return;
+        }
+        std::thread::scope(|scope| {
+            for body in 0..3 * MD5_LANES {
+                let lanes = &lanes;
+                scope.spawn(move || {
+                    let bytes = content(body, 200_000 + body * 4099);
+                    let lane = lanes.begin().unwrap();
+                    for piece in bytes.chunks(1 + body * 3001) {
+                        lane.update(&Bytes::copy_from_slice(piece)).unwrap();
+                    }
+                    let expected: [u8; 16] = Md5::digest(&bytes).into();
+                    assert_eq!(lane.finish(), Ok(expected), "body {body}");
+                });
+            }
+        });
+        assert!(lanes.0.lock().bodies.is_empty(), "nothing is kept of a body");
+    }
+
+    #[test]
+    fn a_body_that_is_given_up_is_forgotten_and_the_end_is_told() {
+        let lanes = Md5Lanes::new();
+        let Some(given_up) = lanes.begin() else { return };
+        given_up.update(&content(1, 100_000)).unwrap();
+        drop(given_up);
+        assert!(lanes.0.lock().bodies.is_empty());
+        let lane = lanes.begin().unwrap();
+        drop(lanes);
+        let mut outcome = Ok(());
+        while outcome.is_ok() {
+            outcome = lane.update(&content(1, 10));
+        }
+        assert_eq!(lane.finish(), Err(Lost));
+    }
+}
