@@ -90,9 +90,11 @@ sanitize: needs-test
 	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind --quiet --error-exitcode=9" \
 		$(CARGO) test --locked --package erasure --lib --test erasure -- --skip long:: --skip a_24_2_4
 
+# The check is of the program as it is released: tests ask for features that it does not have.
 lint: needs-test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) check --package kist --locked
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
 
 # The budgets of the design beside today's figures and this machine's limits, printed and written into

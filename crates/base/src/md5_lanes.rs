@@ -272,6 +272,10 @@ mod tests {
             ("abc", "900150983cd24fb0d6963f7d28e17f72"),
             ("message digest", "f96b697d7cb7938d525a2f31aaf161d0"),
             ("abcdefghijklmnopqrstuvwxyz", "c3fcd3d76192e4007dfb496cca67e13b"),
+            (
+                "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
+                "d174ab98d277d9f5a5611c2c9f419d9f",
+            ),
             (digits.as_str(), "57edf4a22be3c955ac49da2e2107b67a"),
         ] {
             assert_eq!(hex(md5(bytes.as_bytes())), digest, "{bytes}");

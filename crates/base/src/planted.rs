@@ -3,7 +3,7 @@
 //! Only with the feature `planted`, for which tests alone ask; in every other build [`is_planted`] is `false`
 //! at compile time and the wrong path is not in the program.
 
-/// A bug that may be planted. Each is asked for at exactly one place of the code.
+/// A bug that may be planted. Each is asked for where the code would be wrong with it, and nowhere else.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Bug {

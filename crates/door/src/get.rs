@@ -148,7 +148,14 @@ fn send(
     download: &mut dyn Download,
     piece: Bytes,
 ) -> bool {
-    let piece = if lends { piece } else { Bytes::copy_from_slice(&piece) };
+    let piece = if lends {
+        piece
+    } else {
+        // The engine gets its memory back now, not when the client has taken the copy.
+        let own = Bytes::copy_from_slice(&piece);
+        drop(piece);
+        own
+    };
     let sent = Handle::current().block_on(pieces.send_timeout(Ok(piece), SLOW_AFTER));
     match sent {
         Ok(()) => true,

@@ -37,7 +37,8 @@ impl Shared {
             authority,
             counts: RequestCounts::new(),
             transfers: semaphore(limits.transfers),
-            loans: semaphore(limits.loans),
+            // None is as good as any number: all downloads copy then.
+            loans: Arc::new(Semaphore::new(limits.loans.min(Semaphore::MAX_PERMITS))),
             calls: semaphore(limits.calls),
             json_large: semaphore(limits.json_large_at_once),
             limits,

@@ -53,6 +53,25 @@ impl Connection {
             .unwrap_or_else(|| PathBuf::from(instance::DEFAULT_DIRECTORY))
     }
 
+    /// The instance on this machine, for what reads its files.
+    ///
+    /// # Errors
+    /// If there is none, which is explained if a server was named: such a command does not ask it.
+    pub fn local_instance(&self) -> Outcome<Instance> {
+        let directory = self.instance_directory();
+        match self.named_url() {
+            Some(url) if !Instance::exists(&directory) => {
+                let message = format!(
+                    "this reads files of the instance, and {} is none: run it where the server {url} \
+                     runs, with --instance DIR",
+                    directory.display()
+                );
+                Err(Failure::new(Exit::NotFound, message))
+            }
+            _ => Instance::open(&directory),
+        }
+    }
+
     /// A client for the server.
     pub fn client(&self) -> Outcome<Client> {
         let url = self.url()?;

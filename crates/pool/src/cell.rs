@@ -98,8 +98,8 @@ impl CellIdentity {
         if is_intact { Ok(()) } else { Err(CellDamage::Block) }
     }
 
-    /// Checks the header and the whole payload, and gives the checksums of the bytes of the file in it: each
-    /// block is looked at once for both, and what its own checksum says goes into that of all.
+    /// Checks the header and the whole payload, and gives the checksums of the bytes of the file in it: both
+    /// of a block while it lies in the cache, and its own checksum goes into that of all.
     pub(crate) fn verify_and_sum(&self, cell: &[u8]) -> Result<StreamChecksums, CellDamage> {
         assert_eq!(cell.len(), HEADER_BYTES + self.payload as usize, "header and payload");
         self.verify_header(cell)?;
@@ -196,6 +196,25 @@ mod tests {
             bad[bit / 8] ^= 1 << (bit % 8);
             assert!(sample().verify(&bad, &(0..69_632)).is_err(), "bit {bit}");
             assert!(sample().verify_and_sum(&bad).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn the_sums_of_a_cell_are_those_of_the_files_bytes_in_it() {
+        for (payload, valid) in
+            [(69_632, 69_632), (69_632, 65_536), (69_632, 4_096), (69_632, 1), (69_632, 0), (4096, 9)]
+        {
+            let identity = CellIdentity { payload, valid, ..sample() };
+            let mut cell: Vec<u8> = (0..HEADER_BYTES + payload as usize).map(|n| (n % 241) as u8).collect();
+            cell[HEADER_BYTES + valid as usize..].fill(0);
+            let checksums = checksums_of(&cell[HEADER_BYTES..]);
+            identity.seal(&mut cell, &checksums);
+            let bytes = &cell[HEADER_BYTES..][..valid as usize];
+            assert_eq!(
+                identity.verify_and_sum(&cell),
+                Ok(StreamChecksums::of(bytes)),
+                "{valid} of {payload}"
+            );
         }
     }
 

@@ -55,7 +55,7 @@ pub(crate) enum Check {
     /// Its header and its blocks.
     Whole,
     /// The same, and the checksums of its bytes are computed on the way if all of it is read.
-    AndSum,
+    WholeAndSum,
     /// Its header: whoever computes from the blocks checks them in the same pass.
     Header,
 }
@@ -91,8 +91,8 @@ pub(crate) fn read_cell(
         return Err(fault);
     }
     let checked = match check {
-        Check::AndSum if is_whole => identity.verify_and_sum(cell).map(Some),
-        Check::AndSum | Check::Whole => identity.verify(cell, &blocks).map(|()| None),
+        Check::WholeAndSum if is_whole => identity.verify_and_sum(cell).map(Some),
+        Check::WholeAndSum | Check::Whole => identity.verify(cell, &blocks).map(|()| None),
         Check::Header => identity.verify_header(cell).map(|()| None),
     };
     checked.map_err(|damage| {

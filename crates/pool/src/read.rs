@@ -107,7 +107,7 @@ impl BlobReader {
     /// that had to be rebuilt come without.
     #[must_use]
     pub fn with_checksums(mut self) -> Self {
-        self.check = Check::AndSum;
+        self.check = Check::WholeAndSum;
         self
     }
 
@@ -207,7 +207,7 @@ impl BlobReader {
         loop {
             let missing: Vec<usize> = wanted.clone().filter(|cell| !hand.good.contains_key(cell)).collect();
             if missing.is_empty() {
-                if self.check(&place, &wanted, &mut hand) {
+                if self.check_unchecked(&place, &wanted, &mut hand) {
                     break;
                 }
                 continue;
@@ -349,7 +349,7 @@ impl BlobReader {
     }
 
     /// Checks the wanted cells that no computation has checked on its way; `false` if one was wrong.
-    fn check(&self, place: &RowPlace, wanted: &Range<usize>, hand: &mut Hand) -> bool {
+    fn check_unchecked(&self, place: &RowPlace, wanted: &Range<usize>, hand: &mut Hand) -> bool {
         let unchecked: Vec<usize> = hand.unchecked.range(wanted.clone()).copied().collect();
         let mut all_right = true;
         for shard in unchecked {

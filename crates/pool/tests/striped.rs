@@ -81,6 +81,25 @@ fn checksums_are_of_the_bytes_alone_and_nothing_follows_them() {
 }
 
 #[test]
+fn whole_cells_come_with_their_checksums() {
+    let mut bench = Bench::new(6);
+    let pool = bench.open(small_cells(), &[]);
+    let value = bytes(100_000, 4);
+    let blob = put(&pool, &value).unwrap();
+    let sums = |offset: u64, length: u64| -> Vec<bool> {
+        let mut reader = pool.read(&blob, ByteCount(offset), ByteCount(length)).unwrap().with_checksums();
+        let pieces = std::iter::from_fn(|| reader.next().unwrap());
+        pieces.map(|piece| piece.checksums().is_some()).collect()
+    };
+    assert!(sums(0, 100_000).iter().all(|known| *known));
+    // A row from the midst of its first cell on: that one is not given out whole.
+    assert_eq!(sums(5, 32_768 - 5), [false, true, true, true]);
+    assert_eq!(sums(5, 10), [false]);
+    let mut reader = pool.read(&blob, ByteCount(0), ByteCount(100_000)).unwrap();
+    assert!(reader.next().unwrap().unwrap().checksums().is_none(), "nobody asked for them");
+}
+
+#[test]
 fn ranges_outside_are_refused() {
     let mut bench = Bench::new(6);
     let pool = bench.open(small_cells(), &[]);

@@ -64,7 +64,8 @@ impl Context {
             authority,
             clock,
             transfers: semaphore(settings.limits.transfers),
-            loans: semaphore(settings.limits.loans),
+            // None is as good as any number: all downloads copy then.
+            loans: Arc::new(Semaphore::new(settings.limits.loans.min(Semaphore::MAX_PERMITS))),
             md5: Arc::new(Md5Lanes::new()),
             calls: semaphore(settings.limits.calls),
             memory: semaphore(settings.limits.xml_bytes.div_ceil(1 << 10) * XML_BODIES),

@@ -327,7 +327,14 @@ fn send(
     download: &mut dyn Download,
     piece: Bytes,
 ) -> bool {
-    let piece = if lends { piece } else { Bytes::copy_from_slice(&piece) };
+    let piece = if lends {
+        piece
+    } else {
+        // The engine gets its memory back now, not when the client has taken the copy.
+        let own = Bytes::copy_from_slice(&piece);
+        drop(piece);
+        own
+    };
     match Handle::current().block_on(pieces.send_timeout(Ok(piece), SLOW_AFTER)) {
         Ok(()) => true,
         Err(SendTimeoutError::Closed(_)) => false,

@@ -8,9 +8,9 @@ use bytes::Bytes;
 
 /// Pieces of one body that wait.
 const WAITING_MAX: usize = 2;
-/// One thread a so many processors.
+/// One thread for so many processors.
 const PROCESSORS_A_THREAD: usize = 8;
-/// Bodies go together by as many bytes as the shortest piece has, unless it is shorter than this.
+/// Bodies go together by as many bytes as the shortest piece has of those that have at least so many.
 const TOGETHER_BYTES_MIN: usize = 4 << 10;
 
 /// Computes MD5s; threads are started with the first body and end with this value.
@@ -21,8 +21,6 @@ struct Shared {
     state: Mutex<State>,
     /// A thread has something to do.
     work: Condvar,
-    /// A body has room for a piece, or its MD5 is known.
-    done: Condvar,
 }
 
 #[derive(Default)]
@@ -40,19 +38,22 @@ struct State {
 #[derive(Default)]
 struct Body {
     waiting: VecDeque<Bytes>,
-    /// A thread has it when it is not here.
+    /// Not here while a thread works on it, nor when the MD5 is known.
     stream: Option<Md5Stream>,
     has_ended: bool,
     md5: Option<[u8; 16]>,
+    /// There is room for a piece, or the MD5 is known, or the threads have ended.
+    changed: Arc<Condvar>,
 }
 
 /// The MD5 of one body. Dropping it forgets the body.
 pub(crate) struct Lane {
     shared: Arc<Shared>,
     id: u64,
+    changed: Arc<Condvar>,
 }
 
-/// No thread computes any more.
+/// The threads have ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Lost;
 
@@ -63,9 +64,10 @@ impl Md5Lanes {
 
     /// Begins a body; `None` where nothing is gained by computing several together, or no thread can be had.
     pub(crate) fn begin(&self) -> Option<Lane> {
-        if !Md5Stream::together_pays() {
-            return None;
-        }
+        if Md5Stream::together_pays() { self.begin_anyway() } else { None }
+    }
+
+    fn begin_anyway(&self) -> Option<Lane> {
         let mut state = self.0.lock();
         if !state.is_started {
             state.is_started = true;
@@ -79,13 +81,15 @@ impl Md5Lanes {
                 }
             }
         }
-        if state.threads == 0 {
+        if state.threads == 0 || state.stopping {
             return None;
         }
         let id = state.next;
         state.next += 1;
-        state.bodies.insert(id, Body { stream: Some(Md5Stream::default()), ..Body::default() });
-        Some(Lane { shared: self.0.clone(), id })
+        let body = Body { stream: Some(Md5Stream::default()), ..Body::default() };
+        let changed = body.changed.clone();
+        state.bodies.insert(id, body);
+        Some(Lane { shared: self.0.clone(), id, changed })
     }
 }
 
@@ -101,14 +105,14 @@ impl Lane {
     pub(crate) fn update(&self, bytes: &Bytes) -> Result<(), Lost> {
         let mut state = self.shared.lock();
         loop {
-            let alive = state.threads > 0;
-            let body = state.bodies.get_mut(&self.id).filter(|_| alive).ok_or(Lost)?;
+            let is_lost = state.is_lost();
+            let body = state.bodies.get_mut(&self.id).filter(|_| !is_lost).ok_or(Lost)?;
             if body.waiting.len() < WAITING_MAX {
                 body.waiting.push_back(bytes.clone());
                 self.shared.work.notify_one();
                 return Ok(());
             }
-            state = wait(&self.shared.done, state);
+            state = wait(&self.changed, state);
         }
     }
 
@@ -120,12 +124,11 @@ impl Lane {
         }
         self.shared.work.notify_one();
         loop {
-            let alive = state.threads > 0;
             let body = state.bodies.get(&self.id).ok_or(Lost)?;
             match body.md5 {
                 Some(md5) => return Ok(md5),
-                None if !alive => return Err(Lost),
-                None => state = wait(&self.shared.done, state),
+                None if state.is_lost() => return Err(Lost),
+                None => state = wait(&self.changed, state),
             }
         }
     }
@@ -133,7 +136,9 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        self.shared.lock().bodies.remove(&self.id);
+        // What it held is given back when nobody waits for the lock.
+        let body = self.shared.lock().bodies.remove(&self.id);
+        drop(body);
     }
 }
 
@@ -149,8 +154,19 @@ struct Running<'s>(&'s Shared);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.0.lock().threads -= 1;
-        self.0.done.notify_all();
+        let mut state = self.0.lock();
+        state.threads -= 1;
+        // The streams that it had are gone: nobody shall wait for them. Later bodies go without lanes.
+        state.stopping |= std::thread::panicking();
+        state.bodies.values().for_each(|body| body.changed.notify_all());
+        self.0.work.notify_all();
+    }
+}
+
+impl State {
+    /// Whether some body may wait for ever.
+    fn is_lost(&self) -> bool {
+        self.stopping || self.threads == 0
     }
 }
 
@@ -191,13 +207,15 @@ impl Shared {
                     Some(piece) => taken.push(Taken { id, stream, piece }),
                     None => {
                         body.md5 = Some(stream.finish());
+                        body.changed.notify_all();
                         some_ended = true;
                     }
                 }
             }
             even_out(&mut state, &mut taken);
-            if some_ended || !taken.is_empty() {
-                self.done.notify_all();
+            for Taken { id, .. } in &taken {
+                let body = state.bodies.get(id).filter(|body| body.waiting.len() < WAITING_MAX);
+                body.into_iter().for_each(|body| body.changed.notify_all());
             }
             if !taken.is_empty() {
                 return Some(taken);
@@ -209,27 +227,29 @@ impl Shared {
     }
 
     fn give_back(&self, taken: Vec<Taken>) {
+        let mut pieces = Vec::new();
         let mut state = self.lock();
-        for Taken { id, stream, .. } in taken {
+        for Taken { id, stream, piece } in taken {
+            pieces.push(piece);
             // Its lane may have been dropped.
             if let Some(body) = state.bodies.get_mut(&id) {
                 body.stream = Some(stream);
             }
         }
+        drop(state);
         // There may be more than one thread takes.
         self.work.notify_one();
     }
 }
 
-/// Cuts all pieces to the length of the shortest, so that no lane runs empty before the others.
+/// Cuts pieces to the length of the shortest, so that no lane runs empty before the others; very short ones
+/// do not count.
 fn even_out(state: &mut State, taken: &mut [Taken]) {
-    let shortest = taken.iter().map(|taken| taken.piece.len()).min().unwrap_or(0);
-    if shortest < TOGETHER_BYTES_MIN {
-        return;
-    }
-    for Taken { id, piece, .. } in taken {
+    let lengths = taken.iter().map(|taken| taken.piece.len());
+    let Some(shortest) = lengths.filter(|length| *length >= TOGETHER_BYTES_MIN).min() else { return };
+    for Taken { id, piece, .. } in taken.iter_mut().filter(|taken| taken.piece.len() > shortest) {
         let rest = piece.split_off(shortest);
-        if let Some(body) = state.bodies.get_mut(id).filter(|_| !rest.is_empty()) {
+        if let Some(body) = state.bodies.get_mut(id) {
             body.waiting.push_front(rest);
         }
     }
@@ -251,15 +271,12 @@ mod tests {
     #[test]
     fn bodies_that_come_together_have_the_md5_that_each_has_alone() {
         let lanes = Md5Lanes::new();
-        if lanes.begin().is_none() {
-            return;
-        }
         std::thread::scope(|scope| {
             for body in 0..3 * MD5_LANES {
                 let lanes = &lanes;
                 scope.spawn(move || {
                     let bytes = content(body, 200_000 + body * 4099);
-                    let lane = lanes.begin().unwrap();
+                    let lane = lanes.begin_anyway().unwrap();
                     for piece in bytes.chunks(1 + body * 3001) {
                         lane.update(&Bytes::copy_from_slice(piece)).unwrap();
                     }
@@ -274,11 +291,11 @@ mod tests {
     #[test]
     fn a_body_that_is_given_up_is_forgotten_and_the_end_is_told() {
         let lanes = Md5Lanes::new();
-        let Some(given_up) = lanes.begin() else { return };
+        let given_up = lanes.begin_anyway().unwrap();
         given_up.update(&content(1, 100_000)).unwrap();
         drop(given_up);
         assert!(lanes.0.lock().bodies.is_empty());
-        let lane = lanes.begin().unwrap();
+        let lane = lanes.begin_anyway().unwrap();
         drop(lanes);
         let mut outcome = Ok(());
         while outcome.is_ok() {

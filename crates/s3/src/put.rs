@@ -178,7 +178,8 @@ pub(crate) fn class(cx: &Context, name: Option<&str>) -> S3Result<Option<String>
     match cx.settings.class_of(name) {
         Some(class) => Ok(class.map(str::to_owned)),
         None => {
-            Err(s3_error!(InvalidStorageClass, "there is no storage class '{name}': see [s3] in kist.toml"))
+            let known = cx.settings.class_names().join(", ");
+            Err(s3_error!(InvalidStorageClass, "there is no storage class '{name}'; there are: {known}"))
         }
     }
 }

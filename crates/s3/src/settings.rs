@@ -101,6 +101,13 @@ impl S3Settings {
         }
     }
 
+    /// S3's names of all classes.
+    #[must_use]
+    pub fn class_names(&self) -> Vec<&str> {
+        let named = self.classes.iter().map(|(s3, _)| s3.as_str()).filter(|name| *name != "STANDARD");
+        ["STANDARD"].into_iter().chain(named).collect()
+    }
+
     /// S3's name of a class: `STANDARD`, if it has none.
     #[must_use]
     pub fn name_of(&self, class: &str) -> &str {

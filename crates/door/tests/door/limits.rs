@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io::{ErrorKind, Read, Write};
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use archive::Locality;
@@ -129,6 +130,26 @@ fn a_slow_reader_is_broken_off() {
     let reply = Reply::read(&mut stream);
     assert_eq!(reply.status, 200);
     assert!(reply.body.len() < 1 << 30);
+}
+
+/// Found in review: a client that got copies kept the piece that was copied as well, for as long as it liked.
+#[test]
+fn a_slow_reader_that_borrows_nothing_keeps_no_memory_of_the_engine() {
+    const LOOKS: usize = 20;
+    let server = Server::with(Limits { loans: 0, ..Limits::default() });
+    server.engine.add("/endless", &[7; 1 << 16], Locality::Online);
+    let mut stream = server.connect();
+    stream.write_all(format!("GET /data/endless HTTP/1.1\r\nHost: h\r\n{KEY}\r\n").as_bytes()).unwrap();
+    // The connection takes some pieces before it is full.
+    let (mut free, mut looks) = (0, 0);
+    while free < LOOKS {
+        let has_begun = server.engine.most.load(SeqCst) > 0;
+        let held = server.engine.outstanding.load(SeqCst);
+        free = if has_begun && held == 0 { free + 1 } else { 0 };
+        looks += 1;
+        assert!(looks < 100 * LOOKS, "{held} pieces are held");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::cli::Common;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::instance::{Instance, LOG_DIRECTORY};
+use crate::instance::LOG_DIRECTORY;
 use crate::{output, text};
 
 /// Arguments.
@@ -50,7 +50,7 @@ fn span(input: &str) -> Result<Duration, String> {
 
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
-    let instance = Instance::open(&common.connection.instance_directory())?;
+    let instance = common.connection.local_instance()?;
     let logs = instance.path(LOG_DIRECTORY);
     match &args.action {
         Action::Verify { contains } => {

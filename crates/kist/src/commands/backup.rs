@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::cli::Common;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::instance::{CONFIG_FILE, Instance};
+use crate::instance::CONFIG_FILE;
 use crate::progress::Progress;
 use crate::table::Table;
 use crate::{config, output, text};
@@ -136,7 +136,7 @@ fn directory(from: Option<&Path>, common: &Common) -> Outcome<BackupDirectory> {
     let directory = match from {
         Some(from) => from.to_owned(),
         None => {
-            let instance = Instance::open(&common.connection.instance_directory())?;
+            let instance = common.connection.local_instance()?;
             let config = config::load(&instance.path(CONFIG_FILE))
                 .map_err(|error| Failure::usage(error.to_string()))?;
             let settings = config.backup_settings(&instance.directory);

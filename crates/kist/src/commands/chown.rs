@@ -15,7 +15,8 @@ What stands below a directory keeps its owners.
 Examples:
   kist chown anna /in/run7
   kist chown anna:cms /in/run7
-  kist chown :cms /in/run7")]
+  kist chown :cms /in/run7
+  kist chown wlcg:anna: /in/run7     (the last colon counts)")]
 pub struct Args {
     /// The owner, the group behind a colon, or both
     #[arg(value_name = "OWNER[:GROUP]")]
@@ -40,7 +41,8 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
 }
 
 fn split(text: &str) -> Outcome<(Option<String>, Option<String>)> {
-    let (owner, group) = match text.split_once(':') {
+    // The last one: the names of token users have colons of their own.
+    let (owner, group) = match text.rsplit_once(':') {
         Some((owner, group)) => (owner, Some(group).filter(|group| !group.is_empty())),
         None => (text, None),
     };
@@ -61,6 +63,8 @@ mod tests {
         assert_eq!(split("anna:cms").unwrap(), both("anna", "cms"));
         assert_eq!(split("anna").unwrap(), (Some("anna".to_owned()), None));
         assert_eq!(split(":cms").unwrap(), (None, Some("cms".to_owned())));
+        assert_eq!(split("wlcg:anna:").unwrap(), (Some("wlcg:anna".to_owned()), None));
+        assert_eq!(split("wlcg:anna:cms").unwrap(), both("wlcg:anna", "cms"));
         assert!(split(":").is_err() && split("").is_err());
     }
 }

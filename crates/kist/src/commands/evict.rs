@@ -110,5 +110,12 @@ fn pinned_by(client: &Client, paths: &[&str]) -> Outcome<Option<String>> {
         format!("pinned by request {request} until {until}: kist release {request}")
     };
     let all: Vec<String> = requests.iter().map(each).collect();
-    Ok((!all.is_empty()).then(|| all.join("; ")))
+    // Only some were asked, or thousands of files would be.
+    let rest = match paths.len().checked_sub(PATHS_ASKED_MAX) {
+        Some(others @ 1..) => {
+            format!(" (the first {PATHS_ASKED_MAX}; the other {others}: kist why PATH)")
+        }
+        _ => String::new(),
+    };
+    Ok((!all.is_empty()).then(|| all.join("; ") + &rest))
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::cli::Common;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::instance::{CONFIG_FILE, Instance};
+use crate::instance::CONFIG_FILE;
 use crate::{config, output};
 
 /// Bytes of a record's header in the record file (docs/format/virtual-cartridge.md).
@@ -78,7 +78,7 @@ pub fn run(vid: &str, directory: Option<&Path>, common: &Common) -> Outcome {
 }
 
 fn cartridge_directory(vid: Vid, common: &Common) -> Outcome<PathBuf> {
-    let instance = Instance::open(&common.connection.instance_directory())?;
+    let instance = common.connection.local_instance()?;
     let config =
         config::load(&instance.path(CONFIG_FILE)).map_err(|error| Failure::usage(error.to_string()))?;
     let settings = config.settings(&instance.directory);

@@ -28,15 +28,17 @@ pub struct Source {
     pub name: String,
 }
 
-/// Chooses what to archive.
-pub fn choose(from: Option<&Path>, instance: &Path) -> Outcome<Source> {
-    if let Some(from) = from {
-        let tree = walk(from)?;
-        if tree.files.is_empty() {
-            return Err(Failure::usage(format!("{}: there are no files in it", from.display())));
-        }
-        return Ok(Source { tree, name: from.display().to_string() });
+/// The tree that somebody named.
+pub fn named(from: &Path) -> Outcome<Source> {
+    let tree = walk(from)?;
+    if tree.files.is_empty() {
+        return Err(Failure::usage(format!("{}: there are no files in it", from.display())));
     }
+    Ok(Source { tree, name: from.display().to_string() })
+}
+
+/// What is archived if nobody named anything; what has to be made up for that is made in the instance.
+pub fn usual(instance: &Path) -> Outcome<Source> {
     let toolchain = toolchain();
     let mut tree = match &toolchain {
         Some(root) => subset(walk(root)?),
@@ -158,8 +160,8 @@ mod tests {
     #[test]
     fn a_named_tree_is_taken_whole() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(choose(Some(directory.path()), directory.path()).is_err());
+        assert!(named(directory.path()).is_err());
         fs::write(directory.path().join("a"), "x").unwrap();
-        assert_eq!(choose(Some(directory.path()), directory.path()).unwrap().tree.files.len(), 1);
+        assert_eq!(named(directory.path()).unwrap().tree.files.len(), 1);
     }
 }

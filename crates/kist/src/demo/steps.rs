@@ -32,8 +32,13 @@ const S3_PORT: u16 = 7421;
 /// Runs all steps.
 pub fn run(args: &Args, quiet: bool) -> Outcome {
     let started = Instant::now();
+    // A tree that cannot be read is said before anything is made.
+    let named = args.from.as_deref().map(source::named).transpose()?;
     prepare(&args.dir)?;
-    let source = source::choose(args.from.as_deref(), &args.dir)?;
+    let source = match named {
+        Some(source) => source,
+        None => source::usual(&args.dir)?,
+    };
     done(&format!(
         "chose {}, {} of {}",
         text::files(source.tree.files.len() as u64),

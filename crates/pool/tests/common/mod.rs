@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use base::{BlobDescription, ByteCount, DriveId, Epoch, StripeCode, StripeSet, Uuid};
+use base::{BlobDescription, ByteCount, DriveId, Epoch, StreamChecksums, StripeCode, StripeSet, Uuid};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use drive::{DirectIo, DirectoryDrive, DriveError, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, Stamp};
 use pool::{Pool, PoolConfig, PoolError};
@@ -320,10 +320,11 @@ pub fn get_range(
     offset: u64,
     length: u64,
 ) -> Result<Vec<u8>, PoolError> {
-    let mut reader = pool.read(blob, ByteCount(offset), ByteCount(length))?;
+    let mut reader = pool.read(blob, ByteCount(offset), ByteCount(length))?.with_checksums();
     let mut all = Vec::new();
     while let Some(piece) = reader.next()? {
         assert!(!piece.is_empty() && piece.len() <= 1 << 20);
+        assert!(piece.checksums().is_none_or(|sums| sums == StreamChecksums::of(&piece)));
         all.extend_from_slice(&piece);
     }
     Ok(all)
