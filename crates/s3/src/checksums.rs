@@ -381,7 +381,8 @@ mod tests {
             (Kind::Sha256, "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225"),
         ] {
             let expected = Expected { trailer: Some(kind), etag: true, ..Expected::default() };
-            let mut beside = Beside::start(expected.hasher(), &Md5Lanes::new()).unwrap();
+            let lanes = Md5Lanes::new();
+            let mut beside = Beside::start(expected.hasher(), &lanes).unwrap();
             beside.update(&Bytes::from_static(b"1234")).unwrap();
             beside.update(&Bytes::from_static(b"56789")).unwrap();
             let sums = beside.finish().unwrap();
