@@ -1,15 +1,16 @@
-# Targets: run, test, sanitize, torture, bench, bench-erasure, bench-s3, lint, clean-demo. `make run FROM=/some/tree` archives that tree.
+# Targets: run, test, lint, hunt, hunt-PART, sanitize, bench, bench-erasure, bench-s3, clean-demo. `make run FROM=/some/tree` archives that tree.
 
 DIR ?= kist-data
 CARGO ?= cargo
-KIST := $(or $(CARGO_TARGET_DIR),target)/release/kist
+# Not KIST: tests read the program to test from a variable of that name.
+RELEASED := $(abspath $(or $(CARGO_TARGET_DIR),target))/release/kist
 
 # A demonstration's instance grows by about 4 GB with each run; `make clean-demo` removes it.
-.PHONY: run build needs needs-test needs-isal test torture sanitize lint bench bench-erasure bench-s3 clean-demo
+.PHONY: run build needs needs-test needs-hunt needs-isal test hunt sanitize lint bench bench-erasure bench-s3 clean-demo
 
 # Installs what is missing, builds, and shows everything: init, serve, put, migrate, evict, stage, compare.
 run: build
-	$(KIST) demo $(if $(FROM),--from "$(FROM)" )$(DIR)
+	$(RELEASED) demo $(if $(FROM),--from "$(FROM)" )$(DIR)
 
 build: needs
 	$(CARGO) build --release --locked --package kist
@@ -21,19 +22,23 @@ needs:
 	@command -v cc >/dev/null || $(call install,build-essential)
 
 # The tests also read a cartridge with programs that share no code with Kist, and compare parity with ISA-L's,
-# which is built from the sources in a crate, as is libFuzzer, in C++.
+# which is built from the sources in a crate.
 needs-test: needs needs-isal
-	@command -v c++ >/dev/null || $(call install,g++)
 	@$(CARGO) fmt --version >/dev/null && $(CARGO) clippy --version >/dev/null || { \
 		echo "rustfmt and clippy are missing: add these components to the toolchain, then again" >&2; exit 1; }
 	@command -v python3 >/dev/null || $(call install,python3)
 	@command -v tar >/dev/null || $(call install,tar)
+	@command -v nm >/dev/null || $(call install,binutils)
 	@for each in s3cmd curl openssl; do command -v $$each >/dev/null || $(call install,$$each); done
 	@python3 -c 'import venv, ensurepip' 2>/dev/null || $(call install,python3-venv)
-	@[ "$$KIST_CLIENTS_SKIP_GO" = 1 ] || command -v go >/dev/null || { \
-		echo "go is missing (rclone and restic, which the tests use, are built with it): install Go, 1.25 or newer," \
-			"or set KIST_CLIENTS_SKIP_GO=1 to leave them out" >&2; exit 1; }
 	@[ "$$KIST_NO_PTRACE" = 1 ] || command -v strace >/dev/null || $(call install,strace)
+
+# Hunts also build libFuzzer, in C++, and clients that are written in Go.
+needs-hunt: needs-test
+	@command -v c++ >/dev/null || $(call install,g++)
+	@command -v valgrind >/dev/null || $(call install,valgrind)
+	@command -v go >/dev/null || { \
+		echo "go is missing (rclone and restic are built with it): install Go, 1.25 or newer" >&2; exit 1; }
 
 needs-isal: needs
 	@command -v nasm >/dev/null && command -v autoreconf >/dev/null && command -v libtoolize >/dev/null \
@@ -48,54 +53,38 @@ install = { \
 		echo "$(1) is missing: install it, then again" >&2; exit 1; \
 	fi; }
 
-# All that decides a merge.
-test: needs-test lint
-	$(CARGO) test --workspace --locked
-	tests/run
+# All that decides a merge: the same each time. No hunt (see there), no random seed, each crate compiled once. What was
+# green with the very same program and files is not run again; ALL=1 runs all, and so does a fresh clone.
+test: needs-test build
+	$(CARGO) fmt --all --check
+	KIST=$(RELEASED) tests/gate
 
-# The hunts at full size: the whole system in the simulator, the scheduler in the twin, then the real server and real
-# files. KIST_TORTURE_FAULTS, KIST_TWIN_FAULTS, KIST_CRASH_IMAGES (simulated machines), KIST_SYSCALL_IMAGES (real files), KIST_KILL_POINTS, KIST_FLIPS (in each of pool,
-# cartridges and catalogue) and KIST_SOAK_MINUTES override the figures; instances lie in memory, but for the tapes of
-# the soak.
-TORTURE_DIR := $(or $(TMPDIR),/tmp)/kist-torture
-TORTURE_TMP := $(if $(wildcard /dev/shm),/dev/shm,/tmp)
-torture: needs-test
-	$(CARGO) run --release --locked --package simulator -- --seed 1 --faults $(or $(KIST_TORTURE_FAULTS),1000000)
-	KIST_TWIN_FAULTS=$(or $(KIST_TWIN_FAULTS),1000000) \
-		$(CARGO) test --release --locked --package twin --test faults -- --nocapture
-	KIST_CRASH_IMAGES=$(or $(KIST_CRASH_IMAGES),100000) \
-		$(CARGO) test --release --locked --package simulator --test crash_images -- --nocapture
-	$(CARGO) build --release --locked --package kist --package torture
-	KIST_KILL_POINTS=$(or $(KIST_KILL_POINTS),2000) TMPDIR=$(TORTURE_TMP) \
-		$(CARGO) test --release --locked --package torture --test kill_points -- --nocapture
-	KIST_SYSCALL_IMAGES=$(or $(KIST_SYSCALL_IMAGES),20000) TMPDIR=$(TORTURE_TMP) \
-		$(CARGO) test --release --locked --package torture --test syscall_images -- --nocapture
-	KIST_FLIPS=$(or $(KIST_FLIPS),34000) TMPDIR=$(TORTURE_TMP) \
-		$(CARGO) test --release --locked --package pool --package mover --package store --test flips -- --nocapture
-	rm -rf -- $(TORTURE_DIR) $(TORTURE_TMP)/kist-torture-pool && mkdir -p $(TORTURE_DIR)
-	$(dir $(KIST))soak --kist $(KIST) --dir $(TORTURE_DIR)/soak --pool-dir $(TORTURE_TMP)/kist-torture-pool \
-		--minutes $(or $(KIST_SOAK_MINUTES),60) --clients 64
-	rm -rf -- $(TORTURE_DIR) $(TORTURE_TMP)/kist-torture-pool
+# Lints alone, without generating code.
+lint: export CARGO_INCREMENTAL := 0
+lint: needs-test
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+# All that is long: fuzzing, campaigns, kills and crash images at full size, clients written in Go, sanitizers, benchmarks.
+# A line of figures for each part, beside those of the last hunt; they are kept in tests/hunt.tsv. One part: make hunt-fuzz;
+# their names: tests/hunt --list.
+hunt: needs-hunt build
+	tests/hunt
+
+hunt-%: needs-hunt build
+	tests/hunt $*
 
 # The tests of the crate that reads and writes through pointers most, under AddressSanitizer with every kernel, then under
 # valgrind with those it knows (up to AVX2). Some five minutes. ISA-L, which the tests link, is left as it is: the
 # sanitizer of the C compiler is another one.
 SANITIZE_DIR := $(or $(CARGO_TARGET_DIR),target)/sanitize
 SANITIZE_TARGET := x86_64-unknown-linux-gnu
-sanitize: needs-test
-	@command -v valgrind >/dev/null || $(call install,valgrind)
-	CFLAGS=-fno-sanitize=address RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=$(SANITIZE_DIR) \
+sanitize: needs-hunt
+	KIST_LONG_STRIPES=16 CFLAGS=-fno-sanitize=address RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=$(SANITIZE_DIR) \
 		$(CARGO) test --locked --package erasure --lib --test erasure --target $(SANITIZE_TARGET)
 	rm -rf -- $(SANITIZE_DIR)
 	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind --quiet --error-exitcode=9" \
 		$(CARGO) test --locked --package erasure --lib --test erasure -- --skip long:: --skip a_24_2_4
-
-# The check is of the program as it is released: tests ask for features that it does not have.
-lint: needs-test
-	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) check --package kist --locked
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
 
 # The budgets of the design beside today's figures and this machine's limits, printed and written into
 # docs/reference/performance.md.

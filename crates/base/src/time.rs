@@ -42,7 +42,9 @@ impl Timestamp {
         (year, month, day, of_day / 3600, of_day / 60 % 60, of_day % 60, nanos)
     }
 
-    /// The time of a civil date in UTC. Fields are not range-checked; years from -290 to 2261 are exact.
+    /// The time of a civil date in UTC: every date that [`Timestamp::civil`] gives comes back. `None` if
+    /// there is no such date or time of day, or if it is not between 1677-09-21T00:12:43.145224192Z and
+    /// 2262-04-11T23:47:16.854775807Z, which is what 64 bits of nanoseconds reach.
     #[must_use]
     pub fn from_civil(
         year: i64,
@@ -52,7 +54,11 @@ impl Timestamp {
         minute: u32,
         second: u32,
         nanos: u32,
-    ) -> Self {
+    ) -> Option<Self> {
+        let is_date = (1677..=2262).contains(&year) && (1..=days_of_month(year, month)).contains(&day);
+        if !is_date || hour >= 24 || minute >= 60 || second >= 60 || nanos >= 1_000_000_000 {
+            return None;
+        }
         let year = if month <= 2 { year - 1 } else { year };
         let era = year.div_euclid(400);
         let year_of_era = year.rem_euclid(400);
@@ -61,7 +67,21 @@ impl Timestamp {
         let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
         let days = era * 146_097 + day_of_era - 719_468;
         let seconds = days * 86_400 + i64::from(hour) * 3600 + i64::from(minute) * 60 + i64::from(second);
-        Timestamp(seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(nanos)))
+        // The first second that can be represented is not whole, so its beginning alone does not fit 64 bits.
+        let total = i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+        i64::try_from(total).ok().map(Timestamp)
+    }
+}
+
+/// The days of a month from 1 to 12 of the Gregorian calendar; 0 if there is no such month.
+fn days_of_month(year: i64, month: u32) -> u32 {
+    let is_leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    match month {
+        2 if is_leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => 0,
     }
 }
 
@@ -139,15 +159,45 @@ mod tests {
         }
     }
 
+    /// Fuzzing found times of 2262 that were written and not read again, and the calendar took the end of
+    /// what can be represented for all times beyond it.
+    #[test]
+    fn the_first_and_the_last_time_come_back_and_what_is_beyond_is_refused() {
+        for nanos in [i64::MIN, i64::MIN + 1, -9_223_372_036_000_000_000, -1, 0, i64::MAX - 1, i64::MAX] {
+            let (y, mo, d, h, mi, s, n) = Timestamp(nanos).civil();
+            assert_eq!(Timestamp::from_civil(y, mo, d, h, mi, s, n), Some(Timestamp(nanos)));
+        }
+        assert_eq!(Timestamp::from_civil(2262, 4, 11, 23, 47, 16, 854_775_808), None);
+        assert_eq!(Timestamp::from_civil(1677, 9, 21, 0, 12, 43, 145_224_191), None);
+        assert_eq!(Timestamp::from_civil(i64::MAX, 1, 1, 0, 0, 0, 0), None);
+        assert_eq!(Timestamp::from_civil(i64::MIN, 1, 1, 0, 0, 0, 0), None);
+    }
+
+    #[test]
+    fn what_is_no_date_is_refused() {
+        let date = |year, month, day| Timestamp::from_civil(year, month, day, 0, 0, 0, 0);
+        for (year, month, day) in [(2000, 2, 29), (2024, 2, 29), (2026, 4, 30), (2026, 12, 31)] {
+            assert!(date(year, month, day).is_some());
+            assert_eq!(date(year, month, day + 1), None);
+        }
+        assert_eq!((date(1900, 2, 29), date(2026, 2, 29)), (None, None));
+        assert_eq!((date(2026, 0, 1), date(2026, 13, 1), date(2026, 1, 0)), (None, None, None));
+        let clock =
+            |hour, minute, second, nanos| Timestamp::from_civil(2026, 1, 1, hour, minute, second, nanos);
+        assert!(clock(23, 59, 59, 999_999_999).is_some());
+        for past in
+            [clock(24, 0, 0, 0), clock(0, 60, 0, 0), clock(0, 0, 60, 0), clock(0, 0, 0, 1_000_000_000)]
+        {
+            assert_eq!(past, None);
+        }
+    }
+
     proptest! {
         #[test]
         fn civil_round_trips(nanos in any::<i64>()) {
             let (y, mo, d, h, mi, s, n) = Timestamp(nanos).civil();
             prop_assert!((1..=12).contains(&mo) && (1..=31).contains(&d) && h < 24 && mi < 60 && s < 60);
-            // The first second of the range saturates on the way back.
-            if nanos > i64::MIN + 1_000_000_000 {
-                prop_assert_eq!(Timestamp::from_civil(y, mo, d, h, mi, s, n), Timestamp(nanos));
-            }
+            prop_assert_eq!(Timestamp::from_civil(y, mo, d, h, mi, s, n), Some(Timestamp(nanos)));
         }
     }
 }

@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn times_are_told_as_people_tell_them() {
-        let now = Timestamp::from_civil(2026, 5, 4, 12, 0, 0, 0);
+        let now = Timestamp::from_civil(2026, 5, 4, 12, 0, 0, 0).unwrap();
         let within = |from: &str, likely: &str, to: &str| {
             words(
                 &ExpectedReply::Within { earliest: from.into(), likely: likely.into(), latest: to.into() },

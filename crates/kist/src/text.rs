@@ -32,11 +32,15 @@ pub fn now() -> Timestamp {
 
 /// A time of the system as a timestamp; saturates.
 pub fn timestamp(time: SystemTime) -> Timestamp {
-    let nanos = |span: Duration| i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
     match time.duration_since(UNIX_EPOCH) {
-        Ok(span) => Timestamp(nanos(span)),
-        Err(error) => Timestamp(-nanos(error.duration())),
+        Ok(span) => Timestamp(i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)),
+        Err(error) => Timestamp(0i64.checked_sub_unsigned(nanos(error.duration())).unwrap_or(i64::MIN)),
     }
+}
+
+/// The nanoseconds of a span; saturates.
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A timestamp as a time of the system.
@@ -52,7 +56,8 @@ pub fn rfc3339(time: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanos:09}Z")
 }
 
-/// Reads RFC 3339 in UTC with up to nine digits of fraction, as the server writes it. `None` if malformed.
+/// Reads RFC 3339 in UTC with up to nine digits of fraction, as the server writes it. `None` if malformed, if
+/// there is no such day, or if 64 bits of nanoseconds do not reach it.
 pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
     let text = text.strip_suffix('Z')?;
     let (date, time) = text.split_once('T')?;
@@ -61,13 +66,13 @@ pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
     let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
     let mut time = time.splitn(3, ':').map(|part| part.parse::<u32>().ok());
     let (hour, minute, second) = (time.next()??, time.next()??, time.next()??);
-    let fits =
-        (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 61;
-    if !fits || fraction.len() > 9 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+    // A leap second is taken as the last second before it, as the server does.
+    let second = if second == 60 { 59 } else { second };
+    if fraction.len() > 9 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
     let nanos: u32 = format!("{fraction:0<9}").parse().ok()?;
-    Some(Timestamp::from_civil(i64::from(year), month, day, hour, minute, second, nanos))
+    Timestamp::from_civil(i64::from(year), month, day, hour, minute, second, nanos)
 }
 
 /// A count with separators: `12,345`.
@@ -200,15 +205,26 @@ mod tests {
 
     #[test]
     fn times_round_trip() {
-        for nanos in [0, 1, -1, 1_795_292_940_123_456_789, -62_000_000_000_000_001] {
+        for nanos in
+            [0, 1, -1, 1_795_292_940_123_456_789, -62_000_000_000_000_001, i64::MIN, i64::MAX - 1, i64::MAX]
+        {
             let time = Timestamp(nanos);
             assert_eq!(parse_rfc3339(&rfc3339(time)), Some(time), "{nanos}");
             assert_eq!(timestamp(system_time(time)), time);
         }
         assert_eq!(parse_rfc3339("2026-11-21T20:29:00Z"), Some(Timestamp(1_795_292_940_000_000_000)));
-        for bad in
-            ["", "2026-11-21", "2026-13-21T00:00:00Z", "2026-11-21T20:29:00", "2026-11-21T20:29:00.x Z"]
-        {
+        for bad in [
+            "",
+            "2026-11-21",
+            "2026-13-21T00:00:00Z",
+            "2026-11-21T20:29:00",
+            "2026-11-21T20:29:00.x Z",
+            // It was the first of May.
+            "2026-04-31T00:00:00Z",
+            // They were the end of what can be represented.
+            "2262-04-11T23:47:16.854775808Z",
+            "4000000000-01-01T00:00:00Z",
+        ] {
             assert_eq!(parse_rfc3339(bad), None, "{bad}");
         }
     }

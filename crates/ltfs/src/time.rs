@@ -8,8 +8,9 @@ pub(crate) fn format(time: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanos:09}Z")
 }
 
-/// Reads a time stamp. Years that 64 bits of nanoseconds do not reach (before 1678, after 2261) become the
-/// nearest time that they do, because foreign volumes may hold them. `None` if malformed.
+/// Reads a time stamp. Times that 64 bits of nanoseconds do not reach (before 1677-09-21T00:12:43.145224192Z,
+/// after 2262-04-11T23:47:16.854775807Z) become the nearest time that they do, because foreign volumes may
+/// hold them. `None` if malformed.
 pub(crate) fn parse(text: &str) -> Option<Timestamp> {
     let bytes = text.as_bytes();
     let mut shape = b"dddd-dd-ddTdd:dd:dd.dddddddddZ".iter();
@@ -25,15 +26,14 @@ pub(crate) fn parse(text: &str) -> Option<Timestamp> {
     if !in_range {
         return None;
     }
-    if year < 1678 {
+    let fields = (year, month, day, hour, minute, second, nanos);
+    if fields < Timestamp(i64::MIN).civil() {
         return Some(Timestamp(i64::MIN));
     }
-    if year > 2261 {
+    if fields > Timestamp(i64::MAX).civil() {
         return Some(Timestamp(i64::MAX));
     }
-    let time = Timestamp::from_civil(year, month, day, hour, minute, second, nanos);
-    // A 31st of April would silently become the 1st of May.
-    (time.civil() == (year, month, day, hour, minute, second, nanos)).then_some(time)
+    Timestamp::from_civil(year, month, day, hour, minute, second, nanos)
 }
 
 #[cfg(test)]
@@ -59,9 +59,21 @@ mod tests {
         }
     }
 
+    /// Times in the last months that can be represented were read as the very last one: a file of such a time
+    /// changed it when an index was read from tape.
+    #[test]
+    fn the_first_and_the_last_time_come_back_and_those_beyond_become_them() {
+        for nanos in [i64::MIN, i64::MIN + 1, 9_221_187_870_000_000_000, i64::MAX - 1, i64::MAX] {
+            assert_eq!(parse(&format(Timestamp(nanos))), Some(Timestamp(nanos)));
+        }
+        assert_eq!(parse("2262-04-11T23:47:16.854775808Z"), Some(Timestamp(i64::MAX)));
+        assert_eq!(parse("1677-09-21T00:12:43.145224191Z"), Some(Timestamp(i64::MIN)));
+        assert_eq!(parse("0000-01-01T00:00:00.000000000Z"), Some(Timestamp(i64::MIN)));
+    }
+
     proptest! {
         #[test]
-        fn times_round_trip(nanos in -9_214_560_000_000_000_000i64..=9_214_646_399_999_999_999) {
+        fn times_round_trip(nanos in any::<i64>()) {
             prop_assert_eq!(parse(&format(Timestamp(nanos))), Some(Timestamp(nanos)));
         }
 

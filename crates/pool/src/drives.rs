@@ -196,7 +196,7 @@ impl Device {
         oldest.map_or(Duration::ZERO, |since| self.watch.now().since(Timestamp(since)))
     }
 
-    /// Whether it is time for a probe; then the caller runs one with [`Device::probe`].
+    /// Whether it is time for a probe; then the caller runs one and tells [`Device::probed`] what came of it.
     pub(crate) fn begin_probe(&self) -> bool {
         let now = self.watch.now();
         let mut state = lock(&self.health);
@@ -205,9 +205,8 @@ impl Device {
         due
     }
 
-    /// Tries the drive; takes it up again if it works.
-    pub(crate) fn probe(&self) {
-        let result = self.drive.probe();
+    /// Takes note of a probe; takes the drive up again if it works.
+    pub(crate) fn probed(&self, result: Result<(), DriveError>) {
         let mut state = lock(&self.health);
         state.probing = false;
         match result {
@@ -368,7 +367,10 @@ impl Present {
     pub(crate) fn probe(&self) {
         let probe = Probe(Arc::clone(&self.device));
         self.writes.push_now(Box::new(move |device| {
-            device.probe();
+            let result = device.drive.probe();
+            // The drive has answered: that the probe took long does not set it aside again.
+            device.writing_since.store(device.watch.now().0.max(1), Ordering::Relaxed);
+            device.probed(result);
             drop(probe);
         }));
     }

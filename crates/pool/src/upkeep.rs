@@ -27,8 +27,10 @@ impl Pool {
         for drive in self.drives() {
             let Some(present) = drive.attached() else { continue };
             let device = &present.device;
+            // In this order: a probe ends its silence before it makes a drive that was away one that is up.
+            let is_away = device.is_away();
             let silence = device.silence();
-            if silence > HUNG_AFTER && !device.is_away() {
+            if silence > HUNG_AFTER && !is_away {
                 device.set_aside(format!("it has not answered for {} s", silence.as_secs()));
                 present.abandon();
             }
@@ -45,7 +47,7 @@ impl Pool {
         if let Some(present) = drive.attached()
             && present.device.silence() <= HUNG_AFTER
         {
-            present.device.probe();
+            present.device.probed(present.device.drive.probe());
         }
         drive.health()
     }

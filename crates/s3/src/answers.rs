@@ -24,13 +24,22 @@ pub(crate) fn timestamp(time: Timestamp) -> dto::Timestamp {
     dto::Timestamp::from(time.unwrap_or(UNIX_EPOCH))
 }
 
-/// Seconds since 1970 of a time of s3s.
+/// Whole seconds since 1970 of a time of s3s, rounded down; all its years fit.
 pub(crate) fn seconds(time: &dto::Timestamp) -> i64 {
-    nanoseconds(time).div_euclid(1_000_000_000)
+    let (whole, part) = parts(time);
+    if part < 0 { whole - 1 } else { whole }
 }
 
-/// Nanoseconds since 1970 of a time of s3s; saturates.
-pub(crate) fn nanoseconds(time: &dto::Timestamp) -> i64 {
+/// A time of s3s as ours. `None` if it is not between 1677-09-21 and 2262-04-11, as s3s has years of four
+/// digits.
+pub(crate) fn of_s3s(time: &dto::Timestamp) -> Option<Timestamp> {
+    let (whole, part) = parts(time);
+    let total = i128::from(whole) * 1_000_000_000 + i128::from(part);
+    i64::try_from(total).ok().map(Timestamp)
+}
+
+/// Seconds and nanoseconds since 1970; both are negative, or none.
+fn parts(time: &dto::Timestamp) -> (i64, i64) {
     let mut text = Vec::new();
     // Writing into memory does not fail; a time that has no such form is the epoch.
     let _ = time.format(TimestampFormat::EpochSeconds, &mut text);
@@ -38,8 +47,7 @@ pub(crate) fn nanoseconds(time: &dto::Timestamp) -> i64 {
     let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
     let whole: i64 = whole.parse().unwrap_or(0);
     let part: i64 = format!("{part:0<9}").get(..9).and_then(|digits| digits.parse().ok()).unwrap_or(0);
-    let part = if text.starts_with('-') { -part } else { part };
-    whole.saturating_mul(1_000_000_000).saturating_add(part)
+    (whole, if text.starts_with('-') { -part } else { part })
 }
 
 /// A time as HTTP writes it.
@@ -188,4 +196,29 @@ pub(crate) fn bucket(guest: &Guest, name: &base::Name) -> Result<archive::Bucket
         }
         error => error.into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A retention until 9999 ended in 2262, and said so when it was read.
+    #[test]
+    fn times_of_s3s_that_cannot_be_represented_are_none() {
+        let read = |text: &str| dto::Timestamp::parse(TimestampFormat::DateTime, text).unwrap();
+        for (text, nanos, whole) in [
+            ("1970-01-01T00:00:00Z", Some(0), 0),
+            ("1969-12-31T23:59:59.500Z", Some(-500_000_000), -1),
+            ("1969-12-31T23:59:58.500Z", Some(-1_500_000_000), -2),
+            ("2026-11-21T21:29:00.250+01:00", Some(1_795_292_940_250_000_000), 1_795_292_940),
+            ("2262-04-11T23:47:16Z", Some(9_223_372_036_000_000_000), 9_223_372_036),
+            ("2262-04-11T23:47:17Z", None, 9_223_372_037),
+            ("1677-09-21T00:12:44Z", Some(-9_223_372_036_000_000_000), -9_223_372_036),
+            ("1677-09-21T00:12:43Z", None, -9_223_372_037),
+            ("9999-12-31T23:59:59Z", None, 253_402_300_799),
+        ] {
+            assert_eq!(of_s3s(&read(text)), nanos.map(Timestamp), "{text}");
+            assert_eq!(seconds(&read(text)), whole, "{text}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Errors of the engine as S3 says them.
 
 use archive::ArchiveError;
-use catalogue::Rejection;
+use catalogue::{Object, Rejection};
 use http::StatusCode;
 use s3s::{S3Error, S3ErrorCode, s3_error};
 use store::ExecuteError;
@@ -96,7 +96,7 @@ pub(crate) fn marker(version: base::FileId, named: bool) -> S3Error {
 fn of_rejection(rejection: &Rejection) -> S3Error {
     let text = rejection.to_string();
     match rejection {
-        Rejection::NotFound(_) => s3_error!(NoSuchKey, "{text}"),
+        Rejection::NotFound(object) => of_missing(object, rejection),
         Rejection::NameTaken { .. } => s3_error!(PreconditionFailed, "{text}"),
         Rejection::IsADirectory { .. } | Rejection::NotADirectory { .. } => {
             let message = format!("{text}: keys are paths here, so that 'a' cannot stand beside 'a/b'");
@@ -117,10 +117,24 @@ fn of_rejection(rejection: &Rejection) -> S3Error {
     }
 }
 
+/// What the catalogue did not find. Only what a key names is absent for a client; what is missing of the
+/// catalogue's own, such as a blob or a request, says nothing about the key.
+fn of_missing(object: &Object, rejection: &Rejection) -> S3Error {
+    match object {
+        Object::Name(..) | Object::Directory(_) | Object::File(_) => s3_error!(NoSuchKey, "{rejection}"),
+        Object::Upload(_) => s3_error!(NoSuchUpload, "{rejection}"),
+        Object::UploadPart(..) => s3_error!(InvalidPart, "{rejection}"),
+        _ => {
+            tracing::error!(%rejection, "an S3 request failed");
+            s3_error!(InternalError, "the store cannot do this: see the server's log")
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::{ArchivePath, ByteCount, DirId, FileId, Name, UploadId};
+    use base::{ArchivePath, BlobId, ByteCount, ClassId, DirId, FileId, Name, RequestId, UploadId};
 
     fn check(error: ArchiveError, code: &str, status: u16) {
         let text = error.to_string();
@@ -174,6 +188,27 @@ mod tests {
             why: "the list".into(),
         };
         check(denied, "AccessDenied", 403);
+    }
+
+    /// Found by reading the code: whatever the catalogue missed, a request of its own or a blob as well as a
+    /// file, was told to the client as `NoSuchKey`, so that an object which was there was answered as absent.
+    #[test]
+    fn only_what_a_key_names_is_said_to_be_no_key() {
+        let name = || Name::new("a").unwrap();
+        for (missing, code, status) in [
+            (Object::Name(DirId(1), name()), "NoSuchKey", 404),
+            (Object::Directory(DirId(2)), "NoSuchKey", 404),
+            (Object::File(FileId(3)), "NoSuchKey", 404),
+            (Object::Upload(UploadId(4)), "NoSuchUpload", 404),
+            (Object::UploadPart(UploadId(4), 2), "InvalidPart", 400),
+            (Object::Blob(BlobId(5)), "InternalError", 500),
+            (Object::Class(ClassId(6)), "InternalError", 500),
+            (Object::Request(RequestId(7)), "InternalError", 500),
+            (Object::RequestFile(RequestId(7), FileId(3)), "InternalError", 500),
+        ] {
+            check(ArchiveError::Rejected(Rejection::NotFound(missing.clone())), code, status);
+            check(ArchiveError::Store(ExecuteError::Rejected(Rejection::NotFound(missing))), code, status);
+        }
     }
 
     #[test]

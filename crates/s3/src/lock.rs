@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use archive::{Hold, ObjectStat, Retention, RetentionMode, Versioning};
-use base::{Duration, Name, Timestamp};
+use base::{Duration, Name};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use s3s::dto::{
     self, DefaultRetention, GetObjectLegalHoldInput, GetObjectLegalHoldOutput,
@@ -15,7 +15,7 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::answers::{absent, bucket, nanoseconds, timestamp};
+use crate::answers::{absent, bucket, of_s3s, timestamp};
 use crate::context::{Context, Failure, Guest};
 use crate::errors::custom;
 use crate::keys::{self, Place};
@@ -56,9 +56,11 @@ fn is_on(status: &str) -> S3Result<bool> {
     }
 }
 
-/// A retention that ends in the future.
+/// A retention that ends in the future. One that ends later than a time can be represented is refused: it
+/// would end earlier than was asked.
 fn retention(cx: &Context, mode: &str, until: &dto::Timestamp) -> S3Result<Retention> {
-    let until = Timestamp(nanoseconds(until));
+    let until = of_s3s(until)
+        .ok_or_else(|| s3_error!(InvalidArgument, "the retain until date must be before 2262-04-11"))?;
     if until <= cx.clock.now() {
         return Err(s3_error!(InvalidArgument, "the retain until date must be in the future"));
     }

@@ -5,20 +5,59 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// The program, for tests: `KIST_PROGRAM`, or the one built beside this one.
+/// The program as it is released, which `make build` makes: `KIST`, or `release/kist` in the target directory
+/// from which this program runs.
+///
+/// # Errors
+/// If there is none, or if it is older than what it is made of.
+pub fn released() -> io::Result<PathBuf> {
+    let path = find("KIST", "release/kist", "make build")?;
+    if std::env::var_os("KIST").is_none() {
+        is_of_these_sources(&path)?;
+    }
+    Ok(path)
+}
+
+/// Refuses a program that is older than one of the files of which Cargo made it.
+fn is_of_these_sources(program: &Path) -> io::Result<()> {
+    let made = fs::metadata(program)?.modified()?;
+    let listed = fs::read_to_string(program.with_extension("d"))?;
+    for source in listed.split_whitespace().skip(1) {
+        if fs::metadata(source).and_then(|found| found.modified()).is_ok_and(|changed| changed > made) {
+            let program = program.display();
+            return Err(io::Error::other(format!("{program} is older than {source}: make build, or KIST")));
+        }
+    }
+    Ok(())
+}
+
+/// The program with bugs that can be planted in it (`KIST_PLANTED`): `KIST_WITH_KNOBS`, or the one of the
+/// profile of this program.
 ///
 /// # Errors
 /// If there is none.
-pub fn program() -> io::Result<PathBuf> {
-    if let Some(path) = std::env::var_os("KIST_PROGRAM") {
+pub fn with_knobs() -> io::Result<PathBuf> {
+    let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+    find("KIST_WITH_KNOBS", &format!("{profile}/kist_with_knobs"), "cargo build --package torture")
+}
+
+/// `target/debug/deps/PROGRAM`: so many directories above a program is the target directory.
+const PARENTS_MAX: usize = 3;
+
+/// The program that the variable names, or the one at this place in the target directory.
+fn find(variable: &str, place: &str, how: &str) -> io::Result<PathBuf> {
+    if let Some(path) = std::env::var_os(variable) {
         return Ok(path.into());
     }
     let own = std::env::current_exe()?;
-    let built = own.ancestors().skip(1).take(2).map(|dir| dir.join("kist")).find(|path| path.is_file());
+    let built = own
+        .ancestors()
+        .skip(1)
+        .take(PARENTS_MAX)
+        .map(|directory| directory.join(place))
+        .find(|path| path.is_file());
     built.ok_or_else(|| {
-        io::Error::other(
-            "there is no program kist beside the tests: cargo build --package kist, or KIST_PROGRAM",
-        )
+        io::Error::other(format!("there is no {place} in the target directory: {how}, or {variable}"))
     })
 }
 

@@ -2,7 +2,7 @@
 //! the time, users and ingest as at a Tier-1, and the first days of a scenario.
 //! `cargo run --release -p twin --example events [RECALLS [SCENARIO [DAYS]]]`.
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/it/support/mod.rs"]
 mod support;
 
 use std::time::{Duration, Instant};

@@ -112,6 +112,6 @@ def prepare(needed, world, builds):
             if isinstance(world, Elsewhere):
                 raise Skipped("not of Kist")
         elif builds.skipped:
-            raise Skipped("KIST_CLIENTS_SKIP_GO=1")
+            raise Skipped("built from Go: KIST_CLIENTS_GO=1, or make hunt-clients")
         else:
             builds.wait(need)

@@ -126,7 +126,7 @@ fn decode_fields<'a>(words: impl Iterator<Item = &'a str>) -> Option<MountRecord
             "ready" => record.ready = read_time(value)?,
             "unmounting" => record.unmounting = read_time(value)?,
             "unmounted" => record.unmounted = read_time(value)?,
-            "failed" => record.failed = read_text(value)?,
+            "failed" => record.failed = read_reason(value)?,
             "queue" => {
                 let [items, bytes, oldest] = parts(value)?;
                 let (items, bytes) = (items.parse().ok()?, ByteCount(bytes.parse().ok()?));
@@ -184,7 +184,7 @@ fn decode_session(value: &str) -> Option<SessionRecord> {
             "drained" => MountSessionEnd::Drained,
             "full" => MountSessionEnd::Full,
             "stopped" => MountSessionEnd::Stopped,
-            "failed" => MountSessionEnd::Failed(read_text(why)?.unwrap_or_default()),
+            "failed" => MountSessionEnd::Failed(read_reason(why)?.unwrap_or_default()),
             _ => return None,
         },
     })
@@ -237,6 +237,11 @@ fn text(value: Option<&str>) -> String {
 
 fn read_text(value: &str) -> Option<Option<String>> {
     if value == "-" { Some(None) } else { plain(value).map(Some) }
+}
+
+/// Why something failed. A longer text than any that is written is none.
+fn read_reason(value: &str) -> Option<Option<String>> {
+    read_text(value).filter(|why| why.as_ref().is_none_or(|why| why.len() <= MOUNT_REASON_MAX))
 }
 
 /// Bytes outside of `!` to `~`, and `%` and `,`, as `%` and two upper-case hexadecimal digits.
@@ -343,6 +348,29 @@ pub(super) mod tests {
         assert_eq!(decode(framed("1 drive=a").as_bytes()), Err(LineFault::Damaged), "fields are missing");
         let sessions = " session=recall,1,2,-,-,0,0,0,0,0,0,drained,-".repeat(MOUNT_SESSIONS_MAX);
         assert_eq!(decode(framed(&format!("{body}{sessions}")).as_bytes()), Err(LineFault::Damaged));
+    }
+
+    /// Fuzzing found a reason longer than any that is written: it was read as it stood and cut when it was
+    /// written again.
+    #[test]
+    fn reasons_are_read_up_to_the_length_that_is_written() {
+        let line = |mount: &str, session: &str| {
+            let session = format!("session=recall,1,2,-,-,0,0,0,0,0,0,failed,{session}");
+            let body = format!("1 drive=a vid=KS0001 for=recall ordered=1 failed={mount} {session}");
+            decode(format!("{} {body}", Crc32c::of(body.as_bytes())).as_bytes())
+        };
+        let longest = "x".repeat(MOUNT_REASON_MAX);
+        let beyond = "x".repeat(MOUNT_REASON_MAX + 1);
+        let escaped = "%C3%A9".repeat(MOUNT_REASON_MAX / 2);
+        for why in [&longest, &escaped] {
+            let record = line(why, why).unwrap();
+            let MountSessionEnd::Failed(of_session) = &record.sessions[0].end else { panic!("{record:?}") };
+            assert_eq!((of_session.len(), record.failed.as_ref().map(String::len)), (512, Some(512)));
+            assert_eq!(decode(encode(&record).trim_end().as_bytes()), Ok(record));
+        }
+        assert_eq!(line(&beyond, "-"), Err(LineFault::Damaged));
+        assert_eq!(line("-", &beyond), Err(LineFault::Damaged));
+        assert_eq!(line("-", &format!("{escaped}x")), Err(LineFault::Damaged));
     }
 
     proptest! {

@@ -188,6 +188,7 @@ fn field(out: &mut String, name: &str, value: &str) {
     }
 }
 
+/// What an escaped text says; `None` if it is not one, or longer than any that is written.
 fn plain(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
@@ -200,7 +201,7 @@ fn plain(text: &str) -> Option<String> {
             out.push(byte);
         }
     }
-    String::from_utf8(out).ok()
+    String::from_utf8(out).ok().filter(|text| text.len() <= VALUE_BYTES_MAX)
 }
 
 #[cfg(test)]
@@ -243,6 +244,22 @@ pub(super) mod tests {
         let mut out = String::new();
         encode(&AuditLine::Entry(Box::new(entry)), u64::MAX, Blake3([0; 32]), &mut out);
         assert!(out.len() < LINE_BYTES_MAX, "{}", out.len());
+    }
+
+    /// Fuzzing found in a log beside this one that a longer text than any that is written was read as it
+    /// stood, and cut when it was written again.
+    #[test]
+    fn texts_are_read_up_to_the_length_that_is_written() {
+        let line = |what: &str| {
+            let hash = Blake3([0; 32]);
+            let rest = "who=a how=key peer=p verb=put";
+            decode(format!("{hash} 1 7 call at=5 {rest} what={what} outcome=done note=").as_bytes())
+        };
+        let longest = "x".repeat(VALUE_BYTES_MAX);
+        let Ok((_, 7, AuditLine::Entry(read))) = line(&longest) else { panic!() };
+        assert_eq!(read.what, longest);
+        assert!(line(&"%C3%A9".repeat(VALUE_BYTES_MAX / 2)).is_ok());
+        assert!(line(&(longest + "x")).is_err());
     }
 
     #[test]

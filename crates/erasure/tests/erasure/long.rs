@@ -195,8 +195,17 @@ impl Case {
     }
 }
 
+/// Stripes of long shards: a few, or as many as `KIST_LONG_STRIPES` says; 16 in a hunt.
+fn cases() -> u32 {
+    std::env::var("KIST_LONG_STRIPES").map_or(4, |text| text.parse().unwrap())
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: cases(),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn every_operation_on_every_kernel(

@@ -56,11 +56,18 @@ fn is_possible(lrc: &Lrc, lost: &[usize]) -> bool {
 }
 
 /// For 1, 2, … lost shards: all patterns, those that any code of the shape can repair, and those repaired.
-fn counts(lrc: &Lrc) -> Vec<(usize, usize, usize)> {
-    (1..=lrc.groups() + lrc.global_parities())
+/// Of the most that can be lost only every `step`-th pattern is tried and counted.
+fn counts(lrc: &Lrc, step: usize) -> Vec<(usize, usize, usize)> {
+    let most = lrc.groups() + lrc.global_parities();
+    (1..=most)
         .map(|count| {
             let (mut all, mut possible, mut repaired) = (0, 0, 0);
+            let mut number = 0;
             for_each_loss(lrc.shards(), count, |lost| {
+                number += 1;
+                if count == most && number % step != 0 {
+                    return;
+                }
                 all += 1;
                 let (can, could) = (lrc.can_repair(lost), is_possible(lrc, lost));
                 assert!(could || !can, "{lost:?} cannot be repaired by any code");
@@ -76,20 +83,22 @@ fn counts(lrc: &Lrc) -> Vec<(usize, usize, usize)> {
 fn a_12_2_2_code_repairs_all_that_can_be_repaired() {
     let lrc = Lrc::new(12, 2, 2).unwrap();
     let expected = [(16, 16, 16), (120, 120, 120), (560, 560, 560), (1820, 1568, 1568)];
-    assert_eq!(counts(&lrc), expected);
+    assert_eq!(counts(&lrc, 1), expected);
 }
 
+/// Of six losses every tenth pattern is tried, with `KIST_ALL_LOSSES=1` (in a hunt) all of them.
 #[test]
 fn a_24_2_4_code_repairs_five_losses_and_nearly_all_of_six() {
     let lrc = Lrc::new(24, 2, 4).unwrap();
-    let found = counts(&lrc);
+    let is_all = std::env::var("KIST_ALL_LOSSES").is_ok_and(|text| text == "1");
+    let found = counts(&lrc, if is_all { 1 } else { 10 });
     let expected = [
         (30, 30, 30),
         (435, 435, 435),
         (4060, 4060, 4060),
         (27_405, 27_405, 27_405),
         (142_506, 142_506, 142_506),
-        (593_775, 569_023, SIX_OF_24_2_4),
+        if is_all { (593_775, 569_023, SIX_OF_24_2_4) } else { (59_377, 56_889, 56_730) },
     ];
     assert_eq!(found, expected);
 }

@@ -114,7 +114,7 @@ fn next(measured: &Measured, directory: &Path, serving: bool) -> Outcome {
         output::line(&format!("  {program} tape show {tape}"))?;
         output::line(&format!("  {program} tape dump {tape} | head"))?;
     }
-    output::line(&format!("  {program} key create me --s3 --admin     (for S3: docs/quick-start)"))?;
+    output::line(&format!("  {program} key create me --s3 --admin     # for S3: docs/quick-start"))?;
     output::line(&format!("  {program} evict {remote} && {program} stage --wait {remote}"))
 }
 

@@ -2,7 +2,7 @@
 
 mod buckets;
 mod client;
-#[path = "../../../archive/tests/common/mod.rs"]
+#[path = "../../../archive/tests/it/common/mod.rs"]
 mod common;
 mod fake;
 mod forged;

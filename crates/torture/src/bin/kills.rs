@@ -16,8 +16,9 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let planted = arguments.iter().position(|text| text == "--planted").and_then(|at| arguments.get(at + 1));
+    let kist = if planted.is_some() { torture::server::with_knobs() } else { torture::server::released() };
     let settings = Settings {
-        kist: torture::server::program().unwrap_or_default(),
+        kist: kist.unwrap_or_default(),
         dir: dir.into(),
         points,
         seed,

@@ -12,7 +12,7 @@ const USAGE: &str = "soak --dir DIR [--kist PATH] [--pool-dir DIR] [--minutes 60
 
 fn settings(mut arguments: impl Iterator<Item = String>) -> Option<(Settings, bool)> {
     let mut settings = Settings {
-        kist: torture::server::program().unwrap_or_default(),
+        kist: torture::server::released().unwrap_or_default(),
         dir: PathBuf::new(),
         pool_dir: None,
         length: Length::Time(Duration::from_secs(3600)),

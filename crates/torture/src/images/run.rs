@@ -194,15 +194,20 @@ fn hash(files: &Files) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
+/// Says of which file an error is.
+fn named<T>(path: &Path, result: io::Result<T>) -> io::Result<T> {
+    result.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+}
+
 /// All files below `at`, but LMDB's table of readers, which no crash leaves in use.
 fn gather(root: &Path, at: &Path, files: &mut Files) -> io::Result<()> {
-    for entry in std::fs::read_dir(at)? {
+    for entry in named(at, std::fs::read_dir(at))? {
         let (entry, path) = entry.map(|entry| (entry.file_type(), entry.path()))?;
-        if entry?.is_dir() {
+        if named(&path, entry)?.is_dir() {
             gather(root, &path, files)?;
         } else if !path.ends_with("lock.mdb") {
             let relative: PathBuf = path.strip_prefix(root).unwrap_or(&path).to_owned();
-            files.insert(relative, Arc::new(std::fs::read(&path)?));
+            files.insert(relative, Arc::new(named(&path, std::fs::read(&path))?));
         }
     }
     Ok(())
@@ -212,18 +217,20 @@ fn gather(root: &Path, at: &Path, files: &mut Files) -> io::Result<()> {
 fn build(root: &Path, files: &Files) -> io::Result<()> {
     clear(root)?;
     for (path, bytes) in files {
-        std::fs::write(root.join(path), bytes.as_slice())?;
+        let path = root.join(path);
+        named(&path, std::fs::write(&path, bytes.as_slice()))?;
     }
     Ok(())
 }
 
 fn clear(at: &Path) -> io::Result<()> {
-    for entry in std::fs::read_dir(at)? {
+    for entry in named(at, std::fs::read_dir(at))? {
         let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            clear(&entry.path())?;
+        let path = entry.path();
+        if named(&path, entry.file_type())?.is_dir() {
+            clear(&path)?;
         } else {
-            std::fs::remove_file(entry.path())?;
+            named(&path, std::fs::remove_file(&path))?;
         }
     }
     Ok(())

@@ -131,7 +131,7 @@ mod tests {
     fn a_request_is_signed_as_the_description_says() {
         let secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
         let mut signer = Signer::new("examplebucket.s3.amazonaws.com", "AKIAIOSFODNN7EXAMPLE", secret);
-        let now = Timestamp::from_civil(2013, 5, 24, 0, 0, 0, 0);
+        let now = Timestamp::from_civil(2013, 5, 24, 0, 0, 0, 0).unwrap();
         let head = signer.head_at(
             Asked {
                 method: "GET",

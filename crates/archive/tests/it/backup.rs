@@ -1,0 +1,512 @@
+//! The catalogue is destroyed and restored from its backup: to the newest point, to one in the middle; damage
+//! is found and named.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::common::{Instance, SystemClock, bytes, get, migrate_all, path, put, wait_until};
+use crate::history::{
+    blank_pool, compare, destroy_catalogue, evict_all, facts, first_part, flip, recall_and_compare,
+    second_part,
+};
+use archive::{
+    Archive, BackupDirectory, BackupError, BackupSettings, RestoreTo, Restored, TapeUse, pool_seen, rehearse,
+    restore,
+};
+use base::{ByteCount, Clock};
+use catalogue::TapeState;
+
+const MAP: ByteCount = ByteCount(256 << 20);
+
+fn backup_directory(instance: &Instance) -> PathBuf {
+    instance.directory.path().join("backup")
+}
+
+fn settings(directory: PathBuf) -> BackupSettings {
+    BackupSettings {
+        directory,
+        ship_every: Duration::from_millis(20),
+        snapshot_every: Duration::from_secs(3_600),
+        keep_snapshots: 3,
+    }
+}
+
+fn open(instance: &Instance) -> Archive {
+    let archive = instance.open();
+    archive.start_backup(settings(backup_directory(instance))).unwrap();
+    archive
+}
+
+fn wait_shipped(archive: &Archive) -> u64 {
+    let mut change = 0;
+    wait_until("everything is shipped", || {
+        let status = archive.backup_status().unwrap();
+        assert_eq!(status.failing, None);
+        change = status.change;
+        status.line > 0 && status.shipped >= status.change
+    });
+    change
+}
+
+fn snapshot(archive: &Archive) {
+    let asked = archive.backup_now().unwrap();
+    wait_until("the snapshot is taken", || archive.backup_status().unwrap().answered >= asked);
+}
+
+fn restore_to(instance: &Instance, to: RestoreTo) -> Result<Restored, BackupError> {
+    let from = BackupDirectory::open(&backup_directory(instance)).unwrap();
+    let (seen, _) = pool_seen(&instance.settings);
+    let into = &instance.settings.catalogue_directory;
+    restore(&from, to, into, MAP, Some((seen, SystemClock.now())), &mut |_| {})
+}
+
+fn close(archive: Archive) {
+    archive.close();
+    drop(archive);
+}
+
+fn files_of(directory: &Path, ending: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_of(&path, ending));
+        } else if path.to_str().unwrap().ends_with(ending) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn the_newest_point_comes_back() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = open(&instance);
+    let mut contents = first_part(&archive);
+    migrate_all(&archive);
+    snapshot(&archive);
+    second_part(&archive, &mut contents);
+    migrate_all(&archive);
+    put(&archive, "/not on tape yet", b"only in the pool");
+    contents.insert("/not on tape yet".to_owned(), b"only in the pool".to_vec());
+    wait_shipped(&archive);
+    let before = facts(&archive);
+    close(archive);
+    destroy_catalogue(&instance);
+
+    let restored = restore_to(&instance, RestoreTo::Newest).unwrap();
+    assert!(restored.replayed > 20 && restored.passed_over.is_empty(), "{restored:?}");
+    let archive = open(&instance);
+    assert_eq!(facts(&archive), before);
+    compare(&archive, &contents);
+    migrate_all(&archive);
+    evict_all(&archive);
+    recall_and_compare(&archive, &contents);
+    // The history goes on in a line of its own.
+    wait_until("the new line is there", || archive.backup_status().unwrap().line == 2);
+    close(archive);
+}
+
+#[test]
+fn a_point_in_the_middle_comes_back() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = open(&instance);
+    let contents = first_part(&archive);
+    migrate_all(&archive);
+    let middle = wait_shipped(&archive);
+    let before = facts(&archive);
+    let mut later = contents.clone();
+    second_part(&archive, &mut later);
+    migrate_all(&archive);
+    // What is removed now is gone from the pool, but still named at the point of the restore.
+    evict_all(&archive);
+    wait_shipped(&archive);
+    close(archive);
+
+    assert!(matches!(restore_to(&instance, RestoreTo::Change(middle)), Err(BackupError::NotEmpty(_))));
+    destroy_catalogue(&instance);
+    let beyond = restore_to(&instance, RestoreTo::Change(u64::MAX));
+    assert!(matches!(beyond, Err(BackupError::EndsBefore { .. })), "{beyond:?}");
+    destroy_catalogue(&instance);
+    assert_eq!(restore_to(&instance, RestoreTo::Change(middle)).unwrap().change, middle);
+    let archive = open(&instance);
+    assert_eq!(facts(&archive), before);
+    let tapes = archive.tapes().unwrap();
+    let set_aside: Vec<_> = tapes.iter().filter(|tape| tape.state == TapeState::ReadOnly).collect();
+    assert_eq!(set_aside.len(), 2, "both were written to after the point of the restore: {tapes:?}");
+    assert!(set_aside.iter().all(|tape| tape.reason.contains("does not know")), "{set_aside:?}");
+    recall_and_compare(&archive, &contents);
+    assert!(archive.quarantine().unwrap().is_some());
+    // Work goes on, on other tapes.
+    put(&archive, "/after the restore", &bytes(77, 2_600_000));
+    migrate_all(&archive);
+    evict_all(&archive);
+    let mut contents = contents;
+    contents.insert("/after the restore".to_owned(), bytes(77, 2_600_000));
+    recall_and_compare(&archive, &contents);
+    wait_shipped(&archive);
+    close(archive);
+
+    // The history that was given up can still be restored.
+    destroy_catalogue(&instance);
+    let again = restore_to(&instance, RestoreTo::Change(middle + 5)).unwrap();
+    assert_eq!((again.line, again.change), (1, middle + 5));
+}
+
+/// Pool bytes that a restored catalogue does not name are kept until an operator has looked.
+#[test]
+fn what_a_restored_catalogue_does_not_know_is_kept() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = open(&instance);
+    put(&archive, "/one", &bytes(1, 3_000_000));
+    let middle = wait_shipped(&archive);
+    put(&archive, "/two", &bytes(2, 3_000_000));
+    wait_shipped(&archive);
+    close(archive);
+    destroy_catalogue(&instance);
+    restore_to(&instance, RestoreTo::Change(middle)).unwrap();
+    let archive = open(&instance);
+    assert!(archive.stat(&path("/two")).is_err());
+    let kept = archive.count_quarantined().unwrap();
+    assert!(kept >= 6, "the shards of the second file: {kept}");
+    close(archive);
+    // A later point is still whole: nothing was removed.
+    destroy_catalogue(&instance);
+    let lines = BackupDirectory::open(&backup_directory(&instance)).unwrap().lines().unwrap();
+    let newest = lines[0].segments().unwrap().last().map(|segment| segment.last).unwrap();
+    restore_to(&instance, RestoreTo::Change(newest)).unwrap();
+    let archive = open(&instance);
+    assert_eq!(get(&archive, "/two").unwrap(), bytes(2, 3_000_000));
+    close(archive);
+    destroy_catalogue(&instance);
+    restore_to(&instance, RestoreTo::Change(middle)).unwrap();
+    let archive = open(&instance);
+    archive.end_quarantine().unwrap();
+    assert_eq!(archive.count_quarantined().unwrap(), 0);
+    assert_eq!(get(&archive, "/one").unwrap(), bytes(1, 3_000_000));
+    close(archive);
+}
+
+#[test]
+fn damage_is_found_and_named() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = open(&instance);
+    put(&archive, "/one", b"1");
+    wait_shipped(&archive);
+    snapshot(&archive);
+    for n in 0..5 {
+        put(&archive, &format!("/later{n}"), b"2");
+        wait_shipped(&archive);
+    }
+    close(archive);
+    let scratch = instance.directory.path().join("scratch");
+    let from = BackupDirectory::open(&backup_directory(&instance)).unwrap();
+    let good = rehearse(&from, &scratch, MAP, &mut |_| {}).unwrap();
+    assert!(good.is_good() && good.compared_at.is_some(), "{good:?}");
+    let segments = files_of(from.root(), ".kcl");
+    assert!(segments.len() >= 4, "{segments:?}");
+    let mut found = 0;
+    for file in segments.iter().chain(&files_of(from.root(), "data.mdb")) {
+        let content = fs::read(file).unwrap();
+        for truncate in [false, true] {
+            if truncate {
+                fs::write(file, &content[..content.len() / 2]).unwrap()
+            } else {
+                flip(file)
+            }
+            fs::remove_dir_all(&scratch).unwrap();
+            // A damaged segment before the older snapshot's end is needed by nobody.
+            match rehearse(&from, &scratch, MAP, &mut |_| {}) {
+                Err(error) => {
+                    assert!(error.to_string().contains(file.to_str().unwrap()), "{error}");
+                    found += 1;
+                }
+                Ok(rehearsed) => {
+                    let told = rehearsed.restored.passed_over.concat();
+                    assert!(!rehearsed.is_good() && told.contains(file.to_str().unwrap()), "{rehearsed:?}");
+                    found += 1;
+                }
+            }
+        }
+        fs::write(file, content).unwrap();
+    }
+    assert_eq!(found, 2 * (segments.len() + 2));
+    // A missing one is a gap.
+    fs::remove_file(&segments[1]).unwrap();
+    fs::remove_dir_all(&scratch).unwrap();
+    let gap = rehearse(&from, &scratch, MAP, &mut |_| {});
+    assert!(matches!(gap, Err(BackupError::Gap { .. })), "{gap:?}");
+}
+
+/// Story: a snapshot is taken while writing goes on, so it is newer than the last segment. A kill at that
+/// moment made the next start go on behind the snapshot: the changes between were shipped never, the line had
+/// a gap for ever, and no restore succeeded any more, not even from another line.
+#[test]
+fn a_kill_between_snapshot_and_segment_leaves_no_gap() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = open(&instance);
+    put(&archive, "/one", b"1");
+    wait_shipped(&archive);
+    for n in 0..3 {
+        put(&archive, &format!("/later{n}"), b"2");
+        wait_shipped(&archive);
+    }
+    snapshot(&archive);
+    close(archive);
+    let from = BackupDirectory::open(&backup_directory(&instance)).unwrap();
+    let line = from.lines().unwrap().remove(0);
+    // What the kill left: the newest snapshot, and not the segments that lead up to it.
+    let segments = line.segments().unwrap();
+    let newest = line.snapshots().unwrap().last().unwrap().0;
+    let lost: Vec<_> = segments.iter().skip(2).collect();
+    assert!(lost.iter().any(|segment| segment.first < newest), "{segments:?}");
+    for segment in &lost {
+        fs::remove_file(&segment.path).unwrap();
+    }
+    let middle = segments[2].first;
+    let archive = open(&instance);
+    put(&archive, "/after the kill", b"3");
+    let end = wait_shipped(&archive);
+    let before = facts(&archive);
+    close(archive);
+    let line = from.lines().unwrap().pop().unwrap();
+    assert_eq!(line.number, 1);
+    // Closing may have added changes of its own.
+    assert!(line.segments().unwrap().last().unwrap().last >= end);
+    destroy_catalogue(&instance);
+    assert_eq!(restore_to(&instance, RestoreTo::Change(middle)).unwrap().change, middle);
+    destroy_catalogue(&instance);
+    restore_to(&instance, RestoreTo::Newest).unwrap();
+    let archive = instance.open();
+    assert_eq!(facts(&archive), before);
+    close(archive);
+}
+
+/// Story: a gap in one line made the restore from every other line fail, since the newest change of all lines
+/// was looked for with the check for gaps.
+#[test]
+fn a_gap_in_an_old_line_stops_no_restore() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = open(&instance);
+    for n in 0..4 {
+        put(&archive, &format!("/file{n}"), b"1");
+        wait_shipped(&archive);
+    }
+    close(archive);
+    let from = BackupDirectory::open(&backup_directory(&instance)).unwrap();
+    let segments = from.lines().unwrap().remove(0).segments().unwrap();
+    fs::remove_file(&segments[2].path).unwrap();
+    // The line has a gap, so another one begins.
+    let archive = open(&instance);
+    put(&archive, "/later", b"2");
+    wait_until("the new line is there", || archive.backup_status().unwrap().line == 2);
+    wait_shipped(&archive);
+    let before = facts(&archive);
+    close(archive);
+    destroy_catalogue(&instance);
+    assert_eq!(restore_to(&instance, RestoreTo::Newest).unwrap().line, 2);
+    let archive = instance.open();
+    assert_eq!(facts(&archive), before);
+    close(archive);
+    let before_gap = segments[1].last;
+    destroy_catalogue(&instance);
+    assert_eq!(restore_to(&instance, RestoreTo::Change(before_gap)).unwrap().change, before_gap);
+    destroy_catalogue(&instance);
+    let behind = restore_to(&instance, RestoreTo::Change(segments[3].first));
+    assert!(matches!(behind, Err(BackupError::Gap { .. })), "{behind:?}");
+    // Without a whole snapshot of its own line, the newest point is not one of a line that was given up.
+    for snapshot in files_of(&from.root().join("line-0002"), "data.mdb") {
+        flip(&snapshot);
+    }
+    destroy_catalogue(&instance);
+    let newest = restore_to(&instance, RestoreTo::Newest);
+    assert!(matches!(newest, Err(BackupError::NothingFor { .. })), "{newest:?}");
+}
+
+/// A crash may leave half a segment and half a snapshot; both have other names until they are whole.
+#[test]
+fn a_crash_while_shipping_leaves_a_usable_chain() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = open(&instance);
+    put(&archive, "/one", b"1");
+    wait_shipped(&archive);
+    close(archive);
+    let line = backup_directory(&instance).join("line-0001");
+    let half = line.join("segments/.new-00000000000000000099-00000000000000000100.kcl");
+    fs::write(&half, b"KISTCHG1").unwrap();
+    let half_snapshot = line.join("snapshots/.new-snapshot");
+    fs::create_dir(&half_snapshot).unwrap();
+    fs::write(half_snapshot.join("data.mdb"), b"half").unwrap();
+    let archive = open(&instance);
+    put(&archive, "/two", b"2");
+    wait_shipped(&archive);
+    snapshot(&archive);
+    let before = facts(&archive);
+    close(archive);
+    assert!(!half.exists() && !half_snapshot.exists());
+    destroy_catalogue(&instance);
+    assert_eq!(restore_to(&instance, RestoreTo::Newest).unwrap().line, 1);
+    let archive = instance.open();
+    assert_eq!(facts(&archive), before);
+    close(archive);
+}
+
+#[test]
+fn a_backup_that_fails_stops_nothing_and_says_why() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = instance.open();
+    let parent = instance.directory.path().join("not mounted");
+    archive.start_backup(settings(parent.join("backup"))).unwrap();
+    wait_until("the reason is told", || archive.backup_status().unwrap().failing.is_some());
+    let reason = archive.backup_status().unwrap().failing.unwrap();
+    assert!(reason.contains("not mounted/backup"), "{reason}");
+    put(&archive, "/one", b"1");
+    assert_eq!(get(&archive, "/one").unwrap(), b"1");
+    fs::create_dir(&parent).unwrap();
+    wait_until("it works again", || {
+        let status = archive.backup_status().unwrap();
+        status.failing.is_none() && status.shipped == status.change
+    });
+    close(archive);
+    // The directory of another instance is left alone.
+    let other = Instance::new(ByteCount::mib(64));
+    let identity = parent.join("backup/KIST-BACKUP");
+    let text = fs::read_to_string(&identity).unwrap();
+    fs::write(&identity, text.replace("07", "08")).unwrap();
+    let archive = other.open();
+    archive.start_backup(settings(parent.join("backup"))).unwrap();
+    wait_until("the reason is told", || archive.backup_status().unwrap().failing.is_some());
+    close(archive);
+}
+
+#[test]
+fn pruning_keeps_the_window_whole() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = open(&instance);
+    let mut points = Vec::new();
+    for n in 0..6 {
+        put(&archive, &format!("/f{n}"), &bytes(n, 1_000));
+        points.push((wait_shipped(&archive), facts(&archive)));
+        snapshot(&archive);
+    }
+    close(archive);
+    let from = BackupDirectory::open(&backup_directory(&instance)).unwrap();
+    let line = from.lines().unwrap().remove(0);
+    let oldest = line.snapshots().unwrap()[0].0;
+    assert_eq!(line.snapshots().unwrap().len(), 3);
+    assert!(line.segments().unwrap()[0].last > oldest, "segments that nobody needs are removed");
+    let (mut whole, mut refused) = (0, 0);
+    for (change, expected) in points {
+        destroy_catalogue(&instance);
+        match restore_to(&instance, RestoreTo::Change(change)) {
+            Ok(_) => {
+                let archive = instance.open();
+                assert_eq!(facts(&archive), expected);
+                close(archive);
+                whole += 1;
+            }
+            Err(BackupError::NothingFor { .. }) => {
+                assert!(change < oldest);
+                fs::create_dir_all(&instance.settings.catalogue_directory).unwrap();
+                refused += 1;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(whole >= 2 && refused >= 2, "{whole} {refused}");
+}
+
+/// The machine is lost but for its tapes and the backup.
+#[test]
+fn a_blank_pool_makes_everything_nearline() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = open(&instance);
+    let contents = first_part(&archive);
+    migrate_all(&archive);
+    put(&archive, "/only in the pool", &bytes(5, 500_000));
+    wait_shipped(&archive);
+    let before = facts(&archive);
+    close(archive);
+    destroy_catalogue(&instance);
+    blank_pool(&instance);
+    restore_to(&instance, RestoreTo::Newest).unwrap();
+    let archive = open(&instance);
+    assert_eq!(facts(&archive), before);
+    assert!(get(&archive, "/only in the pool").is_err());
+    archive.remove(&path("/only in the pool")).unwrap();
+    recall_and_compare(&archive, &contents);
+    close(archive);
+}
+
+#[test]
+fn restores_to_a_time() {
+    let instance = Instance::new(ByteCount::mib(64));
+    let archive = open(&instance);
+    put(&archive, "/one", b"1");
+    wait_shipped(&archive);
+    let time = SystemClock.now();
+    let before = facts(&archive);
+    std::thread::sleep(Duration::from_millis(5));
+    put(&archive, "/two", b"2");
+    wait_shipped(&archive);
+    close(archive);
+    destroy_catalogue(&instance);
+    let restored = restore_to(&instance, RestoreTo::Time(time)).unwrap();
+    assert!(restored.changed_at <= time);
+    let archive = Archive::open(instance.settings.clone(), Arc::new(SystemClock)).unwrap();
+    assert_eq!(facts(&archive), before);
+    close(archive);
+}
+
+/// Story: at the point of a restore a pack was sealed and on no tape; since then two tapes got it, and the
+/// pool gave its skeleton up. The restored catalogue knows of neither tape, so the pack was never written,
+/// nobody said why, and its files stayed on no tape at all.
+#[test]
+fn a_pack_whose_skeleton_is_gone_since_the_restore_is_sealed_anew() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = open(&instance);
+    let set_tapes = |archive: &Archive, which: &dyn Fn(base::Vid) -> bool, to| {
+        for tape in archive.tapes().unwrap().into_iter().filter(|tape| which(tape.vid)) {
+            archive.set_tape(tape.vid, to, "for the test").unwrap();
+        }
+    };
+    set_tapes(&archive, &|_| true, TapeUse::Disabled);
+    let names: Vec<String> = (0..10).map(|n| format!("/f{n}")).collect();
+    for (name, seed) in names.iter().zip(1..) {
+        put(&archive, name, &bytes(seed, 20_000));
+    }
+    archive.migrate_now(None).unwrap();
+    wait_until("the pack is sealed", || archive.totals().unwrap().todo.files == 0);
+    let middle = wait_shipped(&archive);
+    set_tapes(&archive, &|_| true, TapeUse::Active);
+    migrate_all(&archive);
+    wait_until("the skeleton is gone", || archive.pool_info().unwrap().garbage == 0);
+    let copies = |archive: &Archive, name: &str| {
+        let archive::Stat::File(stat) = archive.stat(&path(name)).unwrap() else { panic!("a file") };
+        stat.copies
+    };
+    let used: Vec<base::Vid> = copies(&archive, "/f3").into_iter().filter_map(|copy| copy.vid).collect();
+    assert_eq!(used.len(), 2);
+    wait_shipped(&archive);
+    close(archive);
+    destroy_catalogue(&instance);
+    restore_to(&instance, RestoreTo::Change(middle)).unwrap();
+
+    let archive = open(&instance);
+    // What the restored catalogue does not know stands on these two.
+    set_tapes(&archive, &|vid| !used.contains(&vid), TapeUse::Active);
+    migrate_all(&archive);
+    for (name, seed) in names.iter().zip(1..) {
+        assert_eq!(get(&archive, name).unwrap(), bytes(seed, 20_000));
+        let copies = copies(&archive, name);
+        let vids: Vec<_> = copies.iter().filter_map(|copy| copy.vid).collect();
+        assert!(vids.len() == 2 && vids.iter().all(|vid| !used.contains(vid)), "{name}: {copies:?}");
+    }
+    evict_all(&archive);
+    let contents = names.iter().cloned().zip((1..).map(|seed| bytes(seed, 20_000))).collect();
+    recall_and_compare(&archive, &contents);
+    close(archive);
+}

@@ -1,0 +1,210 @@
+//! An instance in a temporary directory, and the few verbs that tests need.
+
+#![allow(dead_code)]
+
+pub mod tight;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use archive::{
+    Aim, Archive, ClassSettings, FlowSettings, LibrarySettings, MountSettings, PoolDriveSettings,
+    PoolSettings, PutDone, PutOptions, Selection, Settings, ShareSettings, StageOptions, TapePoolSettings,
+    TapeSettings, create_catalogue, has_ended,
+};
+use base::{ArchivePath, ByteCount, Clock, DriveId, RequestId, StripeCode, Timestamp, Uuid, Vid};
+use drive::DirectoryDrive;
+use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
+
+/// How long a test waits for the engine's threads before it fails.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The system's clock.
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        Timestamp(i64::try_from(since.as_nanos()).unwrap())
+    }
+}
+
+pub struct Instance {
+    pub directory: tempfile::TempDir,
+    pub settings: Settings,
+}
+
+impl Instance {
+    pub fn new(cartridge: ByteCount) -> Self {
+        Instance::with(cartridge, |_| {})
+    }
+
+    pub fn with(cartridge: ByteCount, change: impl FnOnce(&mut Settings)) -> Self {
+        Instance::with_tapes(cartridge, VirtualCartridgeOptions::default(), change)
+    }
+
+    pub fn with_tapes(
+        cartridge: ByteCount,
+        options: VirtualCartridgeOptions,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut settings = settings(directory.path());
+        change(&mut settings);
+        let instance = Uuid::from_random([7; 16]);
+        let clock = Arc::new(SystemClock);
+        create_catalogue(&settings.catalogue_directory, settings.catalogue_map_size, instance, clock)
+            .unwrap();
+        for drive in &settings.pool.drives {
+            std::fs::create_dir_all(&drive.path).unwrap();
+            DirectoryDrive::format(&drive.path, instance, DriveId(drive.id)).unwrap();
+        }
+        let cartridges =
+            (1..=6).map(|n| (Vid::new(&format!("KT{n:04}")).unwrap(), cartridge)).collect::<Vec<_>>();
+        let config =
+            VirtualLibraryConfig { drives: Vec::new(), robots: 1, cartridges, options, drop_cache: false };
+        VirtualLibrary::create(&settings.library.directory, &config).unwrap();
+        Instance { directory, settings }
+    }
+
+    pub fn open(&self) -> Archive {
+        Archive::open(self.settings.clone(), Arc::new(SystemClock)).unwrap()
+    }
+
+    pub fn cartridge(&self, vid: Vid) -> PathBuf {
+        self.settings.library.directory.join("cartridges").join(vid.as_str())
+    }
+}
+
+fn settings(directory: &Path) -> Settings {
+    let class = |name: &str, up_to: Option<ByteCount>| ClassSettings {
+        name: name.to_owned(),
+        up_to,
+        copies: vec!["vault-a".to_owned(), "vault-b".to_owned()],
+        large_bytes: ByteCount::mib(2),
+        pack_bytes: ByteCount::mib(4),
+        pack_age: Duration::ZERO,
+        data_set_depth: None,
+        recall_packs: false,
+        cold: false,
+        pool_max: None,
+        share: ShareSettings::default(),
+    };
+    let tape_pool = |name: &str| TapePoolSettings {
+        name: name.to_owned(),
+        mount_bytes: ByteCount::mib(64),
+        mount_age: Duration::ZERO,
+        drives_max: 2,
+        drives_min: 0,
+        open_tapes_max: None,
+        library: None,
+    };
+    Settings {
+        catalogue_directory: directory.join("catalogue"),
+        catalogue_map_size: ByteCount::mib(256),
+        pool: PoolSettings {
+            code: StripeCode::reed_solomon(4, 2),
+            arena: ByteCount::mib(128),
+            drives: (0..8)
+                .map(|id| PoolDriveSettings {
+                    id,
+                    path: directory.join(format!("pool/d{id}")),
+                    enclosure: String::new(),
+                })
+                .collect(),
+        },
+        library: LibrarySettings::only(directory.join("library"), 2),
+        more_libraries: Vec::new(),
+        classes: vec![class("small", Some(ByteCount::mib(1))), class("large", None)],
+        tape_pools: vec![tape_pool("vault-a"), tape_pool("vault-b")],
+        tape: TapeSettings {
+            block_bytes: ByteCount::kib(64),
+            flush_bytes: ByteCount::mib(16),
+            flush_age: Duration::from_secs(300),
+            index_bytes: ByteCount::mib(64),
+            buffer: ByteCount::mib(4),
+            recall_age: Duration::ZERO,
+            recall_bytes: ByteCount(1),
+            recall_aim: Aim::LastFile,
+            dismount_delay: Duration::ZERO,
+            retry_delay: Duration::from_millis(200),
+            mounts: MountSettings::default(),
+            flow: FlowSettings::default(),
+        },
+    }
+}
+
+pub fn path(text: &str) -> ArchivePath {
+    ArchivePath::new(text).unwrap()
+}
+
+/// Bytes that differ for each seed and do not compress.
+pub fn bytes(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut out = Vec::with_capacity(length + 8);
+    while out.len() < length {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        out.extend_from_slice(&state.to_le_bytes());
+    }
+    out.truncate(length);
+    out
+}
+
+pub fn put(archive: &Archive, at: &str, content: &[u8]) -> PutDone {
+    put_with(archive, at, content, PutOptions { make_parents: true, ..PutOptions::default() }).unwrap()
+}
+
+pub fn put_with(
+    archive: &Archive,
+    at: &str,
+    content: &[u8],
+    options: PutOptions,
+) -> Result<PutDone, archive::ArchiveError> {
+    let mut upload = archive.begin_put(&path(at), options)?;
+    for chunk in content.chunks(100_000) {
+        upload.write(chunk)?;
+    }
+    upload.finish()
+}
+
+pub fn get(archive: &Archive, at: &str) -> Result<Vec<u8>, archive::ArchiveError> {
+    let mut download = archive.open_read(&path(at))?;
+    let mut out = Vec::new();
+    while let Some(chunk) = download.next()? {
+        out.extend_from_slice(chunk.as_ref());
+    }
+    Ok(out)
+}
+
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = std::time::Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < PATIENCE, "waited too long until {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until everything is on its tapes and under indexes.
+pub fn migrate_all(archive: &Archive) {
+    archive.migrate_now(None).unwrap();
+    wait_until("all is migrated", || {
+        let totals = archive.totals().unwrap();
+        totals.todo.files == 0 && totals.queued.files == 0 && totals.unindexed == 0
+    });
+}
+
+pub fn all(paths: &[&str]) -> Selection {
+    Selection { paths: paths.iter().map(|p| path(p)).collect(), recursive: true }
+}
+
+pub fn stage(archive: &Archive, paths: &[&str]) -> RequestId {
+    let options = StageOptions { owner: "test".to_owned(), pin: Duration::from_secs(3600), priority: 5 };
+    archive.stage(&all(paths), options).unwrap()
+}
+
+pub fn wait_for(archive: &Archive, request: RequestId) {
+    wait_until("the request has ended", || has_ended(archive.request(request).unwrap().record.state));
+}

@@ -1,0 +1,27 @@
+//! The tests of this crate from outside, in one program: each is linked once.
+
+mod access_log;
+mod backup;
+mod closing;
+mod common;
+mod data_sets;
+mod drives;
+#[path = "common/faulty.rs"]
+mod faulty;
+mod given_up;
+mod glacier;
+#[path = "common/history.rs"]
+mod history;
+mod libraries;
+mod mount_report;
+mod multipart;
+mod objects;
+mod openness;
+mod packs;
+mod quotas;
+mod rebuild;
+mod recall_order;
+mod replaced;
+mod room;
+mod round_trip;
+mod trouble;

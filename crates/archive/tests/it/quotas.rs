@@ -1,0 +1,157 @@
+//! Quotas over the whole engine: refused early and late, counted after a restart, for files on tape too.
+
+use std::sync::Arc;
+
+use archive::{AclEntry, Archive, ArchiveError, Machines, PutOptions, QuotaInfo, QuotaLimits, QuotaOf};
+use base::ByteCount;
+use catalogue::{Attributes, Command, Entry, QuotaSubject};
+
+use crate::common::{Instance, SystemClock, all, bytes, get, migrate_all, path, put, put_with, wait_until};
+
+fn of(text: &str) -> QuotaOf {
+    QuotaOf::Directory(path(text))
+}
+
+fn limits(bytes: Option<u64>, files: Option<u64>) -> QuotaLimits {
+    QuotaLimits { bytes: bytes.map(ByteCount), files }
+}
+
+fn quota(archive: &Archive, of: &QuotaOf) -> QuotaInfo {
+    archive.quotas().unwrap().into_iter().find(|quota| quota.of == *of).unwrap()
+}
+
+fn used(archive: &Archive, of: &QuotaOf) -> (u64, u64) {
+    let used = quota(archive, of).record.used;
+    (used.files, used.bytes.0)
+}
+
+fn wait_counted(archive: &Archive, of: &QuotaOf) {
+    wait_until("all is counted", || quota(archive, of).record.counting.is_none());
+    assert!((quota(archive, of).counted() - 1.0).abs() < f64::EPSILON);
+}
+
+fn refusal<T: std::fmt::Debug>(result: Result<T, ArchiveError>) -> (String, &'static str, u64, u64) {
+    match result {
+        Err(ArchiveError::QuotaExceeded { of, what, limit, used }) => (of, what, limit, used),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn options(group: &str) -> PutOptions {
+    let attributes = Attributes { group: group.to_owned(), ..Attributes::default() };
+    PutOptions { make_parents: true, attributes, ..PutOptions::default() }
+}
+
+#[test]
+fn puts_beyond_a_quota_are_refused_small_large_early_and_late() {
+    let instance = Instance::new(ByteCount::mib(128));
+    let archive = instance.open();
+    put(&archive, "/a/b/old", &bytes(1, 1_000_000));
+    put(&archive, "/else/old", &bytes(2, 1_000));
+    let a = of("/a");
+    archive.set_quota(&a, limits(Some(1_500_000), Some(4))).unwrap();
+    wait_counted(&archive, &a);
+    assert_eq!(used(&archive, &a), (1, 1_000_000));
+    let told = ("/a".to_owned(), "bytes", 1_500_000, 1_000_000);
+    // Announced: before a byte is sent, even where directories are missing.
+    let announced = PutOptions { length: Some(ByteCount(600_000)), ..options("") };
+    let begun = archive.begin_put(&path("/a/new/x"), announced.clone()).map(drop);
+    assert_eq!(refusal(begun), told);
+    // Not announced: at the end, whether striped or not; nothing is left.
+    assert_eq!(refusal(put_with(&archive, "/a/b/large", &bytes(3, 600_000), options(""))), told);
+    put(&archive, "/a/b/small", &bytes(4, 250_000));
+    put(&archive, "/a/c/small", &bytes(5, 240_000));
+    let small = refusal(put_with(&archive, "/a/b/tiny", &bytes(6, 10_001), options("")));
+    assert_eq!(small, ("/a".to_owned(), "bytes", 1_500_000, 1_490_000));
+    put(&archive, "/a/b/tiny", &bytes(6, 10_000));
+    let fifth = refusal(put_with(&archive, "/a/b/empty", b"", options("")));
+    assert_eq!(fifth, ("/a".to_owned(), "files", 4, 4));
+    // In the place of another one, as announced, it has room; elsewhere there is no quota.
+    put_with(&archive, "/a/b/old", &bytes(7, 600_000), announced.clone()).unwrap();
+    put_with(&archive, "/else/x", &bytes(8, 600_000), announced).unwrap();
+    archive.rename(&path("/a/b/old"), &path("/else/moved"), false).unwrap();
+    assert_eq!(used(&archive, &a), (3, 500_000));
+    let back = refusal(
+        archive
+            .rename(&path("/else/old"), &path("/a/b/again"), false)
+            .and_then(|()| put_with(&archive, "/a/b/fifth", b"1", options("")).map(drop)),
+    );
+    assert_eq!(back.1, "files");
+    assert!(archive.rename(&path("/a/b"), &path("/else/b"), false).is_err(), "across the border");
+    archive.remove_quota(&a).unwrap();
+    assert!(matches!(archive.remove_quota(&a), Err(ArchiveError::NoSuchQuota(_))));
+    assert!(matches!(archive.set_quota(&of("/none"), limits(None, None)), Err(ArchiveError::NotFound(_))));
+    archive.rename(&path("/a/b"), &path("/else/b"), false).unwrap();
+    archive.close();
+}
+
+#[test]
+fn a_group_is_charged_for_what_is_on_tape_only_and_a_new_owner_takes_the_charge() {
+    let instance = Instance::new(ByteCount::mib(128));
+    let archive = instance.open();
+    let vo = QuotaOf::Group("cms".to_owned());
+    archive.set_quota(&vo, limits(Some(7_000_000), None)).unwrap();
+    put_with(&archive, "/x/one", &bytes(1, 3_000_000), options("cms")).unwrap();
+    put_with(&archive, "/y/two", &bytes(2, 3_000_000), options("cms")).unwrap();
+    put_with(&archive, "/y/other", &bytes(3, 3_000_000), options("atlas")).unwrap();
+    wait_counted(&archive, &vo);
+    migrate_all(&archive);
+    assert_eq!(archive.evict(&all(&["/"])).unwrap().evicted, 3);
+    assert_eq!(used(&archive, &vo), (2, 6_000_000));
+    assert!(matches!(get(&archive, "/x/one"), Err(ArchiveError::Nearline { .. })));
+    let taken = refusal(archive.set_owner(&path("/y/other"), Some("anna"), Some("cms")));
+    assert_eq!((taken.0.as_str(), taken.3), ("group 'cms'", 6_000_000));
+    archive.remove(&path("/x/one")).unwrap();
+    archive.set_owner(&path("/y/other"), Some("anna"), Some("cms")).unwrap();
+    assert_eq!(used(&archive, &vo), (2, 6_000_000));
+    let chain = archive.access_chain(&path("/y/other")).unwrap();
+    assert_eq!((chain.owner.as_str(), chain.group.as_str()), ("anna", "cms"));
+    assert!(archive.verify_catalogue().unwrap().is_empty());
+    archive.close();
+}
+
+#[test]
+fn a_first_count_goes_on_after_a_restart() {
+    let instance = Instance::new(ByteCount::mib(128));
+    let archive = instance.open();
+    for n in 0..5 {
+        put(&archive, &format!("/a/{n}"), &bytes(n, 1_000));
+    }
+    archive.close();
+    drop(archive);
+    // The quota is durable, but nothing was counted when the server died.
+    let machines = Machines::open(&instance.settings, Arc::new(SystemClock)).unwrap();
+    let entry = machines.catalogue.read(|view| view.resolve(&path("/a"))).unwrap();
+    let Some(Entry::Directory(directory)) = entry else { panic!("{entry:?}") };
+    let subject = QuotaSubject::Directory(directory);
+    let limits = Some(limits(None, Some(5)));
+    machines.catalogue.execute(Command::SetQuota { subject: subject.clone(), limits }).unwrap();
+    let uncounted = machines.catalogue.read(|view| view.uncounted_quota()).unwrap();
+    assert_eq!(uncounted, Some(subject));
+    let archive = Archive::open_on(machines, instance.settings.clone(), Arc::new(SystemClock)).unwrap();
+    wait_counted(&archive, &of("/a"));
+    assert_eq!(used(&archive, &of("/a")), (5, 5_000));
+    assert_eq!(refusal(put_with(&archive, "/a/sixth", b"1", options(""))).1, "files");
+    archive.close();
+}
+
+#[test]
+fn lists_are_kept_over_a_restart_and_found_from_below() {
+    let instance = Instance::new(ByteCount::mib(128));
+    let archive = instance.open();
+    put(&archive, "/a/b/file", b"1");
+    let list = vec![AclEntry { subject: "user:anna".to_owned(), rights: 7 }];
+    archive.set_acl(&path("/a"), Some(list.clone())).unwrap();
+    assert!(matches!(archive.set_acl(&path("/n"), None), Err(ArchiveError::NotFound(_))));
+    assert!(matches!(archive.acl(&path("/a/b/file")), Err(ArchiveError::NotADirectory(_))));
+    archive.close();
+    drop(archive);
+    let archive = instance.open();
+    assert_eq!(archive.acl(&path("/a")).unwrap(), Some(list.clone()));
+    assert_eq!(archive.acl(&path("/a/b")).unwrap(), None);
+    let chain = archive.access_chain(&path("/a/b/new")).unwrap();
+    assert_eq!((chain.exists, chain.acl, chain.acl_depth, chain.above.len()), (false, Some(list), 1, 3));
+    archive.set_acl(&path("/a"), None).unwrap();
+    assert_eq!(archive.access_chain(&path("/a/b/file")).unwrap().acl, None);
+    archive.close();
+}

@@ -1,0 +1,189 @@
+//! The catalogue is destroyed and made anew from cartridges alone.
+
+use std::fs;
+
+use crate::common::{Instance, PATIENCE, SystemClock, bytes, get, migrate_all, path, put};
+use crate::history::{
+    blank_pool, compare, destroy_catalogue, evict_all, facts, first_part, recall_and_compare, second_part,
+};
+use archive::{RebuildError, Rebuilt, open_library, pool_seen, rebuild};
+use base::{ByteCount, Clock, Vid};
+
+fn try_rebuild(instance: &Instance) -> Result<Rebuilt, RebuildError> {
+    let settings = &instance.settings;
+    let library = open_library(&settings.library).unwrap();
+    let (seen, _) = pool_seen(settings);
+    let spool = instance.directory.path().join("spool");
+    let rebuilt = rebuild(
+        library.as_ref(),
+        seen,
+        &settings.catalogue_directory,
+        &spool,
+        settings.catalogue_map_size,
+        SystemClock.now(),
+        &mut |_| {},
+    );
+    fs::remove_dir_all(&spool).unwrap();
+    rebuilt
+}
+
+fn rebuild_all(instance: &Instance) -> Rebuilt {
+    let rebuilt = try_rebuild(instance).unwrap();
+    assert_eq!((rebuilt.missing_from, rebuilt.inconsistencies), (None, 0), "{rebuilt:?}");
+    assert!(rebuilt.tapes.iter().all(|tape| tape.unknown == 0), "{rebuilt:?}");
+    rebuilt
+}
+
+#[test]
+fn everything_comes_back_from_the_tapes() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = instance.open();
+    let mut contents = first_part(&archive);
+    migrate_all(&archive);
+    second_part(&archive, &mut contents);
+    migrate_all(&archive);
+    let before = facts(&archive);
+    archive.close();
+    drop(archive);
+
+    // With the pool as it was: what is in it stays online.
+    destroy_catalogue(&instance);
+    rebuild_all(&instance);
+    let archive = instance.open();
+    assert_eq!(facts(&archive), before);
+    compare(&archive, &contents);
+    migrate_all(&archive);
+    evict_all(&archive);
+    recall_and_compare(&archive, &contents);
+    archive.close();
+    drop(archive);
+
+    // With a blank pool: everything is NEARLINE.
+    destroy_catalogue(&instance);
+    blank_pool(&instance);
+    rebuild_all(&instance);
+    let archive = instance.open();
+    assert_eq!(facts(&archive), before);
+    recall_and_compare(&archive, &contents);
+    archive.close();
+}
+
+/// The numbers of changes jump when a catalogue is rebuilt, and what was given up is not replayed.
+#[test]
+fn a_rebuilt_catalogue_can_be_rebuilt_again() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = instance.open();
+    let mut contents = first_part(&archive);
+    migrate_all(&archive);
+    archive.close();
+    drop(archive);
+    for round in 0..3u64 {
+        destroy_catalogue(&instance);
+        blank_pool(&instance);
+        let rebuilt = rebuild_all(&instance);
+        assert_eq!(rebuilt.change >> 32, 2 * round, "{rebuilt:?}");
+        let archive = instance.open();
+        recall_and_compare(&archive, &contents);
+        let name = format!("/new{round}");
+        contents.insert(name.clone(), bytes(round, 2_700_000));
+        put(&archive, &name, &contents[&name]);
+        migrate_all(&archive);
+        let before = facts(&archive);
+        archive.close();
+        drop(archive);
+        destroy_catalogue(&instance);
+        rebuild_all(&instance);
+        let archive = instance.open();
+        assert_eq!(facts(&archive), before);
+        recall_and_compare(&archive, &contents);
+        archive.close();
+        drop(archive);
+    }
+}
+
+#[test]
+fn one_tape_of_two_is_enough() {
+    let mut complete = 0;
+    for which in 0..2 {
+        let instance = Instance::new(ByteCount::mib(256));
+        let archive = instance.open();
+        let mut contents = first_part(&archive);
+        migrate_all(&archive);
+        second_part(&archive, &mut contents);
+        migrate_all(&archive);
+        let before = facts(&archive);
+        let used: Vec<Vid> =
+            archive.tapes().unwrap().iter().filter(|tape| tape.containers > 0).map(|tape| tape.vid).collect();
+        assert_eq!(used.len(), 2);
+        archive.close();
+        drop(archive);
+        let lost = used[which];
+        destroy_catalogue(&instance);
+        blank_pool(&instance);
+        let aside = instance.directory.path().join("aside");
+        fs::rename(instance.cartridge(lost), &aside).unwrap();
+        let rebuilt = try_rebuild(&instance).unwrap();
+        let archive = instance.open();
+        let after = facts(&archive);
+        if after == before {
+            complete += 1;
+            assert_eq!(rebuilt.absent, [lost]);
+        } else {
+            // Its last index may be older than the other tape's: then so is what it tells.
+            let newest = rebuilt.changed_at;
+            assert!(after.keys().all(|name| before.contains_key(name)), "{newest} {rebuilt:?}");
+        }
+        for name in after.keys().filter(|name| contents.contains_key(*name)) {
+            let request = crate::common::stage(&archive, &[name]);
+            let begin = std::time::Instant::now();
+            while !archive::has_ended(archive.request(request).unwrap().record.state) {
+                let why = || (archive.why_request(request), archive.tapes().unwrap());
+                assert!(begin.elapsed() < PATIENCE, "{name}: {:?}", why());
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            if before.get(name) == after.get(name) {
+                assert!(get(&archive, name).unwrap() == contents[name], "{name}");
+            }
+        }
+        archive.close();
+        drop(archive);
+    }
+    assert!(complete >= 1);
+}
+
+#[test]
+fn without_the_beginning_nothing_is_made_up() {
+    let instance = Instance::new(ByteCount::mib(64));
+    destroy_catalogue(&instance);
+    let nothing = try_rebuild(&instance);
+    assert!(matches!(nothing, Err(RebuildError::NoBeginning { tapes: 0, .. })), "{nothing:?}");
+}
+
+/// A foreign cartridge is told and left as it is.
+#[test]
+fn foreign_cartridges_are_left_alone() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = instance.open();
+    put(&archive, "/one", &bytes(1, 2_500_000));
+    migrate_all(&archive);
+    archive.close();
+    drop(archive);
+    let library = open_library(&instance.settings.library).unwrap();
+    let vid = Vid::new("KT0006").unwrap();
+    let name = library.drives().remove(0);
+    let mut drive = library.take_drive(&name).unwrap();
+    library.mount(vid, &name).unwrap();
+    drive.format_partitions().unwrap();
+    drive.write_block(b"somebody else's").unwrap();
+    drive.write_filemarks(0).unwrap();
+    library.unmount(&name).unwrap();
+    drop((drive, library));
+    destroy_catalogue(&instance);
+    let rebuilt = rebuild_all(&instance);
+    let foreign = rebuilt.tapes.iter().find(|tape| tape.vid == vid).unwrap();
+    assert!(foreign.what.contains("left alone"), "{foreign:?}");
+    let archive = instance.open();
+    assert_eq!(get(&archive, "/one").unwrap(), bytes(1, 2_500_000));
+    assert!(archive.stat(&path("/one")).is_ok());
+    archive.close();
+}

@@ -1,0 +1,152 @@
+//! Recalls and the room of the pool: they wait for it, and no tape or drive gets a bad name for a full pool.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use archive::{Archive, ArchiveError, Machines, Settings, StageOptions};
+use base::{ByteCount, Duration, RequestId};
+use catalogue::{ItemState, TapeState};
+
+use crate::common::tight::{TightDrive, Tightness};
+use crate::common::{
+    Instance, SystemClock, all, bytes, get, migrate_all, path, put, stage, wait_for, wait_until,
+};
+
+const FILE: usize = 3_000_000;
+
+fn instance(pool_max: Option<ByteCount>) -> Instance {
+    Instance::with(ByteCount::mib(128), |settings: &mut Settings| {
+        for class in &mut settings.classes {
+            class.pool_max = pool_max;
+        }
+    })
+}
+
+fn open_tight(instance: &Instance) -> (Archive, Arc<Tightness>) {
+    let settings = instance.settings.clone();
+    let tightness = Arc::<Tightness>::default();
+    let mut machines = Machines::open(&settings, Arc::new(SystemClock)).unwrap();
+    for (_, drive) in &mut machines.drives {
+        let inner = drive.take().unwrap();
+        *drive = Some(Arc::new(TightDrive { inner, tightness: Arc::clone(&tightness) }));
+    }
+    (Archive::open_on(machines, settings, Arc::new(SystemClock)).unwrap(), tightness)
+}
+
+/// Four files of 3 MB that are on tape only.
+fn nearline(archive: &Archive) -> Vec<String> {
+    let files: Vec<String> = (0..4).map(|n| format!("/t/f{n}")).collect();
+    for (n, file) in files.iter().enumerate() {
+        put(archive, file, &bytes(n as u64, FILE));
+    }
+    migrate_all(archive);
+    let evicted = archive.evict(&all(&["/t"])).unwrap();
+    assert_eq!(evicted.evicted, 4, "{:?}", evicted.refused);
+    files
+}
+
+fn states(archive: &Archive, request: RequestId) -> (usize, usize) {
+    let (files, _) = archive.request_files(request, 0, 100).unwrap();
+    let done = files.iter().filter(|file| matches!(file.state, ItemState::Done(_))).count();
+    (done, files.iter().filter(|file| file.state == ItemState::Waiting).count())
+}
+
+fn nothing_is_marked_bad(archive: &Archive) {
+    for tape in archive.tapes().unwrap() {
+        assert!(matches!(tape.state, TapeState::Active | TapeState::Scratch), "{tape:?}");
+    }
+    for drive in archive.tape_drives() {
+        assert_ne!(drive.state, "down", "{}", drive.reason);
+    }
+}
+
+/// Waits until the reasons of a request say so.
+fn why_says(archive: &Archive, request: RequestId, what: &str) {
+    wait_until(what, || {
+        let why = archive.why_request(request).unwrap();
+        why.iter().any(|reason| reason.contains(what))
+    });
+}
+
+#[test]
+fn recalls_stop_at_the_ceiling_of_their_class_and_go_on_when_there_is_room() {
+    let instance = instance(Some(ByteCount(2 * FILE as u64 + 1_000)));
+    let archive = instance.open();
+    let files = nearline(&archive);
+    let request = stage(&archive, &["/t"]);
+    wait_until("two files have come", || states(&archive, request).0 == 2);
+    why_says(&archive, request, "room in the pool");
+    assert_eq!(states(&archive, request), (2, 2), "{:?}", archive.why_request(request));
+    assert!(archive.flow().unwrap().classes.iter().any(|class| class.room.0 < FILE as u64));
+    nothing_is_marked_bad(&archive);
+    archive.release(request, None).unwrap();
+    let evicted = archive.evict(&all(&["/t"])).unwrap();
+    assert_eq!(evicted.evicted, 2);
+    wait_for(&archive, request);
+    assert_eq!(archive.request(request).unwrap().record.failed, 0);
+    nothing_is_marked_bad(&archive);
+    let online = files.iter().filter(|file| get(&archive, file).is_ok()).count();
+    assert_eq!(online, 2, "the two that came last");
+    archive.close();
+}
+
+#[test]
+fn recalls_leave_the_share_of_puts_free_and_go_on_when_drives_are_emptied() {
+    let instance = instance(None);
+    let (archive, tightness) = open_tight(&instance);
+    nearline(&archive);
+    // A twentieth of the drives' 1 GB is left to puts, which still have room.
+    tightness.free.store(50_000_000, Ordering::SeqCst);
+    wait_until("the drives were asked", || archive.flow().unwrap().room == ByteCount(0));
+    let request = stage(&archive, &["/t"]);
+    why_says(&archive, request, "room in the pool");
+    assert_eq!(states(&archive, request), (0, 4));
+    put(&archive, "/new", &bytes(9, FILE));
+    nothing_is_marked_bad(&archive);
+    tightness.free.store(900_000_000, Ordering::SeqCst);
+    wait_for(&archive, request);
+    assert_eq!(states(&archive, request), (4, 0));
+    archive.close();
+}
+
+/// Puts may take the room that a recall has seen: its writes then fail in the midst.
+#[test]
+fn a_pool_that_fills_under_a_recall_is_no_fault_of_tape_or_drive() {
+    let instance = instance(None);
+    let (archive, tightness) = open_tight(&instance);
+    let files = nearline(&archive);
+    tightness.full.store(true, Ordering::SeqCst);
+    let request = stage(&archive, &["/t"]);
+    wait_until("writes of the recall were refused", || tightness.refused.load(Ordering::SeqCst) >= 3);
+    why_says(&archive, request, "room in the pool");
+    nothing_is_marked_bad(&archive);
+    assert_eq!(states(&archive, request), (0, 4));
+    tightness.full.store(false, Ordering::SeqCst);
+    tightness.free.store(0, Ordering::SeqCst);
+    wait_for(&archive, request);
+    for (n, file) in files.iter().enumerate() {
+        assert!(get(&archive, file).unwrap() == bytes(n as u64, FILE), "{file}");
+    }
+    nothing_is_marked_bad(&archive);
+    archive.close();
+}
+
+#[test]
+fn a_file_that_can_never_fit_is_refused_and_no_request_is_made() {
+    let instance = instance(Some(ByteCount(2_000_000)));
+    let archive = instance.open();
+    nearline(&archive);
+    let options = StageOptions { owner: "test".to_owned(), pin: Duration::from_secs(60), priority: 5 };
+    let refused = archive.stage(&all(&["/t"]), options);
+    let Err(ArchiveError::NeverFits { path: at, size, limit, what }) = refused else { panic!("{refused:?}") };
+    assert!(at.starts_with("/t/f"), "{at}");
+    assert_eq!((size.0, limit.0), (FILE as u64, 2_000_000));
+    assert!(what.contains("pool_max"), "{what}");
+    assert!(archive.requests(None, 10).unwrap().is_empty(), "{:?}", archive.requests(None, 10));
+    // What is online is asked for no room.
+    put(&archive, "/online", &bytes(1, FILE));
+    let request = stage(&archive, &["/online"]);
+    wait_for(&archive, request);
+    assert!(archive.stat(&path("/online")).is_ok());
+    archive.close();
+}

@@ -1,0 +1,204 @@
+//! Cold classes, changed classes, cursors of lifecycle rules.
+
+use crate::common::*;
+use base::*;
+use catalogue::*;
+
+/// A bench whose only class is cold.
+fn cold() -> Bench {
+    let mut bench = Bench::new();
+    bench.ok(Command::SetResidency { class: ClassId(1), cold: true });
+    bench
+}
+
+fn on_tape(bench: &mut Bench, files: &[FileId]) -> ContainerId {
+    let pack = bench.pack(files);
+    bench.write_to(0, pack);
+    bench.write_to(1, pack);
+    pack
+}
+
+fn leave(bench: &mut Bench) {
+    while bench.ok(Command::EvictCold) == Outcome::More(true) {}
+}
+
+fn queued(bench: &Bench) -> usize {
+    bench.view().cold(usize::MAX).unwrap().len()
+}
+
+#[test]
+fn files_leave_when_all_their_copies_are_under_an_index() {
+    let mut bench = cold();
+    let files = [bench.put("one", "1"), bench.put("two", "22")];
+    let pack = bench.pack(&files);
+    bench.write_to(0, pack);
+    assert_eq!(queued(&bench), 0, "one copy is missing");
+    leave(&mut bench);
+    assert!(files.iter().all(|file| bench.file(*file).is_online()));
+    bench.write_to(1, pack);
+    assert_eq!(queued(&bench), 1, "durable with the index");
+    leave(&mut bench);
+    assert!(files.iter().all(|file| !bench.file(*file).is_online()));
+    assert_eq!(queued(&bench), 0);
+    assert_eq!(bench.view().check().unwrap(), []);
+}
+
+#[test]
+fn files_of_other_classes_stay() {
+    let mut bench = Bench::new();
+    let file = bench.put("one", "1");
+    on_tape(&mut bench, &[file]);
+    leave(&mut bench);
+    assert!(bench.file(file).is_online());
+    bench.ok(Command::SetResidency { class: ClassId(1), cold: true });
+    bench.ok(Command::SetResidency { class: ClassId(1), cold: false });
+    let other = bench.put("two", "2");
+    on_tape(&mut bench, &[other]);
+    leave(&mut bench);
+    assert!(bench.file(other).is_online());
+}
+
+#[test]
+fn a_pin_keeps_a_file_until_it_runs_out() {
+    let mut bench = cold();
+    let file = bench.put("one", "1");
+    bench.request(&[file]);
+    on_tape(&mut bench, &[file]);
+    leave(&mut bench);
+    assert!(bench.file(file).is_online(), "pinned");
+    let longer = bench.request(&[file]);
+    bench.at = bench.at.plus(Duration::from_secs(70));
+    let last = bench.request(&[file]);
+    bench.at = bench.at.plus(Duration::from_secs(50));
+    bench.ok(Command::ExpirePins);
+    assert!(bench.file(file).is_online(), "asked for again");
+    bench.ok(Command::Release { request: longer, files: None });
+    assert!(bench.file(file).is_online());
+    bench.ok(Command::Release { request: last, files: None });
+    assert!(!bench.file(file).is_online());
+    let again = bench.request(&[file]);
+    bench.recall(file);
+    assert!(bench.file(file).is_online());
+    assert_eq!(queued(&bench), 0, "the pin keeps it");
+    bench.at = bench.at.plus(Duration::from_secs(101));
+    bench.ok(Command::ExpirePins);
+    assert!(!bench.file(file).is_online());
+    bench.ok(Command::ForgetRequest { request: again });
+    assert_eq!(bench.view().check().unwrap(), []);
+}
+
+#[test]
+fn what_comes_back_without_being_asked_for_leaves_again() {
+    let mut bench = cold();
+    let file = bench.put("one", "1");
+    on_tape(&mut bench, &[file]);
+    leave(&mut bench);
+    bench.recall(file);
+    assert!(bench.file(file).is_online());
+    assert_eq!(queued(&bench), 1);
+    leave(&mut bench);
+    assert!(!bench.file(file).is_online());
+}
+
+#[test]
+fn a_changed_class_moves_what_waits_and_keeps_what_is_sealed() {
+    let mut bench = Bench::new();
+    let copies = vec![TapePoolId(1), TapePoolId(2)];
+    bench.ok(Command::DefineClass { name: "glacier".into(), copies });
+    bench.ok(Command::DefineClass { name: "disk".into(), copies: vec![] });
+    let all = bench.view().classes().unwrap();
+    let id = |name: &str| all.iter().find(|(_, class)| class.name == name).unwrap().0;
+    let (glacier, disk) = (id("glacier"), id("disk"));
+    bench.ok(Command::SetResidency { class: glacier, cold: true });
+    let (waiting, sealed, plain) = (bench.put("w", "1"), bench.put("s", "22"), bench.put("d", "333"));
+    bench.ok(Command::ChangeClass { file: plain, class: disk });
+    assert_eq!(bench.view().tally(Counter::Todo(disk)).unwrap().files, 0);
+    bench.ok(Command::ChangeClass { file: plain, class: glacier });
+    bench.ok(Command::ChangeClass { file: waiting, class: glacier });
+    assert_eq!(bench.view().tally(Counter::Todo(glacier)).unwrap().files, 2);
+    assert_eq!(bench.view().tally(Counter::Todo(ClassId(1))).unwrap().files, 1);
+    let pack = on_tape(&mut bench, &[sealed]);
+    leave(&mut bench);
+    assert!(bench.file(sealed).is_online());
+    bench.ok(Command::ChangeClass { file: sealed, class: glacier });
+    assert!(!bench.file(sealed).is_online(), "safe already");
+    assert_eq!(bench.view().parts(sealed).unwrap()[0].0, pack);
+    let refused = bench.rejected(Command::ChangeClass { file: sealed, class: disk });
+    assert!(refused.contains("tape"), "{refused}");
+    bench.ok(Command::ChangeClass { file: sealed, class: ClassId(1) });
+    assert_eq!(bench.view().tally(Counter::Class(ClassId(1))).unwrap().files, 1);
+    assert_eq!(bench.view().check().unwrap(), []);
+}
+
+/// A file of one copy was moved to a class of two and left the pool at once, with one copy for good.
+#[test]
+fn a_class_that_asks_for_more_copies_than_there_are_is_refused() {
+    let mut bench = Bench::new();
+    let one = Command::DefineClass { name: "one".into(), copies: vec![TapePoolId(1)] };
+    let two = Command::DefineClass { name: "two".into(), copies: vec![TapePoolId(1), TapePoolId(2)] };
+    let (Outcome::Class(one), Outcome::Class(two)) = (bench.ok(one), bench.ok(two)) else {
+        panic!("classes")
+    };
+    bench.ok(Command::SetResidency { class: two, cold: true });
+    let (sealed, waiting) = (bench.put("s", "22"), bench.put("w", "333"));
+    for file in [sealed, waiting] {
+        bench.ok(Command::ChangeClass { file, class: one });
+    }
+    bench.class = one;
+    bench.pack(&[sealed]);
+    let refused = bench.rejected(Command::ChangeClass { file: sealed, class: two });
+    assert!(refused.contains("copies"), "{refused}");
+    bench.ok(Command::ChangeClass { file: waiting, class: two });
+}
+
+#[test]
+fn a_file_sealed_in_another_class_leaves_when_its_container_is_safe() {
+    let mut bench = Bench::new();
+    let copies = vec![TapePoolId(1), TapePoolId(2)];
+    let Outcome::Class(glacier) = bench.ok(Command::DefineClass { name: "glacier".into(), copies }) else {
+        panic!("a class");
+    };
+    bench.ok(Command::SetResidency { class: glacier, cold: true });
+    let files = [bench.put("one", "1"), bench.put("two", "22")];
+    let pack = bench.pack(&files);
+    bench.ok(Command::ChangeClass { file: files[0], class: glacier });
+    bench.write_to(0, pack);
+    bench.write_to(1, pack);
+    leave(&mut bench);
+    assert!(!bench.file(files[0]).is_online());
+    assert!(bench.file(files[1]).is_online(), "of a class that stays");
+}
+
+#[test]
+fn while_a_restored_catalogue_is_checked_nothing_leaves() {
+    let mut bench = cold();
+    let file = bench.put("one", "1");
+    let request = bench.request(&[file]);
+    on_tape(&mut bench, &[file]);
+    leave(&mut bench);
+    let after = bench.view().last_change().unwrap();
+    bench.ok(Command::AcceptRestore { epoch: Epoch(9), after, seen: 0 });
+    bench.ok(Command::Release { request, files: None });
+    leave(&mut bench);
+    assert!(bench.file(file).is_online());
+    bench.ok(Command::RestoreSettled);
+    leave(&mut bench);
+    assert!(!bench.file(file).is_online());
+}
+
+#[test]
+fn cursors_of_rules_go_with_their_bucket() {
+    let mut bench = Bench::new();
+    let dir = bench.mkdir(DirId::ROOT, "bucket");
+    let cursor = Some(LifecycleCursor { rule: [3; 16], through: FileId(77) });
+    let set = |action, cursor| Command::SetLifecycleCursor { dir, rule: "to tape".into(), action, cursor };
+    bench.ok(set(0, cursor));
+    bench.ok(set(1, cursor));
+    assert_eq!(bench.view().lifecycle_cursor(dir, "to tape", 0).unwrap(), cursor);
+    bench.ok(set(0, None));
+    assert_eq!(bench.view().lifecycle_cursor(dir, "to tape", 0).unwrap(), None);
+    bench.ok(Command::RemoveDirectory { parent: DirId::ROOT, name: name("bucket") });
+    assert_eq!(bench.view().size(Table::Lifecycle).unwrap().0, 0);
+    let elsewhere = Command::SetLifecycleCursor { dir: DirId(9_999), rule: "r".into(), action: 0, cursor };
+    bench.rejected(elsewhere);
+}

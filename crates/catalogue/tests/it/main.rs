@@ -1,0 +1,12 @@
+//! The tests of this crate from outside, in one program: each is linked once.
+
+mod behaviour;
+mod cold;
+mod common;
+mod formats;
+mod model;
+mod multipart;
+mod quotas;
+mod repair;
+mod states;
+mod versions;

@@ -1,0 +1,477 @@
+//! Losses, repack, restore: the reference's answers, and steps that lead there.
+
+use base::*;
+use catalogue::*;
+
+use super::reference::{Answer, Model};
+use super::steps::{among, an_open_run, piece, segment, some_files, striped};
+
+/// How many ids a restore jumps over.
+const JUMP: u64 = 1 << 32;
+
+impl Model {
+    /// Whether each byte of the file can be read from tape.
+    fn is_on_tape(&self, id: FileId) -> bool {
+        let parts = self.parts(id);
+        let covered = parts.iter().filter(|(container, _)| !self.containers[container].places().is_empty());
+        covered.map(|(_, member)| member.length.0).sum::<u64>() == self.files[&id].size.0
+    }
+
+    /// Whether an index covers each part of the file.
+    fn is_indexed(&self, id: FileId) -> bool {
+        let indexed =
+            |copy: &ContainerCopy| matches!(copy.state, CopyState::Indexed { .. }) || copy.source.is_some();
+        self.parts(id).iter().all(|(container, _)| self.containers[container].copies.iter().any(indexed))
+    }
+
+    /// What becomes of a named file that the pool cannot give.
+    fn decide(&mut self, id: FileId) -> PoolLoss {
+        let at = self.at;
+        let is_covered = self.restored || self.files[&id].pieces.is_empty() || self.is_indexed(id);
+        let is_on_tape = is_covered && self.is_on_tape(id);
+        let file = self.files.get_mut(&id).unwrap();
+        if is_on_tape {
+            file.state = FileState::Live;
+            let pieces = std::mem::take(&mut file.pieces);
+            self.released(&pieces);
+            return PoolLoss::Nearline;
+        }
+        if file.state == FileState::Live {
+            file.state = FileState::Lost(at);
+        }
+        self.todo.remove(&id);
+        PoolLoss::Lost
+    }
+
+    /// A container with an image has come to tape.
+    pub fn revive(&mut self, id: ContainerId) {
+        let container = &self.containers[&id];
+        if container.image.is_some() && container.places().len() == 1 {
+            let files: Vec<_> = container.members.iter().map(|member| member.file).collect();
+            for file in files.into_iter().filter(|file| self.is_lost(*file)).collect::<Vec<_>>() {
+                self.decide(file);
+            }
+        }
+    }
+
+    fn take_off(&mut self, container: ContainerId, (vid, _): (Vid, BlockAddress)) {
+        let tape = self.tapes.get_mut(&vid).unwrap();
+        tape.containers -= 1;
+        tape.committed.0 -= self.containers[&container].length.0;
+    }
+
+    fn drop_copy(&mut self, id: ContainerId, at: usize) {
+        let copy = self.containers[&id].copies[at];
+        let source = copy.source.map(|source| (source.vid, source.block));
+        for place in copy.state.place().into_iter().chain(source) {
+            self.take_off(id, place);
+        }
+        let container = self.containers.get_mut(&id).unwrap();
+        container.copies.remove(at);
+        if container.copies.is_empty() {
+            let container = self.containers.remove(&id).unwrap();
+            let held: Vec<_> = container.skeleton.into_iter().chain(container.image).collect();
+            self.released(&held);
+        }
+        self.tidy();
+    }
+
+    pub fn repair(&mut self, command: &Command) -> Answer {
+        match command {
+            Command::MoveStripe { blob, stripe, from, to } => {
+                let blob = self.blobs.get_mut(blob).ok_or("NotFound")?;
+                if to.drives.len() != blob.layout.width() {
+                    return Err("Malformed");
+                }
+                let set = blob.stripes.get_mut(*stripe as usize).ok_or("Malformed")?;
+                if set.id != *from {
+                    return Err("WrongState");
+                }
+                *set = to.clone();
+            }
+            Command::PoolCopyLost { files } => {
+                let mut losses = Vec::new();
+                for id in files {
+                    let concerns = self.named(*id).is_some_and(|file| {
+                        file.size.0 > 0 && (self.is_lost(*id) || !file.pieces.is_empty())
+                    });
+                    losses.push(if concerns { self.decide(*id) } else { PoolLoss::NotConcerned });
+                }
+                return Ok(Outcome::PoolCopyLost(losses));
+            }
+            Command::PoolCopyFound { files } => {
+                for id in files {
+                    if self.is_lost(*id) && !self.files[id].pieces.is_empty() {
+                        let file = self.files.get_mut(id).unwrap();
+                        file.state = FileState::Live;
+                        let (class, size) = (file.class, file.size.0);
+                        let sealed: u64 = self.parts(*id).iter().map(|(_, part)| part.length.0).sum();
+                        if sealed < size && !self.class(class).unwrap().copies.is_empty() {
+                            self.todo.insert(*id);
+                        }
+                    }
+                }
+            }
+            Command::CopyDamaged { container, vid, block, reason } => {
+                self.damaged(*container, (*vid, *block), reason)?;
+            }
+            Command::StoreImage { container, image } => {
+                let record = self.containers.get(container).ok_or("NotFound")?;
+                let settled = record
+                    .copies
+                    .iter()
+                    .all(|copy| matches!(copy.state, CopyState::Indexed { .. }) && copy.source.is_none());
+                if record.image.is_some() || settled {
+                    return Err("WrongState");
+                }
+                if image.pieces.len() != 1 || image.pieces[0].length != record.length {
+                    return Err("Malformed");
+                }
+                self.take(&image.blobs)?;
+                self.containers.get_mut(container).unwrap().image = Some(image.pieces[0]);
+            }
+            Command::MendCopy { container, vid, block, reason, image } => {
+                let before = self.clone();
+                let store = Command::StoreImage { container: *container, image: image.clone() };
+                let damaged = self.damaged(*container, (*vid, *block), reason);
+                if let Err(refused) = damaged.and_then(|_| self.repair(&store)) {
+                    *self = before;
+                    return Err(refused);
+                }
+            }
+            Command::DropImage { container } => {
+                let image = self.containers.get_mut(container).ok_or("NotFound")?.image.take();
+                self.released(image.as_slice());
+            }
+            Command::RequeueCopy { container, vid } => {
+                return self.requeue(*container, *vid).map(Outcome::Requeued);
+            }
+            Command::CopyVerified { container, vid, block } => {
+                let record = self.containers.get_mut(container).ok_or("NotFound")?;
+                let present = CopyState::Indexed { vid: *vid, block: *block };
+                let copy = record.copies.iter_mut().find(|copy| copy.state == present);
+                if let Some(source) = copy.and_then(|copy| copy.source.take()) {
+                    self.take_off(*container, (source.vid, source.block));
+                    let here = |key: &RecallKey| (key.vid, key.block) == (source.vid, source.block);
+                    let rows: Vec<_> =
+                        self.recalls.iter().filter(|(k, _)| here(k)).map(|(k, i)| (*k, *i)).collect();
+                    for (key, item) in rows {
+                        self.recalls.remove(&key);
+                        self.recalls.entry(RecallKey { vid: *vid, block: *block, ..key }).or_insert(item);
+                    }
+                    self.tidy();
+                }
+            }
+            Command::ReclaimTape { vid } => {
+                let is_used = self.containers.values().any(|c| c.places().iter().any(|(on, _)| on == vid));
+                let tape = self.tapes.get_mut(vid).ok_or("NotFound")?;
+                let is_aside =
+                    !matches!(tape.state, TapeState::Scratch | TapeState::Labelling | TapeState::Active);
+                if tape.generation.0 == 0 || !is_aside || tape.run.is_some() || is_used {
+                    return Err("WrongState");
+                }
+                *tape = TapeRecord {
+                    mounts: tape.mounts,
+                    replaces: tape.uuid,
+                    ..TapeRecord::scratch(tape.capacity)
+                };
+                self.segments.retain(|(on, _), _| on != vid);
+            }
+            Command::AcceptRestore { epoch, after, seen } => {
+                if *after != self.changes {
+                    return Err("Malformed");
+                }
+                self.epoch = self.epoch.max(epoch.0);
+                self.quarantine = self.quarantine.max(Some(self.epoch));
+                self.restored = true;
+                let next = [self.next_file, self.next_container, self.next_request, self.next_run];
+                let highest = next.into_iter().fold((self.changes + 1).max(*seen), u64::max);
+                let level = (highest / JUMP + 1) * JUMP;
+                self.next_file = level;
+                self.next_container = level;
+                self.next_request = level;
+                self.next_run = level;
+                self.changes = level - 1;
+            }
+            Command::RestoreSettled => self.restored = false,
+            Command::EndQuarantine => self.quarantine = None,
+            Command::SetDriveDown { drive, .. } if drive.is_empty() => return Err("Malformed"),
+            Command::SetDriveDown { drive, down: Some(why) } => {
+                self.drives_down.insert(drive.clone(), why.clone());
+            }
+            Command::SetDriveDown { drive, down: None } => {
+                self.drives_down.remove(drive);
+            }
+            Command::DissolvePack { container } => {
+                let record = self.containers.get(container).ok_or("NotFound")?;
+                let queued = |c: &ContainerCopy| c.state == CopyState::Queued && c.source.is_none();
+                let is_pack = record.kind == ContainerKind::Pack;
+                if !is_pack || record.image.is_some() || !record.copies.iter().all(queued) {
+                    return Err("WrongState");
+                }
+                let record = self.containers.remove(container).unwrap();
+                self.released(record.skeleton.as_slice());
+                for member in &record.members {
+                    let live = self.live(member.file).filter(|file| file.is_online());
+                    let class = live.map(|file| file.class);
+                    if class.is_some_and(|class| !self.class(class).unwrap().copies.is_empty()) {
+                        self.todo.insert(member.file);
+                    }
+                }
+                self.bury();
+            }
+            _ => unreachable!("{command:?}"),
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn damaged(
+        &mut self,
+        id: ContainerId,
+        place: (Vid, BlockAddress),
+        reason: &str,
+    ) -> Result<(), &'static str> {
+        let record = self.containers.get_mut(&id).ok_or("NotFound")?;
+        let is_source = |copy: &ContainerCopy| copy.source.map(|s| (s.vid, s.block)) == Some(place);
+        let is_here = |copy: &ContainerCopy| copy.state.place() == Some(place) || is_source(copy);
+        let Some(at) = record.copies.iter().position(is_here) else { return Ok(()) };
+        let copy = &mut record.copies[at];
+        if record.members.is_empty() && !matches!(copy.state, CopyState::Planned { .. }) {
+            self.drop_copy(id, at);
+            return Ok(());
+        }
+        if is_source(copy) {
+            copy.source = None;
+        } else {
+            copy.state = CopyState::Queued;
+        }
+        let is_gone = record.places().is_empty();
+        let members: Vec<_> = record.members.iter().map(|member| member.file).collect();
+        self.take_off(id, place);
+        for file in members {
+            let is_near = self.live(file).is_some_and(|record| !record.is_online());
+            if is_gone && is_near {
+                self.settle(file, &ItemState::Failed(format!("LOST: {reason}")));
+                self.files.get_mut(&file).unwrap().state = FileState::Lost(self.at);
+            }
+            let mut rows = self.recalls.keys().filter(|key| key.file == file);
+            if rows.any(|key| (key.vid, key.block) == place) {
+                self.recalls.retain(|key, _| key.file != file || (key.vid, key.block) != place);
+                let is_served = |container| {
+                    self.recalls.iter().any(|(key, item)| key.file == file && item.container == container)
+                };
+                if !self.parts(file).iter().all(|(container, _)| is_served(*container)) {
+                    self.settle(file, &ItemState::Failed(reason.into()));
+                }
+            }
+        }
+        self.tidy();
+        Ok(())
+    }
+
+    fn requeue(&mut self, id: ContainerId, vid: Vid) -> Result<Requeue, &'static str> {
+        let record = self.containers.get_mut(&id).ok_or("NotFound")?;
+        let tape = self.tapes.get(&vid).ok_or("NotFound")?;
+        let is_source = |copy: &ContainerCopy| copy.source.is_some_and(|source| source.vid == vid);
+        let is_present = |copy: &ContainerCopy| copy.state.place().is_some_and(|(on, _)| on == vid);
+        let Some(at) = record.copies.iter().position(|copy| is_source(copy) || is_present(copy)) else {
+            return Ok(Requeue::NotThere);
+        };
+        if tape.run.is_some() {
+            return Err("WrongState");
+        }
+        let copy = &mut record.copies[at];
+        if record.members.is_empty() && !matches!(copy.state, CopyState::Planned { .. }) {
+            self.drop_copy(id, at);
+            return Ok(Requeue::Dropped);
+        }
+        if !is_present(copy) {
+            return Ok(Requeue::Queued);
+        }
+        if copy.source.is_some() || matches!(copy.state, CopyState::Flushed { .. }) {
+            return Err("WrongState");
+        }
+        copy.source = copy.state.place().map(|(vid, block)| TapePlace { vid, block });
+        copy.state = CopyState::Queued;
+        Ok(Requeue::Queued)
+    }
+}
+
+fn a_container(model: &Model, pick: u16) -> ContainerId {
+    among(&model.containers.keys().copied().collect::<Vec<_>>(), pick).unwrap_or(ContainerId(7))
+}
+
+fn a_place(model: &Model, id: ContainerId, pick: u16) -> (Vid, BlockAddress) {
+    let places = model.containers.get(&id).map(|container| container.places()).unwrap_or_default();
+    among(&places, pick).unwrap_or((Vid::new("AAA001").unwrap(), BlockAddress(3)))
+}
+
+fn move_stripe(model: &Model, picks: &[u16; 6]) -> Command {
+    let blobs: Vec<_> = model.blobs.values().collect();
+    let (blob, width, set) = match among(&blobs, picks[0]) {
+        Some(blob) => (blob.id, blob.stripes[0].drives.len() as u16, blob.stripes[0].id),
+        None => (BlobId(1), 6, StripeSetId(1)),
+    };
+    let from = if picks[1] % 10 == 9 { StripeSetId(9) } else { set };
+    // Two sets for each width, so that a stripe can go and come back.
+    let is_first = matches!(set.0, 1 | 2);
+    let id = if width == 6 { 1 } else { 2 } + if is_first { 10 } else { 0 };
+    let start = if width == 6 { 0 } else { 1 } + if is_first { 20 } else { 0 };
+    let drives = (start..start + width).map(DriveId).collect();
+    let to = StripeSet { id: StripeSetId(id), drives };
+    Command::MoveStripe { blob, stripe: u32::from(picks[2] % 8 == 7), from, to }
+}
+
+fn store_image(model: &Model, picks: &[u16; 6]) -> Command {
+    let wanted = |record: &super::reference::Container| {
+        record.image.is_none() && record.copies.iter().any(|copy| copy.state == CopyState::Queued)
+    };
+    let wanted: Vec<_> = model.containers.iter().filter(|(_, r)| wanted(r)).map(|(id, _)| *id).collect();
+    let container = among(&wanted, picks[0]).unwrap_or(a_container(model, picks[1]));
+    let length = model.containers.get(&container).map_or(1, |record| record.length.0);
+    let length = length + u64::from(picks[2] % 10 == 9);
+    let blob = 3_000_000 + model.changes * 10;
+    let blobs = if picks[3] % 2 == 0 { vec![striped(blob, length)] } else { vec![segment(blob)] };
+    Command::StoreImage { container, image: PoolData { blobs, pieces: vec![piece(blob, 0, length)] } }
+}
+
+/// A command drawn blindly.
+pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
+    let lost = || -> Vec<FileId> { model.files.keys().copied().filter(|id| model.is_lost(*id)).collect() };
+    match kind {
+        0 | 1 => move_stripe(model, picks),
+        2 | 3 => Command::PoolCopyLost { files: some_files(model, picks) },
+        4 => Command::PoolCopyLost { files: lost() },
+        5 => Command::PoolCopyFound { files: lost().into_iter().take(2).collect() },
+        6 => Command::PoolCopyFound { files: some_files(model, picks) },
+        7 => {
+            let container = a_container(model, picks[0]);
+            let (vid, block) = a_place(model, container, picks[1]);
+            Command::CopyDamaged { container, vid, block, reason: "d".into() }
+        }
+        10 => store_image(model, picks),
+        11 => {
+            let container = a_container(model, picks[0]);
+            let length = model.containers.get(&container).map_or(1, |record| record.length.0);
+            let blob = 3_000_000 + model.changes * 10;
+            let image = PoolData { blobs: vec![striped(blob, length)], pieces: vec![piece(blob, 0, length)] };
+            let (vid, block) = a_place(model, container, picks[1]);
+            Command::MendCopy { container, vid, block, reason: "m".into(), image }
+        }
+        12 => {
+            let with = model.containers.iter().find(|(_, record)| record.image.is_some());
+            Command::DropImage { container: with.map_or(a_container(model, picks[0]), |(id, _)| *id) }
+        }
+        8 | 9 | 13 | 14 => {
+            let container = a_container(model, picks[0]);
+            Command::RequeueCopy { container, vid: a_place(model, container, picks[1]).0 }
+        }
+        15 => {
+            let container = a_container(model, picks[0]);
+            let (vid, block) = a_place(model, container, picks[1]);
+            Command::CopyVerified { container, vid, block }
+        }
+        16 => {
+            let tapes: Vec<_> = model.tapes.keys().copied().collect();
+            Command::ReclaimTape { vid: among(&tapes, picks[0]).unwrap() }
+        }
+        17 | 18 => {
+            let run = an_open_run(model, picks[0]);
+            let Some(open) = model.runs.get(&run) else { return Command::RestoreSettled };
+            let more = u32::from(picks[1]) % (open.record.planned - open.record.committed + 1);
+            let committed = open.record.committed + more + u32::from(picks[2] % 20 == 19);
+            let last = open.items[..(committed as usize).min(open.items.len())].last();
+            let end = last.map_or(0, |last| last.block.0 + last.blocks.0);
+            let end_of_data = BlockAddress(end.max(model.tapes[&open.record.vid].end_of_data.0));
+            Command::AdoptRun { run, committed, end_of_data }
+        }
+        20 | 21 => {
+            let queued = |c: &ContainerCopy| c.state == CopyState::Queued && c.source.is_none();
+            let whole = |record: &super::reference::Container| record.copies.iter().all(queued);
+            let all: Vec<_> = model.containers.iter().filter(|(_, r)| whole(r)).map(|(id, _)| *id).collect();
+            let container = among(&all, picks[1]).filter(|_| picks[2] % 4 > 0);
+            Command::DissolvePack { container: container.unwrap_or(a_container(model, picks[1])) }
+        }
+        22 => Command::SetDriveDown {
+            drive: ["", "d0", "d1", "d2"][usize::from(picks[0]) % 4].into(),
+            down: (picks[1] % 2 == 0).then(|| ["worn", "cleaning"][usize::from(picks[2]) % 2].into()),
+        },
+        _ => match picks[0] % 4 {
+            0 => Command::AcceptRestore {
+                epoch: Epoch(u32::from(picks[1] % 9)),
+                after: model.changes + u64::from(picks[2] % 8 == 7),
+                seen: u64::from(picks[2]) << 30,
+            },
+            1 | 2 => Command::RestoreSettled,
+            _ => Command::EndQuarantine,
+        },
+    }
+}
+
+/// The next step of a repack.
+pub fn guided(model: &Model, stage: u16, picks: &[u16; 6]) -> Option<Command> {
+    let repacking = model.tapes.iter().find(|(_, tape)| tape.state == TapeState::Repacking);
+    let with_source = |vid: Option<Vid>| {
+        model.containers.iter().find_map(|(id, record)| {
+            let copy = record.copies.iter().find(|copy| copy.source.is_some_and(|s| Some(s.vid) != vid))?;
+            let CopyState::Indexed { vid, block } = copy.state else { return None };
+            Some((*id, vid, block))
+        })
+    };
+    match stage {
+        9 => {
+            let (vid, _) = repacking?;
+            let (container, _) = model.containers.iter().find(|(_, record)| {
+                record.copies.iter().any(|copy| copy.state.place().is_some_and(|(on, _)| on == *vid))
+                    || (record.members.is_empty() && record.places().iter().any(|(on, _)| on == vid))
+            })?;
+            Some(Command::RequeueCopy { container: *container, vid: *vid })
+        }
+        10 => {
+            let Some((container, vid, block)) = with_source(None) else {
+                return a_tape_for_repacked(model, picks);
+            };
+            Some(match picks[1] % 6 {
+                0 => Command::CopyDamaged { container, vid, block, reason: "g".into() },
+                _ => Command::CopyVerified { container, vid, block },
+            })
+        }
+        _ => {
+            let used = |vid| model.containers.values().any(|c| c.places().iter().any(|(on, _)| *on == vid));
+            let full = model
+                .tapes
+                .iter()
+                .find(|(vid, tape)| tape.state == TapeState::Active && tape.run.is_none() && used(**vid));
+            match repacking {
+                Some((vid, _)) if !used(*vid) => Some(Command::ReclaimTape { vid: *vid }),
+                Some(_) => None,
+                None if picks[1] % 2 == 0 => {
+                    let (vid, state, reason) = (*full?.0, TapeState::Repacking, String::new());
+                    Some(Command::SetTapeState { vid, state, reason })
+                }
+                None => None,
+            }
+        }
+    }
+}
+
+/// Brings a tape one step nearer to taking a copy that was taken off another one, if the pool has none.
+fn a_tape_for_repacked(model: &Model, picks: &[u16; 6]) -> Option<Command> {
+    let waits = |copy: &ContainerCopy| copy.state == CopyState::Queued && copy.source.is_some();
+    let mut copies = model.containers.values().flat_map(|container| &container.copies);
+    let tape_pool = copies.find(|copy| waits(copy))?.tape_pool;
+    let in_state = |state| model.tapes.iter().find(|(_, tape)| tape.state == state).map(|(vid, _)| *vid);
+    let is_ready = |tape: &TapeRecord| tape.tape_pool == Some(tape_pool) && tape.state == TapeState::Active;
+    if model.tapes.values().any(is_ready) {
+        return None;
+    }
+    if let Some(vid) = in_state(TapeState::Labelling) {
+        let (generation, index_block, end_of_data) = (Generation(1), BlockAddress(4), BlockAddress(7));
+        return Some(Command::TapeLabelled { vid, generation, index_block, end_of_data });
+    }
+    if let Some(vid) = in_state(TapeState::Scratch) {
+        return Some(Command::AssignTape { vid, tape_pool, uuid: Uuid([5; 16]) });
+    }
+    let vid = Vid::new(&format!("T{:05}", picks[2] % 50)).ok()?;
+    Some(Command::RegisterTape { vid, capacity: ByteCount(1 << 40) })
+}

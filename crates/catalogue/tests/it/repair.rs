@@ -1,0 +1,305 @@
+//! Losses, damaged copies, repack, restore, and requests too large for one transaction.
+
+use crate::common::*;
+use base::*;
+use catalogue::*;
+
+fn set_state(bench: &mut Bench, vid: Vid, state: TapeState) {
+    bench.ok(Command::SetTapeState { vid, state, reason: String::new() });
+}
+
+fn place(bench: &Bench, container: ContainerId, copy: usize) -> (Vid, BlockAddress) {
+    let record = bench.view().container(container).unwrap().unwrap();
+    record.copies[copy].state.place().unwrap()
+}
+
+/// A file on both tapes and in the pool.
+fn on_tape() -> (Bench, FileId, ContainerId) {
+    let mut bench = Bench::new();
+    let file = bench.put("f", "content");
+    let container = bench.pack(&[file]);
+    bench.write_to(0, container);
+    bench.write_to(1, container);
+    (bench, file, container)
+}
+
+#[test]
+fn a_repack_copies_verifies_and_gives_the_tape_back() {
+    let (mut bench, file, container) = on_tape();
+    assert_eq!(bench.evict(file), Ok(()));
+    let request = bench.request(&[file]);
+    let (old, fresh) = (bench.tapes[0], vid("AAA002"));
+    let old_uuid = bench.view().tape(old).unwrap().unwrap().uuid;
+    bench.label(fresh, bench.pools[0]);
+    set_state(&mut bench, old, TapeState::Repacking);
+    for _ in 0..2 {
+        let requeued = bench.ok(Command::RequeueCopy { container, vid: old });
+        assert_eq!(requeued, Outcome::Requeued(Requeue::Queued), "asked twice it is queued once");
+    }
+    let text = bench.rejected(Command::ReclaimTape { vid: old });
+    assert!(text.contains("holds containers"), "{text}");
+    assert_eq!(bench.evict(file), Err(EvictRefusal::NotOnline));
+    bench.tapes[0] = fresh;
+    bench.write_to(0, container);
+    assert!(bench.rejected(Command::RequeueCopy { container, vid: fresh }).contains("verified"));
+    assert_eq!(bench.view().recall_set(old, None, 9).unwrap().len(), 1);
+    let (vid, block) = place(&bench, container, 0);
+    bench.ok(Command::CopyVerified { container, vid, block });
+    assert_eq!(bench.view().recall_set(old, None, 9).unwrap(), [], "who waits looks to the new tape");
+    assert_eq!(bench.view().recall_set(fresh, None, 9).unwrap().len(), 1);
+    bench.ok(Command::ReclaimTape { vid: old });
+    let tape = bench.view().tape(old).unwrap().unwrap();
+    assert_eq!((tape.state, tape.replaces, tape.uuid), (TapeState::Scratch, old_uuid, None));
+    assert_eq!(bench.view().segments(old).unwrap(), []);
+    bench.label(old, bench.pools[0]);
+    assert_eq!(bench.view().tape(old).unwrap().unwrap().replaces, None);
+    bench.recall(file);
+    let items = bench.view().request_items(request, 0, 1).unwrap();
+    assert!(matches!(items[0].1.state, ItemState::Done(_)));
+    assert!(bench.replayed() == bench.store);
+}
+
+#[test]
+fn a_container_that_nobody_needs_is_dropped_by_a_repack() {
+    let (mut bench, _, container) = on_tape();
+    bench.ok(Command::RemoveFile { parent: DirId::ROOT, name: name("f") });
+    for tape in bench.tapes {
+        assert!(bench.view().container(container).unwrap().is_some());
+        set_state(&mut bench, tape, TapeState::Repacking);
+        let requeued = bench.ok(Command::RequeueCopy { container, vid: tape });
+        assert_eq!(requeued, Outcome::Requeued(Requeue::Dropped));
+        bench.ok(Command::ReclaimTape { vid: tape });
+    }
+    assert!(bench.view().container(container).unwrap().is_none());
+}
+
+#[test]
+fn the_last_damaged_copy_makes_a_file_lost_and_an_image_brings_it_back() {
+    let (mut bench, file, container) = on_tape();
+    assert_eq!(bench.evict(file), Ok(()));
+    let request = bench.request(&[file]);
+    let damaged = |bench: &Bench, copy| {
+        let (vid, block) = place(bench, container, copy);
+        Command::CopyDamaged { container, vid, block, reason: "medium error".into() }
+    };
+    let first = damaged(&bench, 0);
+    bench.ok(first.clone());
+    bench.ok(first);
+    assert_eq!(bench.view().queue(bench.pools[0], None, 9).unwrap().len(), 1);
+    assert_eq!(bench.file(file).state, FileState::Live);
+    let length = bench.view().container(container).unwrap().unwrap().length.0;
+    let image = bench.data(length);
+    bench.ok(Command::StoreImage { container, image });
+    let second = bench.data(length);
+    assert!(bench.rejected(Command::StoreImage { container, image: second }).contains("image already"));
+    let last = damaged(&bench, 1);
+    bench.ok(last);
+    assert!(matches!(bench.file(file).state, FileState::Lost(_)));
+    let items = bench.view().request_items(request, 0, 1).unwrap();
+    assert!(matches!(&items[0].1.state, ItemState::Failed(why) if why.contains("LOST")), "{items:?}");
+    let again = bench.request(&[file]);
+    let items = bench.view().request_items(again, 0, 1).unwrap();
+    assert!(matches!(&items[0].1.state, ItemState::Failed(why) if why.contains("LOST")), "{items:?}");
+    assert_eq!(bench.evict(file), Err(EvictRefusal::Lost));
+    bench.write_to(0, container);
+    assert_eq!(bench.file(file).state, FileState::Live, "the image is on tape now");
+    bench.write_to(1, container);
+    assert_eq!(bench.view().container(container).unwrap().unwrap().image, None, "settled");
+}
+
+/// A damaged copy was given up before its bytes were in the pool, and a kill between lost what could be read
+/// of it: the image and the copy's end are one change.
+#[test]
+fn a_copy_is_mended_in_one_change() {
+    let (mut bench, file, container) = on_tape();
+    assert_eq!(bench.evict(file), Ok(()));
+    let (vid, block) = place(&bench, container, 0);
+    let length = bench.view().container(container).unwrap().unwrap().length.0;
+    let mend = |image| Command::MendCopy { container, vid, block, reason: "medium error".into(), image };
+    let short = bench.data(length - 1);
+    assert!(bench.rejected(mend(short)).contains("length"));
+    assert!(bench.view().container(container).unwrap().unwrap().is_settled(), "nothing is done then");
+    let image = bench.data(length);
+    bench.ok(mend(image));
+    let record = bench.view().container(container).unwrap().unwrap();
+    assert!(record.image.is_some() && record.places().count() == 1, "{record:?}");
+    assert_eq!(bench.view().queue(bench.pools[0], None, 9).unwrap().len(), 1);
+    bench.write_to(0, container);
+    assert_eq!(bench.view().container(container).unwrap().unwrap().image, None, "settled");
+}
+
+#[test]
+fn what_the_pool_loses_is_nearline_or_lost() {
+    let (mut bench, file, _) = on_tape();
+    let only = bench.put("only", "in the pool");
+    let link = bench.put("empty", "");
+    let files = vec![file, only, link, FileId(99), file];
+    let losses = bench.ok(Command::PoolCopyLost { files });
+    use PoolLoss::{Lost, Nearline, NotConcerned};
+    assert_eq!(losses, Outcome::PoolCopyLost(vec![Nearline, Lost, NotConcerned, NotConcerned, NotConcerned]));
+    assert!(bench.file(file).pieces.is_empty() && !bench.file(only).pieces.is_empty());
+    let online = bench.view().tally(Counter::Online(bench.class)).unwrap();
+    assert_eq!((online.files, online.bytes.0), (1, 0));
+    bench.ok(Command::PoolCopyFound { files: vec![only, file] });
+    assert_eq!(bench.file(only).state, FileState::Live);
+    let online = bench.view().tally(Counter::Online(bench.class)).unwrap();
+    assert_eq!((online.files, online.bytes.0), (2, 11));
+}
+
+#[test]
+fn a_stripe_moves_with_the_garbage_of_its_segment() {
+    let mut bench = Bench::new();
+    let log = bench.new_blob();
+    for (file, offset) in [("kept", 0), ("gone", 4096)] {
+        let mut put = bench.new_put(DirId::ROOT, file, "s");
+        put.data = Some(PoolData { blobs: vec![segment(log)], pieces: vec![piece(log, offset, 1)] });
+        bench.ok(Command::PutFile(Box::new(put)));
+    }
+    bench.ok(Command::RemoveFile { parent: DirId::ROOT, name: name("gone") });
+    let to = StripeSet { id: StripeSetId(40), drives: vec![DriveId(5), DriveId(6), DriveId(7)] };
+    let moved = Command::MoveStripe { blob: BlobId(log), stripe: 0, from: StripeSetId(2), to: to.clone() };
+    bench.ok(moved.clone());
+    assert!(bench.rejected(moved).contains("another set"));
+    assert_eq!(bench.view().blob(BlobId(log)).unwrap().unwrap().stripes, vec![to.clone()]);
+    let garbage = bench.view().garbage(9).unwrap();
+    assert!(matches!(&garbage[..], [Garbage::Value(blob, _)] if blob.stripes == [to]), "{garbage:?}");
+}
+
+#[test]
+fn a_restored_catalogue_gives_no_id_twice() {
+    let mut bench = Bench::new();
+    let before = bench.put("a", "1");
+    for round in 1..3u64 {
+        let after = bench.view().last_change().unwrap();
+        let accept = |after, seen| Command::AcceptRestore { epoch: Epoch(7), after, seen };
+        assert!(bench.rejected(accept(after + 1, 0)).contains("does not stand at"));
+        // Drives or tapes have seen changes of a restore that is given up now.
+        bench.ok(accept(after, (round - 1) << 33 | 17));
+        assert_eq!(bench.view().quarantine().unwrap(), Some(Epoch(7)));
+        assert!(bench.view().is_restored().unwrap());
+        assert!(bench.view().is_known_blob(BlobId::new(Epoch(7), 5).unwrap()).unwrap());
+        assert!(!bench.view().is_known_blob(BlobId::new(Epoch(8), 5).unwrap()).unwrap());
+        let level = [0, 1 << 32, 3 << 32][round as usize];
+        assert_eq!(bench.view().last_change().unwrap(), level);
+        assert_eq!(bench.reserve(), ContainerId(level));
+    }
+    assert_eq!(bench.ok(Command::OpenEpoch), Outcome::Epoch(Epoch(8)));
+    let after = bench.put("b", "2");
+    assert!(after.0 > before.0 && after.0 >= 2 << 32);
+    bench.ok(Command::RestoreSettled);
+    bench.ok(Command::EndQuarantine);
+    assert_eq!((bench.view().quarantine().unwrap(), bench.view().is_restored().unwrap()), (None, false));
+}
+
+#[test]
+fn a_rename_makes_no_path_longer_than_any_may_be() {
+    let mut bench = Bench::new();
+    let mut parent = DirId::ROOT;
+    for _ in 0..16 {
+        parent = bench.mkdir(parent, &"d".repeat(250));
+    }
+    bench.put("f", "1");
+    let rename = |to: usize| Command::Rename {
+        from_parent: DirId::ROOT,
+        from_name: name("f"),
+        to_parent: parent,
+        to_name: name(&"n".repeat(to)),
+        replace: Replace::Refused,
+    };
+    // 16 directories of 251 bytes, and 80 more.
+    assert!(bench.rejected(rename(80)).contains("4097"));
+    bench.ok(rename(79));
+}
+
+/// A request of more items than one transaction takes: the story of a cancel of millions that held the writer
+/// for minutes.
+#[test]
+fn a_large_request_is_cancelled_and_forgotten_in_batches() {
+    let mut bench = Bench::new();
+    let near = bench.put("near", "content");
+    let container = bench.pack(&[near]);
+    bench.write_to(0, container);
+    bench.write_to(1, container);
+    assert_eq!(bench.evict(near), Ok(()));
+    let many = BATCH_FILES_MAX + 5;
+    let quick = |bench: &mut Bench, command| {
+        let envelope = Envelope { at: bench.at, command };
+        let outcome = apply(&mut bench.store, &envelope).unwrap();
+        bench.log.push(envelope.encode());
+        outcome
+    };
+    let mut files = Vec::new();
+    for number in 0..many {
+        let put = bench.new_put(DirId::ROOT, &format!("e{number}"), "");
+        let Outcome::Put(put) = quick(&mut bench, Command::PutFile(Box::new(put))) else { panic!() };
+        files.push(put.file);
+    }
+    files.push(near);
+    let open = Command::OpenRequest { owner: "bob".into(), pin: Duration::from_secs(1000) };
+    let Outcome::Request(request) = quick(&mut bench, open) else { panic!() };
+    for batch in files.chunks(BATCH_FILES_MAX) {
+        quick(&mut bench, Command::AddToRequest { request, files: batch.to_vec() });
+    }
+    quick(&mut bench, Command::CloseRequest { request });
+    assert!(bench.rejected(Command::Release { request, files: None }).contains("batches"));
+    assert_eq!(bench.ok(Command::CancelRequest { request }), Outcome::More(true));
+    let record = bench.view().request(request).unwrap().unwrap();
+    assert_eq!((record.state, record.swept as usize), (RequestState::Cancelling, BATCH_FILES_MAX));
+    assert!(bench.rejected(Command::ForgetRequest { request }).contains("cancel it first"));
+    assert!(bench.rejected(Command::AddToRequest { request, files: vec![] }).contains("being cancelled"));
+    bench.recall(near);
+    assert_eq!(bench.ok(Command::CancelRequest { request }), Outcome::More(false));
+    assert_eq!(bench.ok(Command::CancelRequest { request }), Outcome::More(false));
+    let record = bench.view().request(request).unwrap().unwrap();
+    assert_eq!((record.state, record.done as usize), (RequestState::Cancelled, many + 1));
+    assert_eq!(bench.view().pins(near).unwrap(), [], "what came in the middle of it holds nothing either");
+    assert_eq!(bench.ok(Command::ForgetRequest { request }), Outcome::More(true));
+    assert_eq!(bench.view().request(request).unwrap().unwrap().state, RequestState::Forgetting);
+    assert_eq!(bench.ok(Command::ForgetRequest { request }), Outcome::More(false));
+    assert_eq!(bench.view().request(request).unwrap(), None);
+    assert!(bench.replayed() == bench.store);
+}
+
+/// A pack whose skeleton the pool had lost before any tape had it waited for ever, and with it the files that
+/// the pool still had.
+#[test]
+fn a_pack_that_can_never_be_written_is_dissolved() {
+    let mut bench = Bench::new();
+    let [live, lost, gone] = ["live", "lost", "gone"].map(|file| bench.put(file, "content"));
+    let link = bench.new_put(DirId::ROOT, "link", "");
+    let link = PutFile { kind: FileKind::Symlink("live".into()), ..link };
+    let Outcome::Put(PutOutcome { file: link, .. }) = bench.ok(Command::PutFile(Box::new(link))) else {
+        panic!("a put gives a file")
+    };
+    let container = bench.pack(&[live, lost, gone, link]);
+    let skeleton = bench.view().container(container).unwrap().unwrap().skeleton.unwrap();
+    bench.ok(Command::PoolCopyLost { files: vec![lost] });
+    bench.ok(Command::RemoveFile { parent: DirId::ROOT, name: name("gone") });
+    assert!(matches!(bench.file(gone).state, FileState::Condemned(_)));
+    let dissolve = Command::DissolvePack { container };
+    let run = bench.begin(0);
+    bench.append(run, container, 4);
+    assert!(bench.rejected(dissolve.clone()).contains("planned"));
+    bench.end(run, TapeState::Active);
+    bench.ok(dissolve.clone());
+    assert!(bench.view().container(container).unwrap().is_none());
+    assert!(bench.garbage_blobs().contains(&skeleton.blob.0));
+    assert_eq!(bench.view().file(gone).unwrap(), None, "nothing needs a file without a name any more");
+    for pool in bench.pools {
+        assert_eq!(bench.view().queue(pool, None, 9).unwrap(), []);
+    }
+    let class = bench.file(live).class;
+    let todo = |bench: &Bench| -> Vec<FileId> {
+        bench.view().todo(class, None, 9).unwrap().into_iter().map(|((_, file), _)| file).collect()
+    };
+    assert_eq!(todo(&bench), [live, link]);
+    bench.ok(Command::PoolCopyFound { files: vec![lost] });
+    assert_eq!(todo(&bench), [live, lost, link], "found again it goes to tape with others");
+    assert!(bench.rejected(dissolve).contains("container"));
+    let again = bench.pack(&[live, lost, link]);
+    bench.write_to(0, again);
+    assert!(bench.rejected(Command::DissolvePack { container: again }).contains("on a tape"));
+    bench.write_to(1, again);
+    assert_eq!(bench.view().check().unwrap(), []);
+    assert!(bench.replayed() == bench.store);
+}

@@ -1,0 +1,169 @@
+//! Mounting, locking, capacity.
+
+use crate::common::{Bench, VID, config, data, drive_name, vid};
+use base::{ByteCount, Partition};
+use library::{
+    CartridgeError, CartridgeReader, Library, LibraryError, Place, Slot, TapeError, VirtualCartridgeOptions,
+    VirtualLibrary, VirtualLibraryConfig,
+};
+
+#[test]
+fn a_second_take_or_mount_is_refused() {
+    let bench = Bench::new();
+    let (first, second) = (drive_name("vdrive0"), drive_name("vdrive1"));
+    let mut drive = bench.library.take_drive(&first).unwrap();
+    assert!(matches!(bench.library.take_drive(&first), Err(LibraryError::DriveTaken { .. })));
+    assert!(matches!(drive.position(), Err(TapeError::NotLoaded { .. })));
+    assert!(!drive.loaded());
+
+    bench.library.mount(vid(VID), &first).unwrap();
+    assert!(drive.loaded());
+    let error = bench.library.mount(vid("KT0002"), &first).unwrap_err();
+    assert!(matches!(error, LibraryError::DriveFull { .. }), "{error}");
+    let error = bench.library.mount(vid(VID), &second).unwrap_err();
+    assert!(matches!(error, LibraryError::CartridgeInUse { .. }), "{error}");
+    let inventory = bench.library.inventory().unwrap();
+    assert_eq!(inventory[0].place, Place::Drive(first.clone()));
+    assert_eq!(inventory[1].place, Place::Slot(Slot(1)));
+
+    assert_eq!(bench.library.unmount(&first).unwrap(), vid(VID));
+    assert!(matches!(bench.library.unmount(&first), Err(LibraryError::DriveEmpty { .. })));
+    bench.library.mount(vid(VID), &second).unwrap();
+    drop(drive);
+    assert!(bench.library.take_drive(&first).is_ok());
+}
+
+#[test]
+fn unknown_things_are_named() {
+    let bench = Bench::new();
+    let (drive, nowhere) = (drive_name("vdrive0"), drive_name("vdrive9"));
+    assert!(matches!(bench.library.mount(vid("XXXXXX"), &drive), Err(LibraryError::UnknownCartridge { .. })));
+    assert!(matches!(bench.library.mount(vid(VID), &nowhere), Err(LibraryError::UnknownDrive { .. })));
+    assert!(matches!(bench.library.take_drive(&nowhere), Err(LibraryError::UnknownDrive { .. })));
+    let error = bench.library.add_cartridge(vid(VID), ByteCount::mib(1), &Default::default()).unwrap_err();
+    assert!(matches!(error, LibraryError::CartridgeExists { .. }), "{error}");
+    let twice = VirtualLibraryConfig { drives: vec![drive.clone(), drive], ..config() };
+    let error = VirtualLibrary::open(bench.directory.path(), &twice).err().unwrap();
+    assert!(matches!(error, LibraryError::DuplicateDrive { .. }), "{error}");
+    let error = VirtualLibrary::open(&bench.directory.path().join("none"), &config()).err().unwrap();
+    assert!(matches!(error, LibraryError::Directory { .. }), "{error}");
+}
+
+#[test]
+fn a_loaded_cartridge_is_locked_against_others() {
+    let bench = Bench::new();
+    let drive = bench.load(VID);
+    let other = VirtualLibrary::open(bench.directory.path(), &config()).unwrap();
+    let error = other.mount(vid(VID), &drive_name("vdrive0")).unwrap_err();
+    assert!(matches!(error, LibraryError::Cartridge(CartridgeError::Locked { .. })), "{error}");
+    let error = CartridgeReader::open(&bench.cartridge(VID)).err().unwrap();
+    assert!(matches!(error, CartridgeError::Locked { .. }), "{error}");
+    drop(drive);
+    bench.library.unmount(&drive_name("vdrive0")).unwrap();
+    // The refused mount put the cartridge back, so that it can be had now.
+    other.mount(vid(VID), &drive_name("vdrive0")).unwrap();
+}
+
+#[test]
+fn early_warning_comes_before_the_end_of_the_medium() {
+    let options = VirtualCartridgeOptions { index_capacity: None, early_warning: Some(ByteCount::kib(100)) };
+    let cartridges = vec![(vid(VID), ByteCount::kib(1000))];
+    let bench = Bench::with(&VirtualLibraryConfig { cartridges, options, ..config() });
+    let mut drive = bench.load(VID);
+    drive.locate(data(0)).unwrap();
+    let block = vec![3; 100 << 10];
+    for n in 1..=10 {
+        let early_warning = drive.write_block(&block).unwrap().early_warning;
+        assert_eq!(early_warning, n > 9, "after {n} blocks");
+        assert_eq!(drive.remaining().unwrap(), ByteCount::kib(1000 - 100 * n));
+    }
+    let error = drive.write_block(&[1]).unwrap_err();
+    assert!(matches!(error, TapeError::EndOfMedium { at, .. } if at == data(10)), "{error}");
+    assert!(drive.write_filemarks(1).unwrap().early_warning);
+    assert_eq!(drive.position().unwrap(), data(11));
+    // The index partition has room of its own.
+    drive.space_to_end_of_data(Partition::Index).unwrap();
+    assert!(!drive.write_block(&block).unwrap().early_warning);
+    // What is cut off is free again.
+    drive.locate(data(4)).unwrap();
+    assert!(!drive.write_block(&block).unwrap().early_warning);
+    assert_eq!(drive.remaining().unwrap(), ByteCount::kib(500));
+}
+
+#[test]
+fn a_write_protected_cartridge_is_only_read() {
+    let bench = Bench::new();
+    let mut drive = bench.load(VID);
+    drive.write_block(b"kept").unwrap();
+    let error = bench.library.set_write_protected(vid(VID), true).unwrap_err();
+    assert!(matches!(error, LibraryError::CartridgeInUse { .. }), "{error}");
+    bench.library.unmount(&drive_name("vdrive0")).unwrap();
+    bench.library.set_write_protected(vid(VID), true).unwrap();
+    assert!(bench.library.inventory().unwrap()[0].write_protected);
+    drop(drive);
+    let mut drive = bench.load(VID);
+    for result in [drive.write_block(b"no"), drive.write_filemarks(0)] {
+        assert!(matches!(result, Err(TapeError::WriteProtected { .. })), "{result:?}");
+    }
+    assert!(matches!(drive.format_partitions(), Err(TapeError::WriteProtected { .. })));
+    assert!(matches!(
+        drive.write_attribute(Partition::Data, 0x800, b"x"),
+        Err(TapeError::WriteProtected { .. })
+    ));
+    assert_eq!(
+        crate::common::read_at(drive.as_mut(), crate::common::at(Partition::Index, 0)).unwrap(),
+        Some(b"kept".to_vec())
+    );
+    bench.library.unmount(&drive_name("vdrive0")).unwrap();
+}
+
+#[test]
+fn exchanged_directories_are_refused_and_the_others_are_not() {
+    let bench = Bench::new();
+    let (a, b) = (bench.cartridge(VID), bench.cartridge("KT0002"));
+    let aside = bench.directory.path().join("aside");
+    std::fs::rename(&a, &aside).unwrap();
+    std::fs::rename(&b, &a).unwrap();
+    std::fs::rename(&aside, &b).unwrap();
+    bench.library.add_cartridge(vid("KT0003"), ByteCount::mib(1), &Default::default()).unwrap();
+    let library = VirtualLibrary::open(bench.directory.path(), &config()).unwrap();
+    let damaged: Vec<bool> = library.inventory().unwrap().iter().map(|row| row.damaged).collect();
+    assert_eq!(damaged, [true, true, false]);
+    let error = library.mount(vid(VID), &drive_name("vdrive0")).unwrap_err();
+    assert!(matches!(error, LibraryError::Cartridge(CartridgeError::WrongCartridge { .. })), "{error}");
+    library.mount(vid("KT0003"), &drive_name("vdrive0")).unwrap();
+}
+
+#[test]
+fn exchanged_record_files_are_refused() {
+    for (from, to) in [
+        ("KT0002/partition-b.rec", "KT0001/partition-b.rec"),
+        ("KT0001/partition-a.rec", "KT0001/partition-b.rec"),
+    ] {
+        let bench = Bench::new();
+        let cartridges = bench.directory.path().join("cartridges");
+        std::fs::copy(cartridges.join(from), cartridges.join(to)).unwrap();
+        let error = bench.library.mount(vid(VID), &drive_name("vdrive0")).unwrap_err();
+        let LibraryError::Cartridge(error) = error else { panic!("{error}") };
+        let refused =
+            matches!(error, CartridgeError::WrongCartridge { .. } | CartridgeError::WrongPartition { .. });
+        assert!(refused, "{error}");
+    }
+}
+
+#[test]
+fn dropping_the_cache_loses_nothing() {
+    let bench = Bench::with(&VirtualLibraryConfig { drop_cache: true, ..config() });
+    let mut drive = bench.load(VID);
+    drive.locate(data(0)).unwrap();
+    for n in 0..20 {
+        drive.write_block(&crate::common::pattern(n, 50_000)).unwrap();
+        drive.write_filemarks(0).unwrap();
+    }
+    for n in 0..20 {
+        assert_eq!(
+            crate::common::read_at(drive.as_mut(), data(n)).unwrap(),
+            Some(crate::common::pattern(n, 50_000))
+        );
+    }
+}

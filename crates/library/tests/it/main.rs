@@ -1,0 +1,10 @@
+//! The tests of this crate from outside, in one program: each is linked once.
+
+mod common;
+mod damage;
+mod faults;
+mod golden;
+mod library;
+mod semantics;
+mod timing;
+mod union;

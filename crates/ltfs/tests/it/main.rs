@@ -1,0 +1,7 @@
+//! The tests of this crate from outside, in one program: each is linked once.
+
+mod common;
+mod golden;
+mod index;
+mod labels;
+mod pack;

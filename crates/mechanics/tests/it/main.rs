@@ -1,0 +1,5 @@
+//! The tests of this crate from outside, in one program: each is linked once.
+
+mod costs;
+mod models;
+mod motion;

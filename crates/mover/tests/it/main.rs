@@ -1,0 +1,4 @@
+//! The tests of this crate from outside, in one program: each is linked once.
+
+mod flips;
+mod volume;

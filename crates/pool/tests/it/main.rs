@@ -1,0 +1,10 @@
+//! The tests of this crate from outside, in one program: each is linked once.
+
+mod codes;
+mod common;
+mod flips;
+mod local;
+mod repair;
+mod scrub;
+mod small;
+mod striped;

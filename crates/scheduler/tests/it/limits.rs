@@ -1,0 +1,400 @@
+//! What keeps a drive from a tape: suspect copies, failures, libraries, pool space, streams, robots, rests.
+
+use crate::engine::{Engine, GB, Outside, at, name, policy, secs, vid};
+use base::{ByteCount, FileId, LibraryId, ShareId, TapePoolId, Timestamp, Vid};
+use scheduler::{
+    ASIDE_REST_MAX, ASIDE_RESTS, Action, DRIVE_FAILURES_MAX, DriveState, Event, JOIN_MAX, Policy, Reason,
+    Scheduler, SessionEnd, TAPE_FAILURES_MAX, TapeSummary, WantedFile,
+};
+
+fn want(file: u64, copies: &[usize]) -> Outside {
+    Outside::Want { file: FileId(file), bytes: 2 * GB, copies: copies.iter().map(|n| vid(*n)).collect() }
+}
+
+fn mounts(actions: &[Action]) -> Vec<(String, Vid)> {
+    let mounts = actions.iter().filter_map(|action| match action {
+        Action::Mount { drive, vid, .. } => Some((drive.clone(), *vid)),
+        _ => None,
+    });
+    mounts.collect()
+}
+
+/// A scheduler that is told events by hand.
+struct Hand {
+    scheduler: Scheduler,
+    now: i64,
+}
+
+impl Hand {
+    fn new(policy: Policy, drives: usize, tapes: usize) -> Self {
+        let mut hand = Hand { scheduler: Scheduler::new(policy), now: 1000 };
+        (0..tapes).for_each(|tape| drop(hand.tape(tape, false)));
+        (0..drives).for_each(|drive| drop(hand.tell(Event::DriveUp(name(drive)))));
+        hand
+    }
+
+    fn tell(&mut self, event: Event) -> Vec<(String, Vid)> {
+        let mut actions = Vec::new();
+        self.scheduler.step(at(self.now), event, &mut actions);
+        self.scheduler.assert_consistent();
+        mounts(&actions)
+    }
+
+    fn tape(&mut self, number: usize, suspect: bool) -> Vec<(String, Vid)> {
+        let tape_pool = Some(TapePoolId(1));
+        let summary = TapeSummary { tape_pool, readable: true, suspect, ..TapeSummary::default() };
+        self.tell(Event::Tape(vid(number), summary))
+    }
+
+    fn want(&mut self, file: u64, gb: u64, priority: u8, copies: &[usize]) -> Vec<(String, Vid)> {
+        let (file, bytes, since) = (FileId(file), ByteCount(gb * GB), at(self.now));
+        let copies = copies.iter().map(|number| vid(*number)).collect();
+        self.tell(Event::Wanted { file, bytes, since, priority, share: ShareId(0), copies })
+    }
+
+    fn why(&self, file: u64) -> Reason {
+        self.scheduler.why_recalling(FileId(file), at(self.now)).unwrap()
+    }
+}
+
+#[test]
+fn a_tape_is_mounted_for_bytes_files_age_or_priority() {
+    let policy = || Policy { recall_files: 3, recall_at_once: 8, ..policy() };
+    let mut hand = Hand::new(policy(), 1, 2);
+    assert_eq!(hand.want(1, 99, 7, &[0]), []);
+    assert_eq!(hand.want(2, 1, 0, &[0]), [(name(0), vid(0))], "100 GB");
+    let mut hand = Hand::new(policy(), 1, 2);
+    assert_eq!(hand.want(1, 1, 0, &[0]), []);
+    assert_eq!(hand.want(2, 1, 0, &[0]), []);
+    assert_eq!(hand.want(3, 1, 0, &[0]), [(name(0), vid(0))], "three files");
+    let mut hand = Hand::new(policy(), 1, 2);
+    assert_eq!(hand.want(1, 1, 8, &[0]), [(name(0), vid(0))], "an urgent file");
+    let mut hand = Hand::new(policy(), 1, 2);
+    assert_eq!(hand.want(1, 1, 0, &[0]), []);
+    hand.now += 300;
+    assert_eq!(hand.tell(Event::Tick), [(name(0), vid(0))], "five minutes");
+}
+
+#[test]
+fn the_best_priority_goes_before_the_most_bytes() {
+    let mut hand = Hand::new(policy(), 0, 3);
+    hand.want(1, 500, 3, &[0]);
+    hand.want(2, 100, 4, &[1]);
+    hand.want(3, 400, 4, &[2]);
+    let first = hand.tell(Event::DriveUp(name(0)));
+    assert_eq!(first, [(name(0), vid(2))], "priority 4, and more bytes than the other one");
+}
+
+/// Tape 0 is suspect: what lies on tape 1 too is read from there, and only the rest from tape 0.
+#[test]
+fn suspect_copies_are_read_last() {
+    let mut engine = Engine::new(policy(), 1);
+    (0..3).for_each(|tape| engine.add_tape(vid(tape), Some(1), 0));
+    engine.set_suspect(vid(0), true);
+    for file in 0..20 {
+        engine.outside(secs(0), want(file, &[0, 1]));
+    }
+    engine.run(secs(3000));
+    assert!(engine.is_drained());
+    assert_eq!((engine.mounts_of(vid(0)), engine.mounts_of(vid(1))), (0, 1), "the suspect tape is spared");
+    engine.outside(secs(0), want(100, &[0]));
+    engine.outside(secs(0), want(101, &[0, 2]));
+    engine.outside(secs(1), Outside::Unreadable(vid(2)));
+    engine.run(secs(3000));
+    assert!(engine.is_drained(), "no other copy can be had");
+    assert_eq!((engine.mounts_of(vid(0)), engine.mounts_of(vid(2))), (1, 0));
+    // It waits for the better copy again as soon as there is one.
+    engine.outside(secs(0), Outside::Readable(vid(2)));
+    engine.outside(secs(1), want(102, &[0, 2]));
+    engine.run(secs(3000));
+    assert_eq!((engine.mounts_of(vid(0)), engine.mounts_of(vid(2))), (1, 1));
+}
+
+#[test]
+fn a_tape_that_fails_in_three_drives_is_set_aside() {
+    let mut hand = Hand::new(Policy { recall_age: secs(0), ..policy() }, 4, 1);
+    let mut drives = vec![hand.want(1, 1, 0, &[0])[0].0.clone()];
+    while drives.len() < TAPE_FAILURES_MAX {
+        let drive = drives.last().unwrap().clone();
+        let next = hand.tell(Event::MountFailed(drive, vid(0), "jam".into()));
+        drives.push(next[0].0.clone());
+    }
+    let last = drives.last().unwrap().clone();
+    assert_eq!(hand.tell(Event::MountFailed(last, vid(0), "jam".into())), [], "not in the fourth drive");
+    let Reason::Resting { until, cause } = hand.why(1) else { panic!("{:?}", hand.why(1)) };
+    assert_eq!(until, at(hand.now).plus(policy().retry_delay * ASIDE_RESTS));
+    assert!(cause.contains("drive0, drive1, drive2") && cause.contains("jam"), "{cause}");
+    assert_eq!(hand.scheduler.set_aside().count(), 1);
+    assert_eq!(hand.tell(Event::TapeReleased(vid(0))).len(), 1, "an operator has looked at it");
+    assert_eq!(hand.scheduler.set_aside().count(), 0);
+}
+
+#[test]
+fn a_drive_that_fails_with_three_tapes_is_set_aside() {
+    let mut hand = Hand::new(Policy { recall_age: secs(0), ..policy() }, 1, 4);
+    let mut next = Vec::new();
+    for tape in 0..4 {
+        next.extend(hand.want(tape, 1, 0, &[tape as usize]));
+    }
+    for failure in 1..=DRIVE_FAILURES_MAX {
+        let (drive, tape) = next[0].clone();
+        hand.tell(Event::Mounted(drive.clone(), tape));
+        assert_eq!(hand.tell(Event::RecallEnded(drive.clone(), SessionEnd::Failed("read error".into()))), []);
+        next = hand.tell(Event::Unmounted(drive));
+        assert_eq!(next.is_empty(), failure == DRIVE_FAILURES_MAX);
+    }
+    let down: Vec<String> = hand.scheduler.drives().map(|(_, state)| state.to_string()).collect();
+    assert!(down[0].contains("it failed with tapes T00000, T00001, T00002"), "{down:?}");
+    assert_eq!(hand.scheduler.set_aside().count(), 0, "the tapes are not to blame");
+    // A robot that jams looks the same: the first rest is not a day.
+    let rest = policy().retry_delay * ASIDE_RESTS;
+    assert!(rest < ASIDE_REST_MAX);
+    hand.now += rest.as_secs() as i64;
+    assert_eq!(hand.tell(Event::Tick).len(), 1, "it is tried again after a long rest");
+}
+
+#[test]
+fn a_good_session_between_forgives() {
+    let mut hand = Hand::new(Policy { recall_age: secs(0), retry_delay: secs(0), ..policy() }, 1, 9);
+    for file in 0..9 {
+        let (drive, tape) = hand.want(file, 1, 0, &[file as usize])[0].clone();
+        hand.tell(Event::Mounted(drive.clone(), tape));
+        if file % 3 == 2 {
+            hand.tell(Event::NotWanted(FileId(file)));
+            hand.tell(Event::RecallEnded(drive.clone(), SessionEnd::Drained));
+            hand.now += 200;
+            hand.tell(Event::Tick);
+        } else {
+            hand.tell(Event::RecallEnded(drive.clone(), SessionEnd::Failed("read error".into())));
+            hand.tell(Event::NotWanted(FileId(file)));
+        }
+        hand.tell(Event::Unmounted(drive));
+    }
+    assert!(
+        hand.scheduler.drives().all(|(_, state)| *state == DriveState::Empty),
+        "six failures, no three in a row"
+    );
+}
+
+#[test]
+fn a_library_without_a_drive_is_no_place_for_a_copy() {
+    let mut hand = Hand::new(Policy { recall_age: secs(0), ..policy() }, 1, 1);
+    let summary = |library| TapeSummary {
+        tape_pool: Some(TapePoolId(1)),
+        readable: true,
+        library: LibraryId(library),
+        ..TapeSummary::default()
+    };
+    hand.tell(Event::Tape(vid(1), summary(1)));
+    assert_eq!(hand.want(1, 900, 9, &[1]), []);
+    assert_eq!(hand.why(1), Reason::NoDriveInLibrary { vid: vid(1) });
+    assert_eq!(
+        hand.want(2, 1, 0, &[0, 1]),
+        [(name(0), vid(0))],
+        "the copy in reach, though less waits there"
+    );
+    hand.tell(Event::DriveIn(name(1), LibraryId(1)));
+    assert_eq!(hand.tell(Event::DriveUp(name(1))), [(name(1), vid(1))]);
+}
+
+#[test]
+fn recall_does_not_outrun_the_pool() {
+    let mut hand = Hand::new(Policy { recall_age: secs(0), ..policy() }, 2, 3);
+    hand.tell(Event::PoolSpace { share: None, free: ByteCount(5 * GB) });
+    assert_eq!(hand.want(1, 10, 0, &[0]).len(), 1, "there is room for some of it");
+    assert_eq!(hand.want(2, 1, 0, &[1]), [], "10 GB are on their way to 5 GB");
+    let space = Reason::WaitingForSpace { free: ByteCount(5 * GB), coming: ByteCount(10 * GB), of: None };
+    assert_eq!(hand.why(2), space);
+    assert_eq!(hand.tell(Event::PoolSpace { share: None, free: ByteCount(11 * GB) }).len(), 1);
+    let share = Some(ShareId(0));
+    hand.tell(Event::PoolSpace { share, free: ByteCount(0) });
+    assert_eq!(hand.want(3, 1, 0, &[2]), []);
+    hand.tell(Event::DriveUp(name(2)));
+    assert!(matches!(hand.why(3), Reason::WaitingForSpace { .. }), "{:?}", hand.why(3));
+    assert_eq!(hand.tell(Event::PoolSpace { share, free: ByteCount(u64::MAX) }).len(), 0, "11 GB are taken");
+    assert_eq!(hand.tell(Event::PoolSpace { share: None, free: ByteCount(u64::MAX) }).len(), 1);
+}
+
+#[test]
+fn no_more_streams_than_the_pool_can_feed() {
+    let mut hand = Hand::new(Policy { recall_age: secs(0), ..policy() }, 3, 3);
+    hand.tell(Event::Streams { max: 1 });
+    assert_eq!(hand.want(1, 1, 0, &[0]).len(), 1);
+    assert_eq!(hand.want(2, 1, 0, &[1]), []);
+    assert_eq!(hand.why(2), Reason::WaitingForStream { limit: 1 });
+    assert_eq!(hand.tell(Event::Streams { max: 2 }).len(), 1);
+}
+
+#[test]
+fn robots_move_no_more_tapes_than_they_can() {
+    let mut hand = Hand::new(Policy { recall_age: secs(0), mounts_at_once_max: 1, ..policy() }, 3, 3);
+    let (drive, tape) = hand.want(1, 1, 0, &[0])[0].clone();
+    assert_eq!(hand.want(2, 1, 0, &[1]), []);
+    assert_eq!(hand.why(2), Reason::WaitingForRobot { limit: 1 });
+    assert_eq!(hand.tell(Event::Mounted(drive, tape)).len(), 1, "the robot is free");
+}
+
+#[test]
+fn a_tape_just_unmounted_rests_in_its_slot() {
+    let policy = || Policy {
+        recall_age: secs(0),
+        remount_delay: secs(600),
+        remount_bytes: ByteCount(100 * GB),
+        dismount_delay: secs(0),
+        ..policy()
+    };
+    let used = || {
+        let mut hand = Hand::new(policy(), 1, 1);
+        hand.want(1, 1, 0, &[0]);
+        hand.tell(Event::Mounted(name(0), vid(0)));
+        hand.tell(Event::NotWanted(FileId(1)));
+        hand.tell(Event::RecallEnded(name(0), SessionEnd::Drained));
+        hand.tell(Event::Unmounted(name(0)));
+        hand
+    };
+    let mut hand = used();
+    assert_eq!(hand.want(2, 1, 0, &[0]), []);
+    let until = Timestamp(at(hand.now).0).plus(secs(600));
+    assert_eq!(hand.why(2), Reason::JustUnmounted { vid: vid(0), until });
+    assert_eq!(hand.want(3, 99, 0, &[0]).len(), 1, "100 GB are worth it");
+    let mut hand = used();
+    hand.want(2, 1, 0, &[0]);
+    hand.now += 600;
+    assert_eq!(hand.tell(Event::Tick).len(), 1, "it has rested");
+}
+
+/// A tape that was asked for again and again kept its drive for good: what was asked for joined the session.
+#[test]
+fn files_join_a_session_during_its_first_hour() {
+    let mut hand = Hand::new(Policy { recall_age: secs(0), ..policy() }, 1, 2);
+    hand.want(1, 1, 0, &[0]);
+    hand.tell(Event::Mounted(name(0), vid(0)));
+    hand.now += 60;
+    hand.want(2, 1, 0, &[0]);
+    assert_eq!(hand.scheduler.claim(vid(0), &[FileId(1), FileId(2)]), [true, true]);
+    hand.now += JOIN_MAX.as_secs() as i64;
+    hand.want(3, 1, 0, &[0]);
+    assert_eq!(hand.scheduler.claim(vid(0), &[FileId(2), FileId(3)]), [true, false]);
+    hand.want(4, 1, 0, &[1]);
+    hand.tell(Event::NotWanted(FileId(1)));
+    hand.tell(Event::NotWanted(FileId(2)));
+    hand.tell(Event::RecallEnded(name(0), SessionEnd::Drained));
+    assert_eq!(hand.tell(Event::Unmounted(name(0))).len(), 1);
+}
+
+/// The drive's time is the shares' in proportion to what they wanted from its tape.
+#[test]
+fn a_tape_of_several_shares_is_charged_to_all_of_them() {
+    let mut hand = Hand::new(Policy { recall_age: secs(3600), ..policy() }, 1, 1);
+    for (file, gb, share) in [(1, 20, 1), (2, 60, 2), (3, 20, 1)] {
+        let (file, bytes, since, copies) = (FileId(file), ByteCount(gb * GB), at(hand.now), vec![vid(0)]);
+        hand.tell(Event::Wanted { file, bytes, since, priority: 0, share: ShareId(share), copies });
+    }
+    hand.now += 100;
+    hand.tell(Event::Mounted(name(0), vid(0)));
+    let used: Vec<u64> = hand.scheduler.shares().values().map(|(used, _)| used.as_secs()).collect();
+    assert_eq!(used, [40, 60], "of 100 s");
+}
+
+/// A restart takes the queue in at once and goes on as if it had heard of each file by itself.
+#[test]
+fn a_loaded_queue_is_the_queue() {
+    let mut number = 1u64;
+    let mut next = |below: u64| {
+        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (number >> 33) % below
+    };
+    let files: Vec<WantedFile> = (0..3000)
+        .map(|_| WantedFile {
+            file: FileId(next(2500)),
+            bytes: ByteCount((1 + next(5)) * GB),
+            since: at(900 - next(800) as i64),
+            priority: next(12) as u8,
+            share: ShareId(next(3) as u16),
+            copies: (0..1 + next(3)).map(|_| vid(next(30) as usize)).collect(),
+        })
+        .collect();
+    let mut hands = [Hand::new(policy(), 0, 30), Hand::new(policy(), 0, 30)];
+    for hand in &mut hands {
+        (0..5).for_each(|tape| drop(hand.tape(tape, true)));
+    }
+    let [bulk, single] = &mut hands;
+    bulk.scheduler.load(at(1000), files.iter().cloned());
+    bulk.scheduler.assert_consistent();
+    for wanted in files {
+        let WantedFile { file, bytes, since, priority, share, copies } = wanted;
+        single.tell(Event::Wanted { file, bytes, since, priority, share, copies });
+    }
+    for drive in 0..30 {
+        let up = || Event::DriveUp(name(drive));
+        let chosen = bulk.tell(up());
+        assert_eq!(chosen, single.tell(up()), "drive {drive}");
+        assert!(drive > 10 || chosen.len() == 1, "there is enough to do");
+    }
+}
+
+/// A session may find no room although some is said to be free: for files of another share, or until others
+/// have brought what they have claimed. Its tape must not go to and fro for that.
+#[test]
+fn a_tape_that_found_no_room_is_not_mounted_for_that_again_at_once() {
+    let mut hand = Hand::new(policy(), 1, 2);
+    let space =
+        |share: u16, free: u64| Event::PoolSpace { share: Some(ShareId(share)), free: ByteCount(free) };
+    hand.tell(space(1, 0));
+    let wanted = |file: u64, share: u16| Event::Wanted {
+        file: FileId(file),
+        bytes: ByteCount(200 * GB),
+        since: at(1000),
+        priority: 0,
+        share: ShareId(share),
+        copies: vec![vid(0)],
+    };
+    assert_eq!(hand.tell(wanted(1, 1)), []);
+    assert_eq!(hand.tell(wanted(2, 2)), [(name(0), vid(0))], "for the other share");
+    let turn = |hand: &mut Hand| {
+        hand.tell(Event::Mounted(name(0), vid(0)));
+        assert_eq!(hand.tell(Event::RecallEnded(name(0), SessionEnd::NoRoom)), []);
+        hand.tell(Event::Unmounted(name(0)))
+    };
+    assert_eq!(turn(&mut hand), []);
+    assert!(hand.why(2).to_string().contains("room in the pool"), "{}", hand.why(2));
+    assert_eq!(hand.want(3, 200, 0, &[1]), [(name(0), vid(1))], "the drive is free for others");
+    hand.tell(Event::Mounted(name(0), vid(1)));
+    hand.tell(Event::NotWanted(FileId(3)));
+    hand.tell(Event::RecallEnded(name(0), SessionEnd::Drained));
+    hand.now += 120;
+    hand.tell(Event::Tick);
+    assert_eq!(hand.tell(Event::Unmounted(name(0))), []);
+    hand.now += 780;
+    assert_eq!(hand.tell(Event::Tick), [(name(0), vid(0))], "it is tried again");
+    assert_eq!(turn(&mut hand), []);
+    assert_eq!(hand.tell(space(1, 1)), [(name(0), vid(0))], "or when there is room");
+}
+
+/// Ten million wishes may come while the pool, or one class, is full and all tapes starve: none is to cost a
+/// look at each, nor is any step of a forecast.
+#[test]
+fn a_full_pool_makes_no_event_dear() {
+    for full in [None, Some(ShareId(0))] {
+        let mut hand = Hand::new(policy(), 4, 0);
+        hand.tell(Event::PoolSpace { share: full, free: ByteCount(0) });
+        let tell = |hand: &mut Hand, event: Event| hand.scheduler.step(at(hand.now), event, &mut Vec::new());
+        let wanted = |file: u64, tape: usize| Event::Wanted {
+            file: FileId(file),
+            bytes: ByteCount(GB),
+            since: at(0),
+            priority: 0,
+            share: ShareId(0),
+            copies: vec![vid(tape)],
+        };
+        for tape in 0..4_000 {
+            let summary = TapeSummary { readable: true, ..TapeSummary::default() };
+            tell(&mut hand, Event::Tape(vid(tape), summary));
+            tell(&mut hand, wanted(tape as u64, tape));
+        }
+        hand.now += 100_000;
+        let clock = std::time::Instant::now();
+        (0..1_000).for_each(|file| tell(&mut hand, wanted(1_000_000 + file, 0)));
+        assert!(clock.elapsed() < secs(1), "{full:?}: {:?} for a thousand wishes", clock.elapsed());
+    }
+}

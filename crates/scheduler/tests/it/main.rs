@@ -1,0 +1,13 @@
+//! The tests of this crate from outside, in one program: each is linked once.
+
+mod campaigns;
+mod chores;
+mod engine;
+mod fairness;
+mod forecast;
+mod forecast_scale;
+mod forecast_world;
+mod limits;
+mod order;
+mod order_linear;
+mod snapshots;

@@ -1,0 +1,64 @@
+//! Bugs planted in the world are found by its invariants.
+
+use crate::support::{TB, campaign, fault, hold, hours, ingest, model, secs, users};
+use twin::model::{FaultKind, Model};
+use twin::world::{Planted, run_planted};
+
+/// Reads, writes, evictions, drives that fail and servers that restart.
+fn busy(faults: &[FaultKind]) -> Model {
+    let mut model = model(3, 2, TB);
+    hold(&mut model, 3_000);
+    campaign(&mut model, Some(1_000));
+    users(&mut model, 2_000.0, hours(24));
+    ingest(&mut model, 2_000.0, hours(24));
+    model.site.pool.capacity = base::ByteCount(TB);
+    for kind in faults {
+        fault(&mut model, *kind, hours(1), secs(600));
+    }
+    model.span = hours(24 * 20);
+    model
+}
+
+fn found(planted: Planted, faults: &[FaultKind]) -> String {
+    let model = busy(faults);
+    let outcome = twin::run(&model, 5);
+    assert_eq!(outcome.violation, None, "without the bug");
+    let outcome = run_planted(&model, 5, Some(planted));
+    outcome.violation.unwrap_or_else(|| panic!("{planted:?} was not found: {:?}", outcome.totals))
+}
+
+#[test]
+fn a_request_forgotten_at_a_restart_is_found() {
+    let what = found(Planted::ForgetAtRestart, &[FaultKind::Restart]);
+    assert!(what.contains("forgotten"), "{what}");
+}
+
+#[test]
+fn an_eviction_before_the_copies_are_there_is_found() {
+    let what = found(Planted::EvictUnsafe, &[]);
+    assert!(what.contains("without its copies"), "{what}");
+}
+
+#[test]
+fn a_copy_that_is_written_twice_is_found() {
+    let what = found(Planted::WriteTwice, &[]);
+    assert!(what.contains("twice"), "{what}");
+}
+
+#[test]
+fn a_file_that_the_scheduler_still_wants_is_found() {
+    let what = found(Planted::LoseNotWanted, &[]);
+    assert!(what.contains("wants"), "{what}");
+}
+
+#[test]
+fn a_request_that_ends_twice_is_found() {
+    let what = found(Planted::ServeTwice, &[]);
+    assert!(what.contains("ends twice"), "{what}");
+}
+
+#[test]
+fn a_file_forgotten_with_a_broken_drive_is_found() {
+    let what = found(Planted::ForgetAtDriveLoss, &[FaultKind::DriveLoss]);
+    assert!(what.contains("forgotten"), "{what}");
+}
