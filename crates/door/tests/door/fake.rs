@@ -87,10 +87,20 @@ impl Fake {
         self.events.lock().unwrap().recv_timeout(Duration::from_secs(20)).expect("the event")
     }
 
-    /// The next event, if it comes within that time.
+    /// The next event; `None` if there is none and `over` says that none will come.
     #[allow(dead_code)]
-    pub fn try_event(&self, within: Duration) -> Option<Event> {
-        self.events.lock().unwrap().recv_timeout(within).ok()
+    pub fn event_unless(&self, mut over: impl FnMut() -> bool) -> Option<Event> {
+        let events = self.events.lock().unwrap();
+        for _ in 0..20_000 {
+            // Asked before the look: what came before the end is still taken.
+            let is_over = over();
+            match events.recv_timeout(Duration::from_millis(1)) {
+                Ok(event) => return Some(event),
+                Err(_) if is_over => return None,
+                Err(_) => {}
+            }
+        }
+        panic!("neither an event nor the end");
     }
 
     /// Makes a file appear.
