@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::harness::{Instance, bytes, make_tree, write};
+use crate::harness::{Instance, bytes, kist, make_tree, write};
 
 /// All extents of a drive with their lengths.
 fn extents(instance: &Instance, drive: u16) -> Vec<PathBuf> {
@@ -206,4 +206,39 @@ fn with_three_drives_gone_files_are_recalled_or_lost_and_found_again() {
 fn holds(instance: &Instance, drive: u16, size: u64) -> bool {
     let length = 4096 + size.div_ceil(4).next_multiple_of(4096);
     extents(instance, drive).iter().any(|file| fs::metadata(file).unwrap().len() == length)
+}
+
+/// A page of the catalogue is replaced by another one: a start refuses it, says what to do, and removes nothing.
+/// With the good file in its place all is there.
+#[test]
+fn a_start_on_a_damaged_catalogue_is_refused_and_removes_nothing() {
+    const PAGE: usize = 4096;
+    let (mut instance, tree) = filled();
+    instance.stop();
+    let path = instance.dir().join("catalogue/data.mdb");
+    let mut good = fs::read(&path).unwrap();
+    let held = || -> Vec<Vec<PathBuf>> { (0..8).map(|drive| extents(&instance, drive)).collect() };
+    let before = held();
+    let pages = good.len() / PAGE;
+    let mut refused = 0;
+    for page in (0..pages).step_by((pages / 16).max(1)) {
+        let from = (page + pages / 2) % pages * PAGE;
+        let mut damaged = good.clone();
+        damaged.copy_within(from..from + PAGE, page * PAGE);
+        fs::write(&path, &damaged).unwrap();
+        let served = kist(&["serve", "--stop-with-stdin", instance.dir().to_str().unwrap()]);
+        assert_eq!(held(), before, "page {page}");
+        if served.code == 0 {
+            // A page of no use may be anything.
+            good = fs::read(&path).unwrap();
+            continue;
+        }
+        served.exits(7).says(&["the catalogue", "is damaged", "kist restore", "kist rebuild"]);
+        assert_eq!(fs::read(&path).unwrap(), damaged, "page {page}: the file was changed");
+        fs::write(&path, &good).unwrap();
+        refused += 1;
+    }
+    assert!(refused >= 3, "{refused} refused");
+    instance.start();
+    instance.kist(&["compare", tree.to_str().unwrap(), "/t"]).exits(0);
 }

@@ -478,3 +478,18 @@ pub enum OpenError {
         seen: u64,
     },
 }
+
+impl OpenError {
+    /// Whether the catalogue is damaged, or older than what was written with it.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        use store::OpenError::{Damaged, DamagedFormat, Unreadable};
+        match self {
+            OpenError::Catalogue(error) => {
+                matches!(error, Damaged { .. } | DamagedFormat(_) | Unreadable { .. })
+            }
+            OpenError::Read(_) | OpenError::CatalogueTooOld { .. } => true,
+            _ => false,
+        }
+    }
+}

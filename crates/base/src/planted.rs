@@ -41,11 +41,13 @@ pub enum Bug {
     EarlyRelease,
     /// A failed sync is tried again and taken for success.
     RetriedSync,
+    /// A start believes what it finds in the catalogue's file.
+    UnwalkedCatalogue,
 }
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Bug; 17] = [
+    pub const ALL: [Bug; 18] = [
         Bug::EarlyAcknowledgement,
         Bug::MissingPoolSync,
         Bug::MissingSegmentSync,
@@ -63,6 +65,7 @@ impl Bug {
         Bug::LostRequest,
         Bug::EarlyRelease,
         Bug::RetriedSync,
+        Bug::UnwalkedCatalogue,
     ];
 
     /// The bug of this name, as it is written in this enum.

@@ -68,6 +68,14 @@ pub(crate) fn open_bytes<'a>(table: Table, key: &[u8], value: &'a [u8]) -> Resul
     }
 }
 
+/// Whether the record under a key of a table is what was written there.
+///
+/// # Errors
+/// [`ReadError`] names table and key.
+pub fn check_record(table: Table, key: &[u8], value: &[u8]) -> Result<(), ReadError> {
+    open_bytes(table, key, value).map(drop)
+}
+
 /// The value of a record.
 pub(crate) fn open<T: Codec>(table: Table, key: &[u8], value: &[u8]) -> Result<T, ReadError> {
     let mut reader = Reader::new(open_bytes(table, key, value)?);

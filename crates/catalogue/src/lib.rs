@@ -32,7 +32,7 @@ pub use command::{
 };
 pub use encoding::{DecodeError, ENVELOPE_BYTES_MAX, ENVELOPE_VERSION};
 pub use error::{Object, ReadError, Rejection};
-pub use frame::RECORD_VERSION;
+pub use frame::{RECORD_VERSION, check_record};
 pub use kv::{KvError, Snapshot, Transaction, Visit};
 pub use memory::MemoryStore;
 pub use overlay::{Overlay, Rows, scan_overlaid, scan_rows};

@@ -166,7 +166,9 @@ fn serve(
 /// Opens the engine, which writes down mounts and accesses in the instance.
 fn open_archive(instance: &Instance, config: &Config, clock: Arc<dyn Clock>) -> Outcome<archive::Archive> {
     let settings = config.settings(&instance.directory);
-    let failed = |error: archive::OpenError| Failure::internal(error.to_string());
+    let failed = |error: archive::OpenError| {
+        Failure::new(if error.is_damage() { Exit::Differs } else { Exit::Internal }, error.to_string())
+    };
     let mut machines = archive::Machines::open(&settings, Arc::clone(&clock)).map_err(failed)?;
     let logs = instance.path(instance::LOG_DIRECTORY);
     machines.mount_log = Some(Arc::new(archive::MountLogFiles::new(&logs)));

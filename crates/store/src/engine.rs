@@ -8,6 +8,8 @@ use catalogue::{KvError, ReadError, Rejection, Snapshot, Table, Transaction, Vis
 use heed::types::Bytes;
 use heed::{CommitOrAbort, CompactionOption, Database, Env, EnvOpenOptions, MdbError, RoTxn, WithoutTls};
 
+use crate::head::Head;
+use crate::integrity::{SUMS_KEY, SUMS_TABLE, Whole};
 use crate::lmdb_writing::LmdbWriting;
 use crate::memory::{MemoryEngine, MemoryWriting};
 
@@ -76,12 +78,20 @@ impl Writing<'_> {
 pub(crate) struct LmdbEngine {
     env: Env<WithoutTls>,
     tables: [Rows; Table::COUNT],
+    sums: Rows,
+    head: Head,
 }
 
 impl LmdbEngine {
-    pub(crate) fn open(dir: &Path, map_size: usize, readers_max: u32) -> Result<Self, heed::Error> {
+    /// Opens what was found to be `whole`; tables that it does not have yet are made.
+    pub(crate) fn open(
+        dir: &Path,
+        map_size: usize,
+        readers_max: u32,
+        whole: &Whole,
+    ) -> Result<Self, heed::Error> {
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
-        options.map_size(map_size).max_readers(readers_max).max_dbs(Table::COUNT as u32);
+        options.map_size(map_size).max_readers(readers_max).max_dbs(Table::COUNT as u32 + 1);
         // SAFETY: the map may be touched by LMDB alone while it is open. The directory's lock, which the
         // caller holds,
         // keeps other Kist processes out; nothing else in Kist opens these files; no flag that weakens LMDB
@@ -96,10 +106,16 @@ impl LmdbEngine {
             }
             let tables: [_; Table::COUNT] =
                 tables.try_into().unwrap_or_else(|_| unreachable!("one for each table"));
-            Ok(CommitOrAbort::<_, std::convert::Infallible>::Commit(tables))
+            let sums = opener.create_database::<Bytes, Bytes>(txn, Some(SUMS_TABLE))?;
+            if whole.tables <= Table::COUNT {
+                // Every commit says what the rows add up to, this one too.
+                let commit = txn.id() as u64;
+                sums.put(txn, SUMS_KEY, &whole.sums.encode(commit))?;
+            }
+            Ok(CommitOrAbort::<_, std::convert::Infallible>::Commit((tables, sums)))
         })?;
-        let CommitOrAbort::Commit(tables) = opened;
-        Ok(LmdbEngine { env, tables })
+        let CommitOrAbort::Commit((tables, sums)) = opened;
+        Ok(LmdbEngine { env, tables, sums, head: Head::open(dir)? })
     }
 
     pub(crate) fn read(&self) -> Result<Reading<'_>, KvError> {
@@ -113,7 +129,7 @@ impl LmdbEngine {
 
     pub(crate) fn write(&self) -> Result<LmdbWriting<'_>, KvError> {
         let txn = self.env.write_txn().map_err(kv_error)?;
-        Ok(LmdbWriting::new(txn, &self.tables))
+        LmdbWriting::new(txn, &self.tables, &self.sums, &self.head)
     }
 }
 

@@ -4,6 +4,46 @@ use std::path::PathBuf;
 
 use catalogue::Rejection;
 
+/// How a catalogue is damaged.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Damage {
+    /// A page does not hold what it must.
+    #[error("page {page}: {what}")]
+    Page {
+        /// Its number.
+        page: u64,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A record is not what was written under its key.
+    #[error("{0}")]
+    Record(String),
+    /// Sound records that together are not those of the last commit.
+    #[error("table {table}: its rows are not those of the last commit: some are missing, or older")]
+    Rows {
+        /// The table.
+        table: &'static str,
+    },
+    /// The list of the tables holds another one, or none.
+    #[error("the list of the tables is not that of a catalogue")]
+    Names,
+    /// The newest commit is not there any more.
+    #[error("its newest commit is {found}, and commit {newest} was made")]
+    Older {
+        /// The newest that the file has.
+        found: u64,
+        /// The newest that was made.
+        newest: u64,
+    },
+    /// The file of a catalogue that was written to.
+    #[error("data.mdb is missing or empty")]
+    Missing,
+    /// The file cannot be read.
+    #[error("data.mdb cannot be read: {0}")]
+    Io(#[from] std::io::Error),
+}
+
 /// Why the catalogue could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -34,6 +74,18 @@ pub enum OpenError {
     /// The format file is damaged or missing.
     #[error("the file {0} is damaged or missing: restore the catalogue from its backup")]
     DamagedFormat(PathBuf),
+    /// It is not what the last commit left. Nothing was changed.
+    #[error(
+        "the catalogue in {path} is damaged: {damage}; nothing was changed, and nothing is served from it. If its \
+         disk had a fault that is mended, start again; else bring it back with `kist restore` (from its backup) \
+         or `kist rebuild` (from the tapes): see docs/operations.md"
+    )]
+    Damaged {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong.
+        damage: Damage,
+    },
     /// The map size does not fit into the address space.
     #[error("catalogue.map_size is {0} bytes, more than this machine can address: lower it")]
     MapSize(u64),
@@ -97,6 +149,14 @@ pub enum SnapshotError {
         path: PathBuf,
         /// The system's reason.
         source: std::io::Error,
+    },
+    /// The tables are not what the last commit left.
+    #[error("the copy of the catalogue in {path} is damaged: {damage}")]
+    Damaged {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong.
+        damage: Damage,
     },
     /// The format is damaged or another.
     #[error(transparent)]

@@ -9,15 +9,19 @@ use base::Crc64;
 use crate::error::OpenError;
 
 /// The format of the catalogue that this Kist writes: tables, keys, records.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
+/// The oldest that is read: as the newest, without the sums of the tables.
+const OLDEST_READ: u32 = 2;
+/// From this format on every commit writes what the rows of the tables add up to.
+pub(crate) const FIRST_WITH_SUMS: u32 = 3;
 const MAGIC: &[u8; 8] = b"KISTCAT\n";
 const NAME: &str = "FORMAT";
 /// The engine's file.
 const DATA: &str = "data.mdb";
 
-/// Checks the format of a directory, or marks a new one. `[magic 8][version u32 LE][CRC-64/NVME u64 LE of
-/// the 12 before]`.
-pub(crate) fn check(dir: &Path) -> Result<(), OpenError> {
+/// Checks the format of a directory and gives its version, or marks a new one. `[magic 8][version u32 LE]
+/// [CRC-64/NVME u64 LE of the 12 before]`.
+pub(crate) fn check(dir: &Path) -> Result<u32, OpenError> {
     let path = dir.join(NAME);
     let bytes = match fs::read(&path) {
         Ok(bytes) => bytes,
@@ -25,19 +29,20 @@ pub(crate) fn check(dir: &Path) -> Result<(), OpenError> {
             if dir.join(DATA).exists() {
                 return Err(OpenError::DamagedFormat(path));
             }
-            return write(dir).map_err(|source| OpenError::File { path, source });
+            write(dir).map_err(|source| OpenError::File { path, source })?;
+            return Ok(FORMAT_VERSION);
         }
         Err(source) => return Err(OpenError::File { path, source }),
     };
     let Some(found) = version(&bytes) else { return Err(OpenError::DamagedFormat(path)) };
-    if found != FORMAT_VERSION {
+    if !(OLDEST_READ..=FORMAT_VERSION).contains(&found) {
         return Err(OpenError::UnknownFormat { path: dir.to_owned(), found, known: FORMAT_VERSION });
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Checks the format of a copy, which must have one.
-pub(crate) fn check_existing(dir: &Path) -> Result<(), OpenError> {
+pub(crate) fn check_existing(dir: &Path) -> Result<u32, OpenError> {
     if dir.join(NAME).exists() { check(dir) } else { Err(OpenError::DamagedFormat(dir.join(NAME))) }
 }
 
@@ -50,7 +55,7 @@ fn version(bytes: &[u8]) -> Option<u32> {
     version.try_into().ok().map(u32::from_le_bytes)
 }
 
-fn encode(version: u32) -> Vec<u8> {
+pub(crate) fn encode(version: u32) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&version.to_le_bytes());
     bytes.extend_from_slice(&Crc64::of(&bytes).0.to_le_bytes());
@@ -77,7 +82,7 @@ mod tests {
         check(dir.path()).unwrap();
         check(dir.path()).unwrap();
         fs::write(dir.path().join(NAME), encode(FORMAT_VERSION + 1)).unwrap();
-        assert!(matches!(check(dir.path()), Err(OpenError::UnknownFormat { found: 3, .. })));
+        assert!(matches!(check(dir.path()), Err(OpenError::UnknownFormat { found: 4, .. })));
         let mut bytes = encode(FORMAT_VERSION);
         for bit in 0..bytes.len() * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);

@@ -7,15 +7,19 @@
 mod engine;
 mod error;
 mod format;
+mod head;
+mod integrity;
 mod lmdb_writing;
 mod memory;
+mod pages;
 mod replay;
 mod snapshot;
 mod store;
+mod sums;
 mod verify;
 mod writer;
 
-pub use error::{ExecuteError, OpenError, ReplayError, SnapshotError};
+pub use error::{Damage, ExecuteError, OpenError, ReplayError, SnapshotError};
 pub use format::FORMAT_VERSION;
 pub use memory::{CommitControl, CommitFate, MemoryCatalogue, MemoryChange, MemorySnapshot};
 pub use replay::{Replay, time_of_change};

@@ -4,6 +4,9 @@ use catalogue::{KvError, Overlay, Snapshot, Table, Transaction, Visit, scan_over
 use heed::{PutFlags, RwTxn};
 
 use crate::engine::{Rows, kv_error, scan};
+use crate::head::Head;
+use crate::integrity::SUMS_KEY;
+use crate::sums::Sums;
 
 /// Tables of which the same few rows are changed again and again: kept in memory and written once a commit.
 fn is_hot(table: Table) -> bool {
@@ -28,7 +31,11 @@ fn is_appended(table: Table) -> bool {
 pub(crate) struct LmdbWriting<'e> {
     txn: RwTxn<'e>,
     tables: &'e [Rows; Table::COUNT],
+    sums_table: &'e Rows,
+    head: &'e Head,
     is_changed: bool,
+    /// What the rows add up to with the changes so far.
+    sums: Sums,
     /// Rows of hot tables that the engine has not been given yet.
     hot: [Overlay; Table::COUNT],
     /// No key of an appended table is larger than this; `None`: not looked up yet.
@@ -36,9 +43,25 @@ pub(crate) struct LmdbWriting<'e> {
 }
 
 impl<'e> LmdbWriting<'e> {
-    pub(crate) fn new(txn: RwTxn<'e>, tables: &'e [Rows; Table::COUNT]) -> Self {
+    pub(crate) fn new(
+        txn: RwTxn<'e>,
+        tables: &'e [Rows; Table::COUNT],
+        sums_table: &'e Rows,
+        head: &'e Head,
+    ) -> Result<Self, KvError> {
+        let sums = match sums_table.get(&txn, SUMS_KEY).map_err(kv_error)? {
+            Some(bytes) => Sums::decode(bytes).map(|(sums, _)| sums),
+            None => Some(Sums::default()),
+        };
+        let damaged = || KvError::Engine("the sums of the tables are damaged".to_owned());
+        let sums = sums.ok_or_else(damaged)?;
         let (hot, last) = (std::array::from_fn(|_| Overlay::new()), std::array::from_fn(|_| None));
-        LmdbWriting { txn, tables, is_changed: false, hot, last }
+        Ok(LmdbWriting { txn, tables, sums_table, head, is_changed: false, sums, hot, last })
+    }
+
+    /// Begins anew with the sums that the rows were found to have.
+    pub(crate) fn set_sums(&mut self, sums: Sums) {
+        self.sums = sums;
     }
 
     pub(crate) fn is_changed(&self) -> bool {
@@ -54,7 +77,11 @@ impl<'e> LmdbWriting<'e> {
                 }
             }
         }
-        self.txn.commit().map_err(kv_error)
+        let commit = self.txn.id() as u64;
+        self.sums_table.put(&mut self.txn, SUMS_KEY, &self.sums.encode(commit)).map_err(kv_error)?;
+        self.txn.commit().map_err(kv_error)?;
+        self.head.write(commit);
+        Ok(())
     }
 
     /// Puts a row behind all others if it belongs there: no search, and full pages.
@@ -68,11 +95,25 @@ impl<'e> LmdbWriting<'e> {
             }
         };
         if key <= last.as_slice() {
+            self.take_old(table, key)?;
+            let rows = &self.tables[table.index()];
             return rows.put(&mut self.txn, key, value).map_err(kv_error);
         }
         last.clear();
         last.extend_from_slice(key);
         rows.put_with_flags(&mut self.txn, PutFlags::APPEND, key, value).map_err(kv_error)
+    }
+
+    /// Takes the row that is about to be replaced or deleted out of the sums; whether there was one.
+    fn take_old(&mut self, table: Table, key: &[u8]) -> Result<bool, KvError> {
+        let old = match self.hot[table.index()].get(key) {
+            Some(value) => value.as_deref(),
+            None => self.tables[table.index()].get(&self.txn, key).map_err(kv_error)?,
+        };
+        if let Some(old) = old {
+            self.sums.of(table).take(old);
+        }
+        Ok(old.is_some())
     }
 
     fn put_hot(&mut self, table: Table, key: &[u8], value: &[u8]) {
@@ -111,20 +152,22 @@ impl Snapshot for LmdbWriting<'_> {
 impl Transaction for LmdbWriting<'_> {
     fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<(), KvError> {
         self.is_changed = true;
+        self.sums.of(table).add(value);
+        if is_appended(table) {
+            return self.append(table, key, value);
+        }
+        self.take_old(table, key)?;
         if is_hot(table) {
             self.put_hot(table, key, value);
             return Ok(());
-        }
-        if is_appended(table) {
-            return self.append(table, key, value);
         }
         self.tables[table.index()].put(&mut self.txn, key, value).map_err(kv_error)
     }
 
     fn delete(&mut self, table: Table, key: &[u8]) -> Result<bool, KvError> {
         self.is_changed = true;
+        let was_there = self.take_old(table, key)?;
         if is_hot(table) {
-            let was_there = self.get(table, key)?.is_some();
             self.hot[table.index()].insert(key.to_vec(), None);
             return Ok(was_there);
         }

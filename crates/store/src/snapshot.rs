@@ -5,13 +5,14 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use base::{Blake3, ByteCount};
-use catalogue::{Inconsistency, KvError, ReadError, Snapshot, Table, View, Visit};
+use catalogue::{KvError, ReadError, Snapshot, Table, View, Visit};
 use heed::types::Bytes;
 use heed::{CommitOrAbort, CompactionOption, Env, EnvFlags, EnvOpenOptions, RoTxn, WithoutTls};
 
 use crate::engine::{Engine, Rows, kv_error, scan};
 use crate::error::SnapshotError;
 use crate::format;
+use crate::integrity;
 use crate::store::CatalogueStore;
 
 /// The file of a snapshot that holds the tables.
@@ -94,17 +95,18 @@ fn digest(snapshot: &dyn Snapshot, table: Table) -> Result<TableDigest, KvError>
 pub struct SnapshotReader {
     env: Env<WithoutTls>,
     tables: [Option<Rows>; Table::COUNT],
-    /// The names of all tables.
-    names: Option<Rows>,
 }
 
 impl SnapshotReader {
-    /// Opens the copy in `directory`. Nobody may write to it meanwhile.
+    /// Opens the copy in `directory`, all of which is read first and must be whole. Nobody may write to it
+    /// meanwhile.
     ///
     /// # Errors
-    /// If it is of another format or cannot be opened.
+    /// If it is of another format, damaged, or cannot be opened.
     pub fn open(directory: &Path) -> Result<SnapshotReader, SnapshotError> {
-        format::check_existing(directory)?;
+        let format = format::check_existing(directory)?;
+        let damaged = |damage| SnapshotError::Damaged { path: directory.to_owned(), damage };
+        integrity::walk(directory, format).map_err(damaged)?;
         let engine = |error: heed::Error| SnapshotError::Engine {
             path: directory.to_owned(),
             reason: error.to_string(),
@@ -126,11 +128,10 @@ impl SnapshotReader {
             }
             let tables: [_; Table::COUNT] =
                 tables.try_into().unwrap_or_else(|_| unreachable!("one for each table"));
-            let names = opener.open_database::<Bytes, Bytes>(txn, None)?;
-            Ok(CommitOrAbort::<_, std::convert::Infallible>::Commit((tables, names)))
+            Ok(CommitOrAbort::<_, std::convert::Infallible>::Commit(tables))
         });
-        let CommitOrAbort::Commit((tables, names)) = opened.map_err(engine)?;
-        Ok(SnapshotReader { env, tables, names })
+        let CommitOrAbort::Commit(tables) = opened.map_err(engine)?;
+        Ok(SnapshotReader { env, tables })
     }
 
     /// Reads it as [`CatalogueStore::read`] does.
@@ -150,71 +151,6 @@ impl SnapshotReader {
         let txn = self.env.read_txn().map_err(kv_error)?;
         digests(&Frozen { txn, tables: &self.tables })
     }
-
-    /// Walks all pages of the copy and compares them with the list of free ones: a page that is in use and
-    /// listed as free would be written over.
-    ///
-    /// # Errors
-    /// If the pages do not add up, or the engine fails.
-    pub(crate) fn check_pages(&self, scratch: &Path) -> Result<(), SnapshotError> {
-        let failed = |source| SnapshotError::File { path: scratch.to_owned(), source };
-        let mut file = File::create_new(scratch).map_err(failed)?;
-        let copied = self.env.copy_to_file(&mut file, CompactionOption::Enabled);
-        copied.map_err(|error| {
-            let reason = format!("{error}: the pages do not add up: restore the catalogue from its backup");
-            SnapshotError::Engine { path: scratch.to_owned(), reason }
-        })
-    }
-
-    /// Tables whose rows are not as many as the engine has counted, or not in the order of their keys: rows
-    /// were lost with a page, or cannot be found by their keys. Also tables of unknown names.
-    ///
-    /// # Errors
-    /// If the engine fails.
-    pub fn miscounted(&self) -> Result<Vec<Inconsistency>, KvError> {
-        let txn = self.env.read_txn().map_err(kv_error)?;
-        let mut found = Vec::new();
-        if let Some(names) = &self.names {
-            scan(&txn, names, &[], None, &mut |name, _| {
-                if !Table::ALL.iter().any(|table| table.name().as_bytes() == name) {
-                    let what =
-                        "there is a table of an unknown name: one that lost its own is taken for empty";
-                    found.push(Inconsistency { table: Table::Meta, key: hex(name), what });
-                }
-                // A list that leads back to itself would have no end.
-                if found.len() > Table::COUNT { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            })?;
-        }
-        for (table, rows) in Table::ALL.into_iter().zip(&self.tables) {
-            let Some(rows) = rows else { continue };
-            let counted = rows.len(&txn).map_err(kv_error)?;
-            let (mut count, mut last, mut descends) = (0, Vec::new(), None);
-            scan(&txn, rows, &[], None, &mut |key, _| {
-                if count > 0 && key <= last.as_slice() {
-                    descends.get_or_insert_with(|| key.to_vec());
-                }
-                count += 1;
-                last.clear();
-                last.extend_from_slice(key);
-                // Pages that lead back to themselves would have no end.
-                if count > counted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            })?;
-            let mut tell = |key: &[u8], what| {
-                found.push(Inconsistency { table, key: hex(key), what });
-            };
-            if let Some(key) = descends {
-                tell(&key, "the keys do not ascend");
-            }
-            if count != counted {
-                tell(&last, "the table has not as many rows as the engine has counted");
-            }
-        }
-        Ok(found)
-    }
-}
-
-fn hex(key: &[u8]) -> String {
-    key.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 struct Frozen<'e> {

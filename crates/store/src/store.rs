@@ -8,12 +8,14 @@ use threads::JoinHandle;
 use threads::mpsc::{SyncSender, sync_channel};
 
 use base::{ByteCount, Clock, Timestamp};
-use catalogue::{Command, Envelope, Outcome, ReadError, Rejection, Table, View};
+use catalogue::{Command, Envelope, KvError, Outcome, ReadError, Rejection, Table, View};
 
 use crate::engine::{Engine, LmdbEngine};
 use crate::error::{ExecuteError, OpenError};
-use crate::format;
+use crate::format::{self, FIRST_WITH_SUMS};
+use crate::integrity;
 use crate::memory::MemoryCatalogue;
+use crate::sums::Sums;
 use crate::writer::{Answer, BATCH_MAX, EXECUTE_ALL_MAX, Job, QUEUE_MAX, Writer};
 
 /// Most snapshots open at a time.
@@ -60,11 +62,11 @@ impl CatalogueStore {
         dir.join(crate::SNAPSHOT_DATA).exists()
     }
 
-    /// Opens the catalogue in a directory, or makes an empty one there. Takes the same time whatever its
-    /// size.
+    /// Opens the catalogue in a directory, or makes an empty one there. All of it is read first, and must be what
+    /// the last commit left.
     ///
     /// # Errors
-    /// If the directory is in use, of another format, or cannot be opened.
+    /// If the directory is in use, of another format, damaged, or cannot be opened. Nothing is changed then.
     pub fn open(dir: &Path, options: StoreOptions) -> Result<CatalogueStore, OpenError> {
         let (lock, engine) = open_directory(dir, options.map_size)?;
         Self::start(Engine::Lmdb(Box::new(engine)), options, Some(lock))
@@ -198,13 +200,34 @@ pub(crate) fn open_directory(dir: &Path, map_size: ByteCount) -> Result<(File, L
         Err(TryLockError::WouldBlock) => return Err(OpenError::InUse(dir.to_owned())),
         Err(TryLockError::Error(source)) => return Err(at(&lock_path)(source)),
     }
-    format::check(dir)?;
+    let found = format::check(dir)?;
+    let whole = integrity::walk(dir, found);
+    let whole = whole.map_err(|damage| OpenError::Damaged { path: dir.to_owned(), damage })?;
+    let whole = whole.unwrap_or_default();
     let rounded = map_size.0.div_ceil(MAP_UNIT).max(1).checked_mul(MAP_UNIT);
     let rounded = rounded.and_then(|size| usize::try_from(size).ok());
     let rounded = rounded.ok_or(OpenError::MapSize(map_size.0))?;
-    let engine = LmdbEngine::open(dir, rounded, READERS_MAX);
+    let engine = LmdbEngine::open(dir, rounded, READERS_MAX, &whole);
     let engine = engine.map_err(|source| OpenError::Engine { path: dir.to_owned(), source })?;
+    if found < FIRST_WITH_SUMS {
+        upgrade(dir, &engine, whole.sums)?;
+    }
     Ok((lock, engine))
+}
+
+/// Writes the sums into a catalogue of format 2, which has none. What it holds was walked; that nothing of it is
+/// missing can only be told by what its records say of each other.
+fn upgrade(dir: &Path, engine: &LmdbEngine, sums: Sums) -> Result<(), OpenError> {
+    let unreadable = |reason: String| OpenError::Unreadable { path: dir.to_owned(), reason };
+    let read = |error: KvError| unreadable(error.to_string());
+    let found = View::new(&engine.read().map_err(read)?).check();
+    if let Some(first) = found.map_err(|error| unreadable(error.to_string()))?.first() {
+        return Err(unreadable(format!("{} key {}: {}", first.table.name(), first.key, first.what)));
+    }
+    let mut txn = engine.write().map_err(read)?;
+    txn.set_sums(sums);
+    txn.commit().map_err(read)?;
+    format::write(dir).map_err(|source| OpenError::File { path: dir.to_owned(), source })
 }
 
 impl Drop for CatalogueStore {

@@ -172,8 +172,8 @@ fn requests_taken_back_again_and_again_end_the_connection() {
         if client.try_send(HEADERS, END_HEADERS, stream, &headers("PUT", "/data/f")).is_err() {
             break;
         }
-        // Each has come as far as the engine before it is taken back: what is taken back before it was looked at is
-        // never begun, and not counted here. A connection that was cut off begins no more.
+        // Each has come as far as the engine before it is taken back: what is taken back before it was looked
+        // at is never begun, and not counted here. A connection that was cut off begins no more.
         let Some(event) = server.engine.event_unless(|| client.is_closed()) else { break };
         assert_eq!(event, Event::Begun("/f".into()));
         let taken_back = client.try_send(RST_STREAM, 0, stream, &8u32.to_be_bytes());

@@ -178,3 +178,55 @@ fn readers_see_whole_groups() {
         Some(Entry::Directory(_))
     ));
 }
+
+/// What an older Kist has written, which knew neither sums nor `HEAD`, is taken over once it agrees with itself.
+#[test]
+fn a_catalogue_of_format_2_is_taken_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = initialised(dir.path());
+    for number in 0..100 {
+        store.execute(directory(&format!("d{number}"))).unwrap();
+    }
+    drop(store);
+    as_format_2(dir.path(), |_, _| {});
+    let store = open(dir.path());
+    assert_eq!(store.read(|view| view.list(DirId::ROOT, None, 1000)).unwrap().len(), 100);
+    assert_eq!(format::check(dir.path()).unwrap(), format::FORMAT_VERSION);
+    store.execute(directory("later")).unwrap();
+    drop(store);
+    assert_eq!(open(dir.path()).read(|view| view.check()).unwrap(), []);
+    // The rows are sound and one is missing.
+    as_format_2(dir.path(), |txn, tables| {
+        let rows = &tables[Table::Directory.index()];
+        let (key, _) = rows.last(txn).unwrap().unwrap();
+        let key = key.to_vec();
+        assert!(rows.delete(txn, &key).unwrap());
+    });
+    let refused = CatalogueStore::open(dir.path(), options(ByteCount::mib(64)));
+    assert!(matches!(refused, Err(OpenError::Unreadable { .. })));
+    assert_eq!(format::check(dir.path()).unwrap(), 2);
+}
+
+/// Makes of a catalogue one as an older Kist has left it, with a change of its rows.
+fn as_format_2(dir: &Path, change: impl FnOnce(&mut heed::RwTxn<'_>, &[crate::engine::Rows])) {
+    use heed::types::Bytes;
+    let mut options = heed::EnvOpenOptions::new().read_txn_without_tls();
+    options.map_size(64 << 20).max_dbs(Table::COUNT as u32 + 1);
+    // SAFETY: nobody else has it open.
+    let env = unsafe { options.open(dir).unwrap() };
+    let txn = env.write_txn().unwrap();
+    let opened = env.create_databases_and_commit(txn, |opener, txn| -> Result<_, heed::Error> {
+        let tables =
+            Table::ALL.map(|table| opener.create_database::<Bytes, Bytes>(txn, Some(table.name())).unwrap());
+        let sums = opener.create_database::<Bytes, Bytes>(txn, Some(crate::integrity::SUMS_TABLE))?;
+        Ok(heed::CommitOrAbort::<_, std::convert::Infallible>::Commit((tables, sums)))
+    });
+    let heed::CommitOrAbort::Commit((tables, sums)) = opened.unwrap();
+    let mut txn = env.write_txn().unwrap();
+    sums.clear(&mut txn).unwrap();
+    change(&mut txn, &tables);
+    txn.commit().unwrap();
+    env.prepare_for_closing().wait();
+    fs::remove_file(dir.join(crate::head::NAME)).unwrap();
+    fs::write(dir.join("FORMAT"), format::encode(2)).unwrap();
+}
