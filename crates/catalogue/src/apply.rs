@@ -9,6 +9,7 @@ use crate::kv::{KvError, Transaction};
 use crate::table::Table;
 
 mod access;
+mod adopt;
 mod bucket;
 mod cold;
 mod copy;
@@ -151,6 +152,8 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         | Command::RequeueCopy { .. }
         | Command::CopyVerified { .. } => copy::perform(draft, command),
         Command::AcceptRestore { epoch, after, seen } => restore::accept(draft, *epoch, *after, *seen),
+        Command::TapeFound(found) => adopt::tape_found(draft, found),
+        Command::AdoptContainer(found) => adopt::adopt(draft, found),
         Command::RestoreSettled => restore::settled(draft),
         Command::EndQuarantine => restore::end_quarantine(draft),
         Command::DissolvePack { container } => dissolve::dissolve(draft, *container),

@@ -17,7 +17,7 @@ pub use upload::{
 
 use crate::record::{
     AclEntry, Attributes, BucketSettings, ContainerKind, Entry, FileKind, Hold, LifecycleCursor,
-    MemberRecord, QuotaLimits, QuotaSubject, RunEnd, TapeState,
+    MemberRecord, QuotaLimits, QuotaSubject, RunEnd, TapePlace, TapeState,
 };
 
 /// Most members that one container may have.
@@ -36,6 +36,48 @@ pub const SEGMENTS_MAX: usize = 1_000;
 pub const QUOTAS_MAX: usize = 10_000;
 /// For how long the answer to an idempotency key is kept.
 pub const IDEMPOTENCY_KEPT: Duration = Duration::from_secs(7 * 86_400);
+
+/// What a look at a tape has found that a restored catalogue does not know.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TapeFound {
+    /// The tape.
+    pub vid: Vid,
+    /// The volume on it.
+    pub uuid: Uuid,
+    /// The tape pool that it is counted in.
+    pub tape_pool: TapePoolId,
+    /// Generation of its newest index.
+    pub generation: Generation,
+    /// Where that begins on the data partition.
+    pub index_block: BlockAddress,
+    /// Where the data partition ends.
+    pub end_of_data: BlockAddress,
+    /// Why the tape is only read, for an operator.
+    pub reason: String,
+}
+
+/// A container as it stands on tapes, for the files of a restored catalogue that it holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AdoptContainer {
+    /// Its id.
+    pub container: ContainerId,
+    /// Pack, file or segment.
+    pub kind: ContainerKind,
+    /// The class of all members.
+    pub class: ClassId,
+    /// The members that the catalogue has, in the order of their offsets. Not looked at if it has the container.
+    pub members: Vec<MemberRecord>,
+    /// Length on tape.
+    pub length: ByteCount,
+    /// Checksums over that length.
+    pub checksums: StreamChecksums,
+    /// When it was sealed.
+    pub sealed: Timestamp,
+    /// Path in the LTFS volume.
+    pub tape_path: String,
+    /// Where it stands, under an index.
+    pub places: Vec<TapePlace>,
+}
 
 /// A command and the time at which it was given.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -533,6 +575,14 @@ pub enum Command {
         /// The highest change that pool or tapes have seen, of whatever history.
         seen: u64,
     },
+    /// A tape holds a volume, or a newer index of the one that is known, of which the restored catalogue does not
+    /// know. The tape is only read from now on. Refused unless the catalogue is restored and not settled; of
+    /// another volume than the one that is known, unless no container is said to stand on the tape.
+    TapeFound(TapeFound),
+    /// A container stands on tapes at places that the restored catalogue does not know. Its queued copies get
+    /// them; one that is not known is taken over with the members that are named. Those leave containers that
+    /// stand on no tape; lost ones are decided anew. Refused unless the catalogue is restored and not settled.
+    AdoptContainer(Box<AdoptContainer>),
     /// A restored catalogue agrees with pool and tapes again.
     RestoreSettled,
     /// Blobs that the catalogue does not know may be removed again.

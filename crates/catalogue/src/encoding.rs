@@ -8,8 +8,8 @@ use base::{
 
 use crate::codec::{Codec, Reader, choice, record};
 use crate::command::{
-    CloneFile, Command, Envelope, PlannedContainer, PoolData, PutFile, PutObject, RecallDone, Replace,
-    SealContainer,
+    AdoptContainer, CloneFile, Command, Envelope, PlannedContainer, PoolData, PutFile, PutObject, RecallDone,
+    Replace, SealContainer, TapeFound,
 };
 use crate::record::{
     AclEntry, Attributes, BlobRecord, BucketRecord, BucketSettings, ClassRecord, ContainerCopy,
@@ -301,6 +301,8 @@ record!(PutFile {
 record!(PutObject { put, if_current, hold, always });
 record!(CloneFile { source, parent, name, attributes, class, dataset, replace, if_current, hold });
 record!(SealContainer { container, kind, class, members, length, checksums, tape_path, skeleton });
+record!(TapeFound { vid, uuid, tape_pool, generation, index_block, end_of_data, reason });
+record!(AdoptContainer { container, kind, class, members, length, checksums, sealed, tape_path, places });
 record!(PlannedContainer { container, block, blocks });
 record!(RecallDone { blobs, files });
 
@@ -355,6 +357,8 @@ choice!(Command {
     47 = EndQuarantine,
     48 = MendCopy { container, vid, block, reason, image },
     49 = DissolvePack { container },
+    56 = TapeFound(found),
+    57 = AdoptContainer(found),
     50 = SetDriveDown { drive, down },
     51 = SetRequestPriority { request, priority },
     80 = OpenUpload(open),

@@ -87,7 +87,7 @@ fn main() {
     let dir = PathBuf::from(arguments.next().expect("give a directory"));
     let files: u64 = arguments.next().map_or(1_000_000, |text| text.parse().expect("a number of files"));
     let options = StoreOptions::new(ByteCount::gib(16), Arc::new(SystemClock));
-    let store = CatalogueStore::open(&dir, options).unwrap();
+    let store = CatalogueStore::open(&dir, options.clone()).unwrap();
     let (directories, paths) = prepare(&store);
 
     let singles = files / 10;
@@ -161,6 +161,10 @@ fn main() {
     let start = Instant::now();
     assert!(store.read(|view| view.check()).unwrap().is_empty());
     report("check", files, start);
+    drop(store);
+    let start = Instant::now();
+    drop(CatalogueStore::open(&dir, options).unwrap());
+    report("open, all pages walked", files, start);
 }
 
 fn look_up(store: &CatalogueStore, what: &str, paths: &[ArchivePath]) {

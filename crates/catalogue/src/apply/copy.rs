@@ -99,6 +99,14 @@ fn drop_copy(
     cold::forget(draft, id)
 }
 
+/// Drops a container of which no tape has, or is about to get, anything.
+pub(super) fn drop_all(draft: &mut Draft<'_>, id: ContainerId) -> Result<(), Rejection> {
+    while let Some(record) = draft.view().container(id)? {
+        drop_copy(draft, id, record, 0)?;
+    }
+    Ok(())
+}
+
 fn damaged(
     draft: &mut Draft<'_>,
     id: ContainerId,

@@ -335,7 +335,7 @@ impl Open {
 
 /// Lifts all copies that a new index covers: what was committed behind the index before it, whichever run
 /// wrote it.
-fn cover(draft: &mut Draft<'_>, vid: Vid, from: BlockAddress) -> Result<(), Rejection> {
+pub(super) fn cover(draft: &mut Draft<'_>, vid: Vid, from: BlockAddress) -> Result<(), Rejection> {
     let mut from = from;
     loop {
         let page = draft.view().content(vid, from, PAGE)?;

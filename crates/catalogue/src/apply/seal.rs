@@ -31,7 +31,6 @@ fn malformed(id: ContainerId, what: &'static str) -> Rejection {
 pub(super) fn seal(draft: &mut Draft<'_>, seal: &SealContainer) -> Result<Outcome, Rejection> {
     let id = seal.container;
     limit("members of a container", seal.members.len(), CONTAINER_MEMBERS_MAX)?;
-    limit("bytes of a path on tape", seal.tape_path.len(), TAPE_PATH_BYTES_MAX)?;
     if id.0 == 0 || id.0 >= draft.meta()?.next_container {
         return Err(Rejection::NotFound(Object::Container(id)));
     }
@@ -44,7 +43,8 @@ pub(super) fn seal(draft: &mut Draft<'_>, seal: &SealContainer) -> Result<Outcom
         let object = Object::Class(seal.class);
         return Err(Rejection::WrongState { object, state: "disk only", needed: "one with tape copies" });
     }
-    check_shape(seal)?;
+    check_shape(id, &seal.kind, &seal.members, seal.length, &seal.tape_path)?;
+    check_skeleton(seal)?;
     for member in &seal.members {
         add_member(draft, seal, member)?;
     }
@@ -81,19 +81,26 @@ pub(super) fn seal(draft: &mut Draft<'_>, seal: &SealContainer) -> Result<Outcom
     Ok(Outcome::Done)
 }
 
-/// Checks what the command alone says.
-fn check_shape(seal: &SealContainer) -> Result<(), Rejection> {
-    let bad = |what| Err(malformed(seal.container, what));
-    if seal.members.is_empty() {
+/// Checks what members and kind say by themselves.
+pub(super) fn check_shape(
+    id: ContainerId,
+    kind: &ContainerKind,
+    members: &[MemberRecord],
+    length: ByteCount,
+    tape_path: &str,
+) -> Result<(), Rejection> {
+    let bad = |what| Err(malformed(id, what));
+    limit("bytes of a path on tape", tape_path.len(), TAPE_PATH_BYTES_MAX)?;
+    if members.is_empty() {
         return bad("a container needs at least one member");
     }
-    if !seal.tape_path.starts_with('/') {
+    if !tape_path.starts_with('/') {
         return bad("the path on tape must begin with '/'");
     }
     let mut end = 0;
-    for member in &seal.members {
+    for member in members {
         let member_end = member.data_offset.0.checked_add(member.length.0);
-        let Some(member_end) = member_end.filter(|member_end| *member_end <= seal.length.0) else {
+        let Some(member_end) = member_end.filter(|member_end| *member_end <= length.0) else {
             return bad("a member reaches beyond the end of the container");
         };
         if member.header_offset.0 < end || member.data_offset < member.header_offset {
@@ -101,17 +108,13 @@ fn check_shape(seal: &SealContainer) -> Result<(), Rejection> {
         }
         end = member_end;
     }
-    match (&seal.kind, seal.members.as_slice()) {
+    match (kind, members) {
         (ContainerKind::Pack, members) => {
             if members.iter().any(|member| member.file_offset.0 != 0) {
                 return bad("a pack holds whole files only");
             }
-            if seal.skeleton.as_ref().is_some_and(|skeleton| skeleton.pieces.len() != 1) {
-                return bad("a pack's skeleton must be one piece");
-            }
             Ok(())
         }
-        _ if seal.skeleton.is_some() => bad("only a pack has a skeleton"),
         (ContainerKind::File(file), [only]) => {
             if (only.file, only.file_offset.0, only.header_offset) != (*file, 0, only.data_offset) {
                 return bad("the member is not the whole file that the container is for");
@@ -126,6 +129,16 @@ fn check_shape(seal: &SealContainer) -> Result<(), Rejection> {
         }
         _ => bad("a file or segment container has exactly one member"),
     }
+}
+
+fn check_skeleton(seal: &SealContainer) -> Result<(), Rejection> {
+    let what = match &seal.skeleton {
+        None => return Ok(()),
+        Some(_) if seal.kind != ContainerKind::Pack => "only a pack has a skeleton",
+        Some(skeleton) if skeleton.pieces.len() != 1 => "a pack's skeleton must be one piece",
+        Some(_) => return Ok(()),
+    };
+    Err(malformed(seal.container, what))
 }
 
 fn add_member(draft: &mut Draft<'_>, seal: &SealContainer, member: &MemberRecord) -> Result<(), Rejection> {

@@ -330,6 +330,40 @@ fn newer_commands() -> Vec<Command> {
     ]
 }
 
+/// The commands by which a restored catalogue learns what tapes hold.
+fn adoption_commands() -> Vec<Command> {
+    let (vid, container, block) = (vid("KS0001"), ContainerId(300), BlockAddress(77));
+    let member = MemberRecord {
+        file: FileId(1000),
+        header_offset: ByteCount(512),
+        data_offset: ByteCount(2048),
+        length: ByteCount(70_000),
+        file_offset: ByteCount(0),
+    };
+    vec![
+        Command::TapeFound(TapeFound {
+            vid,
+            uuid: Uuid([0xcd; 16]),
+            tape_pool: TapePoolId(1),
+            generation: Generation(5),
+            index_block: BlockAddress(100),
+            end_of_data: BlockAddress(103),
+            reason: "written later".into(),
+        }),
+        Command::AdoptContainer(Box::new(AdoptContainer {
+            container,
+            kind: ContainerKind::Pack,
+            class: ClassId(1),
+            members: vec![member],
+            length: ByteCount(80_000),
+            checksums: StreamChecksums::of(b"y"),
+            sealed: Timestamp(1_700_000_000_000_000_000),
+            tape_path: "/.kist/packs/000000000000012c.tar".into(),
+            places: vec![TapePlace { vid, block }],
+        })),
+    ]
+}
+
 /// The commands of buckets and their versions.
 fn object_commands() -> Vec<Command> {
     let Some(Command::PutFile(put)) = commands().into_iter().nth(5) else { panic!() };
@@ -449,6 +483,7 @@ fn envelopes() -> Vec<Envelope> {
         .chain(object_commands())
         .chain(cold_commands())
         .chain(access_commands())
+        .chain(adoption_commands())
         .map(|command| Envelope { at: Timestamp(1_795_292_940_000_000_000), command })
         .collect()
 }

@@ -1,0 +1,234 @@
+//! What tapes hold that a restored catalogue does not know: volumes written since, and containers on them.
+
+use base::{BlockAddress, ByteCount, ContainerId, FileId, Vid};
+
+use super::{copy, lifecycle, limit, lost, namespace, reason, run, seal, tape};
+use crate::command::{AdoptContainer, CONTAINER_MEMBERS_MAX, Outcome, TapeFound};
+use crate::draft::Draft;
+use crate::encoding::{MemberValue, PartRecord};
+use crate::error::{Object, Rejection};
+use crate::key;
+use crate::record::{
+    ContainerCopy, ContainerKind, ContainerRecord, CopyState, Counter, MemberRecord, QueuedContainer,
+    TapePlace, TapeRecord, TapeState,
+};
+use crate::table::Table;
+
+/// Only while the catalogue is compared with pool and tapes may they tell it what it holds.
+fn need_restored(draft: &Draft<'_>, object: Object) -> Result<(), Rejection> {
+    if draft.meta()?.restored {
+        return Ok(());
+    }
+    let (state, needed) =
+        ("of a catalogue that is settled", "of one that was restored and is not settled yet");
+    Err(Rejection::WrongState { object, state, needed })
+}
+
+/// A tape holds a volume, or an index, that the catalogue does not know. It is only read from now on.
+pub(super) fn tape_found(draft: &mut Draft<'_>, found: &TapeFound) -> Result<Outcome, Rejection> {
+    let vid = found.vid;
+    need_restored(draft, Object::Tape(vid))?;
+    let malformed = |what| Rejection::Malformed { object: Object::Tape(vid), what };
+    if draft.view().get::<String>(Table::TapePool, &key::tape_pool(found.tape_pool))?.is_none() {
+        return Err(Rejection::NotFound(Object::TapePool(found.tape_pool)));
+    }
+    if found.generation.0 == 0 || found.end_of_data <= found.index_block {
+        return Err(malformed("it has no index before its end of data"));
+    }
+    let mut record = tape::find(draft, vid)?;
+    if record.run.is_some() {
+        let needed = "without an open run: end it first";
+        return Err(Rejection::WrongState { object: Object::Tape(vid), state: "in a run", needed });
+    }
+    if record.uuid != Some(found.uuid) {
+        record = another_volume(draft, vid, record)?;
+    } else if record.tape_pool != Some(found.tape_pool) {
+        return Err(malformed("it is of another tape pool"));
+    } else if found.generation < record.generation || found.end_of_data < record.end_of_data {
+        return Err(malformed("the volume was longer, or its index newer"));
+    }
+    let covered_from = record.index_block;
+    record.uuid = Some(found.uuid);
+    record.tape_pool = Some(found.tape_pool);
+    record.generation = found.generation;
+    record.index_block = found.index_block;
+    record.end_of_data = found.end_of_data;
+    if record.state != TapeState::Disabled {
+        record.state = TapeState::ReadOnly;
+        record.reason = reason(&found.reason);
+    }
+    draft.put(Table::Tape, key::tape(vid), &record);
+    run::cover(draft, vid, covered_from)?;
+    Ok(Outcome::Done)
+}
+
+/// Nothing that the catalogue knows of the tape holds for the volume that is on it now.
+fn another_volume(draft: &mut Draft<'_>, vid: Vid, old: TapeRecord) -> Result<TapeRecord, Rejection> {
+    if !draft.view().content(vid, BlockAddress(0), 1)?.is_empty() {
+        let needed = "without containers: say of each that its copy is gone";
+        return Err(Rejection::WrongState { object: Object::Tape(vid), state: "in use", needed });
+    }
+    for (first, _) in draft.view().segments(vid)? {
+        draft.remove(Table::Segment, key::segment(vid, first));
+    }
+    let TapeRecord { capacity, mounts, state, reason, .. } = old;
+    Ok(TapeRecord { mounts, state, reason, ..TapeRecord::scratch(capacity) })
+}
+
+/// A container stands under an index at these places. What the catalogue knows of it gets them; one that it
+/// does not know is taken over for the files that it names.
+pub(super) fn adopt(draft: &mut Draft<'_>, found: &AdoptContainer) -> Result<Outcome, Rejection> {
+    let id = found.container;
+    need_restored(draft, Object::Container(id))?;
+    if let Some(record) = draft.view().container(id)? {
+        if (record.length, record.checksums) != (found.length, found.checksums) {
+            let what = "on tape it has another length or other checksums";
+            return Err(Rejection::Malformed { object: Object::Container(id), what });
+        }
+        return take_places(draft, found, record);
+    }
+    let class = namespace::class(draft, found.class)?;
+    limit("members of a container", found.members.len(), CONTAINER_MEMBERS_MAX)?;
+    if id.0 == 0 || id.0 >= draft.meta()?.next_container {
+        return Err(Rejection::NotFound(Object::Container(id)));
+    }
+    seal::check_shape(id, &found.kind, &found.members, found.length, &found.tape_path)?;
+    for member in &found.members {
+        take_member(draft, found, member)?;
+    }
+    let record = ContainerRecord {
+        kind: found.kind.clone(),
+        class: found.class,
+        length: found.length,
+        checksums: found.checksums,
+        sealed: found.sealed,
+        tape_path: found.tape_path.clone(),
+        skeleton: None,
+        image: None,
+        copies: class.copies.iter().copied().map(ContainerCopy::queued).collect(),
+        live_members: u32::try_from(found.members.len()).unwrap_or(u32::MAX),
+        live_bytes: ByteCount(found.members.iter().map(|member| member.length.0).sum()),
+        condemned_members: 0,
+    };
+    for pool in &class.copies {
+        let queued = QueuedContainer { length: record.length, since: record.sealed };
+        draft.put(Table::Queue, key::queue(*pool, id), &queued);
+        draft.count(Counter::Queued(*pool), 1, record.length.0)?;
+    }
+    if record.kind == ContainerKind::Pack {
+        draft.count(Counter::PacksSealed, 1, record.length.0)?;
+    }
+    take_places(draft, found, record)
+}
+
+/// Gives the queued copies of a container the places that tapes of their pools have for them.
+fn take_places(
+    draft: &mut Draft<'_>,
+    found: &AdoptContainer,
+    mut record: ContainerRecord,
+) -> Result<Outcome, Rejection> {
+    let id = found.container;
+    let had_place = record.places().next().is_some();
+    let mut taken = 0;
+    for &TapePlace { vid, block } in &found.places {
+        let mut tape = tape::find(draft, vid)?;
+        if block >= tape.index_block
+            || draft
+                .view()
+                .get(Table::Content, &key::content(vid, block))?
+                .is_some_and(|standing: ContainerId| standing != id)
+        {
+            let what = "no index covers this place, or another container stands there";
+            return Err(Rejection::Malformed { object: Object::Container(id), what });
+        }
+        let mut copies = record.copies.iter_mut();
+        let queued = |copy: &&mut ContainerCopy| {
+            Some(copy.tape_pool) == tape.tape_pool && copy.state == CopyState::Queued
+        };
+        let Some(copy) = copies.find(queued) else { continue };
+        let pool = copy.tape_pool;
+        copy.state = CopyState::Indexed { vid, block };
+        // Its older place may be this very one.
+        if copy.source == Some(TapePlace { vid, block }) {
+            copy.source = None;
+        } else {
+            draft.put(Table::Content, key::content(vid, block), &id);
+            tape.containers = tape.containers.saturating_add(1);
+            tape.committed.0 = tape.committed.0.saturating_add(record.length.0);
+            draft.put(Table::Tape, key::tape(vid), &tape);
+        }
+        draft.remove(Table::Queue, key::queue(pool, id));
+        draft.discount(Counter::Queued(pool), 1, record.length.0)?;
+        taken += 1;
+    }
+    draft.put(Table::Container, key::container(id), &record);
+    if taken == 0 && !had_place {
+        let what = "none of its places is on a tape of a pool that waits for a copy of it";
+        return Err(Rejection::Malformed { object: Object::Container(id), what });
+    }
+    if !had_place {
+        lost::container_found(draft, id)?;
+    }
+    copy::made_safe(draft, id)?;
+    Ok(Outcome::Done)
+}
+
+/// Makes a file a member of the container, instead of the containers that no tape has any more.
+fn take_member(
+    draft: &mut Draft<'_>,
+    found: &AdoptContainer,
+    member: &MemberRecord,
+) -> Result<(), Rejection> {
+    let id = member.file;
+    let wrong = |state, needed| Rejection::WrongState { object: Object::File(id), state, needed };
+    let file = draft.view().file(id)?.filter(|file| file.is_named() && file.has_data());
+    let file = file.ok_or(Rejection::NotFound(Object::File(id)))?;
+    if file.class != found.class {
+        return Err(wrong("of another class", "of the container's class"));
+    }
+    let sealed = if matches!(found.kind, ContainerKind::Segment { .. }) {
+        draft.view().parts(id)?.iter().map(|(_, part)| part.length.0).sum()
+    } else {
+        leave_containers(draft, id)?;
+        0
+    };
+    let end = sealed.checked_add(member.length.0).filter(|end| *end <= file.size.0);
+    let is_whole = matches!(found.kind, ContainerKind::Segment { .. }) || end == Some(file.size.0);
+    if member.file_offset.0 != sealed || end.is_none() || !is_whole {
+        let what = "the member does not continue what is on tape of the file, or does not have its size";
+        return Err(Rejection::Malformed { object: Object::File(id), what });
+    }
+    if end == Some(file.size.0) {
+        lifecycle::drop_todo(draft, id, &file)?;
+    }
+    let part = PartRecord { container: found.container, data_offset: member.data_offset };
+    draft.put(Table::Part, key::part(id, member.file_offset), &part);
+    let value = MemberValue {
+        header_length: ByteCount(member.data_offset.0 - member.header_offset.0),
+        length: member.length,
+        file_offset: member.file_offset,
+    };
+    draft.put(Table::Member, key::member(found.container, member.data_offset, id), &value);
+    Ok(())
+}
+
+/// Takes a file out of containers that stand on no tape. One that is empty then is given up.
+fn leave_containers(draft: &mut Draft<'_>, id: FileId) -> Result<(), Rejection> {
+    for (container, member) in draft.view().parts(id)? {
+        let record: ContainerRecord = draft.view().expect(Table::Container, &key::container(container))?;
+        if record.copies.iter().any(|copy| copy.state != CopyState::Queued || copy.source.is_some()) {
+            let needed = "without a place on tape, or a plan for one";
+            return Err(Rejection::WrongState { object: Object::File(id), state: "on tape", needed });
+        }
+        lifecycle::take_out(draft, id, container, &member);
+        let is_empty = lifecycle::update(draft, container, |record| {
+            record.live_members = record.live_members.checked_sub(1)?;
+            record.live_bytes.0 = record.live_bytes.0.checked_sub(member.length.0)?;
+            Some(record.is_empty())
+        })?;
+        if is_empty {
+            copy::drop_all(draft, container)?;
+        }
+    }
+    Ok(())
+}

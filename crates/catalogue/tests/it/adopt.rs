@@ -1,0 +1,203 @@
+//! What tapes hold that a restored catalogue does not know.
+
+use crate::common::*;
+use base::*;
+use catalogue::*;
+
+/// A catalogue before and after a restore to a point at which these files were in the pool only, and what the
+/// tapes hold of the time after it.
+struct Restored {
+    bench: Bench,
+    files: Vec<FileId>,
+    found: AdoptContainer,
+    tapes: Vec<TapeFound>,
+}
+
+/// Files a, b, c are put; then they go to both tapes in one pack; then the catalogue goes back to before that.
+fn restored() -> Restored {
+    let mut bench = Bench::new();
+    let files: Vec<FileId> = ["a", "bb", "ccc"].map(|content| bench.put(content, content)).to_vec();
+    let (store, log, point) = (bench.store.clone(), bench.log.len(), bench.view().last_change().unwrap());
+    let container = bench.pack(&files);
+    bench.write_to(0, container);
+    bench.write_to(1, container);
+    let view = bench.view();
+    let record = view.container(container).unwrap().unwrap();
+    let found = AdoptContainer {
+        container,
+        kind: record.kind.clone(),
+        class: record.class,
+        members: view.members(container, None, 9).unwrap(),
+        length: record.length,
+        checksums: record.checksums,
+        sealed: record.sealed,
+        tape_path: record.tape_path.clone(),
+        places: record.places().map(|(vid, block)| TapePlace { vid, block }).collect(),
+    };
+    let tapes = bench.tapes.map(|vid| {
+        let tape = view.tape(vid).unwrap().unwrap();
+        TapeFound {
+            vid,
+            uuid: tape.uuid.unwrap(),
+            tape_pool: tape.tape_pool.unwrap(),
+            generation: tape.generation,
+            index_block: tape.index_block,
+            end_of_data: tape.end_of_data,
+            reason: "it was written after the point of the restore".into(),
+        }
+    });
+    drop(view);
+    let seen = bench.view().last_change().unwrap();
+    bench.store = store;
+    bench.log.truncate(log);
+    bench.ok(Command::AcceptRestore { epoch: Epoch(3), after: point, seen });
+    Restored { bench, files, found, tapes: tapes.to_vec() }
+}
+
+impl Restored {
+    fn find_tapes(&mut self) {
+        for tape in self.tapes.clone() {
+            self.bench.ok(Command::TapeFound(tape));
+        }
+    }
+
+    fn adopt(&mut self) {
+        self.bench.ok(Command::AdoptContainer(Box::new(self.found.clone())));
+    }
+
+    fn state(&self, file: FileId) -> FileState {
+        self.bench.view().file(file).unwrap().unwrap().state
+    }
+}
+
+#[test]
+fn files_whose_pool_bytes_are_gone_are_found_on_tape() {
+    let mut restored = restored();
+    let lost = restored.files[1];
+    restored.bench.ok(Command::PoolCopyLost { files: vec![lost] });
+    assert!(matches!(restored.state(lost), FileState::Lost(_)), "nothing is known of the tapes yet");
+    restored.find_tapes();
+    restored.adopt();
+    assert_eq!(restored.state(lost), FileState::Live);
+    let view = restored.bench.view();
+    assert!(view.file(lost).unwrap().unwrap().pieces.is_empty(), "it is NEARLINE");
+    for file in &restored.files {
+        assert_eq!(view.parts(*file).unwrap().len(), 1);
+    }
+    let record = view.container(restored.found.container).unwrap().unwrap();
+    assert!(record.is_settled(), "both copies stand under an index: {record:?}");
+    for tape in &restored.tapes {
+        let tape = view.tape(tape.vid).unwrap().unwrap();
+        assert_eq!((tape.state, tape.containers), (TapeState::ReadOnly, 1));
+    }
+    assert_eq!(view.check().unwrap(), []);
+    drop(view);
+    // All of it may go from the pool now, and a second look changes nothing.
+    restored.bench.ok(Command::PoolCopyLost { files: restored.files.clone() });
+    let before = restored.bench.store.clone();
+    restored.find_tapes();
+    restored.adopt();
+    for file in &restored.files {
+        assert_eq!(restored.state(*file), FileState::Live);
+    }
+    assert_eq!(restored.bench.view().container(restored.found.container).unwrap(), {
+        View::new(&before).container(restored.found.container).unwrap()
+    });
+    assert!(restored.bench.replayed() == restored.bench.store);
+}
+
+#[test]
+fn a_copy_that_one_tape_has_is_taken_and_the_other_one_is_queued() {
+    let mut restored = restored();
+    restored.find_tapes();
+    restored.found.places.truncate(1);
+    // One of the files is not known any more; its bytes stay on tape as garbage.
+    restored.found.members.remove(0);
+    restored.adopt();
+    let record = restored.bench.view().container(restored.found.container).unwrap().unwrap();
+    assert_eq!((record.live_members, record.live_bytes), (2, ByteCount(5)));
+    let states: Vec<CopyState> = record.copies.iter().map(|copy| copy.state).collect();
+    assert!(matches!(states[..], [CopyState::Indexed { .. }, CopyState::Queued]), "{states:?}");
+    assert_eq!(restored.bench.view().check().unwrap(), []);
+    // The second place is found later.
+    let mut later = restored.found.clone();
+    later.places = vec![TapePlace { vid: restored.tapes[1].vid, block: first_block(&restored) }];
+    restored.bench.ok(Command::AdoptContainer(Box::new(later)));
+    let record = restored.bench.view().container(restored.found.container).unwrap().unwrap();
+    assert!(record.is_settled());
+    assert_eq!(restored.bench.view().check().unwrap(), []);
+}
+
+/// At the point of the restore a file stood on a tape that was reclaimed since; now it is in another pack.
+#[test]
+fn a_file_leaves_a_container_that_no_tape_has_any_more() {
+    let mut restored = restored();
+    let file = restored.files[0];
+    let old = restored.bench.pack(&[file]);
+    restored.find_tapes();
+    restored.adopt();
+    assert_eq!(restored.bench.view().container(old).unwrap(), None);
+    assert_eq!(restored.bench.view().parts(file).unwrap()[0].0, restored.found.container);
+    assert_eq!(restored.bench.view().check().unwrap(), []);
+}
+
+#[test]
+fn nothing_is_adopted_that_does_not_fit() {
+    let adopt = |found: &AdoptContainer| Command::AdoptContainer(Box::new(found.clone()));
+    let mut restored = restored();
+    let found = restored.found.clone();
+    let text = restored.bench.rejected(adopt(&found));
+    assert!(text.contains("no index covers"), "the tapes were not looked at: {text}");
+    restored.find_tapes();
+    let mut other = found.clone();
+    other.members[0].length.0 -= 1;
+    assert!(restored.bench.rejected(adopt(&other)).contains("size"));
+    let mut other = found.clone();
+    other.class = restored.bench.disk_only;
+    assert!(restored.bench.rejected(adopt(&other)).contains("class"));
+    let mut other = found.clone();
+    other.places.clear();
+    assert!(restored.bench.rejected(adopt(&other)).contains("none of its places"));
+    let mut other = found.clone();
+    other.members[2].file = FileId(4_000);
+    assert!(restored.bench.rejected(adopt(&other)).contains("file 4000"));
+    let mut older = restored.tapes[0].clone();
+    older.generation.0 -= 1;
+    assert!(restored.bench.rejected(Command::TapeFound(older)).contains("newer"));
+    assert_eq!(restored.bench.view().check().unwrap(), []);
+    restored.adopt();
+    let mut other = found.clone();
+    other.length.0 += 1;
+    assert!(restored.bench.rejected(adopt(&other)).contains("another length"));
+    restored.bench.ok(Command::RestoreSettled);
+    assert!(restored.bench.rejected(adopt(&found)).contains("settled"));
+    let tape = restored.tapes[0].clone();
+    assert!(restored.bench.rejected(Command::TapeFound(tape)).contains("settled"));
+}
+
+/// A tape was given back and labelled anew: what stood on it before is given up first.
+#[test]
+fn another_volume_replaces_one_that_holds_nothing() {
+    let mut restored = restored();
+    restored.find_tapes();
+    restored.adopt();
+    let mut other = restored.tapes[0].clone();
+    other.uuid = Uuid([0x77; 16]);
+    assert!(restored.bench.rejected(Command::TapeFound(other.clone())).contains("in use"));
+    let (vid, block) = (other.vid, first_block(&restored));
+    restored.bench.ok(Command::CopyDamaged {
+        container: restored.found.container,
+        vid,
+        block,
+        reason: "it is gone".into(),
+    });
+    other.generation = Generation(1);
+    restored.bench.ok(Command::TapeFound(other));
+    let tape = restored.bench.view().tape(vid).unwrap().unwrap();
+    assert_eq!((tape.uuid, tape.generation), (Some(Uuid([0x77; 16])), Generation(1)));
+    assert_eq!(restored.bench.view().check().unwrap(), []);
+}
+
+fn first_block(restored: &Restored) -> BlockAddress {
+    restored.found.places[0].block
+}
