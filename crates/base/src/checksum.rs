@@ -70,6 +70,13 @@ impl Crc32c {
         Crc32c(crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32)
     }
 
+    /// Reads eight hexadecimal digits, as in `Digest: adler32=`. `None` if malformed.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let well_formed = (1..=8).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit());
+        well_formed.then(|| u32::from_str_radix(text, 16).ok()).flatten().map(Crc32c)
+    }
+
     /// The checksum of this stream followed by `bytes`. Goes on from the register, which costs nothing beside
     /// the bytes.
     #[must_use]

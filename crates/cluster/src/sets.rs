@@ -210,6 +210,17 @@ impl StripeSets {
         self.intern(drives)
     }
 
+    /// The set of exactly these drives, in this order, each once: where the shards of a stripe were found.
+    ///
+    /// # Errors
+    /// [`PlacementError::IdsExhausted`].
+    ///
+    /// # Panics
+    /// If a drive is named twice.
+    pub fn of_drives(&mut self, drives: Vec<DriveId>) -> Result<StripeSet, PlacementError> {
+        self.intern(drives)
+    }
+
     /// The set of exactly these drives: the one that exists, else a new one.
     fn intern(&mut self, drives: Vec<DriveId>) -> Result<StripeSet, PlacementError> {
         let sets = self.by_width.entry(drives.len()).or_default();

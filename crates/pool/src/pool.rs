@@ -294,6 +294,17 @@ impl Pool {
         self.read_arena.keep(row, running > 0);
     }
 
+    /// The stripe set of exactly these drives, in this order, each once.
+    ///
+    /// # Errors
+    /// If no id is left for a new one.
+    ///
+    /// # Panics
+    /// If a drive is named twice.
+    pub fn set_of_drives(&self, drives: Vec<DriveId>) -> Result<StripeSet, PoolError> {
+        Ok(lock(&self.sets).of_drives(drives)?)
+    }
+
     pub(crate) fn sets(&self) -> &Mutex<StripeSets> {
         &self.sets
     }

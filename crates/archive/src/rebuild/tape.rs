@@ -162,7 +162,7 @@ fn segment_body(head: &[u8]) -> Option<u64> {
 }
 
 /// `length` bytes of the data partition from the start of `block` on.
-fn read_bytes(
+pub(crate) fn read_bytes(
     drive: &mut dyn TapeDrive,
     block: BlockAddress,
     length: u64,

@@ -22,6 +22,7 @@ mod quotas;
 mod rebuild;
 mod recall_order;
 mod replaced;
+mod restores;
 mod room;
 mod round_trip;
 mod trouble;

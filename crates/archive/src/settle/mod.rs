@@ -1,7 +1,7 @@
 //! The first start on a catalogue that was restored or rebuilt: pool and tapes are looked at before anything
 //! is written to them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::{BlobDescription, BlobId, BlockAddress, ByteCount, DriveId, Epoch, FileId, Vid};
@@ -16,6 +16,11 @@ use crate::libraries::StartDrives;
 use crate::rebuild::{TapeSeen, is_known_there, look};
 use crate::session::write_again;
 use crate::{ArchiveError, PoolDrive};
+
+mod found;
+mod shards;
+
+use found::VolumeFound;
 
 /// Files looked at between two reads of the catalogue.
 const FILES_PAGE: usize = 4_096;
@@ -47,9 +52,14 @@ pub(crate) fn settle(
          server answers"
     );
     crate::multipart::give_up_all(engine)?;
-    settle_pool(engine, drives)?;
+    shards::find_moved(engine, drives)?;
+    let mut looked = BTreeSet::new();
+    let unseen = settle_tapes(engine, tape_drives, &mut looked)?;
     // Afterwards, so that a file that neither has is known to be lost.
-    let unseen = settle_tapes(engine, tape_drives)?;
+    let lost = settle_pool(engine, drives)?;
+    if lost > 0 {
+        look_everywhere(engine, tape_drives, &looked)?;
+    }
     settle_containers(engine, drives)?;
     if unseen > 0 {
         tracing::error!(
@@ -73,9 +83,10 @@ fn is_concerned(tape: &TapeRecord) -> bool {
         || tape.containers > 0
 }
 
-/// Files whose bytes the pool does not have any more, since they were removed after the point of the restore
-/// or with their drives, become NEARLINE or LOST. A drive that is away may still have them.
-fn settle_pool(engine: &Engine, drives: &Drives) -> Result<(), ArchiveError> {
+/// Files whose bytes the pool does not have any more, since they were removed after the point of the restore or
+/// with their drives, become NEARLINE or LOST. A drive that is away may still have them. Gives how many are
+/// LOST.
+fn settle_pool(engine: &Engine, drives: &Drives) -> Result<u64, ArchiveError> {
     let mut known: BTreeMap<BlobId, bool> = BTreeMap::new();
     let mut after = None;
     let (mut nearline, mut lost) = (0u64, 0u64);
@@ -106,7 +117,7 @@ fn settle_pool(engine: &Engine, drives: &Drives) -> Result<(), ArchiveError> {
         }
     }
     tracing::warn!(nearline, lost, "files whose bytes the pool does not have");
-    Ok(())
+    Ok(lost)
 }
 
 fn has_blob(
@@ -218,11 +229,17 @@ enum Seen {
 }
 
 /// Tapes that hold what the restored catalogue does not know are not written any more, and from those that
-/// were used again since nothing is expected. Gives how many could not be looked at.
-fn settle_tapes(engine: &Engine, drives: &StartDrives) -> Result<usize, ArchiveError> {
+/// were used again since nothing is expected; what they hold of the catalogue's files is taken over. Gives how
+/// many could not be looked at; those that were are put into `looked`.
+fn settle_tapes(
+    engine: &Engine,
+    drives: &StartDrives,
+    looked: &mut BTreeSet<Vid>,
+) -> Result<usize, ArchiveError> {
     let mut tapes = engine.read(|view| view.tapes())?;
     tapes.retain(|(_, tape)| is_concerned(tape));
     let (mut unseen, of) = (0, tapes.len());
+    let mut volumes: Vec<VolumeFound> = Vec::new();
     for ((vid, record), number) in tapes.into_iter().zip(1..) {
         let Some(name) = drives.of_tape(vid) else {
             unseen += 1;
@@ -230,7 +247,13 @@ fn settle_tapes(engine: &Engine, drives: &StartDrives) -> Result<usize, ArchiveE
         };
         tracing::warn!(%vid, number, of, "a tape is mounted and looked at; the server answers afterwards");
         let is_written = record.state == TapeState::Active || record.run.is_some();
-        match look_at(engine, name, vid, &record)? {
+        let Look { seen, found } = look_at(engine, name, vid, &record)?;
+        let holds_files = found.is_some();
+        volumes.extend(found);
+        if !matches!(seen, Seen::Unseen(_)) && (is_written || matches!(seen, Seen::Gone(_))) {
+            looked.insert(vid);
+        }
+        match seen {
             Seen::Good => {}
             Seen::Aside(reason) if record.state == TapeState::Labelling => {
                 set_state(engine, vid, TapeState::Disabled, &reason)?;
@@ -239,7 +262,10 @@ fn settle_tapes(engine: &Engine, drives: &StartDrives) -> Result<usize, ArchiveE
             Seen::Gone(reason) => {
                 set_aside(engine, vid, &record, &reason)?;
                 drop_places(engine, vid, &reason)?;
-                set_state(engine, vid, TapeState::Disabled, &reason)?;
+                // What it holds now is read; else nobody needs it.
+                if !holds_files {
+                    set_state(engine, vid, TapeState::Disabled, &reason)?;
+                }
             }
             Seen::Unseen(reason) => {
                 let reason = format!("it could not be looked at after the restore: {reason}");
@@ -252,7 +278,49 @@ fn settle_tapes(engine: &Engine, drives: &StartDrives) -> Result<usize, ArchiveE
             }
         }
     }
+    found::take_over(engine, volumes)?;
     Ok(unseen)
+}
+
+/// Files are lost that the catalogue knew: any other tape may have been written since, scratch ones too.
+fn look_everywhere(
+    engine: &Engine,
+    drives: &StartDrives,
+    looked: &BTreeSet<Vid>,
+) -> Result<(), ArchiveError> {
+    let mut tapes = engine.read(|view| view.tapes())?;
+    tapes.retain(|(vid, tape)| !looked.contains(vid) && tape.run.is_none());
+    let of = tapes.len();
+    for ((vid, _), number) in tapes.into_iter().zip(1..) {
+        let Some(name) = drives.of_tape(vid) else { continue };
+        tracing::warn!(%vid, number, of, "files are lost: they are looked for on a tape");
+        let look = with_mounted(engine, name, vid, |engine, drive| {
+            Ok(Look { seen: Seen::Good, found: gather_from(engine, drive, vid)? })
+        })?;
+        let Some(found) = look.found else { continue };
+        let (of_catalogue, here) = (engine.tape(vid)?.uuid, found.uuid());
+        if of_catalogue.is_some_and(|uuid| uuid != here) {
+            drop_places(engine, vid, &format!("the tape holds volume {here} since the restore"))?;
+        }
+        found::take_over(engine, vec![found])?;
+    }
+    Ok(())
+}
+
+/// What the volume in the drive holds of the catalogue's files, if it is one of this tape.
+fn gather_from(
+    engine: &Engine,
+    drive: &mut dyn TapeDrive,
+    vid: Vid,
+) -> Result<Option<VolumeFound>, ArchiveError> {
+    match look(drive) {
+        Ok(Ok(volume)) if volume.vid == vid => found::gather(engine, drive, &volume),
+        Ok(_) => Ok(None),
+        Err(error) => {
+            tracing::warn!(%vid, %error, "what a tape holds is not known");
+            Ok(None)
+        }
+    }
 }
 
 fn set_state(engine: &Engine, vid: Vid, state: TapeState, reason: &str) -> Result<(), ArchiveError> {
@@ -295,15 +363,36 @@ fn drop_places(engine: &Engine, vid: Vid, reason: &str) -> Result<(), ArchiveErr
     }
 }
 
-fn look_at(engine: &Engine, name: &DriveName, vid: Vid, record: &TapeRecord) -> Result<Seen, ArchiveError> {
+/// What a look at a tape has found, and what of it the catalogue lacks.
+struct Look {
+    seen: Seen,
+    found: Option<VolumeFound>,
+}
+
+impl From<Seen> for Look {
+    fn from(seen: Seen) -> Self {
+        Look { seen, found: None }
+    }
+}
+
+fn look_at(engine: &Engine, name: &DriveName, vid: Vid, record: &TapeRecord) -> Result<Look, ArchiveError> {
+    with_mounted(engine, name, vid, |engine, drive| look_at_mounted(engine, drive, vid, record))
+}
+
+fn with_mounted(
+    engine: &Engine,
+    name: &DriveName,
+    vid: Vid,
+    look: impl FnOnce(&Engine, &mut dyn TapeDrive) -> Result<Look, ArchiveError>,
+) -> Result<Look, ArchiveError> {
     let mut handle = engine.library.take_drive(name)?;
     if let Err(error) = engine.library.mount(vid, name) {
-        return Ok(Seen::Unseen(error.to_string()));
+        return Ok(Seen::Unseen(error.to_string()).into());
     }
-    let seen = look_at_mounted(engine, handle.as_mut(), vid, record);
+    let look = look(engine, handle.as_mut());
     match engine.library.unmount(name) {
-        Ok(_) => seen,
-        Err(error) => Ok(Seen::Unseen(error.to_string())),
+        Ok(_) => look,
+        Err(error) => Ok(Seen::Unseen(error.to_string()).into()),
     }
 }
 
@@ -312,31 +401,36 @@ fn look_at_mounted(
     drive: &mut dyn TapeDrive,
     vid: Vid,
     record: &TapeRecord,
-) -> Result<Seen, ArchiveError> {
-    let Some(uuid) = record.uuid else { return Ok(Seen::Good) };
+) -> Result<Look, ArchiveError> {
+    let Some(uuid) = record.uuid else { return Ok(Seen::Good.into()) };
     if record.state == TapeState::Labelling {
-        return Ok(match mover::check_may_be_labelled(drive, vid, uuid, None) {
+        let seen = match mover::check_may_be_labelled(drive, vid, uuid, None) {
             Ok(()) => Seen::Good,
             Err(error @ mover::VolumeError::NotBlank { .. }) => Seen::Aside(error.to_string()),
             Err(error) => Seen::Unseen(error.to_string()),
-        });
+        };
+        return Ok(seen.into());
     }
     match mover::identify(drive) {
         Ok(Found::Volume { uuid: found, .. }) if found == uuid => {}
         Ok(found @ (Found::Volume { .. } | Found::Blank)) => {
-            return Ok(Seen::Gone(format!("it holds {found} since the restore, not volume {uuid}")));
+            let seen = Seen::Gone(format!("it holds {found} since the restore, not volume {uuid}"));
+            return Ok(Look { seen, found: gather_from(engine, drive, vid)? });
         }
-        Ok(found) => return Ok(Seen::Unseen(format!("it holds {found}"))),
-        Err(error) => return Ok(Seen::Unseen(error.to_string())),
+        Ok(found) => return Ok(Seen::Unseen(format!("it holds {found}")).into()),
+        Err(error) => return Ok(Seen::Unseen(error.to_string()).into()),
     }
     if record.state != TapeState::Active && record.run.is_none() {
-        return Ok(Seen::Good);
+        return Ok(Seen::Good.into());
     }
     match look(drive) {
-        Ok(Ok(seen)) => why_not_to_write(engine, &seen, record),
+        Ok(Ok(volume)) => {
+            let found = found::gather(engine, drive, &volume)?;
+            Ok(Look { seen: why_not_to_write(engine, &volume, record)?, found })
+        }
         // It is the volume: what is wrong with it is for those who read it to find.
-        Ok(Err(found)) => Ok(Seen::Aside(format!("it holds {found}"))),
-        Err(error) => Ok(Seen::Aside(format!("it could not be looked at after the restore: {error}"))),
+        Ok(Err(found)) => Ok(Seen::Aside(format!("it holds {found}")).into()),
+        Err(error) => Ok(Seen::Aside(format!("it could not be looked at after the restore: {error}")).into()),
     }
 }
 
