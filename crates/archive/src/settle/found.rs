@@ -29,6 +29,11 @@ pub(super) struct VolumeFound {
 }
 
 impl VolumeFound {
+    /// Whether it holds anything that the catalogue needs.
+    pub(super) fn is_needed(&self) -> bool {
+        !self.containers.is_empty()
+    }
+
     /// The volume.
     pub(super) fn uuid(&self) -> Uuid {
         self.uuid
@@ -89,7 +94,12 @@ pub(super) fn gather(
             }
         }
     }
-    Ok((!containers.is_empty()).then(|| VolumeFound {
+    let tape = engine.read(|view| view.tape(seen.vid))?;
+    // Where it ends is worth knowing even if nothing on it is needed.
+    let is_longer = tape.is_some_and(|tape| {
+        tape.uuid == Some(seen.uuid) && tape.generation.0 > 0 && tape.generation < seen.generation()
+    });
+    Ok((is_longer || !containers.is_empty()).then(|| VolumeFound {
         vid: seen.vid,
         uuid: seen.uuid,
         generation: seen.generation(),

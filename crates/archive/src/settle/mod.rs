@@ -248,7 +248,7 @@ fn settle_tapes(
         tracing::warn!(%vid, number, of, "a tape is mounted and looked at; the server answers afterwards");
         let is_written = record.state == TapeState::Active || record.run.is_some();
         let Look { seen, found } = look_at(engine, name, vid, &record)?;
-        let holds_files = found.is_some();
+        let is_needed = found.as_ref().is_some_and(VolumeFound::is_needed);
         volumes.extend(found);
         if !matches!(seen, Seen::Unseen(_)) && (is_written || matches!(seen, Seen::Gone(_))) {
             looked.insert(vid);
@@ -263,7 +263,7 @@ fn settle_tapes(
                 set_aside(engine, vid, &record, &reason)?;
                 drop_places(engine, vid, &reason)?;
                 // What it holds now is read; else nobody needs it.
-                if !holds_files {
+                if !is_needed {
                     set_state(engine, vid, TapeState::Disabled, &reason)?;
                 }
             }

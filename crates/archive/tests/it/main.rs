@@ -22,6 +22,7 @@ mod quotas;
 mod rebuild;
 mod recall_order;
 mod replaced;
+mod restore_histories;
 mod restores;
 mod room;
 mod round_trip;

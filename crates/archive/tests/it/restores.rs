@@ -20,21 +20,21 @@ fn backup_directory(instance: &Instance) -> PathBuf {
     instance.directory.path().join("backup")
 }
 
-fn open(instance: &Instance) -> Archive {
+pub fn open(instance: &Instance) -> Archive {
     let archive = instance.open();
     archive
         .start_backup(BackupSettings {
             directory: backup_directory(instance),
             ship_every: Duration::from_millis(20),
             snapshot_every: Duration::from_secs(3_600),
-            keep_snapshots: 3,
+            keep_snapshots: 1_000,
         })
         .unwrap();
     archive
 }
 
 /// The newest change, once the backup has it.
-fn shipped(archive: &Archive) -> u64 {
+pub fn shipped(archive: &Archive) -> u64 {
     let mut change = 0;
     wait_until("everything is shipped", || {
         let status = archive.backup_status().unwrap();
@@ -45,7 +45,7 @@ fn shipped(archive: &Archive) -> u64 {
 }
 
 /// The instance as it is at a later point, with the catalogue of an earlier one.
-fn back_to(instance: &Instance, archive: Archive, change: u64) -> Archive {
+pub fn back_to(instance: &Instance, archive: Archive, change: u64) -> Archive {
     shipped(&archive);
     archive.close();
     drop(archive);
@@ -58,13 +58,13 @@ fn back_to(instance: &Instance, archive: Archive, change: u64) -> Archive {
     open(instance)
 }
 
-fn check(archive: &Archive) {
+pub fn check(archive: &Archive) {
     let found = archive.verify_catalogue().unwrap();
     assert!(found.is_empty(), "{found:?}");
 }
 
 /// Nothing goes to tape unless it is asked for.
-fn at_rest(settings: &mut Settings) {
+pub fn at_rest(settings: &mut Settings) {
     for class in &mut settings.classes {
         (class.pack_age, class.pack_bytes) = (Duration::from_secs(3_600), ByteCount::mib(4_000));
     }
@@ -125,9 +125,10 @@ fn tapes_that_were_written_on_since_are_read_to_their_end() {
     archive.close();
 }
 
-fn replace_lost(archive: &Archive, instance: &Instance, drive: u16) {
+/// A drive of the pool is gone, what it held is rebuilt on others, and a new one takes its place.
+pub fn replace_lost(archive: &Archive, instance: &Instance, drive: u16, round: u64) {
     let path = &instance.settings.pool.drives[usize::from(drive)].path;
-    fs::rename(path, path.with_extension("gone")).unwrap();
+    fs::rename(path, path.with_extension(format!("gone{round}"))).unwrap();
     archive.pool_drive_lost(drive).unwrap();
     wait_until("what it held is rebuilt", || {
         let health = archive.pool_health().unwrap();
@@ -149,7 +150,7 @@ fn shards_that_moved_since_are_found_on_their_drives() {
     }
     let point = shipped(&archive);
     for drive in 0..3 {
-        replace_lost(&archive, &instance, drive);
+        replace_lost(&archive, &instance, drive, 0);
     }
     let mut archive = back_to(&instance, archive, point);
     for round in 0..2 {

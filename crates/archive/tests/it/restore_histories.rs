@@ -1,0 +1,260 @@
+//! Random histories, restored to random points of themselves again and again: files are put, replaced, removed,
+//! migrated, evicted and staged, pool drives lost, rebuilt and replaced, tapes repacked, reclaimed and labelled
+//! anew. After each restore every file of that point is there, but for those of which no medium holds a byte.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::common::{Instance, all, bytes, get, migrate_all, path, put, stage, wait_for, wait_until};
+use crate::history::Contents;
+use crate::restores::{at_rest, back_to, check, open, replace_lost, shipped};
+use archive::{Archive, Locality, Stat, TapeUse};
+use base::ByteCount;
+use catalogue::TapeState;
+
+/// Histories unless `KIST_RESTORES` says otherwise; each is restored [`RESTORES`] times.
+const HISTORIES: u64 = 2;
+const RESTORES: usize = 5;
+/// Steps before and between restores.
+const STEPS: usize = 6;
+/// The first bytes of a file, by which it is looked for on the media.
+const MARK: usize = 48;
+
+/// A small generator: one seed is one history.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % limit.max(1)
+    }
+}
+
+/// A point to which the catalogue can be restored, and what was in the archive then.
+#[derive(Clone)]
+struct Point {
+    change: u64,
+    contents: Contents,
+}
+
+/// What has happened, for the line of figures.
+#[derive(Default)]
+struct Counts {
+    happened: BTreeMap<&'static str, u64>,
+    files: u64,
+    gone: u64,
+}
+
+struct History<'c> {
+    instance: Instance,
+    archive: Archive,
+    numbers: Numbers,
+    contents: Contents,
+    points: Vec<Point>,
+    next: u64,
+    counts: &'c mut Counts,
+}
+
+impl<'c> History<'c> {
+    fn begin(seed: u64, counts: &'c mut Counts) -> Self {
+        let instance = Instance::with(ByteCount::mib(512), at_rest);
+        let archive = open(&instance);
+        let numbers = Numbers(0x9e37_79b9_7f4a_7c15 ^ (seed + 1).wrapping_mul(0xd134_2543_de82_ef95));
+        let (contents, points) = (Contents::new(), Vec::new());
+        let mut this = History { instance, archive, numbers, contents, points, next: seed << 20, counts };
+        (0..8).for_each(|_| _ = this.numbers.below(2));
+        this.put_some();
+        this.mark();
+        this
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.counts.happened.entry(what).or_default() += 1;
+    }
+
+    fn put_some(&mut self) {
+        for _ in 0..1 + self.numbers.below(6) {
+            let length = [700, 5_000, 40_000, 300_000, 2_300_000][self.numbers.below(5)];
+            let name = format!("/d{}/f{}", self.numbers.below(3), self.numbers.below(12));
+            self.next += 1;
+            let content = bytes(self.next, length + self.numbers.below(500));
+            put(&self.archive, &name, &content);
+            self.contents.insert(name, content);
+        }
+    }
+
+    fn a_file(&mut self) -> Option<String> {
+        let at = self.numbers.below(self.contents.len());
+        self.contents.keys().nth(at).cloned()
+    }
+
+    fn mark(&mut self) {
+        let change = shipped(&self.archive);
+        self.points.push(Point { change, contents: self.contents.clone() });
+    }
+
+    fn step(&mut self) {
+        let kind = self.numbers.below(20);
+        match kind {
+            0..=4 => self.put_some(),
+            5 => {
+                if let Some(name) = self.a_file() {
+                    self.archive.remove(&path(&name)).unwrap();
+                    self.contents.remove(&name);
+                }
+            }
+            6..=9 => migrate_all(&self.archive),
+            10..=13 => drop(self.archive.evict(&all(&["/"])).unwrap()),
+            14 => self.stage_all(),
+            15 | 16 => {
+                let drive = self.numbers.below(8) as u16;
+                let round = self.counts.happened.values().sum::<u64>();
+                replace_lost(&self.archive, &self.instance, drive, round);
+            }
+            17 | 18 => self.repack(),
+            _ => self.mark(),
+        }
+        let names = ["put", "put", "put", "put", "put", "remove", "migrate", "migrate", "migrate", "migrate"];
+        let more =
+            ["evict", "evict", "evict", "evict", "stage", "replace", "replace", "repack", "repack", "mark"];
+        self.count(names.into_iter().chain(more).nth(kind).unwrap());
+    }
+
+    fn stage_all(&mut self) {
+        if !self.contents.is_empty() {
+            let request = stage(&self.archive, &["/"]);
+            wait_for(&self.archive, request);
+            println!("{:?} {:?}", self.archive.request(request).unwrap().record, self.archive.why_request(request));
+            self.archive.release(request, None).unwrap();
+        }
+    }
+
+    /// A tape is emptied and, if nothing forbids it, made scratch.
+    fn repack(&mut self) {
+        migrate_all(&self.archive);
+        let tapes = self.archive.tapes().unwrap();
+        let labelled: Vec<_> = tapes.into_iter().filter(|tape| tape.containers > 0).collect();
+        if labelled.is_empty() {
+            return;
+        }
+        let vid = labelled[self.numbers.below(labelled.len())].vid;
+        if self.numbers.below(2) == 0 && self.archive.quarantine().unwrap().is_some() {
+            self.archive.end_quarantine().unwrap();
+            self.count("quarantine ended");
+        }
+        self.archive.repack_tape(vid, "for the test").unwrap();
+        wait_until("nothing is left on it", || {
+            self.archive.migrate_now(None).unwrap();
+            self.archive.tape_repack(vid).unwrap().is_some_and(|repack| repack.done)
+        });
+        if self.archive.quarantine().unwrap().is_none() {
+            wait_until("it can be reclaimed", || self.archive.reclaim_tape(vid).is_ok());
+            self.count("reclaimed");
+        }
+    }
+
+    /// Goes back to a random point and looks for every file of it.
+    fn restore(self) -> Self {
+        let History { instance, archive, mut numbers, points, next, counts, .. } = self;
+        let point = points[numbers.below(points.len())].clone();
+        let archive = back_to(&instance, archive, point.change);
+        let contents = point.contents;
+        let mut this = History { instance, archive, numbers, contents, points, next, counts };
+        this.count("restores");
+        check(&this.archive);
+        this.compare();
+        // An operator has looked at them.
+        for tape in this.archive.tapes().unwrap() {
+            if tape.state == TapeState::ReadOnly {
+                this.archive.set_tape(tape.vid, TapeUse::Active, "").unwrap();
+            }
+        }
+        // The line that begins here is one to come back to as well.
+        this.mark();
+        this
+    }
+
+    /// Every file has the bytes that it had; one that is lost is on no medium.
+    fn compare(&mut self) {
+        self.stage_all();
+        for (name, content) in self.contents.clone() {
+            let Ok(Stat::File(stat)) = self.archive.stat(&path(&name)) else {
+                panic!("{name} has no entry after the restore");
+            };
+            self.counts.files += 1;
+            if stat.locality != Locality::Lost {
+                let read = get(&self.archive, &name).unwrap_or_else(|error| {
+                    let tapes: Vec<_> = self.archive.tapes().unwrap().into_iter().map(|tape| {
+                        (tape.vid, tape.state, tape.reason, tape.containers)
+                    }).collect();
+                    panic!("{name}: {error}; {stat:?}; {tapes:#?}; {:?}", self.counts.happened)
+                });
+                assert!(read == content, "{name} differs");
+                continue;
+            }
+            let held = media_with(&self.instance, &content[..MARK.min(content.len())]);
+            assert!(held.is_empty(), "{name} ({} bytes) is LOST and stands in {held:?}", content.len());
+            self.counts.gone += 1;
+            // What is lost is not looked for again.
+            self.archive.remove(&path(&name)).unwrap();
+            self.contents.remove(&name);
+        }
+    }
+}
+
+/// The files of pool drives and cartridges that hold these bytes.
+fn media_with(instance: &Instance, mark: &[u8]) -> Vec<PathBuf> {
+    let drives = instance.settings.pool.drives.iter().map(|drive| drive.path.join("extents"));
+    let places = drives.chain([instance.settings.library.directory.clone()]);
+    let mut held = Vec::new();
+    places.for_each(|place| {
+        below(&place, &mut |file| {
+            let bytes = fs::read(file).unwrap_or_default();
+            if bytes.windows(mark.len()).any(|window| window == mark) {
+                held.push(file.to_owned());
+            }
+        })
+    });
+    held
+}
+
+fn below(place: &Path, visit: &mut impl FnMut(&Path)) {
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => below(&entry.path(), visit),
+            _ => visit(&entry.path()),
+        }
+    }
+}
+
+fn run(histories: u64, first: u64) -> Counts {
+    let mut counts = Counts::default();
+    for seed in first..first + histories {
+        println!("history {seed}");
+        let mut history = History::begin(seed, &mut counts);
+        for _ in 0..RESTORES {
+            for _ in 0..STEPS {
+                history.step();
+            }
+            history = history.restore();
+        }
+        history.archive.close();
+    }
+    counts
+}
+
+#[test]
+fn what_any_medium_holds_is_there_after_every_restore() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let counts = run(number("KIST_RESTORES").unwrap_or(HISTORIES), number("KIST_RESTORES_SEED").unwrap_or(0));
+    let restores = counts.happened["restores"];
+    println!("{:?}", counts.happened);
+    println!(
+        "{restores} restores: {} files looked for, {} gone from all media, 0 lost that a medium holds",
+        counts.files, counts.gone
+    );
+    assert!(counts.files > 10 * restores, "{} files in {restores} restores", counts.files);
+}
