@@ -107,6 +107,27 @@ pub enum DriveError {
         /// The directory.
         path: PathBuf,
     },
+    /// The drive does not stand where it was opened.
+    #[error("drive {drive}: {path} is not there any more: mount its disk, or put it back")]
+    NotThere {
+        /// The drive.
+        drive: DriveId,
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory is the one that was opened, and not this drive any more.
+    #[error(
+        "drive {drive}: {path} was emptied or given to another while in use ({found}): what it held is rebuilt \
+         on other drives; empty the directory or put another disk there, then kist pool drive replace {drive}"
+    )]
+    Wiped {
+        /// The drive.
+        drive: DriveId,
+        /// The directory.
+        path: PathBuf,
+        /// What was found instead.
+        found: &'static str,
+    },
     /// The drive failed before and does not work yet.
     #[error("drive {drive}: the probe of {path} failed: {reason}")]
     Probe {
@@ -134,6 +155,12 @@ impl DriveError {
     #[must_use]
     pub fn is_full(&self) -> bool {
         matches!(self, DriveError::Full { .. })
+    }
+
+    /// What the drive held is gone for good.
+    #[must_use]
+    pub fn is_wiped(&self) -> bool {
+        matches!(self, DriveError::Wiped { .. })
     }
 
     /// This machine lacks file descriptors or memory for the moment: the drive is not to blame.
@@ -173,7 +200,7 @@ pub enum DriveOpenError {
     )]
     Damaged(PathBuf),
     /// The superblock is of a format that this program does not know.
-    #[error("{path} has drive format {version}, this program knows 1; use the program that wrote it")]
+    #[error("{path} has drive format {version}, this program knows 1 and 2; use the program that wrote it")]
     Version {
         /// The directory.
         path: PathBuf,
