@@ -147,9 +147,8 @@ impl Pool {
         if let Some(Found::Unknown(reason)) = found.values().find(|f| matches!(f, Found::Unknown(_))) {
             return Err(PoolError::Shortage { blob: blob.id, reason: reason.clone() });
         }
-        let may_be = |stripe, shard| {
-            matches!(found.get(&(stripe, shard)), Some(Found::There | Found::Perhaps))
-        };
+        let may_be =
+            |stripe, shard| matches!(found.get(&(stripe, shard)), Some(Found::There | Found::Perhaps));
         Ok(if self.bears(blob, piece, may_be)? { PieceState::Waits } else { PieceState::Gone })
     }
 
@@ -276,7 +275,12 @@ impl Pool {
 }
 
 impl Lacking {
-    fn note(&mut self, pool: &Pool, (stripe, shard, drive): (u32, usize, DriveId), looked: Result<(), CellFault>) {
+    fn note(
+        &mut self,
+        pool: &Pool,
+        (stripe, shard, drive): (u32, usize, DriveId),
+        looked: Result<(), CellFault>,
+    ) {
         match Found::of(pool, drive, looked) {
             Found::There => {}
             Found::Gone => {

@@ -519,7 +519,8 @@ impl Pool {
             if target.stream.is_sealed() && left == 0 {
                 repaired.in_place.push(target.bad);
             } else if target.stream.is_sealed() {
-                let why = format!("{left} of its rows cannot be computed and are as they were; others were mended");
+                let why =
+                    format!("{left} of its rows cannot be computed and are as they were; others were mended");
                 repaired.failed.push((target.bad, why));
             } else {
                 repaired.failed.push((target.bad, target.why("its drive failed while it was written")));

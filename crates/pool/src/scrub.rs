@@ -411,9 +411,9 @@ impl Pool {
                 continue;
             }
             let cells = RowPart { row, bytes, wanted }.cells(&geometry);
-            let can_be_had = known.entry((stripe, cells.start, cells.end)).or_insert_with(|| {
-                code.determines(&there_of(stripe), &cells.collect::<Vec<_>>())
-            });
+            let can_be_had = known
+                .entry((stripe, cells.start, cells.end))
+                .or_insert_with(|| code.determines(&there_of(stripe), &cells.collect::<Vec<_>>()));
             if !*can_be_had {
                 return Ok(false);
             }

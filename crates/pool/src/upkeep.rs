@@ -205,7 +205,8 @@ impl Pool {
         if found > given {
             return Err(PoolError::EpochUsed { drive: id, found, given });
         }
-        let others = self.drives().filter_map(PoolDrive::attached).map(|other| other.device.drive.stamp().age());
+        let others =
+            self.drives().filter_map(PoolDrive::attached).map(|other| other.device.drive.stamp().age());
         let newest = others.max().max(Some((given, 0)));
         take_up(drive.as_ref(), newest, given, commit)?;
         if !place.attach(drive) {
