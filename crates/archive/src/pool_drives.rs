@@ -278,13 +278,14 @@ pub(crate) fn filled(engine: &Engine, replaced: &BTreeSet<DriveId>) {
         if !replaced.contains(&id) || silent.contains(&id) {
             continue;
         }
+        // In this order: that it is this drive still is looked at by the first, and not by the second.
+        if let Err(error) = engine.pool.has_no_gaps(id) {
+            tracing::error!(drive = %id, %error, "the next start rebuilds the drive once more");
+            continue;
+        }
         match DirectoryDrive::set_filled(&drive.path) {
             Ok(()) => tracing::info!(drive = %id, "the drive has all that it should hold"),
             Err(error) => tracing::error!(drive = %id, %error, "the next start rebuilds the drive once more"),
-        }
-        // All of it was just written: nothing else is missing.
-        if let Err(error) = engine.pool.has_no_gaps(id) {
-            tracing::warn!(drive = %id, %error, "the drive is gone through once more");
         }
     }
 }

@@ -186,6 +186,7 @@ pub(crate) fn run(engine: &Arc<Engine>) {
     while !engine.stop.load(Ordering::Relaxed) {
         if let Err(error) = scrubber.step() {
             tracing::error!(%error, "scrubbing failed; it goes on with the next blob");
+            engine.upkeep.note(|info| info.findings.push(format!("a part was not checked: {error}")));
             engine.upkeep.wait(LOOK_EVERY);
         }
     }

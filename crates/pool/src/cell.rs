@@ -202,6 +202,19 @@ mod tests {
         assert!(std::fs::read(golden).unwrap() == cell(), "the format of cells changed");
     }
 
+    /// The header of what could not be computed; zeros behind it. It is never taken for a cell.
+    #[test]
+    fn golden_void() {
+        let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/cell-void-v1.bin");
+        let mut void = cell();
+        sample().seal_void(&mut void);
+        assert!(std::fs::read(golden).unwrap() == void[..HEADER_BYTES], "the format of cells changed");
+        assert!(void[HEADER_BYTES..].iter().all(|byte| *byte == 0));
+        assert_eq!(sample().verify(&void, &(0..69_632)), Err(CellDamage::Void));
+        assert_eq!(sample().verify_and_sum(&void), Err(CellDamage::Void));
+        assert_eq!(sample().verify_header(&void), Err(CellDamage::Void));
+    }
+
     #[test]
     fn every_flipped_bit_is_found() {
         let good = cell();

@@ -210,9 +210,8 @@ fn a_row_beyond_repair_costs_its_file_and_nothing_else() {
     let shard_of = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
     let blob = all.iter().map(|path| shard_of(path)).find(|name| name.ends_with(".0.5")).unwrap();
     let blob = blob.trim_end_matches(".0.5").to_owned();
-    let shards: Vec<&PathBuf> = (0..6)
-        .map(|n| all.iter().find(|path| shard_of(path) == format!("{blob}.0.{n}")).unwrap())
-        .collect();
+    let shards: Vec<&PathBuf> =
+        (0..6).map(|n| all.iter().find(|path| shard_of(path) == format!("{blob}.0.{n}")).unwrap()).collect();
     // One is gone and two are damaged: three of six, and two are borne.
     fs::remove_file(shards[0]).unwrap();
     for shard in &shards[1..3] {

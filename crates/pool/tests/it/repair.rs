@@ -165,6 +165,33 @@ fn a_copy_of_a_segment_is_not_cut_off_where_it_cannot_be_read() {
     assert!(pool.scrub_blob(&segment, &pieces, &mut |_| true).unwrap().is_clean());
 }
 
+/// A value was whole on a drive that was away alone; the other copies were written anew without it and
+/// counted as repaired, and a replaced drive as filled.
+#[test]
+fn a_copy_that_may_lack_a_value_of_an_absent_drive_is_not_repaired() {
+    let mut bench = Bench::new(8);
+    let pool = bench.open(small_cells(), &[]);
+    let stored: Vec<_> = (0..5).map(|n| pool.put_small(&bytes(20_000, n)).unwrap()).collect();
+    let segment = stored[0].0.clone();
+    let pieces: Vec<BlobPiece> = stored.iter().map(|(_, piece)| *piece).collect();
+    pool.close();
+    drop(pool);
+    for copy in [0, 1] {
+        flip(&bench.extent(&segment, 0, copy), pieces[2].offset.0 + 5000, 1);
+    }
+    let bad = BTreeSet::from([shard_of(&segment, 0)]);
+    let pool = bench.open(small_cells(), &[segment.stripes[0].drives[2].0]);
+    let repaired = pool.repair(&segment, &bad, &mut |_| true).unwrap();
+    assert_eq!((repaired.in_place.len(), repaired.failed.len()), (0, 1), "{repaired:?}");
+    pool.close();
+    drop(pool);
+    let pool = bench.open(small_cells(), &[]);
+    let repaired = pool.repair(&segment, &bad, &mut |_| true).unwrap();
+    assert_eq!((repaired.in_place.len(), repaired.failed.len()), (1, 0), "{repaired:?}");
+    let report = pool.scrub_blob(&segment, &pieces, &mut |_| true).unwrap();
+    assert_eq!((report.found, report.lost.len()), (1, 0), "copy 1 is as it was");
+}
+
 /// Puts another payload into a cell, with checksums that are right.
 fn forge(path: &std::path::Path, cell: usize) {
     let mut file = fs::read(path).unwrap();
