@@ -85,8 +85,8 @@ fn of_pool(pool: &PoolStatus, bears: usize) -> Vec<String> {
     if !gaps.is_empty() {
         let (count, named) = (gaps.len(), named(&gaps));
         warnings.push(format!(
-            "{count} of {of} drives of the pool may lack what was written while away, or were put back from an \
-             old copy: {named}: what is missing is looked for and written anew: see kist pool show"
+            "{count} of {of} drives of the pool may lack what was written while away, or were put back from \
+             an old copy: {named}: what is missing is looked for and written anew: see kist pool show"
         ));
     }
     let fill = pool.used.0.saturating_mul(100).checked_div(pool.capacity.0).unwrap_or(0);

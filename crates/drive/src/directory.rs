@@ -48,6 +48,8 @@ pub struct DirectoryDrive {
     /// Held while the superblock is compared or written. Apart from the stamp, which can be asked for while
     /// the disk hangs.
     superblock: Mutex<()>,
+    /// By which the directory of the extents is known again.
+    extents: Mutex<Option<(u64, u64)>>,
 }
 
 pub(crate) struct Shared {
@@ -181,7 +183,8 @@ impl DirectoryDrive {
         clear_replacements(path)?;
         let shared = Shared::new(id, directory);
         let (stamp, superblock) = (Mutex::new(stamp), Mutex::default());
-        Ok(DirectoryDrive { shared, path: path.to_owned(), direct, stamp, superblock })
+        let extents = Mutex::new(identity(fs::metadata(path.join(EXTENTS))));
+        Ok(DirectoryDrive { shared, path: path.to_owned(), direct, stamp, superblock, extents })
     }
 
     /// Reads the superblock of a directory without opening the drive.
@@ -288,6 +291,7 @@ impl DirectoryDrive {
             if identity(held.metadata()) != identity(present.metadata()) {
                 present.try_lock().map_err(io::Error::from)?;
                 *held = present;
+                *self.extents() = identity(fs::metadata(self.path.join(EXTENTS)));
             }
         }
         if found.age() < stamp.age() {
@@ -299,17 +303,14 @@ impl DirectoryDrive {
     /// The superblock as it stands on the drive now.
     fn look(&self, held: &Stamp) -> Result<Stamp, DriveError> {
         let (drive, path) = (self.shared.id, self.path.clone());
-        let held_open = self.shared.directory().metadata();
-        if held_open.as_ref().is_ok_and(|directory| directory.nlink() == 0) {
-            return Err(DriveError::Wiped { drive, path, found: "its directory was removed" });
-        }
-        let opened = identity(held_open);
+        let opened = identity(self.shared.directory().metadata());
         if opened.is_none() || identity(fs::metadata(&self.path)) != opened {
             return Err(DriveError::NotThere { drive, path });
         }
+        let extents = identity(fs::metadata(self.path.join(EXTENTS)));
         let pages = Pages::read(&self.path);
         match pages.newest_of(held.instance, held.drive) {
-            Some(_) if !self.path.join(EXTENTS).is_dir() => {
+            Some(_) if extents.is_none() => {
                 Err(DriveError::Wiped { drive, path, found: "its extents are gone" })
             }
             Some(found) => Ok(found),
@@ -319,12 +320,18 @@ impl DirectoryDrive {
             None if pages.are_gone() => {
                 Err(DriveError::Wiped { drive, path, found: "its superblock is gone" })
             }
+            // Damage of both pages costs no drive whose extents are those that were opened.
+            None if pages.are_damaged() && extents.is_some() && extents == *self.extents() => Ok(*held),
             None => {
                 let failed = [pages.first, pages.copy].into_iter().find_map(Result::err);
                 let source = failed.unwrap_or_else(|| io::Error::other("both copies of it are damaged"));
                 Err(DriveError::Stamp { drive, path, source })
             }
         }
+    }
+
+    fn extents(&self) -> MutexGuard<'_, Option<(u64, u64)>> {
+        self.extents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the superblock, where it is: never in a place that is not this drive, or not any more.
@@ -506,8 +513,12 @@ impl ObjectDrive for DirectoryDrive {
     }
 
     fn check_place(&self) -> Result<(), DriveError> {
-        let _alone = self.superblock();
-        self.look(&self.stamp()).map(drop)
+        let is_older = {
+            let _alone = self.superblock();
+            let stamp = self.stamp();
+            self.look(&stamp)?.age() < stamp.age()
+        };
+        if is_older { self.renew(|stamp| stamp) } else { Ok(()) }
     }
 
     fn probe(&self) -> Result<(), DriveError> {

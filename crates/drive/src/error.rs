@@ -117,8 +117,9 @@ pub enum DriveError {
     },
     /// The directory is the one that was opened, and not this drive any more.
     #[error(
-        "drive {drive}: {path} was emptied or given to another while in use ({found}): what it held is rebuilt \
-         on other drives; empty the directory or put another disk there, then kist pool drive replace {drive}"
+        "drive {drive}: {path} was emptied or given to another while in use ({found}): what it held is \
+         rebuilt on other drives; empty the directory or put another disk there, then kist pool drive \
+         replace {drive}"
     )]
     Wiped {
         /// The drive.
@@ -138,8 +139,8 @@ pub enum DriveError {
         /// What went wrong.
         reason: String,
     },
-    /// The superblock could not be replaced.
-    #[error("drive {drive}: writing the superblock in {path} failed: {source}")]
+    /// The superblock could not be read or replaced.
+    #[error("drive {drive}: the superblock in {path} cannot be read or written: {source}")]
     Stamp {
         /// The drive.
         drive: DriveId,
@@ -155,12 +156,6 @@ impl DriveError {
     #[must_use]
     pub fn is_full(&self) -> bool {
         matches!(self, DriveError::Full { .. })
-    }
-
-    /// What the drive held is gone for good.
-    #[must_use]
-    pub fn is_wiped(&self) -> bool {
-        matches!(self, DriveError::Wiped { .. })
     }
 
     /// This machine lacks file descriptors or memory for the moment: the drive is not to blame.

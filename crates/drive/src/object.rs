@@ -100,7 +100,8 @@ pub trait ObjectDrive: Send + Sync {
 
     /// Looks whether the drive stands where it was opened and holds its superblock: a directory may be moved
     /// away, its disk unmounted, or all in it removed, and then nothing that is asked for by name exists.
-    /// Costs a look at two small files.
+    /// Costs a look at two small files. One that is older than [`ObjectDrive::stamp`] is treated as by
+    /// [`ObjectDrive::set_stamp`].
     ///
     /// # Errors
     /// [`DriveError::NotThere`] if it may come back, [`DriveError::Wiped`] if what it held is gone,

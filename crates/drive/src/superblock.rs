@@ -104,6 +104,15 @@ impl Pages {
         is_gone(&self.first) && is_gone(&self.copy)
     }
 
+    /// Whether there is a page, and each that is there can be read and is damaged.
+    pub(crate) fn are_damaged(&self) -> bool {
+        let pages = [&self.first, &self.copy];
+        let is_damaged = |page: &io::Result<_>| matches!(page, Ok(Err(Refusal::Damaged)));
+        let is_gone = |page: &io::Result<_>| matches!(page, Err(e) if e.kind() == io::ErrorKind::NotFound);
+        pages.iter().any(|page| is_damaged(page))
+            && pages.iter().all(|page| is_damaged(page) || is_gone(page))
+    }
+
     /// Whether both pages say exactly this.
     pub(crate) fn both_say(&self, stamp: &Stamp) -> bool {
         [&self.first, &self.copy].into_iter().all(|page| matches!(page, Ok(Ok(found)) if found == stamp))

@@ -145,11 +145,13 @@ impl Device {
         if error.is_shortage() {
             return false;
         }
-        if error.is_wiped() {
-            self.worsen(DriveHealth::Wiped { reason: error.to_string() });
-        } else {
-            self.set_aside(error.to_string());
-        }
+        let reason = error.to_string();
+        self.worsen(match error {
+            DriveError::Wiped { .. } => DriveHealth::Wiped { reason },
+            DriveError::NotThere { .. } => DriveHealth::Away { reason },
+            // What it holds may still be read, and is verified where it is.
+            _ => DriveHealth::Suspect { reason },
+        });
         true
     }
 

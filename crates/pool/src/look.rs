@@ -111,8 +111,8 @@ impl Pool {
     /// from an extent that exists. What drives that are given up held does not count.
     ///
     /// # Errors
-    /// [`PoolError::Description`], [`PoolError::Code`]; [`PoolError::Shortage`], [`PoolError::ArenaTooSmall`]:
-    /// nothing is known then.
+    /// [`PoolError::Description`], [`PoolError::Code`]; [`PoolError::Shortage`] and
+    /// [`PoolError::ArenaTooSmall`]: nothing is known then.
     pub fn verify_piece(
         self: &Arc<Self>,
         blob: &BlobDescription,

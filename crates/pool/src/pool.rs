@@ -409,8 +409,8 @@ impl Pool {
     }
 }
 
-/// Stamps a drive that is put in. If it does not know of the newest stamp it was away, or put back from an old
-/// copy: that it may have gaps is durable before the new stamp is, which would hide it.
+/// Stamps a drive that is put in. If it does not know of the newest stamp it was away, or put back from an
+/// old copy: that it may have gaps is durable before the new stamp is, which would hide it.
 pub(crate) fn take_up(
     drive: &dyn ObjectDrive,
     newest: Option<(Epoch, u64)>,

@@ -19,8 +19,8 @@ pub enum DriveHealth {
         /// What happened, for people.
         reason: String,
     },
-    /// It was emptied, or given to another, while it was in use: neither, and what it held is rebuilt on other
-    /// drives, until an operator puts it in again.
+    /// It was emptied, or given to another, while it was in use: neither, and what it held is rebuilt on
+    /// other drives, until an operator puts it in again.
     Wiped {
         /// What was found, for people.
         reason: String,

@@ -39,6 +39,50 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// Story: the files of a drive in use were put back as of an hour ago. The next stamp made it as new as the
+/// others.
+#[test]
+fn a_drive_that_is_put_back_while_in_use_is_noticed() {
+    let mut bench = Bench::new(6);
+    let pool = bench.open(small_cells(), &[]);
+    pool.stamp(10).unwrap();
+    let image = bench.path(100);
+    copy(&bench.path(2), &image);
+    let blob = put(&pool, &bytes(100_000, 1)).unwrap();
+    pool.stamp(20).unwrap();
+    // The directory stays, as it does when files are copied back into it.
+    empty(&bench.path(2));
+    copy(&image, &bench.path(2));
+    pool.check_places();
+    settled(&pool);
+    assert_eq!(pool.drives_with_gaps().into_iter().collect::<Vec<_>>(), [(DriveId(2), 10)]);
+    assert_eq!(health(&pool, DriveId(2)), DriveHealth::Up);
+    assert_eq!(pool.lacking(&blob, &[DriveId(2)].into()).unwrap().bad.len(), 1);
+}
+
+/// A superblock of another place is not written over; the drive is still read.
+#[test]
+fn a_superblock_that_cannot_be_told_is_not_written_over() {
+    let mut bench = Bench::new(6);
+    let pool = bench.open(small_cells(), &[]);
+    let value = bytes(30_000, 1);
+    let blob = put(&pool, &value).unwrap();
+    // As an old copy of the drive would, and the superblock damaged besides.
+    let (extents, image) = (bench.path(2).join("extents"), bench.path(100));
+    copy(&extents, &image);
+    fs::remove_dir_all(&extents).unwrap();
+    fs::rename(&image, &extents).unwrap();
+    for page in ["drive.kist", "drive.copy"] {
+        flip(&bench.path(2).join(page), 20, 1);
+    }
+    let damaged = pool.scrub_superblocks();
+    assert!(damaged.len() == 1 && damaged[0].failure.is_some(), "{damaged:?}");
+    assert!(damaged[0].to_string().contains("not written anew: drive 2: the superblock"), "{damaged:?}");
+    assert!(matches!(health(&pool, DriveId(2)), DriveHealth::Suspect { .. }));
+    assert!(get(&pool, &blob).unwrap() == value);
+    assert!(pool.scrub_blob(&blob, &[], &mut |_| true).unwrap().is_clean());
+}
+
 /// Waits until all drives have done what was asked of them before.
 fn settled(pool: &Pool) {
     pool.scrub_superblocks();
