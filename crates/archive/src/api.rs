@@ -347,8 +347,13 @@ pub struct PoolDriveInfo {
     pub id: u16,
     /// Its directory.
     pub path: String,
-    /// `up`, `full`, `missing`, `lost`, or `suspect: WHY` and `away: WHY`.
+    /// `up`, `full`, `missing`, `lost`, or `suspect: WHY`, `away: WHY` and `wiped: WHY`.
     pub state: String,
+    /// Whether it reads, and writes unless it is full.
+    pub up: bool,
+    /// It was away, or put back from an old copy, and may lack what was written after this change of the
+    /// catalogue: what is missing is being looked for and written anew.
+    pub gaps_after: Option<u64>,
     /// Bytes it can hold.
     pub capacity: ByteCount,
     /// Bytes used by Kist.

@@ -41,6 +41,7 @@ mod part_upload;
 mod placing;
 mod policy;
 mod pool_drives;
+mod pool_gaps;
 mod pool_rebuild;
 mod quotas;
 mod rebuild;

@@ -115,14 +115,9 @@ impl Archive {
                 id: drive.id.0,
                 // One that is missing has no name of its own.
                 path: if drive.name.is_empty() { self.directory_of(drive.id) } else { drive.name.clone() },
-                state: match &drive.health {
-                    DriveHealth::Up => "up".to_owned(),
-                    DriveHealth::Full => "full".to_owned(),
-                    DriveHealth::Suspect { reason } => format!("suspect: {reason}"),
-                    DriveHealth::Away { reason } => format!("away: {reason}"),
-                    DriveHealth::Missing => "missing".to_owned(),
-                    DriveHealth::Lost => "lost".to_owned(),
-                },
+                state: state_of(&drive.health),
+                up: matches!(drive.health, DriveHealth::Up | DriveHealth::Full),
+                gaps_after: drive.gaps_after.filter(|_| !drive.health.is_silent()),
                 capacity: drive.capacity,
                 used: drive.used,
                 read: drive.bytes_read,
@@ -423,5 +418,18 @@ fn drive_info(engine: &Engine, name: String, state: &DriveState) -> TapeDriveInf
         cause: None,
         expected: None,
         motion: *session.motion.lock().unwrap_or_else(PoisonError::into_inner),
+    }
+}
+
+/// What a drive of the pool is, for people.
+fn state_of(health: &DriveHealth) -> String {
+    match health {
+        DriveHealth::Up => "up".to_owned(),
+        DriveHealth::Full => "full".to_owned(),
+        DriveHealth::Suspect { reason } => format!("suspect: {reason}"),
+        DriveHealth::Away { reason } => format!("away: {reason}"),
+        DriveHealth::Wiped { reason } => format!("wiped: {reason}"),
+        DriveHealth::Missing => "missing".to_owned(),
+        DriveHealth::Lost => "lost".to_owned(),
     }
 }

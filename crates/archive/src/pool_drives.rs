@@ -23,9 +23,10 @@ const LEFT_LOOKS: usize = 100;
 /// How redundant the content of the pool is at present.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PoolHealth {
-    /// Stripes and segments in all; 0 if every drive answers, since then nothing is counted.
+    /// Stripes and segments in all; 0 if every drive answers and has what it should, since then nothing is
+    /// counted.
     pub stripes: u64,
-    /// Of these, readable, but with a shard or copy on a drive that does not answer.
+    /// Of these, readable, but with a shard or copy on a drive that does not answer, or may lack it.
     pub degraded: u64,
     /// Of these, such that bear no further loss.
     pub critical: u64,
@@ -88,22 +89,28 @@ impl Archive {
             late_cells: engine.pool.late_cells(),
             ..PoolHealth::default()
         };
-        if silent.is_empty() {
+        // What a drive may lack does not count as redundancy, nor as lost.
+        let doubtful: BTreeSet<DriveId> =
+            engine.pool.drives_with_gaps().into_keys().chain(silent.iter().copied()).collect();
+        if doubtful.is_empty() {
             return Ok(health);
         }
         let mut known = BTreeMap::new();
         let mut count = |blob: &BlobDescription| {
             for set in &blob.stripes {
-                let gone: Vec<usize> =
-                    (0..set.drives.len()).filter(|shard| silent.contains(&set.drives[*shard])).collect();
+                let on = |drives: &BTreeSet<DriveId>| -> Vec<usize> {
+                    (0..set.drives.len()).filter(|shard| drives.contains(&set.drives[*shard])).collect()
+                };
                 health.stripes += 1;
-                if gone.is_empty() {
+                let lacking = on(&doubtful);
+                if lacking.is_empty() {
                     continue;
                 }
-                let judge = |(layout, gone): &(Layout, Vec<usize>)| {
-                    (pool::survives(*layout, gone), pool::survives_one_more(*layout, gone))
+                let judge = |(layout, gone, lacking): &(Layout, Vec<usize>, Vec<usize>)| {
+                    (pool::survives(*layout, gone), pool::survives_one_more(*layout, lacking))
                 };
-                let (is_readable, bears_more) = *known.entry((blob.layout, gone)).or_insert_with_key(judge);
+                let (is_readable, bears_more) =
+                    *known.entry((blob.layout, on(&silent), lacking)).or_insert_with_key(judge);
                 health.degraded += u64::from(is_readable);
                 health.critical += u64::from(is_readable && !bears_more);
                 health.unreadable += u64::from(!is_readable);
@@ -146,9 +153,7 @@ impl Archive {
         let engine = self.engine();
         if let Some(id) = id.map(DriveId) {
             match self.health_of_drive(id)? {
-                DriveHealth::Missing | DriveHealth::Lost | DriveHealth::Away { .. } => {
-                    engine.pool.declare_lost(id)?;
-                }
+                health if health.is_silent() => engine.pool.declare_lost(id)?,
                 _ => {
                     return Err(refused(
                         id,
@@ -180,6 +185,8 @@ impl Archive {
         let path = self.path_of_drive(drive)?;
         match self.health_of_drive(drive)? {
             DriveHealth::Missing | DriveHealth::Lost => {}
+            // What held the emptied directory lets it go.
+            DriveHealth::Wiped { .. } => engine.pool.declare_lost(drive)?,
             DriveHealth::Away { .. } | DriveHealth::Suspect { .. } => {
                 return match engine.pool.probe_drive(drive) {
                     DriveHealth::Up => Ok(ReplacedDrive::Returned),
@@ -253,12 +260,27 @@ pub(crate) fn resume_unfilled(engine: &Engine) {
     }
 }
 
+/// The drives that may lack something, but for those that are filled as a whole.
+pub(crate) fn with_gaps(engine: &Engine) -> BTreeSet<DriveId> {
+    let gaps = engine.pool.drives_with_gaps();
+    let drives = engine.settings.pool.drives.iter().map(|drive| (DriveId(drive.id), &drive.path));
+    drives
+        .filter(|(id, path)| gaps.contains_key(id) && !DirectoryDrive::is_unfilled(path))
+        .map(|(id, _)| id)
+        .collect()
+}
+
 /// Records that replaced drives have what they should hold, but those that do not answer.
 pub(crate) fn filled(engine: &Engine, replaced: &BTreeSet<DriveId>) {
     let silent = engine.pool.silent_drives();
     for drive in &engine.settings.pool.drives {
         let id = DriveId(drive.id);
         if !replaced.contains(&id) || silent.contains(&id) {
+            continue;
+        }
+        // In this order: that it is this drive still is looked at by the first, and not by the second.
+        if let Err(error) = engine.pool.has_no_gaps(id) {
+            tracing::error!(drive = %id, %error, "the next start rebuilds the drive once more");
             continue;
         }
         match DirectoryDrive::set_filled(&drive.path) {

@@ -34,11 +34,12 @@ pub(crate) fn shards_on(blob: &BlobDescription, drives: &BTreeSet<DriveId>) -> V
 
 /// Repairs the bad shards of a blob, but for those of a drive that does not answer and is not given up, and
 /// tells the catalogue of what moved. Called within a reading of the gate. Gives what is to be removed when
-/// all readers have left.
+/// all readers have left. `lost_values`: values of a segment that are known to be whole in no copy.
 pub(crate) fn repair(
     scrubber: &mut Scrubber,
     blob: &BlobDescription,
     bad: &BTreeSet<BadShard>,
+    lost_values: usize,
 ) -> Result<Old, ArchiveError> {
     let engine = &Arc::clone(&scrubber.engine);
     let silent = engine.pool.silent_drives();
@@ -55,7 +56,11 @@ pub(crate) fn repair(
         engine.pool.seal_segments();
         repaired = engine.pool.repair(blob, &bad, &mut pacing);
     }
-    let repaired = repaired?;
+    let mut repaired = repaired?;
+    if lost_values > 0 {
+        let why = format!("written anew, but {lost_values} of its values are whole in no copy");
+        repaired.failed.extend(repaired.in_place.drain(..).map(|bad| (bad, why.clone())));
+    }
     scrubber.has_left_out |= repaired.lost_rows > 0 || !repaired.failed.is_empty();
     tell(scrubber, blob.id, &repaired);
     let mut old = Vec::new();
@@ -97,6 +102,7 @@ fn tell(scrubber: &Scrubber, blob: BlobId, repaired: &Repaired) {
         lines
             .push(format!("blob {blob}, stripe {stripe}, shard {shard}, drive {drive}: not repaired: {why}"));
     }
+    lines.extend(repaired.lost.iter().map(ToString::to_string));
     for line in &lines {
         tracing::warn!("{line}");
     }
@@ -178,7 +184,7 @@ fn rebuild_one(
     let reading = engine.gate.enter();
     let Some(blob) = engine.read(|view| view.blob(id))? else { return Ok(()) };
     let (bad, _) = bad_at(&blob, wanting, left);
-    let moved = repair(scrubber, &blob, &bad)?;
+    let moved = repair(scrubber, &blob, &bad, 0)?;
     drop(reading);
     scrubber.leave(moved);
     Ok(())

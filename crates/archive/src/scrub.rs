@@ -18,7 +18,7 @@ use crate::archive::remove_orphans;
 use crate::engine::Engine;
 use crate::lost::{self, Declared, path_of};
 use crate::{ArchiveError, ScrubInfo, UpkeepSettings};
-use crate::{pool_drives, pool_rebuild};
+use crate::{pool_drives, pool_gaps, pool_rebuild};
 
 /// Without being asked the first pass begins this long after the start.
 const FIRST_PASS_AFTER: Duration = Duration::from_secs(600);
@@ -179,11 +179,14 @@ pub(crate) fn run(engine: &Arc<Engine>) {
         has_left_out: false,
         silent_since: BTreeMap::new(),
         given_up: BTreeSet::new(),
+        still_with_gaps: BTreeSet::new(),
+        asked_for_gaps: BTreeSet::new(),
         tried: BTreeMap::new(),
     };
     while !engine.stop.load(Ordering::Relaxed) {
         if let Err(error) = scrubber.step() {
             tracing::error!(%error, "scrubbing failed; it goes on with the next blob");
+            engine.upkeep.note(|info| info.findings.push(format!("a part was not checked: {error}")));
             engine.upkeep.wait(LOOK_EVERY);
         }
     }
@@ -207,6 +210,10 @@ pub(crate) struct Scrubber {
     silent_since: BTreeMap<DriveId, Timestamp>,
     /// Drives whose content is rebuilt elsewhere.
     given_up: BTreeSet<DriveId>,
+    /// Drives that were gone through for gaps, and have some that could not be filled.
+    still_with_gaps: BTreeSet<DriveId>,
+    /// Those for which a pass was asked, since files may be lost with the gaps.
+    asked_for_gaps: BTreeSet<DriveId>,
     /// Blobs of the repair list that were found damaged and tried: until when they are left alone, and how
     /// often they were tried. What cannot be repaired would come back at once, by the repair's own reads.
     tried: BTreeMap<BlobId, (Timestamp, u32)>,
@@ -267,6 +274,7 @@ impl Scrubber {
                 pool_drives::filled(&self.engine, &(&orders.replaced - &again));
             }
         }
+        self.fill_gaps()?;
         if self.repair_list()? {
             return Ok(());
         }
@@ -290,6 +298,25 @@ impl Scrubber {
         self.advance()
     }
 
+    /// Goes through drives that may lack something, once until something changes.
+    fn fill_gaps(&mut self) -> Result<(), ArchiveError> {
+        let drives = &pool_drives::with_gaps(&self.engine) - &self.still_with_gaps;
+        if drives.is_empty() {
+            return Ok(());
+        }
+        self.still_with_gaps.extend(&drives);
+        self.phase("looking for gaps");
+        let filled = pool_gaps::fill(self, &drives);
+        self.phase("idle");
+        let stopped = self.engine.stop.load(Ordering::Relaxed);
+        if self.has_left_out && !stopped && !drives.is_subset(&self.asked_for_gaps) {
+            // What is lost with the gaps is found by reading all of it, and its files are named; once.
+            self.asked_for_gaps.extend(&drives);
+            self.asked = true;
+        }
+        filled
+    }
+
     fn phase(&self, phase: &str) {
         self.engine.upkeep.note(|info| phase.clone_into(&mut info.phase));
     }
@@ -304,9 +331,7 @@ impl Scrubber {
         let now = self.engine.now();
         let patience = self.engine.upkeep.settings().rebuild_after;
         let health = self.engine.pool.drive_health();
-        let silent = |health: &DriveHealth| {
-            matches!(health, DriveHealth::Away { .. } | DriveHealth::Missing | DriveHealth::Lost)
-        };
+        let silent = DriveHealth::is_silent;
         let before = self.silent_since.len();
         self.silent_since.retain(|id, _| health.iter().any(|(drive, health)| drive == id && silent(health)));
         let came_back = self.silent_since.len() < before;
@@ -315,7 +340,7 @@ impl Scrubber {
         }
         let is_given_up = |id: &DriveId, health: &DriveHealth| {
             let waited = self.silent_since.get(id).is_some_and(|since| now.since(*since) > patience);
-            *health == DriveHealth::Lost || silent(health) && waited
+            health.is_given_up() || silent(health) && waited
         };
         let given_up: BTreeSet<DriveId> =
             health.iter().filter(|(id, health)| is_given_up(id, health)).map(|(id, _)| *id).collect();
@@ -330,6 +355,8 @@ impl Scrubber {
             });
         }
         if came_back {
+            self.still_with_gaps.clear();
+            self.asked_for_gaps.clear();
             // What they hold may be what a replaced drive could not be filled without.
             pool_drives::resume_unfilled(&self.engine);
         }
@@ -466,6 +493,7 @@ impl Scrubber {
         for stripe in 0..stripes {
             let before = failed(self);
             let report = self.check(id, u32::try_from(stripe).unwrap_or(u32::MAX), pieces)?;
+            helped &= report.complete;
             let waits = self.engine.pool.silent_drives();
             let is_left = report.bad.iter().any(|bad| waits.contains(&bad.drive));
             helped &= report.lost.is_empty() && !is_left && failed(self) == before;
@@ -491,12 +519,12 @@ impl Scrubber {
                 ..ScrubInfo::default()
             };
         });
-        for (drive, what) in engine.pool.scrub_superblocks() {
-            tracing::warn!(%drive, what, "a superblock was damaged");
+        for bad in engine.pool.scrub_superblocks() {
+            tracing::warn!(drive = %bad.drive, what = %bad, "a superblock was damaged");
             engine.upkeep.note(|info| {
                 info.found += 1;
-                info.repaired += 1;
-                info.findings.push(what);
+                *if bad.failure.is_none() { &mut info.repaired } else { &mut info.failed } += 1;
+                info.findings.push(bad.to_string());
             });
         }
         let place = Place::Blobs { page: VecDeque::new(), after: None, within: None };
@@ -557,6 +585,8 @@ impl Scrubber {
 
     fn end(&mut self) {
         let now = self.engine.now();
+        // What was lost may have been deleted since, and what was damaged repaired.
+        self.still_with_gaps.clear();
         self.next_pass = now.plus(self.engine.upkeep.settings().pass / 20);
         self.debt = Duration::ZERO;
         self.engine.upkeep.note(|info| {
@@ -610,7 +640,9 @@ impl Scrubber {
     fn check(&mut self, id: BlobId, stripe: u32, pieces: &[BlobPiece]) -> Result<ScrubReport, ArchiveError> {
         let engine = Arc::clone(&self.engine);
         let reading = engine.gate.enter();
-        let Some(blob) = engine.read(|view| view.blob(id))? else { return Ok(ScrubReport::default()) };
+        let Some(blob) = engine.read(|view| view.blob(id))? else {
+            return Ok(ScrubReport { complete: true, ..ScrubReport::default() });
+        };
         let mut pace = |bytes: ByteCount| pace(&engine, bytes);
         let mut report = match blob.layout {
             Layout::Striped { .. } => engine.pool.scrub_stripe(&blob, stripe, &mut pace)?,
@@ -625,7 +657,11 @@ impl Scrubber {
             info.found += report.found;
             info.findings.extend(report.findings.iter().map(ToString::to_string));
         });
-        let moved = pool_rebuild::repair(self, &blob, &report.bad)?;
+        let lost_values = match blob.layout {
+            Layout::Striped { .. } => 0,
+            Layout::Segment { .. } => report.lost.len(),
+        };
+        let moved = pool_rebuild::repair(self, &blob, &report.bad, lost_values)?;
         drop(reading);
         self.leave(moved);
         Ok(report)

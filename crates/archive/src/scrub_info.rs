@@ -24,7 +24,8 @@ impl Default for UpkeepSettings {
 /// rebuilds in between included.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ScrubInfo {
-    /// `idle`, `blobs`, `values`, `rebuilding`, `looking for lost files`, `repairing`.
+    /// `idle`, `blobs`, `values`, `rebuilding`, `looking for lost files`, `looking for
+    /// gaps`, `repairing`.
     pub phase: String,
     /// Whether a pass is under way.
     pub running: bool,

@@ -41,6 +41,8 @@ pub(crate) fn stamp(engine: &Engine) {
 pub(crate) fn run(engine: &Arc<Engine>) {
     while !engine.stop.load(Ordering::Relaxed) {
         stamp(engine);
+        // What has nothing to be told of is looked at all the same.
+        engine.pool.check_places();
         if let Err(error) = sweep(engine) {
             tracing::error!(%error, "sweeping failed");
         }

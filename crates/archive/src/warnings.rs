@@ -47,13 +47,17 @@ pub(crate) fn all(engine: &Engine, tapes: &[(Vid, TapeRecord)], pool: &PoolStatu
 /// What is wrong with the drives of the pool, and how full it is.
 fn of_pool(pool: &PoolStatus, bears: usize) -> Vec<String> {
     let mut warnings = Vec::new();
-    let (mut silent, mut hurt) = (Vec::new(), Vec::new());
+    let (mut silent, mut hurt, mut gaps) = (Vec::new(), Vec::new(), Vec::new());
     for drive in &pool.drives {
+        if drive.gaps_after.is_some() && !drive.health.is_silent() {
+            gaps.push(drive.id.to_string());
+        }
         match &drive.health {
             DriveHealth::Up => {}
             DriveHealth::Full => hurt.push(format!("{} (full)", drive.id)),
             DriveHealth::Suspect { .. } => hurt.push(format!("{} (suspect)", drive.id)),
             DriveHealth::Away { .. } => silent.push(format!("{} (away)", drive.id)),
+            DriveHealth::Wiped { .. } => silent.push(format!("{} (emptied while in use)", drive.id)),
             DriveHealth::Missing => silent.push(format!("{} (missing)", drive.id)),
             DriveHealth::Lost => silent.push(format!("{} (lost)", drive.id)),
         }
@@ -76,6 +80,13 @@ fn of_pool(pool: &PoolStatus, bears: usize) -> Vec<String> {
         let verb = if count == 1 { "takes" } else { "take" };
         warnings.push(format!(
             "{count} of {of} drives of the pool {verb} no new data: {named}: see kist pool show"
+        ));
+    }
+    if !gaps.is_empty() {
+        let (count, named) = (gaps.len(), named(&gaps));
+        warnings.push(format!(
+            "{count} of {of} drives of the pool may lack what was written while away, or were put back from \
+             an old copy: {named}: what is missing is looked for and written anew: see kist pool show"
         ));
     }
     let fill = pool.used.0.saturating_mul(100).checked_div(pool.capacity.0).unwrap_or(0);
@@ -129,6 +140,7 @@ mod tests {
             id: DriveId(id as u16),
             name: String::new(),
             health: health.clone(),
+            gaps_after: None,
             capacity: ByteCount(100),
             used: ByteCount(used),
             free: ByteCount(100 - used),
@@ -169,6 +181,12 @@ mod tests {
         let told = of_pool(&pool(&[DriveHealth::Lost, DriveHealth::Full], 1), 1);
         assert!(told[0].starts_with("1 of 2 drives of the pool does not answer: 0 (lost): see"), "{told:?}");
         assert!(told[1].starts_with("1 of 2 drives of the pool takes no new data: 1 (full)"), "{told:?}");
+        let reason = String::new();
+        let mut status = pool(&[DriveHealth::Up, DriveHealth::Wiped { reason }], 1);
+        status.drives.iter_mut().for_each(|drive| drive.gaps_after = Some(7));
+        let told = of_pool(&status, 1);
+        assert!(told[0].contains("does not answer: 1 (emptied while in use)"), "{told:?}");
+        assert!(told[1].starts_with("1 of 2 drives of the pool may lack") && told[1].contains(": 0: what"));
     }
 
     #[test]

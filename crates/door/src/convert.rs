@@ -312,6 +312,7 @@ pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
         id: drive.id,
         path: drive.path.clone(),
         state: drive.state.clone(),
+        gaps_after: drive.gaps_after,
         capacity: drive.capacity.0,
         used: drive.used.0,
         read: drive.read.0,

@@ -466,8 +466,12 @@ pub struct PoolDriveReply {
     pub id: u16,
     /// Its directory.
     pub path: String,
-    /// `up`, `down` or `suspect`.
+    /// `up`, `full`, `missing` or `lost`; or `suspect`, `away` or `wiped`, a colon and the reason.
     pub state: String,
+    /// It was away, or put back from an old copy, and may lack what was written after this change: what is
+    /// missing is being looked for and written anew.
+    #[serde(default)]
+    pub gaps_after: Option<u64>,
     /// Bytes it can hold.
     pub capacity: u64,
     /// Bytes used.

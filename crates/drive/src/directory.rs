@@ -45,6 +45,11 @@ pub struct DirectoryDrive {
     path: PathBuf,
     direct: bool,
     stamp: Mutex<Stamp>,
+    /// Held while the superblock is compared or written. Apart from the stamp, which can be asked for while
+    /// the disk hangs.
+    superblock: Mutex<()>,
+    /// By which the directory of the extents is known again.
+    extents: Mutex<Option<(u64, u64)>>,
 }
 
 pub(crate) struct Shared {
@@ -95,10 +100,10 @@ impl DirectoryDrive {
     }
 
     /// Whether the drive in this directory took the place of another one and [`DirectoryDrive::set_filled`]
-    /// has not been said since; `false` of what is no drive.
+    /// has not been said since; `false` of what is no drive. One that cannot be asked counts as unfilled.
     #[must_use]
     pub fn is_unfilled(path: &Path) -> bool {
-        path.join(UNFILLED).exists()
+        path.join(UNFILLED).try_exists().unwrap_or(true)
     }
 
     /// Records that the drive has what it should hold; durable on return.
@@ -133,8 +138,9 @@ impl DirectoryDrive {
             sync_directory(path)?;
         }
         // The superblock comes last: what has one is complete.
-        let stamp = Stamp { instance, drive: id, epoch: Epoch(0), commit: 0 };
-        superblock::write(path, &stamp).map_err(at(path, "writing the superblock"))?;
+        let stamp = Stamp { instance, drive: id, epoch: Epoch(0), commit: 0, gaps_after: None };
+        let written = File::open(path).and_then(|directory| superblock::write(&directory, &stamp));
+        written.map_err(at(path, "writing the superblock"))?;
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             sync_directory(parent)?;
         }
@@ -153,7 +159,10 @@ impl DirectoryDrive {
             Err(TryLockError::WouldBlock) => return Err(DriveOpenError::Locked(path.to_owned())),
             Err(TryLockError::Error(source)) => return Err(at(path, "locking")(source)),
         }
-        let stamp = Self::read_stamp(path)?;
+        let stamp = match Pages::read(path).newest_of(instance, id) {
+            Some(stamp) => stamp,
+            None => Self::read_stamp(path)?,
+        };
         if stamp.instance != instance {
             let (found, expected) = (stamp.instance, instance);
             return Err(DriveOpenError::OtherInstance { path: path.to_owned(), found, expected });
@@ -173,7 +182,9 @@ impl DirectoryDrive {
         };
         clear_replacements(path)?;
         let shared = Shared::new(id, directory);
-        Ok(DirectoryDrive { shared, path: path.to_owned(), direct, stamp: Mutex::new(stamp) })
+        let (stamp, superblock) = (Mutex::new(stamp), Mutex::default());
+        let extents = Mutex::new(identity(fs::metadata(path.join(EXTENTS))));
+        Ok(DirectoryDrive { shared, path: path.to_owned(), direct, stamp, superblock, extents })
     }
 
     /// Reads the superblock of a directory without opening the drive.
@@ -265,22 +276,86 @@ impl DirectoryDrive {
     }
 
     /// Whether the directory is still this drive; after it was away it may be another mount of it, which is
-    /// locked anew.
+    /// locked anew, and may be older than what was last written to it.
     fn identify(&self) -> io::Result<()> {
-        let found = Pages::read(&self.path);
         let stamp = self.stamp();
-        let same = |found: &Stamp| found.instance == stamp.instance && found.drive == stamp.drive;
-        if !found.newest().is_some_and(|found| same(&found)) {
+        let Some(found) = Pages::read(&self.path).newest_of(stamp.instance, stamp.drive) else {
             return Err(io::Error::other("its superblock cannot be read or is another drive's"));
+        };
+        for bucket in 0..=u8::MAX {
+            fs::metadata(self.bucket(bucket))?;
         }
         let present = File::open(&self.path)?;
-        let mut held = self.shared.directory();
-        let identity = |file: &File| file.metadata().map(|m| (m.dev(), m.ino())).ok();
-        if identity(&held) != identity(&present) {
-            present.try_lock().map_err(io::Error::from)?;
-            *held = present;
+        {
+            let mut held = self.shared.directory();
+            if identity(held.metadata()) != identity(present.metadata()) {
+                present.try_lock().map_err(io::Error::from)?;
+                *held = present;
+                *self.extents() = identity(fs::metadata(self.path.join(EXTENTS)));
+            }
+        }
+        if found.age() < stamp.age() {
+            self.renew(|stamp| stamp).map_err(io::Error::other)?;
         }
         Ok(())
+    }
+
+    /// The superblock as it stands on the drive now.
+    fn look(&self, held: &Stamp) -> Result<Stamp, DriveError> {
+        let (drive, path) = (self.shared.id, self.path.clone());
+        let opened = identity(self.shared.directory().metadata());
+        if opened.is_none() || identity(fs::metadata(&self.path)) != opened {
+            return Err(DriveError::NotThere { drive, path });
+        }
+        let extents = identity(fs::metadata(self.path.join(EXTENTS)));
+        let pages = Pages::read(&self.path);
+        match pages.newest_of(held.instance, held.drive) {
+            Some(_) if extents.is_none() => {
+                Err(DriveError::Wiped { drive, path, found: "its extents are gone" })
+            }
+            Some(found) => Ok(found),
+            None if pages.newest().is_some() => {
+                Err(DriveError::Wiped { drive, path, found: "it has the superblock of another drive" })
+            }
+            None if pages.are_gone() => {
+                Err(DriveError::Wiped { drive, path, found: "its superblock is gone" })
+            }
+            // Damage of both pages costs no drive whose extents are those that were opened.
+            None if pages.are_damaged() && extents.is_some() && extents == *self.extents() => Ok(*held),
+            None => {
+                let failed = [pages.first, pages.copy].into_iter().find_map(Result::err);
+                let source = failed.unwrap_or_else(|| io::Error::other("both copies of it are damaged"));
+                Err(DriveError::Stamp { drive, path, source })
+            }
+        }
+    }
+
+    fn extents(&self) -> MutexGuard<'_, Option<(u64, u64)>> {
+        self.extents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the superblock, where it is: never in a place that is not this drive, or not any more.
+    fn renew(&self, change: impl FnOnce(Stamp) -> Stamp) -> Result<(), DriveError> {
+        let _alone = self.superblock();
+        let stamp = self.stamp();
+        let found = self.look(&stamp)?;
+        let mut next = change(stamp);
+        if found.age() < stamp.age() {
+            next.gaps_after = Some(next.gaps_after.map_or(found.commit, |known| known.min(found.commit)));
+        }
+        let directory = self.shared.directory().try_clone();
+        directory.and_then(|directory| superblock::write(&directory, &next)).map_err(|source| {
+            if !is_full(&source) && !is_shortage(&source) {
+                self.shared.mark_suspect();
+            }
+            DriveError::Stamp { drive: self.shared.id, path: self.path.clone(), source }
+        })?;
+        *self.stamp.lock().unwrap_or_else(PoisonError::into_inner) = next;
+        Ok(())
+    }
+
+    fn superblock(&self) -> MutexGuard<'_, ()> {
+        self.superblock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes a page, syncs it with its name, and reads it back.
@@ -363,6 +438,11 @@ impl ObjectDrive for DirectoryDrive {
         }
     }
 
+    fn length(&self, id: ExtentId) -> Result<ByteCount, DriveError> {
+        let found = fs::metadata(self.file(id)).map_err(|source| self.failed(id, "looking", source))?;
+        Ok(ByteCount(found.len()))
+    }
+
     fn delete(&self, id: ExtentId) -> Result<(), DriveError> {
         match fs::remove_file(self.file(id)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.failed(id, "deletion", error)),
@@ -416,31 +496,29 @@ impl ObjectDrive for DirectoryDrive {
     }
 
     fn set_stamp(&self, epoch: Epoch, commit: u64) -> Result<(), DriveError> {
-        let mut stamp = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = Stamp { epoch, commit, ..*stamp };
-        superblock::write(&self.path, &next).map_err(|source| {
-            if !is_full(&source) && !is_shortage(&source) {
-                self.shared.mark_suspect();
-            }
-            DriveError::Stamp { drive: self.shared.id, path: self.path.clone(), source }
-        })?;
-        *stamp = next;
-        Ok(())
+        self.renew(|stamp| Stamp { epoch, commit, ..stamp })
+    }
+
+    fn set_gaps(&self, gaps_after: Option<u64>) -> Result<(), DriveError> {
+        self.renew(|stamp| Stamp { gaps_after, ..stamp })
     }
 
     fn check_stamp(&self) -> Result<(), DriveError> {
         // Held meanwhile, so that no stamp is between its two pages.
-        let stamp = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
-        if Pages::read(&self.path).both_say(&stamp) {
+        let _alone = self.superblock();
+        if Pages::read(&self.path).both_say(&self.stamp()) {
             return Ok(());
         }
         Err(DriveError::StampDamaged { drive: self.shared.id, path: self.path.clone() })
     }
 
-    fn is_there(&self) -> bool {
-        let identity = |found: io::Result<fs::Metadata>| found.map(|m| (m.dev(), m.ino())).ok();
-        let held = identity(self.shared.directory().metadata());
-        held.is_some() && identity(fs::metadata(&self.path)) == held
+    fn check_place(&self) -> Result<(), DriveError> {
+        let is_older = {
+            let _alone = self.superblock();
+            let stamp = self.stamp();
+            self.look(&stamp)?.age() < stamp.age()
+        };
+        if is_older { self.renew(|stamp| stamp) } else { Ok(()) }
     }
 
     fn probe(&self) -> Result<(), DriveError> {
@@ -452,6 +530,11 @@ impl ObjectDrive for DirectoryDrive {
         self.shared.suspect.store(false, Ordering::Relaxed);
         Ok(())
     }
+}
+
+/// Device and inode, by which a directory is known again; `None` if it cannot be looked at.
+fn identity(found: io::Result<fs::Metadata>) -> Option<(u64, u64)> {
+    found.map(|m| (m.dev(), m.ino())).ok()
 }
 
 fn at(path: &Path, operation: &'static str) -> impl FnOnce(io::Error) -> DriveOpenError {

@@ -107,6 +107,28 @@ pub enum DriveError {
         /// The directory.
         path: PathBuf,
     },
+    /// The drive does not stand where it was opened.
+    #[error("drive {drive}: {path} is not there any more: mount its disk, or put it back")]
+    NotThere {
+        /// The drive.
+        drive: DriveId,
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory is the one that was opened, and not this drive any more.
+    #[error(
+        "drive {drive}: {path} was emptied or given to another while in use ({found}): what it held is \
+         rebuilt on other drives; empty the directory or put another disk there, then kist pool drive \
+         replace {drive}"
+    )]
+    Wiped {
+        /// The drive.
+        drive: DriveId,
+        /// The directory.
+        path: PathBuf,
+        /// What was found instead.
+        found: &'static str,
+    },
     /// The drive failed before and does not work yet.
     #[error("drive {drive}: the probe of {path} failed: {reason}")]
     Probe {
@@ -117,8 +139,8 @@ pub enum DriveError {
         /// What went wrong.
         reason: String,
     },
-    /// The superblock could not be replaced.
-    #[error("drive {drive}: writing the superblock in {path} failed: {source}")]
+    /// The superblock could not be read or replaced.
+    #[error("drive {drive}: the superblock in {path} cannot be read or written: {source}")]
     Stamp {
         /// The drive.
         drive: DriveId,
@@ -173,7 +195,7 @@ pub enum DriveOpenError {
     )]
     Damaged(PathBuf),
     /// The superblock is of a format that this program does not know.
-    #[error("{path} has drive format {version}, this program knows 1; use the program that wrote it")]
+    #[error("{path} has drive format {version}, this program knows 1 and 2; use the program that wrote it")]
     Version {
         /// The directory.
         path: PathBuf,

@@ -47,6 +47,12 @@ pub trait ObjectDrive: Send + Sync {
     /// [`DriveError::NotFound`], [`DriveError::Io`]. A file system without holes is no error.
     fn punch(&self, id: ExtentId, offset: ByteCount, length: ByteCount) -> Result<(), DriveError>;
 
+    /// The length of an extent: what was appended.
+    ///
+    /// # Errors
+    /// [`DriveError::NotFound`], [`DriveError::Io`].
+    fn length(&self, id: ExtentId) -> Result<ByteCount, DriveError>;
+
     /// Removes an extent; one that is absent is no error. Not durable by itself: a crash may bring it back.
     ///
     /// # Errors
@@ -68,11 +74,20 @@ pub trait ObjectDrive: Send + Sync {
     /// What the superblock says.
     fn stamp(&self) -> Stamp;
 
-    /// Records epoch and commit in the superblock; durable on return.
+    /// Records epoch and commit in the superblock; durable on return. Only where the drive is: it is read
+    /// back first, and written where this drive's superblock is and nowhere else. If the one found is older
+    /// than [`ObjectDrive::stamp`], the drive was put back from an old copy: [`Stamp::gaps_after`] says so
+    /// from then on.
     ///
     /// # Errors
-    /// [`DriveError::Stamp`].
+    /// [`DriveError::Stamp`]; [`DriveError::NotThere`] and [`DriveError::Wiped`], and nothing was written.
     fn set_stamp(&self, epoch: Epoch, commit: u64) -> Result<(), DriveError>;
+
+    /// Sets [`Stamp::gaps_after`], as [`ObjectDrive::set_stamp`] does the others.
+    ///
+    /// # Errors
+    /// As [`ObjectDrive::set_stamp`].
+    fn set_gaps(&self, gaps_after: Option<u64>) -> Result<(), DriveError>;
 
     /// Reads the superblock anew and compares it with [`ObjectDrive::stamp`].
     ///
@@ -83,10 +98,16 @@ pub trait ObjectDrive: Send + Sync {
         Ok(())
     }
 
-    /// Whether the drive stands where it was opened: a directory may be moved away, or its disk unmounted,
-    /// and then nothing that is asked for by name exists. Costs a look at the name.
-    fn is_there(&self) -> bool {
-        true
+    /// Looks whether the drive stands where it was opened and holds its superblock: a directory may be moved
+    /// away, its disk unmounted, or all in it removed, and then nothing that is asked for by name exists.
+    /// Costs a look at two small files. One that is older than [`ObjectDrive::stamp`] is treated as by
+    /// [`ObjectDrive::set_stamp`].
+    ///
+    /// # Errors
+    /// [`DriveError::NotThere`] if it may come back, [`DriveError::Wiped`] if what it held is gone,
+    /// [`DriveError::Stamp`] if the superblock cannot be read.
+    fn check_place(&self) -> Result<(), DriveError> {
+        Ok(())
     }
 
     /// Finds out whether a drive that failed works again: it is still this drive by its superblock, and a
@@ -146,4 +167,15 @@ pub struct Stamp {
     pub epoch: Epoch,
     /// The newest catalogue commit this drive has been told of.
     pub commit: u64,
+    /// It may lack what was written after this commit: it was away, or put back from an old copy, and nobody
+    /// has gone through it since. `None`: it holds what it should, as far as is known.
+    pub gaps_after: Option<u64>,
+}
+
+impl Stamp {
+    /// What orders the stamps of a drive, and those that several drives got at one time.
+    #[must_use]
+    pub fn age(&self) -> (Epoch, u64) {
+        (self.epoch, self.commit)
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -91,6 +91,15 @@ impl ExtentWriter for FileExtentWriter {
                 return Ok(());
             }
             return Err(self.poison("sync", source));
+        }
+        match self.file.metadata() {
+            // What has no name is gone with this descriptor, however well it was synced.
+            Ok(found) if found.nlink() == 0 => {
+                let source = io::Error::new(io::ErrorKind::NotFound, "it was removed while it was written");
+                return Err(self.poison("sync", source));
+            }
+            Ok(_) => {}
+            Err(source) => return Err(self.poison("sync", source)),
         }
         // The temporary name of a replacement promises nothing.
         if !self.name_is_durable && self.rename.is_none() {

@@ -168,6 +168,141 @@ fn damaged_and_old_superblocks_are_found_and_written_anew() {
         drive.set_stamp(Epoch(3), 99).unwrap();
         drive.check_stamp().unwrap();
     }
+    // Both at once, where the extents are the same as ever; not where they are others.
+    let damage = || {
+        for page in ["drive.kist", "drive.copy"] {
+            let mut bytes = fs::read(directory.path().join(page)).unwrap();
+            bytes[40] ^= 1;
+            fs::write(directory.path().join(page), bytes).unwrap();
+        }
+    };
+    damage();
+    drive.set_stamp(Epoch(3), 99).unwrap();
+    drive.check_stamp().unwrap();
+    assert_eq!(drive.stamp().gaps_after, None);
+    damage();
+    fs::rename(directory.path().join("extents"), directory.path().join("others")).unwrap();
+    fs::create_dir(directory.path().join("extents")).unwrap();
+    assert!(matches!(drive.set_stamp(Epoch(3), 99), Err(DriveError::Stamp { .. })));
+}
+
+fn superblocks(path: &Path) -> Vec<bool> {
+    ["drive.kist", "drive.copy", "drive.kist.new"].iter().map(|page| path.join(page).exists()).collect()
+}
+
+/// Story: a drive was emptied while the server ran. The next stamp wrote its superblock anew, into an empty
+/// directory, and at the next start it counted as a drive that held all it should.
+#[test]
+fn a_drive_that_was_emptied_is_not_stamped() {
+    let (directory, drive) = fresh();
+    let path = directory.path();
+    drive.set_stamp(Epoch(3), 99).unwrap();
+    drive.check_place().unwrap();
+    let is_wiped = |found: Result<(), DriveError>| matches!(found, Err(DriveError::Wiped { .. }));
+    // The extents alone are gone.
+    fs::rename(path.join("extents"), path.join("elsewhere")).unwrap();
+    assert!(is_wiped(drive.check_place()) && is_wiped(drive.set_stamp(Epoch(3), 100)));
+    fs::rename(path.join("elsewhere"), path.join("extents")).unwrap();
+    drive.set_stamp(Epoch(3), 100).unwrap();
+    // All of it.
+    for entry in fs::read_dir(path).unwrap() {
+        let entry = entry.unwrap().path();
+        if entry.is_dir() { fs::remove_dir_all(entry).unwrap() } else { fs::remove_file(entry).unwrap() }
+    }
+    assert!(is_wiped(drive.check_place()) && is_wiped(drive.set_stamp(Epoch(3), 101)));
+    assert!(is_wiped(drive.set_gaps(Some(1))) && drive.probe().is_err());
+    assert_eq!(superblocks(path), [false; 3], "nothing was written");
+    assert_eq!(drive.stamp().commit, 100);
+    // Another drive's superblock is not written over.
+    let other = tempfile::tempdir().unwrap();
+    DirectoryDrive::format(other.path(), INSTANCE, DriveId(5)).unwrap();
+    for page in ["drive.kist", "drive.copy"] {
+        fs::copy(other.path().join(page), path.join(page)).unwrap();
+    }
+    fs::create_dir(path.join("extents")).unwrap();
+    assert!(is_wiped(drive.set_stamp(Epoch(3), 101)));
+    assert_eq!(DirectoryDrive::read_stamp(path).unwrap().drive, DriveId(5));
+}
+
+/// Another directory at the path may be a disk that is not mounted: the drive is not there, and not gone.
+#[test]
+fn a_stamp_goes_nowhere_else() {
+    let (directory, drive) = fresh();
+    let outer = tempfile::tempdir().unwrap();
+    let (path, kept) = (directory.path(), outer.path().join("kept"));
+    fs::rename(path, &kept).unwrap();
+    let is_away = |found: Result<(), DriveError>| matches!(found, Err(DriveError::NotThere { .. }));
+    assert!(is_away(drive.check_place()) && is_away(drive.set_stamp(Epoch(3), 1)));
+    // Even a drive of the same number, that another process made there.
+    DirectoryDrive::format(path, INSTANCE, ID).unwrap();
+    assert!(is_away(drive.check_place()) && is_away(drive.set_stamp(Epoch(3), 1)));
+    assert_eq!(DirectoryDrive::read_stamp(path).unwrap().commit, 0);
+    fs::remove_dir_all(path).unwrap();
+    fs::rename(&kept, path).unwrap();
+    drive.set_stamp(Epoch(3), 1).unwrap();
+    assert_eq!(drive.stamp().gaps_after, None);
+    // A directory that was removed is like one whose disk is not mounted.
+    fs::remove_dir_all(path).unwrap();
+    assert!(is_away(drive.set_stamp(Epoch(3), 2)));
+    fs::create_dir(path).unwrap();
+    assert!(is_away(drive.set_stamp(Epoch(3), 2)));
+}
+
+/// Story: a drive was put back from an hour-old copy while in use. The next stamp made it as new as the
+/// others.
+#[test]
+fn an_older_superblock_is_noticed_and_remembered() {
+    let (directory, drive) = fresh();
+    let path = directory.path();
+    let pages = ["drive.kist", "drive.copy"];
+    // Of two pages one may be another drive's.
+    let other = tempfile::tempdir().unwrap();
+    DirectoryDrive::format(other.path(), INSTANCE, DriveId(9)).unwrap();
+    fs::copy(other.path().join(pages[0]), path.join(pages[0])).unwrap();
+    drive.check_place().unwrap();
+    drive.set_stamp(Epoch(3), 50).unwrap();
+    let old = pages.map(|page| fs::read(path.join(page)).unwrap());
+    let put_back = || pages.iter().zip(&old).for_each(|(page, old)| fs::write(path.join(page), old).unwrap());
+    drive.set_stamp(Epoch(3), 99).unwrap();
+    put_back();
+    drive.set_stamp(Epoch(3), 120).unwrap();
+    assert_eq!((drive.stamp().commit, drive.stamp().gaps_after), (120, Some(50)));
+    drop(drive);
+    let drive = open(path).unwrap();
+    assert_eq!(drive.stamp().gaps_after, Some(50), "the next start knows it too");
+    drive.set_stamp(Epoch(4), 130).unwrap();
+    assert_eq!(drive.stamp().gaps_after, Some(50));
+    drive.set_gaps(None).unwrap();
+    assert_eq!((drive.stamp().commit, drive.stamp().gaps_after), (130, None));
+    // A probe notices it as well.
+    put_back();
+    drive.probe().unwrap();
+    assert_eq!((drive.stamp().commit, drive.stamp().gaps_after), (130, Some(50)));
+}
+
+/// Story: an extent was removed with its directory while it was written, synced by its open file, and
+/// acknowledged.
+#[test]
+fn an_extent_that_lost_its_name_is_not_acknowledged() {
+    let (directory, drive) = fresh();
+    let id = extent(7, 1);
+    let mut writer = drive.create(id, ByteCount(0)).unwrap();
+    writer.append(pages(1, 1).as_slice()).unwrap();
+    writer.sync().unwrap();
+    fs::remove_file(directory.path().join("extents/07").join(id.to_string())).unwrap();
+    writer.append(pages(1, 1).as_slice()).unwrap();
+    assert!(matches!(writer.sync(), Err(DriveError::Io { operation: "sync", .. })));
+    assert!(writer.seal().is_err());
+}
+
+#[test]
+fn the_length_of_an_extent_is_what_was_appended() {
+    let (_directory, drive) = fresh();
+    let id = extent(7, 1);
+    assert!(matches!(drive.length(id), Err(DriveError::NotFound { .. })));
+    let mut writer = drive.create(id, ByteCount::mib(1)).unwrap();
+    writer.append(pages(3, 1).as_slice()).unwrap();
+    assert_eq!(drive.length(id).unwrap(), ByteCount(3 * PAGE as u64));
 }
 
 #[test]

@@ -18,6 +18,8 @@ pub(crate) const BLOCKS_MAX: usize = 16;
 pub(crate) const GENERATION: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"KISTCELL";
+/// In the place of a cell that could not be computed: never read as one.
+const VOID_MAGIC: [u8; 8] = *b"KISTVOID";
 const VERSION: u16 = 1;
 const IDENTITY: Range<usize> = 0..64;
 const CRCS_AT: usize = 64;
@@ -51,6 +53,8 @@ pub enum CellDamage {
     Identity,
     /// A payload block.
     Block,
+    /// Nothing was ever there: the row could not be computed when the shard was written anew.
+    Void,
 }
 
 impl CellIdentity {
@@ -81,6 +85,16 @@ impl CellIdentity {
         for (checksum, slot) in checksums.iter().zip(header[CRCS_AT..].chunks_exact_mut(4)) {
             slot.copy_from_slice(&checksum.0.to_le_bytes());
         }
+        let own = Crc32c::of(&header[..OWN_CRC_AT]);
+        header[OWN_CRC_AT..].copy_from_slice(&own.0.to_le_bytes());
+    }
+
+    /// Says that this cell could not be computed: whoever reads it is told so, and never takes it for one.
+    pub(crate) fn seal_void(&self, cell: &mut [u8]) {
+        cell.fill(0);
+        let header = &mut cell[..HEADER_BYTES];
+        header[IDENTITY].copy_from_slice(&self.encode());
+        header[..8].copy_from_slice(&VOID_MAGIC);
         let own = Crc32c::of(&header[..OWN_CRC_AT]);
         header[OWN_CRC_AT..].copy_from_slice(&own.0.to_le_bytes());
     }
@@ -127,7 +141,11 @@ impl CellIdentity {
         if is_planted(Bug::UncheckedCell) {
             return Ok(());
         }
-        if read_u32(header, OWN_CRC_AT) != Crc32c::of(&header[..OWN_CRC_AT]).0 || header[0..8] != MAGIC {
+        let is_intact = read_u32(header, OWN_CRC_AT) == Crc32c::of(&header[..OWN_CRC_AT]).0;
+        if is_intact && header[0..8] == VOID_MAGIC {
+            return Err(CellDamage::Void);
+        }
+        if !is_intact || header[0..8] != MAGIC {
             return Err(CellDamage::Header);
         }
         if header[IDENTITY] != self.encode() && !is_planted(Bug::UnboundCell) {
@@ -182,6 +200,19 @@ mod tests {
     fn golden_cell() {
         let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/cell-v1.bin");
         assert!(std::fs::read(golden).unwrap() == cell(), "the format of cells changed");
+    }
+
+    /// The header of what could not be computed; zeros behind it. It is never taken for a cell.
+    #[test]
+    fn golden_void() {
+        let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/cell-void-v1.bin");
+        let mut void = cell();
+        sample().seal_void(&mut void);
+        assert!(std::fs::read(golden).unwrap() == void[..HEADER_BYTES], "the format of cells changed");
+        assert!(void[HEADER_BYTES..].iter().all(|byte| *byte == 0));
+        assert_eq!(sample().verify(&void, &(0..69_632)), Err(CellDamage::Void));
+        assert_eq!(sample().verify_and_sum(&void), Err(CellDamage::Void));
+        assert_eq!(sample().verify_header(&void), Err(CellDamage::Void));
     }
 
     #[test]

@@ -78,8 +78,9 @@ impl Device {
         lock(&self.health).now == DriveHealth::Up
     }
 
+    /// Whether it is set aside: neither read nor written.
     pub(crate) fn is_away(&self) -> bool {
-        matches!(lock(&self.health).now, DriveHealth::Away { .. })
+        lock(&self.health).now.is_silent()
     }
 
     /// Takes note of a failed write: the drive gets no new data, what it holds is still read.
@@ -112,7 +113,9 @@ impl Device {
             DriveHealth::Up => 0,
             DriveHealth::Full => 1,
             DriveHealth::Suspect { .. } => 2,
-            _ => 3,
+            DriveHealth::Away { .. } => 3,
+            // Nothing makes good what is gone: no probe takes it up again.
+            DriveHealth::Wiped { .. } | DriveHealth::Missing | DriveHealth::Lost => 4,
         };
         if rank(&health) > rank(&state.now) {
             tracing::warn!(drive = %self.drive.id(), now = ?health, "a drive of the pool is set aside");
@@ -135,15 +138,21 @@ impl Device {
         }
     }
 
-    /// Sets the drive aside if it does not stand where it was opened: that an extent is not there says
-    /// nothing about the extent then.
-    fn gone(&self) -> bool {
-        let is_gone = !self.drive.is_there();
-        if is_gone {
-            let name = self.drive.name();
-            self.set_aside(format!("{name} is not there any more: mount its disk, or put it back"));
+    /// Sets the drive aside if it does not stand where it was opened, or was emptied: that an extent is not
+    /// there says nothing about the extent then.
+    pub(crate) fn gone(&self) -> bool {
+        let Err(error) = self.drive.check_place() else { return false };
+        if error.is_shortage() {
+            return false;
         }
-        is_gone
+        let reason = error.to_string();
+        self.worsen(match error {
+            DriveError::Wiped { .. } => DriveHealth::Wiped { reason },
+            DriveError::NotThere { .. } => DriveHealth::Away { reason },
+            // What it holds may still be read, and is verified where it is.
+            _ => DriveHealth::Suspect { reason },
+        });
+        true
     }
 
     /// Space came free: a full drive may be tried again.
@@ -161,6 +170,11 @@ impl Device {
         self.read_failures.store(0, Ordering::Relaxed);
         count(&self.counters.bytes_read, into.len());
         Ok(())
+    }
+
+    /// Since which change of the catalogue it may lack what was written.
+    pub(crate) fn gaps_after(&self) -> Option<u64> {
+        self.drive.stamp().gaps_after
     }
 
     /// Space and size, asked of the file system at most once a second; of a drive set aside what was last
@@ -200,7 +214,8 @@ impl Device {
     pub(crate) fn begin_probe(&self) -> bool {
         let now = self.watch.now();
         let mut state = lock(&self.health);
-        let due = state.now != DriveHealth::Up && !state.probing && state.next_probe <= now;
+        let may_come_back = state.now != DriveHealth::Up && !state.now.is_given_up();
+        let due = may_come_back && !state.probing && state.next_probe <= now;
         state.probing |= due;
         due
     }
@@ -210,6 +225,7 @@ impl Device {
         let mut state = lock(&self.health);
         state.probing = false;
         match result {
+            Ok(()) if state.now.is_given_up() => {}
             Ok(()) => {
                 tracing::info!(drive = %self.drive.id(), was = ?state.now, "a drive works again");
                 state.now = DriveHealth::Up;

@@ -78,10 +78,14 @@ impl Pool {
             }
             list.insert(id, drive);
         }
+        // What the last start told all drives that were there, or a later word that one of them has.
+        let told = list.values().flatten().map(|drive| drive.stamp().age()).max();
+        let newest = told.max(Some((Epoch(epoch.0.saturating_sub(1)), 0)));
+        let commit = list.values().flatten().map(|drive| drive.stamp().commit).max().unwrap_or(0);
         // A drive that cannot even be stamped is of no more use than a missing one.
         for (id, drive) in &mut list {
             if let Some(present) = drive
-                && let Err(error) = present.set_stamp(epoch, present.stamp().commit)
+                && let Err(error) = take_up(present.as_ref(), newest, epoch, commit)
             {
                 tracing::error!(drive = id.0, %error, "a drive cannot be written: it counts as missing");
                 *drive = None;
@@ -416,6 +420,27 @@ impl Pool {
     }
 }
 
+/// Stamps a drive that is put in. If it does not know of the newest stamp it was away, or put back from an
+/// old copy: that it may have gaps is durable before the new stamp is, which would hide it.
+pub(crate) fn take_up(
+    drive: &dyn ObjectDrive,
+    newest: Option<(Epoch, u64)>,
+    epoch: Epoch,
+    commit: u64,
+) -> Result<(), DriveError> {
+    let stamp = drive.stamp();
+    if stamp.gaps_after.is_none() && Some(stamp.age()) < newest {
+        tracing::warn!(
+            drive = %stamp.drive,
+            of = ?stamp.age(),
+            ?newest,
+            "the superblock of a pool drive is old: it may lack what was written since, and is gone through"
+        );
+        drive.set_gaps(Some(stamp.commit))?;
+    }
+    drive.set_stamp(epoch, commit)
+}
+
 fn report(drive: &PoolDrive) -> DriveReport {
     let device = drive.attached().map(|present| Arc::clone(&present.device));
     let number = |of: fn(&Device) -> &AtomicU64| {
@@ -426,6 +451,7 @@ fn report(drive: &PoolDrive) -> DriveReport {
         id: drive.id,
         name: device.as_ref().map(|device| device.drive.name()).unwrap_or_default(),
         health: drive.health(),
+        gaps_after: device.as_ref().and_then(|device| device.gaps_after()),
         capacity: space.map_or(ByteCount(0), |space| space.capacity),
         used: space.map_or(ByteCount(0), |space| space.used),
         free: space.map_or(ByteCount(0), |space| space.free),

@@ -1,10 +1,12 @@
 //! Repair: damaged or lost shards are written anew, whole, from the others of their stripe.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use base::{BlobDescription, BlobId, ByteCount, DriveId, Layout, StripeSet, StripeSetId};
-use drive::{DriveError, ExtentId};
+use drive::{DriveError, ExtentId, PAGE};
 
 use crate::arena::CellBuffer;
 use crate::cell::{HEADER_BYTES, checksums_of};
@@ -16,7 +18,7 @@ use crate::fetch::{CellFault, RowPlace};
 use crate::gather::Gather;
 use crate::geometry::Geometry;
 use crate::pool::Pool;
-use crate::scrub::{BadShard, RowCells, whole_row};
+use crate::scrub::{BadShard, FINDINGS_MAX, RowCells, bad_shard, whole_row};
 use crate::shard::ShardStream;
 use crate::status::DriveHealth;
 use crate::stripe;
@@ -45,10 +47,49 @@ pub struct Repaired {
     pub moved: Vec<MovedStripe>,
     /// Bytes written.
     pub bytes: ByteCount,
-    /// Shards that are as bad as before, and why.
+    /// Shards that are not whole after it either, and why: as bad as before, or better, but with rows that
+    /// could not be computed.
     pub failed: Vec<(BadShard, String)>,
-    /// Rows or records of which fewer than k cells, or no copy, are whole: they stay as they are.
+    /// Rows of which the whole cells do not determine the data.
     pub lost_rows: u64,
+    /// Which these are, the first thousand.
+    pub lost: Vec<LostRow>,
+}
+
+/// A row of a stripe that could not be computed: it stays as it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LostRow {
+    /// The blob.
+    pub blob: BlobId,
+    /// The stripe.
+    pub stripe: u32,
+    /// The row within the stripe.
+    pub row: u64,
+    /// The shards whose cell is missing or damaged.
+    pub missing: Vec<BadShard>,
+}
+
+impl fmt::Display for LostRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LostRow { blob, stripe, row, missing } = self;
+        write!(f, "blob {blob}, stripe {stripe}, row {row} cannot be computed: no whole cell on")?;
+        for (number, BadShard { shard, drive, .. }) in missing.iter().enumerate() {
+            let comma = if number == 0 { "" } else { "," };
+            write!(f, "{comma} drive {drive} (shard {shard})")?;
+        }
+        Ok(())
+    }
+}
+
+impl Repaired {
+    fn lose(&mut self, blob: BlobId, place: &RowPlace, cells: &RowCells) {
+        self.lost_rows += 1;
+        if self.lost.len() < FINDINGS_MAX {
+            let missing = cells.bad.keys().map(|shard| bad_shard(place, *shard)).collect();
+            let stripe = u32::try_from(place.stripe).unwrap_or(u32::MAX);
+            self.lost.push(LostRow { blob, stripe, row: place.row_in_stripe, missing });
+        }
+    }
 }
 
 /// A shard being written anew.
@@ -57,6 +98,10 @@ pub(crate) struct Target {
     pub(crate) stream: Arc<ShardStream>,
     /// Why it is not written after all.
     refusal: OnceLock<&'static str>,
+    /// Rows that were missing or wrong and were computed.
+    computed: AtomicU64,
+    /// Rows that could not be computed.
+    left: AtomicU64,
 }
 
 impl Target {
@@ -66,6 +111,13 @@ impl Target {
             let _ = self.refusal.set(why);
         }
         self.stream.fail();
+    }
+
+    /// A shard of which nothing became better is not written anew: the old one may still be mended.
+    fn refuse_if_useless(&self) {
+        if self.left.load(Ordering::Relaxed) > 0 && self.computed.load(Ordering::Relaxed) == 0 {
+            self.refuse("no row of it that is missing or damaged can be computed: too few others are whole");
+        }
     }
 
     fn why(&self, otherwise: &str) -> String {
@@ -201,7 +253,7 @@ impl Pool {
             let good = cells.good_shards();
             let is_whole = good.len() + cells.bad.len() == geometry.width();
             if is_whole && !code.determines(&good, &(0..geometry.data).collect::<Vec<_>>()) {
-                repaired.lost_rows += 1;
+                repaired.lose(blob.id, &place, &cells);
             }
             if moves && !code.determines(&good, &moving(&targets)) {
                 let why = "the stripe cannot be rebuilt: fewer shards than needed are whole";
@@ -330,7 +382,13 @@ impl Pool {
             return Ok(None);
         }
         drop(computed);
+        let count = |shard: usize, of: fn(&Target) -> &AtomicU64| {
+            if let Some(target) = targets.iter().find(|target| usize::from(target.bad.shard) == shard) {
+                of(target).fetch_add(1, Ordering::Relaxed);
+            }
+        };
         for (shard, mut cell) in missing.into_iter().zip(buffers) {
+            count(shard, |target| &target.computed);
             let at = (place.stripe, place.row_in_stripe);
             let bytes = &mut cell.as_mut_slice()[..range.end];
             let checksums = checksums_of(&bytes[range.clone()]);
@@ -338,6 +396,7 @@ impl Pool {
             cells.good.insert(shard, cell);
         }
         for (shard, cell) in unknown.into_iter().zip(raw) {
+            count(shard, |target| &target.left);
             if let Some(cell) = self.read_raw(blob, geometry, place, (shard, range.end), cell) {
                 cells.good.insert(shard, cell);
             }
@@ -357,8 +416,8 @@ impl Pool {
         Ok(Some(written))
     }
 
-    /// A cell as it lies there, whatever it is worth: a row that cannot be rebuilt must not get worse. Zeros
-    /// where the extent has nothing; `None` if it may have something that could not be read.
+    /// A cell as it lies there, whatever it is worth: a row that cannot be rebuilt must not get worse. Where
+    /// the extent has nothing a cell that says so; `None` if it may have something that could not be read.
     fn read_raw(
         &self,
         blob: &BlobDescription,
@@ -367,29 +426,30 @@ impl Pool {
         (shard, length): (usize, usize),
         mut cell: CellBuffer,
     ) -> Option<CellBuffer> {
-        let id = ExtentId {
-            blob: blob.id,
-            stripe: u32::try_from(place.stripe).unwrap_or(u32::MAX),
-            shard: u8::try_from(shard).unwrap_or(u8::MAX),
-        };
+        let at = (place.stripe, place.row_in_stripe);
+        let identity = stripe::identity(self, geometry, blob.id, at, place.part.bytes, shard);
+        let id = ExtentId { blob: blob.id, stripe: identity.stripe, shard: identity.shard };
         let offset = geometry.extent_offset(place.row_in_stripe);
         let present = self.drive(*place.set.drives.get(shard)?).and_then(PoolDrive::present)?;
         let gather = Gather::new();
         let ticket = gather.ticket();
         present.read(Box::new(move |device| {
             let into = &mut cell.as_mut_slice()[..length];
-            let read = match device.read(id, offset, into) {
-                Ok(()) => Some(cell),
-                Err(DriveError::NotFound { .. } | DriveError::Truncated { .. }) => {
-                    into.fill(0);
-                    Some(cell)
-                }
+            let pages = match pages_of(device, id, offset, into) {
+                Ok(pages) => pages,
                 Err(error) => {
                     device.read_failed(id.blob, &error);
-                    None
+                    return ticket.done(None);
                 }
             };
-            ticket.done(read);
+            // On a drive that is not there, or was emptied, that there is nothing says nothing.
+            if pages < length / PAGE && device.gone() {
+                return ticket.done(None);
+            }
+            if pages == 0 {
+                identity.seal_void(into);
+            }
+            ticket.done(Some(cell));
         }));
         gather.wait_unless(|_| present.device.is_away()).pop().flatten()
     }
@@ -441,6 +501,7 @@ impl Pool {
     ) {
         let seal = |target| (target, |stream: &ShardStream, device: &Device| stream.seal(device));
         // What stays where it is counts whether or not the stripe moves.
+        targets.iter().for_each(Target::refuse_if_useless);
         let (moving, staying): (Vec<&Target>, Vec<&Target>) =
             targets.iter().partition(|target| target.stream.drive != target.bad.drive);
         let healthy = moving.iter().all(|target| !target.stream.has_failed());
@@ -454,8 +515,13 @@ impl Pool {
         }
         self.on_targets(staying.iter().filter(|t| !t.stream.has_failed()).map(|target| seal(*target)));
         for target in staying {
-            if target.stream.is_sealed() {
+            let left = target.left.load(Ordering::Relaxed);
+            if target.stream.is_sealed() && left == 0 {
                 repaired.in_place.push(target.bad);
+            } else if target.stream.is_sealed() {
+                let why =
+                    format!("{left} of its rows cannot be computed and are as they were; others were mended");
+                repaired.failed.push((target.bad, why));
             } else {
                 repaired.failed.push((target.bad, target.why("its drive failed while it was written")));
             }
@@ -483,7 +549,28 @@ pub(crate) fn targets(blob: BlobId, to: &StripeSet, bad: &[BadShard], preallocat
         let drive = to.drives.get(usize::from(bad.shard)).copied().unwrap_or(bad.drive);
         let id = ExtentId { blob, stripe: bad.stripe, shard: bad.shard };
         let stream = Arc::new(ShardStream::replacing(id, drive, preallocate));
-        Target { bad: *bad, stream, refusal: OnceLock::new() }
+        let (computed, left) = (AtomicU64::new(0), AtomicU64::new(0));
+        Target { bad: *bad, stream, refusal: OnceLock::new(), computed, left }
     };
     bad.iter().map(target).collect()
+}
+
+/// Reads as many whole pages as an extent has from `offset` on; zeros behind them.
+fn pages_of(device: &Device, id: ExtentId, offset: u64, into: &mut [u8]) -> Result<usize, DriveError> {
+    match device.read(id, offset, into) {
+        Ok(()) => return Ok(into.len() / PAGE),
+        Err(DriveError::NotFound { .. } | DriveError::Truncated { .. }) => into.fill(0),
+        Err(error) => return Err(error),
+    }
+    for (page, bytes) in into.chunks_exact_mut(PAGE).enumerate() {
+        match device.read(id, offset + (page * PAGE) as u64, bytes) {
+            Ok(()) => {}
+            Err(DriveError::NotFound { .. } | DriveError::Truncated { .. }) => {
+                bytes.fill(0);
+                return Ok(page);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(into.len() / PAGE)
 }

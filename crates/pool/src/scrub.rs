@@ -60,6 +60,9 @@ impl fmt::Display for Fault {
                 f.write_str("another cell stands in this place (lost or misdirected write)")
             }
             Fault::Damaged(CellDamage::Block) => f.write_str("the checksum of a block is wrong"),
+            Fault::Damaged(CellDamage::Void) => {
+                f.write_str("the row could not be computed when the shard was written anew")
+            }
             Fault::Parity => f.write_str("the parity does not belong to the data"),
         }
     }
@@ -365,8 +368,23 @@ impl Pool {
         gone: &BTreeSet<DriveId>,
     ) -> Result<bool, PoolError> {
         let there = |drive: &DriveId| !gone.contains(drive);
-        let Layout::Striped { code: shape } = blob.layout else {
+        if matches!(blob.layout, Layout::Segment { .. }) {
             return Ok(self.record(blob, piece)?.1.iter().any(there));
+        }
+        self.bears(blob, piece, |stripe, shard| {
+            blob.stripes.get(stripe).and_then(|set| set.drives.get(shard)).is_some_and(there)
+        })
+    }
+
+    /// Whether a piece of a striped blob can be had from the shards (by stripe and number) that are there.
+    pub(crate) fn bears(
+        &self,
+        blob: &BlobDescription,
+        piece: &BlobPiece,
+        is_there: impl Fn(usize, usize) -> bool,
+    ) -> Result<bool, PoolError> {
+        let Layout::Striped { code: shape } = blob.layout else {
+            return Err(PoolError::Description(blob.id));
         };
         let code = self.code(shape)?;
         let geometry = self.geometry(shape);
@@ -374,12 +392,12 @@ impl Pool {
         if !geometry.fits(blob) || end > blob.length.0 {
             return Err(PoolError::Description(blob.id));
         }
-        let present_of = |drives: &[DriveId]| -> Vec<usize> {
-            (0..drives.len()).filter(|shard| there(&drives[*shard])).collect()
+        let there_of = |stripe: usize| -> Vec<usize> {
+            (0..geometry.width()).filter(|shard| is_there(stripe, *shard)).collect()
         };
         let data: Vec<usize> = (0..geometry.data).collect();
-        let bears: Vec<bool> =
-            blob.stripes.iter().map(|set| code.determines(&present_of(&set.drives), &data)).collect();
+        let stripes = 0..blob.stripes.len();
+        let bears: Vec<bool> = stripes.map(|stripe| code.determines(&there_of(stripe), &data)).collect();
         let row_bytes = geometry.row_bytes();
         // Rows of a stripe differ in nothing but what is wanted of them.
         let mut known = BTreeMap::new();
@@ -393,11 +411,10 @@ impl Pool {
                 continue;
             }
             let cells = RowPart { row, bytes, wanted }.cells(&geometry);
-            let set = blob.stripes.get(stripe).ok_or(PoolError::Description(blob.id))?;
-            let is_there = known
+            let can_be_had = known
                 .entry((stripe, cells.start, cells.end))
-                .or_insert_with(|| code.determines(&present_of(&set.drives), &cells.collect::<Vec<_>>()));
-            if !*is_there {
+                .or_insert_with(|| code.determines(&there_of(stripe), &cells.collect::<Vec<_>>()));
+            if !*can_be_had {
                 return Ok(false);
             }
         }

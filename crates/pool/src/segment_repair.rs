@@ -28,6 +28,14 @@ struct Window {
     copies: Vec<Given>,
 }
 
+/// What is known of a window that was written.
+struct Written {
+    /// It ends with a whole footer.
+    has_footer: bool,
+    /// Records of which a header is whole and no value: damaged, or deleted.
+    doubtful: u64,
+}
+
 /// What a copy gives from the beginning of a window on.
 #[derive(Clone)]
 enum Given {
@@ -82,8 +90,9 @@ impl Pool {
             return Err(PoolError::SegmentOpen(blob.id));
         }
         let targets = targets(blob.id, to, bad, ByteCount(0));
+        let kept = repaired.in_place.len();
         let mut carry: Vec<Vec<u8>> = vec![Vec::new(); targets.len()];
-        let (mut at, mut has_footer, mut gone) = (0, false, Vec::new());
+        let (mut at, mut has_footer, mut gone, mut doubtful) = (0, false, Vec::new(), 0);
         loop {
             let window = self.read_window(blob, set, at);
             if at == 0 {
@@ -104,7 +113,9 @@ impl Pool {
             }
             let length = longest.min(WINDOW_BYTES);
             for (target, carry) in targets.iter().zip(&mut carry) {
-                has_footer |= self.write_window(blob, &window, target, carry, length);
+                let written = self.write_window(blob, &window, target, carry, length);
+                has_footer |= written.has_footer;
+                doubtful += written.doubtful;
             }
             let written = (length * targets.len()) as u64;
             repaired.bytes.0 += written;
@@ -125,6 +136,11 @@ impl Pool {
         } else {
             self.finish(&targets, (set, to), repaired);
         }
+        if doubtful > 0 && !gone.iter().all(is_target) {
+            // Values that were deleted look the same. It is tried again when the drive is back.
+            let why = "written anew, but values may be whole in a copy whose drive does not answer alone";
+            repaired.failed.extend(repaired.in_place.drain(kept..).map(|bad| (bad, why.to_owned())));
+        }
         Ok(())
     }
 
@@ -143,7 +159,7 @@ impl Pool {
         Window { at, copies: copies.collect() }
     }
 
-    /// Lays the window of one target together and appends it. Gives whether it ends with a whole footer.
+    /// Lays the window of one target together and appends it.
     fn write_window(
         &self,
         blob: &BlobDescription,
@@ -151,16 +167,19 @@ impl Pool {
         target: &Target,
         carry: &mut Vec<u8>,
         length: usize,
-    ) -> bool {
+    ) -> Written {
         let longest = window.longest();
+        let mut doubtful = 0;
         let mut bytes = base_of(window, target, carry.len(), length);
         bytes[..carry.len().min(longest)].copy_from_slice(&carry[..carry.len().min(longest)]);
         let instance = self.config().instance;
         let mut begin = carry_end(carry, longest);
         while begin + RECORD_HEADER_BYTES <= longest && begin < length {
             let offset = window.at + begin as u64;
+            let mut is_announced = false;
             let whole = window.copies.iter().map(Given::bytes).find_map(|copy| {
                 let identity = announced(copy.get(begin..)?, instance, blob.id, offset)?;
+                is_announced = true;
                 let end = begin + RECORD_HEADER_BYTES + identity.length as usize;
                 identity.verify(copy.get(begin..end)?).ok()?;
                 copy.get(begin..(begin + record_bytes(identity.length as usize)).min(copy.len()))
@@ -170,7 +189,10 @@ impl Pool {
                     bytes[begin..begin + record.len()].copy_from_slice(record);
                     begin += record.len().next_multiple_of(RECORD_ALIGN);
                 }
-                None => begin += RECORD_ALIGN,
+                None => {
+                    doubtful += u64::from(is_announced);
+                    begin += RECORD_ALIGN;
+                }
             }
         }
         let has_footer = longest <= WINDOW_BYTES && self.lay_footer(blob, window, &mut bytes);
@@ -180,7 +202,7 @@ impl Pool {
         self.on_targets(std::iter::once((target, move |stream: &ShardStream, device: &Device| {
             stream.append(device, &bytes);
         })));
-        has_footer
+        Written { has_footer, doubtful }
     }
 
     /// Puts in the footer of the first copy that has a whole one; whether there is one.

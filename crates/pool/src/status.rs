@@ -19,10 +19,36 @@ pub enum DriveHealth {
         /// What happened, for people.
         reason: String,
     },
+    /// It was emptied, or given to another, while it was in use: neither, and what it held is rebuilt on
+    /// other drives, until an operator puts it in again.
+    Wiped {
+        /// What was found, for people.
+        reason: String,
+    },
     /// Not given at opening.
     Missing,
     /// Declared lost: what it held is rebuilt on other drives.
     Lost,
+}
+
+impl DriveHealth {
+    /// Neither read nor written: what it holds, or held, is not to be had for now.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        match self {
+            DriveHealth::Up | DriveHealth::Full | DriveHealth::Suspect { .. } => false,
+            DriveHealth::Away { .. }
+            | DriveHealth::Wiped { .. }
+            | DriveHealth::Missing
+            | DriveHealth::Lost => true,
+        }
+    }
+
+    /// What it held will not come back by itself: it is rebuilt without waiting.
+    #[must_use]
+    pub fn is_given_up(&self) -> bool {
+        matches!(self, DriveHealth::Wiped { .. } | DriveHealth::Lost)
+    }
 }
 
 /// One drive. Counters are since opening.
@@ -34,6 +60,9 @@ pub struct DriveReport {
     pub name: String,
     /// Whether it is of use.
     pub health: DriveHealth,
+    /// It may lack what was written after this change of the catalogue, since it was away or put back from an
+    /// old copy, and has not been gone through yet.
+    pub gaps_after: Option<u64>,
     /// Size; 0 if unknown.
     pub capacity: ByteCount,
     /// Taken, by whomever.

@@ -1,18 +1,40 @@
 //! What keeps the drives of a pool going: probes, setting aside, taking out and putting in.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::{BlobId, BlobPiece, Clock, DriveId};
 use cluster::{DriveEntry, DriveMap, DriveState};
-use drive::ObjectDrive;
+use drive::{DriveError, ObjectDrive};
 
 use crate::config::HUNG_AFTER;
 use crate::drives::PoolDrive;
 use crate::error::PoolError;
 use crate::gather::{Gather, lock};
-use crate::pool::Pool;
+use crate::pool::{Pool, take_up};
 use crate::status::{DriveHealth, DriveSpace};
+
+/// A superblock that was not what it should be.
+#[derive(Debug)]
+pub struct BadSuperblock {
+    /// The drive.
+    pub drive: DriveId,
+    /// What was wrong.
+    pub fault: DriveError,
+    /// Why it was not written anew; `None` if it was.
+    pub failure: Option<DriveError>,
+}
+
+impl fmt::Display for BadSuperblock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.failure {
+            None => write!(f, "{}; written anew", self.fault),
+            Some(failure) => write!(f, "{}; not written anew: {failure}", self.fault),
+        }
+    }
+}
 
 impl Pool {
     /// Gives the pool a clock, for late reads, hung drives and probes. Without one none of these happens
@@ -41,11 +63,45 @@ impl Pool {
         }
     }
 
+    /// Looks whether each drive still stands where it was opened and has its superblock; one that does not is
+    /// set aside. Waits for nothing: a drive that hangs is found by [`Pool::tend`].
+    pub fn check_places(&self) {
+        for present in self.drives().filter_map(PoolDrive::present) {
+            present.write(Box::new(|device| {
+                device.gone();
+            }));
+        }
+    }
+
+    /// Drives that are there and may lack what was written after a change of the catalogue, which is given:
+    /// they were away, or put back from an old copy, and have not been gone through.
+    #[must_use]
+    pub fn drives_with_gaps(&self) -> BTreeMap<DriveId, u64> {
+        let devices = self.drives().filter_map(|drive| Some((drive.id, drive.device()?)));
+        devices.filter_map(|(id, device)| Some((id, device.gaps_after()?))).collect()
+    }
+
+    /// Records, durably, that a drive was gone through and has all that it should.
+    ///
+    /// # Errors
+    /// [`PoolError::Drive`] if that cannot be written on it; [`PoolError::DriveState`] if it is not there.
+    pub fn has_no_gaps(&self, id: DriveId) -> Result<(), PoolError> {
+        let gather = Gather::new();
+        let ticket = gather.ticket();
+        let present = self.drive(id).and_then(PoolDrive::present).ok_or_else(|| not_there(id))?;
+        present.write(Box::new(move |device| {
+            ticket.done(device.drive.set_gaps(None).inspect_err(|error| device.write_failed(error)));
+        }));
+        let written = gather.wait_unless(|_| present.device.is_away()).pop();
+        Ok(written.ok_or_else(|| not_there(id))??)
+    }
+
     /// Probes a drive that failed, without waiting for the end of its rest; gives what it is then.
     pub fn probe_drive(&self, id: DriveId) -> DriveHealth {
         let Some(drive) = self.drive(id) else { return DriveHealth::Missing };
         if let Some(present) = drive.attached()
             && present.device.silence() <= HUNG_AFTER
+            && !present.device.health().is_given_up()
         {
             present.device.probed(present.device.drive.probe());
         }
@@ -101,27 +157,21 @@ impl Pool {
         self.drives().filter(|drive| drive.device().is_none()).map(|drive| drive.id).collect()
     }
 
-    /// Compares the superblocks with what they should be and writes those anew that differ; gives the drives
-    /// concerned.
-    pub fn scrub_superblocks(&self) -> Vec<(DriveId, String)> {
+    /// Compares the superblocks with what they should be and writes those anew that differ, where the drive
+    /// still is what it was; gives the drives concerned.
+    pub fn scrub_superblocks(&self) -> Vec<BadSuperblock> {
         let mut found = Vec::new();
         for present in self.drives().filter_map(PoolDrive::present) {
             let gather = Gather::new();
             let ticket = gather.ticket();
             present.write(Box::new(move |device| {
-                let Err(error) = device.drive.check_stamp() else { return ticket.done(None) };
-                let stamp = device.drive.stamp();
-                let what = match device.drive.set_stamp(stamp.epoch, stamp.commit) {
-                    Ok(()) => format!("{error}; written anew"),
-                    Err(worse) => {
-                        device.write_failed(&worse);
-                        format!("{error}; {worse}")
-                    }
-                };
-                ticket.done(Some(what));
+                let Err(fault) = device.drive.check_stamp() else { return ticket.done(None) };
+                let (stamp, drive) = (device.drive.stamp(), device.drive.id());
+                let written = device.drive.set_stamp(stamp.epoch, stamp.commit);
+                let failure = written.inspect_err(|error| device.write_failed(error)).err();
+                ticket.done(Some(BadSuperblock { drive, fault, failure }));
             }));
-            let what = gather.wait_unless(|_| present.device.is_away()).pop().flatten();
-            found.extend(what.map(|what| (present.device.drive.id(), what)));
+            found.extend(gather.wait_unless(|_| present.device.is_away()).pop().flatten());
         }
         found
     }
@@ -155,7 +205,10 @@ impl Pool {
         if found > given {
             return Err(PoolError::EpochUsed { drive: id, found, given });
         }
-        drive.set_stamp(given, commit)?;
+        let others =
+            self.drives().filter_map(PoolDrive::attached).map(|other| other.device.drive.stamp().age());
+        let newest = others.max().max(Some((given, 0)));
+        take_up(drive.as_ref(), newest, given, commit)?;
         if !place.attach(drive) {
             let reason = "it was put in meanwhile".to_owned();
             return Err(PoolError::DriveState { drive: id, reason });
@@ -183,6 +236,11 @@ impl Pool {
         let devices = self.drives().filter_map(PoolDrive::attached);
         devices.map(|present| present.device.counters.late.load(Ordering::Relaxed)).sum()
     }
+}
+
+fn not_there(drive: DriveId) -> PoolError {
+    let reason = "it does not answer: it is gone through when it is back".to_owned();
+    PoolError::DriveState { drive, reason }
 }
 
 fn no_such_drive(drive: DriveId) -> PoolError {

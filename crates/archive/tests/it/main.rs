@@ -18,6 +18,7 @@ mod multipart;
 mod objects;
 mod openness;
 mod packs;
+mod places;
 mod quotas;
 mod rebuild;
 mod recall_order;

@@ -47,7 +47,7 @@ fn with_a_blank(instance: &Instance) -> (Archive, usize) {
 /// Drive 0 was replaced while drives 1 and 2 were away, and its rebuild was tried; the mark that it is not
 /// filled.
 fn tried_without_two(instance: &Instance) -> (Archive, PathBuf) {
-    let (archive, expected) = with_a_blank(instance);
+    let (archive, _) = with_a_blank(instance);
     archive.close();
     drop(archive);
     let drives = &instance.settings.pool.drives;
@@ -56,7 +56,10 @@ fn tried_without_two(instance: &Instance) -> (Archive, PathBuf) {
     }
     let archive = instance.open();
     assert_eq!(archive.pool_drive_replace(0, false).unwrap(), ReplacedDrive::New);
-    wait_until("a rebuild was tried", || extents(&drives[0].path) == expected);
+    wait_until("a rebuild was tried", || {
+        let info = archive.scrub_info();
+        info.failed > 0 && info.phase == "idle"
+    });
     (archive, drives[0].path.join("unfilled.kist"))
 }
 

@@ -95,8 +95,10 @@ fn pool(page: &mut Page, pool: &PoolInfo) {
     let rows = |value: fn(&archive::PoolDriveInfo) -> f64| {
         pool.drives.iter().map(|d| (label("drive", d.id.to_string()), value(d))).collect::<Vec<_>>()
     };
-    let up = rows(|drive| if matches!(drive.state.as_str(), "up" | "full") { 1.0 } else { 0.0 });
+    let up = rows(|drive| if drive.up { 1.0 } else { 0.0 });
     page.gauges("pool_drive_up", "Whether a drive of the pool answers", up);
+    let gaps = rows(|drive| if drive.gaps_after.is_some() { 1.0 } else { 0.0 });
+    page.gauges("pool_drive_gaps", "Whether a drive may lack what was written while it was away", gaps);
     page.gauges("pool_drive_capacity_bytes", "What it can hold", rows(|drive| drive.capacity.0 as f64));
     page.gauges("pool_drive_used_bytes", "What it holds", rows(|drive| drive.used.0 as f64));
     let counters = |value: fn(&archive::PoolDriveInfo) -> u64| {

@@ -118,7 +118,7 @@ fn show(client: &Client, json: bool) -> Outcome {
         text::plural(pool.reconstructed, "cell"),
         text::plural(pool.garbage, "blob")
     ))?;
-    if health.silent_drives > 0 {
+    if health.silent_drives > 0 || health.degraded > 0 {
         output::line(&format!(
             "{} silent; of {} {} degraded, of these {} bear no further loss; {} unreadable",
             text::plural(health.silent_drives, "drive"),
@@ -136,7 +136,10 @@ fn show(client: &Client, json: bool) -> Outcome {
     for drive in pool.drives {
         table.row(vec![
             drive.id.to_string(),
-            drive.state,
+            match drive.gaps_after {
+                Some(change) => format!("{}, may lack what is after change {change}", drive.state),
+                None => drive.state,
+            },
             text::size(drive.capacity),
             text::size(drive.used),
             text::size(drive.read),

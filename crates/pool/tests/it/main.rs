@@ -4,6 +4,7 @@ mod codes;
 mod common;
 mod flips;
 mod local;
+mod places;
 mod repair;
 mod scrub;
 mod small;

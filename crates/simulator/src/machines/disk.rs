@@ -264,6 +264,16 @@ impl SimDrive {
         let drive = self.disk.0.id;
         move |source| DriveError::Io { drive, extent, operation, source }
     }
+
+    fn renew(&self, change: impl FnOnce(Stamp) -> Stamp) -> Result<(), DriveError> {
+        let drive = self.disk.0.id;
+        let failed = |source| DriveError::Stamp { drive, path: PathBuf::from(self.name()), source };
+        self.disk.pass(self.life, SYNC_NANOS).map_err(failed)?;
+        let mut state = self.disk.lock();
+        let stamp = change(state.stamp);
+        self.disk.apply(&mut state, DiskEffect::Stamp(stamp));
+        Ok(())
+    }
 }
 
 impl ObjectDrive for SimDrive {
@@ -379,13 +389,19 @@ impl ObjectDrive for SimDrive {
     }
 
     fn set_stamp(&self, epoch: Epoch, commit: u64) -> Result<(), DriveError> {
+        self.renew(|stamp| Stamp { epoch, commit, ..stamp })
+    }
+
+    fn set_gaps(&self, gaps_after: Option<u64>) -> Result<(), DriveError> {
+        self.renew(|stamp| Stamp { gaps_after, ..stamp })
+    }
+
+    fn length(&self, id: ExtentId) -> Result<ByteCount, DriveError> {
+        self.disk.pass(self.life, 0).map_err(self.failed(id, "looking"))?;
         let drive = self.disk.0.id;
-        let failed = |source| DriveError::Stamp { drive, path: PathBuf::from(self.name()), source };
-        self.disk.pass(self.life, SYNC_NANOS).map_err(failed)?;
-        let mut state = self.disk.lock();
-        let stamp = Stamp { epoch, commit, ..state.stamp };
-        self.disk.apply(&mut state, DiskEffect::Stamp(stamp));
-        Ok(())
+        let state = self.disk.lock();
+        let bytes = state.bytes(id).ok_or(DriveError::NotFound { drive, extent: id })?;
+        Ok(ByteCount(bytes.len() as u64))
     }
 }
 

@@ -79,7 +79,16 @@ impl Contents {
     fn blank(config: &MachineConfig) -> Self {
         let disk = |id| {
             let id = DriveId(id);
-            (id, DiskState::new(Stamp { instance: config.instance, drive: id, epoch: Epoch(0), commit: 0 }))
+            (
+                id,
+                DiskState::new(Stamp {
+                    instance: config.instance,
+                    drive: id,
+                    epoch: Epoch(0),
+                    commit: 0,
+                    gaps_after: None,
+                }),
+            )
         };
         let vids = (1..=config.tapes).filter_map(|number| Vid::new(&format!("KT{number:04}")).ok());
         let tapes = vids.map(|vid| (vid, TapeState::new(config.tape_capacity.0))).collect();

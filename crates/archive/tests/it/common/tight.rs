@@ -105,6 +105,18 @@ impl ObjectDrive for TightDrive {
         self.inner.set_stamp(epoch, commit)
     }
 
+    fn set_gaps(&self, gaps_after: Option<u64>) -> Result<(), DriveError> {
+        self.inner.set_gaps(gaps_after)
+    }
+
+    fn check_place(&self) -> Result<(), DriveError> {
+        self.inner.check_place()
+    }
+
+    fn length(&self, id: ExtentId) -> Result<ByteCount, DriveError> {
+        self.inner.length(id)
+    }
+
     fn probe(&self) -> Result<(), DriveError> {
         let extent = ExtentId { blob: base::BlobId(0), stripe: 0, shard: 0 };
         self.tightness.check(self.id(), extent)?;

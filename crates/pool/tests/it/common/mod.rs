@@ -173,8 +173,16 @@ impl ObjectDrive for FaultyDrive {
         self.inner.check_stamp()
     }
 
-    fn is_there(&self) -> bool {
-        self.inner.is_there()
+    fn check_place(&self) -> Result<(), DriveError> {
+        self.inner.check_place()
+    }
+
+    fn length(&self, id: ExtentId) -> Result<ByteCount, DriveError> {
+        self.inner.length(id)
+    }
+
+    fn set_gaps(&self, gaps_after: Option<u64>) -> Result<(), DriveError> {
+        self.inner.set_gaps(gaps_after)
     }
 
     fn probe(&self) -> Result<(), DriveError> {

@@ -1,0 +1,236 @@
+//! Drives of the pool that are emptied, put back from an old copy, or damaged beyond what the code bears.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::common::{Instance, bytes, get, path, put, wait_until};
+use archive::{Archive, PoolHealth, ReplacedDrive, Stat};
+use base::ByteCount;
+
+const FILES: u64 = 24;
+const LENGTH: usize = 300_000;
+
+/// Nothing is sealed, so that the pool holds the files and nothing else.
+fn instance() -> Instance {
+    Instance::with(ByteCount::mib(128), |settings| {
+        for class in &mut settings.classes {
+            (class.pack_age, class.pack_bytes) = (Duration::from_secs(3600), ByteCount::mib(4_000));
+        }
+    })
+}
+
+fn name(n: u64) -> String {
+    format!("/t/file{n}")
+}
+
+/// Every third file is small enough for a segment.
+fn content(n: u64) -> Vec<u8> {
+    bytes(n + 1, if n.is_multiple_of(3) { 20_000 } else { LENGTH })
+}
+
+fn fill(archive: &Archive, files: std::ops::Range<u64>) {
+    files.for_each(|n| drop(put(archive, &name(n), &content(n))));
+}
+
+fn check(archive: &Archive, files: std::ops::Range<u64>) {
+    for n in files {
+        assert!(get(archive, &name(n)).unwrap() == content(n), "{n}");
+    }
+}
+
+fn directory(instance: &Instance, drive: usize) -> &Path {
+    &instance.settings.pool.drives[drive].path
+}
+
+fn extents(drive: &Path) -> Vec<PathBuf> {
+    let buckets = fs::read_dir(drive.join("extents")).unwrap();
+    let files = buckets.flat_map(|bucket| fs::read_dir(bucket.unwrap().path()).unwrap());
+    let mut files: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+fn empty(path: &Path) {
+    for entry in fs::read_dir(path).unwrap() {
+        let entry = entry.unwrap().path();
+        if entry.is_dir() { fs::remove_dir_all(entry).unwrap() } else { fs::remove_file(entry).unwrap() }
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+fn state(archive: &Archive, drive: usize) -> String {
+    archive.pool_info().unwrap().drives[drive].state.clone()
+}
+
+fn pass(archive: &Archive) {
+    let before = archive.scrub_info().passes;
+    archive.scrub_now();
+    wait_until("the pass is done", || archive.scrub_info().passes > before);
+}
+
+fn is_whole(archive: &Archive) {
+    pass(archive);
+    let info = archive.scrub_info();
+    assert_eq!((info.found, info.failed, info.lost), (0, 0, 0), "{:?}", info.findings);
+}
+
+/// Story: an hour-old copy of a drive was put in its place while the server was down. It counted as `up`, and
+/// nothing as degraded, until reads or a scrub met what it lacked.
+#[test]
+fn what_a_drive_from_an_old_copy_lacks_is_written_anew_at_once() {
+    let instance = instance();
+    let drive = directory(&instance, 0);
+    let image = instance.directory.path().join("image");
+    let archive = instance.open();
+    fill(&archive, 0..FILES / 2);
+    archive.close();
+    drop(archive);
+    copy(drive, &image);
+    let archive = instance.open();
+    fill(&archive, FILES / 2..FILES);
+    archive.close();
+    drop(archive);
+    let whole = extents(drive);
+    empty(drive);
+    copy(&image, drive);
+    assert!(extents(drive).len() < whole.len());
+    let archive = instance.open();
+    // Nobody asks for anything: no read, no scrub, no operator.
+    wait_until("it has no gaps", || archive.pool_info().unwrap().drives[0].gaps_after.is_none());
+    let info = archive.scrub_info();
+    assert!(info.found > 0 && info.failed == 0, "{info:?}");
+    assert!(info.findings.iter().any(|line| line.contains("put back")), "{info:?}");
+    assert_eq!(archive.pool_health().unwrap(), PoolHealth::default());
+    is_whole(&archive);
+    assert!(extents(drive).len() >= whole.len());
+    check(&archive, 0..FILES);
+    archive.close();
+}
+
+/// While another drive is away as well: what can be computed is, and the rest when it is back. Until then the
+/// drive does not count as whole, and a restart forgets nothing.
+#[test]
+fn gaps_that_cannot_be_filled_yet_are_remembered() {
+    let instance = instance();
+    let archive = instance.open();
+    archive.close();
+    drop(archive);
+    let image = |n: usize| instance.directory.path().join(format!("image{n}"));
+    // Three drives lack everything: of a stripe on all of them too little is left.
+    (0..3).for_each(|n| copy(directory(&instance, n), &image(n)));
+    let archive = instance.open();
+    fill(&archive, 0..FILES);
+    archive.close();
+    drop(archive);
+    let whole = |n: usize| instance.directory.path().join(format!("whole{n}"));
+    for n in 0..3 {
+        copy(directory(&instance, n), &whole(n));
+        empty(directory(&instance, n));
+        copy(&image(n), directory(&instance, n));
+    }
+    let archive = instance.open();
+    let gaps = |archive: &Archive| {
+        let drives = archive.pool_info().unwrap().drives;
+        drives.iter().filter(|drive| drive.gaps_after.is_some()).map(|drive| drive.id).collect::<Vec<_>>()
+    };
+    wait_until("they were gone through, and read, since files are lost", || archive.scrub_info().passes > 0);
+    assert_eq!(gaps(&archive), [0, 1, 2]);
+    let (health, warnings) = (archive.pool_health().unwrap(), archive.totals().unwrap().warnings);
+    assert!(health.degraded > 0 && health.critical > 0 && health.silent_drives == 0, "{health:?}");
+    assert!(warnings.iter().any(|w| w.starts_with("3 of 8 drives of the pool may lack")), "{warnings:?}");
+    let lost = archive.scrub_info().lost;
+    assert!(lost > 0 && lost < FILES, "{lost}");
+    archive.close();
+    drop(archive);
+    // One of them is found whole.
+    empty(directory(&instance, 1));
+    copy(&whole(1), directory(&instance, 1));
+    let archive = instance.open();
+    wait_until("they have no gaps", || gaps(&archive).is_empty());
+    wait_until("all files are found again", || {
+        (0..FILES).all(|n| get(&archive, &name(n)).is_ok_and(|found| found == content(n)))
+    });
+    is_whole(&archive);
+    archive.close();
+}
+
+/// Story: a drive was emptied while the server ran. The server wrote its superblock anew, and at the next
+/// start it was a drive like others.
+#[test]
+fn a_drive_that_is_emptied_while_in_use_is_rebuilt_elsewhere() {
+    let instance = instance();
+    let archive = instance.open();
+    fill(&archive, 0..FILES);
+    let drive = directory(&instance, 0);
+    empty(drive);
+    // A put has the next stamp written; that of the close would be the last chance.
+    fill(&archive, FILES..FILES + 1);
+    check(&archive, 0..FILES + 1);
+    archive.scrub_now();
+    wait_until("it is noticed", || state(&archive, 0).starts_with("wiped: "));
+    let warnings = archive.totals().unwrap().warnings;
+    assert!(warnings.iter().any(|w| w.contains("0 (emptied while in use)")), "{warnings:?}");
+    wait_until("what it held is elsewhere", || {
+        let health = archive.pool_health().unwrap();
+        health.silent_drives == 1 && health.degraded == 0
+    });
+    assert_eq!(fs::read_dir(drive).unwrap().count(), 0, "nothing was written to it");
+    assert_eq!(archive.scrub_info().lost, 0);
+    assert_eq!(archive.pool_drive_replace(0, false).unwrap(), ReplacedDrive::New);
+    wait_until("it is filled", || !drive.join("unfilled.kist").exists());
+    wait_until("and whole", || archive.pool_info().unwrap().drives[0].gaps_after.is_none());
+    assert_eq!(state(&archive, 0), "up");
+    check(&archive, 0..FILES + 1);
+    is_whole(&archive);
+    archive.close();
+}
+
+/// Story: of one row more cells were damaged than the code bears. The repair counted its shards as repaired.
+#[test]
+fn a_row_beyond_repair_costs_its_file_and_nothing_else() {
+    let instance = instance();
+    let archive = instance.open();
+    let names: Vec<u64> = (0..FILES).collect();
+    fill(&archive, 0..FILES);
+    // The shards of one striped blob, by number.
+    let all: Vec<PathBuf> = (0..8).flat_map(|n| extents(directory(&instance, n))).collect();
+    let shard_of = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let blob = all.iter().map(|path| shard_of(path)).find(|name| name.ends_with(".0.5")).unwrap();
+    let blob = blob.trim_end_matches(".0.5").to_owned();
+    let shards: Vec<&PathBuf> =
+        (0..6).map(|n| all.iter().find(|path| shard_of(path) == format!("{blob}.0.{n}")).unwrap()).collect();
+    // One is gone and two are damaged: three of six, and two are borne.
+    fs::remove_file(shards[0]).unwrap();
+    for shard in &shards[1..3] {
+        let mut bytes = fs::read(shard).unwrap();
+        bytes[5000] ^= 1;
+        fs::write(shard, bytes).unwrap();
+    }
+    pass(&archive);
+    let info = archive.scrub_info();
+    // Once by the pass, and again since its reads found it damaged.
+    assert!(info.failed >= 3 && info.failed.is_multiple_of(3), "{:?}", info.findings);
+    assert_eq!((info.repaired, info.lost), (0, 1), "{:?}", info.findings);
+    let row = info.findings.iter().find(|line| line.contains("row 0 cannot be computed"));
+    assert!(row.is_some_and(|line| line.contains("(shard 0), drive")), "{:?}", info.findings);
+    assert!(!shards[0].exists(), "nothing is written in the place of what cannot be computed");
+    let lost: Vec<u64> = names.iter().copied().filter(|n| get(&archive, &name(*n)).is_err()).collect();
+    assert_eq!(lost.len(), 1, "{lost:?}");
+    assert_eq!(info.files, [format!("{} LOST", name(lost[0]))]);
+    let Stat::File(stat) = archive.stat(&path(&name(lost[0]))).unwrap() else { panic!("a file") };
+    assert_eq!(stat.locality, archive::Locality::Lost);
+    archive.close();
+}

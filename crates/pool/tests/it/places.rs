@@ -1,0 +1,309 @@
+//! Drives that are emptied or put back from an old copy while nobody looks, and what is really there.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::common::{Bench, INSTANCE, bytes, flip, get, put, small_cells};
+use base::{BlobDescription, BlobPiece, ByteCount, DriveId};
+use drive::{DirectIo, DirectoryDrive};
+use pool::{BadShard, Depth, DriveHealth, PieceState, Pool};
+
+fn health(pool: &Pool, drive: DriveId) -> DriveHealth {
+    pool.status().drives[usize::from(drive.0)].health.clone()
+}
+
+fn gaps(pool: &Pool) -> Vec<u16> {
+    pool.drives_with_gaps().keys().map(|drive| drive.0).collect()
+}
+
+/// Removes all that is in a directory, which stays.
+fn empty(path: &Path) {
+    for entry in fs::read_dir(path).unwrap() {
+        let entry = entry.unwrap().path();
+        if entry.is_dir() { fs::remove_dir_all(entry).unwrap() } else { fs::remove_file(entry).unwrap() }
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+/// Story: the files of a drive in use were put back as of an hour ago. The next stamp made it as new as the
+/// others.
+#[test]
+fn a_drive_that_is_put_back_while_in_use_is_noticed() {
+    let mut bench = Bench::new(6);
+    let pool = bench.open(small_cells(), &[]);
+    pool.stamp(10).unwrap();
+    let image = bench.path(100);
+    copy(&bench.path(2), &image);
+    let blob = put(&pool, &bytes(100_000, 1)).unwrap();
+    pool.stamp(20).unwrap();
+    // The directory stays, as it does when files are copied back into it.
+    empty(&bench.path(2));
+    copy(&image, &bench.path(2));
+    pool.check_places();
+    settled(&pool);
+    assert_eq!(pool.drives_with_gaps().into_iter().collect::<Vec<_>>(), [(DriveId(2), 10)]);
+    assert_eq!(health(&pool, DriveId(2)), DriveHealth::Up);
+    assert_eq!(pool.lacking(&blob, &[DriveId(2)].into()).unwrap().bad.len(), 1);
+}
+
+/// A superblock of another place is not written over; the drive is still read.
+#[test]
+fn a_superblock_that_cannot_be_told_is_not_written_over() {
+    let mut bench = Bench::new(6);
+    let pool = bench.open(small_cells(), &[]);
+    let value = bytes(30_000, 1);
+    let blob = put(&pool, &value).unwrap();
+    // As an old copy of the drive would, and the superblock damaged besides.
+    let (extents, image) = (bench.path(2).join("extents"), bench.path(100));
+    copy(&extents, &image);
+    fs::remove_dir_all(&extents).unwrap();
+    fs::rename(&image, &extents).unwrap();
+    for page in ["drive.kist", "drive.copy"] {
+        flip(&bench.path(2).join(page), 20, 1);
+    }
+    let damaged = pool.scrub_superblocks();
+    assert!(damaged.len() == 1 && damaged[0].failure.is_some(), "{damaged:?}");
+    assert!(damaged[0].to_string().contains("not written anew: drive 2: the superblock"), "{damaged:?}");
+    assert!(matches!(health(&pool, DriveId(2)), DriveHealth::Suspect { .. }));
+    assert!(get(&pool, &blob).unwrap() == value);
+    assert!(pool.scrub_blob(&blob, &[], &mut |_| true).unwrap().is_clean());
+}
+
+/// Waits until all drives have done what was asked of them before.
+fn settled(pool: &Pool) {
+    pool.scrub_superblocks();
+}
+
+/// Story: a drive was emptied while the server ran; it went on as `up`, and the next stamp made it a drive
+/// again that counted as filled.
+#[test]
+fn a_drive_that_is_emptied_is_lost_until_it_is_put_in_again() {
+    let mut bench = Bench::new(8);
+    let pool = bench.open(small_cells(), &[]);
+    pool.stamp(7).unwrap();
+    let value = bytes(150_000, 1);
+    let blob = put(&pool, &value).unwrap();
+    let victim = blob.stripes[0].drives[0];
+    empty(&bench.path(victim.0));
+    pool.check_places();
+    settled(&pool);
+    let DriveHealth::Wiped { reason } = health(&pool, victim) else { panic!("{:?}", pool.drive_health()) };
+    assert!(reason.contains("superblock is gone") && reason.contains("pool drive replace"), "{reason}");
+    assert!(pool.silent_drives().contains(&victim));
+    // No stamp, no probe and no scrub of superblocks makes it a drive again.
+    pool.stamp(8).unwrap();
+    assert!(pool.scrub_superblocks().is_empty());
+    assert!(matches!(pool.probe_drive(victim), DriveHealth::Wiped { .. }));
+    assert_eq!(fs::read_dir(bench.path(victim.0)).unwrap().count(), 0);
+    assert!(get(&pool, &blob).unwrap() == value);
+    let other = put(&pool, &value).unwrap();
+    assert!(other.stripes.iter().all(|set| !set.drives.contains(&victim)));
+    // Its shards are rebuilt elsewhere.
+    let report = pool.scrub_blob(&blob, &[], &mut |_| true).unwrap();
+    let repaired = pool.repair(&blob, &report.bad, &mut |_| true).unwrap();
+    assert!(!repaired.moved.is_empty() && repaired.failed.is_empty(), "{repaired:?}");
+    // An operator puts in a new one.
+    pool.declare_lost(victim).unwrap();
+    DirectoryDrive::format(&bench.path(victim.0), INSTANCE, victim).unwrap();
+    let new = DirectoryDrive::open(&bench.path(victim.0), INSTANCE, victim, DirectIo::Auto).unwrap();
+    pool.attach(Arc::new(new), 8).unwrap();
+    assert_eq!((health(&pool, victim), gaps(&pool)), (DriveHealth::Up, vec![victim.0]));
+}
+
+/// A stamp or a read finds it too, without a look of its own.
+#[test]
+fn a_stamp_and_a_read_find_a_drive_that_was_emptied() {
+    for by_reading in [false, true] {
+        let mut bench = Bench::new(8);
+        let pool = bench.open(small_cells(), &[]);
+        let value = bytes(30_000, 1);
+        let blob = put(&pool, &value).unwrap();
+        let victim = blob.stripes[0].drives[0];
+        empty(&bench.path(victim.0));
+        if by_reading {
+            assert!(get(&pool, &blob).unwrap() == value);
+        } else {
+            assert!(pool.stamp(9).is_err());
+        }
+        settled(&pool);
+        assert!(matches!(health(&pool, victim), DriveHealth::Wiped { .. }), "{by_reading}");
+    }
+}
+
+/// Story: a drive was put back from an hour-old copy and counted as `up`; that it lacked what was written
+/// since was found by reads, one by one, or by a scrub weeks later.
+#[test]
+fn a_drive_from_an_old_copy_is_known_at_the_start_and_what_it_lacks_is_found() {
+    let mut bench = Bench::new(8);
+    let pool = bench.open(small_cells(), &[]);
+    pool.stamp(10).unwrap();
+    let old = put(&pool, &bytes(150_000, 1)).unwrap();
+    let victim = old.stripes[0].drives[0];
+    let (segment, first) = pool.put_small(&bytes(9000, 3)).unwrap();
+    let copies = segment.stripes[0].drives.clone();
+    // One drive with both: a blob's shard and a segment's copy.
+    let image = bench.path(100);
+    copy(&bench.path(victim.0), &image);
+    let segment_image = bench.path(101);
+    copy(&bench.path(copies[1].0), &segment_image);
+    let value = bytes(400_000, 2);
+    let blob = put(&pool, &value).unwrap();
+    let (again, second) = pool.put_small(&bytes(9000, 4)).unwrap();
+    assert_eq!(again.id, segment.id);
+    pool.stamp(20).unwrap();
+    pool.close();
+    drop(pool);
+    for (drive, image) in [(victim, image), (copies[1], segment_image)] {
+        empty(&bench.path(drive.0));
+        copy(&image, &bench.path(drive.0));
+    }
+    let concerned: BTreeSet<DriveId> = [victim, copies[1]].into();
+    let pool = bench.open(small_cells(), &[]);
+    assert_eq!(gaps(&pool), concerned.iter().map(|drive| drive.0).collect::<Vec<_>>());
+    assert_eq!(pool.drives_with_gaps()[&victim], 10);
+    // The next start knows it as well, although the drives are stamped by now.
+    pool.close();
+    drop(pool);
+    let pool = bench.open(small_cells(), &[]);
+    assert_eq!(pool.drives_with_gaps()[&victim], 10);
+    assert!(pool.lacking(&old, &[victim].into()).unwrap().bad.is_empty(), "the copy has it");
+    let expected: BTreeSet<BadShard> = bad_on(&blob, &concerned);
+    let lacking = pool.lacking(&blob, &concerned).unwrap();
+    assert_eq!((&lacking.bad, lacking.unknown), (&expected, 0));
+    assert!(!expected.is_empty());
+    let short = pool.lacking(&segment, &concerned).unwrap();
+    assert!(short.bad.iter().any(|bad| bad.drive == copies[1]), "{short:?}");
+    for (blob, bad) in [(&blob, &lacking.bad), (&segment, &short.bad)] {
+        let repaired = pool.repair(blob, bad, &mut |_| true).unwrap();
+        assert_eq!(repaired.in_place.len(), bad.len(), "{repaired:?}");
+        assert!(pool.lacking(blob, &concerned).unwrap().bad.is_empty());
+    }
+    assert!(pool.scrub_blob(&blob, &[], &mut |_| true).unwrap().is_clean());
+    assert!(pool.scrub_blob(&segment, &[first, second], &mut |_| true).unwrap().is_clean());
+    concerned.iter().for_each(|drive| pool.has_no_gaps(*drive).unwrap());
+    assert!(gaps(&pool).is_empty());
+    pool.close();
+    drop(pool);
+    assert!(gaps(&bench.open(small_cells(), &[])).is_empty());
+}
+
+fn bad_on(blob: &BlobDescription, drives: &BTreeSet<DriveId>) -> BTreeSet<BadShard> {
+    let mut bad = BTreeSet::new();
+    for (stripe, set) in (0..).zip(&blob.stripes) {
+        for (shard, drive) in (0..).zip(&set.drives).filter(|(_, drive)| drives.contains(drive)) {
+            bad.insert(BadShard { stripe, shard, drive: *drive });
+        }
+    }
+    bad
+}
+
+/// All drives from one old copy agree with one another; the epoch, which the catalogue knows, tells.
+#[test]
+fn drives_that_are_all_old_are_known_by_the_epoch() {
+    let mut bench = Bench::new(6);
+    drop(bench.open(small_cells(), &[]));
+    (0..6).for_each(|n| copy(&bench.path(n), &bench.path(n + 100)));
+    drop(bench.open(small_cells(), &[]));
+    for n in 0..6 {
+        empty(&bench.path(n));
+        copy(&bench.path(n + 100), &bench.path(n));
+    }
+    assert_eq!(gaps(&bench.open(small_cells(), &[])), [0, 1, 2, 3, 4, 5]);
+}
+
+/// A drive that was away for some starts is gone through as well, and one that is new to the pool.
+#[test]
+fn a_drive_that_was_away_is_gone_through() {
+    let mut bench = Bench::new(7);
+    assert!(gaps(&bench.open(small_cells(), &[])).is_empty(), "all are new");
+    drop(bench.open(small_cells(), &[3]));
+    let pool = bench.open(small_cells(), &[]);
+    assert_eq!(gaps(&pool), [3]);
+    pool.has_no_gaps(DriveId(3)).unwrap();
+    assert!(gaps(&pool).is_empty());
+    drop(pool);
+    assert!(gaps(&bench.open(small_cells(), &[])).is_empty());
+}
+
+/// Put in again while the server runs.
+#[test]
+fn a_drive_that_is_put_in_again_is_gone_through() {
+    let mut bench = Bench::new(7);
+    let pool = bench.open(small_cells(), &[]);
+    pool.declare_lost(DriveId(2)).unwrap();
+    pool.stamp(5).unwrap();
+    settled(&pool);
+    let opened = loop {
+        // Its threads let it go.
+        match DirectoryDrive::open(&bench.path(2), INSTANCE, DriveId(2), DirectIo::Auto) {
+            Ok(opened) => break opened,
+            Err(_) => std::thread::yield_now(),
+        }
+    };
+    pool.attach(Arc::new(opened), 5).unwrap();
+    assert_eq!(gaps(&pool), [2]);
+}
+
+/// Whole, with a shard or copy less, with drives that are away, and gone.
+#[test]
+fn the_state_of_a_piece_is_what_a_read_would_find() {
+    let mut bench = Bench::new(8);
+    let pool = bench.open(small_cells(), &[]);
+    let blob = put(&pool, &bytes(200_000, 1)).unwrap();
+    let all = BlobPiece { blob: blob.id, offset: ByteCount(0), length: blob.length };
+    let state = |pool: &Arc<Pool>, piece: &BlobPiece, depth| pool.verify_piece(&blob, piece, depth).unwrap();
+    for depth in [Depth::Headers, Depth::Bytes] {
+        assert_eq!(state(&pool, &all, depth), PieceState::Readable);
+    }
+    // An extent that exists and is too short, and one with a damaged last header: two are borne.
+    let whole = fs::read(bench.extent(&blob, 0, 0)).unwrap();
+    fs::write(bench.extent(&blob, 0, 0), &whole[..whole.len() - 4096]).unwrap();
+    flip(&bench.extent(&blob, 0, 1), 3 * 12_288 + 20, 1);
+    assert_eq!(state(&pool, &all, Depth::Headers), PieceState::Readable);
+    fs::remove_file(bench.extent(&blob, 0, 2)).unwrap();
+    assert_eq!(state(&pool, &all, Depth::Headers), PieceState::Gone);
+    // A part that needs none of these.
+    let part = BlobPiece { offset: ByteCount(3 * 8192), length: ByteCount(100), ..all };
+    assert_eq!(state(&pool, &part, Depth::Headers), PieceState::Readable);
+    fs::write(bench.extent(&blob, 0, 0), &whole).unwrap();
+    // Bytes tell what headers do not.
+    flip(&bench.extent(&blob, 0, 3), 3 * 12_288 + 4096 + 17, 1);
+    assert_eq!(state(&pool, &all, Depth::Headers), PieceState::Readable);
+    assert_eq!(state(&pool, &all, Depth::Bytes), PieceState::Gone);
+    pool.close();
+    drop(pool);
+    // The same without a drive that may come back.
+    let pool = bench.open(small_cells(), &[blob.stripes[0].drives[0].0]);
+    assert_eq!(state(&pool, &all, Depth::Headers), PieceState::Waits);
+    pool.declare_lost(blob.stripes[0].drives[0]).unwrap();
+    assert_eq!(state(&pool, &all, Depth::Headers), PieceState::Gone);
+}
+
+/// Story: a value was deleted and its pages were given back, in a segment that other values keep alive. After
+/// a restore of the catalogue the extent was there, so the value counted as there.
+#[test]
+fn a_value_that_was_punched_is_gone_although_its_extent_exists() {
+    let mut bench = Bench::new(8);
+    let pool = bench.open(small_cells(), &[]);
+    let stored: Vec<_> = (0..3).map(|n| pool.put_small(&bytes(20_000, n)).unwrap()).collect();
+    let (segment, victim) = stored[1].clone();
+    let state = |piece: &BlobPiece| pool.verify_piece(&segment, piece, Depth::Headers).unwrap();
+    assert_eq!(state(&victim), PieceState::Readable);
+    pool.punch(&segment, &victim).unwrap();
+    assert_eq!(state(&victim), PieceState::Gone);
+    assert_eq!((state(&stored[0].1), state(&stored[2].1)), (PieceState::Readable, PieceState::Readable));
+}
