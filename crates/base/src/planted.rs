@@ -43,11 +43,15 @@ pub enum Bug {
     RetriedSync,
     /// A start believes what it finds in the catalogue's file.
     UnwalkedCatalogue,
+    /// After a restore shards are looked for only where the restored catalogue says.
+    SettledByOldSets,
+    /// After a restore bytes count as there if an extent of their blob is.
+    BelievedExtent,
 }
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Bug; 18] = [
+    pub const ALL: [Bug; 20] = [
         Bug::EarlyAcknowledgement,
         Bug::MissingPoolSync,
         Bug::MissingSegmentSync,
@@ -66,6 +70,8 @@ impl Bug {
         Bug::EarlyRelease,
         Bug::RetriedSync,
         Bug::UnwalkedCatalogue,
+        Bug::SettledByOldSets,
+        Bug::BelievedExtent,
     ];
 
     /// The bug of this name, as it is written in this enum.

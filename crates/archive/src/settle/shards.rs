@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use base::planted::{Bug, is_planted};
 use base::{BlobDescription, BlobId, ByteCount, DriveId};
 use catalogue::Command;
 use drive::{DriveError, ExtentId};
@@ -24,6 +25,9 @@ type Missing = BTreeMap<ExtentId, Vec<DriveId>>;
 /// Looks for each shard that is not where the catalogue says on all other drives, and records where it is. Only
 /// then is what no drive has gone.
 pub(super) fn find_moved(engine: &Engine, drives: &Drives) -> Result<(), ArchiveError> {
+    if is_planted(Bug::SettledByOldSets) {
+        return Ok(());
+    }
     let (mut after, mut missing, mut moved) = (None, Missing::new(), 0);
     loop {
         let page = engine.read(|view| {

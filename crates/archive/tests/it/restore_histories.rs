@@ -127,7 +127,11 @@ impl<'c> History<'c> {
         if !self.contents.is_empty() {
             let request = stage(&self.archive, &["/"]);
             wait_for(&self.archive, request);
-            println!("{:?} {:?}", self.archive.request(request).unwrap().record, self.archive.why_request(request));
+            println!(
+                "{:?} {:?}",
+                self.archive.request(request).unwrap().record,
+                self.archive.why_request(request)
+            );
             self.archive.release(request, None).unwrap();
         }
     }
@@ -187,9 +191,13 @@ impl<'c> History<'c> {
             self.counts.files += 1;
             if stat.locality != Locality::Lost {
                 let read = get(&self.archive, &name).unwrap_or_else(|error| {
-                    let tapes: Vec<_> = self.archive.tapes().unwrap().into_iter().map(|tape| {
-                        (tape.vid, tape.state, tape.reason, tape.containers)
-                    }).collect();
+                    let tapes: Vec<_> = self
+                        .archive
+                        .tapes()
+                        .unwrap()
+                        .into_iter()
+                        .map(|tape| (tape.vid, tape.state, tape.reason, tape.containers))
+                        .collect();
                     panic!("{name}: {error}; {stat:?}; {tapes:#?}; {:?}", self.counts.happened)
                 });
                 assert!(read == content, "{name} differs");
