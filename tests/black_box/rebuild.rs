@@ -2,6 +2,7 @@
 //! tapes alone.
 
 use std::fs;
+use std::path::Path;
 
 use crate::harness::{Instance, bytes, kist, make_tree, write};
 
@@ -65,6 +66,10 @@ fn a_destroyed_catalogue_comes_back_from_its_backup() {
     instance.kist(&["compare", local, "/t"]).exits(0);
     let kept = instance.kist(&["pool", "quarantine", "--json"]).exits(0).json();
     assert_eq!(kept["on"].as_bool(), Some(true));
+    // What is in quarantine belongs to the line of before.
+    wait_shipped(&instance);
+    instance.kist(&["pool", "quarantine", "--end"]).exits(4).says(&["line-0001", "before the restore"]);
+    fs::remove_dir_all(Path::new(&backup).join("line-0001")).unwrap();
     let kept = instance.kist(&["pool", "quarantine", "--end", "--json"]).exits(0).json();
     assert_eq!(kept["on"].as_bool(), Some(false));
     instance.kist(&["migrate", "--now"]).exits(0);
@@ -72,6 +77,7 @@ fn a_destroyed_catalogue_comes_back_from_its_backup() {
     instance.kist(&["evict", "/t"]).exits(0);
     instance.kist(&["stage", "--wait", "/t"]).exits(0);
     instance.kist(&["compare", local, "/t"]).exits(0);
+    wait_shipped(&instance);
     instance.kill();
     // A running server is not disturbed, and a catalogue that is there is kept.
     kist(&["restore", "--from", &backup, "--move-aside", dir]).exits(0);

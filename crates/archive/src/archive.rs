@@ -257,10 +257,14 @@ impl Archive {
     /// Gives how many extents that were.
     ///
     /// # Errors
-    /// If the catalogue cannot be written or a drive cannot be listed.
+    /// [`ArchiveError::QuarantineNeeded`] while the backup keeps a line of before the restore; if the catalogue
+    /// cannot be written or a drive cannot be listed.
     pub fn end_quarantine(&self) -> Result<u64, ArchiveError> {
         let engine = &self.0.engine;
         let Some(until) = self.quarantine()? else { return Ok(0) };
+        if let Some(backup) = self.0.backup.get() {
+            backup.check_quarantine_may_end()?;
+        }
         engine.execute(Command::EndQuarantine)?;
         let mut removed = 0;
         crate::settle::for_each_unknown(engine, until, |candidate| {
@@ -269,6 +273,8 @@ impl Archive {
                 Err(error) => tracing::warn!(%error, "an extent stays until the next start"),
             }
         })?;
+        // What stands beside its place, by the thread that moves shards.
+        engine.upkeep.order(|orders| orders.orphans = true);
         tracing::warn!(removed, "the quarantine has ended");
         Ok(removed)
     }

@@ -168,6 +168,23 @@ pub enum ArchiveError {
         "tape {0} is being written: kist tape repack {0} ends that and empties it (--show: how far it is)"
     )]
     TapeInUse(Vid),
+    /// What the backup keeps is not known.
+    #[error("the backup cannot be looked at: {0}")]
+    Backup(Box<crate::BackupError>),
+    /// Points of before a restore can still be gone back to, and need what is in quarantine.
+    #[error(
+        "the backup can still go back to before the restore, to which what is in quarantine belongs: {}. When \
+         nobody will go back there, remove {} first",
+        older_text(.lines, *.line), directory.display()
+    )]
+    QuarantineNeeded {
+        /// The oldest line of the backup that is kept, its directory.
+        directory: std::path::PathBuf,
+        /// How many lines are kept that are older than the one that is being written.
+        lines: usize,
+        /// The line that is being written; 0 if none was begun yet.
+        line: u32,
+    },
     /// The tape is the only one of its pool with some change-log segments.
     #[error("tape {vid} is the only one of its pool with some change-log segments: {}", owed_text(.other))]
     SegmentsOwed {
@@ -491,5 +508,12 @@ impl OpenError {
             OpenError::Read(_) | OpenError::CatalogueTooOld { .. } => true,
             _ => false,
         }
+    }
+}
+
+fn older_text(lines: &usize, line: u32) -> String {
+    match line {
+        0 => "it has not begun a line of its own since then".to_owned(),
+        line => format!("{lines} of its lines are older than line {line}, which it has written since then"),
     }
 }

@@ -206,6 +206,8 @@ fn kind_of(error: &ArchiveError) -> Kind {
         ArchiveError::TapeNotLabelled(_)
         | ArchiveError::TapeInUse(_)
         | ArchiveError::SegmentsOwed { .. }
+        | ArchiveError::QuarantineNeeded { .. }
+        | ArchiveError::Backup(_)
         | ArchiveError::NoDriveDirectory { .. } => Kind::WrongState,
         ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. } => Kind::Nearline,
         ArchiveError::DrivesAway { .. } => Kind::DrivesAway,
@@ -312,6 +314,8 @@ mod tests {
         check(ArchiveError::TapeNotLabelled(vid), "wrong-state", 409);
         check(ArchiveError::TapeInUse(vid), "wrong-state", 409);
         check(ArchiveError::SegmentsOwed { vid, other: None }, "wrong-state", 409);
+        let needed = ArchiveError::QuarantineNeeded { directory: "/b/line-0001".into(), lines: 1, line: 2 };
+        check(needed, "wrong-state", 409);
         check(ArchiveError::Nearline { path: at(), vids: vec![] }, "nearline", 409);
         let (drives, vids) = (vec![1, 3], vec![vid]);
         check(ArchiveError::NearlineAway { path: at(), drives, vids }, "nearline", 409);

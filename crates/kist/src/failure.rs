@@ -23,6 +23,8 @@ pub enum Exit {
     Differs,
     /// Anything else: an error of the system or of Kist.
     Internal,
+    /// What is known to have been there is missing, and nobody has said to go on without it.
+    Incomplete,
 }
 
 impl Exit {
@@ -37,6 +39,7 @@ impl Exit {
             Exit::NotAuthorised => 6,
             Exit::Differs => 7,
             Exit::Internal => 8,
+            Exit::Incomplete => 9,
         }
     }
 
@@ -72,6 +75,7 @@ Exit codes of kist:
   6  not authorised: no key, or a wrong one
   7  data differs, is corrupt or lost
   8  internal: an error of the system or of Kist
+  9  incomplete: changes are missing that were made; --accept-loss goes on without
 ";
 
 /// Why a command ends early.

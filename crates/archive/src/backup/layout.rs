@@ -35,7 +35,7 @@ pub struct BackupDirectory {
 pub struct Line {
     /// Its number, from 1.
     pub number: u32,
-    path: PathBuf,
+    pub(super) path: PathBuf,
 }
 
 /// A file with a range of the change log.

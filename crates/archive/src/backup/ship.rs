@@ -16,6 +16,7 @@ use super::files::{TEMPORARY, hash_file, read_segment, sync_directory, write_dur
 use super::layout::{BackupDirectory, Line, change_name};
 use super::manifest::{MANIFEST, SnapshotInfo};
 use super::{BackupSettings, BackupStatus};
+use crate::ArchiveError;
 use crate::bell::SweepBell;
 use crate::engine::Engine;
 
@@ -65,6 +66,24 @@ impl Backup {
         let mut status = self.status_mut().clone();
         status.change = engine.catalogue.read(|view| view.last_change()).unwrap_or(status.change);
         status
+    }
+
+    /// Refuses while a line is kept to which the catalogue could go back to before its last restore: that begins
+    /// a line of its own.
+    pub(crate) fn check_quarantine_may_end(&self) -> Result<(), ArchiveError> {
+        let line = self.status_mut().line;
+        // One that is not there may only not be mounted.
+        let lines = BackupDirectory::open(&self.settings.directory).and_then(|directory| directory.lines());
+        let mut lines = lines.map_err(|error| ArchiveError::Backup(Box::new(error)))?;
+        lines.retain(|older| line == 0 || older.number < line);
+        match lines.first() {
+            Some(oldest) => Err(ArchiveError::QuarantineNeeded {
+                directory: oldest.path.clone(),
+                lines: lines.len(),
+                line,
+            }),
+            None => Ok(()),
+        }
     }
 
     /// Asks for a snapshot now; gives the value that `answered` reaches when it is taken.

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 
 use crate::common::{Instance, all, bytes, get, migrate_all, path, put, stage, wait_for, wait_until};
 use crate::history::Contents;
-use crate::restores::{at_rest, back_to, check, open, replace_lost, shipped};
+use crate::restores::{at_rest, back_to, check, give_up_the_past, open, replace_lost, shipped};
 use archive::{Archive, Locality, Stat, TapeUse};
 use base::ByteCount;
 use catalogue::TapeState;
+use library::VirtualCartridgeOptions;
 
 /// Histories unless `KIST_RESTORES` says otherwise; each is restored [`RESTORES`] times.
 const HISTORIES: u64 = 2;
@@ -60,13 +61,15 @@ struct History<'c> {
 
 impl<'c> History<'c> {
     fn begin(seed: u64, counts: &'c mut Counts) -> Self {
-        let instance = Instance::with(ByteCount::mib(512), at_rest);
+        // Tapes that were labelled since are not scratch any more, and each restore may leave some.
+        let options = VirtualCartridgeOptions::default();
+        let instance = Instance::with_many_tapes(60, ByteCount::mib(512), options, at_rest);
         let archive = open(&instance);
         let numbers = Numbers(0x9e37_79b9_7f4a_7c15 ^ (seed + 1).wrapping_mul(0xd134_2543_de82_ef95));
         let (contents, points) = (Contents::new(), Vec::new());
         let mut this = History { instance, archive, numbers, contents, points, next: seed << 20, counts };
         (0..8).for_each(|_| _ = this.numbers.below(2));
-        this.put_some();
+        (0..5).for_each(|_| this.put_some());
         this.mark();
         this
     }
@@ -76,9 +79,9 @@ impl<'c> History<'c> {
     }
 
     fn put_some(&mut self) {
-        for _ in 0..1 + self.numbers.below(6) {
+        for _ in 0..3 + self.numbers.below(8) {
             let length = [700, 5_000, 40_000, 300_000, 2_300_000][self.numbers.below(5)];
-            let name = format!("/d{}/f{}", self.numbers.below(3), self.numbers.below(12));
+            let name = format!("/d{}/f{}", self.numbers.below(4), self.numbers.below(40));
             self.next += 1;
             let content = bytes(self.next, length + self.numbers.below(500));
             put(&self.archive, &name, &content);
@@ -127,11 +130,6 @@ impl<'c> History<'c> {
         if !self.contents.is_empty() {
             let request = stage(&self.archive, &["/"]);
             wait_for(&self.archive, request);
-            println!(
-                "{:?} {:?}",
-                self.archive.request(request).unwrap().record,
-                self.archive.why_request(request)
-            );
             self.archive.release(request, None).unwrap();
         }
     }
@@ -146,18 +144,36 @@ impl<'c> History<'c> {
         }
         let vid = labelled[self.numbers.below(labelled.len())].vid;
         if self.numbers.below(2) == 0 && self.archive.quarantine().unwrap().is_some() {
+            give_up_the_past(&self.archive, &self.instance);
             self.archive.end_quarantine().unwrap();
             self.count("quarantine ended");
+            // Points of before cannot be gone back to any more.
+            self.points.clear();
+            self.mark();
         }
         self.archive.repack_tape(vid, "for the test").unwrap();
-        wait_until("nothing is left on it", || {
+        let begin = std::time::Instant::now();
+        while !self.archive.tape_repack(vid).unwrap().is_some_and(|repack| repack.done) {
             self.archive.migrate_now(None).unwrap();
-            self.archive.tape_repack(vid).unwrap().is_some_and(|repack| repack.done)
-        });
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            assert!(begin.elapsed() < crate::common::PATIENCE, "{vid}: {}", self.state());
+        }
         if self.archive.quarantine().unwrap().is_none() {
             wait_until("it can be reclaimed", || self.archive.reclaim_tape(vid).is_ok());
             self.count("reclaimed");
         }
+    }
+
+    /// For people, when something went wrong.
+    fn state(&self) -> String {
+        let tapes = self.archive.tapes().unwrap().into_iter();
+        let tapes: Vec<_> = tapes
+            .map(|tape| {
+                let why = self.archive.tape_repack(tape.vid);
+                format!("{} {:?} {} {} {why:?}", tape.vid, tape.state, tape.containers, tape.reason)
+            })
+            .collect();
+        format!("{:?}\n{}", self.counts.happened, tapes.join("\n"))
     }
 
     /// Goes back to a random point and looks for every file of it.
@@ -190,16 +206,8 @@ impl<'c> History<'c> {
             };
             self.counts.files += 1;
             if stat.locality != Locality::Lost {
-                let read = get(&self.archive, &name).unwrap_or_else(|error| {
-                    let tapes: Vec<_> = self
-                        .archive
-                        .tapes()
-                        .unwrap()
-                        .into_iter()
-                        .map(|tape| (tape.vid, tape.state, tape.reason, tape.containers))
-                        .collect();
-                    panic!("{name}: {error}; {stat:?}; {tapes:#?}; {:?}", self.counts.happened)
-                });
+                let read = get(&self.archive, &name);
+                let read = read.unwrap_or_else(|error| panic!("{name}: {error}; {stat:?}; {}", self.state()));
                 assert!(read == content, "{name} differs");
                 continue;
             }

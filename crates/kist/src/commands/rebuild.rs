@@ -1,14 +1,14 @@
 //! `kist rebuild`: a catalogue from the cartridges alone.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use archive::{RebuildError, Rebuilt, open_libraries};
 use drive::DirectoryDrive;
 use serde::Serialize;
 
 use super::backup::failed;
-use super::restore::{Target, instance_target};
+use super::restore::{Target, incomplete, instance_target};
 use crate::cli::Common;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::progress::Progress;
@@ -35,6 +35,9 @@ pub struct Args {
     /// Keep the catalogue that is there under another name
     #[arg(long)]
     move_aside: bool,
+    /// Go on although changes that were made are missing
+    #[arg(long)]
+    accept_loss: bool,
     /// Make pool drives in directories of kist.toml that are missing or empty
     #[arg(long)]
     new_pool: bool,
@@ -61,6 +64,7 @@ struct RebuildReply {
     replayed: u64,
     missing_from: Option<u64>,
     missing_to: Option<u64>,
+    drives_have_seen: u64,
     inconsistencies: u64,
     absent: Vec<String>,
     damaged: Vec<String>,
@@ -105,6 +109,10 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             _ => Failure::internal(error.to_string()),
         }
     })?;
+    let missing_to = missing_to(&rebuilt, target.pool.change);
+    if let Some(seen) = missing_to.filter(|_| !args.accept_loss) {
+        return Err(keep_incomplete(&target, &making, &rebuilt, seen));
+    }
     let new_drives = if args.new_pool { make_drives(&settings, &rebuilt)? } else { Vec::new() };
     let aside = target.finish(&making)?;
     let reply = reply(&rebuilt, &target, aside, new_drives, args.new_pool);
@@ -119,6 +127,28 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         return Err(Failure::new(Exit::Differs, message));
     }
     Ok(())
+}
+
+/// The newest change that was made for certain, if the catalogue does not have it.
+fn missing_to(rebuilt: &Rebuilt, seen: u64) -> Option<u64> {
+    let of_tapes = rebuilt.missing_from.map(|from| rebuilt.missing_to.unwrap_or(from));
+    of_tapes.into_iter().chain((seen > rebuilt.change).then_some(seen)).max()
+}
+
+/// All tapes were read for it: what was rebuilt is kept beside, and nothing is put in place.
+fn keep_incomplete(target: &Target, making: &Path, rebuilt: &Rebuilt, seen: u64) -> Failure {
+    let kept = target.free_name("incomplete");
+    let message = incomplete(rebuilt.change, rebuilt.changed_at, seen, "what the tapes have");
+    match fs::rename(making, &kept) {
+        Ok(()) => {
+            let (kept, catalogue) = (kept.display(), target.catalogue.display());
+            let how = format!(
+                "It is kept in {kept}: to use it without reading the tapes again: mv {kept} {catalogue}"
+            );
+            Failure::new(Exit::Incomplete, format!("{message}. {how}"))
+        }
+        Err(error) => Failure::io("keeping", &kept, &error),
+    }
 }
 
 /// Without a single drive nobody knows what the pool had seen last, and nothing of it would be online.
@@ -152,6 +182,7 @@ fn reply(
         replayed: rebuilt.replayed,
         missing_from: rebuilt.missing_from,
         missing_to: rebuilt.missing_to,
+        drives_have_seen: target.pool.change,
         inconsistencies: rebuilt.inconsistencies,
         absent: rebuilt.absent.iter().map(ToString::to_string).collect(),
         damaged: rebuilt.damaged.clone(),
@@ -212,6 +243,12 @@ fn show(reply: &RebuildReply) -> Outcome {
         let to = reply.missing_to.map_or_else(String::new, |to| format!(" to {}", to.saturating_sub(1)));
         output::line(&format!(
             "MISSING    changes from {from}{to}: no tape has them; what came later is not in the catalogue"
+        ))?;
+    }
+    if reply.drives_have_seen > reply.change {
+        output::line(&format!(
+            "MISSING    changes up to {} at least, which drives of the pool have seen",
+            reply.drives_have_seen
         ))?;
     }
     for vid in &reply.absent {

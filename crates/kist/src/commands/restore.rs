@@ -24,6 +24,9 @@ const MAP_SIZE: ByteCount = ByteCount(1 << 40);
 The server must not run. A catalogue that is there is not written over: say
 --move-aside, and it is kept beside the new one under another name.
 
+If the drives of the pool have seen changes that the backup does not have, the
+newest point is not restored without --accept-loss (exit code 9).
+
 The next start looks at pool and tapes before it writes anything. Tapes that
 hold more than the restored catalogue knows become read-only; pool bytes that
 it does not know are kept until: kist pool quarantine --end
@@ -45,6 +48,9 @@ pub struct Args {
     /// Keep the catalogue that is there under another name
     #[arg(long)]
     move_aside: bool,
+    /// Go on although changes that were made are missing, or no drive of the pool is there
+    #[arg(long)]
+    accept_loss: bool,
     /// The instance, or the directory to make a catalogue in
     target: PathBuf,
 }
@@ -58,6 +64,7 @@ struct RestoreReply {
     change: u64,
     changed_at: String,
     replayed: u64,
+    missing_to: Option<u64>,
     damaged_snapshots: Vec<String>,
     drives_unread: Vec<String>,
 }
@@ -121,7 +128,7 @@ impl Target {
         let sync = || File::open(parent).and_then(|directory| directory.sync_all());
         let mut aside = None;
         if self.is_occupied()? {
-            let to = self.beside(&format!("before-{}", text::now().0 / 1_000_000_000));
+            let to = self.free_name(&format!("before-{}", text::now().0 / 1_000_000_000));
             fs::rename(&self.catalogue, &to).map_err(|error| Failure::io("moving aside", &to, &error))?;
             aside = Some(to);
         } else if self.catalogue.exists() {
@@ -163,11 +170,29 @@ impl Target {
         }
     }
 
+    /// A name beside the catalogue that nothing has: two may be moved aside within a second.
+    pub fn free_name(&self, what: &str) -> PathBuf {
+        let numbered = (2..).map(|number| self.beside(&format!("{what}-{number}")));
+        let mut names = std::iter::once(self.beside(what)).chain(numbered);
+        names.find(|name| !name.exists()).unwrap_or_else(|| self.beside(what))
+    }
+
     /// A path beside the catalogue, in the same file system.
     pub fn beside(&self, what: &str) -> PathBuf {
         let name = self.catalogue.file_name().map(|name| name.to_string_lossy().into_owned());
         self.catalogue.with_file_name(format!("{}.{what}", name.unwrap_or_default()))
     }
+}
+
+/// That changes are missing which drives of the pool have seen.
+pub fn incomplete(change: u64, at: base::Timestamp, seen: u64, from: &str) -> String {
+    format!(
+        "{from} ends with change {change} of {}, and drives of the pool have seen change {seen}: {} are missing, \
+         perhaps more; what they put, renamed or deleted would be as it was before. Nothing was changed: look for \
+         the rest, or say --accept-loss to go on without it",
+        text::rfc3339(at),
+        text::plural(seen.saturating_sub(change), "change")
+    )
 }
 
 fn point(args: &Args) -> Outcome<RestoreTo> {
@@ -191,7 +216,15 @@ fn target(args: &Args, from: &BackupDirectory) -> Outcome<Target> {
             old: OnceCell::new(),
         });
     }
-    let (_, _, target) = instance_target(&args.target)?;
+    let (_, settings, target) = instance_target(&args.target)?;
+    if target.pool.instance.is_none() && !settings.pool.drives.is_empty() && !args.accept_loss {
+        let message = format!(
+            "no drive of the pool is there{}: whose backup this is cannot be checked, and what only they hold is \
+             LOST without them: mount them, or say --accept-loss",
+            target.drives_unread.first().map(|first| format!(" ({first})")).unwrap_or_default()
+        );
+        return Err(Failure::new(Exit::Refused, message));
+    }
     if target.pool.instance.is_some_and(|instance| instance != from.instance()) {
         let message = format!(
             "{} is the backup of another instance than the one whose pool this is: nothing was done",
@@ -218,6 +251,14 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         let _ = fs::remove_dir_all(&making);
         failed(&error)
     })?;
+    // A point that was named is what was asked for, whatever came after it.
+    let missing_to =
+        Some(target.pool.change).filter(|seen| to == RestoreTo::Newest && *seen > restored.change);
+    if let Some(seen) = missing_to.filter(|_| !args.accept_loss) {
+        let message = incomplete(restored.change, restored.changed_at, seen, "the backup");
+        let _ = fs::remove_dir_all(&making);
+        return Err(Failure::new(Exit::Incomplete, message));
+    }
     let aside = target.finish(&making)?;
     let reply = RestoreReply {
         catalogue: target.catalogue.display().to_string(),
@@ -227,6 +268,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         change: restored.change,
         changed_at: text::rfc3339(restored.changed_at),
         replayed: restored.replayed,
+        missing_to,
         damaged_snapshots: restored.passed_over,
         drives_unread: target.drives_unread.clone(),
     };
@@ -239,6 +281,12 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     output::line(&format!("into       {}", reply.catalogue))?;
     if let Some(aside) = &reply.moved_aside {
         output::line(&format!("moved      the catalogue that was there to {aside}"))?;
+    }
+    if let Some(to) = reply.missing_to {
+        output::line(&format!(
+            "MISSING    changes {} to {to} at least, which drives of the pool have seen",
+            reply.change.saturating_add(1)
+        ))?;
     }
     for what in reply.damaged_snapshots.iter().chain(&reply.drives_unread) {
         output::line(&format!("note       {what}"))?;

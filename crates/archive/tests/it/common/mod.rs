@@ -49,6 +49,15 @@ impl Instance {
         options: VirtualCartridgeOptions,
         change: impl FnOnce(&mut Settings),
     ) -> Self {
+        Instance::with_many_tapes(6, cartridge, options, change)
+    }
+
+    pub fn with_many_tapes(
+        tapes: u32,
+        cartridge: ByteCount,
+        options: VirtualCartridgeOptions,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut settings = settings(directory.path());
         change(&mut settings);
@@ -61,7 +70,7 @@ impl Instance {
             DirectoryDrive::format(&drive.path, instance, DriveId(drive.id)).unwrap();
         }
         let cartridges =
-            (1..=6).map(|n| (Vid::new(&format!("KT{n:04}")).unwrap(), cartridge)).collect::<Vec<_>>();
+            (1..=tapes).map(|n| (Vid::new(&format!("KT{n:04}")).unwrap(), cartridge)).collect::<Vec<_>>();
         let config =
             VirtualLibraryConfig { drives: Vec::new(), robots: 1, cartridges, options, drop_cache: false };
         VirtualLibrary::create(&settings.library.directory, &config).unwrap();
