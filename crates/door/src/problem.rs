@@ -206,6 +206,8 @@ fn kind_of(error: &ArchiveError) -> Kind {
         ArchiveError::TapeNotLabelled(_)
         | ArchiveError::TapeInUse(_)
         | ArchiveError::SegmentsOwed { .. }
+        | ArchiveError::OtherDate { .. }
+        | ArchiveError::ClockBehind { .. }
         | ArchiveError::NoDriveDirectory { .. } => Kind::WrongState,
         ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. } => Kind::Nearline,
         ArchiveError::DrivesAway { .. } => Kind::DrivesAway,
@@ -246,6 +248,7 @@ fn kind_of_rejection(rejection: &Rejection) -> Kind {
         | Rejection::AcrossQuota(_)
         | Rejection::KeepsVersions { .. } => Kind::WrongState,
         Rejection::QuotaExceeded { .. } => Kind::QuotaExceeded,
+        Rejection::TimeDoubted { .. } => Kind::Unavailable,
         Rejection::IdempotencyKeyReused { .. } => Kind::IdempotencyKeyReused,
         Rejection::LimitExceeded { .. } => Kind::Limit,
         Rejection::Read(_) => Kind::Corrupt,

@@ -1,6 +1,7 @@
 //! The tests of this crate from outside, in one program: each is linked once.
 
 mod behaviour;
+mod clock;
 mod cold;
 mod common;
 mod formats;
