@@ -39,6 +39,28 @@ fn what_was_made_in_doubt_counts_as_made_when_it_ended() {
     assert!(bench.replayed() == bench.store);
 }
 
+/// The same for uploads in parts, which a rule gives up when they are old.
+#[test]
+fn an_upload_begun_in_doubt_is_young_when_it_ended_and_holds_up_no_other() {
+    let mut bench = Bench::new();
+    let dir = bench.mkdir(DirId::ROOT, "b");
+    let before = bench.open_upload(dir, "before");
+    doubt(&mut bench);
+    let during = bench.open_upload(dir, "during");
+    let to = bench.at.plus(DAY * 60);
+    bench.ok(Command::MoveTimeForward { to });
+    bench.at = to.plus(DAY);
+    let after = bench.open_upload(dir, "after");
+    let older_than = |bench: &Bench, days: u32| {
+        let before = Timestamp(bench.at.0 - i64::try_from((DAY * days).as_nanos()).unwrap());
+        let uploads = bench.view().uploads_before(before, None, 9).unwrap();
+        uploads.into_iter().map(|(id, _)| id).collect::<Vec<_>>()
+    };
+    assert_eq!(older_than(&bench, 7), [before]);
+    bench.at = bench.at.plus(DAY * 8);
+    assert_eq!(older_than(&bench, 7), [before, during, after]);
+}
+
 #[test]
 fn a_doubt_that_ends_without_a_leap_changes_no_age() {
     let mut bench = Bench::new();
