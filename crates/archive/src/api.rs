@@ -2,9 +2,11 @@
 
 use base::{
     ArchivePath, BlockAddress, ByteCount, Checksums, ContainerId, Duration, FileId, Name, RequestId,
-    Timestamp, Vid,
+    TimeStanding, Timestamp, Vid,
 };
-use catalogue::{Attributes, ContainerKind, EvictRefusal, FileKind, RequestRecord, RequestState, TapeState};
+use catalogue::{
+    Attributes, ContainerKind, EvictRefusal, FileKind, RequestRecord, RequestState, TapeState, TimeMove,
+};
 use scheduler::{Expected, Reason};
 
 /// Where a file's bytes are.
@@ -516,6 +518,21 @@ pub struct Totals {
     pub pool_drives_up: u64,
     /// What an operator should know, in words; empty if all is well.
     pub warnings: Vec<String>,
+    /// How the trusted time and the system's clock stand to each other; `None` if only one is kept.
+    pub clock: Option<TimeStanding>,
+}
+
+/// What is known of the time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClockInfo {
+    /// Both clocks.
+    pub standing: TimeStanding,
+    /// Since when, in trusted time, the difference puts the time in doubt.
+    pub doubted: Option<Timestamp>,
+    /// The next start goes back to this time.
+    pub planned_back: Option<Timestamp>,
+    /// When the time leapt after a doubt, oldest first.
+    pub moves: Vec<TimeMove>,
 }
 
 /// Paths of a stage, evict or release.

@@ -8,7 +8,7 @@ use threads::Mutex;
 use threads::mpsc::sync_channel;
 
 use base::{ByteCount, Clock, DriveId, Duration, Epoch, LibraryId, RequestId, Uuid};
-use catalogue::{Command, Envelope, Outcome, TapeState};
+use catalogue::{Command, Outcome, TapeState};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use pool::{Pool, PoolConfig};
 use scheduler::{Event, Scheduler};
@@ -90,7 +90,7 @@ impl Archive {
         let Machines { catalogue, drives, library, random_uuid, mount_log, access_log } = machines;
         let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
         let last_change = catalogue.read(|view| view.last_change())?;
-        keep_time(&catalogue, last_change, clock.as_ref())?;
+        crate::keep_time::begin(&catalogue, clock.as_ref())?;
         let Outcome::Epoch(epoch) = catalogue.execute(Command::OpenEpoch)? else {
             unreachable!("opening an epoch gives an epoch");
         };
@@ -122,6 +122,7 @@ impl Archive {
             gate: Arc::default(),
             stop: AtomicBool::new(false),
             planning: Mutex::new(()),
+            keeping_time: Mutex::new(()),
             ordering: Mutex::new(()),
             wishes: AtomicU64::new(0),
             hurried: AtomicI64::new(0),
@@ -398,16 +399,6 @@ fn guarded(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle
     // for ever. A restart is a tested path, so the process ends.
     let dying = || tracing::error!("a thread of the engine panicked: the server ends, start it again");
     threads::spawn_guarded(name, run, dying).map_err(OpenError::Thread)
-}
-
-/// Times of a catalogue never go back, whatever the system's clock says at this start.
-fn keep_time(catalogue: &CatalogueStore, last_change: u64, clock: &dyn Clock) -> Result<(), OpenError> {
-    if let Some((_, change)) = catalogue.read(|view| view.changes(last_change, 1, 0))?.first()
-        && let Ok(newest) = Envelope::decode(change)
-    {
-        clock.not_before(newest.at);
-    }
-    Ok(())
 }
 
 /// Opens the pool over the drives that are there. A drive that has seen a later change than the catalogue

@@ -181,14 +181,19 @@ impl Conductor {
     fn backlogs(&mut self) -> Result<Vec<Event>, ArchiveError> {
         let classes: Vec<ClassId> = self.engine.classes.all().iter().map(|class| class.id).collect();
         let pools: Vec<TapePoolId> = self.engine.classes.tape_pools().keys().copied().collect();
-        let since = &self.todo_since;
+        let (since, now) = (&self.todo_since, self.engine.now());
         let events = self.engine.read(|view| {
-            let mut events = Vec::new();
+            let (mut events, clock) = (Vec::new(), view.clock()?);
+            let waits = |backlog: Backlog| Backlog {
+                oldest: backlog.oldest.map(|oldest| clock.waits_from(oldest, now)),
+                ..backlog
+            };
             for class in classes {
-                events.push(Event::Todo(class, todo_backlog(view, class, since.get(&class).copied())?));
+                let backlog = todo_backlog(view, class, since.get(&class).copied())?;
+                events.push(Event::Todo(class, waits(backlog)));
             }
             for pool in pools {
-                events.push(Event::Queued(pool, queued_backlog(view, pool)?));
+                events.push(Event::Queued(pool, waits(queued_backlog(view, pool)?)));
             }
             Ok(events)
         })?;

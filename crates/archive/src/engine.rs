@@ -41,6 +41,8 @@ pub(crate) struct Engine {
     pub(crate) stop: AtomicBool,
     /// Held while containers are taken from a queue into a run, so that two drives never plan the same one.
     pub(crate) planning: Mutex<()>,
+    /// Held while the clocks are compared: they are by one at a time.
+    pub(crate) keeping_time: Mutex<()>,
     /// Where data sets are written.
     pub(crate) affinity: Mutex<Affinity>,
     /// Held while a drive is taken out of use or given back: the catalogue and the scheduler hear the same
@@ -99,6 +101,7 @@ pub(crate) struct Session {
 }
 
 impl Engine {
+    /// The trusted time: everything that the engine decides goes by it.
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }

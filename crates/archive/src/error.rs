@@ -1,6 +1,6 @@
 //! What the engine refuses, and why.
 
-use base::{ArchivePath, ByteCount, RequestId, UploadId, Vid};
+use base::{ArchivePath, ByteCount, RequestId, Timestamp, UploadId, Vid};
 use catalogue::{ReadError, Rejection};
 
 /// An error of an engine operation, in the words of its user.
@@ -218,6 +218,28 @@ pub enum ArchiveError {
         count: usize,
         /// The first one.
         first: ArchivePath,
+    },
+    /// An operator vouches for the system's clock, which shows another day.
+    #[error(
+        "the system's clock shows {system}, which is not {today:.10}: set it right first, or name the \
+         date that it shows, if that is today's"
+    )]
+    OtherDate {
+        /// What it shows.
+        system: Timestamp,
+        /// The date that was named.
+        today: Timestamp,
+    },
+    /// An operator vouches for the system's clock, which is behind the trusted time.
+    #[error(
+        "the system's clock shows {system} and is behind the trusted time, {trusted}: if that was never \
+         true, allow it to go back (kist clock accept --back), which it does at the next start"
+    )]
+    ClockBehind {
+        /// What it shows.
+        system: Timestamp,
+        /// The trusted time.
+        trusted: Timestamp,
     },
     /// A range that does not touch the file.
     #[error("the range begins at byte {offset}, the file has {size} bytes")]

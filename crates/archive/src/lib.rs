@@ -25,6 +25,7 @@ mod gate;
 mod gather;
 mod glacier;
 mod ingest;
+mod keep_time;
 mod keys;
 mod libraries;
 mod lifecycle;

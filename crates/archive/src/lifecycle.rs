@@ -157,8 +157,9 @@ impl Task<'_> {
     ) -> Result<(Vec<FileId>, Option<FileId>), ReadError> {
         let mut directories: HashMap<DirId, Option<String>> = HashMap::new();
         let (mut mine, mut last) = (Vec::new(), None);
+        let clock = view.clock()?;
         for (id, record) in view.files(after, PAGE)? {
-            if record.created.plus(self.age) > now {
+            if clock.age_from(id, record.created).plus(self.age) > now {
                 break;
             }
             last = Some(id);

@@ -261,6 +261,7 @@ impl Archive {
         totals.pool_drives_up =
             pool.drives.iter().filter(|drive| drive.health == DriveHealth::Up).count() as u64;
         totals.warnings = crate::warnings::all(engine, &tapes, &pool);
+        totals.clock = engine.clock.trusted().map(base::TrustedClock::standing);
         Ok(totals)
     }
 

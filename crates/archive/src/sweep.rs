@@ -40,6 +40,7 @@ pub(crate) fn stamp(engine: &Engine) {
 /// The sweeper's thread.
 pub(crate) fn run(engine: &Arc<Engine>) {
     while !engine.stop.load(Ordering::Relaxed) {
+        engine.keep_time();
         stamp(engine);
         // What has nothing to be told of is looked at all the same.
         engine.pool.check_places();
@@ -77,6 +78,7 @@ fn sweep(engine: &Arc<Engine>) -> Result<(), ArchiveError> {
                 return Ok(());
             }
             engine.sweep.wait(READERS_RETRY);
+            engine.keep_time();
             // A download may take hours, and must not keep what tapes have in the pool as long.
             evict_cold(engine)?;
         }

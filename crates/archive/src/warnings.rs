@@ -17,12 +17,10 @@ const REASON_MAX: usize = 160;
 /// What is not as it should be.
 pub(crate) fn all(engine: &Engine, tapes: &[(Vid, TapeRecord)], pool: &PoolStatus) -> Vec<String> {
     let mut warnings = Vec::new();
-    if let Some(nanos) = engine.clock.jumped() {
-        let direction = if nanos > 0 { "ahead" } else { "back" };
-        warnings.push(format!(
-            "the system's clock jumped {direction} by {} s: times go on evenly until it is set right",
-            nanos.unsigned_abs() / 1_000_000_000
-        ));
+    let standing = engine.clock.trusted().map(base::TrustedClock::standing);
+    warnings.extend(standing.filter(base::TimeStanding::is_apart).map(|it| crate::keep_time::apart(&it)));
+    if let Ok(Some(to)) = engine.read(|view| Ok(view.clock()?.planned_back)) {
+        warnings.push(format!("the trusted time goes back to {to} at the next start: restart the server"));
     }
     if !engine.catalogue.is_writing() {
         warnings.push(

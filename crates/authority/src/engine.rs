@@ -2,14 +2,14 @@
 
 use archive::{
     About, AccessChain, AclEntry, Archive, ArchiveError, BackupStatus, BucketInfo, BucketSettings,
-    CatalogueFinding, Cause, ClassInfo, CloneOptions, CompleteOptions, EvictDone, FileStat, Hold, KeyPage,
-    KeyQuery, Listed, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo, PutCallback,
-    PutDone, PutOptions, QueueLine, QuotaInfo, QuotaLimits, QuotaOf, ReplacedDrive, ReportBy, RequestFile,
-    RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent,
-    TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UsageReport, VerifyDone, VersionPage,
-    VersionQuery, Which,
+    CatalogueFinding, Cause, ClassInfo, ClockInfo, CloneOptions, CompleteOptions, EvictDone, FileStat, Hold,
+    KeyPage, KeyQuery, Listed, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo,
+    PutCallback, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaLimits, QuotaOf, ReplacedDrive, ReportBy,
+    RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck,
+    TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UsageReport, VerifyDone,
+    VersionPage, VersionQuery, Which,
 };
-use base::{ArchivePath, BlockAddress, ByteCount, Duration, Name, RequestId, UploadId, Uuid, Vid};
+use base::{ArchivePath, BlockAddress, ByteCount, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid};
 use bytes::Bytes;
 use catalogue::Attributes;
 
@@ -170,6 +170,14 @@ impl Engine for Archive {
 
     fn end_quarantine(&self) -> Result<(), ArchiveError> {
         Archive::end_quarantine(self).map(drop)
+    }
+
+    fn clock_info(&self) -> Result<ClockInfo, ArchiveError> {
+        Archive::clock_info(self)
+    }
+
+    fn accept_time(&self, today: Timestamp, back: bool) -> Result<ClockInfo, ArchiveError> {
+        Archive::accept_time(self, today, back)
     }
 
     fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError> {

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use archive::{
     About, AccessChain, AclEntry, ArchiveError, BackupStatus, BucketInfo, BucketSettings, CatalogueFinding,
-    Cause, ClassInfo, CloneOptions, CompleteOptions, EvictDone, Hold, KeyLine, KeyPage, KeyQuery, Listed,
-    MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo, PutDone, PutOptions, QueueLine,
-    QuotaInfo, QuotaLimits, QuotaOf, ReplacedDrive, ReportBy, RequestFile, RequestInfo, RequestOutlook,
-    ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo, TapeRepack,
-    TapeReport, TapeUse, Totals, UsageReport, VerifyDone, VersionPage, VersionQuery, Which,
+    Cause, ClassInfo, ClockInfo, CloneOptions, CompleteOptions, EvictDone, Hold, KeyLine, KeyPage, KeyQuery,
+    Listed, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo, PutDone, PutOptions,
+    QueueLine, QuotaInfo, QuotaLimits, QuotaOf, ReplacedDrive, ReportBy, RequestFile, RequestInfo,
+    RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo,
+    TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UsageReport, VerifyDone, VersionPage, VersionQuery,
+    Which,
 };
-use base::{ArchivePath, BlockAddress, ByteCount, Duration, Name, RequestId, UploadId, Uuid, Vid};
+use base::{ArchivePath, BlockAddress, ByteCount, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid};
 use catalogue::Attributes;
 use identity::Rights;
 
@@ -410,6 +411,17 @@ impl Engine for Guarded {
     fn end_quarantine(&self) -> Result<(), ArchiveError> {
         self.rule.admin("end-quarantine", "")?;
         self.rule.done("end-quarantine", "", self.engine.end_quarantine())
+    }
+
+    fn clock_info(&self) -> Result<ClockInfo, ArchiveError> {
+        self.rule.looks("look at", "the clock")?;
+        self.engine.clock_info()
+    }
+
+    fn accept_time(&self, today: Timestamp, back: bool) -> Result<ClockInfo, ArchiveError> {
+        let what = if back { "the system's clock, also back" } else { "the system's clock" };
+        self.rule.admin("accept-time", what)?;
+        self.rule.done("accept-time", what, self.engine.accept_time(today, back))
     }
 
     fn pool_health(&self) -> Result<PoolHealth, ArchiveError> {

@@ -2,14 +2,14 @@
 
 use archive::{
     About, AccessChain, AclEntry, ArchiveError, BackupStatus, BucketInfo, BucketSettings, CatalogueFinding,
-    Cause, ClassInfo, CloneOptions, CompleteOptions, EvictDone, FileStat, Hold, KeyPage, KeyQuery, Listed,
-    MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo, PutCallback, PutDone,
+    Cause, ClassInfo, ClockInfo, CloneOptions, CompleteOptions, EvictDone, FileStat, Hold, KeyPage, KeyQuery,
+    Listed, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo, PutCallback, PutDone,
     PutOptions, QueueLine, QuotaInfo, QuotaLimits, QuotaOf, ReplacedDrive, ReportBy, RequestFile,
     RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent,
     TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UsageReport, VerifyDone, VersionPage,
     VersionQuery, Which,
 };
-use base::{ArchivePath, BlockAddress, ByteCount, Duration, Name, RequestId, UploadId, Uuid, Vid};
+use base::{ArchivePath, BlockAddress, ByteCount, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid};
 use bytes::Bytes;
 use catalogue::Attributes;
 
@@ -100,6 +100,14 @@ pub trait Engine: Send + Sync + 'static {
     }
     fn end_quarantine(&self) -> Result<(), ArchiveError> {
         Ok(())
+    }
+    /// The trusted time and the system's clock.
+    fn clock_info(&self) -> Result<ClockInfo, ArchiveError> {
+        Err(ArchiveError::NotOffered("a trusted time"))
+    }
+    /// An operator vouches for the system's clock.
+    fn accept_time(&self, _today: Timestamp, _back: bool) -> Result<ClockInfo, ArchiveError> {
+        Err(ArchiveError::NotOffered("a trusted time"))
     }
     fn pool_health(&self) -> Result<PoolHealth, ArchiveError>;
     fn scrub_info(&self) -> ScrubInfo;

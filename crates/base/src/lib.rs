@@ -4,12 +4,13 @@ mod blake3_parts;
 mod blob;
 mod checksum;
 mod id;
+mod kernel_clock;
 mod md5_lanes;
 mod memory;
 mod name;
 pub mod planted;
-mod steady;
 mod time;
+mod trusted;
 mod unit;
 
 pub use blake3_parts::{PartHash, PartHasher, PartsMerger};
@@ -19,9 +20,13 @@ pub use id::{
     BlobId, ClassId, ContainerId, DirId, DriveId, Epoch, FileId, LibraryId, RequestId, RunId, ShareId,
     StripeSetId, TapePoolId, UploadId, Uuid, Vid, VidError,
 };
+pub use kernel_clock::kernel_clock_is_synchronised;
 pub use md5_lanes::{MD5_LANES, Md5Stream};
 pub use memory::keep_freed_memory;
 pub use name::{ArchivePath, NAME_BYTES_MAX, Name, NameError, PATH_BYTES_MAX};
-pub use steady::SteadyClock;
 pub use time::{Clock, Duration, ManualClock, Timestamp};
+pub use trusted::{
+    ClockReading, RESTART_BELIEVED_MAX, SYNCHRONISED_BELIEVED_MAX, TIME_DOUBTED_AHEAD, TIME_DOUBTED_BEHIND,
+    TimeStanding, TrustedClock, TrustedTime,
+};
 pub use unit::{BlockAddress, BlockCount, ByteCount, Generation, Partition, TapePosition};

@@ -1,7 +1,9 @@
 //! Points in time and spans, and the clock as an argument.
 
 use std::fmt;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use crate::TrustedClock;
 
 /// Nanoseconds since 1970-01-01 UTC, leap seconds not counted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -109,36 +111,62 @@ pub trait Clock: Send + Sync {
         self.now().since(Timestamp(0))
     }
 
-    /// Tells that this time has been seen before, so that a clock which can help it shows none before it.
-    fn not_before(&self, _seen: Timestamp) {}
+    /// Whether a time server disciplines this clock, as far as is known.
+    fn synchronised(&self) -> bool {
+        false
+    }
 
-    /// By how many nanoseconds the clock behind this one has jumped away from it, if it has.
-    fn jumped(&self) -> Option<i64> {
+    /// The trusted time, if this clock keeps one. One that keeps none is believed as it is.
+    fn trusted(&self) -> Option<&TrustedClock> {
         None
     }
 }
 
 /// A clock that stands until it is moved.
 #[derive(Debug, Default)]
-pub struct ManualClock(AtomicI64);
+pub struct ManualClock {
+    now: AtomicI64,
+    /// By how much `now` was set since the beginning, which the steady clock knows nothing of.
+    set_by: AtomicI64,
+    synchronised: AtomicBool,
+}
 
 impl ManualClock {
     /// A clock that shows `now`.
     #[must_use]
     pub fn new(now: Timestamp) -> Self {
-        ManualClock(AtomicI64::new(now.0))
+        ManualClock { now: AtomicI64::new(now.0), ..ManualClock::default() }
     }
 
-    /// Moves the clock forward.
+    /// Lets time pass.
     pub fn advance(&self, span: Duration) {
         let nanos = i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
-        self.0.fetch_add(nanos, Ordering::SeqCst);
+        self.now.fetch_add(nanos, Ordering::SeqCst);
+    }
+
+    /// Sets the clock, as somebody sets the system's: no time passes.
+    pub fn set(&self, now: Timestamp) {
+        let before = self.now.swap(now.0, Ordering::SeqCst);
+        self.set_by.fetch_add(now.0.saturating_sub(before), Ordering::SeqCst);
+    }
+
+    /// Lets a time server discipline the clock, or not.
+    pub fn set_synchronised(&self, synchronised: bool) {
+        self.synchronised.store(synchronised, Ordering::SeqCst);
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp(self.0.load(Ordering::SeqCst))
+        Timestamp(self.now.load(Ordering::SeqCst))
+    }
+
+    fn steady(&self) -> Duration {
+        self.now().since(Timestamp(self.set_by.load(Ordering::SeqCst)))
+    }
+
+    fn synchronised(&self) -> bool {
+        self.synchronised.load(Ordering::SeqCst)
     }
 }
 

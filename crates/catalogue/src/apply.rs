@@ -11,6 +11,7 @@ use crate::table::Table;
 mod access;
 mod adopt;
 mod bucket;
+mod clock;
 mod cold;
 mod copy;
 mod dissolve;
@@ -172,6 +173,10 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         Command::SetQuota { subject, limits } => quota::set(draft, subject, *limits),
         Command::CountQuota { subject } => quota::count(draft, subject),
         Command::SetDriveDown { drive, down } => drive::set_down(draft, drive, down.as_deref()),
+        Command::NoteTime { .. }
+        | Command::MoveTimeForward { .. }
+        | Command::PlanTimeBack { .. }
+        | Command::TimeMovedBack { .. } => clock::perform(draft, command),
         Command::SetBucket { .. }
         | Command::MakeBucket { .. }
         | Command::PutObject(_)

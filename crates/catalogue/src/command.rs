@@ -82,10 +82,22 @@ pub struct AdoptContainer {
 /// A command and the time at which it was given.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Envelope {
-    /// The time that all records made by this command carry.
+    /// The time that all records made by this command carry, and that it decides by: the trusted one, which
+    /// the system's clock may be ahead of or behind.
     pub at: Timestamp,
     /// The command.
     pub command: Command,
+}
+
+impl Envelope {
+    /// The time after it: its own, unless it lets the time leap.
+    #[must_use]
+    pub fn time_after(&self) -> Timestamp {
+        match self.command {
+            Command::MoveTimeForward { to } => to,
+            _ => self.at,
+        }
+    }
 }
 
 /// Bytes of a new file in the pool; they are synced there before the command is given.
@@ -754,6 +766,29 @@ pub enum Command {
     CountQuota {
         /// Whose files; there must be a quota.
         subject: QuotaSubject,
+    },
+    /// The time is that of the command. It is noted so that the next start knows it although nothing else
+    /// has changed.
+    NoteTime {
+        /// Whether the system's clock contradicts it. What is made from then on is of unknown age.
+        doubted: bool,
+    },
+    /// The time leaps from that of the command to a later one, which the next command may carry. What was
+    /// made in doubt counts as made then. Refused if `to` is not later.
+    MoveTimeForward {
+        /// The time after it.
+        to: Timestamp,
+    },
+    /// The next start goes back to an earlier time, since the recorded one was never true.
+    PlanTimeBack {
+        /// The time; `None`: it does not go back after all. Refused if it is not earlier.
+        to: Option<Timestamp>,
+    },
+    /// The first command after the time went back, at the new time. What was made at later times counts as
+    /// made now. Refused unless it was planned.
+    TimeMovedBack {
+        /// The time before it.
+        from: Timestamp,
     },
 }
 

@@ -12,12 +12,12 @@ use crate::command::{
     Replace, SealContainer, TapeFound,
 };
 use crate::record::{
-    AclEntry, Attributes, BlobRecord, BucketRecord, BucketSettings, ClassRecord, ContainerCopy,
+    AclEntry, Attributes, BlobRecord, BucketRecord, BucketSettings, ClassRecord, ClockRecord, ContainerCopy,
     ContainerKind, ContainerRecord, CopyState, Counter, DirectoryRecord, Entry, FileKind, FileState, Garbage,
     Hold, IdempotencyRecord, ItemState, LifecycleCursor, LifecycleRule, MemberRecord, QueuedContainer,
     QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RecallItem, RequestItem, RequestRecord,
     RequestState, Retention, RetentionMode, RunEnd, RunItem, RunRecord, Tally, TapePlace, TapeRecord,
-    TapeState, TodoFile, Version, Versioning,
+    TapeState, TimeMove, TodoFile, Version, Versioning,
 };
 use base::{ByteCount, ContainerId};
 
@@ -282,6 +282,8 @@ record!(QuotaLimits { bytes, files });
 record!(QuotaCounting { next, until });
 record!(QuotaRecord { limits, used, counting });
 record!(AclEntry { subject, rights });
+record!(TimeMove { since, before, after, below });
+record!(ClockRecord { noted, doubted, planned_back, moves });
 
 record!(PoolData { blobs, pieces });
 choice!(Replace { 0 = Allowed, 1 = Refused });
@@ -382,6 +384,10 @@ choice!(Command {
     91 = SetOwner { entry, owner, group },
     92 = SetQuota { subject, limits },
     93 = CountQuota { subject },
+    100 = NoteTime { doubted },
+    101 = MoveTimeForward { to },
+    102 = PlanTimeBack { to },
+    103 = TimeMovedBack { from },
 });
 
 /// The key of a counter: its kind, then its object.

@@ -98,6 +98,8 @@ pub enum Object {
     UploadPart(UploadId, u16),
     /// A quota.
     Quota(QuotaSubject),
+    /// The time.
+    Clock,
 }
 
 impl fmt::Display for Object {
@@ -118,6 +120,7 @@ impl fmt::Display for Object {
             Object::UploadPart(id, number) => write!(f, "part {number} of upload {id}"),
             Object::Change(number) => write!(f, "change {number}"),
             Object::Quota(subject) => write!(f, "the quota of {subject}"),
+            Object::Clock => write!(f, "the time"),
             Object::RequestFile(request, file) => write!(f, "file {file} of request {request}"),
         }
     }
@@ -241,6 +244,15 @@ pub enum Rejection {
         name: Name,
         /// What keeps it.
         hold: crate::record::Hold,
+    },
+    /// A default retention cannot be given, since nobody knows what time it is.
+    #[error(
+        "the bucket of '{name}' retains what is put for a while from now on, but the server's clock is in \
+         doubt: name a retention with its end, or have an operator look at kist clock"
+    )]
+    TimeDoubted {
+        /// The new file's name in its directory.
+        name: Name,
     },
     /// Another version has the name than the one expected.
     #[error("'{name}' in directory {parent} was changed meanwhile: look at it again and repeat")]

@@ -177,6 +177,9 @@ pub(crate) fn segment(vid: Vid, first: u64) -> Key {
     key
 }
 
+/// The key of the one record of `clock`.
+pub(crate) const CLOCK: &[u8] = &[0];
+
 pub(crate) fn drive(name: &str) -> Key {
     name.as_bytes().to_vec()
 }

@@ -38,12 +38,12 @@ pub use memory::MemoryStore;
 pub use overlay::{Overlay, Rows, scan_overlaid, scan_rows};
 pub use record::{
     ACL_ENTRIES_MAX, AccessChain, AclEntry, Attributes, BlobRecord, BucketRecord, BucketSettings,
-    ClassRecord, ContainerCopy, ContainerKind, ContainerRecord, CopyState, Counter, DirectoryOwner,
-    DirectoryRecord, Entry, FileKind, FileRecord, FileState, Garbage, Hold, IdempotencyRecord, ItemState,
-    LifecycleCursor, LifecycleRule, MemberRecord, QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord,
-    QuotaSubject, RecallItem, RecallKey, RequestItem, RequestRecord, RequestState, Retention, RetentionMode,
-    RunEnd, RunItem, RunRecord, Tally, TapePlace, TapeRecord, TapeState, TodoFile, UploadPart, UploadPlan,
-    UploadRecord, Version, Versioning, Want,
+    ClassRecord, ClockRecord, ContainerCopy, ContainerKind, ContainerRecord, CopyState, Counter,
+    DirectoryOwner, DirectoryRecord, Entry, FileKind, FileRecord, FileState, Garbage, Hold,
+    IdempotencyRecord, ItemState, LifecycleCursor, LifecycleRule, MemberRecord, QueuedContainer,
+    QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RecallItem, RecallKey, RequestItem, RequestRecord,
+    RequestState, Retention, RetentionMode, RunEnd, RunItem, RunRecord, Tally, TapePlace, TapeRecord,
+    TapeState, TimeMove, TodoFile, UploadPart, UploadPlan, UploadRecord, Version, Versioning, Want,
 };
 pub use table::Table;
 pub use view::{TodoRow, View, merged_ranges};

@@ -2,6 +2,7 @@
 
 mod access;
 mod bucket;
+mod clock;
 mod cold;
 mod container;
 mod hold;
@@ -12,6 +13,7 @@ pub use access::{ACL_ENTRIES_MAX, AccessChain, AclEntry, DirectoryOwner};
 pub use quota::{QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject};
 
 pub use bucket::{BucketRecord, BucketSettings, LifecycleRule, Version};
+pub use clock::{ClockRecord, TimeMove};
 pub use hold::{Hold, Retention, RetentionMode, Versioning};
 pub use upload::{UploadPart, UploadPlan, UploadRecord};
 

@@ -98,11 +98,13 @@ pub enum Table {
     Quota = 42,
     /// Directory id → who may do what in it and below.
     Acl = 43,
+    /// One record: what is known of the time.
+    Clock = 50,
 }
 
 impl Table {
     /// How many tables there are.
-    pub const COUNT: usize = 44;
+    pub const COUNT: usize = 45;
 
     /// All tables in the order of their numbers.
     pub const ALL: [Table; Table::COUNT] = [
@@ -150,6 +152,7 @@ impl Table {
         Table::UploadPart,
         Table::Quota,
         Table::Acl,
+        Table::Clock,
     ];
 
     /// The table's name in the engine.
@@ -200,6 +203,7 @@ impl Table {
             Table::UploadPart => "upload_part",
             Table::Quota => "quota",
             Table::Acl => "acl",
+            Table::Clock => "clock",
         }
     }
 

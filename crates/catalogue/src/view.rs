@@ -10,13 +10,14 @@ use base::{
 };
 
 use crate::codec::Codec;
+use crate::command::Envelope;
 use crate::encoding::{Meta, counter_key};
 use crate::error::ReadError;
 use crate::frame;
 use crate::key::{self, KeyReader};
 use crate::kv::{KvError, Snapshot};
 use crate::record::{
-    BlobRecord, ClassRecord, Counter, DirectoryRecord, Entry, FileRecord, Garbage, RequestItem,
+    BlobRecord, ClassRecord, ClockRecord, Counter, DirectoryRecord, Entry, FileRecord, Garbage, RequestItem,
     RequestRecord, Tally, Want,
 };
 use crate::table::Table;
@@ -166,6 +167,25 @@ impl<'a> View<'a> {
     /// If the catalogue cannot be read.
     pub fn last_change(&self) -> Result<u64, ReadError> {
         Ok(self.meta()?.map_or(0, |meta| meta.next_change.saturating_sub(1)))
+    }
+
+    /// What is known of the time.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn clock(&self) -> Result<ClockRecord, ReadError> {
+        Ok(self.get(Table::Clock, key::CLOCK)?.unwrap_or_default())
+    }
+
+    /// The newest trusted time: that of the newest change, or to which it let the time leap. `None` in an
+    /// empty catalogue.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn newest_time(&self) -> Result<Option<Timestamp>, ReadError> {
+        let newest = self.changes(self.last_change()?, 1, 0)?;
+        let newest = newest.first().and_then(|(_, bytes)| Envelope::decode(bytes).ok());
+        Ok(newest.map(|envelope| envelope.time_after()))
     }
 
     /// The number of the oldest change that is still kept; one more than the newest if none is.

@@ -5,6 +5,7 @@ mod admin;
 mod audit;
 mod auth;
 mod certificates;
+pub mod clock;
 mod connection;
 mod convert;
 mod data;

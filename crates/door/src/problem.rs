@@ -208,6 +208,8 @@ fn kind_of(error: &ArchiveError) -> Kind {
         | ArchiveError::SegmentsOwed { .. }
         | ArchiveError::QuarantineNeeded { .. }
         | ArchiveError::Backup(_)
+        | ArchiveError::OtherDate { .. }
+        | ArchiveError::ClockBehind { .. }
         | ArchiveError::NoDriveDirectory { .. } => Kind::WrongState,
         ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. } => Kind::Nearline,
         ArchiveError::DrivesAway { .. } => Kind::DrivesAway,
@@ -248,6 +250,7 @@ fn kind_of_rejection(rejection: &Rejection) -> Kind {
         | Rejection::AcrossQuota(_)
         | Rejection::KeepsVersions { .. } => Kind::WrongState,
         Rejection::QuotaExceeded { .. } => Kind::QuotaExceeded,
+        Rejection::TimeDoubted { .. } => Kind::Unavailable,
         Rejection::IdempotencyKeyReused { .. } => Kind::IdempotencyKeyReused,
         Rejection::LimitExceeded { .. } => Kind::Limit,
         Rejection::Read(_) => Kind::Corrupt,

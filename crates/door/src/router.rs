@@ -9,6 +9,7 @@ use axum::routing::{any, get, post};
 
 use crate::access;
 use crate::admin;
+use crate::clock;
 use crate::data::data;
 use crate::foresee;
 use crate::guard::{HEALTH, guard};
@@ -57,6 +58,8 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/pool/quarantine/end", post(protection::end_quarantine))
         .route("/backup", get(protection::backup))
         .route("/backup/snapshot", post(protection::snapshot))
+        .route("/clock", get(clock::clock))
+        .route("/clock/accept", post(clock::accept))
         .route("/pool/health", get(upkeep::pool_health))
         .route("/pool/rebuild", post(upkeep::rebuild))
         .route("/pool/drives/{id}/lost", post(upkeep::drive_lost))

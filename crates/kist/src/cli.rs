@@ -3,9 +3,9 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    acl, audit, backup, chown, class, compare, completions, drive, evict, get, init, key, ls, man, migrate,
-    mkdir, mv, plan, pool, put, queue, quota, rebuild, release, request, restore, rm, scrub, stage, stat,
-    status, tape, twin, usage, verify, wait, why,
+    acl, audit, backup, chown, class, clock, compare, completions, drive, evict, get, init, key, ls, man,
+    migrate, mkdir, mv, plan, pool, put, queue, quota, rebuild, release, request, restore, rm, scrub, stage,
+    stat, status, tape, twin, usage, verify, wait, why,
 };
 use crate::connection::Connection;
 use crate::failure::{EXIT_CODES, Failure, Outcome};
@@ -116,6 +116,8 @@ pub enum Command {
     Audit(audit::Args),
     /// Show the storage classes
     Class(class::Args),
+    /// Show the trusted time and the system's clock, or vouch for the latter
+    Clock(clock::Args),
     /// Show what waits, and why
     Queue(queue::Args),
     /// Show the counters of the archive
@@ -185,6 +187,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Key(args) => key::run(&args, common),
         Command::Audit(args) => audit::run(&args, common),
         Command::Class(args) => class::run(&args, common),
+        Command::Clock(args) => clock::run(&args, common),
         Command::Queue(args) => queue::run(&args, common),
         Command::Status(args) => status::run(&args, common),
         Command::Usage(args) => usage::run(&args, common),

@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Read, stdin};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use base::{Clock, Duration, SteadyClock, Timestamp};
+use base::{Clock, Duration, Timestamp, TrustedClock};
 use door::{DoorSettings, Limits, Listener, ServiceKind, Services};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
@@ -75,6 +75,10 @@ impl Clock for SystemClock {
         let seconds = u64::try_from(since_boot.tv_sec).unwrap_or(0);
         Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(since_boot.tv_nsec).unwrap_or(0))
     }
+
+    fn synchronised(&self) -> bool {
+        base::kernel_clock_is_synchronised()
+    }
 }
 
 /// Runs the command.
@@ -124,9 +128,12 @@ fn serve(
     let address = door.addresses()[0];
     let s3_address = door.addresses().get(1).copied();
     tracing::info!(%address, "opening the instance: the server answers when it is open");
-    let clock = Arc::new(SteadyClock::new(Arc::new(SystemClock)));
+    // Signatures, tokens and the audit log go by the system's clock; what frees or deletes, by the trusted
+    // time over it.
+    let clock = Arc::new(SystemClock);
+    let trusted = Arc::new(TrustedClock::new(clock.clone()));
     let people = People::open(instance, config, keys, clock.clone())?;
-    let archive = open_archive(instance, config, clock.clone())?;
+    let archive = open_archive(instance, config, trusted.clone())?;
     archive.set_upkeep(config.upkeep());
     if let Some(backup) = config.backup_settings(&instance.directory) {
         archive.start_backup(backup).map_err(|error| Failure::internal(error.to_string()))?;
@@ -134,7 +141,8 @@ fn serve(
     let url = format!("{scheme}://{address}");
     let served = people.guard(archive.clone()).and_then(|(authority, audit)| {
         announce(instance, &url, s3_address.map(|address| format!("{scheme}://{address}")))?;
-        let s3 = ::s3::service(authority.clone(), s3_settings, clock);
+        let clocks = ::s3::S3Clocks { system: clock, trusted };
+        let s3 = ::s3::service(authority.clone(), s3_settings, clocks);
         let s3 = s3.map_err(|error| Failure::usage(error.to_string()))?;
         let s3 = s3_address.map(|_| Arc::new(s3.mounted()) as door::Mounted);
         let certificates = door.certificates();

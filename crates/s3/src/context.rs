@@ -18,12 +18,24 @@ use crate::settings::S3Settings;
 /// Small bodies of the largest size that are in memory at once; of smaller ones so many more.
 const XML_BODIES: usize = 64;
 
+/// The two clocks of a server.
+#[derive(Clone)]
+pub struct S3Clocks {
+    /// The system's: decides whether signatures are of now.
+    pub system: Arc<dyn Clock>,
+    /// The trusted time: a retention ends after it.
+    pub trusted: Arc<dyn Clock>,
+}
+
 /// What all requests share.
 #[derive(Clone)]
 pub(crate) struct Context {
     pub authority: Arc<Authority>,
     pub settings: Arc<S3Settings>,
+    /// What signatures are checked by.
     pub clock: Arc<dyn Clock>,
+    /// What retentions end by.
+    pub trusted: Arc<dyn Clock>,
     /// Places for bodies of objects.
     pub transfers: Arc<Semaphore>,
     /// Downloads that hand on the engine's own memory.
@@ -58,11 +70,12 @@ pub(crate) struct Guest {
 }
 
 impl Context {
-    pub(crate) fn new(authority: Arc<Authority>, settings: S3Settings, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(authority: Arc<Authority>, settings: S3Settings, clocks: S3Clocks) -> Self {
         let semaphore = |places: usize| Arc::new(Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS)));
         Context {
             authority,
-            clock,
+            clock: clocks.system,
+            trusted: clocks.trusted,
             transfers: semaphore(settings.limits.transfers),
             // None is as good as any number: all downloads copy then.
             loans: Arc::new(Semaphore::new(settings.limits.loans.min(Semaphore::MAX_PERMITS))),

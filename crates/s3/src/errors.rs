@@ -106,6 +106,7 @@ fn of_rejection(rejection: &Rejection) -> S3Error {
         Rejection::ReservedName | Rejection::PathTooLong { .. } => s3_error!(InvalidArgument, "{text}"),
         Rejection::LimitExceeded { .. } => s3_error!(InvalidRequest, "{text}"),
         Rejection::Held { .. } => s3_error!(AccessDenied, "{text}"),
+        Rejection::TimeDoubted { .. } => s3_error!(ServiceUnavailable, "{text}"),
         Rejection::NotCurrent { .. } => s3_error!(PreconditionFailed, "{text}"),
         Rejection::KeepsVersions { .. } => custom("InvalidRequest", StatusCode::CONFLICT, text),
         Rejection::Malformed { .. } => s3_error!(InvalidArgument, "{text}"),

@@ -41,5 +41,6 @@ mod sigv4;
 mod tagging;
 mod versions;
 
+pub use context::S3Clocks;
 pub use service::{S3OpenError, S3Service, service};
 pub use settings::{S3Limits, S3Settings};

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use authority::Authority;
-use base::Clock;
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -17,7 +16,7 @@ use s3s::validation::NameValidation;
 use s3s::{Body, HttpResponse, S3Error, S3Result, s3_error};
 
 use crate::body::AnyError;
-use crate::context::{Context, Said};
+use crate::context::{Context, S3Clocks, Said};
 use crate::gate;
 use crate::glacier;
 use crate::operations::Door;
@@ -47,16 +46,14 @@ pub enum S3OpenError {
 /// Makes the S3 door. Its bodies of objects and its calls need [`crate::S3Limits::blocking_threads`] of the
 /// runtime that it is called on.
 ///
-/// `clock`: decides whether signatures are of now.
-///
 /// # Errors
 /// If the domain is none.
 pub fn service(
     authority: Arc<Authority>,
     settings: S3Settings,
-    clock: Arc<dyn Clock>,
+    clocks: S3Clocks,
 ) -> Result<S3Service, S3OpenError> {
-    let context = Context::new(authority, settings, clock);
+    let context = Context::new(authority, settings, clocks);
     let mut builder = S3ServiceBuilder::new(Door { context: context.clone() });
     let mut config = S3Config::default();
     config.xml_max_body_size = context.settings.limits.xml_bytes;

@@ -9,7 +9,7 @@ use archive::{
     Aim, Archive, ArchiveError, ClassSettings, FlowSettings, LibrarySettings, MountSettings, OpenError,
     PoolDriveSettings, PoolSettings, PoolShape, Settings, ShareSettings, TapePoolSettings, TapeSettings,
 };
-use base::{ByteCount, Clock, SteadyClock, StripeCode, Timestamp};
+use base::{ByteCount, Clock, StripeCode, Timestamp, TrustedClock};
 use threads::simulated::{self, Process};
 
 use crate::invariants::{Quiet, check_machines};
@@ -287,7 +287,7 @@ impl World {
         lock(&self.0.engine).process = Some(process);
         let machines = self.0.machines.clone();
         // As a server has it: what jumps is the clock behind it.
-        let clock = SteadyClock::new(Arc::new(self.0.clock.clone()));
+        let clock = TrustedClock::new(Arc::new(self.0.clock.clone()));
         let clock: Arc<dyn Clock> = Arc::new(clock);
         let settings = self.0.settings.clone();
         let task = process.spawn("open", move || {

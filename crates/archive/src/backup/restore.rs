@@ -84,8 +84,9 @@ pub fn restore(
         // The backup knows of changes that are being given up; drives may know of later ones.
         let seen = newest_change(from)?.max(pool.change);
         let command = Command::AcceptRestore { epoch, after: replay.last_change(), seen };
-        // Times never go back, whatever the clock says.
-        replay.execute(&Envelope { at: at.max(restored.changed_at), command })?;
+        // What the clock says is looked at when the server starts: it may be wrong.
+        let at = replay.read(|view| view.newest_time())?.unwrap_or(at);
+        replay.execute(&Envelope { at, command })?;
     }
     drop(replay);
     sync_directory(into)?;

@@ -167,7 +167,9 @@ pub fn rebuild(
     let epoch = replay.read(|view| view.epoch())?.max(pool.epoch);
     let (after, seen) = (replay.last_change(), newest.max(pool.change));
     let command = Command::AcceptRestore { epoch, after, seen };
-    replay.execute(&Envelope { at: now.max(rebuilt.changed_at), command })?;
+    // What the clock says is looked at when the server starts: it may be wrong.
+    let at = replay.read(|view| view.newest_time())?.unwrap_or(now);
+    replay.execute(&Envelope { at, command })?;
     compare(&replay, gathered, &mut rebuilt)?;
     rebuilt.inconsistencies = replay.read(|view| view.check())?.len() as u64;
     Ok(rebuilt)

@@ -137,7 +137,10 @@ fn a_point_in_the_middle_comes_back() {
     let tapes = archive.tapes().unwrap();
     let set_aside: Vec<_> = tapes.iter().filter(|tape| tape.state == TapeState::ReadOnly).collect();
     assert_eq!(set_aside.len(), 2, "both were written to after the point of the restore: {tapes:?}");
-    assert!(set_aside.iter().all(|tape| tape.reason.contains("does not know")), "{set_aside:?}");
+    assert!(
+        set_aside.iter().all(|tape| tape.reason.contains("after the point of the restore")),
+        "{set_aside:?}"
+    );
     recall_and_compare(&archive, &contents);
     assert!(archive.quarantine().unwrap().is_some());
     // Work goes on, on other tapes.

@@ -2,6 +2,7 @@
 
 mod access_log;
 mod backup;
+mod clocks;
 mod closing;
 mod common;
 mod data_sets;

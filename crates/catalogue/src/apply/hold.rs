@@ -1,7 +1,7 @@
 //! What keeps files from being deleted, whoever asks and through whichever door: looked at whenever a file
 //! would be condemned.
 
-use base::{FileId, Timestamp};
+use base::{FileId, Name, Timestamp};
 
 use crate::command::Outcome;
 use crate::draft::Draft;
@@ -54,13 +54,18 @@ pub(super) fn forget(draft: &mut Draft<'_>, id: FileId) -> Result<(), Rejection>
 pub(super) fn begin(
     draft: &mut Draft<'_>,
     id: FileId,
+    name: &Name,
     named: Option<Hold>,
     bucket: Option<&BucketRecord>,
 ) -> Result<(), Rejection> {
-    let default = bucket.and_then(|bucket| bucket.settings.default_retention);
-    let default = default.map(|(mode, kept)| Retention { mode, until: draft.at.plus(kept) });
     // A legal hold alone leaves the retention to the bucket.
     let named = named.unwrap_or_default();
+    let default = bucket.and_then(|bucket| bucket.settings.default_retention);
+    if named.retention.is_none() && default.is_some() && draft.view().clock()?.doubted.is_some() {
+        // Counted from a wrong time it would end too early, or lock the file for years.
+        return Err(Rejection::TimeDoubted { name: name.clone() });
+    }
+    let default = default.map(|(mode, kept)| Retention { mode, until: draft.at.plus(kept) });
     let hold = Hold { retention: named.retention.or(default), legal: named.legal };
     if hold != Hold::default() {
         put(draft, id, hold);

@@ -75,7 +75,7 @@ pub(super) fn put(draft: &mut Draft<'_>, put: &PutFile, how: How<'_>) -> Result<
     let replaced = version::give_way(draft, (put.parent, &put.name), current, "the file was replaced")?;
     let id = create(draft, put, how.pieces, !class.copies.is_empty())?;
     let bucket = draft.view().bucket_of(put.parent)?.map(|(_, bucket)| bucket);
-    hold::begin(draft, id, how.hold, bucket.as_ref())?;
+    hold::begin(draft, id, &put.name, how.hold, bucket.as_ref())?;
     Ok(Outcome::Put(PutOutcome { file: id, created: true, replaced }))
 }
 

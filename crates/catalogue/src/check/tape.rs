@@ -8,7 +8,8 @@ use crate::encoding::{MemberValue, PartRecord};
 use crate::error::ReadError;
 use crate::key;
 use crate::record::{
-    ContainerKind, ContainerRecord, CopyState, Counter, QueuedContainer, RunItem, RunRecord, TapeRecord,
+    ClockRecord, ContainerKind, ContainerRecord, CopyState, Counter, QueuedContainer, RunItem, RunRecord,
+    TapeRecord,
 };
 use crate::table::Table;
 
@@ -129,6 +130,11 @@ impl Check<'_> {
         self.walk(Table::DriveDown, |check, mut parts, key, _: String| {
             let is_named = !parts.text()?.is_empty();
             check.expect(is_named, Table::DriveDown, key, "the drive has no name");
+            Ok(())
+        })?;
+        self.walk(Table::Clock, |check, _, key, clock: ClockRecord| {
+            let is_right = key == key::CLOCK && clock.moves.iter().all(|leap| leap.since <= leap.before);
+            check.expect(is_right, Table::Clock, key, "what is known of the time contradicts itself");
             Ok(())
         })?;
         self.walk(Table::RequestPriority, |check, mut parts, key, priority: u8| {

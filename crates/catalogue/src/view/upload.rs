@@ -100,8 +100,8 @@ impl View<'_> {
         Ok(found)
     }
 
-    /// Uploads that were begun before `before`, oldest first, those behind `after`, at most `limit`; those
-    /// that are being given up are among them.
+    /// Uploads whose age counts from before `before`, oldest first, those behind `after`, at most `limit`;
+    /// those that are being given up are among them.
     ///
     /// # Errors
     /// If the catalogue cannot be read.
@@ -112,14 +112,16 @@ impl View<'_> {
         limit: usize,
     ) -> Result<Vec<(UploadId, UploadRecord)>, ReadError> {
         let mut found = Vec::new();
+        let clock = self.clock()?;
         let from = after.map_or_else(Vec::new, |after| key::behind(key::upload(after)));
         // Ids rise with time, so that nothing behind the first younger one is older.
         self.each(Table::Upload, &from, None, |row, value| {
             let record: UploadRecord = frame::open(Table::Upload, row, value)?;
-            if record.created >= before || found.len() >= limit {
+            let id = UploadId(key::KeyReader::new(Table::Upload, row).u64()?);
+            if clock.age_from(FileId(id.0), record.created) >= before || found.len() >= limit {
                 return Ok(ControlFlow::Break(()));
             }
-            found.push((UploadId(key::KeyReader::new(Table::Upload, row).u64()?), record));
+            found.push((id, record));
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(found)

@@ -93,7 +93,20 @@ fn full() -> Bench {
     bench.ok(Command::SetAcl { directory: below, entries });
     let (owner, group) = (Some("anna".into()), None);
     bench.ok(Command::SetOwner { entry: Entry::Directory(below), owner, group });
+    clock(&mut bench);
     bench
+}
+
+/// Two leaps, a doubt and a plan.
+fn clock(bench: &mut Bench) {
+    bench.ok(Command::NoteTime { doubted: true });
+    let to = bench.at.plus(Duration::from_secs(86_400));
+    bench.ok(Command::MoveTimeForward { to });
+    bench.at = to;
+    bench.ok(Command::MoveTimeForward { to: to.plus(Duration::from_secs(3_600)) });
+    bench.at = to.plus(Duration::from_secs(3_600));
+    bench.ok(Command::NoteTime { doubted: true });
+    bench.ok(Command::PlanTimeBack { to: Some(to) });
 }
 
 fn settings() -> BucketSettings {
@@ -475,6 +488,17 @@ fn access_commands() -> Vec<Command> {
     ]
 }
 
+/// The commands about the time.
+fn clock_commands() -> Vec<Command> {
+    let to = Timestamp(1_800_000_000_000_000_000);
+    vec![
+        Command::NoteTime { doubted: true },
+        Command::MoveTimeForward { to },
+        Command::PlanTimeBack { to: Some(to) },
+        Command::TimeMovedBack { from: to },
+    ]
+}
+
 fn envelopes() -> Vec<Envelope> {
     commands()
         .into_iter()
@@ -484,6 +508,7 @@ fn envelopes() -> Vec<Envelope> {
         .chain(cold_commands())
         .chain(access_commands())
         .chain(adoption_commands())
+        .chain(clock_commands())
         .map(|command| Envelope { at: Timestamp(1_795_292_940_000_000_000), command })
         .collect()
 }
@@ -493,7 +518,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 75, "one of each command");
+    assert_eq!(tags.len(), 79, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();
@@ -586,6 +611,7 @@ fn a_missing_row_is_found_by_the_check() {
                 table,
                 Table::Todo
                     | Table::DriveDown
+                    | Table::Clock
                     | Table::RequestPriority
                     | Table::Hold
                     | Table::Residency

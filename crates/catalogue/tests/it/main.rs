@@ -2,6 +2,7 @@
 
 mod adopt;
 mod behaviour;
+mod clock;
 mod cold;
 mod common;
 mod formats;

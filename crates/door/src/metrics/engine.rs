@@ -28,6 +28,16 @@ pub(super) fn write(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveE
 
 fn totals(page: &mut Page, totals: &Totals) {
     page.gauge("warnings", "What an operator should know: see kist status", totals.warnings.len() as f64);
+    if let Some(clock) = &totals.clock {
+        let ahead = clock.ahead() as f64 / 1e9;
+        page.gauge(
+            "clock_ahead_seconds",
+            "By how much the system's clock is ahead of the trusted time",
+            ahead,
+        );
+        let doubted = f64::from(u8::from(clock.is_doubted()));
+        page.gauge("clock_in_doubt", "1 if the difference puts the time in doubt", doubted);
+    }
     page.gauge("unindexed_containers", "Container copies not under an index yet", totals.unindexed as f64);
     page.counter("tape_mounts", "Mounts of tapes, ever", totals.mounts);
     page.counter("packs_sealed", "Packs sealed, ever", totals.packs);

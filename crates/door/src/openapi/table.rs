@@ -1,6 +1,7 @@
 //! All addresses of `/api/v1`.
 
 use super::endpoint::{Endpoint, Kind, Query, Shape};
+use crate::clock::{AcceptClockBody, ClockReply};
 use crate::protection::{BackupReply, QuarantineReply, SnapshotReply};
 use crate::wire;
 
@@ -146,5 +147,9 @@ fn state() -> Vec<Endpoint> {
         Endpoint::get("/backup", "How the backup of the catalogue stands", Shape::of::<BackupReply>()),
         Endpoint::post("/backup/snapshot", "Takes a snapshot of the catalogue", 202)
             .replies(Shape::of::<SnapshotReply>()),
+        Endpoint::get("/clock", "The trusted time and the system's clock", Shape::of::<ClockReply>()),
+        Endpoint::post("/clock/accept", "Vouches for the system's clock", 200)
+            .with(Shape::of::<AcceptClockBody>())
+            .replies(Shape::of::<ClockReply>()),
     ]
 }

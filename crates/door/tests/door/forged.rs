@@ -242,6 +242,8 @@ fn too_much(server: &Guarded) -> Vec<(&'static str, Ask)> {
         ("a key for the list of drives", ask("GET", "/api/v1/drives", &plain)),
         ("a key for a backup", post("/api/v1/backup/snapshot", &plain, "")),
         ("a key for new keys", post("/api/v1/keys", &plain, "{\"name\":\"eve\",\"admin\":true}")),
+        ("a key for the clock", post("/api/v1/clock/accept", &plain, "{\"today\":\"2026-11-23\"}")),
+        ("an operator for the clock", post("/api/v1/clock/accept", &operator, "{\"today\":\"2026-11-23\"}")),
         ("an operator for bytes", ask("GET", FILE, &operator)),
         ("an operator for new keys", post("/api/v1/keys", &operator, "{\"name\":\"eve\"}")),
         ("an operator to migrate", post("/api/v1/migrate", &operator, "{}")),

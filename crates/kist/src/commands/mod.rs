@@ -5,6 +5,7 @@ pub mod audit;
 pub mod backup;
 pub mod chown;
 pub mod class;
+pub mod clock;
 pub mod compare;
 pub mod completions;
 pub mod drive;

@@ -111,9 +111,9 @@ fn buckets_can_stand_in_the_host_name() {
     }
     assert_eq!(at("b-1.s3.example", Draft::new("GET", "/?list-type=2")).elements("Key"), ["x/y", "z"]);
     let wrong = s3::S3Settings { domain: Some("a..b".to_owned()), ..s3::S3Settings::default() };
-    let service =
-        s3::service(world.authority.clone(), wrong, std::sync::Arc::new(base::ManualClock::default()));
-    assert!(service.is_err());
+    let clock = std::sync::Arc::new(base::ManualClock::default());
+    let clocks = s3::S3Clocks { system: clock.clone(), trusted: clock };
+    assert!(s3::service(world.authority.clone(), wrong, clocks).is_err());
 }
 
 #[test]

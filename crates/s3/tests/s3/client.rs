@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use identity::Caller;
-use s3::{S3Service, S3Settings, service};
+use s3::{S3Clocks, S3Service, S3Settings, service};
 use sha2::{Digest, Sha256};
 
 use crate::fake::Fake;
@@ -38,12 +38,18 @@ impl World {
 
     /// Over another engine than the fake one.
     pub fn over(settings: S3Settings, fake: Fake, engine: Arc<dyn Engine>) -> World {
+        World::in_time(settings, fake, engine, Timestamp(1_795_292_940_000_000_000))
+    }
+
+    /// With another trusted time than that of the system's clock.
+    pub fn in_time(settings: S3Settings, fake: Fake, engine: Arc<dyn Engine>, trusted: Timestamp) -> World {
         let clock = Arc::new(ManualClock::new(Timestamp(1_795_292_940_000_000_000)));
+        let clocks = S3Clocks { system: clock.clone(), trusted: Arc::new(ManualClock::new(trusted)) };
         let set = AuthoritySettings { clock: Some(clock.clone()), ..AuthoritySettings::default() };
         let authority = Arc::new(Authority::with(engine, set).unwrap());
         let key =
             authority.create_key(&Arc::new(Caller::admin("root")), None, &key_request("anna", true)).unwrap();
-        let service = service(authority.clone(), settings, clock).unwrap();
+        let service = service(authority.clone(), settings, clocks).unwrap();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         World { fake, service, authority, key: key.info.id, secret: key.secret, runtime }

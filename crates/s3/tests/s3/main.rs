@@ -2,6 +2,7 @@
 
 mod buckets;
 mod client;
+mod clocks;
 #[path = "../../../archive/tests/it/common/mod.rs"]
 mod common;
 mod fake;
