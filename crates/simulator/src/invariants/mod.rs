@@ -25,6 +25,8 @@ pub enum Rule {
     Kept,
     /// I3: each file on a tape belongs to exactly one container and copy.
     TapeEntries,
+    /// A tape that nobody is writing to is mounted by any LTFS program.
+    IndexPartition,
     /// I4: the copies of a file equal its class.
     Copies,
     /// I6: the change log gives the catalogue anew.
