@@ -21,6 +21,9 @@ use crate::tapes::covered;
 const SEGMENT_CHANGES_MAX: usize = 500_000;
 /// Most bytes of changes in one segment on tape.
 const SEGMENT_BYTES_MAX: usize = 64 << 20;
+/// The reason of a tape whose index has outgrown the index partition.
+const INDEX_PARTITION_FULL: &str = "its index does not fit into the index partition any more: nothing more is \
+    written to it, and other LTFS programs find its newest index on the data partition";
 
 impl DriveThread {
     /// Mounts a tape and checks its labels; labels it first if it is to be assigned or its labelling was cut
@@ -359,20 +362,44 @@ impl DriveThread {
         if mounted.failed {
             return Ok(());
         }
-        let writable = self.engine.tape(mounted.vid)?.state == TapeState::Active;
-        if mounted.run.is_some() || (mounted.volume.is_changed() && writable) {
-            self.finish_run(RunEnd::Finished, TapeState::Active, "", 0)?;
+        let (vid, state) = (mounted.vid, self.engine.tape(mounted.vid)?.state);
+        if mounted.run.is_some() || (mounted.volume.is_changed() && state == TapeState::Active) {
+            return self.finish_run(RunEnd::Finished, TapeState::Active, "", 0);
         }
-        let now = self.engine.now();
-        let mounted = self.mounted.as_mut().expect("it is still mounted");
-        // A tape that ended without its last index keeps the one before on both partitions.
-        if mounted.volume.is_changed() {
+        // A tape that ended without its last index keeps the one before on both partitions, and one that is
+        // only kept for reading is not written at all.
+        let may_write = matches!(state, TapeState::Active | TapeState::Full | TapeState::Repacking);
+        if mounted.volume.is_changed() || !may_write {
             return Ok(());
         }
-        Ok(mounted.volume.write_index_partition(self.drive.as_mut(), now)?)
+        if !self.write_index_partition()? && state == TapeState::Active {
+            self.engine.set_tape_aside(vid, TapeState::ReadOnly, INDEX_PARTITION_FULL);
+        }
+        Ok(())
     }
 
-    /// Indexes and ends the run; `torn` bytes of it belong to no committed container.
+    /// The third point: the newest index on the index partition too, and the cartridge memory brought up to
+    /// date. `false`: it does not fit there any more; the data partition alone describes the volume then.
+    fn write_index_partition(&mut self) -> Result<bool, SessionError> {
+        let now = self.engine.now();
+        let mounted = self.mounted.as_mut().expect("an index needs a mounted tape");
+        if mounted.volume.is_changed() {
+            return Ok(true);
+        }
+        match mounted.volume.write_index_partition(self.drive.as_mut(), now) {
+            Ok(()) => Ok(true),
+            Err(VolumeError::Tape(TapeError::EndOfMedium { vid, at }))
+                if at.partition == Partition::Index =>
+            {
+                tracing::error!(%vid, "{INDEX_PARTITION_FULL}");
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Indexes both partitions and ends the run; `torn` bytes of it belong to no committed container. The run
+    /// is open until the index partition is written: so a start that finds it open knows what may be owed.
     pub(super) fn finish_run(
         &mut self,
         end: RunEnd,
@@ -390,6 +417,9 @@ impl DriveThread {
             }
             self.write_index()?;
         }
+        let fits = self.write_index_partition()?;
+        let (tape_state, reason) =
+            if fits { (tape_state, reason) } else { (TapeState::ReadOnly, INDEX_PARTITION_FULL) };
         let mounted = self.mounted.as_mut().expect("a run is on a mounted tape");
         if let Some(run) = mounted.run {
             self.engine.execute(Command::EndRun {
