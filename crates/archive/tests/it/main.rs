@@ -12,6 +12,7 @@ mod given_up;
 mod glacier;
 #[path = "common/history.rs"]
 mod history;
+mod index_partition;
 mod libraries;
 mod mount_report;
 mod multipart;
