@@ -28,7 +28,7 @@ impl DriveThread {
     fn write_queued(&mut self, vid: Vid, tape_pool: TapePoolId) -> SessionEnd {
         let mounted = self.mounted.as_ref().map(|mounted| (mounted.vid, mounted.failed));
         if mounted != Some((vid, false)) {
-            return SessionEnd::Failed(format!("tape {vid} is not ready in drive {}", self.name));
+            return SessionEnd::Failed(format!("tape {vid} is not ready in drive {}", self.name).into());
         }
         let stream = self.engine.tape_stream();
         loop {

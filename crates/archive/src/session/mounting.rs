@@ -9,6 +9,7 @@ use library::{LibraryError, TapeDrive, TapeError};
 use ltfs::BlockSize;
 use ltfs::changes::{ChangeNumber, ChangeSegment};
 use mover::{Volume, VolumeError};
+use scheduler::{Culprit, Failure};
 
 use super::adopt::{self, Adopted};
 use super::{DriveThread, Mounted, OpenRun, SessionError, is_of_a_write, is_the_tapes_fault};
@@ -28,17 +29,17 @@ const INDEX_PARTITION_FULL: &str = "its index does not fit into the index partit
 impl DriveThread {
     /// Mounts a tape and checks its labels; labels it first if it is to be assigned or its labelling was cut
     /// short. A run that an earlier session left open is closed. On failure the drive is empty again, or
-    /// broken, and the reason is for people.
-    pub(super) fn mount(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), String> {
+    /// broken.
+    pub(super) fn mount(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), Failure> {
         self.mounts.ordered(&self.engine, vid);
         let result = self.mount_checked(vid, assign);
         let block_size = self.mounted.as_ref().map_or(0, |mounted| mounted.volume.block_size().bytes());
-        let counted = result.as_ref().map(|()| block_size).map_err(String::as_str);
+        let counted = result.as_ref().map(|()| block_size).map_err(|failure| failure.cause.as_str());
         self.mounts.mounted(&self.engine, self.drive.as_mut(), vid, counted);
         result
     }
 
-    fn mount_checked(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), String> {
+    fn mount_checked(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), Failure> {
         assert!(self.mounted.is_none(), "a tape is mounted into an empty drive");
         if let Err(error) = self.bring(vid) {
             // The cartridge itself, not the robot: take it out of the scheduler's choice.
@@ -46,9 +47,9 @@ impl DriveThread {
                 self.engine.suspect_tape(vid, &error.to_string(), false);
                 self.give_up(vid, &error.to_string());
             }
-            let text = error.to_string();
-            self.note_drive(&ArchiveError::from(error).into());
-            return Err(text);
+            let error = SessionError::from(ArchiveError::from(error));
+            self.note_drive(&error);
+            return Err(error.failure());
         }
         self.mounts.loaded(&self.engine);
         let is_tried_again = self.engine.is_tried_again(vid);
@@ -92,29 +93,31 @@ impl DriveThread {
             self.engine.chore(vid, |chores| chores.recover = true);
         }
         self.unmount();
-        Err(error.to_string())
+        Err(error.failure())
     }
 
     /// Looks at a suspect tape without labels: if nothing is on it that must not be lost, it is scratch
-    /// again, or labelled the next time if its labelling failed. The drive is empty afterwards, and the
-    /// reason says what was found.
-    fn try_unlabelled(&mut self, vid: Vid) -> Result<(), String> {
-        let text = match self.may_be_labelled(vid) {
+    /// again, or labelled the next time if its labelling failed. The drive is empty afterwards, so this is no
+    /// mount that ended well, whatever was found.
+    fn try_unlabelled(&mut self, vid: Vid) -> Result<(), Failure> {
+        let failure = match self.may_be_labelled(vid) {
             Ok(state) => {
                 self.engine.set_tape_aside(vid, state, "tried again: there is nothing on it");
                 self.engine.end_rest(vid);
-                format!("tape {vid} was suspect, and has nothing on it: it is taken into use again")
+                let cause =
+                    format!("tape {vid} was suspect, and has nothing on it: it is taken into use again");
+                Failure { cause, culprit: Culprit::Nobody }
             }
             Err(error) => {
                 self.note_drive(&error);
                 if is_the_tapes_fault(&error) {
                     self.engine.suspect_tape(vid, &error.to_string(), false);
                 }
-                error.to_string()
+                error.failure()
             }
         };
         self.unmount();
-        Err(text)
+        Err(failure)
     }
 
     /// What the mounted tape without labels becomes, since labelling it destroys nothing.
@@ -562,7 +565,9 @@ pub(crate) fn recover_torn_runs(engine: &Arc<Engine>, drives: &StartDrives) -> R
         let mut thread = DriveThread::new(Arc::clone(engine), drive.clone(), handle);
         match thread.mount(vid, None) {
             Ok(()) => thread.unmount(),
-            Err(why) => tracing::error!(%vid, run = %id, why, "a torn session is not closed at the start"),
+            Err(Failure { cause: why, .. }) => {
+                tracing::error!(%vid, run = %id, why, "a torn session is not closed at the start");
+            }
         }
     }
     Ok(())

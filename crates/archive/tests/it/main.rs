@@ -16,6 +16,7 @@ mod index_partition;
 mod libraries;
 mod mount_report;
 mod multipart;
+mod not_blank;
 mod objects;
 mod openness;
 mod packs;
