@@ -308,6 +308,7 @@ impl SessionError {
                 ),
             )
             | SessionError::Archive(ArchiveError::Library(LibraryError::Cartridge(_))) => Culprit::Cartridge,
+            SessionError::Archive(ArchiveError::NothingToWrite { .. }) => Culprit::Nobody,
             SessionError::Volume(_) | SessionError::Archive(_) => Culprit::Unknown,
         };
         Failure { cause: self.to_string(), culprit }

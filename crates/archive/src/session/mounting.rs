@@ -6,12 +6,12 @@ use base::planted::{Bug, is_planted};
 use base::{BlockAddress, ByteCount, ContainerId, Generation, Partition, TapePoolId, Uuid, Vid};
 use catalogue::{Command, RunEnd, SEGMENTS_MAX, TapeRecord, TapeState};
 use library::{LibraryError, TapeDrive, TapeError};
-use ltfs::BlockSize;
 use ltfs::changes::{ChangeNumber, ChangeSegment};
 use mover::{Volume, VolumeError};
 use scheduler::{Culprit, Failure};
 
 use super::adopt::{self, Adopted};
+use super::plan;
 use super::{DriveThread, Mounted, OpenRun, SessionError, is_of_a_write, is_the_tapes_fault};
 use crate::ArchiveError;
 use crate::engine::Engine;
@@ -41,6 +41,7 @@ impl DriveThread {
 
     fn mount_checked(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), Failure> {
         assert!(self.mounted.is_none(), "a tape is mounted into an empty drive");
+        self.worth_labelling(vid, assign).map_err(|error| error.failure())?;
         if let Err(error) = self.bring(vid) {
             // The cartridge itself, not the robot: take it out of the scheduler's choice.
             if matches!(error, library::LibraryError::Cartridge(_)) {
@@ -94,6 +95,23 @@ impl DriveThread {
         }
         self.unmount();
         Err(error.failure())
+    }
+
+    /// Refuses to take a blank tape while nothing of what is queued for its pool can be written: each would be
+    /// labelled in vain, one after the other.
+    fn worth_labelling(&self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), SessionError> {
+        let record = self.engine.tape(vid)?;
+        let tape_pool = match record.state {
+            TapeState::Scratch => assign,
+            TapeState::Labelling => record.tape_pool,
+            _ => None,
+        };
+        let Some(tape_pool) = tape_pool else { return Ok(()) };
+        if plan::has_work(&self.engine, tape_pool, record.capacity)? {
+            return Ok(());
+        }
+        let tape_pool = self.engine.classes.tape_pool_name(tape_pool);
+        Err(ArchiveError::NothingToWrite { vid, tape_pool }.into())
     }
 
     /// Looks at a suspect tape without labels: if nothing is on it that must not be lost, it is scratch
@@ -235,8 +253,7 @@ impl DriveThread {
     }
 
     fn label(&mut self, vid: Vid, uuid: Uuid, replaces: Option<Uuid>) -> Result<Volume, SessionError> {
-        let bytes = u32::try_from(self.engine.settings.tape.block_bytes.0).unwrap_or(u32::MAX);
-        let block_size = BlockSize::new(bytes).unwrap_or(BlockSize::DEFAULT);
+        let block_size = self.engine.block_size();
         let now = self.engine.now();
         let volume = Volume::label(self.drive.as_mut(), vid, uuid, block_size, replaces, now)?;
         let end = self.drive.space_to_end_of_data(Partition::Data)?;

@@ -27,3 +27,4 @@ mod replaced;
 mod room;
 mod round_trip;
 mod trouble;
+mod unreadable;
