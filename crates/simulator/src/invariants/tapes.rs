@@ -33,7 +33,7 @@ pub(super) fn check(
         let is_labelled = !matches!(tape.state, TapeState::Scratch | TapeState::Labelling);
         if let (Some(pool), true) = (tape.tape_pool, is_labelled && tape.generation.0 > 0) {
             let index = indexes(vid, &objects, &tape, library, quiet, found);
-            if tape.run.is_none() && quiet.has_good_tapes {
+            if tape.run.is_none() && quiet.has_whole_runs {
                 index_partition(vid, &tape, library, found);
             }
             let entries = index.map(|index| entries(view, vid, &index, quiet, found)).transpose()?;
