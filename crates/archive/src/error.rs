@@ -270,8 +270,8 @@ pub enum ArchiveError {
     },
     /// A blank tape was to be taken, and nothing that is queued for the pool can be written to it.
     #[error(
-        "{vid} is not labelled: of what is queued for tape pool {tape_pool} nothing can be written to it now; \
-         kist why of a file tells what each container waits for"
+        "{vid} is not labelled: nothing of what is queued for tape pool {tape_pool} can be written to it; \
+         kist why PATH tells what each file waits for"
     )]
     NothingToWrite {
         /// The tape.

@@ -202,7 +202,8 @@ mod tests {
     proptest! {
         #[test]
         fn every_path_fits_and_can_be_read_back(
-            parts in proptest::collection::vec("[a-f0-9%~é\u{1}\n\u{301}\u{85}\u{feff}\u{fffe}\u{ffff}]{1,80}", 1..4),
+            parts in proptest::collection::vec(
+                "[a-f0-9%~é\u{1}\n\u{301}\u{85}\u{feff}\u{fffe}\u{ffff}]{1,80}", 1..4),
             collides in any::<bool>(),
         ) {
             let Ok(path) = ArchivePath::new(&format!("/{}", parts.join("/"))) else { return Ok(()) };

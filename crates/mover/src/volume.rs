@@ -465,7 +465,7 @@ fn read_index(
 }
 
 /// Whether the cartridge memory says of both partitions that this index is their newest, and nothing was
-/// written since. If not, a write of the index partition or of the memory is owed, wherever it was broken off.
+/// written since. If not, a write of the index partition or of the memory is owed, wherever it broke off.
 fn memory_tells(
     drive: &mut dyn TapeDrive,
     uuid: Uuid,

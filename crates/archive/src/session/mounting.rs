@@ -23,7 +23,7 @@ const SEGMENT_CHANGES_MAX: usize = 500_000;
 /// Most bytes of changes in one segment on tape.
 const SEGMENT_BYTES_MAX: usize = 64 << 20;
 /// The reason of a tape whose index has outgrown the index partition.
-const INDEX_PARTITION_FULL: &str = "its index does not fit into the index partition any more: nothing more is \
+const INDEX_PARTITION_FULL: &str = "its index does not fit into the index partition any more: no more is \
     written to it, and other LTFS programs find its newest index on the data partition";
 
 impl DriveThread {
@@ -97,8 +97,8 @@ impl DriveThread {
         Err(error.failure())
     }
 
-    /// Refuses to take a blank tape while nothing of what is queued for its pool can be written: each would be
-    /// labelled in vain, one after the other.
+    /// Refuses to take a blank tape while nothing of what is queued for its pool can be written: each would
+    /// be labelled in vain, one after the other.
     fn worth_labelling(&self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), SessionError> {
         let record = self.engine.tape(vid)?;
         let tape_pool = match record.state {

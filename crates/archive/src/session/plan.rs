@@ -28,8 +28,8 @@ const REST_MAX: Duration = Duration::from_secs(6 * 3600);
 /// Members whose bytes' places are held in memory for one batch; each container has at least one.
 const PLAN_MEMBERS_MAX: u32 = 40_000;
 
-/// What is read, at most, to see whether a container can be written, before a blank tape is labelled for it.
-/// A larger one is trusted unless it failed before: to read it twice would take longer than the tape is worth.
+/// The largest container that is read once to see whether it can be written, before a blank tape is labelled
+/// for it. A larger one is only read if it failed before: that takes longer than a blank tape is worth.
 const PROBE_BYTES_MAX: ByteCount = ByteCount::gib(16);
 
 /// What the planner found.

@@ -112,7 +112,8 @@ fn one_name_does_not_make_a_volume_unreadable_for_others() {
 
 /// A character: often one of those that mean something to somebody.
 fn character() -> impl Strategy<Value = char> {
-    let special = "\u{1}\t\n\r\u{1f}\u{7f}\u{85}\u{9f}\u{feff}\u{fffd}\u{fffe}\u{ffff}\u{fdd0}\u{1fffe}\u{10ffff}\
+    let special = "\u{1}\t\n\r\u{1f}\u{7f}\u{85}\u{9f}\u{feff}\u{fffd}\u{fffe}\u{ffff}\u{fdd0}\
+                   \u{1fffe}\u{10ffff}\
                    \u{301}\u{338}\u{2028}\u{200d}\u{ad}e=<>&'\"%:\\. 0aF~é\u{1100}\u{1161}\u{212b}";
     let special: Vec<char> = special.chars().collect();
     prop_oneof![3 => proptest::sample::select(special), 1 => any::<char>()]
@@ -130,7 +131,8 @@ proptest! {
     #[test]
     fn arbitrary_names_are_names_of_ltfs(
         paths in proptest::collection::btree_set(
-            proptest::collection::vec(component(), 1..3).prop_map(|parts| format!("/{}", parts.join("/"))), 1..8)
+            proptest::collection::vec(component(), 1..3).prop_map(|parts| format!("/{}", parts.join("/"))),
+            1..8)
     ) {
         check(&paths.into_iter().collect::<Vec<_>>());
     }
