@@ -24,8 +24,8 @@ fn library(trouble: &Trouble) -> VirtualLibrary {
 }
 
 /// After a restore, tapes that were labelled since were scratch by the catalogue. Each that was to be
-/// labelled was refused, as it must be, but after three of them the drive was taken out of use for 40 minutes,
-/// and longer each time, although it had read well what they hold.
+/// labelled was refused, as it must be, but after three of them the drive was taken out of use for 40
+/// minutes, and longer each time, although it had read well what they hold.
 #[test]
 fn cartridges_that_are_not_blank_are_set_aside_and_the_drive_goes_on() {
     // Whoever rests does so for longer than the test waits.
