@@ -27,6 +27,7 @@ import struct
 import subprocess
 import sys
 import tarfile
+import unicodedata
 import urllib.parse
 import xml.etree.ElementTree as ElementTree
 import zlib
@@ -392,6 +393,12 @@ def walk(directory, path):
                 yield below, one
 
 
+def refused(name):
+    """Whether an LTFS program may refuse a decoded name, and the volume with it (docs/format/tape.md, section 5)."""
+    strange = any(unicodedata.category(c) == "Cc" or c in "\ufeff\ufffe\uffff" for c in name)
+    return strange or len(name.encode()) > 255 or unicodedata.normalize("NFC", name) != name
+
+
 def safe(parts):
     for part in parts:
         if part in ("", ".", "..") or "/" in part or "\0" in part:
@@ -435,6 +442,7 @@ class Restore:
         attributes = xattrs(element)
         exact = attributes.get("kist.path")
         target = safe(exact.decode().lstrip("/").split("/") if exact else path)
+        self.warnings += [f"other programs may refuse the name {name!r}" for name in path if refused(name)]
         if plain(element.tag) == "directory":
             os.makedirs(os.path.join(self.out, *target), exist_ok=True)
             return

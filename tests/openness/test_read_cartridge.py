@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Tests read_cartridge.py on cartridges written here from the documentation: run it with python3."""
 
+import base64
 import io
 import json
 import os
@@ -126,7 +127,7 @@ BIG = bytes(range(256)) * 40 + b"tail"
 SMALL = b"small file"
 
 
-def build(parent, wrong_adler=False):
+def build(parent, wrong_adler=False, more=""):
     """A volume of two generations; returns the cartridge's directory and the block of the big file."""
     a, b = Tape("a"), Tape("b")
     label(a)
@@ -151,6 +152,7 @@ def build(parent, wrong_adler=False):
         + file("again", 11, [(0, old, 0, 11)], path="/data/big", file_id=3)
         + file("link", 0, link="big")
         + file("empty", 0, mtime=1_000_000_000_000_000_001, mode="640")
+        + more
     )
     packs = file("0000000000000007.tar", len(tar), [(0, packed, 0, len(tar))], adler32=adler(tar))
     tree = directory("data", files + directory("void", "")) + directory(".kist", directory("packs", packs))
@@ -223,6 +225,16 @@ class Openness(unittest.TestCase):
         self.assertEqual(empty.st_mtime_ns, 1_000_000_000_000_000_001)
         self.assertTrue(os.path.isdir(os.path.join(self.out, "data/void")))
         self.assertFalse(os.path.exists(os.path.join(self.out, ".kist/staging")))
+
+    def test_a_name_that_others_refuse_is_read_and_told(self):
+        exact = base64.b64encode("/data/x\ufffe".encode()).decode()
+        xattr = f'<xattr><key>kist.path</key><value type="base64">{exact}</value></xattr>'
+        strange = file("x%EF%BF%BE", 0).replace("<extendedattributes>", "<extendedattributes>" + xattr)
+        path, _ = build(self.scratch.name, more=strange)
+        summary = self.run_tool(path)
+        self.assertEqual(summary["errors"], [])
+        self.assertIn("other programs may refuse the name 'x\\ufffe'", summary["warnings"])
+        self.assertEqual(self.content("data/x\ufffe"), b"")
 
     def test_wrong_adler_is_an_error_and_the_rest_is_restored(self):
         path, _ = build(self.scratch.name, wrong_adler=True)

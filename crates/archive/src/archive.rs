@@ -357,6 +357,7 @@ impl Archive {
             sealing: BTreeMap::new(),
             wake: None,
             flow: Flow::default(),
+            resting: BTreeSet::new(),
         };
         self.spawn("conductor", move || conductor.run())?;
         // Only requests of before this start: those that come from now on tell of their files themselves.

@@ -1,13 +1,13 @@
 //! The conductor: hears what happened, asks the scheduler, and hands its actions to the threads that carry
 //! them out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use threads::mpsc::{Receiver, SyncSender, TrySendError};
 
-use base::{ClassId, TapePoolId, Timestamp, Vid};
+use base::{ByteCount, ClassId, ContainerId, TapePoolId, Timestamp, Vid};
 use catalogue::{Counter, ReadError, View};
 use scheduler::{Action, Backlog, DriveName, Event};
 
@@ -47,6 +47,8 @@ pub(crate) struct Conductor {
     pub(crate) wake: Option<Timestamp>,
     /// What the pool can take and feed, as the scheduler was told last.
     pub(crate) flow: Flow,
+    /// Containers that were left alone when the scheduler was told what is queued.
+    pub(crate) resting: BTreeSet<ContainerId>,
 }
 
 impl Conductor {
@@ -91,7 +93,10 @@ impl Conductor {
         }
         // Not posted: this thread never waits for its own bell.
         events.extend(self.engine.suspects_due(self.engine.now()));
-        let mut figures_first = heard.backlog;
+        let resting = self.engine.resting_now();
+        // Before the end of the session that found them: else the next tape is taken for the same ones.
+        let mut figures_first = heard.backlog || resting != self.resting;
+        self.resting = resting;
         for event in &events {
             match event {
                 Event::SealEnded(class) => {
@@ -181,7 +186,7 @@ impl Conductor {
     fn backlogs(&mut self) -> Result<Vec<Event>, ArchiveError> {
         let classes: Vec<ClassId> = self.engine.classes.all().iter().map(|class| class.id).collect();
         let pools: Vec<TapePoolId> = self.engine.classes.tape_pools().keys().copied().collect();
-        let (since, now) = (&self.todo_since, self.engine.now());
+        let (since, resting, now) = (&self.todo_since, &self.resting, self.engine.now());
         let events = self.engine.read(|view| {
             let (mut events, clock) = (Vec::new(), view.clock()?);
             let waits = |backlog: Backlog| Backlog {
@@ -193,7 +198,7 @@ impl Conductor {
                 events.push(Event::Todo(class, waits(backlog)));
             }
             for pool in pools {
-                events.push(Event::Queued(pool, waits(queued_backlog(view, pool)?)));
+                events.push(Event::Queued(pool, waits(queued_backlog(view, pool, resting)?)));
             }
             Ok(events)
         })?;
@@ -223,10 +228,24 @@ fn todo_backlog(view: &View<'_>, class: ClassId, since: Option<Timestamp>) -> Re
     Ok(Backlog { items: tally.files, bytes: tally.bytes, oldest })
 }
 
-fn queued_backlog(view: &View<'_>, pool: TapePoolId) -> Result<Backlog, ReadError> {
+/// What is queued and not left alone.
+fn queued_backlog(
+    view: &View<'_>,
+    pool: TapePoolId,
+    resting: &BTreeSet<ContainerId>,
+) -> Result<Backlog, ReadError> {
     let tally = view.tally(Counter::Queued(pool))?;
-    let oldest = view.queue(pool, None, 1)?.first().map(|(_, queued)| queued.since);
-    Ok(Backlog { items: tally.files, bytes: tally.bytes, oldest })
+    let (mut items, mut bytes) = (tally.files, tally.bytes.0);
+    for id in resting {
+        let row = view.queue(pool, Some(ContainerId(id.0.saturating_sub(1))), 1)?;
+        if let Some((_, queued)) = row.first().filter(|(found, _)| found == id) {
+            items = items.saturating_sub(1);
+            bytes = bytes.saturating_sub(queued.length.0);
+        }
+    }
+    let first = view.queue(pool, None, resting.len().saturating_add(1))?;
+    let oldest = first.iter().find(|(id, _)| !resting.contains(id)).map(|(_, queued)| queued.since);
+    Ok(Backlog { items, bytes: ByteCount(bytes), oldest })
 }
 
 /// The sealer's thread.

@@ -8,6 +8,7 @@ use threads::{Mutex, MutexGuard};
 use base::{BlobDescription, BlobPiece, ByteCount, Clock, ContainerId, FileId, LibraryId, Timestamp, Vid};
 use catalogue::{Command, Outcome, ReadError, RecallKey, Rejection, TapeRecord, TapeState, View};
 use library::Library;
+use ltfs::BlockSize;
 use pool::{Pool, PoolError};
 use scheduler::{DriveName, Event, Scheduler, TapeSummary};
 use store::{CatalogueStore, ExecuteError};
@@ -80,6 +81,9 @@ pub(crate) struct Engine {
     /// Room that recalls have claimed.
     pub(crate) space: Space,
 }
+
+/// Resting containers that are counted; more of them count as work, which costs a mount at worst.
+const RESTING_COUNTED_MAX: usize = 1_000;
 
 /// A container that is left alone for a while.
 #[derive(Clone, Debug)]
@@ -190,6 +194,20 @@ impl Engine {
             bytes.extend_from_slice(chunk.as_ref());
         }
         Ok(bytes)
+    }
+
+    /// The size of blocks on tapes that are labelled from now on.
+    pub(crate) fn block_size(&self) -> BlockSize {
+        let bytes = u32::try_from(self.settings.tape.block_bytes.0).unwrap_or(u32::MAX);
+        BlockSize::new(bytes).unwrap_or(BlockSize::DEFAULT)
+    }
+
+    /// Containers that are left alone now: no tape is mounted for them.
+    pub(crate) fn resting_now(&self) -> BTreeSet<ContainerId> {
+        let now = self.now();
+        let resting = self.resting.lock().unwrap_or_else(PoisonError::into_inner);
+        let left_alone = resting.iter().filter(|(_, rest)| rest.until > now).map(|(id, _)| *id);
+        left_alone.take(RESTING_COUNTED_MAX).collect()
     }
 
     pub(crate) fn session(&self, drive: &str) -> Arc<Session> {

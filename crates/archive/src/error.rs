@@ -307,6 +307,17 @@ pub enum ArchiveError {
         /// Why, for people.
         reason: String,
     },
+    /// A blank tape was to be taken, and nothing that is queued for the pool can be written to it.
+    #[error(
+        "{vid} is not labelled: nothing of what is queued for tape pool {tape_pool} can be written to it; \
+         kist why PATH tells what each file waits for"
+    )]
+    NothingToWrite {
+        /// The tape.
+        vid: Vid,
+        /// The tape pool.
+        tape_pool: String,
+    },
     /// A pack cannot be sealed.
     #[error("pack {container} cannot be sealed: {source}")]
     Pack {

@@ -115,6 +115,54 @@ fn recall(engine: &Engine, files: &[FileId]) -> Result<(), ArchiveError> {
     Ok(())
 }
 
+/// Reads files that were found unreadable, and declares those that the pool cannot give, nor drives that are
+/// away and not given up. What was repaired since, or deleted, is none.
+pub(crate) fn declare_unreadable(
+    engine: &Engine,
+    files: &[(FileId, FileRecord)],
+) -> Result<Declared, ArchiveError> {
+    let mut concerned: Vec<FileId> = Vec::new();
+    for (id, file) in files {
+        match is_whole(engine, file) {
+            Ok(true) => {}
+            Ok(false) if waits_for_drives(engine, file)? => {}
+            Ok(false) => concerned.push(*id),
+            Err(error) => tracing::warn!(file = %id, %error, "whether it can be read is not known"),
+        }
+    }
+    declare(engine, &concerned)
+}
+
+/// Members of a container whose bytes in this blob cannot be read, or of which nothing is known but that one
+/// of them is wrong: they are looked at now, not when the scrubber comes to them. A pack is then sealed anew
+/// without the lost ones.
+pub(crate) fn declare_members(
+    engine: &Engine,
+    container: ContainerId,
+    blob: Option<BlobId>,
+) -> Result<Declared, ArchiveError> {
+    let mut all = Declared::default();
+    let mut after = None;
+    loop {
+        let (files, last) = engine.read(|view| {
+            let members = view.members(container, after, PAGE)?;
+            let mut files = Vec::new();
+            for member in &members {
+                let concerned = |file: &FileRecord| {
+                    let touches = blob.is_none_or(|blob| file.pieces.iter().any(|piece| piece.blob == blob));
+                    touches && file.state == FileState::Live && file.is_online()
+                };
+                let file = view.file(member.file)?.filter(concerned);
+                files.extend(file.map(|file| (member.file, file)));
+            }
+            Ok((files, members.last().map(|last| (last.data_offset, last.file))))
+        })?;
+        all.add(declare_unreadable(engine, &files)?);
+        let Some(last) = last else { return Ok(all) };
+        after = Some(last);
+    }
+}
+
 /// A get met bytes that cannot be read. If it waits for drives that are not given up, it stays as it is:
 /// they bring it back. Else it is NEARLINE at once if tapes have the file.
 pub(crate) fn met(engine: &Engine, stat: &FileStat, error: PoolError) -> ArchiveError {

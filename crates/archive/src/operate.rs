@@ -10,6 +10,7 @@ use scheduler::{DriveState, Event};
 
 use crate::engine::{Engine, truncated};
 use crate::mount_log::{RowsLeft, oldest_wanted};
+use crate::why::rest_of;
 use crate::{
     Archive, ArchiveError, ClassInfo, Expected, PoolDriveInfo, PoolInfo, QueueLine, Reason, TapeContent,
     TapeDriveInfo, TapeInfo, TapeUse, Totals,
@@ -193,7 +194,15 @@ impl Archive {
             let (tally, first) =
                 engine.read(|view| Ok((view.tally(Counter::Queued(id))?, view.queue(id, None, 1)?)))?;
             if tally.files > 0 {
-                let cause = engine.scheduler().why_migrating(id, now);
+                let cause = match engine.scheduler().why_migrating(id, now) {
+                    // For the scheduler nothing waits that is left alone.
+                    Reason::NothingWaits => match first.first() {
+                        Some((container, _)) => rest_of(engine, *container, now)
+                            .map_or(Reason::NothingWaits, |(until, cause)| Reason::Resting { until, cause }),
+                        None => Reason::NothingWaits,
+                    },
+                    other => other,
+                };
                 let expected = seen(forecast.of_tape_pool(id));
                 lines.push(queue_line(
                     format!("migrate {}", pool.name),

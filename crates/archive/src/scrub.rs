@@ -681,17 +681,8 @@ impl Scrubber {
         });
         let pieces: Vec<(FileId, BlobPiece)> = pieces.collect();
         let unreadable = self.check_values(pass, &pieces)?;
-        let mut concerned: Vec<FileId> = Vec::new();
-        for (id, file) in files.iter().filter(|(id, _)| unreadable.contains(id)) {
-            // What was repaired since, or deleted, is none.
-            match lost::is_whole(&self.engine, file) {
-                Ok(true) => {}
-                Ok(false) if lost::waits_for_drives(&self.engine, file)? => {}
-                Ok(false) => concerned.push(*id),
-                Err(error) => tracing::warn!(file = %id, %error, "whether it can be read is not known"),
-            }
-        }
-        let declared = lost::declare(&self.engine, &concerned)?;
+        let concerned: Vec<_> = files.into_iter().filter(|(id, _)| unreadable.contains(id)).collect();
+        let declared = lost::declare_unreadable(&self.engine, &concerned)?;
         self.declared(&declared);
         Ok(true)
     }

@@ -228,15 +228,19 @@ fn why_nothing(path: &ArchivePath, locality: Locality) -> Cause {
     })
 }
 
+/// Until when a container is left alone, and why.
+pub(crate) fn rest_of(engine: &Engine, id: ContainerId, now: Timestamp) -> Option<(Timestamp, String)> {
+    let resting = engine.resting.lock().unwrap_or_else(PoisonError::into_inner);
+    let Rest { until, why, .. } = resting.get(&id).filter(|rest| rest.until > now)?;
+    Some((*until, why.clone()))
+}
+
 /// Why a container is not written to a tape of a pool yet.
 fn why_queued(engine: &Engine, id: ContainerId, tape_pool: TapePoolId, pool: &str, now: Timestamp) -> Cause {
-    let resting = engine.resting.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(Rest { until, why, .. }) = resting.get(&id).filter(|rest| rest.until > now) {
-        let (until, cause) = (*until, why.clone());
+    if let Some((until, cause)) = rest_of(engine, id, now) {
         let text = format!("copy in {pool}: left alone until {until}: {cause}");
         return Cause { text, reason: Some(Reason::Resting { until, cause }), expected: None };
     }
-    drop(resting);
     let reason = engine.scheduler().why_migrating(tape_pool, now);
     let expected =
         engine.foretold(|forecast| forecast.of_tape_pool(tape_pool)).map(|expected| expected.seen_at(now));

@@ -277,8 +277,9 @@ pub trait TapeDrive: Send {
     fn format_partitions(&mut self) -> Result<(), TapeError>;
 
     /// Reads an attribute of the cartridge memory; `None` if it is not set. 0x0009, the volume change
-    /// reference, is a big-endian number of 4 bytes that rises by one with the first write, cut or format
-    /// after a load.
+    /// reference, is a big-endian number of 4 bytes that never comes back to an older value. It rises with
+    /// the first object written after a load, with the first one written after it was read, and whenever
+    /// objects are written over or formatted away (SSC-4, volume change reference).
     ///
     /// # Errors
     /// [`TapeError::NotLoaded`], [`TapeError::Medium`].

@@ -11,7 +11,8 @@ pub struct MamAttribute {
     pub length: u16,
 }
 
-/// Volume change reference: a counter the drive raises with the first write after each load. Read only.
+/// Volume change reference: a counter that the drive raises with the first write after a load or after it
+/// was read, and with every overwrite. Read only.
 pub const VOLUME_CHANGE_REFERENCE: u16 = 0x0009;
 /// Application vendor, 8 characters: [`APPLICATION_VENDOR_KIST`].
 pub const APPLICATION_VENDOR: MamAttribute = MamAttribute { id: 0x0800, length: 8 };

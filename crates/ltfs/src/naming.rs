@@ -1,7 +1,9 @@
 //! How paths of the archive become paths on tape.
 //!
-//! Every component is normalised to NFC and its control characters are written as `%XX`, one for each UTF-8
-//! byte. A `%` that two hexadecimal digits follow is written as `%25`, any other `%` stays: so ordinary names
+//! Every component is normalised to NFC. Its control characters, and those that XML or LTFS programs do not
+//! take in a name (U+FEFF, U+FFFE, U+FFFF), are written as `%XX`, one for each UTF-8 byte: an index could
+//! hold them percent-encoded, but programs check the name after decoding, and refuse the whole volume for
+//! one. A `%` that two hexadecimal digits follow is written as `%25`, any other `%` stays: so ordinary names
 //! stay as they are, and decoding every `%XX` gives back the NFC name. Where an accent would join the last
 //! digit of an escape before it, all characters of the component that are not ASCII are escaped too. A file
 //! whose name is taken on the volume, or does not fit into 255 bytes, gets the suffix `~<file id>` (decimal)
@@ -102,12 +104,19 @@ pub fn changes_path(first: ChangeNumber, last: ChangeNumber) -> Vec<String> {
 
 /// One component as it stands on tape, before it is cut.
 fn encode(component: &str) -> String {
-    let plain = encode_where(component, char::is_control);
+    let plain = encode_where(component, is_refused);
     if is_nfc(&plain) {
         return plain;
     }
     // An accent behind an escape would join its last digit: `%0A` and an acute accent are not NFC.
-    encode_where(component, |c| c.is_control() || !c.is_ascii())
+    encode_where(component, |c| is_refused(c) || !c.is_ascii())
+}
+
+/// Whether a name with this character is taken by some LTFS program for no name: control characters (the
+/// reference implementation refuses U+001F, Windows all of them), the two code points that XML 1.0 leaves
+/// out, and the byte order mark. All other characters of Rust are characters of XML.
+fn is_refused(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
 fn encode_where(component: &str, needs: impl Fn(char) -> bool) -> String {
@@ -168,6 +177,9 @@ mod tests {
             ("a%zz", false, "a%zz"),
             ("a\nb", false, "a%0Ab"),
             ("a\u{85}", false, "a%C2%85"),
+            ("a\u{fffe}", false, "a%EF%BF%BE"),
+            ("\u{feff}a", false, "%EF%BB%BFa"),
+            ("a%EF%BF%BE", false, "a%25EF%25BF%25BE"),
             ("e\u{301}", false, "\u{e9}"),
             ("\n\u{301}é", false, "%0A%CC%81%C3%A9"),
         ] {
@@ -190,7 +202,8 @@ mod tests {
     proptest! {
         #[test]
         fn every_path_fits_and_can_be_read_back(
-            parts in proptest::collection::vec("[a-f0-9%~é\u{1}\n\u{301}\u{85}]{1,80}", 1..4),
+            parts in proptest::collection::vec(
+                "[a-f0-9%~é\u{1}\n\u{301}\u{85}\u{feff}\u{fffe}\u{ffff}]{1,80}", 1..4),
             collides in any::<bool>(),
         ) {
             let Ok(path) = ArchivePath::new(&format!("/{}", parts.join("/"))) else { return Ok(()) };

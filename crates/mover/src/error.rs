@@ -80,6 +80,24 @@ pub enum VolumeError {
     },
 }
 
+impl MoverError {
+    /// Whether it tells nothing of the bytes: this machine was short of something.
+    #[must_use]
+    pub fn is_shortage(&self) -> bool {
+        matches!(self, MoverError::Pool { source: pool::PoolError::Shortage { .. }, .. })
+    }
+
+    /// The blob that could not be read, if it is known.
+    #[must_use]
+    pub fn blob(&self) -> Option<BlobId> {
+        match self {
+            MoverError::Pool { source: pool::PoolError::Unrecoverable { blob, .. }, .. }
+            | MoverError::Length { blob, .. } => Some(*blob),
+            MoverError::Pool { .. } | MoverError::Checksum { .. } => None,
+        }
+    }
+}
+
 /// Bytes for a container cannot be had.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

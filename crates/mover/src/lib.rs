@@ -20,4 +20,4 @@ pub use label::{Found, check_may_be_labelled, identify};
 pub use read::{NextBatch, RecallBatch, RecallEnd, RecallFault, Recalled, WantedFile, recall};
 pub use survey::{Stray, Stretch, survey};
 pub use volume::{FileOnTape, Volume};
-pub use write::{ContainerPlan, Ended, Part, WriteContext, Written, write_containers};
+pub use write::{ContainerPlan, Ended, Part, WriteContext, Written, check_source, write_containers};

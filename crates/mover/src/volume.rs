@@ -126,7 +126,7 @@ impl Volume {
                 index.generation, index.volume_uuid, index.location.block
             )));
         }
-        let partition_behind = partition_generation(drive)? != Some((uuid, generation));
+        let partition_behind = !memory_tells(drive, uuid, generation, index_block)?;
         let enter_from = BlockAddress(index_block.0 + 1);
         let mut volume = Volume::mended(vid, block_size, index, enter_from, label_fault);
         (volume.changed, volume.partition_behind, volume.behind_index) =
@@ -391,12 +391,11 @@ impl Volume {
             }
             other => other?,
         };
-        let uuid = self.index.volume_uuid;
-        let generation = self.index.generation;
+        let (volume_uuid, generation) = (self.index.volume_uuid, self.index.generation);
+        // Read behind the last write: it holds until the next one.
+        let change_reference = change_reference(drive)?;
         for (partition, index_block) in [(Partition::Index, block), (Partition::Data, on_data.block)] {
-            let change_reference = change_reference(drive, partition)?;
-            let value =
-                VolumeCoherency { change_reference, generation, index_block, volume_uuid: uuid }.encode();
+            let value = VolumeCoherency { change_reference, generation, index_block, volume_uuid }.encode();
             drive.write_attribute(partition, coherency::VOLUME_COHERENCY.id, &value)?;
         }
         self.partition_behind = false;
@@ -465,16 +464,34 @@ fn read_index(
     }
 }
 
-/// What the cartridge memory says of the newest index on the index partition.
-fn partition_generation(drive: &mut dyn TapeDrive) -> Result<Option<(Uuid, Generation)>, TapeError> {
-    let value = drive.read_attribute(Partition::Index, coherency::VOLUME_COHERENCY.id)?;
-    let parsed = value.and_then(|value| VolumeCoherency::parse(&value).ok());
-    Ok(parsed.map(|coherency| (coherency.volume_uuid, coherency.generation)))
+/// Whether the cartridge memory says of both partitions that this index is their newest, and nothing was
+/// written since. If not, a write of the index partition or of the memory is owed, wherever it broke off.
+fn memory_tells(
+    drive: &mut dyn TapeDrive,
+    uuid: Uuid,
+    generation: Generation,
+    index_block: BlockAddress,
+) -> Result<bool, TapeError> {
+    let change_reference = change_reference(drive)?;
+    for partition in [Partition::Index, Partition::Data] {
+        let value = drive.read_attribute(partition, coherency::VOLUME_COHERENCY.id)?;
+        let Some(known) = value.and_then(|value| VolumeCoherency::parse(&value).ok()) else {
+            return Ok(false);
+        };
+        let here = partition == Partition::Index || known.index_block == index_block;
+        let newest = known.volume_uuid == uuid && known.generation == generation && here;
+        if !newest || known.change_reference != change_reference {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
-fn change_reference(drive: &mut dyn TapeDrive, partition: Partition) -> Result<ChangeReference, TapeError> {
-    let value = drive.read_attribute(partition, coherency::VOLUME_CHANGE_REFERENCE)?.unwrap_or_default();
-    Ok(ChangeReference(value.iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte))))
+/// The volume change reference, which both partitions share.
+fn change_reference(drive: &mut dyn TapeDrive) -> Result<ChangeReference, TapeError> {
+    let value = drive.read_attribute(Partition::Index, coherency::VOLUME_CHANGE_REFERENCE)?;
+    let bytes = value.unwrap_or_default();
+    Ok(ChangeReference(bytes.iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte))))
 }
 
 fn write_text_attribute(

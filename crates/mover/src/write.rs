@@ -130,6 +130,34 @@ pub fn write_containers(
     })
 }
 
+/// Reads a container as it would be written, and lets the bytes go: so that no tape is taken for one that
+/// cannot be written.
+///
+/// # Errors
+/// As writing it would end.
+pub fn check_source(
+    pool: &Arc<Pool>,
+    buffer: ByteCount,
+    block_size: BlockSize,
+    plan: ContainerPlan,
+) -> Result<(), MoverError> {
+    let size = block_size.bytes() as usize;
+    let arena = BlockArena::new(size, (buffer.0 as usize) / size);
+    let (sender, receiver) = sync_channel(MESSAGES_MAX);
+    threads::scope(|scope| {
+        let reader = threads::Builder::new().name(format!("check-{}", plan.container));
+        // Without a thread nothing is received, and nothing is known against the container.
+        let _reading = reader.spawn_scoped(scope, move || read_ahead(pool, vec![plan], &arena, &sender));
+        loop {
+            match receiver.recv() {
+                Ok(Message::Block(_)) => {}
+                Ok(Message::Complete) | Err(_) => return Ok(()),
+                Ok(Message::Failed(_, error)) => return Err(error),
+            }
+        }
+    })
+}
+
 fn drain(
     drive: &mut dyn TapeDrive,
     vid: Vid,

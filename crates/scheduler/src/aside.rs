@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Duration, Timestamp, Vid};
 
-use crate::DriveName;
 use crate::scheduler::{Rest, Scheduler};
+use crate::{Culprit, DriveName, Failure};
 
 /// A tape with which sessions or mounts failed in so many different drives, and none went well between, is
 /// set aside.
@@ -39,10 +39,21 @@ fn rest_until(now: Timestamp, retry_delay: Duration, before: &mut u32) -> Timest
 
 impl Scheduler {
     /// A mount or a session failed: the two part for a while, and the one that failed with others too is set
-    /// aside.
-    pub(crate) fn failed_together(&mut self, drive: &DriveName, vid: Vid, cause: &str, now: Timestamp) {
+    /// aside. A cartridge that is not what it should be says nothing about the drive that found that out.
+    pub(crate) fn failed_together(&mut self, drive: &DriveName, vid: Vid, failure: &Failure, now: Timestamp) {
+        let cause = failure.cause.as_str();
         self.rest(drive, vid, cause.to_owned(), now);
-        self.blame_tape(drive, vid, cause, now);
+        match failure.culprit {
+            Culprit::Unknown => {
+                self.blame_tape(drive, vid, cause, now);
+                self.blame_drive(drive, vid, cause, now);
+            }
+            Culprit::Cartridge => self.blame_tape(drive, vid, cause, now),
+            Culprit::Nobody => {}
+        }
+    }
+
+    fn blame_drive(&mut self, drive: &DriveName, vid: Vid, cause: &str, now: Timestamp) {
         if self.asides.contains_key(&vid) {
             // The drives are not to blame.
             self.blame.drives.values_mut().for_each(|tapes| {

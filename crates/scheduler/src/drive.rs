@@ -6,7 +6,7 @@ use base::{ShareId, TapePoolId, Timestamp, Vid};
 
 use crate::recall::JOIN_MAX;
 use crate::scheduler::{Scheduler, Side};
-use crate::{Action, DriveName, SessionEnd};
+use crate::{Action, DriveName, Failure, SessionEnd};
 
 /// What a tape is mounted for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -222,13 +222,13 @@ impl Scheduler {
         self.set_state(name, DriveState::Idle { vid, since: now });
     }
 
-    pub(crate) fn mount_failed(&mut self, name: &DriveName, vid: Vid, cause: String, now: Timestamp) {
+    pub(crate) fn mount_failed(&mut self, name: &DriveName, vid: Vid, failure: &Failure, now: Timestamp) {
         let expected =
             matches!(self.state(name), Some(DriveState::Mounting { vid: ordered, .. }) if *ordered == vid);
         if expected {
             self.set_state(name, DriveState::Empty);
             self.take_out_of(name, vid);
-            self.failed_together(name, vid, &cause, now);
+            self.failed_together(name, vid, failure, now);
         }
     }
 
@@ -331,7 +331,7 @@ impl Scheduler {
         actions: &mut Vec<Action>,
     ) {
         match end {
-            SessionEnd::Failed(cause) => self.failed_together(name, vid, &cause, now),
+            SessionEnd::Failed(failure) => self.failed_together(name, vid, &failure, now),
             _ if progress => return,
             // Tape and drive did nothing wrong, the drive is free for others. But the next session might find
             // no room either, whatever is said to be free: the tape is not mounted for that again at once.

@@ -39,6 +39,39 @@ pub struct TapeSummary {
     pub reason: String,
 }
 
+/// What speaks for a failure of a mount or a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Culprit {
+    /// Drive, robot or cartridge: what fails with several partners shows which.
+    Unknown,
+    /// The cartridge holds what it should not, or lacks what it should have. The drive has read it well.
+    Cartridge,
+    /// Neither: there was nothing wrong, but what was to be done cannot be done.
+    Nobody,
+}
+
+/// Why a mount or a session did not end well.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// For people.
+    pub cause: String,
+    /// Whose it is.
+    pub culprit: Culprit,
+}
+
+impl From<String> for Failure {
+    /// One of which nobody knows whose it is.
+    fn from(cause: String) -> Self {
+        Failure { cause, culprit: Culprit::Unknown }
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(cause: &str) -> Self {
+        cause.to_owned().into()
+    }
+}
+
 /// How a session ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SessionEnd {
@@ -52,7 +85,7 @@ pub enum SessionEnd {
     /// first.
     NoRoom,
     /// It failed; the tape's new summary and the drive's state come as their own events.
-    Failed(String),
+    Failed(Failure),
 }
 
 /// Something that happened.
@@ -102,7 +135,7 @@ pub enum Event {
     /// A mount ended well; the label was checked.
     Mounted(DriveName, Vid),
     /// A mount did not end well; the drive is empty again.
-    MountFailed(DriveName, Vid, String),
+    MountFailed(DriveName, Vid, Failure),
     /// A migration session ended; the tape is still in the drive.
     MigrationEnded(DriveName, SessionEnd),
     /// A recall session ended; the tape is still in the drive.

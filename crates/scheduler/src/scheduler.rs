@@ -276,7 +276,7 @@ impl Scheduler {
                 }
             }
             Event::Mounted(drive, vid) => self.mounted(&drive, vid, now),
-            Event::MountFailed(drive, vid, cause) => self.mount_failed(&drive, vid, cause, now),
+            Event::MountFailed(drive, vid, failure) => self.mount_failed(&drive, vid, &failure, now),
             Event::MigrationEnded(drive, end) => self.migration_ended(&drive, end, now, actions),
             Event::RecallEnded(drive, end) => self.recall_ended(&drive, end, now, actions),
             Event::MaintenanceEnded(drive, end) => self.maintenance_ended(&drive, end, now, actions),

@@ -450,6 +450,7 @@ impl Aftermath {
             is_swept: true,
             is_whole: self.profile.has_good_disks(),
             has_good_tapes: !self.has_rot && self.profile != Profile::Repack,
+            has_whole_runs: false,
             may_have_moved: true,
             cell_size: CELL_SIZE,
         };

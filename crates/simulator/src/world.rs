@@ -251,7 +251,8 @@ impl World {
         let found = found.unwrap_or_else(|error| panic!("I6: the catalogue cannot be read: {error}"));
         assert!(found.is_empty(), "I6: the catalogue contradicts itself: {found:?}");
         if *lock(&self.0.has_good_machines) {
-            let quiet = Quiet { may_have_moved: true, ..Quiet::after_crash(CELL_SIZE) };
+            let quiet =
+                Quiet { may_have_moved: true, has_whole_runs: false, ..Quiet::after_crash(CELL_SIZE) };
             let found = check_machines(&self.0.machines, &quiet);
             let lines: Vec<String> = found.iter().take(4).map(ToString::to_string).collect();
             assert!(found.is_empty(), "I1: after a crash {} are broken:\n{}", found.len(), lines.join("\n"));

@@ -172,7 +172,7 @@ impl MountTracker {
             SessionEnd::Drained => MountSessionEnd::Drained,
             SessionEnd::TapeFull => MountSessionEnd::Full,
             SessionEnd::Stopped | SessionEnd::NoRoom => MountSessionEnd::Stopped,
-            SessionEnd::Failed(why) => MountSessionEnd::Failed(why.clone()),
+            SessionEnd::Failed(why) => MountSessionEnd::Failed(why.cause.clone()),
         };
         self.at(engine, |record, ended| {
             record.add_session(SessionRecord {

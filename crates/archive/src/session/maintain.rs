@@ -32,7 +32,7 @@ impl DriveThread {
     pub(super) fn maintain(&mut self, vid: Vid) -> SessionEnd {
         let mounted = self.mounted.as_ref().map(|mounted| (mounted.vid, mounted.failed));
         if mounted != Some((vid, false)) {
-            return SessionEnd::Failed(format!("tape {vid} is not ready in drive {}", self.name));
+            return SessionEnd::Failed(format!("tape {vid} is not ready in drive {}", self.name).into());
         }
         self.engine.chore(vid, |chores| chores.recover = false);
         self.engine.end_try(vid);

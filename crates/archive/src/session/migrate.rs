@@ -1,15 +1,15 @@
 //! A writing session: plan and make durable, stream, flush and commit, again and again; an index when one is
 //! due.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use base::planted::{Bug, is_planted};
-use base::{BlockAddress, ByteCount, ContainerId, TapePoolId, Vid};
+use base::{BlockAddress, ByteCount, TapePoolId, Vid};
 use catalogue::{Command, PlannedContainer, RunEnd, TapeState};
 use library::TapeError;
-use mover::{Ended, MoverError, VolumeError, WriteContext, Written, write_containers};
-use pool::{PoolError, TapeStream};
+use mover::{Ended, VolumeError, WriteContext, Written, write_containers};
+use pool::TapeStream;
 use scheduler::SessionEnd;
 
 use super::plan::{self, Planned};
@@ -28,7 +28,7 @@ impl DriveThread {
     fn write_queued(&mut self, vid: Vid, tape_pool: TapePoolId) -> SessionEnd {
         let mounted = self.mounted.as_ref().map(|mounted| (mounted.vid, mounted.failed));
         if mounted != Some((vid, false)) {
-            return SessionEnd::Failed(format!("tape {vid} is not ready in drive {}", self.name));
+            return SessionEnd::Failed(format!("tape {vid} is not ready in drive {}", self.name).into());
         }
         let stream = self.engine.tape_stream();
         loop {
@@ -209,30 +209,19 @@ impl DriveThread {
                 Ok(Some(SessionEnd::TapeFull))
             }
             Ended::Source(container, error) => {
-                let only_later = matches!(error, MoverError::Pool { source: PoolError::Shortage { .. }, .. });
-                if !only_later {
-                    self.engine.drop_bad_image(container)?;
-                }
-                plan::rest(&self.engine, container, error.to_string());
+                plan::rest_unreadable(&self.engine, container, &error)?;
                 self.end_early(RunEnd::Failed, TapeState::Active, "", torn)?;
-                self.dissolve_if_stuck(container, !only_later)?;
+                plan::give_up_lost(&self.engine, container, Some(&error))?;
                 Ok(None)
             }
             Ended::Unavailable(container, why) => {
                 plan::rest(&self.engine, container, why);
                 self.end_early(RunEnd::Failed, TapeState::Active, "", torn)?;
-                self.dissolve_if_stuck(container, false)?;
+                plan::give_up_lost(&self.engine, container, None)?;
                 Ok(None)
             }
             Ended::Tape(error) => Err(error.into()),
         }
-    }
-
-    /// Not while another drive plans: what it has just chosen must not go.
-    fn dissolve_if_stuck(&self, container: ContainerId, unreadable: bool) -> Result<(), SessionError> {
-        let _planning = self.engine.planning.lock().unwrap_or_else(PoisonError::into_inner);
-        self.engine.dissolve_if_stuck(container, unreadable)?;
-        Ok(())
     }
 
     /// Ends a run of which planned containers are not written: they go back to their queue. An index is

@@ -17,8 +17,8 @@ use threads::mpsc::Receiver;
 use base::{BlockAddress, ContainerId, RunId, TapePoolId, Vid};
 use catalogue::TapeState;
 use library::{DriveName, LibraryError, TapeDrive, TapeError};
-use mover::Volume;
-use scheduler::{Event, SessionEnd};
+use mover::{Volume, VolumeError};
+use scheduler::{Culprit, Event, Failure, SessionEnd};
 
 use crate::ArchiveError;
 use crate::conductor::Order;
@@ -133,7 +133,7 @@ impl DriveThread {
         match order {
             Order::Mount { vid, assign } => match self.mount(vid, assign) {
                 Ok(()) => Event::Mounted(self.name(), vid),
-                Err(reason) => Event::MountFailed(self.name(), vid, reason),
+                Err(failure) => Event::MountFailed(self.name(), vid, failure),
             },
             Order::Migrate { vid, tape_pool } => {
                 let end = self.migrate(vid, tape_pool);
@@ -259,7 +259,7 @@ impl DriveThread {
             self.note_failure(vid, error);
         }
         self.note_drive(error);
-        let Some(mounted) = &mut self.mounted else { return SessionEnd::Failed(error.to_string()) };
+        let Some(mounted) = &mut self.mounted else { return SessionEnd::Failed(error.failure()) };
         let vid = mounted.vid;
         mounted.failed = true;
         tracing::error!(%vid, drive = %self.name, %error, "session failed");
@@ -272,7 +272,7 @@ impl DriveThread {
             self.engine.suspect_tape(vid, &reason, is_of_a_write(error));
         }
         self.engine.post_tape(vid);
-        SessionEnd::Failed(reason)
+        SessionEnd::Failed(Failure { cause: reason, ..error.failure() })
     }
 
     /// Remembers that the drive itself does not work.
@@ -287,6 +287,31 @@ impl DriveThread {
             _ => return,
         };
         self.broken.get_or_insert(what);
+    }
+}
+
+impl SessionError {
+    /// What the scheduler is told of it. What the drive has read well, and is not what it should be, says
+    /// nothing about the drive.
+    fn failure(&self) -> Failure {
+        let culprit = match self {
+            SessionError::Volume(
+                VolumeError::NotBlank { .. }
+                | VolumeError::WrongLabel { .. }
+                | VolumeError::Index { .. }
+                | VolumeError::EndOfData { .. }
+                | VolumeError::Path { .. }
+                | VolumeError::Tape(
+                    TapeError::WriteProtected { .. }
+                    | TapeError::BeyondEndOfData { .. }
+                    | TapeError::EndOfMedium { .. },
+                ),
+            )
+            | SessionError::Archive(ArchiveError::Library(LibraryError::Cartridge(_))) => Culprit::Cartridge,
+            SessionError::Archive(ArchiveError::NothingToWrite { .. }) => Culprit::Nobody,
+            SessionError::Volume(_) | SessionError::Archive(_) => Culprit::Unknown,
+        };
+        Failure { cause: self.to_string(), culprit }
     }
 }
 

@@ -6,11 +6,12 @@ use base::planted::{Bug, is_planted};
 use base::{BlockAddress, ByteCount, ContainerId, Generation, Partition, TapePoolId, Uuid, Vid};
 use catalogue::{Command, RunEnd, SEGMENTS_MAX, TapeRecord, TapeState};
 use library::{LibraryError, TapeDrive, TapeError};
-use ltfs::BlockSize;
 use ltfs::changes::{ChangeNumber, ChangeSegment};
 use mover::{Volume, VolumeError};
+use scheduler::{Culprit, Failure};
 
 use super::adopt::{self, Adopted};
+use super::plan;
 use super::{DriveThread, Mounted, OpenRun, SessionError, is_of_a_write, is_the_tapes_fault};
 use crate::ArchiveError;
 use crate::engine::Engine;
@@ -21,31 +22,35 @@ use crate::tapes::covered;
 const SEGMENT_CHANGES_MAX: usize = 500_000;
 /// Most bytes of changes in one segment on tape.
 const SEGMENT_BYTES_MAX: usize = 64 << 20;
+/// The reason of a tape whose index has outgrown the index partition.
+const INDEX_PARTITION_FULL: &str = "its index does not fit into the index partition any more: no more is \
+    written to it, and other LTFS programs find its newest index on the data partition";
 
 impl DriveThread {
     /// Mounts a tape and checks its labels; labels it first if it is to be assigned or its labelling was cut
     /// short. A run that an earlier session left open is closed. On failure the drive is empty again, or
-    /// broken, and the reason is for people.
-    pub(super) fn mount(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), String> {
+    /// broken.
+    pub(super) fn mount(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), Failure> {
         self.mounts.ordered(&self.engine, vid);
         let result = self.mount_checked(vid, assign);
         let block_size = self.mounted.as_ref().map_or(0, |mounted| mounted.volume.block_size().bytes());
-        let counted = result.as_ref().map(|()| block_size).map_err(String::as_str);
+        let counted = result.as_ref().map(|()| block_size).map_err(|failure| failure.cause.as_str());
         self.mounts.mounted(&self.engine, self.drive.as_mut(), vid, counted);
         result
     }
 
-    fn mount_checked(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), String> {
+    fn mount_checked(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), Failure> {
         assert!(self.mounted.is_none(), "a tape is mounted into an empty drive");
+        self.worth_labelling(vid, assign).map_err(|error| error.failure())?;
         if let Err(error) = self.bring(vid) {
             // The cartridge itself, not the robot: take it out of the scheduler's choice.
             if matches!(error, library::LibraryError::Cartridge(_)) {
                 self.engine.suspect_tape(vid, &error.to_string(), false);
                 self.give_up(vid, &error.to_string());
             }
-            let text = error.to_string();
-            self.note_drive(&ArchiveError::from(error).into());
-            return Err(text);
+            let error = SessionError::from(ArchiveError::from(error));
+            self.note_drive(&error);
+            return Err(error.failure());
         }
         self.mounts.loaded(&self.engine);
         let is_tried_again = self.engine.is_tried_again(vid);
@@ -89,29 +94,48 @@ impl DriveThread {
             self.engine.chore(vid, |chores| chores.recover = true);
         }
         self.unmount();
-        Err(error.to_string())
+        Err(error.failure())
+    }
+
+    /// Refuses to take a blank tape while nothing of what is queued for its pool can be written: each would
+    /// be labelled in vain, one after the other.
+    fn worth_labelling(&self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), SessionError> {
+        let record = self.engine.tape(vid)?;
+        let tape_pool = match record.state {
+            TapeState::Scratch => assign,
+            TapeState::Labelling => record.tape_pool,
+            _ => None,
+        };
+        let Some(tape_pool) = tape_pool else { return Ok(()) };
+        if plan::has_work(&self.engine, tape_pool, record.capacity)? {
+            return Ok(());
+        }
+        let tape_pool = self.engine.classes.tape_pool_name(tape_pool);
+        Err(ArchiveError::NothingToWrite { vid, tape_pool }.into())
     }
 
     /// Looks at a suspect tape without labels: if nothing is on it that must not be lost, it is scratch
-    /// again, or labelled the next time if its labelling failed. The drive is empty afterwards, and the
-    /// reason says what was found.
-    fn try_unlabelled(&mut self, vid: Vid) -> Result<(), String> {
-        let text = match self.may_be_labelled(vid) {
+    /// again, or labelled the next time if its labelling failed. The drive is empty afterwards, so this is no
+    /// mount that ended well, whatever was found.
+    fn try_unlabelled(&mut self, vid: Vid) -> Result<(), Failure> {
+        let failure = match self.may_be_labelled(vid) {
             Ok(state) => {
                 self.engine.set_tape_aside(vid, state, "tried again: there is nothing on it");
                 self.engine.end_rest(vid);
-                format!("tape {vid} was suspect, and has nothing on it: it is taken into use again")
+                let cause =
+                    format!("tape {vid} was suspect, and has nothing on it: it is taken into use again");
+                Failure { cause, culprit: Culprit::Nobody }
             }
             Err(error) => {
                 self.note_drive(&error);
                 if is_the_tapes_fault(&error) {
                     self.engine.suspect_tape(vid, &error.to_string(), false);
                 }
-                error.to_string()
+                error.failure()
             }
         };
         self.unmount();
-        Err(text)
+        Err(failure)
     }
 
     /// What the mounted tape without labels becomes, since labelling it destroys nothing.
@@ -229,8 +253,7 @@ impl DriveThread {
     }
 
     fn label(&mut self, vid: Vid, uuid: Uuid, replaces: Option<Uuid>) -> Result<Volume, SessionError> {
-        let bytes = u32::try_from(self.engine.settings.tape.block_bytes.0).unwrap_or(u32::MAX);
-        let block_size = BlockSize::new(bytes).unwrap_or(BlockSize::DEFAULT);
+        let block_size = self.engine.block_size();
         let now = self.engine.now();
         let volume = Volume::label(self.drive.as_mut(), vid, uuid, block_size, replaces, now)?;
         let end = self.drive.space_to_end_of_data(Partition::Data)?;
@@ -359,20 +382,44 @@ impl DriveThread {
         if mounted.failed {
             return Ok(());
         }
-        let writable = self.engine.tape(mounted.vid)?.state == TapeState::Active;
-        if mounted.run.is_some() || (mounted.volume.is_changed() && writable) {
-            self.finish_run(RunEnd::Finished, TapeState::Active, "", 0)?;
+        let (vid, state) = (mounted.vid, self.engine.tape(mounted.vid)?.state);
+        if mounted.run.is_some() || (mounted.volume.is_changed() && state == TapeState::Active) {
+            return self.finish_run(RunEnd::Finished, TapeState::Active, "", 0);
         }
-        let now = self.engine.now();
-        let mounted = self.mounted.as_mut().expect("it is still mounted");
-        // A tape that ended without its last index keeps the one before on both partitions.
-        if mounted.volume.is_changed() {
+        // A tape that ended without its last index keeps the one before on both partitions, and one that is
+        // only kept for reading is not written at all.
+        let may_write = matches!(state, TapeState::Active | TapeState::Full | TapeState::Repacking);
+        if mounted.volume.is_changed() || !may_write {
             return Ok(());
         }
-        Ok(mounted.volume.write_index_partition(self.drive.as_mut(), now)?)
+        if !self.write_index_partition()? && state == TapeState::Active {
+            self.engine.set_tape_aside(vid, TapeState::ReadOnly, INDEX_PARTITION_FULL);
+        }
+        Ok(())
     }
 
-    /// Indexes and ends the run; `torn` bytes of it belong to no committed container.
+    /// The third point: the newest index on the index partition too, and the cartridge memory brought up to
+    /// date. `false`: it does not fit there any more; the data partition alone describes the volume then.
+    fn write_index_partition(&mut self) -> Result<bool, SessionError> {
+        let now = self.engine.now();
+        let mounted = self.mounted.as_mut().expect("an index needs a mounted tape");
+        if mounted.volume.is_changed() {
+            return Ok(true);
+        }
+        match mounted.volume.write_index_partition(self.drive.as_mut(), now) {
+            Ok(()) => Ok(true),
+            Err(VolumeError::Tape(TapeError::EndOfMedium { vid, at }))
+                if at.partition == Partition::Index =>
+            {
+                tracing::error!(%vid, "{INDEX_PARTITION_FULL}");
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Indexes both partitions and ends the run; `torn` bytes of it belong to no committed container. The run
+    /// is open until the index partition is written: so a start that finds it open knows what may be owed.
     pub(super) fn finish_run(
         &mut self,
         end: RunEnd,
@@ -390,6 +437,9 @@ impl DriveThread {
             }
             self.write_index()?;
         }
+        let fits = self.write_index_partition()?;
+        let (tape_state, reason) =
+            if fits { (tape_state, reason) } else { (TapeState::ReadOnly, INDEX_PARTITION_FULL) };
         let mounted = self.mounted.as_mut().expect("a run is on a mounted tape");
         if let Some(run) = mounted.run {
             self.engine.execute(Command::EndRun {
@@ -532,7 +582,9 @@ pub(crate) fn recover_torn_runs(engine: &Arc<Engine>, drives: &StartDrives) -> R
         let mut thread = DriveThread::new(Arc::clone(engine), drive.clone(), handle);
         match thread.mount(vid, None) {
             Ok(()) => thread.unmount(),
-            Err(why) => tracing::error!(%vid, run = %id, why, "a torn session is not closed at the start"),
+            Err(Failure { cause: why, .. }) => {
+                tracing::error!(%vid, run = %id, why, "a torn session is not closed at the start");
+            }
         }
     }
     Ok(())

@@ -12,7 +12,7 @@ use catalogue::{
 };
 use ltfs::naming;
 use ltfs::pack::{PackLayout, Piece};
-use mover::{ContainerPlan, FileOnTape, Part, Volume, VolumeError};
+use mover::{ContainerPlan, FileOnTape, MoverError, Part, Volume, VolumeError};
 
 use super::{OpenRun, SessionError};
 use crate::ArchiveError;
@@ -27,6 +27,10 @@ const PLAN_WINDOW: usize = 2_048;
 const REST_MAX: Duration = Duration::from_secs(6 * 3600);
 /// Members whose bytes' places are held in memory for one batch; each container has at least one.
 const PLAN_MEMBERS_MAX: u32 = 40_000;
+
+/// The largest container that is read once to see whether it can be written, before a blank tape is labelled
+/// for it. A larger one is only read if it failed before: that takes longer than a blank tape is worth.
+const PROBE_BYTES_MAX: ByteCount = ByteCount::gib(16);
 
 /// What the planner found.
 pub(super) enum Planned {
@@ -73,9 +77,7 @@ enum Step {
 
 /// Takes containers from the queue into the run, up to a flush's worth: see [`crate::affinity`] for which.
 pub(super) fn take(engine: &Engine, run: &OpenRun, target: &Target) -> Result<Planned, ArchiveError> {
-    let tapes = engine.read(|view| view.tapes())?;
-    let largest_anywhere =
-        tapes.iter().map(|(_, tape)| largest_container(tape.capacity)).max().unwrap_or_default();
+    let largest_anywhere = largest_anywhere(engine)?;
     let _planning = engine.planning.lock().unwrap_or_else(PoisonError::into_inner);
     let mut batch = Batch {
         engine,
@@ -120,6 +122,118 @@ pub(super) fn take(engine: &Engine, run: &OpenRun, target: &Target) -> Result<Pl
     Ok(Planned::Containers(chosen))
 }
 
+/// The largest container that some tape takes when it is empty.
+fn largest_anywhere(engine: &Engine) -> Result<ByteCount, ArchiveError> {
+    let tapes = engine.read(|view| view.tapes())?;
+    Ok(tapes.iter().map(|(_, tape)| largest_container(tape.capacity)).max().unwrap_or_default())
+}
+
+/// Another tape of the pool may be larger; if none is, it is not looked at again so soon.
+fn rest_if_too_large(engine: &Engine, container: ContainerId, length: ByteCount, largest: ByteCount) {
+    if length > largest {
+        rest(engine, container, format!("it has {length}, more than an empty tape of this pool takes"));
+    }
+}
+
+/// Whether something is queued for a pool that can be written now to an empty tape of this capacity, so that
+/// one is worth labelling. What is found that cannot be written rests, as if it had failed on tape.
+pub(super) fn has_work(
+    engine: &Engine,
+    tape_pool: TapePoolId,
+    capacity: ByteCount,
+) -> Result<bool, ArchiveError> {
+    let (empty_tape, largest) = (largest_container(capacity), largest_anywhere(engine)?);
+    let mut after = None;
+    loop {
+        let page = engine.read(|view| view.queue(tape_pool, after, PLAN_WINDOW))?;
+        let Some((last, _)) = page.last() else { return Ok(false) };
+        after = Some(*last);
+        for (container, QueuedContainer { length, .. }) in page {
+            if is_resting(engine, container) {
+                continue;
+            }
+            if length > empty_tape {
+                rest_if_too_large(engine, container, length, largest);
+            } else if can_be_written(engine, container, length)? {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+fn can_be_written(engine: &Engine, container: ContainerId, length: ByteCount) -> Result<bool, ArchiveError> {
+    {
+        let _planning = engine.planning.lock().unwrap_or_else(PoisonError::into_inner);
+        if must_come_from_tape(engine, container)? {
+            return Ok(false);
+        }
+    }
+    let failed_before = {
+        let resting = engine.resting.lock().unwrap_or_else(PoisonError::into_inner);
+        resting.contains_key(&container)
+    };
+    if length > PROBE_BYTES_MAX && !failed_before {
+        return Ok(true);
+    }
+    let planned = PlannedContainer { container, block: BlockAddress(0), blocks: BlockCount(0) };
+    let checked = {
+        let _reading = engine.gate.enter();
+        match build(engine, &planned) {
+            Ok(plan) => {
+                let buffer = engine.settings.tape.buffer;
+                mover::check_source(&engine.pool, buffer, engine.block_size(), plan).map_err(Some)
+            }
+            Err(error) => {
+                rest(engine, container, error.to_string());
+                Err(None)
+            }
+        }
+    };
+    if let Err(Some(error)) = &checked {
+        rest_unreadable(engine, container, error)?;
+    }
+    if let Err(error) = &checked {
+        give_up_lost(engine, container, error.as_ref())?;
+    }
+    Ok(checked.is_ok())
+}
+
+/// A container's bytes could not be read: it rests, and an image that cannot be read is not kept if a tape
+/// has another.
+pub(super) fn rest_unreadable(
+    engine: &Engine,
+    container: ContainerId,
+    error: &MoverError,
+) -> Result<(), ArchiveError> {
+    if !error.is_shortage() {
+        engine.drop_bad_image(container)?;
+    }
+    rest(engine, container, error.to_string());
+    Ok(())
+}
+
+/// A container failed and is in its queue again. Members that the pool has lost for good are declared so, and
+/// a pack that no tape has is dissolved, so that its other files go to tape in another one. `error`: of
+/// reading, if it came to that.
+pub(super) fn give_up_lost(
+    engine: &Engine,
+    container: ContainerId,
+    error: Option<&MoverError>,
+) -> Result<(), ArchiveError> {
+    let unreadable = error.filter(|error| !error.is_shortage());
+    let has_image =
+        engine.read(|view| view.container(container))?.is_some_and(|record| record.image.is_some());
+    if let Some(error) = unreadable
+        && !has_image
+    {
+        crate::lost::declare_members(engine, container, error.blob())?;
+    }
+    // Not while another drive plans: what it has just chosen must not go.
+    let _planning = engine.planning.lock().unwrap_or_else(PoisonError::into_inner);
+    engine.dissolve_if_stuck(container, unreadable.is_some())?;
+    Ok(())
+}
+
 /// Those that do not rest, with their data sets.
 fn with_data_sets(
     engine: &Engine,
@@ -158,11 +272,7 @@ impl Batch<'_> {
             return Ok(Step::Passed);
         }
         if length > self.target.empty_tape {
-            // Another tape of the pool may be larger; if none is, it is not looked at again so soon.
-            if length > self.largest_anywhere {
-                let why = format!("it has {length}, more than an empty tape of this pool takes");
-                rest(self.engine, container, why);
-            }
+            rest_if_too_large(self.engine, container, length, self.largest_anywhere);
             return Ok(Step::Passed);
         }
         if length.0 > self.target.room.0.saturating_sub(self.bytes) {

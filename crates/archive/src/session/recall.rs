@@ -21,7 +21,7 @@ impl DriveThread {
     /// Reads what is wanted from the mounted tape until nothing is left; requests that arrive meanwhile join.
     pub(super) fn recall(&mut self, vid: Vid) -> SessionEnd {
         let Some(mounted) = self.mounted.as_ref().filter(|mounted| mounted.vid == vid) else {
-            return SessionEnd::Failed(format!("tape {vid} is not in drive {}", self.name));
+            return SessionEnd::Failed(format!("tape {vid} is not in drive {}", self.name).into());
         };
         let engine = Arc::clone(&self.engine);
         let block_size = mounted.volume.block_size();
@@ -62,13 +62,13 @@ impl DriveThread {
             // What is left waits for room; neither tape nor drive did anything wrong.
             (Ok(()), None) if space.has_refused() => SessionEnd::NoRoom,
             (Ok(()), None) => SessionEnd::Drained,
-            (Ok(()), Some(error)) => SessionEnd::Failed(error.to_string()),
+            (Ok(()), Some(error)) => SessionEnd::Failed(error.to_string().into()),
             (Err(RecallEnd::Pool(error)), None) if engine.is_for_want_of_room(&error) => {
                 tracing::warn!(%vid, %error, "the pool filled meanwhile; the rest waits for room");
                 SessionEnd::NoRoom
             }
             (Err(RecallEnd::Tape(error)), _) => self.fail(&SessionError::Volume(error)),
-            (Err(error), _) => SessionEnd::Failed(error.to_string()),
+            (Err(error), _) => SessionEnd::Failed(error.to_string().into()),
         }
     }
 }

@@ -13,9 +13,11 @@ mod given_up;
 mod glacier;
 #[path = "common/history.rs"]
 mod history;
+mod index_partition;
 mod libraries;
 mod mount_report;
 mod multipart;
+mod not_blank;
 mod objects;
 mod openness;
 mod packs;
@@ -29,3 +31,4 @@ mod restores;
 mod room;
 mod round_trip;
 mod trouble;
+mod unreadable;

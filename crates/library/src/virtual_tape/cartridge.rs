@@ -10,7 +10,7 @@ use super::atomic;
 use super::error::CartridgeError;
 use super::frame::Home;
 use super::identity::{Identity, VirtualCartridgeOptions};
-use super::memory::Memory;
+use super::memory::{Memory, VOLUME_CHANGE_REFERENCE};
 use super::partition::PartitionFile;
 
 /// A loaded cartridge. Dropping it closes it without a flush, as a loss of power would.
@@ -22,8 +22,9 @@ pub struct Cartridge {
     directory: PathBuf,
     index: PartitionFile,
     data: PartitionFile,
-    /// Whether the volume change reference rose since the load.
-    changed: bool,
+    /// Whether the volume change reference rose since the load, and since it was last read: what is appended
+    /// then belongs to the same change.
+    raised: bool,
     _lock: File,
 }
 
@@ -82,7 +83,7 @@ impl Cartridge {
             memory,
             poisoned: false,
             directory: directory.to_owned(),
-            changed: false,
+            raised: false,
             _lock: lock,
         })
     }
@@ -105,16 +106,26 @@ impl Cartridge {
         }
     }
 
-    /// Raises the volume change reference once a load, durably, before the medium changes.
-    pub fn note_change(&mut self) -> io::Result<()> {
-        if !self.changed {
+    /// Raises the volume change reference, durably, before the medium changes: with the first object written
+    /// after a load or after the reference was read, and whenever objects are `lost` to a write or a format.
+    pub fn note_change(&mut self, lost: bool) -> io::Result<()> {
+        if lost || !self.raised {
             let next = self.memory.change_reference.saturating_add(1);
             let memory = Memory { change_reference: next, ..self.memory.clone() };
             memory.write(&self.directory)?;
             self.memory = memory;
-            self.changed = true;
+            self.raised = true;
         }
         Ok(())
+    }
+
+    /// An attribute of the memory, as the host reads it. Who has read the volume change reference may have
+    /// written down that the tape is as it is now: the next object written makes another one of it.
+    pub fn read_attribute(&mut self, partition: Partition, id: u16) -> Option<Vec<u8>> {
+        if id == VOLUME_CHANGE_REFERENCE {
+            self.raised = false;
+        }
+        self.memory.get(partition, id)
     }
 
     /// Replaces the memory, durably.

@@ -13,7 +13,7 @@ use super::atomic;
 use super::block64::{partition_byte, partition_of};
 use super::error::CartridgeError;
 
-/// The attribute that counts the loads in which the medium was changed: 4 bytes, big-endian, of the drive.
+/// The attribute that counts the changes of the medium: 4 bytes, big-endian, of the drive.
 pub const VOLUME_CHANGE_REFERENCE: u16 = 0x0009;
 /// The longest attribute value in bytes.
 pub const MEMORY_VALUE_BYTES_MAX: usize = 4096;

@@ -106,9 +106,9 @@ impl Loaded {
     fn cut_behind(&mut self) -> Result<(), TapeError> {
         let TapePosition { partition, block } = self.position;
         self.change("write", |cartridge| {
-            cartridge.note_change()?;
-            let partition = cartridge.partition_mut(partition);
-            if block.0 < partition.end().objects { partition.cut(block.0) } else { Ok(()) }
+            let cuts = block.0 < cartridge.partition(partition).end().objects;
+            cartridge.note_change(cuts)?;
+            if cuts { cartridge.partition_mut(partition).cut(block.0) } else { Ok(()) }
         })
     }
 
@@ -366,7 +366,7 @@ impl TapeDrive for VirtualDrive {
         self.paced(|loaded, _, pace| {
             loaded.check_writable()?;
             loaded.change("format", |cartridge| {
-                cartridge.note_change()?;
+                cartridge.note_change(true)?;
                 cartridge.format()
             })?;
             loaded.position = LOAD_POINT;
@@ -376,7 +376,7 @@ impl TapeDrive for VirtualDrive {
     }
 
     fn read_attribute(&mut self, partition: Partition, id: u16) -> Result<Option<Vec<u8>>, TapeError> {
-        self.with(|loaded, _| Ok(loaded.cartridge.memory.get(partition, id)))
+        self.with(|loaded, _| Ok(loaded.cartridge.read_attribute(partition, id)))
     }
 
     fn write_attribute(&mut self, partition: Partition, id: u16, value: &[u8]) -> Result<(), TapeError> {

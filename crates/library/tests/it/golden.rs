@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::common::{Bench, at, config, copy_tree, data, drive_name, pattern, read_at, vid};
-use base::{ByteCount, Partition};
+use base::{ByteCount, Crc32c, Partition};
 use library::{Library, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
 const VID: &str = "KG0001";
@@ -48,6 +48,14 @@ fn build() -> Bench {
     bench
 }
 
+/// The drives that wrote the golden cartridge did not raise the volume change reference for an overwrite.
+fn as_counted_then(memory: &mut [u8]) {
+    assert_eq!(memory[16..20], 3u32.to_le_bytes());
+    memory[16..20].copy_from_slice(&2u32.to_le_bytes());
+    let (body, crc) = memory.split_last_chunk_mut::<4>().unwrap();
+    *crc = Crc32c::of(body).0.to_le_bytes();
+}
+
 #[test]
 fn version_1_stays_readable_and_is_written_alike() {
     let bench = build();
@@ -57,7 +65,11 @@ fn version_1_stays_readable_and_is_written_alike() {
     }
     for file in FILES {
         let (made, kept) = (bench.cartridge(VID).join(file), golden().join(file));
-        assert!(fs::read(made).unwrap() == fs::read(kept).unwrap(), "{file} differs from the golden one");
+        let mut made = fs::read(made).unwrap();
+        if file == "memory.kist" {
+            as_counted_then(&mut made);
+        }
+        assert!(made == fs::read(kept).unwrap(), "{file} differs from the golden one");
     }
 
     let directory = tempfile::tempdir().unwrap();

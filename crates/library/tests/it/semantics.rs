@@ -14,6 +14,7 @@ enum Step {
     End(bool),
     Rewind,
     Format,
+    ReadReference,
     Reload,
     LoseIndexAndReload,
     Crash,
@@ -28,6 +29,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => any::<bool>().prop_map(Step::End),
         1 => Just(Step::Rewind),
         1 => (0u8..8).prop_map(|n| if n == 0 { Step::Format } else { Step::Read }),
+        1 => Just(Step::ReadReference),
         1 => Just(Step::Reload),
         1 => Just(Step::LoseIndexAndReload),
         1 => Just(Step::Crash),
@@ -46,15 +48,15 @@ struct Model {
 
 impl Model {
     fn write(&mut self, object: Option<Vec<u8>>) {
-        self.note_change();
+        self.note_change(self.block < self.partitions[self.partition].len());
         let objects = &mut self.partitions[self.partition];
         objects.truncate(self.block);
         objects.push(object);
         self.block += 1;
     }
 
-    fn note_change(&mut self) {
-        if !self.changed {
+    fn note_change(&mut self, lost: bool) {
+        if lost || !self.changed {
             self.change_reference += 1;
             self.changed = true;
         }
@@ -113,10 +115,11 @@ impl Pair {
             }
             Step::Format => {
                 self.drive().format_partitions().unwrap();
-                self.model.note_change();
+                self.model.note_change(true);
                 self.model.partitions = Default::default();
                 (self.model.partition, self.model.block) = (0, 0);
             }
+            Step::ReadReference => self.read_reference(),
             Step::Reload => self.reload(false),
             Step::LoseIndexAndReload => self.reload(true),
             Step::Crash => self.crash(),
@@ -178,9 +181,14 @@ impl Pair {
         self.model.load();
     }
 
-    fn check_all(&mut self) {
+    fn read_reference(&mut self) {
         let reference = self.drive().read_attribute(Partition::Index, 0x0009).unwrap();
         assert_eq!(reference, Some(self.model.change_reference.to_be_bytes().to_vec()));
+        self.model.changed = false;
+    }
+
+    fn check_all(&mut self) {
+        self.read_reference();
         for index in 0..2 {
             self.locate(index, 0);
             for _ in 0..=self.model.partitions[index].len() {

@@ -4,4 +4,5 @@ mod common;
 mod golden;
 mod index;
 mod labels;
+mod names;
 mod pack;

@@ -15,6 +15,7 @@ use library::{
     VirtualLibraryConfig, WriteResult,
 };
 use ltfs::BlockSize;
+use ltfs::coherency::{VOLUME_CHANGE_REFERENCE, VOLUME_COHERENCY, VolumeCoherency};
 use mover::{
     ContainerPlan, Ended, FileOnTape, Found, Part, Volume, VolumeError, WantedFile, WriteContext, Written,
     identify, recall, write_containers,
@@ -127,6 +128,57 @@ fn a_volume_is_labelled_written_and_opened_again() {
     again.go_to_end(drive.as_mut(), end).unwrap();
     let wrong_end = again.go_to_end(drive.as_mut(), BlockAddress(end.0 - 1));
     assert!(matches!(wrong_end, Err(VolumeError::EndOfData { .. })));
+}
+
+const COHERENCY: u16 = VOLUME_COHERENCY.id;
+const REFERENCE: u16 = VOLUME_CHANGE_REFERENCE;
+
+/// The generations that the cartridge memory tells of both partitions, of each whether it still holds.
+fn told(drive: &mut dyn TapeDrive) -> Vec<(u64, bool)> {
+    let now = drive.read_attribute(Partition::Index, REFERENCE).unwrap().unwrap();
+    let now = now.iter().fold(0, |number, byte| (number << 8) | u64::from(*byte));
+    let mut told = Vec::new();
+    for partition in [Partition::Index, Partition::Data] {
+        let value = drive.read_attribute(partition, COHERENCY).unwrap().unwrap();
+        let value = VolumeCoherency::parse(&value).unwrap();
+        told.push((value.generation.0, value.change_reference.0 == now));
+    }
+    told
+}
+
+/// A tape that was written in the mount in which it was labelled, and not unmounted well, was an empty volume
+/// by its cartridge memory: the drive had counted the labels and all that followed as one change.
+#[test]
+fn the_memory_of_a_labelling_does_not_hold_for_what_is_written_behind_it() {
+    let bench = Bench::new();
+    let mut drive = bench.drive();
+    let volume = label(&bench, drive.as_mut()).unwrap();
+    assert_eq!(told(drive.as_mut()), [(1, true), (1, true)]);
+    volume.go_to_end(drive.as_mut(), BlockAddress(7)).unwrap();
+    drive.write_block(b"some text").unwrap();
+    assert_eq!(told(drive.as_mut()), [(1, false), (1, false)]);
+}
+
+/// The server died between the two values of the cartridge memory: the index partition was thought to be up
+/// to date since its own value was, and the other one stayed as old as it was.
+#[test]
+fn a_memory_of_which_one_value_is_old_is_written_again() {
+    let bench = Bench::new();
+    let mut drive = bench.drive();
+    let mut volume = label(&bench, drive.as_mut()).unwrap();
+    let old = drive.read_attribute(Partition::Data, COHERENCY).unwrap().unwrap();
+    let (block, _) = volume.write_data_index(drive.as_mut(), NOW).unwrap();
+    volume.write_index_partition(drive.as_mut(), NOW).unwrap();
+    assert_eq!(told(drive.as_mut()), [(2, true), (2, true)]);
+    drive.write_attribute(Partition::Data, COHERENCY, &old).unwrap();
+    let mut volume = Volume::open(drive.as_mut(), bench.vid, UUID, Generation(2), block).unwrap();
+    volume.write_index_partition(drive.as_mut(), NOW).unwrap();
+    assert_eq!(told(drive.as_mut()), [(2, true), (2, true)]);
+    // What is up to date is left alone.
+    let end = drive.space_to_end_of_data(Partition::Index).unwrap();
+    let mut volume = Volume::open(drive.as_mut(), bench.vid, UUID, Generation(2), block).unwrap();
+    volume.write_index_partition(drive.as_mut(), NOW).unwrap();
+    assert_eq!(drive.space_to_end_of_data(Partition::Index).unwrap(), end);
 }
 
 #[test]

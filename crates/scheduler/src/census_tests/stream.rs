@@ -197,7 +197,7 @@ impl Stream {
             return Event::DriveFailed(drive, "it broke".to_owned());
         }
         let end = match self.below(12) {
-            0 if self.odd < 1_000 => SessionEnd::Failed("so".to_owned()),
+            0 if self.odd < 1_000 => SessionEnd::Failed("so".into()),
             1 => SessionEnd::NoRoom,
             2 => SessionEnd::TapeFull,
             3 => SessionEnd::Stopped,
@@ -206,7 +206,7 @@ impl Stream {
         match kind {
             0 if self.is_odd() => {
                 self.in_drives.retain(|(of, _)| *of != drive);
-                Event::MountFailed(drive, vid, "so".to_owned())
+                Event::MountFailed(drive, vid, "so".into())
             }
             0 => Event::Mounted(drive, vid),
             1 => Event::MigrationEnded(drive, end),

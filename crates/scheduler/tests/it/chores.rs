@@ -113,7 +113,7 @@ fn a_suspect_tape_is_mounted_for_its_chores() {
     bench.tell(0, Event::Tape(vid(2), summary(false)));
     let mount = Action::Mount { drive: a(), vid: vid(2), assign: None };
     assert_eq!(bench.tell(1, Event::Maintain(vid(2), true)), [mount]);
-    bench.tell(2, Event::MountFailed(a(), vid(2), "jam".to_owned()));
+    bench.tell(2, Event::MountFailed(a(), vid(2), "jam".into()));
     assert!(bench.scheduler.why_chores(vid(2)).to_string().contains("jam"));
 }
 

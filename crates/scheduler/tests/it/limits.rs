@@ -3,8 +3,8 @@
 use crate::engine::{Engine, GB, Outside, at, name, policy, secs, vid};
 use base::{ByteCount, FileId, LibraryId, ShareId, TapePoolId, Timestamp, Vid};
 use scheduler::{
-    ASIDE_REST_MAX, ASIDE_RESTS, Action, DRIVE_FAILURES_MAX, DriveState, Event, JOIN_MAX, Policy, Reason,
-    Scheduler, SessionEnd, TAPE_FAILURES_MAX, TapeSummary, WantedFile,
+    ASIDE_REST_MAX, ASIDE_RESTS, Action, Culprit, DRIVE_FAILURES_MAX, DriveState, Event, Failure, JOIN_MAX,
+    Policy, Reason, Scheduler, SessionEnd, TAPE_FAILURES_MAX, TapeSummary, WantedFile,
 };
 
 fn want(file: u64, copies: &[usize]) -> Outside {
@@ -151,6 +151,34 @@ fn a_drive_that_fails_with_three_tapes_is_set_aside() {
     assert!(rest < ASIDE_REST_MAX);
     hand.now += rest.as_secs() as i64;
     assert_eq!(hand.tell(Event::Tick).len(), 1, "it is tried again after a long rest");
+}
+
+/// Tapes that were labelled since a restore were scratch by the catalogue, and each that was to be labelled
+/// was refused: after three of them the drive was taken out of use, twice as long each time.
+#[test]
+fn cartridges_that_are_not_what_they_should_be_are_not_the_drives_fault() {
+    for (culprit, at_session) in
+        [(Culprit::Cartridge, false), (Culprit::Cartridge, true), (Culprit::Nobody, false)]
+    {
+        let failure = Failure { cause: "it is not blank".to_owned(), culprit };
+        let mut hand = Hand::new(Policy { recall_age: secs(0), ..policy() }, 1, 9);
+        for tape in 0..9 {
+            let (drive, vid) = hand.want(tape, 1, 0, &[tape as usize])[0].clone();
+            if at_session {
+                hand.tell(Event::Mounted(drive.clone(), vid));
+                hand.tell(Event::RecallEnded(drive.clone(), SessionEnd::Failed(failure.clone())));
+                hand.tell(Event::NotWanted(FileId(tape)));
+                hand.tell(Event::Unmounted(drive));
+            } else {
+                hand.tell(Event::MountFailed(drive, vid, failure.clone()));
+                hand.tell(Event::NotWanted(FileId(tape)));
+            }
+        }
+        let states: Vec<_> = hand.scheduler.drives().map(|(_, state)| state.clone()).collect();
+        assert_eq!(states, [DriveState::Empty], "{culprit:?}");
+        // The pair parts for a while all the same, so that nothing is done over and over.
+        assert_eq!(hand.want(20, 1, 0, &[8]), []);
+    }
 }
 
 #[test]

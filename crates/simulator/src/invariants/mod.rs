@@ -25,6 +25,8 @@ pub enum Rule {
     Kept,
     /// I3: each file on a tape belongs to exactly one container and copy.
     TapeEntries,
+    /// A tape that nobody is writing to is mounted by any LTFS program.
+    IndexPartition,
     /// I4: the copies of a file equal its class.
     Copies,
     /// I6: the change log gives the catalogue anew.
@@ -94,6 +96,9 @@ pub struct Quiet {
     pub is_whole: bool,
     /// No block of a tape was damaged by a fault, so that each copy must read back as it was sealed.
     pub has_good_tapes: bool,
+    /// No session was given up because drive or tape failed: that leaves a tape for reading, whose index
+    /// partition may be old, and an operator may give it back.
+    pub has_whole_runs: bool,
     /// Containers may have moved to other tapes, so that old indexes may name what is no copy any more.
     pub may_have_moved: bool,
     /// Bytes of a cell of the pool.
@@ -109,6 +114,7 @@ impl Quiet {
             is_swept: false,
             is_whole: false,
             has_good_tapes: true,
+            has_whole_runs: true,
             may_have_moved: false,
             cell_size,
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ::catalogue::{ContainerRecord, CopyState, ReadError, Table, TapeRecord, TapeState, View};
 use base::{BlockAddress, ContainerId, Partition, StreamChecksums, TapePoolId, Vid};
+use ltfs::coherency::{self, VolumeCoherency};
 use ltfs::{BlockSize, Index, VolumeLabel, naming};
 use store::MemorySnapshot;
 
@@ -32,6 +33,9 @@ pub(super) fn check(
         let is_labelled = !matches!(tape.state, TapeState::Scratch | TapeState::Labelling);
         if let (Some(pool), true) = (tape.tape_pool, is_labelled && tape.generation.0 > 0) {
             let index = indexes(vid, &objects, &tape, library, quiet, found);
+            if tape.run.is_none() && quiet.has_whole_runs {
+                index_partition(vid, &tape, library, found);
+            }
             let entries = index.map(|index| entries(view, vid, &index, quiet, found)).transpose()?;
             for container in entries.iter().flatten().map(|(container, _)| *container) {
                 if let Some(other) = holders.insert((pool, container), vid) {
@@ -146,6 +150,35 @@ fn indexes(
         found.add(Rule::TapeEntries, format!("cartridge {vid}, index partition"), what);
     }
     newest
+}
+
+/// A tape whose run has ended is one that any LTFS program mounts: the index partition has the newest index
+/// of the data partition, and the cartridge memory says so of both. Not one that is only kept for reading: on
+/// that something could not be written.
+fn index_partition(vid: Vid, tape: &TapeRecord, library: &SimLibrary, found: &mut Found) {
+    if !matches!(tape.state, TapeState::Active | TapeState::Full | TapeState::Repacking) {
+        return;
+    }
+    let object = format!("cartridge {vid}, index partition");
+    let copies = constructs(&library.objects(vid, Partition::Index));
+    let copy = copies.last().map(|(_, index)| (index.generation, index.previous.map(|at| at.block)));
+    let expected = (tape.generation, Some(tape.index_block));
+    let what = format!("its last index is {copy:?} and not {expected:?}");
+    found.expect(copy == Some(expected), Rule::IndexPartition, &object, what);
+    let reference = library.attribute(vid, Partition::Index, coherency::VOLUME_CHANGE_REFERENCE);
+    let last = copies.last().map(|(block, _)| BlockAddress(*block));
+    for (partition, block) in [(Partition::Index, last), (Partition::Data, Some(tape.index_block))] {
+        let value = library.attribute(vid, partition, coherency::VOLUME_COHERENCY.id);
+        let told = value.and_then(|value| VolumeCoherency::parse(&value).ok());
+        let what = format!("the cartridge memory of partition {} tells {told:?}", partition.ltfs_id());
+        let is_right = told.is_some_and(|told| {
+            let same = Some(told.volume_uuid) == tape.uuid && told.generation == tape.generation;
+            let holds =
+                reference.as_deref().is_some_and(|now| told.change_reference.0.to_be_bytes().ends_with(now));
+            same && holds && Some(told.index_block) == block
+        });
+        found.expect(is_right, Rule::IndexPartition, &object, what);
+    }
 }
 
 /// Checks that each file of an index is a container of the catalogue at that place, or Kist's own.

@@ -133,7 +133,28 @@ fn tapes_are_judged() {
         drive.locate(at).unwrap();
         drive.write_block(&[1]).unwrap();
     });
-    assert_eq!(overwritten, BTreeSet::from([Rule::Overwritten, Rule::TapeEntries]));
+    let rules = [Rule::Overwritten, Rule::TapeEntries, Rule::IndexPartition];
+    assert_eq!(overwritten, BTreeSet::from(rules));
+}
+
+#[test]
+fn the_index_partition_is_judged() {
+    let world = world(true);
+    let (vid, _) = content(&world);
+    let end = world.library().objects(vid, Partition::Index).len() as u64;
+    let last = TapePosition { partition: Partition::Index, block: BlockAddress(end - 2) };
+    let older = after(&world, |machines| assert!(machines.library().damage(vid, last)));
+    assert_eq!(older, BTreeSet::from([Rule::IndexPartition]));
+    for partition in [Partition::Index, Partition::Data] {
+        let untold = after(&world, |machines| {
+            let library = machines.library();
+            let name = library.drives()[0].clone();
+            library.mount(vid, &name).unwrap();
+            let mut drive = library.take_drive(&name).unwrap();
+            drive.write_attribute(partition, ltfs::coherency::VOLUME_COHERENCY.id, &[]).unwrap();
+        });
+        assert_eq!(untold, BTreeSet::from([Rule::IndexPartition]));
+    }
 }
 
 #[test]
@@ -161,8 +182,10 @@ fn entries_of_an_index_are_judged() {
         })
     };
     let container = |id: u64| vec![(ltfs::naming::XATTR_CONTAINER.to_owned(), id.to_string().into_bytes())];
-    assert_eq!(with(Vec::new(), 1), BTreeSet::from([Rule::TapeEntries]), "of no container");
-    assert_eq!(with(container(1), 1), BTreeSet::from([Rule::TapeEntries]), "the second of a container");
+    // An index that only the data partition has is not what other programs expect either.
+    let rules = BTreeSet::from([Rule::TapeEntries, Rule::IndexPartition]);
+    assert_eq!(with(Vec::new(), 1), rules, "of no container");
+    assert_eq!(with(container(1), 1), rules, "the second of a container");
     assert_eq!(with(Vec::new(), 0), BTreeSet::new(), "an index that was not written says nothing");
 }
 

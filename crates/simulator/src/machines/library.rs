@@ -106,7 +106,8 @@ pub(crate) struct Loaded {
     pub(crate) actual: Vid,
     pub(crate) position: TapePosition,
     pub(crate) is_poisoned: bool,
-    pub(crate) is_changed: bool,
+    /// Whether the volume change reference rose since the load and since it was last read.
+    pub(crate) is_raised: bool,
 }
 
 pub(crate) fn eio() -> io::Error {
@@ -247,6 +248,12 @@ impl SimLibrary {
         let state = self.lock();
         let Some(shelf) = state.shelves.get(&vid) else { return Vec::new() };
         (0..shelf.tape.end(partition)).filter_map(|at| shelf.tape.object(partition, at).cloned()).collect()
+    }
+
+    /// An attribute of a cartridge's memory as it is at rest.
+    #[must_use]
+    pub fn attribute(&self, vid: Vid, partition: Partition, id: u16) -> Option<Vec<u8>> {
+        self.lock().shelves.get(&vid)?.tape.attribute(partition, id)
     }
 
     /// Makes a block unreadable at rest; `false` if there is no record.
@@ -451,7 +458,7 @@ impl Library for SimLibrary {
             shelf.drive = Some(drive.clone());
         }
         state.bays[bay].loaded =
-            Some(Loaded { vid, actual, position: LOAD_POINT, is_poisoned: false, is_changed: false });
+            Some(Loaded { vid, actual, position: LOAD_POINT, is_poisoned: false, is_raised: false });
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use super::Fault;
 use super::library::{
     LABELLED_OBJECTS_MAX, LOAD_POINT, LibraryState, Loaded, MountState, Overwrite, SimLibrary, eio,
 };
-use super::tape_state::{TapeEffect, TapeObject};
+use super::tape_state::{TapeEffect, TapeObject, VOLUME_CHANGE_REFERENCE};
 
 /// How long one command takes, beside the transfer.
 const COMMAND_NANOS: u64 = 100_000;
@@ -85,17 +85,17 @@ impl Command<'_> {
         Ok(())
     }
 
-    fn note_change(&mut self) {
-        if !std::mem::replace(&mut self.loaded().is_changed, true) {
+    fn note_change(&mut self, lost: bool) {
+        if !std::mem::replace(&mut self.loaded().is_raised, true) || lost {
             self.apply(TapeEffect::Changed);
         }
     }
 
     /// Prepares a write at the head: what stands behind it goes.
     fn cut_behind(&mut self) {
-        self.note_change();
         let (actual, partition, at) = self.here();
         let end = self.state.tape(actual).end(partition);
+        self.note_change(at < end);
         if at < end {
             if partition == Partition::Data {
                 let overwrite = Overwrite { vid: actual, at: at as u64, end: end as u64 };
@@ -325,7 +325,7 @@ impl TapeDrive for SimTapeDrive {
     fn format_partitions(&mut self) -> Result<(), TapeError> {
         self.run(MountState::Writing, "format", LOCATE_NANOS, |command| {
             command.check_writable()?;
-            command.note_change();
+            command.note_change(true);
             let actual = command.loaded().actual;
             let end = command.state.tape(actual).end(Partition::Data);
             if end > LABELLED_OBJECTS_MAX && !command.state.takes_format(actual) {
@@ -340,6 +340,9 @@ impl TapeDrive for SimTapeDrive {
 
     fn read_attribute(&mut self, partition: Partition, id: u16) -> Result<Option<Vec<u8>>, TapeError> {
         self.run(MountState::Idle, "memory read", 0, |command| {
+            if id == VOLUME_CHANGE_REFERENCE {
+                command.loaded().is_raised = false;
+            }
             let actual = command.loaded().actual;
             Ok(command.state.tape(actual).attribute(partition, id))
         })

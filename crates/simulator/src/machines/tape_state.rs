@@ -7,7 +7,7 @@ use base::Partition;
 
 use super::Dice;
 
-/// The attribute that counts the loads in which the medium was changed.
+/// The attribute that counts the changes of the medium.
 pub(crate) const VOLUME_CHANGE_REFERENCE: u16 = 0x0009;
 /// The most attributes of one cartridge.
 pub(crate) const ATTRIBUTES_MAX: usize = 256;

@@ -266,7 +266,7 @@ impl World<'_> {
         } else {
             self.drives[drive].phase = Phase::Empty;
             self.meter.drive(self.now, drive, DriveActivity::Idle);
-            self.tell(Event::MountFailed(name, vid, "it was broken until now".to_owned()));
+            self.tell(Event::MountFailed(name, vid, "it was broken until now".into()));
         }
     }
 
@@ -358,7 +358,7 @@ impl World<'_> {
         self.unmount_max = self.unmount_max.max(self.now.since(self.drives[drive].session_since));
         self.tell_tape(tape);
         self.tell(match failed {
-            Some(why) => Event::MountFailed(name, vid, why.to_owned()),
+            Some(why) => Event::MountFailed(name, vid, why.into()),
             None => Event::Unmounted(name),
         });
     }

@@ -333,7 +333,7 @@ impl World<'_> {
         self.tapes[tape.0 as usize].is_changed = false;
         self.requeue(flushed.iter().map(|(container, _)| *container), self.drives[drive].writing.pool);
         self.tell_tape(tape);
-        self.end_migration(drive, SessionEnd::Failed("a write failed".to_owned()));
+        self.end_migration(drive, SessionEnd::Failed("a write failed".into()));
         true
     }
 
@@ -362,7 +362,7 @@ impl World<'_> {
     /// A session is broken off because its tape is lost.
     pub(super) fn fail_migration(&mut self, drive: usize, why: &str) {
         self.drives[drive].trail.clear();
-        self.end_migration(drive, SessionEnd::Failed(why.to_owned()));
+        self.end_migration(drive, SessionEnd::Failed(why.into()));
     }
 
     /// Containers go back to the front of their queue, in their order.

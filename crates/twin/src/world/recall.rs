@@ -379,7 +379,7 @@ impl World<'_> {
     /// A session that reads a tape which cannot be read any more ends.
     pub(super) fn fail_recall(&mut self, drive: usize, why: &str) {
         self.drives[drive].trail.clear();
-        self.end_recall(drive, SessionEnd::Failed(why.to_owned()));
+        self.end_recall(drive, SessionEnd::Failed(why.into()));
     }
 }
 
