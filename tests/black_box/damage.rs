@@ -208,8 +208,8 @@ fn holds(instance: &Instance, drive: u16, size: u64) -> bool {
     extents(instance, drive).iter().any(|file| fs::metadata(file).unwrap().len() == length)
 }
 
-/// A page of the catalogue is replaced by another one: a start refuses it, says what to do, and removes nothing.
-/// With the good file in its place all is there.
+/// A page of the catalogue is replaced by another one: a start refuses it, says what to do, and removes
+/// nothing. With the good file in its place all is there.
 #[test]
 fn a_start_on_a_damaged_catalogue_is_refused_and_removes_nothing() {
     const PAGE: usize = 4096;

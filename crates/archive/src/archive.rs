@@ -258,8 +258,8 @@ impl Archive {
     /// Gives how many extents that were.
     ///
     /// # Errors
-    /// [`ArchiveError::QuarantineNeeded`] while the backup keeps a line of before the restore; if the catalogue
-    /// cannot be written or a drive cannot be listed.
+    /// [`ArchiveError::QuarantineNeeded`] while the backup keeps a line of before the restore; if the
+    /// catalogue cannot be written or a drive cannot be listed.
     pub fn end_quarantine(&self) -> Result<u64, ArchiveError> {
         let engine = &self.0.engine;
         let Some(until) = self.quarantine()? else { return Ok(0) };

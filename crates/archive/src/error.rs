@@ -173,8 +173,8 @@ pub enum ArchiveError {
     Backup(Box<crate::BackupError>),
     /// Points of before a restore can still be gone back to, and need what is in quarantine.
     #[error(
-        "the backup can still go back to before the restore, to which what is in quarantine belongs: {}. When \
-         nobody will go back there, remove {} first",
+        "the backup can still go back to before the restore, to which what is in quarantine belongs: {}. \
+         When nobody will go back there, remove {} first",
         older_text(.lines, *.line), directory.display()
     )]
     QuarantineNeeded {

@@ -65,7 +65,8 @@ pub struct AdoptContainer {
     pub kind: ContainerKind,
     /// The class of all members.
     pub class: ClassId,
-    /// The members that the catalogue has, in the order of their offsets. Not looked at if it has the container.
+    /// The members that the catalogue has, in the order of their offsets. Not looked at if it has the
+    /// container.
     pub members: Vec<MemberRecord>,
     /// Length on tape.
     pub length: ByteCount,
@@ -587,13 +588,15 @@ pub enum Command {
         /// The highest change that pool or tapes have seen, of whatever history.
         seen: u64,
     },
-    /// A tape holds a volume, or a newer index of the one that is known, of which the restored catalogue does not
-    /// know. The tape is only read from now on. Refused unless the catalogue is restored and not settled; of
-    /// another volume than the one that is known, unless no container is said to stand on the tape.
+    /// A tape holds a volume, or a newer index of the one that is known, of which the restored catalogue
+    /// does not know. The tape is only read from now on. Refused unless the catalogue is restored and not
+    /// settled; of another volume than the one that is known, unless no container is said to stand on the
+    /// tape.
     TapeFound(TapeFound),
-    /// A container stands on tapes at places that the restored catalogue does not know. Its queued copies get
-    /// them; one that is not known is taken over with the members that are named. Those leave containers that
-    /// stand on no tape; lost ones are decided anew. Refused unless the catalogue is restored and not settled.
+    /// A container stands on tapes at places that the restored catalogue does not know. Its queued copies
+    /// get them; one that is not known is taken over with the members that are named. Those leave
+    /// containers that stand on no tape; lost ones are decided anew. Refused unless the catalogue is
+    /// restored and not settled.
     AdoptContainer(Box<AdoptContainer>),
     /// A restored catalogue agrees with pool and tapes again.
     RestoreSettled,

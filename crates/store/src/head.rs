@@ -1,6 +1,6 @@
-//! The file `HEAD` beside LMDB's own: the number of the newest commit, written after it. LMDB falls back to the
-//! commit before if the newest meta page is replaced by an older copy of itself; nothing in its file can tell,
-//! this does.
+//! The file `HEAD` beside LMDB's own: the number of the newest commit, written after it. LMDB falls back to
+//! the commit before if the newest meta page is replaced by an older copy of itself; nothing in its file
+//! can tell, this does.
 //!
 //! It is not synced, so that it costs no time: after a power failure it may be older than the tables, never
 //! newer.
@@ -24,8 +24,8 @@ impl Head {
         Ok(Head(File::options().create(true).truncate(false).write(true).open(dir.join(NAME))?))
     }
 
-    /// `[magic 8][commit u64 LE][CRC-64/NVME u64 LE of the 16 before]`. A failure is no reason to refuse what is
-    /// committed.
+    /// `[magic 8][commit u64 LE][CRC-64/NVME u64 LE of the 16 before]`. A failure is no reason to refuse
+    /// what is committed.
     pub(crate) fn write(&self, commit: u64) {
         let mut bytes = [0; BYTES];
         bytes[..8].copy_from_slice(MAGIC);

@@ -186,8 +186,8 @@ impl Pages {
         Ok(())
     }
 
-    /// Visits all rows of a tree in order. Every page must be where and what it is said to be, keys must ascend
-    /// and be where a search looks for them, and there must be as many as the tree has counted.
+    /// Visits all rows of a tree in order. Every page must be where and what it is said to be, keys must
+    /// ascend and be where a search looks for them, and there must be as many as the tree has counted.
     pub(crate) fn walk(&mut self, tree: &Tree, order: Order, row: &mut Row<'_>) -> Result<(), Damage> {
         let mut walk = Walk::default();
         if tree.root != NO_PAGE {

@@ -62,8 +62,8 @@ impl CatalogueStore {
         dir.join(crate::SNAPSHOT_DATA).exists()
     }
 
-    /// Opens the catalogue in a directory, or makes an empty one there. All of it is read first, and must be what
-    /// the last commit left.
+    /// Opens the catalogue in a directory, or makes an empty one there. All of it is read first, and must
+    /// be what the last commit left.
     ///
     /// # Errors
     /// If the directory is in use, of another format, damaged, or cannot be opened. Nothing is changed then.
@@ -215,8 +215,8 @@ pub(crate) fn open_directory(dir: &Path, map_size: ByteCount) -> Result<(File, L
     Ok((lock, engine))
 }
 
-/// Writes the sums into a catalogue of format 2, which has none. What it holds was walked; that nothing of it is
-/// missing can only be told by what its records say of each other.
+/// Writes the sums into a catalogue of format 2, which has none. What it holds was walked; that nothing of
+/// it is missing can only be told by what its records say of each other.
 fn upgrade(dir: &Path, engine: &LmdbEngine, sums: Sums) -> Result<(), OpenError> {
     let unreadable = |reason: String| OpenError::Unreadable { path: dir.to_owned(), reason };
     let read = |error: KvError| unreadable(error.to_string());

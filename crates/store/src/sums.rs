@@ -61,8 +61,8 @@ impl Sums {
         Table::ALL.into_iter().find(|table| self.0[table.index()] != other.0[table.index()])
     }
 
-    /// `[version u8 = 1][commit u64 LE]`, of each table that has or had rows `[number u8][rows u64 LE][sum u64 LE]`,
-    /// then the CRC-64/NVME of all before (u64 LE).
+    /// `[version u8 = 1][commit u64 LE]`, of each table that has or had rows `[number u8][rows u64 LE][sum
+    /// u64 LE]`, then the CRC-64/NVME of all before (u64 LE).
     pub(crate) fn encode(&self, commit: u64) -> Vec<u8> {
         let mut bytes = vec![VERSION];
         bytes.extend_from_slice(&commit.to_le_bytes());

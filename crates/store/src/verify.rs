@@ -24,12 +24,12 @@ pub enum VerifyError {
 }
 
 impl CatalogueStore {
-    /// Checks what every start checks (each page, each record's checksum, that the rows of each table are those
-    /// of the last commit), and all cross references and tallies. Empty if all is well. The tables contradict
-    /// each other unless they are of one moment, and a snapshot held for so long would keep freed pages from
-    /// use: a copy is made in `scratch`, a directory that must not exist yet, as large as the catalogue, and is
-    /// read instead. A snapshot is held for as long as the copy takes. The copy is removed afterwards. Tables in
-    /// memory are read where they are.
+    /// Checks what every start checks (each page, each record's checksum, that the rows of each table are
+    /// those of the last commit), and all cross references and tallies. Empty if all is well. The tables
+    /// contradict each other unless they are of one moment, and a snapshot held for so long would keep
+    /// freed pages from use: a copy is made in `scratch`, a directory that must not exist yet, as large as
+    /// the catalogue, and is read instead. A snapshot is held for as long as the copy takes. The copy is
+    /// removed afterwards. Tables in memory are read where they are.
     ///
     /// # Errors
     /// If the copy cannot be made, or a record cannot be read.

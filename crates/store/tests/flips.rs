@@ -1,6 +1,6 @@
-//! Damage of every kind to the file of the catalogue: the start refuses it and changes nothing, or every record
-//! is what it was. So nothing is removed, nothing answered as absent and nothing acknowledged on the word of a
-//! damaged one. In child processes, since a walk that trusted a page might crash.
+//! Damage of every kind to the file of the catalogue: the start refuses it and changes nothing, or every
+//! record is what it was. So nothing is removed, nothing answered as absent and nothing acknowledged on the
+//! word of a damaged one. In child processes, since a walk that trusted a page might crash.
 
 #[path = "../../catalogue/tests/it/common/mod.rs"]
 mod common;

@@ -68,8 +68,8 @@ impl Backup {
         status
     }
 
-    /// Refuses while a line is kept to which the catalogue could go back to before its last restore: that begins
-    /// a line of its own.
+    /// Refuses while a line is kept to which the catalogue could go back to before its last restore: that
+    /// begins a line of its own.
     pub(crate) fn check_quarantine_may_end(&self) -> Result<(), ArchiveError> {
         let line = self.status_mut().line;
         // One that is not there may only not be mounted.

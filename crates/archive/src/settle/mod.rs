@@ -82,9 +82,9 @@ fn is_concerned(tape: &TapeRecord) -> bool {
         || tape.containers > 0
 }
 
-/// Files whose bytes the pool does not have any more, since they were removed after the point of the restore or
-/// with their drives, become NEARLINE or LOST. A drive that is away may still have them. Gives how many are
-/// LOST.
+/// Files whose bytes the pool does not have any more, since they were removed after the point of the
+/// restore or with their drives, become NEARLINE or LOST. A drive that is away may still have them. Gives
+/// how many are LOST.
 fn settle_pool(engine: &Engine) -> Result<u64, ArchiveError> {
     let mut after = None;
     let (mut nearline, mut lost) = (0u64, 0u64);
@@ -118,8 +118,8 @@ fn settle_pool(engine: &Engine) -> Result<u64, ArchiveError> {
     Ok(lost)
 }
 
-/// Whether the pool has the bytes of a piece, or drives that do not answer may have them. Looks at the bytes: a
-/// value may be gone from a segment whose extents are all there.
+/// Whether the pool has the bytes of a piece, or drives that do not answer may have them. Looks at the
+/// bytes: a value may be gone from a segment whose extents are all there.
 fn has_bytes(engine: &Engine, piece: &BlobPiece) -> Result<bool, ArchiveError> {
     let Some(blob) = engine.read(|view| view.blob(piece.blob))? else { return Ok(false) };
     if is_planted(Bug::BelievedExtent) {
@@ -204,8 +204,8 @@ enum Seen {
 }
 
 /// Tapes that hold what the restored catalogue does not know are not written any more, and from those that
-/// were used again since nothing is expected; what they hold of the catalogue's files is taken over. Gives how
-/// many could not be looked at; those that were are put into `looked`.
+/// were used again since nothing is expected; what they hold of the catalogue's files is taken over. Gives
+/// how many could not be looked at; those that were are put into `looked`.
 fn settle_tapes(
     engine: &Engine,
     drives: &StartDrives,

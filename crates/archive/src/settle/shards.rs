@@ -22,8 +22,8 @@ const MISSING_MAX: usize = 1 << 20;
 /// A shard that its drive does not have, and the drives that were found to have it.
 type Missing = BTreeMap<ExtentId, Vec<DriveId>>;
 
-/// Looks for each shard that is not where the catalogue says on all other drives, and records where it is. Only
-/// then is what no drive has gone.
+/// Looks for each shard that is not where the catalogue says on all other drives, and records where it is.
+/// Only then is what no drive has gone.
 pub(super) fn find_moved(engine: &Engine, drives: &Drives) -> Result<(), ArchiveError> {
     if is_planted(Bug::SettledByOldSets) {
         return Ok(());

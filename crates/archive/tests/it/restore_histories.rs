@@ -1,6 +1,7 @@
-//! Random histories, restored to random points of themselves again and again: files are put, replaced, removed,
-//! migrated, evicted and staged, pool drives lost, rebuilt and replaced, tapes repacked, reclaimed and labelled
-//! anew. After each restore every file of that point is there, but for those of which no medium holds a byte.
+//! Random histories, restored to random points of themselves again and again: files are put, replaced,
+//! removed, migrated, evicted and staged, pool drives lost, rebuilt and replaced, tapes repacked, reclaimed
+//! and labelled anew. After each restore every file of that point is there, but for those of which no
+//! medium holds a byte.
 
 use std::collections::BTreeMap;
 use std::fs;

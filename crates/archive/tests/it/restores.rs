@@ -106,8 +106,8 @@ fn what_was_migrated_and_evicted_since_is_found_on_tape() {
     archive.close();
 }
 
-/// At the point the tapes hold a part of the files already, and go on with others afterwards. Twice: the second
-/// restore meets what the first one has made.
+/// At the point the tapes hold a part of the files already, and go on with others afterwards. Twice: the
+/// second restore meets what the first one has made.
 #[test]
 fn tapes_that_were_written_on_since_are_read_to_their_end() {
     let instance = Instance::with(ByteCount::mib(256), at_rest);
@@ -146,9 +146,9 @@ pub fn replace_lost(archive: &Archive, instance: &Instance, drive: u16, round: u
     assert_eq!(archive.pool_drive_replace(drive, true).unwrap(), ReplacedDrive::New);
 }
 
-/// Story: 60 files in the pool only; three drives are lost, rebuilt and replaced one after another. Restored to
-/// before that, six files were LOST although every byte stood on other drives; the end of the quarantine, which
-/// counted none of it, destroyed them for every later restore.
+/// Story: 60 files in the pool only; three drives are lost, rebuilt and replaced one after another.
+/// Restored to before that, six files were LOST although every byte stood on other drives; the end of the
+/// quarantine, which counted none of it, destroyed them for every later restore.
 #[test]
 fn shards_that_moved_since_are_found_on_their_drives() {
     let instance = Instance::with(ByteCount::mib(256), at_rest);

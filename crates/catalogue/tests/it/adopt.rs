@@ -13,7 +13,8 @@ struct Restored {
     tapes: Vec<TapeFound>,
 }
 
-/// Files a, b, c are put; then they go to both tapes in one pack; then the catalogue goes back to before that.
+/// Files a, b, c are put; then they go to both tapes in one pack; then the catalogue goes back to before
+/// that.
 fn restored() -> Restored {
     let mut bench = Bench::new();
     let files: Vec<FileId> = ["a", "bb", "ccc"].map(|content| bench.put(content, content)).to_vec();

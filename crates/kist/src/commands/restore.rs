@@ -187,9 +187,9 @@ impl Target {
 /// That changes are missing which drives of the pool have seen.
 pub fn incomplete(change: u64, at: base::Timestamp, seen: u64, from: &str) -> String {
     format!(
-        "{from} ends with change {change} of {}, and drives of the pool have seen change {seen}: {} are missing, \
-         perhaps more; what they put, renamed or deleted would be as it was before. Nothing was changed: look for \
-         the rest, or say --accept-loss to go on without it",
+        "{from} ends with change {change} of {}, and drives of the pool have seen change {seen}: {} are \
+         missing, perhaps more; what they put, renamed or deleted would be as it was before. Nothing was \
+         changed: look for the rest, or say --accept-loss to go on without it",
         text::rfc3339(at),
         text::plural(seen.saturating_sub(change), "change")
     )
@@ -219,8 +219,8 @@ fn target(args: &Args, from: &BackupDirectory) -> Outcome<Target> {
     let (_, settings, target) = instance_target(&args.target)?;
     if target.pool.instance.is_none() && !settings.pool.drives.is_empty() && !args.accept_loss {
         let message = format!(
-            "no drive of the pool is there{}: whose backup this is cannot be checked, and what only they hold is \
-             LOST without them: mount them, or say --accept-loss",
+            "no drive of the pool is there{}: whose backup this is cannot be checked, and what only they \
+             hold is LOST without them: mount them, or say --accept-loss",
             target.drives_unread.first().map(|first| format!(" ({first})")).unwrap_or_default()
         );
         return Err(Failure::new(Exit::Refused, message));

@@ -179,7 +179,8 @@ fn readers_see_whole_groups() {
     ));
 }
 
-/// What an older Kist has written, which knew neither sums nor `HEAD`, is taken over once it agrees with itself.
+/// What an older Kist has written, which knew neither sums nor `HEAD`, is taken over once it agrees with
+/// itself.
 #[test]
 fn a_catalogue_of_format_2_is_taken_over() {
     let dir = tempfile::tempdir().unwrap();
