@@ -1,9 +1,17 @@
-//! Bytes of the pool that are wrong although no cell says so: what the checksums of whole files are for.
+//! Bugs that are planted, and what catches them: bytes of the pool that are wrong although no cell says so, for which
+//! there are checksums of whole files; and starts after a restore that believe names.
 
 #[path = "it/common/mod.rs"]
 mod common;
+#[path = "it/common/histories.rs"]
+mod histories;
+#[path = "it/common/history.rs"]
+mod history;
+#[path = "it/common/restoring.rs"]
+mod restoring;
 
 use std::os::unix::fs::FileExt;
+use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
 use archive::{Archive, ArchiveError};
@@ -14,8 +22,19 @@ use common::{Instance, bytes, path, put};
 /// Behind the header of the first cell.
 const AT: u64 = 4096 + 77;
 
-/// Alone in its file: a planted bug is there for all of a process.
+/// One after the other: a planted bug is there for all of a process.
 #[test]
+fn what_is_planted_is_caught() {
+    a_whole_file_that_is_not_what_was_put_is_never_given_to_its_end();
+    // Histories that are known to be lost by them.
+    for (bug, history) in [(Bug::SettledByOldSets, 0), (Bug::BelievedExtent, 1)] {
+        plant(Some(bug));
+        let ran = catch_unwind(|| histories::run(1, history));
+        plant(None);
+        assert!(ran.is_err(), "{bug:?} is not caught by history {history}: look for another one");
+    }
+}
+
 fn a_whole_file_that_is_not_what_was_put_is_never_given_to_its_end() {
     let instance = Instance::new(ByteCount::mib(64));
     let archive = instance.open();

@@ -11,6 +11,8 @@ mod drives;
 mod faulty;
 mod given_up;
 mod glacier;
+#[path = "common/histories.rs"]
+mod histories;
 #[path = "common/history.rs"]
 mod history;
 mod index_partition;
@@ -26,8 +28,9 @@ mod quotas;
 mod rebuild;
 mod recall_order;
 mod replaced;
-mod restore_histories;
 mod restores;
+#[path = "common/restoring.rs"]
+mod restoring;
 mod room;
 mod round_trip;
 mod trouble;
