@@ -21,6 +21,8 @@ const MISSING_MAX: usize = 1 << 20;
 
 /// A shard that its drive does not have, and the drives that were found to have it.
 type Missing = BTreeMap<ExtentId, Vec<DriveId>>;
+/// Shards of one stripe, by number, and the drives that were found to have each.
+type Shards = Vec<(u8, Vec<DriveId>)>;
 
 /// Looks for each shard that is not where the catalogue says on all other drives, and records where it is.
 /// Only then is what no drive has gone.
@@ -94,7 +96,7 @@ fn find(engine: &Engine, drives: &Drives, mut missing: Missing) -> Result<u64, A
             }
         }
     }
-    let mut stripes: BTreeMap<(BlobId, u32), Vec<(u8, Vec<DriveId>)>> = BTreeMap::new();
+    let mut stripes: BTreeMap<(BlobId, u32), Shards> = BTreeMap::new();
     for (extent, found) in missing.into_iter().filter(|(_, found)| !found.is_empty()) {
         stripes.entry((extent.blob, extent.stripe)).or_default().push((extent.shard, found));
     }

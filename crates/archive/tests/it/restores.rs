@@ -69,7 +69,7 @@ fn tapes_that_were_written_on_since_are_read_to_their_end() {
 fn shards_that_moved_since_are_found_on_their_drives() {
     let instance = Instance::with(ByteCount::mib(256), at_rest);
     let archive = open(&instance);
-    let content = |n: u64| bytes(n + 1, if n % 3 == 0 { 3_000 + n as usize } else { 300_000 });
+    let content = |n: u64| bytes(n + 1, if n.is_multiple_of(3) { 3_000 + n as usize } else { 300_000 });
     for n in 0..60 {
         put(&archive, &format!("/t/file{n}"), &content(n));
     }

@@ -231,3 +231,58 @@ fn as_format_2(dir: &Path, change: impl FnOnce(&mut heed::RwTxn<'_>, &[crate::en
     fs::remove_file(dir.join(crate::head::NAME)).unwrap();
     fs::write(dir.join("FORMAT"), format::encode(2)).unwrap();
 }
+
+/// Pages are split, merged, freed and used again, values lie on pages of their own, the list of free pages grows
+/// and shrinks: what LMDB has made of it is found whole at every start.
+#[test]
+fn a_sound_catalogue_is_never_taken_for_a_damaged_one() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(initialised(dir.path()));
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut below = |limit: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) % limit
+    };
+    let mut names = std::collections::BTreeSet::new();
+    let mut long_values = 0;
+    for round in 0..60 {
+        let store = open(dir.path());
+        // Grows and shrinks in turn.
+        let share = if round % 12 < 7 { 7 } else { 2 };
+        for _ in 0..1 + below(12) {
+            let mut commands = Vec::new();
+            for _ in 0..1 + below(120) {
+                let name = format!("{:0width$}", below(3_000), width = 4 + below(90) as usize);
+                if below(10) < share && !names.contains(&name) {
+                    let length = if below(9) == 0 { below(30_000) } else { below(300) } as usize;
+                    long_values += usize::from(length > 4_096);
+                    let attributes = Attributes {
+                        xattrs: vec![("user.a".to_owned(), vec![7; length])],
+                        ..Attributes::default()
+                    };
+                    let Command::MakeDirectory { parent, name: at, class, .. } = directory(&name) else {
+                        unreachable!()
+                    };
+                    commands.push(Command::MakeDirectory { parent, name: at, attributes, class });
+                    names.insert(name);
+                } else if let Some(gone) = names.range(name.clone()..).next().cloned() {
+                    let name = Name::new(&gone).unwrap();
+                    commands.push(Command::RemoveDirectory { parent: DirId::ROOT, name });
+                    names.remove(&gone);
+                }
+            }
+            // The log too is given back, so that its pages are free.
+            let last = store.read(|view| view.last_change()).unwrap();
+            commands.push(Command::TrimChanges { through: last.saturating_sub(below(400)) });
+            for answer in store.execute_all(commands).unwrap() {
+                answer.unwrap();
+            }
+        }
+        let listed = store.read(|view| view.list(DirId::ROOT, None, usize::MAX)).unwrap();
+        assert_eq!(listed.len(), names.len(), "round {round}");
+    }
+    assert!(long_values > 100, "{long_values}");
+    assert_eq!(open(dir.path()).read(|view| view.check()).unwrap(), []);
+}
