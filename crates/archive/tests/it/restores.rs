@@ -1,10 +1,13 @@
 //! Restores to a point before files went to tape, drives were replaced, tapes were labelled: what any medium
 //! still holds is found, wherever it stands now.
 
-use crate::common::{Instance, bytes, get, migrate_all, path, put};
+use crate::common::{Instance, bytes, migrate_all, put};
 use crate::histories::run;
-use crate::history::{Contents, compare, evict_all, facts, first_part, recall_and_compare, second_part};
-use crate::restoring::{at_rest, back_to, check, give_up_the_past, open, replace_lost, shipped};
+use crate::history::{Contents, evict_all, facts, first_part, recall_and_compare, second_part};
+use crate::restoring::{
+    at_rest, back_to, check, go_back_before_drives_were_replaced, go_back_before_values_were_punched, open,
+    shipped,
+};
 use base::ByteCount;
 
 /// Histories unless `KIST_RESTORES` says otherwise; each is restored five times.
@@ -62,41 +65,14 @@ fn tapes_that_were_written_on_since_are_read_to_their_end() {
     archive.close();
 }
 
-/// Story: 60 files in the pool only; three drives are lost, rebuilt and replaced one after another.
-/// Restored to before that, six files were LOST although every byte stood on other drives; the end of the
-/// quarantine, which counted none of it, destroyed them for every later restore.
 #[test]
 fn shards_that_moved_since_are_found_on_their_drives() {
-    let instance = Instance::with(ByteCount::mib(256), at_rest);
-    let archive = open(&instance);
-    let content = |n: u64| bytes(n + 1, if n.is_multiple_of(3) { 3_000 + n as usize } else { 300_000 });
-    for n in 0..60 {
-        put(&archive, &format!("/t/file{n}"), &content(n));
-    }
-    let point = shipped(&archive);
-    for drive in 0..3 {
-        replace_lost(&archive, &instance, drive, 0);
-    }
-    let mut archive = back_to(&instance, archive, point);
-    for round in 0..2 {
-        for n in 0..60 {
-            assert!(get(&archive, &format!("/t/file{n}")).unwrap() == content(n), "round {round}, file {n}");
-        }
-        check(&archive);
-        // Points of before are kept, so this is refused, and nothing is lost by asking.
-        assert!(archive.end_quarantine().is_err());
-        for n in 0..60 {
-            assert!(get(&archive, &format!("/t/file{n}")).unwrap() == content(n), "round {round}, file {n}");
-        }
-        archive = back_to(&instance, archive, point);
-    }
-    give_up_the_past(&archive, &instance);
-    let kept = archive.count_quarantined().unwrap();
-    archive.end_quarantine().unwrap();
-    assert_eq!(kept, 0, "all of it was found a place again");
-    compare(&archive, &(0..60).map(|n| (format!("/t/file{n}"), content(n))).collect());
-    assert!(archive.stat(&path("/t/file0")).is_ok());
-    archive.close();
+    go_back_before_drives_were_replaced();
+}
+
+#[test]
+fn values_that_were_punched_since_are_found_on_tape() {
+    go_back_before_values_were_punched();
 }
 
 #[test]
