@@ -79,12 +79,26 @@ fn a_destroyed_catalogue_comes_back_from_its_backup() {
     instance.kist(&["compare", local, "/t"]).exits(0);
     wait_shipped(&instance);
     instance.kill();
-    // A running server is not disturbed, and a catalogue that is there is kept.
+    // A catalogue that is there is kept.
     kist(&["restore", "--from", &backup, "--move-aside", dir]).exits(0);
+    instance.start();
+    instance.kist(&["mkdir", "/later"]).exits(0);
+    instance.stop();
+    // The newest changes are missing from the backup: nobody goes back in time without a word.
+    let segments = Path::new(&backup).join("line-0003/segments");
+    for segment in fs::read_dir(&segments).unwrap() {
+        fs::remove_file(segment.unwrap().path()).unwrap();
+    }
+    let again = ["restore", "--from", &backup, "--move-aside", dir];
+    kist(&again).exits(9).says(&["drives of the pool have seen change", "missing", "--accept-loss"]);
+    let accepted = kist(&[&again[..], &["--accept-loss"]].concat()).exits(0);
+    assert!(accepted.out.contains("MISSING"), "{}", accepted.out);
+    // Two within a second have names of their own.
+    kist(&[&again[..], &["--accept-loss"]].concat()).exits(0);
     let kept = fs::read_dir(instance.dir()).unwrap().filter(|entry| {
         entry.as_ref().unwrap().file_name().to_str().unwrap().starts_with("catalogue.before-")
     });
-    assert_eq!(kept.count(), 1);
+    assert_eq!(kept.count(), 3);
 }
 
 #[test]

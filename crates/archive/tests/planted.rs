@@ -1,5 +1,5 @@
-//! Bugs that are planted, and what catches them: bytes of the pool that are wrong although no cell says so, for which
-//! there are checksums of whole files; and starts after a restore that believe names.
+//! Bugs that are planted, and what catches them: bytes of the pool that are wrong although no cell says so,
+//! for which there are checksums of whole files; and starts after a restore that believe names.
 
 #[path = "it/common/mod.rs"]
 mod common;

@@ -10,8 +10,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command as Process, ExitStatus, Stdio};
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use base::{ByteCount, DirId, Duration, FileId, ManualClock, Timestamp, Vid};
 use catalogue::{Command, Envelope, Replace, TapeState};
@@ -321,7 +320,11 @@ impl Tally {
     }
 }
 
+/// One at a time: a child that is just being made holds the lock of a catalogue that is open here.
+static HUNTING: Mutex<()> = Mutex::new(());
+
 fn hunt(rounds: u64, bug: &str) -> Tally {
+    let _one = HUNTING.lock().unwrap_or_else(PoisonError::into_inner);
     let root = tempfile::tempdir().unwrap();
     make(root.path());
     let report = root.path().join("report");

@@ -232,8 +232,8 @@ fn as_format_2(dir: &Path, change: impl FnOnce(&mut heed::RwTxn<'_>, &[crate::en
     fs::write(dir.join("FORMAT"), format::encode(2)).unwrap();
 }
 
-/// Pages are split, merged, freed and used again, values lie on pages of their own, the list of free pages grows
-/// and shrinks: what LMDB has made of it is found whole at every start.
+/// Pages are split, merged, freed and used again, values lie on pages of their own, the list of free pages
+/// grows and shrinks: what LMDB has made of it is found whole at every start.
 #[test]
 fn a_sound_catalogue_is_never_taken_for_a_damaged_one() {
     let dir = tempfile::tempdir().unwrap();

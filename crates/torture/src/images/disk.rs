@@ -203,14 +203,19 @@ impl Disk {
                 }
             }
             "rename" | "renameat" | "renameat2" => {
-                let at = if call.name == "rename" { [0, 1] } else { [1, 3] };
-                let [from, to] = at.map(|at| PathBuf::from(text(&call.arguments[at])));
+                let [from, to] = match call.name.as_str() {
+                    "rename" => [0, 1].map(|at| PathBuf::from(text(&call.arguments[at]))),
+                    _ => [0, 2].map(|directory| path_at(call, directory)),
+                };
                 let Some(inode) = self.seen.remove(&from) else { return };
                 self.seen.insert(to.clone(), inode);
                 self.name(number, &[(&from, None), (&to, Some(inode))]);
             }
             "unlink" | "unlinkat" => {
-                let path = PathBuf::from(text(&call.arguments[usize::from(call.name == "unlinkat")]));
+                let path = match call.name.as_str() {
+                    "unlink" => PathBuf::from(text(&call.arguments[0])),
+                    _ => path_at(call, 0),
+                };
                 if self.seen.remove(&path).is_some() {
                     self.name(number, &[(&path, None)]);
                 }

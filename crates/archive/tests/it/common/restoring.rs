@@ -129,8 +129,8 @@ pub fn go_back_before_drives_were_replaced() {
     archive.close();
 }
 
-/// Small files that share segments go to tape; then every second one leaves the pool. Restored to before that the
-/// segments' extents are all there, and those values are not in them.
+/// Small files that share segments go to tape; then every second one leaves the pool. Restored to before
+/// that the segments' extents are all there, and those values are not in them.
 pub fn go_back_before_values_were_punched() {
     let instance = Instance::with(ByteCount::mib(256), at_rest);
     let archive = open(&instance);
