@@ -77,8 +77,8 @@ pub enum OpenError {
     /// It is not what the last commit left. Nothing was changed.
     #[error(
         "the catalogue in {path} is damaged: {damage}; nothing was changed, and nothing is served from it. \
-         If its disk had a fault that is mended, start again; else bring it back with `kist restore` (from its \
-         backup) or `kist rebuild` (from the tapes): see docs/operations.md"
+         If its disk had a fault that is mended, start again; else bring it back with `kist restore` (from \
+         its backup) or `kist rebuild` (from the tapes): see docs/operations.md"
     )]
     Damaged {
         /// The directory.
