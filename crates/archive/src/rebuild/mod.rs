@@ -20,7 +20,7 @@ use store::Replay;
 
 use crate::OpenError;
 use crate::backup::{BackupError, Progress, SegmentFile, read_segment};
-pub(crate) use tape::{TapeSeen, look, read_bytes};
+pub(crate) use tape::{LookError, TapeSeen, look, read_bytes};
 
 /// Paths told one by one, for each tape.
 const PATHS_SHOWN_MAX: usize = 100;

@@ -26,9 +26,16 @@ pub(super) struct VolumeFound {
     index_block: BlockAddress,
     end_of_data: BlockAddress,
     containers: Vec<ContainerFound>,
+    /// Whether a part of it could not be read now, and may be later.
+    is_unread: bool,
 }
 
 impl VolumeFound {
+    /// Whether a part of it could not be read now: another look may find more.
+    pub(super) fn is_unread(&self) -> bool {
+        self.is_unread
+    }
+
     /// Whether it holds anything that the catalogue needs.
     pub(super) fn is_needed(&self) -> bool {
         !self.containers.is_empty()
@@ -70,7 +77,7 @@ pub(super) fn gather(
     drive: &mut dyn TapeDrive,
     seen: &TapeSeen,
 ) -> Result<Option<VolumeFound>, ArchiveError> {
-    let mut containers = Vec::new();
+    let (mut containers, mut is_unread) = (Vec::new(), false);
     for entry in entries(seen) {
         let is_known = |view: &View<'_>| is_known_there(view, seen.vid, entry.container, entry.block);
         if engine.read(is_known)? {
@@ -88,6 +95,11 @@ pub(super) fn gather(
         match describe(engine, drive, seen, &entry) {
             Ok(what) => containers.extend(what.map(|what| ContainerFound { block: entry.block, what })),
             Err(Undescribed::Archive(error)) => return Err(error),
+            Err(Undescribed::Tape(error)) => {
+                is_unread = true;
+                let (vid, container) = (seen.vid, entry.container);
+                tracing::warn!(%vid, %container, %error, "a container cannot be read now");
+            }
             Err(Undescribed::Container(reason)) => {
                 let (vid, container, block) = (seen.vid, entry.container, entry.block);
                 tracing::warn!(%vid, %container, %block, reason, "a container is not taken over");
@@ -99,7 +111,8 @@ pub(super) fn gather(
     let is_longer = tape.is_some_and(|tape| {
         tape.uuid == Some(seen.uuid) && tape.generation.0 > 0 && tape.generation < seen.generation()
     });
-    Ok((is_longer || !containers.is_empty()).then(|| VolumeFound {
+    Ok((is_longer || is_unread || !containers.is_empty()).then(|| VolumeFound {
+        is_unread,
         vid: seen.vid,
         uuid: seen.uuid,
         generation: seen.generation(),
@@ -152,6 +165,9 @@ fn adoption(entry: &Entry, kind: ContainerKind, class: ClassId, sealed: Timestam
 /// Why a container is not taken over.
 enum Undescribed {
     Archive(ArchiveError),
+    /// The tape or its drive.
+    Tape(TapeError),
+    /// What stands there.
     Container(String),
 }
 
@@ -163,7 +179,7 @@ impl From<ArchiveError> for Undescribed {
 
 impl From<TapeError> for Undescribed {
     fn from(error: TapeError) -> Self {
-        Undescribed::Container(error.to_string())
+        Undescribed::Tape(error)
     }
 }
 
@@ -231,19 +247,20 @@ fn members_of_pack(
     Ok((created, members.map(|(member, blake3)| Member { blake3, record: record(member) }).collect()))
 }
 
-/// Those members whose very bytes a file of the catalogue has and no tape that it knows, all of one class.
+/// Those members whose very bytes a file of the catalogue has and no tape that it knows. Their classes may
+/// differ, as a class may be changed after the pack was sealed: the one with the most copies is the container's.
 fn wanted(view: &View<'_>, members: Vec<Member>) -> Result<(Option<ClassId>, Vec<MemberRecord>), ReadError> {
+    let copies: BTreeMap<ClassId, usize> =
+        view.classes()?.into_iter().map(|(id, class)| (id, class.copies.len())).collect();
     let (mut class, mut records) = (None, Vec::new());
     for Member { blake3, record } in members {
         let file = view.file(record.file)?.filter(|file| {
-            file.is_named()
-                && file.has_data()
-                && (file.size, file.checksums.blake3) == (record.length, blake3)
-                && class.is_none_or(|class| class == file.class)
+            let is_same = (file.size, file.checksums.blake3) == (record.length, blake3);
+            file.is_named() && file.has_data() && is_same
         });
         let Some(file) = file else { continue };
         if !stands_on_tape(view, record.file, file.size)? {
-            class = Some(file.class);
+            class = class.into_iter().chain([file.class]).max_by_key(|class| copies.get(class).copied());
             records.push(record);
         }
     }
@@ -269,7 +286,7 @@ pub(super) fn take_over(engine: &Engine, volumes: Vec<VolumeFound>) -> Result<u6
     let mut taken: BTreeMap<ContainerId, Vec<TapePoolId>> = BTreeMap::new();
     for volume in volumes {
         let Some(tape_pool) = tape_pool_of(engine, &volume, &taken)? else {
-            tracing::warn!(vid = %volume.vid, "a tape holds what no class has a copy for: it is left alone");
+            tracing::warn!(vid = %volume.vid, "a tape holds copies for which there is no tape pool: it is left alone");
             continue;
         };
         let reason = "it was written after the point of the restore: it is only read from now on";
@@ -324,26 +341,25 @@ fn tape_pool_of(
         return Ok(tape.tape_pool);
     }
     engine.read(|view| {
+        let pools: Vec<TapePoolId> = view.tape_pools()?.into_iter().map(|(id, _)| id).collect();
+        let classes: BTreeMap<ClassId, Vec<TapePoolId>> =
+            view.classes()?.into_iter().map(|(id, class)| (id, class.copies)).collect();
         for found in &volume.containers {
-            let copies = match view.container(found.what.container)? {
-                // Those that wait to be written.
-                Some(record) => record
-                    .copies
-                    .iter()
-                    .filter(|copy| copy.places().next().is_none())
-                    .map(|c| c.tape_pool)
-                    .collect(),
-                None => {
-                    let classes = view.classes()?.into_iter();
-                    let mut of_this = classes.filter(|(id, _)| *id == found.what.class);
-                    of_this.next().map(|(_, class)| class.copies).unwrap_or_default()
+            let waiting: Vec<TapePoolId> = match view.container(found.what.container)? {
+                Some(record) => {
+                    let copies = record.copies.iter().filter(|copy| copy.places().next().is_none());
+                    copies.map(|copy| copy.tape_pool).collect()
                 }
+                None => classes.get(&found.what.class).cloned().unwrap_or_default(),
             };
             let used = taken.get(&found.what.container).map(Vec::as_slice).unwrap_or_default();
-            if let Some(free) = copies.into_iter().find(|pool: &TapePoolId| !used.contains(pool)) {
+            // A class without copies at that point may have had some since: any pool will do.
+            let mut candidates = waiting.into_iter().chain(pools.iter().copied());
+            if let Some(free) = candidates.find(|pool| !used.contains(pool)) {
                 return Ok(Some(free));
             }
         }
+        // Nothing on it is needed, or it has a copy too many.
         Ok(None)
     })
 }

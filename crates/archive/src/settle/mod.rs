@@ -14,7 +14,7 @@ use pool::{Depth, OrphanCandidate, PieceState, PoolError};
 
 use crate::engine::{Engine, truncated};
 use crate::libraries::StartDrives;
-use crate::rebuild::{TapeSeen, is_known_there, look};
+use crate::rebuild::{LookError, TapeSeen, is_known_there, look};
 use crate::session::write_again;
 use crate::{ArchiveError, PoolDrive};
 
@@ -51,15 +51,23 @@ pub(crate) fn settle(
          server answers"
     );
     crate::multipart::give_up_all(engine)?;
-    shards::find_moved(engine, drives)?;
+    let unlisted = shards::find_moved(engine, drives)?;
     let mut looked = BTreeSet::new();
-    let unseen = settle_tapes(engine, tape_drives, &mut looked)?;
+    let mut unseen = settle_tapes(engine, tape_drives, &mut looked)?;
     // Afterwards, so that a file that neither has is known to be lost.
     let lost = settle_pool(engine)?;
     if lost > 0 {
-        look_everywhere(engine, tape_drives, &looked)?;
+        unseen += look_everywhere(engine, tape_drives, &looked)?;
     }
     settle_containers(engine)?;
+    if unlisted > 0 {
+        tracing::error!(
+            unlisted,
+            "drives of the pool could not be listed since the restore: nothing is evicted until a start has \
+             looked for moved shards on them"
+        );
+        return Ok(());
+    }
     if unseen > 0 {
         tracing::error!(
             unseen,
@@ -224,6 +232,7 @@ fn settle_tapes(
         let is_written = record.state == TapeState::Active || record.run.is_some();
         let Look { seen, found } = look_at(engine, name, vid, &record)?;
         let is_needed = found.as_ref().is_some_and(VolumeFound::is_needed);
+        unseen += usize::from(found.as_ref().is_some_and(VolumeFound::is_unread));
         volumes.extend(found);
         if !matches!(seen, Seen::Unseen(_)) && (is_written || matches!(seen, Seen::Gone(_))) {
             looked.insert(vid);
@@ -257,45 +266,45 @@ fn settle_tapes(
     Ok(unseen)
 }
 
-/// Files are lost that the catalogue knew: any other tape may have been written since, scratch ones too.
+/// Files are lost that the catalogue knew: any other tape may have been written since, scratch ones too. Gives
+/// how many hold what could not be read now.
 fn look_everywhere(
     engine: &Engine,
     drives: &StartDrives,
     looked: &BTreeSet<Vid>,
-) -> Result<(), ArchiveError> {
+) -> Result<usize, ArchiveError> {
+    let mut unread = 0;
     let mut tapes = engine.read(|view| view.tapes())?;
     tapes.retain(|(vid, tape)| !looked.contains(vid) && tape.run.is_none());
     let of = tapes.len();
     for ((vid, _), number) in tapes.into_iter().zip(1..) {
         let Some(name) = drives.of_tape(vid) else { continue };
         tracing::warn!(%vid, number, of, "files are lost: they are looked for on a tape");
-        let look = with_mounted(engine, name, vid, |engine, drive| {
-            Ok(Look { seen: Seen::Good, found: gather_from(engine, drive, vid)? })
-        })?;
+        let look = with_mounted(engine, name, vid, |engine, drive| gather_from(engine, drive, vid))?;
+        unread += usize::from(matches!(look.seen, Seen::Unseen(_)));
         let Some(found) = look.found else { continue };
+        unread += usize::from(found.is_unread());
         let (of_catalogue, here) = (engine.tape(vid)?.uuid, found.uuid());
         if of_catalogue.is_some_and(|uuid| uuid != here) {
             drop_places(engine, vid, &format!("the tape holds volume {here} since the restore"))?;
         }
         found::take_over(engine, vec![found])?;
     }
-    Ok(())
+    Ok(unread)
 }
 
 /// What the volume in the drive holds of the catalogue's files, if it is one of this tape.
-fn gather_from(
-    engine: &Engine,
-    drive: &mut dyn TapeDrive,
-    vid: Vid,
-) -> Result<Option<VolumeFound>, ArchiveError> {
-    match look(drive) {
-        Ok(Ok(volume)) if volume.vid == vid => found::gather(engine, drive, &volume),
-        Ok(_) => Ok(None),
+fn gather_from(engine: &Engine, drive: &mut dyn TapeDrive, vid: Vid) -> Result<Look, ArchiveError> {
+    Ok(match look(drive) {
+        Ok(Ok(volume)) if volume.vid == vid => {
+            Look { seen: Seen::Good, found: found::gather(engine, drive, &volume)? }
+        }
+        Ok(_) | Err(LookError::NoIndex) => Seen::Good.into(),
         Err(error) => {
             tracing::warn!(%vid, %error, "what a tape holds is not known");
-            Ok(None)
+            Seen::Unseen(error.to_string()).into()
         }
-    }
+    })
 }
 
 fn set_state(engine: &Engine, vid: Vid, state: TapeState, reason: &str) -> Result<(), ArchiveError> {
@@ -390,7 +399,9 @@ fn look_at_mounted(
         Ok(Found::Volume { uuid: found, .. }) if found == uuid => {}
         Ok(found @ (Found::Volume { .. } | Found::Blank)) => {
             let seen = Seen::Gone(format!("it holds {found} since the restore, not volume {uuid}"));
-            return Ok(Look { seen, found: gather_from(engine, drive, vid)? });
+            let now = gather_from(engine, drive, vid)?;
+            // What it holds now may be needed: it is looked at again.
+            return Ok(if matches!(now.seen, Seen::Unseen(_)) { now } else { Look { seen, ..now } });
         }
         Ok(found) => return Ok(Seen::Unseen(format!("it holds {found}")).into()),
         Err(error) => return Ok(Seen::Unseen(error.to_string()).into()),

@@ -1,7 +1,7 @@
 //! Shards that stand on other drives than a restored catalogue says: they moved there after the point of the
 //! restore, when drives were lost and replaced.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::planted::{Bug, is_planted};
 use base::{BlobDescription, BlobId, ByteCount, DriveId};
@@ -26,10 +26,12 @@ type Shards = Vec<(u8, Vec<DriveId>)>;
 
 /// Looks for each shard that is not where the catalogue says on all other drives, and records where it is.
 /// Only then is what no drive has gone.
-pub(super) fn find_moved(engine: &Engine, drives: &Drives) -> Result<(), ArchiveError> {
+/// Gives how many drives could not be listed.
+pub(super) fn find_moved(engine: &Engine, drives: &Drives) -> Result<usize, ArchiveError> {
     if is_planted(Bug::SettledByOldSets) {
-        return Ok(());
+        return Ok(0);
     }
+    let mut unlisted = BTreeSet::new();
     let (mut after, mut missing, mut moved) = (None, Missing::new(), 0);
     loop {
         let page = engine.read(|view| {
@@ -44,7 +46,7 @@ pub(super) fn find_moved(engine: &Engine, drives: &Drives) -> Result<(), Archive
         let (blobs, last) = page;
         blobs.iter().for_each(|blob| enter_missing(blob, drives, &mut missing));
         if missing.len() >= MISSING_MAX || last.is_none() {
-            moved += find(engine, drives, std::mem::take(&mut missing))?;
+            moved += find(engine, drives, std::mem::take(&mut missing), &mut unlisted)?;
         }
         let Some(last) = last else { break };
         after = Some(last);
@@ -52,7 +54,7 @@ pub(super) fn find_moved(engine: &Engine, drives: &Drives) -> Result<(), Archive
     if moved > 0 {
         tracing::warn!(stripes = moved, "stripes stand on other drives than the restored catalogue knew");
     }
-    Ok(())
+    Ok(unlisted.len())
 }
 
 fn enter_missing(blob: &BlobDescription, drives: &Drives, missing: &mut Missing) {
@@ -78,7 +80,12 @@ fn is_missing(drives: &Drives, drive: DriveId, extent: ExtentId) -> bool {
 }
 
 /// Looks through all drives for missing shards. Gives how many stripes have moved.
-fn find(engine: &Engine, drives: &Drives, mut missing: Missing) -> Result<u64, ArchiveError> {
+fn find(
+    engine: &Engine,
+    drives: &Drives,
+    mut missing: Missing,
+    unlisted: &mut BTreeSet<DriveId>,
+) -> Result<u64, ArchiveError> {
     if missing.is_empty() {
         return Ok(0);
     }
@@ -86,7 +93,14 @@ fn find(engine: &Engine, drives: &Drives, mut missing: Missing) -> Result<u64, A
         let Some(drive) = drive else { continue };
         let mut after = None;
         loop {
-            let extents = drive.list(after, EXTENTS_PAGE).map_err(pool::PoolError::from)?;
+            let extents = match drive.list(after, EXTENTS_PAGE) {
+                Ok(extents) => extents,
+                Err(error) => {
+                    tracing::error!(drive = id.0, %error, "a drive of the pool cannot be listed");
+                    unlisted.insert(*id);
+                    break;
+                }
+            };
             let Some(last) = extents.last() else { break };
             after = Some(*last);
             for extent in &extents {

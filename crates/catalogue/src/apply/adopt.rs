@@ -141,29 +141,34 @@ fn take_places(
             let what = "no index covers this place, or another container stands there";
             return Err(Rejection::Malformed { object: Object::Container(id), what });
         }
-        let mut copies = record.copies.iter_mut();
-        let queued = |copy: &&mut ContainerCopy| {
-            Some(copy.tape_pool) == tape.tape_pool && copy.state == CopyState::Queued
+        let Some(pool) = tape.tape_pool else { continue };
+        let place = CopyState::Indexed { vid, block };
+        let source = match record.copies.iter_mut().find(|copy| copy.tape_pool == pool) {
+            Some(copy) if copy.state == CopyState::Queued => {
+                copy.state = place;
+                draft.remove(Table::Queue, key::queue(pool, id));
+                draft.discount(Counter::Queued(pool), 1, record.length.0)?;
+                // Its older place may be this very one.
+                copy.source.take_if(|source| *source == TapePlace { vid, block })
+            }
+            Some(_) => continue,
+            // A copy that the class asked for at another time.
+            None => {
+                record.copies.push(ContainerCopy { tape_pool: pool, state: place, source: None });
+                None
+            }
         };
-        let Some(copy) = copies.find(queued) else { continue };
-        let pool = copy.tape_pool;
-        copy.state = CopyState::Indexed { vid, block };
-        // Its older place may be this very one.
-        if copy.source == Some(TapePlace { vid, block }) {
-            copy.source = None;
-        } else {
+        if source.is_none() {
             draft.put(Table::Content, key::content(vid, block), &id);
             tape.containers = tape.containers.saturating_add(1);
             tape.committed.0 = tape.committed.0.saturating_add(record.length.0);
             draft.put(Table::Tape, key::tape(vid), &tape);
         }
-        draft.remove(Table::Queue, key::queue(pool, id));
-        draft.discount(Counter::Queued(pool), 1, record.length.0)?;
         taken += 1;
     }
     draft.put(Table::Container, key::container(id), &record);
     if taken == 0 && !had_place {
-        let what = "none of its places is on a tape of a pool that waits for a copy of it";
+        let what = "none of its places is on a tape of a pool that has no copy of it";
         return Err(Rejection::Malformed { object: Object::Container(id), what });
     }
     if !had_place {
@@ -180,12 +185,8 @@ fn take_member(
     member: &MemberRecord,
 ) -> Result<(), Rejection> {
     let id = member.file;
-    let wrong = |state, needed| Rejection::WrongState { object: Object::File(id), state, needed };
     let file = draft.view().file(id)?.filter(|file| file.is_named() && file.has_data());
     let file = file.ok_or(Rejection::NotFound(Object::File(id)))?;
-    if file.class != found.class {
-        return Err(wrong("of another class", "of the container's class"));
-    }
     let sealed = if matches!(found.kind, ContainerKind::Segment { .. }) {
         draft.view().parts(id)?.iter().map(|(_, part)| part.length.0).sum()
     } else {

@@ -154,9 +154,6 @@ fn nothing_is_adopted_that_does_not_fit() {
     other.members[0].length.0 -= 1;
     assert!(restored.bench.rejected(adopt(&other)).contains("size"));
     let mut other = found.clone();
-    other.class = restored.bench.disk_only;
-    assert!(restored.bench.rejected(adopt(&other)).contains("class"));
-    let mut other = found.clone();
     other.places.clear();
     assert!(restored.bench.rejected(adopt(&other)).contains("none of its places"));
     let mut other = found.clone();
@@ -201,4 +198,22 @@ fn another_volume_replaces_one_that_holds_nothing() {
 
 fn first_block(restored: &Restored) -> BlockAddress {
     restored.found.places[0].block
+}
+
+/// At the point the files were of a class that does not go to tape, or of several; it is the bytes that count.
+#[test]
+fn classes_at_the_point_do_not_matter() {
+    let mut restored = restored();
+    let file = restored.files[1];
+    restored.bench.ok(Command::ChangeClass { file, class: restored.bench.disk_only });
+    restored.bench.ok(Command::PoolCopyLost { files: restored.files.clone() });
+    restored.find_tapes();
+    restored.found.class = restored.bench.disk_only;
+    restored.adopt();
+    let record = restored.bench.view().container(restored.found.container).unwrap().unwrap();
+    assert_eq!((record.copies.len(), record.live_members), (2, 3));
+    for file in &restored.files {
+        assert_eq!(restored.state(*file), FileState::Live);
+    }
+    assert_eq!(restored.bench.view().check().unwrap(), []);
 }

@@ -418,6 +418,8 @@ fn text(argument: &str) -> String {
     String::from_utf8_lossy(&bytes(argument)).into_owned()
 }
 
-fn path_at(call: &Call, _: usize) -> PathBuf {
-    PathBuf::from(call.arguments.get(1).map(|argument| text(argument)).unwrap_or_default())
+fn path_at(call: &Call, directory: usize) -> PathBuf {
+    let argument = |at: usize| call.arguments.get(at).map(String::as_str).unwrap_or_default();
+    let directory_path = descriptor(argument(directory)).map(|(_, path)| path).unwrap_or_default();
+    Path::new(&directory_path).join(text(argument(directory + 1)))
 }
