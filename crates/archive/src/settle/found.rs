@@ -248,7 +248,8 @@ fn members_of_pack(
 }
 
 /// Those members whose very bytes a file of the catalogue has and no tape that it knows. Their classes may
-/// differ, as a class may be changed after the pack was sealed: the one with the most copies is the container's.
+/// differ, as a class may be changed after the pack was sealed: the one with the most copies is the
+/// container's.
 fn wanted(view: &View<'_>, members: Vec<Member>) -> Result<(Option<ClassId>, Vec<MemberRecord>), ReadError> {
     let copies: BTreeMap<ClassId, usize> =
         view.classes()?.into_iter().map(|(id, class)| (id, class.copies.len())).collect();

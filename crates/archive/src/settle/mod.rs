@@ -266,8 +266,8 @@ fn settle_tapes(
     Ok(unseen)
 }
 
-/// Files are lost that the catalogue knew: any other tape may have been written since, scratch ones too. Gives
-/// how many hold what could not be read now.
+/// Files are lost that the catalogue knew: any other tape may have been written since, scratch ones too.
+/// Gives how many hold what could not be read now.
 fn look_everywhere(
     engine: &Engine,
     drives: &StartDrives,

@@ -200,7 +200,8 @@ fn first_block(restored: &Restored) -> BlockAddress {
     restored.found.places[0].block
 }
 
-/// At the point the files were of a class that does not go to tape, or of several; it is the bytes that count.
+/// At the point the files were of a class that does not go to tape, or of several; it is the bytes that
+/// count.
 #[test]
 fn classes_at_the_point_do_not_matter() {
     let mut restored = restored();
