@@ -287,7 +287,7 @@ pub(super) fn take_over(engine: &Engine, volumes: Vec<VolumeFound>) -> Result<u6
     let mut taken: BTreeMap<ContainerId, Vec<TapePoolId>> = BTreeMap::new();
     for volume in volumes {
         let Some(tape_pool) = tape_pool_of(engine, &volume, &taken)? else {
-            tracing::warn!(vid = %volume.vid, "a tape holds copies for which there is no tape pool: it is left alone");
+            tracing::warn!(vid = %volume.vid, "no tape pool is free for what a tape holds: it is left alone");
             continue;
         };
         let reason = "it was written after the point of the restore: it is only read from now on";
