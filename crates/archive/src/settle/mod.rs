@@ -277,11 +277,12 @@ fn look_everywhere(
     let mut tapes = engine.read(|view| view.tapes())?;
     tapes.retain(|(vid, tape)| !looked.contains(vid) && tape.run.is_none());
     let of = tapes.len();
-    for ((vid, _), number) in tapes.into_iter().zip(1..) {
+    for ((vid, record), number) in tapes.into_iter().zip(1..) {
         let Some(name) = drives.of_tape(vid) else { continue };
         tracing::warn!(%vid, number, of, "files are lost: they are looked for on a tape");
         let look = with_mounted(engine, name, vid, |engine, drive| gather_from(engine, drive, vid))?;
-        unread += usize::from(matches!(look.seen, Seen::Unseen(_)));
+        // Who disabled it knows that it is away.
+        unread += usize::from(matches!(look.seen, Seen::Unseen(_)) && record.state != TapeState::Disabled);
         let Some(found) = look.found else { continue };
         unread += usize::from(found.is_unread());
         let (of_catalogue, here) = (engine.tape(vid)?.uuid, found.uuid());

@@ -8,25 +8,22 @@ use base::{BlobDescription, BlobId, ByteCount, DriveId};
 use catalogue::Command;
 use drive::{DriveError, ExtentId};
 
-use super::Drives;
+use super::{Drives, EXTENTS_PAGE};
 use crate::ArchiveError;
 use crate::engine::Engine;
 
 /// Blobs looked at between two reads of the catalogue.
 const BLOBS_PAGE: usize = 4_096;
-/// Extents of a drive looked at together.
-const EXTENTS_PAGE: usize = 4_096;
 /// Missing shards that are looked for in one pass over all drives.
 const MISSING_MAX: usize = 1 << 20;
 
 /// A shard that its drive does not have, and the drives that were found to have it.
 type Missing = BTreeMap<ExtentId, Vec<DriveId>>;
-/// Shards of one stripe, by number, and the drives that were found to have each.
+/// Missing shards of one stripe, by number, and the drives that were found to have each.
 type Shards = Vec<(u8, Vec<DriveId>)>;
 
 /// Looks for each shard that is not where the catalogue says on all other drives, and records where it is.
-/// Only then is what no drive has gone.
-/// Gives how many drives could not be listed.
+/// Only then is what no drive has gone. Gives how many drives could not be listed.
 pub(super) fn find_moved(engine: &Engine, drives: &Drives) -> Result<usize, ArchiveError> {
     if is_planted(Bug::SettledByOldSets) {
         return Ok(0);
@@ -34,7 +31,7 @@ pub(super) fn find_moved(engine: &Engine, drives: &Drives) -> Result<usize, Arch
     let mut unlisted = BTreeSet::new();
     let (mut after, mut missing, mut moved) = (None, Missing::new(), 0);
     loop {
-        let page = engine.read(|view| {
+        let (blobs, last) = engine.read(|view| {
             let blobs = view.blobs(after, BLOBS_PAGE)?;
             let last = blobs.last().map(|(id, _)| *id);
             let mut described = Vec::with_capacity(blobs.len());
@@ -43,7 +40,6 @@ pub(super) fn find_moved(engine: &Engine, drives: &Drives) -> Result<usize, Arch
             }
             Ok((described, last))
         })?;
-        let (blobs, last) = page;
         blobs.iter().for_each(|blob| enter_missing(blob, drives, &mut missing));
         if missing.len() >= MISSING_MAX || last.is_none() {
             moved += find(engine, drives, std::mem::take(&mut missing), &mut unlisted)?;
@@ -111,9 +107,10 @@ fn find(
         }
     }
     let mut stripes: BTreeMap<(BlobId, u32), Shards> = BTreeMap::new();
-    for (extent, found) in missing.into_iter().filter(|(_, found)| !found.is_empty()) {
+    for (extent, found) in missing {
         stripes.entry((extent.blob, extent.stripe)).or_default().push((extent.shard, found));
     }
+    stripes.retain(|_, shards| shards.iter().any(|(_, found)| !found.is_empty()));
     let mut moved = 0;
     for ((blob, stripe), shards) in stripes {
         moved += u64::from(record(engine, blob, stripe, &shards)?);
@@ -131,36 +128,57 @@ fn record(
     let described = engine.read(|view| view.blob(blob))?;
     let sets = described.map(|blob| blob.stripes).unwrap_or_default();
     let Some(old) = usize::try_from(stripe).ok().and_then(|at| sets.get(at)) else { return Ok(false) };
-    let missing: Vec<usize> = shards.iter().map(|(shard, _)| usize::from(*shard)).collect();
-    let mut drives = old.drives.clone();
-    // Drives of shards that are where they should be; those of missing ones are free for others.
-    let mut used: Vec<DriveId> =
-        drives.iter().enumerate().filter(|(shard, _)| !missing.contains(shard)).map(|(_, id)| *id).collect();
-    for (shard, found) in shards {
-        let free = found.iter().find(|drive| !used.contains(drive));
-        if let (Some(free), Some(place)) = (free, drives.get_mut(usize::from(*shard))) {
-            *place = *free;
-            used.push(*free);
-        }
-    }
-    // Missing ones that were not found leave a drive that another shard was found on.
-    let free: Vec<DriveId> = old.drives.iter().filter(|drive| !drives.contains(drive)).copied().collect();
-    let mut free = free.into_iter();
-    for at in missing {
-        let is_double = drives.get(at).is_some_and(|drive| drives.iter().filter(|d| *d == drive).count() > 1);
-        let was_found = drives.get(at) != old.drives.get(at);
-        if is_double
-            && !was_found
-            && let (Some(place), Some(drive)) = (drives.get_mut(at), free.next())
-        {
-            *place = drive;
-        }
-    }
-    let is_set = drives.iter().enumerate().all(|(at, drive)| !drives[..at].contains(drive));
-    if !is_set || drives == old.drives {
+    let drives = places(&old.drives, shards);
+    if drives == old.drives {
         return Ok(false);
     }
     let to = engine.pool.set_of_drives(drives)?;
     engine.execute(Command::MoveStripe { blob, stripe, from: old.id, to })?;
     Ok(true)
+}
+
+/// The drives of a stripe with its missing shards where they were found. One that was found nowhere leaves
+/// its drive to another that was, and gets one that is free: no drive stands in a set twice.
+fn places(old: &[DriveId], missing: &[(u8, Vec<DriveId>)]) -> Vec<DriveId> {
+    let mut places: Vec<Option<DriveId>> = old.iter().copied().map(Some).collect();
+    for (shard, _) in missing {
+        places[usize::from(*shard)] = None;
+    }
+    for (shard, found) in missing {
+        places[usize::from(*shard)] = found.iter().copied().find(|drive| !places.contains(&Some(*drive)));
+    }
+    for at in 0..places.len() {
+        if places[at].is_none() {
+            let own_first = old[at..].iter().chain(&old[..at]);
+            places[at] = own_first.copied().find(|drive| !places.contains(&Some(*drive)));
+        }
+    }
+    // As many drives as shards stood in the old set, so one was free for each.
+    places.into_iter().zip(old).map(|(place, own)| place.unwrap_or(*own)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drives(ids: &[u16]) -> Vec<DriveId> {
+        ids.iter().copied().map(DriveId).collect()
+    }
+
+    #[test]
+    fn missing_shards_stand_where_they_were_found() {
+        let old = drives(&[0, 1, 2, 3]);
+        let missing = |shards: &[(u8, &[u16])]| -> Shards {
+            shards.iter().map(|(shard, found)| (*shard, drives(found))).collect()
+        };
+        assert_eq!(places(&old, &missing(&[(0, &[5])])), drives(&[5, 1, 2, 3]));
+        // What is there as it should be keeps its drive.
+        assert_eq!(places(&old, &missing(&[(0, &[1, 6])])), drives(&[6, 1, 2, 3]));
+        assert_eq!(places(&old, &missing(&[(0, &[1])])), old);
+        // Two have changed places.
+        assert_eq!(places(&old, &missing(&[(0, &[1]), (1, &[0])])), drives(&[1, 0, 2, 3]));
+        // One that was found nowhere is in nobody's way.
+        assert_eq!(places(&old, &missing(&[(0, &[3]), (3, &[])])), drives(&[3, 1, 2, 0]));
+        assert_eq!(places(&old, &missing(&[(1, &[]), (2, &[1])])), drives(&[0, 2, 1, 3]));
+    }
 }

@@ -5,12 +5,10 @@ use base::{BlockAddress, ByteCount, ContainerId, FileId, Vid};
 use super::{copy, lifecycle, limit, lost, namespace, reason, run, seal, tape};
 use crate::command::{AdoptContainer, CONTAINER_MEMBERS_MAX, Outcome, TapeFound};
 use crate::draft::Draft;
-use crate::encoding::{MemberValue, PartRecord};
 use crate::error::{Object, Rejection};
 use crate::key;
 use crate::record::{
-    ContainerCopy, ContainerKind, ContainerRecord, CopyState, Counter, MemberRecord, QueuedContainer,
-    TapePlace, TapeRecord, TapeState,
+    ContainerCopy, ContainerKind, ContainerRecord, CopyState, MemberRecord, TapePlace, TapeRecord, TapeState,
 };
 use crate::table::Table;
 
@@ -68,9 +66,7 @@ fn another_volume(draft: &mut Draft<'_>, vid: Vid, old: TapeRecord) -> Result<Ta
         let needed = "without containers: say of each that its copy is gone";
         return Err(Rejection::WrongState { object: Object::Tape(vid), state: "in use", needed });
     }
-    for (first, _) in draft.view().segments(vid)? {
-        draft.remove(Table::Segment, key::segment(vid, first));
-    }
+    tape::forget_segments(draft, vid)?;
     let TapeRecord { capacity, mounts, state, reason, .. } = old;
     Ok(TapeRecord { mounts, state, reason, ..TapeRecord::scratch(capacity) })
 }
@@ -110,14 +106,7 @@ pub(super) fn adopt(draft: &mut Draft<'_>, found: &AdoptContainer) -> Result<Out
         live_bytes: ByteCount(found.members.iter().map(|member| member.length.0).sum()),
         condemned_members: 0,
     };
-    for pool in &class.copies {
-        let queued = QueuedContainer { length: record.length, since: record.sealed };
-        draft.put(Table::Queue, key::queue(*pool, id), &queued);
-        draft.count(Counter::Queued(*pool), 1, record.length.0)?;
-    }
-    if record.kind == ContainerKind::Pack {
-        draft.count(Counter::PacksSealed, 1, record.length.0)?;
-    }
+    seal::queue_copies(draft, id, &record)?;
     take_places(draft, found, record)
 }
 
@@ -146,10 +135,10 @@ fn take_places(
         let source = match record.copies.iter_mut().find(|copy| copy.tape_pool == pool) {
             Some(copy) if copy.state == CopyState::Queued => {
                 copy.state = place;
-                draft.remove(Table::Queue, key::queue(pool, id));
-                draft.discount(Counter::Queued(pool), 1, record.length.0)?;
                 // Its older place may be this very one.
-                copy.source.take_if(|source| *source == TapePlace { vid, block })
+                let source = copy.source.take_if(|source| *source == TapePlace { vid, block });
+                copy::drop_queued(draft, pool, id, &record)?;
+                source
             }
             Some(_) => continue,
             // A copy that the class asked for at another time.
@@ -187,30 +176,10 @@ fn take_member(
     let id = member.file;
     let file = draft.view().file(id)?.filter(|file| file.is_named() && file.has_data());
     let file = file.ok_or(Rejection::NotFound(Object::File(id)))?;
-    let sealed = if matches!(found.kind, ContainerKind::Segment { .. }) {
-        draft.view().parts(id)?.iter().map(|(_, part)| part.length.0).sum()
-    } else {
+    if !matches!(found.kind, ContainerKind::Segment { .. }) {
         leave_containers(draft, id)?;
-        0
-    };
-    let end = sealed.checked_add(member.length.0).filter(|end| *end <= file.size.0);
-    let is_whole = matches!(found.kind, ContainerKind::Segment { .. }) || end == Some(file.size.0);
-    if member.file_offset.0 != sealed || end.is_none() || !is_whole {
-        let what = "the member does not continue what is on tape of the file, or does not have its size";
-        return Err(Rejection::Malformed { object: Object::File(id), what });
     }
-    if end == Some(file.size.0) {
-        lifecycle::drop_todo(draft, id, &file)?;
-    }
-    let part = PartRecord { container: found.container, data_offset: member.data_offset };
-    draft.put(Table::Part, key::part(id, member.file_offset), &part);
-    let value = MemberValue {
-        header_length: ByteCount(member.data_offset.0 - member.header_offset.0),
-        length: member.length,
-        file_offset: member.file_offset,
-    };
-    draft.put(Table::Member, key::member(found.container, member.data_offset, id), &value);
-    Ok(())
+    seal::enter_member(draft, found.container, &found.kind, member, &file)
 }
 
 /// Takes a file out of containers that stand on no tape. One that is empty then is given up.

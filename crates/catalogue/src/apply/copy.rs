@@ -1,6 +1,6 @@
 //! Tape copies that are written again: damaged ones, and those that a repack takes off their tape.
 
-use base::{ContainerId, Vid};
+use base::{ContainerId, TapePoolId, Vid};
 
 use super::{cold, lifecycle, lost, pool, reason, recall, request, tape};
 use crate::command::{Command, Outcome, PoolData, Requeue};
@@ -60,6 +60,29 @@ fn take_off(draft: &mut Draft<'_>, record: &ContainerRecord, place: TapePlace) -
     Ok(())
 }
 
+/// A copy waits to be written: its row in the queue of its tape pool, and what that counts.
+pub(super) fn put_queued(
+    draft: &mut Draft<'_>,
+    tape_pool: TapePoolId,
+    id: ContainerId,
+    record: &ContainerRecord,
+) -> Result<(), Rejection> {
+    let queued = QueuedContainer { length: record.length, since: record.sealed };
+    draft.put(Table::Queue, key::queue(tape_pool, id), &queued);
+    Ok(draft.count(Counter::Queued(tape_pool), 1, record.length.0)?)
+}
+
+/// A copy does not wait any more.
+pub(super) fn drop_queued(
+    draft: &mut Draft<'_>,
+    tape_pool: TapePoolId,
+    id: ContainerId,
+    record: &ContainerRecord,
+) -> Result<(), Rejection> {
+    draft.remove(Table::Queue, key::queue(tape_pool, id));
+    Ok(draft.discount(Counter::Queued(tape_pool), 1, record.length.0)?)
+}
+
 fn enqueue(
     draft: &mut Draft<'_>,
     id: ContainerId,
@@ -68,10 +91,8 @@ fn enqueue(
 ) -> Result<(), Rejection> {
     let Some(copy) = record.copies.get_mut(at) else { return Ok(()) };
     copy.state = CopyState::Queued;
-    let queued = QueuedContainer { length: record.length, since: record.sealed };
-    draft.put(Table::Queue, key::queue(copy.tape_pool, id), &queued);
-    draft.count(Counter::Queued(copy.tape_pool), 1, record.length.0)?;
-    Ok(())
+    let tape_pool = copy.tape_pool;
+    put_queued(draft, tape_pool, id, record)
 }
 
 /// Drops a queued or written copy with all that is known of it, and the container with its last copy.
@@ -86,8 +107,7 @@ fn drop_copy(
         take_off(draft, &record, place)?;
     }
     if copy.state == CopyState::Queued {
-        draft.remove(Table::Queue, key::queue(copy.tape_pool, id));
-        draft.discount(Counter::Queued(copy.tape_pool), 1, record.length.0)?;
+        drop_queued(draft, copy.tape_pool, id, &record)?;
     }
     if !record.copies.is_empty() {
         draft.put(Table::Container, key::container(id), &record);

@@ -2,14 +2,12 @@
 
 use base::{ByteCount, ContainerId, FileId};
 
-use super::{cold, lifecycle, lost, pool};
+use super::{cold, copy, lifecycle, lost, pool};
 use crate::command::Outcome;
 use crate::draft::Draft;
 use crate::error::{Object, Rejection};
 use crate::key;
-use crate::record::{
-    ContainerCopy, ContainerKind, ContainerRecord, CopyState, Counter, FileRecord, FileState,
-};
+use crate::record::{ContainerCopy, ContainerKind, ContainerRecord, CopyState, FileRecord, FileState};
 use crate::table::Table;
 
 /// Members read at a time.
@@ -42,9 +40,8 @@ pub(super) fn dissolve(draft: &mut Draft<'_>, id: ContainerId) -> Result<Outcome
             _ => break,
         }
     }
-    for copy in &record.copies {
-        draft.remove(Table::Queue, key::queue(copy.tape_pool, id));
-        draft.discount(Counter::Queued(copy.tape_pool), 1, record.length.0)?;
+    for queued in &record.copies {
+        copy::drop_queued(draft, queued.tape_pool, id, &record)?;
     }
     pool::dereference(draft, record.skeleton.as_slice())?;
     draft.remove(Table::Container, key::container(id));

@@ -8,9 +8,7 @@ use crate::command::{Command, Outcome, PlannedContainer, SEGMENTS_MAX};
 use crate::draft::Draft;
 use crate::error::{Object, ReadError, Rejection};
 use crate::key;
-use crate::record::{
-    ContainerRecord, CopyState, Counter, QueuedContainer, RunEnd, RunItem, RunRecord, TapeRecord, TapeState,
-};
+use crate::record::{ContainerRecord, CopyState, Counter, RunEnd, RunItem, RunRecord, TapeRecord, TapeState};
 use crate::table::Table;
 
 /// Most containers in one `AppendToRun`.
@@ -154,9 +152,7 @@ fn plan(draft: &mut Draft<'_>, open: &Open, id: ContainerId, block: BlockAddress
     };
     copy.state = CopyState::Planned { run: open.id, vid, block };
     draft.put(Table::Container, key::container(id), &record);
-    draft.remove(Table::Queue, key::queue(open.run.tape_pool, id));
-    draft.discount(Counter::Queued(open.run.tape_pool), 1, record.length.0)?;
-    Ok(())
+    copy::drop_queued(draft, open.run.tape_pool, id, &record)
 }
 
 /// An open run and its tape.
@@ -310,9 +306,7 @@ impl Open {
         for number in self.run.committed..self.run.planned {
             let item = self.item(draft, number)?;
             let record = self.change_copy(draft, item.container, CopyState::Queued)?;
-            let queued = QueuedContainer { length: record.length, since: record.sealed };
-            draft.put(Table::Queue, key::queue(self.run.tape_pool, item.container), &queued);
-            draft.count(Counter::Queued(self.run.tape_pool), 1, record.length.0)?;
+            copy::put_queued(draft, self.run.tape_pool, item.container, &record)?;
         }
         // What was set aside meanwhile is not lifted back, what an operator disabled stays so whatever became
         // of it, and what is to be repacked is so unless it is suspect now.

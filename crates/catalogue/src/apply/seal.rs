@@ -2,15 +2,14 @@
 
 use base::{ByteCount, ContainerId, FileId};
 
-use super::{lifecycle, limit, namespace, pool};
+use super::{copy, lifecycle, limit, namespace, pool};
 use crate::command::{CONTAINER_MEMBERS_MAX, Outcome, SealContainer};
 use crate::draft::Draft;
 use crate::encoding::{MemberValue, PartRecord};
 use crate::error::{Object, Rejection};
 use crate::key;
 use crate::record::{
-    ContainerCopy, ContainerKind, ContainerRecord, Counter, FileRecord, FileState, MemberRecord,
-    QueuedContainer, TodoFile,
+    ContainerCopy, ContainerKind, ContainerRecord, Counter, FileRecord, FileState, MemberRecord, TodoFile,
 };
 use crate::table::Table;
 
@@ -70,15 +69,23 @@ pub(super) fn seal(draft: &mut Draft<'_>, seal: &SealContainer) -> Result<Outcom
         condemned_members: 0,
     };
     draft.put(Table::Container, key::container(id), &record);
-    for pool in &class.copies {
-        let queued = QueuedContainer { length: seal.length, since: draft.at };
-        draft.put(Table::Queue, key::queue(*pool, id), &queued);
-        draft.count(Counter::Queued(*pool), 1, seal.length.0)?;
-    }
-    if seal.kind == ContainerKind::Pack {
-        draft.count(Counter::PacksSealed, 1, seal.length.0)?;
-    }
+    queue_copies(draft, id, &record)?;
     Ok(Outcome::Done)
+}
+
+/// All copies of a new container wait to be written.
+pub(super) fn queue_copies(
+    draft: &mut Draft<'_>,
+    id: ContainerId,
+    record: &ContainerRecord,
+) -> Result<(), Rejection> {
+    for queued in &record.copies {
+        copy::put_queued(draft, queued.tape_pool, id, record)?;
+    }
+    if record.kind == ContainerKind::Pack {
+        draft.count(Counter::PacksSealed, 1, record.length.0)?;
+    }
+    Ok(())
 }
 
 /// Checks what members and kind say by themselves.
@@ -142,11 +149,22 @@ fn check_skeleton(seal: &SealContainer) -> Result<(), Rejection> {
 }
 
 fn add_member(draft: &mut Draft<'_>, seal: &SealContainer, member: &MemberRecord) -> Result<(), Rejection> {
+    let file = waiting_file(draft, seal, member.file)?;
+    enter_member(draft, seal.container, &seal.kind, member, &file)
+}
+
+/// Makes a file, or the part of it that comes next, a member of a container.
+pub(super) fn enter_member(
+    draft: &mut Draft<'_>,
+    container: ContainerId,
+    kind: &ContainerKind,
+    member: &MemberRecord,
+    file: &FileRecord,
+) -> Result<(), Rejection> {
     let id = member.file;
-    let file = waiting_file(draft, seal, id)?;
     let sealed = draft.view().parts(id)?.iter().map(|(_, part)| part.length.0).sum::<u64>();
     let end = sealed.checked_add(member.length.0);
-    let is_segment = matches!(seal.kind, ContainerKind::Segment { .. });
+    let is_segment = matches!(kind, ContainerKind::Segment { .. });
     let fits = match end {
         Some(end) if is_segment => end <= file.size.0 && member.length.0 > 0,
         Some(end) => end == file.size.0,
@@ -157,16 +175,16 @@ fn add_member(draft: &mut Draft<'_>, seal: &SealContainer, member: &MemberRecord
         return Err(Rejection::Malformed { object: Object::File(id), what });
     }
     if end == Some(file.size.0) {
-        lifecycle::drop_todo(draft, id, &file)?;
+        lifecycle::drop_todo(draft, id, file)?;
     }
-    let part = PartRecord { container: seal.container, data_offset: member.data_offset };
+    let part = PartRecord { container, data_offset: member.data_offset };
     draft.put(Table::Part, key::part(id, member.file_offset), &part);
     let value = MemberValue {
         header_length: ByteCount(member.data_offset.0 - member.header_offset.0),
         length: member.length,
         file_offset: member.file_offset,
     };
-    draft.put(Table::Member, key::member(seal.container, member.data_offset, id), &value);
+    draft.put(Table::Member, key::member(container, member.data_offset, id), &value);
     Ok(())
 }
 

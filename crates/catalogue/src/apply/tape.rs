@@ -80,12 +80,18 @@ fn reclaim(draft: &mut Draft<'_>, vid: Vid) -> Result<(), Rejection> {
     if !draft.view().content(vid, BlockAddress(0), 1)?.is_empty() {
         return refuse("in use: it holds containers", "empty to be reclaimed: repack it first");
     }
-    for (first, _) in draft.view().segments(vid)? {
-        draft.remove(Table::Segment, key::segment(vid, first));
-    }
+    forget_segments(draft, vid)?;
     let TapeRecord { capacity, mounts, uuid, .. } = tape;
     let emptied = TapeRecord { mounts, replaces: uuid, ..TapeRecord::scratch(capacity) };
     draft.put(Table::Tape, key::tape(vid), &emptied);
+    Ok(())
+}
+
+/// Forgets which changes stood on a tape: its volume is gone, or is about to be.
+pub(super) fn forget_segments(draft: &mut Draft<'_>, vid: Vid) -> Result<(), Rejection> {
+    for (first, _) in draft.view().segments(vid)? {
+        draft.remove(Table::Segment, key::segment(vid, first));
+    }
     Ok(())
 }
 

@@ -101,30 +101,46 @@ impl<'c> History<'c> {
     }
 
     fn step(&mut self) {
-        let kind = self.numbers.below(20);
-        match kind {
-            0..=4 => self.put_some(),
+        let what = match self.numbers.below(20) {
+            0..=4 => {
+                self.put_some();
+                "put"
+            }
             5 => {
                 if let Some(name) = self.a_file() {
                     self.archive.remove(&path(&name)).unwrap();
                     self.contents.remove(&name);
                 }
+                "remove"
             }
-            6..=9 => migrate_all(&self.archive),
-            10..=13 => drop(self.archive.evict(&all(&["/"])).unwrap()),
-            14 => self.stage_all(),
+            6..=9 => {
+                migrate_all(&self.archive);
+                "migrate"
+            }
+            10..=13 => {
+                self.archive.evict(&all(&["/"])).unwrap();
+                "evict"
+            }
+            14 => {
+                self.stage_all();
+                "stage"
+            }
             15 | 16 => {
                 let drive = self.numbers.below(8) as u16;
                 let round = self.counts.happened.values().sum::<u64>();
                 replace_lost(&self.archive, &self.instance, drive, round);
+                "replace"
             }
-            17 | 18 => self.repack(),
-            _ => self.mark(),
-        }
-        let names = ["put", "put", "put", "put", "put", "remove", "migrate", "migrate", "migrate", "migrate"];
-        let more =
-            ["evict", "evict", "evict", "evict", "stage", "replace", "replace", "repack", "repack", "mark"];
-        self.count(names.into_iter().chain(more).nth(kind).unwrap());
+            17 | 18 => {
+                self.repack();
+                "repack"
+            }
+            _ => {
+                self.mark();
+                "mark"
+            }
+        };
+        self.count(what);
     }
 
     fn stage_all(&mut self) {
