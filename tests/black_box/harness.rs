@@ -136,6 +136,19 @@ impl Instance {
         self.server = Some(child);
     }
 
+    /// What the server has logged, once it has said this.
+    pub fn log_until(&self, words: &str) -> String {
+        let begun = std::time::Instant::now();
+        loop {
+            let log = fs::read_to_string(self.beside("server.log")).unwrap();
+            if log.contains(words) {
+                return log;
+            }
+            assert!(begun.elapsed() < std::time::Duration::from_secs(60), "not '{words}' but:\n{log}");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+
     /// The server's process.
     pub fn pid(&self) -> u32 {
         self.server.as_ref().unwrap().id()

@@ -88,3 +88,28 @@ fn the_audit_log_tells_who_did_what_and_that_it_was_not_changed() {
     fs::write(&log, without).unwrap();
     instance.kist(&["audit", "verify"]).exits(7);
 }
+
+/// Nobody was told of keys that others can read, nor that the log of who did what had been changed.
+#[test]
+fn a_start_warns_of_open_keys_and_of_a_changed_audit_log() {
+    let mut instance = Instance::serving();
+    instance.kist(&["key", "create", "carl"]).exits(0);
+    instance.kist(&["mkdir", "/d"]).exits(0);
+    instance.stop();
+    instance.start();
+    let quiet = instance.log_until("");
+    assert!(!quiet.contains("others can") && !quiet.contains("audit log is not"), "{quiet}");
+    instance.stop();
+    let keys = instance.dir().join("access-keys.toml");
+    fs::set_permissions(&keys, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::set_permissions(instance.dir().join("kist.toml"), fs::Permissions::from_mode(0o666)).unwrap();
+    let log = instance.dir().join("log/audit.000001.log");
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(text.contains("mkdir"), "{text}");
+    fs::write(&log, text.replacen("mkdir", "chdir", 1)).unwrap();
+    instance.start();
+    let told = instance.log_until("the audit log is not what was written");
+    assert!(told.contains("others can read this file (mode 0644)"), "{told}");
+    assert!(told.contains("others can change this file (mode 0666)"), "{told}");
+    instance.kist(&["stat", "/"]).exits(0);
+}

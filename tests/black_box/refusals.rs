@@ -124,3 +124,21 @@ impl FromEncoded for std::ffi::OsStr {
         std::os::unix::ffi::OsStrExt::from_bytes(b"bad-\xff-name")
     }
 }
+
+/// The documented limit of paths in a request, and one beyond it, which leaves no request behind.
+#[test]
+fn a_list_of_as_many_paths_as_documented_is_staged() {
+    let instance = Instance::serving();
+    let file = instance.beside("f");
+    write(&file, &bytes(1000, 1));
+    instance.kist(&["put", file.to_str().unwrap(), "/f"]).exits(0);
+    let list = instance.beside("list");
+    write(&list, "/f\n".repeat(100_000).as_bytes());
+    let staged = instance.kist(&["stage", "--from-file", list.to_str().unwrap()]).exits(0);
+    assert!(staged.out.contains("1 file"), "{}", staged.out);
+    let before = instance.kist(&["request", "ls", "--json"]).exits(0).out;
+    write(&list, "/f\n".repeat(100_001).as_bytes());
+    let refused = instance.kist(&["stage", "--from-file", list.to_str().unwrap()]);
+    refused.exits(4).says(&["100001 paths", "the limit is 100000"]);
+    assert_eq!(instance.kist(&["request", "ls", "--json"]).exits(0).out, before);
+}

@@ -56,6 +56,7 @@ fn settings(directory: &Path, rate: u64) -> Settings {
         pool: PoolSettings {
             code: StripeCode::reed_solomon(4, 2),
             arena: ByteCount::mib(192),
+            unknown_kept: Duration::ZERO,
             drives: (0..6).map(drive).collect(),
         },
         library: LibrarySettings::only(directory.join("library"), 1),

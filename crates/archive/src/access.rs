@@ -1,7 +1,7 @@
 //! Owners, and who may do what: kept here, decided by those above.
 
 use base::ArchivePath;
-use catalogue::{AccessChain, AclEntry, Command, Entry};
+use catalogue::{AccessChain, AclEntry, Command, Entry, Followed};
 
 use crate::namespace::in_words;
 use crate::{Archive, ArchiveError};
@@ -48,8 +48,11 @@ impl Archive {
         owner: Option<&str>,
         group: Option<&str>,
     ) -> Result<(), ArchiveError> {
-        let entry: Option<Entry> = self.engine().read(|view| view.resolve(path))?;
-        let entry = entry.ok_or_else(|| ArchiveError::NotFound(path.clone()))?;
+        let entry = match self.engine().read(|view| view.find(path))? {
+            Some(Followed::Directory(id, _)) => Entry::Directory(id),
+            Some(Followed::File(id, _)) => Entry::File(id),
+            None => return Err(ArchiveError::NotFound(path.clone())),
+        };
         let (owner, group) = (owner.map(str::to_owned), group.map(str::to_owned));
         let command = Command::SetOwner { entry, owner, group };
         self.engine().execute(command).map_err(|error| in_words(error, path))?;

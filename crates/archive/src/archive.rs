@@ -8,7 +8,7 @@ use threads::Mutex;
 use threads::mpsc::sync_channel;
 
 use base::{ByteCount, Clock, DriveId, Duration, Epoch, LibraryId, RequestId, Uuid};
-use catalogue::{Command, Outcome, TapeState};
+use catalogue::{Command, Object, Outcome, Rejection, TapeState};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use pool::{Pool, PoolConfig};
 use scheduler::{Event, Scheduler};
@@ -26,12 +26,10 @@ use crate::scrub::Upkeep;
 use crate::session::{DriveThread, recover_torn_runs};
 use crate::settle::{drives_of, settle};
 use crate::small::{SmallPuts, run_repeats, run_small_puts};
+use crate::unknown;
 use crate::{
     ArchiveError, BackupSettings, BackupStatus, Machines, OpenError, PoolDrive, PoolShape, Settings,
 };
-
-/// Extents looked at together when orphans are searched.
-const ORPHANS_PAGE: usize = 4_096;
 
 /// A stopping engine waits for its access log to go on for no longer than this.
 const ACCESS_LOG_PATIENCE: Duration = Duration::from_secs(5);
@@ -89,14 +87,15 @@ impl Archive {
         }
         let Machines { catalogue, drives, library, random_uuid, mount_log, access_log } = machines;
         let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
-        let last_change = catalogue.read(|view| view.last_change())?;
+        // Before anything is written: a refusal that changes the catalogue would wear off.
+        check_not_older(&catalogue, &drives)?;
         crate::keep_time::begin(&catalogue, clock.as_ref())?;
         let Outcome::Epoch(epoch) = catalogue.execute(Command::OpenEpoch)? else {
             unreachable!("opening an epoch gives an epoch");
         };
         let classes = Classes::define(&settings, &catalogue)?;
         let drives_here = drives_of(&drives);
-        let pool = open_pool(&settings, shape, &catalogue, drives, epoch, last_change)?;
+        let pool = open_pool(&settings, shape, &catalogue, drives, epoch)?;
         // Before the first job of a drive: one that began without a clock would seem to hang for decades.
         pool.set_clock(Arc::clone(&clock));
         let inventory = library.inventory()?;
@@ -140,9 +139,13 @@ impl Archive {
             upkeep: Upkeep::default(),
             small: SmallPuts::default(),
             space: crate::space::Space::default(),
+            open_parts: crate::open_parts::OpenParts::default(),
         });
         crate::verify::clean(&engine.settings.catalogue_directory);
-        remove_orphans(&engine)?;
+        // What is not removed now takes room, no more.
+        if let Err(error) = unknown::look(&engine) {
+            tracing::error!(%error, "not all drives could be looked through for what nothing names");
+        }
         let down: BTreeMap<_, _> = engine.catalogue.read(|view| view.drives_down())?.into_iter().collect();
         let usable = StartDrives::new(&engine.libraries, engine.library.as_ref(), &down);
         settle(&engine, &drives_here, &usable).map_err(|error| OpenError::Settle(Box::new(error)))?;
@@ -250,28 +253,48 @@ impl Archive {
     pub fn count_quarantined(&self) -> Result<u64, ArchiveError> {
         let Some(until) = self.quarantine()? else { return Ok(0) };
         let mut count = 0;
-        crate::settle::for_each_unknown(&self.0.engine, until, |_| count += 1)?;
+        unknown::for_each_unknown(&self.0.engine, until, |_| count += 1)?;
         Ok(count)
     }
 
-    /// Ends the quarantine and removes what was in it: pool bytes that the restored catalogue does not name.
-    /// Gives how many extents that were.
+    /// What is kept although nothing names it, since a crashed writer may have left it.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn unknown_kept(&self) -> Result<crate::UnknownKept, ArchiveError> {
+        unknown::kept(&self.0.engine)
+    }
+
+    /// Ends the quarantine of a restore, if there is one, and removes what was in it, and the extents that
+    /// are kept for a while ([`Archive::unknown_kept`]). Gives how many extents that were.
     ///
     /// # Errors
     /// [`ArchiveError::QuarantineNeeded`] while the backup keeps a line of before the restore; if the
     /// catalogue cannot be written or a drive cannot be listed.
     pub fn end_quarantine(&self) -> Result<u64, ArchiveError> {
         let engine = &self.0.engine;
-        let Some(until) = self.quarantine()? else { return Ok(0) };
-        if let Some(backup) = self.0.backup.get() {
-            backup.check_quarantine_may_end()?;
+        // The command itself is not refused: logs of earlier servers have it at such times.
+        if engine.read(|view| view.is_restored())? {
+            let state = "restored and not settled: a tape or a drive of the pool could not be looked at";
+            let needed = "settled: put it in, or replace it, and restart the server";
+            let object = Object::Catalogue;
+            return Err(ArchiveError::Rejected(Rejection::WrongState { object, state, needed }));
         }
-        engine.execute(Command::EndQuarantine)?;
+        let restored = self.quarantine()?;
+        // Beyond what a restore has left only what was found before and told: not what a catalogue does not
+        // know just now.
+        let noted = unknown::all_noted(engine)?;
+        if restored.is_some() {
+            if let Some(backup) = self.0.backup.get() {
+                backup.check_quarantine_may_end()?;
+            }
+            engine.execute(Command::EndQuarantine)?;
+        }
         let mut removed = 0;
-        crate::settle::for_each_unknown(engine, until, |candidate| {
-            match engine.pool.remove_orphan(candidate) {
-                Ok(()) => removed += 1,
-                Err(error) => tracing::warn!(%error, "an extent stays until the next start"),
+        unknown::for_each_unknown(engine, engine.pool.epoch(), |candidate| {
+            let is_of_restore = restored.is_some_and(|until| candidate.extent.blob.epoch() <= until);
+            if is_of_restore || noted.contains_key(&unknown::named(candidate)) {
+                removed += u64::from(unknown::remove(engine, candidate));
             }
         })?;
         // What stands beside its place, by the thread that moves shards.
@@ -297,8 +320,10 @@ impl Archive {
     /// The largest container that every tape of this library can take when empty.
     pub(crate) fn largest_container(&self) -> Result<ByteCount, ArchiveError> {
         let tapes = self.engine().read(|view| view.tapes())?;
-        let usable =
-            tapes.iter().filter(|(_, tape)| !matches!(tape.state, TapeState::Disabled | TapeState::Suspect));
+        // Of a cartridge that its library cannot identify nothing is known, and it takes nothing.
+        let usable = tapes.iter().filter(|(_, tape)| {
+            tape.capacity.0 > 0 && !matches!(tape.state, TapeState::Disabled | TapeState::Suspect)
+        });
         let capacity = usable.map(|(_, tape)| tape.capacity).min().unwrap_or(ByteCount(u64::MAX));
         Ok(largest_container(capacity))
     }
@@ -402,24 +427,33 @@ fn guarded(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle
     threads::spawn_guarded(name, run, dying).map_err(OpenError::Thread)
 }
 
-/// Opens the pool over the drives that are there. A drive that has seen a later change than the catalogue
-/// proves that an older catalogue was put in place by hand: then nothing is opened, since what such a
-/// catalogue does not know is not garbage. (One that `kist restore` or `kist rebuild` made has a higher
-/// number.)
+/// A drive that has seen a later change, or a later start, than the catalogue proves that an older catalogue
+/// was put in place by hand: then nothing is opened, since what such a catalogue does not know is not
+/// garbage. (One that `kist restore` or `kist rebuild` made has higher numbers.)
+fn check_not_older(catalogue: &CatalogueStore, drives: &[PoolDrive]) -> Result<(), OpenError> {
+    let (last_change, last_epoch) = catalogue.read(|view| Ok((view.last_change()?, view.epoch()?)))?;
+    for (id, drive) in drives {
+        let Some(stamp) = drive.as_ref().map(|drive| drive.stamp()) else { continue };
+        if stamp.commit > last_change {
+            let (catalogue, seen) = (last_change, stamp.commit);
+            return Err(OpenError::CatalogueTooOld { catalogue, drive: id.0, seen });
+        }
+        if stamp.epoch > last_epoch {
+            let given = Epoch(last_epoch.0.saturating_add(1));
+            return Err(pool::PoolError::EpochUsed { drive: *id, found: stamp.epoch, given }.into());
+        }
+    }
+    Ok(())
+}
+
+/// Opens the pool over the drives that are there.
 fn open_pool(
     settings: &Settings,
     shape: PoolShape,
     catalogue: &CatalogueStore,
     drives: Vec<PoolDrive>,
     epoch: Epoch,
-    last_change: u64,
 ) -> Result<Arc<Pool>, OpenError> {
-    for (id, drive) in &drives {
-        let seen = drive.as_ref().map_or(0, |drive| drive.stamp().commit);
-        if seen > last_change {
-            return Err(OpenError::CatalogueTooOld { catalogue: last_change, drive: id.0, seen });
-        }
-    }
     let entries = settings.pool.drives.iter().map(|drive| DriveEntry {
         id: DriveId(drive.id),
         domain: FailureDomain {
@@ -444,38 +478,4 @@ fn open_pool(
         tracing::error!(%error, "a pool drive cannot be written");
     }
     Ok(pool)
-}
-
-/// Removes blobs of earlier writers that no commit ever named.
-pub(crate) fn remove_orphans(engine: &Engine) -> Result<(), OpenError> {
-    let mut cursor = None;
-    let mut removed = 0u64;
-    loop {
-        let page = engine.pool.list_orphan_candidates(cursor, ORPHANS_PAGE)?;
-        let unknown = engine.catalogue.read(|view| {
-            let mut unknown = Vec::new();
-            for candidate in page.candidates {
-                let extent = candidate.extent;
-                let place = (extent.stripe, extent.shard);
-                if !view.is_known_extent(extent.blob, place, candidate.drive)? {
-                    unknown.push(candidate);
-                }
-            }
-            Ok(unknown)
-        })?;
-        removed += unknown.len() as u64;
-        for candidate in unknown {
-            if let Err(error) = engine.pool.remove_orphan(&candidate) {
-                tracing::warn!(%error, "an orphan stays until the next start");
-            }
-        }
-        cursor = match page.next {
-            Some(next) => Some(next),
-            None => break,
-        };
-    }
-    if removed > 0 {
-        tracing::info!(extents = removed, "removed what the last server wrote and never committed");
-    }
-    Ok(())
 }

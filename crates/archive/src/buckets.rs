@@ -1,7 +1,7 @@
 //! Buckets: directories of the root.
 
 use base::{ArchivePath, DirId, Name};
-use catalogue::{Attributes, Command, DirectoryRecord, Entry, ReadError, View};
+use catalogue::{Attributes, Command, DirectoryRecord, Entry, Followed, ReadError, View};
 
 use crate::namespace::in_words;
 use crate::{Archive, ArchiveError, BucketInfo, BucketSettings, LIST_PAGE_MAX};
@@ -30,9 +30,8 @@ impl Archive {
                 let is_last = page.len() < LIST_PAGE_MAX;
                 after = page.last().map(|(name, _)| name.clone());
                 for (name, entry) in page {
-                    if let Entry::Directory(id) = entry
-                        && let Some(record) = view.directory(id)?
-                    {
+                    if let Entry::Directory(id) = entry {
+                        let record = view.directory_at(DirId::ROOT, name.as_str(), id)?;
                         buckets.push(info(view, name, id, record)?);
                     }
                 }
@@ -49,18 +48,18 @@ impl Archive {
     /// [`ArchiveError::NotFound`], also for a file of the root.
     pub fn bucket(&self, name: &Name) -> Result<BucketInfo, ArchiveError> {
         let found = self.engine().read(|view| match view.entry(DirId::ROOT, name)? {
-            Some(Entry::Directory(id)) => match view.directory(id)? {
-                Some(record) => info(view, name.clone(), id, record).map(Some),
-                None => Ok(None),
-            },
-            _ => Ok(None),
+            Some(Entry::Directory(id)) => {
+                let record = view.directory_at(DirId::ROOT, name.as_str(), id)?;
+                info(view, name.clone(), id, record).map(Some)
+            }
+            Some(Entry::File(_)) | None => Ok(None),
         })?;
         found.ok_or_else(|| ArchiveError::NotFound(path_of(name)))
     }
 
     fn bucket_id(&self, name: &Name) -> Result<DirId, ArchiveError> {
-        match self.engine().read(|view| view.entry(DirId::ROOT, name))? {
-            Some(Entry::Directory(id)) => Ok(id),
+        match self.engine().read(|view| view.find(&path_of(name)))? {
+            Some(Followed::Directory(id, _)) => Ok(id),
             _ => Err(ArchiveError::NotFound(path_of(name))),
         }
     }

@@ -84,7 +84,11 @@ impl Archive {
         to: &ArchivePath,
         options: CloneOptions,
     ) -> Result<PutDone, ArchiveError> {
-        let mut download = self.open_found(from, Some(&options.who), |_| Ok(Ok(source)))?;
+        // By its id: it may be gone, or another version may have the name by now.
+        let mut download = self.open_found(from, Some(&options.who), |view| {
+            let record = view.file(source)?.filter(FileRecord::is_named);
+            Ok(record.map(|record| (source, record)).ok_or_else(|| ArchiveError::NotFound(from.clone())))
+        })?;
         let link_target = match record.kind {
             FileKind::Symlink(target) => Some(target),
             FileKind::Regular => None,

@@ -5,13 +5,16 @@ use std::collections::VecDeque;
 use base::{
     ArchivePath, BlobDescription, BlobPiece, ByteCount, FileId, Layout, StreamChecksums, Timestamp, Vid,
 };
-use catalogue::{Entry, ReadError, View};
+use catalogue::{FileRecord, Followed, ReadError, View};
 use pool::{PieceReader, PoolBuffer, Use};
 
 use crate::access_log::Notice;
 use crate::gate::Reading;
 use crate::namespace::file_stat;
 use crate::{Archive, ArchiveError, FileStat, Locality};
+
+/// The file that is to be read, or why there is none.
+pub(crate) type FoundFile = Result<Result<(FileId, FileRecord), ArchiveError>, ReadError>;
 
 /// A get in progress.
 pub struct Download {
@@ -82,7 +85,7 @@ impl Archive {
         &self,
         path: &ArchivePath,
         who: Option<&str>,
-        find: impl FnOnce(&View<'_>) -> Result<Result<FileId, ArchiveError>, ReadError>,
+        find: impl FnOnce(&View<'_>) -> FoundFile,
     ) -> Result<Download, ArchiveError> {
         let opened = self.open_by(path, who, find);
         if let Err(Refused::Nearline(stat)) = &opened {
@@ -102,17 +105,16 @@ impl Archive {
         &self,
         path: &ArchivePath,
         who: Option<&str>,
-        find: impl FnOnce(&View<'_>) -> Result<Result<FileId, ArchiveError>, ReadError>,
+        find: impl FnOnce(&View<'_>) -> FoundFile,
     ) -> Result<Download, Refused> {
         let engine = self.engine();
         let began = engine.now();
         let reading = engine.gate.enter();
         let found = engine.read(|view| {
-            let id = match find(view)? {
-                Ok(id) => id,
+            let (id, record) = match find(view)? {
+                Ok(found) => found,
                 Err(error) => return Ok(Err(error)),
             };
-            let Some(record) = view.file(id)? else { return Ok(Err(ArchiveError::NotFound(path.clone()))) };
             let mut pieces = VecDeque::new();
             for piece in &record.pieces {
                 let Some(blob) = view.blob(piece.blob)? else {
@@ -145,11 +147,11 @@ impl Archive {
 }
 
 /// The file that has a path now.
-fn current(view: &View<'_>, path: &ArchivePath) -> Result<Result<FileId, ArchiveError>, ReadError> {
-    Ok(match view.resolve(path)? {
+fn current(view: &View<'_>, path: &ArchivePath) -> FoundFile {
+    Ok(match view.find(path)? {
         None => Err(ArchiveError::NotFound(path.clone())),
-        Some(Entry::Directory(_)) => Err(ArchiveError::IsADirectory(path.clone())),
-        Some(Entry::File(id)) => Ok(id),
+        Some(Followed::Directory(..)) => Err(ArchiveError::IsADirectory(path.clone())),
+        Some(Followed::File(id, record)) => Ok((id, record)),
     })
 }
 

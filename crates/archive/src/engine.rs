@@ -80,6 +80,8 @@ pub(crate) struct Engine {
     pub(crate) small: SmallPuts,
     /// Room that recalls have claimed.
     pub(crate) space: Space,
+    /// What the parts of uploads hold that are no files yet.
+    pub(crate) open_parts: crate::open_parts::OpenParts,
 }
 
 /// Resting containers that are counted; more of them count as work, which costs a mount at worst.
@@ -108,6 +110,11 @@ impl Engine {
     /// The trusted time: everything that the engine decides goes by it.
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// The span since some moment, by a clock that nobody sets and that never leaps.
+    pub(crate) fn steady(&self) -> base::Duration {
+        self.clock.steady()
     }
 
     pub(crate) fn scheduler(&self) -> MutexGuard<'_, Scheduler> {
@@ -255,7 +262,8 @@ pub(crate) fn summary(record: &TapeRecord) -> TapeSummary {
         record.state,
         TapeState::Active | TapeState::Full | TapeState::ReadOnly | TapeState::Repacking
     );
-    let writable = matches!(record.state, TapeState::Scratch | TapeState::Labelling | TapeState::Active);
+    let writable = record.capacity.0 > 0
+        && matches!(record.state, TapeState::Scratch | TapeState::Labelling | TapeState::Active);
     let free = record.capacity.0.saturating_sub(record.written.0).saturating_sub(reserve(record.capacity).0);
     TapeSummary {
         tape_pool: record.tape_pool,

@@ -5,8 +5,8 @@ use base::{
     StreamChecksums, Timestamp,
 };
 use catalogue::{
-    Command, Entry, FileKind, FileRecord, Outcome, PoolData, PutFile, PutObject, PutOutcome, RecallDone,
-    Rejection, Replace,
+    Command, Entry, FileKind, FileRecord, Followed, Outcome, PoolData, PutFile, PutObject, PutOutcome,
+    RecallDone, Rejection, Replace,
 };
 use pool::{BlobWriter, Use};
 use threads::mpsc::sync_channel;
@@ -55,16 +55,18 @@ impl Archive {
         if let Some(class) = &options.class {
             self.engine().classes.by_name(class)?;
         }
-        match self.engine().read(|view| view.resolve(path))? {
-            Some(Entry::Directory(_)) => return Err(ArchiveError::IsADirectory(path.clone())),
+        match self.engine().read(|view| view.find(path))? {
+            Some(Followed::Directory(..)) => return Err(ArchiveError::IsADirectory(path.clone())),
             // A repeat with the same key must get its first answer, so the key decides later.
-            Some(Entry::File(_)) if options.keep_existing && options.idempotency.is_none() => {
+            Some(Followed::File(..)) if options.keep_existing && options.idempotency.is_none() => {
                 return Err(ArchiveError::Exists(path.clone()));
             }
-            Some(Entry::File(current)) if options.if_current.is_some_and(|wanted| wanted != current) => {
+            Some(Followed::File(current, _))
+                if options.if_current.is_some_and(|wanted| wanted != current) =>
+            {
                 return Err(ArchiveError::NotCurrent(path.clone()));
             }
-            Some(Entry::File(_)) => {}
+            Some(Followed::File(..)) => {}
             None if options.if_current.is_some() => return Err(ArchiveError::NotCurrent(path.clone())),
             None => self.check_parent(path, options.make_parents)?,
         }

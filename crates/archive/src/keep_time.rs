@@ -24,7 +24,7 @@ pub(crate) fn begin(catalogue: &CatalogueStore, clock: &dyn Clock) -> Result<(),
     match record.planned_back {
         Some(to) => {
             trusted.begin(to);
-            if let Some(to) = trusted.standing().leap(true) {
+            if let Some(to) = trusted.standing().leap(Some(Duration::ZERO)) {
                 trusted.leap(to);
             }
             if trusted.now() < newest {
@@ -43,9 +43,13 @@ pub(crate) fn begin(catalogue: &CatalogueStore, clock: &dyn Clock) -> Result<(),
 /// Looks at both clocks: leaps if that is plausible, and notes the time and whether it is in doubt.
 fn keep(catalogue: &CatalogueStore, trusted: &TrustedClock, at_start: bool) -> Result<(), OpenError> {
     let standing = trusted.standing();
-    let mut is_doubted = catalogue.read(|view| view.clock())?.doubted.is_some();
-    if let Some(to) = standing.leap(at_start) {
-        if is_doubted {
+    let (clock, leaps) = catalogue.read(|view| Ok((view.clock()?, view.leaps()?)))?;
+    let mut is_doubted = clock.doubted.is_some();
+    if let Some(to) = standing.leap(at_start.then(|| leaps.spent(standing.trusted))) {
+        if !standing.synchronised {
+            catalogue.execute(Command::NoteLeap { by: to.since(standing.trusted) })?;
+        }
+        if is_doubted && standing.is_apart() {
             catalogue.execute(Command::MoveTimeForward { to })?;
             is_doubted = false;
         }

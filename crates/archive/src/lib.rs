@@ -37,6 +37,7 @@ mod namespace;
 mod objects;
 mod objects_api;
 mod offline;
+mod open_parts;
 mod operate;
 mod part_upload;
 mod placing;
@@ -62,6 +63,7 @@ mod suspects;
 mod sweep;
 mod tapes;
 mod tracks;
+mod unknown;
 mod verify;
 mod versions;
 mod warnings;
@@ -116,5 +118,6 @@ pub use suspects::SUSPECT_FAILURES_MAX;
 pub use tapes::{
     CHECK_TAPES_MAX, CheckState, DAMAGE_TOLD_MAX, DamagedPart, TapeCheck, TapeDamage, TapeRepack,
 };
+pub use unknown::UnknownKept;
 pub use verify::{CatalogueFinding, VERIFY_BYTES_MAX, VerifyDone};
 pub use why::refusal_text;

@@ -8,7 +8,7 @@ use base::{
     ArchivePath, ByteCount, Checksums, Name, PartHasher, PartsMerger, StreamChecksums, Timestamp, UploadId,
 };
 use catalogue::{
-    Command, CompleteUpload, Entry, FileRecord, Object, OpenUpload, Outcome, PARTS_MAX, PutObject,
+    Command, CompleteUpload, FileRecord, Followed, Object, OpenUpload, Outcome, PARTS_MAX, PutObject,
     PutOutcome, Rejection, UploadPart, UploadPlan, UploadRecord, View, completion_key,
 };
 use pool::Use;
@@ -39,12 +39,15 @@ impl Archive {
         let (bucket, key) = split_bucket(path)?;
         let class = options.class.as_deref().map(|name| engine.classes.by_name(name)).transpose()?;
         let class = class.map(|class| class.id);
-        match engine.read(|view| view.resolve(path))? {
-            Some(Entry::Directory(_)) => return Err(ArchiveError::IsADirectory(path.clone())),
-            Some(Entry::File(_)) if options.keep_existing => return Err(ArchiveError::Exists(path.clone())),
-            Some(Entry::File(_)) => {}
+        match engine.read(|view| view.find(path))? {
+            Some(Followed::Directory(..)) => return Err(ArchiveError::IsADirectory(path.clone())),
+            Some(Followed::File(..)) if options.keep_existing => {
+                return Err(ArchiveError::Exists(path.clone()));
+            }
+            Some(Followed::File(..)) => {}
             None => self.check_parent(path, options.make_parents)?,
         }
+        self.check_quota_of_upload(path, &options.attributes.group)?;
         self.check_room()?;
         let owner = options.who.as_deref().unwrap_or(&options.attributes.owner);
         let open = OpenUpload {
@@ -203,6 +206,7 @@ impl Archive {
             Err(ArchiveError::NoSuchUpload(_)) => return self.completed(upload),
             outcome => outcome?,
         };
+        engine.open_parts.ended(upload);
         // Parts that were not named, or all of them if the same bytes were there already.
         engine.sweep.ring();
         end.complete(&complete.object.put, class, &outcome)
@@ -327,8 +331,14 @@ fn give_up(engine: &Engine, upload: UploadId) -> Result<bool, ArchiveError> {
     let mut is_first = true;
     loop {
         match engine.execute(Command::AbortUpload { upload }) {
-            Ok(Outcome::More(true)) => is_first = false,
-            Ok(_) => return Ok(true),
+            Ok(Outcome::More(true)) => {
+                engine.open_parts.ended(upload);
+                is_first = false;
+            }
+            Ok(_) => {
+                engine.open_parts.ended(upload);
+                return Ok(true);
+            }
             // Somebody else has ended it.
             Err(ArchiveError::Rejected(Rejection::NotFound(Object::Upload(_)))) => return Ok(!is_first),
             Err(error) => return Err(error),
@@ -378,7 +388,10 @@ fn split_bucket(path: &ArchivePath) -> Result<(Name, String), ArchiveError> {
     }
 }
 
-fn path_of(view: &View<'_>, record: &UploadRecord) -> Result<Option<ArchivePath>, catalogue::ReadError> {
+pub(crate) fn path_of(
+    view: &View<'_>,
+    record: &UploadRecord,
+) -> Result<Option<ArchivePath>, catalogue::ReadError> {
     let bucket = view.path_of_directory(record.bucket)?;
     Ok(bucket.and_then(|bucket| ArchivePath::new(&format!("{bucket}/{}", record.key)).ok()))
 }

@@ -5,12 +5,13 @@ use std::collections::{BTreeSet, HashMap, hash_map};
 
 use base::{ArchivePath, ByteCount, ClassId, ContainerId, DirId, DriveId, FileId, Name};
 use catalogue::{
-    Attributes, Command, ContainerRecord, CopyState, Entry, FileRecord, Object, Outcome, ReadError,
+    Attributes, Command, ContainerRecord, CopyState, Entry, FileRecord, Followed, Object, Outcome, ReadError,
     Rejection, Replace, View,
 };
 
 use crate::access_log::Notice;
 use crate::engine::Engine;
+use crate::keys::MARKER_XATTR;
 use crate::{
     Archive, ArchiveError, CopyInfo, CopyProgress, DirectoryStat, FileStat, Listed, ListedKind, Locality,
     Stat,
@@ -28,20 +29,17 @@ impl Archive {
     /// [`ArchiveError::NotFound`].
     pub fn stat(&self, path: &ArchivePath) -> Result<Stat, ArchiveError> {
         let engine = self.engine();
-        let stat = engine.read(|view| match view.resolve(path)? {
+        let stat = engine.read(|view| match view.find(path)? {
             None => Ok(None),
-            Some(Entry::Directory(id)) => Ok(view.directory(id)?.map(|record| {
-                Stat::Directory(DirectoryStat {
-                    path: path.clone(),
-                    created: record.created,
-                    attributes: record.attributes,
-                    class: record.class.map(|class| engine.classes.name(class)),
-                })
-            })),
-            Some(Entry::File(id)) => match view.file(id)? {
-                Some(record) => Ok(Some(Stat::File(Box::new(file_stat(engine, view, path, id, record)?)))),
-                None => Ok(None),
-            },
+            Some(Followed::Directory(_, record)) => Ok(Some(Stat::Directory(DirectoryStat {
+                path: path.clone(),
+                created: record.created,
+                attributes: record.attributes,
+                class: record.class.map(|class| engine.classes.name(class)),
+            }))),
+            Some(Followed::File(id, record)) => {
+                Ok(Some(Stat::File(Box::new(file_stat(engine, view, path, id, record)?))))
+            }
         })?;
         stat.ok_or_else(|| ArchiveError::NotFound(path.clone()))
     }
@@ -58,17 +56,18 @@ impl Archive {
     ) -> Result<(Vec<Listed>, bool), ArchiveError> {
         let engine = self.engine();
         let limit = limit.clamp(1, LIST_PAGE_MAX);
-        engine.read(|view| match view.resolve(path)? {
+        engine.read(|view| match view.find(path)? {
             None => Ok(Err(ArchiveError::NotFound(path.clone()))),
-            Some(Entry::File(_)) => Ok(Err(ArchiveError::NotADirectory(path.clone()))),
-            Some(Entry::Directory(id)) => {
+            Some(Followed::File(..)) => Ok(Err(ArchiveError::NotADirectory(path.clone()))),
+            Some(Followed::Directory(id, _)) => {
                 let mut names = view.list(id, after, limit + 1)?;
                 let more = names.len() > limit;
                 names.truncate(limit);
                 let mut containers = Containers::default();
                 let mut lines = Vec::with_capacity(names.len());
                 for (name, entry) in names {
-                    lines.extend(listed(engine, view, &mut containers, name, entry)?);
+                    let found = view.follow(id, name.as_str(), entry)?;
+                    lines.push(listed(engine, view, &mut containers, name, found)?);
                 }
                 Ok(Ok((lines, more)))
             }
@@ -91,7 +90,13 @@ impl Archive {
         let Some((parent, name)) = path.split() else {
             return if parents { Ok(()) } else { Err(ArchiveError::Exists(path.clone())) };
         };
-        let directory = if parents { self.ensure_directory(&parent)? } else { self.directory_id(&parent)? };
+        // Those above the directory of a key of S3 go with the last object, as those above any other key.
+        let is_key = attributes.xattrs.iter().any(|(name, _)| name == MARKER_XATTR);
+        let directory = match (parents, is_key) {
+            (true, true) => self.ensure_directory_with(&parent, &crate::objects::implied())?,
+            (true, false) => self.ensure_directory(&parent)?,
+            (false, _) => self.directory_id(&parent)?,
+        };
         let command = Command::MakeDirectory { parent: directory, name, attributes, class };
         match engine.execute(command) {
             Ok(_) => Ok(()),
@@ -144,11 +149,11 @@ impl Archive {
         let parent = self.directory_id(&parent_path)?;
         let (entry, known) = engine.read(|view| {
             let entry = view.entry(parent, &name)?;
-            let record = match entry {
-                Some(Entry::File(file)) => view.file(file)?,
+            let known = match entry.map(|entry| view.follow(parent, name.as_str(), entry)).transpose()? {
+                Some(Followed::File(_, record)) => Some((record.class, record.size)),
                 _ => None,
             };
-            Ok((entry, record.map(|record| (record.class, record.size))))
+            Ok((entry, known))
         })?;
         let command = match entry {
             None => return Err(ArchiveError::NotFound(path.clone())),
@@ -177,9 +182,9 @@ impl Archive {
 
     /// The directory of that path.
     pub(crate) fn directory_id(&self, path: &ArchivePath) -> Result<DirId, ArchiveError> {
-        match self.engine().read(|view| view.resolve(path))? {
-            Some(Entry::Directory(id)) => Ok(id),
-            Some(Entry::File(_)) => Err(ArchiveError::NotADirectory(path.clone())),
+        match self.engine().read(|view| view.find(path))? {
+            Some(Followed::Directory(id, _)) => Ok(id),
+            Some(Followed::File(..)) => Err(ArchiveError::NotADirectory(path.clone())),
             None => Err(self.nearest_obstacle(path)?),
         }
     }
@@ -386,32 +391,26 @@ fn listed(
     view: &View<'_>,
     containers: &mut Containers,
     name: Name,
-    entry: Entry,
-) -> Result<Option<Listed>, ReadError> {
-    Ok(match entry {
-        Entry::Directory(id) => view.directory(id)?.map(|record| Listed {
-            name,
-            what: ListedKind::Directory,
-            size: ByteCount(0),
-            attributes: record.attributes,
-        }),
-        Entry::File(id) => match view.file(id)? {
-            None => None,
-            Some(record) => {
-                let locality = locality_now(engine, view, containers, id, &record)?;
-                Some(Listed {
-                    name,
-                    size: record.size,
-                    what: ListedKind::File {
-                        file: id,
-                        kind: record.kind,
-                        class: engine.classes.name(record.class),
-                        locality,
-                        blake3: record.checksums.blake3,
-                    },
-                    attributes: record.attributes,
-                })
+    found: Followed,
+) -> Result<Listed, ReadError> {
+    Ok(match found {
+        Followed::Directory(_, record) => {
+            Listed { name, what: ListedKind::Directory, size: ByteCount(0), attributes: record.attributes }
+        }
+        Followed::File(id, record) => {
+            let locality = locality_now(engine, view, containers, id, &record)?;
+            Listed {
+                name,
+                size: record.size,
+                what: ListedKind::File {
+                    file: id,
+                    kind: record.kind,
+                    class: engine.classes.name(record.class),
+                    locality,
+                    blake3: record.checksums.blake3,
+                },
+                attributes: record.attributes,
             }
-        },
+        }
     })
 }

@@ -2,10 +2,11 @@
 
 use base::{ArchivePath, DirId, FileId, Name};
 use catalogue::{
-    Command, DirectoryRecord, Entry, FileRecord, Hold, Outcome, QuotaSubject, ReadError, Rejection, Removal,
-    Version, View,
+    Command, DirectoryRecord, Entry, FileRecord, Followed, Hold, Outcome, QuotaSubject, ReadError, Rejection,
+    Removal, Retention, RetentionMode, Version, View,
 };
 
+use crate::download::FoundFile;
 use crate::keys::{MARKER_XATTR, restore_state};
 use crate::namespace::{file_stat, in_words};
 use crate::{Archive, ArchiveError, Download, ObjectRemoved, ObjectStat, Which};
@@ -32,6 +33,8 @@ pub(crate) enum Found {
     File {
         /// The file.
         id: FileId,
+        /// Its record.
+        record: Box<FileRecord>,
         /// Whether it is the current one.
         is_current: bool,
         /// Whether it has no number.
@@ -42,8 +45,8 @@ pub(crate) enum Found {
 /// The directory and the name of a path; `None` if there is no such directory.
 pub(crate) fn place(view: &View<'_>, path: &ArchivePath) -> Result<Option<(DirId, Name)>, ReadError> {
     let Some((parent, name)) = path.split() else { return Ok(None) };
-    match view.resolve(&parent)? {
-        Some(Entry::Directory(parent)) => Ok(Some((parent, name))),
+    match view.find(&parent)? {
+        Some(Followed::Directory(parent, _)) => Ok(Some((parent, name))),
         _ => Ok(None),
     }
 }
@@ -56,8 +59,13 @@ pub(crate) fn find(view: &View<'_>, path: &ArchivePath, which: Which) -> Result<
     let bucket = view.bucket_of(parent)?.map(|(_, bucket)| bucket).unwrap_or_default();
     let entry = view.entry(parent, &name)?;
     if let (Some(Entry::Directory(id)), Which::Current) = (entry, which) {
+        view.directory_at(parent, name.as_str(), id)?;
         return Ok(Found::Directory(id));
     }
+    let file = |id, is_current| -> Result<Found, ReadError> {
+        let record = Box::new(view.file_at(parent, name.as_str(), id)?);
+        Ok(Found::File { id, record, is_current, is_null: bucket.is_null(id) })
+    };
     let is_it = |id: FileId| match which {
         Which::Current => true,
         Which::Null => bucket.is_null(id),
@@ -66,32 +74,35 @@ pub(crate) fn find(view: &View<'_>, path: &ArchivePath, which: Which) -> Result<
     if let Some(Entry::File(id)) = entry
         && is_it(id)
     {
-        return Ok(Found::File { id, is_current: true, is_null: bucket.is_null(id) });
+        return file(id, true);
     }
     let found = match which {
         Which::Current => view.versions(parent, &name, None, 1)?.first().copied(),
         Which::Null => view.null_version(&bucket, parent, &name)?,
         Which::Version(id) => view.version(parent, &name, id)?.map(|version| (id, version)),
     };
-    Ok(match found {
-        None => Found::Nothing,
-        Some((id, Version::Marker(_))) => Found::Marker(id),
-        Some((id, Version::File)) => Found::File { id, is_current: false, is_null: bucket.is_null(id) },
-    })
+    match found {
+        None => Ok(Found::Nothing),
+        Some((id, Version::Marker(_))) => Ok(Found::Marker(id)),
+        Some((id, Version::File)) => file(id, false),
+    }
 }
 
 /// The file of a version, or why there is none.
-fn file_of(
-    view: &View<'_>,
-    path: &ArchivePath,
-    which: Which,
-) -> Result<Result<FileId, ArchiveError>, ReadError> {
+fn file_of(view: &View<'_>, path: &ArchivePath, which: Which) -> FoundFile {
     Ok(match find(view, path, which)? {
-        Found::Nothing => Err(ArchiveError::NotFound(path.clone())),
-        Found::Directory(_) => Err(ArchiveError::IsADirectory(path.clone())),
-        Found::Marker(version) => Err(ArchiveError::DeleteMarker { path: path.clone(), version }),
-        Found::File { id, .. } => Ok(id),
+        Found::File { id, record, .. } => Ok((id, *record)),
+        other => Err(no_file(other, path)),
     })
+}
+
+/// Why what was found is no file.
+fn no_file(found: Found, path: &ArchivePath) -> ArchiveError {
+    match found {
+        Found::Directory(_) => ArchiveError::IsADirectory(path.clone()),
+        Found::Marker(version) => ArchiveError::DeleteMarker { path: path.clone(), version },
+        Found::Nothing | Found::File { .. } => ArchiveError::NotFound(path.clone()),
+    }
 }
 
 impl Archive {
@@ -101,18 +112,14 @@ impl Archive {
     /// [`ArchiveError::NotFound`], [`ArchiveError::DeleteMarker`], [`ArchiveError::IsADirectory`].
     pub fn object(&self, path: &ArchivePath, which: Which) -> Result<ObjectStat, ArchiveError> {
         let engine = self.engine();
-        engine
-            .read(|view| {
-                let (id, is_current, is_null) = match find(view, path, which)? {
-                    Found::File { id, is_current, is_null } => (id, is_current, is_null),
-                    _ => return Ok(Err(file_of(view, path, which)?.err())),
-                };
-                let Some(record) = view.file(id)? else { return Ok(Err(None)) };
+        engine.read(|view| match find(view, path, which)? {
+            Found::File { id, record, is_current, is_null } => {
                 let (restore, hold) = (restore_state(view, id, &record)?, view.hold(id)?);
-                let file = file_stat(engine, view, path, id, record)?;
+                let file = file_stat(engine, view, path, id, *record)?;
                 Ok(Ok(ObjectStat { file, is_current, is_null, restore, hold }))
-            })?
-            .map_err(|error| error.unwrap_or_else(|| ArchiveError::NotFound(path.clone())))
+            }
+            other => Ok(Err(no_file(other, path))),
+        })?
     }
 
     /// The file of a version.
@@ -121,11 +128,7 @@ impl Archive {
         path: &ArchivePath,
         which: Which,
     ) -> Result<(FileId, FileRecord), ArchiveError> {
-        let found = self.engine().read(|view| match file_of(view, path, which)? {
-            Ok(id) => Ok(view.file(id)?.map(|record| (id, record)).ok_or(None)),
-            Err(error) => Ok(Err(Some(error))),
-        })?;
-        found.map_err(|error| error.unwrap_or_else(|| ArchiveError::NotFound(path.clone())))
+        self.engine().read(|view| file_of(view, path, which))?
     }
 
     /// Opens a version for reading.
@@ -219,7 +222,8 @@ impl Archive {
         self.engine().execute(command).map(drop).map_err(|error| in_words(error, path))
     }
 
-    /// Sets what keeps a version. `bypass`: shortens or ends a retention of mode governance.
+    /// Sets what keeps a version. `bypass`: shortens or ends a retention of mode governance, or makes it one
+    /// of mode compliance.
     ///
     /// # Errors
     /// [`ArchiveError::NotFound`], [`ArchiveError::DeleteMarker`], [`ArchiveError::Held`] if a retention
@@ -231,7 +235,18 @@ impl Archive {
         hold: Hold,
         bypass: bool,
     ) -> Result<(), ArchiveError> {
-        let (file, _) = self.version_file(path, which)?;
+        let (file, record) = self.version_file(path, which)?;
+        let engine = self.engine();
+        let old = engine.read(|view| view.hold(file))?;
+        // Nobody can take compliance back, so that it takes the right that ending governance takes. The
+        // catalogue lets it through: it must still read journals in which this was done.
+        let is_governed =
+            |kept: Retention| kept.mode == RetentionMode::Governance && kept.until > engine.now();
+        let is_strict = |new: Retention| new.mode == RetentionMode::Compliance;
+        if !bypass && old.retention.is_some_and(is_governed) && hold.retention.is_some_and(is_strict) {
+            let held = Rejection::Held { file, name: record.name, hold: old };
+            return Err(in_words(ArchiveError::Rejected(held), path));
+        }
         let command = Command::SetHold { file, hold, bypass };
         self.engine().execute(command).map(drop).map_err(|error| in_words(error, path))
     }

@@ -5,6 +5,7 @@ use catalogue::{Command, Object, Outcome, PARTS_MAX, PoolData, PutPart, Rejectio
 use pool::{BlobWriter, Use};
 
 use crate::ingest::{SEGMENT_RETRIES_MAX, SMALL_BYTES_MAX};
+use crate::open_parts::PartRoom;
 use crate::{Archive, ArchiveError, PartInfo};
 
 /// Of parts of which nothing is known: what most clients send.
@@ -23,6 +24,8 @@ pub struct PartUpload {
     received: u64,
     /// There is a part of this number already.
     replaces: bool,
+    /// Its share of the quotas, until it is stored.
+    room: PartRoom,
 }
 
 impl Archive {
@@ -30,7 +33,8 @@ impl Archive {
     /// have in the file, and to refuse it before its body.
     ///
     /// # Errors
-    /// [`ArchiveError::NoSuchUpload`], a number that no part has, or there is no room.
+    /// [`ArchiveError::NoSuchUpload`], a number that no part has, there is no room, or
+    /// [`ArchiveError::QuotaExceeded`]: all parts of uploads count as their files will.
     pub fn begin_part(
         &self,
         upload: UploadId,
@@ -54,6 +58,7 @@ impl Archive {
         if let Some(length) = length {
             self.check_fits_a_tape(length)?;
         }
+        let room = self.room_for_part(upload, number, length.unwrap_or(ByteCount(0)))?;
         self.check_room()?;
         if length.is_some_and(|length| length.0 > SMALL_BYTES_MAX as u64) {
             engine.pool.check_placement()?;
@@ -69,6 +74,7 @@ impl Archive {
             hasher: PartHasher::new(offset),
             received: 0,
             replaces,
+            room,
         })
     }
 }
@@ -96,6 +102,9 @@ impl PartUpload {
             && self.received > expected.0
         {
             return Err(ArchiveError::LengthMismatch { expected: expected.0, actual: self.received });
+        }
+        if self.length.is_none() {
+            self.room.grow(self.received)?;
         }
         self.hasher.update(bytes);
         if let Some(writer) = &mut self.large {
@@ -130,13 +139,17 @@ impl PartUpload {
         {
             return Err(ArchiveError::LengthMismatch { expected: expected.0, actual: self.received });
         }
+        let (size, replaces) = (ByteCount(self.received), self.replaces);
         let hash = std::mem::replace(&mut self.hasher, PartHasher::new(ByteCount(0))).finish();
         let done = match self.large.take() {
             Some(writer) => self.finish_large(writer, hash, attributes),
             None => self.finish_small(&hash, &attributes),
         };
-        if self.replaces {
+        if replaces {
             self.archive.engine().sweep.ring();
+        }
+        if let Ok(part) = &done {
+            self.room.stored(part.stamp, size);
         }
         done
     }

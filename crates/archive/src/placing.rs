@@ -22,7 +22,7 @@ impl Archive {
         }
         let inherited = self.engine().read(|view| {
             let mut at = parent;
-            while let Some(directory) = view.directory(at)? {
+            while let Some(directory) = view.directory_or_gone(at, parent)? {
                 if let Some(class) = directory.class.and_then(|id| classes.get(id)) {
                     return Ok(Some(class));
                 }
@@ -61,7 +61,7 @@ impl Archive {
         self.engine().read(|view| {
             let (mut at, mut above) = (parent, parent_path.components().count().saturating_sub(depth));
             while above > 0 && at != DirId::ROOT {
-                let Some(directory) = view.directory(at)? else { break };
+                let Some(directory) = view.directory_or_gone(at, parent)? else { break };
                 (at, above) = (directory.parent, above - 1);
             }
             Ok(at.0)

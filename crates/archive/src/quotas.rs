@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 
 use base::{ArchivePath, ByteCount, DirId};
-use catalogue::{Command, Entry, Outcome, QuotaLimits, QuotaRecord, QuotaSubject, ReadError, View};
+use catalogue::{Command, Entry, Followed, Outcome, QuotaLimits, QuotaRecord, QuotaSubject, ReadError, View};
 
 use crate::engine::Engine;
 use crate::{Archive, ArchiveError};
@@ -101,6 +101,27 @@ impl Archive {
         })
     }
 
+    /// Refuses an upload whose file a quota has no room for, before any part of it.
+    pub(crate) fn check_quota_of_upload(&self, path: &ArchivePath, group: &str) -> Result<(), ArchiveError> {
+        let engine = self.engine();
+        let exceeded = engine.read(|view| {
+            let Some((parent, _)) = path.split().filter(|_| view.has_quotas().unwrap_or(true)) else {
+                return Ok(None);
+            };
+            if matches!(view.resolve(path)?, Some(Entry::File(_))) {
+                return Ok(None);
+            }
+            let quotas = view.quotas_of(nearest(view, &parent)?, group)?;
+            Ok(quotas.into_iter().find_map(|(subject, quota)| {
+                quota.excess(1, 0).map(|(what, limit, used)| (subject, what, limit, used))
+            }))
+        })?;
+        match exceeded {
+            Some((subject, what, limit, used)) => Err(engine.exceeded(subject, what, limit, used)),
+            None => Ok(()),
+        }
+    }
+
     /// Refuses bytes for which a quota has no room before they are sent. The last word has the command; a
     /// repeat with the key of a put that was answered gets that answer from it.
     pub(crate) fn check_quota(
@@ -116,12 +137,9 @@ impl Archive {
                 return Ok(None);
             }
             let Some((parent, _)) = path.split() else { return Ok(None) };
-            let (directory, replaced) = match view.resolve(path)? {
+            let (directory, replaced) = match view.find(path)? {
                 // What it may take the place of gives room back.
-                Some(Entry::File(old)) => match view.file(old)? {
-                    Some(old) => (old.parent, old.size.0),
-                    None => return Ok(None),
-                },
+                Some(Followed::File(_, old)) => (old.parent, old.size.0),
                 _ => (nearest(view, &parent)?, 0),
             };
             for (subject, quota) in view.quotas_of(directory, group)? {
@@ -140,7 +158,7 @@ impl Archive {
 }
 
 /// The nearest directory of a path that is there.
-fn nearest(view: &View<'_>, path: &ArchivePath) -> Result<DirId, ReadError> {
+pub(crate) fn nearest(view: &View<'_>, path: &ArchivePath) -> Result<DirId, ReadError> {
     let mut at = path.clone();
     loop {
         if let Some(Entry::Directory(id)) = view.resolve(&at)? {

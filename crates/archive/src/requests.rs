@@ -1,7 +1,9 @@
 //! Recall requests and evicts.
 
 use base::{ArchivePath, FileId, RequestId};
-use catalogue::{BATCH_FILES_MAX, Command, Entry, EvictRefusal, Object, Outcome, PRIORITY_USUAL, Rejection};
+use catalogue::{
+    BATCH_FILES_MAX, Command, EvictRefusal, Followed, Object, Outcome, PRIORITY_USUAL, Rejection,
+};
 
 use crate::access_log::Notice;
 use crate::namespace::in_words;
@@ -22,7 +24,7 @@ impl Archive {
     ///
     /// # Errors [`ArchiveError::NotFound`], [`ArchiveError::SomeNotFound`], [`ArchiveError::IsADirectory`],
     /// [`ArchiveError::NeverFits`] for a file that no evict can make room for: no request
-    /// is made, or what is there of one is cancelled.
+    /// is made, or what there is of one is taken back.
     pub fn stage(&self, selection: &Selection, options: StageOptions) -> Result<RequestId, ArchiveError> {
         let engine = self.engine();
         let mut request = None;
@@ -48,9 +50,11 @@ impl Archive {
         });
         let id = match (request, result) {
             (Some(id), Err(error)) => {
-                // Nobody will hear of this request: what it holds so far is not worked on.
+                // Nobody will hear of this request: what it holds so far is not worked on, and nothing of it
+                // is left.
                 engine.execute(Command::CloseRequest { request: id })?;
                 self.cancel_request(id)?;
+                while engine.execute(Command::ForgetRequest { request: id })? == Outcome::More(true) {}
                 return Err(error);
             }
             (None, Err(error)) => return Err(error),
@@ -197,9 +201,9 @@ impl Archive {
         };
         let mut files = Vec::with_capacity(paths.len());
         for path in paths {
-            match self.engine().read(|view| view.resolve(path))? {
-                Some(Entry::File(file)) => files.push(file),
-                Some(Entry::Directory(_)) => return Err(ArchiveError::IsADirectory(path.clone())),
+            match self.engine().read(|view| view.find(path))? {
+                Some(Followed::File(file, _)) => files.push(file),
+                Some(Followed::Directory(..)) => return Err(ArchiveError::IsADirectory(path.clone())),
                 None => return Err(ArchiveError::NotFound(path.clone())),
             }
         }

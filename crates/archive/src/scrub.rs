@@ -14,16 +14,21 @@ use base::{
 use catalogue::FileRecord;
 use pool::{BadShard, DriveHealth, ScrubReport};
 
-use crate::archive::remove_orphans;
 use crate::engine::Engine;
 use crate::lost::{self, Declared, path_of};
 use crate::{ArchiveError, ScrubInfo, UpkeepSettings};
-use crate::{pool_drives, pool_gaps, pool_rebuild};
+use crate::{pool_drives, pool_gaps, pool_rebuild, unknown};
 
 /// Without being asked the first pass begins this long after the start.
 const FIRST_PASS_AFTER: Duration = Duration::from_secs(600);
 /// How often the scrubber looks without being rung.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// What could not be rebuilt is tried again after so long, and each time after twice as long,
+const REBUILD_REST_MIN: Duration = Duration::from_secs(5);
+/// up to this.
+const REBUILD_REST_MAX: Duration = Duration::from_secs(3_600);
+/// After so long the drives are looked through again that could not be.
+const UNKNOWN_AGAIN: Duration = Duration::from_secs(3_600);
 /// How long it waits for clients before each row.
 const YIELD_MAX: Duration = Duration::from_millis(100);
 /// How long at once.
@@ -177,6 +182,8 @@ pub(crate) fn run(engine: &Arc<Engine>) {
         debt: Duration::ZERO,
         left_behind: VecDeque::new(),
         has_left_out: false,
+        rebuild_again: None,
+        unknown_due: unknown::kept(engine).ok().and_then(|kept| kept.until),
         silent_since: BTreeMap::new(),
         given_up: BTreeSet::new(),
         still_with_gaps: BTreeSet::new(),
@@ -195,6 +202,15 @@ pub(crate) fn run(engine: &Arc<Engine>) {
 /// Extents that a moved stripe has left behind, and the readers that may still be in them.
 pub(crate) type LeftBehind = (u64, BlobId, Vec<BadShard>);
 
+/// A rebuild that is tried again.
+#[derive(Clone, Copy)]
+struct Again {
+    /// When, by the steady clock.
+    due: Duration,
+    /// The rest before it.
+    rest: Duration,
+}
+
 pub(crate) struct Scrubber {
     pub(crate) engine: Arc<Engine>,
     pass: Option<Pass>,
@@ -206,8 +222,12 @@ pub(crate) struct Scrubber {
     left_behind: VecDeque<LeftBehind>,
     /// Whether a rebuild has left a shard as it was: its drive did not answer, or too few others were whole.
     pub(crate) has_left_out: bool,
+    /// When what could not be rebuilt is tried again.
+    rebuild_again: Option<Again>,
+    /// When an extent that nothing names has been kept long enough.
+    unknown_due: Option<Timestamp>,
     /// Since when drives do not answer.
-    silent_since: BTreeMap<DriveId, Timestamp>,
+    silent_since: BTreeMap<DriveId, Duration>,
     /// Drives whose content is rebuilt elsewhere.
     given_up: BTreeSet<DriveId>,
     /// Drives that were gone through for gaps, and have some that could not be filled.
@@ -242,10 +262,9 @@ impl Scrubber {
         // Kept, since what is more urgent ends this step.
         self.asked |= orders.pass;
         // By this thread, which alone moves stripes: an extent that is not in the catalogue yet is no orphan.
-        if orders.orphans
-            && let Err(error) = remove_orphans(&self.engine)
-        {
-            tracing::warn!(%error, "what moved away from a drive meanwhile stays on it until the next start");
+        let is_due = self.unknown_due.is_some_and(|due| due <= self.engine.now());
+        if orders.orphans || is_due {
+            self.look_for_unknown();
         }
         // What was ordered is taken: an error must not cost what is ordered besides.
         if orders.find
@@ -260,13 +279,19 @@ impl Scrubber {
             self.engine.upkeep.some_lost.store(true, Ordering::SeqCst);
             tracing::error!(%error, "not all lost files were tried; the next pass tries the others");
         }
-        if orders.rebuild || !orders.replaced.is_empty() {
+        let is_again = self.rebuild_again.is_some_and(|again| again.due <= self.engine.steady());
+        if is_again {
+            pool_drives::resume_unfilled(&self.engine);
+        }
+        if orders.rebuild || is_again || !orders.replaced.is_empty() {
             self.phase("rebuilding");
             self.has_left_out = false;
             let rebuilt = pool_rebuild::all(self, &orders.replaced);
             self.phase("idle");
+            self.rest_rebuild(rebuilt.is_err() || self.has_left_out);
             self.leave(rebuilt?);
-            // Else the mark on them stays: they are rebuilt when a drive comes back, and at the next start.
+            // Else the mark on them stays: they are rebuilt after a rest, when a drive comes back, and at the
+            // next start.
             let stopped = self.engine.stop.load(Ordering::Relaxed);
             if !stopped && !self.has_left_out {
                 // One that was replaced once more meanwhile is blank again.
@@ -326,9 +351,28 @@ impl Scrubber {
         &self.given_up
     }
 
+    /// What could not be rebuilt, since drives were late or did not answer, is tried again, ever more seldom.
+    fn rest_rebuild(&mut self, failed: bool) {
+        let rest = match self.rebuild_again {
+            Some(again) => (again.rest * 2).min(REBUILD_REST_MAX),
+            None => REBUILD_REST_MIN,
+        };
+        let due = self.engine.steady().saturating_add(rest);
+        self.rebuild_again = failed.then_some(Again { due, rest });
+    }
+
+    /// Goes through the drives for what nothing names, and knows when to do so again.
+    fn look_for_unknown(&mut self) {
+        self.unknown_due = unknown::look(&self.engine).unwrap_or_else(|error| {
+            tracing::warn!(%error, "what nothing names stays on the drives for now");
+            Some(self.engine.now().plus(UNKNOWN_AGAIN))
+        });
+    }
+
     /// Looks which drives do not answer, and for how long.
     fn watch_drives(&mut self) {
-        let now = self.engine.now();
+        // Not by the trusted time: when it leaps nobody has waited for a drive.
+        let now = self.engine.steady();
         let patience = self.engine.upkeep.settings().rebuild_after;
         let health = self.engine.pool.drive_health();
         let silent = DriveHealth::is_silent;
@@ -339,7 +383,7 @@ impl Scrubber {
             self.silent_since.entry(*id).or_insert(now);
         }
         let is_given_up = |id: &DriveId, health: &DriveHealth| {
-            let waited = self.silent_since.get(id).is_some_and(|since| now.since(*since) > patience);
+            let waited = self.silent_since.get(id).is_some_and(|since| now.saturating_sub(*since) > patience);
             health.is_given_up() || silent(health) && waited
         };
         let given_up: BTreeSet<DriveId> =

@@ -1,7 +1,7 @@
 //! Which files a stage, evict or release means.
 
 use base::{ArchivePath, ByteCount, ClassId, DirId, FileId, Name};
-use catalogue::{Entry, ReadError, View};
+use catalogue::{FileRecord, Followed, ReadError, View};
 
 use crate::{Archive, ArchiveError, Selection};
 
@@ -22,6 +22,12 @@ pub(crate) struct Selected {
     pub(crate) online: bool,
 }
 
+/// What a path of a selection stands for.
+enum Root {
+    File(Selected),
+    Directory(DirId),
+}
+
 impl Archive {
     /// Resolves all paths first, so that one that does not exist means that nothing is done; then hands on
     /// the files in batches of at most [`FILES_BATCH`].
@@ -36,12 +42,13 @@ impl Archive {
         let mut roots = Vec::with_capacity(selection.paths.len());
         let mut missing: Vec<&ArchivePath> = Vec::new();
         for path in &selection.paths {
-            match self.engine().read(|view| view.resolve(path))? {
+            match self.engine().read(|view| view.find(path))? {
                 None => missing.push(path),
-                Some(Entry::Directory(_)) if !selection.recursive => {
+                Some(Followed::Directory(..)) if !selection.recursive => {
                     return Err(ArchiveError::IsADirectory(path.clone()));
                 }
-                Some(entry) => roots.push(entry),
+                Some(Followed::Directory(id, _)) => roots.push(Root::Directory(id)),
+                Some(Followed::File(id, record)) => roots.push(Root::File(selected(id, &record))),
             }
         }
         if let Some(first) = missing.first() {
@@ -51,23 +58,25 @@ impl Archive {
             });
         }
         let mut batch = Vec::new();
-        for entry in roots {
-            self.walk(entry, &mut batch, take)?;
+        for root in roots {
+            match root {
+                Root::File(file) => {
+                    batch.push(file);
+                    hand_on(&mut batch, take)?;
+                }
+                Root::Directory(id) => self.walk(id, &mut batch, take)?,
+            }
         }
         if batch.is_empty() { Ok(()) } else { take(batch) }
     }
 
     fn walk(
         &self,
-        entry: Entry,
+        root: DirId,
         batch: &mut Vec<Selected>,
         take: &mut dyn FnMut(Vec<Selected>) -> Result<(), ArchiveError>,
     ) -> Result<(), ArchiveError> {
-        let mut directories: Vec<DirId> = Vec::new();
-        match entry {
-            Entry::Directory(id) => directories.push(id),
-            Entry::File(id) => batch.extend(self.engine().read(|view| selected(view, id))?),
-        }
+        let mut directories: Vec<DirId> = vec![root];
         while let Some(directory) = directories.pop() {
             let mut after: Option<Name> = None;
             loop {
@@ -75,11 +84,7 @@ impl Archive {
                     self.engine().read(|view| page(view, directory, after.as_ref()))?;
                 batch.extend(files);
                 directories.extend(below);
-                if batch.len() >= FILES_BATCH {
-                    for chunk in std::mem::take(batch).chunks(FILES_BATCH) {
-                        take(chunk.to_vec())?;
-                    }
-                }
+                hand_on(batch, take)?;
                 after = match last {
                     Some(name) => Some(name),
                     None => break,
@@ -90,6 +95,20 @@ impl Archive {
     }
 }
 
+/// Hands on what is enough for a batch, in batches that one command takes.
+fn hand_on(
+    batch: &mut Vec<Selected>,
+    take: &mut dyn FnMut(Vec<Selected>) -> Result<(), ArchiveError>,
+) -> Result<(), ArchiveError> {
+    if batch.len() < FILES_BATCH {
+        return Ok(());
+    }
+    for chunk in std::mem::take(batch).chunks(FILES_BATCH) {
+        take(chunk.to_vec())?;
+    }
+    Ok(())
+}
+
 type Page = (Vec<Selected>, Vec<DirId>, Option<Name>);
 
 fn page(view: &View<'_>, directory: DirId, after: Option<&Name>) -> Result<Page, ReadError> {
@@ -97,20 +116,15 @@ fn page(view: &View<'_>, directory: DirId, after: Option<&Name>) -> Result<Page,
     let more = names.len() == PAGE;
     let (mut files, mut below, mut last) = (Vec::new(), Vec::new(), None);
     for (name, entry) in names {
-        match entry {
-            Entry::File(id) => files.extend(selected(view, id)?),
-            Entry::Directory(id) => below.push(id),
+        match view.follow(directory, name.as_str(), entry)? {
+            Followed::File(id, record) => files.push(selected(id, &record)),
+            Followed::Directory(id, _) => below.push(id),
         }
         last = Some(name);
     }
     Ok((files, below, last.filter(|_| more)))
 }
 
-fn selected(view: &View<'_>, file: FileId) -> Result<Option<Selected>, ReadError> {
-    Ok(view.file(file)?.map(|record| Selected {
-        file,
-        size: record.size,
-        class: record.class,
-        online: record.is_online(),
-    }))
+fn selected(file: FileId, record: &FileRecord) -> Selected {
+    Selected { file, size: record.size, class: record.class, online: record.is_online() }
 }

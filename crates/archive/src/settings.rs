@@ -33,6 +33,8 @@ pub struct PoolSettings {
     pub code: StripeCode,
     /// Memory for buffers of the pool.
     pub arena: ByteCount,
+    /// Extents that nothing in the catalogue names are kept for so long.
+    pub unknown_kept: Duration,
     /// The drives.
     pub drives: Vec<PoolDriveSettings>,
 }

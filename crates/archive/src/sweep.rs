@@ -28,7 +28,12 @@ pub(crate) fn stamp(engine: &Engine) {
     }
     match engine.catalogue.read(|view| view.last_change()) {
         Ok(change) => {
-            let known = engine.pool.stamps().iter().all(|stamp| stamp.commit == change);
+            let stamps = engine.pool.stamps();
+            if let Some(newer) = stamps.iter().find(|stamp| stamp.commit > change) {
+                tracing::error!(change, seen = newer.commit, "the catalogue is older than its drives know");
+                return;
+            }
+            let known = stamps.iter().all(|stamp| stamp.commit == change);
             if !known && let Err(error) = engine.pool.stamp(change) {
                 tracing::warn!(%error, "a pool drive cannot be stamped");
             }
@@ -37,13 +42,18 @@ pub(crate) fn stamp(engine: &Engine) {
     }
 }
 
+/// Tells the drives of the pool what they are to know, and looks at those too that have nothing to be told
+/// of.
+fn attend_to_drives(engine: &Engine) {
+    stamp(engine);
+    engine.pool.check_places();
+}
+
 /// The sweeper's thread.
 pub(crate) fn run(engine: &Arc<Engine>) {
     while !engine.stop.load(Ordering::Relaxed) {
         engine.keep_time();
-        stamp(engine);
-        // What has nothing to be told of is looked at all the same.
-        engine.pool.check_places();
+        attend_to_drives(engine);
         if let Err(error) = sweep(engine) {
             tracing::error!(%error, "sweeping failed");
         }
@@ -73,12 +83,18 @@ fn sweep(engine: &Arc<Engine>) -> Result<(), ArchiveError> {
             engine.pool.seal_segments();
         }
         let mark = engine.gate.turn();
+        let mut told = engine.steady();
         while !engine.gate.has_left(mark) && !is_planted(Bug::RemoveUnderReaders) {
             if engine.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
             engine.sweep.wait(READERS_RETRY);
             engine.keep_time();
+            // A download may take hours: drives are told and looked at meanwhile as at other times.
+            if engine.steady().saturating_sub(told) >= SWEEP_EVERY {
+                told = engine.steady();
+                attend_to_drives(engine);
+            }
             // A download may take hours, and must not keep what tapes have in the pool as long.
             evict_cold(engine)?;
         }

@@ -4,7 +4,7 @@ use base::{DirId, FileId, Name};
 use catalogue::{BucketRecord, Entry, ReadError, Version, View};
 
 use crate::engine::Engine;
-use crate::keys::{Child, CurrentKeys, Describe, Is, KEY_ROWS_MAX, KeySource, Line, Lines, Start};
+use crate::keys::{Child, Current, CurrentKeys, Describe, Is, KEY_ROWS_MAX, KeySource, Line, Lines, Start};
 use crate::{Archive, ArchiveError, KeyLine, LIST_PAGE_MAX, VersionPage, VersionQuery};
 
 /// Names that have a version or a marker, current or not.
@@ -129,7 +129,7 @@ impl<'e, 'v, 'a> Page<'e, 'v, 'a> {
                     return Ok(self.page);
                 }
                 _ if self.is_full() => break,
-                Line::Prefix(prefix) => self.push((prefix.clone(), None), Some(KeyLine::Prefix(prefix))),
+                Line::Prefix(prefix) => self.push((prefix.clone(), None), KeyLine::Prefix(prefix)),
                 Line::Directory(key, directory) => {
                     let line = self.describe.directory(key.clone(), directory)?;
                     self.push((key, None), line);
@@ -150,8 +150,8 @@ impl<'e, 'v, 'a> Page<'e, 'v, 'a> {
         self.page.lines.len() >= self.limit
     }
 
-    fn push(&mut self, at: (String, Option<FileId>), line: Option<KeyLine>) {
-        self.page.lines.extend(line);
+    fn push(&mut self, at: (String, Option<FileId>), line: KeyLine) {
+        self.page.lines.push(line);
         self.last = at;
     }
 
@@ -174,7 +174,8 @@ impl<'e, 'v, 'a> Page<'e, 'v, 'a> {
                 return Ok(false);
             }
             let is = Is { current: current.or(topmost) == Some(id), null: self.bucket.is_null(id) };
-            let line = self.describe.version(key.to_owned(), id, version, is)?;
+            let leaf = Current { directory: versions.directory, file: id };
+            let line = self.describe.version(key.to_owned(), leaf, version, is)?;
             self.push((key.to_owned(), Some(id)), line);
         }
         self.last = (key.to_owned(), None);

@@ -112,7 +112,18 @@ fn of_tapes(tapes: &[(Vid, TapeRecord)], goes_to_tape: bool) -> Vec<String> {
             named(&suspect)
         ));
     }
-    if goes_to_tape && !tapes.iter().any(|(_, tape)| tape.state == TapeState::Scratch) {
+    let unknown: Vec<String> =
+        tapes.iter().filter(|(_, tape)| tape.capacity.0 == 0).map(|(vid, _)| vid.to_string()).collect();
+    if !unknown.is_empty() {
+        let what = if unknown.len() == 1 { "cartridge" } else { "cartridges" };
+        warnings.push(format!(
+            "the library cannot identify {} {what}: {}: nothing is written there; mounting one tells why",
+            unknown.len(),
+            named(&unknown)
+        ));
+    }
+    let is_blank = |tape: &TapeRecord| tape.state == TapeState::Scratch && tape.capacity.0 > 0;
+    if goes_to_tape && !tapes.iter().any(|(_, tape)| is_blank(tape)) {
         warnings.push("there is no scratch tape: add cartridges, or reclaim empty tapes".to_owned());
     }
     warnings

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
 use base::{ArchivePath, ContainerId, FileId, RequestId, TapePoolId, Timestamp, Vid};
-use catalogue::{CopyState, Entry, EvictRefusal, ItemState, RequestState, TapeState};
+use catalogue::{CopyState, EvictRefusal, Followed, ItemState, RequestState, TapeState};
 
 use crate::engine::{Engine, Rest};
 use crate::{About, Archive, ArchiveError, Cause, Locality, Reason};
@@ -86,12 +86,12 @@ impl Archive {
 
     fn causes_of_path(&self, path: &ArchivePath) -> Result<Vec<Cause>, ArchiveError> {
         let engine = self.engine();
-        match engine.read(|view| view.resolve(path))? {
+        match engine.read(|view| view.find(path))? {
             None => Err(ArchiveError::NotFound(path.clone())),
-            Some(Entry::Directory(_)) => Ok(vec![said(format!(
+            Some(Followed::Directory(..)) => Ok(vec![said(format!(
                 "{path} is a directory; ask about a file in it, or see 'kist queue' for everything that waits"
             ))]),
-            Some(Entry::File(file)) => why_file(engine, path, file),
+            Some(Followed::File(file, _)) => why_file(engine, path, file),
         }
     }
 

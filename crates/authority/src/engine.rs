@@ -6,8 +6,8 @@ use archive::{
     KeyPage, KeyQuery, Listed, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo,
     PutCallback, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaLimits, QuotaOf, ReplacedDrive, ReportBy,
     RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck,
-    TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UsageReport, VerifyDone,
-    VersionPage, VersionQuery, Which,
+    TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UnknownKept, UsageReport,
+    VerifyDone, VersionPage, VersionQuery, Which,
 };
 use base::{ArchivePath, BlockAddress, ByteCount, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid};
 use bytes::Bytes;
@@ -166,6 +166,10 @@ impl Engine for Archive {
             Some(_) => Archive::count_quarantined(self).map(Some),
             None => Ok(None),
         }
+    }
+
+    fn unknown_kept(&self) -> Result<UnknownKept, ArchiveError> {
+        Archive::unknown_kept(self)
     }
 
     fn end_quarantine(&self) -> Result<(), ArchiveError> {

@@ -10,8 +10,8 @@ use archive::{
     Listed, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo, PutDone, PutOptions,
     QueueLine, QuotaInfo, QuotaLimits, QuotaOf, ReplacedDrive, ReportBy, RequestFile, RequestInfo,
     RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo,
-    TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UsageReport, VerifyDone, VersionPage, VersionQuery,
-    Which,
+    TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UnknownKept, UsageReport, VerifyDone, VersionPage,
+    VersionQuery, Which,
 };
 use base::{ArchivePath, BlockAddress, ByteCount, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid};
 use catalogue::Attributes;
@@ -153,6 +153,7 @@ impl Engine for Guarded {
 
     fn rename(&self, from: &ArchivePath, to: &ArchivePath, replace: bool) -> Result<(), ArchiveError> {
         self.rule.may("rename", self.rule.renaming(), from)?;
+        self.rule.may_move("rename", from, to)?;
         let putting = self.rule.putting("rename", to, !replace)?;
         let replace = replace && putting == Putting::Replace;
         self.rule.done("rename", format!("{from} to {to}"), self.engine.rename(from, to, replace))
@@ -406,6 +407,11 @@ impl Engine for Guarded {
     fn quarantined(&self) -> Result<Option<u64>, ArchiveError> {
         self.rule.looks("look at", "the quarantine")?;
         self.engine.quarantined()
+    }
+
+    fn unknown_kept(&self) -> Result<UnknownKept, ArchiveError> {
+        self.rule.looks("look at", "the quarantine")?;
+        self.engine.unknown_kept()
     }
 
     fn end_quarantine(&self) -> Result<(), ArchiveError> {

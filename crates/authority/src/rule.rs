@@ -1,12 +1,13 @@
 //! What one caller may do with which path.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::Arc;
 
 use archive::{AccessChain, ArchiveError, RequestInfo, Which};
 use base::{ArchivePath, RequestId};
 use catalogue::{Attributes, DirectoryOwner};
-use identity::{Acl, AclEntry, AclError, Node, Refused, Rights, Target, decide};
+use identity::{Acl, AclEntry, AclError, Node, Refused, Rights, Target, decide, rights_at};
 
 use crate::audit::Outcome;
 use crate::authority::Ledger;
@@ -59,12 +60,7 @@ impl Rule {
         else {
             return self.may(verb, rights, path);
         };
-        let mut chain = self.engine.access_chain(&directory)?;
-        if chain.exists && chain.is_directory {
-            let (owner, group) = (std::mem::take(&mut chain.owner), std::mem::take(&mut chain.group));
-            chain.above.insert(0, DirectoryOwner { owner, group, mode: chain.mode });
-        }
-        (chain.exists, chain.is_directory) = (false, false);
+        let mut chain = self.chain_in(&directory)?;
         match self.engine.object(path, which) {
             Ok(object) => {
                 let Attributes { owner, group, .. } = object.file.attributes;
@@ -88,7 +84,82 @@ impl Rule {
         }
         let chain = self.engine.access_chain(path)?;
         let made = self.on(Rights::CREATE, path, Some(Target::Directory), &chain);
-        made.or_else(|why| self.deny(verb, path, why))
+        match made {
+            Err(_) if self.makes_buckets_beside(path)? => Ok(()),
+            Err(why) => self.deny(verb, path, why),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Whether the list of the very directory that `path` stands in lets the caller make directories there,
+    /// which are then theirs. Of what is there already the engine says so.
+    fn makes_buckets_beside(&self, path: &ArchivePath) -> Result<bool, ArchiveError> {
+        let Some((directory, _)) = path.split().filter(|_| !self.ledger.caller.is_confined()) else {
+            return Ok(false);
+        };
+        let chain = self.engine.access_chain(&directory)?;
+        let is_its_own = chain.exists && has_list_of_its_own(&chain);
+        Ok(is_its_own && self.on(Rights::MAKE_BUCKETS, &directory, None, &chain).is_ok())
+    }
+
+    /// That a rename from one directory into another gives nobody rights that its caller could not give.
+    ///
+    /// What decides about a file are the owners and the list above it, so that it comes under others with a
+    /// rename: in one's own directory everything is one's own. Where nobody gains, the right to rename is
+    /// enough. Otherwise the caller must be able to read what they move, as if they copied it, and have all
+    /// rights already that they would get: what was not theirs to stage must not become so. A file that is
+    /// held cannot be renamed, so that managing it is no gain.
+    pub(crate) fn may_move(
+        &self,
+        verb: &'static str,
+        from: &ArchivePath,
+        to: &ArchivePath,
+    ) -> Result<(), ArchiveError> {
+        let (Some((left, _)), Some((entered, _))) = (from.split(), to.split()) else { return Ok(()) };
+        if self.is_admin() || left == entered {
+            return Ok(());
+        }
+        let chain = self.engine.access_chain(from)?;
+        let caller = &self.ledger.caller;
+        let is_own = !caller.is_anonymous() && chain.owner == caller.name;
+        if !chain.exists {
+            return Ok(());
+        }
+        let target = if chain.is_directory { Target::Directory } else { Target::File };
+        let (before, mut after) = (self.chain_in(&left)?, self.chain_in(&entered)?);
+        let moves_list = chain.is_directory && has_list_of_its_own(&chain);
+        let others_gain = !is_own && !moves_list && !gives_nobody_more(&before, &left, &after, &entered);
+        (after.exists, after.is_directory) = (true, chain.is_directory);
+        (after.owner, after.group) = (chain.owner.clone(), chain.group.clone());
+        if moves_list {
+            (after.acl, after.acl_depth) = (chain.acl.clone(), after.above.len());
+        }
+        let known = rights_at(caller, from, target, &nodes(&chain));
+        let given = rights_at(caller, to, target, &nodes(&after));
+        let harmless = if chain.is_directory { Rights::NONE } else { Rights::MANAGE | Rights::LIST };
+        let mut gained = given.without(known).without(harmless | Rights::MAKE_BUCKETS);
+        if others_gain {
+            gained = gained | Rights::READ.without(known);
+        }
+        if gained.is_empty() {
+            return Ok(());
+        }
+        let why = format!(
+            "it would come under other owners and lists, and the caller lacks the rights '{gained}' to it \
+             where it is"
+        );
+        self.deny(verb, from, why)
+    }
+
+    /// The chain of something in a directory that is not there, or of which nothing is known.
+    fn chain_in(&self, directory: &ArchivePath) -> Result<AccessChain, ArchiveError> {
+        let mut chain = self.engine.access_chain(directory)?;
+        if chain.exists && chain.is_directory {
+            let (owner, group) = (std::mem::take(&mut chain.owner), std::mem::take(&mut chain.group));
+            chain.above.insert(0, DirectoryOwner { owner, group, mode: chain.mode });
+        }
+        (chain.exists, chain.is_directory) = (false, false);
+        Ok(chain)
     }
 
     /// Whether the caller has these rights, without a line in the log.
@@ -243,6 +314,31 @@ fn nodes(chain: &AccessChain) -> Vec<Node> {
             .map(|(n, directory)| node(&directory.owner, &directory.group, Some(above - 1 - n))),
     );
     nodes
+}
+
+/// Whether the list of a directory's chain is the one of the directory itself.
+fn has_list_of_its_own(chain: &AccessChain) -> bool {
+    chain.is_directory && chain.acl.is_some() && chain.acl_depth == chain.above.len()
+}
+
+/// Whether all who decide about a file in the directory `entered` decide about one in `left` too: the same
+/// list, or none, and below it no other owners. The chains are those of [`Rule::chain_in`].
+fn gives_nobody_more(
+    before: &AccessChain,
+    left: &ArchivePath,
+    after: &AccessChain,
+    entered: &ArchivePath,
+) -> bool {
+    fn list<'p>(chain: &AccessChain, path: &'p ArchivePath) -> Option<Vec<&'p str>> {
+        chain.acl.as_ref().map(|_| path.components().take(chain.acl_depth).collect())
+    }
+    fn owners(chain: &AccessChain) -> BTreeSet<&str> {
+        let listed = chain.acl.as_ref().map_or(0, |_| chain.acl_depth);
+        let reach = chain.above.len().saturating_sub(listed);
+        let owners = chain.above.iter().take(reach).map(|directory| directory.owner.as_str());
+        owners.filter(|owner| !owner.is_empty()).collect()
+    }
+    list(before, left) == list(after, entered) && owners(after).is_subset(&owners(before))
 }
 
 /// The list that these stored entries are.

@@ -6,8 +6,8 @@ use archive::{
     Listed, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo, PutCallback, PutDone,
     PutOptions, QueueLine, QuotaInfo, QuotaLimits, QuotaOf, ReplacedDrive, ReportBy, RequestFile,
     RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent,
-    TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UsageReport, VerifyDone, VersionPage,
-    VersionQuery, Which,
+    TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UnknownKept, UsageReport, VerifyDone,
+    VersionPage, VersionQuery, Which,
 };
 use base::{ArchivePath, BlockAddress, ByteCount, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid};
 use bytes::Bytes;
@@ -97,6 +97,10 @@ pub trait Engine: Send + Sync + 'static {
     /// Extents in quarantine; `None` if there is none.
     fn quarantined(&self) -> Result<Option<u64>, ArchiveError> {
         Ok(None)
+    }
+    /// What nothing names and is kept for a while.
+    fn unknown_kept(&self) -> Result<UnknownKept, ArchiveError> {
+        Ok(UnknownKept::default())
     }
     fn end_quarantine(&self) -> Result<(), ArchiveError> {
         Ok(())

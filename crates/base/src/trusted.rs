@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{Clock, Duration, Timestamp};
 
-/// Differences up to this size are the ordinary work of NTP and are followed.
+/// Differences up to this size are the ordinary work of NTP and are followed, up to this much in an hour:
+/// many small steps are not a way to another year.
 const FOLLOWED_MAX: Duration = Duration::from_secs(10);
 /// A system's clock that is ahead by more puts the time in doubt: what is to be kept for a while from now on
 /// would be kept too short by as much, should that clock be right.
@@ -19,6 +20,9 @@ pub const RESTART_BELIEVED_MAX: Duration = Duration::from_secs(7 * 86_400);
 /// A clock that the kernel says is synchronised is believed if it is so much ahead: a machine may have been
 /// off for a year. Beyond that time servers have been wrong as well (GPS receivers by 1,024 weeks).
 pub const SYNCHRONISED_BELIEVED_MAX: Duration = Duration::from_secs(400 * 86_400);
+
+/// The steady clock runs so long for each second of it that the time may be followed ahead.
+const FOLLOWED_EACH: u32 = 360;
 
 /// What the clocks of a machine show at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,16 +67,19 @@ impl TimeStanding {
     }
 
     /// The time to which the trusted one may leap by itself. It is the system's, if that is ahead no further
-    /// than is plausible: at a start, or when a time server has set it.
+    /// than is plausible: when a time server has set it, or at a start (`at_start` is how much of
+    /// [`RESTART_BELIEVED_MAX`] earlier starts have used up).
     #[must_use]
-    pub fn leap(&self, at_start: bool) -> Option<Timestamp> {
+    pub fn leap(&self, at_start: Option<Duration>) -> Option<Timestamp> {
         let believed = match (self.synchronised, at_start) {
             (true, _) => SYNCHRONISED_BELIEVED_MAX,
-            (false, true) => RESTART_BELIEVED_MAX,
-            (false, false) => return None,
+            (false, Some(spent)) => RESTART_BELIEVED_MAX.saturating_sub(spent),
+            (false, None) => return None,
         };
         let is_believed = self.ahead() > 0 && !exceeds(self.ahead(), believed);
-        (is_believed && self.is_apart()).then_some(self.system)
+        // A start counts small steps too: what is followed in them is given anew at each start.
+        let is_leap = self.is_apart() || at_start.is_some();
+        (is_believed && is_leap).then_some(self.system)
     }
 }
 
@@ -87,21 +94,32 @@ pub struct TrustedTime {
     time: Timestamp,
     /// What the steady clock showed at `time`.
     steady: Duration,
+    /// By so much more it may follow the system's clock ahead.
+    slack: Duration,
 }
 
 impl TrustedTime {
     /// The time is `time` now.
     #[must_use]
     pub fn at(time: Timestamp, reading: ClockReading) -> Self {
-        TrustedTime { time, steady: reading.steady }
+        TrustedTime { time, steady: reading.steady, slack: FOLLOWED_MAX }
     }
 
     /// Goes on to a reading. It never goes back.
     pub fn advance(&mut self, reading: ClockReading) -> Timestamp {
-        let even = self.time.plus(reading.steady.saturating_sub(self.steady));
+        let run = reading.steady.saturating_sub(self.steady);
+        let even = self.time.plus(run);
+        let mut slack = self.slack.saturating_add(run / FOLLOWED_EACH).min(FOLLOWED_MAX);
         let ahead = reading.system.0.saturating_sub(even.0);
-        let time = if exceeds(ahead, FOLLOWED_MAX) { even } else { reading.system.max(self.time) };
-        *self = TrustedTime { time, steady: self.steady.max(reading.steady) };
+        let time = if ahead <= 0 && !exceeds(ahead, FOLLOWED_MAX) {
+            reading.system.max(self.time)
+        } else if ahead > 0 && !exceeds(ahead, slack) {
+            slack = slack.saturating_sub(reading.system.since(even));
+            reading.system
+        } else {
+            even
+        };
+        *self = TrustedTime { time, steady: self.steady.max(reading.steady), slack };
         time
     }
 }
@@ -127,7 +145,8 @@ impl TrustedClock {
     /// Goes on from the last known time, whatever the system's clock says.
     pub fn begin(&self, last: Timestamp) {
         let reading = read(self.source.as_ref());
-        *self.lock() = TrustedTime::at(last, reading);
+        // No slack: how far a start goes ahead is counted.
+        *self.lock() = TrustedTime { slack: Duration::ZERO, ..TrustedTime::at(last, reading) };
     }
 
     /// Leaps ahead to a time that is known to be right; never back.
@@ -135,7 +154,7 @@ impl TrustedClock {
         let mut time = self.lock();
         let reading = read(self.source.as_ref());
         let now = time.advance(reading);
-        *time = TrustedTime::at(now.max(to), reading);
+        *time = TrustedTime { slack: time.slack, ..TrustedTime::at(now.max(to), reading) };
     }
 
     /// Both clocks, at one moment.
@@ -215,7 +234,7 @@ mod tests {
             let standing = clock.standing();
             assert_eq!(standing.ahead(), jump * 1_000_000_000);
             assert_eq!((standing.is_apart(), standing.is_doubted()), (true, is_doubted), "{jump} s");
-            assert_eq!(standing.leap(false), None, "nobody vouches for it");
+            assert_eq!(standing.leap(None), None, "nobody vouches for it");
             source.set(at(1_105));
             assert_eq!(seconds(&clock), 1_105, "back again, five seconds of NTP are followed");
             assert!(!clock.standing().is_apart());
@@ -242,10 +261,16 @@ mod tests {
             source.set_synchronised(synchronised);
             clock.begin(at(1_000));
             run(&source, 50);
-            assert_eq!(clock.standing().leap(true), None, "not even a time server is believed so much");
+            assert_eq!(
+                clock.standing().leap(Some(Duration::ZERO)),
+                None,
+                "not even a time server is believed so much"
+            );
             assert_eq!(seconds(&clock), 1_050);
             source.set(at(1_060));
-            assert_eq!(seconds(&clock), 1_060, "once the clock is right it is followed");
+            assert_eq!(seconds(&clock), 1_050, "no start gives so much for nothing");
+            run(&source, 3_600);
+            assert_eq!(seconds(&clock), 4_660, "once the clock is right it is followed, little by little");
         }
     }
 
@@ -255,13 +280,14 @@ mod tests {
             let (source, clock) = clocks(1_000 + off);
             source.set_synchronised(synchronised);
             clock.begin(at(1_000));
-            let leap = clock.standing().leap(at_start);
+            let leap = clock.standing().leap(at_start.then_some(Duration::ZERO));
             leap.inspect(|to| assert_eq!(*to, at(1_000 + off))).is_some()
         };
         assert!(leap(7 * DAY, false, true) && !leap(7 * DAY + 1, false, true));
         assert!(leap(400 * DAY, true, true) && !leap(400 * DAY + 1, true, true));
         assert!(leap(400 * DAY, true, false) && !leap(11, false, false), "nothing explains a jump of a run");
-        assert!(!leap(5, true, true), "so little is followed without a leap");
+        assert!(!leap(5, true, false), "so little is followed without a leap");
+        assert!(leap(5, false, true), "a start counts small steps too");
         assert!(!leap(-7_200, true, true), "nobody makes it go back");
     }
 
@@ -275,5 +301,28 @@ mod tests {
         clock.leap(at(5));
         assert_eq!(seconds(&clock), 1_001 + TEN_YEARS);
         assert!(!clock.standing().is_apart());
+    }
+
+    #[test]
+    fn many_small_steps_are_no_way_to_another_year() {
+        let (source, clock) = clocks(1_000);
+        // Nine seconds ahead in each second, for a day.
+        for _ in 0..86_400 {
+            run(&source, 1);
+            source.set(source.now().plus(Duration::from_secs(9)));
+            clock.now();
+        }
+        let gained = clock.now().since(at(1_000 + DAY));
+        assert!(gained <= Duration::from_secs(10 + 240), "{gained:?}");
+    }
+
+    #[test]
+    fn what_earlier_starts_believed_is_not_believed_again() {
+        let (source, clock) = clocks(1_000);
+        source.set(at(1_000 + 5 * DAY));
+        let days = |days: u64| Some(Duration::from_secs(days * 86_400));
+        assert_eq!(clock.standing().leap(days(2)), Some(at(1_000 + 5 * DAY)));
+        assert_eq!(clock.standing().leap(days(3)), None);
+        assert_eq!(clock.standing().leap(days(30)), None);
     }
 }

@@ -34,6 +34,7 @@ mod setup;
 mod stripe;
 mod tape;
 mod tidy;
+mod unknown;
 mod upload;
 mod version;
 
@@ -173,6 +174,8 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         Command::SetQuota { subject, limits } => quota::set(draft, subject, *limits),
         Command::CountQuota { subject } => quota::count(draft, subject),
         Command::SetDriveDown { drive, down } => drive::set_down(draft, drive, down.as_deref()),
+        Command::NoteUnknown { found, gone } => unknown::note(draft, found, gone),
+        Command::NoteLeap { by } => clock::note_leap(draft, *by),
         Command::NoteTime { .. }
         | Command::MoveTimeForward { .. }
         | Command::PlanTimeBack { .. }

@@ -17,7 +17,7 @@ pub use upload::{
 
 use crate::record::{
     AclEntry, Attributes, BucketSettings, ContainerKind, Entry, FileKind, Hold, LifecycleCursor,
-    MemberRecord, QuotaLimits, QuotaSubject, RunEnd, TapePlace, TapeState,
+    MemberRecord, QuotaLimits, QuotaSubject, RunEnd, TapePlace, TapeState, UnknownExtent,
 };
 
 /// Most members that one container may have.
@@ -26,6 +26,8 @@ pub const CONTAINER_MEMBERS_MAX: usize = 100_000;
 pub const PRIORITY_MAX: u8 = 9;
 /// The priority of requests of which nothing is said.
 pub const PRIORITY_USUAL: u8 = 5;
+/// Most extents that one `NoteUnknown` finds, or says to be gone.
+pub const UNKNOWN_BATCH_MAX: usize = 10_000;
 /// Most files in one `AddToRequest`, `Evict`, `Release` or `RecallDone`.
 pub const BATCH_FILES_MAX: usize = 10_000;
 /// Most files in one request.
@@ -792,6 +794,19 @@ pub enum Command {
     TimeMovedBack {
         /// The time before it.
         from: Timestamp,
+    },
+    /// A start is about to let the time leap ahead on the word of a system's clock that nobody vouches for.
+    NoteLeap {
+        /// By so much.
+        by: Duration,
+    },
+    /// Extents on the pool's drives that nothing in the catalogue names. They are kept from now on for as
+    /// long as the pool is told to. Those that are noted already keep their time.
+    NoteUnknown {
+        /// At most [`UNKNOWN_BATCH_MAX`] that were found.
+        found: Vec<UnknownExtent>,
+        /// At most as many that are removed, gone with their drives, or named after all.
+        gone: Vec<UnknownExtent>,
     },
 }
 

@@ -14,10 +14,10 @@ use crate::command::{
 use crate::record::{
     AclEntry, Attributes, BlobRecord, BucketRecord, BucketSettings, ClassRecord, ClockRecord, ContainerCopy,
     ContainerKind, ContainerRecord, CopyState, Counter, DirectoryRecord, Entry, FileKind, FileState, Garbage,
-    Hold, IdempotencyRecord, ItemState, LifecycleCursor, LifecycleRule, MemberRecord, QueuedContainer,
-    QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RecallItem, RequestItem, RequestRecord,
-    RequestState, Retention, RetentionMode, RunEnd, RunItem, RunRecord, Tally, TapePlace, TapeRecord,
-    TapeState, TimeMove, TodoFile, Version, Versioning,
+    Hold, IdempotencyRecord, ItemState, LeapsBelieved, LifecycleCursor, LifecycleRule, MemberRecord,
+    QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RecallItem, RequestItem,
+    RequestRecord, RequestState, Retention, RetentionMode, RunEnd, RunItem, RunRecord, Tally, TapePlace,
+    TapeRecord, TapeState, TimeMove, TodoFile, UnknownExtent, Version, Versioning,
 };
 use base::{ByteCount, ContainerId};
 
@@ -282,6 +282,8 @@ record!(QuotaLimits { bytes, files });
 record!(QuotaCounting { next, until });
 record!(QuotaRecord { limits, used, counting });
 record!(AclEntry { subject, rights });
+record!(UnknownExtent { drive, blob, stripe, shard });
+record!(LeapsBelieved { sum, at });
 record!(TimeMove { since, before, after, below });
 record!(ClockRecord { noted, doubted, planned_back, moves });
 
@@ -388,6 +390,8 @@ choice!(Command {
     101 = MoveTimeForward { to },
     102 = PlanTimeBack { to },
     103 = TimeMovedBack { from },
+    104 = NoteLeap { by },
+    110 = NoteUnknown { found, gone },
 });
 
 /// The key of a counter: its kind, then its object.

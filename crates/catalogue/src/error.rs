@@ -42,6 +42,22 @@ pub enum ReadError {
         /// The key in hexadecimal digits.
         key: String,
     },
+    /// A name leads to a record that is not there, or that stands elsewhere. The name is not absent: nobody
+    /// knows what it stood for.
+    #[error(
+        "'{name}' in directory {directory} leads to {to}, {found}: nothing is answered as absent; stop the \
+         server and restore the catalogue from its backup"
+    )]
+    Dangling {
+        /// The directory that the name stands in.
+        directory: DirId,
+        /// The name.
+        name: String,
+        /// What it leads to.
+        to: Object,
+        /// What was found there.
+        found: &'static str,
+    },
     /// The engine failed.
     #[error(transparent)]
     Kv(#[from] KvError),
@@ -98,6 +114,8 @@ pub enum Object {
     UploadPart(UploadId, u16),
     /// A quota.
     Quota(QuotaSubject),
+    /// The catalogue itself.
+    Catalogue,
     /// The time.
     Clock,
 }
@@ -105,6 +123,7 @@ pub enum Object {
 impl fmt::Display for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Object::Catalogue => f.write_str("the catalogue"),
             Object::Directory(id) => write!(f, "directory {id}"),
             Object::Name(directory, name) => write!(f, "'{name}' in directory {directory}"),
             Object::File(id) => write!(f, "file {id}"),

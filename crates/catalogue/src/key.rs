@@ -7,7 +7,7 @@ use base::{
 
 use crate::codec::Reader;
 use crate::error::ReadError;
-use crate::record::{QuotaSubject, RecallKey};
+use crate::record::{QuotaSubject, RecallKey, UnknownExtent};
 use crate::table::Table;
 
 pub(crate) type Key = Vec<u8>;
@@ -60,6 +60,18 @@ pub(crate) fn stripe_set(id: StripeSetId) -> Key {
 
 pub(crate) fn blob(id: BlobId) -> Key {
     id.0.to_be_bytes().to_vec()
+}
+
+/// The length of a key of `unknown`.
+pub(crate) const UNKNOWN_BYTES: usize = 2 + 8 + 4 + 1;
+
+pub(crate) fn unknown(extent: &UnknownExtent) -> Key {
+    let UnknownExtent { drive, blob, stripe, shard } = extent;
+    let mut key = drive.0.to_be_bytes().to_vec();
+    key.extend_from_slice(&blob.0.to_be_bytes());
+    key.extend_from_slice(&stripe.to_be_bytes());
+    key.push(*shard);
+    key
 }
 
 pub(crate) fn garbage(blob: BlobId, offset: ByteCount) -> Key {
@@ -288,6 +300,11 @@ impl<'a> KeyReader<'a> {
 
     pub(crate) fn u32(&mut self) -> Result<u32, ReadError> {
         let part = self.rest.array().map(u32::from_be_bytes);
+        self.checked(part)
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, ReadError> {
+        let part = self.rest.array().map(u8::from_be_bytes);
         self.checked(part)
     }
 

@@ -28,7 +28,7 @@ pub use command::{
     Command, CompleteUpload, Envelope, EvictRefusal, IDEMPOTENCY_KEPT, OpenUpload, Outcome, PARTS_MAX,
     PRIORITY_MAX, PRIORITY_USUAL, PlannedContainer, PoolData, PoolLoss, PutFile, PutObject, PutOutcome,
     PutPart, QUOTAS_MAX, REQUEST_FILES_MAX, RecallDone, Removal, Replace, Requeue, SEGMENTS_MAX,
-    SealContainer, TapeFound, UPLOADS_MAX, completion_key,
+    SealContainer, TapeFound, UNKNOWN_BATCH_MAX, UPLOADS_MAX, completion_key,
 };
 pub use encoding::{DecodeError, ENVELOPE_BYTES_MAX, ENVELOPE_VERSION};
 pub use error::{Object, ReadError, Rejection};
@@ -40,10 +40,11 @@ pub use record::{
     ACL_ENTRIES_MAX, AccessChain, AclEntry, Attributes, BlobRecord, BucketRecord, BucketSettings,
     ClassRecord, ClockRecord, ContainerCopy, ContainerKind, ContainerRecord, CopyState, Counter,
     DirectoryOwner, DirectoryRecord, Entry, FileKind, FileRecord, FileState, Garbage, Hold,
-    IdempotencyRecord, ItemState, LifecycleCursor, LifecycleRule, MemberRecord, QueuedContainer,
-    QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RecallItem, RecallKey, RequestItem, RequestRecord,
-    RequestState, Retention, RetentionMode, RunEnd, RunItem, RunRecord, Tally, TapePlace, TapeRecord,
-    TapeState, TimeMove, TodoFile, UploadPart, UploadPlan, UploadRecord, Version, Versioning, Want,
+    IdempotencyRecord, ItemState, LeapsBelieved, LifecycleCursor, LifecycleRule, MemberRecord,
+    QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RecallItem, RecallKey,
+    RequestItem, RequestRecord, RequestState, Retention, RetentionMode, RunEnd, RunItem, RunRecord, Tally,
+    TapePlace, TapeRecord, TapeState, TimeMove, TodoFile, UnknownExtent, UploadPart, UploadPlan,
+    UploadRecord, Version, Versioning, Want,
 };
 pub use table::Table;
-pub use view::{TodoRow, View, merged_ranges};
+pub use view::{Followed, TodoRow, View, merged_ranges};

@@ -7,14 +7,16 @@ mod cold;
 mod container;
 mod hold;
 mod quota;
+mod unknown;
 mod upload;
 
 pub use access::{ACL_ENTRIES_MAX, AccessChain, AclEntry, DirectoryOwner};
 pub use quota::{QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject};
 
 pub use bucket::{BucketRecord, BucketSettings, LifecycleRule, Version};
-pub use clock::{ClockRecord, TimeMove};
+pub use clock::{ClockRecord, LeapsBelieved, TimeMove};
 pub use hold::{Hold, Retention, RetentionMode, Versioning};
+pub use unknown::UnknownExtent;
 pub use upload::{UploadPart, UploadPlan, UploadRecord};
 
 pub use cold::LifecycleCursor;

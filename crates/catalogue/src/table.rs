@@ -100,11 +100,15 @@ pub enum Table {
     Acl = 43,
     /// One record: what is known of the time.
     Clock = 50,
+    /// Drive, blob, stripe, shard of an extent that nothing here names → since when that is known.
+    Unknown = 51,
+    /// One record: how far starts have let the time leap on nobody's word.
+    Leaps = 52,
 }
 
 impl Table {
     /// How many tables there are.
-    pub const COUNT: usize = 45;
+    pub const COUNT: usize = 47;
 
     /// All tables in the order of their numbers.
     pub const ALL: [Table; Table::COUNT] = [
@@ -153,6 +157,8 @@ impl Table {
         Table::Quota,
         Table::Acl,
         Table::Clock,
+        Table::Unknown,
+        Table::Leaps,
     ];
 
     /// The table's name in the engine.
@@ -204,6 +210,8 @@ impl Table {
             Table::Quota => "quota",
             Table::Acl => "acl",
             Table::Clock => "clock",
+            Table::Unknown => "unknown",
+            Table::Leaps => "leaps",
         }
     }
 

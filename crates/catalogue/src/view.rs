@@ -17,19 +17,21 @@ use crate::frame;
 use crate::key::{self, KeyReader};
 use crate::kv::{KvError, Snapshot};
 use crate::record::{
-    BlobRecord, ClassRecord, ClockRecord, Counter, DirectoryRecord, Entry, FileRecord, Garbage, RequestItem,
-    RequestRecord, Tally, Want,
+    BlobRecord, ClassRecord, ClockRecord, Counter, DirectoryRecord, Entry, FileRecord, Garbage,
+    LeapsBelieved, RequestItem, RequestRecord, Tally, Want,
 };
 use crate::table::Table;
 
 mod access;
 mod cold;
+mod follow;
 mod names;
 mod pool;
 mod tape;
 mod upload;
 mod version;
 
+pub use follow::Followed;
 pub(crate) use tape::recall_key;
 pub use tape::{TodoRow, merged_ranges};
 
@@ -177,6 +179,14 @@ impl<'a> View<'a> {
         Ok(self.get(Table::Clock, key::CLOCK)?.unwrap_or_default())
     }
 
+    /// How far starts have let the time leap on nobody's word.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn leaps(&self) -> Result<LeapsBelieved, ReadError> {
+        Ok(self.get(Table::Leaps, key::CLOCK)?.unwrap_or_default())
+    }
+
     /// The newest trusted time: that of the newest change, or to which it let the time leap. `None` in an
     /// empty catalogue.
     ///
@@ -200,28 +210,34 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What a path stands for.
+    /// What a path stands for. `None` only if the directories on the way are whole.
     ///
     /// # Errors
-    /// If the catalogue cannot be read.
+    /// [`ReadError::Dangling`]; if the catalogue cannot be read.
     pub fn resolve(&self, path: &ArchivePath) -> Result<Option<Entry>, ReadError> {
-        let text = path.as_str();
-        let Some((parent, name)) = text.rsplit_once('/').filter(|(_, name)| !name.is_empty()) else {
+        let Some((parent, name)) = follow::split(path) else {
             return Ok(Some(Entry::Directory(DirId::ROOT)));
         };
-        let known = self.directories.borrow().get(parent).copied();
-        let directory = match known {
-            Some(directory) => directory,
-            None => {
-                let Some(directory) = self.walk(parent)? else { return Ok(None) };
-                let mut directories = self.directories.borrow_mut();
-                if directories.len() < DIRECTORIES_KEPT {
-                    directories.insert(parent.to_owned(), directory);
-                }
-                directory
-            }
-        };
-        self.entry_of(directory, name)
+        if let Some(directory) = self.known_directory(parent)?
+            && let Some(entry) = self.entry_of(directory, name)?
+        {
+            return Ok(Some(entry));
+        }
+        self.check_way(parent)?;
+        Ok(None)
+    }
+
+    /// The directory of a path, remembered for the next one in it.
+    fn known_directory(&self, path: &str) -> Result<Option<DirId>, ReadError> {
+        if let Some(known) = self.directories.borrow().get(path).copied() {
+            return Ok(Some(known));
+        }
+        let Some(directory) = self.walk(path)? else { return Ok(None) };
+        let mut directories = self.directories.borrow_mut();
+        if directories.len() < DIRECTORIES_KEPT {
+            directories.insert(path.to_owned(), directory);
+        }
+        Ok(Some(directory))
     }
 
     fn walk(&self, path: &str) -> Result<Option<DirId>, ReadError> {

@@ -99,7 +99,7 @@ pub(crate) async fn stage(
         let options = StageOptions { owner: call.principal.name.clone(), pin, priority };
         Ok(engine.stage(&selection, options)?)
     };
-    let request = shared.call(stage).await?;
+    let request = shared.call_long(stage).await?;
     Ok((StatusCode::CREATED, Json(wire::CreatedReply { id: request.0 })))
 }
 
@@ -172,7 +172,7 @@ pub(crate) async fn cancel(
 ) -> Result<StatusCode, Refusal> {
     let id = request_id(id)?;
     JsonBody::read(&shared, &call, body).await?;
-    shared.call(move |engine| Ok(engine.cancel_request(id)?)).await?;
+    shared.call_long(move |engine| Ok(engine.cancel_request(id)?)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -190,7 +190,7 @@ pub(crate) async fn release(
         let paths = input.paths.map(|paths| paths.checked(limit)).transpose()?;
         Ok(engine.release(id, paths.as_deref())?)
     };
-    shared.call(release).await?;
+    shared.call_long(release).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -202,7 +202,7 @@ pub(crate) async fn evict(shared: Door, Extension(call): Caller, body: Body) -> 
         call.about(convert::selection_text(&selection));
         Ok(Json(convert::evict_reply(&engine.evict(&selection)?)))
     };
-    shared.call(evict).await
+    shared.call_long(evict).await
 }
 
 pub(crate) async fn tapes(shared: Door) -> Reply<Vec<wire::TapeReply>> {

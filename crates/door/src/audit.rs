@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use authority::{Allowance, Engine};
+use authority::{Allowance, Engine, Holder, Pace};
 use axum::http::{Method, StatusCode};
 use identity::Caller;
 
@@ -21,6 +21,8 @@ pub(crate) struct Call {
     pub engine: Arc<dyn Engine>,
     /// Their address.
     pub peer: Option<SocketAddr>,
+    /// How fast the client has to be.
+    pub pace: Pace,
     /// Bytes of the body so far.
     received: AtomicU64,
     /// What a `POST` was about.
@@ -34,9 +36,15 @@ impl Call {
         engine: Arc<dyn Engine>,
         peer: Option<SocketAddr>,
         allowance: Allowance,
+        pace: Pace,
     ) -> Self {
         let (received, subject) = (AtomicU64::new(0), Mutex::default());
-        Call { principal, engine, peer, received, subject, _allowance: allowance }
+        Call { principal, engine, peer, pace, received, subject, _allowance: allowance }
+    }
+
+    /// Who gets places for it.
+    pub(crate) fn holder(&self) -> Holder {
+        Holder { caller: self.principal.name.clone(), connection: self.peer, pace: self.pace.clone() }
     }
 
     /// Counts bytes of the body.

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustls::ServerConfig;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::server::danger::ClientCertVerifier;
+use rustls::server::NoServerSessionStorage;
 use rustls::sign::CertifiedKey;
-use rustls::{RootCertStore, ServerConfig};
 
+use crate::client_ca::ClientAuthorities;
 use crate::tls::{ClientAuth, TlsError, TlsSettings};
 
 /// The longest file of certificates or keys that is read.
@@ -114,16 +114,24 @@ impl Certificates {
 /// # Errors
 /// If one is missing or wrong, they do not belong together, or the certificate has expired.
 pub fn check_tls(settings: &TlsSettings) -> Result<(), TlsError> {
-    if load(settings)?.until < now() {
+    let loaded = load(settings)?;
+    if loaded.until < now() {
         return Err(TlsError::Expired { file: settings.certificate.clone() });
     }
-    Ok(())
+    match (&loaded.authorities, &settings.client_ca) {
+        (Some(authorities), Some(file)) if !authorities.any_good(now()) => {
+            Err(TlsError::NoAuthorityInTime { file: file.clone() })
+        }
+        _ => Ok(()),
+    }
 }
 
 struct Loaded {
     config: ServerConfig,
     /// Seconds since 1970 at which the certificate ends.
     until: i64,
+    /// Those of clients.
+    authorities: Option<Arc<ClientAuthorities>>,
 }
 
 impl Loaded {
@@ -132,6 +140,9 @@ impl Loaded {
         tracing::info!(%file, days, "certificate read: it is good for so many days");
         if (0..SHORT_SECONDS).contains(&(self.until - now())) {
             tracing::warn!(%file, days, "the certificate ends soon: replace the file, it is noticed");
+        }
+        if let (Some(authorities), Some(file)) = (&self.authorities, &settings.client_ca) {
+            authorities.tell(file, now());
         }
     }
 }
@@ -158,20 +169,27 @@ fn load(settings: &TlsSettings) -> Result<Loaded, TlsError> {
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(rejected)?;
-    let builder = match verifier(client_ca.as_deref(), *client_auth, provider)? {
+    let authorities = verifier(client_ca.as_deref(), *client_auth, provider)?;
+    let builder = match authorities.clone() {
         Some(verifier) => builder.with_client_cert_verifier(verifier),
         None => builder.with_no_client_auth(),
     };
     let mut config = builder.with_single_cert(chain, parsed).map_err(rejected)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Loaded { config, until })
+    if authorities.is_some() {
+        // Whoever goes on with an earlier session shows no certificate again: one that has ended meanwhile,
+        // or whose authority has, would still let them in.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
+    Ok(Loaded { config, until, authorities })
 }
 
 fn verifier(
     client_ca: Option<&Path>,
     client_auth: ClientAuth,
     provider: Arc<CryptoProvider>,
-) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+) -> Result<Option<Arc<ClientAuthorities>>, TlsError> {
     let file = match (client_auth, client_ca) {
         (ClientAuth::None, None) => return Ok(None),
         (ClientAuth::None, Some(file)) => return Err(TlsError::UnusedClientCa { file: file.to_owned() }),
@@ -179,13 +197,9 @@ fn verifier(
         (ClientAuth::Optional | ClientAuth::Required, Some(file)) => file,
     };
     let wrong = |why: String| TlsError::Certificate { file: file.to_owned(), why };
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(file)? {
-        roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
-    }
-    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-    let builder = if client_auth == ClientAuth::Optional { builder.allow_unauthenticated() } else { builder };
-    builder.build().map(Some).map_err(|error| wrong(error.to_string()))
+    let is_mandatory = client_auth == ClientAuth::Required;
+    let authorities = ClientAuthorities::new(certificates(file)?, is_mandatory, provider).map_err(wrong)?;
+    Ok(Some(Arc::new(authorities)))
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use authority::{Allowances, ClientCertificate, Encrypted, Peer};
+use authority::{Allowances, ClientCertificate, Encrypted, Pace, Peer};
 use axum::body::Body;
 use http::header::HOST;
 use http::{HeaderValue, Version};
@@ -61,6 +61,8 @@ struct Client {
     peer: SocketAddr,
     encrypted: Option<Encrypted>,
     certificate: Option<ClientCertificate>,
+    /// How fast it has to be; with HTTP/2 each request has its own.
+    pace: Pace,
 }
 
 /// A connection to be served.
@@ -98,8 +100,9 @@ pub(crate) async fn connection(
 ) {
     // Replies are written whole; nothing is gained by holding small ones back.
     let _ = stream.set_nodelay(true);
-    let stream = GuardedStream::new(stream, &terms.limits);
-    let client = Client { peer, encrypted: None, certificate: None };
+    let pace = Pace::default();
+    let stream = GuardedStream::new(stream, &terms.limits, pace.clone());
+    let client = Client { peer, encrypted: None, certificate: None, pace };
     let certificate = terms.certificate.clone();
     let connection = Connection { terms, client, stopped };
     let ended = match certificate {
@@ -179,10 +182,11 @@ impl Connection {
         let streams = Streams::new(&limits);
         let (terms, client, begun) = (self.terms.clone(), self.client.clone(), streams.clone());
         let service = service_fn(move |request: Request<Incoming>| {
-            let (terms, client, stream) = (terms.clone(), client.clone(), begun.begin());
+            let (terms, pace, stream) = (terms.clone(), Pace::default(), begun.begin());
+            let client = Client { pace: pace.clone(), ..client.clone() };
             async move {
                 let response = answer(request, &terms, client).await;
-                Ok::<_, Infallible>(response.map(|body| stream.reply(body)))
+                Ok::<_, Infallible>(response.map(|body| stream.reply(body, pace)))
             }
         });
         let connection = http2::builder(&limits).serve_connection(stream, service);
@@ -230,6 +234,7 @@ async fn answer(mut request: Request<Incoming>, terms: &Terms, client: Client) -
     let extensions = request.extensions_mut();
     extensions.insert(Peer(client.peer));
     extensions.insert(terms.allowances.clone());
+    extensions.insert(client.pace.clone());
     if let Some(encrypted) = client.encrypted {
         extensions.insert(encrypted);
     }
@@ -243,7 +248,7 @@ async fn answer(mut request: Request<Incoming>, terms: &Terms, client: Client) -
             Err(never) => match never {},
         },
         Serving::Mounted(service) => {
-            let request = request.map(|body| Paced::new(body, &terms.limits).boxed_unsync());
+            let request = request.map(|body| Paced::new(body, &terms.limits, client.pace).boxed_unsync());
             service(request).await.map(Body::new)
         }
     };

@@ -19,7 +19,7 @@ use catalogue::FileKind;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::error::SendTimeoutError;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::spawn_blocking;
 
 use crate::audit::Call;
@@ -29,7 +29,7 @@ use crate::headers::{Range, http_date, names_tag, precise, range};
 use crate::percent;
 use crate::problem::{Kind, Refusal, unsatisfied};
 use crate::shared::Asked;
-use authority::{Download, Engine};
+use authority::{Download, Engine, Place};
 
 /// A client that takes no piece for this long is slow.
 const SLOW_AFTER: Duration = Duration::from_millis(250);
@@ -49,7 +49,7 @@ pub(crate) async fn head(shared: &Asked, asked: DataRequest) -> Result<Response,
 /// Sends a file or one range of it.
 pub(crate) async fn get(shared: &Asked, asked: DataRequest) -> Result<Response, Refusal> {
     let DataRequest { path, headers, call, .. } = asked;
-    let permit = shared.admit(&shared.transfers).await?;
+    let permit = shared.admit(&shared.transfers, &shared.holder).await?;
     let (pieces, receiver) = mpsc::channel(shared.limits.pieces.max(1));
     let (head, answer) = oneshot::channel();
     let job = Job {
@@ -92,7 +92,7 @@ struct Job {
     pieces: mpsc::Sender<Result<Bytes, Broken>>,
     /// Downloads that hand on the engine's own memory; the others copy.
     loans: Arc<Semaphore>,
-    _permit: OwnedSemaphorePermit,
+    _permit: Place,
     /// Counts against the principal until the last byte.
     call: Arc<Call>,
 }

@@ -14,7 +14,7 @@ use crate::audit::{AuditLine, Call, denied};
 use crate::auth::{NotIn, come_in};
 use crate::problem::{Kind, Refusal};
 use crate::shared::Shared;
-use authority::{Allowances, Peer};
+use authority::{Allowances, Pace, Peer};
 
 /// The only address that needs no key.
 pub(crate) const HEALTH: &str = "/healthz";
@@ -57,8 +57,9 @@ pub(crate) async fn guard(State(shared): State<Arc<Shared>>, mut request: Reques
             return refused(refusal, &request);
         }
     };
+    let pace = request.extensions().get::<Pace>().cloned().unwrap_or_default();
     let engine = shared.authority.enter_from(&caller, peer);
-    let call = Arc::new(Call::new(caller, engine, peer, allowance));
+    let call = Arc::new(Call::new(caller, engine, peer, allowance, pace));
     let line = AuditLine::begin(call.clone(), request.method().clone(), path, peer);
     request.extensions_mut().insert(call);
     let response = next.run(request).await;

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
+use authority::Pace;
 use axum::body::Body;
 use base::Duration;
 use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
@@ -147,13 +148,13 @@ pub(crate) struct Stream {
 
 impl Stream {
     /// The reply, watched until it is sent.
-    pub(crate) fn reply(self, body: Body) -> Body {
+    pub(crate) fn reply(self, body: Body, pace: Pace) -> Body {
         let number = {
             let mut state = self.streams.state();
             let number = state.next;
             state.next += 1;
             let limits = &self.streams.limits;
-            let rate = RateWindow::new(limits.rate_bytes, limits.rate_window);
+            let rate = RateWindow::new(limits.rate_bytes, limits.rate_window, pace);
             state.replies.push((number, Reply { rate, handed: None }));
             number
         };

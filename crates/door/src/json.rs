@@ -3,13 +3,13 @@
 use std::fmt;
 
 use archive::Selection;
+use authority::{Holder, Pace, Place};
 use axum::body::Body;
 use base::{ArchivePath, NameError};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use serde::de::{DeserializeOwned, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::audit::Call;
 use crate::percent::bad_path;
@@ -19,7 +19,7 @@ use crate::shared::Shared;
 /// A JSON body not yet parsed, with its share of the memory for large ones.
 pub(crate) struct JsonBody {
     bytes: Vec<u8>,
-    _permit: Option<OwnedSemaphorePermit>,
+    _permit: Option<Place>,
 }
 
 impl JsonBody {
@@ -31,7 +31,7 @@ impl JsonBody {
             return Err(too_long(limit));
         }
         let small = announced.is_some_and(|bytes| bytes <= shared.limits.json_small_bytes as u64);
-        let permit = if small { None } else { Some(shared.admit(&shared.json_large).await?) };
+        let permit = if small { None } else { Some(shared.admit(&shared.json_large, &calm(call)).await?) };
         let reading = tokio::time::timeout(shared.limits.json_deadline, collect(body, limit, call));
         let bytes = reading.await.map_err(|_| {
             let seconds = shared.limits.json_deadline.as_secs_f64();
@@ -45,6 +45,11 @@ impl JsonBody {
         let bytes = if self.bytes.is_empty() { b"{}" } else { self.bytes.as_slice() };
         serde_json::from_slice(bytes).map_err(|error| Refusal::bad(format!("the JSON body: {error}")))
     }
+}
+
+/// A body of JSON has a deadline and no rate.
+fn calm(call: &Call) -> Holder {
+    Holder { pace: Pace::default(), ..call.holder() }
 }
 
 async fn collect(mut body: Body, limit: usize, call: &Call) -> Result<Vec<u8>, Refusal> {

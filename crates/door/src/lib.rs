@@ -5,6 +5,7 @@ mod admin;
 mod audit;
 mod auth;
 mod certificates;
+mod client_ca;
 pub mod clock;
 mod connection;
 mod convert;

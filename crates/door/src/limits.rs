@@ -9,16 +9,20 @@ pub struct Limits {
     pub connections: usize,
     /// Requests at once of one principal; a further one is answered 429.
     pub principal_requests: usize,
-    /// Bodies of files that are streamed at once, in and out; each has a thread.
+    /// Bodies of files that are streamed at once, in and out; each has a thread. A caller, and a connection,
+    /// gets as many as stay free ([`authority::Places`]): half of them if nobody else is there.
     pub transfers: usize,
     /// Downloads at once that hand on the pool's own memory; further ones copy, so that clients that stop
     /// reading cannot hold all of it.
     pub loans: usize,
-    /// Other calls of the engine at once; each has a thread.
+    /// Other calls of the engine at once; each has a thread. They are shared likewise.
     pub calls: usize,
+    /// Calls at once that may go through very many files or a whole catalogue, such as stage, cancel, release
+    /// and evict: each has a thread, and they do not take the places of the others.
+    pub long_calls: usize,
     /// Threads for blocking calls of what is mounted beside the door (S3).
     pub mounted_threads: usize,
-    /// How long a request waits for one of the two above before it is answered 503.
+    /// How long a request waits for one of those above before it is answered 503.
     pub admission_wait: Duration,
     /// Request line and header fields together; more is answered 431.
     pub header_bytes: usize,
@@ -43,7 +47,8 @@ pub struct Limits {
     pub page: usize,
     /// Lines of a page if the client names no `limit=`.
     pub page_default: usize,
-    /// Bytes that a client has to send or take within [`Limits::rate_window`] ...
+    /// Bytes that a client has to send or take within [`Limits::rate_window`] (as many times as its caller
+    /// holds transfers, while few places for transfers are free) ...
     pub rate_bytes: ByteCount,
     /// ... of time in which the door waits for it: else 408, or the connection is closed.
     pub rate_window: Duration,
@@ -93,6 +98,7 @@ impl Default for Limits {
             transfers: 96,
             loans: 6,
             calls: 64,
+            long_calls: 16,
             mounted_threads: 0,
             admission_wait: Duration::from_secs(10),
             header_bytes: 64 << 10,
@@ -133,6 +139,7 @@ impl Limits {
     /// Threads for blocking calls, so that admitted work never waits for a thread.
     #[must_use]
     pub fn blocking_threads(&self) -> usize {
-        self.transfers.saturating_add(self.calls).saturating_add(self.mounted_threads).max(1)
+        let calls = self.calls.saturating_add(self.long_calls);
+        self.transfers.saturating_add(calls).saturating_add(self.mounted_threads).max(1)
     }
 }

@@ -5,6 +5,7 @@ use std::io::{Error, ErrorKind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use authority::Pace;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep};
 
@@ -20,8 +21,8 @@ pub(crate) struct Paced<B> {
 }
 
 impl<B> Paced<B> {
-    pub(crate) fn new(body: B, limits: &Limits) -> Self {
-        Paced { body, rate: RateWindow::new(limits.rate_bytes, limits.rate_window), waiting: None }
+    pub(crate) fn new(body: B, limits: &Limits, pace: Pace) -> Self {
+        Paced { body, rate: RateWindow::new(limits.rate_bytes, limits.rate_window, pace), waiting: None }
     }
 }
 

@@ -356,6 +356,13 @@ mod tests {
         check(rejected(Rejection::AlreadyInitialised), "internal", 500);
         let damaged = || ReadError::Damaged { table: Table::File, key: "00".into() };
         check(ArchiveError::Catalogue(damaged()), "corrupt", 500);
+        let dangling = ReadError::Dangling {
+            directory: DirId(4),
+            name: "a".to_owned(),
+            to: Object::File(base::FileId(9)),
+            found: "of which there is no record",
+        };
+        check(ArchiveError::Catalogue(dangling), "corrupt", 500);
         check(rejected(Rejection::Read(damaged())), "corrupt", 500);
         check(ArchiveError::Store(ExecuteError::MapFull), "unavailable", 503);
         check(ArchiveError::Store(ExecuteError::Rejected(Rejection::ReservedName)), "bad-path", 400);

@@ -50,12 +50,16 @@ pub struct SnapshotReply {
 }
 
 /// `GET /api/v1/pool/quarantine`: pool bytes that are kept although the catalogue does not name them.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct QuarantineReply {
     /// Whether there is a quarantine: since a restore until an operator ends it.
     pub on: bool,
     /// Extents (shards on drives) in it.
     pub extents: u64,
+    /// Extents that nothing names, such as a crash leaves: each is kept for `[pool] unknown_kept`.
+    pub unknown: u64,
+    /// When the first of these is removed.
+    pub unknown_until: Option<String>,
 }
 
 pub(crate) async fn backup(shared: Door) -> Result<Json<BackupReply>, Refusal> {
@@ -91,8 +95,13 @@ pub(crate) async fn snapshot(
 }
 
 pub(crate) async fn quarantine(shared: Door) -> Result<Json<QuarantineReply>, Refusal> {
-    let extents = shared.call(|engine| Ok(engine.quarantined()?)).await?;
-    Ok(Json(QuarantineReply { on: extents.is_some(), extents: extents.unwrap_or(0) }))
+    let (extents, kept) = shared.call(|engine| Ok((engine.quarantined()?, engine.unknown_kept()?))).await?;
+    Ok(Json(QuarantineReply {
+        on: extents.is_some(),
+        extents: extents.unwrap_or(0),
+        unknown: kept.extents,
+        unknown_until: kept.until.map(precise),
+    }))
 }
 
 pub(crate) async fn end_quarantine(shared: Door, Extension(call): Caller) -> Result<StatusCode, Refusal> {

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use catalogue::Attributes;
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
@@ -29,7 +29,7 @@ use crate::limits::Limits;
 use crate::problem::{Kind, Refusal};
 use crate::rate::RateWindow;
 use crate::shared::{Asked, lost_thread};
-use authority::Engine;
+use authority::{Engine, Place};
 
 /// Longest name of an owner or group.
 const OWNER_BYTES_MAX: usize = 64;
@@ -59,9 +59,9 @@ pub(crate) async fn put(shared: &Asked, asked: DataRequest) -> Result<Response, 
     let DataRequest { path, headers, body, call } = asked;
     let length = body.size_hint().exact();
     let options = put_options(&headers, length, &call.principal.name)?;
-    let permit = shared.admit(&shared.transfers).await?;
+    let permit = shared.admit(&shared.transfers, &shared.holder).await?;
     let is_link = options.link_target.is_some();
-    let rate = RateWindow::new(shared.limits.rate_bytes, shared.limits.rate_window);
+    let rate = RateWindow::new(shared.limits.rate_bytes, shared.limits.rate_window, call.pace.clone());
     let incoming = Incoming { limits: &shared.limits, call: &call, body, rate, is_link };
     // Who asks first gets an answer first, so that it saves the sending.
     if length.is_some_and(|length| length <= WHOLE_BYTES_MAX) && !headers.contains_key(EXPECT) {
@@ -94,7 +94,7 @@ struct Whole {
     engine: Arc<dyn Engine>,
     path: ArchivePath,
     options: PutOptions,
-    permit: OwnedSemaphorePermit,
+    permit: Place,
 }
 
 /// Stores a file whose body is small: gathers it, then hands it to the engine, which tells when it is
@@ -129,7 +129,7 @@ struct Job {
     options: PutOptions,
     ready: oneshot::Sender<()>,
     pieces: mpsc::Receiver<Piece>,
-    _permit: OwnedSemaphorePermit,
+    _permit: Place,
 }
 
 impl Job {

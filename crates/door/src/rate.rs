@@ -1,21 +1,24 @@
 //! The lowest rate that a client must keep.
 
+use authority::Pace;
 use base::{ByteCount, Duration};
 
 /// Counts the time that the door waited for a client against the bytes that came of it. Time in which the
 /// engine keeps the client waiting does not count.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct RateWindow {
     window: Duration,
     bytes_min: u64,
+    /// How many times `bytes_min` is due.
+    pace: Pace,
     waited: Duration,
     bytes: u64,
 }
 
 impl RateWindow {
-    /// At least `bytes_min` are due in each `window` of waiting.
-    pub(crate) fn new(bytes_min: ByteCount, window: Duration) -> Self {
-        RateWindow { window, bytes_min: bytes_min.0, waited: Duration::ZERO, bytes: 0 }
+    /// At least `bytes_min`, times the factor of `pace`, are due in each `window` of waiting.
+    pub(crate) fn new(bytes_min: ByteCount, window: Duration, pace: Pace) -> Self {
+        RateWindow { window, bytes_min: bytes_min.0, pace, waited: Duration::ZERO, bytes: 0 }
     }
 
     /// For how long the door may go on waiting before it has to look at the rate again.
@@ -32,7 +35,7 @@ impl RateWindow {
         if self.waited < self.window {
             return true;
         }
-        let kept = self.bytes >= self.bytes_min;
+        let kept = self.bytes >= self.bytes_min.saturating_mul(self.pace.factor());
         self.waited = Duration::ZERO;
         self.bytes = 0;
         kept
@@ -41,13 +44,18 @@ impl RateWindow {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use authority::{Holder, Places};
+
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
     fn the_rate_counts_only_time_that_was_waited() {
-        let mut rate = RateWindow::new(ByteCount(100), 10 * SECOND);
+        let mut rate = RateWindow::new(ByteCount(100), 10 * SECOND, Pace::default());
         // Bytes without waiting never end a window.
         for _ in 0..1000 {
             assert!(rate.note(Duration::ZERO, 1));
@@ -60,8 +68,30 @@ mod tests {
 
     #[test]
     fn the_limit_itself_is_enough() {
-        let mut rate = RateWindow::new(ByteCount(100), SECOND);
+        let mut rate = RateWindow::new(ByteCount(100), SECOND, Pace::default());
         assert!(rate.note(SECOND, 100));
         assert!(!rate.note(SECOND, 99));
+    }
+
+    #[test]
+    fn what_is_due_rises_with_the_places_of_the_caller() {
+        let places = Places::new(4);
+        let holder = Holder { caller: "anna".to_owned(), ..Holder::default() };
+        let take = |holder: &Holder| {
+            let mut admission = pin!(places.admit(holder));
+            match admission.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(place) => place,
+                Poll::Pending => panic!("there is a place"),
+            }
+        };
+        let mut rate = RateWindow::new(ByteCount(100), SECOND, holder.pace.clone());
+        let _held = [take(&holder), take(&holder)];
+        assert!(rate.note(SECOND, 100), "two of four are free");
+        let _others = [
+            take(&Holder { caller: "bert".to_owned(), ..Holder::default() }),
+            take(&Holder { caller: "carl".to_owned(), ..Holder::default() }),
+        ];
+        assert!(rate.note(SECOND, 200));
+        assert!(!rate.note(SECOND, 199));
     }
 }

@@ -27,7 +27,7 @@ pub(crate) async fn tape(
             return Err(Refusal::bad(format!("by={other}: a report is by drive, tape or pool")));
         }
     };
-    shared.call(move |engine| Ok(Json(report_reply(&engine.tape_report(window, by)?)))).await
+    shared.call_long(move |engine| Ok(Json(report_reply(&engine.tape_report(window, by)?)))).await
 }
 
 fn report_reply(report: &TapeReport) -> wire::TapeReportReply {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::audit::Call;
 use crate::limits::Limits;
 use crate::metrics::RequestCounts;
 use crate::problem::{Kind, Refusal};
-use authority::{Authority, Engine};
+use authority::{Authority, Engine, Holder, Pace, Place, Places};
 
 /// One for each door.
 pub(crate) struct Shared {
@@ -21,26 +21,28 @@ pub(crate) struct Shared {
     /// What the doors count.
     pub counts: Arc<RequestCounts>,
     /// Allowance for streams of bytes.
-    pub transfers: Arc<Semaphore>,
+    pub transfers: Places,
     /// Allowance for downloads that hand on the engine's own memory.
     pub loans: Arc<Semaphore>,
     /// Allowance for other calls.
-    pub calls: Arc<Semaphore>,
+    pub calls: Places,
+    /// Allowance for calls that may take long.
+    pub long_calls: Places,
     /// Allowance for large JSON bodies.
-    pub json_large: Arc<Semaphore>,
+    pub json_large: Places,
 }
 
 impl Shared {
     pub(crate) fn new(authority: Arc<Authority>, limits: Limits) -> Self {
-        let semaphore = |permits: usize| Arc::new(Semaphore::new(permits.clamp(1, Semaphore::MAX_PERMITS)));
         Shared {
             authority,
             counts: RequestCounts::new(),
-            transfers: semaphore(limits.transfers),
+            transfers: Places::new(limits.transfers),
             // None is as good as any number: all downloads copy then.
             loans: Arc::new(Semaphore::new(limits.loans.min(Semaphore::MAX_PERMITS))),
-            calls: semaphore(limits.calls),
-            json_large: semaphore(limits.json_large_at_once),
+            calls: Places::new(limits.calls),
+            long_calls: Places::new(limits.long_calls),
+            json_large: Places::new(limits.json_large_at_once),
             limits,
         }
     }
@@ -49,15 +51,10 @@ impl Shared {
     ///
     /// # Errors
     /// 503 if none came free within [`Limits::admission_wait`].
-    pub(crate) async fn admit(&self, semaphore: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Refusal> {
-        let wait = tokio::time::timeout(self.limits.admission_wait, semaphore.clone().acquire_owned());
-        match wait.await {
-            Ok(Ok(permit)) => Ok(permit),
-            // The semaphores are never closed.
-            Ok(Err(_)) | Err(_) => {
-                Err(Refusal::new(Kind::Unavailable, "the server is busy: try again later"))
-            }
-        }
+    pub(crate) async fn admit(&self, places: &Places, holder: &Holder) -> Result<Place, Refusal> {
+        let wait = tokio::time::timeout(self.limits.admission_wait, places.admit(holder)).await;
+        let busy = "the server is busy, or with other requests of this caller: try again later";
+        wait.map_err(|_| Refusal::new(Kind::Unavailable, busy))
     }
 }
 
@@ -66,6 +63,8 @@ impl Shared {
 pub(crate) struct Asked {
     shared: Arc<Shared>,
     pub engine: Arc<dyn Engine>,
+    /// Who gets places for it.
+    pub holder: Holder,
 }
 
 impl Deref for Asked {
@@ -82,7 +81,7 @@ impl FromRequestParts<Arc<Shared>> for Asked {
     async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self, Refusal> {
         let call = parts.extensions.get::<Arc<Call>>();
         let call = call.ok_or_else(|| Refusal::new(Kind::Unauthorized, "nobody has come in"))?;
-        Ok(Asked { shared: shared.clone(), engine: call.engine.clone() })
+        Ok(Asked { shared: shared.clone(), engine: call.engine.clone(), holder: call.holder() })
     }
 }
 
@@ -97,13 +96,33 @@ impl Asked {
         self.block(move || work(&*engine)).await
     }
 
+    /// As [`Asked::call`], for what may go through very many files.
+    pub(crate) async fn call_long<T, W>(&self, work: W) -> Result<T, Refusal>
+    where
+        T: Send + 'static,
+        W: FnOnce(&dyn Engine) -> Result<T, Refusal> + Send + 'static,
+    {
+        let engine = self.engine.clone();
+        self.block_on(&self.long_calls, move || work(&*engine)).await
+    }
+
     /// Does something that may block on a thread that may.
     pub(crate) async fn block<T, W>(&self, work: W) -> Result<T, Refusal>
     where
         T: Send + 'static,
         W: FnOnce() -> Result<T, Refusal> + Send + 'static,
     {
-        let permit = self.admit(&self.calls).await?;
+        self.block_on(&self.calls, work).await
+    }
+
+    async fn block_on<T, W>(&self, places: &Places, work: W) -> Result<T, Refusal>
+    where
+        T: Send + 'static,
+        W: FnOnce() -> Result<T, Refusal> + Send + 'static,
+    {
+        // Only transfers say how fast the client has to be.
+        let holder = Holder { pace: Pace::default(), ..self.holder.clone() };
+        let permit = self.admit(places, &holder).await?;
         let outcome = spawn_blocking(move || {
             let _permit = permit;
             work()

@@ -6,6 +6,7 @@ use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use authority::Pace;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
@@ -37,10 +38,11 @@ enum Linger {
 }
 
 impl<S> GuardedStream<S> {
-    pub(crate) fn new(inner: S, limits: &Limits) -> Self {
+    /// `pace`: of the request that is answered, where there is one at a time.
+    pub(crate) fn new(inner: S, limits: &Limits, pace: Pace) -> Self {
         GuardedStream {
             inner,
-            rate: RateWindow::new(limits.rate_bytes, limits.rate_window),
+            rate: RateWindow::new(limits.rate_bytes, limits.rate_window, pace),
             waiting: None,
             linger: Linger::Open,
             linger_for: limits.linger,
@@ -156,7 +158,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_nothing_is_broken_off() {
         let (near, _far) = duplex(64);
-        let mut guarded = GuardedStream::new(near, &limits());
+        let mut guarded = GuardedStream::new(near, &limits(), Pace::default());
         let begun = Instant::now();
         let error = guarded.write_all(&[0; 1000]).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
@@ -166,7 +168,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_enough_is_served_however_long_it_takes() {
         let (near, mut far) = duplex(100);
-        let mut guarded = GuardedStream::new(near, &limits());
+        let mut guarded = GuardedStream::new(near, &limits(), Pace::default());
         let reader = tokio::spawn(async move {
             let mut bytes = [0; 110];
             for _ in 0..100 {
@@ -184,7 +186,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn time_without_anything_to_write_does_not_count() {
         let (near, mut far) = duplex(64);
-        let mut guarded = GuardedStream::new(near, &limits());
+        let mut guarded = GuardedStream::new(near, &limits(), Pace::default());
         for _ in 0..5 {
             sleep(Duration::from_secs(100)).await;
             guarded.write_all(&[7; 64]).await.unwrap();
@@ -195,7 +197,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_closed_connection_listens_until_the_client_closes() {
         let (near, mut far) = duplex(64);
-        let mut guarded = GuardedStream::new(near, &limits());
+        let mut guarded = GuardedStream::new(near, &limits(), Pace::default());
         let client = tokio::spawn(async move {
             far.write_all(&[1; 1000]).await.unwrap();
             sleep(Duration::from_secs(1)).await;
@@ -209,7 +211,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn but_not_for_ever() {
         let (near, _far) = duplex(64);
-        let mut guarded = GuardedStream::new(near, &limits());
+        let mut guarded = GuardedStream::new(near, &limits(), Pace::default());
         let begun = Instant::now();
         guarded.shutdown().await.unwrap();
         assert_eq!(begun.elapsed().as_secs(), 2);

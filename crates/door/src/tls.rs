@@ -75,6 +75,12 @@ pub enum TlsError {
         /// The file.
         file: PathBuf,
     },
+    /// No authority of clients is in its time.
+    #[error("{}: none of the authorities of clients is good now: add one that is", file.display())]
+    NoAuthorityInTime {
+        /// The file.
+        file: PathBuf,
+    },
     /// Clients are asked for certificates of nobody.
     #[error("client_auth asks clients for certificates: name the file of their authorities as client_ca")]
     NoClientCa,

@@ -68,7 +68,7 @@ pub(crate) async fn verify_catalogue(
         let findings = engine.verify_catalogue()?.into_iter().map(|found| found.what).collect();
         Ok(Json(wire::VerifyCatalogueReply { findings }))
     };
-    shared.call(check).await
+    shared.call_long(check).await
 }
 
 pub(crate) async fn rebuild(

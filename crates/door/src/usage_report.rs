@@ -21,7 +21,7 @@ pub(crate) async fn usage(
     let parameters = Parameters::read(query.as_deref(), &["seconds", "class"])?;
     let window = parameters.number("seconds")?.map_or(SINCE_DEFAULT, Duration::from_secs);
     let class = parameters.text("class")?.map(str::to_owned);
-    shared.call(move |engine| Ok(Json(usage_reply(&engine.usage(window, class.as_deref())?)))).await
+    shared.call_long(move |engine| Ok(Json(usage_reply(&engine.usage(window, class.as_deref())?)))).await
 }
 
 /// An analysis as JSON says it.

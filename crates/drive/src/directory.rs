@@ -181,6 +181,15 @@ impl DirectoryDrive {
             DirectIo::On => return Err(DriveOpenError::NoDirectIo(path.to_owned())),
         };
         clear_replacements(path)?;
+        let stamp = if make_missing_buckets(path)? > 0 && stamp.gaps_after.is_none() {
+            // What stood there is gone: all that the drive should hold is looked at. Durable before the drive
+            // takes part again.
+            let stamp = Stamp { gaps_after: Some(0), ..stamp };
+            superblock::write(&directory, &stamp).map_err(at(path, "writing the superblock"))?;
+            stamp
+        } else {
+            stamp
+        };
         let shared = Shared::new(id, directory);
         let (stamp, superblock) = (Mutex::new(stamp), Mutex::default());
         let extents = Mutex::new(identity(fs::metadata(path.join(EXTENTS))));
@@ -540,6 +549,28 @@ fn identity(found: io::Result<fs::Metadata>) -> Option<(u64, u64)> {
 fn at(path: &Path, operation: &'static str) -> impl FnOnce(io::Error) -> DriveOpenError {
     let path = path.to_owned();
     move |source| DriveOpenError::Io { path, operation, source }
+}
+
+/// Makes directories of extents that are not there, and gives how many that were.
+fn make_missing_buckets(path: &Path) -> Result<usize, DriveOpenError> {
+    let extents = path.join(EXTENTS);
+    let mut made = 0;
+    for bucket in 0..=u8::MAX {
+        let bucket = extents.join(format!("{bucket:02x}"));
+        match fs::symlink_metadata(&bucket) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir_all(&bucket).map_err(at(&bucket, "creation"))?;
+                made += 1;
+            }
+            Err(source) => return Err(at(&bucket, "opening")(source)),
+        }
+    }
+    if made > 0 {
+        sync_directory(&extents)?;
+        sync_directory(path)?;
+    }
+    Ok(made)
 }
 
 /// Makes the directory for replacements if it is not there, and empties it.

@@ -63,28 +63,37 @@ pub fn decide(
     target: Target,
     chain: &[Node],
 ) -> Result<(), Refused> {
+    let (given, otherwise) = standing(caller, path, target, chain);
+    if given.contains(rights) { Ok(()) } else { Err(otherwise) }
+}
+
+/// All rights that the caller has at `path`; the arguments are those of [`decide`].
+#[must_use]
+pub fn rights_at(caller: &Caller, path: &ArchivePath, target: Target, chain: &[Node]) -> Rights {
+    standing(caller, path, target, chain).0
+}
+
+/// All rights, and why not others.
+fn standing(caller: &Caller, path: &ArchivePath, target: Target, chain: &[Node]) -> (Rights, Refused) {
     if caller.is_admin {
-        return Ok(());
+        return (Rights::ALL, Refused::NotAdmin);
     }
     if caller.is_confined() {
         let given = caller.capabilities.iter().filter(|capability| capability.covers(path, target));
         let given = given.fold(Rights::NONE, |given, capability| given | capability.rights);
-        return if given.contains(rights) { Ok(()) } else { Err(Refused::NoScope) };
+        return (given, Refused::NoScope);
     }
     let looking = Rights::STAT | Rights::LIST | Rights::POLL;
-    if caller.is_operator && looking.contains(rights) {
-        return Ok(());
-    }
+    let looking = if caller.is_operator { looking } else { Rights::NONE };
     for node in chain {
         if !caller.is_anonymous() && node.owner == caller.name {
-            return Ok(());
+            return (Rights::ALL, Refused::NotOwner);
         }
         if let Some(acl) = &node.acl {
-            let given = acl.rights_of(caller);
-            return if given.contains(rights) { Ok(()) } else { Err(Refused::List) };
+            return (acl.rights_of(caller) | looking, Refused::List);
         }
     }
-    Err(Refused::NotOwner)
+    (looking, Refused::NotOwner)
 }
 
 impl Capability {

@@ -9,12 +9,13 @@ pub mod fuzz;
 mod issuer;
 mod rights;
 mod scope;
+mod strict;
 mod token;
 
 pub use acl::{ACL_ENTRIES_MAX, Acl, AclEntry, AclError, SUBJECT_BYTES_MAX, Subject};
 pub use caller::{ANONYMOUS, Caller, Capability, How, NAME_BYTES_MAX};
 pub use certificate::{CERTIFICATE_BYTES_MAX, CertificateError, CertificateMapping, certificate_caller};
-pub use decision::{Node, Refused, Target, decide};
+pub use decision::{Node, Refused, Target, decide, rights_at};
 pub use issuer::{ISSUER_KEYS_MAX, Issuer, IssuerError, IssuerKey, TokenLimits, check_names, read_keys};
 pub use rights::{Rights, RightsError};
 pub use scope::{Profile, SCOPES_MAX, ScopeError, capabilities};

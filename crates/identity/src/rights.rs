@@ -8,7 +8,7 @@ use std::ops::BitOr;
 pub struct Rights(u32);
 
 /// The letters of rights, in the order in which they are written.
-const LETTERS: [(char, Rights); 8] = [
+const LETTERS: [(char, Rights); 9] = [
     ('t', Rights::STAT),
     ('l', Rights::LIST),
     ('r', Rights::READ),
@@ -17,13 +17,14 @@ const LETTERS: [(char, Rights); 8] = [
     ('s', Rights::STAGE),
     ('p', Rights::POLL),
     ('m', Rights::MANAGE),
+    ('b', Rights::MAKE_BUCKETS),
 ];
 
 /// A letter that stands for no right.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "'{0}' is no right: there are t (stat), l (list), r (read), c (create), w (write), s (stage), \
-     p (poll), m (manage)"
+     p (poll), m (manage), b (make buckets)"
 )]
 pub struct RightsError(pub char);
 
@@ -46,8 +47,11 @@ impl Rights {
     pub const POLL: Rights = Rights(1 << 6);
     /// To set lists, holds, and a bucket's settings (`m`).
     pub const MANAGE: Rights = Rights(1 << 7);
+    /// To make directories right in the directory that has the list, which are then one's own (`b`): in the
+    /// root these are buckets. The only right that a list does not give for what stands below.
+    pub const MAKE_BUCKETS: Rights = Rights(1 << 8);
     /// All rights.
-    pub const ALL: Rights = Rights(0xff);
+    pub const ALL: Rights = Rights(0x1ff);
 
     /// The set of these bits; `None` if there are bits that no right has.
     #[must_use]
@@ -64,6 +68,12 @@ impl Rights {
     /// The rights of both sets.
     pub(crate) const fn from_two(one: Rights, other: Rights) -> Rights {
         Rights(one.0 | other.0)
+    }
+
+    /// The set without these.
+    #[must_use]
+    pub fn without(self, others: Rights) -> Rights {
+        Rights(self.0 & !others.0)
     }
 
     /// Whether all of `wanted` are in the set.
@@ -107,7 +117,7 @@ impl Rights {
     /// The word for a single right, for people and the audit log; of several the most telling one's.
     #[must_use]
     pub fn word(self) -> &'static str {
-        const WORDS: [(Rights, &str); 8] = [
+        const WORDS: [(Rights, &str); 9] = [
             (Rights::MANAGE, "manage"),
             (Rights::MODIFY, "modify"),
             (Rights::CREATE, "create"),
@@ -116,6 +126,7 @@ impl Rights {
             (Rights::LIST, "list"),
             (Rights::POLL, "poll"),
             (Rights::STAT, "stat"),
+            (Rights::MAKE_BUCKETS, "make buckets in"),
         ];
         WORDS.iter().find(|(right, _)| self.contains(*right)).map_or("do nothing with", |(_, word)| *word)
     }
@@ -150,15 +161,15 @@ mod tests {
 
     #[test]
     fn letters_and_numbers_never_change() {
-        assert_eq!(Rights::parse("tlrcwspm"), Ok(Rights::ALL));
-        assert_eq!(Rights::ALL.to_string(), "tlrcwspm");
+        assert_eq!(Rights::parse("tlrcwspmb"), Ok(Rights::ALL));
+        assert_eq!(Rights::ALL.to_string(), "tlrcwspmb");
         let bits =
-            ["t", "l", "r", "c", "w", "s", "p", "m"].map(|letter| Rights::parse(letter).unwrap().bits());
-        assert_eq!(bits, [1, 2, 4, 8, 16, 32, 64, 128]);
+            ["t", "l", "r", "c", "w", "s", "p", "m", "b"].map(|letter| Rights::parse(letter).unwrap().bits());
+        assert_eq!(bits, [1, 2, 4, 8, 16, 32, 64, 128, 256]);
         assert_eq!(Rights::parse("rx"), Err(RightsError('x')));
         assert_eq!(Rights::parse(""), Ok(Rights::NONE));
-        assert_eq!(Rights::from_bits(256), None);
-        assert_eq!(Rights::from_bits(255), Some(Rights::ALL));
+        assert_eq!(Rights::from_bits(512), None);
+        assert_eq!(Rights::from_bits(511), Some(Rights::ALL));
     }
 
     #[test]
@@ -171,6 +182,7 @@ mod tests {
         assert_eq!(implied("l"), "tl");
         assert_eq!(implied("p"), "p");
         assert_eq!(implied("m"), "m");
+        assert_eq!(implied("b"), "b", "what it makes is its maker's, and it shows nothing else");
         assert_eq!(implied(""), "");
     }
 }

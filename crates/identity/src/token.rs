@@ -7,8 +7,9 @@ use serde::Deserialize;
 use crate::caller::{Caller, How, NAME_BYTES_MAX};
 use crate::issuer::{Issuer, IssuerKey, TokenLimits};
 use crate::scope::{Profile, ScopeError, capabilities};
+use crate::strict::Strict;
 
-/// The most groups that are taken from a token.
+/// The most groups of a token; one with more is refused.
 pub const GROUPS_MAX: usize = 64;
 
 /// Why a token is refused. For the log: its bearer is told less.
@@ -57,12 +58,15 @@ pub enum TokenError {
     /// A scope is malformed.
     #[error(transparent)]
     Scope(#[from] ScopeError),
+    /// It has too many groups.
+    #[error("it has more than {GROUPS_MAX} groups")]
+    Groups,
     /// It has neither scopes for storage nor groups.
     #[error("it has neither scopes for storage nor groups: it allows nothing here")]
     Nothing,
 }
 
-/// The claims that are looked at. A claim that comes twice is refused by the reader.
+/// The claims that are looked at. That none comes twice, of others too, is seen to by [`Strict`].
 #[derive(Deserialize)]
 struct Claims {
     iss: String,
@@ -108,6 +112,7 @@ pub fn verify_token(
     let malformed = |error: jsonwebtoken::errors::Error| TokenError::Malformed(error.to_string());
     let header = decode_header(token).map_err(malformed)?;
     check_header(&header)?;
+    check_header_names(token)?;
     // Only to find the keys; the claims are read again behind the signature.
     let claimed: IssuerOnly = dangerous::insecure_decode_claims(token).map_err(malformed)?;
     let issuer = issuers.iter().find(|issuer| issuer.issuer == claimed.iss).ok_or(TokenError::Issuer)?;
@@ -119,7 +124,8 @@ pub fn verify_token(
     // Times and audience are checked below, with the time that was given.
     validation.required_spec_claims.clear();
     (validation.validate_exp, validation.validate_nbf, validation.validate_aud) = (false, false, false);
-    let claims = decode::<Claims>(token, &key.key, &validation).map_err(of_library)?.claims;
+    let claims = decode::<Strict>(token, &key.key, &validation).map_err(of_library)?.claims;
+    let claims: Claims = read(claims)?;
     if claims.iss != issuer.issuer {
         return Err(TokenError::Issuer);
     }
@@ -135,11 +141,24 @@ pub(crate) fn behind_signature(
     limits: &TokenLimits,
     now: Timestamp,
 ) -> Result<Caller, TokenError> {
-    let claims: Claims =
+    let claims: Strict =
         serde_json::from_slice(claims).map_err(|error| TokenError::Malformed(error.to_string()))?;
+    let claims: Claims = read(claims)?;
     check_times(&claims, limits, now)?;
     check_audience(&claims, issuer)?;
     caller_of(&claims, issuer)
+}
+
+fn read(claims: Strict) -> Result<Claims, TokenError> {
+    claims.read().map_err(|error| TokenError::Malformed(error.to_string()))
+}
+
+/// That no parameter of the header comes twice. The library reads claims strictly if asked to, and the header
+/// only in its own way, so it is given the header in the place of the claims.
+fn check_header_names(token: &str) -> Result<(), TokenError> {
+    let header = token.split('.').next().unwrap_or_default();
+    let read = dangerous::insecure_decode_claims::<Strict>(format!(".{header}."));
+    read.map(drop).map_err(|error| TokenError::Malformed(error.to_string()))
 }
 
 fn check_header(header: &Header) -> Result<(), TokenError> {
@@ -227,8 +246,12 @@ fn caller_of(claims: &Claims, issuer: &Issuer) -> Result<Caller, TokenError> {
     // A token for something else, such as computing, does not become one for storage by its subject's groups.
     let is_no_right = |word: &str| word.starts_with("wlcg") || !word.contains(['.', ':']);
     let is_by_group = scope.split(' ').all(is_no_right);
+    // Some of them would be no groups of the caller: what lists and quotas say of those would not hold.
+    if claims.wlcg_groups.len() > GROUPS_MAX {
+        return Err(TokenError::Groups);
+    }
     let mut groups = Vec::new();
-    for group in claims.wlcg_groups.iter().take(GROUPS_MAX) {
+    for group in &claims.wlcg_groups {
         groups.extend(mapped(&issuer.groups, &issuer.prefix, group));
     }
     if capabilities.is_empty() && (groups.is_empty() || !is_by_group) {
@@ -251,4 +274,77 @@ fn mapped(map: &[(String, String)], prefix: &str, word: &str) -> Option<String> 
         None => format!("{prefix}:{word}"),
     };
     (name.len() <= NAME_BYTES_MAX && !name.contains(char::is_control)).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use base::ArchivePath;
+
+    use super::*;
+
+    const NOW: i64 = 1000;
+
+    fn behind(claims: &[u8]) -> Result<Caller, TokenError> {
+        let issuer = Issuer {
+            issuer: "https://issuer".to_owned(),
+            prefix: "vo".to_owned(),
+            keys: Vec::new(),
+            audiences: vec!["https://kist".to_owned()],
+            base: ArchivePath::root(),
+            users: Vec::new(),
+            groups: Vec::new(),
+        };
+        behind_signature(claims, &issuer, &TokenLimits::default(), Timestamp(NOW * 1_000_000_000))
+    }
+
+    fn claims(more: &[u8]) -> Vec<u8> {
+        let known = format!(
+            "{{\"iss\":\"https://issuer\",\"sub\":\"anna\",\"aud\":\"https://kist\",\"exp\":{},\
+             \"wlcg.ver\":\"1.0\"",
+            NOW + 600
+        );
+        [known.as_bytes(), more, b"}"].concat()
+    }
+
+    #[test]
+    fn claims_that_nobody_knows_are_read_all_the_same() {
+        let scope = b",\"scope\":\"storage.read:/\"";
+        let with = |more: &[u8]| behind(&claims(&[&scope[..], more].concat()));
+        assert!(with(b",\"jti\":\"1\",\"acr\":{\"a\":[1]}").is_ok());
+        let bad: [&[u8]; 5] = [
+            b",\"jti\":\"1\",\"jti\":\"1\"",
+            b",\"act\":{\"sub\":\"a\",\"sub\":\"b\"}",
+            b",\"jti\":\"\xff\"",
+            b",\"jti\":\"\\udc00\"",
+            b",\"exp\":1900",
+        ];
+        for more in bad {
+            let refused = with(more);
+            let text = String::from_utf8_lossy(more);
+            assert!(matches!(refused, Err(TokenError::Malformed(_))), "{text}: {refused:?}");
+        }
+    }
+
+    #[test]
+    fn no_parameter_of_a_header_comes_twice() {
+        // {"alg":"ES256","x":1,"x":2}, and the same without the last.
+        let twice = "eyJhbGciOiJFUzI1NiIsIngiOjEsIngiOjJ9.e30.c2ln";
+        let once = "eyJhbGciOiJFUzI1NiIsIngiOjF9.e30.c2ln";
+        assert!(decode_header(twice).is_ok(), "the library takes one of them");
+        assert!(matches!(
+            verify_token(twice, &[], &TokenLimits::default(), Timestamp(0)),
+            Err(TokenError::Malformed(_))
+        ));
+        assert_eq!(check_header_names(once), Ok(()));
+    }
+
+    #[test]
+    fn groups_are_taken_all_or_not_at_all() {
+        let with = |count: usize| {
+            let groups: Vec<String> = (0..count).map(|n| format!("\"/g{n}\"")).collect();
+            behind(&claims(format!(",\"wlcg.groups\":[{}]", groups.join(",")).as_bytes()))
+        };
+        assert_eq!(with(GROUPS_MAX).unwrap().groups.len(), GROUPS_MAX);
+        assert_eq!(with(GROUPS_MAX + 1).unwrap_err(), TokenError::Groups);
+    }
 }

@@ -27,6 +27,7 @@ mod table;
 mod text;
 mod transfer;
 mod trust;
+mod warnings;
 
 use std::process::ExitCode;
 

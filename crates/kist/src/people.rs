@@ -11,6 +11,7 @@ use crate::config::{self, Config};
 use crate::failure::{Failure, Outcome};
 use crate::instance::{self, CONFIG_FILE, Instance};
 use crate::issuer_keys::IssuerKeys;
+use crate::warnings;
 
 /// The name of whoever comes with the key in `run/admin-key`.
 const LOCAL_ADMIN: &str = "local-admin";
@@ -41,6 +42,7 @@ impl People {
         let logs = instance.path(instance::LOG_DIRECTORY);
         let audit = Audit::open(&logs, Arc::clone(&clock))
             .map_err(|error| Failure::io("opening the audit log", &logs, &error))?;
+        warnings::check_audit(&logs);
         let audit = Arc::new(audit);
         let settings = AuthoritySettings {
             clock: Some(clock),
@@ -67,6 +69,10 @@ pub fn reload(directory: &Path, authority: &Authority, issuer_keys: &IssuerKeys)
         tracing::error!(%error, "access keys stay as they were");
     }
     let config = config::load(&directory.join(CONFIG_FILE)).map_err(|error| error.to_string());
+    if let Ok(config) = &config {
+        let instance = Instance { directory: directory.to_owned() };
+        warnings::warn_of_permissions(&instance, config, &config.server.listeners(directory));
+    }
     if let Err(error) = config.and_then(|config| issuer_keys.take(config.identity)) {
         tracing::error!(%error, "issuers and certificates of clients stay as they were");
     }

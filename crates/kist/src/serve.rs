@@ -23,7 +23,7 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::instance::{self, CONFIG_FILE, Instance, SERVER_FILE};
 use crate::issuer_keys::IssuerKeys;
 use crate::people::{self, People};
-use crate::{output, text};
+use crate::{output, text, warnings};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -118,6 +118,7 @@ fn serve(
 ) -> Outcome {
     let scheme = if config.server.tls.is_some() { "https" } else { "http" };
     let s3_settings = config.s3.settings();
+    warnings::warn_of_permissions(instance, config, &listeners);
     let requests_per_second = config.server.requests_per_second.as_ref().map(|rate| *rate.get_ref());
     let mut limits = Limits { requests_per_second, ..Limits::default() };
     if listeners.iter().any(|listener| listener.service == ServiceKind::S3) {

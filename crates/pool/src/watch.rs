@@ -31,9 +31,11 @@ impl Watch {
         let _ = self.clock.set(clock);
     }
 
-    /// The time; always the same without a clock.
+    /// A time to count spans from, by the steady clock: the trusted time may leap by years while a drive is
+    /// at a job, which would seem to hang. Always the same without a clock.
     pub(crate) fn now(&self) -> Timestamp {
-        self.clock.get().map_or(Timestamp(0), |clock| clock.now())
+        let nanos = self.steady().unwrap_or_default().as_nanos();
+        Timestamp(i64::try_from(nanos).unwrap_or(i64::MAX))
     }
 
     /// The steady clock; `None` without a clock.

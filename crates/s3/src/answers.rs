@@ -6,7 +6,8 @@ use archive::{ArchiveError, FileStat, Locality, ObjectStat, RestoreState};
 use base::Timestamp;
 use catalogue::Attributes;
 use s3s::dto::{
-    self, ChecksumType, ETag, ObjectStorageClass, Owner, RestoreStatus, StorageClass, TimestampFormat,
+    self, ChecksumAlgorithm, ChecksumType, ETag, ObjectStorageClass, Owner, RestoreStatus, StorageClass,
+    TimestampFormat,
 };
 use s3s::s3_error;
 
@@ -105,17 +106,61 @@ pub(crate) fn sums(attributes: &Attributes) -> dto::Checksum {
     for line in text(attributes, metadata::SUMS).unwrap_or_default().lines() {
         let Some((name, value)) = line.split_once('=') else { continue };
         let (value, kind) = value.split_once(' ').unwrap_or((value, "full"));
-        let value = Some(value.to_owned());
-        match Kind::of_name(name) {
-            Some(Kind::Crc32) => checksum.checksum_crc32 = value,
-            Some(Kind::Crc32c) => checksum.checksum_crc32c = value,
-            Some(Kind::Crc64nvme) => checksum.checksum_crc64nvme = value,
-            Some(Kind::Sha1) => checksum.checksum_sha1 = value,
-            Some(Kind::Sha256) => checksum.checksum_sha256 = value,
-            None => continue,
-        }
+        let Some(of) = Kind::of_name(name) else { continue };
+        set_sum(&mut checksum, of, value.to_owned());
         let kind = if kind == "composite" { ChecksumType::COMPOSITE } else { ChecksumType::FULL_OBJECT };
         checksum.checksum_type = Some(ChecksumType::from_static(kind));
+    }
+    checksum
+}
+
+fn set_sum(checksum: &mut dto::Checksum, kind: Kind, value: String) {
+    let value = Some(value);
+    match kind {
+        Kind::Crc32 => checksum.checksum_crc32 = value,
+        Kind::Crc32c => checksum.checksum_crc32c = value,
+        Kind::Crc64nvme => checksum.checksum_crc64nvme = value,
+        Kind::Sha1 => checksum.checksum_sha1 = value,
+        Kind::Sha256 => checksum.checksum_sha256 = value,
+        // s3s has no field for them: see `other_sums`.
+        Kind::Sha512 | Kind::Md5 => {}
+    }
+}
+
+/// The kinds of an object's checksums, for listings.
+pub(crate) fn algorithms(sums: &dto::Checksum) -> Option<Vec<ChecksumAlgorithm>> {
+    let all = [
+        (&sums.checksum_crc32, ChecksumAlgorithm::CRC32),
+        (&sums.checksum_crc32c, ChecksumAlgorithm::CRC32C),
+        (&sums.checksum_crc64nvme, ChecksumAlgorithm::CRC64NVME),
+        (&sums.checksum_sha1, ChecksumAlgorithm::SHA1),
+        (&sums.checksum_sha256, ChecksumAlgorithm::SHA256),
+    ];
+    let named = all.into_iter().filter(|(value, _)| value.is_some());
+    let named: Vec<_> = named.map(|(_, name)| ChecksumAlgorithm::from_static(name)).collect();
+    (!named.is_empty()).then_some(named)
+}
+
+/// Says checksums for which s3s has no field.
+pub(crate) fn other_sums(attributes: &Attributes, headers: &mut http::HeaderMap) {
+    for line in text(attributes, metadata::SUMS).unwrap_or_default().lines() {
+        let Some((kind, value)) = line.split_once('=') else { continue };
+        if let Some(kind) = Kind::of_name(kind) {
+            kind.say(value.split(' ').next().unwrap_or_default(), headers);
+        }
+    }
+}
+
+/// The checksum that an answer with a part of an object carries: the part's own, never that of the whole,
+/// which clients compare with the bytes that they got.
+pub(crate) fn sums_of_part(attributes: &Attributes, number: u16) -> dto::Checksum {
+    if crate::parts::sizes(attributes).is_none() {
+        // An object that was not put in parts is its only part.
+        return sums(attributes);
+    }
+    let mut checksum = dto::Checksum::default();
+    if let Some((kind, value)) = crate::parts::sum_of(attributes, number) {
+        set_sum(&mut checksum, kind, value);
     }
     checksum
 }

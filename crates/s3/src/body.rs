@@ -10,7 +10,7 @@ use http::{Extensions, HeaderMap};
 use http_body_util::BodyExt;
 use hyper::body::Body;
 use s3s::{S3Result, s3_error};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
 
 use crate::checksums::{Beside, Expected, Verified};
@@ -214,9 +214,9 @@ where
     let (sender, outcome) = oneshot::channel();
     if body.length <= WHOLE_BYTES_MAX {
         // It is gathered without a place, or clients that send slowly would keep all of them.
-        let memory = cx.admit_bytes(body.length).await?;
+        let memory = cx.admit_bytes(&guest.holder, body.length).await?;
         let (pieces, trailers) = body.gather().await?;
-        let reply = reply_to(sender, cx.admit(&cx.transfers).await?);
+        let reply = reply_to(sender, cx.admit(&cx.transfers, &guest.holder).await?);
         spawn_blocking(move || {
             let received = store_whole(&guest, &pieces, &trailers, &expected, begin);
             drop((pieces, memory));
@@ -227,7 +227,7 @@ where
         });
         return Ok(outcome.await.map_err(lost_thread)??);
     }
-    let reply = reply_to(sender, cx.admit(&cx.transfers).await?);
+    let reply = reply_to(sender, cx.admit(&cx.transfers, &guest.holder).await?);
     let (pieces, receiver) = mpsc::channel(cx.settings.limits.pieces.max(1));
     let (ready, begun) = oneshot::channel();
     let job = Job { guest, expected, md5: cx.md5.clone(), ready, pieces: receiver };
@@ -242,7 +242,7 @@ where
 /// Tells the one who waits, and gives the place back. The one may be gone; what is stored is stored.
 fn reply_to<T: Send + 'static>(
     sender: oneshot::Sender<Result<T, Failure>>,
-    permit: OwnedSemaphorePermit,
+    permit: authority::Place,
 ) -> Reply<T> {
     Box::new(move |outcome| {
         drop(permit);

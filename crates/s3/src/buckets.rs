@@ -78,6 +78,11 @@ pub(crate) async fn create_bucket(
             ));
         }
     }
+    // Who puts an object owns it, and nothing else is offered.
+    let ownership = input.object_ownership.as_ref().map(ObjectOwnership::as_str);
+    if ownership.is_some_and(|ownership| ownership != ObjectOwnership::OBJECT_WRITER) {
+        return Err(s3_error!(NotImplemented, "objects are of those who put them: ObjectWriter"));
+    }
     let object_lock = input.object_lock_enabled_for_bucket == Some(true);
     // S3 keeps versions where it locks them.
     let versioning = if object_lock { Versioning::Enabled } else { Versioning::Off };

@@ -9,7 +9,7 @@ use http::HeaderMap;
 use md5::Md5;
 use s3s::{S3Error, S3Result, s3_error};
 use sha1::Sha1;
-use sha2::{Digest, Sha256};
+use sha2::{Digest, Sha256, Sha512};
 
 use crate::base64;
 use crate::md5_lanes::{Lane, Md5Lanes};
@@ -17,7 +17,8 @@ use crate::md5_lanes::{Lane, Md5Lanes};
 /// Pieces that wait for the thread that computes digests.
 const WAITING_MAX: usize = 2;
 
-/// A checksum of S3.
+/// A checksum of S3. The other ones, XXH64, XXH3 and XXH128, are refused: [`crate::known`] does not list
+/// them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Kind {
     Crc32,
@@ -25,10 +26,18 @@ pub(crate) enum Kind {
     Crc64nvme,
     Sha1,
     Sha256,
+    /// Of objects put in one request, and of parts on their way.
+    Sha512,
+    /// As [`Kind::Sha512`].
+    Md5,
 }
 
 /// All of them.
-pub(crate) const KINDS: [Kind; 5] = [Kind::Crc32, Kind::Crc32c, Kind::Crc64nvme, Kind::Sha1, Kind::Sha256];
+pub(crate) const KINDS: [Kind; 7] =
+    [Kind::Crc32, Kind::Crc32c, Kind::Crc64nvme, Kind::Sha1, Kind::Sha256, Kind::Sha512, Kind::Md5];
+
+/// What is computed and kept if a client sends no checksum, as in S3.
+pub(crate) const DEFAULT: Kind = Kind::Crc64nvme;
 
 impl Kind {
     /// Its name in lower case.
@@ -39,6 +48,8 @@ impl Kind {
             Kind::Crc64nvme => "crc64nvme",
             Kind::Sha1 => "sha1",
             Kind::Sha256 => "sha256",
+            Kind::Sha512 => "sha512",
+            Kind::Md5 => "md5",
         }
     }
 
@@ -54,6 +65,20 @@ impl Kind {
             Kind::Crc64nvme => 8,
             Kind::Sha1 => 20,
             Kind::Sha256 => 32,
+            Kind::Sha512 => 64,
+            Kind::Md5 => 16,
+        }
+    }
+
+    /// Says a value in a header of an answer, where s3s has no field for the kind.
+    pub(crate) fn say(self, value: &str, headers: &mut HeaderMap) {
+        let name = match self {
+            Kind::Sha512 => "x-amz-checksum-sha512",
+            Kind::Md5 => "x-amz-checksum-md5",
+            _ => return,
+        };
+        if let Ok(value) = http::HeaderValue::from_str(value) {
+            headers.insert(name, value);
         }
     }
 }
@@ -69,6 +94,8 @@ pub(crate) struct Expected {
     pub header: Option<(Kind, Vec<u8>)>,
     /// A checksum that comes behind the body.
     pub trailer: Option<Kind>,
+    /// A checksum that is computed although the client sent none.
+    pub computed: Option<Kind>,
     /// Whether the MD5 is wanted for the ETag in any case.
     pub etag: bool,
 }
@@ -78,7 +105,7 @@ pub(crate) struct Expected {
 pub(crate) struct Verified {
     /// The MD5, if it was computed.
     pub md5: Option<[u8; 16]>,
-    /// The checksum that the client sent: its kind and its value in base64.
+    /// The checksum that the client sent, or that was computed all the same: kind, and value in base64.
     pub sum: Option<(Kind, String)>,
 }
 
@@ -124,7 +151,7 @@ impl Expected {
         if let Some(name) = announced.iter().find(|name| !known(name)) {
             return Err(s3_error!(InvalidRequest, "the trailer '{name}' is not supported"));
         }
-        let sent = expected.header.as_ref().map(|(kind, _)| *kind).or(expected.trailer);
+        let sent = expected.sent();
         if let Some(value) = headers.get("x-amz-sdk-checksum-algorithm") {
             let named = value.to_str().ok().and_then(Kind::of_name);
             if named.is_none() || named != sent {
@@ -142,9 +169,14 @@ impl Expected {
         self.header.is_some() || self.trailer.is_some()
     }
 
+    /// The kind of the checksum that the client sent.
+    pub(crate) fn sent(&self) -> Option<Kind> {
+        self.header.as_ref().map(|(kind, _)| *kind).or(self.trailer)
+    }
+
     /// What computes all that is needed.
     pub(crate) fn hasher(&self) -> Hasher {
-        let kind = self.header.as_ref().map(|(kind, _)| *kind).or(self.trailer);
+        let kind = self.sent().or(self.computed);
         Hasher {
             md5: (self.etag || self.md5.is_some()).then(Md5::new),
             payload: self.payload.map(|_| Sha256::new()),
@@ -175,6 +207,7 @@ impl Expected {
             let name = format!("x-amz-checksum-{}", kind.name());
             let said = match &self.header {
                 Some((_, said)) => said.clone(),
+                None if self.trailer.is_none() => actual.clone(),
                 None => {
                     let value = trailers.get(&name).and_then(|value| value.to_str().ok());
                     value.and_then(base64::decode).ok_or_else(|| invalid(&name))?
@@ -196,6 +229,8 @@ enum Sum {
     Crc(crc_fast::Digest),
     Sha1(Sha1),
     Sha256(Sha256),
+    Sha512(Sha512),
+    Md5(Md5),
 }
 
 impl Sum {
@@ -206,6 +241,8 @@ impl Sum {
             Kind::Crc64nvme => Sum::Crc(crc_fast::Digest::new(CrcAlgorithm::Crc64Nvme)),
             Kind::Sha1 => Sum::Sha1(Sha1::new()),
             Kind::Sha256 => Sum::Sha256(Sha256::new()),
+            Kind::Sha512 => Sum::Sha512(Sha512::new()),
+            Kind::Md5 => Sum::Md5(Md5::new()),
         }
     }
 }
@@ -261,6 +298,8 @@ impl Hasher {
             Some((_, Sum::Crc(crc))) => crc.update(bytes),
             Some((_, Sum::Sha1(sha))) => sha.update(bytes),
             Some((_, Sum::Sha256(sha))) => sha.update(bytes),
+            Some((_, Sum::Sha512(sha))) => sha.update(bytes),
+            Some((_, Sum::Md5(md5))) => md5.update(bytes),
             None => {}
         }
     }
@@ -275,6 +314,8 @@ impl Hasher {
                 }
                 Sum::Sha1(sha) => sha.finalize().to_vec(),
                 Sum::Sha256(sha) => sha.finalize().to_vec(),
+                Sum::Sha512(sha) => sha.finalize().to_vec(),
+                Sum::Md5(md5) => md5.finalize().to_vec(),
             };
             (kind, value)
         });
@@ -379,6 +420,12 @@ mod tests {
             (Kind::Crc64nvme, "ae8b14860a799888"),
             (Kind::Sha1, "f7c3bc1d808e04732adf679965ccc34ca7ae3441"),
             (Kind::Sha256, "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225"),
+            (
+                Kind::Sha512,
+                "d9e6762dd1c8eaf6d61b3c6192fc408d4d6d5f1176d0c29169bc24e71c3f274a\
+                 d27fcd5811b313d681f7e55ec02d73d499c95455b6b5bb503acf574fba8ffe85",
+            ),
+            (Kind::Md5, "25f9e794323b453885f5181f1b624d0b"),
         ] {
             let expected = Expected { trailer: Some(kind), etag: true, ..Expected::default() };
             let lanes = Md5Lanes::new();

@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use archive::ArchiveError;
-use authority::{Allowance, Authority, Engine};
+use authority::{Allowance, Authority, Engine, Holder, Pace, Place, Places};
 use base::Clock;
 use http::Extensions;
 use identity::Caller;
 use s3s::{S3Error, S3Result, s3_error};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::md5_lanes::Md5Lanes;
@@ -37,15 +37,15 @@ pub(crate) struct Context {
     /// What retentions end by.
     pub trusted: Arc<dyn Clock>,
     /// Places for bodies of objects.
-    pub transfers: Arc<Semaphore>,
+    pub transfers: Places,
     /// Downloads that hand on the engine's own memory.
     pub loans: Arc<Semaphore>,
     /// Where MD5s of large bodies are computed.
     pub md5: Arc<Md5Lanes>,
     /// Places for other calls.
-    calls: Arc<Semaphore>,
+    calls: Places,
     /// Memory for small bodies, in KiB.
-    memory: Arc<Semaphore>,
+    memory: Places,
 }
 
 /// The status of an answer, put into its extensions: s3s does not look at `S3Response::status`.
@@ -57,6 +57,8 @@ pub(crate) struct Said(pub http::StatusCode);
 pub(crate) struct Entered {
     pub caller: Arc<Caller>,
     pub peer: Option<SocketAddr>,
+    /// Who gets places for it.
+    pub holder: Holder,
     pub allowance: Option<Arc<Allowance>>,
 }
 
@@ -65,23 +67,24 @@ pub(crate) struct Entered {
 pub(crate) struct Guest {
     pub engine: Arc<dyn Engine>,
     pub caller: Arc<Caller>,
+    /// Who gets places for it.
+    pub holder: Holder,
     /// Counts against the caller until the last byte.
     _allowance: Option<Arc<Allowance>>,
 }
 
 impl Context {
     pub(crate) fn new(authority: Arc<Authority>, settings: S3Settings, clocks: S3Clocks) -> Self {
-        let semaphore = |places: usize| Arc::new(Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS)));
         Context {
             authority,
             clock: clocks.system,
             trusted: clocks.trusted,
-            transfers: semaphore(settings.limits.transfers),
+            transfers: Places::new(settings.limits.transfers),
             // None is as good as any number: all downloads copy then.
             loans: Arc::new(Semaphore::new(settings.limits.loans.min(Semaphore::MAX_PERMITS))),
             md5: Arc::new(Md5Lanes::new()),
-            calls: semaphore(settings.limits.calls),
-            memory: semaphore(settings.limits.xml_bytes.div_ceil(1 << 10) * XML_BODIES),
+            calls: Places::new(settings.limits.calls),
+            memory: Places::new(settings.limits.xml_bytes.div_ceil(1 << 10) * XML_BODIES),
             settings: Arc::new(settings),
         }
     }
@@ -91,28 +94,28 @@ impl Context {
         let Some(entered) = extensions.get::<Entered>() else {
             return Err(s3_error!(AccessDenied, "the request is not signed"));
         };
-        let Entered { caller, peer, allowance } = entered.clone();
-        Ok(Guest { engine: self.authority.enter_from(&caller, peer), caller, _allowance: allowance })
+        let Entered { caller, peer, holder, allowance } = entered.clone();
+        let engine = self.authority.enter_from(&caller, peer);
+        Ok(Guest { engine, caller, holder, _allowance: allowance })
     }
 
     /// Waits for a place, but not for long.
-    pub(crate) async fn admit(&self, places: &Arc<Semaphore>) -> S3Result<OwnedSemaphorePermit> {
-        self.admit_many(places, 1).await
+    pub(crate) async fn admit(&self, places: &Places, holder: &Holder) -> S3Result<Place> {
+        self.admit_many(places, holder, 1).await
     }
 
     /// Memory for so many bytes of a small body; to be kept as long as they are.
-    pub(crate) async fn admit_bytes(&self, bytes: u64) -> S3Result<OwnedSemaphorePermit> {
-        self.admit_many(&self.memory, u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX)).await
+    pub(crate) async fn admit_bytes(&self, holder: &Holder, bytes: u64) -> S3Result<Place> {
+        // The memory is no transfer: how fast the client has to be goes by its transfers.
+        let holder = Holder { pace: Pace::default(), ..holder.clone() };
+        let kib = usize::try_from(bytes.div_ceil(1 << 10)).unwrap_or(usize::MAX);
+        self.admit_many(&self.memory, &holder, kib).await
     }
 
-    async fn admit_many(&self, places: &Arc<Semaphore>, count: u32) -> S3Result<OwnedSemaphorePermit> {
-        let wait = places.clone().acquire_many_owned(count);
-        let wait = tokio::time::timeout(self.settings.limits.admission_wait, wait);
-        match wait.await {
-            Ok(Ok(permit)) => Ok(permit),
-            // The semaphores are never closed.
-            Ok(Err(_)) | Err(_) => Err(s3_error!(SlowDown, "the server is busy: try again later")),
-        }
+    async fn admit_many(&self, places: &Places, holder: &Holder, count: usize) -> S3Result<Place> {
+        let wait = places.admit_many(holder, count);
+        let wait = tokio::time::timeout(self.settings.limits.admission_wait, wait).await;
+        wait.map_err(|_| s3_error!(SlowDown, "the server is busy, or with this caller: try again later"))
     }
 
     /// Calls the engine on a thread that may block, as whoever made the request. Errors of the engine become
@@ -123,7 +126,8 @@ impl Context {
         W: FnOnce(&Guest) -> Result<T, Failure> + Send + 'static,
     {
         let guest = self.guest(extensions)?;
-        let permit = self.admit(&self.calls).await?;
+        let holder = Holder { pace: Pace::default(), ..guest.holder.clone() };
+        let permit = self.admit(&self.calls, &holder).await?;
         let outcome = spawn_blocking(move || {
             let _permit = permit;
             work(&guest)

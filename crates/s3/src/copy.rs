@@ -8,6 +8,7 @@ use s3s::dto::{
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 
 use crate::answers::{Known, bucket, find, sums, timestamp};
+use crate::checksums::Kind;
 use crate::conditions::{Conditions, failed};
 use crate::context::{Context, Failure, Guest};
 use crate::keys::{self, Place};
@@ -38,6 +39,8 @@ struct Asked {
     tags: Option<Vec<(String, Vec<u8>)>>,
     class: Option<String>,
     hold: Option<Hold>,
+    /// The checksum that the copy is to have.
+    algorithm: Option<Kind>,
     /// Something is said of the copy that the source does not have.
     is_change: bool,
 }
@@ -76,6 +79,13 @@ impl Asked {
             ));
         }
         let (from, version) = source(&input.copy_source)?;
+        let algorithm = match &input.checksum_algorithm {
+            None => None,
+            Some(name) => Some(Kind::of_name(name.as_str()).ok_or_else(|| {
+                let name = name.as_str();
+                s3_error!(InvalidRequest, "the checksum algorithm '{name}' is not known")
+            })?),
+        };
         let replaces = is_replace(input.metadata_directive.as_ref().map(MetadataDirective::as_str))?;
         let kept = Kept {
             content_type: input.content_type.as_deref(),
@@ -102,6 +112,7 @@ impl Asked {
             tags: retags.then(|| metadata::tag_xattrs(tags).collect()),
             class: class(cx, input.storage_class.as_ref().map(|class| class.as_str()))?,
             hold: crate::lock::hold_of_put(cx, &req.headers)?,
+            algorithm,
             is_change: replaces || retags || input.storage_class.is_some(),
         })
     }
@@ -126,6 +137,7 @@ impl Asked {
         };
         self.conditions.check(&source.tag(), source.file.created).map_err(as_precondition)?;
         crate::glacier::check_readable(settings, &source)?;
+        self.check_algorithm(&source.file.attributes)?;
         let who = guest.caller.name.clone();
         let attributes = self.attributes(&source.file.attributes, &who);
         if self.to.is_directory || self.from.is_directory {
@@ -150,6 +162,23 @@ impl Asked {
         let copy = guest.engine.object(&self.to.path, Which::Version(done.file))?;
         let copy = Known { file: copy.file.clone(), object: Some(copy), named: false };
         Ok(Done { copy, source_version: source.version(), version })
+    }
+
+    /// No byte is read for a copy: it has the checksum of its source, and can have no other one.
+    fn check_algorithm(&self, source: &Attributes) -> S3Result<()> {
+        let Some(kind) = self.algorithm else { return Ok(()) };
+        let name = kind.name();
+        let mut lines = metadata::text(source, metadata::SUMS).unwrap_or_default().lines();
+        let is_it = |line: &str| {
+            line.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')) && line.ends_with(" full")
+        };
+        if lines.any(is_it) {
+            return Ok(());
+        }
+        Err(s3_error!(
+            NotImplemented,
+            "a copy has the checksums of its source, which has no {name} of all its bytes"
+        ))
     }
 
     fn copy_marker(self, guest: &Guest, source: Known, mut attributes: Attributes) -> Result<Done, Failure> {

@@ -66,6 +66,15 @@ pub(crate) fn s3_error_of(error: ArchiveError) -> S3Error {
             tracing::error!(%error, "an S3 request failed for now");
             s3_error!(ServiceUnavailable, "the store cannot do this at present: try again later")
         }
+        // Not "no such key": what the key stands for is not known.
+        ArchiveError::Catalogue(_) => {
+            tracing::error!(%error, "an S3 request met damage of the catalogue");
+            s3_error!(
+                InternalError,
+                "the catalogue contradicts itself, so nobody knows what is there: have an operator look at \
+                 the server's log and restore the catalogue"
+            )
+        }
         // Damage and loss, and new errors of the engine until they have their line here.
         _ => {
             tracing::error!(%error, "an S3 request failed");
@@ -149,6 +158,14 @@ mod tests {
         let at = || ArchivePath::new("/b/k").unwrap();
         check(ArchiveError::Name(base::NameError::Nul), "InvalidArgument", 400);
         check(ArchiveError::NotFound(at()), "NoSuchKey", 404);
+        // A name whose record is missing is no answer about the key: a client would delete its copy.
+        let dangling = catalogue::ReadError::Dangling {
+            directory: base::DirId(4),
+            name: "a".to_owned(),
+            to: Object::File(base::FileId(9)),
+            found: "of which there is no record",
+        };
+        check(ArchiveError::Catalogue(dangling), "InternalError", 500);
         check(ArchiveError::SomeNotFound { count: 1, first: at() }, "NoSuchKey", 404);
         check(ArchiveError::IsADirectory(at()), "InvalidRequest", 409);
         check(ArchiveError::NotADirectory(at()), "InvalidRequest", 409);

@@ -12,6 +12,14 @@ pub(crate) fn value(attributes: &Attributes, blake3: &Blake3) -> String {
     text(attributes, metadata::ETAG).map_or_else(|| of_blake3(blake3), str::to_owned)
 }
 
+/// The ETag of a line of a listing. A key that ends with a slash is a directory, which has no bytes.
+pub(crate) fn of_line(line: &archive::ObjectLine) -> String {
+    if line.key.ends_with('/') {
+        return crate::markers::EMPTY_MD5.to_owned();
+    }
+    value(&line.attributes, &line.blake3)
+}
+
 /// The ETag of a file whose MD5 nobody computed.
 pub(crate) fn of_blake3(blake3: &Blake3) -> String {
     let digits = blake3.to_string();

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use authority::{AccessKey, Allowance, Allowances, ClientCertificate, Peer};
+use authority::{AccessKey, Allowance, Allowances, ClientCertificate, Holder, Pace, Peer};
 use bytes::Bytes;
 use http::header::{
     AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, RANGE, RETRY_AFTER,
@@ -20,7 +20,9 @@ use crate::checksums::Expected;
 use crate::chunked::Decoder;
 use crate::context::{Context, Entered};
 use crate::errors::custom;
+use crate::known::{self, Content};
 use crate::sigv4::{self, ChunkSigner, Claim, Payload, Query, only};
+use crate::{buckets, percent};
 
 /// Who a request is from, and what its body has to be.
 struct Admitted {
@@ -28,19 +30,6 @@ struct Admitted {
     payload: Payload,
     signer: Option<ChunkSigner>,
 }
-
-/// Headers that change what an operation does in ways that are not offered: whoever sends them relies on it.
-const NOT_OFFERED: [&str; 9] = [
-    "x-amz-server-side-encryption",
-    "x-amz-copy-source-server-side-encryption",
-    "x-amz-request-payer",
-    "x-amz-grant-",
-    "x-amz-website-redirect-location",
-    "x-amz-write-offset-bytes",
-    "x-amz-mfa",
-    "x-amz-expected-bucket-owner",
-    "x-amz-source-expected-bucket-owner",
-];
 
 /// What of Amazon's may stand in an address: the signature, and what changes nothing of what is stored. Some
 /// clients move other headers there when they presign, and rely on them; they are not looked for there.
@@ -53,8 +42,11 @@ const IN_ADDRESS: [&str; 9] = [
     "x-amz-signature",
     "x-amz-content-sha256",
     "x-amz-user-agent",
-    "x-amz-checksum-mode",
+    CHECKSUM_MODE,
 ];
+
+/// Whether an answer is to carry the object's checksums.
+const CHECKSUM_MODE: &str = "x-amz-checksum-mode";
 
 /// Lets a request in, or says why not.
 pub(crate) async fn pass<B>(cx: &Context, request: Request<B>) -> S3Result<Request<Body>>
@@ -82,14 +74,19 @@ where
     let allowance = allowance(&parts, &admitted.caller)?;
     refuse_not_offered(&parts, &query)?;
     strip(&mut parts, &query)?;
+    let query = sigv4::query(parts.uri.query(), limits.query_fields)?;
+    let operation = known::admitted(known::level(cx, &parts)?, &parts, &query)?;
     let is_empty = body.is_end_stream();
     let frames: Frames = Box::pin(http_body_util::BodyExt::map_err(body, Into::into));
     let length = object_length(&parts, admitted.payload)?;
-    let is_object = is_object_body(cx, &parts, &query);
     let body = incoming(&parts, frames, length, &admitted)?;
-    parts.extensions.insert(Entered { caller: admitted.caller, peer, allowance });
+    let pace = parts.extensions.get::<Pace>().cloned().unwrap_or_default();
+    let holder = Holder { caller: admitted.caller.name.clone(), connection: peer, pace };
+    parts.extensions.insert(Entered { caller: admitted.caller, peer, holder: holder.clone(), allowance });
+    parts.extensions.insert(operation);
+    check_owners(cx, &parts).await?;
     rewrite_headers(&mut parts.headers, length)?;
-    if is_object {
+    if operation.content == Content::Bytes {
         let length =
             length.ok_or_else(|| s3_error!(MissingContentLength, "an object needs a Content-Length"))?;
         let limit = limits.put_bytes.0;
@@ -103,9 +100,10 @@ where
         return Ok(Request::from_parts(parts, Body::empty()));
     }
     let most = if is_empty { 0 } else { length.unwrap_or(u64::MAX).min(limits.xml_bytes as u64) };
-    let place = cx.admit_bytes(most).await?;
+    let place = cx.admit_bytes(&holder, most).await?;
     parts.extensions.insert(Arc::new(place));
     let bytes = gather(body, &about_body(&parts, &query), length, limits.xml_bytes).await?;
+    known::check_body(operation, &bytes)?;
     Ok(Request::from_parts(parts, Body::from(bytes)))
 }
 
@@ -242,10 +240,9 @@ fn refuse_not_offered(parts: &Parts, query: &Query) -> S3Result<()> {
     {
         return Err(s3_error!(NotImplemented, "{name} is not supported in an address: send it as a header"));
     }
-    if let Some(name) =
-        parts.headers.keys().find(|name| NOT_OFFERED.iter().any(|no| name.as_str().starts_with(no)))
-    {
-        return Err(s3_error!(NotImplemented, "the header {name} is not supported"));
+    let digest = query.iter().find(|(name, _)| name.eq_ignore_ascii_case("x-amz-content-sha256"));
+    if digest.is_some_and(|(_, digest)| digest != "UNSIGNED-PAYLOAD") {
+        return Err(s3_error!(NotImplemented, "a presigned address takes no digest of the body"));
     }
     if let Some(acl) = parts.headers.get("x-amz-acl")
         && !["private", "bucket-owner-full-control"].iter().any(|known| acl.as_bytes() == known.as_bytes())
@@ -264,7 +261,8 @@ fn refuse_not_offered(parts: &Parts, query: &Query) -> S3Result<()> {
     Ok(())
 }
 
-/// Takes the signature off, and conditions that s3s reads more strictly than S3 does.
+/// Takes the signature off, and conditions that s3s reads more strictly than S3 does. What some clients put
+/// into a presigned address and S3 takes there as well becomes a header.
 fn strip(parts: &mut Parts, query: &Query) -> S3Result<()> {
     parts.headers.remove(AUTHORIZATION);
     if parts.headers.get(RANGE).is_some_and(|range| !is_one_range(range.as_bytes())) {
@@ -276,6 +274,9 @@ fn strip(parts: &mut Parts, query: &Query) -> S3Result<()> {
         return Ok(());
     }
     let bad = || s3_error!(InvalidURI, "the address is malformed");
+    if let Some((_, mode)) = query.iter().find(|(name, _)| name.eq_ignore_ascii_case(CHECKSUM_MODE)) {
+        parts.headers.insert(CHECKSUM_MODE, HeaderValue::try_from(mode).map_err(|_| bad())?);
+    }
     let text = parts.uri.query().unwrap_or_default();
     let kept: Vec<&str> = text
         .split('&')
@@ -320,22 +321,31 @@ fn object_length(parts: &Parts, payload: Payload) -> S3Result<Option<u64>> {
     digits.flatten().map(Some).ok_or_else(|| s3_error!(InvalidArgument, "{name} is not a number"))
 }
 
-/// Whether the body is that of an object or a part: all others are small and are read before s3s sees them.
-fn is_object_body(cx: &Context, parts: &Parts, query: &Query) -> bool {
-    let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
-    let host = host.or_else(|| parts.uri.authority().map(|authority| authority.as_str())).unwrap_or_default();
-    let host = host.split(':').next().unwrap_or_default();
-    let in_host =
-        cx.settings.domain.as_ref().is_some_and(|domain| {
-            host.strip_suffix(domain.as_str()).is_some_and(|bucket| bucket.ends_with('.'))
-        });
-    let path = parts.uri.path().trim_start_matches('/');
-    let has_key =
-        if in_host { !path.is_empty() } else { path.split_once('/').is_some_and(|(_, key)| !key.is_empty()) };
-    let plain = query.iter().all(|(name, _)| {
-        matches!(name.as_str(), "x-id" | "partNumber" | "uploadId") || name.starts_with("X-Amz-")
-    });
-    parts.method == Method::PUT && has_key && plain && !parts.headers.contains_key("x-amz-copy-source")
+/// Refuses if a bucket is not of the owner that the client expects.
+///
+/// # Errors
+/// `AccessDenied`, as in S3; `NoSuchBucket`.
+async fn check_owners(cx: &Context, parts: &Parts) -> S3Result<()> {
+    if let Some(expected) = only(parts, "x-amz-expected-bucket-owner")? {
+        let bucket = known::bucket(cx, parts)
+            .ok_or_else(|| s3_error!(InvalidRequest, "x-amz-expected-bucket-owner needs a bucket"))?;
+        check_owner(cx, parts, &bucket, expected).await?;
+    }
+    if let Some(expected) = only(parts, "x-amz-source-expected-bucket-owner")? {
+        let source = only(parts, known::COPY_SOURCE)?.unwrap_or_default();
+        let source = percent::decode(source)
+            .ok_or_else(|| s3_error!(InvalidArgument, "{} cannot be decoded", known::COPY_SOURCE))?;
+        let source = source.strip_prefix('/').unwrap_or(&source);
+        check_owner(cx, parts, source.split('/').next().unwrap_or_default(), expected).await?;
+    }
+    Ok(())
+}
+
+async fn check_owner(cx: &Context, parts: &Parts, bucket: &str, expected: &str) -> S3Result<()> {
+    if buckets::check(cx, &parts.extensions, bucket).await?.owner == expected {
+        return Ok(());
+    }
+    Err(s3_error!(AccessDenied, "the bucket '{bucket}' is not of the expected owner"))
 }
 
 fn incoming(parts: &Parts, frames: Frames, length: Option<u64>, admitted: &Admitted) -> S3Result<ObjectBody> {

@@ -15,12 +15,12 @@ use s3s::dto::*;
 use s3s::{Body, S3Error, S3Request, S3Response, S3Result, s3_error};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::error::SendTimeoutError;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::spawn_blocking;
 
-use crate::answers::{Known, absent, find, storage_class, sums, timestamp};
+use crate::answers::{Known, absent, find, other_sums, storage_class, sums, sums_of_part, timestamp};
 use crate::conditions::Conditions;
-use crate::context::{Context, Failure, Guest, lost_thread};
+use crate::context::{Context, Failure, Guest, Said, lost_thread};
 use crate::glacier;
 use crate::keys::{self, Place};
 use crate::metadata::{self, text};
@@ -40,6 +40,8 @@ struct Asked {
     version: Option<String>,
     conditions: Conditions,
     range: Option<Range>,
+    /// What the object has to be still for the range to be given.
+    if_range: Option<String>,
     /// The part of an object that was put in parts.
     number: Option<u16>,
 }
@@ -50,8 +52,11 @@ macro_rules! answer {
         let (known, input) = (&$known, &$input);
         let attributes = &known.file.attributes;
         let kept = |name: &str| text(attributes, name).map(str::to_owned);
-        let sums = input.checksum_mode.as_ref().filter(|_| input.range.is_none()).map(|_| sums(attributes));
-        let sums = sums.unwrap_or_default();
+        let sums = match input.part_number.and_then(|number| u16::try_from(number).ok()) {
+            _ if input.checksum_mode.is_none() || input.range.is_some() => Checksum::default(),
+            Some(number) => sums_of_part(attributes, number),
+            None => sums(attributes),
+        };
         $kind {
             accept_ranges: Some("bytes".to_owned()),
             cache_control: input.response_cache_control.clone().or_else(|| kept(metadata::CACHE_CONTROL)),
@@ -92,6 +97,7 @@ pub(crate) async fn head_object(
     cx: &Context,
     req: S3Request<HeadObjectInput>,
 ) -> S3Result<S3Response<HeadObjectOutput>> {
+    let if_range = if_range(&req.headers)?;
     let input = req.input;
     let number = part_number(input.part_number, input.range.is_some())?;
     let place = keys::place(&input.bucket, &input.key)?;
@@ -111,14 +117,49 @@ pub(crate) async fn head_object(
         unmodified_since: input.if_unmodified_since.clone(),
     };
     conditions.check(&known.tag(), known.file.created)?;
-    let (part, length) = asked_span(input.range, number, &known)?;
+    let range = input.range.filter(|_| is_of_range(if_range.as_deref(), &known));
+    let (part, length) = asked_span(range, number, &known)?;
+    let is_part = part.is_some();
     let mut output = answer!(HeadObjectOutput, cx, known, input);
     output.content_length = i64::try_from(length).ok();
     output.content_range = part.map(|part| content_range(&part, known.file.size.0));
     output.parts_count = parts_count(number, &known);
+    let with_sums = input.checksum_mode.is_some() && !is_part;
     let mut response = S3Response::new(output);
-    crate::lock::add_headers(&mut response.headers, known.object.as_ref());
+    add_headers(&mut response.headers, &known, with_sums);
+    // s3s has no field for it here.
+    let tags = metadata::tags(&known.file.attributes).len();
+    if tags > 0 {
+        response.headers.insert("x-amz-tagging-count", http::HeaderValue::from(tags));
+    }
+    if is_part {
+        response.extensions.insert(Said(http::StatusCode::PARTIAL_CONTENT));
+    }
     Ok(response)
+}
+
+/// What s3s has no fields for.
+fn add_headers(headers: &mut http::HeaderMap, known: &Known, with_sums: bool) {
+    crate::lock::add_headers(headers, known.object.as_ref());
+    if with_sums {
+        other_sums(&known.file.attributes, headers);
+    }
+}
+
+/// The condition of a range.
+fn if_range(headers: &http::HeaderMap) -> S3Result<Option<String>> {
+    let Some(value) = headers.get(http::header::IF_RANGE) else { return Ok(None) };
+    let text = value.to_str().map_err(|_| s3_error!(InvalidArgument, "If-Range is not text"))?;
+    Ok(Some(text.to_owned()))
+}
+
+/// Whether the object is still the one of `If-Range` (RFC 9110, 13.1.5): else all of it is given.
+fn is_of_range(condition: Option<&str>, known: &Known) -> bool {
+    let Some(condition) = condition else { return true };
+    if condition.trim_matches('"') == known.tag() {
+        return true;
+    }
+    crate::answers::http_time(known.file.created).is_some_and(|modified| modified == condition)
 }
 
 pub(crate) async fn get_object(
@@ -126,6 +167,7 @@ pub(crate) async fn get_object(
     req: S3Request<GetObjectInput>,
 ) -> S3Result<S3Response<GetObjectOutput>> {
     let guest = cx.guest(&req.extensions)?;
+    let if_range = if_range(&req.headers)?;
     let input = req.input;
     let number = part_number(input.part_number, input.range.is_some())?;
     let asked = Asked {
@@ -139,14 +181,16 @@ pub(crate) async fn get_object(
             unmodified_since: input.if_unmodified_since.clone(),
         },
         range: input.range,
+        if_range,
         number,
     };
-    let permit = cx.admit(&cx.transfers).await?;
+    let permit = cx.admit(&cx.transfers, &guest.holder).await?;
     let (pieces, receiver) = mpsc::channel(cx.settings.limits.pieces.max(1));
     let (head, answered) = oneshot::channel();
     let job = Job { guest, asked, head, pieces, loans: cx.loans.clone(), _permit: permit };
     spawn_blocking(move || job.run());
     let Opened { known, part, length, whole } = answered.await.map_err(lost_thread)??;
+    let with_sums = input.checksum_mode.is_some() && part.is_none();
     let mut output = answer!(GetObjectOutput, cx, known, input);
     output.content_length = i64::try_from(length).ok();
     output.content_range = part.map(|part| content_range(&part, known.file.size.0));
@@ -159,7 +203,7 @@ pub(crate) async fn get_object(
     };
     output.body = Some(StreamingBlob::from(body));
     let mut response = S3Response::new(output);
-    crate::lock::add_headers(&mut response.headers, known.object.as_ref());
+    add_headers(&mut response.headers, &known, with_sums);
     Ok(response)
 }
 
@@ -201,7 +245,8 @@ fn asked_span(
         None if known.tag().split_once('-').is_some_and(|(_, count)| count != "1") => {
             Err(s3_error!(NotImplemented, "where the parts of this object begin is not known: use a range"))
         }
-        None if number == 1 => Ok((None, size)),
+        // An object that was put in one request is its only part.
+        None if number == 1 => Ok(((size > 0).then_some(0..size), size)),
         None => Err(no_such_part(number)),
     }
 }
@@ -255,7 +300,7 @@ struct Job {
     pieces: mpsc::Sender<Result<Bytes, Broken>>,
     /// Downloads that hand on the engine's own memory; the others copy.
     loans: Arc<Semaphore>,
-    _permit: OwnedSemaphorePermit,
+    _permit: authority::Place,
 }
 
 impl Job {
@@ -387,7 +432,8 @@ fn open(guest: &Guest, asked: &Asked) -> Result<(Opened, Held), Failure> {
     let known = Known { file, object, named: version.is_some() };
     asked.conditions.check(&known.tag(), known.file.created)?;
     glacier::check_readable(&asked.settings, &known)?;
-    let (part, length) = asked_span(asked.range, asked.number, &known)?;
+    let range = asked.range.filter(|_| is_of_range(asked.if_range.as_deref(), &known));
+    let (part, length) = asked_span(range, asked.number, &known)?;
     if let Some(part) = &part {
         download.select(part.start, length)?;
     }

@@ -12,6 +12,8 @@ mod chunked;
 mod conditions;
 mod context;
 mod copy;
+mod documents;
+mod elements;
 mod errors;
 mod etag;
 #[doc(hidden)]
@@ -20,6 +22,7 @@ mod gate;
 mod get;
 mod glacier;
 mod keys;
+mod known;
 mod lifecycle;
 mod list;
 mod lock;
@@ -30,6 +33,7 @@ mod multipart;
 mod multipart_complete;
 mod multipart_copy;
 mod objects;
+mod operation_table;
 mod operations;
 mod parts;
 mod percent;
@@ -42,5 +46,7 @@ mod tagging;
 mod versions;
 
 pub use context::S3Clocks;
+#[doc(hidden)]
+pub use known::{Content, Level, Operation, operations};
 pub use service::{S3OpenError, S3Service, service};
 pub use settings::{S3Limits, S3Settings};

@@ -12,6 +12,7 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
+use crate::answers;
 use crate::context::Context;
 use crate::keys;
 use crate::settings::S3Settings;
@@ -28,7 +29,7 @@ pub(crate) async fn get_bucket_lifecycle_configuration(
     req: S3Request<GetBucketLifecycleConfigurationInput>,
 ) -> S3Result<S3Response<GetBucketLifecycleConfigurationOutput>> {
     let bucket = keys::bucket(&req.input.bucket)?;
-    let info = cx.call(&req.extensions, move |guest| Ok(guest.engine.bucket(&bucket)?)).await?;
+    let info = cx.call(&req.extensions, move |guest| answers::bucket(guest, &bucket)).await?;
     if info.settings.lifecycle.is_empty() {
         return Err(s3_error!(NoSuchLifecycleConfiguration, "the bucket has no lifecycle rules"));
     }

@@ -4,7 +4,7 @@ use archive::{KeyLine, KeyPage, KeyQuery, ObjectLine};
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::answers::{absent, bucket, listed_class, owner, restore_status, sums, timestamp};
+use crate::answers::{absent, algorithms, bucket, listed_class, owner, restore_status, sums, timestamp};
 use crate::context::Context;
 use crate::keys::{self, Place};
 use crate::{base64, etag, percent};
@@ -53,10 +53,21 @@ pub(crate) fn said(name: String, url: bool) -> String {
     if url { percent::encode_key(&name) } else { name }
 }
 
-fn wants_restore(attributes: Option<&OptionalObjectAttributesList>) -> bool {
-    attributes.is_some_and(|all| {
-        all.iter().flat_map(|names| names.as_str().split(',')).any(|name| name.trim() == "RestoreStatus")
-    })
+/// Whether a listing is to say what is restored.
+///
+/// # Errors
+/// `InvalidArgument` for any other attribute.
+pub(crate) fn wants_restore(attributes: Option<&OptionalObjectAttributesList>) -> S3Result<bool> {
+    // One header may name several, which s3s does not take apart.
+    let names = attributes.into_iter().flatten().flat_map(|names| names.as_str().split(',')).map(str::trim);
+    let mut wants = false;
+    for name in names.filter(|name| !name.is_empty()) {
+        if name != "RestoreStatus" {
+            return Err(s3_error!(InvalidArgument, "a listing has no optional attribute '{name}'"));
+        }
+        wants = true;
+    }
+    Ok(wants)
 }
 
 impl Asked {
@@ -99,22 +110,10 @@ impl Asked {
 
     fn object(&self, cx: &Context, line: ObjectLine) -> Object {
         let sums = sums(&line.attributes);
-        let algorithms = [
-            (&sums.checksum_crc32, ChecksumAlgorithm::CRC32),
-            (&sums.checksum_crc32c, ChecksumAlgorithm::CRC32C),
-            (&sums.checksum_crc64nvme, ChecksumAlgorithm::CRC64NVME),
-            (&sums.checksum_sha1, ChecksumAlgorithm::SHA1),
-            (&sums.checksum_sha256, ChecksumAlgorithm::SHA256),
-        ];
-        let algorithms: Vec<_> = algorithms
-            .into_iter()
-            .filter(|(value, _)| value.is_some())
-            .map(|(_, name)| ChecksumAlgorithm::from_static(name))
-            .collect();
         Object {
-            checksum_algorithm: (!algorithms.is_empty()).then_some(algorithms),
+            checksum_algorithm: algorithms(&sums),
             checksum_type: sums.checksum_type,
-            e_tag: Some(ETag::Strong(etag::value(&line.attributes, &line.blake3))),
+            e_tag: Some(ETag::Strong(etag::of_line(&line))),
             last_modified: Some(timestamp(line.created)),
             owner: self.owner.then(|| owner(&line.attributes.owner)),
             restore_status: if self.restore { restore_status(line.restore) } else { None },
@@ -138,7 +137,7 @@ pub(crate) async fn list_objects(
         after: input.marker.clone().unwrap_or_default(),
         limit,
         owner: true,
-        restore: wants_restore(input.optional_object_attributes.as_ref()),
+        restore: wants_restore(input.optional_object_attributes.as_ref())?,
         url: url(input.encoding_type.as_ref())?,
     };
     let url = asked.url;
@@ -176,7 +175,7 @@ pub(crate) async fn list_objects_v2(
         },
         limit,
         owner: input.fetch_owner == Some(true),
-        restore: wants_restore(input.optional_object_attributes.as_ref()),
+        restore: wants_restore(input.optional_object_attributes.as_ref())?,
         url: url(input.encoding_type.as_ref())?,
     };
     let url = asked.url;

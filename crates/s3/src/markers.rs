@@ -41,20 +41,25 @@ fn known(stat: DirectoryStat) -> Known {
     Known { file, object: None, named: false }
 }
 
-/// Makes the marker, or marks a directory that is there.
+/// Makes the marker, or marks a directory that is there; what an earlier put said of it is replaced.
 pub(crate) fn put(guest: &Guest, place: &Place, attributes: Attributes) -> Result<(), Failure> {
     bucket_exists(guest, place)?;
-    let marks: Vec<_> =
-        attributes.xattrs.iter().map(|(name, value)| (name.clone(), Some(value.clone()))).collect();
+    let wanted = attributes.xattrs.clone();
     match guest.engine.make_directory(&place.path, attributes, None, true) {
-        Err(ArchiveError::Exists(_)) => {
-            if find(guest, place).is_ok() {
-                return Ok(());
-            }
-            Ok(guest.engine.set_xattrs(&place.path, archive::Which::Current, &marks)?)
-        }
-        other => Ok(other?),
+        Ok(()) | Err(ArchiveError::Exists(_)) => {}
+        Err(error) => return Err(error.into()),
     }
+    let Stat::Directory(stat) = guest.engine.stat(&place.path)? else { return Err(no_such_key(place)) };
+    let is_said = |name: &str| name.starts_with(metadata::TAG) || name.starts_with("user.");
+    let there = &stat.attributes.xattrs;
+    let old = there.iter().filter(|(name, _)| is_said(name) && wanted.iter().all(|(new, _)| new != name));
+    let mut changes: Vec<_> = old.map(|(name, _)| (name.clone(), None)).collect();
+    let new = wanted.iter().filter(|pair| !there.contains(pair));
+    changes.extend(new.map(|(name, value)| (name.clone(), Some(value.clone()))));
+    if changes.is_empty() {
+        return Ok(());
+    }
+    Ok(guest.engine.set_xattrs(&place.path, archive::Which::Current, &changes)?)
 }
 
 /// Removes the marker: the directory with it, if nothing is in it, and those above made for it.

@@ -13,6 +13,8 @@ pub(crate) const ETAG: &str = "kist.s3.etag";
 pub(crate) const SUMS: &str = "kist.s3.sum";
 /// Sizes of the parts of an object that was put in parts.
 pub(crate) const PARTS: &str = "kist.s3.parts";
+/// Checksums of those parts.
+pub(crate) const PART_SUMS: &str = "kist.s3.part-sums";
 /// A directory that was put as an object.
 pub(crate) const MARKER: &str = "kist.s3.marker";
 /// Before the name of a tag.

@@ -8,7 +8,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::answers::{bucket as bucket_of, owner, storage_class, timestamp};
 use crate::body::{self, ObjectBody};
-use crate::checksums::{Expected, Kind};
+use crate::checksums::{self, Expected, Kind};
 use crate::context::{Context, Failure, Guest};
 use crate::metadata::{self, Kept};
 use crate::parts::{self, PART_BYTES_MAX, PARTS_MAX, Plan, Stored};
@@ -160,7 +160,8 @@ pub(crate) async fn upload_part(
     }
     let mut expected = Expected::of(&req.headers, &body.announced, body.sha256)?;
     expected.etag = true;
-    let sent = expected.header.as_ref().map(|(kind, _)| *kind).or(expected.trailer);
+    expected.computed = Some(checksums::DEFAULT);
+    let sent = expected.sent();
     let length = ByteCount(body.length);
     let begin = move |guest: &Guest| {
         check_kind(&upload_of(guest, upload, &path)?, sent)?;
@@ -175,7 +176,7 @@ pub(crate) async fn upload_part(
     let part: PartInfo = body::receive(cx, guest, body, expected, begin, finish).await?;
     let stored = stored(&part)?;
     let of = |kind| stored.sum_text(kind);
-    Ok(S3Response::new(UploadPartOutput {
+    let mut response = S3Response::new(UploadPartOutput {
         e_tag: Some(ETag::Strong(stored.etag())),
         checksum_crc32: of(Kind::Crc32),
         checksum_crc32c: of(Kind::Crc32c),
@@ -183,7 +184,13 @@ pub(crate) async fn upload_part(
         checksum_sha1: of(Kind::Sha1),
         checksum_sha256: of(Kind::Sha256),
         ..Default::default()
-    }))
+    });
+    for kind in checksums::KINDS {
+        if let Some(value) = of(kind) {
+            kind.say(&value, &mut response.headers);
+        }
+    }
+    Ok(response)
 }
 
 /// What is known of a part; one that another door has put cannot be used by S3.

@@ -155,19 +155,20 @@ fn current(guest: &Guest, end: &End) -> Result<Option<FileId>, Failure> {
     Ok(Some(now.file.file))
 }
 
+/// Completes; a repeat gets the first answer, also one that comes while the first is still at work. Whichever
+/// step it was that found no upload any more: it was completed, or it is not there.
 fn complete(guest: &Guest, end: &End) -> Result<Made, Failure> {
-    let info = match guest.engine.multipart(end.upload) {
-        // Perhaps a repeat, whose answer was lost.
-        Err(ArchiveError::NoSuchUpload(_)) => return repeated(guest, end),
-        _ => upload_of(guest, end.upload, &end.path)?,
-    };
-    let there = match all_parts(guest, end.upload) {
-        Ok(there) => there,
-        Err(failure) if failure.0.code() == &s3s::S3ErrorCode::NoSuchUpload => return repeated(guest, end),
-        Err(failure) => return Err(failure),
-    };
+    match complete_open(guest, end) {
+        Err(failure) if failure.0.code() == &s3s::S3ErrorCode::NoSuchUpload => repeated(guest, end),
+        outcome => outcome,
+    }
+}
+
+fn complete_open(guest: &Guest, end: &End) -> Result<Made, Failure> {
+    let info = upload_of(guest, end.upload, &end.path)?;
+    let there = all_parts(guest, end.upload)?;
     let agreed = agreed(&end.parts, &there)?;
-    let plan = Plan::of(&info.attributes);
+    let plan = Plan::of(&info.attributes).or_else(|| Plan::by_default(&agreed));
     let sum = plan.and_then(|plan| parts::sum(plan, &agreed));
     if plan.is_some() && sum.is_none() {
         return Err(s3_error!(InvalidPart, "a part has no checksum of the kind of the upload").into());
@@ -182,6 +183,9 @@ fn complete(guest: &Guest, end: &End) -> Result<Made, Failure> {
     }
     if let Some(sizes) = parts::sizes_text(agreed.iter().map(|part| part.size)) {
         xattrs.push((metadata::PARTS.to_owned(), sizes.into_bytes()));
+    }
+    if let Some(sums) = plan.and_then(|plan| parts::sums_text(plan.kind, &agreed)) {
+        xattrs.push((metadata::PART_SUMS.to_owned(), sums.into_bytes()));
     }
     let numbers: Vec<u16> = agreed.iter().map(|part| part.number).collect();
     let options = CompleteOptions {
@@ -237,6 +241,13 @@ pub(crate) async fn complete_multipart_upload(
     cx: &Context,
     req: S3Request<CompleteMultipartUploadInput>,
 ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
+    // The gate takes checksums here for those of the object, and s3s has no field for these.
+    for kind in [Kind::Sha512, Kind::Md5] {
+        let name = kind.name();
+        if req.headers.contains_key(format!("x-amz-checksum-{name}")) {
+            return Err(s3_error!(InvalidRequest, "the upload was not begun with the checksum {name}"));
+        }
+    }
     let input = req.input;
     let keep_existing = match &input.if_none_match {
         None => false,

@@ -11,7 +11,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use tokio::task::spawn_blocking;
 
 use crate::answers::{Known, absent, timestamp};
-use crate::checksums::{Beside, Expected, Kind};
+use crate::checksums::{self, Beside, Expected, Kind};
 use crate::conditions::Conditions;
 use crate::context::{Context, Failure, Guest, lost_thread};
 use crate::keys::{self, Place};
@@ -99,7 +99,8 @@ fn copy(guest: &Guest, copy: &Copy, lanes: &Md5Lanes) -> Result<PartInfo, Failur
         return Err(s3_error!(EntityTooLarge, "a part has at most {PART_BYTES_MAX} bytes").into());
     }
     let kind = Plan::of(&info.attributes).map(|plan| plan.kind);
-    let computed = Expected { etag: true, trailer: kind, ..Expected::default() };
+    let kind = kind.or(Some(checksums::DEFAULT));
+    let computed = Expected { etag: true, computed: kind, ..Expected::default() };
     let mut beside = Beside::start(computed.hasher(), lanes)?;
     let mut part = guest.engine.begin_part(copy.upload, copy.number, Some(ByteCount(length)))?;
     while let Some(bytes) = source.next()? {
@@ -141,7 +142,7 @@ pub(crate) async fn upload_part_copy(
     };
     let version = wanted.version.clone();
     let guest = cx.guest(&req.extensions)?;
-    let permit = cx.admit(&cx.transfers).await?;
+    let permit = cx.admit(&cx.transfers, &guest.holder).await?;
     let lanes = cx.md5.clone();
     let copied = spawn_blocking(move || {
         let _permit = permit;

@@ -9,7 +9,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::answers::{absent, bucket};
 use crate::body::{ObjectBody, Reply, Sink, receive};
-use crate::checksums::{Expected, Kind, Verified};
+use crate::checksums::{self, Expected, Kind, Verified};
 use crate::conditions::failed;
 use crate::context::{Context, Failure, Guest};
 use crate::keys::{self, Place};
@@ -101,6 +101,7 @@ pub(crate) async fn put_object(
     let place = keys::place(&input.bucket, &input.key)?;
     let body = ObjectBody::take(&req.extensions)?;
     let mut expected = Expected::of(&req.headers, &body.announced, body.sha256)?;
+    expected.computed = Some(checksums::DEFAULT);
     expected.etag = cx.settings.always_md5 || !expected.has_sum() || body.length <= SMALL_BYTES_MAX as u64;
     let attributes = attributes(cx, &guest, &req, if place.is_directory { DIRECTORY_MODE } else { MODE })?;
     let demand = demand(input.if_match.clone(), input.if_none_match.clone())?;
@@ -131,7 +132,12 @@ pub(crate) async fn put_object(
         Ok(Incoming { upload, versioning })
     };
     let done = receive(cx, guest, body, expected, begin, finish).await?;
-    Ok(S3Response::new(answer(done)))
+    let sum = done.verified.sum.clone();
+    let mut response = S3Response::new(answer(done));
+    if let Some((kind, value)) = sum {
+        kind.say(&value, &mut response.headers);
+    }
+    Ok(response)
 }
 
 /// The attributes of the file to be.
@@ -229,6 +235,8 @@ fn answer(done: Done) -> PutObjectOutput {
             Kind::Crc64nvme => output.checksum_crc64nvme = value,
             Kind::Sha1 => output.checksum_sha1 = value,
             Kind::Sha256 => output.checksum_sha256 = value,
+            // s3s has no field for them: they are said in headers of our own.
+            Kind::Sha512 | Kind::Md5 => {}
         }
         output.checksum_type = Some(ChecksumType::from_static(ChecksumType::FULL_OBJECT));
     }

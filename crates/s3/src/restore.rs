@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use s3s::dto::{RestoreObjectInput, RestoreObjectOutput, RestoreRequest, Tier};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
+use crate::answers::absent;
 use crate::context::{Context, Said};
 use crate::glacier::{is_archived, storage_class};
 use crate::keys;
@@ -22,7 +23,8 @@ pub(crate) async fn restore_object(
     req: S3Request<RestoreObjectInput>,
 ) -> S3Result<S3Response<RestoreObjectOutput>> {
     let place = keys::place(&req.input.bucket, &req.input.key)?;
-    let which = keys::which(req.input.version_id.as_deref())?;
+    let version = req.input.version_id.clone();
+    let which = keys::which(version.as_deref())?;
     let Some(request) = &req.input.restore_request else {
         return Err(s3_error!(MalformedXML, "the request has no body: say for how many days"));
     };
@@ -32,7 +34,8 @@ pub(crate) async fn restore_object(
     let takes_202_for_an_error = takes_202_for_an_error(&req.headers);
     let again = cx
         .call(&req.extensions, move |guest| {
-            let object = guest.engine.object(&place.path, which)?;
+            let object = guest.engine.object(&place.path, which);
+            let object = object.map_err(|error| absent(guest, &place, version.as_deref(), error))?;
             let name = storage_class(&settings, &object.file.class, object.file.locality);
             let was = object.restore;
             match was {

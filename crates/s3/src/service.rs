@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use authority::Authority;
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::header::{CONNECTION, EXPECT};
+use http::{HeaderValue, Request, Response, StatusCode, Version};
 use http_body_util::combinators::UnsyncBoxBody;
 use s3s::config::{S3Config, StaticConfigProvider};
 use s3s::host::{S3Host, VirtualHost};
@@ -17,9 +18,12 @@ use s3s::{Body, HttpResponse, S3Error, S3Result, s3_error};
 
 use crate::body::AnyError;
 use crate::context::{Context, S3Clocks, Said};
+use crate::documents::{self, Told};
 use crate::gate;
 use crate::glacier;
+use crate::known::Operation;
 use crate::operations::Door;
+use crate::percent;
 use crate::settings::S3Settings;
 
 /// S3 over one engine: a request in, a response out. Cheap to clone.
@@ -115,26 +119,42 @@ impl S3Service {
         B::Error: Into<AnyError>,
     {
         let number = self.inner.requests.fetch_add(1, Ordering::Relaxed);
+        let path = request.uri().path();
+        let resource = percent::decode(path).unwrap_or_else(|| path.to_owned());
+        let mut told = Told { resource, id: format!("{number:016X}"), operation: None };
+        let closes = waits_for_nothing(&request);
         let response = match gate::pass(&self.inner.context, request).await {
-            Ok(request) => self.inner.s3s.call(request).await.unwrap_or_else(|error| {
-                let error: AnyError = error.into();
-                tracing::error!(%error, "s3s could not answer a request");
-                refusal(s3_error!(InternalError))
-            }),
+            Ok(request) => {
+                told.operation = request.extensions().get::<&'static Operation>().map(|known| known.name);
+                self.inner.s3s.call(request).await.unwrap_or_else(|error| {
+                    let error: AnyError = error.into();
+                    tracing::error!(%error, "s3s could not answer a request");
+                    refusal(s3_error!(InternalError))
+                })
+            }
             Err(error) => refusal(error),
         };
-        let mut response = glacier::say_class(response);
+        let mut response = documents::finish(glacier::say_class(response), &told);
         if let Some(Said(status)) = response.extensions_mut().remove::<Said>() {
             *response.status_mut() = status;
         }
         if response.status() == StatusCode::NOT_MODIFIED {
             *response.body_mut() = Body::empty();
         }
-        if let Ok(id) = HeaderValue::try_from(format!("{number:016X}")) {
-            response.headers_mut().insert("x-amz-request-id", id);
+        if closes {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
     }
+}
+
+/// Whether a client waits for `100 Continue` before it sends a body of no bytes. Hyper has no cause to say
+/// it, since nothing is to be read; some clients (botocore 1.43.11) then wait in the next request on the same
+/// connection for what belongs to this one, so that it is closed.
+fn waits_for_nothing<B: hyper::body::Body>(request: &Request<B>) -> bool {
+    request.version() <= Version::HTTP_11
+        && request.headers().contains_key(EXPECT)
+        && request.body().is_end_stream()
 }
 
 /// The reply of the service, to come.

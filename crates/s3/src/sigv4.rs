@@ -5,6 +5,7 @@
 
 use std::hint::black_box;
 
+use http::header::DATE;
 use http::request::Parts;
 use s3s::{S3Error, S3Result, s3_error};
 use sha2::{Digest, Sha256};
@@ -116,8 +117,18 @@ impl Claim {
             }
         }
         let missing = || malformed("Credential, SignedHeaders or Signature is missing");
-        let time = only(parts, "x-amz-date")?
-            .ok_or_else(|| s3_error!(AccessDenied, "a signed request needs the header x-amz-date"))?;
+        let date;
+        let time = match only(parts, "x-amz-date")? {
+            Some(time) => time,
+            // The date of HTTP stands for it, as in the specification of the signature.
+            None => {
+                let text = only(parts, DATE.as_str())?.unwrap_or_default();
+                date = of_http(text).ok_or_else(|| {
+                    s3_error!(AccessDenied, "a signed request needs the header x-amz-date, or Date")
+                })?;
+                &date
+            }
+        };
         claim(
             credential.ok_or_else(missing)?,
             signed.ok_or_else(missing)?,
@@ -271,6 +282,22 @@ impl Claim {
         text.push_str(if self.expires.is_some() { "UNSIGNED-PAYLOAD" } else { payload });
         Ok(text)
     }
+}
+
+/// `Sat, 21 Nov 2026 20:29:00 GMT`, or the time as `x-amz-date` has it, as `YYYYMMDDTHHMMSSZ`.
+fn of_http(text: &str) -> Option<String> {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    if seconds_of(text).is_some() {
+        return Some(text.to_owned());
+    }
+    let mut words = text.split_once(", ")?.1.split(' ');
+    let (day, month, year) = (words.next()?, words.next()?, words.next()?);
+    let (time, zone) = (words.next()?, words.next()?);
+    let month = MONTHS.iter().position(|name| *name == month)? + 1;
+    let is_whole = zone == "GMT" && words.next().is_none() && day.len() == 2 && year.len() == 4;
+    let text = format!("{year}{month:02}{day}T{}Z", time.replace(':', ""));
+    (is_whole && seconds_of(&text).is_some()).then_some(text)
 }
 
 fn claim(credential: &str, signed: &str, signature: &str, time: &str) -> Result<Claim, &'static str> {

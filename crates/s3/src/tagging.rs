@@ -4,7 +4,7 @@ use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::answers::{absent, find};
-use crate::context::{Context, Failure, Guest};
+use crate::context::{Context, Failure, Guest, Said};
 use crate::keys::{self, Place};
 use crate::metadata::{BUCKET_TAGS_MAX, TAG, TAGS_MAX, checked_tags, tag_xattrs, tags};
 use crate::versions::change_bucket;
@@ -117,7 +117,9 @@ pub(crate) async fn put_bucket_tagging(
     let tags = of_set(input.tagging.tag_set, BUCKET_TAGS_MAX)?;
     let document = serde_json::to_vec(&tags).map_err(|_| s3_error!(InvalidTag))?;
     cx.call(&req.extensions, move |guest| set_document(guest, &input.bucket, Some(document))).await?;
-    Ok(S3Response::with_status(PutBucketTaggingOutput::default(), http::StatusCode::NO_CONTENT))
+    let mut response = S3Response::new(PutBucketTaggingOutput::default());
+    response.extensions.insert(Said(http::StatusCode::NO_CONTENT));
+    Ok(response)
 }
 
 pub(crate) async fn delete_bucket_tagging(

@@ -12,10 +12,11 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::answers::{bucket, owner, restore_status, timestamp};
+use crate::answers::{algorithms, bucket, owner, restore_status, sums, timestamp};
 use crate::context::{Context, Failure, Guest};
 use crate::errors::custom;
 use crate::keys;
+use crate::list::wants_restore;
 use crate::percent::encode_key;
 
 /// Most lines of a page, as in S3.
@@ -124,6 +125,7 @@ pub(crate) async fn list_object_versions(
         },
         after_version: None,
     };
+    let restore = wants_restore(input.optional_object_attributes.as_ref())?;
     let asked = input.clone();
     let (owned_by, page) = cx
         .call(&req.extensions, move |guest| {
@@ -144,10 +146,14 @@ pub(crate) async fn list_object_versions(
                 owner: Some(owner(&owned_by)),
                 version_id: Some(keys::version_text(line.file, line.is_null)),
             }),
-            KeyLine::Object(line) => versions.push(version(cx, &line, text(&line.key), &owned_by)),
+            KeyLine::Object(line) => versions.push(version(cx, &line, text(&line.key), &owned_by, restore)),
         }
     }
     let (next_key, next_version) = page.next.unzip();
+    // Always the number, so that the next page finds its place when the version has gone meanwhile. Behind a
+    // prefix there is none: it is empty then, as every page that is not the last one names both.
+    let next_version =
+        next_version.map(|file| file.map_or_else(String::new, |file| keys::version_text(file, false)));
     Ok(S3Response::new(ListObjectVersionsOutput {
         common_prefixes: Some(prefixes),
         delete_markers: Some(markers),
@@ -158,8 +164,7 @@ pub(crate) async fn list_object_versions(
         max_keys: i32::try_from(limit).ok(),
         name: Some(input.bucket),
         next_key_marker: next_key.as_deref().map(text),
-        // Always the number, so that the next page finds its place when the version has gone meanwhile.
-        next_version_id_marker: next_version.flatten().map(|file| keys::version_text(file, false)),
+        next_version_id_marker: next_version,
         prefix: Some(input.prefix.as_deref().map(text).unwrap_or_default()),
         request_charged: None,
         version_id_marker: input.version_id_marker,
@@ -167,17 +172,18 @@ pub(crate) async fn list_object_versions(
     }))
 }
 
-fn version(cx: &Context, line: &ObjectLine, key: String, owned_by: &str) -> ObjectVersion {
+fn version(cx: &Context, line: &ObjectLine, key: String, owned_by: &str, restore: bool) -> ObjectVersion {
     let ByteCount(size) = line.size;
+    let sums = sums(&line.attributes);
     ObjectVersion {
-        checksum_algorithm: None,
-        checksum_type: None,
-        e_tag: Some(ETag::Strong(crate::etag::value(&line.attributes, &line.blake3))),
+        checksum_algorithm: algorithms(&sums),
+        checksum_type: sums.checksum_type,
+        e_tag: Some(ETag::Strong(crate::etag::of_line(line))),
         is_latest: Some(line.is_current),
         key: Some(key),
         last_modified: Some(timestamp(line.created)),
         owner: Some(owner(owned_by)),
-        restore_status: restore_status(line.restore),
+        restore_status: if restore { restore_status(line.restore) } else { None },
         size: i64::try_from(size).ok(),
         storage_class: Some(ObjectVersionStorageClass::from(cx.settings.name_of(&line.class).to_owned())),
         version_id: Some(keys::version_text(line.file, line.is_null)),

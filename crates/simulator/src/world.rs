@@ -385,7 +385,12 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
     Settings {
         catalogue_directory: "catalogue".into(),
         catalogue_map_size: ByteCount::mib(64),
-        pool: PoolSettings { code, arena: ByteCount::mib(8), drives: drives.collect() },
+        pool: PoolSettings {
+            code,
+            arena: ByteCount::mib(8),
+            unknown_kept: Duration::ZERO,
+            drives: drives.collect(),
+        },
         library: LibrarySettings::only("library".into(), config.tape_drives),
         more_libraries: Vec::new(),
         classes: vec![class("small", Some(ByteCount::kib(64))), class("large", None)],

@@ -10,8 +10,9 @@ use heed::{CommitOrAbort, CompactionOption, Database, Env, EnvOpenOptions, MdbEr
 
 use crate::head::Head;
 use crate::integrity::{SUMS_KEY, SUMS_TABLE, Whole};
-use crate::lmdb_writing::LmdbWriting;
+use crate::lmdb_writing::{LmdbWriting, went_back};
 use crate::memory::{MemoryEngine, MemoryWriting};
+use crate::sums::commit_of;
 
 /// A table's handle.
 pub(crate) type Rows = Database<'static, Bytes, Bytes>;
@@ -119,7 +120,16 @@ impl LmdbEngine {
     }
 
     pub(crate) fn read(&self) -> Result<Reading<'_>, KvError> {
-        Ok(Reading { txn: self.env.read_txn().map_err(kv_error)?, tables: &self.tables })
+        let last = self.head.last();
+        let txn = self.env.read_txn().map_err(kv_error)?;
+        // Before the first commit of this process the file is what the start has walked.
+        if last != 0
+            && let Some(found) = self.sums.get(&txn, SUMS_KEY).map_err(kv_error)?.and_then(commit_of)
+            && found < last
+        {
+            return Err(went_back(found, last));
+        }
+        Ok(Reading { txn, tables: &self.tables })
     }
 
     /// Writes all tables of one moment into `file`.

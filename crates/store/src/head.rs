@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::Crc64;
 
@@ -16,12 +17,17 @@ pub(crate) const NAME: &str = "HEAD";
 const MAGIC: &[u8; 8] = b"KISTHEAD";
 const BYTES: usize = 24;
 
-/// The open file.
-pub(crate) struct Head(File);
+/// The open file, and what was written last by this process.
+pub(crate) struct Head {
+    file: File,
+    /// 0: nothing yet.
+    last: AtomicU64,
+}
 
 impl Head {
     pub(crate) fn open(dir: &Path) -> io::Result<Head> {
-        Ok(Head(File::options().create(true).truncate(false).write(true).open(dir.join(NAME))?))
+        let file = File::options().create(true).truncate(false).write(true).open(dir.join(NAME))?;
+        Ok(Head { file, last: AtomicU64::new(0) })
     }
 
     /// `[magic 8][commit u64 LE][CRC-64/NVME u64 LE of the 16 before]`. A failure is no reason to refuse
@@ -32,7 +38,13 @@ impl Head {
         bytes[8..16].copy_from_slice(&commit.to_le_bytes());
         let checksum = Crc64::of(&bytes[..16]).0.to_le_bytes();
         bytes[16..].copy_from_slice(&checksum);
-        let _ = self.0.write_all_at(&bytes, 0);
+        let _ = self.file.write_all_at(&bytes, 0);
+        self.last.store(commit, Ordering::SeqCst);
+    }
+
+    /// The newest commit of this process; 0 if there was none.
+    pub(crate) fn last(&self) -> u64 {
+        self.last.load(Ordering::SeqCst)
     }
 }
 

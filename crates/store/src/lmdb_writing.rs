@@ -42,6 +42,14 @@ pub(crate) struct LmdbWriting<'e> {
     last: [Option<Vec<u8>>; Table::COUNT],
 }
 
+/// The file is at another commit than the one that this process has made last.
+pub(crate) fn went_back(found: u64, last: u64) -> KvError {
+    KvError::Engine(format!(
+        "the catalogue's file is at commit {found} and was at {last}: an older file was written over it \
+         while the server runs; stop it and restore the backup"
+    ))
+}
+
 impl<'e> LmdbWriting<'e> {
     pub(crate) fn new(
         txn: RwTxn<'e>,
@@ -49,8 +57,16 @@ impl<'e> LmdbWriting<'e> {
         sums_table: &'e Rows,
         head: &'e Head,
     ) -> Result<Self, KvError> {
-        let sums = match sums_table.get(&txn, SUMS_KEY).map_err(kv_error)? {
-            Some(bytes) => Sums::decode(bytes).map(|(sums, _)| sums),
+        let stored = sums_table.get(&txn, SUMS_KEY).map_err(kv_error)?.map(Sums::decode);
+        // LMDB counts on in its lock file whatever becomes of its pages: what these say of themselves tells.
+        if let Some(Some((_, found))) = &stored
+            && head.last() != 0
+            && *found != head.last()
+        {
+            return Err(went_back(*found, head.last()));
+        }
+        let sums = match stored {
+            Some(sums) => sums.map(|(sums, _)| sums),
             None => Some(Sums::default()),
         };
         let damaged = || KvError::Engine("the sums of the tables are damaged".to_owned());

@@ -79,21 +79,30 @@ impl Sums {
 
     /// The sums and the commit that wrote them; `None` if the bytes are damaged, or of a newer Kist.
     pub(crate) fn decode(bytes: &[u8]) -> Option<(Sums, u64)> {
-        let (body, checksum) = bytes.split_last_chunk::<8>()?;
-        let (&version, rest) = body.split_first()?;
-        let (commit, tables) = rest.split_first_chunk::<8>()?;
-        let (tables, rest) = tables.as_chunks::<SUM_BYTES>();
-        if Crc64::of(body).0.to_le_bytes() != *checksum || version != VERSION || !rest.is_empty() {
-            return None;
-        }
+        let (commit, tables) = open(bytes)?;
         let mut sums = Sums::default();
         for bytes in tables {
             let table = Table::ALL.into_iter().find(|table| table.number() == bytes[0])?;
             let number = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
             *sums.of(table) = RowSum { rows: number(1)?, sum: number(9)? };
         }
-        Some((sums, u64::from_le_bytes(*commit)))
+        Some((sums, commit))
     }
+}
+
+/// The commit that wrote encoded sums; `None` as [`Sums::decode`]. Every read asks for it.
+pub(crate) fn commit_of(bytes: &[u8]) -> Option<u64> {
+    open(bytes).map(|(commit, _)| commit)
+}
+
+/// The commit, and what is said of each table.
+fn open(bytes: &[u8]) -> Option<(u64, &[[u8; SUM_BYTES]])> {
+    let (body, checksum) = bytes.split_last_chunk::<8>()?;
+    let (&version, rest) = body.split_first()?;
+    let (commit, tables) = rest.split_first_chunk::<8>()?;
+    let (tables, rest) = tables.as_chunks::<SUM_BYTES>();
+    let is_sound = Crc64::of(body).0.to_le_bytes() == *checksum && version == VERSION && rest.is_empty();
+    is_sound.then(|| (u64::from_le_bytes(*commit), tables))
 }
 
 #[cfg(test)]

@@ -360,3 +360,21 @@ fn a_start_that_walks_no_page_is_caught() {
     let tally = hunt(100, "UnwalkedCatalogue");
     assert!(tally.bad.len() > 10, "{} of 100", tally.bad.len());
 }
+
+/// Story: an older copy of the file was written over that of a running server; its names were served, and
+/// changes acknowledged on top of it.
+#[test]
+fn an_older_file_under_a_running_writer_is_noticed() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    store.execute(Command::Initialise { instance: base::Uuid::from_random([7; 16]) }).unwrap();
+    let old = fs::read(dir.path().join("data.mdb")).unwrap();
+    for _ in 0..3 {
+        store.execute(Command::OpenEpoch).unwrap();
+    }
+    let file = File::options().write(true).open(dir.path().join("data.mdb")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &old, 0).unwrap();
+    let read = store.read(|view| view.last_change()).unwrap_err().to_string();
+    assert!(read.contains("an older file was written over it"), "{read}");
+    assert!(store.execute(Command::OpenEpoch).is_err());
+}

@@ -28,21 +28,28 @@ pub(crate) const MARKER_XATTR: &str = "kist.s3.marker";
 /// Names looked at for one page; one that needs more ends early, and says where to go on.
 pub(crate) const KEY_ROWS_MAX: usize = 100_000;
 
+/// The current version of a key: where its name stands, and what it leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Current {
+    pub(crate) directory: DirId,
+    pub(crate) file: FileId,
+}
+
 /// The current versions of files.
 pub(crate) struct CurrentKeys<'v, 'a>(pub(crate) &'v View<'a>);
 
 impl KeySource for CurrentKeys<'_, '_> {
-    type Leaf = FileId;
+    type Leaf = Current;
 
     fn children(
         &self,
         directory: DirId,
         from: &[u8],
         limit: usize,
-    ) -> Result<Vec<(Name, Child<FileId>)>, ReadError> {
+    ) -> Result<Vec<(Name, Child<Current>)>, ReadError> {
         let names = self.0.names_from(directory, from, limit)?;
         let child = |entry| match entry {
-            Entry::File(file) => Child::Leaf(file),
+            Entry::File(file) => Child::Leaf(Current { directory, file }),
             Entry::Directory(directory) => Child::Directory(directory),
         };
         Ok(names.into_iter().map(|(name, entry)| (name, child(entry))).collect())
@@ -56,8 +63,8 @@ impl KeySource for CurrentKeys<'_, '_> {
     }
 
     fn is_key(&self, directory: DirId) -> Result<bool, ReadError> {
-        let record = self.0.directory(directory)?;
-        Ok(record.is_some_and(|record| record.attributes.xattrs.iter().any(|(name, _)| name == MARKER_XATTR)))
+        let record = self.0.existing_directory(directory)?;
+        Ok(record.attributes.xattrs.iter().any(|(name, _)| name == MARKER_XATTR))
     }
 }
 
@@ -101,11 +108,11 @@ fn page(engine: &Engine, view: &View<'_>, root: DirId, query: &KeyQuery) -> Resu
                 page.next = Some(last);
                 return Ok(page);
             }
-            Line::Prefix(prefix) => (prefix.clone(), Some(KeyLine::Prefix(prefix))),
-            Line::Leaf(key, file) => (key.clone(), describe.file(key, file)?),
+            Line::Prefix(prefix) => (prefix.clone(), KeyLine::Prefix(prefix)),
+            Line::Leaf(key, leaf) => (key.clone(), describe.file(key, leaf)?),
             Line::Directory(key, directory) => (key.clone(), describe.directory(key, directory)?),
         };
-        page.lines.extend(line);
+        page.lines.push(line);
         last = key;
     }
 }
@@ -135,28 +142,30 @@ impl<'e, 'v, 'a> Describe<'e, 'v, 'a> {
     }
 
     /// The line of a file that is the current version.
-    pub(crate) fn file(&mut self, key: String, file: FileId) -> Result<Option<KeyLine>, ReadError> {
-        let Some(record) = self.view.file(file)? else { return Ok(None) };
+    pub(crate) fn file(&mut self, key: String, leaf: Current) -> Result<KeyLine, ReadError> {
+        let Current { directory, file } = leaf;
+        let record = self.view.file_at(directory, name_of(&key), file)?;
         let is = Is { current: true, null: self.bucket.is_null(file) };
-        self.record(key, file, record, is).map(Some)
+        self.record(key, file, record, is)
     }
 
     /// The line of any version.
     pub(crate) fn version(
         &mut self,
         key: String,
-        file: FileId,
+        leaf: Current,
         version: Version,
         is: Is,
-    ) -> Result<Option<KeyLine>, ReadError> {
+    ) -> Result<KeyLine, ReadError> {
+        let Current { directory, file } = leaf;
         let at = match version {
             Version::Marker(at) => at,
             Version::File => {
-                let Some(record) = self.view.file(file)? else { return Ok(None) };
-                return self.record(key, file, record, is).map(Some);
+                let record = self.view.file_at(directory, name_of(&key), file)?;
+                return self.record(key, file, record, is);
             }
         };
-        Ok(Some(KeyLine::Object(Box::new(ObjectLine {
+        Ok(KeyLine::Object(Box::new(ObjectLine {
             key,
             file,
             size: base::ByteCount(0),
@@ -169,7 +178,7 @@ impl<'e, 'v, 'a> Describe<'e, 'v, 'a> {
             is_current: is.current,
             is_null: is.null,
             is_marker: true,
-        }))))
+        })))
     }
 
     fn record(
@@ -204,10 +213,10 @@ impl<'e, 'v, 'a> Describe<'e, 'v, 'a> {
     }
 
     /// The line of a directory that was put as an object.
-    pub(crate) fn directory(&self, key: String, directory: DirId) -> Result<Option<KeyLine>, ReadError> {
-        let Some(record) = self.view.directory(directory)? else { return Ok(None) };
+    pub(crate) fn directory(&self, key: String, directory: DirId) -> Result<KeyLine, ReadError> {
+        let record = self.view.existing_directory(directory)?;
         let classes = &self.engine.classes;
-        Ok(Some(KeyLine::Object(Box::new(ObjectLine {
+        Ok(KeyLine::Object(Box::new(ObjectLine {
             key,
             file: FileId(directory.0),
             size: base::ByteCount(0),
@@ -220,6 +229,11 @@ impl<'e, 'v, 'a> Describe<'e, 'v, 'a> {
             is_current: true,
             is_null: true,
             is_marker: false,
-        }))))
+        })))
     }
+}
+
+/// The last name of a key.
+fn name_of(key: &str) -> &str {
+    key.rsplit('/').next().unwrap_or(key)
 }

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::planted::{Bug, is_planted};
-use base::{BlobPiece, BlockAddress, ByteCount, DriveId, Epoch, FileId, Vid};
+use base::{BlobId, BlobPiece, BlockAddress, ByteCount, DriveId, FileId, Vid};
 use catalogue::{BATCH_FILES_MAX, Command, Outcome, PoolLoss, RunEnd, TapeRecord, TapeState};
 use drive::ObjectDrive;
 use library::{DriveName, TapeDrive};
 use mover::Found;
-use pool::{Depth, OrphanCandidate, PieceState, PoolError};
+use pool::{Depth, PieceState, PoolError};
 
 use crate::engine::{Engine, truncated};
 use crate::libraries::StartDrives;
@@ -27,8 +27,6 @@ use found::VolumeFound;
 const FILES_PAGE: usize = 4_096;
 /// So many files between two lines in the log.
 const FILES_TOLD: usize = 1_000_000;
-/// Extents looked at together.
-const EXTENTS_PAGE: usize = 4_096;
 
 /// The drives of the pool as they were opened.
 pub(crate) type Drives = BTreeMap<DriveId, Option<Arc<dyn ObjectDrive>>>;
@@ -51,20 +49,22 @@ pub(crate) fn settle(
          server answers"
     );
     crate::multipart::give_up_all(engine)?;
-    let unlisted = shards::find_moved(engine, drives)?;
+    let shards::Unfound { unlisted, doubtful } = shards::find_moved(engine, drives)?;
     let mut looked = BTreeSet::new();
     let mut unseen = settle_tapes(engine, tape_drives, &mut looked)?;
     // Afterwards, so that a file that neither has is known to be lost.
-    let lost = settle_pool(engine)?;
+    let lost = settle_pool(engine, &doubtful)?;
     if lost > 0 {
         unseen += look_everywhere(engine, tape_drives, &looked)?;
     }
-    settle_containers(engine)?;
-    if unlisted > 0 {
+    settle_containers(engine, &doubtful)?;
+    if !unlisted.is_empty() {
         tracing::error!(
-            unlisted,
-            "drives of the pool could not be listed since the restore: nothing is evicted until a start has \
-             looked for moved shards on them"
+            ?unlisted,
+            blobs = doubtful.len(),
+            "drives of the pool are away since the restore, or cannot be listed, and may hold shards that \
+             moved to them: nothing is decided about these, and nothing evicted, until a start has seen \
+             the drives (kist pool drive replace, if they are gone for good)"
         );
         return Ok(());
     }
@@ -93,7 +93,7 @@ fn is_concerned(tape: &TapeRecord) -> bool {
 /// Files whose bytes the pool does not have any more, since they were removed after the point of the
 /// restore or with their drives, become NEARLINE or LOST. A drive that is away may still have them. Gives
 /// how many are LOST.
-fn settle_pool(engine: &Engine) -> Result<u64, ArchiveError> {
+fn settle_pool(engine: &Engine, doubtful: &BTreeSet<BlobId>) -> Result<u64, ArchiveError> {
     let mut after = None;
     let (mut nearline, mut lost) = (0u64, 0u64);
     let (mut looked, mut told) = (0usize, 0usize);
@@ -109,7 +109,7 @@ fn settle_pool(engine: &Engine) -> Result<u64, ArchiveError> {
         let mut gone: Vec<FileId> = Vec::new();
         for (file, record) in page {
             for piece in &record.pieces {
-                if !has_bytes(engine, piece)? {
+                if !doubtful.contains(&piece.blob) && !has_bytes(engine, piece)? {
                     gone.push(file);
                     break;
                 }
@@ -142,43 +142,14 @@ fn has_bytes(engine: &Engine, piece: &BlobPiece) -> Result<bool, ArchiveError> {
     }
 }
 
-/// Visits the extents of epochs up to `until` whose blob the catalogue does not know at all. Shards that a
-/// repair is just writing belong to known blobs and are not among them.
-pub(crate) fn for_each_unknown(
-    engine: &Engine,
-    until: Epoch,
-    mut visit: impl FnMut(&OrphanCandidate),
-) -> Result<(), ArchiveError> {
-    let mut cursor = None;
-    loop {
-        let page = engine.pool.list_orphan_candidates(cursor, EXTENTS_PAGE)?;
-        let unknown = engine.read(|view| {
-            let mut unknown = Vec::new();
-            for candidate in page.candidates {
-                let blob = candidate.extent.blob;
-                let is_old = blob.epoch() <= until;
-                if is_old && view.blob_record(blob)?.is_none() && !view.is_garbage(blob)? {
-                    unknown.push(candidate);
-                }
-            }
-            Ok(unknown)
-        })?;
-        unknown.iter().for_each(&mut visit);
-        match page.next {
-            Some(next) => cursor = Some(next),
-            None => return Ok(()),
-        }
-    }
-}
-
 /// What the pool keeps for containers, and does not have any more: an image is dropped; a pack without its
 /// skeleton is read from a tape again, if one has it, and else dissolved.
-fn settle_containers(engine: &Engine) -> Result<(), ArchiveError> {
+fn settle_containers(engine: &Engine, doubtful: &BTreeSet<BlobId>) -> Result<(), ArchiveError> {
     let mut after = None;
     loop {
         let (pieces, last) = engine.read(|view| view.container_pieces(after, FILES_PAGE))?;
         for (container, piece) in pieces {
-            if has_bytes(engine, &piece)? {
+            if doubtful.contains(&piece.blob) || has_bytes(engine, &piece)? {
                 continue;
             }
             let Some(record) = engine.read(|view| view.container(container))? else { continue };

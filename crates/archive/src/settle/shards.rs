@@ -8,10 +8,12 @@ use base::{BlobDescription, BlobId, ByteCount, DriveId};
 use catalogue::Command;
 use drive::{DriveError, ExtentId};
 
-use super::{Drives, EXTENTS_PAGE};
+use super::Drives;
 use crate::ArchiveError;
 use crate::engine::Engine;
 
+/// Extents listed together.
+const EXTENTS_PAGE: usize = 4_096;
 /// Blobs looked at between two reads of the catalogue.
 const BLOBS_PAGE: usize = 4_096;
 /// Missing shards that are looked for in one pass over all drives.
@@ -22,13 +24,22 @@ type Missing = BTreeMap<ExtentId, Vec<DriveId>>;
 /// Missing shards of one stripe, by number, and the drives that were found to have each.
 type Shards = Vec<(u8, Vec<DriveId>)>;
 
+/// What could not be looked at.
+#[derive(Default)]
+pub(super) struct Unfound {
+    /// Drives that are away or cannot be listed, and may hold what decides whether a blob is whole.
+    pub(super) unlisted: BTreeSet<DriveId>,
+    /// These blobs: nothing is known of them until the drives were seen.
+    pub(super) doubtful: BTreeSet<BlobId>,
+}
+
 /// Looks for each shard that is not where the catalogue says on all other drives, and records where it is.
-/// Only then is what no drive has gone. Gives how many drives could not be listed.
-pub(super) fn find_moved(engine: &Engine, drives: &Drives) -> Result<usize, ArchiveError> {
+/// Only then is what no drive has gone.
+pub(super) fn find_moved(engine: &Engine, drives: &Drives) -> Result<Unfound, ArchiveError> {
     if is_planted(Bug::SettledByOldSets) {
-        return Ok(0);
+        return Ok(Unfound::default());
     }
-    let mut unlisted = BTreeSet::new();
+    let mut unfound = Unfound::default();
     let (mut after, mut missing, mut moved) = (None, Missing::new(), 0);
     loop {
         let (blobs, last) = engine.read(|view| {
@@ -42,7 +53,7 @@ pub(super) fn find_moved(engine: &Engine, drives: &Drives) -> Result<usize, Arch
         })?;
         blobs.iter().for_each(|blob| enter_missing(blob, drives, &mut missing));
         if missing.len() >= MISSING_MAX || last.is_none() {
-            moved += find(engine, drives, std::mem::take(&mut missing), &mut unlisted)?;
+            moved += find(engine, drives, std::mem::take(&mut missing), &mut unfound)?;
         }
         let Some(last) = last else { break };
         after = Some(last);
@@ -50,7 +61,7 @@ pub(super) fn find_moved(engine: &Engine, drives: &Drives) -> Result<usize, Arch
     if moved > 0 {
         tracing::warn!(stripes = moved, "stripes stand on other drives than the restored catalogue knew");
     }
-    Ok(unlisted.len())
+    Ok(unfound)
 }
 
 fn enter_missing(blob: &BlobDescription, drives: &Drives, missing: &mut Missing) {
@@ -64,14 +75,14 @@ fn enter_missing(blob: &BlobDescription, drives: &Drives, missing: &mut Missing)
     }
 }
 
-/// Whether a drive that answers does not have an extent, or there is no such drive any more.
+/// Whether an extent must be looked for: its drive does not have it, is away, or is no drive any more. One
+/// that is away may have been replaced since the point, and what it held may stand elsewhere.
 fn is_missing(drives: &Drives, drive: DriveId, extent: ExtentId) -> bool {
     match drives.get(&drive) {
         Some(Some(drive)) => {
             matches!(drive.read_at(extent, ByteCount(0), &mut []), Err(DriveError::NotFound { .. }))
         }
-        Some(None) => false,
-        None => true,
+        Some(None) | None => true,
     }
 }
 
@@ -80,13 +91,17 @@ fn find(
     engine: &Engine,
     drives: &Drives,
     mut missing: Missing,
-    unlisted: &mut BTreeSet<DriveId>,
+    unfound: &mut Unfound,
 ) -> Result<u64, ArchiveError> {
     if missing.is_empty() {
         return Ok(0);
     }
+    let mut unlisted: BTreeSet<DriveId> = BTreeSet::new();
     for (id, drive) in drives {
-        let Some(drive) = drive else { continue };
+        let Some(drive) = drive else {
+            unlisted.insert(*id);
+            continue;
+        };
         let mut after = None;
         loop {
             let extents = match drive.list(after, EXTENTS_PAGE) {
@@ -110,12 +125,37 @@ fn find(
     for (extent, found) in missing {
         stripes.entry((extent.blob, extent.stripe)).or_default().push((extent.shard, found));
     }
+    for ((blob, stripe), shards) in &stripes {
+        if is_doubtful(engine, *blob, *stripe, shards, &unlisted)? {
+            unfound.doubtful.insert(*blob);
+            unfound.unlisted.extend(&unlisted);
+        }
+    }
     stripes.retain(|_, shards| shards.iter().any(|(_, found)| !found.is_empty()));
     let mut moved = 0;
     for ((blob, stripe), shards) in stripes {
         moved += u64::from(record(engine, blob, stripe, &shards)?);
     }
     Ok(moved)
+}
+
+/// Whether a stripe lacks more than it bears, and would not if drives that could not be listed held what is
+/// missing.
+fn is_doubtful(
+    engine: &Engine,
+    blob: BlobId,
+    stripe: u32,
+    shards: &[(u8, Vec<DriveId>)],
+    unlisted: &BTreeSet<DriveId>,
+) -> Result<bool, ArchiveError> {
+    let Some(described) = engine.read(|view| view.blob(blob))? else { return Ok(false) };
+    let set = usize::try_from(stripe).ok().and_then(|at| described.stripes.get(at));
+    let width = set.map_or(0, |set| set.drives.len());
+    let not_found = shards.iter().filter(|(_, found)| found.is_empty()).count().min(width);
+    // No drive holds two shards of a stripe.
+    let may_be_there = unlisted.len().min(not_found);
+    let bears = described.layout.bears();
+    Ok(not_found > bears && not_found - may_be_there <= bears)
 }
 
 /// Records where the missing shards of a stripe were found. No drive gets two shards of one stripe.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::common::{Instance, SystemClock, bytes, path, put, put_with, wait_until};
+use crate::common::{Instance, bytes, path, put, put_with, stop, wait_until};
 use archive::{
     Archive, ArchiveError, BucketSettings, Hold, LifecycleRule, ObjectStat, PutOptions, Retention,
     RetentionMode, Versioning, Which,
 };
-use base::{ByteCount, Clock, Duration, ManualClock, Name, Timestamp, TrustedClock};
+use base::{ByteCount, Clock, Duration, ManualClock, Name, Timestamp};
 
 const DAY: Duration = Duration::from_secs(86_400);
 const TEN_YEARS: Duration = Duration::from_secs(3_653 * 86_400);
@@ -15,14 +15,8 @@ const TEN_YEARS: Duration = Duration::from_secs(3_653 * 86_400);
 /// An instance and the clock of its machine, which a test sets.
 fn instance() -> (Instance, Arc<ManualClock>) {
     let instance = Instance::new(ByteCount::mib(512));
-    // Not before the catalogue was made.
-    (instance, Arc::new(ManualClock::new(SystemClock.now().plus(Duration::from_secs(1)))))
-}
-
-/// Starts the engine as a server does.
-fn start(instance: &Instance, clock: &Arc<ManualClock>) -> Archive {
-    let clock = TrustedClock::new(Arc::<ManualClock>::clone(clock));
-    Archive::open(instance.settings.clone(), Arc::new(clock)).unwrap()
+    let clock = instance.clock();
+    (instance, clock)
 }
 
 fn name(text: &str) -> Name {
@@ -95,7 +89,7 @@ fn today(clock: &ManualClock) -> Timestamp {
 fn a_start_ten_years_ahead_frees_and_deletes_nothing() {
     let (instance, clock) = instance();
     let begin = clock.now();
-    let archive = start(&instance, &clock);
+    let archive = instance.start(&clock);
     let settings = with_rules(&archive);
     with_lock(&archive);
     let until = begin.plus(DAY * 1_825);
@@ -107,7 +101,7 @@ fn a_start_ten_years_ahead_frees_and_deletes_nothing() {
     drop(archive);
 
     clock.set(begin.plus(TEN_YEARS));
-    let archive = start(&instance, &clock);
+    let archive = instance.start(&clock);
     let info = archive.clock_info().unwrap();
     assert!(info.doubted.is_some() && info.standing.ahead() > 0 && info.standing.trusted < begin.plus(DAY));
     let warnings = archive.totals().unwrap().warnings;
@@ -124,7 +118,7 @@ fn a_start_ten_years_ahead_frees_and_deletes_nothing() {
 
     // The clock is right again: all is as before.
     clock.set(begin.plus(DAY * 2));
-    let archive = start(&instance, &clock);
+    let archive = instance.start(&clock);
     let info = archive.clock_info().unwrap();
     assert_eq!((info.doubted, info.standing.ahead(), info.planned_back), (None, 0, None));
     assert!(matches!(delete(&archive, &locked), Err(ArchiveError::Held { .. })));
@@ -143,7 +137,7 @@ fn a_start_ten_years_ahead_frees_and_deletes_nothing() {
 fn a_clock_that_leaps_while_the_server_runs_is_not_followed() {
     let (instance, clock) = instance();
     let begin = clock.now();
-    let archive = start(&instance, &clock);
+    let archive = instance.start(&clock);
     let locked = put_object(&archive, "/locked-by-hand", compliance(begin.plus(DAY))).unwrap();
     clock.set(begin.plus(TEN_YEARS));
     assert!(matches!(delete(&archive, &locked), Err(ArchiveError::Held { .. })));
@@ -162,15 +156,16 @@ fn a_clock_that_leaps_while_the_server_runs_is_not_followed() {
 fn an_operator_moves_the_time_forward_and_what_is_new_stays_young() {
     let (instance, clock) = instance();
     let begin = clock.now();
-    let archive = start(&instance, &clock);
+    let archive = instance.start(&clock);
     let settings = with_rules(&archive);
     put(&archive, "/old/30/before", b"old");
-    // The doubt begins later than that.
+    // The doubt begins later than that: a start goes on from the newest change.
     clock.advance(Duration::from_secs(1));
+    put(&archive, "/later", b"x");
     archive.close();
     drop(archive);
     clock.set(begin.plus(DAY * 60));
-    let archive = start(&instance, &clock);
+    let archive = instance.start(&clock);
     put(&archive, "/old/30/during", b"new");
     let wrong = archive.accept_time(begin, false);
     assert!(matches!(wrong, Err(ArchiveError::OtherDate { .. })), "{wrong:?}");
@@ -185,7 +180,7 @@ fn an_operator_moves_the_time_forward_and_what_is_new_stays_young() {
     archive.close();
     drop(archive);
     // It is kept: the next start does not doubt.
-    let archive = start(&instance, &clock);
+    let archive = instance.start(&clock);
     assert_eq!(archive.clock_info().unwrap().standing.ahead(), 0);
     clock.advance(DAY * 30);
     put(&archive, "/old/1/again", b"x");
@@ -200,15 +195,15 @@ fn an_operator_moves_the_time_forward_and_what_is_new_stays_young() {
 fn a_synchronised_clock_is_believed_at_a_start_up_to_a_limit() {
     let (instance, clock) = instance();
     let begin = clock.now();
-    start(&instance, &clock).close();
+    instance.start(&clock).close();
     clock.set_synchronised(true);
     clock.set(begin.plus(DAY * 200));
-    let archive = start(&instance, &clock);
+    let archive = instance.start(&clock);
     assert_eq!(archive.clock_info().unwrap().standing.ahead(), 0);
     archive.close();
     drop(archive);
     clock.set(begin.plus(TEN_YEARS));
-    let archive = start(&instance, &clock);
+    let archive = instance.start(&clock);
     assert!(archive.clock_info().unwrap().doubted.is_some());
     archive.close();
 }
@@ -232,7 +227,7 @@ fn a_catalogue_with_times_that_were_never_true_is_brought_back() {
     archive.close();
     drop(archive);
 
-    let archive = start(&instance, &clock);
+    let archive = instance.start(&clock);
     let info = archive.clock_info().unwrap();
     assert!(info.doubted.is_some() && info.standing.ahead() < 0);
     let refused = archive.accept_time(today(&clock), false);
@@ -244,7 +239,7 @@ fn a_catalogue_with_times_that_were_never_true_is_brought_back() {
     drop(archive);
 
     clock.advance(DAY / 2);
-    let archive = start(&instance, &clock);
+    let archive = instance.start(&clock);
     let info = archive.clock_info().unwrap();
     assert_eq!((info.doubted, info.standing.ahead(), info.moves.len()), (None, 0, 1));
     // What has waited for tape since 2036 does not wait until then.
@@ -258,7 +253,71 @@ fn a_catalogue_with_times_that_were_never_true_is_brought_back() {
     archive.close();
     assert_eq!(archive.verify_catalogue().unwrap(), []);
     drop(archive);
-    let archive = start(&instance, &clock);
+    let archive = instance.start(&clock);
     assert_eq!(archive.clock_info().unwrap().standing.ahead(), 0, "it stays so");
     archive.close();
+}
+
+/// An operator accepted the time, or a time server came up: the time leapt, and drives of the pool that had
+/// not answered for a moment seemed to have been away for years. They were given up, files that only they had
+/// were LOST, and drives that were at work were set aside since they seemed to hang.
+#[test]
+fn when_the_time_leaps_no_drive_was_away_for_so_long() {
+    let (instance, clock) = instance();
+    let archive = instance.start(&clock);
+    put(&archive, "/large", &bytes(3, 3_000_000));
+    clock.set(clock.now().plus(TEN_YEARS));
+    for drive in &instance.settings.pool.drives[..5] {
+        std::fs::rename(&drive.path, drive.path.with_extension("away")).unwrap();
+    }
+    let is_refused = || {
+        let mut download = archive.open_read(&path("/large"))?;
+        while download.next()?.is_some() {}
+        Ok(())
+    };
+    let result: Result<(), ArchiveError> = is_refused();
+    assert!(result.is_err(), "five of eight drives are away");
+    wait_until("the drives are set aside", || archive.pool_health().unwrap().silent_drives == 5);
+    let pass = || {
+        let before = archive.scrub_info().passes;
+        archive.scrub_now();
+        wait_until("all was looked at", || archive.scrub_info().passes > before);
+    };
+    pass();
+    let info = archive.accept_time(today(&clock), false).unwrap();
+    assert_eq!(info.moves.len(), 1);
+    pass();
+    let archive::Stat::File(stat) = archive.stat(&path("/large")).unwrap() else { panic!() };
+    assert_ne!(stat.locality, archive::Locality::Lost, "{:?}", archive.scrub_info());
+    archive.close();
+}
+
+/// Each start six days ahead of the last, and nobody vouches for it: a lock of thirty days holds. What the
+/// server runs itself gives the starts their days back.
+#[test]
+fn many_starts_are_no_way_to_another_year() {
+    let (instance, clock) = instance();
+    let archive = instance.start(&clock);
+    with_lock(&archive);
+    let object = put_object(&archive, "/locked/one", compliance(clock.now().plus(DAY * 30))).unwrap();
+    stop(archive);
+    for _ in 0..8 {
+        clock.set(clock.now().plus(DAY * 6));
+        stop(instance.start(&clock));
+    }
+    let archive = instance.start(&clock);
+    let info = archive.clock_info().unwrap();
+    assert!(info.standing.ahead() > i64::try_from((DAY * 35).as_nanos()).unwrap(), "one start was believed");
+    assert!(delete(&archive, &object).is_err());
+    stop(archive);
+    // The clock is set right; after seven days of running a start believes seven days again.
+    clock.set(info.standing.trusted);
+    let archive = instance.start(&clock);
+    clock.advance(DAY * 7);
+    put_object(&archive, "/locked/two", None).unwrap();
+    stop(archive);
+    clock.set(clock.now().plus(DAY * 7));
+    let archive = instance.start(&clock);
+    assert!(!archive.clock_info().unwrap().standing.is_apart());
+    stop(archive);
 }

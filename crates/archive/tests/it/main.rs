@@ -5,6 +5,7 @@ mod backup;
 mod clocks;
 mod closing;
 mod common;
+mod dangling;
 mod data_sets;
 mod drives;
 #[path = "common/faulty.rs"]
@@ -16,6 +17,8 @@ mod histories;
 #[path = "common/history.rs"]
 mod history;
 mod index_partition;
+#[path = "common/kept.rs"]
+mod kept;
 mod libraries;
 mod mount_report;
 mod multipart;
@@ -34,4 +37,5 @@ mod restoring;
 mod room;
 mod round_trip;
 mod trouble;
+mod unknown;
 mod unreadable;

@@ -234,3 +234,35 @@ fn a_row_beyond_repair_costs_its_file_and_nothing_else() {
     assert_eq!(stat.locality, archive::Locality::Lost);
     archive.close();
 }
+
+/// Story: one missing directory of one drive kept the whole server from starting.
+#[test]
+fn a_directory_of_a_drive_that_is_gone_stops_no_start() {
+    let instance = instance();
+    let archive = instance.open();
+    for number in 0..40 {
+        put(&archive, &format!("/{number}"), &bytes(number, 300_000));
+    }
+    archive.close();
+    drop(archive);
+    let extents = instance.settings.pool.drives[2].path.join("extents");
+    let mut removed = 0;
+    for bucket in fs::read_dir(&extents).unwrap().map(|entry| entry.unwrap().path()) {
+        if fs::read_dir(&bucket).unwrap().next().is_some() {
+            removed += fs::read_dir(&bucket).unwrap().count();
+            fs::remove_dir_all(&bucket).unwrap();
+        }
+    }
+    assert!(removed > 0, "the drive held extents");
+    let archive = instance.open();
+    for number in 0..40 {
+        assert_eq!(get(&archive, &format!("/{number}")).unwrap(), bytes(number, 300_000));
+    }
+    wait_until("the drive is filled again", || archive.pool_info().unwrap().drives[2].gaps_after.is_none());
+    let there: usize = fs::read_dir(&extents)
+        .unwrap()
+        .map(|entry| fs::read_dir(entry.unwrap().path()).unwrap().count())
+        .sum();
+    assert!(there >= removed, "{there} extents of {removed}");
+    archive.close();
+}

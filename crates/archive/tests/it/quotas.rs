@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use archive::{AclEntry, Archive, ArchiveError, Machines, PutOptions, QuotaInfo, QuotaLimits, QuotaOf};
-use base::ByteCount;
+use archive::{
+    AclEntry, Archive, ArchiveError, CompleteOptions, Machines, PutOptions, QuotaInfo, QuotaLimits, QuotaOf,
+};
+use base::{ByteCount, UploadId};
 use catalogue::{Attributes, Command, Entry, QuotaSubject};
 
 use crate::common::{Instance, SystemClock, all, bytes, get, migrate_all, path, put, put_with, wait_until};
@@ -153,5 +155,65 @@ fn lists_are_kept_over_a_restart_and_found_from_below() {
     assert_eq!((chain.exists, chain.acl, chain.acl_depth, chain.above.len()), (false, Some(list), 1, 3));
     archive.set_acl(&path("/a"), None).unwrap();
     assert_eq!(archive.access_chain(&path("/a/b/file")).unwrap().acl, None);
+    archive.close();
+}
+
+fn part(archive: &Archive, upload: UploadId, number: u16, length: u64) -> Result<(), ArchiveError> {
+    let mut part = archive.begin_part(upload, number, Some(ByteCount(length)))?;
+    part.write(&bytes(u64::from(number), usize::try_from(length).unwrap()))?;
+    part.finish(Vec::new()).map(drop)
+}
+
+/// Parts of uploads counted for no quota until they were a file, so that uploads that nobody completed filled
+/// the pool.
+#[test]
+fn parts_of_uploads_count_before_they_are_a_file() {
+    let instance = Instance::new(ByteCount::mib(128));
+    let mut archive = instance.open();
+    put(&archive, "/b/old", &bytes(1, 300_000));
+    put(&archive, "/else/old", &bytes(2, 1_000));
+    let first = archive.open_multipart(&path("/b/x/one"), options("cms")).unwrap();
+    part(&archive, first, 1, 200_000).unwrap();
+    archive.set_quota(&of("/b"), limits(Some(1_000_000), None)).unwrap();
+    archive.set_quota(&QuotaOf::Group("cms".to_owned()), limits(Some(900_000), Some(1))).unwrap();
+    wait_counted(&archive, &of("/b"));
+    for start in ["as it was set", "after a restart"] {
+        // 300,000 of a file and 200,000 of a part are used.
+        let told = ("/b".to_owned(), "bytes", 1_000_000, 500_000);
+        assert_eq!(refusal(part(&archive, first, 2, 500_001)), told, "{start}");
+        let second = archive.open_multipart(&path("/b/two"), options("")).unwrap();
+        assert_eq!(refusal(part(&archive, second, 1, 500_001)), told, "another upload, {start}");
+        part(&archive, second, 1, 500_000).unwrap();
+        // A part takes the place of one of its number, and what is on its way counts.
+        part(&archive, second, 1, 400_000).unwrap();
+        let under_way = archive.begin_part(first, 2, Some(ByteCount(60_000))).unwrap();
+        assert!(part(&archive, second, 2, 60_000).is_err(), "{start}");
+        drop(under_way);
+        part(&archive, second, 2, 60_000).unwrap();
+        // One of unknown length is refused where it becomes too long.
+        let mut unknown = archive.begin_part(second, 3, None).unwrap();
+        unknown.write(&bytes(9, 40_000)).unwrap();
+        assert_eq!(refusal(unknown.write(&[0])).2, 1_000_000, "{start}");
+        drop(unknown);
+        archive.abort_multipart(second).unwrap();
+        archive.close();
+        drop(archive);
+        archive = instance.open();
+    }
+    // The group's quota counts wherever they are.
+    let other = archive.open_multipart(&path("/else/three"), options("cms")).unwrap();
+    let group = ("group 'cms'".to_owned(), "bytes", 900_000, 200_000);
+    assert_eq!(refusal(part(&archive, other, 1, 700_001)), group);
+    archive.abort_multipart(other).unwrap();
+    // Complete, the file counts instead of its parts; what is replaced gives room back.
+    archive.complete_multipart(first, &[1], CompleteOptions::default()).unwrap();
+    assert_eq!(used(&archive, &of("/b")), (2, 500_000));
+    let refused = archive.open_multipart(&path("/b/x/more"), options("cms")).map(drop);
+    assert_eq!(refusal(refused), ("group 'cms'".to_owned(), "files", 1, 1));
+    let again = archive.open_multipart(&path("/b/old"), options("")).unwrap();
+    assert!(part(&archive, again, 1, 800_001).is_err());
+    part(&archive, again, 1, 800_000).unwrap();
+    archive.complete_multipart(again, &[1], CompleteOptions::default()).unwrap();
+    assert_eq!(used(&archive, &of("/b")), (2, 1_000_000));
     archive.close();
 }

@@ -5,8 +5,8 @@ use crate::common::{Instance, bytes, migrate_all, put};
 use crate::histories::run;
 use crate::history::{Contents, evict_all, facts, first_part, recall_and_compare, second_part};
 use crate::restoring::{
-    at_rest, back_to, check, go_back_before_drives_were_replaced, go_back_before_values_were_punched, open,
-    shipped,
+    at_rest, back_to, check, go_back_before_drives_were_replaced, go_back_before_values_were_punched,
+    go_back_while_drives_are_away, open, shipped,
 };
 use base::ByteCount;
 
@@ -71,6 +71,11 @@ fn shards_that_moved_since_are_found_on_their_drives() {
 }
 
 #[test]
+fn shards_on_a_drive_that_is_away_are_waited_for() {
+    go_back_while_drives_are_away();
+}
+
+#[test]
 fn values_that_were_punched_since_are_found_on_tape() {
     go_back_before_values_were_punched();
 }
@@ -81,9 +86,11 @@ fn what_any_medium_holds_is_there_after_every_restore() {
     let counts = run(number("KIST_RESTORES").unwrap_or(HISTORIES), number("KIST_RESTORES_SEED").unwrap_or(0));
     let restores = counts.happened["restores"];
     println!("{:?}", counts.happened);
+    let looked = &counts.looked;
     println!(
-        "{restores} restores: {} files looked for, {} gone from all media, 0 lost that a medium holds",
-        counts.files, counts.gone
+        "{restores} restores: {} files and {} versions looked for, {} and {} gone from all media, 0 lost \
+         that a medium holds, {} holds stand again, {} expired by rules",
+        counts.files, looked.versions, counts.gone, looked.gone, looked.holds, looked.expired
     );
     assert!(counts.files > 10 * restores, "{} files in {restores} restores", counts.files);
 }

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use crate::common::{all, bytes, migrate_all, path, put, stage, wait_for, wait_until};
+use crate::common::{Instance, all, bytes, migrate_all, path, put, stage, wait_for, wait_until};
 use crate::faulty::{Trouble, check_all, data, drive, fill, place, round, vid};
-use archive::{Archive, CheckState, DamagedPart, SUSPECT_FAILURES_MAX, TapeUse};
-use base::{RequestId, Vid};
+use archive::{Archive, CheckState, DamagedPart, SUSPECT_FAILURES_MAX, Selection, StageOptions, TapeUse};
+use base::{ByteCount, RequestId, Vid};
 use catalogue::TapeState;
 use library::{DriveCommand, Faults};
 
@@ -507,5 +507,56 @@ fn the_catalogue_is_verified_in_a_copy() {
     std::fs::create_dir(&copy).unwrap();
     assert_eq!(archive.verify_catalogue().unwrap(), []);
     assert!(!copy.exists(), "it is removed afterwards");
+    archive.close();
+}
+
+/// Story: one empty cartridge directory made every put above 256 KiB fail: the largest tape held nothing.
+#[test]
+fn a_cartridge_that_nobody_can_identify_limits_no_put() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let library = instance.settings.library.directory.join("cartridges");
+    std::fs::create_dir(library.join("KT0008")).unwrap();
+    copy_directory(&library.join("KT0001"), &library.join("KT0009"));
+    let archive = instance.open();
+    put(&archive, "/large", &bytes(1, 3_000_000));
+    let warnings = archive.totals().unwrap().warnings;
+    let warning = warnings.iter().find(|warning| warning.contains("cannot identify")).unwrap();
+    assert!(warning.contains("2 cartridges: KT0008, KT0009"), "{warning}");
+    migrate_all(&archive);
+    archive.close();
+    drop(archive);
+    // Somebody repairs it.
+    std::fs::remove_dir_all(library.join("KT0009")).unwrap();
+    std::fs::remove_dir_all(library.join("KT0008")).unwrap();
+    copy_directory(&library.join("KT0001"), &library.join("KT0009"));
+    let archive = instance.open();
+    archive.close();
+}
+
+fn copy_directory(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir(to).unwrap();
+    for file in std::fs::read_dir(from).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+    }
+}
+
+/// Story: a list of 10,001 paths was refused by a limit that nobody had told, and left a request behind.
+#[test]
+fn a_list_longer_than_a_batch_is_staged_and_evicted() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = instance.open();
+    put(&archive, "/one", &bytes(1, 1_000));
+    put(&archive, "/two", &bytes(2, 1_000));
+    let mut paths = vec![path("/one"); 10_000];
+    paths.push(path("/two"));
+    let selection = Selection { paths, recursive: false };
+    let options = StageOptions { owner: "test".to_owned(), pin: Duration::ZERO, priority: 5 };
+    let request = archive.stage(&selection, options).unwrap();
+    assert_eq!(archive.request(request).unwrap().record.files, 2);
+    wait_for(&archive, request);
+    archive.release(request, None).unwrap();
+    migrate_all(&archive);
+    assert_eq!(archive.evict(&selection).unwrap().evicted, 2);
     archive.close();
 }

@@ -89,8 +89,15 @@ pub(super) fn adopt(draft: &mut Draft<'_>, found: &AdoptContainer) -> Result<Out
         return Err(Rejection::NotFound(Object::Container(id)));
     }
     seal::check_shape(id, &found.kind, &found.members, found.length, &found.tape_path)?;
+    let mut members = Vec::with_capacity(found.members.len());
     for member in &found.members {
-        take_member(draft, found, member)?;
+        if take_member(draft, found, member)? {
+            members.push(*member);
+        }
+    }
+    if members.is_empty() {
+        let what = "each of its files stands in another container on tape";
+        return Err(Rejection::Malformed { object: Object::Container(id), what });
     }
     let record = ContainerRecord {
         kind: found.kind.clone(),
@@ -102,8 +109,8 @@ pub(super) fn adopt(draft: &mut Draft<'_>, found: &AdoptContainer) -> Result<Out
         skeleton: None,
         image: None,
         copies: class.copies.iter().copied().map(ContainerCopy::queued).collect(),
-        live_members: u32::try_from(found.members.len()).unwrap_or(u32::MAX),
-        live_bytes: ByteCount(found.members.iter().map(|member| member.length.0).sum()),
+        live_members: u32::try_from(members.len()).unwrap_or(u32::MAX),
+        live_bytes: ByteCount(members.iter().map(|member| member.length.0).sum()),
         condemned_members: 0,
     };
     seal::queue_copies(draft, id, &record)?;
@@ -140,6 +147,12 @@ fn take_places(
                 copy::drop_queued(draft, pool, id, &record)?;
                 source
             }
+            // A run that was open at the point has planned it, or flushed it without an index: until that
+            // place is safe, it is read here.
+            Some(copy) if !copy.is_safe() => {
+                copy.source = Some(TapePlace { vid, block });
+                None
+            }
             Some(_) => continue,
             // A copy that the class asked for at another time.
             None => {
@@ -147,6 +160,7 @@ fn take_places(
                 None
             }
         };
+        // The row is there already if this is the older place of a copy.
         if source.is_none() {
             draft.put(Table::Content, key::content(vid, block), &id);
             tape.containers = tape.containers.saturating_add(1);
@@ -167,35 +181,41 @@ fn take_places(
     Ok(Outcome::Done)
 }
 
-/// Makes a file a member of the container, instead of the containers that no tape has any more.
+/// Makes a file a member of the container, instead of the containers that no tape has any more. `false`: one
+/// that a tape has holds it.
 fn take_member(
     draft: &mut Draft<'_>,
     found: &AdoptContainer,
     member: &MemberRecord,
-) -> Result<(), Rejection> {
+) -> Result<bool, Rejection> {
     let id = member.file;
     let file = draft.view().file(id)?.filter(|file| file.is_named() && file.has_data());
     let file = file.ok_or(Rejection::NotFound(Object::File(id)))?;
     if !matches!(found.kind, ContainerKind::Segment { .. }) {
+        for (container, _) in draft.view().parts(id)? {
+            let record: ContainerRecord =
+                draft.view().expect(Table::Container, &key::container(container))?;
+            if record.places().next().is_some() {
+                return Ok(false);
+            }
+        }
         leave_containers(draft, id)?;
     }
-    seal::enter_member(draft, found.container, &found.kind, member, &file)
+    seal::enter_member(draft, found.container, &found.kind, member, &file)?;
+    Ok(true)
 }
 
 /// Takes a file out of containers that stand on no tape. One that is empty then is given up.
 fn leave_containers(draft: &mut Draft<'_>, id: FileId) -> Result<(), Rejection> {
     for (container, member) in draft.view().parts(id)? {
-        let record: ContainerRecord = draft.view().expect(Table::Container, &key::container(container))?;
-        if record.copies.iter().any(|copy| copy.state != CopyState::Queued || copy.source.is_some()) {
-            let needed = "without a place on tape, or a plan for one";
-            return Err(Rejection::WrongState { object: Object::File(id), state: "on tape", needed });
-        }
         lifecycle::take_out(draft, id, container, &member);
         let is_empty = lifecycle::update(draft, container, |record| {
             record.live_members = record.live_members.checked_sub(1)?;
             record.live_bytes.0 = record.live_bytes.0.checked_sub(member.length.0)?;
-            Some(record.is_empty())
+            let is_planned = record.copies.iter().any(|copy| copy.state != CopyState::Queued);
+            Some(record.is_empty() && !is_planned)
         })?;
+        // What a run has planned belongs to it: its end finds it empty.
         if is_empty {
             copy::drop_all(draft, container)?;
         }

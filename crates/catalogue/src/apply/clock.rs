@@ -1,12 +1,12 @@
 //! What is known of the time: notes, doubt, leaps.
 
-use base::{FileId, Timestamp};
+use base::{Duration, FileId, Timestamp};
 
 use crate::command::{Command, Outcome};
 use crate::draft::Draft;
 use crate::error::{Object, Rejection};
 use crate::key;
-use crate::record::{ClockRecord, TimeMove};
+use crate::record::{ClockRecord, LeapsBelieved, TimeMove};
 use crate::table::Table;
 
 /// Most leaps that are kept apart; beyond it the two oldest become one, which covers both.
@@ -45,6 +45,15 @@ pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcom
     }
     record.noted = draft.at;
     draft.put(Table::Clock, key::CLOCK.to_vec(), &record);
+    Ok(Outcome::Done)
+}
+
+/// Counts a leap that nobody vouches for.
+pub(super) fn note_leap(draft: &mut Draft<'_>, by: Duration) -> Result<Outcome, Rejection> {
+    let leaps = draft.view().leaps()?;
+    let sum = leaps.spent(draft.at).saturating_add(by);
+    let leaps = LeapsBelieved { sum, at: draft.at.plus(by) };
+    draft.put(Table::Leaps, key::CLOCK.to_vec(), &leaps);
     Ok(Outcome::Done)
 }
 

@@ -52,7 +52,11 @@ pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcom
 }
 
 fn register(draft: &mut Draft<'_>, vid: Vid, capacity: ByteCount) -> Result<(), Rejection> {
-    if draft.view().tape(vid)?.is_some() {
+    if let Some(tape) = draft.view().tape(vid)? {
+        // A library could not identify it before, and can now.
+        if tape.capacity.0 == 0 && capacity.0 > 0 {
+            draft.put(Table::Tape, key::tape(vid), &TapeRecord { capacity, ..tape });
+        }
         return Ok(());
     }
     draft.put(Table::Tape, key::tape(vid), &TapeRecord::scratch(capacity));

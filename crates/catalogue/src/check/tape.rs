@@ -1,6 +1,6 @@
 //! Containers, copies, tapes, runs.
 
-use base::{BlockAddress, ByteCount, ContainerId, FileId, RequestId, RunId, TapePoolId, Vid};
+use base::{BlockAddress, ByteCount, ContainerId, FileId, RequestId, RunId, TapePoolId, Timestamp, Vid};
 
 use super::Check;
 use crate::command::{PRIORITY_MAX, PRIORITY_USUAL};
@@ -8,8 +8,8 @@ use crate::encoding::{MemberValue, PartRecord};
 use crate::error::ReadError;
 use crate::key;
 use crate::record::{
-    ClockRecord, ContainerKind, ContainerRecord, CopyState, Counter, QueuedContainer, RunItem, RunRecord,
-    TapeRecord,
+    ClockRecord, ContainerKind, ContainerRecord, CopyState, Counter, LeapsBelieved, QueuedContainer, RunItem,
+    RunRecord, TapeRecord,
 };
 use crate::table::Table;
 
@@ -135,6 +135,15 @@ impl Check<'_> {
         self.walk(Table::Clock, |check, _, key, clock: ClockRecord| {
             let is_right = key == key::CLOCK && clock.moves.iter().all(|leap| leap.since <= leap.before);
             check.expect(is_right, Table::Clock, key, "what is known of the time contradicts itself");
+            Ok(())
+        })?;
+        self.walk(Table::Leaps, |check, _, key, _: LeapsBelieved| {
+            check.expect(key == key::CLOCK, Table::Leaps, key, "there is one such record");
+            Ok(())
+        })?;
+        self.walk(Table::Unknown, |check, _, key, _: Timestamp| {
+            // That it is unknown is so again at each look at the drives only.
+            check.expect(key.len() == key::UNKNOWN_BYTES, Table::Unknown, key, "this is no extent");
             Ok(())
         })?;
         self.walk(Table::RequestPriority, |check, mut parts, key, priority: u8| {

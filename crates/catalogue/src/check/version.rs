@@ -54,7 +54,12 @@ impl Check<'_> {
             Some(Entry::File(current)) => Some(current),
             _ => None,
         };
-        let bucket = self.view.bucket_of(parent)?.map(|(_, bucket)| bucket);
+        let bucket = match self.view.bucket_of(parent) {
+            Ok(found) => found.map(|(_, bucket)| bucket),
+            // A directory above is missing, which is found where its name is.
+            Err(ReadError::Inconsistent { .. }) => None,
+            Err(error) => return Err(error),
+        };
         let keeps = bucket.as_ref().is_some_and(BucketRecord::keeps_versions);
         self.expect(keeps, T, key, "the version stands in no bucket that keeps versions");
         if version == Version::File {

@@ -1,6 +1,6 @@
 //! What is known of the time: whether it is in doubt, and when it leapt.
 
-use base::{FileId, Timestamp};
+use base::{Duration, FileId, Timestamp};
 
 /// The one record of the table `clock`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -48,5 +48,23 @@ impl ClockRecord {
             return since;
         }
         self.moves.last().map_or(now, |leap| leap.after.min(now))
+    }
+}
+
+/// How far starts have let the time leap on the word of a system's clock that nobody vouches for. What the
+/// time runs on its own is taken off it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LeapsBelieved {
+    /// By so much, at `at`.
+    pub sum: Duration,
+    /// After the last one.
+    pub at: Timestamp,
+}
+
+impl LeapsBelieved {
+    /// What is left of it at a later time.
+    #[must_use]
+    pub fn spent(&self, now: Timestamp) -> Duration {
+        self.sum.saturating_sub(now.since(self.at))
     }
 }

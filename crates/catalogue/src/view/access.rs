@@ -115,8 +115,8 @@ impl View<'_> {
         let mut chain = AccessChain::default();
         let mut names = path.components();
         let (mut at, mut depth) = (DirId::ROOT, 0);
+        let mut directory: DirectoryRecord = self.expect(Table::Directory, &key::directory(at))?;
         loop {
-            let directory: DirectoryRecord = self.expect(Table::Directory, &key::directory(at))?;
             if has_acls && let Some(acl) = self.acl(at)? {
                 (chain.acl, chain.acl_depth) = (Some(acl), depth);
             }
@@ -129,13 +129,14 @@ impl View<'_> {
             chain.above.push(DirectoryOwner { owner, group, mode });
             depth += 1;
             match self.entry_of(at, name)? {
-                Some(Entry::Directory(below)) => at = below,
+                Some(Entry::Directory(below)) => {
+                    directory = self.directory_at(at, name, below)?;
+                    at = below;
+                }
                 Some(Entry::File(id)) => {
                     // A name below a file stands for nothing.
-                    if names.next().is_none()
-                        && let Some(file) = self.file(id)?
-                    {
-                        chain.owned(file.attributes);
+                    if names.next().is_none() {
+                        chain.owned(self.file_at(at, name, id)?.attributes);
                     }
                     break;
                 }

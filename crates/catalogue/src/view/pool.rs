@@ -1,12 +1,12 @@
 //! Reading what concerns the pool as a whole: its blobs, and the files and containers that it holds bytes of.
 
-use base::{BlobId, BlobPiece, ContainerId, DriveId, FileId};
+use base::{BlobId, BlobPiece, ContainerId, DriveId, FileId, Timestamp};
 
 use super::View;
 use crate::error::ReadError;
 use crate::frame;
 use crate::key;
-use crate::record::{BlobRecord, ContainerRecord, FileRecord};
+use crate::record::{BlobRecord, ContainerRecord, FileRecord, UnknownExtent};
 use crate::table::Table;
 
 impl View<'_> {
@@ -55,6 +55,31 @@ impl View<'_> {
             [container.skeleton, container.image].into_iter().flatten().map(move |piece| (id, piece))
         });
         Ok((pieces.collect(), last))
+    }
+
+    /// Extents that nothing names and since when that is known, behind `after`, at most `limit`.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn unknown_extents(
+        &self,
+        after: Option<UnknownExtent>,
+        limit: usize,
+    ) -> Result<Vec<(UnknownExtent, Timestamp)>, ReadError> {
+        let after = after.as_ref().map(key::unknown);
+        self.rows_within(Table::Unknown, &[], after, limit, |mut parts, key, value| {
+            let (drive, blob) = (DriveId(parts.u16()?), BlobId(parts.u64()?));
+            let extent = UnknownExtent { drive, blob, stripe: parts.u32()?, shard: parts.u8()? };
+            Ok((extent, frame::open(Table::Unknown, key, value)?))
+        })
+    }
+
+    /// Since when it is known that nothing names an extent.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn unknown_since(&self, extent: &UnknownExtent) -> Result<Option<Timestamp>, ReadError> {
+        self.get(Table::Unknown, &key::unknown(extent))
     }
 
     /// Whether the pool must keep an extent for now: its blob is in use and has this shard on this drive, or

@@ -41,7 +41,7 @@ impl View<'_> {
         }
         let mut at = directory;
         for _ in 0..DEPTH_MAX {
-            let Some(record) = self.directory(at)? else { return Ok(None) };
+            let Some(record) = self.directory_or_gone(at, directory)? else { return Ok(None) };
             if record.parent == DirId::ROOT {
                 return Ok(self.bucket(at)?.map(|bucket| (at, bucket)));
             }

@@ -13,6 +13,21 @@ struct Restored {
     tapes: Vec<TapeFound>,
 }
 
+/// A container that the catalogue knows, at these places.
+fn standing(container: ContainerId, record: &ContainerRecord, places: Vec<TapePlace>) -> AdoptContainer {
+    AdoptContainer {
+        container,
+        kind: record.kind.clone(),
+        class: record.class,
+        members: Vec::new(),
+        length: record.length,
+        checksums: record.checksums,
+        sealed: record.sealed,
+        tape_path: record.tape_path.clone(),
+        places,
+    }
+}
+
 /// Files a, b, c are put; then they go to both tapes in one pack; then the catalogue goes back to before
 /// that.
 fn restored() -> Restored {
@@ -25,15 +40,8 @@ fn restored() -> Restored {
     let view = bench.view();
     let record = view.container(container).unwrap().unwrap();
     let found = AdoptContainer {
-        container,
-        kind: record.kind.clone(),
-        class: record.class,
         members: view.members(container, None, 9).unwrap(),
-        length: record.length,
-        checksums: record.checksums,
-        sealed: record.sealed,
-        tape_path: record.tape_path.clone(),
-        places: record.places().map(|(vid, block)| TapePlace { vid, block }).collect(),
+        ..standing(container, &record, record.places().map(|(vid, block)| TapePlace { vid, block }).collect())
     };
     let tapes = bench.tapes.map(|vid| {
         let tape = view.tape(vid).unwrap().unwrap();
@@ -53,6 +61,34 @@ fn restored() -> Restored {
     bench.log.truncate(log);
     bench.ok(Command::AcceptRestore { epoch: Epoch(3), after: point, seen });
     Restored { bench, files, found, tapes: tapes.to_vec() }
+}
+
+/// A session that was open at the point has planned a pack; since then another tape of the pool got it.
+fn planned() -> Restored {
+    let mut bench = Bench::new();
+    let files: Vec<FileId> = ["a", "bb"].map(|content| bench.put(content, content)).to_vec();
+    let container = bench.pack(&files);
+    let vid = Vid::new("ZZZ003").unwrap();
+    bench.ok(Command::RegisterTape { vid, capacity: ByteCount::gib(1) });
+    let run = bench.begin(0);
+    bench.append(run, container, 3);
+    let view = bench.view();
+    let record = view.container(container).unwrap().unwrap();
+    let tape_pool = view.tape(bench.tapes[0]).unwrap().unwrap().tape_pool.unwrap();
+    let point = view.last_change().unwrap();
+    drop(view);
+    let found = standing(container, &record, vec![TapePlace { vid, block: BlockAddress(4) }]);
+    let tape = TapeFound {
+        vid,
+        uuid: Uuid([7; 16]),
+        tape_pool,
+        generation: Generation(2),
+        index_block: BlockAddress(10),
+        end_of_data: BlockAddress(12),
+        reason: "it was written after the point of the restore".into(),
+    };
+    bench.ok(Command::AcceptRestore { epoch: Epoch(3), after: point, seen: point });
+    Restored { bench, files, found, tapes: vec![tape] }
 }
 
 impl Restored {
@@ -139,6 +175,60 @@ fn a_file_leaves_a_container_that_no_tape_has_any_more() {
     restored.adopt();
     assert_eq!(restored.bench.view().container(old).unwrap(), None);
     assert_eq!(restored.bench.view().parts(file).unwrap()[0].0, restored.found.container);
+    assert_eq!(restored.bench.view().check().unwrap(), []);
+}
+
+/// One of the files stands in another container on tape: the others are taken all the same.
+#[test]
+fn a_file_that_stands_elsewhere_on_tape_keeps_no_other_from_being_taken() {
+    let mut restored = restored();
+    let file = restored.files[0];
+    let old = restored.bench.pack(&[file]);
+    let vid = restored.bench.tapes[1];
+    restored.find_tapes();
+    // Its first place is before that of the pack that was found.
+    let place = TapePlace { vid, block: BlockAddress(first_block(&restored).0 - 1) };
+    let record = restored.bench.view().container(old).unwrap().unwrap();
+    restored.bench.ok(Command::AdoptContainer(Box::new(standing(old, &record, vec![place]))));
+    restored.adopt();
+    let view = restored.bench.view();
+    assert_eq!(view.parts(file).unwrap()[0].0, old);
+    for other in &restored.files[1..] {
+        assert_eq!(view.parts(*other).unwrap()[0].0, restored.found.container);
+    }
+    let record = view.container(restored.found.container).unwrap().unwrap();
+    assert_eq!((record.live_members, record.live_bytes), (2, ByteCount(5)));
+    assert_eq!(view.check().unwrap(), []);
+}
+
+/// At the point a session had planned the container for one tape; it was written to another one of that pool
+/// since. Whatever becomes of the session, it is read from there.
+#[test]
+fn a_planned_copy_is_read_where_it_was_found() {
+    let mut restored = planned();
+    let (container, place) = (restored.found.container, restored.found.places[0]);
+    restored.find_tapes();
+    restored.adopt();
+    let copy = restored.bench.view().container(container).unwrap().unwrap().copies[0];
+    assert!(matches!(copy.state, CopyState::Planned { .. }), "{copy:?}");
+    assert_eq!(copy.source, Some(place));
+    assert_eq!(restored.bench.view().check().unwrap(), []);
+    // The pool does not have them any more, and the session has written nothing.
+    restored.bench.ok(Command::PoolCopyLost { files: restored.files.clone() });
+    let (run, _) = restored.bench.view().open_runs().unwrap()[0].clone();
+    restored.bench.ok(Command::EndRun {
+        run,
+        end: RunEnd::Torn,
+        tape_state: TapeState::ReadOnly,
+        reason: "torn".into(),
+        end_of_data: None,
+        torn: ByteCount(0),
+    });
+    for file in &restored.files {
+        assert_eq!(restored.state(*file), FileState::Live);
+    }
+    let copy = restored.bench.view().container(container).unwrap().unwrap().copies[0];
+    assert_eq!((copy.state, copy.source), (CopyState::Queued, Some(place)));
     assert_eq!(restored.bench.view().check().unwrap(), []);
 }
 

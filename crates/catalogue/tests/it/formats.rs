@@ -94,6 +94,10 @@ fn full() -> Bench {
     let (owner, group) = (Some("anna".into()), None);
     bench.ok(Command::SetOwner { entry: Entry::Directory(below), owner, group });
     clock(&mut bench);
+    bench.ok(Command::NoteLeap { by: Duration::from_secs(86_400) });
+    let unknown = |shard| UnknownExtent { drive: DriveId(3), blob: BlobId(1 << 40 | 9), stripe: 2, shard };
+    bench.ok(Command::NoteUnknown { found: vec![unknown(1), unknown(4)], gone: Vec::new() });
+    bench.ok(Command::NoteUnknown { found: vec![unknown(4)], gone: vec![unknown(1)] });
     bench
 }
 
@@ -496,6 +500,11 @@ fn clock_commands() -> Vec<Command> {
         Command::MoveTimeForward { to },
         Command::PlanTimeBack { to: Some(to) },
         Command::TimeMovedBack { from: to },
+        Command::NoteLeap { by: Duration::from_secs(86_400) },
+        Command::NoteUnknown {
+            found: vec![UnknownExtent { drive: DriveId(3), blob: BlobId(70_000), stripe: 2, shard: 1 }],
+            gone: vec![UnknownExtent { drive: DriveId(4), blob: BlobId(300), stripe: 5, shard: 6 }],
+        },
     ]
 }
 
@@ -518,7 +527,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 79, "one of each command");
+    assert_eq!(tags.len(), 81, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();
@@ -612,6 +621,8 @@ fn a_missing_row_is_found_by_the_check() {
                 Table::Todo
                     | Table::DriveDown
                     | Table::Clock
+                    | Table::Unknown
+                    | Table::Leaps
                     | Table::RequestPriority
                     | Table::Hold
                     | Table::Residency

@@ -20,8 +20,11 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 /// `GET /metrics`.
 pub(crate) async fn metrics(shared: Asked) -> Result<Response, Refusal> {
     let counts = shared.counts.clone();
-    let places =
-        [("transfers", shared.transfers.available_permits()), ("calls", shared.calls.available_permits())];
+    let places = [
+        ("transfers", shared.transfers.free()),
+        ("calls", shared.calls.free()),
+        ("long_calls", shared.long_calls.free()),
+    ];
     let text = shared.call(move |engine| {
         let mut page = Page::new();
         page.gauges(

@@ -34,6 +34,8 @@ pub struct Fake {
     pub outstanding: Arc<AtomicUsize>,
     pub most: Arc<AtomicUsize>,
     next: Arc<AtomicUsize>,
+    /// A stage of `/held` waits while somebody else has this.
+    pub held: Mutex<()>,
     /// Keep no bytes; for measurements.
     pub discard: bool,
     /// Size of the pieces of a download.
@@ -55,6 +57,7 @@ impl Default for Fake {
             outstanding: Arc::default(),
             most: Arc::default(),
             next: Arc::new(AtomicUsize::new(7)),
+            held: Mutex::default(),
             discard: false,
             piece: PIECE,
         }
@@ -390,6 +393,10 @@ impl Engine for Fake {
 
     fn stage(&self, selection: &Selection, options: StageOptions) -> Result<RequestId, ArchiveError> {
         self.selections.lock().unwrap().push((selection.paths.len(), Some(options)));
+        if selection.paths.first().is_some_and(|path| path.as_str() == "/held") {
+            self.tell.send(Event::Begun("/held".into())).unwrap();
+            drop(self.held.lock().unwrap());
+        }
         Ok(RequestId(42))
     }
 

@@ -161,6 +161,30 @@ fn requests_are_answered_and_limits_are_told() {
     assert_eq!(client.body(9), b"hello");
 }
 
+/// Downloads that nobody takes, all of one connection, had all places for transfers.
+#[test]
+fn downloads_that_are_not_taken_leave_places_to_others() {
+    let limits = Limits { transfers: 8, admission_wait: Duration::from_secs(2), ..Limits::default() };
+    let server = Server::with(limits);
+    server.engine.add("/f", &[7; 300_000], Locality::Online);
+    let (mut client, _) = Http2::open(&server);
+    // No byte of any body may be sent.
+    client.send(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
+    for number in 0..60u32 {
+        client.request(2 * number + 1, "GET", "/data/f", END_STREAM);
+    }
+    let mut statuses = Vec::new();
+    while statuses.len() < 4 {
+        statuses.push(client.next(HEADERS).expect("a reply").payload[0]);
+    }
+    let bert = "GET /data/f HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\
+                Authorization: Bearer secret-of-bert\r\n\r\n";
+    let reply = server.raw(bert);
+    assert_eq!((reply.status, reply.body.len()), (200, 300_000));
+    // 200, as the static table of HPACK has it.
+    assert_eq!(statuses, [0x88; 4]);
+}
+
 #[test]
 fn requests_taken_back_again_and_again_end_the_connection() {
     let limits = Limits { resets: 20, resets_per_second: 1, ..Limits::default() };

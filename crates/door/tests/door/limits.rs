@@ -283,3 +283,56 @@ fn a_request_that_does_not_end_is_broken_off() {
     server.join();
     assert!(server.engine.files.lock().unwrap().is_empty());
 }
+
+const BERT: &str = "Host: h\r\nConnection: close\r\nAuthorization: Bearer secret-of-bert\r\n\r\n";
+
+/// A hundred slow bodies of one user had all places for transfers, and nobody else got one.
+#[test]
+fn slow_bodies_of_one_user_leave_places_to_others() {
+    let limits = Limits { transfers: 8, admission_wait: Duration::from_secs(2), ..Limits::default() };
+    let server = Server::with(limits);
+    server.engine.add("/g", b"x", Locality::Online);
+    let head = "PUT /data/f HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n";
+    let slow: Vec<_> = (0..30)
+        .map(|_| {
+            let mut stream = server.connect();
+            stream.write_all(format!("{head}{KEY}\r\n3\r\nabc\r\n").as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    for _ in 0..4 {
+        assert_eq!(server.engine.event(), Event::Begun("/f".into()));
+    }
+    let get = server.raw(format!("GET /data/g HTTP/1.1\r\n{BERT}"));
+    assert_eq!((get.status, get.body.as_slice()), (200, b"x".as_slice()));
+    drop(slow);
+}
+
+/// Stage, cancel, release and evict of a million files had the places of short calls for a minute.
+#[test]
+fn long_calls_do_not_hold_up_short_ones() {
+    let server = Server::with(Limits { calls: 1, long_calls: 4, admission_wait: SHORT, ..Limits::default() });
+    let held = server.engine.held.lock().unwrap();
+    let body = "{\"paths\":[\"/held\"]}";
+    let length = body.len();
+    let head = format!("POST /api/v1/requests HTTP/1.1\r\nHost: h\r\n{KEY}Content-Length: {length}\r\n");
+    let running: Vec<_> = (0..2)
+        .map(|_| {
+            let mut stream = server.connect();
+            stream.write_all(format!("{head}Connection: close\r\n\r\n{body}").as_bytes()).unwrap();
+            assert_eq!(server.engine.event(), Event::Begun("/held".into()));
+            stream
+        })
+        .collect();
+    assert_eq!(server.get("/api/v1/status").status, 200);
+    refused(&server.post("/api/v1/requests", "{\"paths\":[\"/a\"]}"), 503, "unavailable");
+    let other = "{\"paths\":[\"/a\"]}";
+    let head = BERT.trim_end();
+    let post =
+        format!("POST /api/v1/requests HTTP/1.1\r\n{head}\r\nContent-Length: {}\r\n\r\n{other}", other.len());
+    assert_eq!(server.raw(post).status, 201, "another caller has places of their own");
+    drop(held);
+    for mut stream in running {
+        assert_eq!(Reply::read(&mut stream).status, 201);
+    }
+}

@@ -251,6 +251,45 @@ fn clients_show_certificates_as_they_are_asked_to() {
     assert!(matches!(check_tls(&settings), Err(TlsError::UnusedClientCa { .. })));
 }
 
+/// An authority in `client_ca` that had expired still let clients in.
+#[test]
+fn an_expired_authority_lets_nobody_in() {
+    let site = Site::new();
+    let mut params = CertificateParams::new(vec![]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.not_before = date_time_ymd(2001, 1, 1);
+    params.not_after = date_time_ymd(2002, 1, 1);
+    let expired = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    fs::write(site.file("ca.pem"), format!("{}{}", expired.pem(), site.issuer.pem())).unwrap();
+    let settings = site.settings(ClientAuth::Required);
+    check_tls(&settings).unwrap();
+    let server = Server::open(Limits::default(), Some(settings.clone()), Some(mirror()));
+    for version in [&TLS12, &TLS13] {
+        let say = |shown| get(&mut open(&server, site.client(Some(shown), &[version]))).status;
+        assert_eq!((say(&expired), say(&site.issuer)), (0, 200));
+    }
+    fs::write(site.file("ca.pem"), expired.pem()).unwrap();
+    assert!(matches!(check_tls(&settings), Err(TlsError::NoAuthorityInTime { .. })));
+}
+
+/// Sessions are not gone on with where clients show certificates: nobody would look at those again.
+#[test]
+fn a_client_with_a_certificate_shows_it_each_time() {
+    let site = Site::new();
+    for (client_auth, kind) in [
+        (ClientAuth::None, rustls::HandshakeKind::Resumed),
+        (ClientAuth::Required, rustls::HandshakeKind::Full),
+    ] {
+        let server = Server::open(Limits::default(), Some(site.settings(client_auth)), Some(mirror()));
+        let config = site.client(Some(&site.issuer), &[&TLS12]);
+        for expected in [rustls::HandshakeKind::Full, kind] {
+            let mut stream = open(&server, config.clone());
+            assert_eq!(get(&mut stream).status, 200);
+            assert_eq!(stream.conn.handshake_kind(), Some(expected), "{client_auth:?}");
+        }
+    }
+}
+
 #[test]
 fn a_handshake_that_never_ends_is_not_waited_for() {
     let site = Site::new();

@@ -14,9 +14,12 @@ use crate::{output, text};
 #[command(after_help = "\
 A list says who may do what in a directory and in all below it that has no list of its own. Lines are
 user:NAME=RIGHTS, group:NAME=RIGHTS, authenticated=RIGHTS or anyone=RIGHTS. Rights are letters:
-t stat, l list, r read, c create, w write (overwrite, rename, delete), s stage, p poll, m manage.
+t stat, l list, r read, c create, w write (overwrite, rename, delete), s stage, p poll, m manage,
+b make buckets: directories right in this one, which are then their maker's. Alone it opens nothing else,
+while all others hold below too: those of / in everybody's buckets.
 
 Examples:
+  kist acl set / user:anna=b
   kist acl set /cms user:anna=rlwsm group:cms=rls
   kist acl show /cms/run7
   kist acl rm /cms")]

@@ -33,9 +33,10 @@ enum Action {
         /// Only what this drive held
         drive: Option<u16>,
     },
-    /// Show what is kept although a restored catalogue does not name it, or remove it
+    /// Show what is kept although the catalogue does not name it, or remove it
     Quarantine {
-        /// Remove it: nothing of the time between the restored point and the restore is wanted any more
+        /// Remove it: nothing of the time between a restored point and its restore is wanted any more, nor
+        /// what a crash has left
         #[arg(long)]
         end: bool,
     },
@@ -150,8 +151,8 @@ fn show(client: &Client, json: bool) -> Outcome {
     }
     output::write(&table.render())?;
     let kept: QuarantineReply = client.get("/api/v1/pool/quarantine")?;
-    if kept.on {
-        output::line(&quarantine_text(kept))?;
+    if kept.on || kept.unknown > 0 {
+        output::line(&quarantine_text(&kept))?;
     }
     output::line("fs size and fs used are of the file systems: drives on one disk share them")
 }
@@ -161,16 +162,25 @@ fn quarantine(client: &Client, end: bool, json: bool) -> Outcome {
         client.post("/api/v1/pool/quarantine/end", &serde_json::json!({}))?;
     }
     let kept: QuarantineReply = client.get("/api/v1/pool/quarantine")?;
-    if json { output::json(&kept) } else { output::line(&quarantine_text(kept)) }
+    if json { output::json(&kept) } else { output::line(&quarantine_text(&kept)) }
 }
 
-fn quarantine_text(kept: QuarantineReply) -> String {
-    if !kept.on {
-        return "there is no quarantine".to_owned();
+fn quarantine_text(kept: &QuarantineReply) -> String {
+    let mut lines = Vec::new();
+    if kept.on {
+        lines.push(format!(
+            "quarantine: {} on the drives that the restored catalogue does not name; they are kept until \
+             kist pool quarantine --end",
+            text::plural(kept.extents, "extent")
+        ));
     }
-    format!(
-        "quarantine: {} on the drives that the restored catalogue does not name; they are kept until \
-         kist pool quarantine --end",
-        text::plural(kept.extents, "extent")
-    )
+    if let Some(until) = kept.unknown_until.as_deref().filter(|_| kept.unknown > 0) {
+        lines.push(format!(
+            "{} on the drives that nothing names, such as a crash leaves: kept until {} or later, or until \
+             kist pool quarantine --end",
+            text::plural(kept.unknown, "extent"),
+            text::whole_seconds(until)
+        ));
+    }
+    if lines.is_empty() { "there is no quarantine".to_owned() } else { lines.join("\n") }
 }

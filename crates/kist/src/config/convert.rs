@@ -36,7 +36,7 @@ impl Config {
         } = self;
         let Catalogue { directory: catalogue_directory, map_size } = catalogue;
         // How the pool is kept is told the engine apart: see `upkeep`.
-        let Pool { data, parity, local_parity, arena, scrub_days: _, rebuild_after: _, drives } = pool;
+        let Pool { data, parity, local_parity, arena, unknown_kept, drives, .. } = pool;
         let library_settings = |library: &Library| {
             let Library { name, site, kind: _, directory: below, drives, mount_cost_percent, timing } =
                 library;
@@ -64,6 +64,7 @@ impl Config {
                     global: *parity.get_ref(),
                 },
                 arena: arena.get_ref().0,
+                unknown_kept: unknown_kept.0,
                 drives: drives.iter().map(drive).collect(),
             },
             library: library_settings(library),

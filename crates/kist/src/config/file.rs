@@ -110,6 +110,9 @@ pub struct Pool {
     /// What a missing drive held is rebuilt on the others after this time.
     #[serde(default = "rebuild_after")]
     pub rebuild_after: Span,
+    /// What nothing in the catalogue names stays on the drives for this time after it was found.
+    #[serde(default = "unknown_kept")]
+    pub unknown_kept: Span,
     /// The drives.
     pub drives: Vec<PoolDrive>,
 }
@@ -387,6 +390,10 @@ pub enum Residency {
 
 fn scrub_days() -> Spanned<u32> {
     Spanned::new(0..0, 14)
+}
+
+fn unknown_kept() -> Span {
+    Span(std::time::Duration::from_secs(3 * 86_400))
 }
 
 fn rebuild_after() -> Span {

@@ -197,6 +197,13 @@ fn check_name(name: &Spanned<String>) -> Result<(), Finding> {
 }
 
 impl Identity {
+    /// The files that say whose signatures are good, within the instance or absolute.
+    pub fn key_files(&self) -> Vec<PathBuf> {
+        let keys = self.issuers.iter().flat_map(|issuer| &issuer.keys);
+        let files = keys.filter_map(|key| key.file.as_ref().map(|file| file.get_ref().clone()));
+        files.chain(self.ca.clone()).collect()
+    }
+
     /// Reads the files of keys. What is wrong is said with the file.
     pub fn load(&self, instance: &Path) -> Result<Identities, String> {
         let tokens =

@@ -163,6 +163,9 @@ arena = "128MiB"
 scrub_days = 14
 # What a missing drive held is rebuilt on the others after this time; "kist pool drive lost" begins at once.
 rebuild_after = "12h"
+# What nothing in the catalogue names, such as what a crash has left, stays on the drives for this time after
+# a start or a look has found it ("kist pool quarantine").
+unknown_kept = "3d"
 
 # The drives: directories, best a file system on a disk of its own each. A number is never given to another
 # directory. Drives with the same `enclosure` are expected to fail together; empty: each on its own.

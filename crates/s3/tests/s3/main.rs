@@ -1,5 +1,6 @@
 //! The S3 door over an engine in memory.
 
+mod answers;
 mod buckets;
 mod client;
 mod clocks;
@@ -8,7 +9,9 @@ mod common;
 mod fake;
 mod forged;
 mod glacier;
+mod known;
 mod listing;
+mod moves;
 mod multipart;
 mod objects;
 mod offered;

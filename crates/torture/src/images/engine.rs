@@ -138,6 +138,7 @@ fn settings(directory: &Path) -> Settings {
         pool: PoolSettings {
             code: StripeCode::reed_solomon(2, 1),
             arena: ByteCount::mib(24),
+            unknown_kept: Duration::ZERO,
             drives: (0..DRIVES).map(drive).collect(),
         },
         library: LibrarySettings::only(directory.join("library"), 2),

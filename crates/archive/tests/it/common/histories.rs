@@ -1,7 +1,8 @@
 //! Random histories, restored to random points of themselves again and again: files are put, replaced,
 //! removed, migrated, evicted and staged, pool drives lost, rebuilt and replaced, tapes repacked, reclaimed
-//! and labelled anew. After each restore every file of that point is there, but for those of which no
-//! medium holds a byte.
+//! and labelled anew; versions are put, held and deleted, and days pass, on which lifecycle rules go by
+//! (`kept.rs`). After each restore every file and version of that point is there, but for those of which no
+//! medium holds a byte, with the holds of the point.
 
 #![allow(dead_code)]
 
@@ -11,23 +12,24 @@ use std::path::{Path, PathBuf};
 
 use crate::common::{Instance, all, bytes, get, migrate_all, path, put, stage, wait_for, wait_until};
 use crate::history::Contents;
-use crate::restoring::{at_rest, back_to, check, give_up_the_past, open, replace_lost, shipped};
-use archive::{Archive, Locality, Stat, TapeUse};
-use base::ByteCount;
+use crate::kept::{Days, Kept, Looked};
+use crate::restoring::{at_rest, check, give_up_the_past, open_trusting, replace_lost, restore_to, shipped};
+use archive::{Archive, Locality, Settings, Stat, TapeUse};
+use base::{ByteCount, Duration};
 use catalogue::TapeState;
 use library::VirtualCartridgeOptions;
 
 const RESTORES: usize = 5;
 /// Steps before and between restores.
-const STEPS: usize = 6;
+const STEPS: usize = 12;
 /// The first bytes of a file, by which it is looked for on the media.
 const MARK: usize = 48;
 
 /// A small generator: one seed is one history.
-struct Numbers(u64);
+pub struct Numbers(u64);
 
 impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
+    pub fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -40,6 +42,7 @@ impl Numbers {
 struct Point {
     change: u64,
     contents: Contents,
+    kept: Kept,
 }
 
 /// What has happened, for the line of figures.
@@ -48,6 +51,7 @@ pub struct Counts {
     pub happened: BTreeMap<&'static str, u64>,
     pub files: u64,
     pub gone: u64,
+    pub looked: Looked,
 }
 
 struct History<'c> {
@@ -55,6 +59,8 @@ struct History<'c> {
     archive: Archive,
     numbers: Numbers,
     contents: Contents,
+    kept: Kept,
+    days: Days,
     points: Vec<Point>,
     next: u64,
     counts: &'c mut Counts,
@@ -64,13 +70,17 @@ impl<'c> History<'c> {
     fn begin(seed: u64, counts: &'c mut Counts) -> Self {
         // Tapes that were labelled since are not scratch any more, and each restore may leave some.
         let options = VirtualCartridgeOptions::default();
-        let instance = Instance::with_many_tapes(60, ByteCount::mib(512), options, at_rest);
-        let archive = open(&instance);
+        let instance = Instance::with_many_tapes(60, ByteCount::mib(512), options, at_rest_for_years);
+        let days = Days::new();
+        let archive = open_trusting(&instance, days.clock.clone());
+        let kept = Kept::begin(&archive);
         let numbers = Numbers(0x9e37_79b9_7f4a_7c15 ^ (seed + 1).wrapping_mul(0xd134_2543_de82_ef95));
         let (contents, points) = (Contents::new(), Vec::new());
-        let mut this = History { instance, archive, numbers, contents, points, next: seed << 20, counts };
+        let next = seed << 20;
+        let mut this = History { instance, archive, numbers, contents, kept, days, points, next, counts };
         (0..8).for_each(|_| _ = this.numbers.below(2));
         (0..5).for_each(|_| this.put_some());
+        (0..20).for_each(|_| this.step_of_buckets());
         this.mark();
         this
     }
@@ -97,12 +107,51 @@ impl<'c> History<'c> {
 
     fn mark(&mut self) {
         let change = shipped(&self.archive);
-        self.points.push(Point { change, contents: self.contents.clone() });
+        self.points.push(Point { change, contents: self.contents.clone(), kept: self.kept.clone() });
     }
 
-    fn step(&mut self) {
-        let what = match self.numbers.below(20) {
+    /// A step; five of twelve are about what buckets keep.
+    fn step(mut self) -> Self {
+        match self.numbers.below(12) {
             0..=4 => {
+                self.step_of_buckets();
+                self
+            }
+            5 => self.restart(),
+            _ => {
+                self.step_of_files();
+                self
+            }
+        }
+    }
+
+    fn step_of_buckets(&mut self) {
+        let what = self.kept.step(&self.archive, &self.days, &mut self.numbers, &mut self.next);
+        if !what.is_empty() {
+            self.count(what);
+        }
+    }
+
+    /// The server is down for days, or its clock is set wrong or right.
+    fn restart(self) -> Self {
+        let History { instance, archive, mut numbers, contents, kept, mut days, points, next, counts } = self;
+        archive.close();
+        drop(archive);
+        days.pass(&mut numbers);
+        let archive = open_trusting(&instance, days.clock.clone());
+        let mut this = History { instance, archive, numbers, contents, kept, days, points, next, counts };
+        this.started();
+        this
+    }
+
+    fn started(&mut self) {
+        let what = self.kept.started(&self.archive, &self.days, &mut self.counts.looked);
+        self.count(what);
+    }
+
+    fn step_of_files(&mut self) {
+        let what = match self.numbers.below(20) {
+            1..=4 => {
                 self.put_some();
                 "put"
             }
@@ -121,10 +170,16 @@ impl<'c> History<'c> {
                 self.archive.evict(&all(&["/"])).unwrap();
                 "evict"
             }
+            0 => {
+                self.mark();
+                "mark"
+            }
             14 => {
                 self.stage_all();
                 "stage"
             }
+            // What is lost for good stays degraded for good.
+            15 | 16 if self.kept.holds_what_is_lost() => "",
             15 | 16 => {
                 let drive = self.numbers.below(8) as u16;
                 let round = self.counts.happened.values().sum::<u64>();
@@ -140,7 +195,9 @@ impl<'c> History<'c> {
                 "mark"
             }
         };
-        self.count(what);
+        if !what.is_empty() {
+            self.count(what);
+        }
     }
 
     fn stage_all(&mut self) {
@@ -195,14 +252,19 @@ impl<'c> History<'c> {
 
     /// Goes back to a random point and looks for every file of it.
     fn restore(self) -> Self {
-        let History { instance, archive, mut numbers, points, next, counts, .. } = self;
-        let point = points[numbers.below(points.len())].clone();
-        let archive = back_to(&instance, archive, point.change);
-        let contents = point.contents;
-        let mut this = History { instance, archive, numbers, contents, points, next, counts };
+        let History { instance, archive, mut numbers, mut days, points, next, counts, .. } = self;
+        // The newest as often as all others: it holds most.
+        let at = numbers.below(2 * points.len()).min(points.len() - 1);
+        let Point { change, contents, kept } = points[at].clone();
+        restore_to(&instance, archive, change);
+        days.pass(&mut numbers);
+        let archive = open_trusting(&instance, days.clock.clone());
+        let mut this = History { instance, archive, numbers, contents, kept, days, points, next, counts };
         this.count("restores");
+        this.started();
         check(&this.archive);
         this.compare();
+        this.kept.check(&this.instance, &this.archive, &mut this.counts.looked);
         // An operator has looked at them.
         for tape in this.archive.tapes().unwrap() {
             if tape.state == TapeState::ReadOnly {
@@ -228,14 +290,27 @@ impl<'c> History<'c> {
                 assert!(read == content, "{name} differs");
                 continue;
             }
-            let held = media_with(&self.instance, &content[..MARK.min(content.len())]);
-            assert!(held.is_empty(), "{name} ({} bytes) is LOST and stands in {held:?}", content.len());
+            gone_from_all_media(&self.instance, &name, &content);
             self.counts.gone += 1;
             // What is lost is not looked for again.
             self.archive.remove(&path(&name)).unwrap();
             self.contents.remove(&name);
         }
     }
+}
+
+/// What is said to be lost is on no medium.
+pub fn gone_from_all_media(instance: &Instance, what: &str, content: &[u8]) {
+    let held = media_with(instance, &content[..MARK.min(content.len())]);
+    assert!(held.is_empty(), "{what} ({} bytes) is LOST and stands in {held:?}", content.len());
+}
+
+/// Nothing goes to tape unless it is asked for, whatever time passes.
+fn at_rest_for_years(settings: &mut Settings) {
+    at_rest(settings);
+    let years = Duration::from_secs(30 * 365 * 86_400);
+    settings.classes.iter_mut().for_each(|class| class.pack_age = years);
+    settings.tape_pools.iter_mut().for_each(|pool| pool.mount_age = years);
 }
 
 /// The files of pool drives and cartridges that hold these bytes.
@@ -270,7 +345,7 @@ pub fn run(histories: u64, first: u64) -> Counts {
         let mut history = History::begin(seed, &mut counts);
         for _ in 0..RESTORES {
             for _ in 0..STEPS {
-                history.step();
+                history = history.step();
             }
             history = history.restore();
         }

@@ -13,7 +13,10 @@ use archive::{
     PoolSettings, PutDone, PutOptions, Selection, Settings, ShareSettings, StageOptions, TapePoolSettings,
     TapeSettings, create_catalogue, has_ended,
 };
-use base::{ArchivePath, ByteCount, Clock, DriveId, RequestId, StripeCode, Timestamp, Uuid, Vid};
+use base::{
+    ArchivePath, ByteCount, Clock, DriveId, ManualClock, RequestId, StripeCode, Timestamp, TrustedClock,
+    Uuid, Vid,
+};
 use drive::DirectoryDrive;
 use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
@@ -81,6 +84,17 @@ impl Instance {
         Archive::open(self.settings.clone(), Arc::new(SystemClock)).unwrap()
     }
 
+    /// The clock of its machine, which a test sets; not before the catalogue was made.
+    pub fn clock(&self) -> Arc<ManualClock> {
+        Arc::new(ManualClock::new(SystemClock.now().plus(Duration::from_secs(1))))
+    }
+
+    /// Starts the engine as a server does: on the trusted time.
+    pub fn start(&self, clock: &Arc<ManualClock>) -> Archive {
+        let clock = TrustedClock::new(Arc::<ManualClock>::clone(clock));
+        Archive::open(self.settings.clone(), Arc::new(clock)).unwrap()
+    }
+
     pub fn cartridge(&self, vid: Vid) -> PathBuf {
         self.settings.library.directory.join("cartridges").join(vid.as_str())
     }
@@ -115,6 +129,7 @@ fn settings(directory: &Path) -> Settings {
         pool: PoolSettings {
             code: StripeCode::reed_solomon(4, 2),
             arena: ByteCount::mib(128),
+            unknown_kept: Duration::ZERO,
             drives: (0..8)
                 .map(|id| PoolDriveSettings {
                     id,
@@ -216,4 +231,10 @@ pub fn stage(archive: &Archive, paths: &[&str]) -> RequestId {
 
 pub fn wait_for(archive: &Archive, request: RequestId) {
     wait_until("the request has ended", || has_ended(archive.request(request).unwrap().record.state));
+}
+
+/// Closes it and lets go of all that it holds.
+pub fn stop(archive: Archive) {
+    archive.close();
+    drop(archive);
 }

@@ -1,0 +1,174 @@
+//! Extents of earlier epochs that no record of the catalogue names. A crashed writer leaves such; a catalogue
+//! that does not know what it should would see the same. So each is noted with the time at which it was
+//! found, and removed when it has been unknown for as long as the pool is told to keep such extents.
+
+use std::collections::BTreeMap;
+
+use base::{Epoch, Timestamp};
+use catalogue::{Command, ReadError, UNKNOWN_BATCH_MAX, UnknownExtent, View};
+use pool::OrphanCandidate;
+
+use crate::ArchiveError;
+use crate::engine::Engine;
+
+/// Extents looked at between two reads of the catalogue.
+const EXTENTS_PAGE: usize = 4_096;
+/// Most extents that are noted; what is found beyond is kept as well, and noted when there is room.
+const NOTED_MAX: usize = 1_000_000;
+
+pub(crate) type Noted = BTreeMap<UnknownExtent, Timestamp>;
+
+/// What the pool keeps although nothing names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct UnknownKept {
+    /// How many extents.
+    pub extents: u64,
+    /// When the first of them is removed.
+    pub until: Option<Timestamp>,
+}
+
+/// What a look at the drives has done.
+#[derive(Default)]
+struct Looked {
+    found: Vec<UnknownExtent>,
+    gone: Vec<UnknownExtent>,
+    removed: u64,
+    kept: u64,
+}
+
+/// Goes through the drives: what nothing names is noted, and removed when it was kept long enough. Gives when
+/// the next one is due.
+pub(crate) fn look(engine: &Engine) -> Result<Option<Timestamp>, ArchiveError> {
+    let keep = engine.settings.pool.unknown_kept;
+    let now = engine.now();
+    let mut noted = all_noted(engine)?;
+    let room = NOTED_MAX.saturating_sub(noted.len());
+    let mut looked = Looked::default();
+    let mut first: Option<Timestamp> = None;
+    for_each_candidate(engine, is_unnamed, |candidate| {
+        let extent = named(candidate);
+        let since = noted.remove(&extent);
+        if since.map_or(keep.is_zero(), |since| now.since(since) >= keep) {
+            if remove(engine, candidate) {
+                looked.removed += 1;
+                looked.gone.extend(since.map(|_| extent));
+            }
+            return;
+        }
+        looked.kept += 1;
+        let due = since.unwrap_or(now).plus(keep);
+        first = Some(first.map_or(due, |first| first.min(due)));
+        if since.is_none() && looked.found.len() < room {
+            looked.found.push(extent);
+        }
+    })?;
+    // What was noted and not met is removed or named after all; a drive that is away may still have it.
+    let silent = engine.pool.silent_drives();
+    looked.gone.extend(noted.into_keys().filter(|extent| !silent.contains(&extent.drive)));
+    write(engine, &looked)?;
+    tell(&looked, first);
+    Ok(first)
+}
+
+/// When the first extent is to be removed that is noted.
+pub(crate) fn kept(engine: &Engine) -> Result<UnknownKept, ArchiveError> {
+    let noted = all_noted(engine)?;
+    let first = noted.values().min().map(|since| since.plus(engine.settings.pool.unknown_kept));
+    Ok(UnknownKept { extents: noted.len() as u64, until: first })
+}
+
+pub(crate) fn all_noted(engine: &Engine) -> Result<Noted, ArchiveError> {
+    let mut noted = Noted::new();
+    loop {
+        let after = noted.last_key_value().map(|(last, _)| *last);
+        let page = engine.read(|view| view.unknown_extents(after, EXTENTS_PAGE))?;
+        if page.is_empty() {
+            return Ok(noted);
+        }
+        noted.extend(page);
+    }
+}
+
+pub(crate) fn named(candidate: &OrphanCandidate) -> UnknownExtent {
+    let OrphanCandidate { drive, extent } = *candidate;
+    UnknownExtent { drive, blob: extent.blob, stripe: extent.stripe, shard: extent.shard }
+}
+
+/// Whether the pool need not keep an extent: its blob is not known, or this shard of it stands elsewhere.
+fn is_unnamed(view: &View<'_>, candidate: &OrphanCandidate) -> Result<bool, ReadError> {
+    let extent = candidate.extent;
+    Ok(!view.is_known_extent(extent.blob, (extent.stripe, extent.shard), candidate.drive)?)
+}
+
+/// Visits the extents of epochs up to `until` whose blob the catalogue does not know at all. Shards that a
+/// repair is just writing belong to known blobs and are not among them.
+pub(crate) fn for_each_unknown(
+    engine: &Engine,
+    until: Epoch,
+    visit: impl FnMut(&OrphanCandidate),
+) -> Result<(), ArchiveError> {
+    let is_unknown = |view: &View<'_>, candidate: &OrphanCandidate| {
+        let blob = candidate.extent.blob;
+        Ok(blob.epoch() <= until && view.blob_record(blob)?.is_none() && !view.is_garbage(blob)?)
+    };
+    for_each_candidate(engine, is_unknown, visit)
+}
+
+/// Visits the extents of earlier epochs of which the catalogue says that they are wanted.
+fn for_each_candidate(
+    engine: &Engine,
+    is_wanted: impl Fn(&View<'_>, &OrphanCandidate) -> Result<bool, ReadError>,
+    mut visit: impl FnMut(&OrphanCandidate),
+) -> Result<(), ArchiveError> {
+    let mut cursor = None;
+    loop {
+        let page = engine.pool.list_orphan_candidates(cursor, EXTENTS_PAGE)?;
+        let wanted = engine.read(|view| {
+            let mut wanted = Vec::new();
+            for candidate in page.candidates {
+                if is_wanted(view, &candidate)? {
+                    wanted.push(candidate);
+                }
+            }
+            Ok(wanted)
+        })?;
+        wanted.iter().for_each(&mut visit);
+        match page.next {
+            Some(next) => cursor = Some(next),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Removes an extent; `false` if its drive does not.
+pub(crate) fn remove(engine: &Engine, candidate: &OrphanCandidate) -> bool {
+    let removed = engine.pool.remove_orphan(candidate);
+    if let Err(error) = &removed {
+        tracing::warn!(%error, "an extent that nothing names stays until the next look");
+    }
+    removed.is_ok()
+}
+
+fn write(engine: &Engine, looked: &Looked) -> Result<(), ArchiveError> {
+    for found in looked.found.chunks(UNKNOWN_BATCH_MAX) {
+        engine.execute(Command::NoteUnknown { found: found.to_vec(), gone: Vec::new() })?;
+    }
+    for gone in looked.gone.chunks(UNKNOWN_BATCH_MAX) {
+        engine.execute(Command::NoteUnknown { found: Vec::new(), gone: gone.to_vec() })?;
+    }
+    Ok(())
+}
+
+fn tell(looked: &Looked, first: Option<Timestamp>) {
+    let Looked { removed, kept, .. } = looked;
+    if *removed > 0 {
+        tracing::info!(removed, "removed extents that nothing names");
+    }
+    if let Some(until) = first {
+        tracing::warn!(
+            extents = kept, %until,
+            "the pool's drives hold extents that nothing names: they are kept for a while (kist pool \
+             quarantine)"
+        );
+    }
+}

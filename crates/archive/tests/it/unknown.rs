@@ -1,0 +1,95 @@
+//! Extents that nothing in the catalogue names: kept for a while, then removed.
+
+use std::sync::Arc;
+
+use crate::common::{Instance, bytes, get, put, stop, wait_until};
+use base::{BlobId, ByteCount, Clock, DriveId, Duration, ManualClock, Uuid};
+use drive::{DirectIo, DirectoryDrive, DriveError, ExtentId, ObjectDrive};
+
+const DAY: Duration = Duration::from_secs(86_400);
+/// What a crashed writer has left: of the first epoch, and of no blob that was ever named.
+const LEFT: ExtentId = ExtentId { blob: BlobId(1 << 40 | 9_999), stripe: 0, shard: 1 };
+
+fn instance(kept: Duration) -> (Instance, Arc<ManualClock>) {
+    let instance = Instance::with(ByteCount::mib(256), |settings| settings.pool.unknown_kept = kept);
+    let clock = instance.clock();
+    (instance, clock)
+}
+
+fn drive(instance: &Instance) -> DirectoryDrive {
+    let path = &instance.settings.pool.drives[3].path;
+    DirectoryDrive::open(path, Uuid::from_random([7; 16]), DriveId(3), DirectIo::Auto).unwrap()
+}
+
+fn leave_an_extent(instance: &Instance) {
+    let mut writer = drive(instance).create(LEFT, ByteCount(0)).unwrap();
+    writer.append(&[7; 4_096]).unwrap();
+    writer.sync().unwrap();
+}
+
+fn is_there(instance: &Instance) -> bool {
+    match drive(instance).length(LEFT) {
+        Ok(_) => true,
+        Err(DriveError::NotFound { .. }) => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A file's bytes are there before and after; the extent goes when its time is over, while the server runs.
+#[test]
+fn what_nothing_names_is_kept_for_its_time() {
+    let (instance, clock) = instance(DAY * 3);
+    let archive = instance.start(&clock);
+    put(&archive, "/file", &bytes(1, 300_000));
+    stop(archive);
+    leave_an_extent(&instance);
+    let begun = clock.now();
+    for _ in 0..2 {
+        let archive = instance.start(&clock);
+        let kept = archive.unknown_kept().unwrap();
+        assert_eq!(kept.extents, 1);
+        let until = kept.until.unwrap();
+        assert!(until >= begun.plus(DAY * 3) && until < begun.plus(DAY * 4), "counted from the first look");
+        stop(archive);
+        assert!(is_there(&instance));
+        clock.advance(DAY);
+    }
+    let archive = instance.start(&clock);
+    assert_eq!(archive.unknown_kept().unwrap().extents, 1);
+    clock.advance(DAY * 2);
+    wait_until("the extent is removed", || archive.unknown_kept().unwrap().extents == 0);
+    assert_eq!(get(&archive, "/file").unwrap(), bytes(1, 300_000));
+    stop(archive);
+    assert!(!is_there(&instance));
+}
+
+/// The operator's word ends it at once, and takes nothing that has a name.
+#[test]
+fn an_operator_ends_it() {
+    let (instance, clock) = instance(DAY * 3);
+    let archive = instance.start(&clock);
+    put(&archive, "/file", &bytes(1, 300_000));
+    stop(archive);
+    leave_an_extent(&instance);
+    let archive = instance.start(&clock);
+    assert_eq!(archive.end_quarantine().unwrap(), 1);
+    wait_until("nothing is noted", || archive.unknown_kept().unwrap().extents == 0);
+    assert_eq!(get(&archive, "/file").unwrap(), bytes(1, 300_000));
+    stop(archive);
+    assert!(!is_there(&instance));
+}
+
+/// A drive that comes back from elsewhere, or a catalogue that knows better again: the note is forgotten.
+#[test]
+fn what_is_gone_is_forgotten() {
+    let (instance, clock) = instance(DAY * 3);
+    stop(instance.start(&clock));
+    leave_an_extent(&instance);
+    let archive = instance.start(&clock);
+    assert_eq!(archive.unknown_kept().unwrap().extents, 1);
+    stop(archive);
+    drive(&instance).delete(LEFT).unwrap();
+    let archive = instance.start(&clock);
+    assert_eq!(archive.unknown_kept().unwrap(), archive::UnknownKept::default());
+    stop(archive);
+}
