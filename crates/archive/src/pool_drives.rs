@@ -30,8 +30,11 @@ pub struct PoolHealth {
     pub degraded: u64,
     /// Of these, such that bear no further loss.
     pub critical: u64,
-    /// Of these, such that cannot be read whole.
+    /// Of these, such that cannot be read whole now.
     pub unreadable: u64,
+    /// Stripes and segments of which no drive holds enough any more, as far as repairs have found them since
+    /// the start. They count neither as degraded nor as unreadable: nothing is to come of waiting.
+    pub lost: u64,
     /// Drives that do not answer: missing, away or lost.
     pub silent_drives: u64,
     /// Blobs and values that reads have found damaged, to be repaired soon.
@@ -83,7 +86,9 @@ impl Archive {
     pub fn pool_health(&self) -> Result<PoolHealth, ArchiveError> {
         let engine = self.engine();
         let silent = engine.pool.silent_drives();
+        let lost = engine.upkeep.lost_stripes();
         let mut health = PoolHealth {
+            lost: lost.len() as u64,
             silent_drives: silent.len() as u64,
             repairs_waiting: engine.pool.repairs_waiting() as u64,
             late_cells: engine.pool.late_cells(),
@@ -97,13 +102,13 @@ impl Archive {
         }
         let mut known = BTreeMap::new();
         let mut count = |blob: &BlobDescription| {
-            for set in &blob.stripes {
+            for (stripe, set) in (0u32..).zip(&blob.stripes) {
                 let on = |drives: &BTreeSet<DriveId>| -> Vec<usize> {
                     (0..set.drives.len()).filter(|shard| drives.contains(&set.drives[*shard])).collect()
                 };
                 health.stripes += 1;
                 let lacking = on(&doubtful);
-                if lacking.is_empty() {
+                if lacking.is_empty() || lost.contains(&(blob.id, stripe)) {
                     continue;
                 }
                 let judge = |(layout, gone, lacking): &(Layout, Vec<usize>, Vec<usize>)| {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use base::{BlobDescription, BlobId, ByteCount, DriveId};
 use catalogue::Command;
-use pool::{BadShard, MovedStripe, PoolError, Repaired};
+use pool::{BadShard, MovedStripe, PieceState, PoolError, Repaired};
 
 use crate::ArchiveError;
 use crate::scrub::{Scrubber, pace};
@@ -61,7 +61,14 @@ pub(crate) fn repair(
         let why = format!("written anew, but {lost_values} of its values are whole in no copy");
         repaired.failed.extend(repaired.in_place.drain(..).map(|bad| (bad, why.clone())));
     }
-    scrubber.has_left_out |= repaired.lost_rows > 0 || !repaired.failed.is_empty();
+    let failed = repaired.failed.iter().map(|(bad, _)| bad.stripe);
+    let left_out: BTreeSet<u32> = failed.chain(repaired.lost.iter().map(|row| row.stripe)).collect();
+    for stripe in left_out {
+        // Of what no drive holds any more nothing is to come.
+        let is_lost = matches!(engine.pool.stripe_state(blob, stripe), Ok(PieceState::Gone))
+            && engine.upkeep.note_lost_stripe(blob.id, stripe);
+        scrubber.has_left_out |= !is_lost;
+    }
     tell(scrubber, blob.id, &repaired);
     let mut old = Vec::new();
     for step in repaired.moved {
@@ -119,6 +126,7 @@ fn tell(scrubber: &Scrubber, blob: BlobId, repaired: &Repaired) {
 pub(crate) fn all(scrubber: &mut Scrubber, replaced: &BTreeSet<DriveId>) -> Result<Old, ArchiveError> {
     let engine = Arc::clone(&scrubber.engine);
     let wanting: BTreeSet<DriveId> = scrubber.given_up().union(replaced).copied().collect();
+    engine.upkeep.forget_lost_stripes();
     let mut first_error = None;
     for left in 0..=usize::from(u8::MAX) {
         let (mut after, mut higher) = (None, false);

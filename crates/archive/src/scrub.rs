@@ -51,6 +51,8 @@ const TRIED_MAX: usize = 10_000;
 const FINDINGS_KEPT: usize = 200;
 /// Names kept of files that the pool cannot give.
 const FILES_KEPT: usize = 1_000;
+/// Lost stripes remembered; with more, drives count as not filled.
+const LOST_STRIPES_MAX: usize = 100_000;
 /// Blobs with lost bytes remembered in a pass; the files of further ones are found by the next.
 const LOST_BLOBS_MAX: usize = 100_000;
 
@@ -69,6 +71,8 @@ struct State {
     /// Drives whose content is rebuilt elsewhere.
     given_up: BTreeSet<DriveId>,
     info: ScrubInfo,
+    /// Of these no drive holds enough any more.
+    lost_stripes: BTreeSet<(BlobId, u32)>,
     woken: bool,
 }
 
@@ -112,6 +116,21 @@ impl Upkeep {
     pub(crate) fn set(&self, settings: UpkeepSettings) {
         self.state().settings = settings;
         self.ring();
+    }
+
+    /// A stripe of which no drive holds enough any more; `false` if there are too many to remember.
+    pub(crate) fn note_lost_stripe(&self, blob: BlobId, stripe: u32) -> bool {
+        let lost = &mut self.state().lost_stripes;
+        lost.contains(&(blob, stripe)) || lost.len() < LOST_STRIPES_MAX && lost.insert((blob, stripe))
+    }
+
+    pub(crate) fn lost_stripes(&self) -> BTreeSet<(BlobId, u32)> {
+        self.state().lost_stripes.clone()
+    }
+
+    /// When drives come back, and before all is rebuilt: whoever looks finds them anew.
+    pub(crate) fn forget_lost_stripes(&self) {
+        self.state().lost_stripes.clear();
     }
 
     /// Changes what is asked, and wakes the scrubber.
@@ -334,7 +353,8 @@ impl Scrubber {
         let filled = pool_gaps::fill(self, &drives);
         self.phase("idle");
         let stopped = self.engine.stop.load(Ordering::Relaxed);
-        if self.has_left_out && !stopped && !drives.is_subset(&self.asked_for_gaps) {
+        let has_lost = self.has_left_out || !self.engine.upkeep.lost_stripes().is_empty();
+        if has_lost && !stopped && !drives.is_subset(&self.asked_for_gaps) {
             // What is lost with the gaps is found by reading all of it, and its files are named; once.
             self.asked_for_gaps.extend(&drives);
             self.asked = true;
@@ -399,6 +419,7 @@ impl Scrubber {
             });
         }
         if came_back {
+            self.engine.upkeep.forget_lost_stripes();
             self.still_with_gaps.clear();
             self.asked_for_gaps.clear();
             // What they hold may be what a replaced drive could not be filled without.
@@ -438,7 +459,8 @@ impl Scrubber {
             let files = self.engine.read(|view| view.files(after, lost::PAGE))?;
             let Some((last, _)) = files.last() else { break };
             after = Some(*last);
-            self.found_again(&files)?;
+            // Drives that were filled without them lack their shards.
+            self.asked |= self.found_again(&files)? > 0;
             if self.engine.stop.load(Ordering::Relaxed) {
                 break;
             }
@@ -447,10 +469,10 @@ impl Scrubber {
         Ok(())
     }
 
-    fn found_again(&self, files: &[(FileId, FileRecord)]) -> Result<(), ArchiveError> {
+    fn found_again(&self, files: &[(FileId, FileRecord)]) -> Result<u64, ArchiveError> {
         let found = lost::find_again(&self.engine, files)?;
         self.engine.upkeep.note(|info| info.found_again += found);
-        Ok(())
+        Ok(found)
     }
 
     /// Removes what moved stripes have left behind, as far as no reader is in it.

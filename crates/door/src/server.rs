@@ -1,6 +1,7 @@
 //! The listeners of a door.
 
 use std::future::Future;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
 
@@ -43,6 +44,8 @@ pub struct KeyEntry {
 pub struct Listener {
     /// Where to listen; port 0 takes a free one.
     pub address: SocketAddr,
+    /// Takes a free port if that of the address is another's.
+    pub another_port: bool,
     /// What is served.
     pub service: ServiceKind,
     /// The server's certificate; `None`: without TLS.
@@ -138,7 +141,12 @@ pub fn bind(settings: DoorSettings) -> Result<Door, BindError> {
         let failed = |source| BindError::Listen { address: asked.address, source };
         let unusable = |source| BindError::Tls { address: asked.address, source };
         let certificate = asked.tls.as_ref().map(Certificate::open).transpose().map_err(unusable)?;
-        let listener = StdListener::bind(asked.address).map_err(failed)?;
+        let listener = match StdListener::bind(asked.address) {
+            Err(error) if asked.another_port && error.kind() == ErrorKind::AddrInUse => {
+                StdListener::bind((asked.address.ip(), 0)).map_err(failed)?
+            }
+            bound => bound.map_err(failed)?,
+        };
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         Ok(Bound { listener, address, service: asked.service, certificate: certificate.map(Arc::new) })

@@ -125,6 +125,7 @@ fn health_reply(health: &PoolHealth) -> wire::PoolHealthReply {
         degraded: health.degraded,
         critical: health.critical,
         unreadable: health.unreadable,
+        lost: health.lost,
         silent_drives: health.silent_drives,
         repairs_waiting: health.repairs_waiting,
         late_cells: health.late_cells,

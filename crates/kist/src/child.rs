@@ -30,7 +30,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the server of `directory` and waits until it is ready. It logs to `run/server.log`.
+    /// Starts the server of `directory` and waits until it is ready. It logs to `run/server.log`. Whoever has
+    /// its ports already goes on: clients find other ones by `run/server.json`.
     pub fn start(directory: &Path) -> Outcome<Self> {
         let failed = |doing: &str, path: &Path, error: std::io::Error| Failure::io(doing, path, &error);
         let program =
@@ -40,7 +41,7 @@ impl Server {
         let log = run.join("server.log");
         let errors = File::create(&log).map_err(|error| failed("making the log", &log, error))?;
         let mut child = Command::new(&program)
-            .args(["serve", "--stop-with-stdin"])
+            .args(["serve", "--stop-with-stdin", "--another-port"])
             .arg(directory)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())

@@ -53,6 +53,9 @@ pub struct Args {
     /// Stop when standard input ends, so that the server never outlives the program that started it
     #[arg(long, hide = true)]
     stop_with_stdin: bool,
+    /// Take free ports in the place of those of kist.toml that others have
+    #[arg(long, hide = true)]
+    another_port: bool,
 }
 
 /// How the log looks.
@@ -92,7 +95,8 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         return output::write(&text);
     }
     let keys = instance.keys()?;
-    let listeners = config.server.listeners(&instance.directory);
+    let mut listeners = config.server.listeners(&instance.directory);
+    listeners.iter_mut().for_each(|listener| listener.another_port = args.another_port);
     if args.check_config {
         config.identity.load(&instance.directory).map_err(Failure::usage)?;
         for tls in listeners.iter().filter_map(|listener| listener.tls.as_ref()) {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use base::{BlobDescription, BlobPiece, ByteCount, DriveId, Layout, StripeSet};
+use base::{BlobDescription, BlobId, BlobPiece, ByteCount, DriveId, Layout, StripeSet};
 use drive::{AlignedBuffer, DriveError, ExtentId};
 
 use crate::cell::{CellIdentity, HEADER_BYTES};
@@ -152,6 +152,48 @@ impl Pool {
         Ok(if self.bears(blob, piece, may_be)? { PieceState::Waits } else { PieceState::Gone })
     }
 
+    /// Whether the bytes of a stripe, or a copy of a segment, are there. All bytes of a stripe are read.
+    ///
+    /// # Errors
+    /// As [`Self::verify_piece`].
+    pub fn stripe_state(
+        self: &Arc<Self>,
+        blob: &BlobDescription,
+        stripe: u32,
+    ) -> Result<PieceState, PoolError> {
+        let Layout::Striped { code } = blob.layout else { return self.segment_state(blob) };
+        let geometry = self.geometry(code);
+        let bytes = geometry.row_bytes().saturating_mul(geometry.rows_per_stripe);
+        let begin = bytes.saturating_mul(stripe.into());
+        let length = blob.length.0.checked_sub(begin).ok_or(PoolError::Description(blob.id))?.min(bytes);
+        let piece = BlobPiece { blob: blob.id, offset: ByteCount(begin), length: ByteCount(length) };
+        self.verify_piece(blob, &piece, Depth::Bytes)
+    }
+
+    fn segment_state(&self, blob: &BlobDescription) -> Result<PieceState, PoolError> {
+        let set = blob.stripes.first().ok_or(PoolError::Description(blob.id))?;
+        let (mut state, mut shortage) = (PieceState::Gone, None);
+        for (copy, length) in self.lengths_of_copies(blob.id, set) {
+            match Found::of(self, set.drives[copy], length.map(drop)) {
+                Found::There => return Ok(PieceState::Readable),
+                Found::Perhaps => state = PieceState::Waits,
+                Found::Gone => {}
+                Found::Unknown(reason) => shortage = Some(reason),
+            }
+        }
+        match shortage {
+            Some(reason) => Err(PoolError::Shortage { blob: blob.id, reason }),
+            None => Ok(state),
+        }
+    }
+
+    fn lengths_of_copies(&self, blob: BlobId, set: &StripeSet) -> Vec<(usize, Result<ByteCount, CellFault>)> {
+        self.on_readers(set, &(0..set.drives.len()).collect(), |copy| {
+            let id = ExtentId { blob, stripe: 0, shard: u8::try_from(copy).unwrap_or(u8::MAX) };
+            move |device: &Device| length_of(device, id)
+        })
+    }
+
     fn verify_record(&self, blob: &BlobDescription, piece: &BlobPiece) -> Result<PieceState, PoolError> {
         let (_, drives) = self.record(blob, piece)?;
         let (mut state, mut shortage) = (PieceState::Gone, None);
@@ -222,12 +264,7 @@ impl Pool {
         if self.small().is_open(blob.id) {
             return;
         }
-        let all = (0..set.drives.len()).collect();
-        let lengths = self.on_readers(set, &all, |copy| {
-            let shard = u8::try_from(copy).unwrap_or(u8::MAX);
-            let id = ExtentId { blob: blob.id, stripe: 0, shard };
-            move |device: &Device| length_of(device, id)
-        });
+        let lengths = self.lengths_of_copies(blob.id, set);
         let others = lengths.iter().filter(|(copy, _)| !concerned.contains(copy));
         let has_other = others.clone().any(|(_, length)| length.is_ok());
         let longest = lengths.iter().filter_map(|(_, length)| length.as_ref().ok()).max().copied();

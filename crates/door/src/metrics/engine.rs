@@ -123,8 +123,12 @@ fn pool(page: &mut Page, pool: &PoolInfo) {
 
 fn health(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveError> {
     let health = engine.pool_health()?;
-    let states =
-        [("degraded", health.degraded), ("critical", health.critical), ("unreadable", health.unreadable)];
+    let states = [
+        ("degraded", health.degraded),
+        ("critical", health.critical),
+        ("unreadable", health.unreadable),
+        ("lost", health.lost),
+    ];
     let rows = states.map(|(state, count)| (label("state", state), count as f64));
     page.gauges("pool_stripes", "Stripes and segments that lack something", rows);
     page.gauge("pool_repairs_waiting", "What reads have found damaged", health.repairs_waiting as f64);

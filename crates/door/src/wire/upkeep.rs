@@ -13,6 +13,8 @@ pub struct PoolHealthReply {
     pub critical: u64,
     /// Such that cannot be read whole.
     pub unreadable: u64,
+    /// Such that no drive holds enough of any more, as far as repairs have found them since the start.
+    pub lost: u64,
     /// Drives that do not answer.
     pub silent_drives: u64,
     /// Blobs and values found damaged, to be repaired soon.

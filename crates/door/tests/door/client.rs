@@ -38,7 +38,7 @@ impl Server {
         let service = if mounted.is_some() { ServiceKind::S3 } else { ServiceKind::Native };
         let key = |name: &str, key: &str| KeyEntry { name: name.into(), hash: Blake3::of(key.as_bytes()).0 };
         let settings = DoorSettings {
-            listeners: vec![Listener { address: "127.0.0.1:0".parse().unwrap(), service, tls }],
+            listeners: vec![Listener { service, tls, ..at("127.0.0.1:0") }],
             keys: vec![key("anna", "secret-of-anna"), key("bert", "secret-of-bert")],
             limits: Limits { drain: limits.drain.min(Duration::from_secs(5)), ..limits },
         };
@@ -160,6 +160,12 @@ impl Reply {
         assert!(!problem.detail.is_empty());
         (self.status, problem.kind)
     }
+}
+
+/// The door's own service at an address.
+pub fn at(address: impl ToString) -> Listener {
+    let address = address.to_string().parse().unwrap();
+    Listener { address, another_port: false, service: ServiceKind::Native, tls: None }
 }
 
 pub fn refused(reply: &Reply, status: u16, word: &str) {

@@ -8,12 +8,12 @@ use std::thread::JoinHandle;
 use archive::Locality;
 use authority::{Audit, AuditLine, Authority, AuthoritySettings, KeyRequest, Outcome, read_audit};
 use base::{Blake3, Clock, Duration, Timestamp};
-use door::{DoorSettings, Limits, Listener, ServiceKind, Services};
+use door::{DoorSettings, Limits, Services};
 use identity::Caller;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::client::Reply;
+use crate::client::{Reply, at};
 use crate::fake::Fake;
 use crate::forged_tokens::{Keys, NOW, US, claims, forged, header};
 
@@ -52,10 +52,9 @@ impl Guarded {
             audit: Some(Arc::new(audit)),
         };
         let authority = Arc::new(Authority::with(engine.clone(), settings).unwrap());
-        let listener =
-            Listener { address: "127.0.0.1:0".parse().unwrap(), service: ServiceKind::Native, tls: None };
         let limits = Limits { drain: Duration::from_secs(5), ..Limits::default() };
-        let door = door::bind(DoorSettings { listeners: vec![listener], keys: Vec::new(), limits }).unwrap();
+        let door = door::bind(DoorSettings { listeners: vec![at("127.0.0.1:0")], keys: Vec::new(), limits })
+            .unwrap();
         let address = door.addresses()[0];
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let services = Services { authority: authority.clone(), s3: None };

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use archive::Locality;
 use base::ByteCount;
-use door::Limits;
 use door::wire::CreatedReply;
+use door::{DoorSettings, Limits, Listener};
 
-use crate::client::{KEY, Reply, Server, refused};
+use crate::client::{KEY, Reply, Server, at, refused};
 use crate::fake::Event;
 
 const SHORT: Duration = Duration::from_millis(50);
@@ -335,4 +335,21 @@ fn long_calls_do_not_hold_up_short_ones() {
     for mut stream in running {
         assert_eq!(Reply::read(&mut stream).status, 201);
     }
+}
+
+/// Story: of two demonstrations that began together, each found the usual port free, and one could not start.
+#[test]
+fn a_port_that_another_has_is_refused_or_passed_by() {
+    let bind = |listener| {
+        door::bind(DoorSettings { listeners: vec![listener], keys: Vec::new(), limits: Limits::default() })
+    };
+    let first = bind(at("127.0.0.1:0")).unwrap().addresses()[0];
+    let holder = std::net::TcpListener::bind(first).unwrap();
+    let refused = bind(at(first)).unwrap_err().to_string();
+    assert!(refused.starts_with(&format!("cannot listen at {first}: ")), "{refused}");
+    let door = bind(Listener { another_port: true, ..at(first) }).unwrap();
+    let second = door.addresses()[0];
+    assert_eq!(second.ip(), first.ip());
+    assert_ne!(second.port(), first.port());
+    drop(holder);
 }

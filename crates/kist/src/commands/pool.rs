@@ -129,6 +129,10 @@ fn show(client: &Client, json: bool) -> Outcome {
             text::count(health.unreadable)
         ))?;
     }
+    if health.lost > 0 {
+        let lost = text::plural(health.lost, "stripe");
+        output::line(&format!("{lost} lost: no drive holds enough of them (kist scrub names files)"))?;
+    }
     if health.repairs_waiting > 0 {
         output::line(&format!("{} found damaged, to be repaired", text::count(health.repairs_waiting)))?;
     }

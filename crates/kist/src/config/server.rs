@@ -64,7 +64,7 @@ impl Server {
         let listener = |(address, service): (Option<&Spanned<String>>, ServiceKind)| {
             // That it is an address was checked when the file was read.
             let address = address?.get_ref().parse().ok()?;
-            Some(Listener { address, service, tls: tls.clone() })
+            Some(Listener { address, another_port: false, service, tls: tls.clone() })
         };
         asked.into_iter().filter_map(listener).collect()
     }

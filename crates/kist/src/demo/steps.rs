@@ -1,6 +1,5 @@
 //! The steps of the demonstration, one line each.
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -72,12 +71,10 @@ fn prepare(directory: &Path) -> Outcome {
         }
         return done(&format!("found the instance in {}", directory.display()));
     }
-    // Whoever uses the usual port already may go on; clients find another one by run/server.json.
-    let free = |port| if TcpListener::bind(("127.0.0.1", port)).is_ok() { port } else { 0 };
     let mut init = init::Args::defaults(directory);
     init.demo = true;
-    init.listen = ([127, 0, 0, 1], free(PORT)).into();
-    init.s3_listen = Some(([127, 0, 0, 1], free(S3_PORT)).into());
+    init.listen = ([127, 0, 0, 1], PORT).into();
+    init.s3_listen = Some(([127, 0, 0, 1], S3_PORT).into());
     let key = init::make(&init)?;
     crate::instance::write_durable(&directory.join(ADMIN_KEY_FILE), format!("{key}\n").as_bytes(), 0o600)?;
     done(&format!(
