@@ -41,6 +41,7 @@ fn main() {
     let bytes = mib << 20;
     let settings = DoorSettings {
         listeners: vec![Listener {
+            another_port: false,
             address: "127.0.0.1:0".parse().expect("an address"),
             service: ServiceKind::Native,
             tls: None,
