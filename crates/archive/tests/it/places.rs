@@ -120,8 +120,8 @@ fn what_a_drive_from_an_old_copy_lacks_is_written_anew_at_once() {
     archive.close();
 }
 
-/// Three drives were put back from old copies: what can be computed is, and the rest when a better copy of one
-/// is found.
+/// Three drives were put back from old copies: what can be computed is, and the rest when a better copy of
+/// one is found.
 #[test]
 fn gaps_of_what_is_lost_are_filled_when_it_is_found_again() {
     let instance = instance();
