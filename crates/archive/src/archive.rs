@@ -85,10 +85,13 @@ impl Archive {
         if settings.classes.is_empty() {
             return Err(OpenError::NoClass);
         }
-        let Machines { catalogue, drives, library, random_uuid, mount_log, access_log } = machines;
+        let Machines { catalogue, drives, library, random_uuid, mount_log, access_log, backup } = machines;
         let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
         // Before anything is written: a refusal that changes the catalogue would wear off.
         check_not_older(&catalogue, &drives)?;
+        if let Some(directory) = backup {
+            check_backup_not_ahead(&catalogue, instance, directory)?;
+        }
         crate::keep_time::begin(&catalogue, clock.as_ref())?;
         let Outcome::Epoch(epoch) = catalogue.execute(Command::OpenEpoch)? else {
             unreachable!("opening an epoch gives an epoch");
@@ -284,6 +287,7 @@ impl Archive {
         // Beyond what a restore has left only what was found before and told: not what a catalogue does not
         // know just now.
         let noted = unknown::all_noted(engine)?;
+        engine.catalogue.check_pages()?;
         if restored.is_some() {
             if let Some(backup) = self.0.backup.get() {
                 backup.check_quarantine_may_end()?;
@@ -444,6 +448,26 @@ fn check_not_older(catalogue: &CatalogueStore, drives: &[PoolDrive]) -> Result<(
         }
     }
     Ok(())
+}
+
+/// What was shipped was committed before. A backup that cannot be read says nothing, and its thread will tell
+/// why.
+fn check_backup_not_ahead(
+    catalogue: &CatalogueStore,
+    instance: Uuid,
+    directory: PathBuf,
+) -> Result<(), OpenError> {
+    let change = catalogue.read(|view| view.last_change())?;
+    match crate::backup::newest_shipped(&directory, instance) {
+        Ok(Some(shipped)) if shipped > change => {
+            Err(OpenError::BackupAhead { catalogue: change, directory, shipped })
+        }
+        Ok(_) => Ok(()),
+        Err(error) => {
+            tracing::warn!(%error, "the backup does not tell whether the catalogue is the newest one");
+            Ok(())
+        }
+    }
 }
 
 /// Opens the pool over the drives that are there.

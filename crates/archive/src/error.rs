@@ -527,6 +527,20 @@ pub enum OpenError {
         /// The newest change that it has seen.
         seen: u64,
     },
+    /// The backup has changes that the catalogue has not: it is an older copy.
+    #[error(
+        "the catalogue is at change {catalogue}, its backup in {directory} has {shipped}: it is an older \
+         copy: put the newest one back, or restore it with: kist restore --from {directory} INSTANCE. To go \
+         on without those changes, move that backup away first"
+    )]
+    BackupAhead {
+        /// The catalogue's newest change.
+        catalogue: u64,
+        /// The backup.
+        directory: PathBuf,
+        /// Its newest change.
+        shipped: u64,
+    },
 }
 
 impl OpenError {
@@ -538,7 +552,7 @@ impl OpenError {
             OpenError::Catalogue(error) => {
                 matches!(error, Damaged { .. } | DamagedFormat(_) | Unreadable { .. })
             }
-            OpenError::Read(_) | OpenError::CatalogueTooOld { .. } => true,
+            OpenError::Read(_) | OpenError::CatalogueTooOld { .. } | OpenError::BackupAhead { .. } => true,
             _ => false,
         }
     }

@@ -1,6 +1,6 @@
 //! The machines that an engine runs on: the real ones, or in the simulator others that behave alike.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{ByteCount, Clock, DriveId, Epoch, Uuid};
@@ -50,6 +50,8 @@ pub struct Machines {
     pub mount_log: Option<Arc<dyn MountLog>>,
     /// Where puts, gets, recalls and the like are written down; `None`: nowhere, and analyses are empty.
     pub access_log: Option<Arc<dyn AccessLog>>,
+    /// The directory of the catalogue's backup, which must not be ahead of it; `None`: not looked at.
+    pub backup: Option<PathBuf>,
 }
 
 impl Machines {

@@ -569,6 +569,7 @@ impl Scrubber {
 
     fn begin(&mut self, hurried: bool) -> Result<(), ArchiveError> {
         let engine = Arc::clone(&self.engine);
+        engine.catalogue.check_pages()?;
         let (blobs, bytes) = self.amount()?;
         let (passes, waiting) = (engine.upkeep.info().passes, engine.pool.repairs_waiting() as u64);
         engine.upkeep.note(|info| {

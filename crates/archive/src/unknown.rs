@@ -45,10 +45,15 @@ pub(crate) fn look(engine: &Engine) -> Result<Option<Timestamp>, ArchiveError> {
     let room = NOTED_MAX.saturating_sub(noted.len());
     let mut looked = Looked::default();
     let mut first: Option<Timestamp> = None;
+    // Pages of the catalogue that were lost since the start would make known extents unknown.
+    let mut checked = None;
     for_each_candidate(engine, is_unnamed, |candidate| {
         let extent = named(candidate);
         let since = noted.remove(&extent);
         if since.map_or(keep.is_zero(), |since| now.since(since) >= keep) {
+            if checked.get_or_insert_with(|| engine.catalogue.check_pages()).is_err() {
+                return;
+            }
             if remove(engine, candidate) {
                 looked.removed += 1;
                 looked.gone.extend(since.map(|_| extent));
@@ -62,6 +67,7 @@ pub(crate) fn look(engine: &Engine) -> Result<Option<Timestamp>, ArchiveError> {
             looked.found.push(extent);
         }
     })?;
+    checked.unwrap_or(Ok(()))?;
     // What was noted and not met is removed or named after all; a drive that is away may still have it.
     let silent = engine.pool.silent_drives();
     looked.gone.extend(noted.into_keys().filter(|extent| !silent.contains(&extent.drive)));

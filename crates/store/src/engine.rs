@@ -1,17 +1,23 @@
 //! LMDB behind the catalogue's narrow seam, and beside it tables in memory.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::ops::Bound;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use catalogue::{KvError, ReadError, Rejection, Snapshot, Table, Transaction, Visit};
 use heed::types::Bytes;
 use heed::{CommitOrAbort, CompactionOption, Database, Env, EnvOpenOptions, MdbError, RoTxn, WithoutTls};
 
+use crate::error::Damage;
+use crate::format::FORMAT_VERSION;
 use crate::head::Head;
-use crate::integrity::{SUMS_KEY, SUMS_TABLE, Whole};
+use crate::integrity::{SUMS_KEY, SUMS_TABLE, Whole, walk_file};
 use crate::lmdb_writing::{LmdbWriting, went_back};
 use crate::memory::{MemoryEngine, MemoryWriting};
+use crate::snapshot::SNAPSHOT_DATA;
 use crate::sums::commit_of;
 
 /// A table's handle.
@@ -81,7 +87,15 @@ pub(crate) struct LmdbEngine {
     tables: [Rows; Table::COUNT],
     sums: Rows,
     head: Head,
+    /// `data.mdb` as LMDB has it open.
+    data: PathBuf,
+    inode: u64,
+    /// What a walk has found wrong: nothing is read or written any more.
+    damaged: OnceLock<String>,
 }
+
+/// A commit may write the page of metas while it is read: what is wrong is wrong every time.
+const WALKS: usize = 3;
 
 impl LmdbEngine {
     /// Opens what was found to be `whole`; tables that it does not have yet are made.
@@ -116,10 +130,58 @@ impl LmdbEngine {
             Ok(CommitOrAbort::<_, std::convert::Infallible>::Commit((tables, sums)))
         })?;
         let CommitOrAbort::Commit((tables, sums)) = opened;
-        Ok(LmdbEngine { env, tables, sums, head: Head::open(dir)? })
+        let data = dir.join(SNAPSHOT_DATA);
+        let inode = std::fs::metadata(&data)?.ino();
+        Ok(LmdbEngine { env, tables, sums, head: Head::open(dir)?, data, inode, damaged: OnceLock::new() })
+    }
+
+    fn check_sound(&self) -> Result<(), KvError> {
+        match self.damaged.get() {
+            Some(found) => Err(KvError::Engine(found.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Walks all pages of the newest commit as a start does. What was found once is refused from then on.
+    pub(crate) fn walk(&self) -> Result<(), KvError> {
+        self.check_sound()?;
+        let mut found = None;
+        for _ in 0..WALKS {
+            match self.walk_once()? {
+                Ok(()) => return Ok(()),
+                Err(damage) => found = Some(damage),
+            }
+        }
+        let Some(damage) = found else { return Ok(()) };
+        let text = format!(
+            "the catalogue was damaged while the server runs: {damage}; nothing is answered or removed any \
+             more: stop the server and start it again, which says how to go on"
+        );
+        tracing::error!("{text}");
+        let _ = self.damaged.set(text);
+        self.check_sound()
+    }
+
+    fn walk_once(&self) -> Result<Result<(), Damage>, KvError> {
+        let last = self.head.last();
+        // Its pages, and those of later commits, are not used again until it ends.
+        let _held = self.env.read_txn().map_err(kv_error)?;
+        let opened = File::open(&self.data).and_then(|file| Ok((file.metadata()?.ino(), file)));
+        let walked = match opened {
+            Ok((inode, file)) if inode == self.inode => walk_file(file, Some(last), FORMAT_VERSION).map(drop),
+            Ok(_) => Err(Damage::Replaced),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(Damage::Missing),
+            Err(error) => Err(error.into()),
+        };
+        match walked {
+            // This machine lacks something, such as descriptors: that says nothing of the catalogue.
+            Err(Damage::Io(error)) => Err(KvError::Engine(format!("its pages cannot be checked: {error}"))),
+            walked => Ok(walked),
+        }
     }
 
     pub(crate) fn read(&self) -> Result<Reading<'_>, KvError> {
+        self.check_sound()?;
         let last = self.head.last();
         let txn = self.env.read_txn().map_err(kv_error)?;
         // Before the first commit of this process the file is what the start has walked.
@@ -138,6 +200,7 @@ impl LmdbEngine {
     }
 
     pub(crate) fn write(&self) -> Result<LmdbWriting<'_>, KvError> {
+        self.check_sound()?;
         let txn = self.env.write_txn().map_err(kv_error)?;
         LmdbWriting::new(txn, &self.tables, &self.sums, &self.head)
     }

@@ -39,6 +39,9 @@ pub enum Damage {
     /// The file of a catalogue that was written to.
     #[error("data.mdb is missing or empty")]
     Missing,
+    /// Another file has the name of that which is open.
+    #[error("data.mdb is another file than the one that the server has open")]
+    Replaced,
     /// The file cannot be read.
     #[error("data.mdb cannot be read: {0}")]
     Io(#[from] std::io::Error),

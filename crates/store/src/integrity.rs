@@ -58,6 +58,11 @@ pub(crate) fn walk(dir: &Path, format: u32) -> Result<Option<Whole>, Damage> {
         Ok(_) | Err(_) if newest.is_none() => return Ok(None),
         Ok(_) | Err(_) => return Err(Damage::Missing),
     };
+    walk_file(file, newest, format).map(Some)
+}
+
+/// The same of the open file, which may grow meanwhile as long as a snapshot of LMDB is held.
+pub(crate) fn walk_file(file: File, newest: Option<u64>, format: u32) -> Result<Whole, Damage> {
     read_through(&file)?;
     let mut pages = Pages::open(file)?;
     if let Some(newest) = newest
@@ -78,7 +83,7 @@ pub(crate) fn walk(dir: &Path, format: u32) -> Result<Option<Whole>, Damage> {
             return Err(Damage::Older { found: commit, newest: pages.meta.commit });
         }
     }
-    Ok(Some(Whole { sums, tables }))
+    Ok(Whole { sums, tables })
 }
 
 fn walk_tables(pages: &mut Pages) -> Result<Found, Damage> {

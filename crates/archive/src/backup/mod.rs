@@ -21,7 +21,7 @@ pub use layout::{BackupDirectory, Line, SegmentFile};
 pub use manifest::SnapshotInfo;
 pub use rehearse::{Rehearsed, TableCount, rehearse};
 pub use restore::{Progress, RestoreTo, Restored, restore, restore_before};
-pub(crate) use ship::Backup;
+pub(crate) use ship::{Backup, newest_shipped};
 
 /// What is shipped where, and how often.
 #[derive(Clone, PartialEq, Eq, Debug)]

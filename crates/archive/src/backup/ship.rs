@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use threads::{Mutex, MutexGuard};
 
-use base::{Blake3, Duration, Timestamp};
+use base::{Blake3, Duration, Timestamp, Uuid};
 use ltfs::changes::{ChangeNumber, ChangeSegment};
 use store::{SnapshotReader, snapshot_files, time_of_change};
 
@@ -237,6 +237,19 @@ impl Backup {
         let mut status = self.status_mut();
         (status.line, status.shipped) = (number, info.change);
         Ok(Place { directory, line, shipped: info.change })
+    }
+}
+
+/// The newest change that the newest line of a backup has in a sound segment; `None` if there is none.
+pub(crate) fn newest_shipped(directory: &Path, instance: Uuid) -> Result<Option<u64>, BackupError> {
+    let directory = match BackupDirectory::open(directory) {
+        Err(BackupError::NotABackup(_)) => return Ok(None),
+        opened => opened?,
+    };
+    let Some(line) = directory.lines()?.pop() else { return Ok(None) };
+    match line.segment_files()?.last() {
+        Some(newest) => Ok(Some(read_segment(newest, instance, |_| newest.last)?)),
+        None => Ok(None),
     }
 }
 

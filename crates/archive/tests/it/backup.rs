@@ -39,6 +39,51 @@ fn open(instance: &Instance) -> Archive {
     archive
 }
 
+/// As a server starts.
+fn start(instance: &Instance) -> Result<Archive, archive::OpenError> {
+    let clock = Arc::new(SystemClock);
+    let mut machines = Machines::open(&instance.settings, clock.clone())?;
+    machines.backup = Some(backup_directory(instance));
+    Archive::open_on(machines, instance.settings.clone(), clock)
+}
+
+/// Story: the directory of the catalogue was put back as it was a few seconds before a kill, before any drive
+/// had been told of what came after. It was accepted, and what it did not know was gone.
+#[test]
+fn a_catalogue_that_its_backup_has_outrun_is_refused() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = open(&instance);
+    put(&archive, "/one", b"1");
+    wait_shipped(&archive);
+    close(archive);
+    let (catalogue, drives) = (&instance.settings.catalogue_directory, instance.directory.path().join("pool"));
+    let kept = instance.directory.path().join("kept");
+    copy_dir::copy_dir(catalogue, kept.join("catalogue")).unwrap();
+    copy_dir::copy_dir(&drives, kept.join("pool")).unwrap();
+    let archive = open(&instance);
+    put(&archive, "/two", b"2");
+    let shipped = wait_shipped(&archive);
+    close(archive);
+    for (from, to) in [("catalogue", catalogue), ("pool", &drives)] {
+        fs::remove_dir_all(to).unwrap();
+        copy_dir::copy_dir(kept.join(from), to).unwrap();
+    }
+    for _ in 0..2 {
+        let refused = start(&instance).err().unwrap();
+        assert!(refused.is_damage(), "{refused}");
+        assert!(refused.to_string().contains(&format!("has {shipped}: it is an older copy")), "{refused}");
+    }
+    // The way out that the message names.
+    restore_to(&instance, RestoreTo::Newest).unwrap();
+    let archive = start(&instance).unwrap();
+    assert_eq!(get(&archive, "/two").err(), None);
+    close(archive);
+    // One that is older than a restored catalogue, or not there, stops nothing.
+    close(start(&instance).unwrap());
+    fs::remove_dir_all(backup_directory(&instance)).unwrap();
+    close(start(&instance).unwrap());
+}
+
 fn wait_shipped(archive: &Archive) -> u64 {
     let mut change = 0;
     wait_until("everything is shipped", || {

@@ -207,6 +207,7 @@ impl SimMachines {
             random_uuid: Arc::new(random_uuid),
             mount_log: None,
             access_log: None,
+            backup: None,
         })
     }
 

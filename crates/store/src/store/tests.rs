@@ -286,3 +286,82 @@ fn a_sound_catalogue_is_never_taken_for_a_damaged_one() {
     assert!(long_values > 100, "{long_values}");
     assert_eq!(open(dir.path()).read(|view| view.check()).unwrap(), []);
 }
+
+/// Pages of `data.mdb`, as LMDB makes them here.
+const PAGE: usize = 4096;
+
+/// Story: a page was overwritten with another one while the server ran. Each start walks all pages, and here
+/// there was none: rows were answered as absent, and what they named was removed.
+#[test]
+fn a_page_that_is_replaced_under_an_open_store_is_found() {
+    use std::os::unix::fs::FileExt;
+    let dir = tempfile::tempdir().unwrap();
+    let store = initialised(dir.path());
+    for group in 0..40 {
+        let commands = (0..50).map(|number| directory(&format!("group{group}number{number}")));
+        store.execute_all(commands.collect()).unwrap();
+    }
+    store.check_pages().unwrap();
+    drop(store);
+    let data = dir.path().join(crate::SNAPSHOT_DATA);
+    let pages = fs::metadata(&data).unwrap().len() / PAGE as u64;
+    let (mut found, mut free) = (0, 0);
+    for page in (2..pages - 1).step_by(7) {
+        let store = open(dir.path());
+        let file = File::options().read(true).write(true).open(&data).unwrap();
+        let at = |page: u64| {
+            let mut bytes = [0; PAGE];
+            file.read_exact_at(&mut bytes, page * PAGE as u64).unwrap();
+            bytes
+        };
+        let (sound, mut other) = (at(page), at(page + 1));
+        // As if it were the right one.
+        other[..8].copy_from_slice(&page.to_le_bytes());
+        file.write_all_at(&other, page * PAGE as u64).unwrap();
+        match store.check_pages() {
+            Err(error) => {
+                found += 1;
+                assert!(error.to_string().contains("damaged while the server runs"), "{error}");
+                assert!(store.read(|view| view.last_change()).is_err());
+                assert!(store.execute(directory("later")).is_err());
+            }
+            Ok(()) => free += 1,
+        }
+        drop(store);
+        file.write_all_at(&sound, page * PAGE as u64).unwrap();
+    }
+    assert!(found > 20, "{found} found, {free} were free");
+    let store = open(dir.path());
+    store.check_pages().unwrap();
+    fs::rename(&data, dir.path().join("other")).unwrap();
+    fs::copy(dir.path().join("other"), &data).unwrap();
+    assert!(store.check_pages().unwrap_err().to_string().contains("another file"));
+}
+
+/// Commits write pages and metas while the pages are walked.
+#[test]
+fn a_walk_beside_commits_finds_nothing_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = initialised(dir.path());
+    let done = AtomicBool::new(false);
+    threads::scope(|scope| {
+        let walker = scope.spawn(|| {
+            let mut walks = 0;
+            while !done.load(Ordering::Relaxed) {
+                store.check_pages().unwrap();
+                walks += 1;
+            }
+            walks
+        });
+        for group in 0..300 {
+            let commands = (0..7).map(|number| directory(&format!("g{group}n{number}"))).collect();
+            store.execute_all(commands).unwrap();
+            if group % 3 == 0 {
+                let last = store.read(|view| view.last_change()).unwrap();
+                store.execute(Command::TrimChanges { through: last - 1 }).unwrap();
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(walker.join().unwrap() > 3);
+    });
+}
