@@ -1,6 +1,7 @@
 //! Opening and closing the engine.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 use threads::JoinHandle;

@@ -2,6 +2,7 @@
 
 use base::{ArchivePath, ByteCount, RequestId, Timestamp, UploadId, Vid};
 use catalogue::{ReadError, Rejection};
+use std::path::PathBuf;
 
 /// An error of an engine operation, in the words of its user.
 #[derive(Debug, thiserror::Error)]

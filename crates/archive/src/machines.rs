@@ -77,6 +77,7 @@ impl Machines {
             random_uuid: Arc::new(system_uuid),
             mount_log: None,
             access_log: None,
+            backup: None,
         })
     }
 }

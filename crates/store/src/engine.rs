@@ -157,7 +157,6 @@ impl LmdbEngine {
             "the catalogue was damaged while the server runs: {damage}; nothing is answered or removed any \
              more: stop the server and start it again, which says how to go on"
         );
-        tracing::error!("{text}");
         let _ = self.damaged.set(text);
         self.check_sound()
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::common::{Instance, bytes, get, path, put, wait_until};
+use crate::common::{Instance, bytes, copy, get, path, put, wait_until};
 use archive::{Archive, PoolHealth, ReplacedDrive, Stat};
 use base::ByteCount;
 
@@ -55,19 +55,6 @@ fn empty(path: &Path) {
     for entry in fs::read_dir(path).unwrap() {
         let entry = entry.unwrap().path();
         if entry.is_dir() { fs::remove_dir_all(entry).unwrap() } else { fs::remove_file(entry).unwrap() }
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let to = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &to);
-        } else {
-            fs::copy(entry.path(), to).unwrap();
-        }
     }
 }
 

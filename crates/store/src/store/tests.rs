@@ -306,7 +306,7 @@ fn a_page_that_is_replaced_under_an_open_store_is_found() {
     let data = dir.path().join(crate::SNAPSHOT_DATA);
     let pages = fs::metadata(&data).unwrap().len() / PAGE as u64;
     let (mut found, mut free) = (0, 0);
-    for page in (2..pages - 1).step_by(7) {
+    for page in (2..pages - 1).step_by(3) {
         let store = open(dir.path());
         let file = File::options().read(true).write(true).open(&data).unwrap();
         let at = |page: u64| {

@@ -4,6 +4,7 @@
 
 pub mod tight;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -237,4 +238,18 @@ pub fn wait_for(archive: &Archive, request: RequestId) {
 pub fn stop(archive: Archive) {
     archive.close();
     drop(archive);
+}
+
+/// Copies what is in a directory, and makes `to` if it is not there.
+pub fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
 }
