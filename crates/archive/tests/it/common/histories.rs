@@ -18,6 +18,7 @@ use archive::{Archive, Locality, Settings, Stat, TapeUse};
 use base::{ByteCount, Duration};
 use catalogue::TapeState;
 use library::VirtualCartridgeOptions;
+use memchr::memmem;
 
 const RESTORES: usize = 5;
 /// Steps before and between restores.
@@ -321,7 +322,7 @@ fn media_with(instance: &Instance, mark: &[u8]) -> Vec<PathBuf> {
     places.for_each(|place| {
         below(&place, &mut |file| {
             let bytes = fs::read(file).unwrap_or_default();
-            if bytes.windows(mark.len()).any(|window| window == mark) {
+            if memmem::find(&bytes, mark).is_some() {
                 held.push(file.to_owned());
             }
         })
