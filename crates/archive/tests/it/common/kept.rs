@@ -12,7 +12,7 @@ use archive::{
     Archive, ArchiveError, BucketSettings, Hold, KeyLine, KeyQuery, LifecycleRule, Locality, ObjectLine,
     PutOptions, Retention, RetentionMode, StageOptions, VersionQuery, Versioning, Which,
 };
-use base::{Clock, Duration, FileId, Name, Timestamp};
+use base::{ByteCount, Clock, Duration, FileId, Name, Timestamp};
 
 use crate::common::{Instance, SystemClock, bytes, path, put_with, wait_until};
 use crate::histories::{Numbers, gone_from_all_media};
@@ -202,7 +202,8 @@ impl Kept {
             *next += 1;
             let length = [700, 40_000, 300_000, 2_300_000][numbers.below(4)] + numbers.below(500);
             let content = bytes(*next, length);
-            let options = PutOptions { make_parents: true, ..PutOptions::default() };
+            let length = Some(ByteCount(content.len() as u64));
+            let options = PutOptions { length, make_parents: true, ..PutOptions::default() };
             let id = put_with(archive, &at, &content, options).unwrap().file;
             let versions = self.keys.entry(at.clone()).or_default();
             if !keeps_versions(&at) {

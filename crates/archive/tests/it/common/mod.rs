@@ -178,8 +178,12 @@ pub fn bytes(seed: u64, length: usize) -> Vec<u8> {
     out
 }
 
+/// With its length, as most clients: else each shard reserves room for a whole extent, which is allocated in
+/// memory.
 pub fn put(archive: &Archive, at: &str, content: &[u8]) -> PutDone {
-    put_with(archive, at, content, PutOptions { make_parents: true, ..PutOptions::default() }).unwrap()
+    let length = Some(ByteCount(content.len() as u64));
+    put_with(archive, at, content, PutOptions { length, make_parents: true, ..PutOptions::default() })
+        .unwrap()
 }
 
 pub fn put_with(

@@ -10,7 +10,8 @@ use std::time::Duration;
 use crate::common::{Instance, PATIENCE, SystemClock, all, bytes, get, migrate_all, path, put, wait_until};
 use crate::history::{Contents, compare, destroy_catalogue, recall_and_compare};
 use archive::{
-    Archive, BackupDirectory, BackupSettings, ReplacedDrive, RestoreTo, Settings, pool_seen, restore,
+    Archive, BackupDirectory, BackupSettings, Machines, PoolShape, ReplacedDrive, RestoreTo, Settings,
+    pool_seen, restore,
 };
 use base::{ByteCount, Clock, TrustedClock};
 
@@ -24,10 +25,15 @@ pub fn open(instance: &Instance) -> Archive {
     with_backup(instance, instance.open())
 }
 
-/// As a server opens it: over a clock that it does not believe in all.
+/// As a server opens it: over a clock that it does not believe in all, and with an eye on its backup. Segments
+/// are small: a drive reserves room for a whole one at each start, which is allocated in memory.
 pub fn open_trusting(instance: &Instance, clock: Arc<dyn Clock>) -> Archive {
     let clock = Arc::new(TrustedClock::new(clock));
-    with_backup(instance, Archive::open(instance.settings.clone(), clock).unwrap())
+    let mut machines = Machines::open(&instance.settings, Arc::clone(&clock) as Arc<dyn Clock>).unwrap();
+    machines.backup = Some(backup_directory(instance));
+    let shape = PoolShape { segment_size: Some(ByteCount::mib(2)), ..PoolShape::default() };
+    let archive = Archive::open_shaped(machines, instance.settings.clone(), clock, shape).unwrap();
+    with_backup(instance, archive)
 }
 
 fn with_backup(instance: &Instance, archive: Archive) -> Archive {
