@@ -26,7 +26,8 @@ pub enum VerifyError {
 impl CatalogueStore {
     /// Checks what every start checks: each page, each record's checksum, that the rows of each table are
     /// those of the last commit. To be asked before anything is removed because it is not known. A snapshot
-    /// is held meanwhile. Once damage was found, all reads and writes are refused. Tables in memory are whole.
+    /// is held meanwhile. Once damage was found, all reads and writes are refused. Tables in memory are
+    /// whole.
     ///
     /// # Errors
     /// If the catalogue is damaged, or its file cannot be read now.

@@ -25,8 +25,8 @@ pub fn open(instance: &Instance) -> Archive {
     with_backup(instance, instance.open())
 }
 
-/// As a server opens it: over a clock that it does not believe in all, and with an eye on its backup. Segments
-/// are small: a drive reserves room for a whole one at each start, which is allocated in memory.
+/// As a server opens it: over a clock that it does not believe in all, and with an eye on its backup.
+/// Segments are small: a drive reserves room for a whole one at each start, which is allocated in memory.
 pub fn open_trusting(instance: &Instance, clock: Arc<dyn Clock>) -> Archive {
     let clock = Arc::new(TrustedClock::new(clock));
     let mut machines = Machines::open(&instance.settings, Arc::clone(&clock) as Arc<dyn Clock>).unwrap();
