@@ -89,8 +89,8 @@ fn what_any_medium_holds_is_there_after_every_restore() {
     let looked = &counts.looked;
     println!(
         "{restores} restores: {} files and {} versions looked for, {} and {} gone from all media, 0 lost \
-         that a medium holds, {} holds stand again, {} expired by rules",
-        counts.files, looked.versions, counts.gone, looked.gone, looked.holds, looked.expired
+         that a medium holds, {} holds stand again, {} expired and {} moved by rules",
+        counts.files, looked.versions, counts.gone, looked.gone, looked.holds, looked.expired, looked.moved
     );
     assert!(counts.files > 10 * restores, "{} files in {restores} restores", counts.files);
 }

@@ -1,6 +1,7 @@
 //! Of random histories the part with buckets: versions and markers, holds and retentions, lifecycle rules,
-//! and days that pass while no engine runs, vouched for or not. Bucket `v` keeps versions, `p` does not; both
-//! have one rule for what is below `e/`.
+//! and days that pass while no engine runs, vouched for or not. Bucket `v` keeps versions, `p` does not, `s` does
+//! but for the times in which that is suspended; all have a rule by which what is below `e/` expires, and one
+//! that moves what is below `k/` to a cold class.
 
 #![allow(dead_code)]
 
@@ -83,8 +84,12 @@ struct Version {
     /// The day from which its age counts, and whether that was in doubt when it was put.
     day: i64,
     in_doubt: bool,
+    /// Whether it was made while versions were suspended: the next such one takes its place.
+    null: bool,
     /// Whether the rule has gone by: it looks at each file once.
     passed: bool,
+    /// Whether a rule has moved it to the cold class.
+    moved: bool,
 }
 
 /// What stands in the buckets at a moment, and what the catalogue knows of the time then.
@@ -93,6 +98,8 @@ pub struct Kept {
     /// All versions of a path, the newest last.
     keys: BTreeMap<String, Vec<Version>>,
     rule_on: bool,
+    /// Whether bucket `s` keeps no versions at the moment.
+    suspended: bool,
     day: i64,
     doubted: bool,
     /// Days that starts have believed on nobody's word, and that have not passed since.
@@ -108,6 +115,7 @@ pub struct Looked {
     pub gone: u64,
     pub holds: u64,
     pub expired: u64,
+    pub moved: u64,
 }
 
 fn name(text: &str) -> Name {
@@ -115,25 +123,35 @@ fn name(text: &str) -> Name {
 }
 
 fn keeps_versions(at: &str) -> bool {
-    at.starts_with("/v/")
+    at.starts_with("/v/") || at.starts_with("/s/")
 }
 
-fn settings(bucket: &str, rule_on: bool) -> BucketSettings {
+/// The class of a path's files that rules move.
+pub const COLD: &str = "cold";
+
+fn settings(bucket: &str, rule_on: bool, suspended: bool) -> BucketSettings {
     let (prefix, age) = match bucket {
         "a" | "z" => ("", Duration::from_nanos(1)),
         _ => ("e/", DAY * RULE_AGE_DAYS as u32),
     };
-    let rule = LifecycleRule {
-        id: "expire".to_owned(),
+    let rule = |id: &str, prefix: &str, transition, expiration| LifecycleRule {
+        id: id.to_owned(),
         enabled: rule_on,
         prefix: prefix.to_owned(),
-        transition: None,
-        expiration: Some(age),
+        transition,
+        expiration,
         abort_uploads: None,
     };
-    let keeps = bucket == "v";
-    let versioning = if keeps { Versioning::Enabled } else { Versioning::Off };
-    BucketSettings { versioning, object_lock: keeps, lifecycle: vec![rule], ..BucketSettings::default() }
+    let mut lifecycle = vec![rule("expire", prefix, None, Some(age))];
+    if matches!(bucket, "p" | "s" | "v") {
+        lifecycle.push(rule("move", "k/", Some((age, COLD.to_owned())), None));
+    }
+    let versioning = match bucket {
+        "s" if suspended => Versioning::Suspended,
+        "s" | "v" => Versioning::Enabled,
+        _ => Versioning::Off,
+    };
+    BucketSettings { versioning, object_lock: bucket == "v", lifecycle, ..BucketSettings::default() }
 }
 
 fn trusted(archive: &Archive) -> Timestamp {
@@ -150,15 +168,15 @@ fn let_a_turn_go_by(archive: &Archive) {
     for bucket in ["z", "a", "z"] {
         let at = format!("/{bucket}/now");
         put_with(archive, &at, b"now", PutOptions::default()).unwrap();
-        archive.set_bucket(&name(bucket), &settings(bucket, true)).unwrap();
+        archive.set_bucket(&name(bucket), &settings(bucket, true, false)).unwrap();
         wait_until("the rules were looked at", || archive.stat(&path(&at)).is_err());
     }
 }
 
 impl Kept {
     pub fn begin(archive: &Archive) -> Self {
-        for bucket in ["a", "p", "v", "z"] {
-            archive.make_bucket(&name(bucket), "ada", &settings(bucket, true)).unwrap();
+        for bucket in ["a", "p", "s", "v", "z"] {
+            archive.make_bucket(&name(bucket), "ada", &settings(bucket, true, false)).unwrap();
         }
         Kept { rule_on: true, ..Kept::default() }
     }
@@ -171,7 +189,7 @@ impl Kept {
         numbers: &mut Numbers,
         next: &mut u64,
     ) -> &'static str {
-        match numbers.below(12) {
+        match numbers.below(13) {
             0..=4 => self.put_some(archive, numbers, next),
             5 => self.remove(archive, numbers),
             6 => self.remove_version(archive, numbers),
@@ -179,11 +197,14 @@ impl Kept {
             8 | 9 => self.hold(archive, numbers, false),
             10 => {
                 self.rule_on = !self.rule_on;
-                for bucket in ["p", "v"] {
-                    archive.set_bucket(&name(bucket), &settings(bucket, self.rule_on)).unwrap();
-                }
+                self.set_buckets(archive);
                 self.run_rules(archive, &mut Looked::default());
                 "rule turned"
+            }
+            11 => {
+                self.suspended = !self.suspended;
+                self.set_buckets(archive);
+                if self.suspended { "versions suspended" } else { "versions kept again" }
             }
             _ if days.is_far || !self.doubted => "",
             _ => {
@@ -195,9 +216,19 @@ impl Kept {
         }
     }
 
+    fn settings(&self, bucket: &str) -> BucketSettings {
+        settings(bucket, self.rule_on, self.suspended)
+    }
+
+    fn set_buckets(&self, archive: &Archive) {
+        for bucket in ["p", "s", "v"] {
+            archive.set_bucket(&name(bucket), &self.settings(bucket)).unwrap();
+        }
+    }
+
     fn put_some(&mut self, archive: &Archive, numbers: &mut Numbers, next: &mut u64) -> &'static str {
         for _ in 0..2 + numbers.below(5) {
-            let (bucket, below) = (["v", "v", "p"][numbers.below(3)], ["e", "k"][numbers.below(2)]);
+            let (bucket, below) = (["v", "v", "s", "p"][numbers.below(4)], ["e", "k"][numbers.below(2)]);
             let at = format!("/{bucket}/{below}/o{}", numbers.below(5));
             *next += 1;
             let length = [700, 40_000, 300_000, 2_300_000][numbers.below(4)] + numbers.below(500);
@@ -205,12 +236,7 @@ impl Kept {
             let length = Some(ByteCount(content.len() as u64));
             let options = PutOptions { length, make_parents: true, ..PutOptions::default() };
             let id = put_with(archive, &at, &content, options).unwrap().file;
-            let versions = self.keys.entry(at.clone()).or_default();
-            if !keeps_versions(&at) {
-                versions.clear();
-            }
-            let (content, hold, passed) = (Some(content), Hold::default(), false);
-            versions.push(Version { id, content, hold, day: self.day, in_doubt: self.doubted, passed });
+            self.add(&at, id, Some(content));
         }
         "put versions"
     }
@@ -233,21 +259,28 @@ impl Kept {
     }
 
     fn marked(&mut self, at: &str, id: FileId) {
-        let (hold, day, in_doubt) = (Hold::default(), self.day, self.doubted);
-        let marker = Version { id, content: None, hold, day, in_doubt, passed: false };
-        self.keys.get_mut(at).unwrap().push(marker);
+        self.add(at, id, None);
     }
 
-    /// A version or marker of bucket `v`: its path and its place among those.
-    fn a_version(&self, numbers: &mut Numbers) -> Option<(String, usize)> {
-        let keys: Vec<&String> = self.keys.keys().filter(|at| keeps_versions(at)).collect();
+    /// A new version, or marker, and what gives way to it.
+    fn add(&mut self, at: &str, id: FileId, content: Option<Vec<u8>>) {
+        let null = self.suspended && at.starts_with("/s/");
+        let versions = self.keys.entry(at.to_owned()).or_default();
+        versions.retain(|version| keeps_versions(at) && !(null && version.null));
+        let (hold, day, in_doubt) = (Hold::default(), self.day, self.doubted);
+        versions.push(Version { id, content, hold, day, in_doubt, null, passed: false, moved: false });
+    }
+
+    /// A version or marker of a key that matches: its path and its place among those.
+    fn a_version(&self, numbers: &mut Numbers, matches: impl Fn(&str) -> bool) -> Option<(String, usize)> {
+        let keys: Vec<&String> = self.keys.keys().filter(|at| matches(at)).collect();
         let at = (*keys.get(numbers.below(keys.len()))?).clone();
         let place = numbers.below(self.keys[&at].len());
         Some((at, place))
     }
 
     fn remove_version(&mut self, archive: &Archive, numbers: &mut Numbers) -> &'static str {
-        let Some((at, place)) = self.a_version(numbers) else { return "" };
+        let Some((at, place)) = self.a_version(numbers, keeps_versions) else { return "" };
         let versions = self.keys.get_mut(&at).unwrap();
         let which = Which::Version(versions[place].id);
         let removed = archive.remove_object(&path(&at), which, false);
@@ -265,7 +298,7 @@ impl Kept {
 
     /// Sets or releases a legal hold, or sets or prolongs a retention.
     fn hold(&mut self, archive: &Archive, numbers: &mut Numbers, legal: bool) -> &'static str {
-        let Some((at, place)) = self.a_version(numbers) else { return "" };
+        let Some((at, place)) = self.a_version(numbers, |at| at.starts_with("/v/")) else { return "" };
         let now = trusted(archive);
         let version = &mut self.keys.get_mut(&at).unwrap()[place];
         if version.content.is_none() {
@@ -332,14 +365,14 @@ impl Kept {
         self.keys.values_mut().flatten().for_each(|version| version.in_doubt = false);
     }
 
-    /// What is of age now goes, and nothing else does.
+    /// What is of age now goes or is moved, and nothing else is.
     fn run_rules(&mut self, archive: &Archive, looked: &mut Looked) {
         let_a_turn_go_by(archive);
         if !self.rule_on {
             return;
         }
         let (day, mut due) = (self.day, Vec::new());
-        for (at, versions) in self.keys.iter_mut().filter(|(at, _)| at.as_bytes()[3] == b'e') {
+        for (at, versions) in &mut self.keys {
             let current = versions.len() - 1;
             for (place, version) in versions.iter_mut().enumerate() {
                 let is_due =
@@ -351,25 +384,36 @@ impl Kept {
             }
         }
         for (at, id) in due {
-            match archive.object(&path(&at), Which::Current) {
-                Err(ArchiveError::DeleteMarker { version, .. }) if keeps_versions(&at) => {
+            let found = archive.object(&path(&at), Which::Current);
+            // No rule looks at what is lost.
+            if matches!(&found, Ok(stat) if stat.file.file == id && stat.file.locality == Locality::Lost) {
+                continue;
+            }
+            match (at.as_bytes()[3], found) {
+                (b'e', Err(ArchiveError::DeleteMarker { version, .. })) if keeps_versions(&at) => {
+                    looked.expired += 1;
                     self.marked(&at, version)
                 }
-                Err(ArchiveError::NotFound(_)) if !keeps_versions(&at) => drop(self.keys.remove(&at)),
-                // No rule looks at what is lost.
-                Ok(stat) if stat.file.file == id && stat.file.locality == Locality::Lost => continue,
-                other => panic!("{at} is of age on day {day}: {other:?}"),
+                (b'e', Err(ArchiveError::NotFound(_))) if !keeps_versions(&at) => {
+                    looked.expired += 1;
+                    drop(self.keys.remove(&at))
+                }
+                (b'k', Ok(stat)) if stat.file.file == id && stat.file.class == COLD => {
+                    looked.moved += 1;
+                    let versions = self.keys.get_mut(&at).unwrap();
+                    versions.last_mut().unwrap().moved = true;
+                }
+                (_, other) => panic!("{at} is of age on day {day}: {other:?}"),
             }
-            looked.expired += 1;
         }
     }
 
     /// Every version is listed and has the bytes and the hold that it had; what is held is refused.
     pub fn check(&mut self, instance: &Instance, archive: &Archive, looked: &mut Looked) {
         self.check_listed(archive);
-        for bucket in ["p", "v"] {
+        for bucket in ["p", "s", "v"] {
             let found = archive.bucket(&name(bucket)).unwrap().settings;
-            assert_eq!(found, settings(bucket, self.rule_on), "bucket {bucket}");
+            assert_eq!(found, self.settings(bucket), "bucket {bucket}");
         }
         let mut lost: Vec<(String, FileId)> = Vec::new();
         for (at, versions) in &self.keys {
@@ -377,6 +421,8 @@ impl Kept {
                 let Some(content) = &version.content else { continue };
                 looked.versions += 1;
                 check_hold(archive, at, version, looked);
+                let class = archive.object(&path(at), Which::Version(version.id)).unwrap().file.class;
+                assert_eq!(class == COLD, version.moved, "{at}, version {}: class {class}", version.id);
                 if !check_bytes(instance, archive, at, (version.id, content)) {
                     looked.gone += 1;
                     lost.push((at.clone(), version.id));
@@ -420,7 +466,7 @@ impl Kept {
                 wanted.push((at.clone(), version.id, is_current, version.content.is_none()));
             }
         }
-        let found = [listed(archive, "/p"), listed(archive, "/v")].concat();
+        let found = ["/p", "/s", "/v"].map(|bucket| listed(archive, bucket)).concat();
         assert_eq!(found, wanted, "path, version, current, marker");
     }
 }
