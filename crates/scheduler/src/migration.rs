@@ -17,10 +17,19 @@ pub(crate) struct PoolState {
     pub(crate) backlog: Backlog,
     /// `MigrateNow` came; stays until nothing is left.
     pub(crate) now: bool,
+    /// When `MigrateNow` came last: what was queued before and was left alone for a while is still to go.
+    pub(crate) asked: Option<Timestamp>,
     /// A tape became full before the queue was empty: the rest follows without waiting for bytes or age.
     pub(crate) unfinished: bool,
     /// A session found nothing to do beside others when so much was queued: they have it all between them.
     pub(crate) enough: Option<ByteCount>,
+}
+
+impl PoolState {
+    /// Whether what waits is to go without waiting for bytes or age.
+    pub(crate) fn is_hurried(&self) -> bool {
+        self.now || self.asked.is_some_and(|asked| self.backlog.oldest.is_some_and(|oldest| oldest <= asked))
+    }
 }
 
 /// A tape for a pool.
@@ -67,7 +76,7 @@ impl Scheduler {
     pub(crate) fn pool_due(&self, tape_pool: TapePoolId, now: Timestamp) -> bool {
         let Some((policy, state, writers)) = self.writable_pool(tape_pool) else { return false };
         let ripe = ripe_at(&state.backlog, policy.mount_age).is_some_and(|at| at <= now);
-        let first = writers == 0 && (ripe || state.now || state.unfinished);
+        let first = writers == 0 && (ripe || state.is_hurried() || state.unfinished);
         first || state.backlog.bytes >= bytes_needed(policy, writers)
     }
 

@@ -259,7 +259,7 @@ impl Scheduler {
             Event::Tape(vid, summary) => self.tape(vid, summary),
             Event::Todo(class, backlog) => self.todo(class, backlog),
             Event::Queued(tape_pool, backlog) => self.queued(tape_pool, backlog),
-            Event::MigrateNow(class) => self.migrate_now(class),
+            Event::MigrateNow(class) => self.migrate_now(class, now),
             Event::SealEnded(class) => self.seal_ended(class, now),
             Event::Wanted { file, bytes, since, priority, share, copies } => {
                 self.recall.want(&WantedFile { file, bytes, since, priority, share, copies });

@@ -61,7 +61,7 @@ impl Scheduler {
 
     /// Everything that waits is to go; with a class, its files, and what is queued for any pool, because the
     /// containers do not say which class they are of.
-    pub(crate) fn migrate_now(&mut self, class: Option<ClassId>) {
+    pub(crate) fn migrate_now(&mut self, class: Option<ClassId>, now: Timestamp) {
         match class {
             Some(class) => {
                 self.classes.entry(class).or_default();
@@ -77,7 +77,8 @@ impl Scheduler {
             }
         }
         for tape_pool in self.policy.tape_pools.keys() {
-            self.pools.entry(*tape_pool).or_default().now = true;
+            let state = self.pools.entry(*tape_pool).or_default();
+            (state.now, state.asked) = (true, Some(now));
         }
         self.settle_now();
     }

@@ -3,8 +3,8 @@
 use crate::engine::{Engine, GB, Outside, at, name, policy, secs, vid};
 use base::{ByteCount, FileId, LibraryId, ShareId, TapePoolId, Timestamp, Vid};
 use scheduler::{
-    ASIDE_REST_MAX, ASIDE_RESTS, Action, Culprit, DRIVE_FAILURES_MAX, DriveState, Event, Failure, JOIN_MAX,
-    Policy, Reason, Scheduler, SessionEnd, TAPE_FAILURES_MAX, TapeSummary, WantedFile,
+    ASIDE_REST_MAX, ASIDE_RESTS, Action, Backlog, Culprit, DRIVE_FAILURES_MAX, DriveState, Event, Failure,
+    JOIN_MAX, Policy, Reason, Scheduler, SessionEnd, TAPE_FAILURES_MAX, TapeSummary, WantedFile,
 };
 
 fn want(file: u64, copies: &[usize]) -> Outside {
@@ -425,4 +425,34 @@ fn a_full_pool_makes_no_event_dear() {
         (0..1_000).for_each(|file| tell(&mut hand, wanted(1_000_000 + file, 0)));
         assert!(clock.elapsed() < secs(1), "{full:?}: {:?} for a thousand wishes", clock.elapsed());
     }
+}
+
+/// Story: of a container the pool had lost the bytes while one copy was missing, and they were read from the other
+/// tape. Meanwhile it did not count as queued, so `migrate --now` was over for its pool, and the copy waited for more
+/// bytes or age: for ever, where no more came.
+#[test]
+fn what_was_left_alone_when_all_was_to_be_migrated_goes_as_soon_as_it_can() {
+    let mut hand = Hand::new(policy(), 1, 0);
+    let pool = TapePoolId(1);
+    let free = ByteCount(1000 * GB);
+    let summary = TapeSummary {
+        tape_pool: Some(pool),
+        readable: true,
+        writable: true,
+        labelled: true,
+        free,
+        ..TapeSummary::default()
+    };
+    hand.tell(Event::Tape(vid(0), summary));
+    let queued = |items: u64, oldest: i64| {
+        let oldest = (items > 0).then_some(at(oldest));
+        Event::Queued(pool, Backlog { items, bytes: ByteCount(items * GB), oldest })
+    };
+    assert_eq!(hand.tell(queued(1, 900)), [], "too little, too young");
+    // It is left alone when the word comes, and is not afterwards.
+    hand.tell(queued(0, 0));
+    assert_eq!(hand.tell(Event::MigrateNow(None)), []);
+    hand.now += 10;
+    assert_eq!(hand.tell(queued(1, 1005)), [], "what came after the word waits for more");
+    assert_eq!(hand.tell(queued(2, 900)), [(name(0), vid(0))]);
 }

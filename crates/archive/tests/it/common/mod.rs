@@ -219,10 +219,19 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 /// Waits until everything is on its tapes and under indexes.
 pub fn migrate_all(archive: &Archive) {
     archive.migrate_now(None).unwrap();
-    wait_until("all is migrated", || {
+    let begin = std::time::Instant::now();
+    loop {
         let totals = archive.totals().unwrap();
-        totals.todo.files == 0 && totals.queued.files == 0 && totals.unindexed == 0
-    });
+        if totals.todo.files == 0 && totals.queued.files == 0 && totals.unindexed == 0 {
+            return;
+        }
+        if begin.elapsed() > PATIENCE {
+            let tapes = archive.tapes().unwrap();
+            let used: Vec<_> = tapes.into_iter().filter(|tape| tape.uuid.is_some()).collect();
+            panic!("not all is migrated: {totals:?}\n{:?}\n{used:#?}", archive.queue());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 pub fn all(paths: &[&str]) -> Selection {
