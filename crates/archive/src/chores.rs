@@ -380,7 +380,7 @@ impl Engine {
             tracing::error!(%container, "its image cannot be read now and is kept: no tape has it whole");
             return Ok(());
         }
-        self.execute(Command::DropImage { container })?;
+        self.execute_on_container(Command::DropImage { container })?;
         self.sweep.ring();
         Ok(())
     }
@@ -414,7 +414,7 @@ impl Engine {
         reason: &str,
     ) -> Result<(), ArchiveError> {
         let reason = truncated(reason, 512);
-        self.execute(Command::CopyDamaged { container, vid, block, reason })?;
+        self.execute_on_container(Command::CopyDamaged { container, vid, block, reason })?;
         self.place_dropped(container, vid)
     }
 

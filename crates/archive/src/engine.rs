@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use threads::{Mutex, MutexGuard};
 
 use base::{BlobDescription, BlobPiece, ByteCount, Clock, ContainerId, FileId, LibraryId, Timestamp, Vid};
-use catalogue::{Command, Outcome, ReadError, RecallKey, Rejection, TapeRecord, TapeState, View};
+use catalogue::{Command, Object, Outcome, ReadError, RecallKey, Rejection, TapeRecord, TapeState, View};
 use library::Library;
 use ltfs::BlockSize;
 use pool::{Pool, PoolError};
@@ -137,6 +137,15 @@ impl Engine {
             ExecuteError::Rejected(rejection) => self.refused(rejection),
             other => ArchiveError::Store(other),
         })
+    }
+
+    /// Carries out what is about a container. `None` if the catalogue does not have it any more: its last member was
+    /// deleted, and its last place given up, since the caller looked.
+    pub(crate) fn execute_on_container(&self, command: Command) -> Result<Option<Outcome>, ArchiveError> {
+        match self.execute(command) {
+            Err(ArchiveError::Rejected(Rejection::NotFound(Object::Container(_)))) => Ok(None),
+            outcome => outcome.map(Some),
+        }
     }
 
     /// A refusal of the catalogue, as far as it can be said better here.

@@ -109,20 +109,22 @@ impl Engine {
         if let Some(repack) = self.chores().repacks.get_mut(&vid) {
             repack.under_way.insert(container, record.length);
         }
-        let taken = self.take_off(vid, block, container, &record)?;
+        let taken = self.take_off(vid, block, container, &record);
         let mut chores = self.chores();
-        let Some(repack) = chores.repacks.get_mut(&vid) else { return Ok(()) };
+        let Some(repack) = chores.repacks.get_mut(&vid) else { return taken.map(|_| ()) };
         match taken {
-            Taken::UnderWay => return Ok(()),
-            Taken::Dropped => {
+            Ok(Taken::UnderWay) => return Ok(()),
+            Ok(Taken::Dropped) => {
                 repack.progress.dropped += 1;
                 repack.moved = true;
             }
-            Taken::Stuck => repack.progress.stuck += 1,
-            Taken::Gone => repack.moved = true,
+            Ok(Taken::Stuck) => repack.progress.stuck += 1,
+            Ok(Taken::Gone) => repack.moved = true,
+            // Nothing is on its way: a later pass is not to wait for it.
+            Err(_) => {}
         }
         repack.under_way.remove(&container);
-        Ok(())
+        taken.map(|_| ())
     }
 
     fn take_off(
@@ -148,9 +150,9 @@ impl Engine {
             _ => {}
         }
         if record.is_empty() || self.has_bytes(container, record)? {
-            return Ok(match self.execute(Command::RequeueCopy { container, vid })? {
-                Outcome::Requeued(Requeue::Queued) => Taken::UnderWay,
-                Outcome::Requeued(Requeue::Dropped) => Taken::Dropped,
+            return Ok(match self.execute_on_container(Command::RequeueCopy { container, vid })? {
+                Some(Outcome::Requeued(Requeue::Queued)) => Taken::UnderWay,
+                Some(Outcome::Requeued(Requeue::Dropped)) => Taken::Dropped,
                 _ => Taken::Gone,
             });
         }

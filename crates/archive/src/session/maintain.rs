@@ -129,7 +129,7 @@ impl DriveThread {
             }
             match back.faults.first() {
                 None => {
-                    engine.execute(Command::CopyVerified { container, vid, block })?;
+                    engine.execute_on_container(Command::CopyVerified { container, vid, block })?;
                     engine.members_moved(container)?;
                     verified = true;
                 }
@@ -407,8 +407,8 @@ fn settle(
 fn requeue(engine: &Engine, container: ContainerId, mend: &Mend) -> Result<bool, ArchiveError> {
     let mut wanted = mend.repack.is_empty() || !mend.damaged.is_empty();
     for vid in &mend.repack {
-        match engine.execute(Command::RequeueCopy { container, vid: *vid }) {
-            Ok(outcome) => wanted |= outcome == Outcome::Requeued(Requeue::Queued),
+        match engine.execute_on_container(Command::RequeueCopy { container, vid: *vid }) {
+            Ok(outcome) => wanted |= outcome == Some(Outcome::Requeued(Requeue::Queued)),
             Err(error @ ArchiveError::Rejected(_)) => {
                 tracing::error!(%container, %vid, %error, "a repack cannot take a container off its tape");
                 engine.repack_stuck(container)?;
