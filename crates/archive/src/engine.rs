@@ -139,8 +139,8 @@ impl Engine {
         })
     }
 
-    /// Carries out what is about a container. `None` if the catalogue does not have it any more: its last member was
-    /// deleted, and its last place given up, since the caller looked.
+    /// Carries out what is about a container. `None` if the catalogue does not have it any more: its last
+    /// member was deleted, and its last place given up, since the caller looked.
     pub(crate) fn execute_on_container(&self, command: Command) -> Result<Option<Outcome>, ArchiveError> {
         match self.execute(command) {
             Err(ArchiveError::Rejected(Rejection::NotFound(Object::Container(_)))) => Ok(None),

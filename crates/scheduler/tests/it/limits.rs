@@ -427,9 +427,9 @@ fn a_full_pool_makes_no_event_dear() {
     }
 }
 
-/// Story: of a container the pool had lost the bytes while one copy was missing, and they were read from the other
-/// tape. Meanwhile it did not count as queued, so `migrate --now` was over for its pool, and the copy waited for more
-/// bytes or age: for ever, where no more came.
+/// Story: of a container the pool had lost the bytes while one copy was missing, and they were read from the
+/// other tape. Meanwhile it did not count as queued, so `migrate --now` was over for its pool, and the copy
+/// waited for more bytes or age: for ever, where no more came.
 #[test]
 fn what_was_left_alone_when_all_was_to_be_migrated_goes_as_soon_as_it_can() {
     let mut hand = Hand::new(policy(), 1, 0);

@@ -303,7 +303,8 @@ impl<'c> History<'c> {
     }
 }
 
-/// What is said to be lost is on no medium; of a stripe, too few shards, and the others are on drives that were lost.
+/// What is said to be lost is on no medium; of a stripe there are too few shards, and the others are on lost
+/// drives.
 pub fn gone_from_all_media(instance: &Instance, what: &str, content: &[u8]) {
     let held = media_with(instance, &content[..MARK.min(content.len())]);
     for place in held {
@@ -329,7 +330,7 @@ impl Shard {
         head.starts_with(b"KISTCELL").then(|| Shard { stripe: format!("{name}."), data, all: data + parity })
     }
 
-    /// Whether drives took so many shards with them that the others are not enough. Nobody else has taken any.
+    /// Whether lost drives took so many shards that the others are not enough, and nobody else took any.
     fn is_of_lost_stripe(&self, instance: &Instance) -> bool {
         let paths = || instance.settings.pool.drives.iter().map(|drive| &drive.path);
         let here = self.numbers(paths().cloned());
@@ -391,7 +392,7 @@ fn below(place: &Path, visit: &mut impl FnMut(&Path)) {
     }
 }
 
-/// One history after another; one that fails ends none of the others, and all that failed are named at the end.
+/// One history after another. One that fails ends none of the others; all that failed are named at the end.
 pub fn run(histories: u64, first: u64) -> Counts {
     let mut counts = Counts::default();
     let mut failed = Vec::new();

@@ -1,7 +1,7 @@
 //! Of random histories the part with buckets: versions and markers, holds and retentions, lifecycle rules,
-//! and days that pass while no engine runs, vouched for or not. Bucket `v` keeps versions, `p` does not, `s` does
-//! but for the times in which that is suspended; all have a rule by which what is below `e/` expires, and one
-//! that moves what is below `k/` to a cold class.
+//! and days that pass while no engine runs, vouched for or not. Bucket `v` keeps versions, `p` does not, `s`
+//! does but for the times in which that is suspended; all have a rule by which what is below `e/` expires,
+//! and one that moves what is below `k/` to a cold class.
 
 #![allow(dead_code)]
 
