@@ -545,7 +545,7 @@ pub struct StatusReply {
     /// What an operator should know, in words; empty if all is well.
     #[serde(default)]
     pub warnings: Vec<String>,
-    /// Bytes of the file systems of the pool's drives; one that several share is counted for each.
+    /// Bytes of the file systems of the pool's drives; one that several share is counted once.
     #[serde(default)]
     pub pool_capacity: u64,
     /// What is taken of them, by whomever.

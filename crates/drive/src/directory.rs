@@ -492,11 +492,13 @@ impl ObjectDrive for DirectoryDrive {
             source: error.into(),
         })?;
         let bytes = |blocks: u64| ByteCount(blocks.saturating_mul(space.f_frsize));
+        let file_system = fs::metadata(&self.path).ok().map(|metadata| metadata.dev());
         Ok(DriveStatus {
             capacity: bytes(space.f_blocks),
             used: bytes(space.f_blocks.saturating_sub(space.f_bfree)),
             free: bytes(space.f_bavail),
             suspect: self.shared.is_suspect(),
+            file_system,
         })
     }
 

@@ -154,6 +154,9 @@ pub struct DriveStatus {
     pub free: ByteCount,
     /// A write or sync failed since the drive was opened or last probed: it should get no new data.
     pub suspect: bool,
+    /// The file system that it says this of, by a number: drives with the same number share it. `None`: it is
+    /// the drive's own.
+    pub file_system: Option<u64>,
 }
 
 /// The superblock's content.

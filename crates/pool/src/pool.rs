@@ -21,7 +21,7 @@ use crate::geometry::Geometry;
 use crate::read::BlobReader;
 use crate::segment::Segment;
 use crate::small::SmallWriter;
-use crate::status::{DriveHealth, DriveReport, PoolStatus};
+use crate::status::{DriveHealth, DriveReport, FileSystemShares, PoolStatus};
 use crate::traffic::Traffic;
 use crate::watch::Watch;
 use crate::write::BlobWriter;
@@ -238,7 +238,14 @@ impl Pool {
     /// Health, space and counters of all drives.
     #[must_use]
     pub fn status(&self) -> PoolStatus {
-        PoolStatus::of(self.drives.values().map(report).collect())
+        let shares = self.shares();
+        PoolStatus::of(self.drives.values().map(|drive| report(drive, &shares)).collect())
+    }
+
+    /// Which drives share a file system.
+    pub(crate) fn shares(&self) -> FileSystemShares {
+        let attached = self.drives.values().filter_map(PoolDrive::attached);
+        FileSystemShares::count(attached.filter_map(|present| present.device.space()))
     }
 
     /// Seals the open segment of small values; the next value opens another.
@@ -441,12 +448,12 @@ pub(crate) fn take_up(
     drive.set_stamp(epoch, commit)
 }
 
-fn report(drive: &PoolDrive) -> DriveReport {
+fn report(drive: &PoolDrive, shares: &FileSystemShares) -> DriveReport {
     let device = drive.attached().map(|present| Arc::clone(&present.device));
     let number = |of: fn(&Device) -> &AtomicU64| {
         device.as_ref().map_or(0, |device| of(device).load(Ordering::Relaxed))
     };
-    let space = device.as_ref().and_then(|device| device.space());
+    let space = device.as_ref().and_then(|device| device.space()).map(|space| shares.of(space));
     DriveReport {
         id: drive.id,
         name: device.as_ref().map(|device| device.drive.name()).unwrap_or_default(),

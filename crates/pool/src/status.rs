@@ -1,6 +1,9 @@
 //! What a pool tells about itself.
 
+use std::collections::BTreeMap;
+
 use base::{ByteCount, DriveId};
+use drive::DriveStatus;
 
 /// Whether a drive is of use.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,7 +66,7 @@ pub struct DriveReport {
     /// It may lack what was written after this change of the catalogue, since it was away or put back from an
     /// old copy, and has not been gone through yet.
     pub gaps_after: Option<u64>,
-    /// Size; 0 if unknown.
+    /// Size; 0 if unknown. Of a file system that drives share, an even part, as of the next two.
     pub capacity: ByteCount,
     /// Taken, by whomever.
     pub used: ByteCount,
@@ -96,10 +99,29 @@ pub struct DriveSpace {
     pub up: bool,
     /// Whether it takes none only because it is full.
     pub full: bool,
-    /// Size; 0 if unknown.
+    /// Size; 0 if unknown. Of a file system that drives share, an even part, as of what is free.
     pub capacity: ByteCount,
     /// Free.
     pub free: ByteCount,
+}
+
+/// How many drives share each file system.
+pub(crate) struct FileSystemShares(BTreeMap<u64, u64>);
+
+impl FileSystemShares {
+    pub(crate) fn count(drives: impl Iterator<Item = DriveStatus>) -> Self {
+        let mut counts = BTreeMap::new();
+        drives.filter_map(|status| status.file_system).for_each(|id| *counts.entry(id).or_default() += 1);
+        FileSystemShares(counts)
+    }
+
+    /// A drive's even part of what is shared, so that sums over drives count no byte twice.
+    pub(crate) fn of(&self, status: DriveStatus) -> DriveStatus {
+        let sharing = status.file_system.and_then(|id| self.0.get(&id)).copied().unwrap_or(1);
+        let part = |bytes: ByteCount| ByteCount(bytes.0 / sharing.max(1));
+        let (capacity, used, free) = (part(status.capacity), part(status.used), part(status.free));
+        DriveStatus { capacity, used, free, ..status }
+    }
 }
 
 /// All drives, and sums over them.
@@ -145,5 +167,30 @@ impl PoolStatus {
             reconstructions: number(|d| d.reconstructions),
             drives,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten directories of one disk made a pool of ten times its size.
+    #[test]
+    fn a_file_system_that_drives_share_is_counted_once() {
+        let status = |file_system, capacity| DriveStatus {
+            capacity: ByteCount(capacity),
+            used: ByteCount(capacity / 4),
+            free: ByteCount(capacity / 2),
+            suspect: false,
+            file_system,
+        };
+        let drives = [status(Some(7), 900), status(Some(7), 900), status(Some(7), 900), status(Some(8), 500)];
+        let drives = drives.into_iter().chain([status(None, 100), status(None, 100)]);
+        let shares = FileSystemShares::count(drives.clone());
+        let parts: Vec<DriveStatus> = drives.map(|drive| shares.of(drive)).collect();
+        let sum = |of: fn(&DriveStatus) -> ByteCount| parts.iter().map(|part| of(part).0).sum::<u64>();
+        assert_eq!(sum(|part| part.capacity), 900 + 500 + 100 + 100);
+        assert_eq!(sum(|part| part.used), 225 + 125 + 25 + 25);
+        assert_eq!(sum(|part| part.free), 450 + 250 + 50 + 50);
     }
 }

@@ -111,10 +111,11 @@ impl Pool {
     /// Room on the drives, at most a second old.
     #[must_use]
     pub fn spaces(&self) -> Vec<DriveSpace> {
+        let shares = self.shares();
         let space = |drive: &PoolDrive| {
             let device = drive.device();
             let full = drive.health() == DriveHealth::Full;
-            let space = device.as_ref().and_then(|device| device.space());
+            let space = device.as_ref().and_then(|device| device.space()).map(|space| shares.of(space));
             DriveSpace {
                 id: drive.id,
                 up: device.is_some_and(|device| device.is_up()),

@@ -158,7 +158,7 @@ fn show(client: &Client, json: bool) -> Outcome {
     if kept.on || kept.unknown > 0 {
         output::line(&quarantine_text(&kept))?;
     }
-    output::line("fs size and fs used are of the file systems: drives on one disk share them")
+    output::line("fs size and fs used are of the file systems; drives that share one have even parts of it")
 }
 
 fn quarantine(client: &Client, end: bool, json: bool) -> Outcome {

@@ -381,7 +381,8 @@ impl ObjectDrive for SimDrive {
         }
         let (capacity, used) = (self.disk.0.capacity, ByteCount(self.disk.lock().used()));
         let free = ByteCount(capacity.0.saturating_sub(used.0));
-        Ok(DriveStatus { capacity, used, free, suspect: self.is_suspect.load(Ordering::SeqCst) })
+        let suspect = self.is_suspect.load(Ordering::SeqCst);
+        Ok(DriveStatus { capacity, used, free, suspect, file_system: None })
     }
 
     fn stamp(&self) -> Stamp {

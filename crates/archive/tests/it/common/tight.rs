@@ -93,7 +93,12 @@ impl ObjectDrive for TightDrive {
         let status = self.inner.status()?;
         Ok(match self.tightness.free.load(Ordering::SeqCst) {
             0 => status,
-            free => DriveStatus { capacity: ByteCount(1_000_000_000), free: ByteCount(free), ..status },
+            free => DriveStatus {
+                capacity: ByteCount(1_000_000_000),
+                free: ByteCount(free),
+                file_system: None,
+                ..status
+            },
         })
     }
 
