@@ -250,15 +250,13 @@ impl Archive {
     }
 
     /// Counts the extents in quarantine: those of epochs up to [`Archive::quarantine`] whose blob the
-    /// catalogue does not know. Lists all drives.
+    /// catalogue does not know, or nobody refers to any more. Lists all drives.
     ///
     /// # Errors
     /// If catalogue or drives cannot be read.
     pub fn count_quarantined(&self) -> Result<u64, ArchiveError> {
         let Some(until) = self.quarantine()? else { return Ok(0) };
-        let mut count = 0;
-        unknown::for_each_unknown(&self.0.engine, until, |_| count += 1)?;
-        Ok(count)
+        unknown::count_unused(&self.0.engine, until)
     }
 
     /// What is kept although nothing names it, since a crashed writer may have left it.
@@ -294,6 +292,7 @@ impl Archive {
                 backup.check_quarantine_may_end()?;
             }
             engine.execute(Command::EndQuarantine)?;
+            engine.sweep.ring();
         }
         let mut removed = 0;
         unknown::for_each_unknown(engine, engine.pool.epoch(), |candidate| {

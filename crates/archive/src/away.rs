@@ -71,12 +71,16 @@ pub(crate) fn give_up(engine: &Engine, files: &[FileId]) -> Result<(), ArchiveEr
     }
     let concerned = engine.read(|view| {
         let mut concerned = Vec::new();
+        // What the tapes hold is not known before the restore is settled.
+        if view.is_restored()? {
+            return Ok(concerned);
+        }
         let mut containers = Containers::default();
         for id in files {
             let Some(file) = view.file(*id)? else { continue };
             if locality(view, &mut containers, *id, &file)? == Locality::OnlineAndNearline
                 && !missing_for(engine, view, &file, &silent)?.is_empty()
-                && can_be_recalled(view, *id)?
+                && can_be_recalled(engine, view, *id)?
             {
                 concerned.push(*id);
             }
@@ -98,15 +102,16 @@ pub(crate) fn give_up(engine: &Engine, files: &[FileId]) -> Result<(), ArchiveEr
 }
 
 /// Whether each part of a file has all its copies under indexes, and one of them on a tape that a recall may
-/// read now.
-fn can_be_recalled(view: &View<'_>, file: FileId) -> Result<bool, ReadError> {
+/// read now, and that a library holds.
+fn can_be_recalled(engine: &Engine, view: &View<'_>, file: FileId) -> Result<bool, ReadError> {
     for (container, _) in view.parts(file)? {
         let Some(container) = view.container(container)?.filter(ContainerRecord::is_safe) else {
             return Ok(false);
         };
         let mut is_readable = false;
         for (vid, _) in container.places() {
-            is_readable = is_readable || view.tape(vid)?.is_some_and(|tape| summary(&tape).readable);
+            is_readable = is_readable
+                || engine.libraries.holds(vid) && view.tape(vid)?.is_some_and(|tape| summary(&tape).readable);
         }
         if !is_readable {
             return Ok(false);

@@ -368,6 +368,10 @@ impl Engine {
         if record.image.is_none() || !self.no_drive_may_come_back() {
             return Ok(());
         }
+        // The tapes that the catalogue names may hold something else since a restore.
+        if self.read(|view| view.is_restored())? {
+            return Ok(());
+        }
         let has_another = {
             let chores = self.chores();
             let late = chores.late.get(&container);

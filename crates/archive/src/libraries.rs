@@ -53,6 +53,11 @@ impl Libraries {
         self.tapes.get(&vid).copied().unwrap_or(0)
     }
 
+    /// Whether a library held the tape when the server was started.
+    pub(crate) fn holds(&self, vid: Vid) -> bool {
+        self.tapes.contains_key(&vid)
+    }
+
     /// The name of a library.
     pub(crate) fn name(&self, number: u16) -> &str {
         self.names.get(usize::from(number)).map_or("", String::as_str)

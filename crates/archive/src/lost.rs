@@ -51,9 +51,21 @@ impl Declared {
     }
 }
 
-/// Records that the pool cannot give the bytes of these files, and asks for those back that tapes hold.
+/// Records that the pool cannot give the bytes of these files, and asks for those back that tapes hold. Nothing
+/// is decided while a restored catalogue is not settled: their shards may have moved to drives that are away, and
+/// the tapes that it names may hold something else by now.
 pub(crate) fn declare(engine: &Engine, files: &[FileId]) -> Result<Declared, ArchiveError> {
     let mut declared = Declared::default();
+    if files.is_empty() {
+        return Ok(declared);
+    }
+    if engine.read(|view| view.is_restored())? {
+        tracing::warn!(
+            files = files.len(),
+            "files cannot be read from the pool: nothing is decided about them before the restore is settled"
+        );
+        return Ok(declared);
+    }
     for files in files.chunks(BATCH_FILES_MAX) {
         let command = Command::PoolCopyLost { files: files.to_vec() };
         // Said before: an index that is committed right behind the command looks for lost files.

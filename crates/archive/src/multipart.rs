@@ -351,10 +351,14 @@ pub(crate) fn finish_aborts(engine: &Engine) -> Result<(), ArchiveError> {
     each_upload(engine, |id, record| if record.ending { give_up(engine, id).map(drop) } else { Ok(()) })
 }
 
-/// Gives up all uploads: after a restore of the catalogue nobody knows whether the pool still has their
-/// parts, which nothing reads before they are a file.
-pub(crate) fn give_up_all(engine: &Engine) -> Result<(), ArchiveError> {
+/// Gives up all uploads of before the restore of the catalogue: nobody knows whether the pool still has their
+/// parts, which nothing reads before they are a file. Those that were begun since stay.
+pub(crate) fn give_up_restored(engine: &Engine) -> Result<(), ArchiveError> {
+    let from = engine.read(|view| view.restored_from())?;
     each_upload(engine, |id, record| {
+        if id.0 >= from {
+            return Ok(());
+        }
         let key = &record.key;
         tracing::warn!(upload = %id, key, "an upload in parts is given up: its client begins anew");
         give_up(engine, id).map(drop)

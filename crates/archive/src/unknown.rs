@@ -114,10 +114,21 @@ pub(crate) fn for_each_unknown(
     visit: impl FnMut(&OrphanCandidate),
 ) -> Result<(), ArchiveError> {
     let is_unknown = |view: &View<'_>, candidate: &OrphanCandidate| {
-        let blob = candidate.extent.blob;
-        Ok(blob.epoch() <= until && view.blob_record(blob)?.is_none() && !view.is_garbage(blob)?)
+        Ok(is_unused(view, candidate, until)? && !view.is_garbage(candidate.extent.blob)?)
     };
     for_each_candidate(engine, is_unknown, visit)
+}
+
+/// Counts the extents of epochs up to `until` whose blob is not in use: not known, or garbage.
+pub(crate) fn count_unused(engine: &Engine, until: Epoch) -> Result<u64, ArchiveError> {
+    let mut count = 0;
+    for_each_candidate(engine, |view, candidate| is_unused(view, candidate, until), |_| count += 1)?;
+    Ok(count)
+}
+
+fn is_unused(view: &View<'_>, candidate: &OrphanCandidate, until: Epoch) -> Result<bool, ReadError> {
+    let blob = candidate.extent.blob;
+    Ok(blob.epoch() <= until && view.blob_record(blob)?.is_none())
 }
 
 /// Visits the extents of earlier epochs of which the catalogue says that they are wanted.

@@ -38,6 +38,8 @@ mod unknown;
 mod upload;
 mod version;
 
+pub(crate) use restore::level_of;
+
 /// Applies a command and appends it to the change log. Deterministic: the same commands in the same order
 /// give the same tables, byte for byte, however they are spread over transactions. A command that changes
 /// nothing is not logged.

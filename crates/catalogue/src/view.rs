@@ -17,8 +17,8 @@ use crate::frame;
 use crate::key::{self, KeyReader};
 use crate::kv::{KvError, Snapshot};
 use crate::record::{
-    BlobRecord, ClassRecord, ClockRecord, Counter, DirectoryRecord, Entry, FileRecord, Garbage,
-    LeapsBelieved, RequestItem, RequestRecord, Tally, Want,
+    BlobRecord, ClassRecord, ClockRecord, Counter, DirectoryRecord, Entry, FileRecord, LeapsBelieved,
+    RequestItem, RequestRecord, Tally, Want,
 };
 use crate::table::Table;
 
@@ -388,14 +388,6 @@ impl<'a> View<'a> {
     /// If the catalogue cannot be read.
     pub fn is_garbage(&self, id: BlobId) -> Result<bool, ReadError> {
         self.has(Table::Garbage, &key::garbage(id, key::WHOLE_BLOB))
-    }
-
-    /// Garbage to be removed from the pool, at most `limit`.
-    ///
-    /// # Errors
-    /// If the catalogue cannot be read.
-    pub fn garbage(&self, limit: usize) -> Result<Vec<Garbage>, ReadError> {
-        self.rows(Table::Garbage, &[], None, limit, |_, key, value| frame::open(Table::Garbage, key, value))
     }
 
     /// All storage classes.

@@ -107,6 +107,34 @@ impl Pool {
         Ok(lacking)
     }
 
+    /// Whether a drive has a shard of a striped blob whole, as [`Depth::Headers`] looks at it, or a copy of a
+    /// segment that has this value, whatever drive the description names for it.
+    ///
+    /// # Errors
+    /// [`PoolError::Description`], [`PoolError::Code`].
+    pub fn stands_on(
+        &self,
+        blob: &BlobDescription,
+        piece: &BlobPiece,
+        (stripe, shard): (u32, u8),
+        drive: DriveId,
+    ) -> Result<bool, PoolError> {
+        let (mut there, shard) = (blob.clone(), usize::from(shard));
+        let set = usize::try_from(stripe).ok().and_then(|stripe| there.stripes.get_mut(stripe));
+        let set = set.ok_or(PoolError::Description(blob.id))?;
+        *set.drives.get_mut(shard).ok_or(PoolError::Description(blob.id))? = drive;
+        let set = set.clone();
+        let Layout::Striped { code } = blob.layout else {
+            return Ok(self.read_record(&there, piece, shard).is_ok());
+        };
+        let geometry = self.geometry(code);
+        if !geometry.fits(blob) {
+            return Err(PoolError::Description(blob.id));
+        }
+        let looked = self.look_at_stripe(blob, &geometry, (stripe, &set), &BTreeSet::from([shard]));
+        Ok(looked.iter().all(|(_, looked)| looked.is_ok()))
+    }
+
     /// Whether the bytes of a piece are there: what a look at names cannot tell, since bytes may be missing
     /// from an extent that exists. What drives that are given up held does not count.
     ///

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::planted::{Bug, is_planted};
-use base::{BlobId, BlobPiece, BlockAddress, ByteCount, DriveId, FileId, Vid};
+use base::{BlobDescription, BlobPiece, BlockAddress, ByteCount, DriveId, FileId, Vid};
 use catalogue::{BATCH_FILES_MAX, Command, Outcome, PoolLoss, RunEnd, TapeRecord, TapeState};
 use drive::ObjectDrive;
 use library::{DriveName, TapeDrive};
@@ -22,6 +22,7 @@ mod found;
 mod shards;
 
 use found::VolumeFound;
+use shards::Shards;
 
 /// Files looked at between two reads of the catalogue.
 const FILES_PAGE: usize = 4_096;
@@ -48,16 +49,17 @@ pub(crate) fn settle(
         "the catalogue was restored: pool and tapes are looked at before anything is written, and before the \
          server answers"
     );
-    crate::multipart::give_up_all(engine)?;
-    let shards::Unfound { unlisted, doubtful } = shards::find_moved(engine, drives)?;
+    crate::multipart::give_up_restored(engine)?;
+    let mut shards = Shards::find_moved(engine, drives)?;
     let mut looked = BTreeSet::new();
     let mut unseen = settle_tapes(engine, tape_drives, &mut looked)?;
     // Afterwards, so that a file that neither has is known to be lost.
-    let lost = settle_pool(engine, &doubtful)?;
+    let lost = settle_pool(engine, &mut shards)?;
     if lost > 0 {
         unseen += look_everywhere(engine, tape_drives, &looked)?;
     }
-    settle_containers(engine, &doubtful)?;
+    settle_containers(engine, &mut shards)?;
+    let (unlisted, doubtful) = shards.unfound();
     if !unlisted.is_empty() {
         tracing::error!(
             ?unlisted,
@@ -93,7 +95,7 @@ fn is_concerned(tape: &TapeRecord) -> bool {
 /// Files whose bytes the pool does not have any more, since they were removed after the point of the
 /// restore or with their drives, become NEARLINE or LOST. A drive that is away may still have them. Gives
 /// how many are LOST.
-fn settle_pool(engine: &Engine, doubtful: &BTreeSet<BlobId>) -> Result<u64, ArchiveError> {
+fn settle_pool(engine: &Engine, shards: &mut Shards<'_>) -> Result<u64, ArchiveError> {
     let mut after = None;
     let (mut nearline, mut lost) = (0u64, 0u64);
     let (mut looked, mut told) = (0usize, 0usize);
@@ -109,7 +111,7 @@ fn settle_pool(engine: &Engine, doubtful: &BTreeSet<BlobId>) -> Result<u64, Arch
         let mut gone: Vec<FileId> = Vec::new();
         for (file, record) in page {
             for piece in &record.pieces {
-                if !doubtful.contains(&piece.blob) && !has_bytes(engine, piece)? {
+                if !has_bytes(engine, shards, piece)? {
                     gone.push(file);
                     break;
                 }
@@ -127,29 +129,38 @@ fn settle_pool(engine: &Engine, doubtful: &BTreeSet<BlobId>) -> Result<u64, Arch
 }
 
 /// Whether the pool has the bytes of a piece, or drives that do not answer may have them. Looks at the
-/// bytes: a value may be gone from a segment whose extents are all there.
-fn has_bytes(engine: &Engine, piece: &BlobPiece) -> Result<bool, ArchiveError> {
+/// bytes: a value may be gone from a segment whose extents are all there. What the drives of the catalogue do not
+/// give is looked for on all others.
+fn has_bytes(engine: &Engine, shards: &mut Shards<'_>, piece: &BlobPiece) -> Result<bool, ArchiveError> {
     let Some(blob) = engine.read(|view| view.blob(piece.blob))? else { return Ok(false) };
-    if is_planted(Bug::BelievedExtent) {
+    if is_planted(Bug::BelievedExtent) || shards.is_doubtful(piece.blob) {
         return Ok(true);
     }
-    match engine.pool.verify_piece(&blob, piece, Depth::Headers) {
-        Ok(PieceState::Readable | PieceState::Waits) => Ok(true),
-        Ok(PieceState::Gone) => Ok(false),
+    if !is_gone(engine, &blob, piece)? {
+        return Ok(true);
+    }
+    let Some(moved) = shards.find_whole(&blob, piece)? else { return Ok(shards.is_doubtful(piece.blob)) };
+    Ok(!is_gone(engine, &moved, piece)? || shards.is_doubtful(piece.blob))
+}
+
+/// Whether no drive that the blob's description names has the piece, whatever drives come back.
+fn is_gone(engine: &Engine, blob: &BlobDescription, piece: &BlobPiece) -> Result<bool, ArchiveError> {
+    match engine.pool.verify_piece(blob, piece, Depth::Headers) {
+        Ok(state) => Ok(state == PieceState::Gone),
         // Nothing is known: whoever reads it finds out.
-        Err(PoolError::Shortage { .. } | PoolError::ArenaTooSmall { .. }) => Ok(true),
+        Err(PoolError::Shortage { .. } | PoolError::ArenaTooSmall { .. }) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
 
 /// What the pool keeps for containers, and does not have any more: an image is dropped; a pack without its
 /// skeleton is read from a tape again, if one has it, and else dissolved.
-fn settle_containers(engine: &Engine, doubtful: &BTreeSet<BlobId>) -> Result<(), ArchiveError> {
+fn settle_containers(engine: &Engine, shards: &mut Shards<'_>) -> Result<(), ArchiveError> {
     let mut after = None;
     loop {
         let (pieces, last) = engine.read(|view| view.container_pieces(after, FILES_PAGE))?;
         for (container, piece) in pieces {
-            if doubtful.contains(&piece.blob) || has_bytes(engine, &piece)? {
+            if has_bytes(engine, shards, &piece)? {
                 continue;
             }
             let Some(record) = engine.read(|view| view.container(container))? else { continue };

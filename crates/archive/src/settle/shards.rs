@@ -2,11 +2,12 @@
 //! restore, when drives were lost and replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use base::planted::{Bug, is_planted};
-use base::{BlobDescription, BlobId, ByteCount, DriveId};
+use base::{BlobDescription, BlobId, BlobPiece, ByteCount, DriveId, Layout};
 use catalogue::Command;
-use drive::{DriveError, ExtentId};
+use drive::{DriveError, ExtentId, ObjectDrive};
 
 use super::Drives;
 use crate::ArchiveError;
@@ -22,46 +23,145 @@ const MISSING_MAX: usize = 1 << 20;
 /// A shard that its drive does not have, and the drives that were found to have it.
 type Missing = BTreeMap<ExtentId, Vec<DriveId>>;
 /// Missing shards of one stripe, by number, and the drives that were found to have each.
-type Shards = Vec<(u8, Vec<DriveId>)>;
+type ShardsOfStripe = Vec<(u8, Vec<DriveId>)>;
+/// Blobs of which the extents beside their places are remembered.
+const BESIDE_BLOBS_MAX: usize = 1_000;
 
-/// What could not be looked at.
-#[derive(Default)]
-pub(super) struct Unfound {
+/// Where the shards of the pool stand after a restore, and of what nothing can be said.
+pub(super) struct Shards<'e> {
+    engine: &'e Engine,
+    drives: &'e Drives,
     /// Drives that are away or cannot be listed, and may hold what decides whether a blob is whole.
-    pub(super) unlisted: BTreeSet<DriveId>,
+    unlisted: BTreeSet<DriveId>,
     /// These blobs: nothing is known of them until the drives were seen.
-    pub(super) doubtful: BTreeSet<BlobId>,
+    doubtful: BTreeSet<BlobId>,
+    /// Drives that have an extent of this name beside the one that the catalogue names, of blobs looked at last.
+    beside: BTreeMap<BlobId, Missing>,
 }
 
-/// Looks for each shard that is not where the catalogue says on all other drives, and records where it is.
-/// Only then is what no drive has gone.
-pub(super) fn find_moved(engine: &Engine, drives: &Drives) -> Result<Unfound, ArchiveError> {
-    if is_planted(Bug::SettledByOldSets) {
-        return Ok(Unfound::default());
-    }
-    let mut unfound = Unfound::default();
-    let (mut after, mut missing, mut moved) = (None, Missing::new(), 0);
-    loop {
-        let (blobs, last) = engine.read(|view| {
-            let blobs = view.blobs(after, BLOBS_PAGE)?;
-            let last = blobs.last().map(|(id, _)| *id);
-            let mut described = Vec::with_capacity(blobs.len());
-            for (id, _) in blobs {
-                described.extend(view.blob(id)?);
-            }
-            Ok((described, last))
-        })?;
-        blobs.iter().for_each(|blob| enter_missing(blob, drives, &mut missing));
-        if missing.len() >= MISSING_MAX || last.is_none() {
-            moved += find(engine, drives, std::mem::take(&mut missing), &mut unfound)?;
+impl<'e> Shards<'e> {
+    /// Looks for each shard that is not where the catalogue says on all other drives, and records where it is.
+    /// Only then is what no drive has gone.
+    pub(super) fn find_moved(engine: &'e Engine, drives: &'e Drives) -> Result<Self, ArchiveError> {
+        let (unlisted, doubtful) = (BTreeSet::new(), BTreeSet::new());
+        let mut this = Shards { engine, drives, unlisted, doubtful, beside: BTreeMap::new() };
+        if is_planted(Bug::SettledByOldSets) {
+            return Ok(this);
         }
-        let Some(last) = last else { break };
-        after = Some(last);
+        let (mut after, mut missing, mut moved) = (None, Missing::new(), 0);
+        loop {
+            let (blobs, last) = engine.read(|view| {
+                let blobs = view.blobs(after, BLOBS_PAGE)?;
+                let last = blobs.last().map(|(id, _)| *id);
+                let mut described = Vec::with_capacity(blobs.len());
+                for (id, _) in blobs {
+                    described.extend(view.blob(id)?);
+                }
+                Ok((described, last))
+            })?;
+            blobs.iter().for_each(|blob| enter_missing(blob, drives, &mut missing));
+            if missing.len() >= MISSING_MAX || last.is_none() {
+                moved += this.find(std::mem::take(&mut missing))?;
+            }
+            let Some(last) = last else { break };
+            after = Some(last);
+        }
+        if moved > 0 {
+            tracing::warn!(stripes = moved, "stripes stand on other drives than the restored catalogue knew");
+        }
+        Ok(this)
     }
-    if moved > 0 {
-        tracing::warn!(stripes = moved, "stripes stand on other drives than the restored catalogue knew");
+
+    /// Whether nothing is known of a blob until other drives were seen.
+    pub(super) fn is_doubtful(&self, blob: BlobId) -> bool {
+        self.doubtful.contains(&blob)
     }
-    Ok(unfound)
+
+    /// Drives that must be seen, and the blobs on which they decide.
+    pub(super) fn unfound(self) -> (BTreeSet<DriveId>, BTreeSet<BlobId>) {
+        (self.unlisted, self.doubtful)
+    }
+
+    /// Looks on all drives for whole shards of a blob in the place of those that are there, but damaged or cut off,
+    /// and records where they are: a drive that was away while its shards were rebuilt elsewhere may have come back
+    /// with damaged ones. Gives the blob as it stands then, if anything was found.
+    pub(super) fn find_whole(
+        &mut self,
+        blob: &BlobDescription,
+        piece: &BlobPiece,
+    ) -> Result<Option<BlobDescription>, ArchiveError> {
+        if is_planted(Bug::SettledByOldSets) {
+            return Ok(None);
+        }
+        let engine = self.engine;
+        let away = self.drives.iter().filter(|(_, drive)| drive.is_none()).map(|(id, _)| *id);
+        let away: BTreeSet<DriveId> = away.collect();
+        let mut has_moved = false;
+        for (set, stripe) in blob.stripes.iter().zip(0u32..) {
+            let mut not_whole: ShardsOfStripe = Vec::new();
+            for (own, shard) in set.drives.iter().zip(0u8..) {
+                let stands_on = |drive| engine.pool.stands_on(blob, piece, (stripe, shard), drive);
+                if stands_on(*own)? {
+                    continue;
+                }
+                let mut found = Vec::new();
+                for drive in self.beside(blob, ExtentId { blob: blob.id, stripe, shard }, *own) {
+                    if stands_on(drive)? {
+                        found.push(drive);
+                    }
+                }
+                not_whole.push((shard, found));
+            }
+            if not_whole.iter().any(|(_, found)| !found.is_empty()) {
+                has_moved |= record(engine, blob.id, stripe, &not_whole)?;
+            }
+            // A value that is gone from all copies of its segment was removed from them.
+            let is_striped = matches!(blob.layout, Layout::Striped { .. });
+            if is_striped && is_doubtful(engine, blob.id, stripe, &not_whole, &away)? {
+                self.doubtful.insert(blob.id);
+                self.unlisted.extend(&away);
+            }
+        }
+        if has_moved { Ok(engine.read(|view| view.blob(blob.id))?) } else { Ok(None) }
+    }
+
+    /// The drives that have an extent of this name, but for the one that the catalogue names.
+    fn beside(&mut self, blob: &BlobDescription, extent: ExtentId, own: DriveId) -> Vec<DriveId> {
+        if self.beside.len() >= BESIDE_BLOBS_MAX && !self.beside.contains_key(&blob.id) {
+            self.beside.clear();
+        }
+        let known = self.beside.entry(blob.id).or_default();
+        let has = |drive: &Arc<dyn ObjectDrive>| drive.length(extent).is_ok();
+        let drives = known.entry(extent).or_insert_with(|| {
+            let here = self.drives.iter().filter_map(|(id, drive)| Some((*id, drive.as_ref()?)));
+            here.filter(|(_, drive)| has(drive)).map(|(id, _)| id).collect()
+        });
+        drives.iter().copied().filter(|drive| *drive != own).collect()
+    }
+
+    /// Looks through all drives for missing shards. Gives how many stripes have moved.
+    fn find(&mut self, mut missing: Missing) -> Result<u64, ArchiveError> {
+        if missing.is_empty() {
+            return Ok(0);
+        }
+        let unlisted = list_missing(self.drives, &mut missing);
+        let mut stripes: BTreeMap<(BlobId, u32), ShardsOfStripe> = BTreeMap::new();
+        for (extent, found) in missing {
+            stripes.entry((extent.blob, extent.stripe)).or_default().push((extent.shard, found));
+        }
+        for ((blob, stripe), shards) in &stripes {
+            if is_doubtful(self.engine, *blob, *stripe, shards, &unlisted)? {
+                self.doubtful.insert(*blob);
+                self.unlisted.extend(&unlisted);
+            }
+        }
+        stripes.retain(|_, shards| shards.iter().any(|(_, found)| !found.is_empty()));
+        let mut moved = 0;
+        for ((blob, stripe), shards) in stripes {
+            moved += u64::from(record(self.engine, blob, stripe, &shards)?);
+        }
+        Ok(moved)
+    }
 }
 
 fn enter_missing(blob: &BlobDescription, drives: &Drives, missing: &mut Missing) {
@@ -86,16 +186,8 @@ fn is_missing(drives: &Drives, drive: DriveId, extent: ExtentId) -> bool {
     }
 }
 
-/// Looks through all drives for missing shards. Gives how many stripes have moved.
-fn find(
-    engine: &Engine,
-    drives: &Drives,
-    mut missing: Missing,
-    unfound: &mut Unfound,
-) -> Result<u64, ArchiveError> {
-    if missing.is_empty() {
-        return Ok(0);
-    }
+/// Enters which drives have which missing shards. Gives the drives that could not be listed.
+fn list_missing(drives: &Drives, missing: &mut Missing) -> BTreeSet<DriveId> {
     let mut unlisted: BTreeSet<DriveId> = BTreeSet::new();
     for (id, drive) in drives {
         let Some(drive) = drive else {
@@ -121,22 +213,7 @@ fn find(
             }
         }
     }
-    let mut stripes: BTreeMap<(BlobId, u32), Shards> = BTreeMap::new();
-    for (extent, found) in missing {
-        stripes.entry((extent.blob, extent.stripe)).or_default().push((extent.shard, found));
-    }
-    for ((blob, stripe), shards) in &stripes {
-        if is_doubtful(engine, *blob, *stripe, shards, &unlisted)? {
-            unfound.doubtful.insert(*blob);
-            unfound.unlisted.extend(&unlisted);
-        }
-    }
-    stripes.retain(|_, shards| shards.iter().any(|(_, found)| !found.is_empty()));
-    let mut moved = 0;
-    for ((blob, stripe), shards) in stripes {
-        moved += u64::from(record(engine, blob, stripe, &shards)?);
-    }
-    Ok(moved)
+    unlisted
 }
 
 /// Whether a stripe lacks more than it bears, and would not if drives that could not be listed held what is
@@ -208,7 +285,7 @@ mod tests {
     #[test]
     fn missing_shards_stand_where_they_were_found() {
         let old = drives(&[0, 1, 2, 3]);
-        let missing = |shards: &[(u8, &[u16])]| -> Shards {
+        let missing = |shards: &[(u8, &[u16])]| -> ShardsOfStripe {
             shards.iter().map(|(shard, found)| (*shard, drives(found))).collect()
         };
         assert_eq!(places(&old, &missing(&[(0, &[5])])), drives(&[5, 1, 2, 3]));

@@ -19,6 +19,7 @@ mod history;
 mod index_partition;
 #[path = "common/kept.rs"]
 mod kept;
+mod later_points;
 mod libraries;
 mod mount_report;
 mod multipart;

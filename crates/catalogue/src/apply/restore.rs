@@ -14,6 +14,12 @@ fn jumped(next: u64) -> Option<u64> {
     (next / JUMP).checked_add(1)?.checked_mul(JUMP)
 }
 
+/// The number from which all ids and changes go on since the last restore before that change; 0 if there was
+/// none.
+pub(crate) fn level_of(change: u64) -> u64 {
+    change / JUMP * JUMP
+}
+
 pub(super) fn accept(
     draft: &mut Draft<'_>,
     epoch: Epoch,

@@ -6,7 +6,7 @@ use super::View;
 use crate::error::ReadError;
 use crate::frame;
 use crate::key;
-use crate::record::{BlobRecord, ContainerRecord, FileRecord, UnknownExtent};
+use crate::record::{BlobRecord, ContainerRecord, FileRecord, Garbage, UnknownExtent};
 use crate::table::Table;
 
 impl View<'_> {
@@ -55,6 +55,46 @@ impl View<'_> {
             [container.skeleton, container.image].into_iter().flatten().map(move |piece| (id, piece))
         });
         Ok((pieces.collect(), last))
+    }
+
+    /// Garbage to be removed from the pool, at most `limit`. What is in quarantine is not handed out: a later
+    /// point of the history that a restore gave up may name it.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn garbage(&self, limit: usize) -> Result<Vec<Garbage>, ReadError> {
+        let last_kept = self.quarantine()?.and_then(|epoch| BlobId::new(epoch, BlobId::SEQUENCE_MAX));
+        let behind = last_kept.map(|last| key::garbage(last, key::WHOLE_BLOB));
+        self.rows_within(Table::Garbage, &[], behind, limit, |_, key, value| {
+            frame::open(Table::Garbage, key, value)
+        })
+    }
+
+    /// Garbage in quarantine behind `after`, at most `limit`: what is older than the restore, and of which the
+    /// files left the pool since.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn garbage_kept(&self, after: Option<&Garbage>, limit: usize) -> Result<Vec<Garbage>, ReadError> {
+        let Some(epoch) = self.quarantine()? else { return Ok(Vec::new()) };
+        let after = after.map(|garbage| match garbage {
+            Garbage::Blob(blob) => key::garbage(blob.id, key::WHOLE_BLOB),
+            Garbage::Value(blob, piece) => key::garbage(blob.id, piece.offset),
+        });
+        let mut kept: Vec<Garbage> =
+            self.rows_within(Table::Garbage, &[], after, limit, |_, key, value| {
+                frame::open(Table::Garbage, key, value)
+            })?;
+        kept.retain(|(Garbage::Blob(blob) | Garbage::Value(blob, _))| blob.id.epoch() <= epoch);
+        Ok(kept)
+    }
+
+    /// The number from which all ids and changes go on since the newest restore; 0 if there was none.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn restored_from(&self) -> Result<u64, ReadError> {
+        self.last_change().map(crate::apply::level_of)
     }
 
     /// Extents that nothing names and since when that is known, behind `after`, at most `limit`.
