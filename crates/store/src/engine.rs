@@ -87,9 +87,7 @@ pub(crate) struct LmdbEngine {
     tables: [Rows; Table::COUNT],
     sums: Rows,
     head: Head,
-    /// `data.mdb` as LMDB has it open.
-    data: PathBuf,
-    inode: u64,
+    data: DataFile,
     /// What a walk has found wrong: nothing is read or written any more.
     damaged: OnceLock<String>,
 }
@@ -130,9 +128,8 @@ impl LmdbEngine {
             Ok(CommitOrAbort::<_, std::convert::Infallible>::Commit((tables, sums)))
         })?;
         let CommitOrAbort::Commit((tables, sums)) = opened;
-        let data = dir.join(SNAPSHOT_DATA);
-        let inode = std::fs::metadata(&data)?.ino();
-        Ok(LmdbEngine { env, tables, sums, head: Head::open(dir)?, data, inode, damaged: OnceLock::new() })
+        let data = DataFile::of(dir.join(SNAPSHOT_DATA))?;
+        Ok(LmdbEngine { env, tables, sums, head: Head::open(dir)?, data, damaged: OnceLock::new() })
     }
 
     fn check_sound(&self) -> Result<(), KvError> {
@@ -165,14 +162,8 @@ impl LmdbEngine {
         let last = self.head.last();
         // Its pages, and those of later commits, are not used again until it ends.
         let _held = self.env.read_txn().map_err(kv_error)?;
-        let opened = File::open(&self.data).and_then(|file| Ok((file.metadata()?.ino(), file)));
-        let walked = match opened {
-            Ok((inode, file)) if inode == self.inode => walk_file(file, Some(last), FORMAT_VERSION).map(drop),
-            Ok(_) => Err(Damage::Replaced),
-            Err(error) if error.kind() == ErrorKind::NotFound => Err(Damage::Missing),
-            Err(error) => Err(error.into()),
-        };
-        match walked {
+        let walk = |file| walk_file(file, Some(last), FORMAT_VERSION).map(drop);
+        match self.data.reopen().and_then(walk) {
             // This machine lacks something, such as descriptors: that says nothing of the catalogue.
             Err(Damage::Io(error)) => Err(KvError::Engine(format!("its pages cannot be checked: {error}"))),
             walked => Ok(walked),
@@ -201,8 +192,46 @@ impl LmdbEngine {
     pub(crate) fn write(&self) -> Result<LmdbWriting<'_>, KvError> {
         self.check_sound()?;
         let txn = self.env.write_txn().map_err(kv_error)?;
-        LmdbWriting::new(txn, &self.tables, &self.sums, &self.head)
+        LmdbWriting::new(txn, &self.tables, &self.sums, &self.head, &self.data)
     }
+}
+
+/// `data.mdb` as LMDB has it open.
+pub(crate) struct DataFile {
+    path: PathBuf,
+    /// Device and number of the file.
+    identity: (u64, u64),
+}
+
+impl DataFile {
+    fn of(path: PathBuf) -> std::io::Result<Self> {
+        let identity = identity(&std::fs::metadata(&path)?);
+        Ok(DataFile { path, identity })
+    }
+
+    /// Opens the file that LMDB has open by its name, if it still has it.
+    fn reopen(&self) -> Result<File, Damage> {
+        let opened = File::open(&self.path).and_then(|file| Ok((identity(&file.metadata()?), file)));
+        self.is_it(opened)
+    }
+
+    /// Whether what is written into the file is there at the next start.
+    pub(crate) fn check_place(&self) -> Result<(), Damage> {
+        self.is_it(std::fs::metadata(&self.path).map(|metadata| (identity(&metadata), ())))
+    }
+
+    fn is_it<T>(&self, found: std::io::Result<((u64, u64), T)>) -> Result<T, Damage> {
+        match found {
+            Ok((identity, found)) if identity == self.identity => Ok(found),
+            Ok(_) => Err(Damage::Replaced),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(Damage::Missing),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn identity(metadata: &std::fs::Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
 }
 
 pub(crate) fn kv_error(error: heed::Error) -> KvError {

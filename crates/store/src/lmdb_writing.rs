@@ -3,7 +3,7 @@
 use catalogue::{KvError, Overlay, Snapshot, Table, Transaction, Visit, scan_overlaid};
 use heed::{PutFlags, RwTxn};
 
-use crate::engine::{Rows, kv_error, scan};
+use crate::engine::{DataFile, Rows, kv_error, scan};
 use crate::head::Head;
 use crate::integrity::SUMS_KEY;
 use crate::sums::Sums;
@@ -33,6 +33,7 @@ pub(crate) struct LmdbWriting<'e> {
     tables: &'e [Rows; Table::COUNT],
     sums_table: &'e Rows,
     head: &'e Head,
+    data: &'e DataFile,
     is_changed: bool,
     /// What the rows add up to with the changes so far.
     sums: Sums,
@@ -56,6 +57,7 @@ impl<'e> LmdbWriting<'e> {
         tables: &'e [Rows; Table::COUNT],
         sums_table: &'e Rows,
         head: &'e Head,
+        data: &'e DataFile,
     ) -> Result<Self, KvError> {
         let stored = sums_table.get(&txn, SUMS_KEY).map_err(kv_error)?.map(Sums::decode);
         // LMDB counts on in its lock file whatever becomes of its pages: what these say of themselves tells.
@@ -72,7 +74,7 @@ impl<'e> LmdbWriting<'e> {
         let damaged = || KvError::Engine("the sums of the tables are damaged".to_owned());
         let sums = sums.ok_or_else(damaged)?;
         let (hot, last) = (std::array::from_fn(|_| Overlay::new()), std::array::from_fn(|_| None));
-        Ok(LmdbWriting { txn, tables, sums_table, head, is_changed: false, sums, hot, last })
+        Ok(LmdbWriting { txn, tables, sums_table, head, data, is_changed: false, sums, hot, last })
     }
 
     /// Begins anew with the sums that the rows were found to have.
@@ -97,7 +99,13 @@ impl<'e> LmdbWriting<'e> {
         self.sums_table.put(&mut self.txn, SUMS_KEY, &self.sums.encode(commit)).map_err(kv_error)?;
         self.txn.commit().map_err(kv_error)?;
         self.head.write(commit);
-        Ok(())
+        // What stands in a file that the next start does not find is not durable.
+        self.data.check_place().map_err(|damage| {
+            KvError::Engine(format!(
+                "the catalogue's file is not in its place any more: {damage}; nothing is acknowledged that is \
+                 written into it: stop the server and start it again, which says how to go on"
+            ))
+        })
     }
 
     /// Puts a row behind all others if it belongs there: no search, and full pages.

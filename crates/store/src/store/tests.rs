@@ -338,6 +338,26 @@ fn a_page_that_is_replaced_under_an_open_store_is_found() {
     assert!(store.check_pages().unwrap_err().to_string().contains("another file"));
 }
 
+/// Story: `data.mdb` was removed, or a copy was put in its place, while the server ran. Puts were acknowledged for
+/// hours into a file that no start would find.
+#[test]
+fn nothing_is_acknowledged_into_a_file_that_is_not_in_its_place() {
+    for is_replaced in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = initialised(dir.path());
+        store.execute(directory("before")).unwrap();
+        let data = dir.path().join(crate::SNAPSHOT_DATA);
+        fs::rename(&data, dir.path().join("elsewhere")).unwrap();
+        if is_replaced {
+            fs::copy(dir.path().join("elsewhere"), &data).unwrap();
+        }
+        let refused = store.execute(directory("after")).unwrap_err().to_string();
+        assert!(refused.contains("not in its place"), "{refused}");
+        assert!(store.execute(directory("later")).is_err());
+        assert!(!store.is_writing());
+    }
+}
+
 /// Commits write pages and metas while the pages are walked.
 #[test]
 fn a_walk_beside_commits_finds_nothing_wrong() {
