@@ -15,8 +15,11 @@ use crate::common::{Instance, all, bytes, get, migrate_all, path, put, stage, wa
 use crate::history::Contents;
 use crate::kept::{COLD, Days, Kept, Looked};
 use crate::restoring::{at_rest, check, give_up_the_past, open_trusting, replace_lost, restore_to, shipped};
-use archive::{Archive, ClassSettings, Locality, Settings, Stat, TapeUse};
-use base::{ByteCount, Duration};
+use archive::{
+    Archive, ArchiveError, ClassSettings, CloneOptions, CompleteOptions, Locality, PutOptions, Settings,
+    Stat, TapeUse, Which,
+};
+use base::{ByteCount, Duration, UploadId};
 use catalogue::TapeState;
 use library::VirtualCartridgeOptions;
 use memchr::memmem;
@@ -65,7 +68,37 @@ struct History<'c> {
     days: Days,
     points: Vec<Point>,
     next: u64,
+    uploads: Vec<(UploadId, String, Vec<u8>)>,
+    fates: Fates,
     counts: &'c mut Counts,
+}
+
+/// The first bytes of a file or version.
+type Mark = Vec<u8>;
+
+fn mark_of(content: &[u8]) -> Mark {
+    content[..MARK.min(content.len())].to_vec()
+}
+
+/// Which bytes may be on no medium: what was deleted, and was younger than the newest restore or met no
+/// quarantine. All else is kept for later points of the backup, unless its drives are lost.
+#[derive(Default)]
+pub struct Fates {
+    /// How many restores came before a content was put.
+    born: BTreeMap<Mark, usize>,
+    may_be_gone: BTreeSet<Mark>,
+    restores: usize,
+}
+
+impl Fates {
+    fn step(&mut self, before: BTreeSet<Mark>, after: &BTreeSet<Mark>, quarantined: bool) {
+        for mark in after {
+            self.born.entry(mark.clone()).or_insert(self.restores);
+        }
+        let deleted = before.into_iter().filter(|mark| !after.contains(mark));
+        let is_kept = |mark: &Mark| quarantined && self.born[mark] < self.restores;
+        self.may_be_gone.extend(deleted.filter(|mark| !is_kept(mark)));
+    }
 }
 
 impl<'c> History<'c> {
@@ -78,11 +111,24 @@ impl<'c> History<'c> {
         let kept = Kept::begin(&archive);
         let numbers = Numbers(0x9e37_79b9_7f4a_7c15 ^ (seed + 1).wrapping_mul(0xd134_2543_de82_ef95));
         let (contents, points) = (Contents::new(), Vec::new());
-        let next = seed << 20;
-        let mut this = History { instance, archive, numbers, contents, kept, days, points, next, counts };
+        let (next, uploads, fates) = (seed << 20, Vec::new(), Fates::default());
+        let mut this = History {
+            instance,
+            archive,
+            numbers,
+            contents,
+            kept,
+            days,
+            points,
+            next,
+            uploads,
+            fates,
+            counts,
+        };
         (0..8).for_each(|_| _ = this.numbers.below(2));
         (0..5).for_each(|_| this.put_some());
         (0..20).for_each(|_| this.step_of_buckets());
+        this.fates.step(BTreeSet::new(), &this.alive(), false);
         this.mark();
         this
     }
@@ -114,8 +160,27 @@ impl<'c> History<'c> {
         self.points.push(Point { change, contents: self.contents.clone(), kept: self.kept.clone() });
     }
 
-    /// A step; five of twelve are about what buckets keep.
-    fn step(mut self) -> Self {
+    /// A step, and what it deleted.
+    fn step(self) -> Self {
+        let before = self.alive();
+        let mut this = self.any_step();
+        this.note_fates(before);
+        this
+    }
+
+    /// All that the archive is to have now.
+    fn alive(&self) -> BTreeSet<Mark> {
+        self.contents.values().map(Vec::as_slice).chain(self.kept.contents()).map(mark_of).collect()
+    }
+
+    fn note_fates(&mut self, before: BTreeSet<Mark>) {
+        let quarantined = self.archive.quarantine().unwrap().is_some();
+        let after = self.alive();
+        self.fates.step(before, &after, quarantined);
+    }
+
+    /// Five of twelve are about what buckets keep.
+    fn any_step(mut self) -> Self {
         match self.numbers.below(12) {
             0..=4 => {
                 self.step_of_buckets();
@@ -138,12 +203,12 @@ impl<'c> History<'c> {
 
     /// The server is down for days, or its clock is set wrong or right.
     fn restart(self) -> Self {
-        let History { instance, archive, mut numbers, contents, kept, mut days, points, next, counts } = self;
+        let History { instance, archive, mut numbers, mut days, .. } = self;
         archive.close();
         drop(archive);
         days.pass(&mut numbers);
         let archive = open_trusting(&instance, days.clock.clone());
-        let mut this = History { instance, archive, numbers, contents, kept, days, points, next, counts };
+        let mut this = History { instance, archive, numbers, days, ..self };
         this.started();
         this
     }
@@ -154,7 +219,9 @@ impl<'c> History<'c> {
     }
 
     fn step_of_files(&mut self) {
-        let what = match self.numbers.below(20) {
+        let what = match self.numbers.below(23) {
+            20 | 21 => self.step_of_uploads(),
+            22 => self.copy(),
             1..=4 => {
                 self.put_some();
                 "put"
@@ -201,6 +268,39 @@ impl<'c> History<'c> {
         };
         if !what.is_empty() {
             self.count(what);
+        }
+    }
+
+    /// Begins an upload in parts, or completes one.
+    fn step_of_uploads(&mut self) -> &'static str {
+        if self.uploads.is_empty() || self.numbers.below(3) == 0 {
+            self.next += 1;
+            let length = [40_000, 300_000, 2_300_000][self.numbers.below(3)] + self.numbers.below(500);
+            let (name, content) = (format!("/u/f{}", self.next), bytes(self.next, length));
+            let upload = begin_upload(&self.archive, &name, &content);
+            self.uploads.push((upload, name, content));
+            return "upload";
+        }
+        let at = self.numbers.below(self.uploads.len());
+        let (upload, name, content) = self.uploads.remove(at);
+        self.archive.complete_multipart(upload, &[1], CompleteOptions::default()).unwrap();
+        self.contents.insert(name, content);
+        "upload completed"
+    }
+
+    /// Another file with the same bytes.
+    fn copy(&mut self) -> &'static str {
+        let Some(from) = self.a_file() else { return "" };
+        self.next += 1;
+        let to = format!("/c/f{}", self.next);
+        let (from_path, options) = (path(&from), CloneOptions::default());
+        match self.archive.clone_object(&from_path, Which::Current, &path(&to), options) {
+            Ok(_) => {
+                self.contents.insert(to, self.contents[&from].clone());
+                "copy"
+            }
+            Err(ArchiveError::Nearline { .. }) => "",
+            Err(error) => panic!("{from}: {error}"),
         }
     }
 
@@ -256,19 +356,23 @@ impl<'c> History<'c> {
 
     /// Goes back to a random point and looks for every file of it.
     fn restore(self) -> Self {
-        let History { instance, archive, mut numbers, mut days, points, next, counts, .. } = self;
+        let History { instance, archive, mut numbers, mut days, points, .. } = self;
         // The newest as often as all others: it holds most.
         let at = numbers.below(2 * points.len()).min(points.len() - 1);
         let Point { change, contents, kept } = points[at].clone();
         restore_to(&instance, archive, change);
         days.pass(&mut numbers);
         let archive = open_trusting(&instance, days.clock.clone());
-        let mut this = History { instance, archive, numbers, contents, kept, days, points, next, counts };
+        let uploads = Vec::new();
+        let mut this = History { instance, archive, numbers, days, points, contents, kept, uploads, ..self };
+        this.fates.restores += 1;
         this.count("restores");
+        let before = this.alive();
         this.started();
         check(&this.archive);
         this.compare();
-        this.kept.check(&this.instance, &this.archive, &mut this.counts.looked);
+        this.kept.check(&this.instance, &this.archive, &this.fates, &mut this.counts.looked);
+        this.note_fates(before);
         // An operator has looked at them.
         for tape in this.archive.tapes().unwrap() {
             if tape.state == TapeState::ReadOnly {
@@ -294,7 +398,7 @@ impl<'c> History<'c> {
                 assert!(read == content, "{name} differs");
                 continue;
             }
-            gone_from_all_media(&self.instance, &name, &content);
+            gone_from_all_media(&self.instance, &self.fates, &name, &content);
             self.counts.gone += 1;
             // What is lost is not looked for again.
             self.archive.remove(&path(&name)).unwrap();
@@ -303,10 +407,24 @@ impl<'c> History<'c> {
     }
 }
 
-/// What is said to be lost is on no medium; of a stripe there are too few shards, and the others are on lost
-/// drives.
-pub fn gone_from_all_media(instance: &Instance, what: &str, content: &[u8]) {
-    let held = media_with(instance, &content[..MARK.min(content.len())]);
+fn begin_upload(archive: &Archive, name: &str, content: &[u8]) -> UploadId {
+    archive.make_directory(&path("/u"), Default::default(), None, true).unwrap();
+    let upload = archive.open_multipart(&path(name), PutOptions::default()).unwrap();
+    let mut part = archive.begin_part(upload, 1, Some(ByteCount(content.len() as u64))).unwrap();
+    part.write(content).unwrap();
+    part.finish(Vec::new()).unwrap();
+    upload
+}
+
+/// What is said to be lost is on no medium, or of a stripe there are too few shards and lost drives have the
+/// others. What nobody deleted with the right to is on lost drives.
+pub fn gone_from_all_media(instance: &Instance, fates: &Fates, what: &str, content: &[u8]) {
+    let mark = mark_of(content);
+    let held = media_with(instance, &mark);
+    if held.is_empty() && !fates.may_be_gone.contains(&mark) {
+        let lost = lost_drives(instance).into_iter().map(|drive| drive.join("extents"));
+        assert!(!files_with(lost, &mark).is_empty(), "{what} ({} bytes) was destroyed", content.len());
+    }
     for place in held {
         let is_gone = Shard::at(&place).is_some_and(|shard| shard.is_of_lost_stripe(instance));
         assert!(is_gone, "{what} ({} bytes) is LOST and stands in {}", content.len(), place.display());
@@ -332,13 +450,8 @@ impl Shard {
 
     /// Whether lost drives took so many shards that the others are not enough, and nobody else took any.
     fn is_of_lost_stripe(&self, instance: &Instance) -> bool {
-        let paths = || instance.settings.pool.drives.iter().map(|drive| &drive.path);
-        let here = self.numbers(paths().cloned());
-        let pool = paths().next().and_then(|path| path.parent()).unwrap();
-        let drives = fs::read_dir(pool).unwrap().map(|drive| drive.unwrap().path());
-        let is_lost =
-            |path: &PathBuf| path.extension().is_some_and(|it| it.as_encoded_bytes().starts_with(b"gone"));
-        let lost = self.numbers(drives.filter(is_lost));
+        let here = self.numbers(instance.settings.pool.drives.iter().map(|drive| drive.path.clone()));
+        let lost = self.numbers(lost_drives(instance).into_iter());
         println!("stripe {}: shards {here:?} are here, {lost:?} on lost drives", self.stripe);
         here.len() < self.data && here.union(&lost).count() == self.all
     }
@@ -356,6 +469,15 @@ impl Shard {
     }
 }
 
+/// What was in the places of drives that were lost.
+fn lost_drives(instance: &Instance) -> Vec<PathBuf> {
+    let pool = instance.settings.pool.drives[0].path.parent().unwrap();
+    let drives = fs::read_dir(pool).unwrap().map(|drive| drive.unwrap().path());
+    let is_lost =
+        |path: &PathBuf| path.extension().is_some_and(|it| it.as_encoded_bytes().starts_with(b"gone"));
+    drives.filter(is_lost).collect()
+}
+
 /// Nothing goes to tape unless it is asked for, whatever time passes.
 fn at_rest_for_years(settings: &mut Settings) {
     // The last one, so that no size chooses it.
@@ -370,7 +492,10 @@ fn at_rest_for_years(settings: &mut Settings) {
 /// The files of pool drives and cartridges that hold these bytes.
 fn media_with(instance: &Instance, mark: &[u8]) -> Vec<PathBuf> {
     let drives = instance.settings.pool.drives.iter().map(|drive| drive.path.join("extents"));
-    let places = drives.chain([instance.settings.library.directory.clone()]);
+    files_with(drives.chain([instance.settings.library.directory.clone()]), mark)
+}
+
+fn files_with(places: impl Iterator<Item = PathBuf>, mark: &[u8]) -> Vec<PathBuf> {
     let mut held = Vec::new();
     places.for_each(|place| {
         below(&place, &mut |file| {

@@ -16,7 +16,7 @@ use archive::{
 use base::{ByteCount, Clock, Duration, FileId, Name, Timestamp};
 
 use crate::common::{Instance, SystemClock, bytes, path, put_with, wait_until};
-use crate::histories::{Numbers, gone_from_all_media};
+use crate::histories::{Fates, Numbers, gone_from_all_media};
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// Days pass in twos and ages are odd, so that the seconds that a test takes decide nothing.
@@ -408,8 +408,13 @@ impl Kept {
         }
     }
 
+    /// The bytes of all versions.
+    pub fn contents(&self) -> impl Iterator<Item = &[u8]> {
+        self.keys.values().flatten().filter_map(|version| version.content.as_deref())
+    }
+
     /// Every version is listed and has the bytes and the hold that it had; what is held is refused.
-    pub fn check(&mut self, instance: &Instance, archive: &Archive, looked: &mut Looked) {
+    pub fn check(&mut self, instance: &Instance, archive: &Archive, fates: &Fates, looked: &mut Looked) {
         self.check_listed(archive);
         for bucket in ["p", "s", "v"] {
             let found = archive.bucket(&name(bucket)).unwrap().settings;
@@ -423,7 +428,7 @@ impl Kept {
                 check_hold(archive, at, version, looked);
                 let class = archive.object(&path(at), Which::Version(version.id)).unwrap().file.class;
                 assert_eq!(class == COLD, version.moved, "{at}, version {}: class {class}", version.id);
-                if !check_bytes(instance, archive, at, (version.id, content)) {
+                if !check_bytes((instance, archive, fates), at, (version.id, content)) {
                     looked.gone += 1;
                     lost.push((at.clone(), version.id));
                 }
@@ -505,7 +510,11 @@ fn check_hold(archive: &Archive, at: &str, version: &Version, looked: &mut Looke
 }
 
 /// Whether any medium has the version; then its bytes are what they were.
-fn check_bytes(instance: &Instance, archive: &Archive, at: &str, (id, content): (FileId, &[u8])) -> bool {
+fn check_bytes(
+    (instance, archive, fates): (&Instance, &Archive, &Fates),
+    at: &str,
+    (id, content): (FileId, &[u8]),
+) -> bool {
     let (path, which) = (path(at), Which::Version(id));
     let locality = || archive.object(&path, which).unwrap().file.locality;
     if locality() == Locality::Nearline {
@@ -515,7 +524,7 @@ fn check_bytes(instance: &Instance, archive: &Archive, at: &str, (id, content): 
         wait_until("the version is back", || locality() != Locality::Nearline);
     }
     if locality() == Locality::Lost {
-        gone_from_all_media(instance, &format!("{at}, version {id}"), content);
+        gone_from_all_media(instance, fates, &format!("{at}, version {id}"), content);
         return false;
     }
     let mut download = archive.open_object(&path, which, "ada").unwrap();
