@@ -51,9 +51,9 @@ impl Declared {
     }
 }
 
-/// Records that the pool cannot give the bytes of these files, and asks for those back that tapes hold. Nothing
-/// is decided while a restored catalogue is not settled: their shards may have moved to drives that are away, and
-/// the tapes that it names may hold something else by now.
+/// Records that the pool cannot give the bytes of these files, and asks for those back that tapes hold.
+/// Nothing is decided while a restored catalogue is not settled: their shards may have moved to drives that
+/// are away, and the tapes that it names may hold something else by now.
 pub(crate) fn declare(engine: &Engine, files: &[FileId]) -> Result<Declared, ArchiveError> {
     let mut declared = Declared::default();
     if files.is_empty() {

@@ -22,6 +22,13 @@ pub(crate) fn all(engine: &Engine, tapes: &[(Vid, TapeRecord)], pool: &PoolStatu
     if let Ok(Some(to)) = engine.read(|view| Ok(view.clock()?.planned_back)) {
         warnings.push(format!("the trusted time goes back to {to} at the next start: restart the server"));
     }
+    if matches!(engine.read(|view| view.quarantine()), Ok(Some(_))) {
+        warnings.push(
+            "the catalogue was restored: what is older than the restore keeps its room in the pool, also \
+             what is deleted or evicted, since later points of the backup may need it: see kist pool quarantine"
+                .to_owned(),
+        );
+    }
     if !engine.catalogue.is_writing() {
         warnings.push(
             "the catalogue's writer has stopped: look for the first error in the log, then restart"

@@ -102,8 +102,8 @@ impl<'e> LmdbWriting<'e> {
         // What stands in a file that the next start does not find is not durable.
         self.data.check_place().map_err(|damage| {
             KvError::Engine(format!(
-                "the catalogue's file is not in its place any more: {damage}; nothing is acknowledged that is \
-                 written into it: stop the server and start it again, which says how to go on"
+                "the catalogue's file is not in its place any more: {damage}; nothing is acknowledged that \
+                 is written into it: stop the server and start it again, which says how to go on"
             ))
         })
     }

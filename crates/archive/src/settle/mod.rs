@@ -128,8 +128,8 @@ fn settle_pool(engine: &Engine, shards: &mut Shards<'_>) -> Result<u64, ArchiveE
     Ok(lost)
 }
 
-/// Whether the pool has the bytes of a piece, or drives that do not answer may have them. Looks at the
-/// bytes: a value may be gone from a segment whose extents are all there. What the drives of the catalogue do not
+/// Whether the pool has the bytes of a piece, or drives that do not answer may have them. Looks at the bytes:
+/// a value may be gone from a segment whose extents are all there. What the drives of the catalogue do not
 /// give is looked for on all others.
 fn has_bytes(engine: &Engine, shards: &mut Shards<'_>, piece: &BlobPiece) -> Result<bool, ArchiveError> {
     let Some(blob) = engine.read(|view| view.blob(piece.blob))? else { return Ok(false) };

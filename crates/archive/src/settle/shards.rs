@@ -35,13 +35,14 @@ pub(super) struct Shards<'e> {
     unlisted: BTreeSet<DriveId>,
     /// These blobs: nothing is known of them until the drives were seen.
     doubtful: BTreeSet<BlobId>,
-    /// Drives that have an extent of this name beside the one that the catalogue names, of blobs looked at last.
+    /// Drives that have an extent of this name beside the one that the catalogue names, of blobs looked at
+    /// last.
     beside: BTreeMap<BlobId, Missing>,
 }
 
 impl<'e> Shards<'e> {
-    /// Looks for each shard that is not where the catalogue says on all other drives, and records where it is.
-    /// Only then is what no drive has gone.
+    /// Looks for each shard that is not where the catalogue says on all other drives, and records where it
+    /// is. Only then is what no drive has gone.
     pub(super) fn find_moved(engine: &'e Engine, drives: &'e Drives) -> Result<Self, ArchiveError> {
         let (unlisted, doubtful) = (BTreeSet::new(), BTreeSet::new());
         let mut this = Shards { engine, drives, unlisted, doubtful, beside: BTreeMap::new() };
@@ -82,9 +83,9 @@ impl<'e> Shards<'e> {
         (self.unlisted, self.doubtful)
     }
 
-    /// Looks on all drives for whole shards of a blob in the place of those that are there, but damaged or cut off,
-    /// and records where they are: a drive that was away while its shards were rebuilt elsewhere may have come back
-    /// with damaged ones. Gives the blob as it stands then, if anything was found.
+    /// Looks on all drives for whole shards of a blob in the place of those that are there, but damaged or
+    /// cut off, and records where they are: a drive that was away while its shards were rebuilt elsewhere may
+    /// have come back with damaged ones. Gives the blob as it stands then, if anything was found.
     pub(super) fn find_whole(
         &mut self,
         blob: &BlobDescription,

@@ -39,9 +39,9 @@ fn sweep(archive: &Archive) {
 }
 
 /// Story: after a restore to a point, what the restored catalogue knew and did not need any more was removed
-/// within seconds: parts of an upload that was completed later, a segment in which later files had values, bytes that
-/// a later copy shared, files that a rule or a user deleted. A later point of the same backup named them all, and
-/// they were LOST there.
+/// within seconds: parts of an upload that was completed later, a segment in which later files had values,
+/// bytes that a later copy shared, files that a rule or a user deleted. A later point of the same backup
+/// named them all, and they were LOST there.
 #[test]
 fn what_goes_after_a_restore_is_kept_for_later_points() {
     let instance = instance();
@@ -137,8 +137,8 @@ fn aside(path: &Path) -> PathBuf {
 }
 
 /// Story: the first start after a restore missed drives to which shards had moved, and tapes. It decided
-/// nothing; then a get, the scrubber or a stage met files that it could not read, took their tapes' word, and gave up
-/// the pool copies, which the drives and nobody else had.
+/// nothing; then a get, the scrubber or a stage met files that it could not read, took their tapes' word, and
+/// gave up the pool copies, which the drives and nobody else had.
 #[test]
 fn nothing_is_given_up_before_a_restore_is_settled() {
     let instance = instance();
@@ -177,9 +177,9 @@ fn nothing_is_given_up_before_a_restore_is_settled() {
     archive.close();
 }
 
-/// Story: drives were lost and rebuilt elsewhere, and came back with what they had held damaged. After a restore
-/// to before that, the damaged extents stood where the catalogue named them, nobody looked for the whole ones, and the
-/// files were LOST.
+/// Story: drives were lost and rebuilt elsewhere, and came back with what they had held damaged. After a
+/// restore to before that, the damaged extents stood where the catalogue named them, nobody looked for the
+/// whole ones, and the files were LOST.
 #[test]
 fn whole_shards_are_found_although_damaged_ones_stand_in_their_places() {
     let instance = instance();

@@ -70,8 +70,8 @@ impl View<'_> {
         })
     }
 
-    /// Garbage in quarantine behind `after`, at most `limit`: what is older than the restore, and of which the
-    /// files left the pool since.
+    /// Garbage in quarantine behind `after`, at most `limit`: what is older than the restore, and of which
+    /// the files left the pool since.
     ///
     /// # Errors
     /// If the catalogue cannot be read.

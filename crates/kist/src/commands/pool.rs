@@ -173,8 +173,8 @@ fn quarantine_text(kept: &QuarantineReply) -> String {
     let mut lines = Vec::new();
     if kept.on {
         lines.push(format!(
-            "quarantine: {} on the drives that the restored catalogue does not name; they are kept until \
-             kist pool quarantine --end",
+            "quarantine: {} on the drives that the restored catalogue does not name, or has given up since; \
+             they are kept, and their room with them, until kist pool quarantine --end",
             text::plural(kept.extents, "extent")
         ));
     }

@@ -338,8 +338,8 @@ fn a_page_that_is_replaced_under_an_open_store_is_found() {
     assert!(store.check_pages().unwrap_err().to_string().contains("another file"));
 }
 
-/// Story: `data.mdb` was removed, or a copy was put in its place, while the server ran. Puts were acknowledged for
-/// hours into a file that no start would find.
+/// Story: `data.mdb` was removed, or a copy was put in its place, while the server ran. Puts were
+/// acknowledged for hours into a file that no start would find.
 #[test]
 fn nothing_is_acknowledged_into_a_file_that_is_not_in_its_place() {
     for is_replaced in [false, true] {
