@@ -25,7 +25,8 @@ pub(crate) fn all(engine: &Engine, tapes: &[(Vid, TapeRecord)], pool: &PoolStatu
     if matches!(engine.read(|view| view.quarantine()), Ok(Some(_))) {
         warnings.push(
             "the catalogue was restored: what is older than the restore keeps its room in the pool, also \
-             what is deleted or evicted, since later points of the backup may need it: see kist pool quarantine"
+             what is deleted or evicted, since later points of the backup may need it: see kist pool \
+             quarantine"
                 .to_owned(),
         );
     }
