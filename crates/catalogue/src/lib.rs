@@ -13,6 +13,7 @@ mod error;
 mod frame;
 #[doc(hidden)]
 pub mod fuzz;
+mod growth;
 mod key;
 mod kv;
 mod memory;

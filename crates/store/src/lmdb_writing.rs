@@ -6,7 +6,11 @@ use heed::{PutFlags, RwTxn};
 use crate::engine::{Rows, kv_error, scan};
 use crate::head::Head;
 use crate::integrity::SUMS_KEY;
+use crate::room::Room;
 use crate::sums::Sums;
+
+/// `EIO` of Linux.
+const EIO: i32 = 5;
 
 /// Tables of which the same few rows are changed again and again: kept in memory and written once a commit.
 fn is_hot(table: Table) -> bool {
@@ -33,6 +37,7 @@ pub(crate) struct LmdbWriting<'e> {
     tables: &'e [Rows; Table::COUNT],
     sums_table: &'e Rows,
     head: &'e Head,
+    room: &'e Room,
     is_changed: bool,
     /// What the rows add up to with the changes so far.
     sums: Sums,
@@ -56,6 +61,7 @@ impl<'e> LmdbWriting<'e> {
         tables: &'e [Rows; Table::COUNT],
         sums_table: &'e Rows,
         head: &'e Head,
+        room: &'e Room,
     ) -> Result<Self, KvError> {
         let stored = sums_table.get(&txn, SUMS_KEY).map_err(kv_error)?.map(Sums::decode);
         // LMDB counts on in its lock file whatever becomes of its pages: what these say of themselves tells.
@@ -72,7 +78,7 @@ impl<'e> LmdbWriting<'e> {
         let damaged = || KvError::Engine("the sums of the tables are damaged".to_owned());
         let sums = sums.ok_or_else(damaged)?;
         let (hot, last) = (std::array::from_fn(|_| Overlay::new()), std::array::from_fn(|_| None));
-        Ok(LmdbWriting { txn, tables, sums_table, head, is_changed: false, sums, hot, last })
+        Ok(LmdbWriting { txn, tables, sums_table, head, room, is_changed: false, sums, hot, last })
     }
 
     /// Begins anew with the sums that the rows were found to have.
@@ -95,8 +101,15 @@ impl<'e> LmdbWriting<'e> {
         }
         let commit = self.txn.id() as u64;
         self.sums_table.put(&mut self.txn, SUMS_KEY, &self.sums.encode(commit)).map_err(kv_error)?;
-        self.txn.commit().map_err(kv_error)?;
+        self.txn.commit().map_err(|error| match error {
+            // What LMDB says of a write that a full file system has cut short.
+            heed::Error::Io(error) if error.raw_os_error() == Some(EIO) && self.room.is_full() => {
+                KvError::DiskFull
+            }
+            error => kv_error(error),
+        })?;
         self.head.write(commit);
+        self.room.met_room();
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use catalogue::{Batch, Envelope, KvError, Outcome, ReadError, Rejection};
 
 use crate::engine::Engine;
 use crate::error::ExecuteError;
+use crate::room::Shortage;
 
 /// Most commands in one group commit, unless one call alone has more.
 pub const BATCH_MAX: usize = 4096;
@@ -31,8 +32,8 @@ pub(crate) struct Job {
 enum Group {
     /// Durable; the answers to each job.
     Committed(Vec<Vec<Result<Outcome, Rejection>>>),
-    /// Dropped since the map is full.
-    MapFull,
+    /// Dropped for lack of room.
+    Full(Shortage),
     /// The engine failed; what is durable is unknown.
     Failed(String),
 }
@@ -67,8 +68,21 @@ impl Writer {
     }
 
     /// Whether the writer may go on.
-    fn serve(&self, mut group: Vec<Job>) -> bool {
-        match self.perform(&mut group) {
+    fn serve(&self, group: Vec<Job>) -> bool {
+        let mut group = match self.engine.shortage(self.clock.steady()) {
+            Ok(None) => group,
+            Ok(Some(shortage)) => refuse_growth(group, shortage),
+            Err(error) => return self.end(group, failure(error)),
+        };
+        if group.is_empty() {
+            return true;
+        }
+        let ended = self.perform(&mut group);
+        self.end(group, ended)
+    }
+
+    fn end(&self, group: Vec<Job>, ended: Group) -> bool {
+        match ended {
             Group::Committed(answers) => {
                 for (job, answer) in group.into_iter().zip(answers) {
                     reply(&job, Ok(answer));
@@ -76,9 +90,9 @@ impl Writer {
                 true
             }
             // One of them needs too much; by itself each of the others may fit.
-            Group::MapFull if group.len() > 1 => group.into_iter().all(|job| self.serve(vec![job])),
-            Group::MapFull => {
-                group.iter().for_each(|job| reply(job, Err(ExecuteError::MapFull)));
+            Group::Full(_) if group.len() > 1 => group.into_iter().all(|job| self.serve(vec![job])),
+            Group::Full(shortage) => {
+                group.iter().for_each(|job| reply(job, Err(shortage.into())));
                 true
             }
             Group::Failed(reason) => {
@@ -127,9 +141,17 @@ impl Writer {
                 self.commits.fetch_add(1, Ordering::Relaxed);
                 Group::Committed(answers)
             }
-            Err(error) => failure(error),
+            Err(error) => failure(self.engine.after_failure(error, self.clock.steady())),
         }
     }
+}
+
+/// Refuses what needs room for something new; gives the others.
+fn refuse_growth(group: Vec<Job>, shortage: Shortage) -> Vec<Job> {
+    let grows = |job: &Job| job.envelopes.iter().any(|envelope| envelope.command.is_growth());
+    let (refused, rest) = group.into_iter().partition::<Vec<_>, _>(grows);
+    refused.iter().for_each(|job| reply(job, Err(shortage.into())));
+    rest
 }
 
 /// A panic must not look like a writer that works.
@@ -142,7 +164,9 @@ impl Drop for Writer {
 fn failure(error: KvError) -> Group {
     match error {
         // LMDB finds this out before it writes the first page.
-        KvError::MapFull => Group::MapFull,
+        KvError::MapFull => Group::Full(Shortage::Map),
+        // What pages it has written are named by none of those that were durable before.
+        KvError::DiskFull => Group::Full(Shortage::Disk),
         other => Group::Failed(other.to_string()),
     }
 }
