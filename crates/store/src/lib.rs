@@ -18,6 +18,7 @@ mod snapshot;
 mod store;
 mod sums;
 mod verify;
+mod waiting;
 mod writer;
 
 pub use error::{Damage, ExecuteError, OpenError, ReplayError, SnapshotError};

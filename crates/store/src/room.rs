@@ -66,8 +66,8 @@ impl Room {
         Ok(room)
     }
 
-    /// What is lacking at the steady time `now`, when `used` bytes lie up to the last page, of which `live` says how many hold
-    /// something. Gets blocks if there are too few ahead.
+    /// What is lacking at the steady time `now`, when `used` bytes lie up to the last page, of which `live`
+    /// says how many hold something. Gets blocks if there are too few ahead.
     pub(crate) fn look<E>(
         &self,
         now: Duration,
