@@ -19,6 +19,7 @@ mod engine;
 mod error;
 mod flow;
 mod foresight;
+mod forget;
 #[doc(hidden)]
 pub mod fuzz;
 mod gate;

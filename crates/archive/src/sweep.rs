@@ -51,11 +51,15 @@ fn attend_to_drives(engine: &Engine) {
 
 /// The sweeper's thread.
 pub(crate) fn run(engine: &Arc<Engine>) {
+    let mut requests = crate::forget::Round::default();
     while !engine.stop.load(Ordering::Relaxed) {
         engine.keep_time();
         attend_to_drives(engine);
         if let Err(error) = sweep(engine) {
             tracing::error!(%error, "sweeping failed");
+        }
+        if let Err(error) = requests.turn(engine) {
+            tracing::error!(%error, "old requests are not forgotten");
         }
         // Waiting for readers may have heard the ring that tells to stop.
         if !engine.stop.load(Ordering::Relaxed) {
