@@ -3,6 +3,7 @@
 mod bench;
 mod damage;
 mod data_sets;
+mod full;
 mod harness;
 mod http;
 mod identity;

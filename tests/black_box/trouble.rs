@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use crate::harness::{Instance, bytes, write};
 
 /// A file system of its own in memory, gone when dropped.
-struct Mounted(PathBuf);
+pub struct Mounted(PathBuf);
 
 impl Mounted {
     /// `None`, with a word about it, where mounting is not allowed.
-    fn new(at: PathBuf, size: &str) -> Option<Self> {
+    pub fn new(at: PathBuf, size: &str) -> Option<Self> {
         fs::create_dir(&at).unwrap();
         let options = format!("size={size}");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "none"]).arg(&at).status();
@@ -21,6 +21,10 @@ impl Mounted {
         }
         eprintln!("skipped: this machine does not let the test mount a file system");
         None
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
     }
 }
 
@@ -38,7 +42,7 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-fn shown(path: &Path) -> &str {
+pub fn shown(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 

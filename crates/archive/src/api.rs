@@ -518,6 +518,8 @@ pub struct Totals {
     pub pool_drives_up: u64,
     /// What an operator should know, in words; empty if all is well.
     pub warnings: Vec<String>,
+    /// What keeps the server from taking changes; in words it is among the warnings.
+    pub problems: Vec<crate::HealthProblem>,
     /// How the trusted time and the system's clock stand to each other; `None` if only one is kept.
     pub clock: Option<TimeStanding>,
 }

@@ -339,6 +339,12 @@ pub enum ArchiveError {
     /// Too little space is left in the pool to take new files; what is there still goes to tape.
     #[error("the pool is full but for what migration and recall need: evict files, or wait for migration")]
     PoolFull,
+    /// What a change is written down in has no room, so that the change is not made.
+    #[error(
+        "the audit log in {0} has no room: until there is some, only what makes room is taken, and nothing \
+         that cannot be written down"
+    )]
+    AuditFull(std::path::PathBuf),
     /// A file that recalls can never bring into the pool.
     #[error(
         "{path} has {size}, more than {what} ({limit}): it can never be staged; raise the limit or add drives"
@@ -374,7 +380,7 @@ impl ArchiveError {
     #[must_use]
     pub fn is_certain_refusal(&self) -> bool {
         match self {
-            ArchiveError::Store(error) => matches!(error, store::ExecuteError::MapFull),
+            ArchiveError::Store(error) => error.shortage().is_some(),
             _ => true,
         }
     }

@@ -97,9 +97,7 @@ impl Archive {
     /// empties it: skeletons of packs and recalled files.
     pub(crate) fn check_room(&self) -> Result<(), ArchiveError> {
         let engine = self.engine();
-        if !engine.catalogue.is_writing() {
-            return Err(ArchiveError::Store(store::ExecuteError::Stopped));
-        }
+        engine.catalogue.check_room().map_err(ArchiveError::Store)?;
         let has_room = |drive: &&pool::DriveSpace| {
             let floor = (drive.capacity.0 / FLOOR_PART).min(FLOOR_BYTES_MAX);
             drive.up && drive.free.0 > floor

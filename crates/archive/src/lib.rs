@@ -19,11 +19,13 @@ mod engine;
 mod error;
 mod flow;
 mod foresight;
+mod forget;
 #[doc(hidden)]
 pub mod fuzz;
 mod gate;
 mod gather;
 mod glacier;
+mod health;
 mod ingest;
 mod keep_time;
 mod keys;
@@ -86,6 +88,7 @@ pub use catalogue::{
 pub use download::Download;
 pub use error::{ArchiveError, OpenError};
 pub use flow::{FlowInfo, RecallRoom};
+pub use health::HealthProblem;
 pub use ingest::{PutCallback, SMALL_BYTES_MAX, Upload};
 pub use machines::{
     Machines, PoolDrive, PoolShape, create_catalogue, open_libraries, open_library, pool_seen,

@@ -10,7 +10,7 @@ use base::{
     StreamChecksums, Vid,
 };
 use catalogue::{
-    BATCH_FILES_MAX, Command, ContainerCopy, FileRecord, FileState, Outcome, PoolLoss, ReadError, View,
+    BULK_FILES, Command, ContainerCopy, FileRecord, FileState, Outcome, PoolLoss, ReadError, View,
 };
 use pool::PoolError;
 
@@ -66,7 +66,7 @@ pub(crate) fn declare(engine: &Engine, files: &[FileId]) -> Result<Declared, Arc
         );
         return Ok(declared);
     }
-    for files in files.chunks(BATCH_FILES_MAX) {
+    for files in files.chunks(BULK_FILES) {
         let command = Command::PoolCopyLost { files: files.to_vec() };
         // Said before: an index that is committed right behind the command looks for lost files.
         engine.upkeep.some_lost.store(true, Ordering::SeqCst);
@@ -84,7 +84,7 @@ pub(crate) fn declare(engine: &Engine, files: &[FileId]) -> Result<Declared, Arc
     name(engine, "it is NEARLINE and is recalled", &declared.nearline);
     name(engine, "it is LOST", &declared.lost);
     declared.lost.iter().for_each(|file| engine.bell.wants_changed(*file));
-    for files in declared.nearline.chunks(BATCH_FILES_MAX) {
+    for files in declared.nearline.chunks(BULK_FILES) {
         recall(engine, files)?;
     }
     engine.sweep.ring();
@@ -301,7 +301,7 @@ pub(crate) fn find_again(engine: &Engine, files: &[(FileId, FileRecord)]) -> Res
     }
     declare(engine, &on_tape)?;
     let count = found.len() as u64;
-    for files in found.chunks(BATCH_FILES_MAX) {
+    for files in found.chunks(BULK_FILES) {
         engine.execute(Command::PoolCopyFound { files: files.to_vec() })?;
         files.iter().for_each(|file| engine.bell.wants_changed(*file));
         engine.bell.backlog_changed();

@@ -270,8 +270,15 @@ impl Archive {
         totals.pool_drives_up =
             pool.drives.iter().filter(|drive| drive.health == DriveHealth::Up).count() as u64;
         totals.warnings = crate::warnings::all(engine, &tapes, &pool);
+        totals.problems = self.health();
         totals.clock = engine.clock.trusted().map(base::TrustedClock::standing);
         Ok(totals)
+    }
+
+    /// What keeps the server from taking changes; at most once a second the file system is asked.
+    #[must_use]
+    pub fn health(&self) -> Vec<crate::HealthProblem> {
+        crate::warnings::health(self.engine())
     }
 
     /// The directory of a drive of the pool as the settings have it; empty if they have none.

@@ -2,7 +2,7 @@
 
 use base::{ArchivePath, FileId, RequestId};
 use catalogue::{
-    BATCH_FILES_MAX, Command, EvictRefusal, Followed, Object, Outcome, PRIORITY_USUAL, Rejection,
+    BULK_FILES, Command, EvictRefusal, Followed, Object, Outcome, PRIORITY_USUAL, Rejection, Work,
 };
 
 use crate::access_log::Notice;
@@ -54,7 +54,7 @@ impl Archive {
                 // is left.
                 engine.execute(Command::CloseRequest { request: id })?;
                 self.cancel_request(id)?;
-                while engine.execute(Command::ForgetRequest { request: id })? == Outcome::More(true) {}
+                while engine.execute(Work::ForgetRequest(id).some())? == Outcome::More(true) {}
                 return Err(error);
             }
             (None, Err(error)) => return Err(error),
@@ -185,7 +185,7 @@ impl Archive {
     pub fn cancel_request(&self, request: RequestId) -> Result<(), ArchiveError> {
         self.request(request)?;
         let waiting = waiting_files(self.engine(), request)?;
-        while self.engine().execute(Command::CancelRequest { request })? == Outcome::More(true) {}
+        while self.engine().execute(Work::CancelRequest(request).some())? == Outcome::More(true) {}
         waiting.into_iter().for_each(|file| self.engine().bell.wants_changed(file));
         Ok(())
     }
@@ -207,7 +207,7 @@ impl Archive {
                 None => return Err(ArchiveError::NotFound(path.clone())),
             }
         }
-        for batch in files.chunks(catalogue::BATCH_FILES_MAX) {
+        for batch in files.chunks(BULK_FILES) {
             let release = Command::Release { request, files: Some(batch.to_vec()) };
             self.engine().execute(release).map_err(|error| match paths.first() {
                 Some(path) => in_words(error, path),
@@ -221,7 +221,7 @@ impl Archive {
     fn release_all(&self, request: RequestId) -> Result<(), ArchiveError> {
         let mut from = 0;
         loop {
-            let items = self.engine().read(|view| view.request_items(request, from, BATCH_FILES_MAX))?;
+            let items = self.engine().read(|view| view.request_items(request, from, BULK_FILES))?;
             let Some((last, _)) = items.last() else { return Ok(()) };
             from = last + 1;
             let files = items.into_iter().map(|(_, item)| item.file).collect();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use base::{ByteCount, ContainerId, FileId, RequestId, ShareId, Timestamp, Vid};
-use catalogue::{Command, ItemState, Outcome, PRIORITY_USUAL, RecallKey, RequestState};
+use catalogue::{Command, ItemState, Outcome, PRIORITY_USUAL, RecallKey, RequestState, Work};
 use scheduler::WantedFile;
 
 use crate::ArchiveError;
@@ -98,11 +98,11 @@ pub(crate) fn finish_requests(engine: &Engine, mut before: RequestId) -> Result<
             match record.state {
                 RequestState::Cancelling => {
                     let waiting = waiting_files(engine, request)?;
-                    while engine.execute(Command::CancelRequest { request })? == Outcome::More(true) {}
+                    while engine.execute(Work::CancelRequest(request).some())? == Outcome::More(true) {}
                     waiting.into_iter().for_each(|file| engine.bell.wants_changed(file));
                 }
                 RequestState::Forgetting => {
-                    while engine.execute(Command::ForgetRequest { request })? == Outcome::More(true) {}
+                    while engine.execute(Work::ForgetRequest(request).some())? == Outcome::More(true) {}
                 }
                 // Its client died while it was being filled; what it holds is worked on, nothing more is
                 // awaited.

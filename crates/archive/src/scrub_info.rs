@@ -2,13 +2,17 @@
 
 use base::{ByteCount, Duration, Timestamp};
 
-/// How the pool is kept.
+/// How the pool and the catalogue are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UpkeepSettings {
     /// In this time all of the pool is read and checked once.
     pub pass: Duration,
     /// What a missing drive held is rebuilt on the others after this time.
     pub rebuild_after: Duration,
+    /// A request is forgotten so long after it has ended.
+    pub requests_kept: Duration,
+    /// Ended requests with so many newer ones are forgotten before.
+    pub requests_kept_max: u64,
 }
 
 impl Default for UpkeepSettings {
@@ -16,6 +20,8 @@ impl Default for UpkeepSettings {
         UpkeepSettings {
             pass: Duration::from_secs(14 * 86_400),
             rebuild_after: Duration::from_secs(12 * 3600),
+            requests_kept: Duration::from_secs(30 * 86_400),
+            requests_kept_max: 100_000,
         }
     }
 }

@@ -9,8 +9,8 @@ use crate::{Archive, ArchiveError, Selection};
 pub const SELECTION_PATHS_MAX: usize = 100_000;
 /// Names of a directory read at a time.
 const PAGE: usize = 4_096;
-/// Files handed on at a time.
-pub(crate) const FILES_BATCH: usize = 10_000;
+/// Files handed on at a time, for one command.
+pub(crate) const FILES_BATCH: usize = catalogue::BULK_FILES;
 
 /// A selected file.
 #[derive(Clone, Copy, Debug)]

@@ -218,7 +218,7 @@ fn commit(engine: &Engine, stored: &[(SmallPut, Option<Place>)]) -> Vec<Result<O
             results.into_iter().map(|result| result.map_err(|refusal| engine.refused(refusal))).collect()
         }
         // One of them needs too much; by itself each of the others may fit.
-        Err(ExecuteError::MapFull) if stored.len() > 1 => {
+        Err(error) if error.shortage().is_some() && stored.len() > 1 => {
             stored.iter().map(|put| engine.execute(command(put))).collect()
         }
         Err(error) => stored.iter().map(|_| Err(ArchiveError::Store(same(&error)))).collect(),
@@ -229,6 +229,7 @@ fn commit(engine: &Engine, stored: &[(SmallPut, Option<Place>)]) -> Vec<Result<O
 fn same(error: &ExecuteError) -> ExecuteError {
     match error {
         ExecuteError::MapFull => ExecuteError::MapFull,
+        ExecuteError::DiskFull => ExecuteError::DiskFull,
         ExecuteError::Engine(reason) => ExecuteError::Engine(reason.clone()),
         _ => ExecuteError::Stopped,
     }

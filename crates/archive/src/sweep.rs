@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use base::planted::{Bug, is_planted};
 use base::{BlobId, Layout};
-use catalogue::{BATCH_FILES_MAX, Command, Garbage, Outcome};
+use catalogue::{BULK_FILES, Command, Garbage, Outcome, Work};
 
 use crate::ArchiveError;
 use crate::engine::Engine;
 
 /// Garbage removed between two commits.
-const GARBAGE_BATCH_MAX: usize = 1_000;
+const GARBAGE_BATCH_MAX: usize = 500;
 /// How often the sweeper looks without being asked.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// How soon it looks again while readers are still inside.
@@ -51,11 +51,15 @@ fn attend_to_drives(engine: &Engine) {
 
 /// The sweeper's thread.
 pub(crate) fn run(engine: &Arc<Engine>) {
+    let mut requests = crate::forget::Round::default();
     while !engine.stop.load(Ordering::Relaxed) {
         engine.keep_time();
         attend_to_drives(engine);
         if let Err(error) = sweep(engine) {
             tracing::error!(%error, "sweeping failed");
+        }
+        if let Err(error) = requests.turn(engine) {
+            tracing::error!(%error, "old requests are not forgotten");
         }
         // Waiting for readers may have heard the ring that tells to stop.
         if !engine.stop.load(Ordering::Relaxed) {
@@ -65,8 +69,8 @@ pub(crate) fn run(engine: &Arc<Engine>) {
 }
 
 fn sweep(engine: &Arc<Engine>) -> Result<(), ArchiveError> {
-    expire(engine, Command::ExpirePins)?;
-    expire(engine, Command::ExpireIdempotency)?;
+    expire(engine, &Work::ExpirePins)?;
+    expire(engine, &Work::ExpireIdempotency)?;
     evict_cold(engine)?;
     crate::quotas::count(engine)?;
     loop {
@@ -107,17 +111,17 @@ fn sweep(engine: &Arc<Engine>) -> Result<(), ArchiveError> {
 /// Files of cold classes leave the pool when tapes have them.
 fn evict_cold(engine: &Engine) -> Result<(), ArchiveError> {
     while !engine.stop.load(Ordering::Relaxed) && !engine.read(|view| view.cold(1))?.is_empty() {
-        if engine.execute(Command::EvictCold)? != Outcome::More(true) {
+        if engine.execute(Work::EvictCold.some())? != Outcome::More(true) {
             break;
         }
     }
     Ok(())
 }
 
-fn expire(engine: &Engine, command: Command) -> Result<(), ArchiveError> {
+fn expire(engine: &Engine, work: &Work) -> Result<(), ArchiveError> {
     loop {
-        match engine.execute(command.clone())? {
-            Outcome::Dropped(count) if count as usize >= BATCH_FILES_MAX => {}
+        match engine.execute(work.clone().some())? {
+            Outcome::Dropped(count) if count as usize >= BULK_FILES => {}
             _ => return Ok(()),
         }
     }

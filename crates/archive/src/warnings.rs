@@ -4,7 +4,9 @@ use base::Vid;
 use catalogue::{TapeRecord, TapeState};
 use pool::{DriveHealth, PoolStatus};
 use scheduler::DriveState;
+use store::Shortage;
 
+use crate::HealthProblem;
 use crate::engine::{Engine, truncated};
 
 /// Objects named in one warning; the others are only counted.
@@ -13,6 +15,18 @@ const NAMED_MAX: usize = 5;
 const FILL_WARNED: u64 = 90;
 /// Most bytes of a reason within a warning.
 const REASON_MAX: usize = 160;
+
+/// What keeps the server from taking changes.
+pub(crate) fn health(engine: &Engine) -> Vec<HealthProblem> {
+    if !engine.catalogue.is_writing() {
+        return vec![HealthProblem::CatalogueStopped];
+    }
+    let problem = |shortage| match shortage {
+        Shortage::Disk => HealthProblem::CatalogueDiskFull,
+        Shortage::Map => HealthProblem::CatalogueMapFull,
+    };
+    engine.catalogue.shortage().map(problem).into_iter().collect()
+}
 
 /// What is not as it should be.
 pub(crate) fn all(engine: &Engine, tapes: &[(Vid, TapeRecord)], pool: &PoolStatus) -> Vec<String> {
@@ -30,12 +44,7 @@ pub(crate) fn all(engine: &Engine, tapes: &[(Vid, TapeRecord)], pool: &PoolStatu
                 .to_owned(),
         );
     }
-    if !engine.catalogue.is_writing() {
-        warnings.push(
-            "the catalogue's writer has stopped: look for the first error in the log, then restart"
-                .to_owned(),
-        );
-    }
+    warnings.extend(health(engine).iter().map(ToString::to_string));
     warnings.extend(of_pool(pool, engine.pool.config().code.bears()));
     let states: Vec<(String, DriveState)> =
         engine.scheduler().drives().map(|(name, state)| (name.clone(), state.clone())).collect();

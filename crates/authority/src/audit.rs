@@ -7,6 +7,7 @@ mod writer;
 
 pub(crate) use line::check_line;
 
+pub(crate) use files::AuditRoom;
 pub use files::{AUDIT_BYTES_MAX, AUDIT_FILES_MAX};
 pub use line::{AuditEntry, AuditLine, Outcome};
 pub use read::{AuditFault, AuditSummary, read_audit};

@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
+use archive::{ArchiveError, HealthProblem};
 use base::{Blake3, Clock, Duration, Timestamp};
 use identity::{Caller, CertificateMapping, How, Issuer, TokenLimits, certificate_caller, verify_token};
 use threads::Mutex;
 
-use crate::audit::{Audit, AuditEntry, Outcome};
+use crate::audit::{Audit, AuditEntry, AuditRoom, Outcome};
 use crate::guarded::Guarded;
 use crate::keyring::{AccessKey, KeyError, KeyInfo, KeyRequest, Keyring, NewKey, same};
 use crate::seam::Engine;
@@ -218,6 +219,7 @@ impl Authority {
         request: &KeyRequest,
     ) -> Result<NewKey, Refusing> {
         let ledger = self.admin(caller, peer, "key-create", &request.name)?;
+        ledger.admit("key-create")?;
         let now = self.now().unwrap_or(Timestamp(0));
         let made = self.keyring.create(request, now);
         let what = made.as_ref().map_or_else(|_| request.name.clone(), |made| made.info.id.clone());
@@ -238,6 +240,7 @@ impl Authority {
     ) -> Result<(), Refusing> {
         let verb = if disabled { "key-disable" } else { "key-enable" };
         let ledger = self.admin(caller, peer, verb, id)?;
+        ledger.admit(verb)?;
         let done = self.keyring.set_disabled(id, disabled);
         ledger.outcome(verb, id, &done);
         Ok(done?)
@@ -254,9 +257,18 @@ impl Authority {
         id: &str,
     ) -> Result<(), Refusing> {
         let ledger = self.admin(caller, peer, "key-rm", id)?;
+        ledger.admit("key-rm")?;
         let done = self.keyring.remove(id);
         ledger.outcome("key-rm", id, &done);
         Ok(done?)
+    }
+
+    /// What keeps the server from taking changes; none: it takes them.
+    #[must_use]
+    pub fn health(&self) -> Vec<HealthProblem> {
+        let mut problems = self.engine.health();
+        problems.extend(audit_problem(self.audit.as_deref()));
+        problems
     }
 
     /// Waits until all that was written down is durable.
@@ -298,9 +310,18 @@ pub enum Refusing {
     /// Only admins may.
     #[error("{0} is no admin: only admins see and change keys")]
     Denied(String),
+    /// It cannot be written down.
+    #[error("{0}")]
+    Audit(Box<ArchiveError>),
     /// The keys cannot be changed like that.
     #[error(transparent)]
     Key(#[from] KeyError),
+}
+
+impl From<ArchiveError> for Refusing {
+    fn from(error: ArchiveError) -> Self {
+        Refusing::Audit(Box::new(error))
+    }
 }
 
 /// Writes down what one caller does.
@@ -312,7 +333,47 @@ pub(crate) struct Ledger {
     pub peer: Option<SocketAddr>,
 }
 
+fn audit_problem(audit: Option<&Audit>) -> Option<HealthProblem> {
+    let audit = audit.filter(|audit| audit.room() != AuditRoom::Enough)?;
+    Some(HealthProblem::AuditFull(audit.directory().to_owned()))
+}
+
+/// What makes the archive, or what is known of it, larger: not taken from the reserve of the log.
+const GROWING: [&str; 19] = [
+    "acl-set",
+    "change-class",
+    "chown",
+    "complete-upload",
+    "copy",
+    "hold",
+    "key-create",
+    "make-bucket",
+    "mkdir",
+    "open-upload",
+    "put",
+    "put-part",
+    "quota-set",
+    "rename",
+    "restore",
+    "set-attributes",
+    "set-bucket",
+    "stage",
+    "priority",
+];
+
 impl Ledger {
+    /// That a change can be written down. To be asked before it is made.
+    pub(crate) fn admit(&self, verb: &str) -> Result<(), ArchiveError> {
+        let Some(audit) = &self.audit else { return Ok(()) };
+        match audit.room() {
+            AuditRoom::Enough => Ok(()),
+            AuditRoom::Reserve if !GROWING.contains(&verb) => Ok(()),
+            AuditRoom::Reserve | AuditRoom::None => {
+                Err(ArchiveError::AuditFull(audit.directory().to_owned()))
+            }
+        }
+    }
+
     pub(crate) fn write(&self, verb: &str, what: &str, outcome: Outcome, note: &str) {
         if let Some(audit) = &self.audit {
             audit.record(self.entry(verb, what, outcome, note));
@@ -332,6 +393,15 @@ impl Ledger {
             outcome,
             note: note.to_owned(),
         }
+    }
+
+    /// What keeps changes from being written down.
+    pub(crate) fn problem(&self) -> Option<HealthProblem> {
+        audit_problem(self.audit.as_deref())
+    }
+
+    pub(crate) fn failed(&self, verb: &str, what: &str, error: &ArchiveError) {
+        self.write(verb, what, Outcome::Failed, &error.to_string());
     }
 
     pub(crate) fn outcome<T, E: fmt::Display>(&self, verb: &str, what: &str, result: &Result<T, E>) {

@@ -2,12 +2,12 @@
 
 use archive::{
     About, AccessChain, AclEntry, Archive, ArchiveError, BackupStatus, BucketInfo, BucketSettings,
-    CatalogueFinding, Cause, ClassInfo, ClockInfo, CloneOptions, CompleteOptions, EvictDone, FileStat, Hold,
-    KeyPage, KeyQuery, Listed, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo,
-    PutCallback, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaLimits, QuotaOf, ReplacedDrive, ReportBy,
-    RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck,
-    TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UnknownKept, UsageReport,
-    VerifyDone, VersionPage, VersionQuery, Which,
+    CatalogueFinding, Cause, ClassInfo, ClockInfo, CloneOptions, CompleteOptions, EvictDone, FileStat,
+    HealthProblem, Hold, KeyPage, KeyQuery, Listed, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo,
+    PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaLimits, QuotaOf,
+    ReplacedDrive, ReportBy, RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions,
+    Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals,
+    UnknownKept, UsageReport, VerifyDone, VersionPage, VersionQuery, Which,
 };
 use base::{ArchivePath, BlockAddress, ByteCount, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid};
 use bytes::Bytes;
@@ -18,6 +18,10 @@ use crate::seam::{Download, Engine, PartUpload, Upload};
 impl Engine for Archive {
     fn instance(&self) -> Uuid {
         Archive::instance(self)
+    }
+
+    fn health(&self) -> Vec<HealthProblem> {
+        Archive::health(self)
     }
 
     fn stat(&self, path: &ArchivePath) -> Result<Stat, ArchiveError> {

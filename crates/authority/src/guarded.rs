@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use archive::{
     About, AccessChain, AclEntry, ArchiveError, BackupStatus, BucketInfo, BucketSettings, CatalogueFinding,
-    Cause, ClassInfo, ClockInfo, CloneOptions, CompleteOptions, EvictDone, Hold, KeyLine, KeyPage, KeyQuery,
-    Listed, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo, PutDone, PutOptions,
-    QueueLine, QuotaInfo, QuotaLimits, QuotaOf, ReplacedDrive, ReportBy, RequestFile, RequestInfo,
-    RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo,
-    TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UnknownKept, UsageReport, VerifyDone, VersionPage,
-    VersionQuery, Which,
+    Cause, ClassInfo, ClockInfo, CloneOptions, CompleteOptions, EvictDone, HealthProblem, Hold, KeyLine,
+    KeyPage, KeyQuery, Listed, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo,
+    PutDone, PutOptions, QueueLine, QuotaInfo, QuotaLimits, QuotaOf, ReplacedDrive, ReportBy, RequestFile,
+    RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent,
+    TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UnknownKept, UsageReport, VerifyDone,
+    VersionPage, VersionQuery, Which,
 };
 use base::{ArchivePath, BlockAddress, ByteCount, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid};
 use catalogue::Attributes;
@@ -124,6 +124,12 @@ impl Engine for Guarded {
         self.rule.admin("run", "machines")
     }
 
+    fn health(&self) -> Vec<HealthProblem> {
+        let mut problems = self.engine.health();
+        problems.extend(self.rule.ledger.problem());
+        problems
+    }
+
     fn stat(&self, path: &ArchivePath) -> Result<Stat, ArchiveError> {
         self.rule.may("stat", Rights::STAT, path)?;
         self.engine.stat(path)
@@ -148,7 +154,7 @@ impl Engine for Guarded {
     ) -> Result<(), ArchiveError> {
         self.rule.may_make("mkdir", path)?;
         self.rule.own_up(&mut attributes);
-        self.rule.done("mkdir", path, self.engine.make_directory(path, attributes, class, parents))
+        self.rule.done("mkdir", path, || self.engine.make_directory(path, attributes, class, parents))
     }
 
     fn rename(&self, from: &ArchivePath, to: &ArchivePath, replace: bool) -> Result<(), ArchiveError> {
@@ -156,12 +162,12 @@ impl Engine for Guarded {
         self.rule.may_move("rename", from, to)?;
         let putting = self.rule.putting("rename", to, !replace)?;
         let replace = replace && putting == Putting::Replace;
-        self.rule.done("rename", format!("{from} to {to}"), self.engine.rename(from, to, replace))
+        self.rule.done("rename", format!("{from} to {to}"), || self.engine.rename(from, to, replace))
     }
 
     fn remove(&self, path: &ArchivePath) -> Result<(), ArchiveError> {
         self.rule.may("remove", Rights::MODIFY, path)?;
-        self.rule.done("remove", path, self.engine.remove(path))
+        self.rule.done("remove", path, || self.engine.remove(path))
     }
 
     fn begin_put(
@@ -181,11 +187,9 @@ impl Engine for Guarded {
         if let Some((_, principal)) = &mut options.idempotency {
             *principal = self.rule.acting(principal);
         }
+        self.rule.ledger.admit("put")?;
         let begun = self.engine.begin_put(path, options);
-        let inner = match begun {
-            Ok(inner) => inner,
-            Err(error) => return self.rule.done("put", path, Err(error)),
-        };
+        let inner = begun.inspect_err(|error| self.rule.ledger.failed("put", path.as_str(), error))?;
         Ok(Box::new(AuditedUpload { inner, ledger: self.rule.ledger.clone(), what: path.to_string() }))
     }
 
@@ -204,7 +208,7 @@ impl Engine for Guarded {
             self.rule.may("stage", Rights::STAGE, path)?;
         }
         options.owner = self.rule.acting(&options.owner);
-        self.rule.done("stage", named(selection), self.engine.stage(selection, options))
+        self.rule.done("stage", named(selection), || self.engine.stage(selection, options))
     }
 
     fn request(&self, request: RequestId) -> Result<RequestInfo, ArchiveError> {
@@ -249,24 +253,25 @@ impl Engine for Guarded {
 
     fn set_priority(&self, request: RequestId, priority: u8) -> Result<(), ArchiveError> {
         self.rule.own("priority", request, false)?;
-        self.rule.done("priority", format!("request {request}"), self.engine.set_priority(request, priority))
+        self.rule
+            .done("priority", format!("request {request}"), || self.engine.set_priority(request, priority))
     }
 
     fn cancel_request(&self, request: RequestId) -> Result<(), ArchiveError> {
         self.rule.own("cancel", request, false)?;
-        self.rule.done("cancel", format!("request {request}"), self.engine.cancel_request(request))
+        self.rule.done("cancel", format!("request {request}"), || self.engine.cancel_request(request))
     }
 
     fn release(&self, request: RequestId, paths: Option<&[ArchivePath]>) -> Result<(), ArchiveError> {
         self.rule.own("release", request, false)?;
-        self.rule.done("release", format!("request {request}"), self.engine.release(request, paths))
+        self.rule.done("release", format!("request {request}"), || self.engine.release(request, paths))
     }
 
     fn evict(&self, selection: &Selection) -> Result<EvictDone, ArchiveError> {
         for path in &selection.paths {
             self.rule.may("evict", Rights::STAGE, path)?;
         }
-        let mut done = self.rule.done("evict", named(selection), self.engine.evict(selection))?;
+        let mut done = self.rule.done("evict", named(selection), || self.engine.evict(selection))?;
         let mut refused = Vec::with_capacity(done.refused.len());
         for (path, refusal) in done.refused.drain(..) {
             if self.is_visible(&path)? {
@@ -333,28 +338,33 @@ impl Engine for Guarded {
 
     fn totals(&self) -> Result<Totals, ArchiveError> {
         self.rule.looks("look at", "the totals")?;
-        self.engine.totals()
+        let mut totals = self.engine.totals()?;
+        if let Some(problem) = self.rule.ledger.problem() {
+            totals.warnings.push(problem.to_string());
+            totals.problems.push(problem);
+        }
+        Ok(totals)
     }
 
     fn set_tape(&self, vid: Vid, use_as: TapeUse, reason: &str) -> Result<(), ArchiveError> {
         self.rule.admin("set-tape", vid)?;
-        self.rule.done("set-tape", vid, self.engine.set_tape(vid, use_as, reason))
+        self.rule.done("set-tape", vid, || self.engine.set_tape(vid, use_as, reason))
     }
 
     fn drive_up(&self, drive: &str) -> Result<(), ArchiveError> {
         self.rule.admin("drive-up", drive)?;
-        self.rule.done("drive-up", drive, self.engine.drive_up(drive))
+        self.rule.done("drive-up", drive, || self.engine.drive_up(drive))
     }
 
     fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError> {
         self.rule.admin("drive-down", drive)?;
-        self.rule.done("drive-down", drive, self.engine.drive_down(drive, reason))
+        self.rule.done("drive-down", drive, || self.engine.drive_down(drive, reason))
     }
 
     fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError> {
         let what = vids.first().map(ToString::to_string).unwrap_or_default();
         self.rule.admin("check-tapes", &what)?;
-        self.rule.done("check-tapes", what, self.engine.check_tapes(vids))
+        self.rule.done("check-tapes", what, || self.engine.check_tapes(vids))
     }
 
     fn tape_check(&self, vid: Vid) -> Result<Option<TapeCheck>, ArchiveError> {
@@ -364,7 +374,7 @@ impl Engine for Guarded {
 
     fn repack_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError> {
         self.rule.admin("repack-tape", vid)?;
-        self.rule.done("repack-tape", vid, self.engine.repack_tape(vid, reason))
+        self.rule.done("repack-tape", vid, || self.engine.repack_tape(vid, reason))
     }
 
     fn tape_repack(&self, vid: Vid) -> Result<Option<TapeRepack>, ArchiveError> {
@@ -374,7 +384,7 @@ impl Engine for Guarded {
 
     fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
         self.rule.admin("reclaim-tape", vid)?;
-        self.rule.done("reclaim-tape", vid, self.engine.reclaim_tape(vid))
+        self.rule.done("reclaim-tape", vid, || self.engine.reclaim_tape(vid))
     }
 
     fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError> {
@@ -390,7 +400,7 @@ impl Engine for Guarded {
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError> {
         let what = class.unwrap_or("all classes");
         self.rule.admin("migrate", what)?;
-        self.rule.done("migrate", what, self.engine.migrate_now(class))
+        self.rule.done("migrate", what, || self.engine.migrate_now(class))
     }
 
     fn backup_status(&self) -> Option<BackupStatus> {
@@ -400,8 +410,7 @@ impl Engine for Guarded {
 
     fn backup_now(&self) -> Option<u64> {
         self.rule.admin("backup", "").ok()?;
-        let _ = self.rule.done("backup", "", Ok(()));
-        self.engine.backup_now()
+        self.rule.done("backup", "", || Ok(self.engine.backup_now())).ok()?
     }
 
     fn quarantined(&self) -> Result<Option<u64>, ArchiveError> {
@@ -416,7 +425,7 @@ impl Engine for Guarded {
 
     fn end_quarantine(&self) -> Result<(), ArchiveError> {
         self.rule.admin("end-quarantine", "")?;
-        self.rule.done("end-quarantine", "", self.engine.end_quarantine())
+        self.rule.done("end-quarantine", "", || self.engine.end_quarantine())
     }
 
     fn clock_info(&self) -> Result<ClockInfo, ArchiveError> {
@@ -427,7 +436,7 @@ impl Engine for Guarded {
     fn accept_time(&self, today: Timestamp, back: bool) -> Result<ClockInfo, ArchiveError> {
         let what = if back { "the system's clock, also back" } else { "the system's clock" };
         self.rule.admin("accept-time", what)?;
-        self.rule.done("accept-time", what, self.engine.accept_time(today, back))
+        self.rule.done("accept-time", what, || self.engine.accept_time(today, back))
     }
 
     fn pool_health(&self) -> Result<PoolHealth, ArchiveError> {
@@ -445,8 +454,10 @@ impl Engine for Guarded {
 
     fn scrub_now(&self) {
         if self.rule.admin("scrub", "").is_ok() {
-            let _ = self.rule.done("scrub", "", Ok(()));
-            self.engine.scrub_now();
+            let _ = self.rule.done("scrub", "", || {
+                self.engine.scrub_now();
+                Ok(())
+            });
         }
     }
 
@@ -463,17 +474,17 @@ impl Engine for Guarded {
     fn pool_rebuild(&self, drive: Option<u16>) -> Result<(), ArchiveError> {
         let what = drive.map_or("all".to_owned(), |drive| format!("drive {drive}"));
         self.rule.admin("rebuild", &what)?;
-        self.rule.done("rebuild", what, self.engine.pool_rebuild(drive))
+        self.rule.done("rebuild", what, || self.engine.pool_rebuild(drive))
     }
 
     fn pool_drive_lost(&self, drive: u16) -> Result<(), ArchiveError> {
         self.rule.admin("drive-lost", drive)?;
-        self.rule.done("drive-lost", drive, self.engine.pool_drive_lost(drive))
+        self.rule.done("drive-lost", drive, || self.engine.pool_drive_lost(drive))
     }
 
     fn pool_drive_replace(&self, drive: u16, new: bool) -> Result<ReplacedDrive, ArchiveError> {
         self.rule.admin("drive-replace", drive)?;
-        self.rule.done("drive-replace", drive, self.engine.pool_drive_replace(drive, new))
+        self.rule.done("drive-replace", drive, || self.engine.pool_drive_replace(drive, new))
     }
 
     fn buckets(&self) -> Result<Vec<BucketInfo>, ArchiveError> {
@@ -495,19 +506,19 @@ impl Engine for Guarded {
         let path = bucket_path(name)?;
         self.rule.may_make("make-bucket", &path)?;
         let owner = self.rule.acting(owner);
-        self.rule.done("make-bucket", path, self.engine.make_bucket(name, &owner, set))
+        self.rule.done("make-bucket", path, || self.engine.make_bucket(name, &owner, set))
     }
 
     fn set_bucket(&self, name: &Name, settings: &BucketSettings) -> Result<(), ArchiveError> {
         let path = bucket_path(name)?;
         self.rule.may("set-bucket", Rights::MANAGE, &path)?;
-        self.rule.done("set-bucket", path, self.engine.set_bucket(name, settings))
+        self.rule.done("set-bucket", path, || self.engine.set_bucket(name, settings))
     }
 
     fn remove_bucket(&self, name: &Name) -> Result<(), ArchiveError> {
         let path = bucket_path(name)?;
         self.rule.may("remove-bucket", Rights::MODIFY, &path)?;
-        self.rule.done("remove-bucket", path, self.engine.remove_bucket(name))
+        self.rule.done("remove-bucket", path, || self.engine.remove_bucket(name))
     }
 
     fn object(&self, path: &ArchivePath, which: Which) -> Result<ObjectStat, ArchiveError> {
@@ -533,7 +544,7 @@ impl Engine for Guarded {
     ) -> Result<ObjectRemoved, ArchiveError> {
         let rights = if bypass { Rights::MODIFY | Rights::MANAGE } else { Rights::MODIFY };
         self.rule.may_version("remove", rights, path, which)?;
-        self.rule.done("remove", versioned(path, which), self.engine.remove_object(path, which, bypass))
+        self.rule.done("remove", versioned(path, which), || self.engine.remove_object(path, which, bypass))
     }
 
     fn list_keys(&self, query: &KeyQuery) -> Result<KeyPage, ArchiveError> {
@@ -558,7 +569,7 @@ impl Engine for Guarded {
     ) -> Result<(), ArchiveError> {
         self.rule.may_version("set-attributes", Rights::MODIFY, path, which)?;
         let what = versioned(path, which);
-        self.rule.done("set-attributes", what, self.engine.set_xattrs(path, which, changes))
+        self.rule.done("set-attributes", what, || self.engine.set_xattrs(path, which, changes))
     }
 
     fn set_hold(
@@ -569,7 +580,7 @@ impl Engine for Guarded {
         bypass: bool,
     ) -> Result<(), ArchiveError> {
         self.rule.may_version("hold", Rights::MANAGE, path, which)?;
-        self.rule.done("hold", versioned(path, which), self.engine.set_hold(path, which, hold, bypass))
+        self.rule.done("hold", versioned(path, which), || self.engine.set_hold(path, which, hold, bypass))
     }
 
     /// A copy may replace what is there, and nothing says that it may not: so creating is not enough.
@@ -593,12 +604,12 @@ impl Engine for Guarded {
             self.rule.own_up(attributes);
         }
         let what = format!("{} to {to}", versioned(from, which));
-        self.rule.done("copy", what, self.engine.clone_object(from, which, to, options))
+        self.rule.done("copy", what, || self.engine.clone_object(from, which, to, options))
     }
 
     fn change_class(&self, path: &ArchivePath, class: &str) -> Result<(), ArchiveError> {
         self.rule.may("change-class", Rights::MODIFY, path)?;
-        self.rule.done("change-class", path, self.engine.change_class(path, class))
+        self.rule.done("change-class", path, || self.engine.change_class(path, class))
     }
 
     fn restore_object(
@@ -609,7 +620,7 @@ impl Engine for Guarded {
     ) -> Result<bool, ArchiveError> {
         self.rule.may_version("restore", Rights::STAGE, path, which)?;
         options.owner = self.rule.acting(&options.owner);
-        self.rule.done("restore", versioned(path, which), self.engine.restore_object(path, which, options))
+        self.rule.done("restore", versioned(path, which), || self.engine.restore_object(path, which, options))
     }
 
     fn access_chain(&self, path: &ArchivePath) -> Result<AccessChain, ArchiveError> {
@@ -629,7 +640,7 @@ impl Engine for Guarded {
             let read = read_acl(entries);
             read.map_err(|error| ArchiveError::BadAcl { path: path.clone(), reason: error.to_string() })?;
         }
-        self.rule.done("acl-set", path, self.engine.set_acl(path, entries))
+        self.rule.done("acl-set", path, || self.engine.set_acl(path, entries))
     }
 
     fn set_owner(
@@ -639,7 +650,7 @@ impl Engine for Guarded {
         group: Option<&str>,
     ) -> Result<(), ArchiveError> {
         self.rule.admin("chown", path)?;
-        self.rule.done("chown", path, self.engine.set_owner(path, owner, group))
+        self.rule.done("chown", path, || self.engine.set_owner(path, owner, group))
     }
 
     fn quotas(&self) -> Result<Vec<QuotaInfo>, ArchiveError> {
@@ -649,12 +660,12 @@ impl Engine for Guarded {
 
     fn set_quota(&self, of: &QuotaOf, limits: QuotaLimits) -> Result<(), ArchiveError> {
         self.rule.admin("quota-set", of)?;
-        self.rule.done("quota-set", of, self.engine.set_quota(of, limits))
+        self.rule.done("quota-set", of, || self.engine.set_quota(of, limits))
     }
 
     fn remove_quota(&self, of: &QuotaOf) -> Result<(), ArchiveError> {
         self.rule.admin("quota-rm", of)?;
-        self.rule.done("quota-rm", of, self.engine.remove_quota(of))
+        self.rule.done("quota-rm", of, || self.engine.remove_quota(of))
     }
 
     fn open_multipart(&self, path: &ArchivePath, mut options: PutOptions) -> Result<UploadId, ArchiveError> {
@@ -664,7 +675,7 @@ impl Engine for Guarded {
         }
         self.rule.own_up(&mut options.attributes);
         options.who = Some(self.rule.acting(options.who.as_deref().unwrap_or_default()));
-        self.rule.done("open-upload", path, self.engine.open_multipart(path, options))
+        self.rule.done("open-upload", path, || self.engine.open_multipart(path, options))
     }
 
     fn multipart(&self, upload: UploadId) -> Result<MultipartInfo, ArchiveError> {
@@ -722,6 +733,7 @@ impl Engine for Guarded {
         length: Option<ByteCount>,
     ) -> Result<Box<dyn PartUpload>, ArchiveError> {
         let path = self.upload("put-part", upload)?.path;
+        self.rule.ledger.admit("put-part")?;
         let inner = self.engine.begin_part(upload, number, length)?;
         let what = format!("part {number} of {path}");
         Ok(Box::new(AuditedPart { inner, ledger: self.rule.ledger.clone(), what }))
@@ -738,7 +750,7 @@ impl Engine for Guarded {
         let putting = self.rule.putting("complete-upload", &path, options.if_current.is_none())?;
         options.keep_existing |= putting == Putting::Create;
         options.who = self.rule.acting(&options.who);
-        self.rule.done("complete-upload", path, self.engine.complete_multipart(upload, parts, options))
+        self.rule.done("complete-upload", path, || self.engine.complete_multipart(upload, parts, options))
     }
 
     fn completed_multipart(&self, path: &ArchivePath, upload: UploadId) -> Result<PutDone, ArchiveError> {
@@ -748,7 +760,7 @@ impl Engine for Guarded {
 
     fn abort_multipart(&self, upload: UploadId) -> Result<(), ArchiveError> {
         let path = self.upload("abort-upload", upload)?.path;
-        self.rule.done("abort-upload", path, self.engine.abort_multipart(upload))
+        self.rule.done("abort-upload", path, || self.engine.abort_multipart(upload))
     }
 }
 

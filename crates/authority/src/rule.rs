@@ -236,13 +236,15 @@ impl Rule {
         scoped && !caller.is_anonymous() && info.record.owner == caller.name
     }
 
-    /// Writes down how a change ended.
+    /// Makes a change if it can be written down, and writes down how it ended.
     pub(crate) fn done<T>(
         &self,
         verb: &'static str,
         what: impl Display,
-        result: Result<T, ArchiveError>,
+        change: impl FnOnce() -> Result<T, ArchiveError>,
     ) -> Result<T, ArchiveError> {
+        self.ledger.admit(verb)?;
+        let result = change();
         self.ledger.outcome(verb, &what.to_string(), &result);
         result
     }

@@ -2,12 +2,12 @@
 
 use archive::{
     About, AccessChain, AclEntry, ArchiveError, BackupStatus, BucketInfo, BucketSettings, CatalogueFinding,
-    Cause, ClassInfo, ClockInfo, CloneOptions, CompleteOptions, EvictDone, FileStat, Hold, KeyPage, KeyQuery,
-    Listed, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo, PutCallback, PutDone,
-    PutOptions, QueueLine, QuotaInfo, QuotaLimits, QuotaOf, ReplacedDrive, ReportBy, RequestFile,
-    RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent,
-    TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UnknownKept, UsageReport, VerifyDone,
-    VersionPage, VersionQuery, Which,
+    Cause, ClassInfo, ClockInfo, CloneOptions, CompleteOptions, EvictDone, FileStat, HealthProblem, Hold,
+    KeyPage, KeyQuery, Listed, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo,
+    PutCallback, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaLimits, QuotaOf, ReplacedDrive, ReportBy,
+    RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck,
+    TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UnknownKept, UsageReport,
+    VerifyDone, VersionPage, VersionQuery, Which,
 };
 use base::{ArchivePath, BlockAddress, ByteCount, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid};
 use bytes::Bytes;
@@ -26,6 +26,10 @@ pub trait Engine: Send + Sync + 'static {
     /// Whether the caller may run machines.
     fn may_administrate(&self) -> Result<(), ArchiveError> {
         Ok(())
+    }
+    /// What keeps changes from being taken.
+    fn health(&self) -> Vec<HealthProblem> {
+        Vec::new()
     }
     fn stat(&self, path: &ArchivePath) -> Result<Stat, ArchiveError>;
     fn list(

@@ -22,6 +22,7 @@ impl Upload for AuditedUpload {
     }
 
     fn finish(self: Box<Self>) -> Result<PutDone, ArchiveError> {
+        self.ledger.admit("put")?;
         let done = self.inner.finish();
         self.ledger.outcome("put", &self.what, &done);
         done
@@ -29,6 +30,9 @@ impl Upload for AuditedUpload {
 
     fn finish_then(self: Box<Self>, done: PutCallback) {
         let AuditedUpload { inner, ledger, what } = *self;
+        if let Err(full) = ledger.admit("put") {
+            return done(Err(full));
+        }
         inner.finish_then(Box::new(move |outcome| {
             ledger.outcome("put", &what, &outcome);
             done(outcome);
@@ -49,6 +53,7 @@ impl PartUpload for AuditedPart {
     }
 
     fn finish(self: Box<Self>, attributes: Vec<(String, Vec<u8>)>) -> Result<PartInfo, ArchiveError> {
+        self.ledger.admit("put-part")?;
         let done = self.inner.finish(attributes);
         self.ledger.outcome("put-part", &self.what, &done);
         done

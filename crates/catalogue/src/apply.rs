@@ -1,6 +1,6 @@
 //! The one way to change the catalogue.
 
-use crate::command::{Command, Envelope, Outcome};
+use crate::command::{BATCH_FILES_MAX, Command, Envelope, Outcome, Work};
 use crate::draft::{Draft, Memo};
 use crate::encoding::ENVELOPE_BYTES_MAX;
 use crate::error::Rejection;
@@ -142,10 +142,11 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         Command::RecallFailed { file, reason } => recall::failed(draft, *file, reason),
         Command::RecallCopyFailed { file, vid, reason } => recall::copy_failed(draft, *file, *vid, reason),
         Command::Evict { files } => evict::evict(draft, files),
-        Command::ExpirePins => tidy::expire_pins(draft),
-        Command::ExpireIdempotency => tidy::expire_idempotency(draft),
+        Command::ExpirePins => tidy::expire_pins(draft, BATCH_FILES_MAX),
+        Command::ExpireIdempotency => tidy::expire_idempotency(draft, BATCH_FILES_MAX),
+        Command::DoSome { work, most } => do_some(draft, work, *most),
         Command::GarbageRemoved { blobs, values } => tidy::garbage_removed(draft, blobs, values),
-        Command::TrimChanges { through } => tidy::trim_changes(draft, *through),
+        Command::TrimChanges { through } => tidy::trim_changes(draft, *through, tidy::ROWS_MAX),
         Command::MoveStripe { blob, stripe, from, to } => stripe::moved(draft, *blob, *stripe, *from, to),
         Command::PoolCopyLost { files } => lost::pool_copy_lost(draft, files),
         Command::PoolCopyFound { files } => lost::pool_copy_found(draft, files),
@@ -191,6 +192,21 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         | Command::SetHold { .. }
         | Command::SetXattrs { .. }
         | Command::SetDirectoryXattrs { .. } => object::perform(draft, command),
+    }
+}
+
+fn do_some(draft: &mut Draft<'_>, work: &Work, most: u32) -> Result<Outcome, Rejection> {
+    let most = most as usize;
+    limit("items in one command", most, BATCH_FILES_MAX)?;
+    // None would be done, for ever.
+    let most = most.max(1);
+    match work {
+        Work::CancelRequest(request) => request::cancel(draft, *request, most),
+        Work::ForgetRequest(request) => request::forget(draft, *request, most),
+        Work::ExpirePins => tidy::expire_pins(draft, most),
+        Work::ExpireIdempotency => tidy::expire_idempotency(draft, most),
+        Work::EvictCold => cold::evict_cold(draft, most),
+        Work::TrimChanges(through) => tidy::trim_changes(draft, *through, most),
     }
 }
 

@@ -30,6 +30,8 @@ pub const PRIORITY_USUAL: u8 = 5;
 pub const UNKNOWN_BATCH_MAX: usize = 10_000;
 /// Most files in one `AddToRequest`, `Evict`, `Release` or `RecallDone`.
 pub const BATCH_FILES_MAX: usize = 10_000;
+/// Files that whoever gives commands puts into one: a few milliseconds of work, so that others do not wait.
+pub const BULK_FILES: usize = 400;
 /// Most files in one request.
 pub const REQUEST_FILES_MAX: u32 = 10_000_000;
 /// Most ranges of changes in one `IndexWritten`.
@@ -100,6 +102,31 @@ impl Envelope {
             Command::MoveTimeForward { to } => to,
             _ => self.at,
         }
+    }
+}
+
+/// Work that is done in parts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// As [`Command::CancelRequest`].
+    CancelRequest(RequestId),
+    /// As [`Command::ForgetRequest`].
+    ForgetRequest(RequestId),
+    /// As [`Command::ExpirePins`].
+    ExpirePins,
+    /// As [`Command::ExpireIdempotency`].
+    ExpireIdempotency,
+    /// As [`Command::EvictCold`].
+    EvictCold,
+    /// As [`Command::TrimChanges`].
+    TrimChanges(u64),
+}
+
+impl Work {
+    /// The command for the next [`BULK_FILES`] items.
+    #[must_use]
+    pub fn some(self) -> Command {
+        Command::DoSome { work: self, most: BULK_FILES as u32 }
     }
 }
 
@@ -426,6 +453,14 @@ pub enum Command {
         request: RequestId,
         /// Which files; `None`: all, of a request with no more than [`BATCH_FILES_MAX`].
         files: Option<Vec<FileId>>,
+    },
+    /// Does a part of work that may be long: what the command named would do, with at most `most` items
+    /// instead of [`BATCH_FILES_MAX`].
+    DoSome {
+        /// What.
+        work: Work,
+        /// At least 1, at most [`BATCH_FILES_MAX`].
+        most: u32,
     },
     /// Deletes the record of a request that has ended, with its items and pins, at most [`BATCH_FILES_MAX`]
     /// items at a time: to be given again while the outcome is `More(true)`.

@@ -9,7 +9,7 @@ use base::{
 use crate::codec::{Codec, Reader, choice, record};
 use crate::command::{
     AdoptContainer, CloneFile, Command, Envelope, PlannedContainer, PoolData, PutFile, PutObject, RecallDone,
-    Replace, SealContainer, TapeFound,
+    Replace, SealContainer, TapeFound, Work,
 };
 use crate::record::{
     AclEntry, Attributes, BlobRecord, BucketRecord, BucketSettings, ClassRecord, ClockRecord, ContainerCopy,
@@ -310,6 +310,15 @@ record!(AdoptContainer { container, kind, class, members, length, checksums, sea
 record!(PlannedContainer { container, block, blocks });
 record!(RecallDone { blobs, files });
 
+choice!(Work {
+    0 = CancelRequest(request),
+    1 = ForgetRequest(request),
+    2 = ExpirePins,
+    3 = ExpireIdempotency,
+    4 = EvictCold,
+    5 = TrimChanges(through),
+});
+
 choice!(Command {
     0 = Initialise { instance },
     1 = OpenEpoch,
@@ -392,6 +401,7 @@ choice!(Command {
     103 = TimeMovedBack { from },
     104 = NoteLeap { by },
     110 = NoteUnknown { found, gone },
+    120 = DoSome { work, most },
 });
 
 /// The key of a counter: its kind, then its object.

@@ -11,6 +11,9 @@ pub enum KvError {
     /// The map reserved for the catalogue is full.
     #[error("the catalogue's map is full: raise catalogue.map_size in kist.toml and restart")]
     MapFull,
+    /// The file system of the catalogue is full; nothing was changed.
+    #[error("the file system of the catalogue is full: make room on it")]
+    DiskFull,
     /// The engine failed; the text is the engine's own.
     #[error("the catalogue's engine failed: {0}")]
     Engine(String),

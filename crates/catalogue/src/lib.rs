@@ -13,6 +13,7 @@ mod error;
 mod frame;
 #[doc(hidden)]
 pub mod fuzz;
+mod growth;
 mod key;
 mod kv;
 mod memory;
@@ -24,11 +25,11 @@ mod view;
 pub use apply::{Batch, apply};
 pub use check::Inconsistency;
 pub use command::{
-    ABORT_PARTS_MAX, AdoptContainer, BATCH_FILES_MAX, BUCKET_UPLOADS_MAX, CONTAINER_MEMBERS_MAX, CloneFile,
-    Command, CompleteUpload, Envelope, EvictRefusal, IDEMPOTENCY_KEPT, OpenUpload, Outcome, PARTS_MAX,
-    PRIORITY_MAX, PRIORITY_USUAL, PlannedContainer, PoolData, PoolLoss, PutFile, PutObject, PutOutcome,
-    PutPart, QUOTAS_MAX, REQUEST_FILES_MAX, RecallDone, Removal, Replace, Requeue, SEGMENTS_MAX,
-    SealContainer, TapeFound, UNKNOWN_BATCH_MAX, UPLOADS_MAX, completion_key,
+    ABORT_PARTS_MAX, AdoptContainer, BATCH_FILES_MAX, BUCKET_UPLOADS_MAX, BULK_FILES, CONTAINER_MEMBERS_MAX,
+    CloneFile, Command, CompleteUpload, Envelope, EvictRefusal, IDEMPOTENCY_KEPT, OpenUpload, Outcome,
+    PARTS_MAX, PRIORITY_MAX, PRIORITY_USUAL, PlannedContainer, PoolData, PoolLoss, PutFile, PutObject,
+    PutOutcome, PutPart, QUOTAS_MAX, REQUEST_FILES_MAX, RecallDone, Removal, Replace, Requeue, SEGMENTS_MAX,
+    SealContainer, TapeFound, UNKNOWN_BATCH_MAX, UPLOADS_MAX, Work, completion_key,
 };
 pub use encoding::{DecodeError, ENVELOPE_BYTES_MAX, ENVELOPE_VERSION};
 pub use error::{Object, ReadError, Rejection};

@@ -105,6 +105,7 @@ impl From<Refusing> for Refusal {
             Refusing::Key(KeyError::Name(_)) => Kind::BadRequest,
             Refusing::Key(KeyError::NoSuchKey(_)) => Kind::NotFound,
             Refusing::Key(KeyError::Limit { .. }) => Kind::Limit,
+            Refusing::Audit(_) => Kind::ServerFull,
             Refusing::Key(KeyError::NoEntropy) => Kind::Unavailable,
             _ => Kind::Internal,
         };

@@ -83,6 +83,8 @@ kinds! {
     Range "range" RANGE_NOT_SATISFIABLE;
     /// No space for now.
     PoolFull "pool-full" SERVICE_UNAVAILABLE;
+    /// No space where the server writes down what it keeps and who did what.
+    ServerFull "server-full" SERVICE_UNAVAILABLE;
     /// More than a quota allows.
     QuotaExceeded "quota-exceeded" INSUFFICIENT_STORAGE;
     /// Drives that hold the file do not answer.
@@ -108,7 +110,7 @@ impl Refusal {
     pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
         let mut headers = HeaderMap::new();
         match kind {
-            Kind::Unavailable | Kind::PoolFull | Kind::DrivesAway | Kind::TooMany => {
+            Kind::Unavailable | Kind::PoolFull | Kind::ServerFull | Kind::DrivesAway | Kind::TooMany => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
             }
             Kind::Unauthorized => {
@@ -225,6 +227,7 @@ fn kind_of(error: &ArchiveError) -> Kind {
             Kind::Corrupt
         }
         ArchiveError::PoolFull => Kind::PoolFull,
+        ArchiveError::AuditFull(_) => Kind::ServerFull,
         ArchiveError::TreeChanges => Kind::Unavailable,
         ArchiveError::Store(error) => kind_of_execute(error),
         ArchiveError::Pool(error) => kind_of_pool(error),
@@ -263,6 +266,7 @@ fn kind_of_execute(error: &ExecuteError) -> Kind {
     match error {
         ExecuteError::Rejected(rejection) => kind_of_rejection(rejection),
         ExecuteError::TooMany { .. } => Kind::Limit,
+        ExecuteError::DiskFull | ExecuteError::MapFull => Kind::ServerFull,
         _ => Kind::Unavailable,
     }
 }
@@ -364,7 +368,9 @@ mod tests {
         };
         check(ArchiveError::Catalogue(dangling), "corrupt", 500);
         check(rejected(Rejection::Read(damaged())), "corrupt", 500);
-        check(ArchiveError::Store(ExecuteError::MapFull), "unavailable", 503);
+        check(ArchiveError::Store(ExecuteError::MapFull), "server-full", 503);
+        check(ArchiveError::Store(ExecuteError::DiskFull), "server-full", 503);
+        check(ArchiveError::AuditFull("log".into()), "server-full", 503);
         check(ArchiveError::Store(ExecuteError::Rejected(Rejection::ReservedName)), "bad-path", 400);
         check(ArchiveError::Pool(PoolError::Closed), "unavailable", 503);
         let full = || PoolError::Placement(cluster_error());

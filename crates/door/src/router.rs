@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::Uri;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
 use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 
 use crate::access;
@@ -81,7 +83,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/data/", any(data))
         .route("/data/{*path}", any(data))
         .nest("/api/v1", api)
-        .route(HEALTH, get(|| async { "ok\n" }))
+        .route(HEALTH, get(health))
         .route(metrics::ADDRESS, get(metrics::metrics))
         .fallback(|uri: Uri| async move {
             Refusal::new(
@@ -95,4 +97,15 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .layer(from_fn_with_state(shared.clone(), guard))
         .layer(from_fn_with_state(shared.counts.clone(), metrics::watch_native))
         .with_state(shared)
+}
+
+/// Whether changes are taken; 503 with a line for each reason why not. The engine looks at most once a
+/// second.
+async fn health(State(shared): State<Arc<Shared>>) -> Response {
+    let problems = shared.authority.health();
+    if problems.is_empty() {
+        return "ok\n".into_response();
+    }
+    let lines: String = problems.iter().map(|problem| format!("{}: {problem}\n", problem.word())).collect();
+    (StatusCode::SERVICE_UNAVAILABLE, lines).into_response()
 }

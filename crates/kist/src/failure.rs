@@ -47,7 +47,7 @@ impl Exit {
     pub fn of_problem(kind: &str, status: u16) -> Exit {
         match kind {
             "digest-mismatch" | "length-mismatch" | "corrupt" | "lost" => Exit::Differs,
-            "pool-full" | "drives-away" | "quota-exceeded" => Exit::Refused,
+            "pool-full" | "server-full" | "drives-away" | "quota-exceeded" => Exit::Refused,
             _ => match status {
                 400 | 405 => Exit::Usage,
                 401 | 403 => Exit::NotAuthorised,

@@ -166,10 +166,15 @@ pub fn new_key() -> Outcome<String> {
 
 /// Writes a file by temporary name, sync, rename and sync of the directory.
 pub fn write_durable(path: &Path, bytes: &[u8], mode: u32) -> Outcome {
-    let failed = |error: &std::io::Error| Failure::io("writing", path, error);
+    try_write_durable(path, bytes, mode).map_err(|error| Failure::io("writing", path, &error))
+}
+
+/// As [`write_durable`], with the system's error.
+pub fn try_write_durable(path: &Path, bytes: &[u8], mode: u32) -> std::io::Result<()> {
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let temporary = parent.join(format!(".{name}.{}", text::hex(&text::random::<8>()?)));
+    let random = text::random::<8>().map_err(|error| std::io::Error::other(error.to_string()))?;
+    let temporary = parent.join(format!(".{name}.{}", text::hex(&random)));
     let write = || {
         let mut file = OpenOptions::new().create_new(true).write(true).mode(mode).open(&temporary)?;
         file.write_all(bytes)?;
@@ -177,9 +182,8 @@ pub fn write_durable(path: &Path, bytes: &[u8], mode: u32) -> Outcome {
         fs::rename(&temporary, path)?;
         File::open(parent)?.sync_all()
     };
-    write().map_err(|error| {
+    write().inspect_err(|_| {
         let _ = fs::remove_file(&temporary);
-        failed(&error)
     })
 }
 

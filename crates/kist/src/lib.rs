@@ -22,6 +22,7 @@ mod output;
 mod parallel;
 mod people;
 mod progress;
+mod run_files;
 mod serve;
 mod table;
 mod text;

@@ -1,6 +1,5 @@
 //! Who may come into a server: keys, tokens, certificates, and the log of what they do.
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use crate::config::{self, Config};
 use crate::failure::{Failure, Outcome};
 use crate::instance::{self, CONFIG_FILE, Instance};
 use crate::issuer_keys::IssuerKeys;
+use crate::run_files::RunFiles;
 use crate::warnings;
 
 /// The name of whoever comes with the key in `run/admin-key`.
@@ -28,6 +28,7 @@ impl People {
         instance: &Instance,
         config: &Config,
         keys: &[instance::Key],
+        run_files: &RunFiles,
         clock: Arc<dyn Clock>,
     ) -> Outcome<Self> {
         let identities: Identities = config.identity.load(&instance.directory).map_err(Failure::usage)?;
@@ -35,10 +36,7 @@ impl People {
         let mut admin_keys: Vec<_> = keys.iter().filter_map(entry).collect();
         let local = instance::new_key()?;
         admin_keys.push((LOCAL_ADMIN.to_owned(), Blake3::of(local.as_bytes()).0));
-        let run = instance.path("run");
-        fs::create_dir_all(&run).map_err(|error| Failure::io("making the directory", &run, &error))?;
-        let file = instance.path(instance::RUN_KEY_FILE);
-        instance::write_durable(&file, format!("{local}\n").as_bytes(), 0o600)?;
+        run_files.write(instance.path(instance::RUN_KEY_FILE), format!("{local}\n").into_bytes(), 0o600)?;
         let logs = instance.path(instance::LOG_DIRECTORY);
         let audit = Audit::open(&logs, Arc::clone(&clock))
             .map_err(|error| Failure::io("opening the audit log", &logs, &error))?;

@@ -23,6 +23,7 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::instance::{self, CONFIG_FILE, Instance, SERVER_FILE};
 use crate::issuer_keys::IssuerKeys;
 use crate::people::{self, People};
+use crate::run_files::RunFiles;
 use crate::{output, text, warnings};
 
 /// Arguments.
@@ -137,7 +138,8 @@ fn serve(
     // time over it.
     let clock = Arc::new(SystemClock);
     let trusted = Arc::new(TrustedClock::new(clock.clone()));
-    let people = People::open(instance, config, keys, clock.clone())?;
+    let run_files = RunFiles::open(instance)?;
+    let people = People::open(instance, config, keys, &run_files, clock.clone())?;
     let archive = open_archive(instance, config, trusted.clone())?;
     archive.set_upkeep(config.upkeep());
     if let Some(backup) = config.backup_settings(&instance.directory) {
@@ -145,7 +147,7 @@ fn serve(
     }
     let url = format!("{scheme}://{address}");
     let served = people.guard(archive.clone()).and_then(|(authority, audit)| {
-        announce(instance, &url, s3_address.map(|address| format!("{scheme}://{address}")))?;
+        announce(instance, &run_files, &url, s3_address.map(|address| format!("{scheme}://{address}")))?;
         let clocks = ::s3::S3Clocks { system: clock, trusted };
         let s3 = ::s3::service(authority.clone(), s3_settings, clocks);
         let s3 = s3.map_err(|error| Failure::usage(error.to_string()))?;
@@ -162,6 +164,7 @@ fn serve(
             tokio::select! {
                 () = shutdown(stop_with_stdin) => {}
                 () = on_hangup(again) => {}
+                () = run_files.write_when_there_is_room() => {}
             }
         };
         let served = door::run(door, Services { authority, s3 }, until);
@@ -209,12 +212,10 @@ fn notify(states: &[NotifyState]) {
 }
 
 /// Says that the server is ready: in a file for programs, in a line for people, to the service manager.
-fn announce(instance: &Instance, url: &str, s3: Option<String>) -> Outcome {
+fn announce(instance: &Instance, run_files: &RunFiles, url: &str, s3: Option<String>) -> Outcome {
     let server = ServerFile { url: url.to_owned(), s3: s3.clone(), pid: std::process::id() };
     let json = serde_json::to_vec(&server).map_err(|error| Failure::internal(error.to_string()))?;
-    let run = instance.path("run");
-    fs::create_dir_all(&run).map_err(|error| Failure::io("making the directory", &run, &error))?;
-    instance::write_durable(&instance.path(SERVER_FILE), &json, 0o644)?;
+    run_files.write(instance.path(SERVER_FILE), json, 0o644)?;
     output::line(&format!("kist serves {} at {url}", instance.directory.display()))?;
     if let Some(s3) = s3 {
         output::line(&format!("S3 at {s3}"))?;

@@ -56,6 +56,10 @@ pub(crate) fn s3_error_of(error: ArchiveError) -> S3Error {
         ArchiveError::Store(ExecuteError::Rejected(rejection)) => of_rejection(rejection),
         // The code that Ceph's gateway has for it; clients do not try again at 403.
         ArchiveError::QuotaExceeded { .. } => custom("QuotaExceeded", StatusCode::FORBIDDEN, text),
+        ArchiveError::AuditFull(_) => s3_error!(ServiceUnavailable, "{text}"),
+        ArchiveError::Store(error) if error.shortage().is_some() => {
+            s3_error!(ServiceUnavailable, "{text}")
+        }
         ArchiveError::PoolFull => custom("SlowDown", StatusCode::SERVICE_UNAVAILABLE, text),
         ArchiveError::TreeChanges | ArchiveError::Stopping => s3_error!(ServiceUnavailable, "{text}"),
         ArchiveError::DrivesAway { .. } | ArchiveError::Store(_) | ArchiveError::Pool(_) => {

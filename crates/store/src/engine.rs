@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use base::Duration;
 use catalogue::{KvError, ReadError, Rejection, Snapshot, Table, Transaction, Visit};
 use heed::types::Bytes;
 use heed::{CommitOrAbort, CompactionOption, Database, Env, EnvOpenOptions, MdbError, RoTxn, WithoutTls};
@@ -17,6 +18,7 @@ use crate::head::Head;
 use crate::integrity::{SUMS_KEY, SUMS_TABLE, Whole, walk_file};
 use crate::lmdb_writing::{LmdbWriting, went_back};
 use crate::memory::{MemoryEngine, MemoryWriting};
+use crate::room::{Room, Shortage, is_full};
 use crate::snapshot::SNAPSHOT_DATA;
 use crate::sums::commit_of;
 
@@ -39,6 +41,27 @@ impl Engine {
         match self {
             Engine::Lmdb(engine) => read(&engine.read()?),
             Engine::Memory(engine) => read(&engine.read()),
+        }
+    }
+
+    /// What commands that grow the catalogue lack.
+    pub(crate) fn shortage(&self, now: Duration) -> Result<Option<Shortage>, KvError> {
+        match self {
+            Engine::Lmdb(engine) => engine.shortage(now),
+            Engine::Memory(_) => Ok(None),
+        }
+    }
+
+    /// Whether the last commit met a full file system.
+    pub(crate) fn is_met_full(&self) -> bool {
+        matches!(self, Engine::Lmdb(engine) if engine.room.is_met_full())
+    }
+
+    /// Whether a commit that found no room has left an engine that goes on.
+    pub(crate) fn after_failure(&self, error: KvError, now: Duration) -> KvError {
+        match (self, error) {
+            (Engine::Lmdb(engine), KvError::DiskFull) => engine.after_full(now),
+            (_, error) => error,
         }
     }
 
@@ -88,6 +111,8 @@ pub(crate) struct LmdbEngine {
     sums: Rows,
     head: Head,
     data: DataFile,
+    room: Room,
+    page_bytes: u64,
     /// What a walk has found wrong: nothing is read or written any more.
     damaged: OnceLock<String>,
 }
@@ -111,6 +136,9 @@ impl LmdbEngine {
         // is set.
         let env = unsafe { options.open(dir)? };
         env.clear_stale_readers()?;
+        let data = dir.join(SNAPSHOT_DATA);
+        // Before the first commit: with a full file system it needs the blocks that an earlier run got.
+        let room = Room::open(&data, map_size as u64)?;
         let txn = env.write_txn()?;
         let opened = env.create_databases_and_commit(txn, |opener, txn| -> Result<_, heed::Error> {
             let mut tables = Vec::with_capacity(Table::COUNT);
@@ -128,8 +156,41 @@ impl LmdbEngine {
             Ok(CommitOrAbort::<_, std::convert::Infallible>::Commit((tables, sums)))
         })?;
         let CommitOrAbort::Commit((tables, sums)) = opened;
-        let data = DataFile::of(dir.join(SNAPSHOT_DATA))?;
-        Ok(LmdbEngine { env, tables, sums, head: Head::open(dir)?, data, damaged: OnceLock::new() })
+        let data = DataFile::of(data)?;
+        let txn = env.read_txn()?;
+        let page_bytes = u64::from(sums.stat(&txn)?.page_size);
+        drop(txn);
+        let (head, damaged) = (Head::open(dir)?, OnceLock::new());
+        Ok(LmdbEngine { env, tables, sums, head, room, page_bytes, data, damaged })
+    }
+
+    fn shortage(&self, now: Duration) -> Result<Option<Shortage>, KvError> {
+        let pages = self.env.info().last_page_number as u64 + 1;
+        self.room.look(now, pages * self.page_bytes, || self.live())
+    }
+
+    /// Bytes of pages that hold something; the list of free pages itself is not counted.
+    fn live(&self) -> Result<u64, KvError> {
+        let txn = self.env.read_txn().map_err(kv_error)?;
+        let mut pages = 0;
+        for rows in self.tables.iter().chain([&self.sums]) {
+            let found = rows.stat(&txn).map_err(kv_error)?;
+            pages += (found.branch_pages + found.leaf_pages + found.overflow_pages) as u64;
+        }
+        Ok(pages * self.page_bytes)
+    }
+
+    /// LMDB writes pages, syncs them, then writes the page that names them. What failed before that is
+    /// forgotten with its transaction: it was named by nothing, so that no later commit rests on it. Of a
+    /// failure at the naming page LMDB says with the next transaction that nobody knows what is durable.
+    fn after_full(&self, now: Duration) -> KvError {
+        match self.env.write_txn() {
+            Ok(_) => {
+                self.room.met_full(now);
+                KvError::DiskFull
+            }
+            Err(error) => kv_error(error),
+        }
     }
 
     fn check_sound(&self) -> Result<(), KvError> {
@@ -192,7 +253,7 @@ impl LmdbEngine {
     pub(crate) fn write(&self) -> Result<LmdbWriting<'_>, KvError> {
         self.check_sound()?;
         let txn = self.env.write_txn().map_err(kv_error)?;
-        LmdbWriting::new(txn, &self.tables, &self.sums, &self.head, &self.data)
+        LmdbWriting::new(txn, &self.tables, &self.sums, &self.head, &self.data, &self.room)
     }
 }
 
@@ -237,6 +298,7 @@ fn identity(metadata: &std::fs::Metadata) -> (u64, u64) {
 pub(crate) fn kv_error(error: heed::Error) -> KvError {
     match error {
         heed::Error::Mdb(MdbError::MapFull) => KvError::MapFull,
+        heed::Error::Io(error) if is_full(&error) => KvError::DiskFull,
         other => KvError::Engine(other.to_string()),
     }
 }

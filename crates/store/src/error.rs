@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use catalogue::Rejection;
 
+use crate::room::Shortage;
+
 /// How a catalogue is damaged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -131,6 +133,11 @@ pub enum ExecuteError {
     /// The map reserved for the catalogue is full. Nothing was changed; reads and deletes go on.
     #[error("the catalogue's map is full: raise catalogue.map_size in kist.toml and restart")]
     MapFull,
+    /// The file system of the catalogue is full. Nothing was changed; reads and deletes go on.
+    #[error(
+        "the file system of the catalogue is full: make room on it; until then only what makes room is taken"
+    )]
+    DiskFull,
     /// The engine failed. Whether the command is durable is unknown until the restart.
     #[error("the catalogue's engine failed ({0}): nothing more is written until the restart")]
     Engine(String),
@@ -139,6 +146,27 @@ pub enum ExecuteError {
         "the catalogue's writer has stopped after an earlier failure: look for the first error, then restart"
     )]
     Stopped,
+}
+
+impl From<Shortage> for ExecuteError {
+    fn from(shortage: Shortage) -> Self {
+        match shortage {
+            Shortage::Disk => ExecuteError::DiskFull,
+            Shortage::Map => ExecuteError::MapFull,
+        }
+    }
+}
+
+impl ExecuteError {
+    /// What the catalogue lacks, if that is the reason. Certainly nothing was changed then.
+    #[must_use]
+    pub fn shortage(&self) -> Option<Shortage> {
+        match self {
+            ExecuteError::DiskFull => Some(Shortage::Disk),
+            ExecuteError::MapFull => Some(Shortage::Map),
+            _ => None,
+        }
+    }
 }
 
 /// Why a copy of the catalogue cannot be made or read.

@@ -6,7 +6,11 @@ use heed::{PutFlags, RwTxn};
 use crate::engine::{DataFile, Rows, kv_error, scan};
 use crate::head::Head;
 use crate::integrity::SUMS_KEY;
+use crate::room::Room;
 use crate::sums::Sums;
+
+/// `EIO` of Linux.
+const EIO: i32 = 5;
 
 /// Tables of which the same few rows are changed again and again: kept in memory and written once a commit.
 fn is_hot(table: Table) -> bool {
@@ -34,6 +38,7 @@ pub(crate) struct LmdbWriting<'e> {
     sums_table: &'e Rows,
     head: &'e Head,
     data: &'e DataFile,
+    room: &'e Room,
     is_changed: bool,
     /// What the rows add up to with the changes so far.
     sums: Sums,
@@ -58,6 +63,7 @@ impl<'e> LmdbWriting<'e> {
         sums_table: &'e Rows,
         head: &'e Head,
         data: &'e DataFile,
+        room: &'e Room,
     ) -> Result<Self, KvError> {
         let stored = sums_table.get(&txn, SUMS_KEY).map_err(kv_error)?.map(Sums::decode);
         // LMDB counts on in its lock file whatever becomes of its pages: what these say of themselves tells.
@@ -74,7 +80,7 @@ impl<'e> LmdbWriting<'e> {
         let damaged = || KvError::Engine("the sums of the tables are damaged".to_owned());
         let sums = sums.ok_or_else(damaged)?;
         let (hot, last) = (std::array::from_fn(|_| Overlay::new()), std::array::from_fn(|_| None));
-        Ok(LmdbWriting { txn, tables, sums_table, head, data, is_changed: false, sums, hot, last })
+        Ok(LmdbWriting { txn, tables, sums_table, head, data, room, is_changed: false, sums, hot, last })
     }
 
     /// Begins anew with the sums that the rows were found to have.
@@ -97,8 +103,15 @@ impl<'e> LmdbWriting<'e> {
         }
         let commit = self.txn.id() as u64;
         self.sums_table.put(&mut self.txn, SUMS_KEY, &self.sums.encode(commit)).map_err(kv_error)?;
-        self.txn.commit().map_err(kv_error)?;
+        self.txn.commit().map_err(|error| match error {
+            // What LMDB says of a write that a full file system has cut short.
+            heed::Error::Io(error) if error.raw_os_error() == Some(EIO) && self.room.is_full() => {
+                KvError::DiskFull
+            }
+            error => kv_error(error),
+        })?;
         self.head.write(commit);
+        self.room.met_room();
         // What stands in a file that the next start does not find is not durable.
         self.data.check_place().map_err(|damage| {
             KvError::Engine(format!(

@@ -15,6 +15,7 @@ use crate::error::{ExecuteError, OpenError};
 use crate::format::{self, FIRST_WITH_SUMS};
 use crate::integrity;
 use crate::memory::MemoryCatalogue;
+use crate::room::Shortage;
 use crate::sums::Sums;
 use crate::writer::{Answer, BATCH_MAX, EXECUTE_ALL_MAX, Job, QUEUE_MAX, Writer};
 
@@ -45,6 +46,7 @@ impl StoreOptions {
 /// The open catalogue; share it behind an `Arc`. Dropped, it finishes what waits and closes.
 pub struct CatalogueStore {
     engine: Arc<Engine>,
+    clock: Arc<dyn Clock>,
     jobs: Option<SyncSender<Job>>,
     writer: Option<JoinHandle<()>>,
     commits: Arc<AtomicU64>,
@@ -89,18 +91,20 @@ impl CatalogueStore {
         let commit_fails = Arc::default();
         let writer = Writer {
             engine: Arc::clone(&engine),
-            clock: options.clock,
+            clock: Arc::clone(&options.clock),
             batch_max: options.batch_max.clamp(1, BATCH_MAX),
             commits: Arc::clone(&commits),
             is_stopped: Arc::clone(&is_stopped),
             #[cfg(test)]
             commit_fails: Arc::clone(&commit_fails),
         };
+        let clock = options.clock;
         let (jobs, waiting) = sync_channel(QUEUE_MAX);
         let thread = threads::Builder::new().name("catalogue-writer".to_owned());
         let thread = thread.spawn(move || writer.run(&waiting)).map_err(OpenError::Thread)?;
         Ok(CatalogueStore {
             engine,
+            clock,
             jobs: Some(jobs),
             writer: Some(thread),
             commits,
@@ -176,6 +180,27 @@ impl CatalogueStore {
     #[must_use]
     pub fn commits(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
+    }
+
+    /// What the catalogue lacks, so that it takes no more commands that make it grow.
+    #[must_use]
+    pub fn shortage(&self) -> Option<Shortage> {
+        let found = self.engine.shortage(self.clock.steady()).ok().flatten();
+        found.or(self.engine.is_met_full().then_some(Shortage::Disk))
+    }
+
+    /// Whether a command that makes the catalogue grow is worth a try.
+    ///
+    /// # Errors
+    /// As [`CatalogueStore::execute`] would fail.
+    pub fn check_room(&self) -> Result<(), ExecuteError> {
+        if !self.is_writing() {
+            return Err(ExecuteError::Stopped);
+        }
+        match self.engine.shortage(self.clock.steady()) {
+            Ok(Some(shortage)) => Err(shortage.into()),
+            Ok(None) | Err(_) => Ok(()),
+        }
     }
 
     /// Whether the writer still takes commands.

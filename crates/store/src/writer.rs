@@ -4,15 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use threads::mpsc::{Receiver, SyncSender};
 
-use base::Clock;
 use base::planted::{Bug, is_planted};
+use base::{Clock, Duration};
 use catalogue::{Batch, Envelope, KvError, Outcome, ReadError, Rejection};
 
 use crate::engine::Engine;
 use crate::error::ExecuteError;
+use crate::room::Shortage;
+use crate::waiting::{Waiting, is_bulk};
 
 /// Most commands in one group commit, unless one call alone has more.
 pub const BATCH_MAX: usize = 4096;
+/// Bulk work is added to a group for so long; what small calls wait for is twice that, and two syncs.
+const GROUP_TIME: Duration = Duration::from_millis(5);
 /// Most commands in one call.
 pub const EXECUTE_ALL_MAX: usize = 65_536;
 /// Most calls that wait for the writer; further ones wait for room.
@@ -29,10 +33,10 @@ pub(crate) struct Job {
 
 /// What happened to a group.
 enum Group {
-    /// Durable; the answers to each job.
+    /// Durable; the answers to each job, or to the first ones if there was no time for the others.
     Committed(Vec<Vec<Result<Outcome, Rejection>>>),
-    /// Dropped since the map is full.
-    MapFull,
+    /// Dropped for lack of room.
+    Full(Shortage),
     /// The engine failed; what is durable is unknown.
     Failed(String),
 }
@@ -52,39 +56,57 @@ impl Writer {
     /// nothing about
     /// those on disk, so that nothing is tried again: the thread ends, and with it every call.
     pub(crate) fn run(self, jobs: &Receiver<Job>) {
-        while let Ok(first) = jobs.recv() {
-            let mut count = first.envelopes.len();
-            let mut group = vec![first];
-            while count < self.batch_max {
-                let Ok(next) = jobs.try_recv() else { break };
-                count += next.envelopes.len();
-                group.push(next);
+        let mut waiting = Waiting::default();
+        loop {
+            if waiting.len() == 0 {
+                let Ok(first) = jobs.recv() else { return };
+                waiting.push(first);
             }
-            if !self.serve(group) {
-                return;
+            while waiting.len() < QUEUE_MAX
+                && let Ok(next) = jobs.try_recv()
+            {
+                waiting.push(next);
             }
+            let Some(left) = self.serve(waiting.next_group(self.batch_max)) else { return };
+            waiting.put_back(left);
         }
     }
 
-    /// Whether the writer may go on.
-    fn serve(&self, mut group: Vec<Job>) -> bool {
-        match self.perform(&mut group) {
+    /// Serves a group; gives the bulk work that there was no time for, and `None` if the writer must stop.
+    fn serve(&self, group: Vec<Job>) -> Option<Vec<Job>> {
+        let mut group = match self.engine.shortage(self.clock.steady()) {
+            Ok(None) => group,
+            Ok(Some(shortage)) => refuse_growth(group, shortage),
+            Err(error) => return self.end(group, failure(error)),
+        };
+        if group.is_empty() {
+            return Some(group);
+        }
+        let ended = self.perform(&mut group);
+        self.end(group, ended)
+    }
+
+    fn end(&self, mut group: Vec<Job>, ended: Group) -> Option<Vec<Job>> {
+        match ended {
             Group::Committed(answers) => {
+                let left = group.split_off(answers.len());
                 for (job, answer) in group.into_iter().zip(answers) {
                     reply(&job, Ok(answer));
                 }
-                true
+                Some(left)
             }
             // One of them needs too much; by itself each of the others may fit.
-            Group::MapFull if group.len() > 1 => group.into_iter().all(|job| self.serve(vec![job])),
-            Group::MapFull => {
-                group.iter().for_each(|job| reply(job, Err(ExecuteError::MapFull)));
-                true
+            Group::Full(_) if group.len() > 1 => {
+                group.into_iter().try_fold(Vec::new(), |_, job| self.serve(vec![job]))
+            }
+            Group::Full(shortage) => {
+                group.iter().for_each(|job| reply(job, Err(shortage.into())));
+                Some(Vec::new())
             }
             Group::Failed(reason) => {
                 self.is_stopped.store(true, Ordering::SeqCst);
                 group.iter().for_each(|job| reply(job, Err(ExecuteError::Engine(reason.clone()))));
-                false
+                None
             }
         }
     }
@@ -96,7 +118,12 @@ impl Writer {
         };
         let mut answers = Vec::with_capacity(group.len());
         let mut batch = Batch::new(txn.transaction());
+        let begun = self.clock.steady();
         for job in &mut *group {
+            let has_time = || self.clock.steady().saturating_sub(begun) < GROUP_TIME;
+            if !answers.is_empty() && is_bulk(job) && !has_time() {
+                break;
+            }
             let mut answer = Vec::with_capacity(job.envelopes.len());
             for envelope in &mut job.envelopes {
                 envelope.at = self.clock.now();
@@ -127,9 +154,17 @@ impl Writer {
                 self.commits.fetch_add(1, Ordering::Relaxed);
                 Group::Committed(answers)
             }
-            Err(error) => failure(error),
+            Err(error) => failure(self.engine.after_failure(error, self.clock.steady())),
         }
     }
+}
+
+/// Refuses what needs room for something new; gives the others.
+fn refuse_growth(group: Vec<Job>, shortage: Shortage) -> Vec<Job> {
+    let grows = |job: &Job| job.envelopes.iter().any(|envelope| envelope.command.is_growth());
+    let (refused, rest) = group.into_iter().partition::<Vec<_>, _>(grows);
+    refused.iter().for_each(|job| reply(job, Err(shortage.into())));
+    rest
 }
 
 /// A panic must not look like a writer that works.
@@ -142,7 +177,9 @@ impl Drop for Writer {
 fn failure(error: KvError) -> Group {
     match error {
         // LMDB finds this out before it writes the first page.
-        KvError::MapFull => Group::MapFull,
+        KvError::MapFull => Group::Full(Shortage::Map),
+        // What pages it has written are named by none of those that were durable before.
+        KvError::DiskFull => Group::Full(Shortage::Disk),
         other => Group::Failed(other.to_string()),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::sync::atomic::Ordering;
 
 use base::{BlockAddress, ByteCount, ContainerId, Duration, FileId, Partition, Vid};
-use catalogue::{BATCH_FILES_MAX, ContainerKind, RecallKey};
+use catalogue::{ContainerKind, RecallKey};
 use library::TapeDrive;
 use mechanics::Track;
 use mover::WantedFile;
@@ -16,6 +16,8 @@ use crate::engine::Engine;
 
 /// Bytes gathered into one blob and committed together; a larger file is a batch of its own.
 pub(crate) const RECALL_BATCH_BYTES: u64 = 256 << 20;
+/// Most files stored and committed together: some 10 ms of the catalogue's writer.
+const RECALL_BATCH_FILES: usize = 1_000;
 /// Most files of a tape that are put in order together, at some 60 bytes each; what is beyond comes with the
 /// next plan.
 const PLAN_FILES_MAX: usize = 1_000_000;
@@ -229,7 +231,7 @@ impl<'a> RecallOrder<'a> {
     fn take(&mut self) -> Vec<(Wish, u64)> {
         let mut batch: Vec<(Wish, u64)> = Vec::new();
         let mut bytes = 0;
-        while batch.len() < BATCH_FILES_MAX && bytes < RECALL_BATCH_BYTES {
+        while batch.len() < RECALL_BATCH_FILES && bytes < RECALL_BATCH_BYTES {
             match self.queue.front() {
                 Some((wish, _)) if batch.is_empty() || bytes + wish.length.0 <= RECALL_BATCH_BYTES => {
                     bytes += wish.length.0;

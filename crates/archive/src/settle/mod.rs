@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::planted::{Bug, is_planted};
 use base::{BlobDescription, BlobPiece, BlockAddress, ByteCount, DriveId, FileId, Vid};
-use catalogue::{BATCH_FILES_MAX, Command, Outcome, PoolLoss, RunEnd, TapeRecord, TapeState};
+use catalogue::{BULK_FILES, Command, Outcome, PoolLoss, RunEnd, TapeRecord, TapeState};
 use drive::ObjectDrive;
 use library::{DriveName, TapeDrive};
 use mover::Found;
@@ -117,7 +117,7 @@ fn settle_pool(engine: &Engine, shards: &mut Shards<'_>) -> Result<u64, ArchiveE
                 }
             }
         }
-        for batch in gone.chunks(BATCH_FILES_MAX) {
+        for batch in gone.chunks(BULK_FILES) {
             let outcome = engine.execute(Command::PoolCopyLost { files: batch.to_vec() })?;
             let Outcome::PoolCopyLost(losses) = outcome else { continue };
             nearline += losses.iter().filter(|loss| matches!(loss, PoolLoss::Nearline)).count() as u64;

@@ -32,6 +32,7 @@ mod quotas;
 mod rebuild;
 mod recall_order;
 mod replaced;
+mod requests_kept;
 mod restores;
 #[path = "common/restoring.rs"]
 mod restoring;

@@ -2,10 +2,12 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use base::Blake3;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 
 use super::line::{AuditLine, encode};
 use super::read::{Tail, read_tail};
@@ -14,6 +16,23 @@ use super::read::{Tail, read_tail};
 pub const AUDIT_BYTES_MAX: u64 = 16 << 20;
 /// Files kept, the one that grows included; the oldest go.
 pub const AUDIT_FILES_MAX: usize = 256;
+
+/// Blocks that are allocated behind the last line are at least so many bytes while the file system has
+/// room: what makes room can be written down when it has none.
+pub(super) const RESERVE_BYTES: u64 = 1 << 20;
+/// With fewer left nothing at all is taken: the lines of calls under way still fit.
+pub(super) const LEAST_BYTES: u64 = 256 << 10;
+
+/// The room that the log has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AuditRoom {
+    /// Enough.
+    Enough,
+    /// The file system is full; lines fit as long as the reserve lasts.
+    Reserve,
+    /// None.
+    None,
+}
 
 /// The numbers and paths of the files in `directory`, the oldest first.
 pub(super) fn list(directory: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
@@ -52,6 +71,8 @@ pub(super) struct Appender {
     number: u64,
     /// Its length up to the last whole line.
     length: u64,
+    /// Blocks are allocated up to here.
+    allocated: u64,
     /// The number of the last line.
     line: u64,
     /// Its hash.
@@ -79,10 +100,13 @@ impl Appender {
         }
         let file = OpenOptions::new().append(true).open(path)?;
         // What a crash left of a last line was acknowledged to nobody.
-        file.set_len(tail.length)?;
+        if file.metadata()?.len() > tail.length {
+            file.set_len(tail.length)?;
+        }
+        let allocated = file.metadata()?.blocks().saturating_mul(512);
         let (length, line, hash) = (tail.length, tail.line, tail.hash);
         let directory = directory.to_owned();
-        Ok(Appender { directory, bytes_max, files_max, file, number: *number, length, line, hash })
+        Ok(Appender { directory, bytes_max, files_max, file, number: *number, length, allocated, line, hash })
     }
 
     fn begin(
@@ -96,7 +120,8 @@ impl Appender {
         let file = OpenOptions::new().create_new(true).append(true).mode(0o640).open(&path)?;
         let directory = directory.to_owned();
         let (line, hash) = (before.line, before.hash);
-        let mut made = Appender { directory, bytes_max, files_max, file, number, length: 0, line, hash };
+        let mut made =
+            Appender { directory, bytes_max, files_max, file, number, length: 0, allocated: 0, line, hash };
         let mut text = String::new();
         let begin = AuditLine::Begin { file: number, previous: hash };
         let after = encode(&begin, line + 1, hash, &mut text);
@@ -109,8 +134,10 @@ impl Appender {
 
     /// Appends these lines, which the operating system then has. Nothing of them stays if that fails.
     pub(super) fn append(&mut self, lines: &[AuditLine]) -> io::Result<()> {
-        if self.length >= self.bytes_max {
-            self.rotate()?;
+        if self.length >= self.bytes_max
+            && let Err(error) = self.rotate()
+        {
+            tracing::warn!(%error, "the audit log cannot begin a new file: it goes on in the old one");
         }
         let (mut text, mut hash, mut count) = (String::new(), self.hash, 0);
         for line in lines {
@@ -128,6 +155,8 @@ impl Appender {
     /// Begins the next file, and lets the oldest go.
     pub(super) fn rotate(&mut self) -> io::Result<()> {
         self.file.sync_data()?;
+        // It grows no more.
+        let _ = self.file.set_len(self.length);
         let before = Tail { lines: 1, length: 0, line: self.line, hash: self.hash };
         *self = Appender::begin(&self.directory, self.bytes_max, self.files_max, self.number + 1, &before)?;
         let files = list(&self.directory)?;
@@ -135,6 +164,23 @@ impl Appender {
             fs::remove_file(path)?;
         }
         Ok(())
+    }
+
+    /// Gets blocks for lines to come, and tells what room there is.
+    pub(super) fn look_ahead(&mut self) -> AuditRoom {
+        if self.allocated < self.length + RESERVE_BYTES {
+            match fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.length, 2 * RESERVE_BYTES) {
+                Ok(()) => self.allocated = self.length + 2 * RESERVE_BYTES,
+                // Another failure, such as that of a file system that cannot, says nothing of its room.
+                Err(error) if error != Errno::NOSPC && error != Errno::DQUOT => return AuditRoom::Enough,
+                Err(_) => {}
+            }
+        }
+        match self.allocated.saturating_sub(self.length) {
+            RESERVE_BYTES.. => AuditRoom::Enough,
+            LEAST_BYTES.. => AuditRoom::Reserve,
+            _ => AuditRoom::None,
+        }
     }
 
     fn write(&mut self, text: &str, lines: u64, hash: Blake3) -> io::Result<()> {

@@ -19,7 +19,7 @@ pub(super) const RULE_BYTES_MAX: usize = 255;
 pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejection> {
     match command {
         Command::SetResidency { class, cold } => set_residency(draft, *class, *cold),
-        Command::EvictCold => evict_cold(draft),
+        Command::EvictCold => evict_cold(draft, BATCH_FILES_MAX),
         Command::ChangeClass { file, class } => change_class(draft, *file, *class),
         Command::SetLifecycleCursor { dir, rule, action, cursor } => {
             namespace::check_directory(draft, *dir)?;
@@ -79,11 +79,11 @@ fn queue(draft: &mut Draft<'_>, id: FileId) -> Result<(), Rejection> {
     Ok(())
 }
 
-fn evict_cold(draft: &mut Draft<'_>) -> Result<Outcome, Rejection> {
+pub(super) fn evict_cold(draft: &mut Draft<'_>, most: usize) -> Result<Outcome, Rejection> {
     if draft.meta()?.restored {
         return Ok(Outcome::More(false));
     }
-    let mut room = BATCH_FILES_MAX;
+    let mut room = most;
     for (container, from) in draft.view().cold(CONTAINERS_MAX)? {
         let after = from.0.checked_sub(1).map(|last| (ByteCount(last), FileId(u64::MAX)));
         let members = draft.view().members(container, after, room)?;

@@ -24,10 +24,10 @@ pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcom
         Command::OpenRequest { owner, pin } => return open(draft, owner, *pin),
         Command::AddToRequest { request, files } => add(draft, *request, files)?,
         Command::CloseRequest { request } => close(draft, *request)?,
-        Command::CancelRequest { request } => return cancel(draft, *request),
+        Command::CancelRequest { request } => return cancel(draft, *request, BATCH_FILES_MAX),
         Command::Release { request, files: None } => release_all(draft, *request)?,
         Command::Release { request, files: Some(files) } => release_files(draft, *request, files)?,
-        Command::ForgetRequest { request } => return forget(draft, *request),
+        Command::ForgetRequest { request } => return forget(draft, *request, BATCH_FILES_MAX),
         Command::SetRequestPriority { request, priority } => set_priority(draft, *request, *priority)?,
         _ => unreachable!("apply sends commands about requests only"),
     }
@@ -287,7 +287,7 @@ fn close(draft: &mut Draft<'_>, id: RequestId) -> Result<(), Rejection> {
     }
 }
 
-fn cancel(draft: &mut Draft<'_>, id: RequestId) -> Result<Outcome, Rejection> {
+pub(super) fn cancel(draft: &mut Draft<'_>, id: RequestId, most: usize) -> Result<Outcome, Rejection> {
     let mut request = find(draft, id)?;
     match request.state {
         RequestState::Cancelled => return Ok(Outcome::More(false)),
@@ -296,7 +296,7 @@ fn cancel(draft: &mut Draft<'_>, id: RequestId) -> Result<Outcome, Rejection> {
         }
         RequestState::Filling | RequestState::Active | RequestState::Cancelling => {}
     }
-    let items = draft.view().request_items(id, request.swept, BATCH_FILES_MAX)?;
+    let items = draft.view().request_items(id, request.swept, most)?;
     for (number, item) in items {
         request.swept = number.saturating_add(1);
         if item.state == ItemState::Waiting {
@@ -352,7 +352,7 @@ fn release_files(draft: &mut Draft<'_>, id: RequestId, files: &[FileId]) -> Resu
     Ok(())
 }
 
-fn forget(draft: &mut Draft<'_>, id: RequestId) -> Result<Outcome, Rejection> {
+pub(super) fn forget(draft: &mut Draft<'_>, id: RequestId, most: usize) -> Result<Outcome, Rejection> {
     let mut request = find(draft, id)?;
     match request.state {
         RequestState::Completed | RequestState::Cancelled | RequestState::Forgetting => {}
@@ -360,8 +360,8 @@ fn forget(draft: &mut Draft<'_>, id: RequestId) -> Result<Outcome, Rejection> {
             return Err(wrong(id, &request, "completed or cancelled: cancel it first"));
         }
     }
-    let items = draft.view().request_items(id, 0, BATCH_FILES_MAX)?;
-    let has_more = items.len() == BATCH_FILES_MAX && items.last().is_some_and(|(n, _)| n + 1 < request.files);
+    let items = draft.view().request_items(id, 0, most)?;
+    let has_more = items.len() == most && items.last().is_some_and(|(n, _)| n + 1 < request.files);
     for (number, item) in items {
         unpin(draft, id, item.file)?;
         draft.remove(Table::RequestFile, key::request_file(id, item.file));

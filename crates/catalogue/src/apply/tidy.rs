@@ -3,7 +3,7 @@
 use base::{BlobId, BlobPiece, FileId, RequestId, Timestamp};
 
 use super::{cold, limit};
-use crate::command::{BATCH_FILES_MAX, IDEMPOTENCY_KEPT, Outcome};
+use crate::command::{IDEMPOTENCY_KEPT, Outcome};
 use crate::draft::Draft;
 use crate::encoding::Nothing;
 use crate::error::Rejection;
@@ -13,25 +13,19 @@ use crate::record::{Garbage, IdempotencyRecord};
 use crate::table::Table;
 
 /// Most rows in one `GarbageRemoved`, and most changes dropped by one `TrimChanges`.
-const ROWS_MAX: usize = 100_000;
+pub(super) const ROWS_MAX: usize = 100_000;
 
 fn dropped(count: usize) -> Result<Outcome, Rejection> {
     Ok(Outcome::Dropped(u32::try_from(count).unwrap_or(u32::MAX)))
 }
 
-pub(super) fn expire_pins(draft: &mut Draft<'_>) -> Result<Outcome, Rejection> {
+pub(super) fn expire_pins(draft: &mut Draft<'_>, most: usize) -> Result<Outcome, Rejection> {
     let end = key::pin_expiry_end(draft.at);
-    let pins = draft.view().rows(
-        Table::PinExpiry,
-        &[],
-        end.as_deref(),
-        BATCH_FILES_MAX,
-        |mut parts, key, value| {
-            frame::open::<Nothing>(Table::PinExpiry, key, value)?;
-            parts.time()?;
-            Ok((key.to_vec(), FileId(parts.u64()?), RequestId(parts.u64()?)))
-        },
-    )?;
+    let pins = draft.view().rows(Table::PinExpiry, &[], end.as_deref(), most, |mut parts, key, value| {
+        frame::open::<Nothing>(Table::PinExpiry, key, value)?;
+        parts.time()?;
+        Ok((key.to_vec(), FileId(parts.u64()?), RequestId(parts.u64()?)))
+    })?;
     let count = pins.len();
     for (key, file, request) in pins {
         draft.remove(Table::PinExpiry, key);
@@ -41,21 +35,15 @@ pub(super) fn expire_pins(draft: &mut Draft<'_>) -> Result<Outcome, Rejection> {
     dropped(count)
 }
 
-pub(super) fn expire_idempotency(draft: &mut Draft<'_>) -> Result<Outcome, Rejection> {
+pub(super) fn expire_idempotency(draft: &mut Draft<'_>, most: usize) -> Result<Outcome, Rejection> {
     let kept = i64::try_from(IDEMPOTENCY_KEPT.as_nanos()).unwrap_or(i64::MAX);
     let oldest = Timestamp(draft.at.0.saturating_sub(kept));
     let end = key::time_bytes(oldest);
-    let rows = draft.view().rows(
-        Table::IdempotencyAge,
-        &[],
-        Some(&end),
-        BATCH_FILES_MAX,
-        |mut parts, key, value| {
-            frame::open::<Nothing>(Table::IdempotencyAge, key, value)?;
-            parts.time()?;
-            Ok((key.to_vec(), parts.digest()?))
-        },
-    )?;
+    let rows = draft.view().rows(Table::IdempotencyAge, &[], Some(&end), most, |mut parts, key, value| {
+        frame::open::<Nothing>(Table::IdempotencyAge, key, value)?;
+        parts.time()?;
+        Ok((key.to_vec(), parts.digest()?))
+    })?;
     let count = rows.len();
     for (key, idempotency) in rows {
         draft.view().expect::<IdempotencyRecord>(Table::Idempotency, &idempotency)?;
@@ -82,10 +70,9 @@ pub(super) fn garbage_removed(
     Ok(Outcome::Done)
 }
 
-pub(super) fn trim_changes(draft: &mut Draft<'_>, through: u64) -> Result<Outcome, Rejection> {
+pub(super) fn trim_changes(draft: &mut Draft<'_>, through: u64, most: usize) -> Result<Outcome, Rejection> {
     let end = through.checked_add(1).map(key::change);
-    let keys =
-        draft.view().rows(Table::Change, &[], end.as_deref(), ROWS_MAX, |_, key, _| Ok(key.to_vec()))?;
+    let keys = draft.view().rows(Table::Change, &[], end.as_deref(), most, |_, key, _| Ok(key.to_vec()))?;
     let count = keys.len();
     for key in keys {
         draft.remove(Table::Change, key);

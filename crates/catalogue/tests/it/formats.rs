@@ -505,6 +505,12 @@ fn clock_commands() -> Vec<Command> {
             found: vec![UnknownExtent { drive: DriveId(3), blob: BlobId(70_000), stripe: 2, shard: 1 }],
             gone: vec![UnknownExtent { drive: DriveId(4), blob: BlobId(300), stripe: 5, shard: 6 }],
         },
+        Command::DoSome { work: Work::CancelRequest(RequestId(300)), most: 400 },
+        Command::DoSome { work: Work::ForgetRequest(RequestId(7)), most: 1 },
+        Command::DoSome { work: Work::ExpirePins, most: 10_000 },
+        Command::DoSome { work: Work::ExpireIdempotency, most: 400 },
+        Command::DoSome { work: Work::EvictCold, most: 400 },
+        Command::DoSome { work: Work::TrimChanges(12_345), most: 400 },
     ]
 }
 
@@ -527,7 +533,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 81, "one of each command");
+    assert_eq!(tags.len(), 82, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();

@@ -248,13 +248,19 @@ fn a_large_request_is_cancelled_and_forgotten_in_batches() {
     assert!(bench.rejected(Command::ForgetRequest { request }).contains("cancel it first"));
     assert!(bench.rejected(Command::AddToRequest { request, files: vec![] }).contains("being cancelled"));
     bench.recall(near);
-    assert_eq!(bench.ok(Command::CancelRequest { request }), Outcome::More(false));
+    // What is left in smaller parts.
+    bench.rejected(Command::DoSome { work: Work::CancelRequest(request), most: 10_001 });
+    let some = |work| Command::DoSome { work, most: 4 };
+    assert_eq!(bench.ok(some(Work::CancelRequest(request))), Outcome::More(true));
+    assert_eq!(bench.view().request(request).unwrap().unwrap().swept as usize, BATCH_FILES_MAX + 4);
+    assert_eq!(bench.ok(some(Work::CancelRequest(request))), Outcome::More(false));
     assert_eq!(bench.ok(Command::CancelRequest { request }), Outcome::More(false));
     let record = bench.view().request(request).unwrap().unwrap();
     assert_eq!((record.state, record.done as usize), (RequestState::Cancelled, many + 1));
     assert_eq!(bench.view().pins(near).unwrap(), [], "what came in the middle of it holds nothing either");
-    assert_eq!(bench.ok(Command::ForgetRequest { request }), Outcome::More(true));
+    assert_eq!(bench.ok(some(Work::ForgetRequest(request))), Outcome::More(true));
     assert_eq!(bench.view().request(request).unwrap().unwrap().state, RequestState::Forgetting);
+    assert_eq!(bench.ok(Command::ForgetRequest { request }), Outcome::More(true));
     assert_eq!(bench.ok(Command::ForgetRequest { request }), Outcome::More(false));
     assert_eq!(bench.view().request(request).unwrap(), None);
     assert!(bench.replayed() == bench.store);

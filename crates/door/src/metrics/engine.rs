@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use archive::{ArchiveError, PoolInfo, Totals};
+use archive::{ArchiveError, HealthProblem, PoolInfo, Totals};
 use authority::Engine;
 
 use super::page::{Labels, Page};
@@ -28,6 +28,9 @@ pub(super) fn write(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveE
 
 fn totals(page: &mut Page, totals: &Totals) {
     page.gauge("warnings", "What an operator should know: see kist status", totals.warnings.len() as f64);
+    let has = |word: &str| totals.problems.iter().any(|problem| problem.word() == word);
+    let rows = HealthProblem::WORDS.map(|word| (label("reason", word), f64::from(u8::from(has(word)))));
+    page.gauges("refuses_changes", "1 for each reason why changes are refused", rows);
     if let Some(clock) = &totals.clock {
         let ahead = clock.ahead() as f64 / 1e9;
         page.gauge(

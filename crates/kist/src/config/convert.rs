@@ -34,7 +34,8 @@ impl Config {
             tape_pools,
             classes,
         } = self;
-        let Catalogue { directory: catalogue_directory, map_size } = catalogue;
+        // How long requests are kept is told the engine apart: see `upkeep`.
+        let Catalogue { directory: catalogue_directory, map_size, .. } = catalogue;
         // How the pool is kept is told the engine apart: see `upkeep`.
         let Pool { data, parity, local_parity, arena, unknown_kept, drives, .. } = pool;
         let library_settings = |library: &Library| {
@@ -88,11 +89,13 @@ impl Config {
         })
     }
 
-    /// How the pool is scrubbed and rebuilt.
+    /// How the pool is scrubbed and rebuilt, and how long requests are kept.
     pub fn upkeep(&self) -> UpkeepSettings {
         UpkeepSettings {
             pass: Duration::from_secs(u64::from(*self.pool.scrub_days.get_ref()) * 86_400),
             rebuild_after: self.pool.rebuild_after.0,
+            requests_kept: self.catalogue.requests_kept.0,
+            requests_kept_max: self.catalogue.requests_kept_max,
         }
     }
 }

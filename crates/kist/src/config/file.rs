@@ -56,6 +56,12 @@ pub struct Catalogue {
     pub directory: PathBuf,
     /// The most that it can grow to.
     pub map_size: Spanned<Size>,
+    /// A request is forgotten so long after it has ended.
+    #[serde(default = "requests_kept")]
+    pub requests_kept: Span,
+    /// Of many requests so many are kept, the newest.
+    #[serde(default = "requests_kept_max")]
+    pub requests_kept_max: u64,
 }
 
 /// `[backup]`.
@@ -390,6 +396,14 @@ pub enum Residency {
 
 fn scrub_days() -> Spanned<u32> {
     Spanned::new(0..0, 14)
+}
+
+fn requests_kept() -> Span {
+    Span(std::time::Duration::from_secs(30 * 86_400))
+}
+
+fn requests_kept_max() -> u64 {
+    100_000
 }
 
 fn unknown_kept() -> Span {

@@ -135,7 +135,8 @@ fn a_full_map_refuses_and_goes_on() {
         })
         .unwrap();
     assert!(store.is_writing());
-    assert!(matches!(store.execute(directory("d0n0")), Err(ExecuteError::Rejected(_))));
+    let removed = Command::RemoveDirectory { parent: DirId::ROOT, name: Name::new("d0n0").unwrap() };
+    store.execute(removed).unwrap();
 }
 
 #[test]
@@ -384,4 +385,121 @@ fn a_walk_beside_commits_finds_nothing_wrong() {
         done.store(true, Ordering::Relaxed);
         assert!(walker.join().unwrap() > 3);
     });
+}
+
+/// Found by filling the disk of a server: the first commit without room stopped the writer for good.
+#[test]
+fn a_full_file_system_refuses_what_grows_and_all_goes_on_when_there_is_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(small) = SmallDisk::mount(dir.path().join("disk"), "40m") else { return };
+    let clock = Arc::new(ManualClock::new(Timestamp(5)));
+    let options = StoreOptions::new(ByteCount::gib(1), clock.clone());
+    let store = CatalogueStore::open(&small.0, options.clone()).unwrap();
+    store.execute(Command::Initialise { instance: Uuid([1; 16]) }).unwrap();
+    let fill = || {
+        let mut other = File::create(small.0.join("other")).unwrap();
+        let written = std::io::copy(&mut std::io::repeat(7), &mut other);
+        assert_eq!(written.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+    };
+    fill();
+    let mut made = 0u64;
+    let full = loop {
+        let batch: Vec<_> = (0..500).map(|number| directory(&format!("d{made}n{number}"))).collect();
+        match store.execute_all(batch) {
+            Ok(_) => made += 1,
+            Err(error) => break error,
+        }
+        clock.advance(base::Duration::from_secs(2));
+        assert!(made < 1000, "the disk never fills");
+    };
+    assert!(matches!(full, ExecuteError::DiskFull), "{full}");
+    assert!(made > 0, "there are blocks ahead");
+    assert_eq!(store.shortage(), Some(Shortage::Disk));
+    assert!(store.is_writing());
+    assert_eq!(store.read(|view| Ok(view.size(Table::Directory)?.0)).unwrap(), made * 500 + 1);
+    // What makes room goes on, all of it, and a restart needs no room.
+    for batch in 0..made {
+        let removed = (0..500).map(|number| Command::RemoveDirectory {
+            parent: DirId::ROOT,
+            name: Name::new(&format!("d{batch}n{number}")).unwrap(),
+        });
+        assert!(store.execute_all(removed.collect()).unwrap().iter().all(Result::is_ok));
+    }
+    drop(store);
+    let store = CatalogueStore::open(&small.0, options).unwrap();
+    fs::remove_file(small.0.join("other")).unwrap();
+    clock.advance(base::Duration::from_secs(2));
+    assert_eq!(store.shortage(), None);
+    store.execute(directory("again")).unwrap();
+    assert_eq!(store.read(|view| view.check()).unwrap(), []);
+}
+
+/// The same with a group that no blocks ahead are enough for: LMDB itself meets the full file system.
+#[test]
+fn a_commit_that_meets_a_full_file_system_changes_nothing_and_stops_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(small) = SmallDisk::mount(dir.path().join("disk"), "24m") else { return };
+    let clock = Arc::new(ManualClock::new(Timestamp(5)));
+    let store = CatalogueStore::open(&small.0, StoreOptions::new(ByteCount::gib(1), clock.clone())).unwrap();
+    store.execute(Command::Initialise { instance: Uuid([1; 16]) }).unwrap();
+    let many = (0..60_000).map(|number| directory(&format!("{number:0200}"))).collect();
+    assert!(matches!(store.execute_all(many), Err(ExecuteError::DiskFull)));
+    assert!(store.is_writing());
+    assert_eq!(store.shortage(), Some(Shortage::Disk));
+    assert_eq!(store.read(|view| Ok(view.size(Table::Directory)?.0)).unwrap(), 1);
+    clock.advance(base::Duration::from_secs(2));
+    store.execute(directory("small")).unwrap();
+    assert_eq!(store.shortage(), None);
+    assert_eq!(store.read(|view| view.check()).unwrap(), []);
+}
+
+/// A full map could only be made larger by a restart with other settings: removals were refused too.
+#[test]
+fn a_full_map_takes_what_makes_room_and_then_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new(Timestamp(5)));
+    let store =
+        CatalogueStore::open(dir.path(), StoreOptions::new(ByteCount::mib(4), clock.clone())).unwrap();
+    store.execute(Command::Initialise { instance: Uuid([1; 16]) }).unwrap();
+    let mut made = 0u64;
+    let name = |made: u64, number: u64| format!("{made:0100}n{number}");
+    while store.execute_all((0..50).map(|number| directory(&name(made, number))).collect()).is_ok() {
+        made += 1;
+        clock.advance(base::Duration::from_secs(2));
+    }
+    assert_eq!(store.shortage(), Some(Shortage::Map));
+    for batch in 0..made {
+        let removed = (0..50).map(|number| Command::RemoveDirectory {
+            parent: DirId::ROOT,
+            name: Name::new(&name(batch, number)).unwrap(),
+        });
+        store.execute_all(removed.collect()).unwrap();
+    }
+    clock.advance(base::Duration::from_secs(2));
+    assert_eq!(store.shortage(), None);
+    store.execute(directory("again")).unwrap();
+}
+
+/// A file system of its own, gone when dropped.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    /// `None`, with a word about it, where mounting is not allowed.
+    fn mount(at: std::path::PathBuf, size: &str) -> Option<Self> {
+        fs::create_dir(&at).unwrap();
+        let options = format!("size={size}");
+        let mut mount = std::process::Command::new("mount");
+        let mounted = mount.args(["-t", "tmpfs", "-o", &options, "none"]).arg(&at).status();
+        if mounted.is_ok_and(|status| status.success()) {
+            return Some(SmallDisk(at));
+        }
+        eprintln!("skipped: this machine does not let the test mount a file system");
+        None
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+    }
 }

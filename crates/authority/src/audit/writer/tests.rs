@@ -9,7 +9,7 @@ use super::super::line::tests::entry;
 use super::super::read::{AuditFault, AuditSummary, read_audit};
 use super::*;
 
-struct Still;
+pub(super) struct Still;
 
 impl Clock for Still {
     fn now(&self) -> Timestamp {
@@ -21,7 +21,7 @@ fn open(directory: &Path) -> Audit {
     Audit::open(directory, Arc::new(Still)).unwrap()
 }
 
-fn read(directory: &Path) -> Result<(Vec<String>, AuditSummary), AuditFault> {
+pub(super) fn read(directory: &Path) -> Result<(Vec<String>, AuditSummary), AuditFault> {
     let mut found = Vec::new();
     let summary = read_audit(directory, None, &mut |_, line| {
         if let AuditLine::Entry(entry) = line {

@@ -229,6 +229,17 @@ impl Model {
 
     fn perform(&mut self, command: &Command) -> Answer {
         match command {
+            // There is never so much that a part is not all of it.
+            Command::DoSome { work, .. } => {
+                return self.perform(&match *work {
+                    Work::CancelRequest(request) => Command::CancelRequest { request },
+                    Work::ForgetRequest(request) => Command::ForgetRequest { request },
+                    Work::ExpirePins => Command::ExpirePins,
+                    Work::ExpireIdempotency => Command::ExpireIdempotency,
+                    Work::EvictCold => Command::EvictCold,
+                    Work::TrimChanges(through) => Command::TrimChanges { through },
+                });
+            }
             Command::Initialise { .. } => return Err("AlreadyInitialised"),
             Command::OpenEpoch => {
                 self.epoch += 1;

@@ -374,9 +374,14 @@ pub fn command(model: &Model, step: &Step) -> Command {
                 Command::RecallCopyFailed { file, vid, reason: "c".into() }
             }
         },
+        57 if picks[0] % 2 == 0 => Work::ExpirePins.some(),
         57 => Command::ExpirePins,
+        58 if picks[0] % 2 == 0 => Work::ExpireIdempotency.some(),
         58 => Command::ExpireIdempotency,
         59 => garbage(model, picks),
+        60 if picks[1] % 2 == 0 => {
+            Work::TrimChanges(model.changes.saturating_sub(u64::from(picks[0] % 40))).some()
+        }
         60 => Command::TrimChanges { through: model.changes.saturating_sub(u64::from(picks[0] % 40)) },
         _ => match picks[0] % 4 {
             0 => Command::OpenEpoch,

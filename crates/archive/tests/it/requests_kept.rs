@@ -1,0 +1,83 @@
+//! How long requests are remembered.
+
+use std::sync::Arc;
+
+use archive::{Archive, ArchiveError, UpkeepSettings};
+use base::{ByteCount, Duration, ManualClock, RequestId};
+
+use crate::common::*;
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+struct Kept {
+    _instance: Instance,
+    archive: Archive,
+    clock: Arc<ManualClock>,
+}
+
+impl Kept {
+    fn with(requests_kept: Duration, requests_kept_max: u64) -> Self {
+        let instance = Instance::new(ByteCount::mib(64));
+        let clock = instance.clock();
+        let archive = Archive::open(instance.settings.clone(), Arc::<ManualClock>::clone(&clock)).unwrap();
+        archive.set_upkeep(UpkeepSettings { requests_kept, requests_kept_max, ..UpkeepSettings::default() });
+        put(&archive, "/f", b"1");
+        Kept { _instance: instance, archive, clock }
+    }
+
+    /// A request that has ended at once, since its file is in the pool.
+    fn ended(&self) -> RequestId {
+        let request = stage(&self.archive, &["/f"]);
+        wait_for(&self.archive, request);
+        request
+    }
+
+    fn is_known(&self, request: RequestId) -> bool {
+        match self.archive.request(request) {
+            Ok(_) => true,
+            Err(ArchiveError::NoSuchRequest(_)) => false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn wait_until_forgotten(&self, request: RequestId) {
+        wait_until("the request is forgotten", || {
+            self.clock.advance(Duration::from_secs(10));
+            // It rings the sweeper; the file is on no tape and stays.
+            self.archive.evict(&all(&["/f"])).unwrap();
+            !self.is_known(request)
+        });
+    }
+}
+
+/// Found in a server that ran for long: requests that had ended were never forgotten.
+#[test]
+fn requests_are_forgotten_some_time_after_they_have_ended() {
+    let kept = Kept::with(DAY * 30, 100_000);
+    let old = kept.ended();
+    kept.clock.advance(DAY * 29);
+    let newer = kept.ended();
+    assert!(kept.is_known(old));
+    kept.clock.advance(DAY);
+    // From the newest to the oldest: whatever was to stay was looked at before.
+    kept.wait_until_forgotten(old);
+    assert!(kept.is_known(newer));
+    kept.archive.close();
+}
+
+#[test]
+fn of_many_requests_the_newest_are_kept_and_those_that_pin() {
+    let kept = Kept::with(DAY * 30, 2);
+    let oldest = kept.ended();
+    kept.clock.advance(Duration::from_secs(1800));
+    let pinning = kept.ended();
+    // The pin of the oldest has run out, that of the next one not.
+    kept.clock.advance(Duration::from_secs(1900));
+    let newest = [kept.ended(), kept.ended()];
+    kept.wait_until_forgotten(oldest);
+    assert!(kept.is_known(pinning) && newest.iter().all(|request| kept.is_known(*request)));
+    kept.clock.advance(Duration::from_secs(1800));
+    kept.wait_until_forgotten(pinning);
+    assert!(newest.iter().all(|request| kept.is_known(*request)));
+    kept.archive.close();
+}

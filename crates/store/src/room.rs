@@ -1,0 +1,161 @@
+//! Room for the catalogue: blocks of its file system that are allocated ahead of what is written, so that a
+//! full file system is noticed before LMDB meets it, and what makes room can still be written.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::PoisonError;
+
+use base::Duration;
+use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
+use threads::{Mutex, MutexGuard};
+
+/// Kept for commands that make room, and allocated ahead: with less, what grows the catalogue is refused.
+const RESERVE_MAX: u64 = 8 << 20;
+/// The reserve is at most this part of the map.
+const RESERVE_PART: u64 = 8;
+/// Allocated ahead is up to so many times the reserve.
+const AHEAD: u64 = 2;
+/// The file system is asked for blocks in this many pieces of the reserve.
+const PIECES: u64 = 4;
+/// A file system that was found full is asked again after this.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// What the catalogue lacks for commands that make it grow. Reads and what makes room go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shortage {
+    /// Space of its file system.
+    Disk,
+    /// Address space: its map is full.
+    Map,
+}
+
+/// What is known of the room, and how more is got.
+pub(crate) struct Room {
+    file: File,
+    map: u64,
+    reserve: u64,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The file has blocks up to here.
+    allocated: u64,
+    /// When the file system last had no more room.
+    asked: Option<Duration>,
+    /// The last commit met a full file system.
+    is_met: bool,
+    found: Option<Shortage>,
+}
+
+impl Room {
+    /// For the catalogue's file at `path`, in a map of `map` bytes.
+    pub(crate) fn open(path: &Path, map: u64) -> io::Result<Room> {
+        let file = File::options().write(true).open(path)?;
+        let reserve = (map / RESERVE_PART).min(RESERVE_MAX);
+        let state = State { allocated: 0, asked: None, is_met: false, found: None };
+        let room = Room { file, map, reserve, state: Mutex::new(state) };
+        // Blocks of an earlier run beyond the end of the file count, and holes are filled.
+        let length = room.file.metadata()?.len();
+        let mut state = room.lock();
+        match room.allocate(0, length + AHEAD * room.reserve) {
+            Ok(()) => state.allocated = length + AHEAD * room.reserve,
+            Err(_) => state.allocated = room.blocks()?.max(length),
+        }
+        drop(state);
+        Ok(room)
+    }
+
+    /// What is lacking at the steady time `now`, when `used` bytes lie up to the last page, of which `live`
+    /// says how many hold something. Gets blocks if there are too few ahead.
+    pub(crate) fn look<E>(
+        &self,
+        now: Duration,
+        used: u64,
+        live: impl FnOnce() -> Result<u64, E>,
+    ) -> Result<Option<Shortage>, E> {
+        let mut state = self.lock();
+        if state.asked.is_some_and(|asked| now.saturating_sub(asked) < ASK_AGAIN_AFTER) {
+            return Ok(state.found);
+        }
+        state.asked = (!self.get_ahead(&mut state, used)).then_some(now);
+        state.found = None;
+        let lacks_map = used + self.reserve > self.map;
+        if lacks_map || used + self.reserve > state.allocated {
+            // Pages that became free are written again.
+            let room = self.map.min(state.allocated).saturating_sub(live()?);
+            if room < self.reserve {
+                state.found = Some(if lacks_map { Shortage::Map } else { Shortage::Disk });
+                state.asked = Some(now);
+            }
+        }
+        Ok(state.found)
+    }
+
+    /// A commit met a full file system. After a while another one is tried: a file system that copies what
+    /// it writes, or that does not allocate ahead, tells in no other way whether it has room again.
+    pub(crate) fn met_full(&self, now: Duration) {
+        let mut state = self.lock();
+        state.allocated = state.allocated.max(self.blocks().unwrap_or(0));
+        state.is_met = true;
+        state.found = Some(Shortage::Disk);
+        state.asked = Some(now);
+    }
+
+    /// A commit found room.
+    pub(crate) fn met_room(&self) {
+        self.lock().is_met = false;
+    }
+
+    /// Whether the last commit met a full file system.
+    pub(crate) fn is_met_full(&self) -> bool {
+        self.lock().is_met
+    }
+
+    /// Whether the file system has no block for another page now.
+    pub(crate) fn is_full(&self) -> bool {
+        let state = self.lock();
+        self.allocate(state.allocated, self.reserve / PIECES).is_err_and(|error| is_full(&error))
+            || self.free().is_some_and(|free| free < self.reserve / PIECES)
+    }
+
+    /// Whether there are, or now are, as many blocks ahead as there should be.
+    fn get_ahead(&self, state: &mut State, used: u64) -> bool {
+        let piece = self.reserve / PIECES;
+        let wanted = (used + AHEAD * self.reserve).min(self.map);
+        while state.allocated + piece < wanted {
+            match self.allocate(state.allocated, piece) {
+                Ok(()) => state.allocated += piece,
+                // Whoever cannot allocate ahead tells by a commit that fails.
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => state.allocated = u64::MAX / 2,
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Blocks behind the end of the file, which stays where it is.
+    fn allocate(&self, from: u64, bytes: u64) -> io::Result<()> {
+        Ok(fallocate(&self.file, FallocateFlags::KEEP_SIZE, from, bytes)?)
+    }
+
+    fn blocks(&self) -> io::Result<u64> {
+        use std::os::unix::fs::MetadataExt;
+        Ok(self.file.metadata()?.blocks().saturating_mul(512))
+    }
+
+    /// Free bytes of the file system; `None` if it does not say.
+    fn free(&self) -> Option<u64> {
+        let found = fstatvfs(&self.file).ok()?;
+        Some(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+}
+
+/// Whether an operation failed for lack of space.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}

@@ -1,0 +1,159 @@
+//! File systems without room below the catalogue, the audit log and the instance itself.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::harness::{Instance, bytes, write};
+use crate::trouble::{Mounted, shown};
+
+fn fill(disk: &Path) -> PathBuf {
+    let path = disk.join("other");
+    let mut other = fs::File::create(&path).unwrap();
+    let filled = std::io::copy(&mut std::io::repeat(7), &mut other);
+    assert_eq!(filled.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+    path
+}
+
+/// Moves a directory of the instance to a file system of its own.
+fn move_to(disk: &Mounted, from: &Path) {
+    let copied = Command::new("cp").arg("-a").arg(from.join(".")).arg(disk.path()).status().unwrap();
+    assert!(copied.success());
+    fs::remove_dir_all(from).unwrap();
+    std::os::unix::fs::symlink(disk.path(), from).unwrap();
+}
+
+fn health(instance: &Instance) -> (u16, String) {
+    instance.http("GET", "/healthz", &[("Authorization", "")], b"")
+}
+
+/// Puts small files until one is refused; how many were taken, all of which are read afterwards.
+fn put_until_refused(instance: &Instance, files_max: usize) -> usize {
+    let content = "x".repeat(200);
+    for n in 0..files_max {
+        let long = format!("/data/{n:0>240}");
+        let (status, answer) = instance.http("PUT", &long, &[], format!("{n}{content}").as_bytes());
+        match status {
+            201 => {}
+            503 => {
+                assert!(answer.to_lowercase().contains("kist-problem: server-full"), "{answer}");
+                assert!(answer.to_lowercase().contains("retry-after"), "{answer}");
+                return n;
+            }
+            _ => panic!("{status}: {answer}"),
+        }
+    }
+    panic!("{files_max} files and still room");
+}
+
+fn wait_until_healthy(instance: &Instance) {
+    let begin = Instant::now();
+    while health(instance).0 != 200 {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", health(instance));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// What an operator sees: the reason, in each place.
+fn assert_told(instance: &Instance, word: &str, words: &str) {
+    let (status, answer) = health(instance);
+    assert!(status == 503 && answer.contains(word) && answer.contains(words), "{status} {answer}");
+    let told = instance.kist(&["status"]).exits(0);
+    assert!(told.out.contains(words), "{}", told.out);
+    let (_, metrics) = instance.http("GET", "/metrics", &[], b"");
+    assert!(metrics.contains(&format!("kist_refuses_changes{{reason=\"{word}\"}} 1")), "{metrics}");
+}
+
+/// Found by filling the disk of a server: the writer stopped for good, and `/healthz` said 200.
+#[test]
+fn a_full_catalogue_refuses_puts_says_so_and_goes_on_by_itself() {
+    let mut instance = Instance::init();
+    let Some(disk) = Mounted::new(instance.beside("small"), "64m") else { return };
+    move_to(&disk, &instance.dir().join("catalogue"));
+    instance.start();
+    let file = instance.beside("file");
+    write(&file, &bytes(3_000_000, 1));
+    instance.kist(&["put", shown(&file), "/first"]).exits(0);
+    let other = fill(disk.path());
+    let kept = put_until_refused(&instance, 20_000);
+    assert!(kept > 0);
+    assert_told(&instance, "catalogue-disk-full", "the file system of the catalogue is full");
+    instance.kist(&["put", "--quiet", shown(&file), "/no"]).exits(4).says(&["full"]);
+    instance.kist(&["mkdir", "/no"]).exits(4).says(&["full"]);
+    // Reads, migration, eviction and removal go on; a restart too.
+    instance.kist(&["compare", shown(&file), "/first"]).exits(0);
+    instance.kist(&["migrate", "--now"]).exits(0);
+    instance.kist(&["wait", "--timeout", "120s"]).exits(0);
+    instance.kist(&["evict", "/first"]).exits(0);
+    instance.stop();
+    instance.start();
+    instance.kist(&["rm", "/first"]).exits(0);
+    assert_eq!(instance.http("PUT", "/data/no", &[], b"1").0, 503);
+    fs::remove_file(other).unwrap();
+    wait_until_healthy(&instance);
+    instance.kist(&["put", shown(&file), "/again"]).exits(0);
+    instance.kist(&["compare", shown(&file), "/again"]).exits(0);
+    instance.kist(&["verify", "--catalogue"]).exits(0);
+    instance.stop();
+}
+
+/// Found by filling the disk of a server: changes hung, and timed out although they had been made.
+#[test]
+fn a_full_audit_log_refuses_changes_before_they_are_made_and_goes_on_by_itself() {
+    let mut instance = Instance::init();
+    let log = instance.dir().join("log");
+    fs::create_dir_all(&log).unwrap();
+    let Some(disk) = Mounted::new(instance.beside("small"), "8m") else { return };
+    move_to(&disk, &log);
+    instance.start();
+    instance.kist(&["mkdir", "/d"]).exits(0);
+    let other = fill(disk.path());
+    let kept = put_until_refused(&instance, 20_000);
+    assert!(kept > 0);
+    assert_told(&instance, "audit-full", "the audit log");
+    // What is refused is not made; what makes room is taken from the reserve of the log.
+    instance.kist(&["mkdir", "/no"]).exits(4).says(&["audit log"]);
+    instance.kist(&["stat", "/no"]).exits(3);
+    instance.kist(&["rm", "-r", "/d"]).exits(0);
+    fs::remove_file(other).unwrap();
+    wait_until_healthy(&instance);
+    instance.kist(&["mkdir", "/again"]).exits(0);
+    instance.stop();
+    instance.kist(&["audit", "verify"]).exits(0);
+}
+
+/// Found by filling the disk of a server: it did not start again.
+#[test]
+fn an_instance_on_a_full_file_system_starts_serves_and_goes_on_by_itself() {
+    let mut instance = Instance::init();
+    let Some(disk) = Mounted::new(instance.beside("small"), "96m") else { return };
+    // The pool and the library stay where they are: what is full is the disk of the instance.
+    for part in ["pool", "library"] {
+        let (from, to) = (instance.dir().join(part), instance.beside(part));
+        if from.exists() {
+            fs::rename(&from, &to).unwrap();
+            std::os::unix::fs::symlink(&to, &from).unwrap();
+        }
+    }
+    move_to(&disk, &instance.dir());
+    instance.start();
+    let file = instance.beside("file");
+    write(&file, &bytes(3_000_000, 1));
+    instance.kist(&["put", shown(&file), "/first"]).exits(0);
+    let other = fill(disk.path());
+    for _ in 0..3 {
+        instance.stop();
+        instance.start();
+        instance.kist(&["status"]).exits(0);
+        instance.kist(&["compare", shown(&file), "/first"]).exits(0);
+    }
+    instance.kist(&["rm", "/first"]).exits(0);
+    fs::remove_file(other).unwrap();
+    wait_until_healthy(&instance);
+    instance.kist(&["put", shown(&file), "/again"]).exits(0);
+    instance.kill();
+    instance.start();
+    instance.kist(&["compare", shown(&file), "/again"]).exits(0);
+    instance.stop();
+}
