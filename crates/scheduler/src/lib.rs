@@ -21,6 +21,7 @@ mod reason;
 mod recall;
 mod scheduler;
 mod seal;
+mod service;
 mod share;
 mod why;
 mod why_drive;

@@ -40,7 +40,7 @@ impl RecallQueue {
         for (file, wanted) in &mut wanted {
             wanted.held = self.is_held(wanted);
             self.groups.put_in(wanted);
-            let item = wanted.item(*file);
+            let item = wanted.item(*file, 1);
             for vid in wanted.usable() {
                 let held = wanted.held && self.tapes.suspects.contains(&vid);
                 let bulk = tapes.of(vid);

@@ -1,5 +1,5 @@
 //! Which tape is read next, and which pool is written next: first those for whom drives are kept, then those
-//! that starve, then the share that has had least against its weight, and within it what is worth most.
+//! that starve, then the share that has had least against its weight, and within it whose turn it is.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -61,7 +61,11 @@ impl Scheduler {
         let mut shares: Vec<ShareId> = self.recall.tapes.shares_due(libraries).into_iter().collect();
         shares.retain(|share| may(*share));
         shares.sort_by_key(|share| (self.had(*share, ledger), *share));
-        shares.into_iter().find_map(|share| Some((self.recall.tapes.best(libraries, share, fits)?, share)))
+        shares.into_iter().find_map(|share| {
+            let vid = self.recall.tapes.best(libraries, share, fits)?;
+            let near = |vid: Vid| fits(vid) && self.recall.tapes.is_mountable(vid, libraries);
+            Some((self.recall.with_more(vid, share, &near), share))
+        })
     }
 
     /// On whose behalf a tape is read: of the shares that want something from it and may have a drive the one

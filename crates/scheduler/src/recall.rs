@@ -1,10 +1,10 @@
 //! Which files are wanted, and which tape is to deliver each of them.
 //!
 //! A waiting file stands in the queue of every tape with a copy of it. When a tape is chosen, it takes all
-//! its files out of the other tapes' queues. Choosing the tape with the most waiting bytes for the cost of
-//! its mount each time is therefore the greedy set cover, at the last moment, when most is known: a copy
-//! never costs a mount that another one saves. A suspect tape holds its files back while another copy can be
-//! had.
+//! its files out of the other tapes' queues. The tape is chosen whose turn it is (`worth.rs`), or another one
+//! with a copy of its oldest file from which more bytes are to be read for the cost of a mount: so a copy
+//! hardly costs a mount that another one saves, and what is chosen is chosen at the last moment, when most is
+//! known. A suspect tape holds its files back while another copy can be had.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,8 +123,9 @@ impl Wanted {
         }
     }
 
-    pub(crate) fn item(&self, file: FileId) -> Item {
-        Item { file, since: self.since, bytes: self.bytes, share: self.share, priority: self.priority }
+    pub(crate) fn item(&self, file: FileId, files: u32) -> Item {
+        let Wanted { since, bytes, share, priority, .. } = *self;
+        Item { file, since, bytes, share, priority, files }
     }
 
     fn position(&self, vid: Vid) -> Option<u8> {
@@ -160,6 +161,8 @@ pub(crate) struct RecallQueue {
     resting: BTreeSet<(Timestamp, FileId, Vid)>,
     /// The same files, by what they wait for: what a forecast looks at.
     pub(crate) groups: Groups,
+    /// In a summary: how many files one file stands for. Else nothing.
+    pub(crate) stands_for: BTreeMap<FileId, u32>,
 }
 
 /// What a wanted file waits for.
@@ -266,10 +269,11 @@ impl RecallQueue {
             files.files.clone_from(&queue.waiting.files);
         });
         for &(_, file) in &files.files {
+            let files = self.files_of(file);
             let Some(wanted) = self.wanted.get_mut(&file) else { continue };
             assert_eq!(wanted.place, Place::Waiting, "file {file} waits and is taken");
             self.groups.take_out(wanted);
-            let item = wanted.item(file);
+            let item = wanted.item(file, files);
             for other in wanted.usable() {
                 self.tapes.change(other, |queue| match wanted.held && queue.place.suspect {
                     true => queue.held.remove(&item),
@@ -317,10 +321,15 @@ impl RecallQueue {
         queue.map_or_else(Vec::new, |queue| set(queue).files.iter().map(|(_, file)| *file).collect())
     }
 
+    /// How many files one stands for.
+    fn files_of(&self, file: FileId) -> u32 {
+        self.stands_for.get(&file).copied().unwrap_or(1)
+    }
+
     fn take_out(&mut self, file: FileId) -> Option<Wanted> {
         let wanted = self.wanted.remove(&file)?;
         self.groups.take_out(&wanted);
-        let item = wanted.item(file);
+        let item = wanted.item(file, self.files_of(file));
         match wanted.taken_by() {
             Some(vid) => {
                 let assigned = self.assigned.entry(item.share).or_default();
@@ -349,7 +358,7 @@ impl RecallQueue {
 
     fn put_in(&mut self, file: FileId, mut wanted: Wanted) {
         self.groups.put_in(&wanted);
-        let item = wanted.item(file);
+        let item = wanted.item(file, self.files_of(file));
         wanted.held = wanted.place == Place::Waiting && self.is_held(&wanted);
         match wanted.taken_by() {
             Some(vid) => {
@@ -417,6 +426,15 @@ impl RecallQueue {
         let held = |vid: &Vid| wanted.held && self.tapes.suspects.contains(vid);
         let copies = wanted.usable().filter(|vid| !held(vid) && fits(*vid));
         copies.max_by_key(|vid| (self.tapes.worth(*vid), Reverse(*vid)))
+    }
+
+    /// A tape whose turn it is for a share, or another one with a copy of its oldest file from which more is
+    /// to be read for a mount: that saves the mount of this one, or makes its files fewer. Not one that is
+    /// not worth a mount by itself, or whose files have a lower priority.
+    pub(crate) fn with_more(&self, vid: Vid, share: ShareId, fits: &dyn Fn(Vid) -> bool) -> Vid {
+        let rank = self.tapes.rank(vid, share);
+        let reach = |other: Vid| other == vid || (fits(other) && self.tapes.rank(other, share) >= rank);
+        self.best_for_oldest(vid, &reach).unwrap_or(vid)
     }
 
     /// Whether files are assigned to a tape.

@@ -162,6 +162,7 @@ impl RecallQueue {
                     queue.resting.insert((until, file, *vid));
                 }
             }
+            queue.stands_for.insert(file, u32::try_from(gathered.files).unwrap_or(u32::MAX));
             queue.put_in(file, wanted);
             stands_for.insert(file, (group.clone(), gathered));
         }

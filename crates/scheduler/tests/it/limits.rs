@@ -76,13 +76,53 @@ fn a_tape_is_mounted_for_bytes_files_age_or_priority() {
 }
 
 #[test]
-fn the_best_priority_goes_before_the_most_bytes() {
+fn the_best_priority_goes_before_the_least_drive_time() {
     let mut hand = Hand::new(policy(), 0, 3);
     hand.want(1, 500, 3, &[0]);
     hand.want(2, 100, 4, &[1]);
     hand.want(3, 400, 4, &[2]);
     let first = hand.tell(Event::DriveUp(name(0)));
-    assert_eq!(first, [(name(0), vid(2))], "priority 4, and more bytes than the other one");
+    assert_eq!(first, [(name(0), vid(1))], "priority 4, and read sooner than the other one");
+}
+
+/// Until 2026-11 the most bytes went first: with one wanted file a tape the longest read, for which all
+/// others waited.
+#[test]
+fn what_is_read_sooner_goes_first_until_it_is_much_younger() {
+    let large_and_small = |apart: i64| {
+        let mut hand = Hand::new(policy(), 0, 2);
+        hand.want(1, 500, 0, &[0]);
+        hand.now += apart;
+        hand.want(2, 100, 0, &[1]);
+        hand.tell(Event::DriveUp(name(0)))
+    };
+    // 400 GB take 1,111 s longer, which is an age of 16 times as much.
+    assert_eq!(large_and_small(0), [(name(0), vid(1))]);
+    assert_eq!(large_and_small(17_700), [(name(0), vid(1))]);
+    assert_eq!(large_and_small(17_800), [(name(0), vid(0))]);
+}
+
+/// Two files take less of a drive together than one mount for each, so each of them less than a single one.
+#[test]
+fn a_tape_with_more_files_goes_first() {
+    let mut hand = Hand::new(policy(), 0, 2);
+    hand.want(1, 100, 0, &[0]);
+    hand.now += 60;
+    hand.want(2, 100, 0, &[1]);
+    hand.want(3, 100, 0, &[1]);
+    assert_eq!(hand.tell(Event::DriveUp(name(0))), [(name(0), vid(1))]);
+}
+
+/// Tape 0 would be read sooner, but all that is on it is on tape 1 too, which has to be mounted anyway.
+#[test]
+fn a_copy_that_another_mount_brings_too_costs_no_mount() {
+    let mut engine = Engine::new(policy(), 1);
+    (0..2).for_each(|tape| engine.add_tape(vid(tape), Some(1), 0));
+    engine.outside(secs(0), want(1, &[0, 1]));
+    engine.outside(secs(0), Outside::Want { file: FileId(2), bytes: 900 * GB, copies: vec![vid(1)] });
+    engine.run(secs(40_000));
+    assert!(engine.is_drained());
+    assert_eq!((engine.mounts_of(vid(0)), engine.mounts_of(vid(1))), (0, 1));
 }
 
 /// Tape 0 is suspect: what lies on tape 1 too is read from there, and only the rest from tape 0.

@@ -8,6 +8,7 @@ mod scenario_docs;
 mod scenario_refused;
 mod scenario_run;
 mod support;
+mod tape_choice;
 mod validate;
 mod world;
 mod world_planted;

@@ -1,6 +1,8 @@
 //! Small sites, built in code.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub mod choice;
+
 use std::collections::BTreeMap;
 
 use base::{ByteCount, ClassId, Duration, ShareId, TapePoolId};
