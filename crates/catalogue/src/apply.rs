@@ -164,6 +164,7 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         | Command::ChangeClass { .. }
         | Command::SetLifecycleCursor { .. } => cold::perform(draft, command),
         Command::OpenUpload(_)
+        | Command::BeginUpload(_)
         | Command::PutPart(_)
         | Command::CompleteUpload(_)
         | Command::AbortUpload { .. } => upload::perform(draft, command),

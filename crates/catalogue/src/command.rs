@@ -627,8 +627,10 @@ pub enum Command {
         /// From 0 to [`PRIORITY_MAX`]; a request of which nothing is said has [`PRIORITY_USUAL`].
         priority: u8,
     },
-    /// Begins an upload in parts.
+    /// Begins an upload in parts that count for no quota: only in change logs of a Kist of before.
     OpenUpload(Box<OpenUpload>),
+    /// Begins an upload in parts. Stored parts count for quotas as bytes of the file that they are to make.
+    BeginUpload(Box<OpenUpload>),
     /// A part whose bytes are safe in the pool, in place of one of its number.
     PutPart(Box<PutPart>),
     /// Makes a file of the bytes of parts; none is moved. The upload is gone then, with its other parts.

@@ -369,6 +369,7 @@ choice!(Command {
     81 = PutPart(part),
     82 = CompleteUpload(complete),
     83 = AbortUpload { upload },
+    84 = BeginUpload(open),
     60 = SetBucket { dir, settings },
     61 = MakeBucket { name, attributes, settings },
     62 = PutObject(put),

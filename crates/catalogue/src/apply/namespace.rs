@@ -113,6 +113,9 @@ pub(super) fn remove_directory(
             if !draft.view().versions_in(id, None, 1)?.is_empty() {
                 return Err(Rejection::DirectoryNotEmpty { parent, name: name.clone() });
             }
+            if !upload::move_up(draft, id, parent)? {
+                return Err(Rejection::DirectoryNotEmpty { parent, name: name.clone() });
+            }
             bucket::forget(draft, id)?;
             cold::forget_directory(draft, id)?;
             draft.remove(Table::Entry, key::entry(parent, name.as_str()));
