@@ -275,6 +275,21 @@ pub enum Command {
         /// If the new name is a file (a directory is never replaced).
         replace: Replace,
     },
+    /// The same, refused unless the name is that of this file or directory.
+    RenameEntry {
+        /// What is meant.
+        source: Entry,
+        /// From this directory.
+        from_parent: DirId,
+        /// This name.
+        from_name: Name,
+        /// To this directory.
+        to_parent: DirId,
+        /// This name.
+        to_name: Name,
+        /// If the new name is a file (a directory is never replaced).
+        replace: Replace,
+    },
     /// Deletes a file's name and condemns its version.
     RemoveFile {
         /// The directory.

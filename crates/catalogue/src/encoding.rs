@@ -387,6 +387,7 @@ choice!(Command {
     91 = SetOwner { entry, owner, group },
     92 = SetQuota { subject, limits },
     93 = CountQuota { subject },
+    94 = RenameEntry { source, from_parent, from_name, to_parent, to_name, replace },
     100 = NoteTime { doubted },
     101 = MoveTimeForward { to },
     102 = PlanTimeBack { to },

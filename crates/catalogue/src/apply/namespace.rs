@@ -127,6 +127,23 @@ pub(super) fn remove_directory(
     }
 }
 
+/// Refuses a name that stands for something else than what was meant.
+pub(super) fn check_entry(
+    draft: &Draft<'_>,
+    (parent, name): (DirId, &Name),
+    meant: Entry,
+) -> Result<(), Rejection> {
+    let found = named(draft, parent, name)?;
+    if found == meant {
+        return Ok(());
+    }
+    let current = match found {
+        Entry::File(id) => Some(id),
+        Entry::Directory(_) => None,
+    };
+    Err(Rejection::NotCurrent { parent, name: name.clone(), current })
+}
+
 pub(super) fn rename(
     draft: &mut Draft<'_>,
     (from_parent, from_name): (DirId, &Name),

@@ -509,6 +509,14 @@ fn clock_commands() -> Vec<Command> {
             gone: vec![UnknownExtent { drive: DriveId(4), blob: BlobId(300), stripe: 5, shard: 6 }],
         },
         Command::BeginUpload(new_upload(DirId(2), "a/c.h5", "lofar")),
+        Command::RenameEntry {
+            source: Entry::File(FileId(1000)),
+            from_parent: DirId(1),
+            from_name: name("a"),
+            to_parent: DirId(2),
+            to_name: name("b"),
+            replace: Replace::Refused,
+        },
     ]
 }
 
@@ -531,7 +539,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 82, "one of each command");
+    assert_eq!(tags.len(), 83, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();

@@ -226,12 +226,17 @@ fn lists_of_access_are_kept_found_and_go_with_their_directory() {
     assert_eq!((found.acl.as_ref(), found.acl_depth), (Some(&list), 1));
     let owners: Vec<_> = found.above.iter().map(|above| above.owner.as_str()).collect();
     assert_eq!(owners, ["", "anna", ""], "from the nearest up to the root");
+    let file = bench.view().entry(below, &name("x")).unwrap();
+    assert_eq!((found.entry, found.directory), (file, Some(below)));
     let found = chain(&bench, "/a");
     assert!(found.exists && found.is_directory);
+    assert_eq!((found.entry, found.directory), (Some(Entry::Directory(dir)), Some(DirId::ROOT)));
     assert_eq!((found.owner.as_str(), found.group.as_str()), ("anna", "g"));
     assert_eq!((found.acl.as_ref(), found.above.len()), (Some(&list), 1));
     let found = chain(&bench, "/a/none/below");
     assert!(!found.exists && !found.is_directory && found.owner.is_empty());
+    assert_eq!((found.entry, found.directory), (None, None));
+    assert_eq!(chain(&bench, "/a/none").directory, Some(dir), "where it would be");
     assert_eq!((found.acl.as_ref(), found.above.len()), (Some(&list), 2));
     let found = chain(&bench, "/a/b/x/y");
     assert!(!found.exists && found.owner.is_empty(), "nothing stands below a file");
