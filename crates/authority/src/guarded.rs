@@ -18,6 +18,7 @@ use catalogue::{Attributes, Entry};
 use identity::Rights;
 
 use crate::authority::Ledger;
+use crate::notices::Notices;
 use crate::rule::{Putting, Rule, read_acl};
 use crate::seam::{Download, Engine, PartUpload, Upload};
 use crate::transfers::{AuditedPart, AuditedUpload};
@@ -32,12 +33,13 @@ const TREE_LOOKS_MAX: usize = 4;
 pub(crate) struct Guarded {
     engine: Arc<dyn Engine>,
     rule: Rule,
+    notices: Notices,
 }
 
 impl Guarded {
-    pub(crate) fn new(engine: Arc<dyn Engine>, ledger: Ledger) -> Self {
+    pub(crate) fn new(engine: Arc<dyn Engine>, ledger: Ledger, notices: Notices) -> Self {
         let rule = Rule { engine: engine.clone(), ledger };
-        Guarded { engine, rule }
+        Guarded { engine, rule, notices }
     }
 
     /// The upload, if the caller may put its parts.
@@ -372,7 +374,9 @@ impl Engine for Guarded {
 
     fn totals(&self) -> Result<Totals, ArchiveError> {
         self.rule.looks("look at", "the totals")?;
-        self.engine.totals()
+        let mut totals = self.engine.totals()?;
+        totals.warnings.extend(self.notices.all());
+        Ok(totals)
     }
 
     fn set_tape(&self, vid: Vid, use_as: TapeUse, reason: &str) -> Result<(), ArchiveError> {
