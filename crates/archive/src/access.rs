@@ -1,6 +1,6 @@
 //! Owners, and who may do what: kept here, decided by those above.
 
-use base::ArchivePath;
+use base::{ArchivePath, DirId};
 use catalogue::{AccessChain, AclEntry, Command, Entry, Followed};
 
 use crate::namespace::in_words;
@@ -31,7 +31,19 @@ impl Archive {
     /// [`ArchiveError::NotFound`], [`ArchiveError::NotADirectory`]; more than
     /// [`ACL_ENTRIES_MAX`](catalogue::ACL_ENTRIES_MAX) entries, or two with one subject.
     pub fn set_acl(&self, path: &ArchivePath, entries: Option<Vec<AclEntry>>) -> Result<(), ArchiveError> {
-        let directory = self.directory_id(path)?;
+        self.set_acl_of(path, self.directory_id(path)?, entries)
+    }
+
+    /// As [`Archive::set_acl`], but of the directory that was looked at, whatever has its path by now.
+    ///
+    /// # Errors
+    /// As [`Archive::set_acl`].
+    pub fn set_acl_of(
+        &self,
+        path: &ArchivePath,
+        directory: DirId,
+        entries: Option<Vec<AclEntry>>,
+    ) -> Result<(), ArchiveError> {
         let command = Command::SetAcl { directory, entries };
         self.engine().execute(command).map_err(|error| in_words(error, path))?;
         Ok(())

@@ -1,11 +1,12 @@
 //! What the engine says to the doors: plain data, no HTTP, no JSON.
 
 use base::{
-    ArchivePath, BlockAddress, ByteCount, Checksums, ContainerId, Duration, FileId, Name, RequestId,
+    ArchivePath, BlockAddress, ByteCount, Checksums, ContainerId, DirId, Duration, FileId, Name, RequestId,
     TimeStanding, Timestamp, Vid,
 };
 use catalogue::{
-    Attributes, ContainerKind, EvictRefusal, FileKind, RequestRecord, RequestState, TapeState, TimeMove,
+    Attributes, ContainerKind, Entry, EvictRefusal, FileKind, RequestRecord, RequestState, TapeState,
+    TimeMove,
 };
 use scheduler::{Expected, Reason};
 
@@ -66,6 +67,19 @@ pub enum Stat {
     Directory(DirectoryStat),
     /// A file.
     File(Box<FileStat>),
+}
+
+/// What a rename was looked at for, by ids: names may come to stand for something else at any time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RenameOf {
+    /// The file or directory.
+    pub source: Entry,
+    /// The directory that it is to leave.
+    pub from_parent: DirId,
+    /// The directory that it is to come into.
+    pub to_parent: DirId,
+    /// Whether a file that has the new name is replaced.
+    pub replace: bool,
 }
 
 /// All about a directory.

@@ -64,7 +64,7 @@ impl Archive {
                 hold: options.hold,
             },
         };
-        match engine.execute(Command::OpenUpload(Box::new(open))) {
+        match engine.execute(Command::BeginUpload(Box::new(open))) {
             Ok(Outcome::Upload(upload)) => Ok(upload),
             Ok(other) => unreachable!("the beginning of an upload gives an upload, not {other:?}"),
             Err(error) => Err(crate::namespace::in_words(error, path)),
@@ -206,7 +206,6 @@ impl Archive {
             Err(ArchiveError::NoSuchUpload(_)) => return self.completed(upload),
             outcome => outcome?,
         };
-        engine.open_parts.ended(upload);
         // Parts that were not named, or all of them if the same bytes were there already.
         engine.sweep.ring();
         end.complete(&complete.object.put, class, &outcome)
@@ -331,14 +330,8 @@ fn give_up(engine: &Engine, upload: UploadId) -> Result<bool, ArchiveError> {
     let mut is_first = true;
     loop {
         match engine.execute(Command::AbortUpload { upload }) {
-            Ok(Outcome::More(true)) => {
-                engine.open_parts.ended(upload);
-                is_first = false;
-            }
-            Ok(_) => {
-                engine.open_parts.ended(upload);
-                return Ok(true);
-            }
+            Ok(Outcome::More(true)) => is_first = false,
+            Ok(_) => return Ok(true),
             // Somebody else has ended it.
             Err(ArchiveError::Rejected(Rejection::NotFound(Object::Upload(_)))) => return Ok(!is_first),
             Err(error) => return Err(error),

@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::keys::MARKER_XATTR;
 use crate::{
     Archive, ArchiveError, CopyInfo, CopyProgress, DirectoryStat, FileStat, Listed, ListedKind, Locality,
-    Stat,
+    RenameOf, Stat,
 };
 
 /// Most names in one page of a listing.
@@ -131,6 +131,33 @@ impl Archive {
         };
         self.engine().execute(command).map_err(|error| match error {
             ArchiveError::Rejected(Rejection::NotFound(_)) => ArchiveError::NotFound(from.clone()),
+            other => in_words(other, to),
+        })?;
+        self.forget_wants(replaced, None);
+        Ok(())
+    }
+
+    /// As [`Archive::rename`], but only of what was looked at, and from and to the directories that were.
+    ///
+    /// # Errors
+    /// [`ArchiveError::TreeChanges`] if another file or directory has the name by now; as
+    /// [`Archive::rename`].
+    pub fn rename_entry(
+        &self,
+        from: &ArchivePath,
+        to: &ArchivePath,
+        of: &RenameOf,
+    ) -> Result<(), ArchiveError> {
+        let (Some((_, from_name)), Some((_, to_name))) = (from.split(), to.split()) else {
+            return Err(ArchiveError::Exists(ArchivePath::root()));
+        };
+        let RenameOf { source, from_parent, to_parent, replace } = *of;
+        let replaced = self.engine().read(|view| view.entry(to_parent, &to_name))?;
+        let replace = if replace { Replace::Allowed } else { Replace::Refused };
+        let command = Command::RenameEntry { source, from_parent, from_name, to_parent, to_name, replace };
+        self.engine().execute(command).map_err(|error| match error {
+            ArchiveError::Rejected(Rejection::NotFound(_)) => ArchiveError::NotFound(from.clone()),
+            ArchiveError::Rejected(Rejection::NotCurrent { .. }) => ArchiveError::TreeChanges,
             other => in_words(other, to),
         })?;
         self.forget_wants(replaced, None);

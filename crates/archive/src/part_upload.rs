@@ -139,7 +139,7 @@ impl PartUpload {
         {
             return Err(ArchiveError::LengthMismatch { expected: expected.0, actual: self.received });
         }
-        let (size, replaces) = (ByteCount(self.received), self.replaces);
+        let replaces = self.replaces;
         let hash = std::mem::replace(&mut self.hasher, PartHasher::new(ByteCount(0))).finish();
         let done = match self.large.take() {
             Some(writer) => self.finish_large(writer, hash, attributes),
@@ -148,14 +148,11 @@ impl PartUpload {
         if replaces {
             self.archive.engine().sweep.ring();
         }
-        if let Ok(part) = &done {
-            self.room.stored(part.stamp, size);
-        }
         done
     }
 
     fn finish_large(
-        &self,
+        &mut self,
         mut writer: BlobWriter,
         hash: PartHash,
         attributes: Vec<(String, Vec<u8>)>,
@@ -176,14 +173,16 @@ impl PartUpload {
     }
 
     fn finish_small(
-        &self,
+        &mut self,
         hash: &PartHash,
         attributes: &[(String, Vec<u8>)],
     ) -> Result<PartInfo, ArchiveError> {
-        let engine = self.archive.engine();
+        let archive = self.archive.clone();
+        let engine = archive.engine();
         let checksums = StreamChecksums::of(&self.small);
         if self.small.is_empty() {
-            return self.commit(self.part(checksums, hash.clone(), attributes.to_vec(), None));
+            let part = self.part(checksums, hash.clone(), attributes.to_vec(), None);
+            return self.commit(part);
         }
         // Before the gate is entered, which garbage waits for.
         engine.pool.pace(self.received);
@@ -224,7 +223,9 @@ impl PartUpload {
         PutPart { upload, number, size, checksums, hash, attributes, data }
     }
 
-    fn commit(&self, part: PutPart) -> Result<PartInfo, ArchiveError> {
+    fn commit(&mut self, part: PutPart) -> Result<PartInfo, ArchiveError> {
+        // From here on the command decides, and the bytes must not count twice.
+        self.room.give_back();
         let engine = self.archive.engine();
         let (number, size, attributes) = (part.number, part.size, part.attributes.clone());
         match engine.execute(Command::PutPart(Box::new(part))) {

@@ -13,6 +13,7 @@ use threads::Mutex;
 use crate::audit::{Audit, AuditEntry, AuditRoom, Outcome};
 use crate::guarded::Guarded;
 use crate::keyring::{AccessKey, KeyError, KeyInfo, KeyRequest, Keyring, NewKey, same};
+use crate::notices::Notices;
 use crate::seam::Engine;
 use crate::strangers::Strangers;
 
@@ -43,6 +44,8 @@ pub struct AuthoritySettings {
     pub identities: Identities,
     /// Where it is written down who did what.
     pub audit: Option<Arc<Audit>>,
+    /// What operators are told beside what the engine says.
+    pub notices: Notices,
 }
 
 /// Hashes of the keys of admins, and whose they are.
@@ -57,6 +60,7 @@ pub struct Authority {
     identities: Mutex<Arc<Identities>>,
     audit: Option<Arc<Audit>>,
     strangers: Strangers,
+    notices: Notices,
 }
 
 /// Why somebody does not come in. What is wrong with a credential is for the log, not for its bearer.
@@ -88,10 +92,11 @@ impl Authority {
     }
 
     fn of(engine: Arc<dyn Engine>, keyring: Keyring, settings: AuthoritySettings) -> Self {
-        let AuthoritySettings { clock, keys_file: _, admin_keys, identities, audit } = settings;
+        let AuthoritySettings { clock, keys_file: _, admin_keys, identities, audit, notices } = settings;
         let identities = Mutex::new(Arc::new(identities));
         let (known, strangers) = (Mutex::default(), Strangers::default());
-        let authority = Authority { engine, clock, keyring, admin_keys: known, identities, audit, strangers };
+        let authority =
+            Authority { engine, clock, keyring, admin_keys: known, identities, audit, strangers, notices };
         authority.add_admin_keys(admin_keys);
         authority
     }
@@ -173,7 +178,13 @@ impl Authority {
     pub fn enter_from(&self, caller: &Arc<Caller>, peer: Option<SocketAddr>) -> Arc<dyn Engine> {
         let ledger =
             Ledger { clock: self.clock.clone(), audit: self.audit.clone(), caller: caller.clone(), peer };
-        Arc::new(Guarded::new(self.engine.clone(), ledger))
+        Arc::new(Guarded::new(self.engine.clone(), ledger, self.notices.clone()))
+    }
+
+    /// What operators are told beside what the engine says.
+    #[must_use]
+    pub fn notices(&self) -> &Notices {
+        &self.notices
     }
 
     /// Writes down that somebody was not let in; does not wait. `how` is what they came with; the credential

@@ -5,11 +5,13 @@ use archive::{
     CatalogueFinding, Cause, ClassInfo, ClockInfo, CloneOptions, CompleteOptions, EvictDone, FileStat,
     HealthProblem, Hold, KeyPage, KeyQuery, Listed, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo,
     PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaLimits, QuotaOf,
-    ReplacedDrive, ReportBy, RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions,
-    Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals,
-    UnknownKept, UsageReport, VerifyDone, VersionPage, VersionQuery, Which,
+    RenameOf, ReplacedDrive, ReportBy, RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection,
+    StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse,
+    Totals, UnknownKept, UsageReport, VerifyDone, VersionPage, VersionQuery, Which,
 };
-use base::{ArchivePath, BlockAddress, ByteCount, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid};
+use base::{
+    ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid,
+};
 use bytes::Bytes;
 use catalogue::Attributes;
 
@@ -49,6 +51,10 @@ impl Engine for Archive {
 
     fn rename(&self, from: &ArchivePath, to: &ArchivePath, replace: bool) -> Result<(), ArchiveError> {
         Archive::rename(self, from, to, replace)
+    }
+
+    fn rename_entry(&self, from: &ArchivePath, to: &ArchivePath, of: &RenameOf) -> Result<(), ArchiveError> {
+        Archive::rename_entry(self, from, to, of)
     }
 
     fn remove(&self, path: &ArchivePath) -> Result<(), ArchiveError> {
@@ -333,6 +339,15 @@ impl Engine for Archive {
 
     fn set_acl(&self, path: &ArchivePath, entries: Option<Vec<AclEntry>>) -> Result<(), ArchiveError> {
         Archive::set_acl(self, path, entries)
+    }
+
+    fn set_acl_of(
+        &self,
+        path: &ArchivePath,
+        directory: DirId,
+        entries: Option<Vec<AclEntry>>,
+    ) -> Result<(), ArchiveError> {
+        Archive::set_acl_of(self, path, directory, entries)
     }
 
     fn set_owner(

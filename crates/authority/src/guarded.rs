@@ -14,10 +14,11 @@ use archive::{
     VersionPage, VersionQuery, Which,
 };
 use base::{ArchivePath, BlockAddress, ByteCount, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid};
-use catalogue::Attributes;
+use catalogue::{Attributes, Entry};
 use identity::Rights;
 
 use crate::authority::Ledger;
+use crate::notices::Notices;
 use crate::rule::{Putting, Rule, read_acl};
 use crate::seam::{Download, Engine, PartUpload, Upload};
 use crate::transfers::{AuditedPart, AuditedUpload};
@@ -25,16 +26,20 @@ use crate::transfers::{AuditedPart, AuditedUpload};
 /// Pages of requests that are looked through for those of one caller before a page is given as it is.
 const REQUEST_PAGES_MAX: usize = 256;
 
+/// How often rights are looked at for a call while the tree changes under it.
+const TREE_LOOKS_MAX: usize = 4;
+
 /// An engine for one caller.
 pub(crate) struct Guarded {
     engine: Arc<dyn Engine>,
     rule: Rule,
+    notices: Notices,
 }
 
 impl Guarded {
-    pub(crate) fn new(engine: Arc<dyn Engine>, ledger: Ledger) -> Self {
+    pub(crate) fn new(engine: Arc<dyn Engine>, ledger: Ledger, notices: Notices) -> Self {
         let rule = Rule { engine: engine.clone(), ledger };
-        Guarded { engine, rule }
+        Guarded { engine, rule, notices }
     }
 
     /// The upload, if the caller may put its parts.
@@ -45,6 +50,23 @@ impl Guarded {
         }
         self.rule.putting(verb, &info.path, true)?;
         Ok(info)
+    }
+
+    /// Opens a file for reading, if the caller may read it. Between the look at its owner and lists and the
+    /// opening its name may come to stand for another file, which somebody with the right to rename may have
+    /// put there just for that.
+    fn opened(
+        &self,
+        path: &ArchivePath,
+        which: Which,
+        open: impl Fn() -> Result<Box<dyn Download>, ArchiveError>,
+    ) -> Result<Box<dyn Download>, ArchiveError> {
+        until_unchanged(|| {
+            let seen = self.rule.may_version("read", Rights::READ, path, which)?;
+            let download = open()?;
+            let is_it = self.rule.is_admin() || seen == Some(Entry::File(download.stat().file));
+            if is_it { Ok(download) } else { Err(ArchiveError::TreeChanges) }
+        })
     }
 
     /// Whether the caller may see what has this path now, or how it stands. What is no path names nothing.
@@ -107,6 +129,17 @@ fn directory_of(bucket: &ArchivePath, line: &KeyLine) -> Result<ArchivePath, Arc
     Ok(ArchivePath::new(&format!("{}/{directory}", bucket.as_str().trim_end_matches('/')))?)
 }
 
+/// Tries again what found that the tree has changed since it was looked at.
+fn until_unchanged<T>(mut attempt: impl FnMut() -> Result<T, ArchiveError>) -> Result<T, ArchiveError> {
+    for _ in 1..TREE_LOOKS_MAX {
+        match attempt() {
+            Err(ArchiveError::TreeChanges) => {}
+            other => return other,
+        }
+    }
+    attempt()
+}
+
 fn bucket_path(name: &Name) -> Result<ArchivePath, ArchiveError> {
     Ok(ArchivePath::root().join(name)?)
 }
@@ -158,11 +191,20 @@ impl Engine for Guarded {
     }
 
     fn rename(&self, from: &ArchivePath, to: &ArchivePath, replace: bool) -> Result<(), ArchiveError> {
-        self.rule.may("rename", self.rule.renaming(), from)?;
-        self.rule.may_move("rename", from, to)?;
-        let putting = self.rule.putting("rename", to, !replace)?;
-        let replace = replace && putting == Putting::Replace;
-        self.rule.done("rename", format!("{from} to {to}"), || self.engine.rename(from, to, replace))
+        let what = format!("{from} to {to}");
+        if self.rule.is_admin() {
+            return self.rule.done("rename", what, || self.engine.rename(from, to, replace));
+        }
+        self.rule.ledger.admit("rename")?;
+        let renamed = until_unchanged(|| {
+            let of = self.rule.may_rename("rename", from, to, replace)?;
+            self.engine.rename_entry(from, to, &of)
+        });
+        // What is refused was written down there.
+        if !matches!(renamed, Err(ArchiveError::Denied { .. })) {
+            self.rule.ledger.outcome("rename", &what, &renamed);
+        }
+        renamed
     }
 
     fn remove(&self, path: &ArchivePath) -> Result<(), ArchiveError> {
@@ -194,13 +236,12 @@ impl Engine for Guarded {
     }
 
     fn open_read(&self, path: &ArchivePath) -> Result<Box<dyn Download>, ArchiveError> {
-        self.rule.may("read", Rights::READ, path)?;
-        self.engine.open_read_for(path, &self.rule.acting(""))
+        self.open_read_for(path, "")
     }
 
     fn open_read_for(&self, path: &ArchivePath, who: &str) -> Result<Box<dyn Download>, ArchiveError> {
-        self.rule.may("read", Rights::READ, path)?;
-        self.engine.open_read_for(path, &self.rule.acting(who))
+        let who = self.rule.acting(who);
+        self.opened(path, Which::Current, || self.engine.open_read_for(path, &who))
     }
 
     fn stage(&self, selection: &Selection, mut options: StageOptions) -> Result<RequestId, ArchiveError> {
@@ -343,6 +384,7 @@ impl Engine for Guarded {
             totals.warnings.push(problem.to_string());
             totals.problems.push(problem);
         }
+        totals.warnings.extend(self.notices.all());
         Ok(totals)
     }
 
@@ -532,8 +574,8 @@ impl Engine for Guarded {
         which: Which,
         who: &str,
     ) -> Result<Box<dyn Download>, ArchiveError> {
-        self.rule.may_version("read", Rights::READ, path, which)?;
-        self.engine.open_object(path, which, &self.rule.acting(who))
+        let who = self.rule.acting(who);
+        self.opened(path, which, || self.engine.open_object(path, which, &who))
     }
 
     fn remove_object(
@@ -591,7 +633,12 @@ impl Engine for Guarded {
         to: &ArchivePath,
         mut options: CloneOptions,
     ) -> Result<PutDone, ArchiveError> {
-        self.rule.may_version("read", Rights::READ, from, which)?;
+        // The file that was looked at, whatever has its name by now.
+        let which = match self.rule.may_version("read", Rights::READ, from, which)? {
+            Some(Entry::File(file)) => Which::Version(file),
+            Some(Entry::Directory(_)) => return Err(ArchiveError::IsADirectory(from.clone())),
+            None => which,
+        };
         self.rule.may("copy", Rights::MODIFY, to)?;
         if options.hold.is_some() {
             self.rule.may("hold", Rights::MANAGE, to)?;
@@ -635,12 +682,17 @@ impl Engine for Guarded {
 
     /// A list that could not be read would lock everybody out, so it is not taken from anybody.
     fn set_acl(&self, path: &ArchivePath, entries: Option<Vec<AclEntry>>) -> Result<(), ArchiveError> {
-        self.rule.may("acl-set", Rights::MANAGE, path)?;
+        let seen = self.rule.may_version("acl-set", Rights::MANAGE, path, Which::Current)?;
         if let Some(entries) = &entries {
             let read = read_acl(entries);
             read.map_err(|error| ArchiveError::BadAcl { path: path.clone(), reason: error.to_string() })?;
         }
-        self.rule.done("acl-set", path, || self.engine.set_acl(path, entries))
+        self.rule.done("acl-set", path, || match seen {
+            Some(Entry::Directory(directory)) => self.engine.set_acl_of(path, directory, entries),
+            Some(Entry::File(_)) => Err(ArchiveError::NotADirectory(path.clone())),
+            None if self.rule.is_admin() => self.engine.set_acl(path, entries),
+            None => Err(ArchiveError::NotFound(path.clone())),
+        })
     }
 
     fn set_owner(

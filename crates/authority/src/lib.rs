@@ -9,6 +9,7 @@ mod engine;
 pub mod fuzz;
 mod guarded;
 mod keyring;
+mod notices;
 mod places;
 mod rule;
 mod seam;
@@ -23,5 +24,6 @@ pub use audit::{
 pub use authority::{Authority, AuthoritySettings, Denied, Identities, Refusing};
 pub use connection::{ClientCertificate, Encrypted, Peer};
 pub use keyring::{AccessKey, KEY_GROUPS_MAX, KEYS_MAX, KeyError, KeyInfo, KeyRequest, NewKey};
+pub use notices::Notices;
 pub use places::{Admission, Holder, Pace, Place, Places};
 pub use seam::{Download, Engine, PartUpload, Upload};

@@ -45,7 +45,7 @@ impl Pace {
         let Some((inner, caller)) = bound else { return 1 };
         inner.upgrade().map_or(1, |inner| {
             let state = inner.state();
-            let is_scarce = state.free.saturating_mul(SCARCE_PART) < inner.total;
+            let is_scarce = inner.is_scarce(&state);
             let held = state.callers.get(&caller).copied().unwrap_or(1);
             if is_scarce { (held as u64).max(1) } else { 1 }
         })
@@ -95,6 +95,10 @@ enum Fit {
 }
 
 impl Inner {
+    fn is_scarce(&self, state: &State) -> bool {
+        state.free.saturating_mul(SCARCE_PART) < self.total
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -177,6 +181,29 @@ impl Places {
     pub fn admit_many(&self, holder: &Holder, count: usize) -> Admission {
         let count = count.min(self.0.total);
         Admission { inner: self.0.clone(), holder: holder.clone(), count, number: None }
+    }
+
+    /// Requests that wait for a place.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.0.state().waiting.iter().filter(|waiter| !waiter.admitted).count()
+    }
+
+    /// Who keeps others waiting, in words for operators; `None` while places are not scarce and nobody waits.
+    #[must_use]
+    pub fn shortage(&self, of: &str) -> Option<String> {
+        let state = self.0.state();
+        let waiting = state.waiting.iter().filter(|waiter| !waiter.admitted).count();
+        if !self.0.is_scarce(&state) && waiting == 0 {
+            return None;
+        }
+        let most = state.callers.iter().max_by_key(|(_, held)| **held);
+        let most = most.map_or_else(String::new, |(caller, held)| {
+            let caller = if caller.is_empty() { "callers without a name" } else { caller };
+            format!(", {held} are held by {caller}")
+        });
+        let (free, total) = (state.free, self.0.total);
+        Some(format!("{free} of {total} places for {of} are free{most}; {waiting} requests wait for one"))
     }
 
     /// Places that are free.
@@ -302,6 +329,23 @@ mod tests {
         assert_eq!(places.free(), 48, "of anna's requests that wait so many are admitted again");
         drop(waits);
         assert_eq!(places.free(), 96);
+    }
+
+    #[test]
+    fn who_keeps_others_waiting_is_told() {
+        let places = Places::new(8);
+        assert_eq!(places.shortage("transfers"), None);
+        let anna = holder("anna", 1);
+        let (_got, waits) = take_all(&places, &anna);
+        assert_eq!(places.waiting(), waits.len());
+        let told = places.shortage("transfers").expect("anna's own wait");
+        let words = "4 of 8 places for transfers are free, 4 are held by anna; 14 requests wait for one";
+        assert_eq!(told, words);
+        drop(waits);
+        assert_eq!((places.shortage("transfers"), places.waiting()), (None, 0));
+        let _others: Vec<_> =
+            (0..3).map(|n| poll(&mut places.admit(&holder(&format!("c{n}"), 2 + n))).unwrap()).collect();
+        assert!(places.shortage("transfers").unwrap().starts_with("1 of 8 places"), "scarce");
     }
 
     #[test]

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::Arc;
 
-use archive::{AccessChain, ArchiveError, RequestInfo, Which};
+use archive::{AccessChain, ArchiveError, RenameOf, RequestInfo, Which};
 use base::{ArchivePath, RequestId};
-use catalogue::{Attributes, DirectoryOwner};
+use catalogue::{Attributes, DirectoryOwner, Entry};
 use identity::{Acl, AclEntry, AclError, Node, Refused, Rights, Target, decide, rights_at};
 
 use crate::audit::Outcome;
@@ -48,23 +48,28 @@ impl Rule {
     }
 
     /// The same for a version. It is its own owner's: whoever has put another one at its path since gets no
-    /// right to it by that.
+    /// right to it by that. Gives what was looked at; `None` if there is nothing, or the caller is an admin.
     pub(crate) fn may_version(
         &self,
         verb: &'static str,
         rights: Rights,
         path: &ArchivePath,
         which: Which,
-    ) -> Result<(), ArchiveError> {
-        let Some((directory, _)) = path.split().filter(|_| which != Which::Current && !self.is_admin())
-        else {
-            return self.may(verb, rights, path);
+    ) -> Result<Option<Entry>, ArchiveError> {
+        if self.is_admin() {
+            return Ok(None);
+        }
+        let Some((directory, _)) = path.split().filter(|_| which != Which::Current) else {
+            let chain = self.engine.access_chain(path)?;
+            self.on(rights, path, None, &chain).or_else(|why| self.deny(verb, path, why))?;
+            return Ok(chain.entry);
         };
         let mut chain = self.chain_in(&directory)?;
         match self.engine.object(path, which) {
             Ok(object) => {
                 let Attributes { owner, group, .. } = object.file.attributes;
                 (chain.exists, chain.owner, chain.group) = (true, owner, group);
+                chain.entry = Some(Entry::File(object.file.file));
             }
             Err(
                 ArchiveError::NotFound(_)
@@ -74,7 +79,8 @@ impl Rule {
             ) => {}
             Err(error) => return Err(error),
         }
-        self.on(rights, path, Some(Target::File), &chain).or_else(|why| self.deny(verb, path, why))
+        self.on(rights, path, Some(Target::File), &chain).or_else(|why| self.deny(verb, path, why))?;
+        Ok(chain.entry)
     }
 
     /// The same for a directory that may not be there yet.
@@ -102,6 +108,34 @@ impl Rule {
         Ok(is_its_own && self.on(Rights::MAKE_BUCKETS, &directory, None, &chain).is_ok())
     }
 
+    /// Whether the caller, who is no admin, may rename: what exactly, so that nothing else is renamed that
+    /// gets the name meanwhile.
+    pub(crate) fn may_rename(
+        &self,
+        verb: &'static str,
+        from: &ArchivePath,
+        to: &ArchivePath,
+        replace: bool,
+    ) -> Result<RenameOf, ArchiveError> {
+        let chain = self.engine.access_chain(from)?;
+        self.on(self.renaming(), from, None, &chain).or_else(|why| self.deny(verb, from, why))?;
+        let target = self.engine.access_chain(to)?;
+        let putting = self.putting_at(verb, to, !replace, &target)?;
+        let (Some((left, _)), Some((entered, _))) = (from.split(), to.split()) else {
+            return Err(ArchiveError::Exists(ArchivePath::root()));
+        };
+        let (Some(source), Some(from_parent)) = (chain.entry, chain.directory) else {
+            return Err(ArchiveError::NotFound(from.clone()));
+        };
+        let to_parent = target.directory.ok_or(ArchiveError::NotFound(entered.clone()))?;
+        let replace = replace && putting == Putting::Replace;
+        let of = RenameOf { source, from_parent, to_parent, replace };
+        if from_parent != to_parent {
+            self.may_move(verb, (from, &left), (to, &entered), &chain, of)?;
+        }
+        Ok(of)
+    }
+
     /// That a rename from one directory into another gives nobody rights that its caller could not give.
     ///
     /// What decides about a file are the owners and the list above it, so that it comes under others with a
@@ -109,32 +143,30 @@ impl Rule {
     /// enough. Otherwise the caller must be able to read what they move, as if they copied it, and have all
     /// rights already that they would get: what was not theirs to stage must not become so. A file that is
     /// held cannot be renamed, so that managing it is no gain.
-    pub(crate) fn may_move(
+    fn may_move(
         &self,
         verb: &'static str,
-        from: &ArchivePath,
-        to: &ArchivePath,
+        (from, left): (&ArchivePath, &ArchivePath),
+        (to, entered): (&ArchivePath, &ArchivePath),
+        chain: &AccessChain,
+        of: RenameOf,
     ) -> Result<(), ArchiveError> {
-        let (Some((left, _)), Some((entered, _))) = (from.split(), to.split()) else { return Ok(()) };
-        if self.is_admin() || left == entered {
-            return Ok(());
-        }
-        let chain = self.engine.access_chain(from)?;
         let caller = &self.ledger.caller;
         let is_own = !caller.is_anonymous() && chain.owner == caller.name;
-        if !chain.exists {
-            return Ok(());
-        }
         let target = if chain.is_directory { Target::Directory } else { Target::File };
-        let (before, mut after) = (self.chain_in(&left)?, self.chain_in(&entered)?);
-        let moves_list = chain.is_directory && has_list_of_its_own(&chain);
-        let others_gain = !is_own && !moves_list && !gives_nobody_more(&before, &left, &after, &entered);
+        let (before, mut after) = (self.chain_in(left)?, self.chain_in(entered)?);
+        let expected = (Some(Entry::Directory(of.from_parent)), Some(Entry::Directory(of.to_parent)));
+        if (before.entry, after.entry) != expected {
+            return Err(ArchiveError::TreeChanges);
+        }
+        let moves_list = chain.is_directory && has_list_of_its_own(chain);
+        let others_gain = !is_own && !moves_list && !gives_nobody_more(&before, left, &after, entered);
         (after.exists, after.is_directory) = (true, chain.is_directory);
         (after.owner, after.group) = (chain.owner.clone(), chain.group.clone());
         if moves_list {
             (after.acl, after.acl_depth) = (chain.acl.clone(), after.above.len());
         }
-        let known = rights_at(caller, from, target, &nodes(&chain));
+        let known = rights_at(caller, from, target, &nodes(chain));
         let given = rights_at(caller, to, target, &nodes(&after));
         let harmless = if chain.is_directory { Rights::NONE } else { Rights::MANAGE | Rights::LIST };
         let mut gained = given.without(known).without(harmless | Rights::MAKE_BUCKETS);
@@ -151,7 +183,8 @@ impl Rule {
         self.deny(verb, from, why)
     }
 
-    /// The chain of something in a directory that is not there, or of which nothing is known.
+    /// The chain of something in a directory that is not there, or of which nothing is known. Its `entry` is
+    /// the directory.
     fn chain_in(&self, directory: &ArchivePath) -> Result<AccessChain, ArchiveError> {
         let mut chain = self.engine.access_chain(directory)?;
         if chain.exists && chain.is_directory {
@@ -180,11 +213,20 @@ impl Rule {
         if self.is_admin() {
             return Ok(Putting::Replace);
         }
-        let chain = self.engine.access_chain(path)?;
-        match self.on(Rights::MODIFY, path, Some(Target::File), &chain) {
+        self.putting_at(verb, path, keeps, &self.engine.access_chain(path)?)
+    }
+
+    fn putting_at(
+        &self,
+        verb: &'static str,
+        path: &ArchivePath,
+        keeps: bool,
+        chain: &AccessChain,
+    ) -> Result<Putting, ArchiveError> {
+        match self.on(Rights::MODIFY, path, Some(Target::File), chain) {
             Ok(()) => Ok(Putting::Replace),
             Err(why) if chain.exists && !keeps => self.deny(verb, path, why),
-            Err(_) => match self.on(Rights::CREATE, path, Some(Target::File), &chain) {
+            Err(_) => match self.on(Rights::CREATE, path, Some(Target::File), chain) {
                 Ok(()) => Ok(Putting::Create),
                 Err(why) => self.deny(verb, path, why),
             },
@@ -193,7 +235,7 @@ impl Rule {
 
     /// What has to be allowed where a name is taken away from. A token that may create may also rename what
     /// it made; for everybody else a name that goes is a change.
-    pub(crate) fn renaming(&self) -> Rights {
+    fn renaming(&self) -> Rights {
         if self.ledger.caller.is_confined() { Rights::CREATE } else { Rights::MODIFY }
     }
 

@@ -4,12 +4,14 @@ use archive::{
     About, AccessChain, AclEntry, ArchiveError, BackupStatus, BucketInfo, BucketSettings, CatalogueFinding,
     Cause, ClassInfo, ClockInfo, CloneOptions, CompleteOptions, EvictDone, FileStat, HealthProblem, Hold,
     KeyPage, KeyQuery, Listed, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo,
-    PutCallback, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaLimits, QuotaOf, ReplacedDrive, ReportBy,
-    RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck,
+    PutCallback, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaLimits, QuotaOf, RenameOf, ReplacedDrive,
+    ReportBy, RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck,
     TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UnknownKept, UsageReport,
     VerifyDone, VersionPage, VersionQuery, Which,
 };
-use base::{ArchivePath, BlockAddress, ByteCount, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid};
+use base::{
+    ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid,
+};
 use bytes::Bytes;
 use catalogue::Attributes;
 
@@ -46,6 +48,15 @@ pub trait Engine: Send + Sync + 'static {
         parents: bool,
     ) -> Result<(), ArchiveError>;
     fn rename(&self, from: &ArchivePath, to: &ArchivePath, replace: bool) -> Result<(), ArchiveError>;
+    /// The same, but only of what was looked at.
+    fn rename_entry(
+        &self,
+        _from: &ArchivePath,
+        _to: &ArchivePath,
+        _of: &RenameOf,
+    ) -> Result<(), ArchiveError> {
+        Err(ArchiveError::NotOffered("a rename of what was looked at"))
+    }
     fn remove(&self, path: &ArchivePath) -> Result<(), ArchiveError>;
     fn begin_put(&self, path: &ArchivePath, options: PutOptions) -> Result<Box<dyn Upload>, ArchiveError>;
     fn open_read(&self, path: &ArchivePath) -> Result<Box<dyn Download>, ArchiveError>;
@@ -222,6 +233,15 @@ pub trait Engine: Send + Sync + 'static {
     }
     fn set_acl(&self, _path: &ArchivePath, _entries: Option<Vec<AclEntry>>) -> Result<(), ArchiveError> {
         Err(ArchiveError::NotOffered("the change of an access control list"))
+    }
+    /// The same, but of the directory that was looked at.
+    fn set_acl_of(
+        &self,
+        _path: &ArchivePath,
+        _directory: DirId,
+        _entries: Option<Vec<AclEntry>>,
+    ) -> Result<(), ArchiveError> {
+        Err(ArchiveError::NotOffered("an access control list"))
     }
     /// `None`: as before.
     fn set_owner(

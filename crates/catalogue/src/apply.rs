@@ -115,6 +115,10 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         Command::Rename { from_parent, from_name, to_parent, to_name, replace } => {
             namespace::rename(draft, (*from_parent, from_name), (*to_parent, to_name), *replace)
         }
+        Command::RenameEntry { source, from_parent, from_name, to_parent, to_name, replace } => {
+            namespace::check_entry(draft, (*from_parent, from_name), *source)?;
+            namespace::rename(draft, (*from_parent, from_name), (*to_parent, to_name), *replace)
+        }
         Command::RemoveFile { parent, name } => namespace::remove_file(draft, *parent, name),
         Command::RemoveDirectory { parent, name } => namespace::remove_directory(draft, *parent, name),
         Command::ReserveContainer => seal::reserve(draft),
@@ -167,6 +171,7 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         | Command::ChangeClass { .. }
         | Command::SetLifecycleCursor { .. } => cold::perform(draft, command),
         Command::OpenUpload(_)
+        | Command::BeginUpload(_)
         | Command::PutPart(_)
         | Command::CompleteUpload(_)
         | Command::AbortUpload { .. } => upload::perform(draft, command),

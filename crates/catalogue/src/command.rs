@@ -302,6 +302,21 @@ pub enum Command {
         /// If the new name is a file (a directory is never replaced).
         replace: Replace,
     },
+    /// The same, refused unless the name is that of this file or directory.
+    RenameEntry {
+        /// What is meant.
+        source: Entry,
+        /// From this directory.
+        from_parent: DirId,
+        /// This name.
+        from_name: Name,
+        /// To this directory.
+        to_parent: DirId,
+        /// This name.
+        to_name: Name,
+        /// If the new name is a file (a directory is never replaced).
+        replace: Replace,
+    },
     /// Deletes a file's name and condemns its version.
     RemoveFile {
         /// The directory.
@@ -662,8 +677,10 @@ pub enum Command {
         /// From 0 to [`PRIORITY_MAX`]; a request of which nothing is said has [`PRIORITY_USUAL`].
         priority: u8,
     },
-    /// Begins an upload in parts.
+    /// Begins an upload in parts that count for no quota: only in change logs of a Kist of before.
     OpenUpload(Box<OpenUpload>),
+    /// Begins an upload in parts. Stored parts count for quotas as bytes of the file that they are to make.
+    BeginUpload(Box<OpenUpload>),
     /// A part whose bytes are safe in the pool, in place of one of its number.
     PutPart(Box<PutPart>),
     /// Makes a file of the bytes of parts; none is moved. The upload is gone then, with its other parts.

@@ -206,6 +206,10 @@ pub(crate) fn upload_part(id: UploadId, number: u16) -> Key {
     key
 }
 
+pub(crate) fn upload_in(directory: DirId, id: UploadId) -> Key {
+    join2(directory.0, id.0)
+}
+
 /// So many bytes of an upload's path stand in its key, since keys are at most 511 bytes long.
 const UPLOAD_PATH_BYTES: usize = 400;
 

@@ -45,7 +45,7 @@ pub use record::{
     QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RecallItem, RecallKey,
     RequestItem, RequestRecord, RequestState, Retention, RetentionMode, RunEnd, RunItem, RunRecord, Tally,
     TapePlace, TapeRecord, TapeState, TimeMove, TodoFile, UnknownExtent, UploadPart, UploadPlan,
-    UploadRecord, Version, Versioning, Want,
+    UploadRecord, UploadUse, Version, Versioning, Want,
 };
 pub use table::Table;
 pub use view::{Followed, TodoRow, View, merged_ranges};

@@ -17,7 +17,7 @@ pub use bucket::{BucketRecord, BucketSettings, LifecycleRule, Version};
 pub use clock::{ClockRecord, LeapsBelieved, TimeMove};
 pub use hold::{Hold, Retention, RetentionMode, Versioning};
 pub use unknown::UnknownExtent;
-pub use upload::{UploadPart, UploadPlan, UploadRecord};
+pub use upload::{UploadPart, UploadPlan, UploadRecord, UploadUse};
 
 pub use cold::LifecycleCursor;
 pub use container::{ContainerCopy, ContainerKind, ContainerRecord, CopyState, MemberRecord, TapePlace};

@@ -104,11 +104,16 @@ pub enum Table {
     Unknown = 51,
     /// One record: how far starts have let the time leap on nobody's word.
     Leaps = 52,
+    /// Upload id → where its parts count for quotas, and how many bytes they have. Uploads that a Kist
+    /// without this table began have no row.
+    UploadUse = 53,
+    /// Directory id, upload id → nothing: the uploads whose parts count there.
+    UploadIn = 54,
 }
 
 impl Table {
     /// How many tables there are.
-    pub const COUNT: usize = 47;
+    pub const COUNT: usize = 49;
 
     /// All tables in the order of their numbers.
     pub const ALL: [Table; Table::COUNT] = [
@@ -159,6 +164,8 @@ impl Table {
         Table::Clock,
         Table::Unknown,
         Table::Leaps,
+        Table::UploadUse,
+        Table::UploadIn,
     ];
 
     /// The table's name in the engine.
@@ -212,6 +219,8 @@ impl Table {
             Table::Clock => "clock",
             Table::Unknown => "unknown",
             Table::Leaps => "leaps",
+            Table::UploadUse => "upload_use",
+            Table::UploadIn => "upload_in",
         }
     }
 

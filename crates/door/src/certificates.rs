@@ -28,8 +28,20 @@ const SHORT_SECONDS: i64 = 14 * 86_400;
 pub(crate) struct Certificate {
     settings: TlsSettings,
     current: RwLock<Arc<ServerConfig>>,
+    /// How long what is in use is good.
+    terms: Mutex<CertificateTerms>,
+    /// What was said of it last: it is said once.
+    told: Mutex<Vec<String>>,
     /// The files as they were when they were read last, whether they were good or not.
     seen: Mutex<Vec<Stamp>>,
+}
+
+/// How long a certificate is good, and those of the authorities of clients.
+#[derive(Clone, Debug)]
+struct CertificateTerms {
+    /// Seconds since 1970 at which the certificate ends.
+    until: i64,
+    authorities: Option<Arc<ClientAuthorities>>,
 }
 
 /// What changes when a file is replaced or written.
@@ -45,13 +57,47 @@ impl Certificate {
     pub(crate) fn open(settings: &TlsSettings) -> Result<Self, TlsError> {
         let seen = stamps(settings);
         let loaded = load(settings)?;
-        if loaded.until < now() {
-            let file = settings.certificate.display();
-            tracing::error!(%file, "the certificate has expired: clients will refuse it; replace the file");
-        }
         loaded.tell(settings);
         let current = RwLock::new(Arc::new(loaded.config));
-        Ok(Certificate { settings: settings.clone(), current, seen: Mutex::new(seen) })
+        let (terms, told) = (Mutex::new(loaded.terms), Mutex::default());
+        let certificate =
+            Certificate { settings: settings.clone(), current, terms, told, seen: Mutex::new(seen) };
+        certificate.tell_faults();
+        Ok(certificate)
+    }
+
+    /// What is wrong with it at a time, or will soon be: for operators.
+    fn faults_at(&self, now: i64) -> Vec<String> {
+        let CertificateTerms { until, authorities } =
+            self.terms.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let TlsSettings { certificate: file, client_ca, .. } = &self.settings;
+        let (file, days) = (file.display(), (until - now) / 86_400);
+        let mut faults = Vec::new();
+        if until < now {
+            faults.push(format!("the certificate {file} has expired: clients refuse it; replace the file"));
+        } else if until - now < SHORT_SECONDS {
+            faults
+                .push(format!("the certificate {file} ends in {days} days: replace the file, it is noticed"));
+        }
+        if let (Some(authorities), Some(file)) = (authorities, client_ca) {
+            faults.extend(authorities.faults(file, now));
+        }
+        faults
+    }
+
+    /// What is wrong with it now, or will soon be.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        self.faults_at(now())
+    }
+
+    /// Writes into the log what is wrong since the last look.
+    fn tell_faults(&self) {
+        let faults = self.faults();
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        for fault in faults.iter().filter(|fault| !told.contains(fault)) {
+            tracing::warn!("{fault}");
+        }
+        *told = faults;
     }
 
     /// What new connections get.
@@ -64,17 +110,21 @@ impl Certificate {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let stamps = stamps(&self.settings);
         if *seen == stamps && !in_any_case {
+            // One that was good when it was read may have ended since.
+            self.tell_faults();
             return Ok(false);
         }
         *seen = stamps;
         let loaded = load(&self.settings).and_then(|loaded| {
             let file = || self.settings.certificate.clone();
-            if loaded.until < now() { Err(TlsError::Expired { file: file() }) } else { Ok(loaded) }
+            if loaded.terms.until < now() { Err(TlsError::Expired { file: file() }) } else { Ok(loaded) }
         });
         match loaded {
             Ok(loaded) => {
                 loaded.tell(&self.settings);
+                *self.terms.lock().unwrap_or_else(PoisonError::into_inner) = loaded.terms;
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded.config);
+                self.tell_faults();
                 Ok(true)
             }
             Err(error) => {
@@ -115,10 +165,10 @@ impl Certificates {
 /// If one is missing or wrong, they do not belong together, or the certificate has expired.
 pub fn check_tls(settings: &TlsSettings) -> Result<(), TlsError> {
     let loaded = load(settings)?;
-    if loaded.until < now() {
+    if loaded.terms.until < now() {
         return Err(TlsError::Expired { file: settings.certificate.clone() });
     }
-    match (&loaded.authorities, &settings.client_ca) {
+    match (&loaded.terms.authorities, &settings.client_ca) {
         (Some(authorities), Some(file)) if !authorities.any_good(now()) => {
             Err(TlsError::NoAuthorityInTime { file: file.clone() })
         }
@@ -128,22 +178,13 @@ pub fn check_tls(settings: &TlsSettings) -> Result<(), TlsError> {
 
 struct Loaded {
     config: ServerConfig,
-    /// Seconds since 1970 at which the certificate ends.
-    until: i64,
-    /// Those of clients.
-    authorities: Option<Arc<ClientAuthorities>>,
+    terms: CertificateTerms,
 }
 
 impl Loaded {
     fn tell(&self, settings: &TlsSettings) {
-        let (file, days) = (settings.certificate.display(), (self.until - now()) / 86_400);
+        let (file, days) = (settings.certificate.display(), (self.terms.until - now()) / 86_400);
         tracing::info!(%file, days, "certificate read: it is good for so many days");
-        if (0..SHORT_SECONDS).contains(&(self.until - now())) {
-            tracing::warn!(%file, days, "the certificate ends soon: replace the file, it is noticed");
-        }
-        if let (Some(authorities), Some(file)) = (&self.authorities, &settings.client_ca) {
-            authorities.tell(file, now());
-        }
     }
 }
 
@@ -182,7 +223,7 @@ fn load(settings: &TlsSettings) -> Result<Loaded, TlsError> {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
     }
-    Ok(Loaded { config, until, authorities })
+    Ok(Loaded { config, terms: CertificateTerms { until, authorities } })
 }
 
 fn verifier(

@@ -72,22 +72,29 @@ impl ClientAuthorities {
         self.authorities.iter().any(|authority| authority.is_good(now))
     }
 
-    /// Says which of them are not good now, or not for long.
-    pub(crate) fn tell(&self, file: &Path, now: i64) {
+    /// Which of them are not good at a time, or not for long: for operators, with what to do.
+    pub(crate) fn faults(&self, file: &Path, now: i64) -> Vec<String> {
         let file = file.display();
+        let mut faults = Vec::new();
         for Authority { name, from, until, .. } in &self.authorities {
             if *until < now {
-                tracing::warn!(%file, name, "an authority of clients has expired: nobody it signed comes in");
+                faults.push(format!(
+                    "the authority of clients '{name}' in {file} has expired: nobody it signed comes in; \
+                     replace it"
+                ));
             } else if *from > now {
-                tracing::warn!(%file, name, "an authority of clients is not good yet");
+                faults.push(format!("the authority of clients '{name}' in {file} is not good yet"));
             } else if until - now < SHORT_SECONDS {
                 let days = (until - now) / 86_400;
-                tracing::warn!(%file, name, days, "an authority of clients ends soon: add the one to come");
+                faults.push(format!(
+                    "the authority of clients '{name}' in {file} ends in {days} days: add the one to come"
+                ));
             }
         }
         if !self.any_good(now) {
-            tracing::error!(%file, "no authority of clients is good now: no certificate of theirs is taken");
+            faults.push(format!("no authority of clients in {file} is good now: no certificate is taken"));
         }
+        faults
     }
 
     fn at(&self, now: UnixTime) -> Result<Arc<dyn ClientCertVerifier>, Error> {
@@ -212,6 +219,16 @@ mod tests {
             assert!(!is_in(&of_short, year) && !is_in(&of_late, year), "1970 + {year}");
             assert!(!all.any_good(i64::try_from(year * YEAR).unwrap()));
         }
+        let faults = |year: u64, days: i64| {
+            let now = i64::try_from(year * YEAR).unwrap() + days * 86_400;
+            all.faults(Path::new("ca.pem"), now)
+        };
+        assert_eq!(faults(58, 0), [""; 0]);
+        assert!(faults(62, 0).len() == 1 && faults(62, 0)[0].contains("has expired"), "{:?}", faults(62, 0));
+        assert!(faults(52, 0)[0].contains("is not good yet"));
+        // 2030-01-01 less ten days, with fifteen leap days since 1970.
+        assert!(faults(60, 15 - 10)[0].contains("ends in 10 days"), "{:?}", faults(60, 5));
+        assert!(faults(70, 0)[2].starts_with("no authority of clients in ca.pem is good now"));
         assert!(all.client_auth_mandatory());
     }
 }

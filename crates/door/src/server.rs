@@ -191,7 +191,11 @@ pub async fn serve(
     let Services { authority, s3 } = services.into();
     authority.add_admin_keys(keys.into_iter().map(|key| (key.name, key.hash)));
     let allowances = allowances(&limits);
+    let notices = authority.notices().clone();
     let shared = Arc::new(Shared::new(authority, limits.clone()));
+    let (transfers, calls) = (shared.transfers.clone(), shared.calls.clone());
+    notices.set("transfers", move || transfers.shortage("transfers").into_iter().collect());
+    notices.set("calls", move || calls.shortage("calls").into_iter().collect());
     let s3 = s3.map(|s3| watch_mounted(&shared.counts, "s3", s3));
     let native = Serving::Native(TowerToHyperService::new(router(shared)));
     let connections_max = u32::try_from(limits.connections.clamp(1, 1 << 20)).unwrap_or(1 << 20);
@@ -205,6 +209,9 @@ pub async fn serve(
             (ServiceKind::S3, None) => return Err(ServeError::NoService { address, service }),
         };
         let encrypted = certificate.is_some();
+        if let Some(certificate) = certificate.clone() {
+            notices.set(&format!("certificate at {address}"), move || certificate.faults());
+        }
         let allowances = allowances.clone();
         let terms = Arc::new(Terms { serving, limits: limits.clone(), certificate, allowances });
         let listener = TcpListener::from_std(listener)?;

@@ -61,6 +61,9 @@ pub enum TokenError {
     /// It has too many groups.
     #[error("it has more than {GROUPS_MAX} groups")]
     Groups,
+    /// A group's name is none here.
+    #[error("the name of one of its groups is too long or has control characters: map it in the settings")]
+    GroupName,
     /// It has neither scopes for storage nor groups.
     #[error("it has neither scopes for storage nor groups: it allows nothing here")]
     Nothing,
@@ -252,7 +255,7 @@ fn caller_of(claims: &Claims, issuer: &Issuer) -> Result<Caller, TokenError> {
     }
     let mut groups = Vec::new();
     for group in &claims.wlcg_groups {
-        groups.extend(mapped(&issuer.groups, &issuer.prefix, group));
+        groups.push(mapped(&issuer.groups, &issuer.prefix, group).ok_or(TokenError::GroupName)?);
     }
     if capabilities.is_empty() && (groups.is_empty() || !is_by_group) {
         return Err(TokenError::Nothing);
@@ -346,5 +349,19 @@ mod tests {
         };
         assert_eq!(with(GROUPS_MAX).unwrap().groups.len(), GROUPS_MAX);
         assert_eq!(with(GROUPS_MAX + 1).unwrap_err(), TokenError::Groups);
+    }
+
+    /// A group whose name was too long was left out: what its bearer put was the next group's, and counted for
+    /// that one's quota.
+    #[test]
+    fn a_group_without_a_name_here_is_not_left_out() {
+        let with =
+            |first: &str| behind(&claims(format!(",\"wlcg.groups\":[\"{first}\",\"/cms\"]").as_bytes()));
+        assert_eq!(with("/lofar").unwrap().groups, ["vo:/lofar", "vo:/cms"]);
+        let longest = "g".repeat(NAME_BYTES_MAX - "vo:".len());
+        assert_eq!(with(&longest).unwrap().groups.len(), 2);
+        for bad in [&format!("{longest}g"), "a\\u0007"] {
+            assert_eq!(with(bad).unwrap_err(), TokenError::GroupName, "{bad}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use authority::{Audit, Authority, AuthoritySettings, Identities};
+use authority::{Audit, Authority, AuthoritySettings, Identities, Notices};
 use base::{Blake3, Clock};
 
 use crate::config::{self, Config};
@@ -30,6 +30,7 @@ impl People {
         keys: &[instance::Key],
         run_files: &RunFiles,
         clock: Arc<dyn Clock>,
+        notices: Notices,
     ) -> Outcome<Self> {
         let identities: Identities = config.identity.load(&instance.directory).map_err(Failure::usage)?;
         let entry = |key: &instance::Key| Blake3::parse(&key.blake3).map(|hash| (key.name.clone(), hash.0));
@@ -40,7 +41,7 @@ impl People {
         let logs = instance.path(instance::LOG_DIRECTORY);
         let audit = Audit::open(&logs, Arc::clone(&clock))
             .map_err(|error| Failure::io("opening the audit log", &logs, &error))?;
-        warnings::check_audit(&logs);
+        warnings::check_audit(&logs, &notices);
         let audit = Arc::new(audit);
         let settings = AuthoritySettings {
             clock: Some(clock),
@@ -48,12 +49,14 @@ impl People {
             admin_keys,
             identities,
             audit: Some(audit.clone()),
+            notices,
         };
         Ok(People { settings, audit })
     }
 
     /// Puts the engine behind an authority; the log is to be closed at the end.
     pub fn guard(self, archive: archive::Archive) -> Outcome<(Arc<Authority>, Arc<Audit>)> {
+        warnings::warn_of_root_list(&archive, &self.settings.notices);
         let authority = Authority::with(Arc::new(archive), self.settings);
         let authority = authority.map_err(|error| Failure::usage(error.to_string()))?;
         Ok((Arc::new(authority), self.audit))
@@ -69,7 +72,8 @@ pub fn reload(directory: &Path, authority: &Authority, issuer_keys: &IssuerKeys)
     let config = config::load(&directory.join(CONFIG_FILE)).map_err(|error| error.to_string());
     if let Ok(config) = &config {
         let instance = Instance { directory: directory.to_owned() };
-        warnings::warn_of_permissions(&instance, config, &config.server.listeners(directory));
+        let listeners = config.server.listeners(directory);
+        warnings::warn_of_permissions(&instance, config, &listeners, authority.notices());
     }
     if let Err(error) = config.and_then(|config| issuer_keys.take(config.identity)) {
         tracing::error!(%error, "issuers and certificates of clients stay as they were");

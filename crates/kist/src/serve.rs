@@ -123,7 +123,8 @@ fn serve(
 ) -> Outcome {
     let scheme = if config.server.tls.is_some() { "https" } else { "http" };
     let s3_settings = config.s3.settings();
-    warnings::warn_of_permissions(instance, config, &listeners);
+    let notices = authority::Notices::default();
+    warnings::warn_of_permissions(instance, config, &listeners, &notices);
     let requests_per_second = config.server.requests_per_second.as_ref().map(|rate| *rate.get_ref());
     let mut limits = Limits { requests_per_second, ..Limits::default() };
     if listeners.iter().any(|listener| listener.service == ServiceKind::S3) {
@@ -139,7 +140,7 @@ fn serve(
     let clock = Arc::new(SystemClock);
     let trusted = Arc::new(TrustedClock::new(clock.clone()));
     let run_files = RunFiles::open(instance)?;
-    let people = People::open(instance, config, keys, &run_files, clock.clone())?;
+    let people = People::open(instance, config, keys, &run_files, clock.clone(), notices)?;
     let archive = open_archive(instance, config, trusted.clone())?;
     archive.set_upkeep(config.upkeep());
     if let Some(backup) = config.backup_settings(&instance.directory) {

@@ -1,13 +1,15 @@
-//! What a server warns of when it starts, and at SIGHUP: files that others can read or change and should not,
-//! and an audit log that is not what was written.
+//! What a server warns of when it starts, and at SIGHUP, and in `kist status`: files that others can read or
+//! change and should not, an audit log that is not what was written, a list of the root that opens buckets.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use authority::{AuditFault, AuditSummary, read_audit};
+use authority::{AuditFault, AuditSummary, Notices, read_audit};
+use base::ArchivePath;
 use door::Listener;
+use identity::Rights;
 
 use crate::config::Config;
 use crate::instance::{self, Instance};
@@ -21,16 +23,53 @@ enum Care {
     Fixed,
 }
 
+/// Subjects of a list that a warning names at most.
+const NAMED_MAX: usize = 5;
 /// How often the audit log is read again if a file of it went away meanwhile, being the oldest of too many.
 const AUDIT_ATTEMPTS: u32 = 3;
 
 /// Warns of files whose permissions are too wide.
-pub fn warn_of_permissions(instance: &Instance, config: &Config, listeners: &[Listener]) {
+pub fn warn_of_permissions(instance: &Instance, config: &Config, listeners: &[Listener], notices: &Notices) {
+    let mut warnings = Vec::new();
     for (path, care) in files(instance, config, listeners) {
         if let Some(why) = too_wide(&path, care) {
             tracing::warn!(file = %path.display(), "{why}");
+            warnings.push(format!("{}: {why}", path.display()));
         }
     }
+    notices.say("permissions", warnings);
+}
+
+/// Warns of lines in the list of the root that were the documented way to let somebody make buckets, and open
+/// everybody's: each time when the status is asked for, and now in the log.
+pub fn warn_of_root_list(archive: &archive::Archive, notices: &Notices) {
+    let archive = archive.clone();
+    let look = move || {
+        let list = archive.acl(&ArchivePath::root()).ok().flatten().unwrap_or_default();
+        let list = list.into_iter().map(|entry| (entry.subject, entry.rights)).collect::<Vec<_>>();
+        opens_buckets(&list).into_iter().collect::<Vec<_>>()
+    };
+    for warning in look() {
+        tracing::warn!("{warning}");
+    }
+    notices.set("list of the root", look);
+}
+
+/// What is to be said of a list of the root with lines that let create and look, and do nothing else.
+fn opens_buckets(list: &[(String, u32)]) -> Option<String> {
+    let is_meant_for_buckets = |rights: u32| {
+        let rights = Rights::from_bits(rights).unwrap_or(Rights::NONE);
+        let others = rights.without(Rights::STAT | Rights::LIST | Rights::MAKE_BUCKETS);
+        others == Rights::CREATE
+    };
+    let meant = list.iter().filter(|(_, rights)| is_meant_for_buckets(*rights));
+    let who: Vec<&str> = meant.map(|(subject, _)| subject.as_str()).take(NAMED_MAX).collect();
+    let first = who.first()?;
+    Some(format!(
+        "the list of / lets {} create files in all buckets that have no list of their own: if they are only to \
+         make buckets, say so: kist acl set / {first}=b (with all other lines of the list)",
+        who.join(", ")
+    ))
 }
 
 fn files(instance: &Instance, config: &Config, listeners: &[Listener]) -> Vec<(PathBuf, Care)> {
@@ -69,14 +108,16 @@ fn too_wide(path: &Path, care: Care) -> Option<String> {
 }
 
 /// Looks through the audit log on a thread of its own, which may take a while, and says if it was changed.
-pub fn check_audit(logs: &Path) {
-    let logs = logs.to_owned();
+pub fn check_audit(logs: &Path, notices: &Notices) {
+    let (logs, notices) = (logs.to_owned(), notices.clone());
     let check = move || match audit(&logs) {
         Ok(summary) => {
             tracing::info!(lines = summary.lines, last = %summary.hash, "the audit log is what was written");
         }
         Err(fault) => {
             tracing::error!(%fault, "the audit log is not what was written: see kist audit verify");
+            let warning = format!("the audit log is not what was written: {fault}: see kist audit verify");
+            notices.say("audit log", vec![warning]);
         }
     };
     if let Err(error) = std::thread::Builder::new().name("audit-check".to_owned()).spawn(check) {
@@ -103,6 +144,25 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    /// `user:anna=lc` was the documented way to let anna make buckets: it opens everybody's, and stays in force
+    /// until somebody changes it.
+    #[test]
+    fn lines_of_the_root_that_open_buckets_are_told() {
+        let list = |lines: &[&str]| {
+            let entry = |line: &&str| {
+                let entry: identity::AclEntry = line.parse().unwrap();
+                (entry.subject.to_string(), entry.rights.bits())
+            };
+            lines.iter().map(entry).collect::<Vec<_>>()
+        };
+        assert_eq!(opens_buckets(&[]), None);
+        assert_eq!(opens_buckets(&list(&["user:anna:b", "group:cms:rl", "user:bert:rlwsm"])), None);
+        let told = opens_buckets(&list(&["group:cms:r", "user:anna:lc", "user:bert:c"])).unwrap();
+        assert!(told.starts_with("the list of / lets user:anna, user:bert create files"), "{told}");
+        assert!(told.contains("kist acl set / user:anna=b"), "{told}");
+        assert_eq!(opens_buckets(&[("anyone".to_owned(), 1 << 30)]), None, "it allows nothing");
+    }
 
     #[test]
     fn files_that_others_can_use_are_told() {

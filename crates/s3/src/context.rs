@@ -75,11 +75,15 @@ pub(crate) struct Guest {
 
 impl Context {
     pub(crate) fn new(authority: Arc<Authority>, settings: S3Settings, clocks: S3Clocks) -> Self {
+        let transfers = Places::new(settings.limits.transfers);
+        let told = transfers.clone();
+        let shortage = move || told.shortage("transfers by S3").into_iter().collect();
+        authority.notices().set("S3 transfers", shortage);
         Context {
             authority,
             clock: clocks.system,
             trusted: clocks.trusted,
-            transfers: Places::new(settings.limits.transfers),
+            transfers,
             // None is as good as any number: all downloads copy then.
             loans: Arc::new(Semaphore::new(settings.limits.loans.min(Semaphore::MAX_PERMITS))),
             md5: Arc::new(Md5Lanes::new()),

@@ -164,6 +164,28 @@ fn part(archive: &Archive, upload: UploadId, number: u16, length: u64) -> Result
     part.finish(Vec::new()).map(drop)
 }
 
+/// Only the beginning of a part looked at quotas: what was refused there could be committed by one that began
+/// before the quota was set, or before others had filled it.
+#[test]
+fn the_command_refuses_a_part_that_was_begun_while_there_was_room() {
+    let instance = Instance::new(ByteCount::mib(128));
+    let archive = instance.open();
+    put(&archive, "/b/old", &bytes(1, 1_000));
+    let upload = archive.open_multipart(&path("/b/x/one"), options("")).unwrap();
+    for length in [100_000u64, 1_000_000] {
+        let mut late = archive.begin_part(upload, 1, Some(ByteCount(length))).unwrap();
+        late.write(&bytes(3, usize::try_from(length).unwrap())).unwrap();
+        // Set while the bytes come.
+        archive.set_quota(&of("/b"), limits(Some(90_000), None)).unwrap();
+        wait_counted(&archive, &of("/b"));
+        assert_eq!(refusal(late.finish(Vec::new())).2, 90_000, "{length}");
+        assert_eq!(used(&archive, &of("/b")), (1, 1_000));
+        assert_eq!(archive.parts(upload, 0, 10).unwrap().0.len(), 0);
+        archive.remove_quota(&of("/b")).unwrap();
+    }
+    archive.close();
+}
+
 /// Parts of uploads counted for no quota until they were a file, so that uploads that nobody completed filled
 /// the pool.
 #[test]
@@ -186,6 +208,7 @@ fn parts_of_uploads_count_before_they_are_a_file() {
         part(&archive, second, 1, 500_000).unwrap();
         // A part takes the place of one of its number, and what is on its way counts.
         part(&archive, second, 1, 400_000).unwrap();
+        assert_eq!(used(&archive, &of("/b")), (1, 900_000), "{start}");
         let under_way = archive.begin_part(first, 2, Some(ByteCount(60_000))).unwrap();
         assert!(part(&archive, second, 2, 60_000).is_err(), "{start}");
         drop(under_way);
@@ -211,9 +234,10 @@ fn parts_of_uploads_count_before_they_are_a_file() {
     let refused = archive.open_multipart(&path("/b/x/more"), options("cms")).map(drop);
     assert_eq!(refusal(refused), ("group 'cms'".to_owned(), "files", 1, 1));
     let again = archive.open_multipart(&path("/b/old"), options("")).unwrap();
-    assert!(part(&archive, again, 1, 800_001).is_err());
-    part(&archive, again, 1, 800_000).unwrap();
-    archive.complete_multipart(again, &[1], CompleteOptions::default()).unwrap();
+    assert!(part(&archive, again, 1, 500_001).is_err(), "until it is complete both are kept");
+    part(&archive, again, 1, 500_000).unwrap();
     assert_eq!(used(&archive, &of("/b")), (2, 1_000_000));
+    archive.complete_multipart(again, &[1], CompleteOptions::default()).unwrap();
+    assert_eq!(used(&archive, &of("/b")), (2, 700_000));
     archive.close();
 }

@@ -113,6 +113,9 @@ pub(super) fn remove_directory(
             if !draft.view().versions_in(id, None, 1)?.is_empty() {
                 return Err(Rejection::DirectoryNotEmpty { parent, name: name.clone() });
             }
+            if !upload::move_up(draft, id, parent)? {
+                return Err(Rejection::DirectoryNotEmpty { parent, name: name.clone() });
+            }
             bucket::forget(draft, id)?;
             cold::forget_directory(draft, id)?;
             draft.remove(Table::Entry, key::entry(parent, name.as_str()));
@@ -122,6 +125,23 @@ pub(super) fn remove_directory(
             Ok(Outcome::Done)
         }
     }
+}
+
+/// Refuses a name that stands for something else than what was meant.
+pub(super) fn check_entry(
+    draft: &Draft<'_>,
+    (parent, name): (DirId, &Name),
+    meant: Entry,
+) -> Result<(), Rejection> {
+    let found = named(draft, parent, name)?;
+    if found == meant {
+        return Ok(());
+    }
+    let current = match found {
+        Entry::File(id) => Some(id),
+        Entry::Directory(_) => None,
+    };
+    Err(Rejection::NotCurrent { parent, name: name.clone(), current })
 }
 
 pub(super) fn rename(

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use base::{DirId, FileId};
+use base::{DirId, FileId, UploadId};
 
 use super::{limit, namespace};
 use crate::command::{BATCH_FILES_MAX, Outcome, QUOTAS_MAX};
@@ -15,6 +15,7 @@ use crate::frame;
 use crate::key::{self, KeyReader};
 use crate::record::{
     Counter, DirectoryRecord, FileRecord, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, Tally,
+    UploadRecord, UploadUse,
 };
 use crate::table::Table;
 
@@ -37,16 +38,38 @@ pub(super) fn charge(
     file: &FileRecord,
     way: Way,
 ) -> Result<(), Rejection> {
+    let sign = if way == Way::In { 1 } else { -1 };
+    let bytes = i128::from(sign) * i128::from(file.size.0);
+    add(draft, id, (file.parent, &file.attributes.group), (sign, bytes))
+}
+
+/// Has bytes count, or count no more, that are no file yet. `id` says when what they belong to began, as that
+/// of a file does: the first count of a quota comes by at both in that order.
+pub(super) fn charge_bytes(
+    draft: &mut Draft<'_>,
+    id: FileId,
+    directory: DirId,
+    group: &str,
+    bytes: i128,
+) -> Result<(), Rejection> {
+    add(draft, id, (directory, group), (0, bytes))
+}
+
+fn add(
+    draft: &mut Draft<'_>,
+    id: FileId,
+    (directory, group): (DirId, &str),
+    (files, bytes): (i64, i128),
+) -> Result<(), Rejection> {
     if !are_set(draft)? {
         return Ok(());
     }
-    let quotas = draft.view().quotas_of(file.parent, &file.attributes.group)?;
+    let quotas = draft.view().quotas_of(directory, group)?;
     for (subject, quota) in quotas {
         if quota.has_seen(id) {
-            let (files, bytes) = draft.charges.entry(subject).or_default();
-            let sign = if way == Way::In { 1 } else { -1 };
-            *files += sign;
-            *bytes += i128::from(sign) * i128::from(file.size.0);
+            let charged = draft.charges.entry(subject).or_default();
+            charged.0 += files;
+            charged.1 += bytes;
         }
     }
     Ok(())
@@ -170,40 +193,75 @@ pub(super) fn count(draft: &mut Draft<'_>, subject: &QuotaSubject) -> Result<Out
     Ok(Outcome::More(behind.is_some()))
 }
 
-/// The tally of a subject's files among the next ones, and where to go on.
+/// The tally of the next files of a subject, and of the parts of the uploads that began between them, and
+/// where to go on.
 fn files_of(
     draft: &Draft<'_>,
     subject: &QuotaSubject,
     QuotaCounting { next, until }: QuotaCounting,
 ) -> Result<(Tally, Option<FileId>), ReadError> {
-    let view = draft.view();
-    let mut below = BTreeMap::new();
+    let mut members = Members { draft, subject, below: BTreeMap::new() };
+    let uploads = uploads_between(draft, next, until)?;
+    // As many uploads as one batch may have: it ends behind the last of them.
+    let end = match uploads.last() {
+        Some((upload, _)) if uploads.len() >= BATCH_FILES_MAX => FileId(upload.0 + 1),
+        _ => until,
+    };
     let (mut tally, mut looked, mut last) = (Tally::default(), 0, next);
-    let (from, to) = (key::file(next), key::file(until));
-    view.each(Table::File, &from, Some(&to), |key, value| {
+    draft.view().each(Table::File, &key::file(next), Some(&key::file(end)), |key, value| {
         let file: FileRecord = frame::open(Table::File, key, value)?;
         last = FileId(KeyReader::new(Table::File, key).u64()?);
         looked += 1;
-        let is_meant = match subject {
-            _ if !file.counts_for_quotas() => false,
-            QuotaSubject::Group(group) => *group == file.attributes.group,
-            QuotaSubject::Directory(id) => match below.get(&file.parent) {
-                Some(known) => *known,
-                None => {
-                    let known = is_below(draft, file.parent, *id)?;
-                    below.insert(file.parent, known);
-                    known
-                }
-            },
-        };
-        if is_meant {
+        if file.counts_for_quotas() && members.has(file.parent, &file.attributes.group)? {
             tally.files += 1;
             tally.bytes.0 = tally.bytes.0.saturating_add(file.size.0);
         }
         Ok(if looked >= BATCH_FILES_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
-    let is_all = looked < BATCH_FILES_MAX;
-    Ok((tally, (!is_all).then_some(FileId(last.0 + 1))))
+    let behind = if looked < BATCH_FILES_MAX { end } else { FileId(last.0 + 1) };
+    for (upload, usage) in uploads.into_iter().filter(|(upload, _)| upload.0 < behind.0) {
+        let record: UploadRecord = draft.view().expect(Table::Upload, &key::upload(upload))?;
+        if members.has(usage.directory, &record.plan.attributes.group)? {
+            tally.bytes.0 = tally.bytes.0.saturating_add(usage.bytes.0);
+        }
+    }
+    Ok((tally, (behind < until).then_some(behind)))
+}
+
+/// The first uploads that began behind one file and before another, at most as many as files in a batch.
+fn uploads_between(
+    draft: &Draft<'_>,
+    from: FileId,
+    to: FileId,
+) -> Result<Vec<(UploadId, UploadUse)>, ReadError> {
+    let (from, to) = (key::file(from), key::file(to));
+    draft.view().rows(Table::UploadUse, &from, Some(&to), BATCH_FILES_MAX, |mut parts, key, value| {
+        Ok((UploadId(parts.u64()?), frame::open(Table::UploadUse, key, value)?))
+    })
+}
+
+/// What a quota counts.
+struct Members<'d, 't> {
+    draft: &'d Draft<'t>,
+    subject: &'d QuotaSubject,
+    /// Whether directories that were looked at are below that of the quota.
+    below: BTreeMap<DirId, bool>,
+}
+
+impl Members<'_, '_> {
+    fn has(&mut self, parent: DirId, group: &str) -> Result<bool, ReadError> {
+        match self.subject {
+            QuotaSubject::Group(counted) => Ok(counted == group),
+            QuotaSubject::Directory(id) => match self.below.get(&parent) {
+                Some(known) => Ok(*known),
+                None => {
+                    let known = is_below(self.draft, parent, *id)?;
+                    self.below.insert(parent, known);
+                    Ok(known)
+                }
+            },
+        }
+    }
 }
 
 fn is_below(draft: &Draft<'_>, directory: DirId, above: DirId) -> Result<bool, ReadError> {

@@ -14,6 +14,10 @@ use crate::key;
 use crate::record::{Counter, UploadPart, UploadRecord};
 use crate::table::Table;
 
+mod usage;
+
+pub(super) use usage::move_up;
+
 /// Most bytes in the name of who began an upload.
 const OWNER_BYTES_MAX: usize = 64;
 /// Most bytes of a collocation hint.
@@ -27,7 +31,12 @@ const NODES_MAX: usize = 128;
 
 pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejection> {
     match command {
-        Command::OpenUpload(open) => open_upload(draft, open),
+        Command::OpenUpload(open) => open_upload(draft, open).map(Outcome::Upload),
+        Command::BeginUpload(open) => {
+            let upload = open_upload(draft, open)?;
+            usage::begin(draft, upload, open)?;
+            Ok(Outcome::Upload(upload))
+        }
         Command::PutPart(part) => put_part(draft, part),
         Command::CompleteUpload(complete) => complete_upload(draft, complete),
         Command::AbortUpload { upload } => abort(draft, *upload),
@@ -45,7 +54,7 @@ fn count_below(draft: &Draft<'_>, bucket: DirId, most: usize) -> Result<usize, R
     Ok(draft.view().rows_within(Table::UploadName, &prefix, None, most, |_, _, _| Ok(()))?.len())
 }
 
-fn open_upload(draft: &mut Draft<'_>, open: &OpenUpload) -> Result<Outcome, Rejection> {
+fn open_upload(draft: &mut Draft<'_>, open: &OpenUpload) -> Result<UploadId, Rejection> {
     limit("bytes of an owner's name", open.owner.len(), OWNER_BYTES_MAX)?;
     limit("bytes of a path", open.key.len(), KEY_BYTES_MAX)?;
     limit("bytes of a hint", open.plan.dataset.as_ref().map_or(0, String::len), HINT_BYTES_MAX)?;
@@ -80,7 +89,7 @@ fn open_upload(draft: &mut Draft<'_>, open: &OpenUpload) -> Result<Outcome, Reje
     draft.put(Table::Upload, key::upload(upload), &record);
     draft.put(Table::UploadName, key::upload_name(open.bucket, &open.key, upload), &Nothing);
     draft.count(Counter::Uploads, 1, 0)?;
-    Ok(Outcome::Upload(upload))
+    Ok(upload)
 }
 
 fn open_one(draft: &Draft<'_>, upload: UploadId) -> Result<UploadRecord, Rejection> {
@@ -91,7 +100,7 @@ fn open_one(draft: &Draft<'_>, upload: UploadId) -> Result<UploadRecord, Rejecti
 }
 
 fn put_part(draft: &mut Draft<'_>, part: &PutPart) -> Result<Outcome, Rejection> {
-    open_one(draft, part.upload)?;
+    let upload = open_one(draft, part.upload)?;
     let malformed =
         |what| Rejection::Malformed { object: Object::UploadPart(part.upload, part.number), what };
     if part.number == 0 || part.number > PARTS_MAX {
@@ -116,9 +125,12 @@ fn put_part(draft: &mut Draft<'_>, part: &PutPart) -> Result<Outcome, Rejection>
         pool::take(draft, data)?;
     }
     let key = key::upload_part(part.upload, part.number);
+    let mut replaced = ByteCount(0);
     if let Some(old) = draft.view().get::<UploadPart>(Table::UploadPart, &key)? {
         pool::dereference(draft, &old.pieces)?;
+        replaced = old.size;
     }
+    usage::change(draft, part.upload, &upload, replaced, part.size)?;
     let stamp = draft.meta()?.next_change;
     let record = UploadPart {
         stamp,
@@ -160,6 +172,7 @@ fn complete_upload(draft: &mut Draft<'_>, complete: &CompleteUpload) -> Result<O
         }
         draft.remove(Table::UploadPart, key::upload_part(*upload, number));
     }
+    usage::end(draft, *upload, &record)?;
     draft.remove(Table::UploadName, key::upload_name(record.bucket, &record.key, *upload));
     draft.remove(Table::Upload, key::upload(*upload));
     draft.discount(Counter::Uploads, 1, 0)?;
@@ -193,6 +206,7 @@ fn abort(draft: &mut Draft<'_>, upload: UploadId) -> Result<Outcome, Rejection> 
     let record = draft.view().upload(upload)?;
     let mut record = record.ok_or(Rejection::NotFound(Object::Upload(upload)))?;
     if !record.ending {
+        usage::end(draft, upload, &record)?;
         record.ending = true;
         draft.remove(Table::UploadName, key::upload_name(record.bucket, &record.key, upload));
         draft.discount(Counter::Uploads, 1, 0)?;

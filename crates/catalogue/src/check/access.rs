@@ -2,14 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use base::{ByteCount, DirId, FileId};
+use base::{ByteCount, DirId, FileId, UploadId};
 
 use super::Check;
 use crate::encoding::Meta;
 use crate::error::ReadError;
 use crate::key;
-use crate::record::{ACL_ENTRIES_MAX, AclEntry, Counter, FileRecord, QuotaRecord, QuotaSubject, Tally};
+use crate::record::{
+    ACL_ENTRIES_MAX, AclEntry, Counter, FileRecord, QuotaRecord, QuotaSubject, Tally, UploadUse,
+};
 use crate::table::Table;
+
+/// All quotas, and what a count of all files and parts has found of each.
+type Counted = BTreeMap<QuotaSubject, (QuotaRecord, Tally)>;
+
+/// Adds to those of these quotas that have seen what has this id.
+fn add<'s>(quotas: &mut Counted, of: impl Iterator<Item = &'s QuotaSubject>, id: FileId, tally: Tally) {
+    for subject in of {
+        if let Some((quota, counted)) = quotas.get_mut(subject)
+            && quota.has_seen(id)
+        {
+            counted.files += tally.files;
+            counted.bytes.0 = counted.bytes.0.saturating_add(tally.bytes.0);
+        }
+    }
+}
 
 impl Check<'_> {
     pub(super) fn acls(&mut self) -> Result<(), ReadError> {
@@ -23,10 +40,10 @@ impl Check<'_> {
         })
     }
 
-    /// Counts the files of all quotas anew; memory grows with the number of quotas.
+    /// Counts the files and parts of all quotas anew; memory grows with the number of quotas.
     pub(super) fn quotas(&mut self) -> Result<(), ReadError> {
         let next_file = self.view.expect::<Meta>(Table::Meta, key::META)?.next_file;
-        let mut quotas: BTreeMap<QuotaSubject, (QuotaRecord, Tally)> = BTreeMap::new();
+        let mut quotas = Counted::new();
         self.walk(Table::Quota, |check, mut parts, key, quota: QuotaRecord| {
             let subject = parts.quota()?;
             check.count(Counter::Quotas, ByteCount(0));
@@ -46,6 +63,16 @@ impl Check<'_> {
         if quotas.is_empty() {
             return Ok(());
         }
+        self.quotas_of_files(&mut quotas)?;
+        self.quotas_of_uploads(&mut quotas)?;
+        for (subject, (quota, counted)) in quotas {
+            let key = key::quota(&subject);
+            self.expect(quota.used == counted, Table::Quota, &key, "the use is miscounted");
+        }
+        Ok(())
+    }
+
+    fn quotas_of_files(&mut self, quotas: &mut Counted) -> Result<(), ReadError> {
         // Files that follow one another often stand in one directory.
         let mut last: Option<(DirId, Vec<QuotaSubject>)> = None;
         self.walk(Table::File, |check, mut parts, _, file: FileRecord| {
@@ -58,21 +85,22 @@ impl Check<'_> {
                 _ => &last.insert((file.parent, check.quotas_above(file.parent)?)).1,
             };
             let group = QuotaSubject::Group(file.attributes.group);
-            for subject in above.iter().chain([&group]) {
-                if let Some((quota, counted)) = quotas.get_mut(subject)
-                    && quota.has_seen(id)
-                {
-                    counted.files += 1;
-                    counted.bytes.0 = counted.bytes.0.saturating_add(file.size.0);
-                }
-            }
+            add(quotas, above.iter().chain([&group]), id, Tally { files: 1, bytes: file.size });
             Ok(())
-        })?;
-        for (subject, (quota, counted)) in quotas {
-            let key = key::quota(&subject);
-            self.expect(quota.used == counted, Table::Quota, &key, "the use is miscounted");
-        }
-        Ok(())
+        })
+    }
+
+    fn quotas_of_uploads(&mut self, quotas: &mut Counted) -> Result<(), ReadError> {
+        self.walk(Table::UploadUse, |check, mut parts, _, usage: UploadUse| {
+            let id = UploadId(parts.u64()?);
+            // One that is missing is told elsewhere.
+            let Some(upload) = check.view.upload(id)? else { return Ok(()) };
+            let above = check.quotas_above(usage.directory)?;
+            let group = QuotaSubject::Group(upload.plan.attributes.group);
+            let tally = Tally { files: 0, bytes: usage.bytes };
+            add(quotas, above.iter().chain([&group]), FileId(id.0), tally);
+            Ok(())
+        })
     }
 
     /// The directories with quotas above a file; those that are missing are told elsewhere.

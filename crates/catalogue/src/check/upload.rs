@@ -1,13 +1,13 @@
 //! Uploads in parts.
 
-use base::UploadId;
+use base::{DirId, UploadId};
 
 use super::Check;
 use crate::command::PARTS_MAX;
 use crate::encoding::Nothing;
 use crate::error::ReadError;
 use crate::key;
-use crate::record::{Counter, UploadPart, UploadRecord};
+use crate::record::{Counter, UploadPart, UploadRecord, UploadUse};
 use crate::table::Table;
 
 impl Check<'_> {
@@ -48,6 +48,31 @@ impl Check<'_> {
             let held: u64 = part.pieces.iter().map(|piece| piece.length.0).sum();
             let fits = held == part.size.0 && part.hash.length() == Some(part.size);
             check.expect(fits, Table::UploadPart, key, "the pieces or the hash are not of its size");
+            Ok(())
+        })?;
+        self.upload_use()
+    }
+
+    /// What parts count against the parts themselves; whether quotas have it is looked at with those.
+    fn upload_use(&mut self) -> Result<(), ReadError> {
+        const T: Table = Table::UploadUse;
+        self.walk(T, |check, mut parts, key, usage: UploadUse| {
+            let id = UploadId(parts.u64()?);
+            let is_open = check.view.upload(id)?.is_some_and(|upload| !upload.ending);
+            check.expect(is_open, T, key, "the upload does not exist or is ending");
+            let rows = check.view.upload_parts(id, 0, usize::MAX)?;
+            let stored = rows.iter().fold(0u64, |sum, (_, part)| sum.saturating_add(part.size.0));
+            check.expect(usage.bytes.0 == stored, T, key, "the bytes of its parts are miscounted");
+            let is_there = check.view.directory(usage.directory)?.is_some();
+            check.expect(is_there, T, key, "the directory does not exist");
+            let is_listed = check.has::<Nothing>(Table::UploadIn, &key::upload_in(usage.directory, id))?;
+            check.expect(is_listed, T, key, "the upload is not listed at its directory");
+            Ok(())
+        })?;
+        self.walk(Table::UploadIn, |check, mut parts, key, _: Nothing| {
+            let (directory, id) = (DirId(parts.u64()?), UploadId(parts.u64()?));
+            let is_right = check.view.upload_use(id)?.is_some_and(|usage| usage.directory == directory);
+            check.expect(is_right, Table::UploadIn, key, "the upload does not count for this directory");
             Ok(())
         })
     }

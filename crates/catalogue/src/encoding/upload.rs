@@ -4,7 +4,7 @@ use base::{PartHash, UploadId};
 
 use crate::codec::{Codec, Reader, record};
 use crate::command::{CompleteUpload, OpenUpload, PutPart};
-use crate::record::{UploadPart, UploadPlan, UploadRecord};
+use crate::record::{UploadPart, UploadPlan, UploadRecord, UploadUse};
 
 impl Codec for UploadId {
     fn put(&self, out: &mut Vec<u8>) {
@@ -18,6 +18,7 @@ impl Codec for UploadId {
 record!(PartHash { offset, head, nodes, tail });
 record!(UploadPlan { attributes, class, dataset, make_parents, implied_parents, keep_existing, hold });
 record!(UploadRecord { bucket, key, owner, created, ending, plan });
+record!(UploadUse { directory, bytes });
 record!(UploadPart { stamp, stored, size, checksums, hash, attributes, pieces });
 record!(OpenUpload { bucket, key, owner, plan });
 record!(PutPart { upload, number, size, checksums, hash, attributes, data });

@@ -1,5 +1,9 @@
 //! Who may do what in a directory. What the rights mean is decided above the catalogue.
 
+use base::DirId;
+
+use super::Entry;
+
 /// Most entries of one access control list.
 pub const ACL_ENTRIES_MAX: usize = 256;
 
@@ -30,6 +34,10 @@ pub struct AccessChain {
     pub exists: bool,
     /// Whether that is a directory.
     pub is_directory: bool,
+    /// What that is.
+    pub entry: Option<Entry>,
+    /// The directory in which the path has its name, if that directory is there; the root stands in none.
+    pub directory: Option<DirId>,
     /// Its owner; empty if there is nothing, or nobody owns it.
     pub owner: String,
     /// Its group, likewise.

@@ -40,6 +40,16 @@ pub struct UploadPlan {
     pub hold: Option<Hold>,
 }
 
+/// How the parts of an upload count for quotas.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UploadUse {
+    /// They count for this directory and those above it: the nearest to the file to be that was there when
+    /// the upload began. If it is removed, the one above it takes its place.
+    pub directory: DirId,
+    /// The bytes of all parts that are stored.
+    pub bytes: ByteCount,
+}
+
 /// A part of an upload.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UploadPart {

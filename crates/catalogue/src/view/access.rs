@@ -114,6 +114,7 @@ impl View<'_> {
         let has_acls = self.tally(Counter::Acls)?.files > 0;
         let mut chain = AccessChain::default();
         let mut names = path.components();
+        let of = path.components().count();
         let (mut at, mut depth) = (DirId::ROOT, 0);
         let mut directory: DirectoryRecord = self.expect(Table::Directory, &key::directory(at))?;
         loop {
@@ -122,12 +123,15 @@ impl View<'_> {
             }
             let Some(name) = names.next() else {
                 chain.is_directory = true;
+                chain.entry = Some(Entry::Directory(at));
                 chain.owned(directory.attributes);
                 break;
             };
             let Attributes { owner, group, mode, .. } = directory.attributes;
             chain.above.push(DirectoryOwner { owner, group, mode });
             depth += 1;
+            let is_last = depth == of;
+            chain.directory = is_last.then_some(at);
             match self.entry_of(at, name)? {
                 Some(Entry::Directory(below)) => {
                     directory = self.directory_at(at, name, below)?;
@@ -135,7 +139,8 @@ impl View<'_> {
                 }
                 Some(Entry::File(id)) => {
                     // A name below a file stands for nothing.
-                    if names.next().is_none() {
+                    if is_last {
+                        chain.entry = Some(Entry::File(id));
                         chain.owned(self.file_at(at, name, id)?.attributes);
                     }
                     break;

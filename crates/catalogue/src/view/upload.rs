@@ -9,7 +9,7 @@ use crate::command::completion_key;
 use crate::error::ReadError;
 use crate::frame;
 use crate::key;
-use crate::record::{IdempotencyRecord, UploadPart, UploadRecord};
+use crate::record::{IdempotencyRecord, UploadPart, UploadRecord, UploadUse};
 use crate::table::Table;
 
 impl View<'_> {
@@ -45,6 +45,14 @@ impl View<'_> {
             parts.u64()?;
             Ok((parts.u16()?, frame::open(Table::UploadPart, key, value)?))
         })
+    }
+
+    /// How the parts of an upload count for quotas; `None` if they do not: it began before they did.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn upload_use(&self, id: UploadId) -> Result<Option<UploadUse>, ReadError> {
+        self.get(Table::UploadUse, &key::upload(id))
     }
 
     /// A part of an upload.

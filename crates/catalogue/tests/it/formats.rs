@@ -76,7 +76,8 @@ fn full() -> Bench {
     bench.ok(Command::PoolCopyLost { files: vec![three] });
     bench.ok(Command::SetDriveDown { drive: "drive1".into(), down: Some("cleaning".into()) });
     bench.ok(Command::SetRequestPriority { request, priority: 9 });
-    let upload = bench.open_upload(below, "2035/L2035_SAP002.h5");
+    let open = new_upload(below, "2035/L2035_SAP002.h5", "");
+    let Outcome::Upload(upload) = bench.ok(Command::OpenUpload(open)) else { panic!() };
     bench.put_part(upload, 1, &[7; 5000]);
     bench.put_part(upload, 2, b"the end");
     bucket(&mut bench);
@@ -98,6 +99,8 @@ fn full() -> Bench {
     let unknown = |shard| UnknownExtent { drive: DriveId(3), blob: BlobId(1 << 40 | 9), stripe: 2, shard };
     bench.ok(Command::NoteUnknown { found: vec![unknown(1), unknown(4)], gone: Vec::new() });
     bench.ok(Command::NoteUnknown { found: vec![unknown(4)], gone: vec![unknown(1)] });
+    let upload = bench.open_upload_of(below, "L2035_SAP003.h5", "lofar");
+    bench.put_part(upload, 1, &[8; 6000]);
     bench
 }
 
@@ -511,6 +514,15 @@ fn clock_commands() -> Vec<Command> {
         Command::DoSome { work: Work::ExpireIdempotency, most: 400 },
         Command::DoSome { work: Work::EvictCold, most: 400 },
         Command::DoSome { work: Work::TrimChanges(12_345), most: 400 },
+        Command::BeginUpload(new_upload(DirId(2), "a/c.h5", "lofar")),
+        Command::RenameEntry {
+            source: Entry::File(FileId(1000)),
+            from_parent: DirId(1),
+            from_name: name("a"),
+            to_parent: DirId(2),
+            to_name: name("b"),
+            replace: Replace::Refused,
+        },
     ]
 }
 
@@ -533,7 +545,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 82, "one of each command");
+    assert_eq!(tags.len(), 84, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();

@@ -25,12 +25,22 @@ pub(crate) async fn metrics(shared: Asked) -> Result<Response, Refusal> {
         ("calls", shared.calls.free()),
         ("long_calls", shared.long_calls.free()),
     ];
+    let waiting = [
+        ("transfers", shared.transfers.waiting()),
+        ("calls", shared.calls.waiting()),
+        ("long_calls", shared.long_calls.waiting()),
+    ];
     let text = shared.call(move |engine| {
         let mut page = Page::new();
         page.gauges(
             "door_places_free",
             "Requests of a kind that may still begin",
             places.map(|(kind, free)| (vec![("kind", kind.to_owned())], free as f64)),
+        );
+        page.gauges(
+            "door_requests_waiting",
+            "Requests of a kind that wait for a place",
+            waiting.map(|(kind, count)| (vec![("kind", kind.to_owned())], count as f64)),
         );
         engine::write(&mut page, engine)?;
         let internal = |_| Refusal::new(Kind::Internal, "the metrics cannot be written");

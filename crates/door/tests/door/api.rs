@@ -1,7 +1,7 @@
 //! The addresses below `/api/v1`.
 
 use std::fmt::Debug;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use archive::Locality;
 use door::wire::*;
@@ -215,4 +215,20 @@ fn a_drive_is_made_only_when_that_is_asked_for() {
     }
     assert_eq!(post("3/replace", b"{\"new\":true}").status, 200);
     assert_eq!(post("99/lost", b"").status, 404);
+}
+
+/// What only doors and keys know, such as an authority of clients that has ended, was in the log at most.
+#[test]
+fn the_status_tells_what_the_doors_know() {
+    let authority = authority::Authority::new(Arc::new(crate::fake::Fake::default()));
+    let admin = authority.enter(&Arc::new(identity::Caller::admin("root")));
+    let before = admin.totals().unwrap().warnings;
+    authority.notices().say("keys", vec!["others can read it".to_owned()]);
+    authority.notices().set("places", || vec!["few are free".to_owned()]);
+    let told = admin.totals().unwrap().warnings;
+    assert_eq!(told[before.len()..], ["others can read it", "few are free"]);
+    authority.notices().say("keys", Vec::new());
+    assert_eq!(admin.totals().unwrap().warnings.len(), before.len() + 1);
+    let anna = authority.enter(&Arc::new(identity::Caller::named("anna", [])));
+    assert!(anna.totals().is_err());
 }

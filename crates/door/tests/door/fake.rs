@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use archive::*;
 use base::{
-    ArchivePath, BlockAddress, ByteCount, Checksums, ContainerId, Duration, FileId, Name, RequestId,
+    ArchivePath, BlockAddress, ByteCount, Checksums, ContainerId, DirId, Duration, FileId, Name, RequestId,
     Timestamp, Uuid, Vid,
 };
 use bytes::Bytes;
-use catalogue::{Attributes, ContainerKind, FileKind, RequestRecord, RequestState, TapeState};
+use catalogue::{Attributes, ContainerKind, Entry, FileKind, RequestRecord, RequestState, TapeState};
 use door::{Download, Engine, Upload};
 
 /// What the engine tells the test.
@@ -40,6 +40,8 @@ pub struct Fake {
     pub discard: bool,
     /// Size of the pieces of a download.
     pub piece: usize,
+    /// Once the rights to the first path were looked at, the second gets its name.
+    pub swap: Mutex<Option<(&'static str, &'static str)>>,
 }
 
 pub const PIECE: usize = 64 << 10;
@@ -60,6 +62,7 @@ impl Default for Fake {
             held: Mutex::default(),
             discard: false,
             piece: PIECE,
+            swap: Mutex::default(),
         }
     }
 }
@@ -261,18 +264,27 @@ impl Drop for FakeDownload {
 
 impl Engine for Fake {
     fn access_chain(&self, at: &ArchivePath) -> Result<AccessChain, ArchiveError> {
-        let files = self.files.lock().unwrap();
+        let mut files = self.files.lock().unwrap();
         let below = format!("{}/", at.as_str().trim_end_matches('/'));
         let file = files.get(at.as_str());
         let is_directory = file.is_none() && files.keys().any(|path| path.starts_with(&below));
         let nobody = DirectoryOwner { owner: String::new(), group: String::new(), mode: 0o755 };
-        Ok(AccessChain {
+        let chain = AccessChain {
             exists: file.is_some() || is_directory,
             is_directory,
+            entry: file.map(|file| Entry::File(file.file)),
             owner: file.map(|file| file.attributes.owner.clone()).unwrap_or_default(),
             above: vec![nobody; at.components().count()],
+            directory: Some(DirId(1)),
             ..AccessChain::default()
-        })
+        };
+        let swap = self.swap.lock().unwrap().take_if(|(looked_at, _)| *looked_at == at.as_str());
+        if let Some((first, second)) = swap
+            && let Some(stat) = files.remove(second)
+        {
+            files.insert(first.to_owned(), stat);
+        }
+        Ok(chain)
     }
 
     fn instance(&self) -> Uuid {
@@ -332,6 +344,13 @@ impl Engine for Fake {
             _ if at.as_str() == "/dir" && !parents => Err(ArchiveError::Exists(at.clone())),
             _ => Ok(()),
         }
+    }
+
+    fn rename_entry(&self, from: &ArchivePath, to: &ArchivePath, of: &RenameOf) -> Result<(), ArchiveError> {
+        if of.source != Entry::File(self.file(from)?.file) {
+            return Err(ArchiveError::TreeChanges);
+        }
+        self.rename(from, to, of.replace)
     }
 
     fn rename(&self, from: &ArchivePath, to: &ArchivePath, _: bool) -> Result<(), ArchiveError> {

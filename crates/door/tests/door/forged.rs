@@ -50,6 +50,7 @@ impl Guarded {
             admin_keys: vec![("anna".to_owned(), Blake3::of(b"secret-of-anna").0)],
             identities: tokens.identities(),
             audit: Some(Arc::new(audit)),
+            ..AuthoritySettings::default()
         };
         let authority = Arc::new(Authority::with(engine.clone(), settings).unwrap());
         let limits = Limits { drain: Duration::from_secs(5), ..Limits::default() };

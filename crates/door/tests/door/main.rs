@@ -10,4 +10,5 @@ mod http2;
 mod limits;
 mod metrics;
 mod mounted;
+mod swapped;
 mod tls;

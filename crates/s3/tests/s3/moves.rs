@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use archive::{AclEntry, Archive, ArchiveError, BucketSettings, PutOptions};
+use archive::{AclEntry, Archive, ArchiveError, BucketSettings, PutOptions, RenameOf};
 use authority::{Authority, Engine};
 use base::{ArchivePath, ByteCount, Name};
 use catalogue::Attributes;
@@ -116,6 +116,35 @@ fn a_token_moves_what_is_its_own_and_gains_nothing() {
     let reads = vec![capability(Rights::CREATE, "/"), capability(Rights::READ, "/v")];
     let refused = job(reads).rename(&path("/w/own"), &path("/v/own"), false);
     assert!(is_denied(refused), "the token may read in /v only");
+    archive.close();
+}
+
+/// Names change between the look at rights and the rename: it goes by what was looked at.
+#[test]
+fn a_rename_of_what_was_looked_at_renames_nothing_else() {
+    let instance = Instance::new(ByteCount::mib(64));
+    let archive = instance.open();
+    tree(&archive, &[("/x/", "bert"), ("/x/own", "anna"), ("/x/secret", "bert"), ("/x/to/", "bert")]);
+    tree(&archive, &[("/anna/", "anna")]);
+    let looked = |at: &str| archive.access_chain(&path(at)).unwrap();
+    let of = RenameOf {
+        source: looked("/x/own").entry.unwrap(),
+        from_parent: looked("/x/own").directory.unwrap(),
+        to_parent: looked("/x/to/f").directory.unwrap(),
+        replace: false,
+    };
+    archive.rename(&path("/x/own"), &path("/x/aside"), false).unwrap();
+    archive.rename(&path("/x/secret"), &path("/x/own"), false).unwrap();
+    let renamed = archive.rename_entry(&path("/x/own"), &path("/x/to/f"), &of);
+    assert!(matches!(renamed, Err(ArchiveError::TreeChanges)), "{renamed:?}");
+    archive.rename(&path("/x/own"), &path("/x/secret"), false).unwrap();
+    archive.rename(&path("/x/aside"), &path("/x/own"), false).unwrap();
+    // Anna's directory gets the name of the one that was looked at.
+    archive.rename(&path("/x/to"), &path("/x/was-to"), false).unwrap();
+    archive.rename(&path("/anna"), &path("/x/to"), false).unwrap();
+    archive.rename_entry(&path("/x/own"), &path("/x/to/f"), &of).unwrap();
+    assert!(archive.stat(&path("/x/was-to/f")).is_ok());
+    assert!(archive.stat(&path("/x/to/f")).is_err());
     archive.close();
 }
 

@@ -46,6 +46,13 @@ pub fn piece(blob: u64, offset: u64, length: u64) -> BlobPiece {
     BlobPiece { blob: BlobId(blob), offset: ByteCount(offset), length: ByteCount(length) }
 }
 
+/// The beginning of an upload in parts of this path below a directory of the root.
+pub fn new_upload(bucket: DirId, key: &str, group: &str) -> Box<OpenUpload> {
+    let attributes = Attributes { mode: 0o644, group: group.into(), ..Default::default() };
+    let plan = UploadPlan { attributes, ..Default::default() };
+    Box::new(OpenUpload { bucket, key: key.into(), owner: "alice".into(), plan })
+}
+
 impl Bench {
     pub fn empty() -> Bench {
         Bench {
@@ -165,10 +172,13 @@ impl Bench {
 
     /// Begins an upload in parts of this path below a directory of the root.
     pub fn open_upload(&mut self, bucket: DirId, key: &str) -> UploadId {
-        let attributes = Attributes { mode: 0o644, ..Default::default() };
-        let plan = UploadPlan { attributes, ..Default::default() };
-        let open = OpenUpload { bucket, key: key.into(), owner: "alice".into(), plan };
-        match self.ok(Command::OpenUpload(Box::new(open))) {
+        self.open_upload_of(bucket, key, "")
+    }
+
+    /// The same for a group.
+    pub fn open_upload_of(&mut self, bucket: DirId, key: &str, group: &str) -> UploadId {
+        let open = new_upload(bucket, key, group);
+        match self.ok(Command::BeginUpload(open)) {
             Outcome::Upload(id) => id,
             other => panic!("{other:?}"),
         }
