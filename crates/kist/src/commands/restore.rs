@@ -190,11 +190,10 @@ impl Target {
 
 /// That changes are missing: `who` has seen change `seen`.
 pub fn incomplete(change: u64, at: base::Timestamp, who: &str, seen: u64, from: &str) -> String {
-    let missing = seen.saturating_sub(change);
-    let missing = if missing >= RESTORE_JUMP {
+    let missing = if seen / RESTORE_JUMP > change / RESTORE_JUMP {
         "all of the history that a restore began later is".to_owned()
     } else {
-        format!("{} are", text::plural(missing, "change"))
+        format!("{} are", text::plural(seen.saturating_sub(change), "change"))
     };
     format!(
         "{from} ends with change {change} of {}, and {who} seen change {seen}: {missing} \
