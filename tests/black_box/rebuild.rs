@@ -2,7 +2,7 @@
 //! tapes alone.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::harness::{Instance, bytes, kist, make_tree, write};
 
@@ -82,6 +82,8 @@ fn a_destroyed_catalogue_comes_back_from_its_backup() {
     // A catalogue that is there is kept.
     kist(&["restore", "--from", &backup, "--move-aside", dir]).exits(0);
     instance.start();
+    // What is put before the first snapshot of the line is in that.
+    wait_shipped(&instance);
     instance.kist(&["mkdir", "/later"]).exits(0);
     instance.stop();
     // The newest changes are missing from the backup: nobody goes back in time without a word.
@@ -137,4 +139,118 @@ fn a_destroyed_machine_comes_back_from_its_tapes() {
     instance.kist(&["compare", local, "/t"]).exits(0);
     instance.kist(&["stat", "/t/gone"]).exits(3);
     instance.stop();
+}
+
+fn names_in(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    names
+}
+
+/// Later than all that a test does.
+const LATE: &str = "2099-01-01T00:00:00Z";
+
+/// Story: with the last segments of the backup gone, `--to-time` of a minute ahead restored what was left and
+/// said nothing, though the newest point was refused; and so it did from the history that a restore had given
+/// up, when the line of after it was gone.
+#[test]
+fn a_time_behind_the_end_of_the_backup_is_no_silent_step_back() {
+    let mut instance = Instance::init();
+    let backup = with_backup(&instance);
+    instance.start();
+    for name in ["/a", "/b", "/c"] {
+        instance.kist(&["mkdir", name]).exits(0);
+        wait_shipped(&instance);
+    }
+    instance.stop();
+    let dir = instance.dir();
+    let dir = dir.to_str().unwrap();
+    let to_time = ["restore", "--from", &backup, "--move-aside", "--to-time", LATE, dir];
+    let line = Path::new(&backup).join("line-0001");
+    let segments = names_in(&line.join("segments"));
+    let aside = instance.beside("aside");
+    fs::create_dir(&aside).unwrap();
+    let lost = &segments[segments.len() - 2..];
+    for segment in lost {
+        fs::rename(segment, aside.join(segment.file_name().unwrap())).unwrap();
+    }
+    kist(&to_time).exits(9).says(&["drives of the pool have seen change", "missing", "--accept-loss"]);
+    let accepted = kist(&[&to_time[..], &["--accept-loss"]].concat()).exits(0);
+    assert!(accepted.out.contains("MISSING"), "{}", accepted.out);
+    for segment in lost {
+        fs::rename(aside.join(segment.file_name().unwrap()), segment).unwrap();
+    }
+    let whole = kist(&to_time).exits(0);
+    assert!(whole.out.contains("the newest point of the backup: no later change"), "{}", whole.out);
+
+    instance.start();
+    instance.kist(&["mkdir", "/after the restore"]).exits(0);
+    wait_shipped(&instance);
+    instance.stop();
+    let second = Path::new(&backup).join("line-0002");
+    let kept = instance.beside("line-0002");
+    fs::rename(&second, &kept).unwrap();
+    kist(&to_time).exits(9).says(&["all of the history that a restore began later", "--accept-loss"]);
+    fs::rename(&kept, &second).unwrap();
+    fs::rename(second.join("snapshots"), &kept).unwrap();
+    kist(&to_time).exits(3).says(&["no whole snapshot", "line 2", "--to-change"]);
+    fs::rename(&kept, second.join("snapshots")).unwrap();
+    let whole = kist(&[&to_time[..], &["--json"]].concat()).exits(0).json();
+    assert_eq!((whole["line"].as_u64(), whole["missing_to"].is_null()), (Some(2), true), "{whole}");
+    let start = fs::read_to_string(second.join("LINE")).unwrap();
+    assert!(start.starts_with("kist-line 1\nline 2\n"), "{start}");
+}
+
+/// Story: a snapshot without its manifest, or on a bad place of the disk, ended every restore with exit code
+/// 8, though an older snapshot and all segments were there; only wrong bytes were passed over.
+#[test]
+fn a_snapshot_that_cannot_be_read_is_passed_over() {
+    let mut instance = Instance::init();
+    let backup = with_backup(&instance);
+    instance.start();
+    instance.kist(&["mkdir", "/a"]).exits(0);
+    wait_shipped(&instance);
+    instance.kist(&["backup", "now"]).exits(0);
+    instance.kist(&["mkdir", "/b"]).exits(0);
+    wait_shipped(&instance);
+    instance.stop();
+    let dir = instance.dir();
+    let dir = dir.to_str().unwrap();
+    let restore = ["restore", "--from", &backup, "--move-aside", "--json", dir];
+    let whole = kist(&restore).exits(0).json();
+    assert_eq!(whole["damaged_snapshots"].as_array().map(Vec::len), Some(0), "{whole}");
+    let snapshots = names_in(&Path::new(&backup).join("line-0001/snapshots"));
+    let newest = snapshots.last().unwrap();
+    for (file, is_gone) in [("MANIFEST", true), ("MANIFEST", false), ("data.mdb", true), ("data.mdb", false)]
+    {
+        let (path, kept) = (newest.join(file), instance.beside("kept"));
+        fs::rename(&path, &kept).unwrap();
+        if !is_gone {
+            // The system refuses to read a directory as a file, as it would a bad place of a disk.
+            fs::create_dir(&path).unwrap();
+        }
+        let what = if is_gone { "it is missing" } else { "cannot be read" };
+        for to in [&[][..], &["--to-time", LATE], &["--to-change", &whole["change"].to_string()]] {
+            let restored = kist(&[&restore[..], to].concat()).exits(0).json();
+            assert_eq!(restored["change"], whole["change"], "{restored}");
+            assert!(restored["snapshot"].as_u64() < whole["snapshot"].as_u64(), "{restored}");
+            let told = restored["damaged_snapshots"][0].as_str().unwrap();
+            assert!(told.contains(path.to_str().unwrap()) && told.contains(what), "{told}");
+        }
+        if !is_gone {
+            fs::remove_dir(&path).unwrap();
+        }
+        fs::rename(&kept, &path).unwrap();
+    }
+    // A segment that cannot be read is named, with the point up to which a restore goes.
+    let segments = names_in(&Path::new(&backup).join("line-0001/segments"));
+    let last = segments.last().unwrap();
+    fs::remove_file(last).unwrap();
+    fs::create_dir(last).unwrap();
+    kist(&restore).exits(7).says(&[
+        last.to_str().unwrap(),
+        "cannot be read",
+        "a restore can go up to change",
+    ]);
 }

@@ -78,8 +78,9 @@ pub use access_log::{
 pub use api::*;
 pub use archive::Archive;
 pub use backup::{
-    BackupDirectory, BackupError, BackupSettings, BackupStatus, Line, Progress, Rehearsed, RestoreTo,
-    Restored, SegmentFile, SnapshotInfo, TableCount, rehearse, restore, restore_before,
+    BackupDirectory, BackupError, BackupSettings, BackupStatus, Candidate, Line, LineStart, Progress,
+    Reached, Rehearsed, RestoreTo, Restored, SegmentFile, SnapshotInfo, TableCount, rehearse, restore,
+    restore_before,
 };
 pub use catalogue::{
     ACL_ENTRIES_MAX, AccessChain, AclEntry, DirectoryOwner, PRIORITY_MAX, PRIORITY_USUAL, QuotaCounting,
@@ -106,6 +107,7 @@ pub use operate::TAPE_PAGE_MAX;
 pub use part_upload::PartUpload;
 pub use pool_drives::{PoolHealth, ReplacedDrive};
 pub use quotas::{QuotaInfo, QuotaOf};
+pub use rebuild::JUMP as RESTORE_JUMP;
 pub use rebuild::{PoolSeen, RebuildError, Rebuilt, TapeFound, rebuild};
 pub use requests::{REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX};
 pub use scheduler::order::Aim;

@@ -3,8 +3,23 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use base::Timestamp;
 use catalogue::ReadError;
 use ltfs::changes::{SegmentEncodeError, SegmentError};
+
+use super::line_start::LineStart;
+
+/// A line that may have been in force at a time, and what it has for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Candidate {
+    /// The line.
+    pub line: u32,
+    /// How it began, if that is noted.
+    pub start: Option<LineStart>,
+    /// Its newest change that was not made later, and when it was made; `None` if it has none, or if that
+    /// cannot be read.
+    pub state: Option<(u64, Timestamp)>,
+}
 
 /// Why a backup cannot be written, read or restored.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +67,16 @@ pub enum BackupError {
         /// The file.
         path: PathBuf,
     },
+    /// A segment of the change log cannot be read.
+    #[error("{path} cannot be read: {source}; a restore can go up to change {before}", before = .first - 1)]
+    UnreadableSegment {
+        /// The file.
+        path: PathBuf,
+        /// The first change that should be in it.
+        first: u64,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// Changes are missing between two segments.
     #[error("{path}: changes {from} to {to} are missing: a restore can go up to change {before}",
         before = .from - 1)]
@@ -70,6 +95,22 @@ pub enum BackupError {
         path: PathBuf,
         /// What is wrong.
         what: String,
+    },
+    /// A snapshot cannot be read.
+    #[error("snapshot {path} cannot be read: {source}")]
+    UnreadableSnapshot {
+        /// A file of the snapshot.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// It is not known which line was in force at the time that was asked for.
+    #[error("{}", which_line(*.time, .candidates))]
+    WhichLine {
+        /// The time.
+        time: Timestamp,
+        /// The lines that may have been, the newest first.
+        candidates: Vec<Candidate>,
     },
     /// There is nothing for the point that was asked for.
     #[error("the backup in {path} has no whole snapshot at or before {target}: {earliest}")]
@@ -123,4 +164,22 @@ impl BackupError {
         let path = path.to_owned();
         move |source| BackupError::File { path: path.clone(), doing, source }
     }
+}
+
+/// Names the lines that may be meant.
+fn which_line(time: Timestamp, candidates: &[Candidate]) -> String {
+    let mut text = format!("it is not known which line of the backup was in force at {time}: ");
+    for candidate in candidates {
+        let begun = match candidate.start {
+            Some(start) => start.to_string(),
+            None => "when it began is not noted".to_owned(),
+        };
+        let state = match candidate.state {
+            Some((change, made)) => format!("change {change} of {made}"),
+            None => "nothing of that time that can be read".to_owned(),
+        };
+        text.push_str(&format!("line {} ({begun}) has {state}; ", candidate.line));
+    }
+    text.push_str("nothing was restored: name the change that you want with --to-change");
+    text
 }

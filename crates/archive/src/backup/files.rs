@@ -53,17 +53,23 @@ pub(super) fn remove_temporary(directory: &Path) -> Result<(), BackupError> {
     Ok(())
 }
 
+/// Which side of a copy failed.
+pub(super) enum CopyError {
+    Reading(io::Error),
+    Writing(io::Error),
+}
+
 /// Length and BLAKE3 of a file; with `to` also its copy, not yet synced.
-pub(super) fn hash_file(path: &Path, mut to: Option<&mut File>) -> io::Result<(u64, Blake3)> {
-    let mut file = File::open(path)?;
+pub(super) fn hash_file(path: &Path, mut to: Option<&mut File>) -> Result<(u64, Blake3), CopyError> {
+    let mut file = File::open(path).map_err(CopyError::Reading)?;
     let (mut hasher, mut length) = (blake3::Hasher::new(), 0u64);
     let mut buffer = vec![0u8; COPY_BYTES];
     loop {
-        let count = file.read(&mut buffer)?;
+        let count = file.read(&mut buffer).map_err(CopyError::Reading)?;
         let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else { break };
         hasher.update(bytes);
         if let Some(to) = to.as_deref_mut() {
-            to.write_all(bytes)?;
+            to.write_all(bytes).map_err(CopyError::Writing)?;
         }
         length += count as u64;
     }
@@ -77,9 +83,13 @@ pub(crate) fn read_segment<T>(
     f: impl FnOnce(&ChangeSegment<'_>) -> T,
 ) -> Result<T, BackupError> {
     let mut bytes = Vec::new();
-    let file = File::open(&segment.path).map_err(BackupError::at(&segment.path, "opening"))?;
-    let read = file.take(SEGMENT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
-    read.map_err(BackupError::at(&segment.path, "reading"))?;
+    let file = File::open(&segment.path);
+    let read = file.and_then(|file| file.take(SEGMENT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
+    read.map_err(|source| BackupError::UnreadableSegment {
+        path: segment.path.clone(),
+        first: segment.first,
+        source,
+    })?;
     let parsed = ChangeSegment::parse(&bytes).map_err(|source| BackupError::DamagedSegment {
         path: segment.path.clone(),
         first: segment.first,

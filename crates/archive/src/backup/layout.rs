@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! KIST-BACKUP                          whose backup it is
+//! line-0001/LINE                       when the line began
 //! line-0001/segments/<first>-<last>.kcl
 //! line-0001/snapshots/<change>/{data.mdb,FORMAT,MANIFEST}
 //! line-0002/…                          begun when the catalogue went another way, as after a restore
@@ -159,7 +160,7 @@ impl Line {
     /// As [`Line::segments`], whether or not changes are missing between two.
     pub(super) fn segment_files(&self) -> Result<Vec<SegmentFile>, BackupError> {
         let mut segments = Vec::new();
-        for (name, path) in names(&self.segments_directory())? {
+        for (name, path) in names_if_there(&self.segments_directory())? {
             let range = name.strip_suffix(".kcl").and_then(|range| range.split_once('-'));
             let range = range.and_then(|(first, last)| Some((number(first)?, number(last)?)));
             segments.extend(range.map(|(first, last)| SegmentFile { first, last, path }));
@@ -182,7 +183,7 @@ impl Line {
     /// If the directory cannot be read.
     pub fn snapshots(&self) -> Result<Vec<(u64, PathBuf)>, BackupError> {
         let mut snapshots = Vec::new();
-        for (name, path) in names(&self.snapshots_directory())? {
+        for (name, path) in names_if_there(&self.snapshots_directory())? {
             snapshots.extend(number(&name).map(|change| (change, path)));
         }
         snapshots.sort();
@@ -207,6 +208,16 @@ fn number(digits: &str) -> Option<u64> {
     (digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit()))
         .then(|| digits.parse().ok())
         .flatten()
+}
+
+/// As [`names`]; a directory that is not there has none.
+fn names_if_there(directory: &Path) -> Result<Vec<(String, PathBuf)>, BackupError> {
+    match names(directory) {
+        Err(BackupError::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            Ok(Vec::new())
+        }
+        listed => listed,
+    }
 }
 
 fn names(directory: &Path) -> Result<Vec<(String, PathBuf)>, BackupError> {

@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use base::{Blake3, Crc32c, Epoch, Timestamp, Uuid};
 use store::snapshot_files;
 
 use super::error::BackupError;
-use super::files::hash_file;
+use super::files::{CopyError, hash_file};
 
 /// The manifest's name.
 pub(super) const MANIFEST: &str = "MANIFEST";
@@ -97,11 +98,11 @@ impl SnapshotInfo {
     pub(super) fn read(path: &Path) -> Result<Self, BackupError> {
         let manifest = path.join(MANIFEST);
         let damaged = |what: &str| BackupError::DamagedSnapshot { path: manifest.clone(), what: what.into() };
-        let length = fs::metadata(&manifest).map_err(BackupError::at(&manifest, "reading"))?.len();
+        let length = fs::metadata(&manifest).map_err(unreadable(&manifest))?.len();
         if length > MANIFEST_BYTES_MAX {
             return Err(damaged("it is too long"));
         }
-        let text = fs::read(&manifest).map_err(BackupError::at(&manifest, "reading"))?;
+        let text = fs::read(&manifest).map_err(unreadable(&manifest))?;
         let text = String::from_utf8(text).map_err(|_| damaged("it is no text"))?;
         let info = SnapshotInfo::parse(path, &text);
         info.ok_or_else(|| damaged("its checksum or its form is wrong"))
@@ -114,7 +115,10 @@ impl SnapshotInfo {
             let copy = target.as_ref().map(File::create_new).transpose();
             let copied = target.as_deref().unwrap_or(path);
             let mut copy = copy.map_err(BackupError::at(copied, "making"))?;
-            let found = hash_file(path, copy.as_mut()).map_err(BackupError::at(path, "copying"))?;
+            let found = hash_file(path, copy.as_mut()).map_err(|error| match error {
+                CopyError::Reading(error) => unreadable(path)(error),
+                CopyError::Writing(error) => BackupError::at(copied, "writing")(error),
+            })?;
             if found != *expected {
                 let what = format!(
                     "it has {} bytes with BLAKE3 {}, the manifest says {} and {}",
@@ -127,6 +131,18 @@ impl SnapshotInfo {
             }
         }
         Ok(())
+    }
+}
+
+/// For `map_err`: a file of a snapshot cannot be read. A snapshot gets its name when it is whole, so one that
+/// is not there any more is damage, not a disk that may answer later.
+fn unreadable(path: &Path) -> impl Fn(io::Error) -> BackupError + use<> {
+    let path = path.to_owned();
+    move |source| match source.kind() {
+        io::ErrorKind::NotFound => {
+            BackupError::DamagedSnapshot { path: path.clone(), what: "it is missing".to_owned() }
+        }
+        _ => BackupError::UnreadableSnapshot { path: path.clone(), source },
     }
 }
 

@@ -3,9 +3,11 @@
 //!
 //! `docs/format/backup.md` gives every byte.
 
+mod choose;
 mod error;
 mod files;
 mod layout;
+mod line_start;
 mod manifest;
 mod rehearse;
 mod restore;
@@ -15,12 +17,13 @@ use std::path::PathBuf;
 
 use base::{Duration, Timestamp};
 
-pub use error::BackupError;
+pub use error::{BackupError, Candidate};
 pub(crate) use files::{read_segment, write_durable};
 pub use layout::{BackupDirectory, Line, SegmentFile};
+pub use line_start::LineStart;
 pub use manifest::SnapshotInfo;
 pub use rehearse::{Rehearsed, TableCount, rehearse};
-pub use restore::{Progress, RestoreTo, Restored, restore, restore_before};
+pub use restore::{Progress, Reached, RestoreTo, Restored, restore, restore_before};
 pub(crate) use ship::{Backup, newest_shipped};
 
 /// What is shipped where, and how often.

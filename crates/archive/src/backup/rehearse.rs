@@ -5,9 +5,10 @@ use std::path::Path;
 use base::ByteCount;
 use store::SnapshotReader;
 
+use super::choose::newest_change;
 use super::error::BackupError;
 use super::layout::BackupDirectory;
-use super::restore::{Progress, RestoreTo, Restored, newest_change, replay_line, restore_before};
+use super::restore::{Progress, RestoreTo, Restored, replay_line, restore_before};
 
 /// Inconsistencies that are told one by one.
 const INCONSISTENCIES_SHOWN_MAX: usize = 20;

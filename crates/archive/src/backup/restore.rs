@@ -8,6 +8,7 @@ use base::{ByteCount, Timestamp};
 use catalogue::{Command, Envelope};
 use store::Replay;
 
+use super::choose::{behind_end, lines_for, newest_change};
 use super::error::BackupError;
 use super::files::{read_segment, sync_directory};
 use super::layout::{BackupDirectory, Line, SegmentFile};
@@ -21,7 +22,7 @@ pub enum RestoreTo {
     Newest,
     /// The state after this change.
     Change(u64),
-    /// The state before the first change that was made later than this.
+    /// The state before the first change that was made later than this, of the line that was in force then.
     Time(Timestamp),
 }
 
@@ -59,8 +60,38 @@ pub struct Restored {
     pub changed_at: Timestamp,
     /// Changes that were replayed behind the snapshot.
     pub replayed: u64,
-    /// Newer snapshots that were passed over because they are damaged.
+    /// Newer snapshots that were passed over because they are damaged or cannot be read.
     pub passed_over: Vec<String>,
+    /// What ended it.
+    pub reached: Reached,
+}
+
+/// What ended a restore.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reached {
+    /// The point that was asked for: a change that was named, or one that a later change follows.
+    Point,
+    /// The end of what the backup has of the line.
+    End {
+        /// The newest change that the backup knows to have been made.
+        known: u64,
+        /// Another line followed, so that no more were made in this one.
+        is_closed: bool,
+    },
+}
+
+impl Restored {
+    /// The newest change that was certainly made and is missing, if drives of the pool have seen change
+    /// `seen`. A lower bound.
+    #[must_use]
+    pub fn missing_to(&self, seen: u64) -> Option<u64> {
+        let newest = match self.reached {
+            Reached::Point => return None,
+            Reached::End { known, is_closed: true } => known,
+            Reached::End { known, is_closed: false } => known.max(seen),
+        };
+        (newest > self.change).then_some(newest)
+    }
 }
 
 /// Restores the catalogue at `to` into the directory `into`, which must be empty or absent. It is durable on
@@ -93,17 +124,6 @@ pub fn restore(
     Ok(restored)
 }
 
-/// The newest change of all lines. Looks at names only, so that damage in one line stops no restore from
-/// another.
-pub(super) fn newest_change(from: &BackupDirectory) -> Result<u64, BackupError> {
-    let mut newest = 0;
-    for line in from.lines()? {
-        newest = line.snapshots()?.last().map_or(newest, |(change, _)| newest.max(*change));
-        newest = line.segment_files()?.iter().fold(newest, |newest, segment| newest.max(segment.last));
-    }
-    Ok(newest)
-}
-
 /// As [`restore`], from snapshots older than change `before`, and gives the open catalogue.
 ///
 /// # Errors
@@ -134,8 +154,12 @@ pub fn restore_before(
         changed_at: info.changed_at,
         replayed: 0,
         passed_over,
+        reached: Reached::Point,
     };
-    replay_line(from, &line, to, &mut replay, &mut restored, progress)?;
+    let has_later = replay_line(from, &line, to, &mut replay, &mut restored, progress)?;
+    if !has_later && !matches!(to, RestoreTo::Change(_)) {
+        restored.reached = behind_end(from, &line, to, restored.change)?;
+    }
     match to {
         RestoreTo::Change(target) if restored.change != target => {
             Err(BackupError::EndsBefore { reached: restored.change, target })
@@ -144,7 +168,7 @@ pub fn restore_before(
     }
 }
 
-/// Replays the segments of a line behind what `replay` holds, up to `to`.
+/// Replays the segments of a line behind what `replay` holds, up to `to`. Whether a later change stopped it.
 pub(super) fn replay_line(
     from: &BackupDirectory,
     line: &Line,
@@ -152,30 +176,32 @@ pub(super) fn replay_line(
     replay: &mut Replay,
     restored: &mut Restored,
     progress: &mut dyn FnMut(Progress),
-) -> Result<(), BackupError> {
+) -> Result<bool, BackupError> {
     let base = replay.last_change();
     let mut segments = line.segment_files()?;
     segments.retain(|segment| segment.last > base);
     let total = segments.last().map_or(0, |last| last.last - base);
+    let mut has_later = false;
     for segment in &segments {
         // Changes that are missing behind the point are missed by nobody.
         if matches!(to, RestoreTo::Change(target) if replay.last_change() >= target) {
+            has_later = true;
             break;
         }
         if let Some(gap) = line.gap(replay.last_change(), segment).filter(|_| segment.first > base + 1) {
             return Err(gap);
         }
-        let is_reached = replay_segment(from, segment, to, replay, restored)?;
+        has_later = replay_segment(from, segment, to, replay, restored)?;
         progress(Progress { what: "changes replayed", done: replay.last_change() - base, total });
-        if is_reached {
+        if has_later {
             break;
         }
     }
     restored.replayed += replay.last_change() - base;
-    Ok(())
+    Ok(has_later)
 }
 
-/// Whether the point was reached.
+/// Whether a change that is later than the point was met.
 fn replay_segment(
     from: &BackupDirectory,
     segment: &SegmentFile,
@@ -212,41 +238,36 @@ fn copy_snapshot(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Line, SnapshotInfo, Vec<String>), BackupError> {
     let (mut passed_over, mut earliest) = (Vec::new(), None);
-    for line in from.lines()?.into_iter().rev() {
+    for line in lines_for(from, to)? {
         for (change, path) in line.snapshots()?.into_iter().rev() {
             if change >= before || matches!(to, RestoreTo::Change(target) if change > target) {
                 earliest = Some(change);
                 continue;
             }
-            let copied = line.snapshot(&path).and_then(|info| {
-                if matches!(to, RestoreTo::Time(time) if info.changed_at > time) {
-                    return Ok((info, false));
-                }
-                progress(Progress { what: "bytes of the snapshot", done: 0, total: info.bytes() });
-                fs::create_dir_all(into).map_err(BackupError::at(into, "making the directory"))?;
-                info.verify(Some(into))?;
-                progress(Progress { what: "bytes of the snapshot", done: info.bytes(), total: info.bytes() });
-                Ok((info, true))
-            });
-            match copied {
+            match try_snapshot(&line, &path, to, into, progress) {
                 Ok((info, true)) => return Ok((line, info, passed_over)),
                 Ok((info, false)) => earliest = Some(info.change),
-                Err(error @ BackupError::DamagedSnapshot { .. }) => {
+                Err(
+                    error @ (BackupError::DamagedSnapshot { .. } | BackupError::UnreadableSnapshot { .. }),
+                ) => {
                     passed_over.push(error.to_string());
-                    for (_, file) in store::snapshot_files(into) {
-                        if file.exists() {
-                            fs::remove_file(&file).map_err(BackupError::at(&file, "removing"))?;
-                        }
-                    }
+                    remove_copies(into)?;
                 }
                 Err(error) => return Err(error),
             }
         }
-        if !passed_over.is_empty() && !matches!(to, RestoreTo::Change(_)) {
+        let is_end = match to {
+            RestoreTo::Newest => !passed_over.is_empty(),
+            RestoreTo::Time(_) => true,
+            RestoreTo::Change(_) => false,
+        };
+        if is_end {
             // An older line is a history that was given up: nobody goes back to it without saying so.
-            let older = "all snapshots of the newest line are damaged; name the point in an older one with \
-                         --to-change";
-            passed_over.push(older.to_owned());
+            let older = format!(
+                "no snapshot of line {} can be used for it; name a point in another line with --to-change",
+                line.number
+            );
+            passed_over.push(older);
             break;
         }
     }
@@ -256,4 +277,33 @@ fn copy_snapshot(
     };
     passed_over.iter().for_each(|damaged| known.push_str(&format!("; {damaged}")));
     Err(BackupError::NothingFor { path: from.root().to_owned(), target: to.to_string(), earliest: known })
+}
+
+/// Copies a snapshot, if it is not of later than the point. Whether it did.
+fn try_snapshot(
+    line: &Line,
+    path: &Path,
+    to: RestoreTo,
+    into: &Path,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(SnapshotInfo, bool), BackupError> {
+    let info = line.snapshot(path)?;
+    if matches!(to, RestoreTo::Time(time) if info.changed_at > time) {
+        return Ok((info, false));
+    }
+    progress(Progress { what: "bytes of the snapshot", done: 0, total: info.bytes() });
+    fs::create_dir_all(into).map_err(BackupError::at(into, "making the directory"))?;
+    info.verify(Some(into))?;
+    progress(Progress { what: "bytes of the snapshot", done: info.bytes(), total: info.bytes() });
+    Ok((info, true))
+}
+
+/// Removes what was copied of a snapshot that is not whole.
+fn remove_copies(into: &Path) -> Result<(), BackupError> {
+    for (_, file) in store::snapshot_files(into) {
+        if file.exists() {
+            fs::remove_file(&file).map_err(BackupError::at(&file, "removing"))?;
+        }
+    }
+    Ok(())
 }

@@ -11,9 +11,11 @@ use base::{Blake3, Duration, Timestamp, Uuid};
 use ltfs::changes::{ChangeNumber, ChangeSegment};
 use store::{SnapshotReader, snapshot_files, time_of_change};
 
+use super::choose::newest_change;
 use super::error::BackupError;
-use super::files::{TEMPORARY, hash_file, read_segment, sync_directory, write_durable};
+use super::files::{CopyError, TEMPORARY, hash_file, read_segment, sync_directory, write_durable};
 use super::layout::{BackupDirectory, Line, change_name};
+use super::line_start::LineStart;
 use super::manifest::{MANIFEST, SnapshotInfo};
 use super::{BackupSettings, BackupStatus};
 use crate::ArchiveError;
@@ -210,13 +212,20 @@ impl Backup {
                     (status.line, status.shipped) = (line.number, shipped);
                     return Ok(Place { directory, line: line.clone(), shipped });
                 }
-                Ok(None) if line.snapshots()?.is_empty() => number = line.number,
+                Ok(None) if line.snapshots()?.is_empty() && line.segment_files()?.is_empty() => {
+                    number = line.number;
+                }
                 Ok(None) => {
                     number = line.number + 1;
                     let line = line.number;
                     tracing::warn!(line, "the catalogue went another way than its backup: a line begins");
                 }
-                Err(error @ BackupError::File { .. }) => return Err(error),
+                // A disk that does not answer may do so later.
+                Err(
+                    error @ (BackupError::File { .. }
+                    | BackupError::UnreadableSegment { .. }
+                    | BackupError::UnreadableSnapshot { .. }),
+                ) => return Err(error),
                 Err(error) => {
                     number = line.number + 1;
                     tracing::error!(%error, "the backup is damaged: a new line begins");
@@ -233,6 +242,7 @@ impl Backup {
         number: u32,
     ) -> Result<Place, BackupError> {
         let line = directory.begin_line(number)?;
+        LineStart::now(engine, number, newest_change(&directory)?)?.write(&line.path)?;
         let info = self.take_snapshot(engine, &line)?;
         let mut status = self.status_mut();
         (status.line, status.shipped) = (number, info.change);
@@ -336,7 +346,13 @@ fn copy_catalogue(engine: &Engine, into: &Path) -> Result<SnapshotInfo, BackupEr
     })?;
     drop(copy);
     let files = snapshot_files(into);
-    let hash = |path: &PathBuf| hash_file(path, None).map_err(BackupError::at(path, "reading back"));
+    let hash = |path: &PathBuf| {
+        hash_file(path, None).map_err(|error| match error {
+            CopyError::Reading(error) | CopyError::Writing(error) => {
+                BackupError::at(path, "reading back")(error)
+            }
+        })
+    };
     let info = SnapshotInfo {
         path: into.to_owned(),
         instance: engine.instance,

@@ -11,7 +11,7 @@ use catalogue::{Command, Envelope};
 use crate::backup::{BackupError, SegmentFile, read_segment};
 
 /// What the numbers of changes jump to a multiple of when a catalogue is restored.
-pub(crate) const JUMP: u64 = 1 << 32;
+pub const JUMP: u64 = 1 << 32;
 
 /// A range of changes that belong together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

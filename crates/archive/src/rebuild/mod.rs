@@ -20,6 +20,7 @@ use store::Replay;
 
 use crate::OpenError;
 use crate::backup::{BackupError, Progress, SegmentFile, read_segment};
+pub use chain::JUMP;
 pub(crate) use tape::{LookError, TapeSeen, look, read_bytes};
 
 /// Paths told one by one, for each tape.

@@ -20,11 +20,11 @@ use catalogue::TapeState;
 
 const MAP: ByteCount = ByteCount(256 << 20);
 
-fn backup_directory(instance: &Instance) -> PathBuf {
+pub fn backup_directory(instance: &Instance) -> PathBuf {
     instance.directory.path().join("backup")
 }
 
-fn settings(directory: PathBuf) -> BackupSettings {
+pub fn settings(directory: PathBuf) -> BackupSettings {
     BackupSettings {
         directory,
         ship_every: Duration::from_millis(20),
@@ -86,7 +86,7 @@ fn a_catalogue_that_its_backup_has_outrun_is_refused() {
     close(start(&instance).unwrap());
 }
 
-fn wait_shipped(archive: &Archive) -> u64 {
+pub fn wait_shipped(archive: &Archive) -> u64 {
     let mut change = 0;
     wait_until("everything is shipped", || {
         let status = archive.backup_status().unwrap();
@@ -97,19 +97,19 @@ fn wait_shipped(archive: &Archive) -> u64 {
     change
 }
 
-fn snapshot(archive: &Archive) {
+pub fn snapshot(archive: &Archive) {
     let asked = archive.backup_now().unwrap();
     wait_until("the snapshot is taken", || archive.backup_status().unwrap().answered >= asked);
 }
 
-fn restore_to(instance: &Instance, to: RestoreTo) -> Result<Restored, BackupError> {
+pub fn restore_to(instance: &Instance, to: RestoreTo) -> Result<Restored, BackupError> {
     let from = BackupDirectory::open(&backup_directory(instance)).unwrap();
     let (seen, _) = pool_seen(&instance.settings);
     let into = &instance.settings.catalogue_directory;
     restore(&from, to, into, MAP, Some((seen, SystemClock.now())), &mut |_| {})
 }
 
-fn close(archive: Archive) {
+pub fn close(archive: Archive) {
     archive.close();
     drop(archive);
 }

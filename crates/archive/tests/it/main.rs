@@ -2,6 +2,7 @@
 
 mod access_log;
 mod backup;
+mod backup_times;
 mod clocks;
 mod closing;
 mod common;

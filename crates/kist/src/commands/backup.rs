@@ -80,10 +80,14 @@ pub fn failed(error: &BackupError) -> Failure {
         BackupError::NotABackup(_) | BackupError::NothingFor { .. } | BackupError::EndsBefore { .. } => {
             Exit::NotFound
         }
-        BackupError::OtherInstance { .. } | BackupError::NotEmpty(_) => Exit::Refused,
+        BackupError::OtherInstance { .. } | BackupError::NotEmpty(_) | BackupError::WhichLine { .. } => {
+            Exit::Refused
+        }
         BackupError::DamagedIdentity(_)
         | BackupError::DamagedSegment { .. }
+        | BackupError::UnreadableSegment { .. }
         | BackupError::WrongSegment { .. }
+        | BackupError::UnreadableSnapshot { .. }
         | BackupError::DamagedSnapshot { .. }
         | BackupError::Gap { .. }
         | BackupError::Replay(_) => Exit::Differs,

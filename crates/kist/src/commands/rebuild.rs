@@ -138,7 +138,13 @@ fn missing_to(rebuilt: &Rebuilt, seen: u64) -> Option<u64> {
 /// All tapes were read for it: what was rebuilt is kept beside, and nothing is put in place.
 fn keep_incomplete(target: &Target, making: &Path, rebuilt: &Rebuilt, seen: u64) -> Failure {
     let kept = target.free_name("incomplete");
-    let message = incomplete(rebuilt.change, rebuilt.changed_at, seen, "what the tapes have");
+    let message = incomplete(
+        rebuilt.change,
+        rebuilt.changed_at,
+        "drives of the pool have",
+        seen,
+        "what the tapes have",
+    );
     match fs::rename(making, &kept) {
         Ok(()) => {
             let (kept, catalogue) = (kept.display(), target.catalogue.display());

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use archive::{BackupDirectory, PoolSeen, RestoreTo, pool_seen};
+use archive::{BackupDirectory, PoolSeen, RESTORE_JUMP, Reached, RestoreTo, Restored, pool_seen};
 use base::ByteCount;
 use serde::Serialize;
 
@@ -25,7 +25,11 @@ The server must not run. A catalogue that is there is not written over: say
 --move-aside, and it is kept beside the new one under another name.
 
 If the drives of the pool have seen changes that the backup does not have, the
-newest point is not restored without --accept-loss (exit code 9).
+newest point, or a time behind the end of the backup, is not restored without
+--accept-loss (exit code 9).
+
+A time is one of the history that was in force then. If an earlier restore
+leaves that open, nothing is restored: name a change.
 
 The next start looks at pool and tapes before it writes anything. Tapes that
 hold more than the restored catalogue knows become read-only; pool bytes that
@@ -184,14 +188,18 @@ impl Target {
     }
 }
 
-/// That changes are missing which drives of the pool have seen.
-pub fn incomplete(change: u64, at: base::Timestamp, seen: u64, from: &str) -> String {
+/// That changes are missing: `who` has seen change `seen`.
+pub fn incomplete(change: u64, at: base::Timestamp, who: &str, seen: u64, from: &str) -> String {
+    let missing = if seen / RESTORE_JUMP > change / RESTORE_JUMP {
+        "all of the history that a restore began later is".to_owned()
+    } else {
+        format!("{} are", text::plural(seen.saturating_sub(change), "change"))
+    };
     format!(
-        "{from} ends with change {change} of {}, and drives of the pool have seen change {seen}: {} are \
-         missing, perhaps more; what they put, renamed or deleted would be as it was before. Nothing was \
+        "{from} ends with change {change} of {}, and {who} seen change {seen}: {missing} \
+         missing, perhaps more; what was put, renamed or deleted then would be as it was before. Nothing was \
          changed: look for the rest, or say --accept-loss to go on without it",
         text::rfc3339(at),
-        text::plural(seen.saturating_sub(change), "change")
     )
 }
 
@@ -251,16 +259,30 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         let _ = fs::remove_dir_all(&making);
         failed(&error)
     })?;
-    // A point that was named is what was asked for, whatever came after it.
-    let missing_to =
-        Some(target.pool.change).filter(|seen| to == RestoreTo::Newest && *seen > restored.change);
+    let missing_to = restored.missing_to(target.pool.change);
     if let Some(seen) = missing_to.filter(|_| !args.accept_loss) {
-        let message = incomplete(restored.change, restored.changed_at, seen, "the backup");
+        let who =
+            if seen == target.pool.change { "drives of the pool have" } else { "the backup itself has" };
+        let from = format!("line {} of the backup", restored.line);
+        let message = incomplete(restored.change, restored.changed_at, who, seen, &from);
         let _ = fs::remove_dir_all(&making);
         return Err(Failure::new(Exit::Incomplete, message));
     }
     let aside = target.finish(&making)?;
-    let reply = RestoreReply {
+    let reply = reply(&restored, &target, aside, missing_to);
+    if common.json {
+        return output::json(&reply);
+    }
+    show(&reply, &restored, to)
+}
+
+fn reply(
+    restored: &Restored,
+    target: &Target,
+    aside: Option<PathBuf>,
+    missing_to: Option<u64>,
+) -> RestoreReply {
+    RestoreReply {
         catalogue: target.catalogue.display().to_string(),
         moved_aside: aside.map(|aside| aside.display().to_string()),
         line: restored.line,
@@ -269,12 +291,12 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         changed_at: text::rfc3339(restored.changed_at),
         replayed: restored.replayed,
         missing_to,
-        damaged_snapshots: restored.passed_over,
+        damaged_snapshots: restored.passed_over.clone(),
         drives_unread: target.drives_unread.clone(),
-    };
-    if common.json {
-        return output::json(&reply);
     }
+}
+
+fn show(reply: &RestoreReply, restored: &Restored, to: RestoreTo) -> Outcome {
     output::line(&format!("restored   change {} of {}", reply.change, restored.changed_at))?;
     let changes = text::plural(reply.replayed, "change");
     output::line(&format!("from       snapshot {} and {changes}", reply.snapshot))?;
@@ -284,9 +306,22 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     }
     if let Some(to) = reply.missing_to {
         output::line(&format!(
-            "MISSING    changes {} to {to} at least, which drives of the pool have seen",
-            reply.change.saturating_add(1)
+            "MISSING    changes {} to {to} at least, which were made and are not in line {}",
+            reply.change.saturating_add(1),
+            reply.line
         ))?;
+    }
+    match restored.reached {
+        Reached::End { is_closed: false, .. }
+            if matches!(to, RestoreTo::Time(_)) && reply.missing_to.is_none() =>
+        {
+            output::line("note       this is the newest point of the backup: no later change is in it")?;
+        }
+        Reached::End { is_closed: true, .. } => output::line(&format!(
+            "note       this is the end of line {}: a later line followed, after the time that was asked for",
+            reply.line
+        ))?,
+        _ => {}
     }
     for what in reply.damaged_snapshots.iter().chain(&reply.drives_unread) {
         output::line(&format!("note       {what}"))?;
