@@ -1,5 +1,5 @@
-//! What an operator should know of the doors, keys and lists: `kist status` shows it among the warnings, beside
-//! what the engine says of itself.
+//! What an operator should know of the doors, keys and lists: `kist status` shows it among the warnings,
+//! beside what the engine says of itself.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};

@@ -351,8 +351,8 @@ mod tests {
         assert_eq!(with(GROUPS_MAX + 1).unwrap_err(), TokenError::Groups);
     }
 
-    /// A group whose name was too long was left out: what its bearer put was the next group's, and counted for
-    /// that one's quota.
+    /// A group whose name was too long was left out: what its bearer put was the next group's, and counted
+    /// for that one's quota.
     #[test]
     fn a_group_without_a_name_here_is_not_left_out() {
         let with =

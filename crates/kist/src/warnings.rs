@@ -66,8 +66,8 @@ fn opens_buckets(list: &[(String, u32)]) -> Option<String> {
     let who: Vec<&str> = meant.map(|(subject, _)| subject.as_str()).take(NAMED_MAX).collect();
     let first = who.first()?;
     Some(format!(
-        "the list of / lets {} create files in all buckets that have no list of their own: if they are only to \
-         make buckets, say so: kist acl set / {first}=b (with all other lines of the list)",
+        "the list of / lets {} create files in all buckets that have no list of their own: if they are only \
+         to make buckets, say so: kist acl set / {first}=b (with all other lines of the list)",
         who.join(", ")
     ))
 }
@@ -145,8 +145,8 @@ mod tests {
 
     use super::*;
 
-    /// `user:anna=lc` was the documented way to let anna make buckets: it opens everybody's, and stays in force
-    /// until somebody changes it.
+    /// `user:anna=lc` was the documented way to let anna make buckets: it opens everybody's, and stays in
+    /// force until somebody changes it.
     #[test]
     fn lines_of_the_root_that_open_buckets_are_told() {
         let list = |lines: &[&str]| {
