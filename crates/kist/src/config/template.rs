@@ -138,8 +138,8 @@ listen = "{listen}"
 directory = "catalogue"
 # Address space reserved for the catalogue, and the most that it can grow to; it uses disk only as it grows.
 map_size = "64GiB"
-# A request is forgotten so long after it has ended, with its list of files; of many requests the newest are kept.
-# What still pins a file stays.
+# A request is forgotten so long after it has ended, with its list of files; of many requests the newest are
+# kept. What still pins a file stays.
 requests_kept = "30d"
 requests_kept_max = 100000
 
