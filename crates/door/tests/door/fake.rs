@@ -36,6 +36,8 @@ pub struct Fake {
     next: Arc<AtomicUsize>,
     /// A stage of `/held` waits while somebody else has this.
     pub held: Mutex<()>,
+    /// What keeps changes from being taken.
+    pub problems: Mutex<Vec<archive::HealthProblem>>,
     /// Keep no bytes; for measurements.
     pub discard: bool,
     /// Size of the pieces of a download.
@@ -57,6 +59,7 @@ impl Default for Fake {
             events: Mutex::new(events),
             tell,
             outstanding: Arc::default(),
+            problems: Mutex::default(),
             most: Arc::default(),
             next: Arc::new(AtomicUsize::new(7)),
             held: Mutex::default(),
@@ -263,6 +266,10 @@ impl Drop for FakeDownload {
 }
 
 impl Engine for Fake {
+    fn health(&self) -> Vec<archive::HealthProblem> {
+        self.problems.lock().unwrap().clone()
+    }
+
     fn access_chain(&self, at: &ArchivePath) -> Result<AccessChain, ArchiveError> {
         let mut files = self.files.lock().unwrap();
         let below = format!("{}/", at.as_str().trim_end_matches('/'));
@@ -655,7 +662,7 @@ impl Engine for Fake {
     }
 
     fn totals(&self) -> Result<Totals, ArchiveError> {
-        Ok(Totals { mounts: 77, ..Default::default() })
+        Ok(Totals { mounts: 77, problems: self.health(), ..Default::default() })
     }
 
     fn set_tape(&self, vid: Vid, _: TapeUse, _: &str) -> Result<(), ArchiveError> {

@@ -40,6 +40,28 @@ fn requests_and_bytes_are_counted() {
     assert!(text.ends_with("# EOF\n"), "{text}");
 }
 
+/// `/healthz` said 200 whatever the engine could not do any more.
+#[test]
+fn what_refuses_changes_is_told_by_health_and_metrics() {
+    let server = Server::start();
+    let health = || server.raw("GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    let gauge = |word: &str| value(&metrics(&server), &format!("kist_refuses_changes{{reason=\"{word}\"}}"));
+    assert_eq!((health().status, gauge("catalogue-disk-full")), (200, 0.0));
+    let problems =
+        [archive::HealthProblem::CatalogueDiskFull, archive::HealthProblem::AuditFull("/l".into())];
+    for count in [1, 2] {
+        *server.engine.problems.lock().unwrap() = problems[..count].to_vec();
+        let reply = health();
+        let text = String::from_utf8(reply.body.clone()).unwrap();
+        assert!(reply.status == 503 && text.lines().count() == count, "{text}");
+        assert!(text.starts_with("catalogue-disk-full: the file system of the catalogue is full"), "{text}");
+        assert_eq!((gauge("catalogue-disk-full"), gauge("audit-full")), (1.0, count as f64 - 1.0));
+        assert_eq!(gauge("catalogue-stopped"), 0.0);
+    }
+    server.engine.problems.lock().unwrap().clear();
+    assert_eq!(health().status, 200);
+}
+
 #[test]
 fn nobody_without_a_key_sees_them() {
     let server = Server::start();
