@@ -45,6 +45,8 @@ pub struct Outcome {
     pub scratch_left: u64,
     /// Files whose clients waited for room in the pool at the end.
     pub puts_waiting: u64,
+    /// Files that were refused when they were put, because no cartridge of their class takes them.
+    pub puts_too_large: u64,
     /// When a tape pool first had something to write and neither a begun tape nor a scratch tape; nothing if
     /// none ever had.
     pub no_tape_since: Option<f64>,

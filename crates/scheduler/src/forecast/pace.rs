@@ -15,6 +15,8 @@ const LOCATES: [(f64, f64); 7] =
     [(1.0, 45.0), (8.0, 26.6), (32.0, 18.1), (128.0, 13.9), (512.0, 11.5), (2_000.0, 7.6), (10_000.0, 5.0)];
 /// The mean locate between two random files by the formula that [`LOCATES`] was computed with, in seconds.
 const LOCATE_NOMINAL: f64 = 56.3;
+/// A locate where nothing moves, in seconds: the next record is looked up.
+const UNTIMED_LOCATE: f64 = 0.001;
 /// Half of the longitudinal positions of a tape: the mean way to a random place.
 const LPOS_HALF: f64 = 84_000.0;
 
@@ -79,9 +81,28 @@ impl Pace {
         }
     }
 
-    /// The locates of a session of so many files.
+    /// A library without timing: directories on disks, whose commands take milliseconds. Drives that turn out
+    /// to be slower are learned of from what they take.
+    #[must_use]
+    pub fn untimed() -> Self {
+        Pace {
+            mount: Duration::from_millis(20),
+            unmount: Duration::from_millis(20),
+            begin: Duration::from_millis(50),
+            locate: UNTIMED_LOCATE / LOCATE_NOMINAL,
+            read_rate: 300_000_000,
+            write_rate: 300_000_000,
+            seal_rate: 1_000_000_000,
+            maintenance: Duration::from_secs(60),
+            tape_pools: BTreeMap::new(),
+        }
+    }
+
+    /// The locates of a session of so many files. More than the table has are no farther apart, all together,
+    /// than its last number of them: the tape is not longer.
     pub(crate) fn locates(&self, files: u64) -> Duration {
-        seconds(files as f64 * mean_locate(files as f64) * self.locate)
+        let files = (files as f64).min(LOCATES[LOCATES.len() - 1].0);
+        seconds(files * mean_locate(files) * self.locate)
     }
 
     /// Reading so many files, the session's fixed part included.

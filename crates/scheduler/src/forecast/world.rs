@@ -20,6 +20,8 @@ const YIELD_AFTER: Duration = Duration::from_secs(30);
 const INFLOW_EVERY: Duration = Duration::from_secs(300);
 /// ... and for so long.
 const INFLOW_FOR: Duration = Duration::from_secs(12 * 3_600);
+/// Files that a session has read before its own pace counts as much as the usual one, where it is faster.
+const PACE_FILES: f64 = 32.0;
 /// A writer takes such a part of its share of the queue at a time.
 const WRITE_PARTS: u64 = 4;
 
@@ -197,10 +199,15 @@ impl World {
         let of_files = files as f64 / (files + done.files).max(1) as f64;
         let still = self.summary.pace.reading(0, bytes).as_secs_f64() + locates * of_files;
         let still = still - if done.files > 0 { self.summary.pace.begin.as_secs_f64() } else { 0.0 };
-        let part = 1.0 - (still / whole.as_secs_f64().max(1e-3)).clamp(0.0, 1.0);
-        // The further it is, the more this session's own pace counts.
+        let whole = whole.as_secs_f64().max(1e-3);
+        let part = 1.0 - (still / whole).clamp(0.0, 1.0);
         let took = self.now.since(done.since).as_secs_f64();
-        let left = (1.0 - part) * ((1.0 - part) * whole.as_secs_f64() + took * part.sqrt());
+        // The further it is, the more this session's own pace counts; and by the files that it has read:
+        // thousands of them show how fast the drive is, however small a part of all they are.
+        let own = took / (part * whole).max(1e-3);
+        let shown = done.files as f64 / (done.files as f64 + PACE_FILES);
+        let usual = own.min(1.0).powf(shown) * whole;
+        let left = (1.0 - part) * ((1.0 - part) * usual + took * part.sqrt());
         let end = self.now.plus(seconds(left));
         self.begin_reading(vid, done.since, end);
         self.drive_busy(drive, seconds(left), Later::Read { drive: drive.clone(), vid });

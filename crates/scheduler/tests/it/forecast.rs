@@ -1,6 +1,9 @@
 //! Forecasts against what then happens, in a simulated archive: random requests and campaigns, two copies,
 //! ingest in between, mounts that take longer or shorter, drives that fail and come back.
 
+use base::{ByteCount, Duration, FileId, ShareId, Timestamp, Vid};
+use scheduler::{Event, Expected, Forecaster, Pace, Policy, Scheduler, TapeSummary};
+
 use crate::forecast_world::{Told, World, seeds};
 
 /// Seeds of the campaign.
@@ -60,4 +63,58 @@ fn ranges_hold_what_comes() {
         wrong.extend((narrow >= COVERAGE).then_some(too_good));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Files of the untimed library's story.
+const SMALL: u64 = 30_000;
+
+fn within(forecaster: &mut Forecaster, scheduler: &mut Scheduler, now: Timestamp, vid: Vid) -> f64 {
+    let outlook = forecaster.summary(scheduler, now).run();
+    match forecaster.forecast(outlook).of_tape(vid) {
+        Some(Expected::Within(range)) => range.likely.since(now).as_secs_f64(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// 30,000 small files of one tape, read in 12 s. Gives what is foretold at the beginning, after 100 files and
+/// after half of them.
+fn foretold(pace: Pace) -> [f64; 3] {
+    let vid = Vid::new("T00001").expect("a label");
+    let (mut scheduler, mut forecaster) = (Scheduler::new(Policy::default()), Forecaster::new(pace));
+    let mut now = Timestamp(1_000_000_000_000_000);
+    let tell = |forecaster: &mut Forecaster, scheduler: &mut Scheduler, now: Timestamp, event: Event| {
+        forecaster.step(scheduler, now, event, &mut Vec::new());
+    };
+    let summary = TapeSummary { readable: true, ..TapeSummary::default() };
+    tell(&mut forecaster, &mut scheduler, now, Event::Tape(vid, summary));
+    for file in 0..SMALL {
+        let (bytes, since, share) = (ByteCount(10_000), now, ShareId(0));
+        let wanted =
+            Event::Wanted { file: FileId(file), bytes, since, priority: 0, share, copies: vec![vid] };
+        tell(&mut forecaster, &mut scheduler, now, wanted);
+    }
+    tell(&mut forecaster, &mut scheduler, now, Event::DriveUp("drive0".into()));
+    now = now.plus(Duration::from_secs(300));
+    tell(&mut forecaster, &mut scheduler, now, Event::Tick);
+    tell(&mut forecaster, &mut scheduler, now, Event::Mounted("drive0".into(), vid));
+    let mut found = [0.0; 3];
+    for file in 0..=SMALL / 2 {
+        if let Some(at) = [0, 100, SMALL / 2].iter().position(|at| *at == file) {
+            found[at] = within(&mut forecaster, &mut scheduler, now, vid);
+        }
+        now = now.plus(Duration::from_micros(12_000_000 / SMALL));
+        tell(&mut forecaster, &mut scheduler, now, Event::NotWanted(FileId(file)));
+    }
+    found
+}
+
+/// Story: an untimed library was taken for LTO-8 drives, and a session's own pace counted only as much as the
+/// part of the files that it had read: 40 h were foretold where 6 s were left.
+#[test]
+fn a_library_without_timing_is_foretold_by_what_its_drives_take() {
+    let [begin, soon, half] = foretold(Pace::untimed());
+    assert!(begin < 120.0 && soon < 60.0 && half < 30.0, "{begin} s, {soon} s, {half} s of 12 s");
+    // Where nobody said that the library is not timed, its own pace shows.
+    let [begin, soon, half] = foretold(Pace::default());
+    assert!(begin > 3_600.0 && soon < 3_600.0 && half < 60.0, "{begin} s, {soon} s, {half} s of 12 s");
 }

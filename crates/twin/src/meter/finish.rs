@@ -49,6 +49,7 @@ impl Meter {
             classes: self.classes.into_iter().map(|class| class.finish(now)).collect(),
             scratch_left: end.scratch_left,
             puts_waiting: end.puts_waiting,
+            puts_too_large: end.puts_too_large,
             no_tape_since: end.no_tape_since.map(Moment::seconds),
             no_tape_bytes: end.no_tape_bytes,
             no_room_bytes: end.no_room_bytes,

@@ -53,6 +53,8 @@ pub struct End {
     pub scratch_left: u64,
     /// Puts that wait for room.
     pub puts_waiting: u64,
+    /// Puts that were refused because no cartridge takes the file.
+    pub puts_too_large: u64,
     /// When a tape pool first had something to write and no tape.
     pub no_tape_since: Option<Moment>,
     /// Bytes in the queues of such pools.

@@ -142,3 +142,13 @@ pub struct TapeWork {
     /// Requests that arrive while a tape is read join at most so often.
     pub replan: Duration,
 }
+
+impl Site {
+    /// The largest file of a class that an empty cartridge takes of each of its tape pools' libraries.
+    #[must_use]
+    pub fn largest_on_tape(&self, class: &ClassModel) -> u64 {
+        let pools = class.copies.iter().filter_map(|pool| self.tape_pools.get(usize::from(*pool)));
+        let libraries = pools.filter_map(|pool| self.libraries.get(usize::from(pool.library.0)));
+        libraries.map(|library| library.tape.capacity.0).min().unwrap_or(u64::MAX)
+    }
+}

@@ -36,6 +36,13 @@ pub fn limits(outcome: &Outcome) -> Vec<String> {
             with_unit(outcome.no_tape_bytes as f64, "bytes")
         ));
     }
+    if outcome.puts_too_large > 0 {
+        found.push(format!(
+            "{variant}: {} files were refused when they were put: each is larger than an empty cartridge of \
+             its class.",
+            whole(outcome.puts_too_large as f64)
+        ));
+    }
     if outcome.puts_waiting > 0 {
         found.push(format!(
             "{variant}: {} files of clients still waited for room in the pool when the run ended.",

@@ -14,6 +14,11 @@ use crate::model::{DriveGroup, FaultKind, LibraryModel};
 use crate::moment::Moment;
 use crate::outcome::DriveActivity;
 
+/// Pieces that a drive's buffer holds: two in a sixteenth of it.
+const PIECES_A_BUFFER: u64 = 32;
+/// A piece is no smaller, whatever the buffer: it costs some 100 ns of processor.
+const PIECE_LEAST: u64 = 1 << 20;
+
 /// How long a broken drive takes to say so.
 const SAYS_NO: Duration = Duration::from_secs(10);
 
@@ -83,6 +88,12 @@ impl Drive {
             session_since: Moment(0),
             due: Moment(0),
         }
+    }
+
+    /// Bytes that are handed over at once where the way is slower than the drive: so few of its buffer that
+    /// it stays within the part in which the drive matches the host's rate, a sixteenth.
+    pub(super) fn piece(&self) -> u64 {
+        (self.motion.timing().buffer.0 / PIECES_A_BUFFER).max(PIECE_LEAST)
     }
 
     pub(super) fn native_rate(&self) -> u64 {

@@ -30,12 +30,13 @@ pub(super) enum Check {
     OneSessionADrive,
     OwnTapes,
     PutRefused,
+    PutTooLarge,
     TapeInOneDrive,
     TheWholeState,
 }
 
 impl Check {
-    const ALL: [Check; 12] = [
+    const ALL: [Check; 13] = [
         Check::BoundOnWaiting,
         Check::CopiesAtTheEnd,
         Check::EndsOnce,
@@ -46,6 +47,7 @@ impl Check {
         Check::OneSessionADrive,
         Check::OwnTapes,
         Check::PutRefused,
+        Check::PutTooLarge,
         Check::TapeInOneDrive,
         Check::TheWholeState,
     ];
@@ -62,6 +64,7 @@ impl Check {
             Check::OneSessionADrive => "one session a drive",
             Check::OwnTapes => "own tapes",
             Check::PutRefused => "put refused: larger than the pool",
+            Check::PutTooLarge => "put refused: larger than a cartridge",
             Check::TapeInOneDrive => "tape in one drive",
             Check::TheWholeState => "the whole state",
         }

@@ -20,9 +20,6 @@ use crate::model::{ClassIndex, FaultKind, FileNumber, Site};
 use crate::moment::Moment;
 use crate::outcome::DriveActivity;
 
-/// Bytes that are handed over at once where the way is slower than the drive.
-const PIECE: u64 = 256 << 20;
-
 /// Everything that waits to be written.
 pub(super) struct Migration {
     pub(super) todo: Vec<Todo>,
@@ -298,8 +295,9 @@ impl World<'_> {
         let mut at = from;
         let mut left = bytes;
         let slower = rate < it.native_rate();
+        let most = if slower { it.piece() } else { bytes };
         while left > 0 {
-            let piece = if slower { left.min(PIECE) } else { left };
+            let piece = left.min(most);
             let wrote = it.motion.write(at.0 - it.stood, piece) + it.stood;
             let given = if slower { (u128::from(piece) * 1_000_000 / u128::from(rate)) as u64 } else { 0 };
             at = Moment(wrote.max(at.0 + given));

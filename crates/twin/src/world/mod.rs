@@ -465,6 +465,7 @@ impl<'m> World<'m> {
             steps,
             scratch_left,
             puts_waiting,
+            puts_too_large: self.room.puts_too_large,
             no_tape_since,
             no_tape_bytes,
             no_room_bytes,

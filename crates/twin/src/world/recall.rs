@@ -29,8 +29,6 @@ const BATCH_FILES_MAX: usize = 4_096;
 const PLAN_FILES_MAX: usize = 1_000_000;
 /// What a stream gets is looked at anew after so many bytes.
 pub(super) const SLICE: u64 = 4 << 30;
-/// Bytes that are handed over at once where the way is slower than the drive.
-const PIECE: u64 = 256 << 20;
 
 /// A file that a session is to read.
 #[derive(Clone, Copy, Debug)]
@@ -402,7 +400,8 @@ fn put_among(queue: &mut VecDeque<Wish>, wishes: &[Wish]) -> bool {
     true
 }
 
-/// Of so many files at a time that which lies nearest comes first.
+/// Of so many files at a time that which lies nearest comes first. Files that touch are read in one go, as
+/// they stand: what shares a block with the one before is not behind the head.
 fn nearest_in_windows(
     track: &Track,
     mut head: BlockAddress,
@@ -411,9 +410,17 @@ fn nearest_in_windows(
     queue: &mut VecDeque<Wish>,
 ) {
     for part in wishes.chunks(window.max(1)) {
-        let segments: Vec<Segment> = part.iter().map(Wish::segment).collect();
+        let mut part = part.to_vec();
+        part.sort_unstable_by_key(|wish| (wish.byte, wish.file));
+        let runs: Vec<&[Wish]> = part.chunk_by(|a, b| b.byte <= a.byte + a.bytes).collect();
+        // From where the first file begins to where the last one ends: no two runs share more than a block.
+        let segment = |run: &&[Wish]| {
+            let (first, last) = (run.first().map(Wish::segment), run.last().map(Wish::segment));
+            first.zip(last).map(|(first, last)| Segment { begin: first.begin, end: last.end })
+        };
+        let segments: Vec<Segment> = runs.iter().filter_map(segment).collect();
         for index in order::nearest_first(track, head, &segments) {
-            queue.push_back(part[index]);
+            queue.extend(runs[index]);
             head = segments[index].end;
         }
     }
@@ -436,9 +443,9 @@ fn transfer(it: &mut Drive, from: Moment, bytes: u64, rate: u64, end: u64) -> Mo
     if rate >= it.native_rate() {
         at = Moment(it.motion.read(at.0 - stood, bytes, end) + stood).max(at);
     } else {
-        let mut left = bytes;
+        let (mut left, most) = (bytes, it.piece());
         while left > 0 {
-            let piece = left.min(PIECE);
+            let piece = left.min(most);
             let read = it.motion.read(at.0 - stood, piece, end) + stood;
             at = Moment(read.max(at.0 + (u128::from(piece) * 1_000_000 / u128::from(rate)) as u64));
             left -= piece;

@@ -47,6 +47,8 @@ pub(super) struct Room {
     /// Puts that wait for room, by class: workload and file.
     pub(super) puts: Vec<VecDeque<(usize, FileNumber)>>,
     pub(super) puts_waiting: usize,
+    /// Puts that were refused because no cartridge takes the file.
+    pub(super) puts_too_large: u64,
     /// When the last file of each class that is being put will be there.
     written_at: Vec<Moment>,
     /// Clients' transfers under way.
@@ -76,6 +78,7 @@ impl Room {
             is_due: false,
             puts: vec![VecDeque::new(); classes],
             puts_waiting: 0,
+            puts_too_large: 0,
             written_at: vec![Moment(0); classes],
             clients: 0,
             left_for_puts,
@@ -234,6 +237,11 @@ impl World<'_> {
         let most = self.model.site.classes[class].pool_max.map_or(u64::MAX, |max| max.0);
         if bytes > self.model.site.pool.capacity.0.min(most) {
             self.checked(Check::PutRefused);
+            return self.file_skipped(file);
+        }
+        if bytes > self.model.site.largest_on_tape(&self.model.site.classes[class]) {
+            self.checked(Check::PutTooLarge);
+            self.room.puts_too_large += 1;
             return self.file_skipped(file);
         }
         self.room.puts[class].push_back((workload, file));

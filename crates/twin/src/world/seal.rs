@@ -69,7 +69,15 @@ impl Todo {
     }
 
     /// Takes in every file that is wholly in the pool: large ones and packs that are full are sealed.
-    fn gather(&mut self, now: Moment, class: u16, model: &ClassModel, sealed: &mut Vec<Container>) {
+    /// `pack_most`: bytes of a pack.
+    fn gather(
+        &mut self,
+        now: Moment,
+        class: u16,
+        model: &ClassModel,
+        pack_most: u64,
+        sealed: &mut Vec<Container>,
+    ) {
         while self.scanned < self.complete {
             let sequence = self.scanned;
             self.scanned += 1;
@@ -95,7 +103,7 @@ impl Todo {
                 continue;
             }
             let pack = &mut self.pack;
-            if pack.files > 0 && (pack.bytes + bytes > model.pack.0 || pack.files >= PACK_MEMBERS_MAX) {
+            if pack.files > 0 && (pack.bytes + bytes > pack_most || pack.files >= PACK_MEMBERS_MAX) {
                 sealed.push(Container { sealed: now, ..std::mem::take(pack) });
             }
             if pack.files == 0 {
@@ -172,10 +180,11 @@ impl World<'_> {
     /// also the last one.
     pub(super) fn seal(&mut self, class: u16, partial: bool) {
         let model = &self.model.site.classes[usize::from(class)];
+        let pack_most = model.pack.0.min(self.model.site.largest_on_tape(model));
         let todo = &mut self.migration.todo[usize::from(class)];
         let mut sealed = Vec::new();
-        todo.gather(self.now, class, model, &mut sealed);
-        if (partial && todo.pack.files > 0) || todo.pack.bytes >= model.pack.0.max(1) {
+        todo.gather(self.now, class, model, pack_most, &mut sealed);
+        if (partial && todo.pack.files > 0) || todo.pack.bytes >= pack_most.max(1) {
             sealed.push(Container { sealed: self.now, ..std::mem::take(&mut todo.pack) });
         }
         todo.is_sealing = false;

@@ -111,3 +111,30 @@ fn where_rates_are_those_of_the_demand_the_rest_is_compared() {
     assert!(said[0].contains(" drives are in use ") && said[0].contains(" times)"), "{said:?}");
     assert!(said[0].contains("Both moved all that was asked for: "), "{said:?}");
 }
+
+/// Until 2026-11 such a file found every tape full, so that all scratch tapes were used up, without a word.
+#[test]
+fn files_that_no_cartridge_takes_are_refused_and_said_so() {
+    let mut model = model(2, 2, TB);
+    model.site.classes[0].sizes = twin::model::SizeLaw::Table(vec![GB, GB, GB, 2 * TB]);
+    ingest(&mut model, 400.0, hours(24));
+    let outcomes = runs(&model);
+    let outcome = &outcomes[0];
+    assert_eq!(outcome.violation, None);
+    assert!(outcome.is_drained && outcome.puts_too_large > 50, "{} refused", outcome.puts_too_large);
+    assert_eq!((outcome.scratch_left, outcome.totals.tapes_mounted), (198, 2), "one tape for each copy");
+    let said = said(&[outcomes]).1;
+    assert!(said.iter().any(|one| one.contains("larger than an empty cartridge")), "{said:?}");
+}
+
+/// A pack is never larger than a cartridge, whatever was said of packs.
+#[test]
+fn a_pack_is_no_larger_than_a_cartridge() {
+    let mut model = model(1, 1, 100 * GB);
+    model.site.classes[0].large = base::ByteCount(TB);
+    model.site.classes[0].pack = base::ByteCount(TB);
+    ingest(&mut model, 4_000.0, hours(6));
+    let outcomes = runs(&model);
+    assert_eq!(outcomes[0].violation, None);
+    assert!(outcomes[0].is_drained && outcomes[0].scratch_left > 180, "{} left", outcomes[0].scratch_left);
+}

@@ -1,6 +1,6 @@
 //! Small worlds, run to their end.
 
-use crate::support::{GB, TB, campaign, fault, hold, hours, ingest, model, secs, users};
+use crate::support::{GB, MB, TB, campaign, fault, hold, hours, ingest, model, secs, users};
 use twin::model::{FaultKind, Model, ReadOrder};
 use twin::outcome::Outcome;
 
@@ -142,4 +142,61 @@ fn the_order_of_arrival_takes_longer_than_the_plan() {
         assert!(planned <= end(other) * 1.001, "{other:?}");
     }
     assert!(planned < 0.9 * end(ReadOrder::Arrival));
+}
+
+/// Seconds of read or write a byte, of one drive whose host takes or gives 250 MB/s.
+fn limited(buffer: u64, stream: u64, is_read: bool) -> f64 {
+    let mut model = model(1, 1, TB);
+    model.site.libraries[0].drives[0].timing.buffer = base::ByteCount(buffer);
+    model.site.path.stream = stream;
+    if is_read {
+        hold(&mut model, 900);
+        campaign(&mut model, None);
+    } else {
+        model.site.work.flush_bytes = base::ByteCount(TB);
+        model.site.work.flush_age = hours(24);
+        model.site.work.index_bytes = base::ByteCount(2 * TB);
+        ingest(&mut model, 100_000.0, secs(900));
+    }
+    let outcome = run(&model, 1);
+    let drive = &outcome.drives[0];
+    let seconds = drive.seconds[2] + drive.seconds[3] + drive.seconds[4];
+    (drive.read + drive.written) as f64 / seconds / 1e6
+}
+
+/// Until 2026-11 bytes were handed over 256 MiB at a time: the drive's buffer was full or empty in between,
+/// the tape stopped, and 250 MB/s became 200 with a buffer of 512 MB.
+#[test]
+fn a_drive_that_can_match_its_host_keeps_its_rate() {
+    for buffer in [128, 256, 512, 1_000] {
+        for rate in [130, 250, 340] {
+            for is_read in [true, false] {
+                let found = limited(buffer * MB, rate * MB, is_read);
+                let ratio = found / rate as f64;
+                let what = format!("{found:.1} of {rate} MB/s with {buffer} MB, reads: {is_read}");
+                assert!((0.99..1.01).contains(&ratio), "{what}");
+            }
+        }
+    }
+}
+
+/// Small files share blocks. Those of one block were read in the order in which they were asked for, so that
+/// the head went back for each that lies before the last.
+#[test]
+fn a_window_reads_small_files_that_touch_as_they_stand() {
+    const FILES: u64 = 1_000;
+    let read = |order: ReadOrder| {
+        let mut model = model(1, 1, TB);
+        model.site.classes[0].sizes = twin::model::SizeLaw::Fixed(50_000);
+        hold(&mut model, FILES);
+        let stages = (0..FILES).map(|at| (base::Duration::from_millis(at), at * 7 % FILES)).collect();
+        campaign(&mut model, None);
+        model.workloads[0].kind = twin::model::WorkloadKind::Recorded { puts: Vec::new(), stages };
+        model.foreign.order = order;
+        let outcome = run(&model, 1);
+        assert_eq!(outcome.totals.files_served, FILES);
+        outcome.drives[0].seconds[1]
+    };
+    let (window, block) = (read(ReadOrder::Window(4_000)), read(ReadOrder::Block));
+    assert!(window < block + 1.0, "{window} s of locates, by block {block} s");
 }
