@@ -380,6 +380,7 @@ impl Archive {
         })?;
         let conductor = Conductor {
             engine: Arc::clone(engine),
+            began: engine.now(),
             drives: orders,
             sealer,
             todo_since: BTreeMap::new(),

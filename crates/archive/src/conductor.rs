@@ -39,6 +39,8 @@ pub(crate) type Seal = (ClassId, bool);
 
 pub(crate) struct Conductor {
     pub(crate) engine: Arc<Engine>,
+    /// The time at its start.
+    pub(crate) began: Timestamp,
     pub(crate) drives: BTreeMap<DriveName, SyncSender<Order>>,
     pub(crate) sealer: SyncSender<Seal>,
     pub(crate) todo_since: BTreeMap<ClassId, Timestamp>,
@@ -189,10 +191,14 @@ impl Conductor {
         let (since, resting, now) = (&self.todo_since, &self.resting, self.engine.now());
         let events = self.engine.read(|view| {
             let (mut events, clock) = (Vec::new(), view.clock()?);
-            let waits = |backlog: Backlog| Backlog {
-                oldest: backlog.oldest.map(|oldest| clock.waits_from(oldest, now)),
-                ..backlog
+            // What tapes of a history that a restore gave up tell of the future has waited since this start: it
+            // grows older, and is older than whatever is asked of the server.
+            let began = self.began;
+            let from = |oldest| match clock.waits_from(oldest, now) {
+                from if oldest > now => from.min(began),
+                from => from,
             };
+            let waits = |backlog: Backlog| Backlog { oldest: backlog.oldest.map(from), ..backlog };
             for class in classes {
                 let backlog = todo_backlog(view, class, since.get(&class).copied())?;
                 events.push(Event::Todo(class, waits(backlog)));
