@@ -191,8 +191,8 @@ impl Conductor {
         let (since, resting, now) = (&self.todo_since, &self.resting, self.engine.now());
         let events = self.engine.read(|view| {
             let (mut events, clock) = (Vec::new(), view.clock()?);
-            // What tapes of a history that a restore gave up tell of the future has waited since this start: it
-            // grows older, and is older than whatever is asked of the server.
+            // What tapes of a history that a restore gave up tell of the future has waited since this start:
+            // it grows older, and is older than whatever is asked of the server.
             let began = self.began;
             let from = |oldest| match clock.waits_from(oldest, now) {
                 from if oldest > now => from.min(began),
