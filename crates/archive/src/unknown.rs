@@ -4,17 +4,20 @@
 
 use std::collections::BTreeMap;
 
-use base::{Epoch, Timestamp};
+use base::{Duration, Epoch, Layout, Timestamp};
 use catalogue::{Command, ReadError, UNKNOWN_BATCH_MAX, UnknownExtent, View};
 use pool::OrphanCandidate;
 
 use crate::ArchiveError;
 use crate::engine::Engine;
+use crate::scrub::pace;
 
 /// Extents looked at between two reads of the catalogue.
 const EXTENTS_PAGE: usize = 4_096;
 /// Most extents that are noted; what is found beyond is kept as well, and noted when there is room.
 const NOTED_MAX: usize = 1_000_000;
+/// What is kept although its time is over is looked at again after this.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(3_600);
 
 pub(crate) type Noted = BTreeMap<UnknownExtent, Timestamp>;
 
@@ -54,14 +57,17 @@ pub(crate) fn look(engine: &Engine) -> Result<Option<Timestamp>, ArchiveError> {
             if checked.get_or_insert_with(|| engine.catalogue.check_pages()).is_err() {
                 return;
             }
-            if remove(engine, candidate) {
-                looked.removed += 1;
-                looked.gone.extend(since.map(|_| extent));
+            if is_not_needed(engine, candidate, since) {
+                if remove(engine, candidate) {
+                    looked.removed += 1;
+                    looked.gone.extend(since.map(|_| extent));
+                }
+                return;
             }
-            return;
         }
         looked.kept += 1;
-        let due = since.unwrap_or(now).plus(keep);
+        let over = since.unwrap_or(now).plus(keep);
+        let due = if over > now { over } else { now.plus(LOOK_AGAIN_AFTER) };
         first = Some(first.map_or(due, |first| first.min(due)));
         if since.is_none() && looked.found.len() < room {
             looked.found.push(extent);
@@ -74,6 +80,29 @@ pub(crate) fn look(engine: &Engine) -> Result<Option<Timestamp>, ArchiveError> {
     write(engine, &looked)?;
     tell(&looked, first);
     Ok(first)
+}
+
+/// Whether the bytes of an extent stand elsewhere too, or no record names its blob. What stands beside its
+/// place may be the only whole shard: the one in its place is read, or a pass of the scrubber has read it
+/// since.
+fn is_not_needed(engine: &Engine, candidate: &OrphanCandidate, since: Option<Timestamp>) -> bool {
+    let extent = candidate.extent;
+    let read = || -> Result<bool, ArchiveError> {
+        let _reading = engine.gate.enter();
+        let Some(blob) = engine.read(|view| view.blob(extent.blob))? else { return Ok(true) };
+        if matches!(blob.layout, Layout::Segment { .. }) {
+            let pass = engine.upkeep.info();
+            let is_over = !pass.running && pass.failed == 0 && pass.lost == 0;
+            let is_later = since.is_some_and(|since| pass.began.is_some_and(|began| began > since));
+            return Ok(is_over && is_later && pass.ended >= pass.began);
+        }
+        let report = engine.pool.scrub_stripe(&blob, extent.stripe, &mut |bytes| pace(engine, bytes))?;
+        Ok(report.complete && report.is_clean())
+    };
+    read().unwrap_or_else(|error| {
+        tracing::warn!(blob = %extent.blob, %error, "an extent is kept: the one in its place is not read");
+        false
+    })
 }
 
 /// When the first extent is to be removed that is noted.

@@ -8,28 +8,93 @@ impl Command {
     /// room; everything else, what makes room and what the server does by itself, goes on as far as it can.
     #[must_use]
     pub fn is_growth(&self) -> bool {
-        matches!(
-            self,
+        // Each is named, so that a new one is not forgotten.
+        match self {
             Command::MakeDirectory { .. }
-                | Command::PutFile(_)
-                | Command::Rename { .. }
-                | Command::OpenRequest { .. }
-                | Command::AddToRequest { .. }
-                | Command::OpenUpload(_)
-                | Command::PutPart(_)
-                | Command::CompleteUpload(_)
-                | Command::SetBucket { .. }
-                | Command::MakeBucket { .. }
-                | Command::PutObject(_)
-                | Command::CloneFile(_)
-                | Command::SetHold { .. }
-                | Command::SetXattrs { .. }
-                | Command::SetDirectoryXattrs { .. }
-                | Command::ChangeClass { .. }
-                | Command::SetAcl { .. }
-                | Command::SetOwner { .. }
-                | Command::SetQuota { .. }
-        )
+            | Command::PutFile(_)
+            | Command::Rename { .. }
+            | Command::RenameEntry { .. }
+            | Command::OpenRequest { .. }
+            | Command::AddToRequest { .. }
+            | Command::SetRequestPriority { .. }
+            | Command::OpenUpload(_)
+            | Command::BeginUpload(_)
+            | Command::PutPart(_)
+            | Command::CompleteUpload(_)
+            | Command::SetBucket { .. }
+            | Command::MakeBucket { .. }
+            | Command::PutObject(_)
+            | Command::CloneFile(_)
+            | Command::SetHold { .. }
+            | Command::SetXattrs { .. }
+            | Command::SetDirectoryXattrs { .. }
+            | Command::ChangeClass { .. }
+            | Command::SetAcl { .. }
+            | Command::SetOwner { .. }
+            | Command::SetQuota { .. } => true,
+            Command::Initialise { .. }
+            | Command::OpenEpoch
+            | Command::DefineTapePool { .. }
+            | Command::DefineClass { .. }
+            | Command::RemoveFile { .. }
+            | Command::RemoveDirectory { .. }
+            | Command::ReserveContainer
+            | Command::SealContainer(_)
+            | Command::RegisterTape { .. }
+            | Command::AssignTape { .. }
+            | Command::TapeLabelled { .. }
+            | Command::SetTapeState { .. }
+            | Command::CountMount { .. }
+            | Command::BeginRun { .. }
+            | Command::AppendToRun { .. }
+            | Command::CommitRun { .. }
+            | Command::IndexWritten { .. }
+            | Command::EndRun { .. }
+            | Command::CloseRequest { .. }
+            | Command::CancelRequest { .. }
+            | Command::Release { .. }
+            | Command::DoSome { .. }
+            | Command::ForgetRequest { .. }
+            | Command::RecallDone(_)
+            | Command::RecallFailed { .. }
+            | Command::RecallCopyFailed { .. }
+            | Command::Evict { .. }
+            | Command::ExpirePins
+            | Command::ExpireIdempotency
+            | Command::GarbageRemoved { .. }
+            | Command::TrimChanges { .. }
+            | Command::MoveStripe { .. }
+            | Command::PoolCopyLost { .. }
+            | Command::PoolCopyFound { .. }
+            | Command::CopyDamaged { .. }
+            | Command::StoreImage { .. }
+            | Command::MendCopy { .. }
+            | Command::DropImage { .. }
+            | Command::RequeueCopy { .. }
+            | Command::CopyVerified { .. }
+            | Command::ReclaimTape { .. }
+            | Command::AdoptRun { .. }
+            | Command::AcceptRestore { .. }
+            | Command::TapeFound(_)
+            | Command::AdoptContainer(_)
+            | Command::RestoreSettled
+            | Command::EndQuarantine
+            | Command::DissolvePack { .. }
+            | Command::SetDriveDown { .. }
+            | Command::AbortUpload { .. }
+            | Command::RemoveObject { .. }
+            | Command::RemoveVersion { .. }
+            | Command::SetResidency { .. }
+            | Command::EvictCold
+            | Command::SetLifecycleCursor { .. }
+            | Command::CountQuota { .. }
+            | Command::NoteTime { .. }
+            | Command::MoveTimeForward { .. }
+            | Command::PlanTimeBack { .. }
+            | Command::TimeMovedBack { .. }
+            | Command::NoteLeap { .. }
+            | Command::NoteUnknown { .. } => false,
+        }
     }
 
     /// About how many things the command changes; 1 for most.

@@ -236,8 +236,10 @@ impl Client {
         let wait = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
         let bytes = response.body_mut().with_config().limit(1 << 20).read_to_vec().unwrap_or_default();
         let problem = serde_json::from_slice::<Problem>(&bytes);
-        // Drives come back when somebody brings them, not within seconds.
-        let waits = problem.as_ref().is_ok_and(|problem| problem.kind == "drives-away");
+        // Drives come back, and a disk has room again, when somebody sees to it, not within seconds.
+        let waits = problem
+            .as_ref()
+            .is_ok_and(|problem| matches!(problem.kind.as_str(), "drives-away" | "server-full"));
         let failure = match problem {
             Ok(_) if status == StatusCode::UNAUTHORIZED => self.wrong_key(),
             Ok(problem) => Failure::new(Exit::of_problem(&problem.kind, status.as_u16()), problem.detail),

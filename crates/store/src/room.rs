@@ -80,7 +80,9 @@ impl Room {
         }
         state.asked = (!self.get_ahead(&mut state, used)).then_some(now);
         state.found = None;
-        let lacks_map = used + self.reserve > self.map;
+        // Blocks are got in pieces: none is got behind the last whole one.
+        let is_mapped = state.allocated + self.reserve / PIECES >= self.map;
+        let lacks_map = used + self.reserve > self.map || is_mapped && used + self.reserve > state.allocated;
         if lacks_map || used + self.reserve > state.allocated {
             // Pages that became free are written again.
             let room = self.map.min(state.allocated).saturating_sub(live()?);
@@ -88,6 +90,10 @@ impl Room {
                 state.found = Some(if lacks_map { Shortage::Map } else { Shortage::Disk });
                 state.asked = Some(now);
             }
+        }
+        // The next commit has room, and without one nobody would say so.
+        if state.found.is_none() && self.free().is_none_or(|free| free >= self.reserve) {
+            state.is_met = false;
         }
         Ok(state.found)
     }

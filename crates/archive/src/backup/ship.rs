@@ -217,8 +217,10 @@ impl Backup {
                 }
                 Ok(None) => {
                     number = line.number + 1;
-                    let line = line.number;
-                    tracing::warn!(line, "the catalogue went another way than its backup: a line begins");
+                    tracing::warn!(
+                        line = number,
+                        "the catalogue went another way than its backup: a line begins"
+                    );
                 }
                 // A disk that does not answer may do so later.
                 Err(

@@ -136,11 +136,12 @@ fn has_bytes(engine: &Engine, shards: &mut Shards<'_>, piece: &BlobPiece) -> Res
     if is_planted(Bug::BelievedExtent) || shards.is_doubtful(piece.blob) {
         return Ok(true);
     }
-    if !is_gone(engine, &blob, piece)? {
+    // Also if enough is there: of what counts as whole here, reads and the scrubber may find damaged more.
+    if shards.is_whole(&blob)? && !is_gone(engine, &blob, piece)? {
         return Ok(true);
     }
-    let Some(moved) = shards.find_whole(&blob, piece)? else { return Ok(shards.is_doubtful(piece.blob)) };
-    Ok(!is_gone(engine, &moved, piece)? || shards.is_doubtful(piece.blob))
+    let blob = shards.find_whole(&blob, piece)?.unwrap_or(blob);
+    Ok(!is_gone(engine, &blob, piece)? || shards.is_doubtful(piece.blob))
 }
 
 /// Whether no drive that the blob's description names has the piece, whatever drives come back.
@@ -214,7 +215,9 @@ fn settle_tapes(
         let is_written = record.state == TapeState::Active || record.run.is_some();
         let Look { seen, found } = look_at(engine, name, vid, &record)?;
         let is_needed = found.as_ref().is_some_and(VolumeFound::is_needed);
-        unseen += usize::from(found.as_ref().is_some_and(VolumeFound::is_unread));
+        // Who disabled it knows that it is away, or not to be read.
+        let counts = record.state != TapeState::Disabled;
+        unseen += usize::from(counts && found.as_ref().is_some_and(VolumeFound::is_unread));
         volumes.extend(found);
         if !matches!(seen, Seen::Unseen(_)) && (is_written || matches!(seen, Seen::Gone(_))) {
             looked.insert(vid);
@@ -239,8 +242,7 @@ fn settle_tapes(
                 if is_written {
                     set_aside(engine, vid, &record, &reason)?;
                 }
-                // Who disabled it knows that it is away.
-                unseen += usize::from(record.containers > 0 && record.state != TapeState::Disabled);
+                unseen += usize::from(counts && record.containers > 0);
             }
         }
     }
@@ -263,10 +265,11 @@ fn look_everywhere(
         let Some(name) = drives.of_tape(vid) else { continue };
         tracing::warn!(%vid, number, of, "files are lost: they are looked for on a tape");
         let look = with_mounted(engine, name, vid, |engine, drive| gather_from(engine, drive, vid))?;
-        // Who disabled it knows that it is away.
-        unread += usize::from(matches!(look.seen, Seen::Unseen(_)) && record.state != TapeState::Disabled);
+        // Who disabled it knows that it is away, or not to be read.
+        let counts = record.state != TapeState::Disabled;
+        unread += usize::from(counts && matches!(look.seen, Seen::Unseen(_)));
         let Some(found) = look.found else { continue };
-        unread += usize::from(found.is_unread());
+        unread += usize::from(counts && found.is_unread());
         let (of_catalogue, here) = (engine.tape(vid)?.uuid, found.uuid());
         if of_catalogue.is_some_and(|uuid| uuid != here) {
             drop_places(engine, vid, &format!("the tape holds volume {here} since the restore"))?;

@@ -26,6 +26,8 @@ type Missing = BTreeMap<ExtentId, Vec<DriveId>>;
 type ShardsOfStripe = Vec<(u8, Vec<DriveId>)>;
 /// Blobs of which the extents beside their places are remembered.
 const BESIDE_BLOBS_MAX: usize = 1_000;
+/// Blobs that are remembered to be whole: several files may share one.
+const WHOLE_BLOBS_MAX: usize = 100_000;
 
 /// Where the shards of the pool stand after a restore, and of what nothing can be said.
 pub(super) struct Shards<'e> {
@@ -38,6 +40,8 @@ pub(super) struct Shards<'e> {
     /// Drives that have an extent of this name beside the one that the catalogue names, of blobs looked at
     /// last.
     beside: BTreeMap<BlobId, Missing>,
+    /// Blobs of which all shards were there when they were looked at.
+    whole: BTreeSet<BlobId>,
 }
 
 impl<'e> Shards<'e> {
@@ -45,7 +49,8 @@ impl<'e> Shards<'e> {
     /// is. Only then is what no drive has gone.
     pub(super) fn find_moved(engine: &'e Engine, drives: &'e Drives) -> Result<Self, ArchiveError> {
         let (unlisted, doubtful) = (BTreeSet::new(), BTreeSet::new());
-        let mut this = Shards { engine, drives, unlisted, doubtful, beside: BTreeMap::new() };
+        let mut this =
+            Shards { engine, drives, unlisted, doubtful, beside: BTreeMap::new(), whole: BTreeSet::new() };
         if is_planted(Bug::SettledByOldSets) {
             return Ok(this);
         }
@@ -81,6 +86,23 @@ impl<'e> Shards<'e> {
     /// Drives that must be seen, and the blobs on which they decide.
     pub(super) fn unfound(self) -> (BTreeSet<DriveId>, BTreeSet<BlobId>) {
         (self.unlisted, self.doubtful)
+    }
+
+    /// Whether each drive that the catalogue names has its shards of a blob, as far as lengths and headers
+    /// tell.
+    pub(super) fn is_whole(&mut self, blob: &BlobDescription) -> Result<bool, ArchiveError> {
+        if self.whole.contains(&blob.id) {
+            return Ok(true);
+        }
+        let named = blob.stripes.iter().flat_map(|set| set.drives.iter().copied()).collect();
+        if !self.engine.pool.lacking(blob, &named)?.bad.is_empty() {
+            return Ok(false);
+        }
+        if self.whole.len() >= WHOLE_BLOBS_MAX {
+            self.whole.clear();
+        }
+        self.whole.insert(blob.id);
+        Ok(true)
     }
 
     /// Looks on all drives for whole shards of a blob in the place of those that are there, but damaged or

@@ -217,6 +217,74 @@ fn whole_shards_are_found_although_damaged_ones_stand_in_their_places() {
     archive.close();
 }
 
+/// Story: as above with two drives, and a third shard of each stripe damaged where no header tells. Enough
+/// seemed to be there, nobody looked for the whole shards, and the first read made the files LOST.
+#[test]
+fn whole_shards_are_found_although_enough_seems_to_be_there() {
+    let instance = instance();
+    let archive = open(&instance);
+    let mut contents = Contents::new();
+    (0..12).for_each(|n| put_as(&archive, &mut contents, &format!("/t/file{n}"), n, 300_000));
+    let point = shipped(&archive);
+    (0..2).for_each(|drive| replace_lost(&archive, &instance, drive, 0));
+    restore_to(&instance, archive, point);
+    let mut cut_off = 0;
+    for drive in &instance.settings.pool.drives[..2] {
+        let gone = drive.path.with_extension("gone0");
+        for extent in extents(&gone) {
+            let to = drive.path.join(extent.strip_prefix(&gone).unwrap());
+            if !to.exists() {
+                fs::write(to, vec![0; 4096]).unwrap();
+                cut_off += 1;
+            }
+        }
+    }
+    assert!(cut_off > 12, "{cut_off} extents");
+    extents(&instance.settings.pool.drives[2].path).iter().for_each(|extent| damage(extent));
+    let archive = open(&instance);
+    recall_and_compare(&archive, &contents);
+    check(&archive);
+    archive.close();
+}
+
+/// Story: a whole shard that stood beside its place was removed when its time was over, though the one in its
+/// place was damaged.
+#[test]
+fn a_shard_beside_its_place_stays_until_the_one_in_its_place_was_read() {
+    let instance = instance();
+    let archive = instance.open();
+    put(&archive, "/file", &bytes(1, 300_000));
+    archive.close();
+    drop(archive);
+    let drives = || instance.settings.pool.drives.iter().map(|drive| &drive.path);
+    let is_shard = |extent: &PathBuf| fs::read(extent).unwrap().starts_with(b"KISTCELL");
+    let from = drives().flat_map(|drive| extents(drive)).find(is_shard).unwrap();
+    let name = from.file_name().unwrap();
+    let bucket = from.parent().unwrap().file_name().unwrap();
+    let stripe = name.to_str().unwrap().rsplit_once('.').unwrap().0;
+    let holds = |drive: &Path| extents(drive).iter().any(|it| it.to_str().unwrap().contains(stripe));
+    let beside = drives().find(|drive| !holds(drive)).unwrap().join("extents").join(bucket).join(name);
+    fs::copy(&from, &beside).unwrap();
+    damage(&from);
+    let archive = instance.open();
+    archive.scrub_now();
+    wait_until("it is written anew", || fs::read(&from).unwrap() == fs::read(&beside).unwrap());
+    assert!(beside.exists(), "the start found the one in its place damaged");
+    archive.close();
+    drop(archive);
+    let archive = instance.open();
+    wait_until("nobody needs it", || !beside.exists());
+    assert!(get(&archive, "/file").unwrap() == bytes(1, 300_000));
+    archive.close();
+}
+
+/// Wrong bytes behind the header of the first cell.
+fn damage(extent: &Path) {
+    let mut content = fs::read(extent).unwrap();
+    content[5_000] ^= 1;
+    fs::write(extent, content).unwrap();
+}
+
 fn extents(drive: &Path) -> Vec<PathBuf> {
     let buckets = fs::read_dir(drive.join("extents")).unwrap();
     buckets

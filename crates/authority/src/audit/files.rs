@@ -155,10 +155,12 @@ impl Appender {
     /// Begins the next file, and lets the oldest go.
     pub(super) fn rotate(&mut self) -> io::Result<()> {
         self.file.sync_data()?;
-        // It grows no more.
-        let _ = self.file.set_len(self.length);
         let before = Tail { lines: 1, length: 0, line: self.line, hash: self.hash };
-        *self = Appender::begin(&self.directory, self.bytes_max, self.files_max, self.number + 1, &before)?;
+        let next =
+            Appender::begin(&self.directory, self.bytes_max, self.files_max, self.number + 1, &before)?;
+        // It grows no more. Not before there is another: it may have to go on in its reserve.
+        self.cut();
+        *self = next;
         let files = list(&self.directory)?;
         for (_, path) in files.iter().take(files.len().saturating_sub(self.files_max)) {
             fs::remove_file(path)?;
@@ -183,11 +185,18 @@ impl Appender {
         }
     }
 
+    /// Ends the file behind its last line; the blocks that it had for others are given back.
+    fn cut(&mut self) {
+        let _ = self.file.set_len(self.length);
+        self.allocated = self.length;
+    }
+
     fn write(&mut self, text: &str, lines: u64, hash: Blake3) -> io::Result<()> {
-        self.file.write_all(text.as_bytes()).inspect_err(|_| {
+        if let Err(error) = self.file.write_all(text.as_bytes()) {
             // Half a line would break the chain for good.
-            let _ = self.file.set_len(self.length);
-        })?;
+            self.cut();
+            return Err(error);
+        }
         self.length += text.len() as u64;
         self.line += lines;
         self.hash = hash;

@@ -147,9 +147,13 @@ fn keep_incomplete(target: &Target, making: &Path, rebuilt: &Rebuilt, seen: u64)
     );
     match fs::rename(making, &kept) {
         Ok(()) => {
+            // A directory that is there would take it in, not give way to it.
+            let there = target.catalogue.exists().then(|| target.free_name("before"));
             let (kept, catalogue) = (kept.display(), target.catalogue.display());
+            let first = there.map(|to| format!("mv {catalogue} {} && ", to.display())).unwrap_or_default();
             let how = format!(
-                "It is kept in {kept}: to use it without reading the tapes again: mv {kept} {catalogue}"
+                "It is kept in {kept}: to use it without reading the tapes again: {first}\
+                 mv {kept} {catalogue}"
             );
             Failure::new(Exit::Incomplete, format!("{message}. {how}"))
         }
