@@ -568,6 +568,6 @@ impl OpenError {
 fn older_text(lines: &usize, line: u32) -> String {
     match line {
         0 => "it has not begun a line of its own since then".to_owned(),
-        line => format!("older lines than line {line}, which it has written since then: {lines}"),
+        line => format!("{lines} of its lines are older than line {line}, which it has written since then"),
     }
 }

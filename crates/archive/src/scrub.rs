@@ -64,6 +64,9 @@ pub(crate) struct Upkeep {
     pub(crate) some_lost: AtomicBool,
 }
 
+/// Blobs that are remembered to have an extent beside its place; of others it goes with the next look.
+const KEPT_BESIDE_MAX: usize = 10_000;
+
 #[derive(Default)]
 struct State {
     settings: UpkeepSettings,
@@ -73,6 +76,8 @@ struct State {
     info: ScrubInfo,
     /// Of these no drive holds enough any more.
     lost_stripes: BTreeSet<(BlobId, u32)>,
+    /// Of these an extent beside its place was kept although its time was over.
+    kept_beside: BTreeSet<BlobId>,
     woken: bool,
 }
 
@@ -122,6 +127,25 @@ impl Upkeep {
     pub(crate) fn note_lost_stripe(&self, blob: BlobId, stripe: u32) -> bool {
         let lost = &mut self.state().lost_stripes;
         lost.contains(&(blob, stripe)) || lost.len() < LOST_STRIPES_MAX && lost.insert((blob, stripe))
+    }
+
+    /// An extent of a blob is kept beside its place.
+    pub(crate) fn note_kept_beside(&self, blob: BlobId) {
+        let kept = &mut self.state().kept_beside;
+        if kept.len() < KEPT_BESIDE_MAX {
+            kept.insert(blob);
+        }
+    }
+
+    /// Blobs were removed: what is kept of them beside its place is to go too.
+    pub(crate) fn blobs_removed(&self, blobs: &[BlobId]) {
+        let found = {
+            let mut state = self.state();
+            blobs.iter().filter(|blob| state.kept_beside.remove(blob)).count()
+        };
+        if found > 0 {
+            self.order(|orders| orders.orphans = true);
+        }
     }
 
     pub(crate) fn lost_stripes(&self) -> BTreeSet<(BlobId, u32)> {

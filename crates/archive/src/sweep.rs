@@ -152,7 +152,8 @@ fn remove(engine: &Engine, garbage: Vec<Garbage>) -> Result<usize, ArchiveError>
     }
     let removed = blobs.len() + values.len();
     if removed > 0 {
-        engine.execute(Command::GarbageRemoved { blobs, values })?;
+        engine.execute(Command::GarbageRemoved { blobs: blobs.clone(), values })?;
+        engine.upkeep.blobs_removed(&blobs);
     }
     Ok(removed)
 }

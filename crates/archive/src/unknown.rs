@@ -57,13 +57,14 @@ pub(crate) fn look(engine: &Engine) -> Result<Option<Timestamp>, ArchiveError> {
             if checked.get_or_insert_with(|| engine.catalogue.check_pages()).is_err() {
                 return;
             }
-            if is_not_needed(engine, candidate, since) {
+            if is_not_needed(engine, candidate) {
                 if remove(engine, candidate) {
                     looked.removed += 1;
                     looked.gone.extend(since.map(|_| extent));
                 }
                 return;
             }
+            engine.upkeep.note_kept_beside(extent.blob);
         }
         looked.kept += 1;
         let over = since.unwrap_or(now).plus(keep);
@@ -83,18 +84,17 @@ pub(crate) fn look(engine: &Engine) -> Result<Option<Timestamp>, ArchiveError> {
 }
 
 /// Whether the bytes of an extent stand elsewhere too, or no record names its blob. What stands beside its
-/// place may be the only whole shard: the one in its place is read, or a pass of the scrubber has read it
-/// since.
-fn is_not_needed(engine: &Engine, candidate: &OrphanCandidate, since: Option<Timestamp>) -> bool {
+/// place may be the only whole shard: all of its stripe is read before it goes; of a segment the lengths of
+/// all copies are compared, since its values are known with their files only.
+fn is_not_needed(engine: &Engine, candidate: &OrphanCandidate) -> bool {
     let extent = candidate.extent;
     let read = || -> Result<bool, ArchiveError> {
         let _reading = engine.gate.enter();
         let Some(blob) = engine.read(|view| view.blob(extent.blob))? else { return Ok(true) };
         if matches!(blob.layout, Layout::Segment { .. }) {
-            let pass = engine.upkeep.info();
-            let is_over = !pass.running && pass.failed == 0 && pass.lost == 0;
-            let is_later = since.is_some_and(|since| pass.began.is_some_and(|began| began > since));
-            return Ok(is_over && is_later && pass.ended >= pass.began);
+            let named = blob.stripes.iter().flat_map(|set| set.drives.iter().copied()).collect();
+            let lacking = engine.pool.lacking(&blob, &named)?;
+            return Ok(lacking.bad.is_empty() && lacking.unknown == 0);
         }
         let report = engine.pool.scrub_stripe(&blob, extent.stripe, &mut |bytes| pace(engine, bytes))?;
         Ok(report.complete && report.is_clean())

@@ -125,13 +125,11 @@ impl Device {
     }
 
     pub(crate) fn read_failed(&self, blob: BlobId, error: &DriveError) {
-        if matches!(error, DriveError::NotFound { .. }) && !self.gone() {
-            // No fault of the drive: after a restore what was evicted or deleted since is looked for.
-            tracing::debug!(drive = %self.drive.id(), %blob, %error, "an extent is not there");
-            return;
-        }
         count(&self.counters.errors, 1);
         tracing::warn!(drive = %self.drive.id(), %blob, %error, "read failed");
+        if matches!(error, DriveError::NotFound { .. }) && self.gone() {
+            return;
+        }
         if error.is_shortage() || !matches!(error, DriveError::Io { .. }) {
             return;
         }

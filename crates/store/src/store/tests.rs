@@ -9,9 +9,18 @@ fn options(map_size: ByteCount) -> StoreOptions {
     StoreOptions::new(map_size, Arc::new(ManualClock::new(Timestamp(5))))
 }
 
+/// Tests beside this one begin programs, which for a moment have the locks of all stores that are open.
 fn open(dir: &Path) -> CatalogueStore {
-    CatalogueStore::open(dir, options(ByteCount::mib(64))).unwrap()
+    for _ in 0..OPENS_MAX {
+        match CatalogueStore::open(dir, options(ByteCount::mib(64))) {
+            Err(OpenError::InUse(_)) => std::thread::yield_now(),
+            opened => return opened.unwrap(),
+        }
+    }
+    panic!("the store stays in use");
 }
+
+const OPENS_MAX: usize = 10_000;
 
 fn initialised(dir: &Path) -> CatalogueStore {
     let store = open(dir);
