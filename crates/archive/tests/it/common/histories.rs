@@ -73,6 +73,9 @@ struct History<'c> {
     counts: &'c mut Counts,
 }
 
+/// Files up to this size share no bytes with their copies.
+const SMALL_MAX: usize = 256 << 10;
+
 /// The first bytes of a file or version.
 type Mark = Vec<u8>;
 
@@ -87,6 +90,8 @@ pub struct Fates {
     /// How many restores came before a content was put.
     born: BTreeMap<Mark, usize>,
     may_be_gone: BTreeSet<Mark>,
+    /// Small files that were copied: a copy has bytes of its own, by which the file cannot be told.
+    copied: BTreeSet<Mark>,
     restores: usize,
 }
 
@@ -296,7 +301,11 @@ impl<'c> History<'c> {
         let (from_path, options) = (path(&from), CloneOptions::default());
         match self.archive.clone_object(&from_path, Which::Current, &path(&to), options) {
             Ok(_) => {
-                self.contents.insert(to, self.contents[&from].clone());
+                let content = self.contents[&from].clone();
+                if content.len() <= SMALL_MAX {
+                    self.fates.copied.insert(mark_of(&content));
+                }
+                self.contents.insert(to, content);
                 "copy"
             }
             Err(ArchiveError::Nearline { .. }) => "",
@@ -420,6 +429,9 @@ fn begin_upload(archive: &Archive, name: &str, content: &[u8]) -> UploadId {
 /// others. What nobody deleted with the right to is on lost drives.
 pub fn gone_from_all_media(instance: &Instance, fates: &Fates, what: &str, content: &[u8]) {
     let mark = mark_of(content);
+    if fates.copied.contains(&mark) {
+        return;
+    }
     let held = media_with(instance, &mark);
     if held.is_empty() && !fates.may_be_gone.contains(&mark) {
         let lost = lost_drives(instance).into_iter().map(|drive| drive.join("extents"));
