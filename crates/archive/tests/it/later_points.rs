@@ -4,10 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use archive::{Archive, CloneOptions, CompleteOptions, PutOptions, Which};
-use base::{ByteCount, UploadId};
+use archive::{Archive, CloneOptions, CompleteOptions, Which};
+use base::ByteCount;
 
-use crate::common::{Instance, all, bytes, get, migrate_all, path, put, stage, wait_until};
+use crate::common::{Instance, all, bytes, extents, get, migrate_all, path, put, stage, wait_until};
+use crate::histories::begin_upload;
 use crate::history::{Contents, evict_all, recall_and_compare};
 use crate::restoring::{at_rest, back_to, check, give_up_the_past, open, replace_lost, restore_to, shipped};
 
@@ -19,16 +20,6 @@ fn put_as(archive: &Archive, contents: &mut Contents, name: &str, seed: u64, len
     let content = bytes(seed, length);
     put(archive, name, &content);
     contents.insert(name.to_owned(), content);
-}
-
-fn begin_upload(archive: &Archive, name: &str, content: &[u8]) -> UploadId {
-    archive.make_directory(&path("/u"), Default::default(), None, true).unwrap();
-    let options = PutOptions { make_parents: true, ..PutOptions::default() };
-    let upload = archive.open_multipart(&path(name), options).unwrap();
-    let mut part = archive.begin_part(upload, 1, Some(ByteCount(content.len() as u64))).unwrap();
-    part.write(content).unwrap();
-    part.finish(Vec::new()).unwrap();
-    upload
 }
 
 /// Lets the sweeper go by once more: what is younger than the restore is removed at once.
@@ -283,12 +274,4 @@ fn damage(extent: &Path) {
     let mut content = fs::read(extent).unwrap();
     content[5_000] ^= 1;
     fs::write(extent, content).unwrap();
-}
-
-fn extents(drive: &Path) -> Vec<PathBuf> {
-    let buckets = fs::read_dir(drive.join("extents")).unwrap();
-    buckets
-        .flat_map(|bucket| fs::read_dir(bucket.unwrap().path()).unwrap())
-        .map(|it| it.unwrap().path())
-        .collect()
 }

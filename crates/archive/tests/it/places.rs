@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::common::{Instance, bytes, copy, get, path, put, wait_until};
+use crate::common::{Instance, bytes, copy, extents, get, path, put, wait_until};
 use archive::{Archive, PoolHealth, ReplacedDrive, Stat};
 use base::ByteCount;
 
@@ -41,14 +41,6 @@ fn check(archive: &Archive, files: std::ops::Range<u64>) {
 
 fn directory(instance: &Instance, drive: usize) -> &Path {
     &instance.settings.pool.drives[drive].path
-}
-
-fn extents(drive: &Path) -> Vec<PathBuf> {
-    let buckets = fs::read_dir(drive.join("extents")).unwrap();
-    let files = buckets.flat_map(|bucket| fs::read_dir(bucket.unwrap().path()).unwrap());
-    let mut files: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
-    files.sort();
-    files
 }
 
 fn empty(path: &Path) {

@@ -416,7 +416,8 @@ impl<'c> History<'c> {
     }
 }
 
-fn begin_upload(archive: &Archive, name: &str, content: &[u8]) -> UploadId {
+/// Begins an upload in parts of a file below `/u`, and puts its first part.
+pub fn begin_upload(archive: &Archive, name: &str, content: &[u8]) -> UploadId {
     archive.make_directory(&path("/u"), Default::default(), None, true).unwrap();
     let upload = archive.open_multipart(&path(name), PutOptions::default()).unwrap();
     let mut part = archive.begin_part(upload, 1, Some(ByteCount(content.len() as u64))).unwrap();

@@ -266,3 +266,12 @@ pub fn copy(from: &Path, to: &Path) {
         }
     }
 }
+
+/// The extents on a drive of the pool, in order.
+pub fn extents(drive: &Path) -> Vec<PathBuf> {
+    let buckets = fs::read_dir(drive.join("extents")).unwrap();
+    let files = buckets.flat_map(|bucket| fs::read_dir(bucket.unwrap().path()).unwrap());
+    let mut files: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
+    files.sort();
+    files
+}
