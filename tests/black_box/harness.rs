@@ -56,7 +56,7 @@ pub fn kist(arguments: &[&str]) -> Ran {
     Ran::of(command(arguments).output().unwrap())
 }
 
-fn command(arguments: &[&str]) -> Command {
+pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(&*KIST);
     command.args(arguments).env_remove("KIST_SERVER").env_remove("KIST_KEY_FILE").env_remove("KIST_INSTANCE");
     command

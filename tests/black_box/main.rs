@@ -1,6 +1,7 @@
 //! The real program against a real server, each on an instance of its own.
 
 mod bench;
+mod bulk;
 mod damage;
 mod data_sets;
 mod full;
@@ -15,8 +16,10 @@ mod plan;
 mod quota;
 mod rebuild;
 mod refusals;
+mod removals;
 mod replay;
 mod report;
+mod screens;
 mod tape;
 mod times;
 mod transfer;

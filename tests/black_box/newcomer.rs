@@ -194,7 +194,8 @@ fn a_repacked_or_reclaimed_tape_is_no_alarm_in_a_rebuild() {
     };
     let found = rebuild(&mut instance);
     assert!(found["containers"].as_u64() > Some(0), "the old index names what was there: {found}");
-    instance.kist(&["pool", "quarantine", "--end"]).exits(0);
+    // Not before the rebuilt catalogue is settled.
+    persist(&instance, &["pool", "quarantine", "--end"]);
     persist(&instance, &["tape", "reclaim", &vid]);
     put(&instance, "/g", &bytes(2_000_000, 4));
     migrate(&instance);
@@ -209,7 +210,7 @@ fn persist(instance: &Instance, command: &[&str]) {
         if ran.code == 0 {
             return;
         }
-        assert_eq!(ran.code, 4, "{}", ran.err);
+        assert!(matches!(ran.code, 4 | 8), "{}", ran.err);
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
     panic!("{command:?} is refused for ever");

@@ -95,8 +95,14 @@ fn a_destroyed_catalogue_comes_back_from_its_backup() {
     kist(&again).exits(9).says(&["drives of the pool have seen change", "missing", "--accept-loss"]);
     let accepted = kist(&[&again[..], &["--accept-loss"]].concat()).exits(0);
     assert!(accepted.out.contains("MISSING"), "{}", accepted.out);
-    // Two within a second have names of their own.
-    kist(&[&again[..], &["--accept-loss"]].concat()).exits(0);
+    // What the catalogue that was there has beyond the backup, and how to look, is said.
+    let catalogue = instance.dir().join("catalogue");
+    let newer = accepted.out.lines().find(|line| line.starts_with("NEWER")).unwrap();
+    assert!(newer.contains("changes that the backup does not have"), "{newer}");
+    assert!(newer.contains(&format!("mv {} ", catalogue.display())), "{newer}");
+    // Two within a second have names of their own. On the one that is moved now no server was started.
+    let second = kist(&[&again[..], &["--accept-loss"]].concat()).exits(0);
+    assert!(!second.out.contains("NEWER"), "{}", second.out);
     let kept = fs::read_dir(instance.dir()).unwrap().filter(|entry| {
         entry.as_ref().unwrap().file_name().to_str().unwrap().starts_with("catalogue.before-")
     });
@@ -135,9 +141,13 @@ fn a_destroyed_machine_comes_back_from_its_tapes() {
     let rebuilt = kist(&["rebuild", "--from-tapes", "--new-pool", "--json", dir]).exits(0).json();
     assert!(rebuilt["missing_from"].is_null() && rebuilt["inconsistencies"].as_u64() == Some(0), "{rebuilt}");
     instance.start();
+    // It answers at once, and says nothing of a file that it does not know yet.
+    instance.kist(&["stat", "/t/gone"]).exits(3);
+    instance.kist(&["wait", "--timeout", "60s"]).exits(0);
+    let status = instance.kist(&["status", "--json"]).exits(0).json();
+    assert_eq!(status["settling"]["stage"], "settled", "{status}");
     instance.kist(&["stage", "--wait", "/t"]).exits(0);
     instance.kist(&["compare", local, "/t"]).exits(0);
-    instance.kist(&["stat", "/t/gone"]).exits(3);
     instance.stop();
 }
 

@@ -71,6 +71,7 @@ fn settings(directory: &Path, rate: u64) -> Settings {
             open_tapes_max: None,
             library: None,
         }],
+        change_log: archive::ChangeLogSettings::default(),
         tape: TapeSettings {
             block_bytes: ByteCount::kib(512),
             flush_bytes: ByteCount::gib(32),

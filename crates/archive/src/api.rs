@@ -1,5 +1,7 @@
 //! What the engine says to the doors: plain data, no HTTP, no JSON.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use base::{
     ArchivePath, BlockAddress, ByteCount, Checksums, ContainerId, DirId, Duration, FileId, Name, RequestId,
     TimeStanding, Timestamp, Vid,
@@ -282,6 +284,8 @@ pub struct TapeInfo {
     pub wanted: catalogue::Tally,
     /// Newest change on it.
     pub changes_through: u64,
+    /// Its failures, if it failed since the last session on it that went well.
+    pub history: Option<catalogue::TapeHistory>,
 }
 
 /// What an operator may make of a tape.
@@ -325,8 +329,10 @@ pub struct TapeDriveInfo {
     pub vid: Option<Vid>,
     /// The tape's pool.
     pub tape_pool: Option<String>,
-    /// Since when it is in this state.
-    pub since: Timestamp,
+    /// The name of its library.
+    pub library: String,
+    /// Since when it does what it does; `None` if it was not used since the start.
+    pub since: Option<Timestamp>,
     /// Containers or files in this session.
     pub files: u64,
     /// Bytes in this session.
@@ -401,6 +407,8 @@ pub struct PoolInfo {
     pub reconstructed: u64,
     /// Blobs or values that wait for removal.
     pub garbage: u64,
+    /// What small values take, as last measured; `None`: not yet since the start.
+    pub small: Option<crate::SegmentUse>,
 }
 
 /// A storage class.
@@ -506,6 +514,10 @@ pub struct Totals {
     pub live: catalogue::Tally,
     /// Of those in the pool.
     pub online: catalogue::Tally,
+    /// Of those, at most so many could be evicted now: tapes have them and nobody pins them.
+    pub evictable: catalogue::Tally,
+    /// Lines of the queue that wait until somebody does something about it; the first ones.
+    pub stuck: Vec<QueueLine>,
     /// Files not in a container yet.
     pub todo: catalogue::Tally,
     /// Containers waiting for a tape, over all tape pools.
@@ -534,6 +546,8 @@ pub struct Totals {
     pub warnings: Vec<String>,
     /// What keeps the server from taking changes; in words it is among the warnings.
     pub problems: Vec<crate::HealthProblem>,
+    /// How far a restored catalogue was compared with pool and tapes; `None` if that is no matter.
+    pub settling: Option<crate::SettlingInfo>,
     /// How the trusted time and the system's clock stand to each other; `None` if only one is kept.
     pub clock: Option<TimeStanding>,
 }
@@ -575,4 +589,54 @@ pub struct StageOptions {
 #[must_use]
 pub fn has_ended(state: RequestState) -> bool {
     matches!(state, RequestState::Completed | RequestState::Cancelled | RequestState::Forgetting)
+}
+
+/// How far a call over many files is; whoever gave it may look while it runs.
+#[derive(Default, Debug)]
+pub struct CallProgress {
+    /// Files that were looked at so far.
+    files: AtomicU64,
+    /// The request that it fills; 0 while there is none.
+    request: AtomicU64,
+    /// Bytes of a log that were read, and that there are.
+    bytes: AtomicU64,
+    bytes_total: AtomicU64,
+}
+
+impl CallProgress {
+    /// Bytes of a log that were read, and that there are; 0 of 0 if none is read.
+    #[must_use]
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.bytes.load(Ordering::Relaxed), self.bytes_total.load(Ordering::Relaxed))
+    }
+
+    /// So many bytes of a log were read, of so many; of none nothing is told.
+    pub fn reads(&self, (bytes, total): (u64, u64)) {
+        if total > 0 {
+            self.bytes.store(bytes, Ordering::Relaxed);
+            self.bytes_total.store(total, Ordering::Relaxed);
+        }
+    }
+
+    /// Files that were looked at so far.
+    #[must_use]
+    pub fn files(&self) -> u64 {
+        self.files.load(Ordering::Relaxed)
+    }
+
+    /// The request that it fills, once there is one.
+    #[must_use]
+    pub fn request(&self) -> Option<RequestId> {
+        Some(RequestId(self.request.load(Ordering::Relaxed))).filter(|request| request.0 > 0)
+    }
+
+    /// So many more were looked at.
+    pub fn add_files(&self, files: usize) {
+        self.files.fetch_add(files as u64, Ordering::Relaxed);
+    }
+
+    /// It fills this request.
+    pub fn fills(&self, request: RequestId) {
+        self.request.store(request.0, Ordering::Relaxed);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 use threads::JoinHandle;
 use threads::Mutex;
@@ -22,10 +22,10 @@ use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
 use crate::engine::{Engine, largest_container};
 use crate::flow::Flow;
 use crate::foresight::Foresight;
-use crate::libraries::{Libraries, StartDrives};
+use crate::libraries::Libraries;
 use crate::scrub::Upkeep;
-use crate::session::{DriveThread, recover_torn_runs};
-use crate::settle::{drives_of, settle};
+use crate::session::DriveThread;
+use crate::settle::{self, drives_of};
 use crate::small::{SmallPuts, run_repeats, run_small_puts};
 use crate::unknown;
 use crate::{
@@ -60,7 +60,7 @@ impl Archive {
     }
 
     /// Starts the engine's threads on opened machines: the conductor, the sealer, the sweeper, and one for
-    /// each tape drive. Tape sessions that a crash left open are closed first.
+    /// each tape drive. Tape sessions that a crash left open are closed when drives are free.
     ///
     /// # Errors
     /// Says which part cannot be opened, and why. Nothing is running then.
@@ -90,6 +90,7 @@ impl Archive {
         let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
         // Before anything is written: a refusal that changes the catalogue would wear off.
         check_not_older(&catalogue, &drives)?;
+        let has_backup = backup.is_some();
         if let Some(directory) = backup {
             check_backup_not_ahead(&catalogue, instance, directory)?;
         }
@@ -125,13 +126,14 @@ impl Archive {
             gate: Arc::default(),
             stop: AtomicBool::new(false),
             planning: Mutex::new(()),
+            dissolving: AtomicBool::new(false),
             keeping_time: Mutex::new(()),
             ordering: Mutex::new(()),
             wishes: AtomicU64::new(0),
-            hurried: AtomicI64::new(0),
-            rehabilitated: Mutex::new(BTreeSet::new()),
+            haste: Mutex::default(),
+            tape_states: Mutex::default(),
             verifying: Mutex::new(()),
-            suspects: Mutex::default(),
+            tape_retries: Mutex::default(),
             affinity: Mutex::default(),
             resting: Mutex::new(HashMap::new()),
             chores: Mutex::default(),
@@ -139,20 +141,29 @@ impl Archive {
             mounts: crate::mount_log::Mounts::new(mount_log),
             access: crate::access_log::AccessQueue::new(access_log),
             sweep: SweepBell::default(),
+            trees: SweepBell::default(),
+            removing: AtomicBool::new(false),
             lifecycle: SweepBell::default(),
             upkeep: Upkeep::default(),
+            segment_use: Mutex::default(),
             small: SmallPuts::default(),
             space: crate::space::Space::default(),
             open_parts: crate::open_parts::OpenParts::default(),
+            bases: crate::bases::Bases::default(),
+            settling: crate::settle::Settling::default(),
         });
-        crate::verify::clean(&engine.settings.catalogue_directory);
-        // What is not removed now takes room, no more.
-        if let Err(error) = unknown::look(&engine) {
-            tracing::error!(%error, "not all drives could be looked through for what nothing names");
+        if has_backup {
+            // Before the sweeper runs: nobody knows yet what the backup has.
+            engine.bases.shipped(0);
         }
+        // Before what is on tape is compared with the catalogue: no tape has anything of these.
+        if let Err(error) = crate::seal::give_up_unfinished(&engine) {
+            tracing::error!(%error, "packs whose sealing did not end are given up later");
+        }
+        crate::verify::clean(&engine.settings.catalogue_directory);
+        crate::bases::clean(&engine.settings.catalogue_directory);
         let down: BTreeMap<_, _> = engine.catalogue.read(|view| view.drives_down())?.into_iter().collect();
-        let usable = StartDrives::new(&engine.libraries, engine.library.as_ref(), &down);
-        settle(&engine, &drives_here, &usable).map_err(|error| OpenError::Settle(Box::new(error)))?;
+        let settles = settle::begin(&engine, &down).map_err(|error| OpenError::Settle(Box::new(error)))?;
         let archive = Archive(Arc::new(Inner {
             engine,
             backup: OnceLock::new(),
@@ -160,7 +171,7 @@ impl Archive {
             small: Mutex::new(Vec::new()),
             access: Mutex::new(None),
         }));
-        if let Err(error) = archive.start(&down, &usable) {
+        if let Err(error) = archive.start(&down, settles.then_some(drives_here)) {
             archive.close();
             return Err(error);
         }
@@ -173,8 +184,10 @@ impl Archive {
         let engine = &self.0.engine;
         engine.stop.store(true, Ordering::SeqCst);
         engine.bell.stop();
+        engine.settling.stop();
         engine.sweep.ring();
         engine.lifecycle.ring();
+        engine.trees.ring();
         if let Some(backup) = self.0.backup.get() {
             backup.ring();
         }
@@ -190,6 +203,21 @@ impl Archive {
             // What the other threads did last.
             backup.turn(engine, false);
         }
+    }
+
+    /// Whether [`Archive::close`] was called.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.0.engine.stopping()
+    }
+
+    /// Starts the thread that removes what is in condemned trees, unless it runs: most servers never need it.
+    pub(crate) fn start_removing(&self) -> Result<(), OpenError> {
+        let engine = Arc::clone(&self.0.engine);
+        if engine.removing.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.spawn("trees", move || crate::trees::run(&engine))
     }
 
     fn start_access_log(&self) -> Result<(), OpenError> {
@@ -220,6 +248,8 @@ impl Archive {
     /// # Errors
     /// If its thread cannot be started.
     pub fn start_backup(&self, settings: BackupSettings) -> Result<(), OpenError> {
+        // Until it has told what it has.
+        self.0.engine.bases.shipped(0);
         let backup = Arc::new(Backup::new(settings));
         if self.0.backup.set(Arc::clone(&backup)).is_err() {
             return Ok(());
@@ -247,6 +277,13 @@ impl Archive {
     /// If the catalogue cannot be read.
     pub fn quarantine(&self) -> Result<Option<Epoch>, ArchiveError> {
         self.0.engine.read(|view| view.quarantine())
+    }
+
+    /// How far a restored catalogue was compared with pool and tapes; `None` if it was none when the server
+    /// was started.
+    #[must_use]
+    pub fn settling(&self) -> Option<crate::SettlingInfo> {
+        self.0.engine.settling.info(self.0.engine.now(), self.0.engine.steady())
     }
 
     /// Counts the extents in quarantine: those of epochs up to [`Archive::quarantine`] whose blob the
@@ -277,8 +314,16 @@ impl Archive {
         let engine = &self.0.engine;
         // The command itself is not refused: logs of earlier servers have it at such times.
         if engine.read(|view| view.is_restored())? {
-            let state = "restored and not settled: a tape or a drive of the pool could not be looked at";
-            let needed = "settled: put it in, or replace it, and restart the server";
+            let is_over = engine.settling.stage().is_none_or(crate::SettlingStage::is_over);
+            let (state, needed) = if is_over {
+                let state = "restored and not settled: a tape or a drive of the pool could not be looked at";
+                (state, "settled: put it in, or replace it, and restart the server")
+            } else {
+                (
+                    "restored, and being compared with pool and tapes",
+                    "settled: kist status says how far it is",
+                )
+            };
             let object = Object::Catalogue;
             return Err(ArchiveError::Rejected(Rejection::WrongState { object, state, needed }));
         }
@@ -332,8 +377,13 @@ impl Archive {
         Ok(largest_container(capacity))
     }
 
-    /// `down`: tape drives that an operator has taken out of use; `usable`: of each library one that is not.
-    fn start(&self, down: &BTreeMap<String, String>, usable: &StartDrives) -> Result<(), OpenError> {
+    /// `down`: tape drives that an operator has taken out of use; `settled_with`: the drives of the pool that
+    /// a restored catalogue is compared with.
+    fn start(
+        &self,
+        down: &BTreeMap<String, String>,
+        settled_with: Option<settle::Drives>,
+    ) -> Result<(), OpenError> {
         let engine = &self.0.engine;
         let (small, repeats) = (Arc::clone(engine), Arc::clone(engine));
         let small = guarded("small-puts", move || run_small_puts(&small))?;
@@ -341,21 +391,23 @@ impl Archive {
         self.start_access_log()?;
         let repeats = guarded("small-repeats", move || run_repeats(&repeats))?;
         self.0.small.lock().unwrap_or_else(PoisonError::into_inner).push(repeats);
-        recover_torn_runs(engine, usable).map_err(|error| OpenError::Recovery(Box::new(error)))?;
         let mut orders = BTreeMap::new();
         for name in engine.library.drives() {
             let (sender, receiver) = sync_channel(ORDERS_MAX);
             let handle = engine.library.take_drive(&name)?;
             let thread = DriveThread::new(Arc::clone(engine), name.clone(), handle);
-            self.spawn(&format!("tape-{name}"), move || thread.run(&receiver))?;
             orders.insert(name.as_str().to_owned(), sender);
             let library = LibraryId(engine.library.library_of(&name));
-            let name = name.as_str().to_owned();
-            engine.bell.post(Event::DriveIn(name.clone(), library));
-            engine.bell.post(match down.get(&name) {
-                Some(reason) => Event::DriveDown(name, reason.clone()),
-                None => Event::DriveUp(name),
+            let is_down = down.contains_key(name.as_str());
+            let looks = settled_with.is_some() && !is_down;
+            let own = name.as_str().to_owned();
+            engine.bell.post(Event::DriveIn(own.clone(), library));
+            engine.bell.post(match down.get(&own) {
+                Some(reason) => Event::DriveDown(own, reason.clone()),
+                None if looks => Event::DriveDown(own, settle::DRIVES_LOOK.to_owned()),
+                None => Event::DriveUp(own),
             });
+            self.spawn(&format!("tape-{name}"), move || thread.run(&receiver, looks))?;
         }
         for (vid, record) in engine.catalogue.read(|view| view.tapes())? {
             engine.bell.post(Event::Tape(vid, engine.summary_of(vid, &record)));
@@ -369,6 +421,9 @@ impl Archive {
             let engine = Arc::clone(engine);
             move || crate::sweep::run(&engine)
         })?;
+        if engine.catalogue.read(|view| view.has_condemned_trees())? {
+            self.start_removing()?;
+        }
         self.spawn("lifecycle", {
             let archive = self.clone();
             move || crate::lifecycle::run(&archive)
@@ -387,9 +442,14 @@ impl Archive {
             sealing: BTreeMap::new(),
             wake: None,
             flow: Flow::default(),
+            too_large: false,
             resting: BTreeSet::new(),
         };
         self.spawn("conductor", move || conductor.run())?;
+        if let Some(drives) = settled_with {
+            let engine = Arc::clone(engine);
+            self.spawn("settle", move || settle::run(&engine, &drives))?;
+        }
         // Only requests of before this start: those that come from now on tell of their files themselves.
         let newest = engine.catalogue.read(|view| view.requests(None, 1))?;
         let before = newest.first().map_or(RequestId(0), |(id, _)| RequestId(id.0 + 1));
@@ -401,6 +461,10 @@ impl Archive {
                 }
                 if let Err(error) = crate::multipart::finish_aborts(&engine) {
                     tracing::error!(%error, "uploads in parts cannot be read");
+                }
+                // What is to be written again is decided by what the pool has.
+                if !engine.settling.wait_for_pool() {
+                    return;
                 }
                 if let Err(error) = crate::tapes::resume(&engine) {
                     tracing::error!(%error, "what is to be done on tapes cannot be read");

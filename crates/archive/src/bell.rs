@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 use threads::{Condvar, Mutex};
 
-use base::FileId;
+use base::{ClassId, FileId, Timestamp};
 use scheduler::Event;
 
 /// Events that may wait; who posts more waits.
@@ -19,6 +19,8 @@ pub(crate) enum Notice {
     /// Something about who wants this file changed. Whether it is wanted, and from which tapes, is read from
     /// the catalogue when the notice is heard: late and double notices do no harm.
     Wants(FileId),
+    /// Files of a class wait to be sealed once more, the oldest since then.
+    WaitsSince(ClassId, Timestamp),
 }
 
 #[derive(Debug, Default)]
@@ -53,6 +55,11 @@ impl Bell {
     /// it.
     pub(crate) fn wants_changed(&self, file: FileId) {
         self.push(Notice::Wants(file));
+    }
+
+    /// Says that files that were sealed wait once more.
+    pub(crate) fn waits_since(&self, class: ClassId, since: Timestamp) {
+        self.push(Notice::WaitsSince(class, since));
     }
 
     fn push(&self, notice: Notice) {

@@ -54,6 +54,8 @@ pub(crate) struct TapeChores {
     pub(crate) read_back: BTreeSet<ContainerId>,
     /// Change-log segments are owed to it.
     pub(crate) ship: bool,
+    /// It is to be looked at since the catalogue was restored; mounting it does that.
+    pub(crate) look: bool,
 }
 
 impl TapeChores {

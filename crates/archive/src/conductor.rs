@@ -20,11 +20,20 @@ use crate::seal::seal_class;
 /// The longest time without a tick.
 const TICK_EVERY: Duration = Duration::from_secs(1);
 /// Orders that may wait for one drive; the scheduler gives a drive one at a time.
-pub(crate) const ORDERS_MAX: usize = 4;
-/// Seals that may wait; there is at most one for each class.
+pub(crate) const ORDERS_MAX: usize = 4 + scheduler::DRIVE_SUSPECTS_MAX;
+/// Seals that may wait; there is at most one for each class, and one for packs that are too large.
 pub(crate) const SEALS_MAX: usize = 256;
 
 /// What a drive's thread is to do.
+#[derive(Clone, Debug)]
+pub(crate) enum DriveTask {
+    /// Something with the drive; its end is told.
+    Order(Order),
+    /// A tape that this drive failed on becomes what it was; nothing is to be told of it.
+    Clear(Vid),
+}
+
+/// What a drive is to do.
 #[derive(Clone, Debug)]
 pub(crate) enum Order {
     Mount { vid: Vid, assign: Option<TapePoolId> },
@@ -34,21 +43,36 @@ pub(crate) enum Order {
     Unmount,
 }
 
-/// A class to be sealed.
-pub(crate) type Seal = (ClassId, bool);
+/// What the sealer is to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Seal {
+    /// Seals a class; with `partial` all of it.
+    Class { class: ClassId, partial: bool },
+    /// Dissolves the packs that no tape takes.
+    TooLarge,
+}
+
+/// A seal of a class that is under way.
+pub(crate) struct SealUnderWay {
+    /// Also of what does not fill a pack: nothing that was there when it began is left.
+    partial: bool,
+    began: Timestamp,
+}
 
 pub(crate) struct Conductor {
     pub(crate) engine: Arc<Engine>,
     /// The time at its start.
     pub(crate) began: Timestamp,
-    pub(crate) drives: BTreeMap<DriveName, SyncSender<Order>>,
+    pub(crate) drives: BTreeMap<DriveName, SyncSender<DriveTask>>,
     pub(crate) sealer: SyncSender<Seal>,
     pub(crate) todo_since: BTreeMap<ClassId, Timestamp>,
     /// Seals under way, and whether they take everything.
-    pub(crate) sealing: BTreeMap<ClassId, bool>,
+    pub(crate) sealing: BTreeMap<ClassId, SealUnderWay>,
     pub(crate) wake: Option<Timestamp>,
     /// What the pool can take and feed, as the scheduler was told last.
     pub(crate) flow: Flow,
+    /// Whether some container was larger than all tapes when the scheduler was told what is queued.
+    pub(crate) too_large: bool,
     /// Containers that were left alone when the scheduler was told what is queued.
     pub(crate) resting: BTreeSet<ContainerId>,
 }
@@ -81,10 +105,11 @@ impl Conductor {
 
     /// A row that cannot be read costs its own notice, never the others: what a drive reported must be heard.
     fn conduct(&mut self, heard: Heard) {
-        let mut events = Vec::with_capacity(heard.notices.len() + 1);
+        let (mut events, mut waiting_again) = (Vec::with_capacity(heard.notices.len() + 1), Vec::new());
         for notice in heard.notices {
             match notice {
                 Notice::Event(event) => events.push(event),
+                Notice::WaitsSince(class, since) => waiting_again.push((class, since)),
                 Notice::Wants(file) => {
                     match self.engine.read(|view| wanted_event(&self.engine.classes, view, file)) {
                         Ok(event) => events.push(event),
@@ -98,19 +123,24 @@ impl Conductor {
         let resting = self.engine.resting_now();
         // Before the end of the session that found them: else the next tape is taken for the same ones.
         let mut figures_first = heard.backlog || resting != self.resting;
+        // One that takes what no other did may have come.
+        figures_first |= self.too_large && events.iter().any(|event| matches!(event, Event::Tape(..)));
         self.resting = resting;
         for event in &events {
             match event {
                 Event::SealEnded(class) => {
                     figures_first = true;
-                    // What waits after a seal of everything has come since: its age begins anew.
-                    if self.sealing.remove(class) == Some(true) {
-                        self.todo_since.remove(class);
-                    }
+                    self.seal_ended(*class);
                 }
                 Event::MigrateNow(_) => figures_first = true,
                 _ => {}
             }
+        }
+        // After the seals that ended: these did not have them, and their age does not begin anew.
+        for (class, since) in waiting_again {
+            figures_first = true;
+            let oldest = self.todo_since.entry(class).or_insert(since);
+            *oldest = since.min(*oldest);
         }
         // First: a session that ended for want of room is not to be begun again at once.
         let ended = events.iter().any(|event| matches!(event, Event::RecallEnded(..)));
@@ -131,6 +161,16 @@ impl Conductor {
             // Not before the scheduler knows of them: a session that looks now may claim them.
             self.engine.wishes.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// What waits after a seal of everything has come since: its age begins anew.
+    fn seal_ended(&mut self, class: ClassId) {
+        let Some(seal) = self.sealing.remove(&class).filter(|seal| seal.partial) else { return };
+        // Nothing of what was there when somebody asked for haste is left to seal.
+        let mut haste = self.engine.haste();
+        haste.seal_ended(class, seal.began, self.engine.has_nothing_to_seal(class));
+        drop(haste);
+        self.todo_since.remove(&class);
     }
 
     /// Tells the scheduler and carries out what it says. Gives what could not be carried out, as events: the
@@ -154,8 +194,8 @@ impl Conductor {
     fn act(&mut self, action: Action) -> Option<Event> {
         match action {
             Action::Seal { class, partial } => {
-                self.sealing.insert(class, partial);
-                self.sealer.try_send((class, partial)).err().map(|_| Event::SealEnded(class))
+                self.sealing.insert(class, SealUnderWay { partial, began: self.engine.now() });
+                self.sealer.try_send(Seal::Class { class, partial }).err().map(|_| Event::SealEnded(class))
             }
             Action::Mount { drive, vid, assign } => self.order(&drive, Order::Mount { vid, assign }),
             Action::Migrate { drive, vid, tape_pool } => {
@@ -168,15 +208,21 @@ impl Conductor {
                 self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
                 None
             }
+            // By the drive's thread: this one waits for no lock under which others post.
+            Action::Clear { drive, vid } => self.send(&drive, DriveTask::Clear(vid)),
         }
     }
 
     fn order(&self, drive: &str, order: Order) -> Option<Event> {
-        let sent = self.drives.get(drive).map(|orders| orders.try_send(order));
+        self.send(drive, DriveTask::Order(order))
+    }
+
+    fn send(&self, drive: &str, task: DriveTask) -> Option<Event> {
+        let sent = self.drives.get(drive).map(|tasks| tasks.try_send(task));
         match sent {
             Some(Ok(())) => None,
-            Some(Err(TrySendError::Full(order))) => {
-                unreachable!("the scheduler gave drive {drive} {order:?} while others wait")
+            Some(Err(TrySendError::Full(task))) => {
+                unreachable!("the scheduler gave drive {drive} {task:?} while others wait")
             }
             Some(Err(TrySendError::Disconnected(_))) | None => {
                 Some(Event::DriveDown(drive.to_owned(), "its thread has ended".to_owned()))
@@ -188,7 +234,8 @@ impl Conductor {
     fn backlogs(&mut self) -> Result<Vec<Event>, ArchiveError> {
         let classes: Vec<ClassId> = self.engine.classes.all().iter().map(|class| class.id).collect();
         let pools: Vec<TapePoolId> = self.engine.classes.tape_pools().keys().copied().collect();
-        let (since, resting, now) = (&self.todo_since, &self.resting, self.engine.now());
+        let (since, now) = (&self.todo_since, self.engine.now());
+        let (mut too_large, mut to_dissolve) = (false, false);
         let events = self.engine.read(|view| {
             let (mut events, clock) = (Vec::new(), view.clock()?);
             // What tapes of a history that a restore gave up tell of the future has waited since this start:
@@ -204,10 +251,22 @@ impl Conductor {
                 events.push(Event::Todo(class, waits(backlog)));
             }
             for pool in pools {
-                events.push(Event::Queued(pool, waits(queued_backlog(view, pool, resting)?)));
+                // No tape is mounted for what it cannot take.
+                let large = self.engine.too_large(view, pool)?.containers;
+                too_large |= !large.is_empty();
+                to_dissolve |= !large.is_empty() && !self.engine.packs_too_large(view, pool)?.is_empty();
+                let left_alone: BTreeSet<ContainerId> =
+                    large.into_iter().map(|(id, _)| id).chain(self.resting.iter().copied()).collect();
+                events.push(Event::Queued(pool, waits(queued_backlog(view, pool, &left_alone)?)));
             }
             Ok(events)
         })?;
+        self.too_large = too_large;
+        // If too much waits for the sealer it is found again: sealing changes the backlogs.
+        if to_dissolve && !self.engine.dissolving.swap(true, Ordering::Relaxed) {
+            let sent = self.sealer.try_send(Seal::TooLarge);
+            self.engine.dissolving.store(sent.is_ok(), Ordering::Relaxed);
+        }
         for event in &events {
             if let Event::Todo(class, backlog) = event {
                 match backlog.oldest {
@@ -256,10 +315,25 @@ fn queued_backlog(
 
 /// The sealer's thread.
 pub(crate) fn run_sealer(engine: &Arc<Engine>, seals: &Receiver<Seal>) {
-    for (class, partial) in seals {
-        if let Err(error) = seal_class(engine, class, partial) {
-            tracing::error!(class = engine.classes.name(class), %error, "sealing failed; it is tried again");
+    for seal in seals {
+        // What tapes hold that may be written is not sealed once more.
+        if !engine.settling.wait_for_tapes() {
+            return;
         }
-        engine.bell.post(Event::SealEnded(class));
+        match seal {
+            Seal::Class { class, partial } => {
+                if let Err(error) = seal_class(engine, class, partial) {
+                    let class = engine.classes.name(class);
+                    tracing::error!(class, %error, "sealing failed; it is tried again");
+                }
+                engine.bell.post(Event::SealEnded(class));
+            }
+            Seal::TooLarge => {
+                engine.dissolving.store(false, Ordering::Relaxed);
+                if let Err(error) = engine.dissolve_too_large() {
+                    tracing::error!(%error, "packs that no tape takes are dissolved later");
+                }
+            }
+        }
     }
 }

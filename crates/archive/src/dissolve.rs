@@ -1,11 +1,12 @@
-//! Packs that no tape has and that can never be written, since the pool lacks a part of them: they are
-//! dissolved, and their files go into new packs.
+//! Packs that no tape has and that can never be written, since the pool lacks a part of them or no tape takes
+//! so much: they are dissolved, and their files go into new packs.
 
+use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use base::{BlobPiece, ContainerId};
-use catalogue::{Command, ContainerKind, ContainerRecord, CopyState};
-use ltfs::pack::PackLayout;
+use base::{BlobPiece, ClassId, ContainerId, FileId, TapePoolId, Timestamp};
+use catalogue::{ContainerKind, ContainerRecord, CopyState, Outcome, ReadError, View, Work};
+use ltfs::pack::{PackLayout, Piece};
 use pool::PoolError;
 
 use crate::ArchiveError;
@@ -40,25 +41,92 @@ impl Engine {
             return Ok(false);
         }
         let Some(why) = self.what_is_missing(container, &record, unreadable)? else { return Ok(false) };
-        match self.execute(Command::DissolvePack { container }) {
-            Ok(_) => {}
+        let is_dissolved = self.dissolve(container)?;
+        if is_dissolved {
+            tracing::error!(
+                %container,
+                why,
+                "a pack that no tape has cannot be written: it is given up, and its files that are in the \
+                 pool are sealed anew"
+            );
+        }
+        Ok(is_dissolved)
+    }
+
+    /// Dissolves the packs at the head of tape pools' queues that are larger than any of their tapes takes:
+    /// those of before the tapes were exchanged for smaller ones, or of a release that made larger ones.
+    pub(crate) fn dissolve_too_large(&self) -> Result<(), ArchiveError> {
+        for pool in self.classes.tape_pools().keys() {
+            let packs = self.read(|view| self.packs_too_large(view, *pool))?;
+            for container in packs {
+                // Not while a drive plans: a larger tape may have come, and it has just chosen this one.
+                let _planning = self.planning.lock().unwrap_or_else(PoisonError::into_inner);
+                if self.dissolve(container)? {
+                    tracing::warn!(%container, "a pack that no tape takes: its files are sealed anew");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The packs that [`Engine::dissolve_too_large`] dissolves. What a tape of another pool has stays.
+    pub(crate) fn packs_too_large(
+        &self,
+        view: &View<'_>,
+        pool: TapePoolId,
+    ) -> Result<Vec<ContainerId>, ReadError> {
+        let mut packs = Vec::new();
+        for (container, _) in self.too_large(view, pool)?.containers {
+            if view.container(container)?.is_some_and(|record| may_be_dissolved(&record)) {
+                packs.push(container);
+            }
+        }
+        Ok(packs)
+    }
+
+    /// In pieces; what a stop leaves of it the next start gives up. `false`: it is needed now.
+    fn dissolve(&self, container: ContainerId) -> Result<bool, ArchiveError> {
+        let waiting = self.oldest_members(container)?;
+        let in_pieces = || -> Result<(), ArchiveError> {
+            while self.execute(Work::DissolvePack(container).some())? == Outcome::More(true) {}
+            Ok(())
+        };
+        match in_pieces() {
+            Ok(()) => {}
             Err(ArchiveError::Rejected(rejection)) if !rejection.is_engine_failure() => {
                 tracing::info!(%container, %rejection, "a pack is not dissolved now");
                 return Ok(false);
             }
             Err(error) => return Err(error),
         }
-        tracing::error!(
-            %container,
-            why,
-            "a pack that no tape has cannot be written: it is given up, and its files that are in the pool \
-             are sealed anew"
-        );
         self.drop_mend(container)?;
         self.resting.lock().unwrap_or_else(PoisonError::into_inner).remove(&container);
         self.sweep.ring();
         self.bell.backlog_changed();
+        for (class, since) in waiting {
+            self.wait_again(class, since)?;
+        }
         Ok(true)
+    }
+
+    /// Of the members that the pool has, by class, since when the oldest is there.
+    fn oldest_members(&self, container: ContainerId) -> Result<BTreeMap<ClassId, Timestamp>, ArchiveError> {
+        let (mut oldest, mut after) = (BTreeMap::<ClassId, Timestamp>::new(), None);
+        loop {
+            let members = self.read(|view| {
+                let members = view.members(container, after, MEMBERS_PAGE)?;
+                for member in &members {
+                    let file = view.file(member.file)?;
+                    if let Some(file) = file.filter(|file| file.is_named() && file.is_online()) {
+                        let since = oldest.entry(file.class).or_insert(file.created);
+                        *since = file.created.min(*since);
+                    }
+                }
+                Ok(members)
+            })?;
+            let Some(last) = members.last() else { return Ok(oldest) };
+            after = Some((last.data_offset, last.file));
+        }
     }
 
     /// Why a pack can never be put together from the pool; `None` if it can, or may yet.
@@ -93,8 +161,32 @@ impl Engine {
             let Some(last) = members.last() else { break };
             after = Some((last.data_offset, last.file));
         }
+        if let Some(piece) = &record.skeleton
+            && let Some(file) = self.absent_from_pool(piece)?
+        {
+            return Ok(Some(format!("the pool has not its member {}, which left it", path_of(self, file))));
+        }
         let of_nobody = unreadable && record.condemned_members > 0 && self.no_drive_may_come_back();
         Ok(of_nobody.then(|| "bytes of its members cannot be read, of which some have no name".to_owned()))
+    }
+
+    /// The first file that a pack's skeleton names and the pool does not have, whether or not it still is a
+    /// member: a container that a tape turned out to hold may have taken it away.
+    fn absent_from_pool(&self, piece: &BlobPiece) -> Result<Option<FileId>, ArchiveError> {
+        let Some(blob) = self.read(|view| view.blob(piece.blob))? else { return Ok(None) };
+        // What cannot be read now is for who writes the pack to find.
+        let Ok(stored) = self.read_whole(&blob, piece) else { return Ok(None) };
+        let Ok(layout) = PackLayout::from_skeleton(&stored) else { return Ok(None) };
+        self.read(|view| {
+            for part in layout.pieces() {
+                if let Piece::Data { file, .. } = part
+                    && !view.file(file)?.is_some_and(|file| file.is_online())
+                {
+                    return Ok(Some(file));
+                }
+            }
+            Ok(None)
+        })
     }
 
     fn skeleton(&self, piece: &BlobPiece) -> Result<Skeleton, ArchiveError> {

@@ -9,8 +9,10 @@ use catalogue::{FileRecord, Followed, ReadError, View};
 use pool::{PieceReader, PoolBuffer, Use};
 
 use crate::access_log::Notice;
+use crate::engine::Engine;
 use crate::gate::Reading;
 use crate::namespace::file_stat;
+use crate::reasons::Waiting;
 use crate::{Archive, ArchiveError, FileStat, Locality};
 
 /// The file that is to be read, or why there is none.
@@ -75,7 +77,8 @@ impl Archive {
     /// # Errors
     /// As [`Archive::open_read`].
     pub(crate) fn open_check(&self, path: &ArchivePath) -> Result<Download, ArchiveError> {
-        let mut download = self.open_file(path, None)?;
+        let opened = self.open_file(path, None);
+        let mut download = opened.map_err(|refused| refused.told(self.engine()))?;
         download.account.is_users = false;
         Ok(download)
     }
@@ -94,7 +97,7 @@ impl Archive {
             let who = who.map(str::to_owned);
             engine.access.push(|| Notice::Get { at: engine.now(), class: class(), who, get: get() });
         }
-        opened.map_err(ArchiveError::from)
+        opened.map_err(|refused| refused.told(self.engine()))
     }
 
     fn open_file(&self, path: &ArchivePath, who: Option<&str>) -> Result<Download, Refused> {
@@ -167,13 +170,20 @@ impl From<ArchiveError> for Refused {
     }
 }
 
-impl From<Refused> for ArchiveError {
-    fn from(refused: Refused) -> Self {
-        match refused {
-            Refused::Nearline(stat) => ArchiveError::Nearline { vids: readable_vids(&stat), path: stat.path },
+impl Refused {
+    fn told(self, engine: &Engine) -> ArchiveError {
+        match self {
+            Refused::Nearline(stat) => nearline(engine, &stat),
             Refused::Other(error) => error,
         }
     }
+}
+
+/// The refusal to read what is on tape only, with the reason why it is not back yet if it is wanted.
+pub(crate) fn nearline(engine: &Engine, stat: &FileStat) -> ArchiveError {
+    let recall = engine.reason(Waiting::Recall(stat.file)).ok().flatten();
+    let (path, vids) = (stat.path.clone(), readable_vids(stat));
+    ArchiveError::Nearline { path, vids, recall: recall.map(Box::new) }
 }
 
 impl Drop for Download {

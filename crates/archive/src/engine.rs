@@ -1,11 +1,13 @@
 //! What all parts of the engine share.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, PoisonError};
 use threads::{Mutex, MutexGuard};
 
-use base::{BlobDescription, BlobPiece, ByteCount, Clock, ContainerId, FileId, LibraryId, Timestamp, Vid};
+use base::{
+    BlobDescription, BlobPiece, ByteCount, ClassId, Clock, ContainerId, FileId, LibraryId, Timestamp, Vid,
+};
 use catalogue::{Command, Object, Outcome, ReadError, RecallKey, Rejection, TapeRecord, TapeState, View};
 use library::Library;
 use ltfs::BlockSize;
@@ -44,6 +46,8 @@ pub(crate) struct Engine {
     pub(crate) planning: Mutex<()>,
     /// Held while the clocks are compared: they are by one at a time.
     pub(crate) keeping_time: Mutex<()>,
+    /// Whether the sealer was told of packs that no tape takes.
+    pub(crate) dissolving: AtomicBool,
     /// Where data sets are written.
     pub(crate) affinity: Mutex<Affinity>,
     /// Held while a drive is taken out of use or given back: the catalogue and the scheduler hear the same
@@ -51,15 +55,14 @@ pub(crate) struct Engine {
     pub(crate) ordering: Mutex<()>,
     /// Counts what was asked for from tape, so that reading sessions notice new wishes.
     pub(crate) wishes: AtomicU64,
-    /// When somebody last asked to migrate without waiting: sessions that are drained after that write their
-    /// index at once.
-    pub(crate) hurried: AtomicI64,
-    /// Tapes that were given back after the failure of a drive: a second failure is their own.
-    pub(crate) rehabilitated: Mutex<BTreeSet<Vid>>,
+    /// What was asked to migrate without waiting.
+    pub(crate) haste: Mutex<crate::haste::Haste>,
+    /// See [`Engine::tape_states`].
+    pub(crate) tape_states: Mutex<()>,
     /// Held while the catalogue is verified.
     pub(crate) verifying: Mutex<()>,
     /// Tapes that failed, and when they are tried again.
-    pub(crate) suspects: Mutex<crate::suspects::Suspects>,
+    pub(crate) tape_retries: Mutex<BTreeMap<Vid, Timestamp>>,
     /// Containers whose bytes could not be had, until when they are left alone, and why.
     pub(crate) resting: Mutex<HashMap<ContainerId, Rest>>,
     /// Work on tapes that nobody waits for.
@@ -74,14 +77,24 @@ pub(crate) struct Engine {
     /// Wakes the thread of the lifecycle rules.
     pub(crate) lifecycle: SweepBell,
     pub(crate) sweep: SweepBell,
+    /// Wakes the thread that removes what is in condemned trees.
+    pub(crate) trees: SweepBell,
+    /// That thread was started.
+    pub(crate) removing: AtomicBool,
     /// What the scrubber is to do, and how far it is.
     pub(crate) upkeep: Upkeep,
+    /// What small values take of the pool, as last measured.
+    pub(crate) segment_use: Mutex<Option<crate::SegmentUse>>,
     /// Small puts that wait for their common syncs.
     pub(crate) small: SmallPuts,
     /// Room that recalls have claimed.
     pub(crate) space: Space,
     /// What the parts of uploads hold that are no files yet.
     pub(crate) open_parts: crate::open_parts::OpenParts,
+    /// Bases of the catalogue that are to be written to tapes.
+    pub(crate) bases: crate::bases::Bases,
+    /// How far a restored catalogue was compared with pool and tapes.
+    pub(crate) settling: crate::settle::Settling,
 }
 
 /// Resting containers that are counted; more of them count as work, which costs a mount at worst.
@@ -115,6 +128,11 @@ impl Engine {
     /// The span since some moment, by a clock that nobody sets and that never leaps.
     pub(crate) fn steady(&self) -> base::Duration {
         self.clock.steady()
+    }
+
+    /// Whether the server is to stop.
+    pub(crate) fn stopping(&self) -> bool {
+        self.stop.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     pub(crate) fn scheduler(&self) -> MutexGuard<'_, Scheduler> {
@@ -177,13 +195,16 @@ impl Engine {
 
     /// What the scheduler must know of a tape, where it stands included.
     pub(crate) fn summary_of(&self, vid: Vid, record: &TapeRecord) -> TapeSummary {
-        let suspect = self.is_doubted(vid, record);
-        TapeSummary { library: LibraryId(self.libraries.of_tape(vid)), suspect, ..summary(record) }
+        let suspect = record.is_doubted();
+        let library = LibraryId(self.libraries.of_tape(vid));
+        let reason = format!("{:?}: {}", record.state, record.told(vid));
+        TapeSummary { library, suspect, reason, ..summary(record) }
     }
 
     /// Changes a tape's state, keeping the reason, and tells the scheduler. A tape that an operator has taken
     /// out of use stays so.
     pub(crate) fn set_tape_aside(&self, vid: Vid, state: TapeState, reason: &str) {
+        let one = self.tape_states();
         if self.tape(vid).is_ok_and(|record| record.state == TapeState::Disabled) {
             tracing::warn!(%vid, ?state, reason, "the tape is disabled, and stays so");
             return;
@@ -193,6 +214,7 @@ impl Engine {
         if let Err(error) = self.execute(Command::SetTapeState { vid, state, reason }) {
             tracing::error!(%vid, %error, "a tape's state cannot be recorded");
         }
+        drop(one);
         self.post_tape(vid);
     }
 
@@ -224,6 +246,20 @@ impl Engine {
         let resting = self.resting.lock().unwrap_or_else(PoisonError::into_inner);
         let left_alone = resting.iter().filter(|(_, rest)| rest.until > now).map(|(id, _)| *id);
         left_alone.take(RESTING_COUNTED_MAX).collect()
+    }
+
+    pub(crate) fn haste(&self) -> MutexGuard<'_, crate::haste::Haste> {
+        self.haste.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether no file of a class waits to be sealed.
+    pub(crate) fn has_nothing_to_seal(&self, class: ClassId) -> bool {
+        self.read(|view| view.tally(catalogue::Counter::Todo(class))).is_ok_and(|todo| todo.files == 0)
+    }
+
+    /// Held while a tape's state is looked at and set: an operator's word that comes between would be lost.
+    pub(crate) fn tape_states(&self) -> MutexGuard<'_, ()> {
+        self.tape_states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn session(&self, drive: &str) -> Arc<Session> {
@@ -265,7 +301,7 @@ fn in_recall_set(view: &View<'_>, key: RecallKey) -> Result<bool, ReadError> {
     Ok(rows.first().is_some_and(|(found, _)| *found == key))
 }
 
-/// What a tape's record says to the scheduler.
+/// What a tape's record says to the scheduler, but for where it is and why it is in its state.
 pub(crate) fn summary(record: &TapeRecord) -> TapeSummary {
     let readable = matches!(
         record.state,
@@ -281,7 +317,6 @@ pub(crate) fn summary(record: &TapeRecord) -> TapeSummary {
         free: ByteCount(free),
         labelled: record.generation.0 > 0,
         mounts: record.mounts,
-        reason: format!("{:?}: {}", record.state, record.reason),
         ..TapeSummary::default()
     }
 }

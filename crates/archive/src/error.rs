@@ -2,6 +2,8 @@
 
 use base::{ArchivePath, ByteCount, RequestId, Timestamp, UploadId, Vid};
 use catalogue::{ReadError, Rejection};
+use scheduler::Reason;
+use std::fmt;
 use std::path::PathBuf;
 
 /// An error of an engine operation, in the words of its user.
@@ -43,15 +45,17 @@ pub enum ArchiveError {
         held: String,
     },
     /// Only empty directories can be removed.
-    #[error("{0} is not empty: remove what is in it first")]
+    #[error("{0} is not empty: remove what is in it first, or all of it: kist rm -r")]
     NotEmpty(ArchivePath),
     /// The bytes are on tape only.
-    #[error("{path} is NEARLINE, on {}: stage it first: kist stage {path}", vids_text(.vids))]
+    #[error("{path} is NEARLINE, on {}: {}", vids_text(.vids), recall_text(path, recall.as_deref()))]
     Nearline {
         /// The file.
         path: ArchivePath,
         /// The tapes that hold it.
         vids: Vec<Vid>,
+        /// Why it is not back yet, if somebody wants it.
+        recall: Option<Box<Reason>>,
     },
     /// All its tapes have the file; the pool has it too but cannot give it, since drives do not answer.
     #[error(
@@ -80,6 +84,15 @@ pub enum ArchiveError {
         drives: Vec<u16>,
         /// The tapes that hold some copies of it.
         vids: Vec<Vid>,
+    },
+    /// The pool does not give it, and since the catalogue was restored nobody knows yet what does.
+    #[error(
+        "{path} cannot be read from the pool now, and the catalogue was restored: whether a tape has it is \
+         not known yet: try again later (kist status says how far that is)"
+    )]
+    NotSettled {
+        /// The file.
+        path: ArchivePath,
     },
     /// Neither in the pool nor on tape.
     #[error("{0} is LOST: neither the pool nor a tape holds a readable copy")]
@@ -155,6 +168,17 @@ pub enum ArchiveError {
         /// The number.
         number: u16,
     },
+    /// A directory is not removed at once with all that is in it; nothing was done.
+    #[error("{path} is not removed at once: {why}. Remove what is in it name by name")]
+    NotAtOnce {
+        /// The directory.
+        path: ArchivePath,
+        /// Why not.
+        why: WhyNotAtOnce,
+    },
+    /// No such removal of a directory.
+    #[error("there is no removal {0}: it never was, or ended before 1,000 others")]
+    NoSuchRemoval(base::DirId),
     /// No such request.
     #[error("there is no request {0}")]
     NoSuchRequest(RequestId),
@@ -186,8 +210,11 @@ pub enum ArchiveError {
         /// The line that is being written; 0 if none was begun yet.
         line: u32,
     },
-    /// The tape is the only one of its pool with some change-log segments.
-    #[error("tape {vid} is the only one of its pool with some change-log segments: {}", owed_text(.other))]
+    /// The tape is the only one of its pool with some change-log segments, or with the base behind them.
+    #[error(
+        "tape {vid} is the only one of its pool with some change-log segments or a base of the catalogue: {}",
+        owed_text(.other)
+    )]
     SegmentsOwed {
         /// The tape.
         vid: Vid,
@@ -421,6 +448,14 @@ fn vids_hold(vids: &[Vid]) -> String {
     format!("{} {}", vids_text(vids), if vids.len() == 1 { "has" } else { "have" })
 }
 
+/// What to do about a file that is on tape only, or why it is not back yet.
+fn recall_text(path: &ArchivePath, recall: Option<&Reason>) -> String {
+    match recall {
+        Some(reason) => format!("it is being staged: {reason}"),
+        None => format!("stage it first: kist stage {path}"),
+    }
+}
+
 fn vids_text(vids: &[Vid]) -> String {
     let names = vids.iter().map(Vid::as_str).collect::<Vec<_>>().join(" and ");
     format!("{} {names}", if vids.len() == 1 { "tape" } else { "tapes" })
@@ -474,9 +509,6 @@ pub enum OpenError {
     /// The catalogue is empty.
     #[error("the catalogue is empty: make an instance with 'kist init'")]
     NotInitialised,
-    /// A tape session that a crash left open cannot be closed.
-    #[error("a tape session that the last server left open cannot be closed: {0}")]
-    Recovery(Box<ArchiveError>),
     /// A restored catalogue cannot be compared with pool and tapes.
     #[error("the restored catalogue cannot be settled with pool and tapes: {0}")]
     Settle(Box<ArchiveError>),
@@ -569,5 +601,52 @@ fn older_text(lines: &usize, line: u32) -> String {
     match line {
         0 => "it has not begun a line of its own since then".to_owned(),
         line => format!("{lines} of its lines are older than line {line}, which it has written since then"),
+    }
+}
+
+/// Why a directory is not removed at once. What is in it is named to those who may list it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum WhyNotAtOnce {
+    /// This file is held.
+    Held(Option<ArchivePath>),
+    /// This directory has an access control list of its own, which may not allow it.
+    List(Option<ArchivePath>),
+    /// Something that is about nothing in it.
+    Other(String),
+}
+
+impl WhyNotAtOnce {
+    /// What it names.
+    #[must_use]
+    pub fn named(&self) -> Option<&ArchivePath> {
+        match self {
+            WhyNotAtOnce::Held(named) | WhyNotAtOnce::List(named) => named.as_ref(),
+            WhyNotAtOnce::Other(_) => None,
+        }
+    }
+
+    /// The same for those who may not know the name.
+    #[must_use]
+    pub fn unnamed(self) -> Self {
+        match self {
+            WhyNotAtOnce::Held(_) => WhyNotAtOnce::Held(None),
+            WhyNotAtOnce::List(_) => WhyNotAtOnce::List(None),
+            other @ WhyNotAtOnce::Other(_) => other,
+        }
+    }
+}
+
+impl fmt::Display for WhyNotAtOnce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WhyNotAtOnce::Held(Some(file)) => write!(f, "{file} has a retention or a legal hold"),
+            WhyNotAtOnce::Held(None) => write!(f, "a file in it has a retention or a legal hold"),
+            WhyNotAtOnce::List(Some(directory)) => {
+                write!(f, "{directory} has an access control list of its own")
+            }
+            WhyNotAtOnce::List(None) => write!(f, "a directory in it has an access control list of its own"),
+            WhyNotAtOnce::Other(why) => f.write_str(why),
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use threads::Mutex;
 
-use base::{Duration, FileId, RequestId, Timestamp};
+use base::{Duration, FileId, RequestId};
 use catalogue::{ItemState, RequestState};
 use scheduler::{Forecast, Forecaster, Pace, Subject, WantedGroup};
 
@@ -169,7 +169,7 @@ impl Archive {
                     return Ok(outlook);
                 }
                 let expected = expected.clone().map(|expected| expected.seen_at(now));
-                outlook.tail.extend(tail_file(engine, *file, &group, expected, now)?);
+                outlook.tail.extend(tail_file(engine, *file, &group, expected)?);
             }
         }
         Ok(outlook)
@@ -181,11 +181,10 @@ fn tail_file(
     file: FileId,
     group: &WantedGroup,
     expected: Option<scheduler::Expected>,
-    now: Timestamp,
 ) -> Result<Option<TailFile>, ArchiveError> {
     let (path, record) = engine.read(|view| Ok((view.path_of_file(file)?, view.file(file)?)))?;
     let Some(record) = record else { return Ok(None) };
-    let reason = engine.scheduler().why_recalling(file, now);
+    let reason = engine.reason(crate::reasons::Waiting::Recall(file))?;
     let taken = group.taken_by();
     Ok(reason.map(|reason| TailFile {
         path: path.unwrap_or_else(|| format!("(file {file}, deleted)")),

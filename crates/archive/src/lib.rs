@@ -7,8 +7,10 @@ mod api;
 mod archive;
 mod away;
 mod backup;
+mod bases;
 mod bell;
 mod buckets;
+mod change_log;
 mod chores;
 mod classes;
 mod clone;
@@ -17,14 +19,15 @@ mod dissolve;
 mod download;
 mod engine;
 mod error;
+mod evictable;
 mod flow;
 mod foresight;
 mod forget;
 #[doc(hidden)]
 pub mod fuzz;
 mod gate;
-mod gather;
 mod glacier;
+mod haste;
 mod health;
 mod ingest;
 mod keep_time;
@@ -48,6 +51,7 @@ mod pool_drives;
 mod pool_gaps;
 mod pool_rebuild;
 mod quotas;
+mod reasons;
 mod rebuild;
 mod repack;
 mod requests;
@@ -55,16 +59,20 @@ mod resume;
 mod scrub;
 mod scrub_info;
 mod seal;
+mod segment_use;
 mod select;
 mod session;
 mod settings;
 mod settle;
+mod settling_info;
 mod small;
 mod space;
 mod suspects;
 mod sweep;
+mod tape_queue;
 mod tapes;
 mod tracks;
+mod trees;
 mod unknown;
 mod verify;
 mod versions;
@@ -73,7 +81,8 @@ mod why;
 
 pub use access_log::{
     ACCESS_LOG_BYTES_MAX, ACCESS_LOG_FILES_MAX, ACCESSES_WAITING_MAX, AccessLog, AccessLogFiles,
-    AccessLogRead, UsageReport,
+    AccessLogRead, AccessReading, DAYS_KEPT_MAX, DayReading, DayTotal, LINES_WINDOW_MAX, USAGE_STEP_BYTES,
+    UsageReading, UsageReport,
 };
 pub use api::*;
 pub use archive::Archive;
@@ -86,8 +95,9 @@ pub use catalogue::{
     ACL_ENTRIES_MAX, AccessChain, AclEntry, DirectoryOwner, PRIORITY_MAX, PRIORITY_USUAL, QuotaCounting,
     QuotaLimits, QuotaRecord,
 };
+pub use change_log::{ChangeLogInfo, LogKept};
 pub use download::Download;
-pub use error::{ArchiveError, OpenError};
+pub use error::{ArchiveError, OpenError, WhyNotAtOnce};
 pub use flow::{FlowInfo, RecallRoom};
 pub use health::HealthProblem;
 pub use ingest::{PutCallback, SMALL_BYTES_MAX, Upload};
@@ -110,19 +120,22 @@ pub use quotas::{QuotaInfo, QuotaOf};
 pub use rebuild::JUMP as RESTORE_JUMP;
 pub use rebuild::{PoolSeen, RebuildError, Rebuilt, TapeFound, rebuild};
 pub use requests::{REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX};
+pub use scheduler::SUSPECT_FAILURES_MAX;
 pub use scheduler::order::Aim;
+pub use scheduler::session::PACK_MEMBERS_MAX;
 pub use scheduler::{Expected, Reason, TimeRange};
 pub use scrub_info::{ScrubInfo, UpkeepSettings};
-pub use seal::PACK_MEMBERS_MAX;
+pub use segment_use::SegmentUse;
 pub use select::SELECTION_PATHS_MAX;
 pub use settings::{
-    ClassSettings, DriveLimits, FlowSettings, LibrarySettings, MountSettings, PoolDriveSettings,
-    PoolSettings, Settings, ShareSettings, TapePoolSettings, TapeSettings, TimingSettings,
+    ChangeLogSettings, ClassSettings, DriveLimits, FlowSettings, LibrarySettings, MountSettings,
+    PoolDriveSettings, PoolSettings, Settings, ShareSettings, TapePoolSettings, TapeSettings, TimingSettings,
 };
-pub use suspects::SUSPECT_FAILURES_MAX;
+pub use settling_info::{SettlingInfo, SettlingStage, TapeLook, time_left};
 pub use tapes::{
     CHECK_TAPES_MAX, CheckState, DAMAGE_TOLD_MAX, DamagedPart, TapeCheck, TapeDamage, TapeRepack,
 };
+pub use trees::{RemoveTree, TreeRemoval};
 pub use unknown::UnknownKept;
 pub use verify::{CatalogueFinding, VERIFY_BYTES_MAX, VerifyDone};
 pub use why::refusal_text;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use base::{LibraryId, Vid};
-use library::{CartridgeInfo, DriveName, Library};
+use library::CartridgeInfo;
 use scheduler::LibraryPolicy;
 
 use crate::{LibrarySettings, Settings};
@@ -13,13 +13,6 @@ use crate::{LibrarySettings, Settings};
 pub(crate) struct Libraries {
     names: Vec<String>,
     tapes: BTreeMap<Vid, u16>,
-}
-
-/// A drive of each library that may be used before the drives have their threads.
-#[derive(Clone, Default, Debug)]
-pub(crate) struct StartDrives {
-    libraries: Libraries,
-    drives: BTreeMap<u16, DriveName>,
 }
 
 /// All libraries by their numbers.
@@ -61,23 +54,5 @@ impl Libraries {
     /// The name of a library.
     pub(crate) fn name(&self, number: u16) -> &str {
         self.names.get(usize::from(number)).map_or("", String::as_str)
-    }
-}
-
-impl StartDrives {
-    /// The first drive of each library that is not `down`.
-    pub(crate) fn new(libraries: &Libraries, library: &dyn Library, down: &BTreeMap<String, String>) -> Self {
-        let mut drives = BTreeMap::new();
-        for drive in library.drives() {
-            if !down.contains_key(drive.as_str()) {
-                drives.entry(library.library_of(&drive)).or_insert(drive);
-            }
-        }
-        StartDrives { libraries: libraries.clone(), drives }
-    }
-
-    /// The drive for a tape.
-    pub(crate) fn of_tape(&self, vid: Vid) -> Option<&DriveName> {
-        self.drives.get(&self.libraries.of_tape(vid))
     }
 }

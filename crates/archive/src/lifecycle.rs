@@ -41,7 +41,9 @@ struct Task<'b> {
 pub(crate) fn run(archive: &Archive) {
     let engine = archive.engine();
     while !engine.stop.load(Ordering::Relaxed) {
-        if let Err(error) = turn(archive) {
+        if !engine.settling.holds_pool()
+            && let Err(error) = turn(archive)
+        {
             tracing::error!(%error, "lifecycle rules were not carried out; they are tried again");
         }
         if !engine.stop.load(Ordering::Relaxed) {

@@ -14,7 +14,6 @@ use catalogue::{
 };
 use pool::PoolError;
 
-use crate::download::readable_vids;
 use crate::engine::Engine;
 use crate::{ArchiveError, FileStat, Locality};
 
@@ -181,6 +180,10 @@ pub(crate) fn met(engine: &Engine, stat: &FileStat, error: PoolError) -> Archive
     if let Some(refusal) = crate::away::refusal(engine, stat) {
         return refusal;
     }
+    if matches!(engine.read(|view| view.is_restored()), Ok(true)) {
+        tracing::warn!(path = %stat.path, %error, "a file cannot be read before the restore is settled");
+        return ArchiveError::NotSettled { path: stat.path.clone() };
+    }
     if stat.locality != Locality::OnlineAndNearline {
         let on_tape = engine.read(|view| is_on_tape(view, stat.file));
         if !matches!(on_tape, Ok(true)) {
@@ -189,9 +192,7 @@ pub(crate) fn met(engine: &Engine, stat: &FileStat, error: PoolError) -> Archive
         }
     }
     match declare(engine, &[stat.file]) {
-        Ok(declared) if !declared.nearline.is_empty() => {
-            ArchiveError::Nearline { path: stat.path.clone(), vids: readable_vids(stat) }
-        }
+        Ok(declared) if !declared.nearline.is_empty() => crate::download::nearline(engine, stat),
         Ok(declared) if !declared.lost.is_empty() => ArchiveError::Lost(stat.path.clone()),
         Ok(_) => ArchiveError::Pool(error),
         Err(error) => error,

@@ -6,8 +6,8 @@ use scheduler::Policy;
 
 use crate::classes::Classes;
 use crate::machines::ROBOT_MODEL;
-use crate::session::{RECALL_BATCH_BYTES, REPLAN_EVERY};
 use crate::{OpenError, Settings, TimingSettings};
+use scheduler::session::{RECALL_BATCH_BYTES, REPLAN_EVERY};
 
 /// How the machines of a library take time, by the clock of the server: those that are so many times as fast
 /// as real ones are so here.
@@ -51,6 +51,6 @@ impl Settings {
     /// Bytes that a recall session commits together, and how often at most it plans anew.
     #[must_use]
     pub fn recall_rhythm(&self) -> (ByteCount, Duration) {
-        (ByteCount(RECALL_BATCH_BYTES), REPLAN_EVERY)
+        (RECALL_BATCH_BYTES, REPLAN_EVERY)
     }
 }

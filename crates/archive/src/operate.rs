@@ -10,14 +10,16 @@ use scheduler::{DriveState, Event};
 
 use crate::engine::{Engine, truncated};
 use crate::mount_log::{RowsLeft, oldest_wanted};
-use crate::why::rest_of;
+use crate::reasons::Waiting;
 use crate::{
-    Archive, ArchiveError, ClassInfo, Expected, PoolDriveInfo, PoolInfo, QueueLine, Reason, TapeContent,
-    TapeDriveInfo, TapeInfo, TapeUse, Totals,
+    Archive, ArchiveError, ClassInfo, PoolDriveInfo, PoolInfo, QueueLine, Reason, TapeContent, TapeDriveInfo,
+    TapeInfo, TapeUse, Totals,
 };
 
 /// Containers in one page of a tape's content.
 pub const TAPE_PAGE_MAX: usize = 10_000;
+/// Lines of the queue among the totals that wait for an operator.
+const STUCK_MAX: usize = 10;
 /// Garbage counted exactly up to here.
 const GARBAGE_COUNT_MAX: usize = 100_000;
 
@@ -89,11 +91,14 @@ impl Archive {
         let engine = self.engine();
         let states: Vec<(String, DriveState)> =
             engine.scheduler().drives().map(|(name, state)| (name.clone(), state.clone())).collect();
+        let down = engine.read(|view| view.drives_down()).unwrap_or_default();
         let (now, forecast) = (engine.now(), engine.forecast());
         let info = |(name, state): (String, DriveState)| {
-            let cause = engine.scheduler().why_drive(&name, now);
+            let cause = engine.reason(Waiting::Drive(&name)).ok().flatten();
             let expected = forecast.of_drive(&name).map(|expected| expected.seen_at(now));
-            TapeDriveInfo { cause, expected, ..drive_info(engine, name, &state) }
+            let leaving = leaving(&state, &name, &down);
+            let info = drive_info(engine, name, &state);
+            TapeDriveInfo { cause, expected, reason: leaving.unwrap_or(info.reason), ..info }
         };
         states.into_iter().map(info).collect()
     }
@@ -136,6 +141,7 @@ impl Archive {
             online,
             reconstructed: status.reconstructions,
             garbage,
+            small: *engine.segment_use.lock().unwrap_or_else(PoisonError::into_inner),
         })
     }
 
@@ -169,61 +175,78 @@ impl Archive {
     /// If the catalogue cannot be read.
     pub fn queue(&self) -> Result<Vec<QueueLine>, ArchiveError> {
         let engine = self.engine();
-        let now = engine.now();
-        let forecast = engine.forecast();
-        let seen = |expected: Option<Expected>| expected.map(|expected| expected.seen_at(now));
+        let (now, forecast) = (engine.now(), engine.forecast());
+        let lines = self.waiting()?.into_iter().map(|(queued, line)| {
+            let expected = match queued {
+                Queued::Class(id) => forecast.of_class(id),
+                Queued::TapePool(id) => forecast.of_tape_pool(id),
+                Queued::Tape(vid) => forecast.of_tape(vid),
+                Queued::TooLarge => None,
+            };
+            QueueLine { expected: expected.map(|expected| expected.seen_at(now)), ..line }
+        });
+        Ok(lines.collect())
+    }
+
+    /// The same without a forecast.
+    fn waiting(&self) -> Result<Vec<(Queued, QueueLine)>, ArchiveError> {
+        let engine = self.engine();
         let mut lines = Vec::new();
         for class in engine.classes.all() {
             let id: ClassId = class.id;
             let (tally, first) =
                 engine.read(|view| Ok((view.tally(Counter::Todo(id))?, view.todo(id, None, 1)?)))?;
             if tally.files > 0 {
-                let cause = engine.scheduler().why_sealing(id, now);
-                let expected = seen(forecast.of_class(id));
-                lines.push(queue_line(
-                    format!("seal {}", class.settings.name),
-                    tally,
-                    first.first().map(|(_, todo)| todo.since),
-                    cause,
-                    expected,
-                ));
+                let cause = engine.reason(Waiting::Seal(id))?;
+                let oldest = first.first().map(|(_, todo)| todo.since);
+                let what = format!("seal {}", class.settings.name);
+                lines.push((Queued::Class(id), queue_line(engine, what, tally, oldest, cause)));
             }
         }
         for (id, pool) in engine.classes.tape_pools() {
-            let id: TapePoolId = *id;
-            let (tally, first) =
-                engine.read(|view| Ok((view.tally(Counter::Queued(id))?, view.queue(id, None, 1)?)))?;
-            if tally.files > 0 {
-                let cause = match engine.scheduler().why_migrating(id, now) {
-                    // For the scheduler nothing waits that is left alone.
-                    Reason::NothingWaits => match first.first() {
-                        Some((container, _)) => rest_of(engine, *container, now)
-                            .map_or(Reason::NothingWaits, |(until, cause)| Reason::Resting { until, cause }),
-                        None => Reason::NothingWaits,
-                    },
-                    other => other,
-                };
-                let expected = seen(forecast.of_tape_pool(id));
-                lines.push(queue_line(
-                    format!("migrate {}", pool.name),
-                    tally,
-                    first.first().map(|(_, queued)| queued.since),
-                    cause,
-                    expected,
-                ));
-            }
+            self.waiting_for_pool(*id, &pool.name, &mut lines)?;
         }
         let mut left = RowsLeft::new();
         for tape in self.tapes()? {
             if tape.wanted.files > 0 {
                 let oldest = engine.read(|view| oldest_wanted(view, tape.vid, &mut left))?;
-                let cause = engine.scheduler().why_tape(tape.vid);
-                let expected = seen(forecast.of_tape(tape.vid));
-                lines.push(queue_line(format!("recall {}", tape.vid), tape.wanted, oldest, cause, expected));
+                let cause = engine.reason(Waiting::Tape(tape.vid))?;
+                let what = format!("recall {}", tape.vid);
+                lines.push((Queued::Tape(tape.vid), queue_line(engine, what, tape.wanted, oldest, cause)));
             }
         }
-        lines.iter_mut().for_each(|line| line.age = line.oldest.map(|oldest| now.since(oldest)));
         Ok(lines)
+    }
+
+    /// What is queued for a tape pool; what none of its tapes takes apart from the others.
+    fn waiting_for_pool(
+        &self,
+        id: TapePoolId,
+        name: &str,
+        lines: &mut Vec<(Queued, QueueLine)>,
+    ) -> Result<(), ArchiveError> {
+        let engine = self.engine();
+        let (mut tally, head, too_large) = engine.read(|view| {
+            let too_large = engine.too_large(view, id)?;
+            let head = view.queue(id, None, too_large.containers.len() + 1)?;
+            Ok((view.tally(Counter::Queued(id))?, head, too_large))
+        })?;
+        let large = too_large.tally();
+        tally.files = tally.files.saturating_sub(large.files);
+        tally.bytes.0 = tally.bytes.0.saturating_sub(large.bytes.0);
+        if tally.files > 0 {
+            let is_large = |id| too_large.containers.iter().any(|(large, _)| *large == id);
+            let oldest = head.iter().find(|(id, _)| !is_large(*id)).map(|(_, queued)| queued.since);
+            let cause = engine.reason(Waiting::Migration(id))?;
+            let line = queue_line(engine, format!("migrate {name}"), tally, oldest, cause);
+            lines.push((Queued::TapePool(id), line));
+        }
+        if let Some((_, first)) = too_large.containers.first() {
+            let what = format!("migrate {name} (too large)");
+            let line = queue_line(engine, what, large, Some(first.since), too_large.reason());
+            lines.push((Queued::TooLarge, line));
+        }
+        Ok(())
     }
 
     /// Counters for summaries and metrics.
@@ -235,7 +258,7 @@ impl Archive {
         let (mut totals, tapes) = engine.read(|view| {
             let mut queued = Tally::default();
             for id in engine.classes.tape_pools().keys() {
-                add(&mut queued, view.tally(Counter::Queued(*id))?);
+                add(&mut queued, view.waiting_for(*id)?);
             }
             let tapes = view.tapes()?;
             let mut unindexed = 0;
@@ -258,6 +281,7 @@ impl Archive {
                 packs: view.tally(Counter::PacksSealed)?.files,
                 flushes: view.tally(Counter::Flushes)?,
                 indexes: view.tally(Counter::Indexes)?.files,
+                evictable: crate::evictable::evictable(engine, view)?,
                 tape_written: ByteCount(tapes.iter().map(|(_, tape)| tape.written.0).sum()),
                 ..Totals::default()
             };
@@ -269,8 +293,12 @@ impl Archive {
         totals.pool_drives = pool.drives.len() as u64;
         totals.pool_drives_up =
             pool.drives.iter().filter(|drive| drive.health == DriveHealth::Up).count() as u64;
-        totals.warnings = crate::warnings::all(engine, &tapes, &pool);
+        totals.warnings = crate::warnings::all(engine, &tapes, &pool, totals.evictable);
+        let stuck = |line: &QueueLine| line.cause.as_ref().is_some_and(Reason::needs_an_operator);
+        let waiting = self.waiting()?.into_iter().map(|(_, line)| line);
+        totals.stuck = waiting.filter(stuck).take(STUCK_MAX).collect();
         totals.problems = self.health();
+        totals.settling = self.settling();
         totals.clock = engine.clock.trusted().map(base::TrustedClock::standing);
         Ok(totals)
     }
@@ -297,15 +325,18 @@ impl Archive {
         let engine = self.engine();
         let record = engine.tape(vid)?;
         let state = match use_as {
-            TapeUse::Active if crate::suspects::was_repacked(&record) => TapeState::Repacking,
+            TapeUse::Active if record.before_failure() == Some(TapeState::Repacking) => TapeState::Repacking,
             TapeUse::Active if record.generation.0 > 0 => TapeState::Active,
             TapeUse::Active if record.uuid.is_some() => TapeState::Labelling,
             TapeUse::Active => TapeState::Scratch,
             TapeUse::ReadOnly => TapeState::ReadOnly,
             TapeUse::Disabled => TapeState::Disabled,
         };
-        engine.execute(Command::SetTapeState { vid, state, reason: truncated(reason, 512) })?;
-        engine.forget_failures(vid);
+        {
+            let _one = engine.tape_states();
+            engine.execute(Command::SetTapeState { vid, state, reason: truncated(reason, 512) })?;
+        }
+        engine.forget_failures(vid, true);
         engine.post_tape(vid);
         if use_as == TapeUse::Active {
             // The operator has looked at it: what the scheduler holds against it is over.
@@ -332,30 +363,28 @@ impl Archive {
         engine.bell.post(Event::DriveUp(drive.to_owned()));
         Ok(())
     }
+}
 
-    /// Migrates what is there now, of one class or all, without waiting for more bytes or age.
-    ///
-    /// # Errors
-    /// [`ArchiveError::NoSuchClass`].
-    pub fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError> {
-        let class =
-            class.map(|name| self.engine().classes.by_name(name).map(|class| class.id)).transpose()?;
-        self.engine().hurried.store(self.engine().now().0, Ordering::Relaxed);
-        self.engine().bell.post(Event::MigrateNow(class));
-        self.engine().bell.backlog_changed();
-        Ok(())
-    }
+/// What a line of the queue is about.
+#[derive(Clone, Copy)]
+enum Queued {
+    Class(ClassId),
+    TapePool(TapePoolId),
+    TooLarge,
+    Tape(Vid),
 }
 
 fn queue_line(
+    engine: &Engine,
     what: String,
     tally: Tally,
     oldest: Option<Timestamp>,
-    cause: Reason,
-    expected: Option<Expected>,
+    cause: Option<Reason>,
 ) -> QueueLine {
+    let cause = cause.unwrap_or(Reason::NothingWaits);
     let (items, bytes, reason) = (tally.files, tally.bytes, cause.to_string());
-    QueueLine { what, items, bytes, oldest, age: None, reason, cause: Some(cause), expected }
+    let age = oldest.map(|oldest| engine.now().since(oldest));
+    QueueLine { what, items, bytes, oldest, age, reason, cause: Some(cause), expected: None }
 }
 
 fn add(sum: &mut Tally, tally: Tally) {
@@ -377,7 +406,8 @@ fn tape_info(engine: &Engine, vid: Vid, record: TapeRecord, wanted: Tally) -> Ta
     TapeInfo {
         vid,
         state: record.state,
-        reason: record.reason,
+        reason: record.told(vid),
+        history: record.history,
         tape_pool: record.tape_pool.map(|id| engine.classes.tape_pool_name(id)),
         library: engine.libraries.name(engine.libraries.of_tape(vid)).to_owned(),
         uuid: record.uuid,
@@ -395,16 +425,23 @@ fn tape_info(engine: &Engine, vid: Vid, record: TapeRecord, wanted: Tally) -> Ta
     }
 }
 
+/// What is said of a drive that an operator has taken out of use, and that goes on until its session has
+/// ended; `down` are the drives that are to be out of use, with the reasons.
+pub(crate) fn leaving(state: &DriveState, name: &str, down: &[(String, String)]) -> Option<String> {
+    let (_, reason) = down.iter().find(|(drive, _)| drive == name)?;
+    let goes_on = !matches!(state, DriveState::Down { .. });
+    goes_on.then(|| format!("goes out of use when its session has ended: {reason}"))
+}
+
 fn drive_info(engine: &Engine, name: String, state: &DriveState) -> TapeDriveInfo {
     let session = engine.session(&name);
     let began = *session.began.lock().unwrap_or_else(PoisonError::into_inner);
-    let since = began.unwrap_or_else(|| engine.now());
     let (files, bytes) = (session.files.load(Ordering::Relaxed), session.bytes.load(Ordering::Relaxed));
     let working = matches!(
         state,
         DriveState::Migrating { .. } | DriveState::Recalling { .. } | DriveState::Maintaining { .. }
     );
-    let seconds = engine.now().since(since).as_secs_f64();
+    let seconds = began.map_or(0.0, |began| engine.now().since(began).as_secs_f64());
     let (word, reason) = match state {
         DriveState::Down { reason } => ("down", reason.clone()),
         DriveState::Empty => ("empty", String::new()),
@@ -422,12 +459,14 @@ fn drive_info(engine: &Engine, name: String, state: &DriveState) -> TapeDriveInf
         .and_then(|vid| engine.tape(vid).ok())
         .and_then(|record| record.tape_pool)
         .map(|id| engine.classes.tape_pool_name(id));
+    let library = engine.scheduler().library_of(&name);
     TapeDriveInfo {
         name,
+        library: engine.libraries.name(library.0).to_owned(),
         state: word.to_owned(),
         vid,
         tape_pool,
-        since,
+        since: began,
         files: if working { files } else { 0 },
         bytes: ByteCount(if working { bytes } else { 0 }),
         rate: if working && seconds > 0.0 { bytes as f64 / seconds } else { 0.0 },
@@ -448,5 +487,22 @@ fn state_of(health: &DriveHealth) -> String {
         DriveHealth::Wiped { reason } => format!("wiped: {reason}"),
         DriveHealth::Missing => "missing".to_owned(),
         DriveHealth::Lost => "lost".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A drive that was to go out of use looked like any other one until its session had ended.
+    #[test]
+    fn a_drive_that_is_to_go_out_of_use_says_so_and_why() {
+        let down = [("d1".to_owned(), "cleaning".to_owned())];
+        let idle = DriveState::Empty;
+        let said = leaving(&idle, "d1", &down).unwrap();
+        assert_eq!(said, "goes out of use when its session has ended: cleaning");
+        assert_eq!(leaving(&idle, "d0", &down), None);
+        let out = DriveState::Down { reason: "cleaning".to_owned() };
+        assert_eq!(leaving(&out, "d1", &down), None, "it is out of use already");
     }
 }

@@ -175,6 +175,10 @@ pub(crate) fn nearest(view: &View<'_>, path: &ArchivePath) -> Result<DirId, Read
 fn named(view: &View<'_>, subject: QuotaSubject) -> Result<Option<QuotaOf>, ReadError> {
     Ok(match subject {
         QuotaSubject::Group(group) => Some(QuotaOf::Group(group)),
+        // One that is being removed with its tree has no path any more.
+        QuotaSubject::Directory(id) if view.directory(id)?.is_none() || view.is_in_condemned_tree(id)? => {
+            None
+        }
         QuotaSubject::Directory(id) => {
             let path = view.path_of_directory(id)?.and_then(|path| ArchivePath::new(&path).ok());
             path.map(QuotaOf::Directory)

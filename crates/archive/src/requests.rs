@@ -9,7 +9,10 @@ use crate::access_log::Notice;
 use crate::namespace::in_words;
 use crate::resume::waiting_files;
 use crate::select::Selected;
-use crate::{Archive, ArchiveError, EvictDone, RequestFile, RequestInfo, Selection, StageOptions};
+use crate::settle;
+use crate::{
+    Archive, ArchiveError, CallProgress, EvictDone, RequestFile, RequestInfo, Selection, StageOptions,
+};
 
 /// Refused files named in the answer of one evict.
 pub const REFUSALS_SHOWN_MAX: usize = 100;
@@ -26,6 +29,19 @@ impl Archive {
     /// [`ArchiveError::NeverFits`] for a file that no evict can make room for: no request
     /// is made, or what there is of one is taken back.
     pub fn stage(&self, selection: &Selection, options: StageOptions) -> Result<RequestId, ArchiveError> {
+        self.stage_told(selection, options, &CallProgress::default())
+    }
+
+    /// The same, and tells how far it is.
+    ///
+    /// # Errors
+    /// As [`Archive::stage`].
+    pub fn stage_told(
+        &self,
+        selection: &Selection,
+        options: StageOptions,
+        progress: &CallProgress,
+    ) -> Result<RequestId, ArchiveError> {
         let engine = self.engine();
         let mut request = None;
         let result = self.for_each_selected(selection, &mut |files| {
@@ -36,9 +52,11 @@ impl Archive {
                 Some(id) => id,
                 None => *request.insert(self.open_request(&options)?),
             };
+            progress.fills(id);
             // Before the files are wanted: some may be back before this line is written.
             let at = engine.now();
             self.add_to_request(id, &files)?;
+            progress.add_files(files.len());
             engine.access.push(|| Notice::Staged {
                 at,
                 who: options.owner.clone(),
@@ -53,7 +71,11 @@ impl Archive {
                 // Nobody will hear of this request: what it holds so far is not worked on, and nothing of it
                 // is left.
                 engine.execute(Command::CloseRequest { request: id })?;
-                self.cancel_request(id)?;
+                match self.cancel_request(id) {
+                    // One that holds nothing has ended with being closed.
+                    Ok(_) | Err(ArchiveError::Rejected(Rejection::WrongState { .. })) => {}
+                    Err(error) => return Err(error),
+                }
                 while engine.execute(Work::ForgetRequest(id).some())? == Outcome::More(true) {}
                 return Err(error);
             }
@@ -96,6 +118,9 @@ impl Archive {
     pub(crate) fn add_to_request(&self, request: RequestId, files: &[Selected]) -> Result<(), ArchiveError> {
         let engine = self.engine();
         let mut files: Vec<FileId> = files.iter().map(|selected| selected.file).collect();
+        if engine.settling.holds_pool() {
+            settle::check_online(engine, &files)?;
+        }
         crate::away::give_up(engine, &files)?;
         for _ in 0..ADD_RETRIES_MAX {
             match engine.execute(Command::AddToRequest { request, files: files.clone() }) {
@@ -167,7 +192,12 @@ impl Archive {
             let mut files = Vec::with_capacity(items.len());
             for (_, item) in items {
                 let record = view.file(item.file)?;
-                let path = view.path_of_file(item.file)?;
+                let is_gone = match &record {
+                    Some(record) => view.is_in_condemned_tree(record.parent)?,
+                    None => true,
+                };
+                // In a removed directory its old path says nothing of who may see it any more.
+                let path = if is_gone { None } else { view.path_of_file(item.file)? };
                 files.push(RequestFile {
                     path: path.unwrap_or_else(|| format!("(file {}, deleted)", item.file)),
                     size: record.map(|record| record.size).unwrap_or_default(),
@@ -183,9 +213,23 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::NoSuchRequest`].
     pub fn cancel_request(&self, request: RequestId) -> Result<(), ArchiveError> {
+        self.cancel_request_told(request, &CallProgress::default())
+    }
+
+    /// The same, and tells how far it is.
+    ///
+    /// # Errors
+    /// As [`Archive::cancel_request`].
+    pub fn cancel_request_told(
+        &self,
+        request: RequestId,
+        progress: &CallProgress,
+    ) -> Result<(), ArchiveError> {
         self.request(request)?;
         let waiting = waiting_files(self.engine(), request)?;
-        while self.engine().execute(Work::CancelRequest(request).some())? == Outcome::More(true) {}
+        while self.engine().execute(Work::CancelRequest(request).some())? == Outcome::More(true) {
+            progress.add_files(BULK_FILES);
+        }
         waiting.into_iter().for_each(|file| self.engine().bell.wants_changed(file));
         Ok(())
     }
@@ -195,9 +239,22 @@ impl Archive {
     /// # Errors [`ArchiveError::NoSuchRequest`]; [`ArchiveError::NotFound`] and nothing is released if a path
     /// is not there.
     pub fn release(&self, request: RequestId, paths: Option<&[ArchivePath]>) -> Result<(), ArchiveError> {
+        self.release_told(request, paths, &CallProgress::default())
+    }
+
+    /// The same, and tells how far it is.
+    ///
+    /// # Errors
+    /// As [`Archive::release`].
+    pub fn release_told(
+        &self,
+        request: RequestId,
+        paths: Option<&[ArchivePath]>,
+        progress: &CallProgress,
+    ) -> Result<(), ArchiveError> {
         self.request(request)?;
         let Some(paths) = paths else {
-            return self.release_all(request);
+            return self.release_all(request, progress);
         };
         let mut files = Vec::with_capacity(paths.len());
         for path in paths {
@@ -213,18 +270,20 @@ impl Archive {
                 Some(path) => in_words(error, path),
                 None => error,
             })?;
+            progress.add_files(batch.len());
         }
         Ok(())
     }
 
     /// Gives back all pins of a request in batches; what becomes online meanwhile stays pinned.
-    fn release_all(&self, request: RequestId) -> Result<(), ArchiveError> {
+    fn release_all(&self, request: RequestId, progress: &CallProgress) -> Result<(), ArchiveError> {
         let mut from = 0;
         loop {
             let items = self.engine().read(|view| view.request_items(request, from, BULK_FILES))?;
             let Some((last, _)) = items.last() else { return Ok(()) };
             from = last + 1;
-            let files = items.into_iter().map(|(_, item)| item.file).collect();
+            let files: Vec<FileId> = items.into_iter().map(|(_, item)| item.file).collect();
+            progress.add_files(files.len());
             self.engine().execute(Command::Release { request, files: Some(files) })?;
         }
     }
@@ -234,8 +293,23 @@ impl Archive {
     /// # Errors
     /// If a path is not there, nothing is evicted. Files that must stay are counted and named, not an error.
     pub fn evict(&self, selection: &Selection) -> Result<EvictDone, ArchiveError> {
+        self.evict_told(selection, &CallProgress::default())
+    }
+
+    /// The same, and tells how far it is.
+    ///
+    /// # Errors
+    /// As [`Archive::evict`].
+    pub fn evict_told(
+        &self,
+        selection: &Selection,
+        progress: &CallProgress,
+    ) -> Result<EvictDone, ArchiveError> {
         let mut done = EvictDone::default();
-        let result = self.for_each_selected(selection, &mut |files| self.evict_batch(&files, &mut done));
+        let result = self.for_each_selected(selection, &mut |files| {
+            progress.add_files(files.len());
+            self.evict_batch(&files, &mut done)
+        });
         self.engine().sweep.ring();
         result.map(|()| done)
     }
@@ -243,8 +317,7 @@ impl Archive {
     fn evict_batch(&self, files: &[Selected], done: &mut EvictDone) -> Result<(), ArchiveError> {
         let ids: Vec<FileId> = files.iter().map(|selected| selected.file).collect();
         let results = if self.engine().read(|view| view.is_restored())? {
-            // Not all tapes were looked at since the restore: their copies may be gone.
-            vec![Err(EvictRefusal::NotSafeOnTape); ids.len()]
+            vec![Err(EvictRefusal::NotSettled); ids.len()]
         } else {
             match self.engine().execute(Command::Evict { files: ids })? {
                 Outcome::Evicted(results) => results,

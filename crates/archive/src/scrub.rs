@@ -226,7 +226,8 @@ pub(crate) fn run(engine: &Arc<Engine>) {
         left_behind: VecDeque::new(),
         has_left_out: false,
         rebuild_again: None,
-        unknown_due: unknown::kept(engine).ok().and_then(|kept| kept.until),
+        // At once: what is not removed takes room, no more, so nobody waits for it.
+        unknown_due: Some(engine.now()),
         silent_since: BTreeMap::new(),
         given_up: BTreeSet::new(),
         still_with_gaps: BTreeSet::new(),
@@ -234,6 +235,10 @@ pub(crate) fn run(engine: &Arc<Engine>) {
         tried: BTreeMap::new(),
     };
     while !engine.stop.load(Ordering::Relaxed) {
+        if engine.settling.holds_pool() {
+            engine.upkeep.wait(LOOK_EVERY);
+            continue;
+        }
         if let Err(error) = scrubber.step() {
             tracing::error!(%error, "scrubbing failed; it goes on with the next blob");
             engine.upkeep.note(|info| info.findings.push(format!("a part was not checked: {error}")));
@@ -267,7 +272,7 @@ pub(crate) struct Scrubber {
     pub(crate) has_left_out: bool,
     /// When what could not be rebuilt is tried again.
     rebuild_again: Option<Again>,
-    /// When an extent that nothing names has been kept long enough.
+    /// When the drives are to be looked through for what nothing names, and what of it was kept long enough.
     unknown_due: Option<Timestamp>,
     /// Since when drives do not answer.
     silent_since: BTreeMap<DriveId, Duration>,
@@ -440,6 +445,7 @@ impl Scrubber {
                 orders.find |= more;
                 orders.rebuild |= more;
                 orders.find_again |= came_back;
+                orders.orphans |= came_back;
             });
         }
         if came_back {

@@ -5,28 +5,24 @@ use std::sync::Arc;
 
 use base::{ArchivePath, ByteCount, ClassId, ContainerId, FileId};
 use catalogue::{
-    Command, ContainerKind, FileKind, FileRecord, FileState, MemberRecord, Outcome, PoolData, Rejection,
-    SealContainer, TodoFile,
+    BULK_FILES, Command, ContainerKind, FileKind, FileRecord, FileState, MemberRecord, OpenPack, Outcome,
+    PoolData, Rejection, SealContainer, TodoFile, Work,
 };
-use ltfs::pack::{MemberKind, MemberLayout, PackLayout, PackMember, PackPlan};
+use ltfs::pack::{
+    MEMBER_OVERHEAD_MAX, MemberKind, MemberLayout, PACK_OVERHEAD_MAX, PackLayout, PackMember, PackPlan,
+};
+use scheduler::session::{self, PackLimit, PackSize, Sealing, Waiting};
 
 use crate::ArchiveError;
 use crate::classes::Class;
 use crate::engine::Engine;
-use crate::gather::{Gather, PackSize, Rest, Waiting};
 
-/// Most members of one pack. Its headers are held in memory while it is sealed and while it is written: about
-/// 3 kB each.
-pub const PACK_MEMBERS_MAX: usize = 20_000;
 /// Files of the migration queue looked at together.
 const TODO_PAGE: usize = 4_096;
 /// How often a pack is gathered anew while its files change.
 const SEAL_RETRIES_MAX: usize = 4;
-/// Containers sealed with one commit.
-const SEAL_BATCH: usize = 256;
-
-/// What small data sets leave behind together is put into packs once it is so many packs' worth.
-const PACKS_LEFT_MAX: u64 = 16;
+/// Packs whose sealing did not end that are looked up together; there is one at most.
+const UNFINISHED_PAGE: usize = 16;
 
 /// A file that is to go into a container.
 struct Candidate {
@@ -34,71 +30,62 @@ struct Candidate {
     record: FileRecord,
 }
 
-/// Seals every large file, and packs of data sets that fill them and half a one more; with `partial` all that
-/// waits. The rest stays until then, unless much of it has come together.
+/// Seals what of a class is to be sealed now: see [`session::seal`].
 pub(crate) fn seal_class(engine: &Arc<Engine>, class: ClassId, partial: bool) -> Result<(), ArchiveError> {
     let Some(class) = engine.classes.get(class).cloned() else { return Ok(()) };
-    if partial {
-        seal_waiting(engine, &class, Rest::Goes)?;
-    } else {
-        let (files, bytes) = seal_waiting(engine, &class, Rest::Stays)?;
-        let size = pack_size(&class);
-        if bytes / PACKS_LEFT_MAX >= size.bytes || files / PACKS_LEFT_MAX >= size.members as u64 {
-            seal_waiting(engine, &class, Rest::Mixed)?;
-        }
-    }
+    give_up_unfinished(engine)?;
+    let (pack, large) = (class.settings.pack_bytes, class.settings.large_bytes);
+    let size = PackSize::of(pack, pack_limit(engine, &class)?);
+    session::seal(&mut ClassQueue { engine, class: &class }, size, large, partial)?;
     engine.bell.backlog_changed();
     Ok(())
 }
 
-fn pack_size(class: &Class) -> PackSize {
-    PackSize { bytes: class.settings.pack_bytes.0.max(1), members: PACK_MEMBERS_MAX }
-}
-
-/// Goes once through what waits; gives the files and bytes of what is left for packs. At any time no more
-/// is in
-/// memory than the files of two packs and the window of small data sets, a few words each.
-fn seal_waiting(engine: &Arc<Engine>, class: &Class, rest: Rest) -> Result<(u64, u64), ArchiveError> {
-    let mut gather = Gather::new(pack_size(class), rest);
-    let mut large = Vec::new();
-    let mut after = None;
-    // What stands for a file's place in the tree: its directory comes first in its path.
-    let place = |file| engine.read(|view| Ok(view.path_of_file(file)?.unwrap_or_default()));
-    loop {
-        let page = engine.read(|view| view.todo(class.id, after, TODO_PAGE))?;
-        let Some((last, _)) = page.last() else { break };
-        after = Some(*last);
-        for ((data_set, file), TodoFile { size, .. }) in page {
-            if size >= class.settings.large_bytes {
-                large.push(file);
-                if large.len() >= SEAL_BATCH {
-                    seal_files(engine, class, load(engine, &std::mem::take(&mut large))?)?;
-                }
-                continue;
-            }
-            for pack in gather.push(Waiting { data_set, file, size: size.0 }) {
-                seal_gathered(engine, class, &pack)?;
-            }
-            if gather.window_is_full() {
-                for pack in gather.mix(false, place)? {
-                    seal_gathered(engine, class, &pack)?;
-                }
-            }
+/// How large a pack may be so that an empty tape of each pool of the class takes it.
+fn pack_limit(engine: &Engine, class: &Class) -> Result<PackLimit, ArchiveError> {
+    let largest = engine.read(|view| {
+        let mut largest = PackLimit::NONE.largest;
+        for pool in &class.copies {
+            largest = engine.largest_of(view, *pool)?.map_or(largest, |of_pool| of_pool.min(largest));
         }
-    }
-    seal_files(engine, class, load(engine, &large)?)?;
-    let mut packs = gather.end();
-    packs.extend(gather.mix(true, place)?);
-    for pack in packs {
-        seal_gathered(engine, class, &pack)?;
-    }
-    Ok(gather.left())
+        Ok(largest)
+    })?;
+    Ok(PackLimit {
+        largest,
+        pack_overhead: ByteCount(PACK_OVERHEAD_MAX as u64),
+        member_overhead: ByteCount(MEMBER_OVERHEAD_MAX as u64),
+    })
 }
 
-fn seal_gathered(engine: &Engine, class: &Class, pack: &[Waiting]) -> Result<(), ArchiveError> {
-    let ids: Vec<FileId> = pack.iter().map(|waiting| waiting.file).collect();
-    let files = load(engine, &ids)?;
-    if files.is_empty() { Ok(()) } else { seal_pack(engine, class, files) }
+/// The migration queue of a class, as the catalogue has it.
+struct ClassQueue<'a> {
+    engine: &'a Engine,
+    class: &'a Class,
+}
+
+impl Sealing for ClassQueue<'_> {
+    type Error = ArchiveError;
+
+    fn waiting(&mut self, after: Option<(u64, FileId)>) -> Result<Vec<Waiting>, ArchiveError> {
+        let page = self.engine.read(|view| view.todo(self.class.id, after, TODO_PAGE))?;
+        let waiting = |((data_set, file), TodoFile { size, .. })| Waiting { data_set, file, size: size.0 };
+        Ok(page.into_iter().map(waiting).collect())
+    }
+
+    /// Its directory comes first in its path.
+    fn place(&mut self, file: FileId) -> Result<String, ArchiveError> {
+        self.engine.read(|view| Ok(view.path_of_file(file)?.unwrap_or_default()))
+    }
+
+    fn seal_files(&mut self, files: &[FileId]) -> Result<(), ArchiveError> {
+        seal_files(self.engine, self.class, load(self.engine, files)?)
+    }
+
+    fn seal_pack(&mut self, files: &[Waiting]) -> Result<(), ArchiveError> {
+        let ids: Vec<FileId> = files.iter().map(|waiting| waiting.file).collect();
+        let files = load(self.engine, &ids)?;
+        if files.is_empty() { Ok(()) } else { seal_pack(self.engine, self.class, files) }
+    }
 }
 
 /// The records of those files that are still live.
@@ -227,21 +214,29 @@ fn try_seal_pack(
     writer.write(layout.stored_skeleton())?;
     let blob = writer.finish()?;
     let piece = base::BlobPiece { blob: blob.id, offset: ByteCount(0), length };
-    let seal = SealContainer {
+    let members: Vec<MemberRecord> = layout.members().map(member_record).collect();
+    let open = OpenPack {
         container,
-        kind: ContainerKind::Pack,
         class: class.id,
-        members: layout.members().map(member_record).collect(),
+        members: u32::try_from(members.len()).unwrap_or(u32::MAX),
         length: layout.total_length(),
         checksums: layout.checksums(),
         tape_path: joined(&ltfs::naming::pack_path(container)),
-        skeleton: Some(PoolData { blobs: vec![blob.clone()], pieces: vec![piece] }),
+        skeleton: PoolData { blobs: vec![blob.clone()], pieces: vec![piece] },
     };
-    match engine.execute(Command::SealContainer(Box::new(seal))) {
-        Ok(_) => Ok(None),
+    let sealed = if members.len() > BULK_FILES {
+        seal_in_pieces(engine, open, &members)
+    } else {
+        engine.execute(seal_at_once(open, members)).map(drop)
+    };
+    match sealed {
+        Ok(()) => Ok(None),
         Err(error) if !error.is_certain_refusal() => Err(error),
         Err(error) => {
-            if let Err(error) = engine.pool.remove(&blob) {
+            give_up_unfinished(engine)?;
+            let is_known =
+                engine.read(|view| Ok(view.blob(blob.id)?.is_some() || view.is_garbage(blob.id)?))?;
+            if !is_known && let Err(error) = engine.pool.remove(&blob) {
                 tracing::warn!(%error, "an unused skeleton stays until the next start");
             }
             match error {
@@ -249,6 +244,48 @@ fn try_seal_pack(
                 other => Err(other),
             }
         }
+    }
+}
+
+fn seal_at_once(open: OpenPack, members: Vec<MemberRecord>) -> Command {
+    let OpenPack { container, class, length, checksums, tape_path, skeleton, .. } = open;
+    Command::SealContainer(Box::new(SealContainer {
+        container,
+        kind: ContainerKind::Pack,
+        class,
+        members,
+        length,
+        checksums,
+        tape_path,
+        skeleton: Some(skeleton),
+    }))
+}
+
+/// By commands of some milliseconds, so that puts do not wait for all of a large pack. What is not ended is
+/// given up.
+fn seal_in_pieces(engine: &Engine, open: OpenPack, members: &[MemberRecord]) -> Result<(), ArchiveError> {
+    let container = open.container;
+    engine.execute(Command::OpenPack(Box::new(open)))?;
+    for members in members.chunks(BULK_FILES) {
+        engine.execute(Command::AddMembers { container, members: members.to_vec() })?;
+    }
+    engine.execute(Command::ClosePack { container })?;
+    Ok(())
+}
+
+/// Gives up packs whose sealing, or giving up, did not come to its end: their files wait to be sealed again.
+/// For the sealer's thread, and for a start: nobody else is at a pack that is being sealed.
+pub(crate) fn give_up_unfinished(engine: &Engine) -> Result<(), ArchiveError> {
+    loop {
+        let unfinished = engine.read(|view| view.sealing(UNFINISHED_PAGE))?;
+        if unfinished.is_empty() {
+            return Ok(());
+        }
+        for (container, _) in unfinished {
+            tracing::info!(%container, "a pack whose sealing did not end is given up");
+            while engine.execute(Work::DissolvePack(container).some())? == Outcome::More(true) {}
+        }
+        engine.sweep.ring();
     }
 }
 

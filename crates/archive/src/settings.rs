@@ -24,6 +24,36 @@ pub struct Settings {
     pub tape_pools: Vec<TapePoolSettings>,
     /// How tapes are written and read.
     pub tape: TapeSettings,
+    /// How long the catalogue's log of changes becomes.
+    pub change_log: ChangeLogSettings,
+}
+
+/// When the catalogue is written to tapes as a base, and which changes are kept in its log all the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChangeLogSettings {
+    /// A tape pool gets a base when more changes than these came behind its newest; 0: never, and the log is
+    /// never trimmed ...
+    pub base_changes: u64,
+    /// ... and the log is at least so large, in percent of the rest of the catalogue, which is about what a
+    /// base takes on tape.
+    pub base_log_percent: u64,
+    /// As many of the newest changes stay in the log.
+    pub keep_changes: u64,
+    /// Changes that are not older stay in the log.
+    pub keep_age: Duration,
+}
+
+impl Default for ChangeLogSettings {
+    /// A base a million changes, if the log is not shorter than it; a hundred thousand changes and a month
+    /// stay, for those who read the log.
+    fn default() -> Self {
+        ChangeLogSettings {
+            base_changes: 0,
+            base_log_percent: 100,
+            keep_changes: 100_000,
+            keep_age: Duration::from_secs(30 * 86_400),
+        }
+    }
 }
 
 /// The disk pool.

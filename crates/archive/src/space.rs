@@ -13,17 +13,10 @@ use base::{ByteCount, ClassId, Duration, FileId, Timestamp};
 use catalogue::Counter;
 use mover::WantedFile;
 use pool::{DriveSpace, PoolError};
+use scheduler::session;
 
 use crate::ArchiveError;
 use crate::engine::Engine;
-
-/// This part of each drive is left to puts: recalls end before they make the pool refuse clients ...
-const PUTS_PART: u64 = 20;
-/// ... but no more than this of a drive.
-const PUTS_BYTES_MAX: u64 = 16 << 30;
-
-/// A class is left alone for no longer than this because a file of it did not fit.
-const SHORT_REST_MAX: Duration = Duration::from_secs(6 * 3600);
 
 /// What is free for recalls, by the pool and by classes.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -58,7 +51,7 @@ struct Short {
 
 impl Short {
     fn rests(&self, retry_delay: Duration) -> Duration {
-        retry_delay.saturating_mul(1 << self.times.min(20)).min(SHORT_REST_MAX)
+        session::back_off(retry_delay, self.times, session::BACK_OFF_MAX)
     }
 }
 
@@ -200,7 +193,7 @@ impl Engine {
 }
 
 fn left_for_puts(drive: &DriveSpace) -> u64 {
-    (drive.capacity.0 / PUTS_PART).min(PUTS_BYTES_MAX)
+    session::left_for_puts(drive.capacity, 1).0
 }
 
 fn left_for_recalls(drive: &DriveSpace) -> u64 {

@@ -1,86 +1,65 @@
 //! Suspect tapes are tried again by themselves: after a rest that doubles, they are mounted and their labels
-//! and indexes read. What a tape was before it failed and how often it did stand in its reason, in words that
-//! are read back, so that a restart goes on.
+//! and indexes read. What a tape was before it failed, how often it did and when it is tried again stand in
+//! its record, so that a restart goes on.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use base::{Duration, Timestamp, Vid};
-use catalogue::{Command, TapeRecord, TapeState};
+use base::{FailureCause, Timestamp, Vid};
+use catalogue::{Command, TapeState};
 use library::TapeError;
-use scheduler::{DRIVE_REST_MAX, Event};
+use scheduler::{DRIVE_REST_MAX, Event, tape_retry};
 
 use crate::ArchiveError;
 use crate::engine::{Engine, truncated};
 
-/// So many failures in a row set a tape aside until an operator decides.
-pub const SUSPECT_FAILURES_MAX: u32 = 5;
-/// Most bytes of an error that a tape's reason tells.
+/// Most bytes of an error that a tape's record keeps.
 const ERROR_MAX: usize = 350;
 
-/// What is known of tapes that failed: only those that have had no good session since.
-pub(crate) type Suspects = BTreeMap<Vid, Suspect>;
-
-/// A tape that failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Suspect {
-    /// How often, with no session between that went well.
-    pub(crate) failures: u32,
-    /// When it is tried again; `None`: it is back in use, or set aside.
-    pub(crate) retry: Option<Timestamp>,
-}
-
 impl Engine {
-    fn suspects(&self) -> threads::MutexGuard<'_, Suspects> {
-        self.suspects.lock().unwrap_or_else(PoisonError::into_inner)
+    /// When suspect tapes are tried again, as their records have it.
+    fn tape_retries(&self) -> threads::MutexGuard<'_, BTreeMap<Vid, Timestamp>> {
+        self.tape_retries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets a tape aside that failed. `read_only`: a write failed on it, so it is not written again when it
-    /// can be read.
-    pub(crate) fn suspect_tape(&self, vid: Vid, error: &str, read_only: bool) {
+    /// Sets a tape aside that failed, unless an operator has taken it out of use. `wrote`: a write failed on
+    /// it, so it is not written again when it can be read.
+    pub(crate) fn suspect_tape(&self, vid: Vid, cause: Option<FailureCause>, error: &str, wrote: bool) {
         let Ok(record) = self.tape(vid) else { return };
-        let known = History::read(&record);
-        let before = match (known, record.state) {
-            (Some(known), _) => known.before,
-            (None, TapeState::Suspect | TapeState::Disabled) => TapeState::ReadOnly,
-            (None, state) => state,
-        };
-        let before = match before {
-            TapeState::Active | TapeState::Full if read_only => TapeState::ReadOnly,
-            other => other,
-        };
-        let failures = {
-            let mut suspects = self.suspects();
-            let in_memory = suspects.get(&vid).map_or(0, |suspect| suspect.failures);
-            let failures = in_memory.max(known.map_or(0, |known| known.failures)).saturating_add(1);
-            let retry = (failures < SUSPECT_FAILURES_MAX).then(|| self.now().plus(self.rest_after(failures)));
-            suspects.insert(vid, Suspect { failures, retry });
-            (failures, retry)
-        };
-        let reason = History { before, failures: failures.0 }.told(vid, error, failures.1);
-        self.set_tape_aside(vid, TapeState::Suspect, &reason);
+        if record.state == TapeState::Disabled {
+            tracing::warn!(%vid, error, "a disabled tape failed, and stays disabled");
+            return;
+        }
+        let failures = record.history.map_or(0, |history| history.failures).saturating_add(1);
+        let retry = tape_retry(failures, self.settings.tape.retry_delay, self.now());
+        let (cause, reason) = (cause.unwrap_or(FailureCause::Unknown), truncated(error, ERROR_MAX));
+        tracing::warn!(%vid, cause = cause.word(), failures, reason, "a tape is suspect");
+        match self.execute(Command::TapeFailed { vid, cause, wrote, reason, retry }) {
+            Ok(_) => self.set_retry(vid, retry),
+            Err(error) => tracing::error!(%vid, %error, "a tape's failure cannot be recorded"),
+        }
+        self.post_tape(vid);
         self.end_try(vid);
     }
 
-    fn rest_after(&self, failures: u32) -> Duration {
-        let doubled = 1u32 << failures.saturating_sub(1).min(20);
-        self.settings.tape.retry_delay.saturating_mul(doubled).min(DRIVE_REST_MAX)
+    fn set_retry(&self, vid: Vid, retry: Option<Timestamp>) {
+        let mut retries = self.tape_retries();
+        match retry {
+            Some(at) => retries.insert(vid, at),
+            None => retries.remove(&vid),
+        };
     }
 
     /// Tapes that have rested long enough: each is to be mounted when a drive has nothing better to do.
     pub(crate) fn suspects_due(&self, now: Timestamp) -> Vec<Event> {
-        let is_due = |suspect: &Suspect| suspect.retry.is_some_and(|retry| retry <= now);
-        let due: Vec<Vid> =
-            self.suspects().iter().filter(|(_, suspect)| is_due(suspect)).map(|(vid, _)| *vid).collect();
+        let retries = self.tape_retries();
+        let due: Vec<Vid> = retries.iter().filter(|(_, retry)| **retry <= now).map(|(vid, _)| *vid).collect();
+        drop(retries);
         let mut events = Vec::new();
         for vid in due {
             match self.tape(vid) {
-                Ok(record) if record.state != TapeState::Suspect => {
-                    // What closed its torn session, or an operator, has decided meanwhile.
-                    if let Some(suspect) = self.suspects().get_mut(&vid) {
-                        suspect.retry = None;
-                    }
-                }
+                // What closed its torn session, or an operator, has decided meanwhile.
+                Ok(record) if record.state != TapeState::Suspect => self.set_retry(vid, None),
                 _ => events.push(Event::Maintain(vid, true)),
             }
         }
@@ -90,33 +69,35 @@ impl Engine {
     /// Whether a suspect tape that is being mounted is being tried again.
     pub(crate) fn is_tried_again(&self, vid: Vid) -> bool {
         let now = self.now();
-        let is_due =
-            self.suspects().get(&vid).is_some_and(|suspect| suspect.retry.is_some_and(|at| at <= now));
+        let is_due = self.tape_retries().get(&vid).is_some_and(|at| *at <= now);
         is_due && self.tape(vid).is_ok_and(|record| record.state == TapeState::Suspect)
     }
 
     /// A suspect tape was mounted, and its labels and its newest index are what they should be: it becomes
     /// what it was. `fault`: what nevertheless keeps it from being written.
-    pub(crate) fn acquit(&self, vid: Vid, fault: Option<&str>) {
-        if let Err(error) = self.try_to_acquit(vid, fault) {
+    pub(crate) fn found_well(&self, vid: Vid, fault: Option<&str>) {
+        if let Err(error) = self.take_back(vid, fault) {
             tracing::error!(%vid, %error, "a suspect tape stays what it is");
         }
     }
 
-    fn try_to_acquit(&self, vid: Vid, fault: Option<&str>) -> Result<(), ArchiveError> {
+    fn take_back(&self, vid: Vid, fault: Option<&str>) -> Result<(), ArchiveError> {
+        let one = self.tape_states();
         let record = self.tape(vid)?;
-        if record.state != TapeState::Suspect {
-            return Ok(());
-        }
-        let known = History::read(&record);
-        let state = known.map_or(TapeState::ReadOnly, |known| known.before);
-        let (state, reason) = match (state, fault) {
+        let Some(well) = record.when_well() else { return Ok(()) };
+        let (state, reason) = match (well, fault) {
             (TapeState::Active, Some(fault)) => (TapeState::ReadOnly, fault.to_owned()),
-            (state, _) => (state, format!("{FOUND_WELL}{}", bare(&record.reason))),
+            (state, _) => (state, format!("tried again and found well; before: {}", record.reason)),
         };
         tracing::warn!(%vid, ?state, reason, "a suspect tape is taken into use again");
         let reason = truncated(&reason, 512);
         self.execute(Command::SetTapeState { vid, state, reason })?;
+        drop(one);
+        self.in_use_again(vid)
+    }
+
+    /// A suspect tape is what it was: what waits for it is looked at anew.
+    fn in_use_again(&self, vid: Vid) -> Result<(), ArchiveError> {
         self.end_rest(vid);
         self.post_tape(vid);
         self.repack_after_run(vid);
@@ -124,12 +105,12 @@ impl Engine {
     }
 
     /// The open run of a tape is about to be closed. One that became suspect while it was to be repacked goes
-    /// back to that before, since closing the run makes of it what keeps none of its history.
+    /// back to that before, since closing the run makes of it what is not repacked.
     pub(crate) fn keep_repack(&self, vid: Vid) -> Result<(), ArchiveError> {
+        let _one = self.tape_states();
         let record = self.tape(vid)?;
-        if was_repacked(&record) {
-            let reason =
-                truncated(&format!("it was to be repacked, and failed: {}", bare(&record.reason)), 512);
+        if record.before_failure() == Some(TapeState::Repacking) {
+            let reason = truncated(&format!("it was to be repacked, and failed: {}", record.reason), 512);
             self.execute(Command::SetTapeState { vid, state: TapeState::Repacking, reason })?;
         }
         Ok(())
@@ -138,27 +119,52 @@ impl Engine {
     /// A suspect tape is taken into use again. How often it failed is known until a session goes well: one
     /// that fails each time it is used comes to its limit.
     pub(crate) fn end_rest(&self, vid: Vid) {
-        if let Some(suspect) = self.suspects().get_mut(&vid) {
-            suspect.retry = None;
-        }
+        self.set_retry(vid, None);
         self.end_try(vid);
     }
 
-    /// Whether a tape that may be read has failed before: files are read from other copies then while there
-    /// are any. One that is written again was cleared by the first session that went well; one that was only
-    /// kept for reading never is, but by an operator.
-    pub(crate) fn is_doubted(&self, vid: Vid, record: &TapeRecord) -> bool {
-        is_kept_after_errors(record) || self.suspects().contains_key(&vid)
-    }
-
-    /// A session on the tape went well, or an operator has decided: its failures are forgotten.
-    pub(crate) fn forget_failures(&self, vid: Vid) {
-        let Some(forgotten) = self.suspects().remove(&vid) else { return };
-        if forgotten.retry.is_some() {
+    /// A session on the tape went well, or an operator has decided: its failures are forgotten. One that is
+    /// only kept for reading stays doubted, but by an operator's word: no write has shown that it is well.
+    pub(crate) fn forget_failures(&self, vid: Vid, doubts: bool) {
+        let was_resting = self.tape_retries().remove(&vid).is_some();
+        // Of one that is kept for reading, and was read well since, there is nothing more to forget.
+        let has_history = self.tape(vid).is_ok_and(|record| {
+            let is_kept = record.state == TapeState::ReadOnly && !doubts;
+            record.history.is_some_and(|history| !is_kept || history.failures > 0)
+        });
+        if has_history && let Err(error) = self.execute(Command::ForgetTapeFailures { vid, doubts }) {
+            tracing::error!(%vid, %error, "that a tape is well again cannot be recorded");
+        }
+        if was_resting {
             self.end_try(vid);
         }
-        // Its copies are as good as others again.
-        self.post_tape(vid);
+        if has_history {
+            // Its copies are as good as others again.
+            self.post_tape(vid);
+        }
+    }
+
+    /// Makes a tape what it was before it failed in a drive that is to blame, unless somebody has decided
+    /// otherwise meanwhile.
+    pub(crate) fn clear_tape(&self, drive: &str, vid: Vid) {
+        if let Err(error) = self.try_to_clear(drive, vid) {
+            tracing::error!(%vid, drive, %error, "a tape that a drive failed on stays suspect");
+        }
+    }
+
+    fn try_to_clear(&self, drive: &str, vid: Vid) -> Result<(), ArchiveError> {
+        {
+            let _one = self.tape_states();
+            let Some(state) = self.tape(vid)?.before_failure() else { return Ok(()) };
+            if state == TapeState::Labelling {
+                return Ok(());
+            }
+            let reason = format!("it failed in drive {drive}, as others did");
+            tracing::warn!(%vid, ?state, reason, "a suspect tape is cleared");
+            self.execute(Command::SetTapeState { vid, state, reason })?;
+            self.execute(Command::ForgetTapeFailures { vid, doubts: true })?;
+        }
+        self.in_use_again(vid)
     }
 
     /// Tells the scheduler whether there is anything to be done on the tape but to try it.
@@ -168,36 +174,22 @@ impl Engine {
         self.bell.post(Event::Maintain(vid, chores.tapes.contains_key(&vid)));
     }
 
-    /// Suspect tapes of an earlier start rest once more and are tried again, but those that were set aside.
+    /// Suspect tapes of an earlier start are tried again when their time comes. One of before histories were
+    /// kept rests once more.
     pub(crate) fn resume_suspects(&self) -> Result<(), ArchiveError> {
+        let rest = || tape_retry(1, self.settings.tape.retry_delay, self.now());
+        // A clock that was ahead when the tape failed does not leave it aside for years.
+        let latest = self.now().plus(DRIVE_REST_MAX);
         for (vid, record) in self.read(|view| view.tapes())? {
-            if record.state != TapeState::Suspect {
-                continue;
-            }
-            let failures = History::read(&record).map_or(1, |known| known.failures);
-            if failures < SUSPECT_FAILURES_MAX {
-                let retry = Some(self.now().plus(self.rest_after(failures)));
-                self.suspects().entry(vid).or_insert(Suspect { failures, retry });
+            if record.state == TapeState::Suspect {
+                self.set_retry(
+                    vid,
+                    record.history.map_or_else(rest, |history| history.retry.map(|at| at.min(latest))),
+                );
             }
         }
         Ok(())
     }
-}
-
-/// Whether a suspect tape was being repacked. What was taken off it would else be written to it once more.
-pub(crate) fn was_repacked(tape: &TapeRecord) -> bool {
-    History::read(tape).is_some_and(|known| known.before == TapeState::Repacking)
-}
-
-/// Whether a tape is only kept for reading, because of errors and not by an operator's word.
-fn is_kept_after_errors(tape: &TapeRecord) -> bool {
-    let says = [FOUND_WELL, ADOPTED].iter().any(|words| tape.reason.starts_with(words));
-    tape.state == TapeState::ReadOnly && says
-}
-
-/// The reason of a suspect tape without what is told of further attempts.
-pub(crate) fn bare(reason: &str) -> &str {
-    reason.rsplit_once(BEFORE).map_or(reason, |(error, _)| error)
 }
 
 /// Whether an error tells of a write that failed: the medium is not given new data then.
@@ -206,99 +198,5 @@ pub(crate) fn is_of_a_write(error: &TapeError) -> bool {
         TapeError::Medium { operation, .. } => !matches!(*operation, "read" | "locate" | "load"),
         TapeError::Poisoned { .. } | TapeError::WriteProtected { .. } => true,
         _ => false,
-    }
-}
-
-/// What the reason of a suspect tape tells of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct History {
-    /// What it becomes when it is well again.
-    before: TapeState,
-    failures: u32,
-}
-
-const WORDS: [(TapeState, &str); 6] = [
-    (TapeState::Scratch, "scratch"),
-    (TapeState::Labelling, "being labelled"),
-    (TapeState::Active, "active"),
-    (TapeState::Full, "full"),
-    (TapeState::ReadOnly, "to be read only"),
-    (TapeState::Repacking, "being repacked"),
-];
-/// How the reason of a tape begins that was tried again.
-const FOUND_WELL: &str = "tried again and found well; before: ";
-/// How the reason of a tape begins on which a write failed and what was whole was adopted.
-pub(crate) const ADOPTED: &str = "what was whole on it was adopted, no more is written: ";
-const BEFORE: &str = " (it was ";
-const FAILURE: &str = "; failure ";
-const IN_A_ROW: &str = " in a row; ";
-
-impl History {
-    /// The reason, for people and for [`History::read`].
-    fn told(&self, vid: Vid, error: &str, retry: Option<Timestamp>) -> String {
-        let word = WORDS.iter().find(|(state, _)| *state == self.before).map_or("", |(_, word)| word);
-        let next = match retry {
-            Some(at) => format!("tried again after {at}"),
-            None => format!(
-                "not tried again by itself: look at it, then kist tape set {vid} active, or read-only"
-            ),
-        };
-        let error = truncated(error, ERROR_MAX);
-        format!("{error}{BEFORE}{word}{FAILURE}{}{IN_A_ROW}{next})", self.failures)
-    }
-
-    /// `None`: the tape is not suspect, or an older Kist set it aside.
-    fn read(record: &TapeRecord) -> Option<History> {
-        let text = record.reason.as_str();
-        let (_, tail) = text.rsplit_once(BEFORE).filter(|_| record.state == TapeState::Suspect)?;
-        let (word, tail) = tail.split_once(FAILURE)?;
-        let (count, _) = tail.split_once(IN_A_ROW)?;
-        let (before, _) = *WORDS.iter().find(|(_, known)| *known == word)?;
-        Some(History { before, failures: count.parse().ok()? })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use base::ByteCount;
-
-    use super::*;
-
-    fn tape(state: TapeState, reason: String) -> TapeRecord {
-        TapeRecord { state, reason, ..TapeRecord::scratch(ByteCount(0)) }
-    }
-
-    #[test]
-    fn only_errors_make_a_tape_that_is_kept_for_reading_doubtful() {
-        let told = |state, words: &str| is_kept_after_errors(&tape(state, format!("{words}medium error")));
-        assert!(told(TapeState::ReadOnly, FOUND_WELL) && told(TapeState::ReadOnly, ADOPTED));
-        assert!(!told(TapeState::ReadOnly, ""), "an operator's word");
-        assert!(!told(TapeState::Active, FOUND_WELL), "the next good session decides");
-    }
-
-    #[test]
-    fn a_reason_tells_the_next_start_what_the_tape_was() {
-        let vid = Vid::new("KT0001").unwrap();
-        for (before, _) in WORDS {
-            for (failures, retry) in [(1, Some(Timestamp(5))), (SUSPECT_FAILURES_MAX, None)] {
-                let history = History { before, failures };
-                let reason = history.told(vid, &"é (it was ".repeat(100), retry);
-                assert!(reason.len() <= 512, "{reason}");
-                assert_eq!(
-                    History::read(&tape(TapeState::Suspect, reason.clone())),
-                    Some(history),
-                    "{reason}"
-                );
-                assert_eq!(History::read(&tape(TapeState::ReadOnly, reason)), None);
-            }
-        }
-        for strange in [
-            "",
-            "it broke",
-            "x (it was new; failure 1 in a row; y)",
-            "x (it was active; failure q in a row; y)",
-        ] {
-            assert_eq!(History::read(&tape(TapeState::Suspect, strange.to_owned())), None, "{strange}");
-        }
     }
 }

@@ -1,13 +1,14 @@
 //! The sweeper: removes garbage from the pool once no reader can be in it, and lets pins and old answers
 //! expire.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use base::planted::{Bug, is_planted};
-use base::{BlobId, Layout};
-use catalogue::{BULK_FILES, Command, Garbage, Outcome, Work};
+use base::{BlobDescription, BlobId, BlobPiece, Layout};
+use catalogue::{BULK_FILES, Command, Garbage, Outcome, UnneededSectors, Work};
 
 use crate::ArchiveError;
 use crate::engine::Engine;
@@ -52,14 +53,24 @@ fn attend_to_drives(engine: &Engine) {
 /// The sweeper's thread.
 pub(crate) fn run(engine: &Arc<Engine>) {
     let mut requests = crate::forget::Round::default();
+    let mut segments = crate::segment_use::Round::new(engine.pool.epoch());
+    let mut base_asked = crate::change_log::BasesAsked::default();
     while !engine.stop.load(Ordering::Relaxed) {
         engine.keep_time();
         attend_to_drives(engine);
-        if let Err(error) = sweep(engine) {
+        if !engine.settling.holds_pool()
+            && let Err(error) = sweep(engine)
+        {
             tracing::error!(%error, "sweeping failed");
         }
         if let Err(error) = requests.turn(engine) {
             tracing::error!(%error, "old requests are not forgotten");
+        }
+        if let Err(error) = segments.turn(engine) {
+            tracing::error!(%error, "what small values take of the pool is not measured");
+        }
+        if let Err(error) = crate::change_log::turn(engine, &mut base_asked) {
+            tracing::error!(%error, "the catalogue's log is not trimmed");
         }
         // Waiting for readers may have heard the ring that tells to stop.
         if !engine.stop.load(Ordering::Relaxed) {
@@ -130,30 +141,58 @@ fn expire(engine: &Engine, work: &Work) -> Result<(), ArchiveError> {
 /// Removes from the pool, then from the catalogue; gives how much went. What a sick drive does not remove is
 /// left to the next start, which finds it as an orphan: it must not keep other garbage waiting.
 fn remove(engine: &Engine, garbage: Vec<Garbage>) -> Result<usize, ArchiveError> {
-    let (mut blobs, mut values): (Vec<BlobId>, Vec<base::BlobPiece>) = (Vec::new(), Vec::new());
+    let mut blobs: Vec<BlobId> = Vec::new();
+    let mut values: BTreeMap<BlobId, (BlobDescription, Vec<BlobPiece>)> = BTreeMap::new();
     for item in garbage {
-        let result = match &item {
-            Garbage::Blob(blob) => engine.pool.remove(blob),
-            Garbage::Value(blob, piece) => engine.pool.punch(blob, piece),
-        };
-        match (result, item) {
-            // It takes values again; its turn comes with the next sweep.
-            (Err(pool::PoolError::SegmentOpen(_)), _) => {}
-            (result, item) => {
-                if let Err(error) = result {
-                    tracing::warn!(%error, "garbage stays on a drive of the pool until the next start");
-                }
-                match item {
-                    Garbage::Blob(blob) => blobs.push(blob.id),
-                    Garbage::Value(_, piece) => values.push(piece),
-                }
+        let blob = match item {
+            Garbage::Value(blob, piece) => {
+                values.entry(blob.id).or_insert_with(|| (blob, Vec::new())).1.push(piece);
+                continue;
             }
+            Garbage::Blob(blob) => blob,
+        };
+        match engine.pool.remove(&blob) {
+            // It takes values again; its turn comes with the next sweep.
+            Err(pool::PoolError::SegmentOpen(_)) => continue,
+            Err(error) => tracing::warn!(%error, "garbage stays on a drive of the pool until the next start"),
+            Ok(()) => {}
         }
+        blobs.push(blob.id);
     }
-    let removed = blobs.len() + values.len();
+    let mut removed = blobs.len();
     if removed > 0 {
-        engine.execute(Command::GarbageRemoved { blobs: blobs.clone(), values })?;
+        engine.execute(Command::GarbageRemoved { blobs: blobs.clone(), values: Vec::new() })?;
         engine.upkeep.blobs_removed(&blobs);
     }
+    let (mut gone, mut pages) = (Vec::new(), Vec::new());
+    for (blob, pieces) in values.into_values() {
+        pages.extend(give_back(engine, &blob, &pieces)?);
+        gone.extend(pieces);
+    }
+    if !gone.is_empty() {
+        removed += gone.len();
+        engine.execute(Command::ValuesRemoved { values: gone, pages })?;
+    }
     Ok(removed)
+}
+
+/// Gives back what values of a segment held that others still use, as far as whole pages of it are unneeded;
+/// what is unneeded of the others is for the catalogue to know.
+fn give_back(
+    engine: &Engine,
+    blob: &BlobDescription,
+    values: &[BlobPiece],
+) -> Result<Vec<UnneededSectors>, ArchiveError> {
+    let touched: BTreeSet<u32> =
+        values.iter().flat_map(|piece| pool::sectors_of(piece).into_keys()).collect();
+    let known = engine.read(|view| {
+        let sectors = |page: u32| Ok((page, view.unneeded_sectors(blob.id, page)?));
+        touched.into_iter().map(sectors).collect::<Result<pool::Unneeded, _>>()
+    })?;
+    let back = engine.pool.give_back(blob, values, &known);
+    if let Some(error) = &back.failure {
+        tracing::warn!(%error, segment = %blob.id, "space of small values stays taken on a drive");
+    }
+    let changed = back.pages.into_iter().filter(|(page, sectors)| known.get(page) != Some(sectors));
+    Ok(changed.map(|(page, sectors)| UnneededSectors { blob: blob.id, page, sectors }).collect())
 }

@@ -6,10 +6,12 @@ use base::{BlockAddress, ByteCount, ContainerId, Duration, TapePoolId, Timestamp
 use catalogue::{Command, Object, Rejection, TapeState};
 use scheduler::Event;
 
+use crate::bases::{is_to_stay, newest_bases};
 use crate::chores::Repack;
 use crate::engine::{Engine, truncated};
+use crate::reasons::Waiting;
 use crate::session::write_again;
-use crate::{Archive, ArchiveError};
+use crate::{Archive, ArchiveError, Reason};
 
 /// Places of damage that a check tells; it counts all.
 pub const DAMAGE_TOLD_MAX: usize = 1_000;
@@ -178,9 +180,9 @@ impl Archive {
         let engine = self.engine();
         engine.tape(vid)?;
         let check = engine.chores().checks.get(&vid).cloned();
+        let why = engine.reason(Waiting::Chores(vid))?.unwrap_or(Reason::NothingWaits);
         Ok(check.map(|mut check| {
             if check.state == CheckState::Waiting {
-                let why = engine.scheduler().why_chores(vid);
                 check.reason = match check.reason.is_empty() {
                     true => why.to_string(),
                     false => format!("{}; {why}", check.reason),
@@ -284,15 +286,24 @@ impl Archive {
         Ok(())
     }
 
-    /// Every change on the tape must stand on another tape of its pool too.
+    /// What the tape has of the history must stand on other tapes of its pool too: every change behind the
+    /// newest base that one of them has, and such a base if the log does not go back to the first change.
     fn ship_segments(&self, vid: Vid, tape_pool: TapePoolId) -> Result<(), ArchiveError> {
         let engine = self.engine();
-        let (here, others) = engine.read(|view| {
+        let is_elsewhere = engine.read(|view| {
             let others = covered(view, tape_pool, Some(vid))?;
-            Ok((view.segments(vid)?, others))
+            let base = newest_bases(view, Some(vid))?.get(&tape_pool).copied().unwrap_or(0);
+            let mut behind_base = view.segments(vid)?;
+            behind_base.retain(|(_, last)| *last > base);
+            let is_there = |(first, last): &(u64, u64)| {
+                let first = (*first).max(base.saturating_add(1));
+                others.iter().any(|(a, b)| *a <= first && last <= b)
+            };
+            let first = view.first_change()?;
+            let reaches_base = first == 1 || base.saturating_add(1) >= first;
+            Ok(behind_base.iter().all(is_there) && reaches_base)
         })?;
-        let is_there = |(first, last): &(u64, u64)| others.iter().any(|(a, b)| a <= first && last <= b);
-        if here.iter().all(is_there) {
+        if is_elsewhere {
             return Ok(());
         }
         let tapes = engine.read(|view| view.tapes())?;
@@ -315,8 +326,7 @@ pub(crate) fn covered(
 ) -> Result<Vec<(u64, u64)>, catalogue::ReadError> {
     let mut ranges = Vec::new();
     for (vid, tape) in view.tapes()? {
-        let is_good = matches!(tape.state, TapeState::Active | TapeState::Full | TapeState::ReadOnly);
-        if tape.tape_pool == Some(tape_pool) && Some(vid) != without && is_good {
+        if tape.tape_pool == Some(tape_pool) && Some(vid) != without && is_to_stay(&tape) {
             ranges.extend(view.segments(vid)?);
         }
     }
@@ -325,7 +335,9 @@ pub(crate) fn covered(
 
 /// What the last server left to be done.
 pub(crate) fn resume(engine: &Engine) -> Result<(), ArchiveError> {
-    for (_, run) in engine.read(|view| view.open_runs())? {
+    for (id, run) in engine.read(|view| view.open_runs())? {
+        let vid = run.vid;
+        tracing::warn!(%vid, run = %id, "a tape session was left open: it is closed when a drive is free");
         engine.chore(run.vid, |chores| chores.recover = true);
     }
     for (vid, record) in engine.read(|view| view.tapes())? {

@@ -50,7 +50,7 @@ pub(crate) fn look(engine: &Engine) -> Result<Option<Timestamp>, ArchiveError> {
     let mut first: Option<Timestamp> = None;
     // Pages of the catalogue that were lost since the start would make known extents unknown.
     let mut checked = None;
-    for_each_candidate(engine, is_unnamed, |candidate| {
+    let listed = for_each_candidate(engine, is_unnamed, |candidate| {
         let extent = named(candidate);
         let since = noted.remove(&extent);
         if since.map_or(keep.is_zero(), |since| now.since(since) >= keep) {
@@ -70,11 +70,23 @@ pub(crate) fn look(engine: &Engine) -> Result<Option<Timestamp>, ArchiveError> {
         let over = since.unwrap_or(now).plus(keep);
         let due = if over > now { over } else { now.plus(LOOK_AGAIN_AFTER) };
         first = Some(first.map_or(due, |first| first.min(due)));
-        if since.is_none() && looked.found.len() < room {
-            looked.found.push(extent);
+        if since.is_none() {
+            // It is kept as it was written; what was reserved for more is of no use to anybody.
+            if let Err(error) = engine.pool.trim_orphan(candidate) {
+                tracing::warn!(%error, "an extent that nothing names keeps what was reserved for it");
+            }
+            if looked.found.len() < room {
+                looked.found.push(extent);
+            }
         }
-    })?;
+    });
     checked.unwrap_or(Ok(()))?;
+    if matches!(listed, Err(ArchiveError::Stopping)) {
+        // What was found counts from now on; of what was not met nothing is known.
+        write(engine, &looked)?;
+        return Ok(first);
+    }
+    listed?;
     // What was noted and not met is removed or named after all; a drive that is away may still have it.
     let silent = engine.pool.silent_drives();
     looked.gone.extend(noted.into_keys().filter(|extent| !silent.contains(&extent.drive)));
@@ -160,7 +172,8 @@ fn is_unused(view: &View<'_>, candidate: &OrphanCandidate, until: Epoch) -> Resu
     Ok(blob.epoch() <= until && view.blob_record(blob)?.is_none())
 }
 
-/// Visits the extents of earlier epochs of which the catalogue says that they are wanted.
+/// Visits the extents of earlier epochs of which the catalogue says that they are wanted. When the server
+/// stops it ends with [`ArchiveError::Stopping`], within a page of the list and a visit.
 fn for_each_candidate(
     engine: &Engine,
     is_wanted: impl Fn(&View<'_>, &OrphanCandidate) -> Result<bool, ReadError>,
@@ -168,6 +181,9 @@ fn for_each_candidate(
 ) -> Result<(), ArchiveError> {
     let mut cursor = None;
     loop {
+        if engine.stopping() {
+            return Err(ArchiveError::Stopping);
+        }
         let page = engine.pool.list_orphan_candidates(cursor, EXTENTS_PAGE)?;
         let wanted = engine.read(|view| {
             let mut wanted = Vec::new();
@@ -178,7 +194,12 @@ fn for_each_candidate(
             }
             Ok(wanted)
         })?;
-        wanted.iter().for_each(&mut visit);
+        for candidate in &wanted {
+            if engine.stopping() {
+                return Err(ArchiveError::Stopping);
+            }
+            visit(candidate);
+        }
         match page.next {
             Some(next) => cursor = Some(next),
             None => return Ok(()),

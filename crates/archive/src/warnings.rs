@@ -1,18 +1,22 @@
 //! What an operator should know, in words: `kist status` says it.
 
-use base::Vid;
-use catalogue::{TapeRecord, TapeState};
+use base::{Duration, Vid};
+use catalogue::{Tally, TapeRecord, TapeState};
 use pool::{DriveHealth, PoolStatus};
 use scheduler::DriveState;
 use store::Shortage;
 
-use crate::HealthProblem;
 use crate::engine::{Engine, truncated};
+use crate::operate::leaving;
+use crate::settle::SILENT_MAX;
+use crate::{HealthProblem, SettlingInfo, SettlingStage, TapeLook};
 
 /// Objects named in one warning; the others are only counted.
 const NAMED_MAX: usize = 5;
 /// A pool that is so full, in hundredths, is warned of.
 const FILL_WARNED: u64 = 90;
+/// A drive that has not answered for so long is told of while all others wait for it.
+const SILENT_TOLD: Duration = Duration::from_secs(300);
 /// Most bytes of a reason within a warning.
 const REASON_MAX: usize = 160;
 
@@ -29,13 +33,20 @@ pub(crate) fn health(engine: &Engine) -> Vec<HealthProblem> {
 }
 
 /// What is not as it should be.
-pub(crate) fn all(engine: &Engine, tapes: &[(Vid, TapeRecord)], pool: &PoolStatus) -> Vec<String> {
+pub(crate) fn all(
+    engine: &Engine,
+    tapes: &[(Vid, TapeRecord)],
+    pool: &PoolStatus,
+    evictable: Tally,
+) -> Vec<String> {
     let mut warnings = Vec::new();
     let standing = engine.clock.trusted().map(base::TrustedClock::standing);
     warnings.extend(standing.filter(base::TimeStanding::is_apart).map(|it| crate::keep_time::apart(&it)));
     if let Ok(Some(to)) = engine.read(|view| Ok(view.clock()?.planned_back)) {
         warnings.push(format!("the trusted time goes back to {to} at the next start: restart the server"));
     }
+    let settling = engine.settling.info(engine.now(), engine.steady());
+    warnings.extend(settling.as_ref().and_then(of_settling));
     if matches!(engine.read(|view| view.quarantine()), Ok(Some(_))) {
         warnings.push(
             "the catalogue was restored: what is older than the restore keeps its room in the pool, also \
@@ -45,11 +56,21 @@ pub(crate) fn all(engine: &Engine, tapes: &[(Vid, TapeRecord)], pool: &PoolStatu
         );
     }
     warnings.extend(health(engine).iter().map(ToString::to_string));
-    warnings.extend(of_pool(pool, engine.pool.config().code.bears()));
+    warnings.extend(of_pool(pool, engine.pool.config().code.bears(), evictable));
     let states: Vec<(String, DriveState)> =
         engine.scheduler().drives().map(|(name, state)| (name.clone(), state.clone())).collect();
+    // Drives that look at tapes since a restore are no matter of their own.
+    let all_look = settling.is_some_and(|settling| settling.stage == SettlingStage::WrittenTapes);
+    let down = engine.read(|view| view.drives_down()).unwrap_or_default();
+    let is_told = |name: &str| !all_look || down.iter().any(|(drive, _)| drive == name);
     for (name, state) in states {
-        if let DriveState::Down { reason } = state {
+        if let Some(leaving) = leaving(&state, &name, &down) {
+            let leaving = truncated(&leaving, REASON_MAX);
+            warnings.push(format!("tape drive {name} {leaving}: kist drive up {name}"));
+        }
+        if let DriveState::Down { reason } = state
+            && is_told(&name)
+        {
             let reason = truncated(&reason, REASON_MAX);
             warnings.push(format!("tape drive {name} is out of use ({reason}): kist drive up {name}"));
         }
@@ -59,8 +80,64 @@ pub(crate) fn all(engine: &Engine, tapes: &[(Vid, TapeRecord)], pool: &PoolStatu
     warnings
 }
 
+/// How far a restored catalogue was compared with pool and tapes.
+fn of_settling(settling: &SettlingInfo) -> Option<String> {
+    let unseen: Vec<String> = settling.unseen.iter().map(Vid::to_string).collect();
+    let left = settling.left.filter(|left| !left.is_zero());
+    let left = left.map_or_else(String::new, |left| format!(", about {} s left", left.as_secs().max(1)));
+    let tapes = format!("{} of {} tapes{left}", settling.tapes_done, settling.tapes);
+    let what = match settling.stage {
+        SettlingStage::WrittenTapes => format!(
+            "all drives look at the tapes that may be written, before any is ({tapes}); files are read from \
+             the pool and put meanwhile, and recalls wait"
+        ),
+        SettlingStage::Pool => format!(
+            "files are looked for in the pool ({} of {}{left}); nothing is removed from it, mended or \
+             evicted before",
+            settling.files_done, settling.files
+        ),
+        SettlingStage::OtherTapes => format!(
+            "the labels of all tapes with data are checked when drives have nothing better to do ({tapes}); \
+             nothing is evicted before"
+        ),
+        SettlingStage::Missing => {
+            format!(
+                "files are missing, and all tapes are searched for them ({tapes}); nothing is evicted before"
+            )
+        }
+        SettlingStage::Unsettled => {
+            let what = match unseen.is_empty() {
+                true => "drives of the pool are away that may hold shards (see kist pool show)".to_owned(),
+                false => format!("tapes could not be looked at: {}", named(&unseen)),
+            };
+            format!(
+                "{what}: nothing is evicted until they are put back, or disabled or replaced, and the server \
+                 is restarted"
+            )
+        }
+        SettlingStage::Settled => return None,
+    };
+    let failing = settling.failing.as_ref().map_or_else(String::new, |why| {
+        format!("; it cannot go on now, and is tried again: {}", truncated(why, REASON_MAX))
+    });
+    let silent = settling.looking.iter().filter(|look| look.silent >= SILENT_TOLD).map(|look| {
+        let TapeLook { vid, drive, silent } = look;
+        let (silent, given_up) = (silent.as_secs(), SILENT_MAX.as_secs());
+        format!(
+            "; drive {drive} looks at tape {vid} and has not answered for {silent} s: both are given up \
+             after {given_up} s, and the tape is not written then"
+        )
+    });
+    let silent: String = silent.collect();
+    let unseen = match unseen.is_empty() || settling.stage == SettlingStage::Unsettled {
+        true => String::new(),
+        false => format!("; could not be looked at: {}", named(&unseen)),
+    };
+    Some(format!("the catalogue was restored: {what}{silent}{unseen}{failing}"))
+}
+
 /// What is wrong with the drives of the pool, and how full it is.
-fn of_pool(pool: &PoolStatus, bears: usize) -> Vec<String> {
+fn of_pool(pool: &PoolStatus, bears: usize, evictable: Tally) -> Vec<String> {
     let mut warnings = Vec::new();
     let (mut silent, mut hurt, mut gaps) = (Vec::new(), Vec::new(), Vec::new());
     for drive in &pool.drives {
@@ -106,9 +183,13 @@ fn of_pool(pool: &PoolStatus, bears: usize) -> Vec<String> {
     }
     let fill = pool.used.0.saturating_mul(100).checked_div(pool.capacity.0).unwrap_or(0);
     if fill >= FILL_WARNED {
+        let can_go = match evictable.files {
+            0 => "nothing can be evicted now".to_owned(),
+            files => format!("up to {files} files ({}) can be evicted now", evictable.bytes),
+        };
         warnings.push(format!(
-            "the pool is {fill}% full: kist evict makes room once files are on tape, kist migrate --now \
-             hurries them there"
+            "the pool is {fill}% full: {can_go}; kist evict makes room once files are on tape, kist migrate \
+             --now hurries them there"
         ));
     }
     warnings
@@ -197,20 +278,22 @@ mod tests {
     /// A newcomer found `"warnings": []` with drives missing.
     #[test]
     fn drives_that_do_not_answer_or_are_full_are_warned_of() {
-        assert_eq!(of_pool(&pool(&[DriveHealth::Up, DriveHealth::Up], 89), 1), [""; 0]);
+        let (none, some) = (Tally::default(), Tally { files: 18_000, bytes: ByteCount(23_000_000_000) });
+        assert_eq!(of_pool(&pool(&[DriveHealth::Up, DriveHealth::Up], 89), 1, none), [""; 0]);
         let away = DriveHealth::Away { reason: "gone".to_owned() };
-        let told = of_pool(&pool(&[DriveHealth::Missing, DriveHealth::Up, away], 90), 1);
+        let told = of_pool(&pool(&[DriveHealth::Missing, DriveHealth::Up, away], 90), 1, some);
         assert_eq!(told.len(), 2, "{told:?}");
         let silent = "2 of 3 drives of the pool do not answer: 0 (missing), 2 (away); that is more than";
         assert!(told[0].starts_with(silent), "{told:?}");
-        assert!(told[1].starts_with("the pool is 90% full"), "{told:?}");
-        let told = of_pool(&pool(&[DriveHealth::Lost, DriveHealth::Full], 1), 1);
+        let fill = "the pool is 90% full: up to 18000 files (23.0 GB) can be evicted now; kist evict makes";
+        assert!(told[1].starts_with(fill), "{told:?}");
+        let told = of_pool(&pool(&[DriveHealth::Lost, DriveHealth::Full], 1), 1, none);
         assert!(told[0].starts_with("1 of 2 drives of the pool does not answer: 0 (lost): see"), "{told:?}");
         assert!(told[1].starts_with("1 of 2 drives of the pool takes no new data: 1 (full)"), "{told:?}");
         let reason = String::new();
         let mut status = pool(&[DriveHealth::Up, DriveHealth::Wiped { reason }], 1);
         status.drives.iter_mut().for_each(|drive| drive.gaps_after = Some(7));
-        let told = of_pool(&status, 1);
+        let told = of_pool(&status, 1, none);
         assert!(told[0].contains("does not answer: 1 (emptied while in use)"), "{told:?}");
         assert!(told[1].starts_with("1 of 2 drives of the pool may lack") && told[1].contains(": 0: what"));
     }

@@ -1,12 +1,12 @@
 //! Why something waits, in sentences, the nearest cause first.
 
 use std::collections::BTreeSet;
-use std::sync::PoisonError;
 
-use base::{ArchivePath, ContainerId, FileId, RequestId, TapePoolId, Timestamp, Vid};
+use base::{ArchivePath, ByteCount, ContainerId, FileId, RequestId, TapePoolId, Vid};
 use catalogue::{CopyState, EvictRefusal, Followed, ItemState, RequestState, TapeState};
 
-use crate::engine::{Engine, Rest};
+use crate::engine::Engine;
+use crate::reasons::Waiting;
 use crate::{About, Archive, ArchiveError, Cause, Locality, Reason};
 
 /// Waiting files of a request whose reasons are told.
@@ -49,12 +49,18 @@ impl Archive {
         let tape = self.tape(vid)?;
         let engine = self.engine();
         let now = engine.now();
-        let (reason, chores) = {
-            let scheduler = engine.scheduler();
-            (scheduler.why_tape(vid), scheduler.why_chores(vid))
-        };
+        let reason = engine.reason(Waiting::Tape(vid))?.unwrap_or(Reason::InSlot);
+        let chores = engine.reason(Waiting::Chores(vid))?.unwrap_or(Reason::NothingWaits);
         let wanted = tape.wanted;
         let mut causes = Vec::new();
+        let looks = engine.settling.looks(engine.steady());
+        if let Some(look) = looks.iter().find(|look| look.vid == vid) {
+            let (drive, silent) = (&look.drive, look.silent.as_secs());
+            causes.push(said(format!(
+                "drive {drive} looks at it since the catalogue was restored, before any tape is written; it \
+                 gave its last sign of life {silent} s ago"
+            )));
+        }
         let expected = engine.forecast().of_tape(vid).filter(|_| wanted.files > 0);
         let text = match wanted.files {
             0 => reason.to_string(),
@@ -78,7 +84,15 @@ impl Archive {
         let engine = self.engine();
         let now = engine.now();
         let name = drive.to_owned();
-        let reason = engine.scheduler().why_drive(&name, now);
+        let looks = engine.settling.looks(engine.steady());
+        if let Some(look) = looks.iter().find(|look| look.drive == name) {
+            let (vid, silent) = (look.vid, look.silent.as_secs());
+            return Ok(vec![said(format!(
+                "it looks at tape {vid} since the catalogue was restored, before any tape is written; it \
+                 gave its last sign of life {silent} s ago"
+            ))]);
+        }
+        let reason = engine.reason(Waiting::Drive(&name))?;
         let reason = reason.ok_or_else(|| ArchiveError::NoSuchDrive(drive.to_owned()))?;
         let expected = engine.forecast().of_drive(&name).map(|expected| expected.seen_at(now));
         Ok(vec![Cause { text: reason.to_string(), reason: Some(reason), expected }])
@@ -119,11 +133,10 @@ impl Archive {
         if let Some(first) = reasons.first_mut() {
             first.expected = self.request_outlook(request)?.expected;
         }
-        let now = engine.now();
         let items = engine.read(|view| view.request_items(request, 0, WAITING_LOOKED_AT_MAX))?;
         let mut told: Vec<Cause> = Vec::new();
         for (_, item) in items.iter().filter(|(_, item)| item.state == ItemState::Waiting) {
-            let (text, reason) = recall_reason(engine, item.file, now);
+            let (text, reason) = recall_reason(engine, item.file)?;
             if told.iter().all(|cause| cause.text != text) {
                 told.push(Cause { text, reason, expected: None });
             }
@@ -150,12 +163,12 @@ fn said(text: String) -> Cause {
     Cause { text, reason: None, expected: None }
 }
 
-fn recall_reason(engine: &Engine, file: FileId, now: Timestamp) -> (String, Option<Reason>) {
-    let reason = engine.scheduler().why_recalling(file, now);
-    match &reason {
+fn recall_reason(engine: &Engine, file: FileId) -> Result<(String, Option<Reason>), ArchiveError> {
+    let reason = engine.reason(Waiting::Recall(file))?;
+    Ok(match &reason {
         Some(known) => (known.to_string(), reason),
         None => ("the file has just come, or the scheduler is about to hear of it".to_owned(), None),
-    }
+    })
 }
 
 fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<Cause>, ArchiveError> {
@@ -185,12 +198,13 @@ fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<Cau
         reasons.push(said(crate::away::refused(&stat, missing).to_string()));
     }
     if !wants.is_empty() {
-        let (text, reason) = recall_reason(engine, file, now);
+        let (text, reason) = recall_reason(engine, file)?;
         let expected = engine.expected_of_file(file);
         reasons.push(Cause { text: format!("recall: {text}"), reason, expected });
     }
     if containers.is_empty() && stat.copies_wanted > 0 {
-        let reason = engine.scheduler().why_sealing(record.class, now);
+        let reason = engine.reason(Waiting::SealFile(record.class, record.size))?;
+        let reason = reason.unwrap_or(Reason::NothingWaits);
         let expected =
             engine.foretold(|forecast| forecast.of_class(record.class)).map(|expected| expected.seen_at(now));
         let text = format!("not in a container yet: {reason}");
@@ -198,10 +212,13 @@ fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<Cau
     }
     for (id, container) in containers {
         let Some(container) = container else { continue };
+        if container.copies.is_empty() {
+            reasons.push(said("being sealed into a pack".to_owned()));
+        }
         for copy in &container.copies {
             let pool = engine.classes.tape_pool_name(copy.tape_pool);
             reasons.extend(match copy.state {
-                CopyState::Queued => Some(why_queued(engine, id, copy.tape_pool, &pool, now)),
+                CopyState::Queued => Some(why_queued(engine, id, container.length, copy.tape_pool, &pool)?),
                 CopyState::Planned { vid, .. } => {
                     Some(said(format!("copy in {pool}: being written to {vid}")))
                 }
@@ -228,23 +245,25 @@ fn why_nothing(path: &ArchivePath, locality: Locality) -> Cause {
     })
 }
 
-/// Until when a container is left alone, and why.
-pub(crate) fn rest_of(engine: &Engine, id: ContainerId, now: Timestamp) -> Option<(Timestamp, String)> {
-    let resting = engine.resting.lock().unwrap_or_else(PoisonError::into_inner);
-    let Rest { until, why, .. } = resting.get(&id).filter(|rest| rest.until > now)?;
-    Some((*until, why.clone()))
-}
-
 /// Why a container is not written to a tape of a pool yet.
-fn why_queued(engine: &Engine, id: ContainerId, tape_pool: TapePoolId, pool: &str, now: Timestamp) -> Cause {
-    if let Some((until, cause)) = rest_of(engine, id, now) {
-        let text = format!("copy in {pool}: left alone until {until}: {cause}");
-        return Cause { text, reason: Some(Reason::Resting { until, cause }), expected: None };
-    }
-    let reason = engine.scheduler().why_migrating(tape_pool, now);
-    let expected =
-        engine.foretold(|forecast| forecast.of_tape_pool(tape_pool)).map(|expected| expected.seen_at(now));
-    Cause { text: format!("copy in {pool}: {reason}"), reason: Some(reason), expected }
+fn why_queued(
+    engine: &Engine,
+    id: ContainerId,
+    length: ByteCount,
+    tape_pool: TapePoolId,
+    pool: &str,
+) -> Result<Cause, ArchiveError> {
+    let reason = engine.reason(Waiting::Copy(id, length, tape_pool))?.unwrap_or(Reason::NothingWaits);
+    let text = match &reason {
+        Reason::Resting { until, cause } => format!("copy in {pool}: left alone until {until}: {cause}"),
+        reason => format!("copy in {pool}: {reason}"),
+    };
+    let expected = match reason {
+        Reason::Resting { .. } | Reason::LargerThanTapes { .. } => None,
+        _ => engine.foretold(|forecast| forecast.of_tape_pool(tape_pool)),
+    };
+    let expected = expected.map(|expected| expected.seen_at(engine.now()));
+    Ok(Cause { text, reason: Some(reason), expected })
 }
 
 /// A refusal in words.
@@ -260,5 +279,8 @@ pub fn refusal_text(refusal: EvictRefusal) -> &'static str {
             "not all of its tape copies are under a synced index yet: kist why tells"
         }
         EvictRefusal::Pinned => "a request holds it: release it first",
+        EvictRefusal::NotSettled => {
+            "the restore of the catalogue is not settled, not all tapes were looked at yet: see kist status"
+        }
     }
 }

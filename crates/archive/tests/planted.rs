@@ -1,12 +1,16 @@
 //! Bugs that are planted, and what catches them: bytes of the pool that are wrong although no cell says so,
 //! for which there are checksums of whole files; and starts after a restore that believe names.
 
+#[path = "it/common/bases.rs"]
+mod bases;
 #[path = "it/common/mod.rs"]
 mod common;
 #[path = "it/common/history.rs"]
 mod history;
 #[path = "it/common/restoring.rs"]
 mod restoring;
+#[path = "it/common/small_files.rs"]
+mod small_files;
 
 use std::os::unix::fs::FileExt;
 use std::panic::catch_unwind;
@@ -24,13 +28,15 @@ const AT: u64 = 4096 + 77;
 #[test]
 fn what_is_planted_is_caught() {
     a_whole_file_that_is_not_what_was_put_is_never_given_to_its_end();
-    let restores: [(Bug, fn()); 2] = [
+    let caught: [(Bug, fn()); 4] = [
         (Bug::SettledByOldSets, restoring::go_back_before_drives_were_replaced),
         (Bug::BelievedExtent, restoring::go_back_before_values_were_punched),
+        (Bug::PunchNeighbours, small_files::delete_nearly_all),
+        (Bug::TrimWithoutBase, bases::the_log_stays_without_a_base),
     ];
-    for (bug, go_back) in restores {
+    for (bug, catch) in caught {
         plant(Some(bug));
-        let ran = catch_unwind(go_back);
+        let ran = catch_unwind(catch);
         plant(None);
         assert!(ran.is_err(), "{bug:?} is not caught");
     }

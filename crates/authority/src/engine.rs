@@ -2,12 +2,13 @@
 
 use archive::{
     About, AccessChain, AclEntry, Archive, ArchiveError, BackupStatus, BucketInfo, BucketSettings,
-    CatalogueFinding, Cause, ClassInfo, ClockInfo, CloneOptions, CompleteOptions, EvictDone, FileStat,
-    HealthProblem, Hold, KeyPage, KeyQuery, Listed, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo,
-    PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaLimits, QuotaOf,
-    RenameOf, ReplacedDrive, ReportBy, RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection,
-    StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse,
-    Totals, UnknownKept, UsageReport, VerifyDone, VersionPage, VersionQuery, Which,
+    CallProgress, CatalogueFinding, Cause, ChangeLogInfo, ClassInfo, ClockInfo, CloneOptions,
+    CompleteOptions, EvictDone, FileStat, HealthProblem, Hold, KeyPage, KeyQuery, Listed, MultipartInfo,
+    ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine,
+    QuotaInfo, QuotaLimits, QuotaOf, RemoveTree, RenameOf, ReplacedDrive, ReportBy, RequestFile, RequestInfo,
+    RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo,
+    TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, TreeRemoval, UnknownKept, UsageReport, VerifyDone,
+    VersionPage, VersionQuery, Which,
 };
 use base::{
     ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid,
@@ -15,7 +16,7 @@ use base::{
 use bytes::Bytes;
 use catalogue::Attributes;
 
-use crate::seam::{Download, Engine, PartUpload, Upload};
+use crate::seam::{Download, Engine, PartUpload, Upload, UsageSteps};
 
 impl Engine for Archive {
     fn instance(&self) -> Uuid {
@@ -59,6 +60,18 @@ impl Engine for Archive {
 
     fn remove(&self, path: &ArchivePath) -> Result<(), ArchiveError> {
         Archive::remove(self, path)
+    }
+
+    fn remove_tree(&self, path: &ArchivePath, how: RemoveTree) -> Result<TreeRemoval, ArchiveError> {
+        Archive::remove_tree(self, path, how)
+    }
+
+    fn tree_removal(&self, id: DirId) -> Result<TreeRemoval, ArchiveError> {
+        Archive::tree_removal(self, id)
+    }
+
+    fn tree_removals(&self) -> Result<Vec<TreeRemoval>, ArchiveError> {
+        Archive::tree_removals(self)
     }
 
     fn begin_put(&self, path: &ArchivePath, options: PutOptions) -> Result<Box<dyn Upload>, ArchiveError> {
@@ -108,6 +121,32 @@ impl Engine for Archive {
 
     fn evict(&self, selection: &Selection) -> Result<EvictDone, ArchiveError> {
         Archive::evict(self, selection)
+    }
+
+    fn stage_told(
+        &self,
+        selection: &Selection,
+        options: StageOptions,
+        progress: &CallProgress,
+    ) -> Result<RequestId, ArchiveError> {
+        Archive::stage_told(self, selection, options, progress)
+    }
+
+    fn cancel_request_told(&self, request: RequestId, progress: &CallProgress) -> Result<(), ArchiveError> {
+        Archive::cancel_request_told(self, request, progress)
+    }
+
+    fn release_told(
+        &self,
+        request: RequestId,
+        paths: Option<&[ArchivePath]>,
+        progress: &CallProgress,
+    ) -> Result<(), ArchiveError> {
+        Archive::release_told(self, request, paths, progress)
+    }
+
+    fn evict_told(&self, selection: &Selection, progress: &CallProgress) -> Result<EvictDone, ArchiveError> {
+        Archive::evict_told(self, selection, progress)
     }
 
     fn explain(&self, about: &About) -> Result<Vec<Cause>, ArchiveError> {
@@ -171,6 +210,10 @@ impl Engine for Archive {
         Archive::backup_now(self)
     }
 
+    fn change_log(&self) -> Result<Option<ChangeLogInfo>, ArchiveError> {
+        Archive::change_log(self).map(Some)
+    }
+
     fn quarantined(&self) -> Result<Option<u64>, ArchiveError> {
         match Archive::quarantine(self)? {
             Some(_) => Archive::count_quarantined(self).map(Some),
@@ -224,6 +267,14 @@ impl Engine for Archive {
 
     fn usage(&self, window: Duration, class: Option<&str>) -> Result<UsageReport, ArchiveError> {
         Archive::usage(self, window, class)
+    }
+
+    fn begin_usage(
+        &self,
+        window: Duration,
+        class: Option<&str>,
+    ) -> Result<Box<dyn UsageSteps>, ArchiveError> {
+        Ok(Box::new(Archive::begin_usage(self, window, class)?))
     }
 
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError> {
@@ -447,6 +498,16 @@ impl Engine for Archive {
 
     fn abort_multipart(&self, upload: UploadId) -> Result<(), ArchiveError> {
         Archive::abort_multipart(self, upload)
+    }
+}
+
+impl UsageSteps for archive::UsageReading {
+    fn step(&mut self) -> Option<UsageReport> {
+        archive::UsageReading::step(self)
+    }
+
+    fn progress(&self) -> (u64, u64) {
+        archive::UsageReading::progress(self)
     }
 }
 

@@ -5,22 +5,24 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use archive::{
-    About, AccessChain, AclEntry, ArchiveError, BackupStatus, BucketInfo, BucketSettings, CatalogueFinding,
-    Cause, ClassInfo, ClockInfo, CloneOptions, CompleteOptions, EvictDone, HealthProblem, Hold, KeyLine,
-    KeyPage, KeyQuery, Listed, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo,
-    PutDone, PutOptions, QueueLine, QuotaInfo, QuotaLimits, QuotaOf, ReplacedDrive, ReportBy, RequestFile,
-    RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent,
-    TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UnknownKept, UsageReport, VerifyDone,
-    VersionPage, VersionQuery, Which,
+    About, AccessChain, AclEntry, ArchiveError, BackupStatus, BucketInfo, BucketSettings, CallProgress,
+    CatalogueFinding, Cause, ChangeLogInfo, ClassInfo, ClockInfo, CloneOptions, CompleteOptions, EvictDone,
+    HealthProblem, Hold, KeyLine, KeyPage, KeyQuery, Listed, MultipartInfo, ObjectRemoved, ObjectStat,
+    PartInfo, PoolHealth, PoolInfo, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaLimits, QuotaOf,
+    RemoveTree, ReplacedDrive, ReportBy, RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection,
+    StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse,
+    Totals, TreeRemoval, UnknownKept, UsageReport, VerifyDone, VersionPage, VersionQuery, Which,
 };
-use base::{ArchivePath, BlockAddress, ByteCount, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid};
+use base::{
+    ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid,
+};
 use catalogue::{Attributes, Entry};
 use identity::Rights;
 
 use crate::authority::Ledger;
 use crate::notices::Notices;
 use crate::rule::{Putting, Rule, read_acl};
-use crate::seam::{Download, Engine, PartUpload, Upload};
+use crate::seam::{Download, Engine, PartUpload, Upload, UsageSteps};
 use crate::transfers::{AuditedPart, AuditedUpload};
 
 /// Pages of requests that are looked through for those of one caller before a page is given as it is.
@@ -88,6 +90,26 @@ impl Guarded {
         let may = self.rule.has(Rights::LIST, &directory)?;
         known.insert(directory, may);
         Ok(may)
+    }
+
+    /// A refusal without a name in it that the caller does not get by listing either.
+    fn without_names(&self, error: ArchiveError) -> ArchiveError {
+        let ArchiveError::NotAtOnce { path, why } = error else { return error };
+        let may_know = why.named().is_none_or(|named| self.is_listed(&path, named).unwrap_or(false));
+        ArchiveError::NotAtOnce { path, why: if may_know { why } else { why.unnamed() } }
+    }
+
+    /// Whether the caller may list each directory on the way from one to what stands below it.
+    fn is_listed(&self, from: &ArchivePath, below: &ArchivePath) -> Result<bool, ArchiveError> {
+        let mut at = below.clone();
+        while at != *from {
+            let Some((above, _)) = at.split() else { return Ok(true) };
+            if !self.rule.has(Rights::LIST, &above)? {
+                return Ok(false);
+            }
+            at = above;
+        }
+        Ok(true)
     }
 
     /// Leaves out lines of directories below that the caller may not list.
@@ -212,6 +234,40 @@ impl Engine for Guarded {
         self.rule.done("remove", path, || self.engine.remove(path))
     }
 
+    /// The rights that the removal name by name would need, which hold for all below a directory but for what
+    /// lists in it say; those have the engine refuse it, unless they do not concern the caller.
+    fn remove_tree(&self, path: &ArchivePath, how: RemoveTree) -> Result<TreeRemoval, ArchiveError> {
+        let owner = self.rule.acting(&how.owner);
+        if self.rule.is_admin() {
+            let how = RemoveTree { owner, directory: None, with_lists: true };
+            return self.rule.done("remove-tree", path, || self.engine.remove_tree(path, how));
+        }
+        let with_lists = self.rule.ledger.caller.is_confined();
+        until_unchanged(|| {
+            let rights = Rights::MODIFY | Rights::LIST;
+            let seen = self.rule.may_version("remove-tree", rights, path, Which::Current)?;
+            let directory = match seen {
+                Some(Entry::Directory(directory)) => Some(directory),
+                Some(Entry::File(_)) => return Err(ArchiveError::NotADirectory(path.clone())),
+                None => return Err(ArchiveError::NotFound(path.clone())),
+            };
+            let how = RemoveTree { owner: owner.clone(), directory, with_lists };
+            let removal = self.rule.done("remove-tree", path, || self.engine.remove_tree(path, how));
+            removal.map_err(|error| self.without_names(error))
+        })
+    }
+
+    fn tree_removal(&self, id: DirId) -> Result<TreeRemoval, ArchiveError> {
+        let removal = self.engine.tree_removal(id)?;
+        if self.rule.sees(&removal.record.owner) { Ok(removal) } else { Err(ArchiveError::NoSuchRemoval(id)) }
+    }
+
+    fn tree_removals(&self) -> Result<Vec<TreeRemoval>, ArchiveError> {
+        let mut removals = self.engine.tree_removals()?;
+        removals.retain(|removal| self.rule.sees(&removal.record.owner));
+        Ok(removals)
+    }
+
     fn begin_put(
         &self,
         path: &ArchivePath,
@@ -244,12 +300,21 @@ impl Engine for Guarded {
         self.opened(path, Which::Current, || self.engine.open_read_for(path, &who))
     }
 
-    fn stage(&self, selection: &Selection, mut options: StageOptions) -> Result<RequestId, ArchiveError> {
+    fn stage(&self, selection: &Selection, options: StageOptions) -> Result<RequestId, ArchiveError> {
+        self.stage_told(selection, options, &CallProgress::default())
+    }
+
+    fn stage_told(
+        &self,
+        selection: &Selection,
+        mut options: StageOptions,
+        progress: &CallProgress,
+    ) -> Result<RequestId, ArchiveError> {
         for path in &selection.paths {
             self.rule.may("stage", Rights::STAGE, path)?;
         }
         options.owner = self.rule.acting(&options.owner);
-        self.rule.done("stage", named(selection), || self.engine.stage(selection, options))
+        self.rule.done("stage", named(selection), || self.engine.stage_told(selection, options, progress))
     }
 
     fn request(&self, request: RequestId) -> Result<RequestInfo, ArchiveError> {
@@ -299,20 +364,40 @@ impl Engine for Guarded {
     }
 
     fn cancel_request(&self, request: RequestId) -> Result<(), ArchiveError> {
+        self.cancel_request_told(request, &CallProgress::default())
+    }
+
+    fn cancel_request_told(&self, request: RequestId, progress: &CallProgress) -> Result<(), ArchiveError> {
         self.rule.own("cancel", request, false)?;
-        self.rule.done("cancel", format!("request {request}"), || self.engine.cancel_request(request))
+        let cancel = || self.engine.cancel_request_told(request, progress);
+        self.rule.done("cancel", format!("request {request}"), cancel)
     }
 
     fn release(&self, request: RequestId, paths: Option<&[ArchivePath]>) -> Result<(), ArchiveError> {
+        self.release_told(request, paths, &CallProgress::default())
+    }
+
+    fn release_told(
+        &self,
+        request: RequestId,
+        paths: Option<&[ArchivePath]>,
+        progress: &CallProgress,
+    ) -> Result<(), ArchiveError> {
         self.rule.own("release", request, false)?;
-        self.rule.done("release", format!("request {request}"), || self.engine.release(request, paths))
+        let release = || self.engine.release_told(request, paths, progress);
+        self.rule.done("release", format!("request {request}"), release)
     }
 
     fn evict(&self, selection: &Selection) -> Result<EvictDone, ArchiveError> {
+        self.evict_told(selection, &CallProgress::default())
+    }
+
+    fn evict_told(&self, selection: &Selection, progress: &CallProgress) -> Result<EvictDone, ArchiveError> {
         for path in &selection.paths {
             self.rule.may("evict", Rights::STAGE, path)?;
         }
-        let mut done = self.rule.done("evict", named(selection), || self.engine.evict(selection))?;
+        let evict = || self.engine.evict_told(selection, progress);
+        let mut done = self.rule.done("evict", named(selection), evict)?;
         let mut refused = Vec::with_capacity(done.refused.len());
         for (path, refusal) in done.refused.drain(..) {
             if self.is_visible(&path)? {
@@ -390,7 +475,13 @@ impl Engine for Guarded {
 
     fn set_tape(&self, vid: Vid, use_as: TapeUse, reason: &str) -> Result<(), ArchiveError> {
         self.rule.admin("set-tape", vid)?;
-        self.rule.done("set-tape", vid, || self.engine.set_tape(vid, use_as, reason))
+        let to = match use_as {
+            TapeUse::Active => "active",
+            TapeUse::ReadOnly => "read-only",
+            TapeUse::Disabled => "disabled",
+        };
+        let what = with_reason(&format!("{vid} {to}"), reason);
+        self.rule.done("set-tape", what, || self.engine.set_tape(vid, use_as, reason))
     }
 
     fn drive_up(&self, drive: &str) -> Result<(), ArchiveError> {
@@ -400,7 +491,7 @@ impl Engine for Guarded {
 
     fn drive_down(&self, drive: &str, reason: &str) -> Result<(), ArchiveError> {
         self.rule.admin("drive-down", drive)?;
-        self.rule.done("drive-down", drive, || self.engine.drive_down(drive, reason))
+        self.rule.done("drive-down", with_reason(drive, reason), || self.engine.drive_down(drive, reason))
     }
 
     fn check_tapes(&self, vids: &[Vid]) -> Result<(), ArchiveError> {
@@ -416,7 +507,9 @@ impl Engine for Guarded {
 
     fn repack_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError> {
         self.rule.admin("repack-tape", vid)?;
-        self.rule.done("repack-tape", vid, || self.engine.repack_tape(vid, reason))
+        self.rule.done("repack-tape", with_reason(&vid.to_string(), reason), || {
+            self.engine.repack_tape(vid, reason)
+        })
     }
 
     fn tape_repack(&self, vid: Vid) -> Result<Option<TapeRepack>, ArchiveError> {
@@ -439,6 +532,15 @@ impl Engine for Guarded {
         self.engine.usage(window, class)
     }
 
+    fn begin_usage(
+        &self,
+        window: Duration,
+        class: Option<&str>,
+    ) -> Result<Box<dyn UsageSteps>, ArchiveError> {
+        self.rule.looks("look at", "the report of usage")?;
+        self.engine.begin_usage(window, class)
+    }
+
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError> {
         let what = class.unwrap_or("all classes");
         self.rule.admin("migrate", what)?;
@@ -448,6 +550,11 @@ impl Engine for Guarded {
     fn backup_status(&self) -> Option<BackupStatus> {
         self.rule.looks("look at", "the backup").ok()?;
         self.engine.backup_status()
+    }
+
+    fn change_log(&self) -> Result<Option<ChangeLogInfo>, ArchiveError> {
+        self.rule.looks("look at", "the log of changes")?;
+        self.engine.change_log()
     }
 
     fn backup_now(&self) -> Option<u64> {
@@ -834,3 +941,8 @@ fn versioned(path: &ArchivePath, which: Which) -> String {
 
 #[cfg(test)]
 mod tests;
+
+/// What was changed, and why as its operator says.
+fn with_reason(what: &str, reason: &str) -> String {
+    if reason.is_empty() { what.to_owned() } else { format!("{what}: {reason}") }
+}

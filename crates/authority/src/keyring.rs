@@ -105,6 +105,9 @@ pub enum KeyError {
         /// The limit.
         limit: usize,
     },
+    /// It would be valid for longer than a key may be.
+    #[error("a key is valid for {} days at most, or without an end", EXPIRES_MAX.as_secs() / 86_400)]
+    Expires,
     /// No such key.
     #[error("there is no key {0}: kist key ls lists them")]
     NoSuchKey(String),
@@ -207,9 +210,12 @@ impl Keyring {
     /// Makes a key; it is durable on return.
     pub(crate) fn create(&self, request: &KeyRequest, now: Timestamp) -> Result<NewKey, KeyError> {
         request.check()?;
+        if request.expires_after.is_some_and(|after| after > EXPIRES_MAX) {
+            return Err(KeyError::Expires);
+        }
         let id = format!("KIST{}", letters::<16>()?);
         let secret = if request.signs { letters::<40>()? } else { format!("kist_{}", letters::<52>()?) };
-        let expires = request.expires_after.map(|after| now.plus(after.min(EXPIRES_MAX)));
+        let expires = request.expires_after.map(|after| now.plus(after));
         let stored = Stored {
             id,
             name: request.name.clone(),
@@ -448,6 +454,10 @@ mod tests {
         let ring = Keyring::open(&path).unwrap();
         let anna = ring.create(&request("anna"), NOW).unwrap();
         let hour = Some(Duration::from_secs(3600));
+        // It ended after a hundred years, and nobody said so.
+        let far = Some(Duration::from_secs(300 * 366 * 86_400));
+        let refused = ring.create(&KeyRequest { expires_after: far, ..request("far") }, NOW);
+        assert!(matches!(refused, Err(KeyError::Expires)), "{refused:?}");
         let bert =
             ring.create(&KeyRequest { expires_after: hour, signs: true, ..request("bert") }, NOW).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);

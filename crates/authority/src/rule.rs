@@ -267,6 +267,15 @@ impl Rule {
         Err(ArchiveError::NoSuchRequest(request))
     }
 
+    /// Whether the caller may see what goes on in the name of this one.
+    pub(crate) fn sees(&self, owner: &str) -> bool {
+        let caller = &self.ledger.caller;
+        let removes = |rights: Rights| rights.contains(Rights::MODIFY);
+        let scoped = !caller.is_confined() || caller.capabilities.iter().any(|c| removes(c.rights));
+        let is_own = scoped && !caller.is_anonymous() && owner == caller.name;
+        caller.is_admin || is_own || (caller.is_operator && !caller.is_confined())
+    }
+
     pub(crate) fn owns(&self, info: &RequestInfo, looks: bool) -> bool {
         let caller = &self.ledger.caller;
         if caller.is_admin || (looks && caller.is_operator && !caller.is_confined()) {

@@ -1,13 +1,14 @@
 //! What the doors need of the engine. `archive::Archive` is one; tests have their own.
 
 use archive::{
-    About, AccessChain, AclEntry, ArchiveError, BackupStatus, BucketInfo, BucketSettings, CatalogueFinding,
-    Cause, ClassInfo, ClockInfo, CloneOptions, CompleteOptions, EvictDone, FileStat, HealthProblem, Hold,
-    KeyPage, KeyQuery, Listed, MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo,
-    PutCallback, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaLimits, QuotaOf, RenameOf, ReplacedDrive,
-    ReportBy, RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck,
-    TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, UnknownKept, UsageReport,
-    VerifyDone, VersionPage, VersionQuery, Which,
+    About, AccessChain, AclEntry, ArchiveError, BackupStatus, BucketInfo, BucketSettings, CallProgress,
+    CatalogueFinding, Cause, ChangeLogInfo, ClassInfo, ClockInfo, CloneOptions, CompleteOptions, EvictDone,
+    FileStat, HealthProblem, Hold, KeyPage, KeyQuery, Listed, MultipartInfo, ObjectRemoved, ObjectStat,
+    PartInfo, PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaLimits,
+    QuotaOf, RemoveTree, RenameOf, ReplacedDrive, ReportBy, RequestFile, RequestInfo, RequestOutlook,
+    ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo, TapeRepack,
+    TapeReport, TapeUse, Totals, TreeRemoval, UnknownKept, UsageReport, VerifyDone, VersionPage,
+    VersionQuery, Which,
 };
 use base::{
     ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid,
@@ -58,6 +59,18 @@ pub trait Engine: Send + Sync + 'static {
         Err(ArchiveError::NotOffered("a rename of what was looked at"))
     }
     fn remove(&self, path: &ArchivePath) -> Result<(), ArchiveError>;
+    /// Removes a directory at once with all that is in it, which goes behind.
+    fn remove_tree(&self, _path: &ArchivePath, _how: RemoveTree) -> Result<TreeRemoval, ArchiveError> {
+        Err(ArchiveError::NotOffered("the removal of directories with all that is in them"))
+    }
+    /// A removal that is under way, or ended lately.
+    fn tree_removal(&self, id: DirId) -> Result<TreeRemoval, ArchiveError> {
+        Err(ArchiveError::NoSuchRemoval(id))
+    }
+    /// All of them, newest first.
+    fn tree_removals(&self) -> Result<Vec<TreeRemoval>, ArchiveError> {
+        Ok(Vec::new())
+    }
     fn begin_put(&self, path: &ArchivePath, options: PutOptions) -> Result<Box<dyn Upload>, ArchiveError>;
     fn open_read(&self, path: &ArchivePath) -> Result<Box<dyn Download>, ArchiveError>;
     /// As `open_read`, on behalf of somebody whose name goes into the access log.
@@ -77,6 +90,32 @@ pub trait Engine: Send + Sync + 'static {
     fn cancel_request(&self, request: RequestId) -> Result<(), ArchiveError>;
     fn release(&self, request: RequestId, paths: Option<&[ArchivePath]>) -> Result<(), ArchiveError>;
     fn evict(&self, selection: &Selection) -> Result<EvictDone, ArchiveError>;
+    /// As `stage`, telling how far it is.
+    fn stage_told(
+        &self,
+        selection: &Selection,
+        options: StageOptions,
+        _progress: &CallProgress,
+    ) -> Result<RequestId, ArchiveError> {
+        self.stage(selection, options)
+    }
+    /// As `cancel_request`, telling how far it is.
+    fn cancel_request_told(&self, request: RequestId, _progress: &CallProgress) -> Result<(), ArchiveError> {
+        self.cancel_request(request)
+    }
+    /// As `release`, telling how far it is.
+    fn release_told(
+        &self,
+        request: RequestId,
+        paths: Option<&[ArchivePath]>,
+        _progress: &CallProgress,
+    ) -> Result<(), ArchiveError> {
+        self.release(request, paths)
+    }
+    /// As `evict`, telling how far it is.
+    fn evict_told(&self, selection: &Selection, _progress: &CallProgress) -> Result<EvictDone, ArchiveError> {
+        self.evict(selection)
+    }
     fn explain(&self, about: &About) -> Result<Vec<Cause>, ArchiveError>;
     fn request_outlook(&self, request: RequestId) -> Result<RequestOutlook, ArchiveError>;
     fn tapes(&self) -> Result<Vec<TapeInfo>, ArchiveError>;
@@ -102,12 +141,24 @@ pub trait Engine: Send + Sync + 'static {
     fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError>;
     fn tape_report(&self, window: Duration, by: ReportBy) -> Result<TapeReport, ArchiveError>;
     fn usage(&self, window: Duration, class: Option<&str>) -> Result<UsageReport, ArchiveError>;
+    /// The same in steps.
+    fn begin_usage(
+        &self,
+        window: Duration,
+        class: Option<&str>,
+    ) -> Result<Box<dyn UsageSteps>, ArchiveError> {
+        Ok(Box::new(OneStep(self.usage(window, class)?)))
+    }
     fn migrate_now(&self, class: Option<&str>) -> Result<(), ArchiveError>;
     fn backup_status(&self) -> Option<BackupStatus> {
         None
     }
     fn backup_now(&self) -> Option<u64> {
         None
+    }
+    /// How long the catalogue's log of changes is, and why; `None`: there is no catalogue.
+    fn change_log(&self) -> Result<Option<ChangeLogInfo>, ArchiveError> {
+        Ok(None)
     }
     /// Extents in quarantine; `None` if there is none.
     fn quarantined(&self) -> Result<Option<u64>, ArchiveError> {
@@ -312,6 +363,28 @@ pub trait Engine: Send + Sync + 'static {
     }
     fn abort_multipart(&self, _upload: UploadId) -> Result<(), ArchiveError> {
         Err(ArchiveError::NotOffered("uploads in parts"))
+    }
+}
+
+/// A usage report in the making, of which each step takes a bounded time.
+pub trait UsageSteps: Send {
+    /// Goes on; the report at the end.
+    fn step(&mut self) -> Option<UsageReport>;
+
+    /// Bytes that were read, and that there are.
+    fn progress(&self) -> (u64, u64);
+}
+
+/// A report that was made at once.
+struct OneStep(UsageReport);
+
+impl UsageSteps for OneStep {
+    fn step(&mut self) -> Option<UsageReport> {
+        Some(self.0.clone())
+    }
+
+    fn progress(&self) -> (u64, u64) {
+        (0, 0)
     }
 }
 

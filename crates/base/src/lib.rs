@@ -3,6 +3,7 @@
 mod blake3_parts;
 mod blob;
 mod checksum;
+mod failure;
 mod id;
 mod kernel_clock;
 mod md5_lanes;
@@ -16,6 +17,7 @@ mod unit;
 pub use blake3_parts::{PartHash, PartHasher, PartsMerger};
 pub use blob::{BlobDescription, BlobPiece, Layout, StripeCode, StripeSet};
 pub use checksum::{Adler32, Blake3, Checksums, Crc32c, Crc64, StreamChecksums};
+pub use failure::FailureCause;
 pub use id::{
     BlobId, ClassId, ContainerId, DirId, DriveId, Epoch, FileId, LibraryId, RequestId, RunId, ShareId,
     StripeSetId, TapePoolId, UploadId, Uuid, Vid, VidError,

@@ -47,11 +47,15 @@ pub enum Bug {
     SettledByOldSets,
     /// After a restore bytes count as there if an extent of their blob is.
     BelievedExtent,
+    /// Space of values that were given up is given back without a look at what shares their pages.
+    PunchNeighbours,
+    /// The log of changes is trimmed although no tape has a base.
+    TrimWithoutBase,
 }
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Bug; 20] = [
+    pub const ALL: [Bug; 22] = [
         Bug::EarlyAcknowledgement,
         Bug::MissingPoolSync,
         Bug::MissingSegmentSync,
@@ -72,6 +76,8 @@ impl Bug {
         Bug::UnwalkedCatalogue,
         Bug::SettledByOldSets,
         Bug::BelievedExtent,
+        Bug::PunchNeighbours,
+        Bug::TrimWithoutBase,
     ];
 
     /// The bug of this name, as it is written in this enum.

@@ -12,6 +12,9 @@ pub struct Timestamp(pub i64);
 pub use std::time::Duration;
 
 impl Timestamp {
+    /// Which times there are, in words: what 64 bits of nanoseconds reach.
+    pub const RANGE: &str = "times are kept from 1677-09-21 to 2262-04-11";
+
     /// The span since `earlier`; zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Timestamp) -> Duration {

@@ -30,10 +30,13 @@ mod request;
 mod restore;
 mod run;
 mod seal;
+mod sealing;
+mod segment;
 mod setup;
 mod stripe;
 mod tape;
 mod tidy;
+mod tree;
 mod unknown;
 mod upload;
 mod version;
@@ -123,11 +126,17 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         Command::RemoveDirectory { parent, name } => namespace::remove_directory(draft, *parent, name),
         Command::ReserveContainer => seal::reserve(draft),
         Command::SealContainer(container) => seal::seal(draft, container),
+        Command::OpenPack(open) => sealing::open(draft, open),
+        Command::AddMembers { container, members } => sealing::add(draft, *container, members),
+        Command::ClosePack { container } => sealing::close(draft, *container),
         Command::RegisterTape { .. }
         | Command::AssignTape { .. }
         | Command::TapeLabelled { .. }
         | Command::SetTapeState { .. }
+        | Command::TapeFailed { .. }
+        | Command::ForgetTapeFailures { .. }
         | Command::CountMount { .. }
+        | Command::BaseOnTape { .. }
         | Command::ReclaimTape { .. } => tape::perform(draft, command),
         Command::BeginRun { .. }
         | Command::AppendToRun { .. }
@@ -150,6 +159,7 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         Command::ExpireIdempotency => tidy::expire_idempotency(draft, BATCH_FILES_MAX),
         Command::DoSome { work, most } => do_some(draft, work, *most),
         Command::GarbageRemoved { blobs, values } => tidy::garbage_removed(draft, blobs, values),
+        Command::ValuesRemoved { values, pages } => segment::values_removed(draft, values, pages),
         Command::TrimChanges { through } => tidy::trim_changes(draft, *through, tidy::ROWS_MAX),
         Command::MoveStripe { blob, stripe, from, to } => stripe::moved(draft, *blob, *stripe, *from, to),
         Command::PoolCopyLost { files } => lost::pool_copy_lost(draft, files),
@@ -181,6 +191,9 @@ fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejectio
         }
         Command::SetQuota { subject, limits } => quota::set(draft, subject, *limits),
         Command::CountQuota { subject } => quota::count(draft, subject),
+        Command::CondemnTree { parent, name, directory, owner, with_lists } => {
+            tree::condemn(draft, (*parent, name), *directory, owner, *with_lists)
+        }
         Command::SetDriveDown { drive, down } => drive::set_down(draft, drive, down.as_deref()),
         Command::NoteUnknown { found, gone } => unknown::note(draft, found, gone),
         Command::NoteLeap { by } => clock::note_leap(draft, *by),
@@ -212,6 +225,8 @@ fn do_some(draft: &mut Draft<'_>, work: &Work, most: u32) -> Result<Outcome, Rej
         Work::ExpireIdempotency => tidy::expire_idempotency(draft, most),
         Work::EvictCold => cold::evict_cold(draft, most),
         Work::TrimChanges(through) => tidy::trim_changes(draft, *through, most),
+        Work::DissolvePack(container) => dissolve::some(draft, *container, most),
+        Work::RemoveTree(directory) => tree::remove_some(draft, *directory, most),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::frame;
 use crate::key::{self, KeyReader};
 use crate::record::{
     BlobRecord, ClassRecord, ContainerRecord, Counter, DirectoryRecord, Entry, FileRecord, FileState,
-    Garbage, IdempotencyRecord, Tally, TodoFile, Version,
+    Garbage, IdempotencyRecord, Sectors, Tally, TodoFile, TreeRecord, Version,
 };
 use crate::table::Table;
 use crate::view::View;
@@ -22,6 +22,7 @@ mod access;
 mod cold;
 mod request;
 mod tape;
+mod tree;
 mod upload;
 mod version;
 
@@ -63,6 +64,7 @@ impl View<'_> {
         check.changes()?;
         check.acls()?;
         check.quotas()?;
+        check.trees()?;
         check.tallies()?;
         Ok(check.found)
     }
@@ -147,7 +149,13 @@ impl Check<'_> {
             let id = DirId(parts.u64()?);
             let is_named = match &directory.name {
                 None => id == DirId::ROOT && directory.parent == id,
-                Some(name) => check.view.entry(directory.parent, name)? == Some(Entry::Directory(id)),
+                Some(name) => {
+                    // A condemned tree has lost its name, and stands where it stood.
+                    let is_named = check.view.entry(directory.parent, name)? == Some(Entry::Directory(id));
+                    let is_condemned = check.has::<TreeRecord>(Table::Tree, key)?;
+                    let above = check.view.directory(directory.parent)?;
+                    is_named != is_condemned && above.is_some()
+                }
             };
             check.expect(is_named, Table::Directory, key, "the directory has no name");
             let is_known = directory.class.is_none_or(|class| check.has_class(class).unwrap_or(false));
@@ -290,6 +298,14 @@ impl Check<'_> {
                 }
             };
             check.expect(is_right, Table::Garbage, key, "the garbage is in use, or another blob's");
+            Ok(())
+        })?;
+        self.walk(Table::Unneeded, |check, mut parts, key, sectors: Sectors| {
+            let blob = check.view.blob_record(BlobId(parts.u64()?))?;
+            parts.u32()?;
+            let is_right = blob.is_some_and(|blob| matches!(blob.layout, Layout::Segment { .. }))
+                && sectors.iter().any(|page| *page != 0);
+            check.expect(is_right, Table::Unneeded, key, "the segment is not in use, or all of it is needed");
             Ok(())
         })?;
         self.walk(Table::StripeSet, |_, _, _, _: Vec<DriveId>| Ok(()))

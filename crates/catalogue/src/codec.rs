@@ -298,6 +298,30 @@ macro_rules! record {
     };
 }
 
+/// Encodes a record whose last field came to it later: nothing stands for `None`, as in records from before.
+/// It can be no field of another record.
+macro_rules! grown_record {
+    ($name:ident { $($field:ident),* $(,)? } $last:ident) => {
+        impl Codec for $name {
+            fn put(&self, out: &mut Vec<u8>) {
+                let Self { $($field,)* $last } = self;
+                $($field.put(out);)*
+                if let Some(last) = $last {
+                    last.put(out);
+                }
+            }
+            fn take(input: &mut Reader<'_>) -> Option<Self> {
+                $(let $field = Codec::take(input)?;)*
+                let $last = match input.is_empty() {
+                    true => None,
+                    false => Some(Codec::take(input)?),
+                };
+                Some(Self { $($field,)* $last })
+            }
+        }
+    };
+}
+
 /// Encodes a choice as its tag and the fields of the variant; a forgotten variant or field does not compile.
 macro_rules! choice {
     ($name:ident {
@@ -327,7 +351,7 @@ macro_rules! choice {
     };
 }
 
-pub(crate) use {choice, record};
+pub(crate) use {choice, grown_record, record};
 
 #[cfg(test)]
 mod tests {

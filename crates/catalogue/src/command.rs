@@ -4,12 +4,16 @@
 
 use base::{
     BlobDescription, BlobId, BlobPiece, BlockAddress, BlockCount, ByteCount, Checksums, ClassId, ContainerId,
-    DirId, Duration, Epoch, FileId, Generation, Name, RequestId, RunId, StreamChecksums, StripeSet,
-    StripeSetId, TapePoolId, Timestamp, UploadId, Uuid, Vid,
+    DirId, Duration, Epoch, FailureCause, FileId, Generation, Name, RequestId, RunId, StreamChecksums,
+    StripeSet, StripeSetId, TapePoolId, Timestamp, UploadId, Uuid, Vid,
 };
 
+mod outcome;
+mod seal;
 mod upload;
 
+pub use outcome::{EvictRefusal, Outcome, PoolLoss, PutOutcome, Removal, RemovedFile, Requeue};
+pub use seal::{OpenPack, SealContainer};
 pub use upload::{
     ABORT_PARTS_MAX, BUCKET_UPLOADS_MAX, CompleteUpload, OpenUpload, PARTS_MAX, PutPart, UPLOADS_MAX,
     completion_key,
@@ -17,7 +21,7 @@ pub use upload::{
 
 use crate::record::{
     AclEntry, Attributes, BucketSettings, ContainerKind, Entry, FileKind, Hold, LifecycleCursor,
-    MemberRecord, QuotaLimits, QuotaSubject, RunEnd, TapePlace, TapeState, UnknownExtent,
+    MemberRecord, QuotaLimits, QuotaSubject, RunEnd, TapePlace, TapeState, UnknownExtent, UnneededSectors,
 };
 
 /// Most members that one container may have.
@@ -36,6 +40,11 @@ pub const BULK_FILES: usize = 400;
 pub const REQUEST_FILES_MAX: u32 = 10_000_000;
 /// Most ranges of changes in one `IndexWritten`.
 pub const SEGMENTS_MAX: usize = 1_000;
+/// Most condemned trees that are remembered, those that are gone included.
+pub const TREES_MAX: usize = 1_000;
+/// Most holds, and most access control lists, that are looked at to know that none is in a tree which is to
+/// be condemned: some milliseconds of work.
+pub const TREE_ROWS_LOOKED_MAX: usize = 1_000;
 /// Most quotas.
 pub const QUOTAS_MAX: usize = 10_000;
 /// For how long the answer to an idempotency key is kept.
@@ -120,6 +129,10 @@ pub enum Work {
     EvictCold,
     /// As [`Command::TrimChanges`].
     TrimChanges(u64),
+    /// As [`Command::DissolvePack`]; also of a pack that is sealed in pieces.
+    DissolvePack(ContainerId),
+    /// Removes files and directories of a condemned tree, the deepest first: `Outcome::TreeRemoved`.
+    RemoveTree(DirId),
 }
 
 impl Work {
@@ -210,27 +223,6 @@ pub struct CloneFile {
     pub if_current: Option<FileId>,
     /// What keeps it; `None`: the default retention of its bucket, counted from the command's time.
     pub hold: Option<Hold>,
-}
-
-/// A container at its sealing.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SealContainer {
-    /// The id, taken beforehand with `ReserveContainer`, since the name and the manifest carry it.
-    pub container: ContainerId,
-    /// Pack, file or segment.
-    pub kind: ContainerKind,
-    /// The class of all members.
-    pub class: ClassId,
-    /// The members in the order of their offsets.
-    pub members: Vec<MemberRecord>,
-    /// Length on tape.
-    pub length: ByteCount,
-    /// Checksums over that length.
-    pub checksums: StreamChecksums,
-    /// Path in the LTFS volume.
-    pub tape_path: String,
-    /// A pack's skeleton in the pool.
-    pub skeleton: Option<PoolData>,
 }
 
 /// A container's place in a run.
@@ -335,6 +327,20 @@ pub enum Command {
     ReserveContainer,
     /// Fixes what a container holds and queues it for each tape pool of its class.
     SealContainer(Box<SealContainer>),
+    /// Begins to seal a pack in pieces. It waits for no tape until it is closed.
+    OpenPack(Box<OpenPack>),
+    /// Makes files the next members of a pack that is being sealed, in the order of their offsets.
+    AddMembers {
+        /// The pack.
+        container: ContainerId,
+        /// The members, at most `BATCH_FILES_MAX`.
+        members: Vec<MemberRecord>,
+    },
+    /// Ends the sealing of a pack that has all its members: it waits for its tapes.
+    ClosePack {
+        /// The pack.
+        container: ContainerId,
+    },
     /// Makes a cartridge of the library known; no effect if it is.
     RegisterTape {
         /// The tape.
@@ -517,6 +523,13 @@ pub enum Command {
         blobs: Vec<BlobId>,
         /// Single values of segments.
         values: Vec<BlobPiece>,
+    },
+    /// The pool has removed values of segments, and given back pages in which nothing is needed any more.
+    ValuesRemoved {
+        /// The values.
+        values: Vec<BlobPiece>,
+        /// What is unneeded from now on of pages in which they lay; at most 100,000 with the values.
+        pages: Vec<UnneededSectors>,
     },
     /// Drops changes up to this one from the change log, at most 100,000 of them; they stand elsewhere.
     TrimChanges {
@@ -860,118 +873,54 @@ pub enum Command {
         /// At most as many that are removed, gone with their drives, or named after all.
         gone: Vec<UnknownExtent>,
     },
-}
-
-/// What a delete of an object did.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Removal {
-    /// The version that was deleted, or the marker that was made or deleted; `None`: there was nothing.
-    pub version: Option<FileId>,
-    /// Whether that is a marker.
-    pub marker: bool,
-    /// The file that is kept no more.
-    pub gone: Option<FileId>,
-}
-
-/// What became of a file that the pool cannot give.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PoolLoss {
-    /// It can be read from tape: NEARLINE from now on.
-    Nearline,
-    /// No copy of it can be read.
-    Lost,
-    /// It does not exist, has no bytes, or was not in the pool.
-    NotConcerned,
-}
-
-/// What became of a copy that a repack takes off its tape.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Requeue {
-    /// It is to be written to another tape.
-    Queued,
-    /// Nobody needs the container: this copy is gone.
-    Dropped,
-    /// The tape has no copy of the container.
-    NotThere,
-}
-
-/// What a command did.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Outcome {
-    /// Nothing to tell.
-    Done,
-    /// A file lost its name.
-    Removed(FileId),
-    /// A version was deleted, or hidden by a marker.
-    RemovedVersion(Removal),
-    /// What has the name now, and the file that had it before.
-    Renamed {
-        /// What was moved.
-        moved: Entry,
-        /// The version that lost its name.
-        replaced: Option<FileId>,
+    /// A directory loses its name, and nothing in it can be named any more, nor put, held or renamed; what is
+    /// in it is removed by [`Work::RemoveTree`]. Until then its files count in the tallies and quotas above.
+    /// Refused with [`Rejection::NotAtOnce`](crate::Rejection::NotAtOnce) unless it is known, without reading
+    /// the tree, that nothing in it must stay.
+    CondemnTree {
+        /// The directory it stands in.
+        parent: DirId,
+        /// Its name.
+        name: Name,
+        /// Which directory is meant; refused if the name is not its.
+        directory: DirId,
+        /// Who removes it; at most 64 bytes.
+        owner: String,
+        /// Whether that may be done although directories in it have access control lists of their own.
+        with_lists: bool,
     },
-    /// For each file, in order: what became of it.
-    PoolCopyLost(Vec<PoolLoss>),
-    /// A copy taken off its tape.
-    Requeued(Requeue),
-    /// Whether the command must be given again to go on.
-    More(bool),
-    /// The writer's epoch.
-    Epoch(Epoch),
-    /// A tape pool.
-    TapePool(TapePoolId),
-    /// A class.
-    Class(ClassId),
-    /// A directory.
-    Directory(DirId),
-    /// A file.
-    Put(PutOutcome),
-    /// A container id.
-    Container(ContainerId),
-    /// A run.
-    Run(RunId),
-    /// A request.
-    Request(RequestId),
-    /// For each file asked for, in order: evicted, or why not.
-    Evicted(Vec<Result<(), EvictRefusal>>),
-    /// How many pins, answers or changes were dropped.
-    Dropped(u32),
-    /// Files of a `RecallDone` that were taken.
-    Recalled(u32),
-    /// An upload in parts.
-    Upload(UploadId),
-    /// The stamp of a part.
-    Part(u64),
-}
-
-/// What a put did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PutOutcome {
-    /// The file now under the name (of a repeat: the one that the first put made).
-    pub file: FileId,
-    /// Whether this command made it. If not, its pool data is not referred to and must be removed by the
-    /// caller.
-    pub created: bool,
-    /// The version that lost its name and is kept no more; not one that its bucket keeps.
-    pub replaced: Option<FileId>,
-}
-
-/// Why a file stays in the pool.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum EvictRefusal {
-    /// No such live file.
-    NotFound,
-    /// It is not in the pool.
-    NotOnline,
-    /// It has no bytes and is always online.
-    NoData,
-    /// Its class has no tape copies.
-    DiskOnly,
-    /// Not all of its tape copies are under a synced index yet.
-    NotSafeOnTape,
-    /// A request holds it.
-    Pinned,
-    /// No copy of it can be read.
-    Lost,
+    /// A tape failed: it is suspect, and what it was before stands in its history. Refused of one that an
+    /// operator has disabled.
+    TapeFailed {
+        /// The tape.
+        vid: Vid,
+        /// What the failure speaks against.
+        cause: FailureCause,
+        /// Whether a write failed: it is only read again then.
+        wrote: bool,
+        /// The error, for people.
+        reason: String,
+        /// When it is tried again; `None`: when an operator says so.
+        retry: Option<Timestamp>,
+    },
+    /// A session on a tape went well, or an operator has looked at it: its failures do not count any more. A
+    /// tape that is kept for reading stays doubted.
+    ForgetTapeFailures {
+        /// The tape.
+        vid: Vid,
+        /// Also what a tape that is kept for reading is doubted for.
+        doubts: bool,
+    },
+    /// A base of the catalogue is whole on a tape, under an index of its data partition that is durable; or
+    /// one that was there is not to be counted on any more.
+    BaseOnTape {
+        /// The tape.
+        vid: Vid,
+        /// The newest change that the base holds.
+        change: u64,
+        /// In how many files it is; 0: it is not there.
+        parts: u32,
+        /// How long they are together.
+        bytes: ByteCount,
+    },
 }

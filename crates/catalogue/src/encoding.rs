@@ -2,22 +2,23 @@
 //! contract.
 
 use base::{
-    BlobDescription, BlobPiece, Checksums, ClassId, Epoch, Layout, StreamChecksums, StripeCode, StripeSet,
-    TapePoolId, Uuid,
+    BlobDescription, BlobPiece, Checksums, ClassId, Epoch, FailureCause, Layout, StreamChecksums, StripeCode,
+    StripeSet, TapePoolId, Uuid,
 };
 
-use crate::codec::{Codec, Reader, choice, record};
+use crate::codec::{Codec, Reader, choice, grown_record, record};
 use crate::command::{
-    AdoptContainer, CloneFile, Command, Envelope, PlannedContainer, PoolData, PutFile, PutObject, RecallDone,
-    Replace, SealContainer, TapeFound, Work,
+    AdoptContainer, CloneFile, Command, Envelope, OpenPack, PlannedContainer, PoolData, PutFile, PutObject,
+    RecallDone, Replace, SealContainer, TapeFound, Work,
 };
 use crate::record::{
-    AclEntry, Attributes, BlobRecord, BucketRecord, BucketSettings, ClassRecord, ClockRecord, ContainerCopy,
-    ContainerKind, ContainerRecord, CopyState, Counter, DirectoryRecord, Entry, FileKind, FileState, Garbage,
-    Hold, IdempotencyRecord, ItemState, LeapsBelieved, LifecycleCursor, LifecycleRule, MemberRecord,
-    QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RecallItem, RequestItem,
-    RequestRecord, RequestState, Retention, RetentionMode, RunEnd, RunItem, RunRecord, Tally, TapePlace,
-    TapeRecord, TapeState, TimeMove, TodoFile, UnknownExtent, Version, Versioning,
+    AclEntry, Attributes, BaseRecord, BlobRecord, BucketRecord, BucketSettings, ClassRecord, ClockRecord,
+    ContainerCopy, ContainerKind, ContainerRecord, CopyState, Counter, DirectoryRecord, Entry, FileKind,
+    FileState, Garbage, Hold, IdempotencyRecord, ItemState, LeapsBelieved, LifecycleCursor, LifecycleRule,
+    MemberRecord, QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RecallItem,
+    RequestItem, RequestRecord, RequestState, Retention, RetentionMode, RunEnd, RunItem, RunRecord,
+    SealingRecord, Tally, TapeHistory, TapePlace, TapeRecord, TapeState, TimeMove, TodoFile, TreeRecord,
+    UnknownExtent, UnneededSectors, Version, Versioning,
 };
 use base::{ByteCount, ContainerId};
 
@@ -221,7 +222,7 @@ choice!(TapeState {
     0 = Scratch, 1 = Labelling, 2 = Active, 3 = Full, 4 = ReadOnly, 5 = Suspect, 6 = Disabled,
     7 = Repacking,
 });
-record!(TapeRecord {
+grown_record!(TapeRecord {
     state,
     reason,
     tape_pool,
@@ -238,7 +239,9 @@ record!(TapeRecord {
     mounts,
     changes_through,
     replaces,
-});
+} history);
+record!(TapeHistory { before, wrote, failures, retry, cause });
+choice!(FailureCause { 0 = Unknown, 1 = Cartridge, 2 = Drive, 3 = Robot, 4 = Path });
 choice!(RunEnd { 0 = Finished, 1 = TapeFull, 2 = Failed, 3 = Torn });
 record!(RunRecord { vid, drive, tape_pool, generation, start, started, planned, committed, indexed, ended });
 record!(RunItem { container, block, blocks });
@@ -283,9 +286,11 @@ record!(QuotaCounting { next, until });
 record!(QuotaRecord { limits, used, counting });
 record!(AclEntry { subject, rights });
 record!(UnknownExtent { drive, blob, stripe, shard });
+record!(UnneededSectors { blob, page, sectors });
 record!(LeapsBelieved { sum, at });
 record!(TimeMove { since, before, after, below });
 record!(ClockRecord { noted, doubted, planned_back, moves });
+record!(TreeRecord { owner, path, condemned, ended, files, bytes, directories });
 
 record!(PoolData { blobs, pieces });
 choice!(Replace { 0 = Allowed, 1 = Refused });
@@ -304,6 +309,9 @@ record!(PutFile {
 });
 record!(PutObject { put, if_current, hold, always });
 record!(CloneFile { source, parent, name, attributes, class, dataset, replace, if_current, hold });
+record!(OpenPack { container, class, members, length, checksums, tape_path, skeleton });
+record!(SealingRecord { members, added, end });
+record!(BaseRecord { parts, bytes, written });
 record!(SealContainer { container, kind, class, members, length, checksums, tape_path, skeleton });
 record!(TapeFound { vid, uuid, tape_pool, generation, index_block, end_of_data, reason });
 record!(AdoptContainer { container, kind, class, members, length, checksums, sealed, tape_path, places });
@@ -317,6 +325,8 @@ choice!(Work {
     3 = ExpireIdempotency,
     4 = EvictCold,
     5 = TrimChanges(through),
+    6 = DissolvePack(container),
+    10 = RemoveTree(tree),
 });
 
 choice!(Command {
@@ -404,6 +414,14 @@ choice!(Command {
     104 = NoteLeap { by },
     110 = NoteUnknown { found, gone },
     120 = DoSome { work, most },
+    130 = ValuesRemoved { values, pages },
+    131 = OpenPack(open),
+    132 = AddMembers { container, members },
+    133 = ClosePack { container },
+    134 = CondemnTree { parent, name, directory, owner, with_lists },
+    135 = TapeFailed { vid, cause, wrote, reason, retry },
+    136 = ForgetTapeFailures { vid, doubts },
+    137 = BaseOnTape { vid, change, parts, bytes },
 });
 
 /// The key of a counter: its kind, then its object.
@@ -423,6 +441,7 @@ pub(crate) fn counter_key(counter: Counter) -> Vec<u8> {
         Counter::Quotas => with(42, &[]),
         Counter::Acls => with(43, &[]),
         Counter::QuotasCounting => with(44, &[]),
+        Counter::Trees => with(60, &[]),
     }
 }
 

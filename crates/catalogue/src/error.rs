@@ -145,6 +145,40 @@ impl fmt::Display for Object {
     }
 }
 
+/// Why a tree is not condemned with one command. All of it can be removed name by name, as far as it may be.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotAtOnce {
+    /// Deleted names would leave versions there.
+    #[error("it stands in a bucket that keeps versions")]
+    Versions,
+    /// A retention, also one that has ended, or a legal hold.
+    #[error("file {file} in it, '{name}', has a retention or a legal hold")]
+    Held {
+        /// The file.
+        file: FileId,
+        /// Its name in its directory.
+        name: Name,
+    },
+    /// Too many files are held for a look at all of them.
+    #[error("more than {0} files of the archive are held, and any of them may be in it")]
+    ManyHeld(usize),
+    /// A directory has a list of its own, which may not allow it.
+    #[error("directory {0} in it has an access control list of its own")]
+    List(DirId),
+    /// Too many directories have lists for a look at all of them.
+    #[error(
+        "more than {0} directories of the archive have access control lists, and any of them may be in it"
+    )]
+    ManyLists(usize),
+    /// Its uploads are not over.
+    #[error("uploads in parts are open below it")]
+    Uploads,
+    /// Too many trees are being removed.
+    #[error("{0} trees are being removed: wait until one is gone")]
+    ManyTrees(usize),
+}
+
 /// Why a command was refused. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -292,6 +326,16 @@ pub enum Rejection {
         name: Name,
         /// What cannot be done, and what to do.
         what: &'static str,
+    },
+    /// A directory is not removed at once with all that is in it.
+    #[error("directory '{name}' in directory {parent} is not removed at once: {why}")]
+    NotAtOnce {
+        /// The directory it stands in.
+        parent: DirId,
+        /// Its name.
+        name: Name,
+        /// Why.
+        why: NotAtOnce,
     },
     /// The command contradicts itself.
     #[error("{object}: {what}")]

@@ -44,6 +44,8 @@ impl Command {
             | Command::AssignTape { .. }
             | Command::TapeLabelled { .. }
             | Command::SetTapeState { .. }
+            | Command::TapeFailed { .. }
+            | Command::ForgetTapeFailures { .. }
             | Command::CountMount { .. }
             | Command::BeginRun { .. }
             | Command::AppendToRun { .. }
@@ -93,7 +95,13 @@ impl Command {
             | Command::PlanTimeBack { .. }
             | Command::TimeMovedBack { .. }
             | Command::NoteLeap { .. }
-            | Command::NoteUnknown { .. } => false,
+            | Command::NoteUnknown { .. }
+            | Command::ValuesRemoved { .. }
+            | Command::OpenPack(_)
+            | Command::AddMembers { .. }
+            | Command::ClosePack { .. }
+            | Command::CondemnTree { .. }
+            | Command::BaseOnTape { .. } => false,
         }
     }
 
@@ -117,9 +125,11 @@ impl Command {
             | Command::TrimChanges { .. }
             | Command::DissolvePack { .. } => BATCH_FILES_MAX,
             Command::SealContainer(container) => container.members.len(),
+            Command::AddMembers { members, .. } => members.len(),
             Command::AdoptContainer(container) => container.members.len(),
             Command::RecallDone(done) => done.files.len(),
             Command::GarbageRemoved { blobs, values } => blobs.len() + values.len(),
+            Command::ValuesRemoved { values, pages } => values.len() + pages.len(),
             Command::CompleteUpload(complete) => complete.parts.len(),
             Command::NoteUnknown { found, gone } => found.len() + gone.len(),
             _ => 1,

@@ -7,7 +7,7 @@ use base::{
 
 use crate::codec::Reader;
 use crate::error::ReadError;
-use crate::record::{QuotaSubject, RecallKey, UnknownExtent};
+use crate::record::{QuotaSubject, RecallKey, SEGMENT_PAGES, UnknownExtent};
 use crate::table::Table;
 
 pub(crate) type Key = Vec<u8>;
@@ -76,6 +76,13 @@ pub(crate) fn unknown(extent: &UnknownExtent) -> Key {
 
 pub(crate) fn garbage(blob: BlobId, offset: ByteCount) -> Key {
     join2(blob.0, offset.0)
+}
+
+/// The key of the sectors of a page of a segment, and the page's place among those in the record.
+pub(crate) fn unneeded(blob: BlobId, page: u32) -> (Key, usize) {
+    let mut key = blob.0.to_be_bytes().to_vec();
+    key.extend_from_slice(&(page / SEGMENT_PAGES).to_be_bytes());
+    (key, (page % SEGMENT_PAGES) as usize)
 }
 
 pub(crate) fn container(id: ContainerId) -> Key {
@@ -189,7 +196,11 @@ pub(crate) fn segment(vid: Vid, first: u64) -> Key {
     key
 }
 
-/// The key of the one record of `clock`.
+pub(crate) fn base(vid: Vid, change: u64) -> Key {
+    segment(vid, change)
+}
+
+/// The key of the one record of `clock`, of `leaps` and of `trimmed`.
 pub(crate) const CLOCK: &[u8] = &[0];
 
 pub(crate) fn drive(name: &str) -> Key {

@@ -26,26 +26,28 @@ pub use apply::{Batch, apply};
 pub use check::Inconsistency;
 pub use command::{
     ABORT_PARTS_MAX, AdoptContainer, BATCH_FILES_MAX, BUCKET_UPLOADS_MAX, BULK_FILES, CONTAINER_MEMBERS_MAX,
-    CloneFile, Command, CompleteUpload, Envelope, EvictRefusal, IDEMPOTENCY_KEPT, OpenUpload, Outcome,
-    PARTS_MAX, PRIORITY_MAX, PRIORITY_USUAL, PlannedContainer, PoolData, PoolLoss, PutFile, PutObject,
-    PutOutcome, PutPart, QUOTAS_MAX, REQUEST_FILES_MAX, RecallDone, Removal, Replace, Requeue, SEGMENTS_MAX,
-    SealContainer, TapeFound, UNKNOWN_BATCH_MAX, UPLOADS_MAX, Work, completion_key,
+    CloneFile, Command, CompleteUpload, Envelope, EvictRefusal, IDEMPOTENCY_KEPT, OpenPack, OpenUpload,
+    Outcome, PARTS_MAX, PRIORITY_MAX, PRIORITY_USUAL, PlannedContainer, PoolData, PoolLoss, PutFile,
+    PutObject, PutOutcome, PutPart, QUOTAS_MAX, REQUEST_FILES_MAX, RecallDone, Removal, RemovedFile, Replace,
+    Requeue, SEGMENTS_MAX, SealContainer, TREE_ROWS_LOOKED_MAX, TREES_MAX, TapeFound, UNKNOWN_BATCH_MAX,
+    UPLOADS_MAX, Work, completion_key,
 };
 pub use encoding::{DecodeError, ENVELOPE_BYTES_MAX, ENVELOPE_VERSION};
-pub use error::{Object, ReadError, Rejection};
+pub use error::{NotAtOnce, Object, ReadError, Rejection};
 pub use frame::{RECORD_VERSION, check_record};
 pub use kv::{KvError, Snapshot, Transaction, Visit};
 pub use memory::MemoryStore;
 pub use overlay::{Overlay, Rows, scan_overlaid, scan_rows};
 pub use record::{
-    ACL_ENTRIES_MAX, AccessChain, AclEntry, Attributes, BlobRecord, BucketRecord, BucketSettings,
+    ACL_ENTRIES_MAX, AccessChain, AclEntry, Attributes, BaseRecord, BlobRecord, BucketRecord, BucketSettings,
     ClassRecord, ClockRecord, ContainerCopy, ContainerKind, ContainerRecord, CopyState, Counter,
     DirectoryOwner, DirectoryRecord, Entry, FileKind, FileRecord, FileState, Garbage, Hold,
     IdempotencyRecord, ItemState, LeapsBelieved, LifecycleCursor, LifecycleRule, MemberRecord,
     QueuedContainer, QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject, RecallItem, RecallKey,
-    RequestItem, RequestRecord, RequestState, Retention, RetentionMode, RunEnd, RunItem, RunRecord, Tally,
-    TapePlace, TapeRecord, TapeState, TimeMove, TodoFile, UnknownExtent, UploadPart, UploadPlan,
-    UploadRecord, UploadUse, Version, Versioning, Want,
+    RequestItem, RequestRecord, RequestState, Retention, RetentionMode, RunEnd, RunItem, RunRecord,
+    SealingRecord, Tally, TapeHistory, TapePlace, TapeRecord, TapeState, TimeMove, TodoFile, TreeRecord,
+    UnknownExtent, UnneededSectors, UploadPart, UploadPlan, UploadRecord, UploadUse, Version, Versioning,
+    Want,
 };
 pub use table::Table;
 pub use view::{Followed, TodoRow, View, merged_ranges};

@@ -1,21 +1,32 @@
 //! What the catalogue knows, one type a table. `docs/format/catalogue.md` gives the bytes.
 
 mod access;
+mod base_on_tape;
 mod bucket;
 mod clock;
 mod cold;
 mod container;
 mod hold;
 mod quota;
+mod sealing;
+mod segment;
+mod tape_history;
+mod tree;
 mod unknown;
 mod upload;
 
 pub use access::{ACL_ENTRIES_MAX, AccessChain, AclEntry, DirectoryOwner};
 pub use quota::{QuotaCounting, QuotaLimits, QuotaRecord, QuotaSubject};
 
+pub use base_on_tape::BaseRecord;
 pub use bucket::{BucketRecord, BucketSettings, LifecycleRule, Version};
 pub use clock::{ClockRecord, LeapsBelieved, TimeMove};
 pub use hold::{Hold, Retention, RetentionMode, Versioning};
+pub use sealing::SealingRecord;
+pub use segment::UnneededSectors;
+pub(crate) use segment::{PAGES as SEGMENT_PAGES, Sectors};
+pub use tape_history::TapeHistory;
+pub use tree::TreeRecord;
 pub use unknown::UnknownExtent;
 pub use upload::{UploadPart, UploadPlan, UploadRecord, UploadUse};
 
@@ -228,6 +239,8 @@ pub struct TapeRecord {
     pub changes_through: u64,
     /// After a reclaim: the old volume, which the next labelling may destroy.
     pub replaces: Option<Uuid>,
+    /// Its failures; `None`: none since a session on it went well or an operator cleared it.
+    pub history: Option<TapeHistory>,
 }
 
 impl TapeRecord {
@@ -251,6 +264,48 @@ impl TapeRecord {
             mounts: 0,
             changes_through: 0,
             replaces: None,
+            history: None,
+        }
+    }
+
+    /// Whether it failed: its copies are read only while no others can be had.
+    #[must_use]
+    pub fn is_doubted(&self) -> bool {
+        self.history.is_some()
+    }
+
+    /// What it was before it failed, if it is suspect.
+    #[must_use]
+    pub fn before_failure(&self) -> Option<TapeState> {
+        let known = self.history.map_or(TapeState::ReadOnly, |history| history.before);
+        (self.state == TapeState::Suspect).then_some(known)
+    }
+
+    /// What it becomes when it is found well again, if it is suspect.
+    #[must_use]
+    pub fn when_well(&self) -> Option<TapeState> {
+        let known = self.history.map_or(TapeState::ReadOnly, |history| history.after());
+        (self.state == TapeState::Suspect).then_some(known)
+    }
+
+    /// Why it is in its state, for people: with what a suspect tape was and when it is tried again.
+    #[must_use]
+    pub fn told(&self, vid: Vid) -> String {
+        match &self.history {
+            Some(history) if self.state == TapeState::Suspect => {
+                format!("{} ({})", self.reason, history.told(vid))
+            }
+            _ => self.reason.clone(),
+        }
+    }
+
+    /// Another state. Only a suspect tape is to be tried again.
+    pub(crate) fn enter(&mut self, state: TapeState, reason: String) {
+        (self.state, self.reason) = (state, reason);
+        if state != TapeState::Suspect
+            && let Some(history) = &mut self.history
+        {
+            history.retry = None;
         }
     }
 }
@@ -453,6 +508,8 @@ pub enum Counter {
     QuotasCounting,
     /// Directories with an access control list.
     Acls,
+    /// Condemned trees that are still being removed.
+    Trees,
 }
 
 /// Pool bytes that nobody refers to any more.

@@ -109,11 +109,22 @@ pub enum Table {
     UploadUse = 53,
     /// Directory id, upload id → nothing: the uploads whose parts count there.
     UploadIn = 54,
+    /// Blob id of a segment, number of 64 pages of it → which of their sectors nobody needs any more, of
+    /// pages that hold something else too.
+    Unneeded = 60,
+    /// Container id of a pack that is sealed, or given up, in pieces → how far that is.
+    Sealing = 61,
+    /// Directory id → condemned tree.
+    Tree = 62,
+    /// VID, change → a base of the catalogue on that tape: its rows as they were after that change.
+    Base = 63,
+    /// One record: how far the log was trimmed.
+    Trimmed = 64,
 }
 
 impl Table {
     /// How many tables there are.
-    pub const COUNT: usize = 49;
+    pub const COUNT: usize = 54;
 
     /// All tables in the order of their numbers.
     pub const ALL: [Table; Table::COUNT] = [
@@ -166,6 +177,11 @@ impl Table {
         Table::Leaps,
         Table::UploadUse,
         Table::UploadIn,
+        Table::Unneeded,
+        Table::Sealing,
+        Table::Tree,
+        Table::Base,
+        Table::Trimmed,
     ];
 
     /// The table's name in the engine.
@@ -221,6 +237,11 @@ impl Table {
             Table::Leaps => "leaps",
             Table::UploadUse => "upload_use",
             Table::UploadIn => "upload_in",
+            Table::Unneeded => "unneeded",
+            Table::Sealing => "sealing",
+            Table::Tree => "tree",
+            Table::Base => "base",
+            Table::Trimmed => "trimmed",
         }
     }
 

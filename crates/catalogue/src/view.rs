@@ -28,6 +28,7 @@ mod follow;
 mod names;
 mod pool;
 mod tape;
+mod tree;
 mod upload;
 mod version;
 
@@ -432,6 +433,19 @@ impl<'a> View<'a> {
             parts.u64()?;
             Ok(Want { request: RequestId(parts.u64()?), item: frame::open(Table::Want, key, value)? })
         })
+    }
+
+    /// The first files that are pinned, by id, at most `limit` pins of them.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn pinned_files(&self, limit: usize) -> Result<Vec<FileId>, ReadError> {
+        let mut files = self.rows(Table::Pin, &[], None, limit, |mut parts, key, value| {
+            let _: Timestamp = frame::open(Table::Pin, key, value)?;
+            Ok(FileId(parts.u64()?))
+        })?;
+        files.dedup();
+        Ok(files)
     }
 
     /// Who holds a file in the pool, and until when.

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use archive::{PRIORITY_MAX, PRIORITY_USUAL, StageOptions, Stat, TapeUse};
+use archive::{CallProgress, PRIORITY_MAX, PRIORITY_USUAL, StageOptions, Stat, TapeUse};
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use axum::{Extension, Json};
-use base::{ArchivePath, BlockAddress, Duration, Name, RequestId, Vid};
+use base::{ArchivePath, BlockAddress, Duration, Name, RequestId, Timestamp, Vid};
 use catalogue::Attributes;
 
 use crate::audit::Call;
@@ -21,10 +22,13 @@ use crate::problem::{Kind, Refusal};
 use crate::put::{parse_mode, parse_mtime};
 use crate::shared::Asked;
 use crate::wire;
+use crate::works::Answer;
 use authority::Engine;
 
 /// For how long files of a request are pinned if the client does not say.
 const PIN_DEFAULT: Duration = Duration::from_secs(86_400);
+/// The longest pin: a hundred years, as for the restores of S3.
+const PIN_MAX: Duration = Duration::from_secs(36_500 * 86_400);
 /// Permission bits of a directory whose client names none.
 const MODE_DEFAULT: u32 = 0o755;
 
@@ -83,24 +87,38 @@ pub(crate) async fn rename(shared: Door, Extension(call): Caller, body: Body) ->
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// For how long files are pinned. A pin that would end after the last time there is is not shortened.
+fn pin(seconds: Option<u64>) -> Result<Duration, Refusal> {
+    let pin = seconds.map_or(PIN_DEFAULT, Duration::from_secs);
+    if pin > PIN_MAX {
+        let days = PIN_MAX.as_secs() / 86_400;
+        return Err(Refusal::bad(format!("files are pinned for {days} days at most; {}", Timestamp::RANGE)));
+    }
+    Ok(pin)
+}
+
 pub(crate) async fn stage(
     shared: Door,
     Extension(call): Caller,
+    headers: HeaderMap,
     body: Body,
-) -> Result<(StatusCode, Json<wire::CreatedReply>), Refusal> {
+) -> Result<Response, Refusal> {
     let body = JsonBody::read(&shared, &call, body).await?;
     let limit = shared.limits.paths;
-    let stage = move |engine: &dyn Engine| {
+    let about = call.clone();
+    let stage = move |engine: &dyn Engine, progress: &CallProgress| {
         let input: SelectionInput = body.parse()?;
-        let pin = input.pin_seconds.map_or(PIN_DEFAULT, Duration::from_secs);
+        // Its share of the memory for large bodies is for others from now on.
+        drop(body);
+        let pin = pin(input.pin_seconds)?;
         let priority = priority(input.priority)?;
         let selection = input.selection(limit)?;
-        call.about(convert::selection_text(&selection));
-        let options = StageOptions { owner: call.principal.name.clone(), pin, priority };
-        Ok(engine.stage(&selection, options)?)
+        about.about(convert::selection_text(&selection));
+        let options = StageOptions { owner: about.principal.name.clone(), pin, priority };
+        let request = engine.stage_told(&selection, options, progress)?;
+        Answer::json(StatusCode::CREATED, &wire::CreatedReply { id: request.0 })
     };
-    let request = shared.call_long(stage).await?;
-    Ok((StatusCode::CREATED, Json(wire::CreatedReply { id: request.0 })))
+    shared.work("stage", call, &headers, stage).await
 }
 
 pub(crate) async fn requests(shared: Door, RawQuery(query): RawQuery) -> Reply<Vec<wire::RequestReply>> {
@@ -168,41 +186,56 @@ pub(crate) async fn cancel(
     shared: Door,
     Extension(call): Caller,
     id: PathPart,
+    headers: HeaderMap,
     body: Body,
-) -> Result<StatusCode, Refusal> {
+) -> Result<Response, Refusal> {
     let id = request_id(id)?;
     JsonBody::read(&shared, &call, body).await?;
-    shared.call_long(move |engine| Ok(engine.cancel_request(id)?)).await?;
-    Ok(StatusCode::NO_CONTENT)
+    call.about(format!("request {id}"));
+    let cancel = move |engine: &dyn Engine, progress: &CallProgress| {
+        engine.cancel_request_told(id, progress)?;
+        Ok(Answer::status(StatusCode::NO_CONTENT))
+    };
+    shared.work("cancel", call, &headers, cancel).await
 }
 
 pub(crate) async fn release(
     shared: Door,
     Extension(call): Caller,
     id: PathPart,
+    headers: HeaderMap,
     body: Body,
-) -> Result<StatusCode, Refusal> {
+) -> Result<Response, Refusal> {
     let id = request_id(id)?;
     let body = JsonBody::read(&shared, &call, body).await?;
     let limit = shared.limits.paths;
-    let release = move |engine: &dyn Engine| {
+    call.about(format!("request {id}"));
+    let release = move |engine: &dyn Engine, progress: &CallProgress| {
         let input: ReleaseInput = body.parse()?;
+        drop(body);
         let paths = input.paths.map(|paths| paths.checked(limit)).transpose()?;
-        Ok(engine.release(id, paths.as_deref())?)
+        engine.release_told(id, paths.as_deref(), progress)?;
+        Ok(Answer::status(StatusCode::NO_CONTENT))
     };
-    shared.call_long(release).await?;
-    Ok(StatusCode::NO_CONTENT)
+    shared.work("release", call, &headers, release).await
 }
 
-pub(crate) async fn evict(shared: Door, Extension(call): Caller, body: Body) -> Reply<wire::EvictReply> {
+pub(crate) async fn evict(
+    shared: Door,
+    Extension(call): Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
     let body = JsonBody::read(&shared, &call, body).await?;
     let limit = shared.limits.paths;
-    let evict = move |engine: &dyn Engine| {
+    let about = call.clone();
+    let evict = move |engine: &dyn Engine, progress: &CallProgress| {
         let selection = body.parse::<SelectionInput>()?.selection(limit)?;
-        call.about(convert::selection_text(&selection));
-        Ok(Json(convert::evict_reply(&engine.evict(&selection)?)))
+        drop(body);
+        about.about(convert::selection_text(&selection));
+        Answer::json(StatusCode::OK, &convert::evict_reply(&engine.evict_told(&selection, progress)?))
     };
-    shared.call_long(evict).await
+    shared.work("evict", call, &headers, evict).await
 }
 
 pub(crate) async fn tapes(shared: Door) -> Reply<Vec<wire::TapeReply>> {

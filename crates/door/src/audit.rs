@@ -57,6 +57,11 @@ impl Call {
         self.received.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
+    /// What the request is about, as far as it was named.
+    pub(crate) fn subject(&self) -> String {
+        self.subject.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Names what the request is about, where its address does not.
     pub(crate) fn about(&self, subject: String) {
         *self.subject.lock().unwrap_or_else(PoisonError::into_inner) = subject;
@@ -92,7 +97,7 @@ impl Drop for AuditLine {
         if is_routine(&self.path, self.status) && !tracing::enabled!(target: TARGET, Level::DEBUG) {
             return;
         }
-        let subject = std::mem::take(&mut *self.call.subject.lock().unwrap_or_else(PoisonError::into_inner));
+        let subject = self.call.subject();
         tracing::info!(
             target: TARGET,
             principal = %self.call.principal.label(),

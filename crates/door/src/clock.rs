@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::audit::Call;
 use crate::headers::precise;
 use crate::json::JsonBody;
-use crate::problem::{Kind, Refusal};
+use crate::problem::Refusal;
 use crate::shared::Asked;
 
 /// `GET /api/v1/clock`: how the trusted time and the system's clock stand to each other.
@@ -69,7 +69,7 @@ pub(crate) async fn accept(
     let body = JsonBody::read(&shared, &call, body).await?.parse::<AcceptClockBody>()?;
     call.about(format!("the system's clock on {}", body.today));
     let today = date(&body.today)
-        .ok_or_else(|| Refusal::new(Kind::BadRequest, "today is a date such as 2026-11-23".to_owned()))?;
+        .ok_or_else(|| Refusal::bad(format!("today is a date such as 2026-11-23; {}", Timestamp::RANGE)))?;
     shared.call(move |engine| Ok(Json(reply(&engine.accept_time(today, body.back)?)))).await
 }
 

@@ -2,8 +2,8 @@
 
 use archive::{
     ClassInfo, CopyInfo, CopyProgress, EvictDone, FileStat, Listed, ListedKind, Locality, PoolDriveInfo,
-    PoolInfo, PutDone, QueueLine, RequestFile, RequestInfo, Selection, Stat, TapeContent, TapeDriveInfo,
-    TapeInfo, TapeMotionInfo, Totals, refusal_text,
+    PoolInfo, PutDone, QueueLine, RequestFile, RequestInfo, Selection, SettlingInfo, Stat, TapeContent,
+    TapeDriveInfo, TapeInfo, TapeMotionInfo, Totals, refusal_text,
 };
 use base::{ArchivePath, Timestamp, Uuid, Vid};
 use catalogue::{Attributes, ContainerKind, EvictRefusal, FileKind, ItemState, RequestState, TapeState};
@@ -250,6 +250,12 @@ pub(crate) fn tape_reply(tape: &TapeInfo) -> wire::TapeReply {
         wanted_files: tape.wanted.files,
         wanted_bytes: tape.wanted.bytes.0,
         changes_through: tape.changes_through,
+        history: tape.history.map(|history| wire::TapeHistoryReply {
+            before: tape_word(history.before).to_owned(),
+            failures: history.failures,
+            retry: history.retry.map(|at| at.to_string()),
+            cause: history.cause.word().to_owned(),
+        }),
     }
 }
 
@@ -273,7 +279,8 @@ pub(crate) fn drive_reply(drive: &TapeDriveInfo) -> wire::DriveReply {
         state: drive.state.clone(),
         vid: vid_text(drive.vid),
         tape_pool: drive.tape_pool.clone(),
-        since: drive.since.to_string(),
+        library: drive.library.clone(),
+        since: drive.since.map(|at| at.to_string()),
         files: drive.files,
         bytes: drive.bytes.0,
         // JSON has no words for infinite rates.
@@ -328,6 +335,15 @@ pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
         online_bytes: pool.online.bytes.0,
         reconstructed: pool.reconstructed,
         garbage: pool.garbage,
+        small: pool.small.map(|small| wire::SmallFilesReply {
+            segments: small.segments,
+            values: small.values,
+            bytes: small.bytes.0,
+            copied: small.copied.0,
+            taken: small.taken.0,
+            amplification: small.amplification(),
+            at: small.at.to_string(),
+        }),
         drives: pool.drives.iter().map(drive).collect(),
     }
 }
@@ -377,6 +393,9 @@ pub(crate) fn status_reply(instance: Uuid, totals: &Totals, memory_anonymous: u6
         bytes: totals.live.bytes.0,
         online_files: totals.online.files,
         online_bytes: totals.online.bytes.0,
+        evictable_files: totals.evictable.files,
+        evictable_bytes: totals.evictable.bytes.0,
+        waiting: totals.stuck.iter().map(queue_reply).collect(),
         todo_files: totals.todo.files,
         queued_containers: totals.queued.files,
         queued_bytes: totals.queued.bytes.0,
@@ -387,6 +406,20 @@ pub(crate) fn status_reply(instance: Uuid, totals: &Totals, memory_anonymous: u6
         indexes: totals.indexes,
         tape_written: totals.tape_written.0,
         memory_anonymous,
+        settling: totals.settling.as_ref().map(settling_reply),
+    }
+}
+
+fn settling_reply(settling: &SettlingInfo) -> wire::SettlingReply {
+    wire::SettlingReply {
+        stage: settling.stage.name().to_owned(),
+        began: settling.began.to_string(),
+        tapes: settling.tapes,
+        tapes_done: settling.tapes_done,
+        files: settling.files,
+        files_done: settling.files_done,
+        left_seconds: settling.left.map(|left| left.as_secs()),
+        unseen: settling.unseen.iter().map(ToString::to_string).collect(),
     }
 }
 
@@ -396,5 +429,35 @@ pub(crate) fn selection_text(selection: &Selection) -> String {
     match selection.paths.len() {
         0 | 1 => first.to_owned(),
         count => format!("{count} paths, the first is {first}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words by which lists are filtered are those that they show.
+    #[test]
+    fn states_have_the_words_that_filters_know() {
+        let tapes = [
+            TapeState::Scratch,
+            TapeState::Labelling,
+            TapeState::Active,
+            TapeState::Full,
+            TapeState::ReadOnly,
+            TapeState::Suspect,
+            TapeState::Disabled,
+            TapeState::Repacking,
+        ];
+        assert_eq!(tapes.map(tape_word), wire::TAPE_STATES);
+        let requests = [
+            RequestState::Filling,
+            RequestState::Active,
+            RequestState::Completed,
+            RequestState::Cancelling,
+            RequestState::Cancelled,
+            RequestState::Forgetting,
+        ];
+        assert_eq!(requests.map(request_word), wire::REQUEST_STATES);
     }
 }

@@ -102,7 +102,7 @@ impl From<Refusing> for Refusal {
     fn from(error: Refusing) -> Self {
         let kind = match &error {
             Refusing::Denied(_) => Kind::Forbidden,
-            Refusing::Key(KeyError::Name(_)) => Kind::BadRequest,
+            Refusing::Key(KeyError::Name(_) | KeyError::Expires) => Kind::BadRequest,
             Refusing::Key(KeyError::NoSuchKey(_)) => Kind::NotFound,
             Refusing::Key(KeyError::Limit { .. }) => Kind::Limit,
             Refusing::Audit(_) => Kind::ServerFull,

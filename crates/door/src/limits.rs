@@ -20,6 +20,9 @@ pub struct Limits {
     /// Calls at once that may go through very many files or a whole catalogue, such as stage, cancel, release
     /// and evict: each has a thread, and they do not take the places of the others.
     pub long_calls: usize,
+    /// A call over very many files is answered with 202 after this long, if its client takes that, and goes
+    /// on: asking again costs little, and a shorter one is better answered at once.
+    pub answer_soon: Duration,
     /// Threads for blocking calls of what is mounted beside the door (S3).
     pub mounted_threads: usize,
     /// How long a request waits for one of those above before it is answered 503.
@@ -99,6 +102,7 @@ impl Default for Limits {
             loans: 6,
             calls: 64,
             long_calls: 16,
+            answer_soon: Duration::from_secs(1),
             mounted_threads: 0,
             admission_wait: Duration::from_secs(10),
             header_bytes: 64 << 10,

@@ -53,6 +53,8 @@ kinds! {
     Nearline "nearline" CONFLICT;
     /// The object's state does not allow it.
     WrongState "wrong-state" CONFLICT;
+    /// A directory is to be removed name by name.
+    NotAtOnce "not-at-once" CONFLICT;
     /// No copy is left.
     Lost "lost" GONE;
     /// A malformed path.
@@ -89,6 +91,8 @@ kinds! {
     QuotaExceeded "quota-exceeded" INSUFFICIENT_STORAGE;
     /// Drives that hold the file do not answer.
     DrivesAway "drives-away" SERVICE_UNAVAILABLE;
+    /// The catalogue was restored, and what the file is read from is not known yet.
+    NotSettled "not-settled" SERVICE_UNAVAILABLE;
     /// Not now.
     Unavailable "unavailable" SERVICE_UNAVAILABLE;
     /// Damaged bytes.
@@ -101,6 +105,14 @@ kinds! {
     Method "method" METHOD_NOT_ALLOWED;
 }
 
+impl Kind {
+    /// Whether the server's log tells of it as an error: a quota's limit is its user's affair, whatever
+    /// number its status has.
+    fn is_the_servers(self) -> bool {
+        self.word_and_status().1.is_server_error() && self != Kind::QuotaExceeded
+    }
+}
+
 /// A request refused: the word, the sentence and headers.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal(Box<(Kind, String, HeaderMap)>);
@@ -110,7 +122,12 @@ impl Refusal {
     pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
         let mut headers = HeaderMap::new();
         match kind {
-            Kind::Unavailable | Kind::PoolFull | Kind::ServerFull | Kind::DrivesAway | Kind::TooMany => {
+            Kind::Unavailable
+            | Kind::PoolFull
+            | Kind::ServerFull
+            | Kind::DrivesAway
+            | Kind::NotSettled
+            | Kind::TooMany => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
             }
             Kind::Unauthorized => {
@@ -133,9 +150,22 @@ impl Refusal {
             .with(ALLOW, HeaderValue::from_static(allowed))
     }
 
+    /// No place came free in time.
+    pub(crate) fn busy() -> Self {
+        let detail = "the server is busy, or with other requests of this caller: try again later";
+        Refusal::new(Kind::Unavailable, detail)
+    }
+
     /// A malformed request.
     pub(crate) fn bad(detail: impl Into<String>) -> Self {
         Refusal::new(Kind::BadRequest, detail)
+    }
+
+    /// What its body says.
+    pub(crate) fn problem(&self) -> Problem {
+        let (kind, detail, _) = &*self.0;
+        let (word, status) = kind.word_and_status();
+        Problem { kind: word.to_owned(), status: status.as_u16(), detail: detail.clone() }
     }
 
     /// The status word.
@@ -153,9 +183,9 @@ impl Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let (kind, detail, mut headers) = *self.0;
+        let problem = self.problem();
+        let (kind, _, mut headers) = *self.0;
         let (word, status) = kind.word_and_status();
-        let problem = Problem { kind: word.to_owned(), status: status.as_u16(), detail };
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         headers.insert(PROBLEM, HeaderValue::from_static(word));
         // A struct of two texts and a number can always be written.
@@ -167,7 +197,7 @@ impl IntoResponse for Refusal {
 impl From<ArchiveError> for Refusal {
     fn from(error: ArchiveError) -> Self {
         let kind = kind_of(&error);
-        if kind.word_and_status().1.is_server_error() {
+        if kind.is_the_servers() {
             tracing::error!(error = %error, "a request failed");
         }
         let refusal = Refusal::new(kind, error.to_string());
@@ -191,6 +221,7 @@ fn kind_of(error: &ArchiveError) -> Kind {
         ArchiveError::NotFound(_)
         | ArchiveError::DeleteMarker { .. }
         | ArchiveError::NoSuchRequest(_)
+        | ArchiveError::NoSuchRemoval(_)
         | ArchiveError::NoSuchTape(_)
         | ArchiveError::NoSuchDrive(_)
         | ArchiveError::NoSuchPoolDrive(_)
@@ -203,6 +234,7 @@ fn kind_of(error: &ArchiveError) -> Kind {
         ArchiveError::NotADirectory(_) => Kind::NotADirectory,
         ArchiveError::Exists(_) => Kind::Exists,
         ArchiveError::NotEmpty(_) => Kind::NotEmpty,
+        ArchiveError::NotAtOnce { .. } => Kind::NotAtOnce,
         ArchiveError::NotCurrent(_) => Kind::Precondition,
         ArchiveError::Held { .. } => Kind::WrongState,
         ArchiveError::TapeNotLabelled(_)
@@ -215,6 +247,7 @@ fn kind_of(error: &ArchiveError) -> Kind {
         | ArchiveError::NoDriveDirectory { .. } => Kind::WrongState,
         ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. } => Kind::Nearline,
         ArchiveError::DrivesAway { .. } => Kind::DrivesAway,
+        ArchiveError::NotSettled { .. } => Kind::NotSettled,
         ArchiveError::Lost(_) => Kind::Lost,
         ArchiveError::LengthMismatch { .. } => Kind::LengthMismatch,
         ArchiveError::DigestMismatch { .. } => Kind::DigestMismatch,
@@ -317,15 +350,22 @@ mod tests {
         check(ArchiveError::NotADirectory(at()), "not-a-directory", 409);
         check(ArchiveError::Exists(at()), "exists", 409);
         check(ArchiveError::NotEmpty(at()), "not-empty", 409);
+        check(
+            ArchiveError::NotAtOnce { path: at(), why: archive::WhyNotAtOnce::List(None) },
+            "not-at-once",
+            409,
+        );
+        check(ArchiveError::NoSuchRemoval(DirId(7)), "not-found", 404);
         let vid = Vid::new("KS0001").unwrap();
         check(ArchiveError::TapeNotLabelled(vid), "wrong-state", 409);
         check(ArchiveError::TapeInUse(vid), "wrong-state", 409);
         check(ArchiveError::SegmentsOwed { vid, other: None }, "wrong-state", 409);
         let needed = ArchiveError::QuarantineNeeded { directory: "/b/line-0001".into(), lines: 1, line: 2 };
         check(needed, "wrong-state", 409);
-        check(ArchiveError::Nearline { path: at(), vids: vec![] }, "nearline", 409);
+        check(ArchiveError::Nearline { path: at(), vids: vec![], recall: None }, "nearline", 409);
         let (drives, vids) = (vec![1, 3], vec![vid]);
         check(ArchiveError::NearlineAway { path: at(), drives, vids }, "nearline", 409);
+        check(ArchiveError::NotSettled { path: at() }, "not-settled", 503);
         check(ArchiveError::DrivesAway { path: at(), drives: vec![1], vids: vec![] }, "drives-away", 503);
         check(ArchiveError::NoSuchPoolDrive(99), "not-found", 404);
         check(ArchiveError::NoDriveDirectory { drive: 3, path: "/mnt/d3".into() }, "wrong-state", 409);

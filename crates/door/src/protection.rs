@@ -40,6 +40,24 @@ pub struct BackupReply {
     pub answered: u64,
     /// Why the last attempt failed.
     pub failing: Option<String>,
+    /// How long the catalogue's log of changes is.
+    #[serde(default)]
+    pub log: Option<ChangeLogReply>,
+}
+
+/// How long the catalogue's log of changes is, and why.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ChangeLogReply {
+    /// Changes in it.
+    pub changes: u64,
+    /// What it takes of the catalogue.
+    pub bytes: u64,
+    /// The oldest of them.
+    pub first: u64,
+    /// The newest change that tapes of all pools have in a base; 0: there is none.
+    pub base: u64,
+    /// Why its oldest change is kept.
+    pub kept: String,
 }
 
 /// `POST /api/v1/backup/snapshot`: a snapshot is taken; that is over when `answered` has reached `asked`.
@@ -63,8 +81,12 @@ pub struct QuarantineReply {
 }
 
 pub(crate) async fn backup(shared: Door) -> Result<Json<BackupReply>, Refusal> {
-    let reply =
-        shared.call(|engine| engine.may_look().map(|()| engine.backup_status()).map_err(Into::into)).await?;
+    let (reply, log) = shared
+        .call(|engine| {
+            engine.may_look()?;
+            Ok((engine.backup_status(), engine.change_log()?))
+        })
+        .await?;
     let on = reply.is_some();
     let status = reply.unwrap_or_default();
     let time = |time: Option<Timestamp>| time.map(precise);
@@ -80,6 +102,13 @@ pub(crate) async fn backup(shared: Door) -> Result<Json<BackupReply>, Refusal> {
         asked: status.asked,
         answered: status.answered,
         failing: status.failing,
+        log: log.map(|log| ChangeLogReply {
+            changes: log.changes,
+            bytes: log.bytes,
+            first: log.first,
+            base: log.base,
+            kept: log.kept.to_string(),
+        }),
     }))
 }
 

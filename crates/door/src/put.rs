@@ -284,7 +284,10 @@ pub(crate) fn parse_mtime(value: Option<&str>, name: &str) -> Result<Timestamp, 
     match value {
         None => Ok(present()),
         Some(value) => time(value).ok_or_else(|| {
-            Refusal::bad(format!("{name} '{value}' is neither RFC 3339 nor seconds[.nanoseconds]"))
+            Refusal::bad(format!(
+                "{name} '{value}' is neither RFC 3339 nor seconds[.nanoseconds], or out of range: {}",
+                Timestamp::RANGE
+            ))
         }),
     }
 }

@@ -20,11 +20,13 @@ use crate::metrics;
 use crate::openapi;
 use crate::problem::{Kind, Refusal};
 use crate::protection;
+use crate::removals;
 use crate::report;
 use crate::shared::Shared;
 use crate::tapes;
 use crate::upkeep;
 use crate::usage_report;
+use crate::works;
 
 /// The routes of one door.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
@@ -33,6 +35,8 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/list", get(admin::list))
         .route("/mkdir", post(admin::make_directory))
         .route("/rename", post(admin::rename))
+        .route("/removals", get(removals::removals).post(removals::remove))
+        .route("/removals/{id}", get(removals::removal))
         .route("/owner", post(access::set_owner))
         .route("/acl", get(access::acl).post(access::set_acl))
         .route("/quotas", get(access::quotas).post(access::set_quota))
@@ -43,6 +47,8 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/requests/{id}/cancel", post(admin::cancel))
         .route("/requests/{id}/priority", post(admin::prioritise))
         .route("/requests/{id}/release", post(admin::release))
+        .route("/works", get(works::works))
+        .route("/works/{id}", get(works::work))
         .route("/evict", post(admin::evict))
         .route("/why", get(foresee::why))
         .route("/tapes", get(admin::tapes))

@@ -12,6 +12,7 @@ use crate::audit::Call;
 use crate::limits::Limits;
 use crate::metrics::RequestCounts;
 use crate::problem::{Kind, Refusal};
+use crate::works::Works;
 use authority::{Authority, Engine, Holder, Pace, Place, Places};
 
 /// One for each door.
@@ -30,6 +31,8 @@ pub(crate) struct Shared {
     pub long_calls: Places,
     /// Allowance for large JSON bodies.
     pub json_large: Places,
+    /// Calls over many files.
+    pub works: Works,
 }
 
 impl Shared {
@@ -43,6 +46,7 @@ impl Shared {
             calls: Places::new(limits.calls),
             long_calls: Places::new(limits.long_calls),
             json_large: Places::new(limits.json_large_at_once),
+            works: Works::default(),
             limits,
         }
     }
@@ -53,8 +57,7 @@ impl Shared {
     /// 503 if none came free within [`Limits::admission_wait`].
     pub(crate) async fn admit(&self, places: &Places, holder: &Holder) -> Result<Place, Refusal> {
         let wait = tokio::time::timeout(self.limits.admission_wait, places.admit(holder)).await;
-        let busy = "the server is busy, or with other requests of this caller: try again later";
-        wait.map_err(|_| Refusal::new(Kind::Unavailable, busy))
+        wait.map_err(|_| Refusal::busy())
     }
 }
 
@@ -113,6 +116,13 @@ impl Asked {
         W: FnOnce() -> Result<T, Refusal> + Send + 'static,
     {
         self.block_on(&self.calls, work).await
+    }
+
+    /// A place for a call that may take long.
+    pub(crate) async fn place_for_long(&self) -> Result<Place, Refusal> {
+        // Only transfers say how fast the client has to be.
+        let holder = Holder { pace: Pace::default(), ..self.holder.clone() };
+        self.admit(&self.long_calls, &holder).await
     }
 
     async fn block_on<T, W>(&self, places: &Places, work: W) -> Result<T, Refusal>

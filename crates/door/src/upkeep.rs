@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use archive::{PoolHealth, ReplacedDrive, ScrubInfo, VERIFY_BYTES_MAX, VerifyDone};
+use archive::{CallProgress, PoolHealth, ReplacedDrive, ScrubInfo, VERIFY_BYTES_MAX, VerifyDone};
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use axum::{Extension, Json};
 
 use crate::audit::Call;
@@ -16,6 +17,7 @@ use crate::parameters::Parameters;
 use crate::problem::Refusal;
 use crate::shared::Asked;
 use crate::wire;
+use crate::works::Answer;
 use authority::Engine;
 
 type Door = Asked;
@@ -61,14 +63,16 @@ pub(crate) async fn verify(shared: Door, RawQuery(query): RawQuery) -> Reply<wir
 pub(crate) async fn verify_catalogue(
     shared: Door,
     Extension(call): Caller,
+    headers: HeaderMap,
     body: Body,
-) -> Reply<wire::VerifyCatalogueReply> {
+) -> Result<Response, Refusal> {
     JsonBody::read(&shared, &call, body).await?;
-    let check = |engine: &dyn Engine| {
+    call.about("the catalogue".to_owned());
+    let check = |engine: &dyn Engine, _: &CallProgress| {
         let findings = engine.verify_catalogue()?.into_iter().map(|found| found.what).collect();
-        Ok(Json(wire::VerifyCatalogueReply { findings }))
+        Answer::json(StatusCode::OK, &wire::VerifyCatalogueReply { findings })
     };
-    shared.call_long(check).await
+    shared.work("verify", call, &headers, check).await
 }
 
 pub(crate) async fn rebuild(

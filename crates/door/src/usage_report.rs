@@ -1,27 +1,43 @@
 //! `/api/v1/report/usage`: what users did.
 
-use archive::UsageReport;
-use axum::Json;
+use std::sync::Arc;
+
+use archive::{CallProgress, UsageReport};
+use authority::{Engine, UsageSteps};
+use axum::Extension;
 use axum::extract::RawQuery;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use base::{ByteCount, Duration, Timestamp};
 use usage::{CacheLife, ClassUsage, Count, Daily, Moved, Movement, Peak, QUANTILES, Sizes, Spans, Usage};
 
+use crate::audit::Call;
 use crate::parameters::Parameters;
 use crate::problem::Refusal;
 use crate::shared::Asked;
 use crate::wire;
+use crate::works::{Answer, Steps};
 
 /// The window if the client names none.
 const SINCE_DEFAULT: Duration = Duration::from_secs(30 * 86_400);
 
 pub(crate) async fn usage(
     shared: Asked,
+    Extension(call): Extension<Arc<Call>>,
+    headers: HeaderMap,
     RawQuery(query): RawQuery,
-) -> Result<Json<wire::UsageReply>, Refusal> {
+) -> Result<Response, Refusal> {
     let parameters = Parameters::read(query.as_deref(), &["seconds", "class"])?;
     let window = parameters.number("seconds")?.map_or(SINCE_DEFAULT, Duration::from_secs);
     let class = parameters.text("class")?.map(str::to_owned);
-    shared.call_long(move |engine| Ok(Json(usage_reply(&engine.usage(window, class.as_deref())?)))).await
+    call.about(format!("the last {window:?}"));
+    let begin = move |engine: &dyn Engine| Ok(engine.begin_usage(window, class.as_deref())?);
+    let next = |reading: &mut Box<dyn UsageSteps>, progress: &CallProgress| {
+        let report = reading.step();
+        progress.reads(reading.progress());
+        report.map(|report| Answer::json(StatusCode::OK, &usage_reply(&report))).transpose()
+    };
+    shared.report("usage", call, &headers, Steps { begin, next }).await
 }
 
 /// An analysis as JSON says it.

@@ -9,9 +9,11 @@ mod upkeep;
 pub use crate::wire_access::*;
 pub use crate::wire_forecast::*;
 pub use crate::wire_keys::*;
+pub use crate::wire_removals::*;
 pub use crate::wire_report::*;
 pub use crate::wire_tapes::*;
 pub use crate::wire_usage::*;
+pub use crate::wire_works::*;
 pub use motion::DriveMotionReply;
 pub use upkeep::{
     PoolHealthReply, RebuildBody, ReplaceBody, ReplaceReply, ScrubReply, VerifyCatalogueReply, VerifyReply,
@@ -372,6 +374,22 @@ pub struct TapeReply {
     pub wanted_bytes: u64,
     /// Newest change on it.
     pub changes_through: u64,
+    /// Its failures, if it failed since the last session on it that went well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<TapeHistoryReply>,
+}
+
+/// The failures of a tape.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TapeHistoryReply {
+    /// Its state before, which it gets back when it is found well.
+    pub before: String,
+    /// How often it failed in a row.
+    pub failures: u32,
+    /// When it is tried again; absent: not before an operator decides, or it is in use.
+    pub retry: Option<String>,
+    /// What the last failure speaks against: `unknown`, `cartridge`, `drive`, `robot` or `path`.
+    pub cause: String,
 }
 
 /// A page of a tape's content.
@@ -415,8 +433,11 @@ pub struct DriveReply {
     pub vid: Option<String>,
     /// The tape's pool.
     pub tape_pool: Option<String>,
-    /// Since when.
-    pub since: String,
+    /// The name of its library.
+    #[serde(default)]
+    pub library: String,
+    /// Since when; `null` of a drive that was not used since the server's start.
+    pub since: Option<String>,
     /// Containers or files in this session.
     pub files: u64,
     /// Bytes in this session.
@@ -455,8 +476,30 @@ pub struct PoolReply {
     pub reconstructed: u64,
     /// Garbage waiting for removal.
     pub garbage: u64,
+    /// What small files take, as last measured; none: not yet since the start.
+    #[serde(default)]
+    pub small: Option<SmallFilesReply>,
     /// The drives.
     pub drives: Vec<PoolDriveReply>,
+}
+
+/// What small files take of the pool. Segments that are written still do not count.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct SmallFilesReply {
+    /// Segments that they share.
+    pub segments: u64,
+    /// Files, or parts of uploads, in them.
+    pub values: u64,
+    /// Their bytes, once.
+    pub bytes: u64,
+    /// Their bytes, in all copies.
+    pub copied: u64,
+    /// What the segments take on all drives.
+    pub taken: u64,
+    /// `taken` for each byte of `copied`; none if no file is in them.
+    pub amplification: Option<f64>,
+    /// When that was measured.
+    pub at: String,
 }
 
 /// A drive of the pool.
@@ -565,6 +608,15 @@ pub struct StatusReply {
     pub online_files: u64,
     /// Their bytes.
     pub online_bytes: u64,
+    /// At most so many of those files could be evicted now: tapes have them and nobody pins them.
+    #[serde(default)]
+    pub evictable_files: u64,
+    /// Their bytes.
+    #[serde(default)]
+    pub evictable_bytes: u64,
+    /// What waits until somebody does something about it, and why: the first lines of the queue.
+    #[serde(default)]
+    pub waiting: Vec<QueueReply>,
     /// Files not in a container yet.
     pub todo_files: u64,
     /// Containers waiting for a tape.
@@ -585,6 +637,33 @@ pub struct StatusReply {
     pub tape_written: u64,
     /// The server's resident anonymous memory in bytes.
     pub memory_anonymous: u64,
+    /// How far a restored catalogue was compared with pool and tapes, if the server was started on one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settling: Option<SettlingReply>,
+}
+
+/// How far a restored catalogue was compared with pool and tapes.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct SettlingReply {
+    /// `written-tapes`, `pool`, `other-tapes`, `missing-files`; at last `settled`, or `unsettled` if not all
+    /// could be looked at.
+    pub stage: String,
+    /// When the server began with it.
+    pub began: String,
+    /// Tapes to be looked at, as far as is known.
+    pub tapes: u64,
+    /// Of those, such that were looked at.
+    pub tapes_done: u64,
+    /// Files of before the restore.
+    pub files: u64,
+    /// Of those, such that were looked for in the pool.
+    pub files_done: u64,
+    /// Seconds until the present stage is done, at the rate so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_seconds: Option<u64>,
+    /// Tapes that could not be looked at, and decide on files.
+    #[serde(default)]
+    pub unseen: Vec<String>,
 }
 
 /// `POST /api/v1/tapes/{vid}`: what may be done with a tape from now on.

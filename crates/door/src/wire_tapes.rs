@@ -2,6 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The states of tapes, as [`TapeReply::state`](crate::wire::TapeReply::state) says them.
+pub const TAPE_STATES: [&str; 8] =
+    ["scratch", "labelling", "active", "full", "read-only", "suspect", "disabled", "repacking"];
+/// The states of tape drives, as [`DriveReply::state`](crate::wire::DriveReply::state) says them.
+pub const TAPE_DRIVE_STATES: [&str; 8] =
+    ["down", "empty", "mounting", "idle", "migrating", "recalling", "maintaining", "unmounting"];
+/// The states of requests, as [`RequestReply::state`](crate::wire::RequestReply::state) says them.
+pub const REQUEST_STATES: [&str; 6] =
+    ["filling", "active", "completed", "cancelling", "cancelled", "forgetting"];
+
 /// `POST /api/v1/drives/{name}/down`, `POST /api/v1/tapes/{vid}/repack`: why, for other operators.
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema, Default)]
 pub struct ReasonBody {

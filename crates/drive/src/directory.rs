@@ -12,10 +12,10 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate, fstatvfs};
 
 use crate::buffer::AlignedBuffer;
 use crate::error::is_shortage;
-use crate::object::{DriveStatus, ExtentWriter, ObjectDrive, PAGE, Stamp};
+use crate::object::{DriveStatus, ExtentWriter, ObjectDrive, PAGE, SharedPage, Stamp};
 use crate::superblock::{self, Pages, Refusal};
 use crate::writer::FileExtentWriter;
-use crate::{DriveError, DriveOpenError, ExtentId};
+use crate::{DriveError, DriveOpenError, ExtentId, holes};
 
 const EXTENTS: &str = "extents";
 const PROBE: &str = "probe.kist";
@@ -438,13 +438,27 @@ impl ObjectDrive for DirectoryDrive {
         }
         let file = OpenOptions::new().write(true).open(self.file(id));
         let file = file.map_err(|source| self.failed(id, "opening", source))?;
-        let flags = FallocateFlags::KEEP_SIZE | FallocateFlags::PUNCH_HOLE;
-        match fallocate(&file, flags, offset.0, length.0).map_err(io::Error::from) {
-            Err(error) if error.kind() != io::ErrorKind::Unsupported => {
-                Err(self.failed(id, "punching a hole", error))
-            }
-            _ => Ok(()),
-        }
+        holes::punch(&file, offset, length).map_err(|source| self.failed(id, "punching a hole", source))
+    }
+
+    /// Reads and gives back through one open file: what takes its place meanwhile is left alone.
+    fn punch_unneeded(&self, id: ExtentId, pages: &[SharedPage]) -> Result<Vec<u32>, DriveError> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(direct_flag(self.direct));
+        let file = options.open(self.file(id)).map_err(|source| self.failed(id, "opening", source))?;
+        holes::punch_unneeded(&file, pages).map_err(|source| self.failed(id, "punching a hole", source))
+    }
+
+    fn trim(&self, id: ExtentId) -> Result<(), DriveError> {
+        let file = OpenOptions::new().write(true).open(self.file(id));
+        let file = file.map_err(|source| self.failed(id, "opening", source))?;
+        let trimmed = file.metadata().and_then(|found| file.set_len(found.len()));
+        trimmed.map_err(|source| self.failed(id, "truncation", source))
+    }
+
+    fn allocated(&self, id: ExtentId) -> Result<ByteCount, DriveError> {
+        let found = fs::metadata(self.file(id)).map_err(|source| self.failed(id, "looking", source))?;
+        Ok(ByteCount(found.blocks().saturating_mul(512)))
     }
 
     fn length(&self, id: ExtentId) -> Result<ByteCount, DriveError> {

@@ -6,6 +6,7 @@ mod error;
 mod extent;
 #[doc(hidden)]
 pub mod fuzz;
+mod holes;
 mod object;
 mod shared;
 mod superblock;
@@ -15,5 +16,5 @@ pub use buffer::AlignedBuffer;
 pub use directory::{DirectIo, DirectoryDrive};
 pub use error::{DriveError, DriveOpenError};
 pub use extent::ExtentId;
-pub use object::{DriveStatus, ExtentWriter, ObjectDrive, PAGE, Stamp};
+pub use object::{DriveStatus, ExtentWriter, ObjectDrive, PAGE, SECTOR, SharedPage, Stamp};
 pub use shared::SharedMemory;

@@ -1,11 +1,41 @@
 //! What every drive can do.
 
+use base::planted::{Bug, is_planted};
 use base::{ByteCount, DriveId, Epoch, Uuid};
 
-use crate::{DriveError, ExtentId};
+use crate::{AlignedBuffer, DriveError, ExtentId};
 
 /// The unit of writing: lengths of appends and addresses of buffers are multiples of it.
 pub const PAGE: usize = 4096;
+/// The eighth of a page: what shares a page with something else begins and ends at multiples of it.
+pub const SECTOR: usize = PAGE / 8;
+
+/// A page of an extent, and which of its sectors nobody needs any more.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct SharedPage {
+    /// Its number in the extent.
+    pub number: u32,
+    /// A bit for each sector that nobody needs, the lowest for the first.
+    pub unneeded: u8,
+}
+
+impl SharedPage {
+    /// Where it begins.
+    #[must_use]
+    pub fn offset(&self) -> ByteCount {
+        ByteCount(u64::from(self.number) * PAGE as u64)
+    }
+
+    /// Whether a page with these bytes becomes zeros without a loss: all that somebody may need is zeros.
+    #[must_use]
+    pub fn is_unneeded(&self, bytes: &[u8]) -> bool {
+        let mut sectors = bytes.chunks(SECTOR).enumerate();
+        let is_unneeded = |(n, sector): (usize, &[u8])| {
+            (self.unneeded >> n) & 1 == 1 || sector.iter().all(|byte| *byte == 0)
+        };
+        sectors.all(is_unneeded) || is_planted(Bug::PunchNeighbours)
+    }
+}
 
 /// A drive of named extents, each written once from its beginning to its end.
 pub trait ObjectDrive: Send + Sync {
@@ -46,6 +76,46 @@ pub trait ObjectDrive: Send + Sync {
     /// # Errors
     /// [`DriveError::NotFound`], [`DriveError::Io`]. A file system without holes is no error.
     fn punch(&self, id: ExtentId, offset: ByteCount, length: ByteCount) -> Result<(), DriveError>;
+
+    /// As [`ObjectDrive::punch`] those pages of which all that somebody may need is zeros, and no other:
+    /// whatever the caller believes, no byte changes that he did not name. Gives their numbers. The pages are
+    /// in the order of their numbers.
+    ///
+    /// # Errors
+    /// [`DriveError::NotFound`], [`DriveError::Io`].
+    fn punch_unneeded(&self, id: ExtentId, pages: &[SharedPage]) -> Result<Vec<u32>, DriveError> {
+        let mut given_back = Vec::new();
+        let mut bytes = AlignedBuffer::new(PAGE);
+        for page in pages {
+            match self.read_at(id, page.offset(), bytes.as_mut_slice()) {
+                Err(DriveError::Truncated { .. }) => continue,
+                read => read?,
+            }
+            if page.is_unneeded(bytes.as_slice()) {
+                self.punch(id, page.offset(), ByteCount(PAGE as u64))?;
+                given_back.push(page.number);
+            }
+        }
+        Ok(given_back)
+    }
+
+    /// Gives back what is reserved behind the end of an extent that nobody writes any more, as a crash leaves
+    /// it. Changes no byte of it and not its length.
+    ///
+    /// # Errors
+    /// [`DriveError::NotFound`], [`DriveError::Io`].
+    fn trim(&self, id: ExtentId) -> Result<(), DriveError> {
+        let _ = id;
+        Ok(())
+    }
+
+    /// What an extent takes of the drive, which may be less than its length, or more while it is written.
+    ///
+    /// # Errors
+    /// As [`ObjectDrive::length`].
+    fn allocated(&self, id: ExtentId) -> Result<ByteCount, DriveError> {
+        self.length(id)
+    }
 
     /// The length of an extent: what was appended.
     ///

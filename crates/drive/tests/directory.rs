@@ -5,7 +5,8 @@ use std::path::Path;
 
 use base::{BlobId, ByteCount, DriveId, Epoch, Uuid};
 use drive::{
-    AlignedBuffer, DirectIo, DirectoryDrive, DriveError, DriveOpenError, ExtentId, ObjectDrive, PAGE,
+    AlignedBuffer, DirectIo, DirectoryDrive, DriveError, DriveOpenError, ExtentId, ObjectDrive, PAGE, SECTOR,
+    SharedPage,
 };
 
 const INSTANCE: Uuid = Uuid([1; 16]);
@@ -83,6 +84,66 @@ fn holes_read_as_zeros_and_neighbours_stay() {
         read.as_slice().chunks(PAGE).map(|page| page.iter().map(|b| u32::from(*b)).sum()).collect();
     assert_eq!((sums[0], sums[2]), (9 * PAGE as u32, 9 * PAGE as u32));
     assert!(sums[1] == 0 || sums[1] == 9 * PAGE as u32, "a hole, or left as it was");
+}
+
+#[test]
+fn a_page_is_given_back_only_if_nothing_of_others_is_in_it() {
+    let (_directory, drive) = fresh();
+    let id = extent(7, 1);
+    let mut writer = drive.create(id, ByteCount(0)).unwrap();
+    let mut written = pages(400, 0);
+    // Of each page the first sector is somebody's but for every third; the last two are nobody's.
+    for (n, page) in written.as_mut_slice().chunks_mut(PAGE).enumerate() {
+        page[6 * SECTOR..].fill(7);
+        page[0] = u8::from(n % 3 != 0);
+    }
+    writer.append(written.as_slice()).unwrap();
+    writer.seal().unwrap();
+    let asked = |unneeded| -> Vec<SharedPage> {
+        let numbers = (0..500).filter(|n| *n != 9);
+        numbers.map(|number| SharedPage { number, unneeded }).collect()
+    };
+    assert_eq!(
+        drive.punch_unneeded(id, &asked(0b1000_0000)).unwrap(),
+        [0; 0],
+        "a sector of the two is needed"
+    );
+    let before = drive.allocated(id).unwrap();
+    let given_back = drive.punch_unneeded(id, &asked(0b1100_0000)).unwrap();
+    // The run that ends behind the end of the extent is left alone.
+    let expected: Vec<u32> = (0..266).filter(|n| n % 3 == 0 && *n != 9).collect();
+    assert_eq!(given_back, expected);
+    let mut read = pages(400, 1);
+    drive.read_at(id, ByteCount(0), read.as_mut_slice()).unwrap();
+    let is_hole = |n: usize| given_back.contains(&(n as u32));
+    for (n, (read, was)) in read.as_slice().chunks(PAGE).zip(written.as_slice().chunks(PAGE)).enumerate() {
+        assert!(if is_hole(n) { read.iter().all(|byte| *byte == 0) } else { read == was }, "page {n}");
+    }
+    let given = before.0 - drive.allocated(id).unwrap().0;
+    assert_eq!(given, (given_back.len() * PAGE) as u64);
+    assert!(matches!(drive.punch_unneeded(extent(8, 1), &asked(255)), Err(DriveError::NotFound { .. })));
+}
+
+/// What a crash leaves of an extent that was being written.
+#[test]
+fn what_is_reserved_behind_the_end_is_given_back() {
+    let (directory, drive) = fresh();
+    let id = extent(7, 1);
+    let mut writer = drive.create(id, ByteCount::mib(8)).unwrap();
+    writer.append(pages(3, 9).as_slice()).unwrap();
+    writer.sync().unwrap();
+    drop(writer);
+    drop(drive);
+    let drive = open(directory.path()).unwrap();
+    assert!(drive.allocated(id).unwrap() >= ByteCount::mib(8), "this file system reserves");
+    drive.trim(id).unwrap();
+    drive.trim(id).unwrap();
+    assert!(drive.allocated(id).unwrap() <= ByteCount::kib(64));
+    assert_eq!(drive.length(id).unwrap(), ByteCount(3 * PAGE as u64));
+    let mut read = pages(3, 0);
+    drive.read_at(id, ByteCount(0), read.as_mut_slice()).unwrap();
+    assert!(read.as_slice().iter().all(|byte| *byte == 9));
+    assert!(matches!(drive.trim(extent(8, 1)), Err(DriveError::NotFound { .. })));
 }
 
 #[test]

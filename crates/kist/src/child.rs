@@ -64,6 +64,12 @@ impl Server {
         self.child.id()
     }
 
+    /// A failure, with the end of its log: what a client is told of it does not name causes.
+    pub fn with_log(&self, failure: Failure) -> Failure {
+        let log = end_of_log(&self.directory);
+        Failure { message: format!("{}; {log}", failure.message), ..failure }
+    }
+
     /// Waits until somebody stops it.
     pub fn join(mut self) -> Outcome {
         let ended = self.child.wait().map_err(|error| Failure::internal(error.to_string()))?;
@@ -126,9 +132,13 @@ fn wait_until_ready(child: &mut Child, directory: &Path) -> Outcome<Client> {
 }
 
 fn with_log(what: &str, directory: &Path) -> Failure {
+    Failure::internal(format!("{what}; {}", end_of_log(directory)))
+}
+
+fn end_of_log(directory: &Path) -> String {
     let log = directory.join("run/server.log");
     let text = fs::read_to_string(&log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     let last = lines.get(lines.len().saturating_sub(LOG_LINES_SHOWN)..).unwrap_or_default().join("\n");
-    Failure::internal(format!("{what}; the end of {}:\n{last}", log.display()))
+    format!("the end of {}:\n{last}", log.display())
 }

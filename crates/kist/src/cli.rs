@@ -5,7 +5,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::commands::{
     acl, audit, backup, chown, class, clock, compare, completions, drive, evict, get, init, key, ls, man,
     migrate, mkdir, mv, plan, pool, put, queue, quota, rebuild, release, request, restore, rm, scrub, stage,
-    stat, status, tape, twin, usage, verify, wait, why,
+    stat, status, tape, twin, usage, verify, wait, why, work,
 };
 use crate::connection::Connection;
 use crate::failure::{EXIT_CODES, Failure, Outcome};
@@ -100,6 +100,8 @@ pub enum Command {
     Request(request::Args),
     /// Say why a file or request waits
     Why(why::Args),
+    /// Show calls over very many files that go on
+    Work(work::Args),
     /// Show tapes, or read one without the server
     Tape(tape::Args),
     /// Show the tape drives
@@ -179,6 +181,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Evict(args) => evict::run(&args, common),
         Command::Request(args) => request::run(&args, common),
         Command::Why(args) => why::run(&args, common),
+        Command::Work(args) => work::run(&args, common),
         Command::Tape(args) => tape::run(&args, common),
         Command::Drive(args) => drive::run(&args, common),
         Command::Pool(args) => pool::run(&args, common),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use base::ArchivePath;
-use door::wire::{ListEntry, ListReply, Problem, StatReply};
+use door::wire::{ListEntry, ListReply, Problem, StatReply, WorkReply};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::http::{Response, StatusCode};
@@ -29,6 +29,10 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 const BUFFER_BYTES: usize = 256 << 10;
 /// The longest JSON answer that is read.
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
+/// The preference of a client that does not wait for a call over many files on its connection.
+const RESPOND_ASYNC: &str = "respond-async";
+/// How often the server is asked how far a call over many files is.
+const WORK_POLL_EVERY: Duration = Duration::from_millis(250);
 /// Names asked for in one page of a listing.
 pub const LIST_PAGE: usize = 1000;
 /// How often a request that may be repeated is tried in all.
@@ -144,18 +148,90 @@ impl Client {
 
     /// Sends JSON and gives the status and the answer's bytes.
     pub fn post<B: Serialize>(&self, target: &str, body: &B) -> Outcome<(StatusCode, Vec<u8>)> {
+        self.post_with(target, body, &[])
+    }
+
+    fn post_with<B: Serialize>(
+        &self,
+        target: &str,
+        body: &B,
+        headers: &[(&str, &str)],
+    ) -> Outcome<(StatusCode, Vec<u8>)> {
         let json = serde_json::to_vec(body).map_err(|error| Failure::internal(error.to_string()))?;
         let send = || {
-            let request = self
+            let mut request = self
                 .agent
                 .post(format!("{}{target}", self.base))
                 .header("authorization", &self.authorization)
                 .header("content-type", "application/json");
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
             self.examine(request.send(&json[..]))
         };
         let mut response = send().map_err(|attempt| attempt.failure)?;
         let status = response.status();
         Ok((status, self.read_all(&mut response)?))
+    }
+
+    /// Sends JSON for a call over many files, which the server may answer before it is over: asks how far it
+    /// is then, and tells `watch`, until it has its answer.
+    pub fn post_long<B: Serialize>(
+        &self,
+        target: &str,
+        body: &B,
+        watch: &mut dyn FnMut(&WorkReply),
+    ) -> Outcome<Vec<u8>> {
+        let (status, bytes) = self.post_with(target, body, &[("prefer", RESPOND_ASYNC)])?;
+        self.follow(status, bytes, watch)
+    }
+
+    /// As [`Client::get`] for a report, which the server may answer before it is made.
+    pub fn get_long<T: DeserializeOwned>(
+        &self,
+        target: &str,
+        watch: &mut dyn FnMut(&WorkReply),
+    ) -> Outcome<T> {
+        let mut response = retry(|_| self.send_get(target, &[("prefer", RESPOND_ASYNC.to_owned())]))?;
+        let (status, bytes) = (response.status(), self.read_all(&mut response)?);
+        self.decode(&self.follow(status, bytes, watch)?)
+    }
+
+    /// The answer; if it is that the call goes on, once that is over.
+    fn follow(
+        &self,
+        status: StatusCode,
+        bytes: Vec<u8>,
+        watch: &mut dyn FnMut(&WorkReply),
+    ) -> Outcome<Vec<u8>> {
+        if status != StatusCode::ACCEPTED {
+            return Ok(bytes);
+        }
+        let mut work: WorkReply = self.decode(&bytes)?;
+        while work.state == "running" {
+            watch(&work);
+            std::thread::sleep(WORK_POLL_EVERY);
+            let found = self.get(&format!("/api/v1/works/{}", work.id));
+            work = found.map_err(|failure| lost_sight(&work, failure))?;
+        }
+        watch(&work);
+        match (work.problem, work.reply) {
+            (Some(problem), _) => Err(of_problem(problem)),
+            (None, None) => Ok(Vec::new()),
+            (None, Some(reply)) => {
+                serde_json::to_vec(&reply).map_err(|error| Failure::internal(error.to_string()))
+            }
+        }
+    }
+
+    /// As [`Client::post_long`], of an answer in JSON.
+    pub fn post_long_for<B: Serialize, T: DeserializeOwned>(
+        &self,
+        target: &str,
+        body: &B,
+        watch: &mut dyn FnMut(&WorkReply),
+    ) -> Outcome<T> {
+        self.decode(&self.post_long(target, body, watch)?)
     }
 
     /// Sends JSON and reads JSON.
@@ -242,7 +318,7 @@ impl Client {
             .is_ok_and(|problem| matches!(problem.kind.as_str(), "drives-away" | "server-full"));
         let failure = match problem {
             Ok(_) if status == StatusCode::UNAUTHORIZED => self.wrong_key(),
-            Ok(problem) => Failure::new(Exit::of_problem(&problem.kind, status.as_u16()), problem.detail),
+            Ok(problem) => of_problem(problem),
             Err(_) => {
                 let message = format!("{}: answered {status}", self.base);
                 Failure::new(Exit::of_problem("", status.as_u16()), message)
@@ -285,6 +361,23 @@ impl Client {
             _ => Attempt::last(Failure::usage(format!("{}: {error}", self.base))),
         }
     }
+}
+
+/// A refusal of the server as a failure.
+fn of_problem(Problem { kind, status, detail }: Problem) -> Failure {
+    let failure = Failure::new(Exit::of_problem(&kind, status), detail);
+    Failure { word: Some(kind), ..failure }
+}
+
+/// The server does not tell any more how far a call is.
+fn lost_sight(work: &WorkReply, failure: Failure) -> Failure {
+    let request = work.request.map_or_else(String::new, |request| format!(" (request {request})"));
+    let message = format!(
+        "the {} of {}{request} was not over when the server was last asked: {failure}; what was done is \
+         done, repeat the command",
+        work.what, work.about
+    );
+    Failure { message, ..failure }
 }
 
 /// Tries `send` up to [`ATTEMPTS`] times; it is told the number of the attempt, from 0.

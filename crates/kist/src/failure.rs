@@ -85,6 +85,8 @@ pub struct Failure {
     pub exit: Exit,
     /// What happened, on which object, and what to do.
     pub message: String,
+    /// The server's stable word for it, if it is from there.
+    pub word: Option<String>,
 }
 
 /// What commands return.
@@ -93,7 +95,7 @@ pub type Outcome<T = ()> = Result<T, Failure>;
 impl Failure {
     /// A failure with its code.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Failure { exit, message: message.into() }
+        Failure { exit, message: message.into(), word: None }
     }
 
     /// Wrong usage.

@@ -24,11 +24,14 @@ mod people;
 mod progress;
 mod run_files;
 mod serve;
+mod stop;
 mod table;
 mod text;
 mod transfer;
 mod trust;
 mod warnings;
+mod watch;
+mod watched;
 
 use std::process::ExitCode;
 

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::cli::Common;
 use crate::failure::{Failure, Outcome};
 
 /// Writes `text` to standard output.
@@ -23,6 +24,16 @@ pub fn bytes(bytes: &[u8]) -> Outcome {
     check(io::stdout().lock().write_all(bytes))
 }
 
+/// What a command that changes something says when it is done: as JSON, or in a line for people, which
+/// `--quiet` leaves out.
+pub fn done<T: Serialize>(common: &Common, value: &T, text: &str) -> Outcome {
+    match (common.json, common.quiet) {
+        (true, _) => json(value),
+        (false, true) => Ok(()),
+        (false, false) => line(text),
+    }
+}
+
 /// Writes a line for people to standard error. That nobody reads it (a closed pipe) is no failure of the
 /// command.
 pub fn note(text: &str) {
@@ -36,8 +47,13 @@ pub fn flush() -> Outcome {
 
 /// Writes a value as indented JSON and a new line.
 pub fn json<T: Serialize>(value: &T) -> Outcome {
+    write(&json_text(value)?)
+}
+
+/// The same as text.
+pub fn json_text<T: Serialize>(value: &T) -> Outcome<String> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Failure::internal(error.to_string()))?;
-    line(&text)
+    Ok(text + "\n")
 }
 
 fn check(result: io::Result<()>) -> Outcome {

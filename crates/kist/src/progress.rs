@@ -107,6 +107,42 @@ impl Progress {
     }
 }
 
+/// Says how far a long task of several stages is, with the time left of the present one.
+pub struct Stages {
+    shown: Progress,
+    /// The present stage, and when it began.
+    stage: (&'static str, Duration),
+}
+
+impl Stages {
+    /// Shows a task.
+    pub fn of(shown: Progress) -> Self {
+        Stages { shown, stage: ("", Duration::ZERO) }
+    }
+
+    /// How far it is.
+    pub fn told(&mut self, progress: archive::Progress) {
+        let now = self.shown.elapsed();
+        if self.stage.0 != progress.what {
+            self.stage = (progress.what, now);
+        }
+        self.shown.note(&told(progress, now.saturating_sub(self.stage.1)));
+    }
+}
+
+fn told(progress: archive::Progress, took: Duration) -> String {
+    let archive::Progress { what, done, total, containers } = progress;
+    let mut text = format!("{} of {} {what}", text::count(done), text::count(total));
+    if containers > 0 {
+        text.push_str(&format!(", {} files and packs", text::count(containers)));
+    }
+    let left = archive::time_left(took, done, total).filter(|left| !left.is_zero());
+    if let Some(left) = left {
+        text.push_str(&format!(", {} left", text::span(left)));
+    }
+    text
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         *self.shared.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
@@ -134,13 +170,17 @@ impl Shared {
         let (files, files_total) = (load(&self.files), load(&self.files_total));
         let (bytes, bytes_total) = (load(&self.bytes), load(&self.bytes_total));
         let elapsed = self.started.elapsed();
-        let mut text = match files_total {
-            0 => text::plural(files, self.noun),
-            total => format!("{} of {}", text::count(files), text::plural(total, self.noun)),
+        let mut text = match (files, files_total) {
+            // Of bytes alone.
+            (0, 0) if bytes_total > 0 => String::new(),
+            (files, 0) => text::plural(files, self.noun) + ", ",
+            (files, total) => format!("{} of {}, ", text::count(files), text::plural(total, self.noun)),
         };
-        if bytes_total > 0 || bytes > 0 {
+        if bytes_total == 0 && bytes == 0 {
+            text.truncate(text.len().saturating_sub(2));
+        } else {
             let of = if bytes_total > 0 { format!(" of {}", text::size(bytes_total)) } else { String::new() };
-            text.push_str(&format!(", {}{of}", text::size(bytes)));
+            text.push_str(&format!("{}{of}", text::size(bytes)));
             if elapsed >= text::RATED_FROM {
                 text.push_str(&format!(", {}", text::rate(bytes, elapsed)));
             }
@@ -151,6 +191,10 @@ impl Shared {
             text.push_str(&format!(", {} left", text::span(left)));
         }
         let note = self.note.lock().unwrap_or_else(PoisonError::into_inner);
+        if files == 0 && files_total == 0 && bytes == 0 && bytes_total == 0 && !note.is_empty() {
+            // Nothing is counted here: the note has the figures.
+            return note.clone();
+        }
         if !note.is_empty() {
             text.push_str(&format!(" ({note})"));
         }
@@ -190,6 +234,17 @@ fn write_lines(shared: &Shared) {
 mod tests {
     use super::*;
 
+    /// `kist rebuild` said "0 steps" until it had read its first tape.
+    #[test]
+    fn stages_say_what_is_done_from_the_beginning_on() {
+        let progress = Progress::start_of("rebuild", "step", 0, 0, true);
+        progress.note("the library is being opened");
+        let mut stages = Stages::of(progress);
+        assert_eq!(stages.shown.shared.figures(), "the library is being opened");
+        stages.told(archive::Progress { what: "tapes read", done: 0, total: 12, containers: 0 });
+        assert_eq!(stages.shown.shared.figures(), "0 of 12 tapes read");
+    }
+
     #[test]
     fn figures_name_what_is_done() {
         let progress = Progress::start("put", 10, 1000, true);
@@ -200,5 +255,15 @@ mod tests {
         assert!(figures.starts_with("3 of 10 files, 500 B of 1.00 kB"), "{figures}");
         assert!(figures.ends_with(" (waiting)"), "{figures}");
         assert_eq!(progress.shared.share(), 500);
+    }
+
+    #[test]
+    fn what_is_not_counted_is_not_named() {
+        let progress = Progress::start("rm", 0, 0, true);
+        progress.set(2, 0);
+        assert_eq!(progress.shared.figures(), "2 files");
+        progress.set_totals(0, 1000);
+        progress.set(0, 10);
+        assert_eq!(progress.shared.figures(), "10 B of 1.00 kB");
     }
 }

@@ -1,8 +1,7 @@
 //! `kist serve`: the server of an instance.
 
 use std::fs;
-use std::future::Future;
-use std::io::{IsTerminal, Read, stdin};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -24,7 +23,7 @@ use crate::instance::{self, CONFIG_FILE, Instance, SERVER_FILE};
 use crate::issuer_keys::IssuerKeys;
 use crate::people::{self, People};
 use crate::run_files::RunFiles;
-use crate::{output, text, warnings};
+use crate::{output, stop, text, warnings};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -104,6 +103,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             let wrong = |error| Failure::usage(format!("{}: server.tls: {error}", file.display()));
             door::check_tls(tls).map_err(wrong)?;
         }
+        check_backup_directory(&config, &instance)?;
         return output::line(&format!("{}: good", file.display()));
     }
     base::keep_freed_memory(std::thread::available_parallelism().map_or(1, usize::from));
@@ -112,6 +112,20 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     plant()?;
     let _lock = instance.lock()?;
     serve(&instance, &config, listeners, &keys, args.stop_with_stdin)
+}
+
+/// A server makes the backup's directory, but not the one above it, which may be a mount that is missing.
+fn check_backup_directory(config: &Config, instance: &Instance) -> Outcome {
+    let Some(backup) = config.backup_settings(&instance.directory) else { return Ok(()) };
+    let above = backup.directory.parent().filter(|above| !above.as_os_str().is_empty());
+    match above.filter(|above| !above.is_dir()) {
+        None => Ok(()),
+        Some(above) => Err(Failure::usage(format!(
+            "{}: backup.directory: {} is not there: mount or make it",
+            instance.path(CONFIG_FILE).display(),
+            above.display()
+        ))),
+    }
 }
 
 fn serve(
@@ -134,6 +148,8 @@ fn serve(
     let door = door::bind(settings).map_err(|error| Failure::new(Exit::Refused, error.to_string()))?;
     let address = door.addresses()[0];
     let s3_address = door.addresses().get(1).copied();
+    let files = [SERVER_FILE, instance::RUN_KEY_FILE].map(|file| instance.path(file)).to_vec();
+    stop::watch(files)?;
     tracing::info!(%address, "opening the instance: the server answers when it is open");
     // Signatures, tokens and the audit log go by the system's clock; what frees or deletes, by the trusted
     // time over it.
@@ -147,6 +163,7 @@ fn serve(
         archive.start_backup(backup).map_err(|error| Failure::internal(error.to_string()))?;
     }
     let url = format!("{scheme}://{address}");
+    let stopped = stop::serving(stop_with_stdin);
     let served = people.guard(archive.clone()).and_then(|(authority, audit)| {
         announce(instance, &run_files, &url, s3_address.map(|address| format!("{scheme}://{address}")))?;
         let clocks = ::s3::S3Clocks { system: clock, trusted };
@@ -163,7 +180,7 @@ fn serve(
         };
         let until = async {
             tokio::select! {
-                () = shutdown(stop_with_stdin) => {}
+                _ = stopped => {}
                 () = on_hangup(again) => {}
                 () = run_files.write_when_there_is_room() => {}
             }
@@ -227,27 +244,6 @@ fn announce(instance: &Instance, run_files: &RunFiles, url: &str, s3: Option<Str
     Ok(())
 }
 
-/// Ready when the server shall stop.
-async fn shutdown(with_stdin: bool) {
-    let (sender, input_ended) = tokio::sync::oneshot::channel::<()>();
-    if with_stdin {
-        std::thread::spawn(move || {
-            let mut buffer = [0u8; 256];
-            while stdin().lock().read(&mut buffer).is_ok_and(|count| count > 0) {}
-            // The server may have stopped for another reason by now.
-            let _ = sender.send(());
-        });
-    } else {
-        // A sender that stays keeps the receiver waiting for ever.
-        std::mem::forget(sender);
-    }
-    tokio::select! {
-        () = on(SignalKind::interrupt()) => {}
-        () = on(SignalKind::terminate()) => {}
-        _ = input_ended => {}
-    }
-}
-
 /// Reads again at each SIGHUP, for ever, what may change while the server runs. What is wrong with it is
 /// logged.
 async fn on_hangup(again: impl Fn() + Clone + Send + 'static) {
@@ -260,22 +256,6 @@ async fn on_hangup(again: impl Fn() + Clone + Send + 'static) {
         let _ = tokio::task::spawn_blocking(again.clone()).await;
     }
     std::future::pending().await
-}
-
-/// Ready at the first signal of a kind.
-fn on(kind: SignalKind) -> impl Future<Output = ()> {
-    let signal = signal(kind);
-    async move {
-        match signal {
-            Ok(mut signal) => {
-                signal.recv().await;
-            }
-            Err(error) => {
-                tracing::error!(%error, "a signal cannot be waited for: stop the server with SIGKILL");
-                std::future::pending::<()>().await;
-            }
-        }
-    }
 }
 
 fn start_log(level: tracing::Level, format: LogFormat) {

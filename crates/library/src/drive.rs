@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
+use base::{BlockAddress, ByteCount, FailureCause, Partition, TapePosition, Vid};
 use mechanics::{MotionReport, Track};
 
 /// The name of a tape drive: 1 to 64 characters of `A-Z a-z 0-9 . _ -`, for example `vdrive0`.
@@ -210,6 +210,31 @@ pub enum TapeError {
         /// The limit.
         max: usize,
     },
+}
+
+impl TapeError {
+    /// What it speaks against; `None`: nothing failed, but what was asked for cannot be done.
+    #[must_use]
+    pub fn cause(&self) -> Option<FailureCause> {
+        match self {
+            TapeError::DriveFailed { .. } | TapeError::PositionUnknown { .. } => Some(FailureCause::Drive),
+            TapeError::WriteProtected { .. }
+            | TapeError::EndOfMedium { .. }
+            | TapeError::BeyondEndOfData { .. } => Some(FailureCause::Cartridge),
+            // Dirt on the head looks like a bad medium.
+            TapeError::NotLoaded { .. }
+            | TapeError::Unreadable { .. }
+            | TapeError::Medium { .. }
+            | TapeError::Poisoned { .. } => Some(FailureCause::Unknown),
+            TapeError::BlockLength { .. }
+            | TapeError::FileMarkCount { .. }
+            | TapeError::BufferTooSmall { .. }
+            | TapeError::AttributeReadOnly { .. }
+            | TapeError::AttributeLength { .. }
+            | TapeError::SegmentCount { .. }
+            | TapeError::AttributesFull { .. } => None,
+        }
+    }
 }
 
 /// One tape drive. Blocking; used by one thread at a time, the mover's. The cartridge is moved by the

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use base::{ByteCount, Vid};
+use base::{ByteCount, FailureCause, Vid};
 
 use crate::{CartridgeError, DriveName, TapeDrive, TapeError};
 
@@ -175,6 +175,35 @@ pub enum LibraryError {
         /// What the system said.
         source: std::io::Error,
     },
+}
+
+impl LibraryError {
+    /// What it speaks against; `None`: nothing failed, but what was asked for cannot be done.
+    #[must_use]
+    pub fn cause(&self) -> Option<FailureCause> {
+        match self {
+            LibraryError::DriveFailed { .. } => Some(FailureCause::Drive),
+            LibraryError::Cartridge(_) => Some(FailureCause::Cartridge),
+            LibraryError::RobotJam { .. } => Some(FailureCause::Robot),
+            LibraryError::UnmountFlush { source, .. } => source.cause(),
+            // Somebody moved a cartridge by hand, or the host does not reach the library.
+            LibraryError::UnknownCartridge { .. }
+            | LibraryError::UnknownDrive { .. }
+            | LibraryError::DriveTaken { .. }
+            | LibraryError::DriveFull { .. }
+            | LibraryError::DriveEmpty { .. }
+            | LibraryError::CartridgeInUse { .. }
+            | LibraryError::Directory { .. } => Some(FailureCause::Unknown),
+            LibraryError::DuplicateDrive { .. }
+            | LibraryError::OtherLibrary { .. }
+            | LibraryError::CartridgeTwice { .. }
+            | LibraryError::TooManyLibraries { .. }
+            | LibraryError::NoRobot
+            | LibraryError::Scale { .. }
+            | LibraryError::LibraryFull { .. }
+            | LibraryError::CartridgeExists { .. } => None,
+        }
+    }
 }
 
 /// A tape library: cartridges in slots, drives, robots. May be used from many threads.

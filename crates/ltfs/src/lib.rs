@@ -2,6 +2,7 @@
 //!
 //! The formats are spelled out in `docs/format/tape.md`.
 
+pub mod catalogue_base;
 pub mod changes;
 pub mod coherency;
 pub mod index;

@@ -102,6 +102,27 @@ pub fn changes_path(first: ChangeNumber, last: ChangeNumber) -> Vec<String> {
     vec![KIST_DIRECTORY.to_owned(), "changes".to_owned(), format!("{:020}-{:020}.kcl", first.0, last.0)]
 }
 
+/// The path of a part of a base: `.kist/base/<change>-<part>-<parts>.kcb`, 20 decimal digits for the newest
+/// change that it holds, 6 each for the part, from 1 on, and how many there are.
+#[must_use]
+pub fn base_path(change: ChangeNumber, part: u32, parts: u32) -> Vec<String> {
+    let name = format!("{:020}-{part:06}-{parts:06}.kcb", change.0);
+    vec![KIST_DIRECTORY.to_owned(), "base".to_owned(), name]
+}
+
+/// What [`base_path`] says: the change, the part, how many parts there are; `None` for any other path.
+#[must_use]
+pub fn parse_base_path(path: &[&str]) -> Option<(ChangeNumber, u32, u32)> {
+    let [directory, "base", name] = path else { return None };
+    let (change, rest) = name.strip_suffix(".kcb")?.split_once('-')?;
+    let (part, parts) = rest.split_once('-')?;
+    let is_number = |text: &str, digits| text.len() == digits && text.bytes().all(|b| b.is_ascii_digit());
+    let fits =
+        *directory == KIST_DIRECTORY && is_number(change, 20) && is_number(part, 6) && is_number(parts, 6);
+    let found = (ChangeNumber(change.parse().ok()?), part.parse().ok()?, parts.parse().ok()?);
+    (fits && (1..=found.2).contains(&found.1)).then_some(found)
+}
+
 /// One component as it stands on tape, before it is cut.
 fn encode(component: &str) -> String {
     let plain = encode_where(component, is_refused);
@@ -197,6 +218,14 @@ mod tests {
         assert_eq!(pack_path(ContainerId(255)).join("/"), ".kist/packs/00000000000000ff.tar");
         let changes = changes_path(ChangeNumber(1), ChangeNumber(12)).join("/");
         assert_eq!(changes, ".kist/changes/00000000000000000001-00000000000000000012.kcl");
+        let base = base_path(ChangeNumber(12), 2, 3);
+        assert_eq!(base.join("/"), ".kist/base/00000000000000000012-000002-000003.kcb");
+        let parse = |path: &[&str]| parse_base_path(path);
+        assert_eq!(parse(&[".kist", "base", &base[2]]), Some((ChangeNumber(12), 2, 3)));
+        for other in ["00000000000000000012-000004-000003.kcb", "12-000001-000003.kcb", "a-b-c.kcb", "+"] {
+            assert_eq!(parse(&[".kist", "base", other]), None);
+        }
+        assert_eq!(parse(&["kist", "base", &base[2]]), None);
     }
 
     proptest! {

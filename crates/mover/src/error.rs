@@ -1,6 +1,6 @@
 //! Why a session cannot go on.
 
-use base::{BlobId, BlockAddress, ContainerId, Generation, TapePosition, Uuid, Vid};
+use base::{BlobId, BlockAddress, ContainerId, FailureCause, Generation, TapePosition, Uuid, Vid};
 use library::TapeError;
 
 use crate::Found;
@@ -78,6 +78,24 @@ pub enum VolumeError {
         /// Why.
         source: ltfs::InsertError,
     },
+}
+
+impl VolumeError {
+    /// What it speaks against; `None`: nothing failed, but what was asked for cannot be done. What the drive
+    /// has read well, and is not what it should be, says nothing about the drive.
+    #[must_use]
+    pub fn cause(&self) -> Option<FailureCause> {
+        match self {
+            VolumeError::Tape(error) => error.cause(),
+            VolumeError::NotBlank { .. }
+            | VolumeError::WrongLabel { .. }
+            | VolumeError::Index { .. }
+            | VolumeError::EndOfData { .. }
+            | VolumeError::Path { .. } => Some(FailureCause::Cartridge),
+            // What it wrote before may stand elsewhere too.
+            VolumeError::Position { .. } => Some(FailureCause::Unknown),
+        }
+    }
 }
 
 impl MoverError {

@@ -91,6 +91,7 @@ impl Volume {
         ] {
             write_text_attribute(drive, attribute, text)?;
         }
+        write_name_attributes(drive, vid)?;
         Ok(volume)
     }
 
@@ -492,6 +493,16 @@ fn change_reference(drive: &mut dyn TapeDrive) -> Result<ChangeReference, TapeEr
     let value = drive.read_attribute(Partition::Index, coherency::VOLUME_CHANGE_REFERENCE)?;
     let bytes = value.unwrap_or_default();
     Ok(ChangeReference(bytes.iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte))))
+}
+
+/// The volume's name, which is its VID, and the encoding that it is in.
+fn write_name_attributes(drive: &mut dyn TapeDrive, vid: Vid) -> Result<(), TapeError> {
+    let (name, encoding) = (coherency::USER_MEDIUM_TEXT_LABEL, coherency::TEXT_LOCALIZATION);
+    drive.write_attribute(Partition::Index, encoding.id, &[coherency::TEXT_LOCALIZATION_UTF8])?;
+    match name.text(vid.as_str()) {
+        Some(value) => drive.write_attribute(Partition::Index, name.id, &value),
+        None => Ok(()),
+    }
 }
 
 fn write_text_attribute(

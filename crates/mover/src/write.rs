@@ -97,6 +97,8 @@ pub struct WriteContext<'a> {
     pub buffer: ByteCount,
     /// Counts bytes written, for displays.
     pub progress: &'a AtomicU64,
+    /// Counts containers that are whole on tape, though no flush has confirmed them, for displays.
+    pub containers: &'a AtomicU64,
     /// Set when the session is to stop after the current container.
     pub stop: &'a AtomicBool,
     /// Asked between containers: whether a flush is due by time.
@@ -231,7 +233,10 @@ fn write_one(
                 Err(TapeError::EndOfMedium { .. }) => return Err(Ended::EndOfMedium),
                 Err(error) => return Err(Ended::Tape(error.into())),
             },
-            Ok(Message::Complete) => return Ok(warned),
+            Ok(Message::Complete) => {
+                context.containers.fetch_add(1, Ordering::Relaxed);
+                return Ok(warned);
+            }
             Ok(Message::Failed(container, error)) => return Err(Ended::Source(container, error)),
             Err(_) => return Err(Ended::Stopped),
         }

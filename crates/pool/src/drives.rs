@@ -200,6 +200,19 @@ impl Device {
         since > 0 && self.watch.now().since(Timestamp(since)) > STUCK_READS_AFTER
     }
 
+    /// The time that counts has gone back a little: what began meanwhile begins now.
+    pub(crate) fn forget_future(&self) {
+        let now = self.watch.now();
+        for since in [&self.reading_since, &self.writing_since] {
+            // 0 stays: nothing is being done. A job that ends meanwhile has set another value.
+            let _ = since.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |since| {
+                (since > now.0).then_some(now.0.max(1))
+            });
+        }
+        let mut health = lock(&self.health);
+        health.next_probe = health.next_probe.min(now.plus(rest(health.failures)));
+    }
+
     /// For how long its slowest job has been running.
     pub(crate) fn silence(&self) -> Duration {
         let oldest = [&self.reading_since, &self.writing_since]

@@ -3,6 +3,7 @@
 use base::DriveId;
 use drive::ExtentId;
 
+use crate::drives::Device;
 use crate::error::PoolError;
 use crate::pool::Pool;
 
@@ -59,6 +60,20 @@ impl Pool {
         let old = extents.into_iter().filter(|extent| extent.blob.epoch() < self.epoch());
         let candidates = old.map(|extent| OrphanCandidate { drive: id, extent }).collect();
         Ok(OrphanPage { candidates, next })
+    }
+
+    /// Gives back what is reserved behind the end of an extent of an older epoch, which nobody writes any
+    /// more.
+    ///
+    /// # Errors
+    /// [`PoolError::NotAnOrphan`] if it is of the current epoch; [`PoolError::Drive`].
+    pub fn trim_orphan(&self, orphan: &OrphanCandidate) -> Result<(), PoolError> {
+        if orphan.extent.blob.epoch() >= self.epoch() {
+            return Err(PoolError::NotAnOrphan(orphan.extent.blob));
+        }
+        let id = orphan.extent;
+        let trim = move |device: &Device| device.drive.trim(id).map(|()| device.space_freed());
+        self.on_writers(std::iter::once((orphan.drive, trim)))
     }
 
     /// Removes an extent that the catalogue does not know.

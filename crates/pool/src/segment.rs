@@ -122,6 +122,12 @@ impl Segment {
         }
     }
 
+    /// Ends a segment of which a drive has failed: the copies that are left keep what was acknowledged, and
+    /// give back what was reserved. It gets no footer, since the copies differ.
+    pub(crate) fn abandon(self, pool: &Pool) {
+        self.on_all(pool, |stream, device| stream.seal(device));
+    }
+
     fn base_of(&self, placed: &Placed) -> u64 {
         self.tail + placed.at as u64
     }

@@ -34,6 +34,8 @@ struct Written {
     has_footer: bool,
     /// Records of which a header is whole and no value: damaged, or deleted.
     doubtful: u64,
+    /// Pages of zeros, by their numbers: what was given back, or padding.
+    zeros: BTreeSet<u32>,
 }
 
 /// What a copy gives from the beginning of a window on.
@@ -93,6 +95,7 @@ impl Pool {
         let kept = repaired.in_place.len();
         let mut carry: Vec<Vec<u8>> = vec![Vec::new(); targets.len()];
         let (mut at, mut has_footer, mut gone, mut doubtful) = (0, false, Vec::new(), 0);
+        let mut zeros = BTreeSet::new();
         loop {
             let window = self.read_window(blob, set, at);
             if at == 0 {
@@ -116,6 +119,7 @@ impl Pool {
                 let written = self.write_window(blob, &window, target, carry, length);
                 has_footer |= written.has_footer;
                 doubtful += written.doubtful;
+                zeros.extend(written.zeros);
             }
             let written = (length * targets.len()) as u64;
             repaired.bytes.0 += written;
@@ -135,6 +139,7 @@ impl Pool {
             break_off(bad, "a copy whose drive does not answer may be longer than the others", repaired);
         } else {
             self.finish(&targets, (set, to), repaired);
+            self.give_back_zeros(blob, to, bad, zeros);
         }
         if doubtful > 0 && !gone.iter().all(is_target) {
             // Values that were deleted look the same. It is tried again when the drive is back.
@@ -142,6 +147,19 @@ impl Pool {
             repaired.failed.extend(repaired.in_place.drain(kept..).map(|bad| (bad, why.to_owned())));
         }
         Ok(())
+    }
+
+    /// What was given back takes no space on copies that were written anew either.
+    fn give_back_zeros(
+        &self,
+        blob: &BlobDescription,
+        to: &StripeSet,
+        bad: &[BadShard],
+        zeros: BTreeSet<u32>,
+    ) {
+        let copies: Vec<usize> = bad.iter().map(|bad| bad.shard.into()).collect();
+        let there = BlobDescription { stripes: vec![to.clone()], ..blob.clone() };
+        self.punch_zeros(&there, &copies, zeros);
     }
 
     fn read_window(self: &Arc<Self>, blob: &BlobDescription, set: &StripeSet, at: u64) -> Window {
@@ -199,10 +217,14 @@ impl Pool {
         let rest = bytes.split_off(length.min(bytes.len()));
         // What reaches into the next window, up to the end of the last record.
         *carry = rest[..begin.saturating_sub(length).min(rest.len())].to_vec();
+        let first = u32::try_from(window.at / PAGE as u64).unwrap_or(u32::MAX);
+        let pages = (first..=u32::MAX).zip(bytes.chunks(PAGE));
+        let zeros =
+            pages.filter(|(_, page)| page.iter().all(|byte| *byte == 0)).map(|(page, _)| page).collect();
         self.on_targets(std::iter::once((target, move |stream: &ShardStream, device: &Device| {
             stream.append(device, &bytes);
         })));
-        Written { has_footer, doubtful }
+        Written { has_footer, doubtful, zeros }
     }
 
     /// Puts in the footer of the first copy that has a whole one; whether there is one.

@@ -167,7 +167,9 @@ impl SmallWriter {
             last = PoolError::WriteLost { blob: open.id, stripe: 0, lost: 1, borne: 0 };
             tracing::warn!(segment = %open.id, "segment abandoned after a drive failed");
             lock(&self.state).open = None;
-            *segment = None;
+            if let Some(failed) = segment.take() {
+                failed.abandon(pool);
+            }
         }
         (Err(last), buffer)
     }

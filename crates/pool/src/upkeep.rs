@@ -46,6 +46,13 @@ impl Pool {
     /// Sets drives aside that have been at one job for too long, and probes failed ones whose rest is over.
     /// To be called about once a second.
     pub fn tend(&self) {
+        if let Some(lost) = self.watch().begin_look() {
+            tracing::warn!(
+                seconds = lost.as_secs(),
+                "nobody looked at the drives of the pool for long: none is to blame for that time"
+            );
+            self.drives().filter_map(PoolDrive::attached).for_each(|present| present.device.forget_future());
+        }
         for drive in self.drives() {
             let Some(present) = drive.attached() else { continue };
             let device = &present.device;

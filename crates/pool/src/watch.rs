@@ -9,7 +9,7 @@ use threads::Mutex;
 
 use base::{BlobId, BlobPiece, ByteCount, Clock, Timestamp};
 
-use crate::config::{HEDGE_DEFAULT, HEDGE_FACTOR, HEDGE_MAX, HEDGE_MIN, REPAIRS_MAX};
+use crate::config::{HEDGE_DEFAULT, HEDGE_FACTOR, HEDGE_MAX, HEDGE_MIN, LOOK_LATE_MAX, REPAIRS_MAX};
 use crate::gather::lock;
 
 /// A blob, or of a segment the offset and length of a value.
@@ -19,6 +19,9 @@ type Repair = (BlobId, Option<(u64, u64)>);
 #[derive(Default)]
 pub(crate) struct Watch {
     clock: OnceLock<Arc<dyn Clock>>,
+    /// When drives were last looked at, and for how long in all nobody looked because everything stood still.
+    looked: Mutex<Option<Duration>>,
+    stood_still: AtomicU64,
     /// The median time of a read of a cell in nanoseconds, queueing included; 0: unknown.
     usual: AtomicU64,
     /// Blob, and of a small value its offset and length.
@@ -32,10 +35,23 @@ impl Watch {
     }
 
     /// A time to count spans from, by the steady clock: the trusted time may leap by years while a drive is
-    /// at a job, which would seem to hang. Always the same without a clock.
+    /// at a job, which would seem to hang. Without the time in which everything stood still, as far as that
+    /// is known. Always the same without a clock.
     pub(crate) fn now(&self) -> Timestamp {
-        let nanos = self.steady().unwrap_or_default().as_nanos();
-        Timestamp(i64::try_from(nanos).unwrap_or(i64::MAX))
+        let steady = self.steady().unwrap_or_default();
+        let moving = steady.saturating_sub(Duration::from_nanos(self.stood_still.load(Ordering::Relaxed)));
+        Timestamp(i64::try_from(moving.as_nanos()).unwrap_or(i64::MAX))
+    }
+
+    /// The drives are about to be looked at: if nobody did for long, a virtual machine was moved or a program
+    /// stopped, and every job would seem to have taken that long. Gives how much of it does not count.
+    pub(crate) fn begin_look(&self) -> Option<Duration> {
+        let now = self.steady()?;
+        let before = lock(&self.looked).replace(now)?;
+        let lost = now.saturating_sub(before).checked_sub(LOOK_LATE_MAX).filter(|lost| !lost.is_zero())?;
+        let nanos = u64::try_from(lost.as_nanos()).unwrap_or(u64::MAX);
+        self.stood_still.fetch_add(nanos, Ordering::Relaxed);
+        Some(lost)
     }
 
     /// The steady clock; `None` without a clock.

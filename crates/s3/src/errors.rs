@@ -41,6 +41,9 @@ pub(crate) fn s3_error_of(error: ArchiveError) -> S3Error {
             s3_error!(InvalidPart, "{text}")
         }
         ArchiveError::NotEmpty(_) => custom("BucketNotEmpty", StatusCode::CONFLICT, text),
+        ArchiveError::Nearline { recall: Some(reason), .. } => {
+            s3_error!(InvalidObjectState, "the object is on tape only and is being restored: {reason}")
+        }
         ArchiveError::Nearline { .. } | ArchiveError::NearlineAway { .. } => {
             s3_error!(InvalidObjectState, "the object is on tape only: restore it first")
         }
@@ -61,7 +64,9 @@ pub(crate) fn s3_error_of(error: ArchiveError) -> S3Error {
             s3_error!(ServiceUnavailable, "{text}")
         }
         ArchiveError::PoolFull => custom("SlowDown", StatusCode::SERVICE_UNAVAILABLE, text),
-        ArchiveError::TreeChanges | ArchiveError::Stopping => s3_error!(ServiceUnavailable, "{text}"),
+        ArchiveError::TreeChanges | ArchiveError::Stopping | ArchiveError::NotSettled { .. } => {
+            s3_error!(ServiceUnavailable, "{text}")
+        }
         ArchiveError::DrivesAway { .. } | ArchiveError::Store(_) | ArchiveError::Pool(_) => {
             tracing::error!(%error, "an S3 request failed for now");
             s3_error!(ServiceUnavailable, "the store cannot do this at present: try again later")
@@ -181,7 +186,7 @@ mod tests {
         check(ArchiveError::NoSuchPart { upload: UploadId(1), number: 2 }, "InvalidPart", 400);
         check(ArchiveError::PartChanged { upload: UploadId(1), number: 2 }, "InvalidPart", 400);
         check(ArchiveError::NotEmpty(at()), "BucketNotEmpty", 409);
-        check(ArchiveError::Nearline { path: at(), vids: vec![] }, "InvalidObjectState", 403);
+        check(ArchiveError::Nearline { path: at(), vids: vec![], recall: None }, "InvalidObjectState", 403);
         let away = ArchiveError::NearlineAway { path: at(), drives: vec![1], vids: vec![] };
         check(away, "InvalidObjectState", 403);
         let away = ArchiveError::DrivesAway { path: at(), drives: vec![1], vids: vec![] };

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Duration, Timestamp, Vid};
+use base::{Duration, FailureCause, Timestamp, Vid};
 
+use crate::chores::DRIVE_REST_MAX;
 use crate::scheduler::{Rest, Scheduler};
-use crate::{Culprit, DriveName, Failure};
+use crate::session::back_off;
+use crate::{Action, DriveName, Failure};
 
 /// A tape with which sessions or mounts failed in so many different drives, and none went well between, is
 /// set aside.
@@ -13,9 +15,14 @@ pub const TAPE_FAILURES_MAX: usize = 3;
 /// A drive in which sessions or mounts failed with so many different tapes, and none went well between, is
 /// set aside.
 pub const DRIVE_FAILURES_MAX: usize = 3;
+/// A drive in which so many tapes became suspect one after the other is at fault: they are cleared of it,
+/// once.
+pub const DRIVE_SUSPECTS_MAX: usize = 2;
 /// What is set aside rests for so many of the policy's `retry_delay` first, and twice as long each time it is
 /// set aside again with nothing that went well between: a robot that jams looks like this too.
 pub const ASIDE_RESTS: u32 = 4;
+/// So many failures in a row, and a suspect tape is not tried again until an operator decides.
+pub const SUSPECT_FAILURES_MAX: u32 = 5;
 /// The longest rest of what is set aside; an operator may end it.
 pub const ASIDE_REST_MAX: Duration = Duration::from_secs(24 * 3600);
 
@@ -24,6 +31,12 @@ pub const ASIDE_REST_MAX: Duration = Duration::from_secs(24 * 3600);
 pub(crate) struct Blame {
     tapes: BTreeMap<Vid, BTreeSet<DriveName>>,
     drives: BTreeMap<DriveName, BTreeSet<Vid>>,
+    /// Tapes that became suspect in a drive, one after the other.
+    suspects: BTreeMap<DriveName, Vec<Vid>>,
+    /// Tapes that were cleared of a failure in a drive: the next one is their own.
+    cleared: BTreeSet<Vid>,
+    /// Tapes to be cleared now, and the drives that are to blame.
+    to_clear: Vec<(DriveName, Vid)>,
     /// How often a tape was set aside since then.
     tape_rests: BTreeMap<Vid, u32>,
     /// The same for drives.
@@ -32,25 +45,72 @@ pub(crate) struct Blame {
 
 /// The end of the next rest, which is twice as long as the last one.
 fn rest_until(now: Timestamp, retry_delay: Duration, before: &mut u32) -> Timestamp {
-    let times = ASIDE_RESTS.saturating_mul(1 << (*before).min(20));
+    let rest = back_off(retry_delay.saturating_mul(ASIDE_RESTS), *before, ASIDE_REST_MAX);
     *before = before.saturating_add(1);
-    now.plus(retry_delay.saturating_mul(times).min(ASIDE_REST_MAX))
+    now.plus(rest)
+}
+
+/// When a tape that has failed so many times in a row is tried again: after a rest that doubles. `None`: not
+/// by itself.
+#[must_use]
+pub fn tape_retry(failures: u32, retry_delay: Duration, now: Timestamp) -> Option<Timestamp> {
+    let rest = back_off(retry_delay, failures.saturating_sub(1), DRIVE_REST_MAX);
+    (failures < SUSPECT_FAILURES_MAX).then(|| now.plus(rest))
 }
 
 impl Scheduler {
     /// A mount or a session failed: the two part for a while, and the one that failed with others too is set
     /// aside. A cartridge that is not what it should be says nothing about the drive that found that out.
     pub(crate) fn failed_together(&mut self, drive: &DriveName, vid: Vid, failure: &Failure, now: Timestamp) {
-        let cause = failure.cause.as_str();
-        self.rest(drive, vid, cause.to_owned(), now);
-        match failure.culprit {
-            Culprit::Unknown => {
-                self.blame_tape(drive, vid, cause, now);
-                self.blame_drive(drive, vid, cause, now);
+        let reason = failure.reason.as_str();
+        // One that fails elsewhere too is not to be cleared of what it did in another drive.
+        for (other, tapes) in &mut self.blame.suspects {
+            if other != drive {
+                tapes.retain(|failed| *failed != vid);
             }
-            Culprit::Cartridge => self.blame_tape(drive, vid, cause, now),
-            Culprit::Nobody => {}
         }
+        self.rest(drive, vid, reason.to_owned(), now);
+        match failure.cause {
+            // A robot that does not reach one drive, or one slot, shows by what else fails there.
+            Some(FailureCause::Unknown | FailureCause::Robot) => {
+                self.blame_tape(drive, vid, reason, now);
+                self.blame_drive(drive, vid, reason, now);
+            }
+            Some(FailureCause::Cartridge) => self.blame_tape(drive, vid, reason, now),
+            Some(FailureCause::Drive | FailureCause::Path) => self.blame_drive(drive, vid, reason, now),
+            None => {}
+        }
+        if failure.suspect {
+            self.suspect_in(drive, vid, now);
+        }
+    }
+
+    /// A tape became suspect in a drive. When tape after tape does, the drive is to blame, and not they.
+    fn suspect_in(&mut self, drive: &DriveName, vid: Vid, now: Timestamp) {
+        if self.blame.cleared.contains(&vid) {
+            return;
+        }
+        let tapes = self.blame.suspects.entry(drive.clone()).or_default();
+        if !tapes.contains(&vid) {
+            tapes.push(vid);
+        }
+        if tapes.len() < DRIVE_SUSPECTS_MAX {
+            return;
+        }
+        let tapes = self.blame.suspects.remove(drive).unwrap_or_default();
+        let names: Vec<String> = tapes.iter().map(Vid::to_string).collect();
+        for vid in tapes {
+            self.blame.cleared.insert(vid);
+            self.blame.to_clear.push((drive.clone(), vid));
+        }
+        let what = format!("the tapes {} failed in it one after the other", names.join(" and "));
+        self.set_drive_aside(drive, &what, now);
+    }
+
+    /// Says which tapes are to be cleared of what a drive did.
+    pub(crate) fn clear_tapes(&mut self, actions: &mut Vec<Action>) {
+        let cleared = self.blame.to_clear.drain(..);
+        actions.extend(cleared.map(|(drive, vid)| Action::Clear { drive, vid }));
     }
 
     fn blame_drive(&mut self, drive: &DriveName, vid: Vid, cause: &str, now: Timestamp) {
@@ -65,18 +125,24 @@ impl Scheduler {
         tapes.insert(vid);
         if tapes.len() >= DRIVE_FAILURES_MAX {
             let with: Vec<String> = tapes.iter().map(Vid::to_string).collect();
-            let before = self.blame.drive_rests.entry(drive.clone()).or_default();
-            let until = rest_until(now, self.policy.retry_delay, before);
-            let reason = format!(
-                "it failed with tapes {}, last: {cause}; tried again at {until}, or when it is set up",
-                with.join(", ")
+            self.set_drive_aside(
+                drive,
+                &format!("it failed with tapes {}, last: {cause}", with.join(", ")),
+                now,
             );
-            self.blame.drives.remove(drive);
-            self.blame.tapes.values_mut().for_each(|drives| {
-                drives.remove(drive);
-            });
-            self.retire_until(drive.clone(), reason, Some(until));
         }
+    }
+
+    /// Takes a drive out of use for a rest, and no tape is to blame for what it did.
+    fn set_drive_aside(&mut self, drive: &DriveName, what: &str, now: Timestamp) {
+        let before = self.blame.drive_rests.entry(drive.clone()).or_default();
+        let until = rest_until(now, self.policy.retry_delay, before);
+        self.release_drive(drive);
+        self.blame.tapes.values_mut().for_each(|drives| {
+            drives.remove(drive);
+        });
+        let reason = format!("{what}; tried again at {until}, or when it is set up");
+        self.retire_until(drive.clone(), reason, Some(until));
     }
 
     /// A tape was in a drive that failed.
@@ -99,7 +165,8 @@ impl Scheduler {
     pub(crate) fn worked_together(&mut self, drive: &DriveName, vid: Vid) {
         self.blame.tape_rests.remove(&vid);
         self.blame.drive_rests.remove(drive);
-        self.blame.drives.remove(drive);
+        self.release_drive(drive);
+        self.blame.cleared.remove(&vid);
         self.release_tape(vid);
     }
 
@@ -114,6 +181,7 @@ impl Scheduler {
     /// An operator has looked at a drive.
     pub(crate) fn release_drive(&mut self, drive: &DriveName) {
         self.blame.drives.remove(drive);
+        self.blame.suspects.remove(drive);
     }
 
     /// Tapes that were set aside for long enough are used again.

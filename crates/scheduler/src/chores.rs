@@ -11,7 +11,7 @@ pub const DRIVE_REST_MAX: Duration = Duration::from_secs(6 * 3600);
 
 /// A drive that failed and is tried again by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Failure {
+pub(crate) struct DriveFailures {
     /// How often it failed with nothing that went well between.
     pub(crate) count: u32,
     /// When it is tried again; `None` while it is.
@@ -28,9 +28,13 @@ pub(crate) struct Retiring {
 
 impl Scheduler {
     /// A tape has chores now, or has none any more.
-    pub(crate) fn maintain(&mut self, vid: Vid, wanted: bool, now: Timestamp) {
+    pub(crate) fn maintain(&mut self, vid: Vid, wanted: bool) {
         if wanted {
-            self.chores.entry(vid).or_insert(now);
+            let told = &mut self.chores_told;
+            self.chores.entry(vid).or_insert_with(|| {
+                *told += 1;
+                *told
+            });
         } else {
             self.chores.remove(&vid);
         }
@@ -73,14 +77,15 @@ impl Scheduler {
         self.chores.contains_key(&vid) && !self.rests(drive, vid)
     }
 
-    /// An empty drive that nothing else needs gets the tape whose chores have waited longest.
+    /// An empty drive that nothing else needs gets the tape whose chores have waited longest: of several that
+    /// were told at once, the first.
     pub(crate) fn mount_for_chores(&mut self, name: &DriveName, now: Timestamp, actions: &mut Vec<Action>) {
         let library = self.library_of(name);
         let in_slot = |vid: &Vid| {
             let tape = self.tapes.get(vid).filter(|tape| tape.library() == library);
             tape.is_some_and(|tape| tape.drive.is_none() && tape.summary.is_some()) && !self.rests(name, *vid)
         };
-        let oldest = self.chores.iter().filter(|(vid, _)| in_slot(vid)).min_by_key(|(vid, at)| (**at, **vid));
+        let oldest = self.chores.iter().filter(|(vid, _)| in_slot(vid)).min_by_key(|(_, number)| **number);
         if let Some(vid) = oldest.map(|(vid, _)| *vid) {
             self.mount(name, vid, Purpose::Maintenance, ShareId(0), None, now, actions);
         }
@@ -113,17 +118,17 @@ impl Scheduler {
             self.blame_tape(&name, vid, &reason, now);
         }
         let count = self.failures.get(&name).map_or(0, |failure| failure.count);
-        let rest = self.policy.retry_delay.saturating_mul(1 << count.min(20)).min(DRIVE_REST_MAX);
+        let rest = crate::session::back_off(self.policy.retry_delay, count, DRIVE_REST_MAX);
         let retry = now.plus(rest);
         let times = count.saturating_add(1);
         let told = format!("{reason} (failure {times} in a row; tried again at {retry})");
-        self.failures.insert(name.clone(), Failure { count: times, retry: Some(retry) });
+        self.failures.insert(name.clone(), DriveFailures { count: times, retry: Some(retry) });
         self.drive_down(name, told);
     }
 
     /// Drives that have rested long enough are tried again.
     pub(crate) fn revive(&mut self, now: Timestamp) {
-        let due = |failure: &Failure| failure.retry.is_some_and(|retry| retry <= now);
+        let due = |failure: &DriveFailures| failure.retry.is_some_and(|retry| retry <= now);
         let names: Vec<DriveName> =
             self.failures.iter().filter(|(_, failure)| due(failure)).map(|(name, _)| name.clone()).collect();
         for name in names {
@@ -169,7 +174,7 @@ impl Scheduler {
                         // Its last session may have failed: it must not come up by itself for that.
                         self.failures.remove(&name);
                         if retry.is_some() {
-                            self.failures.insert(name.clone(), Failure { count: 1, retry });
+                            self.failures.insert(name.clone(), DriveFailures { count: 1, retry });
                         }
                         self.drive_down(name, reason);
                     }

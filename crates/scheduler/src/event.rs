@@ -1,6 +1,6 @@
 //! What the scheduler is told.
 
-use base::{ByteCount, ClassId, FileId, LibraryId, ShareId, TapePoolId, Timestamp, Vid};
+use base::{ByteCount, ClassId, FailureCause, FileId, LibraryId, ShareId, TapePoolId, Timestamp, Vid};
 
 use crate::DriveName;
 
@@ -39,36 +39,28 @@ pub struct TapeSummary {
     pub reason: String,
 }
 
-/// What speaks for a failure of a mount or a session.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Culprit {
-    /// Drive, robot or cartridge: what fails with several partners shows which.
-    Unknown,
-    /// The cartridge holds what it should not, or lacks what it should have. The drive has read it well.
-    Cartridge,
-    /// Neither: there was nothing wrong, but what was to be done cannot be done.
-    Nobody,
-}
-
 /// Why a mount or a session did not end well.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
     /// For people.
-    pub cause: String,
-    /// Whose it is.
-    pub culprit: Culprit,
+    pub reason: String,
+    /// What it speaks against; `None`: nothing was wrong, but what was to be done cannot be done.
+    pub cause: Option<FailureCause>,
+    /// The tape is suspect since, but with a failure that a bad drive shows too: if others fail in the drive
+    /// like this, they are to be cleared of it ([`Action::Clear`]).
+    pub suspect: bool,
 }
 
 impl From<String> for Failure {
     /// One of which nobody knows whose it is.
-    fn from(cause: String) -> Self {
-        Failure { cause, culprit: Culprit::Unknown }
+    fn from(reason: String) -> Self {
+        Failure { reason, cause: Some(FailureCause::Unknown), suspect: false }
     }
 }
 
 impl From<&str> for Failure {
-    fn from(cause: &str) -> Self {
-        cause.to_owned().into()
+    fn from(reason: &str) -> Self {
+        reason.to_owned().into()
     }
 }
 
@@ -211,6 +203,13 @@ pub enum Action {
     Unmount {
         /// The drive.
         drive: DriveName,
+    },
+    /// A tape is suspect because it failed in this drive, as others did: it becomes what it was.
+    Clear {
+        /// The drive, which is taken out of use.
+        drive: DriveName,
+        /// The tape.
+        vid: Vid,
     },
     /// Send a `Tick` at this time (the earliest one wins).
     WakeAt(Timestamp),

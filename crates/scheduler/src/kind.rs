@@ -20,6 +20,7 @@ impl Reason {
             Reason::Unmounting { .. } => "unmounting",
             Reason::TapeInUse { .. } => "tape-in-use",
             Reason::NoScratchTape => "no-scratch-tape",
+            Reason::LargerThanTapes { .. } => "larger-than-tapes",
             Reason::NoDriveKnown => "no-drive-known",
             Reason::AllDrivesDown { .. } => "all-drives-down",
             Reason::NoDrive { .. } => "waiting-for-drive",
@@ -49,6 +50,7 @@ impl Reason {
         match self {
             Reason::NoPolicy
             | Reason::NoScratchTape
+            | Reason::LargerThanTapes { .. }
             | Reason::NoDriveKnown
             | Reason::AllDrivesDown { .. }
             | Reason::TapeNotReadable { .. }

@@ -22,15 +22,19 @@ mod recall;
 mod scheduler;
 mod seal;
 mod service;
+pub mod session;
 mod share;
 mod why;
 mod why_drive;
 mod worth;
 
-pub use aside::{ASIDE_REST_MAX, ASIDE_RESTS, DRIVE_FAILURES_MAX, TAPE_FAILURES_MAX};
+pub use aside::{
+    ASIDE_REST_MAX, ASIDE_RESTS, DRIVE_FAILURES_MAX, DRIVE_SUSPECTS_MAX, SUSPECT_FAILURES_MAX,
+    TAPE_FAILURES_MAX, tape_retry,
+};
 pub use chores::DRIVE_REST_MAX;
 pub use drive::{DriveState, Purpose};
-pub use event::{Action, Backlog, Culprit, Event, Failure, SessionEnd, TapeSummary};
+pub use event::{Action, Backlog, Event, Failure, SessionEnd, TapeSummary};
 pub use forecast::{
     Expected, FORECAST_HORIZON, FORECAST_STEPS_MAX, Forecast, Forecaster, Nominal, Outlook, Pace,
     RequestForecast, Subject, Summary, TimeRange,

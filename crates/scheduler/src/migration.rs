@@ -17,7 +17,8 @@ pub(crate) struct PoolState {
     pub(crate) backlog: Backlog,
     /// `MigrateNow` came; stays until nothing is left.
     pub(crate) now: bool,
-    /// When `MigrateNow` came last: what was queued before and was left alone for a while is still to go.
+    /// When `MigrateNow` came last, or the last seal for it ended: what was queued before and left the queue
+    /// for a while is still to go.
     pub(crate) asked: Option<Timestamp>,
     /// A tape became full before the queue was empty: the rest follows without waiting for bytes or age.
     pub(crate) unfinished: bool,

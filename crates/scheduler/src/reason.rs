@@ -72,6 +72,8 @@ pub enum Reason {
     KeptMounted { drive: DriveName, vid: Vid, until: Timestamp },
     /// The drive is out of use; `retry`: Kist tries it again then.
     DriveDown { drive: DriveName, reason: String, retry: Option<Timestamp> },
+    /// No tape of the pool takes so much, even when it is empty.
+    LargerThanTapes { length: ByteCount, largest: ByteCount },
     /// An operator takes the drive out of use; it ends what it does.
     DriveRetiring { drive: DriveName, reason: String },
 }
@@ -109,6 +111,13 @@ impl fmt::Display for Reason {
                 write!(
                     f,
                     "no tape of the pool can be written and there is no scratch tape; add scratch tapes"
+                )
+            }
+            Reason::LargerThanTapes { length, largest } => {
+                write!(
+                    f,
+                    "it has {length}, more than the largest tape of the pool takes when it is empty \
+                     ({largest}): add larger cartridges, or remove the file"
                 )
             }
             Reason::NoDriveKnown => write!(f, "there is no tape drive"),

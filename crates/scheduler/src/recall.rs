@@ -461,6 +461,11 @@ impl RecallQueue {
         parts
     }
 
+    /// On whose behalf a file is wanted.
+    pub(crate) fn share(&self, file: FileId) -> Option<ShareId> {
+        self.wanted.get(&file).map(|wanted| wanted.share)
+    }
+
     /// The next time at which a tape becomes worth a mount or a copy has rested enough.
     pub(crate) fn next_time(&self) -> Option<Timestamp> {
         let rested = self.resting.first().map(|(until, ..)| *until);

@@ -6,7 +6,7 @@ use base::{ByteCount, ClassId, FileId, LibraryId, ShareId, TapePoolId, Timestamp
 
 use crate::aside::Blame;
 use crate::census::Drives;
-use crate::chores::{Failure, Retiring};
+use crate::chores::{DriveFailures, Retiring};
 use crate::migration::PoolState;
 use crate::recall::RecallQueue;
 use crate::seal::ClassState;
@@ -115,10 +115,12 @@ pub struct Scheduler {
     pub(crate) resting: BTreeMap<(Vid, DriveName), Rest>,
     /// Whose turn it is when both sides wait for a drive.
     pub(crate) turn: Side,
-    /// Tapes with work that nobody waits for, and since when.
-    pub(crate) chores: BTreeMap<Vid, Timestamp>,
+    /// Tapes with work that nobody waits for, numbered in the order in which they were told.
+    pub(crate) chores: BTreeMap<Vid, u64>,
+    /// The number given last.
+    pub(crate) chores_told: u64,
     /// Drives that failed.
-    pub(crate) failures: BTreeMap<DriveName, Failure>,
+    pub(crate) failures: BTreeMap<DriveName, DriveFailures>,
     /// Drives that an operator takes out of use, and why.
     pub(crate) retiring: BTreeMap<DriveName, Retiring>,
     /// Which tapes failed in which drives.
@@ -157,6 +159,7 @@ impl Scheduler {
             resting: BTreeMap::new(),
             turn: Side::Recall,
             chores: BTreeMap::new(),
+            chores_told: 0,
             failures: BTreeMap::new(),
             retiring: BTreeMap::new(),
             blame: Blame::default(),
@@ -192,6 +195,7 @@ impl Scheduler {
         }
         self.revive(now);
         self.apply(now, event, actions);
+        self.clear_tapes(actions);
     }
 
     /// Replaces the policy; it is looked at from the next event on.
@@ -255,7 +259,7 @@ impl Scheduler {
             }
             Event::DriveFailed(drive, reason) => self.drive_failed(drive, reason, now),
             Event::RetireDrive(drive, reason) => self.retire(drive, reason),
-            Event::Maintain(vid, wanted) => self.maintain(vid, wanted, now),
+            Event::Maintain(vid, wanted) => self.maintain(vid, wanted),
             Event::Tape(vid, summary) => self.tape(vid, summary),
             Event::Todo(class, backlog) => self.todo(class, backlog),
             Event::Queued(tape_pool, backlog) => self.queued(tape_pool, backlog),
@@ -336,7 +340,8 @@ impl Scheduler {
     }
 
     /// The library of a drive.
-    pub(crate) fn library_of(&self, drive: &DriveName) -> LibraryId {
+    #[must_use]
+    pub fn library_of(&self, drive: &DriveName) -> LibraryId {
         self.drive_libraries.get(drive).copied().unwrap_or_default()
     }
 

@@ -48,6 +48,10 @@ impl Scheduler {
     pub(crate) fn seal_ended(&mut self, class: ClassId, now: Timestamp) {
         let until = now.plus(self.policy.retry_delay);
         let state = self.classes.entry(class).or_default();
+        if state.now {
+            // What it sealed is younger than `MigrateNow`, and goes as what was queued then.
+            self.pools.values_mut().for_each(|pool| pool.asked = pool.asked.max(Some(now)));
+        }
         if let Some(partial) = state.sealing.take()
             && !state.progress
         {

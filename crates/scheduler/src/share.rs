@@ -201,6 +201,14 @@ impl Scheduler {
         (coming >= free).then_some((free, coming))
     }
 
+    /// The limit under which least is left of the pool for a share, or for all (`None`): the free space and
+    /// the bytes on their way to it. Nothing if there is no limit.
+    pub(crate) fn least_space(&self, share: ShareId) -> Option<(Option<ShareId>, u64, u64)> {
+        let of = |of: Option<ShareId>| Some((of, *self.space.get(&of)?, self.assigned_bytes(of)));
+        let limits = [of(None), of(Some(share))].into_iter().flatten();
+        limits.min_by_key(|(_, free, coming)| free.saturating_sub(*coming))
+    }
+
     fn assigned_bytes(&self, of: Option<ShareId>) -> u64 {
         let assigned = self.recall.assigned.iter().filter(|(share, _)| of.is_none_or(|of| of == **share));
         assigned.fold(0, |sum: u64, (_, bytes)| sum.saturating_add(*bytes))

@@ -80,31 +80,26 @@ impl Scheduler {
                 until: until.unwrap_or(now),
                 cause: "no copy could be read at the last attempt".to_owned(),
             },
-            FilePlace::Waiting(tapes) => self.why_waiting(&tapes, now),
+            FilePlace::Waiting(tapes) => self.why_waiting(&tapes, self.recall.share(file)?, now),
         })
     }
 
     /// What is done with a tape, or why nothing is.
     #[must_use]
     pub fn why_tape(&self, vid: Vid) -> Reason {
+        let waits = self.recall.waiting(vid).is_some();
+        // Wherever it is: nothing more is read from it.
+        if let Some(reason) = self.not_readable(vid).filter(|_| waits) {
+            return Reason::TapeNotReadable { vid, reason };
+        }
         if let Some(reason) = self.in_drive(vid, 0) {
             return reason;
         }
-        let waiting = self.recall.waiting(vid);
-        if waiting.is_none() {
+        if !waits {
             return Reason::InSlot;
         }
-        if let Some(reason) = self.not_readable(vid) {
-            return Reason::TapeNotReadable { vid, reason };
-        }
-        self.no_drive_up().or_else(|| self.why_not_read(vid)).unwrap_or_else(|| {
-            let (oldest, have) = waiting.unwrap_or_default();
-            let due = Some(oldest.plus(self.policy.recall_age));
-            match self.recall.tapes.is_due(vid, self.recall.tapes.now) {
-                true => self.no_drive(),
-                false => Reason::WaitingForBytes { have, need: self.policy.recall_bytes, due },
-            }
-        })
+        let shares: Vec<ShareId> = self.recall.parts(vid).into_keys().collect();
+        self.why_not_mounted(vid, &shares, self.recall.tapes.now)
     }
 
     /// Why the chores of a tape are not done yet.
@@ -123,7 +118,7 @@ impl Scheduler {
     }
 
     /// The file waits for one of these tapes, the most wanted first.
-    fn why_waiting(&self, tapes: &[Vid], now: Timestamp) -> Reason {
+    fn why_waiting(&self, tapes: &[Vid], share: ShareId, now: Timestamp) -> Reason {
         let readable: Vec<Vid> =
             tapes.iter().copied().filter(|vid| self.not_readable(*vid).is_none()).collect();
         let Some(&first) = readable.first() else {
@@ -136,20 +131,31 @@ impl Scheduler {
         if let Some(reason) = readable.iter().find_map(|vid| self.in_drive(*vid, 0)) {
             return reason;
         }
-        // Before its age: without drives that leads nowhere.
-        if let Some(reason) = self.no_drive_up() {
+        let due = readable.iter().copied().find(|vid| self.recall.tapes.is_due(*vid, now));
+        self.why_not_mounted(due.unwrap_or(first), &[share], now)
+    }
+
+    /// Why a tape from which these shares want something is in no drive. What lasts until somebody does
+    /// something about it comes before its age, which would lead nowhere.
+    fn why_not_mounted(&self, vid: Vid, shares: &[ShareId], now: Timestamp) -> Reason {
+        let lasting = self.no_drive_up().or_else(|| self.kept_from_drives(vid));
+        if let Some(reason) = lasting.or_else(|| self.no_space(vid, shares)) {
             return reason;
         }
-        if !readable.iter().any(|vid| self.recall.tapes.is_due(*vid, now)) {
-            let (oldest, have) = self.recall.waiting(first).unwrap_or((now, ByteCount(0)));
+        if !self.recall.tapes.is_due(vid, now) {
+            let (oldest, have) = self.recall.waiting(vid).unwrap_or((now, ByteCount(0)));
             let due = Some(oldest.plus(self.policy.recall_age));
             return Reason::WaitingForBytes { have, need: self.policy.recall_bytes, due };
         }
-        self.why_not_read(first).unwrap_or_else(|| self.no_drive())
+        let cools = |until: &Timestamp| *until > now;
+        let cooling = || self.cooling.get(&vid).copied().filter(cools);
+        self.why_limited(Side::Recall, shares)
+            .or_else(|| cooling().map(|until| Reason::JustUnmounted { vid, until }))
+            .unwrap_or_else(|| self.no_drive())
     }
 
-    /// Why a tape that is worth a mount is not read, if not for want of a drive.
-    fn why_not_read(&self, vid: Vid) -> Option<Reason> {
+    /// The tape is set aside, or no drive can take it.
+    fn kept_from_drives(&self, vid: Vid) -> Option<Reason> {
         if let Some(rest) = self.asides.get(&vid) {
             return Some(Reason::Resting { until: rest.until, cause: rest.cause.clone() });
         }
@@ -157,18 +163,23 @@ impl Scheduler {
         if !self.libraries_up.contains(&library) {
             return Some(Reason::NoDriveInLibrary { vid });
         }
-        if !self.recall.tapes.is_due(vid, self.recall.tapes.now) {
-            return self.rests_everywhere(vid);
+        self.rests_everywhere(vid)
+    }
+
+    /// The room in the pool that none of these shares has, or that the last session did not find.
+    fn no_space(&self, vid: Vid, shares: &[ShareId]) -> Option<Reason> {
+        let first = shares.first().copied()?;
+        let found_none = self.no_room.get(&vid).copied();
+        if found_none.is_none() && shares.iter().any(|share| self.has_space(*share, false)) {
+            return None;
         }
-        let shares: Vec<ShareId> = self.recall.parts(vid).into_keys().collect();
-        let resting = self.rests_everywhere(vid).or_else(|| self.why_limited(Side::Recall, &shares));
-        let cools = |until: &Timestamp| *until > self.recall.tapes.now;
-        let until = self.cooling.get(&vid).copied().filter(cools);
-        let no_room = || {
-            let cause = "there was no room in the pool for what is wanted from it".to_owned();
-            self.no_room.get(&vid).map(|until| Reason::Resting { until: *until, cause })
-        };
-        resting.or_else(no_room).or_else(|| until.map(|until| Reason::JustUnmounted { vid, until }))
+        if let Some((of, free, coming)) = self.least_space(first) {
+            let own = of.map(|share| self.policy.share(share).name);
+            let of = own.filter(|name| !name.is_empty());
+            return Some(Reason::WaitingForSpace { free: ByteCount(free), coming: ByteCount(coming), of });
+        }
+        let cause = "there was no room in the pool for what is wanted from it".to_owned();
+        found_none.map(|until| Reason::Resting { until, cause })
     }
 
     /// The limit that keeps work of these shares from a drive.
@@ -182,12 +193,6 @@ impl Scheduler {
             return Some(Reason::SideDrivesMax { reading: side == Side::Recall, limit });
         }
         let first = shares.first().copied()?;
-        if side == Side::Recall && !shares.iter().any(|share| self.has_space(*share, false)) {
-            let (free, coming) = self.lacks_space(first, false)?;
-            let own = self.lacks(None, false).is_none().then(|| self.policy.share(first).name);
-            let of = own.filter(|name| !name.is_empty());
-            return Some(Reason::WaitingForSpace { free: ByteCount(free), coming: ByteCount(coming), of });
-        }
         if !shares.iter().any(|share| self.may_use(*share, side, &ledger)) {
             let limit = self.policy.share_drives_max(first);
             let name = self.policy.share(first).name;

@@ -7,17 +7,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use archive::{ArchiveError, Selection, StageOptions, Stat, TapeUse, has_ended};
+use archive::{ArchiveError, ChangeLogSettings, Selection, StageOptions, Stat, TapeUse, has_ended};
 use base::{ArchivePath, RequestId, StripeCode};
+use catalogue::View;
 use threads::simulated;
 
 use crate::clients::{Client, give_back, path, read, selection};
 use crate::content::Content;
 use crate::faults::{Chaos, Profile, ROTTEN_POOL};
 use crate::invariants::{Quiet, check_quiet};
+use crate::machines::SimMachines;
 use crate::operator;
 use crate::world::{CELL_SIZE, Called, World, below};
 
+/// Which of seven worlds trims its log.
+const SHORT_LOG: u64 = 5;
 /// Clients of a world.
 const CLIENTS: u64 = 4;
 /// Virtual time after the end of all faults within which everything must be done.
@@ -79,7 +83,7 @@ pub fn simulate(plan: Plan) -> Report {
     let profile = plan.profile.unwrap_or(Profile::ALL[(plan.seed % Profile::ALL.len() as u64) as usize]);
     let seen: Rc<RefCell<Option<World>>> = Rc::default();
     let outcome = simulated::run(plan.seed, || {
-        let world = World::with_code(code(plan.seed));
+        let world = World::with_log(code(plan.seed), change_log(plan.seed));
         *seen.borrow_mut() = Some(world.clone());
         live(&world, plan, profile);
         world.kill();
@@ -122,6 +126,29 @@ fn code(seed: u64) -> StripeCode {
         3 => StripeCode { data: 4, local: 2, global: 2 },
         _ => StripeCode::reed_solomon(2, 2),
     }
+}
+
+/// Most worlds keep all of their log, so that it can be replayed from its beginning; every seventh writes
+/// bases often and trims it.
+fn change_log(seed: u64) -> ChangeLogSettings {
+    if seed % 7 != SHORT_LOG {
+        return ChangeLogSettings::default();
+    }
+    ChangeLogSettings {
+        base_changes: 300,
+        base_log_percent: 0,
+        keep_changes: 100,
+        keep_age: base::Duration::from_secs(20),
+    }
+}
+
+/// What is counted when everything was looked at in a world whose log was trimmed behind bases.
+pub const CHECKS_OF_A_TRIMMED_LOG: &str = "checks of a trimmed log";
+
+/// Whether changes have left the log: tapes have a base in their place then, or had it.
+fn log_is_trimmed(machines: &SimMachines) -> bool {
+    let snapshot = machines.catalogue().tables().snapshot();
+    View::new(&snapshot).first_change().is_ok_and(|first| first > 1)
 }
 
 fn live(world: &World, plan: Plan, profile: Profile) {
@@ -458,5 +485,8 @@ impl Aftermath {
         let lines: Vec<String> = found.iter().take(8).map(ToString::to_string).collect();
         assert!(found.is_empty(), "{} violations:\n{}", found.len(), lines.join("\n"));
         self.world.count("checks of all invariants");
+        if log_is_trimmed(self.world.machines()) {
+            self.world.count(CHECKS_OF_A_TRIMMED_LOG);
+        }
     }
 }

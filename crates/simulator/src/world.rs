@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use archive::{
-    Aim, Archive, ArchiveError, ClassSettings, FlowSettings, LibrarySettings, MountSettings, OpenError,
-    PoolDriveSettings, PoolSettings, PoolShape, Settings, ShareSettings, TapePoolSettings, TapeSettings,
+    Aim, Archive, ArchiveError, ChangeLogSettings, ClassSettings, FlowSettings, LibrarySettings,
+    MountSettings, OpenError, PoolDriveSettings, PoolSettings, PoolShape, Settings, ShareSettings,
+    TapePoolSettings, TapeSettings,
 };
 use base::{ByteCount, Clock, StripeCode, Timestamp, TrustedClock};
 use threads::simulated::{self, Process};
@@ -105,6 +106,15 @@ impl World {
     /// If the code has more shards than machines have disks.
     #[must_use]
     pub fn with_code(code: StripeCode) -> Self {
+        Self::with_log(code, ChangeLogSettings::default())
+    }
+
+    /// As [`World::with_code`], with another log of changes.
+    ///
+    /// # Panics
+    /// As [`World::with_code`].
+    #[must_use]
+    pub fn with_log(code: StripeCode, change_log: ChangeLogSettings) -> Self {
         let config = MachineConfig {
             disks: u16::try_from(code.width() + 2).unwrap(),
             disk_capacity: ByteCount::mib(256),
@@ -116,7 +126,7 @@ impl World {
         };
         let machines = SimMachines::new(&config, Arc::new(Simulation));
         World(Arc::new(Inner {
-            settings: settings(&config, code),
+            settings: Settings { change_log, ..settings(&config, code) },
             machines,
             clock: SimClock::new(START, simulated::now),
             engine: Mutex::default(),
@@ -395,6 +405,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
         more_libraries: Vec::new(),
         classes: vec![class("small", Some(ByteCount::kib(64))), class("large", None)],
         tape_pools: vec![tape_pool("vault-a"), tape_pool("vault-b")],
+        change_log: ChangeLogSettings::default(),
         tape: TapeSettings {
             block_bytes: ByteCount::kib(32),
             flush_bytes: ByteCount::kib(512),

@@ -19,6 +19,7 @@ use crate::integrity::{SUMS_KEY, SUMS_TABLE, Whole, walk_file};
 use crate::lmdb_writing::{LmdbWriting, went_back};
 use crate::memory::{MemoryEngine, MemoryWriting};
 use crate::room::{Room, Shortage, is_full};
+use crate::rows::LogSize;
 use crate::snapshot::SNAPSHOT_DATA;
 use crate::sums::commit_of;
 
@@ -50,6 +51,22 @@ impl Engine {
             Engine::Lmdb(engine) => engine.shortage(now),
             Engine::Memory(_) => Ok(None),
         }
+    }
+
+    /// How much of the tables the log is.
+    pub(crate) fn log_size(&self) -> Result<LogSize, ReadError> {
+        let mut size = LogSize::default();
+        for table in Table::ALL {
+            let (rows, bytes) = match self {
+                Engine::Lmdb(engine) => engine.table_size(table)?,
+                Engine::Memory(engine) => engine.table_size(table),
+            };
+            match table {
+                Table::Change => (size.changes, size.bytes) = (rows, bytes),
+                _ => size.other_bytes = size.other_bytes.saturating_add(bytes),
+            }
+        }
+        Ok(size)
     }
 
     /// Whether the last commit met a full file system.
@@ -243,6 +260,14 @@ impl LmdbEngine {
             return Err(went_back(found, last));
         }
         Ok(Reading { txn, tables: &self.tables })
+    }
+
+    /// Rows of a table, and bytes of its pages.
+    fn table_size(&self, table: Table) -> Result<(u64, u64), KvError> {
+        let txn = self.env.read_txn().map_err(kv_error)?;
+        let found = self.tables[table.index()].stat(&txn).map_err(kv_error)?;
+        let pages = (found.branch_pages + found.leaf_pages + found.overflow_pages) as u64;
+        Ok((found.entries as u64, pages.saturating_mul(self.page_bytes)))
     }
 
     /// Writes all tables of one moment into `file`.

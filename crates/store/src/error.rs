@@ -214,6 +214,12 @@ pub enum ReplayError {
         /// What is wrong.
         reason: String,
     },
+    /// The rows of a base are not the rows of a catalogue.
+    #[error("the base of the catalogue cannot be used: {reason}")]
+    Base {
+        /// What is wrong.
+        reason: String,
+    },
     /// The engine failed.
     #[error("the catalogue's engine failed during replay: {0}")]
     Engine(String),

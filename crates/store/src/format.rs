@@ -11,7 +11,7 @@ use crate::error::OpenError;
 /// The format of the catalogue that this Kist writes: tables, keys, records.
 pub const FORMAT_VERSION: u32 = 3;
 /// The oldest that is read: as the newest, without the sums of the tables.
-const OLDEST_READ: u32 = 2;
+pub const OLDEST_FORMAT_READ: u32 = 2;
 /// From this format on every commit writes what the rows of the tables add up to.
 pub(crate) const FIRST_WITH_SUMS: u32 = 3;
 const MAGIC: &[u8; 8] = b"KISTCAT\n";
@@ -35,7 +35,7 @@ pub(crate) fn check(dir: &Path) -> Result<u32, OpenError> {
         Err(source) => return Err(OpenError::File { path, source }),
     };
     let Some(found) = version(&bytes) else { return Err(OpenError::DamagedFormat(path)) };
-    if !(OLDEST_READ..=FORMAT_VERSION).contains(&found) {
+    if !(OLDEST_FORMAT_READ..=FORMAT_VERSION).contains(&found) {
         return Err(OpenError::UnknownFormat { path: dir.to_owned(), found, known: FORMAT_VERSION });
     }
     Ok(found)

@@ -179,6 +179,13 @@ impl MemoryEngine {
         self.tables.snapshot()
     }
 
+    /// Rows of a table, and bytes of their keys and values.
+    pub(crate) fn table_size(&self, table: Table) -> (u64, u64) {
+        let snapshot = self.read();
+        let bytes = |(key, value): (&[u8], &[u8])| (key.len() + value.len()) as u64;
+        (snapshot.rows(table).count() as u64, snapshot.rows(table).map(bytes).sum())
+    }
+
     pub(crate) fn write(&self) -> MemoryWriting<'_> {
         MemoryWriting {
             engine: self,

@@ -107,6 +107,15 @@ impl Replay {
         f(&View::new(&snapshot))
     }
 
+    pub(crate) fn engine(&self) -> &LmdbEngine {
+        &self.engine
+    }
+
+    /// Rows up to `change` were put in.
+    pub(crate) fn stand_at(&mut self, change: u64) {
+        self.last = change;
+    }
+
     /// The digest of each table.
     ///
     /// # Errors

@@ -30,6 +30,15 @@ pub enum Shortage {
     Map,
 }
 
+/// Bytes that the file system of `path` has free for everybody.
+///
+/// # Errors
+/// If it cannot be asked.
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
+    let found = rustix::fs::statvfs(path)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
 /// What is known of the room, and how more is got.
 pub(crate) struct Room {
     file: File,

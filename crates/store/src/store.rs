@@ -176,6 +176,16 @@ impl CatalogueStore {
         &self.engine
     }
 
+    /// Whether the tables are in memory, as in simulations.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        matches!(*self.engine, Engine::Memory(_))
+    }
+
+    pub(crate) fn steady(&self) -> base::Duration {
+        self.clock.steady()
+    }
+
     /// How many group commits this store has made since it was opened.
     #[must_use]
     pub fn commits(&self) -> u64 {
@@ -265,6 +275,8 @@ impl Drop for CatalogueStore {
     }
 }
 
+#[cfg(test)]
+mod base_tests;
 #[cfg(test)]
 mod memory_tests;
 #[cfg(test)]

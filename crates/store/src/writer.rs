@@ -145,8 +145,9 @@ impl Writer {
             return Group::Failed("planted".to_owned());
         }
         if is_planted(Bug::EarlyAcknowledgement) {
-            for (job, answer) in group.iter().zip(answers.drain(..)) {
-                reply(job, Ok(answer));
+            for (job, answer) in group.iter().zip(&mut answers) {
+                // Taken, not left out: a job without an answer would be done once more, for ever.
+                reply(job, Ok(std::mem::take(answer)));
             }
         }
         match txn.commit() {

@@ -10,8 +10,8 @@ use twin::disks::{Feed, Stream};
 use twin::holdings::Holdings;
 use twin::laws::Law;
 use twin::model::{
-    Arrivals, ClassIndex, ClassModel, DataPath, Disks, FileNumber, Foreign, Holding, LibraryIndex,
-    LibraryModel, Model, Network, PoolModel, Site, TapeModel, TapePoolModel, TapeWork, Workload,
+    Arrivals, ClassIndex, ClassModel, DataPath, Disks, FileNumber, Foreign, GatherBy, Holding, LibraryIndex,
+    LibraryModel, Model, Network, OneWay, PoolModel, Site, TapeModel, TapePoolModel, TapeWork, Workload,
     WorkloadKind,
 };
 use twin::moment::Moment;
@@ -172,6 +172,7 @@ fn site() -> Site {
         residency: Duration::from_secs(30 * 86_400),
         pool_max: None,
         data_set_files: 1000,
+        gather: GatherBy::Class,
     };
     let pool = |name: &str| TapePoolModel { name: name.to_owned(), library: LibraryIndex(0) };
     let fill = ByteCount(TAPE);
@@ -205,6 +206,8 @@ fn site() -> Site {
             write_file: Duration::ZERO,
             stream: u64::MAX,
             total: u64::MAX,
+            read: OneWay::FREE,
+            write: OneWay::FREE,
         },
         work: TapeWork {
             flush_bytes: ByteCount(1 << 35),

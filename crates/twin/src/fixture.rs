@@ -5,8 +5,9 @@ use mechanics::{Geometry, RobotTiming};
 use scheduler::Policy;
 
 use crate::model::{
-    Arrivals, Choice, ClassIndex, ClassModel, DataPath, Foreign, Holding, LibraryIndex, LibraryModel, Model,
-    Network, PoolModel, Site, SizeLaw, TapeModel, TapePoolModel, TapeWork, Workload, WorkloadKind,
+    Arrivals, Choice, ClassIndex, ClassModel, DataPath, Foreign, GatherBy, Holding, LibraryIndex,
+    LibraryModel, Model, Network, OneWay, PoolModel, Site, SizeLaw, TapeModel, TapePoolModel, TapeWork,
+    Workload, WorkloadKind,
 };
 
 pub(crate) const TAPE: u64 = 5_500_000_000_000;
@@ -27,6 +28,7 @@ pub(crate) fn site(copies: u16) -> Site {
         residency: Duration::from_secs(86_400),
         pool_max: None,
         data_set_files: 100,
+        gather: GatherBy::DataSet,
     };
     Site {
         libraries: vec![LibraryModel {
@@ -69,7 +71,14 @@ pub(crate) fn pool() -> PoolModel {
 }
 
 pub(crate) fn path() -> DataPath {
-    DataPath { read_file: Duration::ZERO, write_file: Duration::ZERO, stream: u64::MAX, total: u64::MAX }
+    DataPath {
+        read_file: Duration::ZERO,
+        write_file: Duration::ZERO,
+        stream: u64::MAX,
+        total: u64::MAX,
+        read: OneWay::FREE,
+        write: OneWay::FREE,
+    }
 }
 
 pub(crate) fn holding(files: u64) -> Holding {

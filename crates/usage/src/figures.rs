@@ -31,12 +31,19 @@ impl Count {
         self.bytes.0 = self.bytes.0.saturating_add(bytes.0);
     }
 
+    pub(crate) fn merge(&mut self, other: Count) {
+        self.files = self.files.saturating_add(other.files);
+        self.bytes.0 = self.bytes.0.saturating_add(other.bytes.0);
+    }
+
     /// The mean size, rounded down; `None` of none.
     #[must_use]
     pub fn mean(&self) -> Option<ByteCount> {
         self.bytes.0.checked_div(self.files).map(ByteCount)
     }
 }
+
+crate::stored::stored!(Count { files, bytes });
 
 /// Files of one power of two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,5 +1,7 @@
 //! How values are spread, in a bounded number of buckets.
 
+use crate::stored::{Input, Stored};
+
 /// Buckets of each power of two: a quantile is at most an eighth off.
 const PER_POWER: u64 = 8;
 /// Buckets in all: eight single values, then eight of each power of two up to 2^63.
@@ -14,6 +16,32 @@ pub(crate) struct Histogram {
     pub(crate) most: u64,
 }
 
+/// Only buckets with values are written, each with its number, in order.
+impl Stored for Histogram {
+    fn put(&self, out: &mut Vec<u8>) {
+        let filled = self.buckets.iter().enumerate().filter(|(_, bucket)| bucket.count > 0);
+        let filled: Vec<(u64, Bucket)> = filled.map(|(at, bucket)| (at as u64, *bucket)).collect();
+        filled.put(out);
+        (self.least, self.most).put(out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        let filled = Vec::<(u64, Bucket)>::take(input)?;
+        let (least, most) = <(u64, u64)>::take(input)?;
+        let mut histogram = Histogram { least, most, ..Histogram::default() };
+        if !filled.is_empty() {
+            histogram.buckets = vec![Bucket::default(); BUCKETS];
+        }
+        for (at, bucket) in filled {
+            histogram.buckets.get_mut(usize::try_from(at).ok()?)?.merge(bucket);
+            histogram.whole.merge(bucket);
+        }
+        Some(histogram)
+    }
+}
+
+crate::stored::stored!(Bucket { count, sum });
+
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Bucket {
     pub(crate) count: u64,
@@ -24,6 +52,11 @@ impl Bucket {
     fn add(&mut self, value: u64, weight: u64) {
         self.count = self.count.saturating_add(weight);
         self.sum = self.sum.saturating_add(u128::from(value) * u128::from(weight));
+    }
+
+    fn merge(&mut self, other: Bucket) {
+        self.count = self.count.saturating_add(other.count);
+        self.sum = self.sum.saturating_add(other.sum);
     }
 
     /// The mean of its values, rounded down; 0 of none.
@@ -46,6 +79,23 @@ impl Histogram {
         self.whole.add(value, weight);
         self.least = self.least.min(value);
         self.most = self.most.max(value);
+    }
+
+    /// Adds all values of another one.
+    pub(crate) fn merge(&mut self, other: &Histogram) {
+        if other.buckets.is_empty() {
+            return;
+        }
+        if self.buckets.is_empty() {
+            self.clone_from(other);
+            return;
+        }
+        for (mine, more) in self.buckets.iter_mut().zip(&other.buckets) {
+            mine.merge(*more);
+        }
+        self.whole.merge(other.whole);
+        self.least = self.least.min(other.least);
+        self.most = self.most.max(other.most);
     }
 
     /// The value that `share` of all values do not exceed, but for an eighth. 0 of none.
@@ -81,10 +131,7 @@ impl Histogram {
         for (at, bucket) in self.buckets.iter().enumerate().filter(|(_, bucket)| bucket.count > 0) {
             let power = power(at);
             match powers.last_mut() {
-                Some((last, whole)) if *last == power => {
-                    whole.count = whole.count.saturating_add(bucket.count);
-                    whole.sum = whole.sum.saturating_add(bucket.sum);
-                }
+                Some((last, whole)) if *last == power => whole.merge(*bucket),
                 _ => powers.push((power, *bucket)),
             }
         }

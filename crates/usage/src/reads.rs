@@ -31,6 +31,9 @@ struct Read {
     from_tape: bool,
 }
 
+crate::stored::stored!(Reads { young, old });
+crate::stored::stored!(Read { until, sent, from_tape });
+
 /// What a get is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Part {

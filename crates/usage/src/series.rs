@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use base::{ByteCount, Timestamp};
 
 /// Nanoseconds of an hour.
-const HOUR: i64 = 3_600_000_000_000;
+pub(crate) const HOUR: i64 = 3_600_000_000_000;
 /// Nanoseconds of a day.
 pub(crate) const DAY: i64 = 24 * HOUR;
 /// Hours that are told apart; older ones are remembered by their peak alone.
@@ -57,6 +57,8 @@ impl Moved {
         }
     }
 }
+
+crate::stored::stored!(Moved { written, read, recalled, migrated, missed });
 
 /// The day or hour in which the most moved.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -1,7 +1,8 @@
 //! The access log as files in a directory.
 
+use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Take, Write};
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
@@ -9,13 +10,15 @@ use base::{Duration, Timestamp};
 use threads::Mutex;
 use usage::{ACCESS_LINE_BYTES_MAX, Access, LineFault, decode};
 
+use super::days::DayReading;
+
 /// A file of this length is closed and a new one begun.
 pub const ACCESS_LOG_BYTES_MAX: u64 = 64 << 20;
 /// Files kept, the one that grows included: at some 170 bytes a line 6 million lines.
 pub const ACCESS_LOG_FILES_MAX: u32 = 16;
 
 /// Lines are out of the order of their times by no more than this.
-const ORDER_SLACK: Duration = Duration::from_secs(60);
+pub(super) const ORDER_SLACK: Duration = Duration::from_secs(60);
 /// Lines at the beginning of a file that are looked at for its first time.
 const FIRST_LINES_MAX: usize = 100;
 
@@ -32,8 +35,25 @@ pub trait AccessLog: Send + Sync {
     /// If they cannot be written, or not all of them.
     fn append(&self, lines: &str) -> io::Result<()>;
 
-    /// Gives the lines whose time is from `since` on and before `until`, in the order in which they were
-    /// written, and before them lines of state that stand in the file in which `since` falls.
+    /// Begins to read the lines whose time is from `since` on and before `until`, in the order in which they
+    /// were written, and before them lines of state that stand in the file in which `since` falls.
+    ///
+    /// # Errors
+    /// If the log cannot be read.
+    fn open(&self, since: Timestamp, until: Timestamp) -> io::Result<Box<dyn AccessReading>>;
+
+    /// Begins to bring the summaries of days up to date; `None` if this log keeps none.
+    fn open_days(&self) -> Option<io::Result<DayReading>> {
+        None
+    }
+
+    /// Whether there are lines from before this moment.
+    fn reaches_back(&self, before: Timestamp) -> bool {
+        let _ = before;
+        false
+    }
+
+    /// Gives all lines of [`AccessLog::open`] at once.
     ///
     /// # Errors
     /// If the log cannot be read.
@@ -42,7 +62,26 @@ pub trait AccessLog: Send + Sync {
         since: Timestamp,
         until: Timestamp,
         each: &mut dyn FnMut(Access),
-    ) -> io::Result<AccessLogRead>;
+    ) -> io::Result<AccessLogRead> {
+        let mut reading = self.open(since, until)?;
+        while reading.read_some(u64::MAX, each)? {}
+        Ok(reading.met())
+    }
+}
+
+/// A reading of the log, as it was when it was begun: files that are rotated meanwhile are read all the same.
+pub trait AccessReading: Send {
+    /// Gives the lines of about the next `bytes` bytes; whether there is more.
+    ///
+    /// # Errors
+    /// If the log cannot be read.
+    fn read_some(&mut self, bytes: u64, each: &mut dyn FnMut(Access)) -> io::Result<bool>;
+
+    /// Bytes that were read, and that there are.
+    fn progress(&self) -> (u64, u64);
+
+    /// What it has met so far.
+    fn met(&self) -> AccessLogRead;
 }
 
 /// What a reading of the log met.
@@ -52,6 +91,8 @@ pub struct AccessLogRead {
     pub damaged: u64,
     /// Lines that a newer Kist has written.
     pub newer: u64,
+    /// Days of which nothing is known: their summaries are damaged, and their lines are gone.
+    pub days_lost: u64,
 }
 
 /// The log in files: `access.log`, and the older ones `access.1.log` to `access.15.log`.
@@ -116,19 +157,42 @@ impl AccessLogFiles {
         Ok(())
     }
 
-    /// The files that are there, the oldest first, with their lengths.
-    fn files(&self) -> io::Result<Vec<(File, u64)>> {
+    /// The files that are there, the oldest first.
+    fn files(&self) -> io::Result<Vec<LogFile>> {
         // Held so that no file changes its name between two of them; they are read afterwards.
         let _open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let mut files = Vec::new();
         for age in (0..self.files_max).rev() {
             match File::open(self.path(age)) {
-                Ok(file) => files.push((file.metadata()?.len(), file)),
+                Ok(file) => files.push(LogFile::new(file)?),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(files.into_iter().map(|(length, file)| (file, length)).collect())
+        Ok(files)
+    }
+}
+
+/// A file of the log as it was when it was opened.
+pub(super) struct LogFile {
+    pub(super) file: File,
+    pub(super) length: u64,
+    /// When it was written last, in nanoseconds since 1970.
+    pub(super) modified: i128,
+}
+
+impl LogFile {
+    fn new(file: File) -> io::Result<Self> {
+        use std::os::unix::fs::MetadataExt as _;
+        let found = file.metadata()?;
+        let modified = i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec());
+        Ok(LogFile { length: found.len(), modified, file })
+    }
+
+    /// The time of its first line that can be read.
+    pub(super) fn first_time(&mut self) -> io::Result<Option<Timestamp>> {
+        self.file.seek(SeekFrom::Start(0))?;
+        first_time(BufReader::new((&self.file).take(self.length)))
     }
 }
 
@@ -160,27 +224,134 @@ impl AccessLog for AccessLogFiles {
         written
     }
 
-    fn read(
-        &self,
-        since: Timestamp,
-        until: Timestamp,
-        each: &mut dyn FnMut(Access),
-    ) -> io::Result<AccessLogRead> {
+    fn open(&self, since: Timestamp, until: Timestamp) -> io::Result<Box<dyn AccessReading>> {
         let mut files = self.files()?;
         let mut first = 0;
-        for (at, (file, length)) in files.iter_mut().enumerate().skip(1) {
-            let begins = first_time(BufReader::new((&*file).take(*length)))?;
-            file.seek(SeekFrom::Start(0))?;
+        for (at, file) in files.iter_mut().enumerate().skip(1) {
+            let begins = file.first_time()?;
             if begins.is_some_and(|begins| begins.plus(ORDER_SLACK) < since) {
                 first = at;
             }
         }
-        let mut met = AccessLogRead::default();
-        for (file, length) in files.into_iter().skip(first) {
-            let reader = BufReader::with_capacity(256 << 10, file.take(length));
-            read_file(reader, since, until, each, &mut met)?;
+        let lines = LogLines::new(&files[first..], 0)?;
+        Ok(Box::new(FilesReading { lines, since, until, met: AccessLogRead::default() }))
+    }
+
+    fn open_days(&self) -> Option<io::Result<DayReading>> {
+        Some(self.files().and_then(|files| DayReading::new(&self.directory, files)))
+    }
+
+    fn reaches_back(&self, before: Timestamp) -> bool {
+        let oldest = self.files().ok().and_then(|files| files.into_iter().next());
+        let begins = oldest.and_then(|mut file| file.first_time().ok().flatten());
+        begins.is_some_and(|begins| begins < before)
+    }
+}
+
+/// The lines of files, the oldest first.
+pub(super) struct LogLines {
+    /// What is left of each file, and how many bytes that is.
+    files: VecDeque<(BufReader<Take<File>>, u64)>,
+    /// Of each file that was begun, up to where its whole lines were read.
+    pub(super) ends: Vec<u64>,
+    read: u64,
+    total: u64,
+    line: Vec<u8>,
+}
+
+/// What stands at one place of the log.
+pub(super) enum LogLine {
+    Access(Access),
+    Damaged,
+    Newer,
+    /// Nothing: an empty line, or what is left of a torn one.
+    Nothing,
+}
+
+impl LogLines {
+    /// Of the first file those from `offset` on.
+    pub(super) fn new(files: &[LogFile], offset: u64) -> io::Result<Self> {
+        let mut lines =
+            LogLines { files: VecDeque::new(), ends: vec![offset], read: 0, total: 0, line: Vec::new() };
+        for (at, LogFile { file, length, .. }) in files.iter().enumerate() {
+            let begin = if at == 0 { offset } else { 0 };
+            let mut file = file.try_clone()?;
+            file.seek(SeekFrom::Start(begin))?;
+            let left = length.saturating_sub(begin);
+            lines.files.push_back((BufReader::with_capacity(256 << 10, file.take(left)), left));
+            lines.total += left;
         }
-        Ok(met)
+        Ok(lines)
+    }
+
+    /// The next line; `None` at the end of the last file.
+    pub(super) fn next(&mut self) -> io::Result<Option<LogLine>> {
+        let Some((file, left)) = self.files.front_mut() else { return Ok(None) };
+        self.line.clear();
+        let length = file.by_ref().take(ACCESS_LINE_BYTES_MAX as u64).read_until(b'\n', &mut self.line)?;
+        self.read += length as u64;
+        *left = left.saturating_sub(length as u64);
+        let is_torn = self.line.last() != Some(&b'\n') && length < ACCESS_LINE_BYTES_MAX;
+        if is_torn {
+            // Its end, or a line that is being written.
+            self.read += *left;
+            self.files.pop_front();
+            if !self.files.is_empty() {
+                self.ends.push(0);
+            }
+            return Ok(Some(LogLine::Nothing));
+        }
+        if let Some(end) = self.ends.last_mut() {
+            *end += length as u64;
+        }
+        Ok(Some(match decode(&self.line) {
+            Ok(access) => LogLine::Access(access),
+            // An empty line is what ended a torn one that was whole but for its end.
+            Err(_) if self.line == b"\n" => LogLine::Nothing,
+            Err(LineFault::Newer) => LogLine::Newer,
+            Err(_) => LogLine::Damaged,
+        }))
+    }
+
+    /// Bytes that were read, and that there are.
+    pub(super) fn progress(&self) -> (u64, u64) {
+        (self.read, self.total)
+    }
+}
+
+struct FilesReading {
+    lines: LogLines,
+    since: Timestamp,
+    until: Timestamp,
+    met: AccessLogRead,
+}
+
+impl AccessReading for FilesReading {
+    fn read_some(&mut self, bytes: u64, each: &mut dyn FnMut(Access)) -> io::Result<bool> {
+        let enough = self.lines.read.saturating_add(bytes.max(1));
+        while self.lines.read < enough {
+            match self.lines.next()? {
+                None => return Ok(false),
+                Some(LogLine::Access(access)) => {
+                    let is_since = access.at >= self.since || access.is_state();
+                    if is_since && access.at < self.until {
+                        each(access);
+                    }
+                }
+                Some(LogLine::Newer) => self.met.newer += 1,
+                Some(LogLine::Damaged) => self.met.damaged += 1,
+                Some(LogLine::Nothing) => {}
+            }
+        }
+        Ok(!self.lines.files.is_empty())
+    }
+
+    fn progress(&self) -> (u64, u64) {
+        self.lines.progress()
+    }
+
+    fn met(&self) -> AccessLogRead {
+        self.met
     }
 }
 
@@ -199,37 +370,7 @@ fn first_time(mut file: impl BufRead) -> io::Result<Option<Timestamp>> {
     Ok(None)
 }
 
-fn read_file(
-    mut file: impl BufRead,
-    since: Timestamp,
-    until: Timestamp,
-    each: &mut dyn FnMut(Access),
-    met: &mut AccessLogRead,
-) -> io::Result<()> {
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let length = (&mut file).take(ACCESS_LINE_BYTES_MAX as u64).read_until(b'\n', &mut line)?;
-        if length == 0 {
-            return Ok(());
-        }
-        if line.last() != Some(&b'\n') && length < ACCESS_LINE_BYTES_MAX {
-            // Torn, or being written.
-            return Ok(());
-        }
-        match decode(&line) {
-            Ok(access) if access.at >= until => {}
-            Ok(access) if access.at >= since || access.is_state() => each(access),
-            Ok(_) => {}
-            // An empty line is what ended a torn one that was whole but for its end.
-            Err(_) if line == b"\n" => {}
-            Err(LineFault::Newer) => met.newer += 1,
-            Err(_) => met.damaged += 1,
-        }
-    }
-}
-
-fn missing_is_fine(result: io::Result<()>) -> io::Result<()> {
+pub(super) fn missing_is_fine(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
@@ -303,7 +444,11 @@ mod tests {
             // The whole line but its line feed became one by the next record.
             let expected = if cut == torn.len() - 1 { vec![1, 2, 3] } else { vec![1, 3] };
             let damaged = u64::from(cut < torn.len() - 1);
-            assert_eq!(read(&log, 0, 9), (expected, AccessLogRead { damaged, newer: 0 }), "cut at {cut}");
+            assert_eq!(
+                read(&log, 0, 9),
+                (expected, AccessLogRead { damaged, ..AccessLogRead::default() }),
+                "cut at {cut}"
+            );
         }
     }
 
@@ -317,7 +462,7 @@ mod tests {
         let middle = bytes.len() / 2;
         bytes[middle] ^= 4;
         fs::write(&path, &bytes).unwrap();
-        assert_eq!(read(&log, 0, 9), (vec![1, 3], AccessLogRead { damaged: 1, newer: 0 }));
+        assert_eq!(read(&log, 0, 9), (vec![1, 3], AccessLogRead { damaged: 1, ..AccessLogRead::default() }));
         let mut bytes = fs::read(&path).unwrap();
         bytes.extend(vec![b'x'; 2 * ACCESS_LINE_BYTES_MAX]);
         bytes.push(b'\n');

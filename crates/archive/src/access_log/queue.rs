@@ -3,7 +3,7 @@
 //! Who serves takes a lock for the time of a push, and never waits for a disk. What finds no room is left out
 //! and counted.
 
-use std::sync::{Arc, PoisonError, TryLockError};
+use std::sync::{Arc, PoisonError};
 
 use base::{BlockAddress, ByteCount, ClassId, ContainerId, Duration, FileId, RequestId, Timestamp, Vid};
 use threads::{Condvar, Mutex, MutexGuard};
@@ -15,6 +15,9 @@ use crate::select::Selected;
 pub const ACCESSES_WAITING_MAX: usize = 131_072;
 /// Lines are gathered for so long, so that a busy server wakes the thread a few times a second only.
 const GATHER: Duration = Duration::from_millis(200);
+
+/// How long a report waits for the summaries of days, which stop after a step of theirs.
+const READER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Something that is to be written down. What the catalogue knows is filled in by the thread that writes.
 #[derive(Debug)]
@@ -92,8 +95,74 @@ pub(crate) struct AccessQueue {
     came: Condvar,
     /// What somebody waits for is done.
     done: Condvar,
-    /// Somebody reads the log.
-    read: Mutex<()>,
+    reader: Arc<LogReader>,
+}
+
+/// Who reads the log: one at a time, since it takes a while, and memory. Days are summarised by a thread of
+/// their own, which gives way to a report.
+#[derive(Default)]
+pub(super) struct LogReader {
+    state: Mutex<Reading>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Reading {
+    #[default]
+    Nobody,
+    Report,
+    Days,
+    /// A report waits for the days to stop.
+    DaysForReport,
+}
+
+impl LogReader {
+    fn lock(&self) -> MutexGuard<'_, Reading> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For a report; whether no other one reads. Days stop after a step of theirs.
+    pub(super) fn begin_report(&self) -> bool {
+        let mut state = self.lock();
+        if *state == Reading::Days {
+            *state = Reading::DaysForReport;
+            while *state == Reading::DaysForReport {
+                let (again, waited) =
+                    self.changed.wait_timeout(state, READER_PATIENCE).unwrap_or_else(PoisonError::into_inner);
+                state = again;
+                if waited.timed_out() && *state == Reading::DaysForReport {
+                    *state = Reading::Days;
+                    return false;
+                }
+            }
+        }
+        let is_free = *state == Reading::Nobody;
+        if is_free {
+            *state = Reading::Report;
+        }
+        is_free
+    }
+
+    /// For summaries of days; whether nobody reads.
+    pub(super) fn begin_days(&self) -> bool {
+        let mut state = self.lock();
+        let is_free = *state == Reading::Nobody;
+        if is_free {
+            *state = Reading::Days;
+        }
+        is_free
+    }
+
+    /// Whether somebody waits for the days to stop.
+    pub(super) fn is_wanted(&self) -> bool {
+        *self.lock() == Reading::DaysForReport
+    }
+
+    /// The reading that was begun is over.
+    pub(super) fn end(&self) {
+        *self.lock() = Reading::Nobody;
+        self.changed.notify_all();
+    }
 }
 
 #[derive(Default)]
@@ -130,14 +199,9 @@ impl AccessQueue {
         self.log.as_ref()
     }
 
-    /// For who reads the log; nothing while somebody else does. A reading may take a while, memory, and one
-    /// of the places for calls.
-    pub(crate) fn reader(&self) -> Option<MutexGuard<'_, ()>> {
-        match self.read.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+    /// Who reads the log.
+    pub(super) fn reader(&self) -> &Arc<LogReader> {
+        &self.reader
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -258,13 +322,8 @@ mod tests {
             Ok(())
         }
 
-        fn read(
-            &self,
-            _: Timestamp,
-            _: Timestamp,
-            _: &mut dyn FnMut(usage::Access),
-        ) -> io::Result<super::super::AccessLogRead> {
-            Ok(super::super::AccessLogRead::default())
+        fn open(&self, _: Timestamp, _: Timestamp) -> io::Result<Box<dyn super::super::AccessReading>> {
+            Err(io::ErrorKind::NotFound.into())
         }
     }
 

@@ -1,13 +1,21 @@
 //! The analysis of the log.
 
 use std::io;
+use std::sync::Arc;
 
 use base::{Duration, Timestamp};
 use usage::{Analysis, Usage, Window};
 
-use super::file::AccessLogRead;
+use super::days::{DayReading, DayTotal};
+use super::file::{AccessLog, AccessLogRead, AccessReading};
+use crate::engine::Engine;
 use crate::{Archive, ArchiveError};
 
+/// Bytes of the log that are read in one step of a report: a good tenth of a second of work, or half a second
+/// of a slow machine.
+pub const USAGE_STEP_BYTES: u64 = 8 << 20;
+/// Of a longer time a report reads the summaries of whole days; of a shorter one lines.
+pub const LINES_WINDOW_MAX: Duration = Duration::from_secs(2 * 86_400);
 /// How long an analysis waits for the newest lines.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -28,9 +36,17 @@ impl UsageReport {
     pub fn of(read: io::Result<AccessLogRead>, usage: Usage) -> Self {
         let mut troubles = Vec::new();
         match read {
-            Ok(AccessLogRead { damaged: 0, newer: 0 }) => {}
-            Ok(AccessLogRead { damaged, newer }) => {
-                troubles.push(format!("{damaged} damaged lines and {newer} of a newer kist are left out"));
+            Ok(AccessLogRead { damaged, newer, days_lost }) => {
+                if damaged + newer > 0 {
+                    troubles
+                        .push(format!("{damaged} damaged lines and {newer} of a newer kist are left out"));
+                }
+                if days_lost > 0 {
+                    troubles.push(format!(
+                        "{days_lost} days are left out: their summaries are damaged, and the log does not \
+                         have their lines any more"
+                    ));
+                }
             }
             Err(error) => troubles.push(format!("the access log cannot be read: {error}")),
         }
@@ -42,34 +58,175 @@ impl UsageReport {
     }
 }
 
+/// A report in the making, of which each step takes a bounded time. While there is one nobody else reads the
+/// log.
+pub struct UsageReading {
+    archive: Archive,
+    window: Window,
+    class: Option<String>,
+    /// What is read; what was wrong with it once it is over.
+    log: Result<Source, io::Error>,
+    /// Whether it keeps others from reading.
+    is_reader: bool,
+}
+
+/// What a report is made of.
+enum Source {
+    /// Nothing is written down.
+    None,
+    /// The lines of the window.
+    Lines(Box<dyn AccessReading>, Box<Analysis>),
+    /// The days of the window, of which those that are over have summaries.
+    Days(Box<DayReading>, Option<Box<DayTotal>>),
+}
+
+impl UsageReading {
+    /// Reads about the next [`USAGE_STEP_BYTES`]; the report once all is read.
+    pub fn step(&mut self) -> Option<UsageReport> {
+        let (window, class) = (self.window, self.class.as_deref());
+        let step = match &mut self.log {
+            Ok(source) => source.step(window, class).transpose()?,
+            Err(error) => Err(std::mem::replace(error, io::ErrorKind::Other.into())),
+        };
+        let is_logged = self.archive.engine().access.log().is_some();
+        let (usage, read) = match step {
+            Ok((usage, read)) => (usage, Ok(read)),
+            Err(error) => (Analysis::new(window, class).end(), Err(error)),
+        };
+        self.log = Ok(Source::None);
+        Some(UsageReport { is_logged, ..UsageReport::of(read, usage) })
+    }
+
+    /// Bytes that were read, and that there are.
+    #[must_use]
+    pub fn progress(&self) -> (u64, u64) {
+        match &self.log {
+            Ok(Source::Lines(log, _)) => log.progress(),
+            Ok(Source::Days(days, _)) => days.progress(),
+            _ => (0, 0),
+        }
+    }
+}
+
+impl Source {
+    /// The figures once all is read.
+    fn step(&mut self, window: Window, class: Option<&str>) -> io::Result<Option<(Usage, AccessLogRead)>> {
+        match self {
+            Source::None => Ok(Some((Analysis::new(window, class).end(), AccessLogRead::default()))),
+            Source::Lines(log, analysis) => {
+                if log.read_some(USAGE_STEP_BYTES, &mut |access| analysis.add(&access))? {
+                    return Ok(None);
+                }
+                let analysis = std::mem::replace(&mut **analysis, Analysis::new(window, class));
+                Ok(Some((analysis.end(), log.met())))
+            }
+            Source::Days(days, total) => {
+                if total.is_none() {
+                    if !days.read_some(USAGE_STEP_BYTES, window.until)? {
+                        *total = Some(Box::new(days.begin_total(window, class)));
+                    }
+                    return Ok(None);
+                }
+                let Some(of) = total else { return Ok(None) };
+                let added = days.add_some(of)?;
+                if added.is_none() && days.has_lines() {
+                    // A summary was damaged, and its day is made anew.
+                    *total = None;
+                }
+                Ok(added)
+            }
+        }
+    }
+}
+
+impl Drop for UsageReading {
+    fn drop(&mut self) {
+        if self.is_reader {
+            self.archive.engine().access.reader().end();
+        }
+    }
+}
+
 impl Archive {
     /// What users did in the last `window`: accesses, sizes, movement, cache lifetime, for each class and in
-    /// all. Reads the access log: some hundred thousand lines a second; for one caller at a time, others are
-    /// told so at once, as [`UsageReport::trouble`].
+    /// all. Of more than [`LINES_WINDOW_MAX`] those are whole days, the first one included, and of days that
+    /// are over summaries are read. Else reads the access log: some hundred thousand lines a second. For one
+    /// caller at a time, others are told so at once, as [`UsageReport::trouble`].
     ///
     /// # Errors
     /// [`ArchiveError::NoSuchClass`]. A log that cannot be read is [`UsageReport::trouble`].
     pub fn usage(&self, window: Duration, class: Option<&str>) -> Result<UsageReport, ArchiveError> {
+        let mut reading = self.begin_usage(window, class)?;
+        loop {
+            if let Some(report) = reading.step() {
+                return Ok(report);
+            }
+        }
+    }
+
+    /// The same in steps, so that nobody has to do all of it at once.
+    ///
+    /// # Errors
+    /// As [`Archive::usage`].
+    pub fn begin_usage(&self, window: Duration, class: Option<&str>) -> Result<UsageReading, ArchiveError> {
         let engine = self.engine();
         if let Some(class) = class {
             engine.classes.by_name(class)?;
         }
-        let Some(_reader) = engine.access.reader() else {
-            let nothing = Analysis::new(Window { since: Timestamp(0), until: engine.now() }, class).end();
+        let (archive, class) = (self.clone(), class.map(str::to_owned));
+        if !engine.access.reader().begin_report() {
+            let window = Window { since: Timestamp(0), until: engine.now() };
             let busy = io::Error::new(io::ErrorKind::ResourceBusy, "it is being read for somebody else");
-            return Ok(UsageReport::of(Err(busy), nothing));
-        };
-        let log = engine.access.log();
+            return Ok(UsageReading { archive, window, class, log: Err(busy), is_reader: false });
+        }
         let is_flushed = engine.access.flush(FLUSH_PATIENCE);
         let until = engine.now();
         let since = Timestamp(until.0.saturating_sub(i64::try_from(window.as_nanos()).unwrap_or(i64::MAX)));
-        let mut analysis = Analysis::new(Window { since, until }, class);
+        let of_days = window > LINES_WINDOW_MAX;
+        let window = Window { since, until };
         // A disk that does not take the newest lines would not give the older ones either.
-        let read = match log {
+        let log = match engine.access.log() {
             Some(_) if !is_flushed => Err(io::ErrorKind::TimedOut.into()),
-            Some(log) => log.read(since, until, &mut |access| analysis.add(&access)),
-            None => Ok(AccessLogRead::default()),
+            Some(log) => open(log.as_ref(), window, class.as_deref(), of_days),
+            None => Ok(Source::None),
         };
-        Ok(UsageReport { is_logged: log.is_some(), ..UsageReport::of(read, analysis.end()) })
+        Ok(UsageReading { archive, window, class, log, is_reader: true })
     }
+}
+
+fn open(log: &dyn AccessLog, window: Window, class: Option<&str>, of_days: bool) -> io::Result<Source> {
+    if of_days && let Some(days) = log.open_days() {
+        return Ok(Source::Days(Box::new(days?), None));
+    }
+    let lines = log.open(window.since, window.until)?;
+    Ok(Source::Lines(lines, Box::new(Analysis::new(window, class))))
+}
+
+/// Starts a thread that writes the summaries of days that are over; `false` while somebody reads the log. It
+/// is not waited for, since it changes nothing but them, and may be cut off at any time.
+pub(super) fn summarise(engine: &Engine) -> bool {
+    let Some(log) = engine.access.log().cloned() else { return true };
+    let (reader, now) = (Arc::clone(engine.access.reader()), engine.now());
+    if !reader.begin_days() {
+        return false;
+    }
+    let ends = Arc::clone(&reader);
+    let run = move || {
+        if let Err(error) = read_days(log.as_ref(), now, || reader.is_wanted()) {
+            tracing::warn!(%error, "days of the access log are not summarised");
+        }
+        reader.end();
+    };
+    if let Err(error) = threads::spawn_guarded("access-days", run, || {}) {
+        tracing::warn!(%error, "days of the access log are not summarised");
+        ends.end();
+    }
+    true
+}
+
+fn read_days(log: &dyn AccessLog, now: Timestamp, is_wanted: impl Fn() -> bool) -> io::Result<()> {
+    let Some(days) = log.open_days() else { return Ok(()) };
+    let mut days = days?;
+    while !is_wanted() && days.read_some(USAGE_STEP_BYTES, now)? {}
+    Ok(())
 }

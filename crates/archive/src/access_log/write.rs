@@ -3,11 +3,13 @@
 use base::{BlockAddress, ByteCount, ClassId, ContainerId, FileId, RequestId, Timestamp, Vid};
 use catalogue::{ReadError, View};
 use usage::{
-    Access, Begins, CopyPlace, FileSize, Get, Migrated, Put, Recalled, STAGE_COPIES_MAX, Stage, What, encode,
+    Access, Begins, CopyPlace, DayNumber, FileSize, Get, Migrated, Put, Recalled, STAGE_COPIES_MAX, Stage,
+    What, encode,
 };
 
-use super::file::AccessLog;
+use super::file::{AccessLog, ORDER_SLACK};
 use super::queue::{Notice, Wanted};
+use super::report::summarise;
 use super::state::state_lines;
 use crate::ArchiveError;
 use crate::engine::Engine;
@@ -31,9 +33,13 @@ pub(crate) fn run(engine: &Engine) {
         encoded: 0,
         lost: 0,
         told: false,
+        day: newest_day(engine),
+        is_due: false,
     };
+    let is_due = log.reaches_back(writer.day.begin());
     writer.state(Begins::Server);
     writer.hand_on();
+    writer.is_due = is_due && !summarise(engine);
     let mut empty = Vec::new();
     loop {
         let taken = engine.access.take(std::mem::take(&mut empty));
@@ -47,6 +53,11 @@ pub(crate) fn run(engine: &Engine) {
         if taken.stopped {
             break;
         }
+        // With the first lines behind the slack those of the day before are all written.
+        let day = newest_day(engine);
+        writer.is_due |= std::mem::replace(&mut writer.day, day) != day;
+        // Tried again with the next lines while somebody else reads the log.
+        writer.is_due = writer.is_due && !summarise(engine);
     }
     engine.access.end();
 }
@@ -63,6 +74,16 @@ struct Writer<'a> {
     lost: u64,
     /// Whether it was told that writing fails.
     told: bool,
+    /// The newest day, of which late lines may still come.
+    day: DayNumber,
+    /// The log is to be read for the summaries: a day is over, or a file is full, which will make room.
+    is_due: bool,
+}
+
+/// The day that is not over, or was so late that lines of it may still come.
+fn newest_day(engine: &Engine) -> DayNumber {
+    let slack = i64::try_from(ORDER_SLACK.as_nanos()).unwrap_or(i64::MAX);
+    DayNumber::of(Timestamp(engine.now().0.saturating_sub(slack)))
 }
 
 impl Writer<'_> {
@@ -85,7 +106,8 @@ impl Writer<'_> {
             return;
         }
         let mut text = String::new();
-        if self.log.begins_file() && !self.buffer.contains(" 1 start at=") {
+        let begins_file = self.log.begins_file();
+        if begins_file && !self.buffer.contains(" 1 start at=") {
             state_lines(self.engine, Begins::File, &mut |access| encode(&access, &mut text));
         }
         if self.lost > 0 {
@@ -94,7 +116,10 @@ impl Writer<'_> {
         }
         text.push_str(&self.buffer);
         match self.log.append(&text) {
-            Ok(()) => (self.lost, self.told) = (0, false),
+            Ok(()) => {
+                (self.lost, self.told) = (0, false);
+                self.is_due |= begins_file;
+            }
             Err(error) => {
                 self.lost += self.lines;
                 if !std::mem::replace(&mut self.told, true) {

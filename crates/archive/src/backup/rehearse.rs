@@ -85,7 +85,7 @@ pub fn rehearse(
                 differences.push(format!("table {name}: {rows} rows restored, {live_rows} live, or others"));
             }
         }
-        progress(Progress { what: "tables compared", done: found.len() as u64, total: found.len() as u64 });
+        progress(Progress::of("tables compared", found.len() as u64, found.len() as u64));
         replay_line(from, &line, RestoreTo::Newest, &mut replay, &mut restored, progress)?;
     }
     let wrong = replay.read(|view| view.check())?;

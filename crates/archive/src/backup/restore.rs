@@ -45,6 +45,14 @@ pub struct Progress {
     pub done: u64,
     /// How much there is.
     pub total: u64,
+    /// Containers, files and packs, that the tapes name which were read so far; 0 for other tasks.
+    pub containers: u64,
+}
+
+impl Progress {
+    pub(crate) fn of(what: &'static str, done: u64, total: u64) -> Self {
+        Progress { what, done, total, containers: 0 }
+    }
 }
 
 /// What was restored.
@@ -192,7 +200,7 @@ pub(super) fn replay_line(
             return Err(gap);
         }
         has_later = replay_segment(from, segment, to, replay, restored)?;
-        progress(Progress { what: "changes replayed", done: replay.last_change() - base, total });
+        progress(Progress::of("changes replayed", replay.last_change() - base, total));
         if has_later {
             break;
         }
@@ -291,10 +299,10 @@ fn try_snapshot(
     if matches!(to, RestoreTo::Time(time) if info.changed_at > time) {
         return Ok((info, false));
     }
-    progress(Progress { what: "bytes of the snapshot", done: 0, total: info.bytes() });
+    progress(Progress::of("bytes of the snapshot", 0, info.bytes()));
     fs::create_dir_all(into).map_err(BackupError::at(into, "making the directory"))?;
     info.verify(Some(into))?;
-    progress(Progress { what: "bytes of the snapshot", done: info.bytes(), total: info.bytes() });
+    progress(Progress::of("bytes of the snapshot", info.bytes(), info.bytes()));
     Ok((info, true))
 }
 

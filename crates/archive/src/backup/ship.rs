@@ -122,12 +122,14 @@ impl Backup {
         }
         match result {
             Ok(()) => {
+                engine.bases.shipped(status.shipped);
                 if status.failing.take().is_some() {
                     tracing::info!("the backup of the catalogue works again");
                 }
                 status.shipped_at = Some(engine.now());
             }
             Err(error) => {
+                engine.bases.shipped(0);
                 // Looked at anew next time: the disk may have been changed meanwhile.
                 *place = None;
                 let reason = error.to_string();

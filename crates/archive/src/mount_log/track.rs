@@ -100,11 +100,12 @@ impl MountTracker {
             Some(DriveState::Mounting { purpose, .. }) => Some(purpose),
             _ => None,
         };
+        let is_torn = || engine.chores().tapes.get(&vid).is_some_and(|chores| chores.recover);
         let kind = match purpose {
             Some(Purpose::Migration(_)) => MountKind::Migrate,
             Some(Purpose::Recall) => MountKind::Recall,
-            Some(Purpose::Maintenance) => MountKind::Maintain,
-            None => MountKind::Recover,
+            Some(Purpose::Maintenance) if is_torn() => MountKind::Recover,
+            Some(Purpose::Maintenance) | None => MountKind::Maintain,
         };
         let mut record = MountRecord::ordered(&self.drive, vid, kind, engine.now());
         record.tape_pool = pool_of(engine, vid);
@@ -172,7 +173,7 @@ impl MountTracker {
             SessionEnd::Drained => MountSessionEnd::Drained,
             SessionEnd::TapeFull => MountSessionEnd::Full,
             SessionEnd::Stopped | SessionEnd::NoRoom => MountSessionEnd::Stopped,
-            SessionEnd::Failed(why) => MountSessionEnd::Failed(why.cause.clone()),
+            SessionEnd::Failed(why) => MountSessionEnd::Failed(why.reason.clone()),
         };
         self.at(engine, |record, ended| {
             record.add_session(SessionRecord {

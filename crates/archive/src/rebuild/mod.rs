@@ -1,28 +1,39 @@
 //! The last resort: a catalogue made anew from cartridges alone.
 //!
 //! Every index is preceded by the newest segments of the change log, so that the tapes together hold the
-//! whole history up to their last indexes. It is replayed into an empty catalogue. What the last sessions
+//! whole history up to their last indexes, from change 1 on or behind a base, which is the catalogue's rows
+//! as they were after one change. The newest base that is whole is put into an empty catalogue, and the
+//! changes behind it are replayed. What the last sessions
 //! wrote behind that is settled by the next start, as after any crash: it looks at pool and tapes before
 //! anything is written.
 
+mod bases;
 mod chain;
 mod tape;
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::sync::PoisonError;
+use threads::Mutex;
+use threads::mpsc::{SyncSender, sync_channel};
 
 use base::{BlockAddress, ByteCount, ContainerId, Epoch, Generation, Timestamp, Uuid, Vid};
 use catalogue::{Command, ContainerRecord, CopyState, Envelope, TapeRecord, TapeState};
 use library::{DriveName, Library, TapeDrive};
+use ltfs::catalogue_base::BasePart;
 use store::Replay;
 
 use crate::OpenError;
-use crate::backup::{BackupError, Progress, SegmentFile, read_segment};
+use crate::backup::{BackupError, Progress, SegmentFile, read_segment, write_durable};
+use crate::tape_queue::TapeQueue;
+pub(crate) use bases::read_part;
+use bases::{BasesSeen, WholeBase};
 pub use chain::JUMP;
 pub(crate) use tape::{LookError, TapeSeen, look, read_bytes};
 
+/// Tapes that were read and are not told of yet.
+const TOLD_MAX: usize = 64;
 /// Paths told one by one, for each tape.
 const PATHS_SHOWN_MAX: usize = 100;
 
@@ -41,14 +52,18 @@ pub enum RebuildError {
     NoDrive,
     /// There is nothing to begin with.
     #[error(
-        "no tape holds the beginning of the change log of instance {instance} ({tapes} tapes of Kist were \
-         read): bring more cartridges; any LTFS program reads those that are there"
+        "no tape holds the beginning of the change log of instance {instance}, nor a whole base of its \
+         catalogue ({tapes} tapes of Kist were read): bring more cartridges; any LTFS program reads those \
+         that are there{}",
+        .damaged.first().map_or_else(String::new, |first| format!(". Damaged: {first}"))
     )]
     NoBeginning {
         /// The instance, `any` if it is not known.
         instance: String,
         /// Tapes of Kist that were found.
         tapes: usize,
+        /// What is damaged of bases and change-log segments, in words.
+        damaged: Vec<String>,
     },
     /// Files of the backup's form failed.
     #[error(transparent)]
@@ -85,6 +100,8 @@ pub struct TapeFound {
 pub struct Rebuilt {
     /// The instance.
     pub instance: Uuid,
+    /// The newest change of the base that it was begun with; `None`: with the first change.
+    pub base: Option<u64>,
     /// The newest change that was replayed.
     pub change: u64,
     /// When it was made: names, versions and deletions are those of that moment.
@@ -149,6 +166,7 @@ pub fn rebuild(
     let mut replay = Replay::open(into, map_size)?;
     let mut rebuilt = Rebuilt {
         instance,
+        base: None,
         change: 0,
         changed_at: Timestamp(0),
         replayed: 0,
@@ -159,12 +177,16 @@ pub fn rebuild(
         damaged: std::mem::take(&mut gathered.damaged),
         inconsistencies: 0,
     };
-    replay_history(&segments, &mut replay, &mut rebuilt, progress)?;
-    if rebuilt.replayed == 0 {
+    rebuilt.damaged.extend(gathered.bases.broken(instance));
+    let bases = gathered.bases.whole(instance);
+    replay_history(&segments, &bases, &mut replay, &mut rebuilt, progress)?;
+    if rebuilt.replayed == 0 && rebuilt.base.is_none() {
         let instance = instance.to_string();
-        return Err(RebuildError::NoBeginning { instance, tapes: gathered.tapes.len() });
+        let (tapes, damaged) = (gathered.tapes.len(), rebuilt.damaged);
+        return Err(RebuildError::NoBeginning { instance, tapes, damaged });
     }
     let newest = segments.iter().map(|segment| segment.last).max().unwrap_or(0);
+    let newest = newest.max(gathered.bases.newest_named());
     let epoch = replay.read(|view| view.epoch())?.max(pool.epoch);
     let (after, seen) = (replay.last_change(), newest.max(pool.change));
     let command = Command::AcceptRestore { epoch, after, seen };
@@ -184,79 +206,175 @@ struct VolumeSeen {
 }
 
 /// What all cartridges tell.
+#[derive(Default)]
 struct Gathered {
     segments: Vec<(Uuid, SegmentFile)>,
+    bases: BasesSeen,
     tapes: BTreeMap<Vid, VolumeSeen>,
     found: Vec<TapeFound>,
     damaged: Vec<String>,
 }
 
+/// Reads all cartridges, with all drives at once.
 fn gather(
     library: &dyn Library,
     spool: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Gathered, RebuildError> {
-    // The first drive of each library, which takes the cartridges of that one.
-    let mut drives: BTreeMap<u16, (DriveName, Box<dyn TapeDrive>)> = BTreeMap::new();
-    for drive in library.drives() {
-        let number = library.library_of(&drive);
-        if let Entry::Vacant(free) = drives.entry(number) {
-            let handle = library.take_drive(&drive)?;
-            free.insert((drive, handle));
-        }
+    let mut drives: Vec<(DriveName, Box<dyn TapeDrive>)> = Vec::new();
+    for name in library.drives() {
+        let drive = library.take_drive(&name)?;
+        drives.push((name, drive));
     }
     if drives.is_empty() {
         return Err(RebuildError::NoDrive);
     }
     let inventory = library.inventory()?;
     let total = inventory.len() as u64;
-    let mut gathered =
-        Gathered { segments: Vec::new(), tapes: BTreeMap::new(), found: Vec::new(), damaged: Vec::new() };
-    for (done, cartridge) in inventory.into_iter().enumerate() {
-        let vid = cartridge.vid;
-        let mut found =
-            TapeFound { vid, what: String::new(), containers: 0, unknown: 0, unknown_paths: Vec::new() };
-        match drives.get_mut(&cartridge.library) {
-            Some((drive, handle)) => match library.mount(vid, drive) {
-                Ok(()) => {
-                    found.what = gather_tape(vid, handle.as_mut(), spool, &mut gathered)?;
-                    library.unmount(drive)?;
+    progress(Progress { what: "tapes read", done: 0, total, containers: 0 });
+    let queue = TapeQueue::default();
+    queue.begin(inventory.iter().map(|cartridge| (cartridge.library, cartridge.vid)), drives.len());
+    let gathered = Mutex::new(Gathered::default());
+    let (told, read) = sync_channel(TOLD_MAX);
+    let unread = threads::scope(|scope| {
+        let mut readers = Vec::with_capacity(drives.len());
+        for (name, mut drive) in drives {
+            let (queue, gathered, told) = (&queue, &gathered, told.clone());
+            readers.push(scope.spawn(move || {
+                let result = read_tapes(library, &name, drive.as_mut(), spool, queue, gathered, &told);
+                if result.is_err() {
+                    queue.stop();
                 }
-                Err(error) => found.what = format!("it cannot be mounted: {error}"),
-            },
-            None => "its library has no drive".clone_into(&mut found.what),
+                (result, queue.leave())
+            }));
         }
-        gathered.found.push(found);
-        progress(Progress { what: "tapes read", done: done as u64 + 1, total });
-    }
+        drop(told);
+        let (mut done, mut containers) = (0, 0);
+        for more in read {
+            (done, containers) = (done + 1, containers + more);
+            progress(Progress { what: "tapes read", done, total, containers });
+        }
+        let mut unread = Vec::new();
+        for reader in readers {
+            match reader.join() {
+                Ok((result, left)) => {
+                    result?;
+                    unread.extend(left.into_iter().flatten());
+                }
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        Ok::<_, RebuildError>(unread)
+    })?;
+    let mut gathered = gathered.into_inner().unwrap_or_else(PoisonError::into_inner);
+    gathered.found.extend(unread.into_iter().map(|(vid, why)| {
+        TapeFound::with(vid, why.unwrap_or_else(|| "no drive of its library can read it".to_owned()))
+    }));
+    gathered.found.sort_by_key(|found| found.vid);
     Ok(gathered)
 }
 
-/// What the mounted cartridge holds, in words; its segments and containers are entered.
-fn gather_tape(
-    vid: Vid,
-    drive: &mut dyn library::TapeDrive,
+/// Reads tapes in one drive until none is left for it; tells how many containers each names.
+fn read_tapes(
+    library: &dyn Library,
+    name: &DriveName,
+    drive: &mut dyn TapeDrive,
     spool: &Path,
-    gathered: &mut Gathered,
-) -> Result<String, RebuildError> {
-    let seen = match look(drive) {
-        Ok(Ok(seen)) => seen,
-        Ok(Err(found)) => return Ok(format!("{found}: left alone")),
-        Err(error) => return Ok(format!("it cannot be read: {error}")),
+    queue: &TapeQueue,
+    gathered: &Mutex<Gathered>,
+    told: &SyncSender<u64>,
+) -> Result<(), RebuildError> {
+    let mut stopped = None;
+    queue.each(library.library_of(name), name.as_str(), |vid| {
+        library.mount(vid, name).map_err(|error| format!("it cannot be mounted: {error}"))?;
+        match read_tape(vid, drive, spool, gathered) {
+            Ok(containers) => drop(told.send(containers)),
+            Err(error) => {
+                queue.stop();
+                stopped = Some(error);
+            }
+        }
+        // What was read of it counts. If it cannot be taken out, this drive fails with the next one.
+        if let Err(error) = library.unmount(name) {
+            let mut gathered = gathered.lock().unwrap_or_else(PoisonError::into_inner);
+            gathered.damaged.push(format!("drive {name}: tape {vid} cannot be unmounted: {error}"));
+        }
+        Ok(())
+    });
+    stopped.map_or(Ok(()), Err)
+}
+
+/// Reads the mounted cartridge: its segments and containers are entered. Gives how many containers it names.
+fn read_tape(
+    vid: Vid,
+    drive: &mut dyn TapeDrive,
+    spool: &Path,
+    gathered: &Mutex<Gathered>,
+) -> Result<u64, RebuildError> {
+    let lock = || gathered.lock().unwrap_or_else(PoisonError::into_inner);
+    let nothing = |what| {
+        lock().found.push(TapeFound::with(vid, what));
+        Ok(0)
     };
-    if seen.vid != vid {
-        return Ok(format!("the volume {} although its barcode says {vid}: left alone", seen.vid));
-    }
-    match seen.spool_segments(drive, spool, &mut gathered.segments, &mut gathered.damaged) {
+    let seen = match look(drive) {
+        Ok(Ok(seen)) if seen.vid != vid => {
+            return nothing(format!("the volume {} although its barcode says {vid}: left alone", seen.vid));
+        }
+        Ok(Ok(seen)) => seen,
+        Ok(Err(found)) => return nothing(format!("{found}: left alone")),
+        Err(error) => return nothing(format!("it cannot be read: {error}")),
+    };
+    match seen.spool_segments(drive, &mut |segment| lock().take_segment(spool, segment)) {
         Ok(()) => {}
         Err(tape::SpoolError::Tape(error)) => {
-            gathered.damaged.push(format!("tape {vid}: its change-log segments cannot be read: {error}"));
+            lock().damaged.push(format!("tape {vid}: its change-log segments cannot be read: {error}"));
         }
         Err(tape::SpoolError::File(error)) => return Err(error.into()),
     }
     let (uuid, generation) = (seen.uuid, seen.generation());
-    gathered.tapes.insert(vid, VolumeSeen { uuid, generation, containers: seen.containers().collect() });
-    Ok(format!("the volume {uuid}, index generation {}", generation.0))
+    let containers: Vec<tape::Named> = seen.containers().collect();
+    let count = containers.len() as u64;
+    let mut gathered = lock();
+    gathered.tapes.insert(vid, VolumeSeen { uuid, generation, containers });
+    let what = format!("the volume {uuid}, index generation {}", generation.0);
+    gathered.found.push(TapeFound::with(vid, what));
+    Ok(count)
+}
+
+impl TapeFound {
+    /// A tape of which nothing is compared yet.
+    fn with(vid: Vid, what: String) -> Self {
+        TapeFound { vid, what, containers: 0, unknown: 0, unknown_paths: Vec::new() }
+    }
+}
+
+impl Gathered {
+    /// Keeps a change-log segment, unless another tape had it: an error of the spool ends the rebuild.
+    fn take_segment(&mut self, spool: &Path, segment: tape::Segment) -> Result<(), BackupError> {
+        match segment {
+            tape::Segment::Whole { first, last, instance, bytes } => {
+                let name = format!("{instance}-{first:020}-{last:020}.kcl");
+                let file = SegmentFile { first, last, path: spool.join(&name) };
+                if !file.path.exists() {
+                    write_durable(spool, &name, &bytes)?;
+                    self.segments.push((instance, file));
+                }
+            }
+            tape::Segment::Damaged(what) => self.damaged.push(what),
+            tape::Segment::Base { change, bytes } => {
+                self.bases.named(change);
+                match BasePart::parse(&bytes) {
+                    Ok(part) => self.bases.take(spool, &bytes, &part)?,
+                    Err(error) => self.damaged.push(error.to_string()),
+                }
+            }
+            tape::Segment::DamagedBase { change, what } => {
+                self.bases.named(change);
+                self.damaged.push(what);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The instance of the pool's drives, else the one with the most segments.
@@ -264,6 +382,9 @@ fn choose_instance(gathered: &Gathered, pool: Option<Uuid>) -> Result<Uuid, Rebu
     let mut counts: BTreeMap<[u8; 16], u64> = BTreeMap::new();
     for (instance, _) in &gathered.segments {
         *counts.entry(instance.0).or_default() += 1;
+    }
+    for (instance, parts) in gathered.bases.instances() {
+        *counts.entry(instance.0).or_default() += parts;
     }
     if let Some(pool) = pool.filter(|pool| counts.contains_key(&pool.0)) {
         return Ok(pool);
@@ -273,18 +394,29 @@ fn choose_instance(gathered: &Gathered, pool: Option<Uuid>) -> Result<Uuid, Rebu
     most.ok_or_else(|| RebuildError::NoBeginning {
         instance: pool.map_or_else(|| "any".to_owned(), |pool| pool.to_string()),
         tapes,
+        damaged: gathered.damaged.clone(),
     })
 }
 
-/// Replays range after range, until changes are missing.
+/// Begins with the newest base of the history, if there is one, and replays range after range behind it,
+/// until changes are missing.
 fn replay_history(
     segments: &[SegmentFile],
+    bases: &[WholeBase],
     replay: &mut Replay,
     rebuilt: &mut Rebuilt,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), RebuildError> {
     let newest = segments.iter().map(|segment| segment.last).max().unwrap_or(0);
-    for range in chain::ranges(segments, rebuilt.instance)? {
+    let changes: Vec<u64> = bases.iter().map(|base| base.change).collect();
+    let history = chain::history(segments, &changes, rebuilt.instance)?;
+    if let Some(base) = bases.iter().find(|base| Some(base.change) == history.base) {
+        bases::load(base, rebuilt.instance, replay, progress)?;
+        rebuilt.base = history.base;
+        rebuilt.change = base.change;
+        rebuilt.changed_at = replay.read(|view| view.newest_time())?.unwrap_or(Timestamp(0));
+    }
+    for range in history.ranges {
         let mut next = range.first;
         while range.last.is_none_or(|last| next <= last) {
             let Some(segment) = chain::covering(segments, next) else {
@@ -310,7 +442,7 @@ fn replay_history(
             next += applied;
             rebuilt.replayed += applied;
             rebuilt.change = replay.last_change();
-            progress(Progress { what: "changes replayed", done: rebuilt.change, total: newest });
+            progress(Progress::of("changes replayed", rebuilt.change, newest));
         }
     }
     Ok(())

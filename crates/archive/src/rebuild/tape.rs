@@ -1,15 +1,14 @@
 //! What one cartridge tells without a catalogue: its newest index, its change-log segments, its containers.
 
-use std::path::Path;
-
 use base::{BlockAddress, ContainerId, Generation, Partition, TapePosition, Uuid, Vid};
 use library::{ReadBlock, TapeDrive, TapeError};
+use ltfs::catalogue_base::BasePart;
 use ltfs::changes::{ChangeSegment, SEGMENT_BYTES_MAX, SEGMENT_HEAD_BYTES};
-use ltfs::naming::{KIST_DIRECTORY, XATTR_CONTAINER, XATTR_PATH};
+use ltfs::naming::{KIST_DIRECTORY, XATTR_CONTAINER, XATTR_PATH, parse_base_path};
 use ltfs::{BlockSize, Index};
 use mover::Found;
 
-use crate::backup::{BackupError, SegmentFile, write_durable};
+use crate::backup::BackupError;
 
 /// What every change-log segment begins with.
 const SEGMENT_MAGIC: &[u8] = b"KISTCHG1";
@@ -76,14 +75,12 @@ impl TapeSeen {
         })
     }
 
-    /// Copies all change-log segments of the tape that `spool` does not have yet, those that stand behind the
-    /// newest index too. A damaged one is told and left out: another tape may have it whole.
+    /// Gives all parts of bases of the tape to `take`, and all change-log segments, those that stand behind
+    /// the newest index too. A damaged one is told and left out: another tape may have it whole.
     pub(crate) fn spool_segments(
         &self,
         drive: &mut dyn TapeDrive,
-        spool: &Path,
-        found: &mut Vec<(Uuid, SegmentFile)>,
-        damaged: &mut Vec<String>,
+        take: &mut dyn FnMut(Segment) -> Result<(), BackupError>,
     ) -> Result<(), SpoolError> {
         let changes = self.index.tree.iter().filter_map(|(path, file)| {
             let is_segment = path.len() == 3
@@ -93,7 +90,10 @@ impl TapeSeen {
             Some((extent.start_block, file.length.0))
         });
         for (block, length) in changes {
-            self.spool_one(drive, spool, (block, length), found, damaged)?;
+            take(self.segment(drive, (block, length))?)?;
+        }
+        for (block, length, (change, ..)) in self.base_parts() {
+            take(self.base_part(drive, (block, length), change)?)?;
         }
         let mut at = self.index_block;
         while at < self.end_of_data {
@@ -102,7 +102,7 @@ impl TapeSeen {
             let mut next = BlockAddress(at.0 + 1);
             if let Some(body) = body {
                 let length = SEGMENT_HEAD_BYTES as u64 + body + SEGMENT_TRAILER_BYTES;
-                self.spool_one(drive, spool, (at, length), found, damaged)?;
+                take(self.segment(drive, (at, length))?)?;
                 next = BlockAddress(at.0 + length.div_ceil(u64::from(self.block_size.bytes())).max(1));
             }
             at = next;
@@ -110,37 +110,71 @@ impl TapeSeen {
         Ok(())
     }
 
-    fn spool_one(
+    /// The parts of bases that the newest index names: block, length, change, part and count of parts.
+    fn base_parts(&self) -> Vec<(BlockAddress, u64, (u64, u32, u32))> {
+        let parts = self.index.tree.iter().filter_map(|(path, file)| {
+            let (change, part, parts) = parse_base_path(&path)?;
+            let extent = file.extents.first()?;
+            Some((extent.start_block, file.length.0, (change.0, part, parts)))
+        });
+        parts.collect()
+    }
+
+    fn base_part(
         &self,
         drive: &mut dyn TapeDrive,
-        spool: &Path,
         (block, length): (BlockAddress, u64),
-        found: &mut Vec<(Uuid, SegmentFile)>,
-        damaged: &mut Vec<String>,
-    ) -> Result<(), SpoolError> {
+        change: u64,
+    ) -> Result<Segment, TapeError> {
+        let place = format!("tape {}, block {block}: a part of the base at change {change}", self.vid);
+        let damaged = |what: String| Segment::DamagedBase { change, what };
+        let bytes = match read_bytes(drive, block, length, self.block_size) {
+            Ok(bytes) => bytes,
+            Err(error @ (TapeError::Unreadable { .. } | TapeError::BufferTooSmall { .. })) => {
+                return Ok(damaged(format!("{place} is unreadable: {error}")));
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(match BasePart::parse(&bytes) {
+            Ok(part) if part.head.change.0 == change => Segment::Base { change, bytes },
+            Ok(part) => damaged(format!("{place} is of change {}", part.head.change.0)),
+            Err(error) => damaged(format!("{place}: {error}")),
+        })
+    }
+
+    fn segment(
+        &self,
+        drive: &mut dyn TapeDrive,
+        (block, length): (BlockAddress, u64),
+    ) -> Result<Segment, TapeError> {
         let place = format!("tape {}, block {block}", self.vid);
         let bytes = match read_bytes(drive, block, length, self.block_size) {
             Ok(bytes) => bytes,
             Err(error @ (TapeError::Unreadable { .. } | TapeError::BufferTooSmall { .. })) => {
-                damaged.push(format!("{place}: a change-log segment is unreadable: {error}"));
-                return Ok(());
+                return Ok(Segment::Damaged(format!("{place}: a change-log segment is unreadable: {error}")));
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
-        match ChangeSegment::parse(&bytes) {
+        Ok(match ChangeSegment::parse(&bytes) {
             Ok(segment) => {
                 let (first, last, instance) = (segment.first.0, segment.last.0, segment.instance);
-                let name = format!("{instance}-{first:020}-{last:020}.kcl");
-                let file = SegmentFile { first, last, path: spool.join(&name) };
-                if !file.path.exists() {
-                    write_durable(spool, &name, &bytes)?;
-                    found.push((instance, file));
-                }
+                Segment::Whole { first, last, instance, bytes }
             }
-            Err(error) => damaged.push(format!("{place}: {error}")),
-        }
-        Ok(())
+            Err(error) => Segment::Damaged(format!("{place}: {error}")),
+        })
     }
+}
+
+/// A change-log segment, or a part of a base, as it was read.
+pub(crate) enum Segment {
+    /// The changes `first` to `last` of an instance.
+    Whole { first: u64, last: u64, instance: Uuid, bytes: Vec<u8> },
+    /// Where it stands and what is wrong, in words.
+    Damaged(String),
+    /// A part of the base at a change, checked.
+    Base { change: u64, bytes: Vec<u8> },
+    /// One that cannot be used, and why, in words.
+    DamagedBase { change: u64, what: String },
 }
 
 /// Why segments cannot be copied.

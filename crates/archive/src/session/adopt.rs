@@ -10,7 +10,6 @@ use mover::{ContainerOnTape, Stray, Stretch, Volume, VolumeError, read_back, sur
 use super::{OpenRun, SessionError, torn_bytes};
 use crate::ArchiveError;
 use crate::engine::{Engine, truncated};
-use crate::suspects::{ADOPTED, bare};
 
 /// Items of a run looked at together.
 const ITEMS_PAGE: usize = 1_024;
@@ -77,7 +76,7 @@ pub(super) fn adopt(
     // A tape on which a write failed is kept for reading.
     let (tape_state, reason) = match record.state {
         TapeState::Suspect => {
-            let reason = format!("{ADOPTED}{}", bare(&record.reason));
+            let reason = format!("what was whole on it was adopted, no more is written: {}", record.reason);
             (TapeState::ReadOnly, truncated(&reason, 512))
         }
         _ => (TapeState::Active, String::new()),

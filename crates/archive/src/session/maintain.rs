@@ -14,6 +14,7 @@ use super::{DriveThread, SessionError};
 use crate::ArchiveError;
 use crate::chores::{Mend, Spool};
 use crate::engine::{Engine, truncated};
+use crate::settle;
 
 /// Bytes between two looks at whether somebody waits for the drive.
 const YIELD_BYTES: u64 = 64 << 20;
@@ -51,6 +52,11 @@ impl DriveThread {
             let next = {
                 let chores = self.engine.chores();
                 let Some(tape) = chores.tapes.get(&vid) else { return Ok(Done::Yes) };
+                if tape.look {
+                    drop(chores);
+                    self.look_at_mounted(vid)?;
+                    continue;
+                }
                 (tape.read_back.first().copied(), tape.reads.first().copied(), tape.ship, tape.check)
             };
             let done = match next {
@@ -64,6 +70,20 @@ impl DriveThread {
                 return Ok(Done::Yield);
             }
         }
+    }
+
+    /// Looks at a tape that was in the drive before it was asked about since the catalogue was restored.
+    fn look_at_mounted(&mut self, vid: Vid) -> Result<(), SessionError> {
+        let engine = Arc::clone(&self.engine);
+        let is_as_known = match engine.settling.question(vid) {
+            Some(question) => settle::answer(&engine, self.drive.as_mut(), vid, question)?,
+            None => true,
+        };
+        engine.chore(vid, |chores| chores.look = false);
+        if let Some(mounted) = self.mounted.as_mut().filter(|_| !is_as_known) {
+            mounted.failed = true;
+        }
+        Ok(())
     }
 
     pub(super) fn must_yield(&self) -> bool {

@@ -47,14 +47,20 @@ impl DriveThread {
         }
     }
 
-    /// Somebody who asked for haste waits for the index, not for the unmount.
+    /// Somebody who asked for haste waits for the index, not for the unmount; while packs of what was there
+    /// then are still being made, for that of the next session too.
     fn answer_hurry(&mut self) -> Result<(), SessionError> {
-        let hurried = self.engine.hurried.load(Ordering::Relaxed);
+        let (hurried, is_sealed) = {
+            let haste = self.engine.haste();
+            (haste.last(), haste.is_sealed())
+        };
         let Some(mounted) = &mut self.mounted else { return Ok(()) };
         if hurried <= mounted.hurry_answered || !mounted.volume.is_changed() {
             return Ok(());
         }
-        mounted.hurry_answered = hurried;
+        if is_sealed {
+            mounted.hurry_answered = hurried;
+        }
         self.write_index()
     }
 
@@ -118,6 +124,7 @@ impl DriveThread {
                 pool: &engine.pool,
                 buffer: engine.settings.tape.buffer,
                 progress: &self.session.bytes,
+                containers: &self.session.files,
                 stop: &engine.stop,
                 flush_due: &flush_due,
                 stream,
@@ -184,7 +191,6 @@ impl DriveThread {
             vid,
             containers: whole.iter().map(|planned| (planned.container, planned.block)).collect(),
         });
-        self.session.files.fetch_add(whole.len() as u64, Ordering::Relaxed);
         self.engine.bell.backlog_changed();
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! A drive's thread: carries out the scheduler's orders, one at a time, on the tape that it holds.
 
 mod adopt;
+mod base_on_tape;
 mod maintain;
 mod migrate;
 mod motion;
@@ -14,21 +15,19 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use threads::mpsc::Receiver;
 
-use base::{BlockAddress, ContainerId, RunId, TapePoolId, Vid};
+use base::{BlockAddress, ContainerId, FailureCause, RunId, TapePoolId, Timestamp, Vid};
 use catalogue::TapeState;
 use library::{DriveName, LibraryError, TapeDrive, TapeError};
-use mover::{Volume, VolumeError};
-use scheduler::{Culprit, Event, Failure, SessionEnd};
+use mover::Volume;
+use scheduler::{Event, Failure, SessionEnd};
 
 use crate::ArchiveError;
-use crate::conductor::Order;
+use crate::conductor::{DriveTask, Order};
 use crate::engine::{Engine, Session, truncated};
 use crate::mount_log::{MountKind, MountTracker};
-use crate::suspects;
+use crate::{settle, suspects};
 
 pub(crate) use adopt::{has_skeleton, write_again};
-pub(crate) use mounting::recover_torn_runs;
-pub(crate) use recall_order::{RECALL_BATCH_BYTES, REPLAN_EVERY};
 
 /// The tape in the drive, labels checked.
 struct Mounted {
@@ -36,7 +35,7 @@ struct Mounted {
     volume: Volume,
     run: Option<OpenRun>,
     /// The last call for haste that an index of this mount has answered.
-    hurry_answered: i64,
+    hurry_answered: Timestamp,
     /// Whether something failed so that nothing more may be written to it in this mount.
     failed: bool,
     /// What is wrong with the newest index, if another one took its place.
@@ -83,35 +82,40 @@ pub(crate) struct DriveThread {
     session: Arc<Session>,
     /// Keeps count of mounts, for reports.
     mounts: MountTracker,
-    /// Tapes that failed in this drive one after the other, with nothing that went well between, and what
-    /// each was before.
-    failed_tapes: Vec<(Vid, TapeState)>,
     /// What is wrong with the drive itself.
     broken: Option<String>,
 }
-
-/// So many tapes that fail in one drive in a row are the drive's fault, not theirs.
-const FAILED_TAPES_MAX: usize = 2;
 
 impl DriveThread {
     pub(crate) fn new(engine: Arc<Engine>, name: DriveName, drive: Box<dyn TapeDrive>) -> Self {
         let session = engine.session(name.as_str());
         let (drive, mounts) = MountTracker::follow(&engine, drive);
-        DriveThread {
-            engine,
-            name,
-            drive,
-            mounted: None,
-            session,
-            mounts,
-            failed_tapes: Vec::new(),
-            broken: None,
-        }
+        DriveThread { engine, name, drive, mounted: None, session, mounts, broken: None }
     }
 
-    /// The thread: until no more orders can come; then the tape is brought home in good order.
-    pub(crate) fn run(mut self, orders: &Receiver<Order>) {
-        for order in orders {
+    /// The thread: until no more tasks can come; then the tape is brought home in good order. `looks`:
+    /// before the first one, it takes part in looking at tapes since the catalogue was restored.
+    pub(crate) fn run(mut self, tasks: &Receiver<DriveTask>, looks: bool) {
+        if looks {
+            let engine = Arc::clone(&self.engine);
+            settle::look_at_written(&engine, &self.name, self.drive.as_mut());
+        }
+        if self.engine.settling.wait_for_tapes() && looks {
+            // An operator may have taken it out of use meanwhile: the last word is heard last.
+            let _one = self.engine.ordering.lock().unwrap_or_else(PoisonError::into_inner);
+            let down = self.engine.read(|view| view.drives_down()).unwrap_or_default();
+            if !down.iter().any(|(drive, _)| drive == self.name.as_str()) {
+                self.engine.bell.post(Event::DriveUp(self.name()));
+            }
+        }
+        for task in tasks {
+            let order = match task {
+                DriveTask::Order(order) => order,
+                DriveTask::Clear(vid) => {
+                    self.engine.clear_tape(self.name.as_str(), vid);
+                    continue;
+                }
+            };
             let motion = motion::SessionMotion::begin(self.drive.as_mut(), &order);
             let event = self.carry_out(order);
             motion.end(self.drive.as_mut(), &self.session);
@@ -159,8 +163,7 @@ impl DriveThread {
         }
     }
 
-    /// When tape after tape fails in this drive, the drive is taken out of use and the tapes get their good
-    /// name back.
+    /// A drive that does not work goes down; a tape on which a session went well is cleared of its failures.
     fn judge_drive(&mut self, event: Event) -> Event {
         if self.broken.is_some() {
             return self.drive_broke();
@@ -170,29 +173,15 @@ impl DriveThread {
             | Event::MaintenanceEnded(_, SessionEnd::Failed(_))
             | Event::RecallEnded(_, SessionEnd::Failed(_) | SessionEnd::NoRoom) => {}
             Event::MigrationEnded(..) | Event::RecallEnded(..) | Event::MaintenanceEnded(..) => {
-                self.failed_tapes.clear();
-                if let Some(mounted) = &self.mounted {
-                    let mut once = self.engine.rehabilitated.lock().unwrap_or_else(PoisonError::into_inner);
-                    once.remove(&mounted.vid);
-                    self.engine.forget_failures(mounted.vid);
+                // A suspect tape that gave what was asked of it is still to be tried, or set aside.
+                let is_suspect = |vid| self.engine.tape(vid).is_ok_and(|it| it.state == TapeState::Suspect);
+                if let Some(mounted) = self.mounted.as_ref().filter(|mounted| !is_suspect(mounted.vid)) {
+                    self.engine.forget_failures(mounted.vid, false);
                 }
             }
             _ => {}
         }
-        if self.failed_tapes.len() < FAILED_TAPES_MAX {
-            return event;
-        }
-        let tapes = std::mem::take(&mut self.failed_tapes);
-        let names: Vec<&str> = tapes.iter().map(|(vid, _)| vid.as_str()).collect();
-        let reason = format!("the tapes {} failed in it one after the other", names.join(" and "));
-        tracing::error!(drive = %self.name, reason, "the drive is taken out of use for a while");
-        if self.mounted.is_some() {
-            self.unmount();
-        }
-        for (vid, before) in tapes {
-            self.rehabilitate(vid, before);
-        }
-        Event::DriveFailed(self.name(), reason)
+        event
     }
 
     /// The drive itself does not work. Its tape, if it cannot be taken out, stays in it until the drive is
@@ -206,38 +195,17 @@ impl DriveThread {
         Event::DriveFailed(self.name(), reason)
     }
 
-    /// Makes a tape what it was before it failed here, unless somebody has decided otherwise meanwhile. Only
-    /// once: a tape that fails in a second drive too is the one at fault.
-    fn rehabilitate(&self, vid: Vid, before: TapeState) {
-        let mut once = self.engine.rehabilitated.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_suspect = self.engine.tape(vid).is_ok_and(|record| record.state == TapeState::Suspect);
-        let can_be = !matches!(before, TapeState::Labelling | TapeState::Suspect | TapeState::Disabled);
-        if is_suspect && can_be && once.insert(vid) {
-            let reason = format!("it failed in drive {}, as others did", self.name);
-            self.engine.set_tape_aside(vid, before, &reason);
-            self.engine.forget_failures(vid);
-        }
-    }
-
-    /// Remembers a tape that failed in this drive for a reason that may be the drive's.
-    fn note_failure(&mut self, vid: Vid, error: &SessionError) {
+    /// What the scheduler is told of a tape that failed in this drive; before the tape is suspect.
+    fn failure_of(&self, vid: Vid, error: &SessionError) -> Failure {
         let may_be_the_drive = matches!(
             error,
             SessionError::Volume(mover::VolumeError::Tape(
                 TapeError::Medium { .. } | TapeError::NotLoaded { .. }
             ))
         );
-        let is_known = self.failed_tapes.iter().any(|(failed, _)| *failed == vid);
-        let second = self.engine.rehabilitated.lock().unwrap_or_else(PoisonError::into_inner).contains(&vid);
-        if may_be_the_drive
-            && !is_known
-            && !second
-            && let Ok(record) = self.engine.tape(vid)
-            // One that is tried again says nothing about the drive.
-            && record.state != TapeState::Suspect
-        {
-            self.failed_tapes.push((vid, record.state));
-        }
+        // One that is tried again says nothing about the drive.
+        let was_well = || self.engine.tape(vid).is_ok_and(|record| record.state != TapeState::Suspect);
+        Failure { suspect: may_be_the_drive && was_well(), ..error.failure() }
     }
 
     fn count_session(&mut self, kind: MountKind, end: &SessionEnd) {
@@ -255,12 +223,12 @@ impl DriveThread {
     /// Sets the mounted tape aside after a failure: its run ends, what was not committed goes back to its
     /// queue.
     fn fail(&mut self, error: &SessionError) -> SessionEnd {
-        if let Some(vid) = self.mounted.as_ref().map(|mounted| mounted.vid) {
-            self.note_failure(vid, error);
-        }
         self.note_drive(error);
-        let Some(mounted) = &mut self.mounted else { return SessionEnd::Failed(error.failure()) };
-        let vid = mounted.vid;
+        let Some(vid) = self.mounted.as_ref().map(|mounted| mounted.vid) else {
+            return SessionEnd::Failed(error.failure());
+        };
+        let failure = self.failure_of(vid, error);
+        let Some(mounted) = &mut self.mounted else { return SessionEnd::Failed(failure) };
         mounted.failed = true;
         tracing::error!(%vid, drive = %self.name, %error, "session failed");
         let reason = truncated(&error.to_string(), 512);
@@ -269,10 +237,10 @@ impl DriveThread {
             self.engine.chore(vid, |chores| chores.recover = true);
         }
         if is_the_tapes_fault(error) {
-            self.engine.suspect_tape(vid, &reason, is_of_a_write(error));
+            self.engine.suspect_tape(vid, error.cause(), &reason, is_of_a_write(error));
         }
         self.engine.post_tape(vid);
-        SessionEnd::Failed(Failure { cause: reason, ..error.failure() })
+        SessionEnd::Failed(Failure { reason, ..failure })
     }
 
     /// Remembers that the drive itself does not work.
@@ -291,27 +259,20 @@ impl DriveThread {
 }
 
 impl SessionError {
-    /// What the scheduler is told of it. What the drive has read well, and is not what it should be, says
-    /// nothing about the drive.
+    /// What it speaks against. Errors of pool and catalogue come with one tape or with all of them: what
+    /// fails with several partners shows which, and rests longer each time.
+    fn cause(&self) -> Option<FailureCause> {
+        match self {
+            SessionError::Volume(error) => error.cause(),
+            SessionError::Archive(ArchiveError::Library(error)) => error.cause(),
+            SessionError::Archive(ArchiveError::NothingToWrite { .. }) => None,
+            SessionError::Archive(_) => Some(FailureCause::Unknown),
+        }
+    }
+
+    /// What the scheduler is told of it.
     fn failure(&self) -> Failure {
-        let culprit = match self {
-            SessionError::Volume(
-                VolumeError::NotBlank { .. }
-                | VolumeError::WrongLabel { .. }
-                | VolumeError::Index { .. }
-                | VolumeError::EndOfData { .. }
-                | VolumeError::Path { .. }
-                | VolumeError::Tape(
-                    TapeError::WriteProtected { .. }
-                    | TapeError::BeyondEndOfData { .. }
-                    | TapeError::EndOfMedium { .. },
-                ),
-            )
-            | SessionError::Archive(ArchiveError::Library(LibraryError::Cartridge(_))) => Culprit::Cartridge,
-            SessionError::Archive(ArchiveError::NothingToWrite { .. }) => Culprit::Nobody,
-            SessionError::Volume(_) | SessionError::Archive(_) => Culprit::Unknown,
-        };
-        Failure { cause: self.to_string(), culprit }
+        Failure { reason: self.to_string(), cause: self.cause(), suspect: false }
     }
 }
 
@@ -320,15 +281,12 @@ fn is_of_a_write(error: &SessionError) -> bool {
     matches!(error, SessionError::Volume(mover::VolumeError::Tape(error)) if suspects::is_of_a_write(error))
 }
 
-/// Whether a session's error speaks against the tape: one of the drive, the catalogue or the pool does not.
+/// Whether the tape is to be suspected for a session's error: one of the drive, the way to it, the catalogue
+/// or the pool is no reason.
 fn is_the_tapes_fault(error: &SessionError) -> bool {
-    match error {
-        SessionError::Volume(mover::VolumeError::Tape(
-            TapeError::DriveFailed { .. } | TapeError::PositionUnknown { .. },
-        )) => false,
-        SessionError::Volume(_) => true,
-        SessionError::Archive(_) => false,
-    }
+    let is_elsewhere =
+        matches!(error.cause(), Some(FailureCause::Drive | FailureCause::Robot | FailureCause::Path));
+    matches!(error, SessionError::Volume(_)) && !is_elsewhere
 }
 
 /// An upper bound of the bytes between the last commit and the end of data.

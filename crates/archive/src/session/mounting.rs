@@ -3,19 +3,22 @@
 use std::sync::Arc;
 
 use base::planted::{Bug, is_planted};
-use base::{BlockAddress, ByteCount, ContainerId, Generation, Partition, TapePoolId, Uuid, Vid};
+use base::{
+    BlockAddress, ByteCount, ContainerId, FailureCause, Generation, Partition, TapePoolId, Timestamp, Uuid,
+    Vid,
+};
 use catalogue::{Command, RunEnd, SEGMENTS_MAX, TapeRecord, TapeState};
 use library::{LibraryError, TapeDrive, TapeError};
 use ltfs::changes::{ChangeNumber, ChangeSegment};
 use mover::{Volume, VolumeError};
-use scheduler::{Culprit, Failure};
+use scheduler::Failure;
 
 use super::adopt::{self, Adopted};
 use super::plan;
 use super::{DriveThread, Mounted, OpenRun, SessionError, is_of_a_write, is_the_tapes_fault};
 use crate::ArchiveError;
 use crate::engine::Engine;
-use crate::libraries::StartDrives;
+use crate::settle;
 use crate::tapes::covered;
 
 /// Most changes in one segment on tape.
@@ -34,7 +37,7 @@ impl DriveThread {
         self.mounts.ordered(&self.engine, vid);
         let result = self.mount_checked(vid, assign);
         let block_size = self.mounted.as_ref().map_or(0, |mounted| mounted.volume.block_size().bytes());
-        let counted = result.as_ref().map(|()| block_size).map_err(|failure| failure.cause.as_str());
+        let counted = result.as_ref().map(|()| block_size).map_err(|failure| failure.reason.as_str());
         self.mounts.mounted(&self.engine, self.drive.as_mut(), vid, counted);
         result
     }
@@ -44,15 +47,19 @@ impl DriveThread {
         self.worth_labelling(vid, assign).map_err(|error| error.failure())?;
         if let Err(error) = self.bring(vid) {
             // The cartridge itself, not the robot: take it out of the scheduler's choice.
-            if matches!(error, library::LibraryError::Cartridge(_)) {
-                self.engine.suspect_tape(vid, &error.to_string(), false);
+            if error.cause() == Some(FailureCause::Cartridge) {
+                self.engine.suspect_tape(vid, error.cause(), &error.to_string(), false);
                 self.give_up(vid, &error.to_string());
+            }
+            if matches!(error, LibraryError::Cartridge(_) | LibraryError::UnknownCartridge { .. }) {
+                settle::could_not_mount(&self.engine, vid, &error.to_string());
             }
             let error = SessionError::from(ArchiveError::from(error));
             self.note_drive(&error);
             return Err(error.failure());
         }
         self.mounts.loaded(&self.engine);
+        self.look_since_restore(vid, assign)?;
         let is_tried_again = self.engine.is_tried_again(vid);
         if is_tried_again && self.engine.tape(vid).is_ok_and(|record| record.generation.0 == 0) {
             return self.try_unlabelled(vid);
@@ -63,13 +70,18 @@ impl DriveThread {
                 let fault = mounted.volume.label_fault().map(str::to_owned);
                 self.mounted = Some(mounted);
                 self.engine.post_tape(vid);
-                let Some(adopted) = adopted else {
-                    if is_tried_again {
-                        self.engine.acquit(vid, fault.as_deref());
-                    }
-                    return Ok(());
+                let closed = match adopted {
+                    None if is_tried_again => match self.check_end(vid) {
+                        Ok(()) => {
+                            self.engine.found_well(vid, fault.as_deref());
+                            return Ok(());
+                        }
+                        Err(error) => Err(error),
+                    },
+                    None => return Ok(()),
+                    Some(adopted) => self.close_torn(adopted),
                 };
-                match self.close_torn(adopted) {
+                match closed {
                     Ok(()) => {
                         self.engine.chore(vid, |chores| chores.recover = false);
                         self.engine.bell.backlog_changed();
@@ -81,10 +93,10 @@ impl DriveThread {
             }
             Err(error) => error,
         };
-        self.note_failure(vid, &error);
+        let failure = self.failure_of(vid, &error);
         self.note_drive(&error);
         if is_the_tapes_fault(&error) {
-            self.engine.suspect_tape(vid, &error.to_string(), is_of_a_write(&error));
+            self.engine.suspect_tape(vid, error.cause(), &error.to_string(), is_of_a_write(&error));
             self.give_up(vid, &error.to_string());
         }
         if let Some(mounted) = &mut self.mounted {
@@ -94,7 +106,35 @@ impl DriveThread {
             self.engine.chore(vid, |chores| chores.recover = true);
         }
         self.unmount();
-        Err(error.failure())
+        Err(failure)
+    }
+
+    /// Looks at a tape first that was not seen since the catalogue was restored. The drive is empty
+    /// afterwards if the tape is not, or cannot be known to be, what the catalogue has, or is scratch and was
+    /// mounted for this alone.
+    fn look_since_restore(&mut self, vid: Vid, assign: Option<TapePoolId>) -> Result<(), Failure> {
+        let engine = Arc::clone(&self.engine);
+        let Some(question) = engine.settling.question(vid) else { return Ok(()) };
+        let has_use = assign.is_some() || engine.tape(vid).is_ok_and(|record| record.uuid.is_some());
+        let reason = match settle::answer(&engine, self.drive.as_mut(), vid, question) {
+            Ok(true) if has_use => return Ok(()),
+            Ok(_) => format!("tape {vid} was looked at since the catalogue was restored"),
+            Err(error) => format!("tape {vid} cannot be looked at since the catalogue was restored: {error}"),
+        };
+        self.unmount();
+        Err(Failure { reason, cause: None, suspect: false })
+    }
+
+    /// A suspect tape that is to be written again must end where the catalogue says: an older copy of the
+    /// cartridge has good labels and a good index too.
+    fn check_end(&mut self, vid: Vid) -> Result<(), SessionError> {
+        let record = self.engine.tape(vid)?;
+        if let Some(mounted) = &self.mounted
+            && record.when_well() == Some(TapeState::Active)
+        {
+            mounted.volume.go_to_end(self.drive.as_mut(), record.end_of_data)?;
+        }
+        Ok(())
     }
 
     /// Refuses to take a blank tape while nothing of what is queued for its pool can be written: each would
@@ -122,14 +162,14 @@ impl DriveThread {
             Ok(state) => {
                 self.engine.set_tape_aside(vid, state, "tried again: there is nothing on it");
                 self.engine.end_rest(vid);
-                let cause =
+                let reason =
                     format!("tape {vid} was suspect, and has nothing on it: it is taken into use again");
-                Failure { cause, culprit: Culprit::Nobody }
+                Failure { reason, cause: None, suspect: false }
             }
             Err(error) => {
                 self.note_drive(&error);
                 if is_the_tapes_fault(&error) {
-                    self.engine.suspect_tape(vid, &error.to_string(), false);
+                    self.engine.suspect_tape(vid, error.cause(), &error.to_string(), false);
                 }
                 error.failure()
             }
@@ -222,7 +262,7 @@ impl DriveThread {
             vid,
             volume,
             run: None,
-            hurry_answered: 0,
+            hurry_answered: Timestamp(0),
             failed: false,
             index_fault,
             unverified,
@@ -317,6 +357,13 @@ impl DriveThread {
         let now = engine.now();
         let covers_from = engine.tape(mounted.vid)?.index_block;
         let before = mounted.volume.own_bytes_written();
+        let base = super::base_on_tape::write(
+            engine,
+            self.drive.as_mut(),
+            mounted.vid,
+            run.tape_pool,
+            &mut mounted.volume,
+        )?;
         let changes =
             write_changes(engine, self.drive.as_mut(), mounted.vid, run.tape_pool, &mut mounted.volume)?;
         let early = is_planted(Bug::EarlyIndexed);
@@ -335,6 +382,9 @@ impl DriveThread {
         })?;
         if early {
             mounted.volume.write_data_index(self.drive.as_mut(), now)?;
+        }
+        if let Some(base) = base {
+            engine.execute(base.command(mounted.vid))?;
         }
         run.end_of_data = end_of_data;
         run.since_index = 0;
@@ -506,6 +556,7 @@ fn open_labelled(
         None => record.end_of_data,
     };
     adopt::pass_over_strays(engine, drive, &mut volume, strays_from, end, fault.is_some())?;
+    super::base_on_tape::forget_missing(engine, vid, &volume)?;
     Ok((volume, fault, unverified))
 }
 
@@ -564,28 +615,4 @@ fn write_segment(
     };
     volume.write_small_file(drive, path, &segment, engine.now())?;
     Ok(true)
-}
-
-/// Runs that the last server left open: their tapes are mounted one by one and the runs closed. If a drive or
-/// the robot does not let us, a run stays open and is closed when a drive can; its containers wait for that.
-pub(crate) fn recover_torn_runs(engine: &Arc<Engine>, drives: &StartDrives) -> Result<(), ArchiveError> {
-    let runs = engine.read(|view| view.open_runs())?;
-    let of = runs.len();
-    for ((id, run), number) in runs.into_iter().zip(1..) {
-        let vid = run.vid;
-        let Some(drive) = drives.of_tape(vid) else { continue };
-        tracing::warn!(
-            %vid, run = %id, number, of,
-            "the last server left a tape session open: its tape is mounted; the server answers afterwards"
-        );
-        let handle = engine.library.take_drive(drive)?;
-        let mut thread = DriveThread::new(Arc::clone(engine), drive.clone(), handle);
-        match thread.mount(vid, None) {
-            Ok(()) => thread.unmount(),
-            Err(Failure { cause: why, .. }) => {
-                tracing::error!(%vid, run = %id, why, "a torn session is not closed at the start");
-            }
-        }
-    }
-    Ok(())
 }

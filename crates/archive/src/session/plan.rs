@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use base::{
     ArchivePath, BlobDescription, BlobId, BlobPiece, BlockAddress, BlockCount, ByteCount, ContainerId,
-    Duration, FileId, TapePoolId, Vid,
+    FileId, TapePoolId, Vid,
 };
 use catalogue::{
     Command, ContainerKind, ContainerRecord, FileRecord, PlannedContainer, QueuedContainer, ReadError, View,
@@ -13,21 +13,15 @@ use catalogue::{
 use ltfs::naming;
 use ltfs::pack::{PackLayout, Piece};
 use mover::{ContainerPlan, FileOnTape, MoverError, Part, Volume, VolumeError};
+use scheduler::session::{self, WriteBatch};
 
 use super::{OpenRun, SessionError};
 use crate::ArchiveError;
 use crate::affinity::{Queued, Writer};
 use crate::engine::{Engine, Rest, largest_container, truncated};
 
-/// Containers planned with one commit.
-const PLAN_CONTAINERS_MAX: usize = 1_024;
 /// Queued containers looked at together, to find those of one data set.
 const PLAN_WINDOW: usize = 2_048;
-/// The longest rest of a container that fails again and again.
-const REST_MAX: Duration = Duration::from_secs(6 * 3600);
-/// Members whose bytes' places are held in memory for one batch; each container has at least one.
-const PLAN_MEMBERS_MAX: u32 = 40_000;
-
 /// The largest container that is read once to see whether it can be written, before a blank tape is labelled
 /// for it. A larger one is only read if it failed before: that takes longer than a blank tape is worth.
 const PROBE_BYTES_MAX: ByteCount = ByteCount::gib(16);
@@ -58,13 +52,12 @@ pub(super) struct Target {
 struct Batch<'a> {
     engine: &'a Engine,
     target: &'a Target,
-    /// What some tape of the library takes when it is empty.
-    largest_anywhere: ByteCount,
+    /// What some tape of the pool takes when it is empty.
+    largest: ByteCount,
     chosen: Vec<PlannedContainer>,
     data_sets: Vec<u64>,
     block: u64,
-    bytes: u64,
-    members: u32,
+    written: WriteBatch,
 }
 
 /// What became of a container that was looked at.
@@ -77,17 +70,16 @@ enum Step {
 
 /// Takes containers from the queue into the run, up to a flush's worth: see [`crate::affinity`] for which.
 pub(super) fn take(engine: &Engine, run: &OpenRun, target: &Target) -> Result<Planned, ArchiveError> {
-    let largest_anywhere = largest_anywhere(engine)?;
+    let largest = engine.read(|view| largest_of(engine, view, target.tape_pool))?;
     let _planning = engine.planning.lock().unwrap_or_else(PoisonError::into_inner);
     let mut batch = Batch {
         engine,
         target,
-        largest_anywhere,
+        largest,
         chosen: Vec::new(),
         data_sets: Vec::new(),
         block: run.end_of_data.0,
-        bytes: 0,
-        members: 0,
+        written: WriteBatch::default(),
     };
     let pool = engine.classes.tape_pools().get(&target.tape_pool);
     let left = pool.map_or(ByteCount(0), |pool| pool.mount_bytes);
@@ -115,17 +107,16 @@ pub(super) fn take(engine: &Engine, run: &OpenRun, target: &Target) -> Result<Pl
             }
         }
     }
-    let Batch { chosen, data_sets, bytes, .. } = batch;
+    let Batch { chosen, data_sets, written, .. } = batch;
     engine.execute(Command::AppendToRun { run: run.id, containers: chosen.clone() })?;
-    let writer = Writer { room: ByteCount(target.room.0.saturating_sub(bytes)), ..writer };
+    let writer = Writer { room: ByteCount(target.room.0.saturating_sub(written.bytes.0)), ..writer };
     engine.affinity().took(&writer, engine.now(), first, &data_sets);
     Ok(Planned::Containers(chosen))
 }
 
-/// The largest container that some tape takes when it is empty.
-fn largest_anywhere(engine: &Engine) -> Result<ByteCount, ArchiveError> {
-    let tapes = engine.read(|view| view.tapes())?;
-    Ok(tapes.iter().map(|(_, tape)| largest_container(tape.capacity)).max().unwrap_or_default())
+/// The largest container that some tape of a pool takes when it is empty.
+fn largest_of(engine: &Engine, view: &View<'_>, tape_pool: TapePoolId) -> Result<ByteCount, ReadError> {
+    Ok(engine.largest_of(view, tape_pool)?.unwrap_or(ByteCount(u64::MAX)))
 }
 
 /// Another tape of the pool may be larger; if none is, it is not looked at again so soon.
@@ -142,7 +133,8 @@ pub(super) fn has_work(
     tape_pool: TapePoolId,
     capacity: ByteCount,
 ) -> Result<bool, ArchiveError> {
-    let (empty_tape, largest) = (largest_container(capacity), largest_anywhere(engine)?);
+    let empty_tape = largest_container(capacity);
+    let largest = engine.read(|view| largest_of(engine, view, tape_pool))?;
     let mut after = None;
     loop {
         let page = engine.read(|view| view.queue(tape_pool, after, PLAN_WINDOW))?;
@@ -272,10 +264,10 @@ impl Batch<'_> {
             return Ok(Step::Passed);
         }
         if length > self.target.empty_tape {
-            rest_if_too_large(self.engine, container, length, self.largest_anywhere);
+            rest_if_too_large(self.engine, container, length, self.largest);
             return Ok(Step::Passed);
         }
-        if length.0 > self.target.room.0.saturating_sub(self.bytes) {
+        if length.0 > self.target.room.0.saturating_sub(self.written.bytes.0) {
             return Ok(Step::NoRoom);
         }
         let blocks = length.0.div_ceil(u64::from(self.target.block_size));
@@ -283,16 +275,13 @@ impl Batch<'_> {
         self.chosen.push(PlannedContainer { container, block, blocks });
         self.data_sets.push(data_set);
         self.block += blocks.0;
-        self.bytes += length.0;
         let record = self.engine.read(|view| view.container(container))?;
-        self.members += record.map_or(1, |record| record.live_members.max(1));
+        self.written.add(length, record.map_or(1, |record| record.live_members.into()));
         Ok(Step::Taken)
     }
 
     fn is_full(&self) -> bool {
-        self.bytes >= self.engine.settings.tape.flush_bytes.0
-            || self.members >= PLAN_MEMBERS_MAX
-            || self.chosen.len() >= PLAN_CONTAINERS_MAX
+        self.written.is_full(self.engine.settings.tape.flush_bytes)
     }
 }
 
@@ -325,7 +314,7 @@ pub(super) fn rest(engine: &Engine, container: ContainerId, why: String) {
     tracing::warn!(%container, why, "a container is not written now; it is tried again later");
     let mut resting = engine.resting.lock().unwrap_or_else(PoisonError::into_inner);
     let failures = resting.get(&container).map_or(0, |rest| rest.failures);
-    let delay = engine.settings.tape.retry_delay.saturating_mul(1 << failures.min(20)).min(REST_MAX);
+    let delay = session::back_off(engine.settings.tape.retry_delay, failures, session::BACK_OFF_MAX);
     let until = engine.now().plus(delay);
     resting.insert(container, Rest { until, why: truncated(&why, 512), failures: failures + 1 });
 }

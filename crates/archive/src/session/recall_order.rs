@@ -10,24 +10,13 @@ use library::TapeDrive;
 use mechanics::Track;
 use mover::WantedFile;
 use scheduler::order::{self, Approach, OrderLimits, Plan, Segment};
+use scheduler::session::{self, PLAN_FILES_MAX, RECALL_BATCH_BYTES, REPLAN_EVERY};
 
 use crate::ArchiveError;
 use crate::engine::Engine;
 
-/// Bytes gathered into one blob and committed together; a larger file is a batch of its own.
-pub(crate) const RECALL_BATCH_BYTES: u64 = 256 << 20;
-/// Most files stored and committed together: some 10 ms of the catalogue's writer.
-const RECALL_BATCH_FILES: usize = 1_000;
-/// Most files of a tape that are put in order together, at some 60 bytes each; what is beyond comes with the
-/// next plan.
-const PLAN_FILES_MAX: usize = 1_000_000;
 /// Rows of the tape's set that are read together.
 const PAGE: usize = 2_000;
-/// What is asked for while the tape is read is put into the order at most so often ...
-pub(crate) const REPLAN_EVERY: Duration = Duration::from_secs(5);
-/// ... and so seldom that planning takes no more than one part in so many of the time.
-const REPLAN_SHARE: u32 = 50;
-
 /// A gap that is read through may be so many blocks longer than the plan says: a file without bytes of its
 /// own ends in front of where it stands.
 const GAP_SLACK: u64 = 4;
@@ -147,7 +136,7 @@ impl<'a> RecallOrder<'a> {
         });
         self.queue = visits.collect();
         let took = self.engine.clock.steady().saturating_sub(began);
-        self.rests_until = began + took + REPLAN_EVERY.max(took * REPLAN_SHARE);
+        self.rests_until = began.saturating_add(session::plan_stands(took, REPLAN_EVERY));
         Ok(())
     }
 
@@ -229,17 +218,7 @@ impl<'a> RecallOrder<'a> {
     }
 
     fn take(&mut self) -> Vec<(Wish, u64)> {
-        let mut batch: Vec<(Wish, u64)> = Vec::new();
-        let mut bytes = 0;
-        while batch.len() < RECALL_BATCH_FILES && bytes < RECALL_BATCH_BYTES {
-            match self.queue.front() {
-                Some((wish, _)) if batch.is_empty() || bytes + wish.length.0 <= RECALL_BATCH_BYTES => {
-                    bytes += wish.length.0;
-                    batch.extend(self.queue.pop_front());
-                }
-                _ => break,
-            }
-        }
+        let batch = session::take_batch(&mut self.queue, RECALL_BATCH_BYTES, |(wish, _)| wish.length.0);
         self.given.extend(batch.iter().map(|(wish, _)| wish.file));
         batch
     }

@@ -31,6 +31,11 @@ pub(super) struct VolumeFound {
 }
 
 impl VolumeFound {
+    /// Its cartridge.
+    pub(super) fn vid(&self) -> Vid {
+        self.vid
+    }
+
     /// Whether a part of it could not be read now: another look may find more.
     pub(super) fn is_unread(&self) -> bool {
         self.is_unread
@@ -71,29 +76,41 @@ struct Member {
 }
 
 /// Reads what a mounted volume holds beyond what the catalogue knows. A container that cannot be read or does
-/// not fit is told and left out.
+/// not fit is told and left out. `run_ends`: a session that was open at the point is not gone on with, so
+/// that what it had planned is not known to stand here.
 pub(super) fn gather(
     engine: &Engine,
     drive: &mut dyn TapeDrive,
     seen: &TapeSeen,
+    run_ends: bool,
 ) -> Result<Option<VolumeFound>, ArchiveError> {
     let (mut containers, mut is_unread) = (Vec::new(), false);
     for entry in entries(seen) {
-        let is_known = |view: &View<'_>| is_known_there(view, seen.vid, entry.container, entry.block);
+        if engine.stopping() {
+            is_unread = true;
+            break;
+        }
+        engine.settling.written.is_alive(seen.vid);
+        let is_known = |view: &View<'_>| {
+            if run_ends {
+                let standing = view.content(seen.vid, entry.block, 1)?;
+                return Ok(standing.first() == Some(&(entry.block, entry.container)));
+            }
+            is_known_there(view, seen.vid, entry.container, entry.block)
+        };
         if engine.read(is_known)? {
             continue;
         }
-        if let Some(record) = engine.read(|view| view.container(entry.container))? {
-            // Written again, or moved, since.
-            let what = AdoptContainer {
-                members: Vec::new(),
-                ..adoption(&entry, record.kind, record.class, record.sealed)
-            };
+        if let Some(what) = of_known(engine, &entry)? {
             containers.push(ContainerFound { block: entry.block, what });
             continue;
         }
         match describe(engine, drive, seen, &entry) {
-            Ok(what) => containers.extend(what.map(|what| ContainerFound { block: entry.block, what })),
+            Ok(what) => {
+                // Its files may be wanted no more since another drive has just taken it over.
+                let what = what.map_or_else(|| of_known(engine, &entry), |what| Ok(Some(what)))?;
+                containers.extend(what.map(|what| ContainerFound { block: entry.block, what }));
+            }
             Err(Undescribed::Archive(error)) => return Err(error),
             Err(Undescribed::Tape(error)) => {
                 is_unread = true;
@@ -146,6 +163,12 @@ fn entries(seen: &TapeSeen) -> Vec<Entry> {
         })
     };
     seen.index.tree.iter().filter_map(|(path, file)| entry((path, file))).collect()
+}
+
+/// One more place of a container that the catalogue knows: written again, or moved, since.
+fn of_known(engine: &Engine, entry: &Entry) -> Result<Option<AdoptContainer>, ArchiveError> {
+    let record = engine.read(|view| view.container(entry.container))?;
+    Ok(record.map(|record| adoption(entry, record.kind, record.class, record.sealed)))
 }
 
 fn adoption(entry: &Entry, kind: ContainerKind, class: ClassId, sealed: Timestamp) -> AdoptContainer {
@@ -283,6 +306,9 @@ fn stands_on_tape(view: &View<'_>, file: FileId, size: ByteCount) -> Result<bool
 
 /// Takes over what the tapes hold. Gives how many containers that were.
 pub(super) fn take_over(engine: &Engine, volumes: Vec<VolumeFound>) -> Result<u64, ArchiveError> {
+    // Which pool a tape goes to depends on what the tapes before it have got.
+    let _one = engine.settling.adopting();
+    let vids: Vec<Vid> = volumes.iter().map(|volume| volume.vid).collect();
     let mut containers: BTreeMap<ContainerId, AdoptContainer> = BTreeMap::new();
     let mut taken: BTreeMap<ContainerId, Vec<TapePoolId>> = BTreeMap::new();
     for volume in volumes {
@@ -320,6 +346,7 @@ pub(super) fn take_over(engine: &Engine, volumes: Vec<VolumeFound>) -> Result<u6
         match engine.execute(Command::AdoptContainer(Box::new(what))) {
             Ok(_) => {
                 adopted += 1;
+                engine.members_moved(container)?;
                 tracing::info!(%container, files, places, "a container that tapes hold is taken over");
             }
             Err(ArchiveError::Rejected(rejection)) if !rejection.is_engine_failure() => {
@@ -327,6 +354,10 @@ pub(super) fn take_over(engine: &Engine, volumes: Vec<VolumeFound>) -> Result<u6
             }
             Err(error) => return Err(error),
         }
+    }
+    vids.into_iter().for_each(|vid| engine.post_tape(vid));
+    if adopted > 0 {
+        engine.bell.backlog_changed();
     }
     Ok(adopted)
 }

@@ -60,16 +60,20 @@ impl<'e> Shards<'e> {
                 let blobs = view.blobs(after, BLOBS_PAGE)?;
                 let last = blobs.last().map(|(id, _)| *id);
                 let mut described = Vec::with_capacity(blobs.len());
-                for (id, _) in blobs {
+                // What this server writes stands where it says.
+                let epoch = engine.pool.epoch();
+                for (id, _) in blobs.into_iter().filter(|(id, _)| id.epoch() < epoch) {
                     described.extend(view.blob(id)?);
                 }
                 Ok((described, last))
             })?;
-            blobs.iter().for_each(|blob| enter_missing(blob, drives, &mut missing));
+            for blob in blobs.iter().take_while(|_| !engine.stopping()) {
+                enter_missing(blob, drives, &mut missing);
+            }
             if missing.len() >= MISSING_MAX || last.is_none() {
                 moved += this.find(std::mem::take(&mut missing))?;
             }
-            let Some(last) = last else { break };
+            let Some(last) = last.filter(|_| !engine.stopping()) else { break };
             after = Some(last);
         }
         if moved > 0 {
@@ -167,7 +171,7 @@ impl<'e> Shards<'e> {
         if missing.is_empty() {
             return Ok(0);
         }
-        let unlisted = list_missing(self.drives, &mut missing);
+        let Some(unlisted) = list_missing(self.engine, self.drives, &mut missing) else { return Ok(0) };
         let mut stripes: BTreeMap<(BlobId, u32), ShardsOfStripe> = BTreeMap::new();
         for (extent, found) in missing {
             stripes.entry((extent.blob, extent.stripe)).or_default().push((extent.shard, found));
@@ -209,8 +213,9 @@ fn is_missing(drives: &Drives, drive: DriveId, extent: ExtentId) -> bool {
     }
 }
 
-/// Enters which drives have which missing shards. Gives the drives that could not be listed.
-fn list_missing(drives: &Drives, missing: &mut Missing) -> BTreeSet<DriveId> {
+/// Enters which drives have which missing shards. Gives the drives that could not be listed; `None` if the
+/// server stops: half a list decides nothing.
+fn list_missing(engine: &Engine, drives: &Drives, missing: &mut Missing) -> Option<BTreeSet<DriveId>> {
     let mut unlisted: BTreeSet<DriveId> = BTreeSet::new();
     for (id, drive) in drives {
         let Some(drive) = drive else {
@@ -219,6 +224,9 @@ fn list_missing(drives: &Drives, missing: &mut Missing) -> BTreeSet<DriveId> {
         };
         let mut after = None;
         loop {
+            if engine.stopping() {
+                return None;
+            }
             let extents = match drive.list(after, EXTENTS_PAGE) {
                 Ok(extents) => extents,
                 Err(error) => {
@@ -236,7 +244,7 @@ fn list_missing(drives: &Drives, missing: &mut Missing) -> BTreeSet<DriveId> {
             }
         }
     }
-    unlisted
+    Some(unlisted)
 }
 
 /// Whether a stripe lacks more than it bears, and would not if drives that could not be listed held what is
@@ -273,8 +281,12 @@ fn record(
         return Ok(false);
     }
     let to = engine.pool.set_of_drives(drives)?;
-    engine.execute(Command::MoveStripe { blob, stripe, from: old.id, to })?;
-    Ok(true)
+    match engine.execute(Command::MoveStripe { blob, stripe, from: old.id, to }) {
+        Ok(_) => Ok(true),
+        // It was given up meanwhile, or moved by somebody else.
+        Err(ArchiveError::Rejected(rejection)) if !rejection.is_engine_failure() => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// The drives of a stripe with its missing shards where they were found. One that was found nowhere leaves

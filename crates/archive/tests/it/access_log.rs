@@ -8,17 +8,20 @@ use crate::common::{
     Instance, SystemClock, all, bytes, migrate_all, path, put, put_with, stage, wait_for, wait_until,
 };
 use archive::{
-    AccessLog, AccessLogFiles, AccessLogRead, Archive, ArchiveError, Machines, PutOptions, Selection,
-    StageOptions, Stat,
+    AccessLog, AccessLogFiles, AccessLogRead, AccessReading, Archive, ArchiveError, Machines, PutOptions,
+    Selection, StageOptions, Stat, USAGE_STEP_BYTES,
 };
-use base::{ByteCount, Duration, FileId, Timestamp};
-use usage::{Access, Begins, Get, What, decode};
+use base::{ByteCount, Clock, Duration, FileId, Timestamp};
+use usage::{Access, Begins, Get, Put, What, decode};
 
 const DAY: Duration = Duration::from_secs(86_400);
 const FOREVER: Timestamp = Timestamp(i64::MAX);
 
-fn open_logged(instance: &Instance, log: Arc<dyn AccessLog>) -> Archive {
-    let clock = Arc::new(SystemClock);
+pub(crate) fn open_logged(instance: &Instance, log: Arc<dyn AccessLog>) -> Archive {
+    open_logged_at(instance, log, Arc::new(SystemClock))
+}
+
+pub(crate) fn open_logged_at(instance: &Instance, log: Arc<dyn AccessLog>, clock: Arc<dyn Clock>) -> Archive {
     let mut machines = Machines::open(&instance.settings, clock.clone()).unwrap();
     machines.access_log = Some(log);
     Archive::open_on(machines, instance.settings.clone(), clock).unwrap()
@@ -188,6 +191,23 @@ impl Log {
     }
 }
 
+/// A log without a line.
+struct NothingThere;
+
+impl AccessReading for NothingThere {
+    fn read_some(&mut self, _: u64, _: &mut dyn FnMut(Access)) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    fn progress(&self) -> (u64, u64) {
+        (0, 0)
+    }
+
+    fn met(&self) -> AccessLogRead {
+        AccessLogRead::default()
+    }
+}
+
 impl AccessLog for Log {
     fn begins_file(&self) -> bool {
         false
@@ -207,8 +227,8 @@ impl AccessLog for Log {
         Ok(())
     }
 
-    fn read(&self, _: Timestamp, _: Timestamp, _: &mut dyn FnMut(Access)) -> io::Result<AccessLogRead> {
-        Ok(AccessLogRead::default())
+    fn open(&self, _: Timestamp, _: Timestamp) -> io::Result<Box<dyn AccessReading>> {
+        Ok(Box::new(NothingThere))
     }
 }
 
@@ -279,10 +299,12 @@ fn a_new_file_begins_with_the_state() {
     archive.stage(&selection, options).unwrap();
     let found = lines(&archive, &log);
     archive.close();
-    let files = std::fs::read_dir(directory.path()).unwrap().count();
-    assert!(files > 2, "{files} files");
-    for entry in std::fs::read_dir(directory.path()).unwrap() {
-        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+    // Beside them stands the directory of the summaries.
+    let entries = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<_> = entries.filter(|path| path.is_file()).collect();
+    assert!(files.len() > 2, "{files:?}");
+    for path in files {
+        let text = std::fs::read_to_string(path).unwrap();
         let first = decode(text.lines().next().unwrap().as_bytes()).unwrap();
         assert!(matches!(first.what, What::Start(_)), "{first:?}");
     }
@@ -340,4 +362,48 @@ fn catalogue_bytes(directory: &std::path::Path) -> u64 {
         false => 0,
     });
     bytes.sum()
+}
+
+/// Story: a report over a year read 1 GB of log in one call. Now no step reads more than a little, what it
+/// gives is the same, and who comes meanwhile is told so at once.
+#[test]
+fn a_report_is_made_in_steps_that_read_a_little_each() {
+    let instance = Instance::new(ByteCount::mib(64));
+    let directory = instance.directory.path().join("log");
+    let files = AccessLogFiles::new(&directory);
+    let now = SystemClock.now();
+    let mut text = String::new();
+    let mut lines = 0;
+    while (text.len() as u64) < 2 * USAGE_STEP_BYTES + USAGE_STEP_BYTES / 2 {
+        let put = Put { file: FileId(lines), bytes: ByteCount(lines), set: 0, took: Duration::ZERO };
+        let at = Timestamp(now.0 - 3_600_000_000_000 + lines as i64);
+        usage::encode(
+            &Access { at, class: Some("small".into()), who: None, what: What::Put(put) },
+            &mut text,
+        );
+        lines += 1;
+    }
+    files.append(&text).unwrap();
+    let archive = open_logged(&instance, Arc::new(files));
+    let day = Duration::from_secs(86_400);
+    let mut reading = archive.begin_usage(day, None).unwrap();
+    let mut steps = 0;
+    let report = loop {
+        steps += 1;
+        let step = reading.step();
+        let busy = archive.usage(day, None).unwrap();
+        assert!(busy.trouble.unwrap().contains("somebody else"));
+        if let Some(report) = step {
+            break report;
+        }
+        let (read, of) = reading.progress();
+        let most = steps * USAGE_STEP_BYTES;
+        assert!(read >= most && read < most + 1_000 && of >= text.len() as u64, "{steps}: {read} of {of}");
+    };
+    assert_eq!(steps, 3);
+    assert_eq!((report.usage.all.puts.files, report.trouble.clone()), (lines, None));
+    drop(reading);
+    let whole = archive.usage(day, None).unwrap();
+    assert_eq!((whole.usage.all.puts, whole.trouble), (report.usage.all.puts, None));
+    archive.close();
 }

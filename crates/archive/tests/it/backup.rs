@@ -44,7 +44,7 @@ fn start(instance: &Instance) -> Result<Archive, archive::OpenError> {
     let clock = Arc::new(SystemClock);
     let mut machines = Machines::open(&instance.settings, clock.clone())?;
     machines.backup = Some(backup_directory(instance));
-    Archive::open_on(machines, instance.settings.clone(), clock)
+    Archive::open_on(machines, instance.settings.clone(), clock).map(crate::common::settled)
 }
 
 /// Story: the directory of the catalogue was put back as it was a few seconds before a kill, before any drive
@@ -514,7 +514,7 @@ fn restores_to_a_time() {
     destroy_catalogue(&instance);
     let restored = restore_to(&instance, RestoreTo::Time(time)).unwrap();
     assert!(restored.changed_at <= time);
-    let archive = Archive::open(instance.settings.clone(), Arc::new(SystemClock)).unwrap();
+    let archive = instance.open();
     assert_eq!(facts(&archive), before);
     close(archive);
 }

@@ -27,7 +27,8 @@ fn open() -> (Instance, Archive, MemoryCatalogue) {
     let catalogue = CatalogueStore::open_memory(&tables, options).unwrap();
     catalogue.execute(Command::Initialise { instance: Uuid::from_random([7; 16]) }).unwrap();
     let machines = Machines { catalogue, ..Machines::open(&instance.settings, clock.clone()).unwrap() };
-    let archive = Archive::open_on(machines, instance.settings.clone(), clock).unwrap();
+    let archive =
+        Archive::open_on(machines, instance.settings.clone(), clock).map(crate::common::settled).unwrap();
     let settings = BucketSettings { versioning: Versioning::Enabled, ..BucketSettings::default() };
     archive.make_bucket(&Name::new("b").unwrap(), "alice", &settings).unwrap();
     (instance, archive, tables)

@@ -45,7 +45,12 @@ fn instance(change: impl FnOnce(&mut archive::Settings)) -> Instance {
 
 fn open(instance: &Instance) -> (Archive, Arc<Ahead>) {
     let clock = Arc::new(Ahead::default());
-    (Archive::open(instance.settings.clone(), Arc::<Ahead>::clone(&clock)).unwrap(), clock)
+    (
+        Archive::open(instance.settings.clone(), Arc::<Ahead>::clone(&clock))
+            .map(crate::common::settled)
+            .unwrap(),
+        clock,
+    )
 }
 
 fn put_cold(archive: &Archive, at: &str, content: &[u8]) {

@@ -1,8 +1,12 @@
 //! The tests of this crate from outside, in one program: each is linked once.
 
+mod access_days;
 mod access_log;
 mod backup;
 mod backup_times;
+mod bases;
+#[path = "common/bases.rs"]
+mod bases_often;
 mod clocks;
 mod closing;
 mod common;
@@ -11,8 +15,11 @@ mod data_sets;
 mod drives;
 #[path = "common/faulty.rs"]
 mod faulty;
+mod foretold;
 mod given_up;
 mod glacier;
+#[path = "common/held.rs"]
+mod held;
 #[path = "common/histories.rs"]
 mod histories;
 #[path = "common/history.rs"]
@@ -22,14 +29,18 @@ mod index_partition;
 mod kept;
 mod later_points;
 mod libraries;
+#[path = "common/listed.rs"]
+mod listed;
 mod mount_report;
 mod multipart;
 mod not_blank;
 mod objects;
 mod openness;
+mod pack_sizes;
 mod packs;
 mod places;
 mod quotas;
+mod reasons;
 mod rebuild;
 mod recall_order;
 mod replaced;
@@ -39,6 +50,13 @@ mod restores;
 mod restoring;
 mod room;
 mod round_trip;
+mod sealing;
+mod settling;
+#[path = "common/small_files.rs"]
+mod small_files;
+mod small_space;
+mod storm;
+mod trees;
 mod trouble;
 mod unknown;
 mod unreadable;

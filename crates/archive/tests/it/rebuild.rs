@@ -2,32 +2,42 @@
 
 use std::fs;
 
-use crate::common::{Instance, PATIENCE, SystemClock, bytes, get, migrate_all, path, put};
+use crate::common::{Instance, PATIENCE, SystemClock, bytes, get, migrate_all, path, put, wait_until};
+use crate::held::{Gate, Held};
 use crate::history::{
     blank_pool, compare, destroy_catalogue, evict_all, facts, first_part, recall_and_compare, second_part,
 };
-use archive::{RebuildError, Rebuilt, open_library, pool_seen, rebuild};
+use archive::{Progress, RebuildError, Rebuilt, open_library, pool_seen, rebuild};
 use base::{ByteCount, Clock, Vid};
+use library::{DriveName, Library};
 
-fn try_rebuild(instance: &Instance) -> Result<Rebuilt, RebuildError> {
+pub fn try_rebuild(instance: &Instance) -> Result<Rebuilt, RebuildError> {
+    let library = open_library(&instance.settings.library).unwrap();
+    rebuild_from(instance, library.as_ref(), &mut |_| {})
+}
+
+fn rebuild_from(
+    instance: &Instance,
+    library: &dyn Library,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Rebuilt, RebuildError> {
     let settings = &instance.settings;
-    let library = open_library(&settings.library).unwrap();
     let (seen, _) = pool_seen(settings);
     let spool = instance.directory.path().join("spool");
     let rebuilt = rebuild(
-        library.as_ref(),
+        library,
         seen,
         &settings.catalogue_directory,
         &spool,
         settings.catalogue_map_size,
         SystemClock.now(),
-        &mut |_| {},
+        progress,
     );
     fs::remove_dir_all(&spool).unwrap();
     rebuilt
 }
 
-fn rebuild_all(instance: &Instance) -> Rebuilt {
+pub fn rebuild_all(instance: &Instance) -> Rebuilt {
     let rebuilt = try_rebuild(instance).unwrap();
     assert_eq!((rebuilt.missing_from, rebuilt.inconsistencies), (None, 0), "{rebuilt:?}");
     assert!(rebuilt.tapes.iter().all(|tape| tape.unknown == 0), "{rebuilt:?}");
@@ -185,5 +195,39 @@ fn foreign_cartridges_are_left_alone() {
     let archive = instance.open();
     assert_eq!(get(&archive, "/one").unwrap(), bytes(1, 2_500_000));
     assert!(archive.stat(&path("/one")).is_ok());
+    archive.close();
+}
+
+/// All drives read cartridges at once; what one cannot mount others do, and it is told how far it is.
+#[test]
+fn all_drives_read_the_tapes() {
+    let instance = Instance::with(ByteCount::mib(256), |settings| settings.library.drives = 3);
+    let archive = instance.open();
+    let contents = first_part(&archive);
+    migrate_all(&archive);
+    archive.close();
+    drop(archive);
+    destroy_catalogue(&instance);
+
+    let gate = Gate::shut();
+    gate.break_drive(&DriveName::new("vdrive1").unwrap());
+    let library = open_library(&instance.settings.library).unwrap();
+    let held = Held { library, gate: gate.clone() };
+    let mut told = Vec::new();
+    let rebuilt = std::thread::scope(|scope| {
+        let rebuilt = scope.spawn(|| rebuild_from(&instance, &held, &mut |progress| told.push(progress)));
+        wait_until("all drives mount", || gate.waiting() == 3);
+        gate.open(None);
+        rebuilt.join().unwrap().unwrap()
+    });
+    assert!(gate.refused() > 0, "the broken drive had its try");
+    assert_eq!((rebuilt.missing_from, rebuilt.inconsistencies), (None, 0), "{rebuilt:?}");
+    let named: u64 = rebuilt.tapes.iter().map(|tape| tape.containers).sum();
+    let tapes: Vec<Progress> = told.into_iter().filter(|told| told.what == "tapes read").collect();
+    let counts: Vec<u64> = tapes.iter().map(|told| told.done).collect();
+    assert_eq!(counts, [0, 1, 2, 3, 4, 5, 6]);
+    assert_eq!(tapes.last().map(|told| (told.total, told.containers)), Some((6, named)));
+    let archive = instance.open();
+    compare(&archive, &contents);
     archive.close();
 }

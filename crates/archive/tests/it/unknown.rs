@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::common::{Instance, bytes, get, put, stop, wait_until};
+use crate::listed::open_listed;
 use base::{BlobId, ByteCount, Clock, DriveId, Duration, ManualClock, Uuid};
 use drive::{DirectIo, DirectoryDrive, DriveError, ExtentId, ObjectDrive};
 
@@ -22,7 +23,11 @@ fn drive(instance: &Instance) -> DirectoryDrive {
 }
 
 fn leave_an_extent(instance: &Instance) {
-    let mut writer = drive(instance).create(LEFT, ByteCount(0)).unwrap();
+    leave(instance, LEFT);
+}
+
+fn leave(instance: &Instance, extent: ExtentId) {
+    let mut writer = drive(instance).create(extent, ByteCount::mib(8)).unwrap();
     writer.append(&[7; 4_096]).unwrap();
     writer.sync().unwrap();
 }
@@ -46,18 +51,22 @@ fn what_nothing_names_is_kept_for_its_time() {
     let begun = clock.now();
     for _ in 0..2 {
         let archive = instance.start(&clock);
+        wait_until("it is noted", || archive.unknown_kept().unwrap().extents == 1);
         let kept = archive.unknown_kept().unwrap();
-        assert_eq!(kept.extents, 1);
         let until = kept.until.unwrap();
         assert!(until >= begun.plus(DAY * 3) && until < begun.plus(DAY * 4), "counted from the first look");
         stop(archive);
         assert!(is_there(&instance));
+        let taken = drive(&instance).allocated(LEFT).unwrap();
+        assert!(taken <= ByteCount::kib(64), "what was reserved for it is kept: {taken}");
         clock.advance(DAY);
     }
+    // Another one, so that the test sees when this start has looked: no drive is read while days pass.
+    leave(&instance, ExtentId { stripe: LEFT.stripe + 1, ..LEFT });
     let archive = instance.start(&clock);
-    assert_eq!(archive.unknown_kept().unwrap().extents, 1);
+    wait_until("the other one is noted too", || archive.unknown_kept().unwrap().extents == 2);
     clock.advance(DAY * 2);
-    wait_until("the extent is removed", || archive.unknown_kept().unwrap().extents == 0);
+    wait_until("the extent is removed, and no other", || archive.unknown_kept().unwrap().extents == 1);
     assert_eq!(get(&archive, "/file").unwrap(), bytes(1, 300_000));
     stop(archive);
     assert!(!is_there(&instance));
@@ -72,6 +81,7 @@ fn an_operator_ends_it() {
     stop(archive);
     leave_an_extent(&instance);
     let archive = instance.start(&clock);
+    wait_until("it is noted", || archive.unknown_kept().unwrap().extents == 1);
     assert_eq!(archive.end_quarantine().unwrap(), 1);
     wait_until("nothing is noted", || archive.unknown_kept().unwrap().extents == 0);
     assert_eq!(get(&archive, "/file").unwrap(), bytes(1, 300_000));
@@ -86,10 +96,26 @@ fn what_is_gone_is_forgotten() {
     stop(instance.start(&clock));
     leave_an_extent(&instance);
     let archive = instance.start(&clock);
-    assert_eq!(archive.unknown_kept().unwrap().extents, 1);
+    wait_until("it is noted", || archive.unknown_kept().unwrap().extents == 1);
     stop(archive);
     drive(&instance).delete(LEFT).unwrap();
     let archive = instance.start(&clock);
-    assert_eq!(archive.unknown_kept().unwrap(), archive::UnknownKept::default());
+    wait_until("it is forgotten", || archive.unknown_kept().unwrap() == archive::UnknownKept::default());
     stop(archive);
+}
+
+/// Story: a server that was told to stop went on listing its drives for what nothing names, for minutes.
+#[test]
+fn a_stop_does_not_wait_for_lists_of_drives() {
+    let (instance, clock) = instance(DAY * 3);
+    stop(instance.start(&clock));
+    for number in 0..20 {
+        leave(&instance, ExtentId { blob: BlobId(LEFT.blob.0 + number), ..LEFT });
+    }
+    let (archive, lists) = open_listed(&instance, clock.clone(), 3);
+    assert_eq!(lists.calls_after_stop(&archive), 0);
+    drop(archive);
+    let archive = instance.start(&clock);
+    wait_until("all are noted", || archive.unknown_kept().unwrap().extents == 20);
+    archive.close();
 }

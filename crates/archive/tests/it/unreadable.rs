@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use crate::common::{all, bytes, get, migrate_all, path, put, wait_until};
 use crate::faulty::{Trouble, check_all, fill, place, round};
 use archive::{Archive, Locality, Stat, TapeUse};
-use base::ContainerId;
+use base::{ContainerId, Duration};
 
 fn set_all_tapes(archive: &Archive, to: TapeUse) {
     for tape in archive.tapes().unwrap() {
@@ -28,7 +28,7 @@ fn extents(trouble: &Trouble) -> BTreeSet<PathBuf> {
 }
 
 /// Puts a file of which the pool loses all bytes later; gives what is to be removed for that.
-fn put_bad(trouble: &Trouble, archive: &Archive, name: &str, length: usize) -> Vec<PathBuf> {
+pub fn put_bad(trouble: &Trouble, archive: &Archive, name: &str, length: usize) -> Vec<PathBuf> {
     let before = extents(trouble);
     put(archive, name, &bytes(1, length));
     let shards: Vec<PathBuf> = extents(trouble).difference(&before).cloned().collect();
@@ -37,7 +37,7 @@ fn put_bad(trouble: &Trouble, archive: &Archive, name: &str, length: usize) -> V
 }
 
 /// Seals all that waits, with no tape to go to.
-fn seal(archive: &Archive) {
+pub fn seal(archive: &Archive) {
     archive.migrate_now(None).unwrap();
     wait_until("all is sealed", || archive.totals().unwrap().todo.files == 0);
 }
@@ -53,7 +53,7 @@ fn is_lost(archive: &Archive, name: &str) -> bool {
 }
 
 /// Waits until a file has failed so many times to come to tape: each time it rests until another moment.
-fn wait_for_rests(archive: &Archive, name: &str, count: usize) {
+pub fn wait_for_rests(archive: &Archive, name: &str, count: usize) {
     let mut seen = BTreeSet::new();
     wait_until("it has rested so many times", || {
         let why = archive.why_path(&path(name)).unwrap().join(" ");
@@ -86,6 +86,30 @@ fn one_bad_member_keeps_no_other_from_tape() {
     assert!(get(&archive, "/t/bad").is_err());
     archive.remove(&path("/t/bad")).unwrap();
     round(&archive, &files);
+    archive.close();
+}
+
+/// Story: `migrate --now` was forgotten for a pack that had to be given up afterwards: its other files waited
+/// for the age of their class once more, and their pack for that of the tape pool.
+#[test]
+fn haste_holds_for_the_files_of_a_pack_that_is_given_up() {
+    let trouble = Trouble::with(2, Duration::from_millis(200), |settings| {
+        settings.tape_pools.iter_mut().for_each(|pool| pool.mount_age = Duration::from_secs(3_600));
+    });
+    let (archive, _) = trouble.open();
+    set_all_tapes(&archive, TapeUse::Disabled);
+    let shards = put_bad(&trouble, &archive, "/t/bad", 300_000);
+    let files = fill(&archive);
+    seal(&archive);
+    shards.iter().for_each(|path| fs::remove_file(path).unwrap());
+    // Nobody asks for haste again.
+    set_all_tapes(&archive, TapeUse::Active);
+    wait_until("the bad one is known to be lost", || is_lost(&archive, "/t/bad"));
+    wait_until("the others are on tape", || {
+        let totals = archive.totals().unwrap();
+        totals.todo.files == 0 && totals.queued.files == 0 && totals.unindexed == 0
+    });
+    assert!(files.iter().all(|(name, _)| place(&archive, name).len() == 2), "each has two copies");
     archive.close();
 }
 

@@ -2,7 +2,7 @@
 
 use base::{BlockAddress, ByteCount, ContainerId, FileId, Vid};
 
-use super::{copy, lifecycle, limit, lost, namespace, reason, run, seal, tape};
+use super::{copy, dissolve, lifecycle, limit, lost, namespace, reason, run, seal, tape};
 use crate::command::{AdoptContainer, CONTAINER_MEMBERS_MAX, Outcome, TapeFound};
 use crate::draft::Draft;
 use crate::error::{Object, Rejection};
@@ -52,8 +52,7 @@ pub(super) fn tape_found(draft: &mut Draft<'_>, found: &TapeFound) -> Result<Out
     record.index_block = found.index_block;
     record.end_of_data = found.end_of_data;
     if record.state != TapeState::Disabled {
-        record.state = TapeState::ReadOnly;
-        record.reason = reason(&found.reason);
+        record.enter(TapeState::ReadOnly, reason(&found.reason));
     }
     draft.put(Table::Tape, key::tape(vid), &record);
     run::cover(draft, vid, covered_from)?;
@@ -67,8 +66,8 @@ fn another_volume(draft: &mut Draft<'_>, vid: Vid, old: TapeRecord) -> Result<Ta
         return Err(Rejection::WrongState { object: Object::Tape(vid), state: "in use", needed });
     }
     tape::forget_segments(draft, vid)?;
-    let TapeRecord { capacity, mounts, state, reason, .. } = old;
-    Ok(TapeRecord { mounts, state, reason, ..TapeRecord::scratch(capacity) })
+    let TapeRecord { capacity, mounts, state, reason, history, .. } = old;
+    Ok(TapeRecord { mounts, state, reason, history, ..TapeRecord::scratch(capacity) })
 }
 
 /// A container stands under an index at these places. What the catalogue knows of it gets them; one that it
@@ -76,7 +75,12 @@ fn another_volume(draft: &mut Draft<'_>, vid: Vid, old: TapeRecord) -> Result<Ta
 pub(super) fn adopt(draft: &mut Draft<'_>, found: &AdoptContainer) -> Result<Outcome, Rejection> {
     let id = found.container;
     need_restored(draft, Object::Container(id))?;
-    if let Some(record) = draft.view().container(id)? {
+    let mut known = draft.view().container(id)?;
+    if known.take_if(|record| record.copies.is_empty()).is_some() {
+        // The point lies in the middle of its sealing: it is taken over as it stands on tape.
+        dissolve::dissolve(draft, id)?;
+    }
+    if let Some(record) = known {
         if (record.length, record.checksums) != (found.length, found.checksums) {
             let what = "on tape it has another length or other checksums";
             return Err(Rejection::Malformed { object: Object::Container(id), what });
@@ -96,7 +100,7 @@ pub(super) fn adopt(draft: &mut Draft<'_>, found: &AdoptContainer) -> Result<Out
         }
     }
     if members.is_empty() {
-        let what = "each of its files stands in another container on tape";
+        let what = "each of its files stands in another container on tape, or was deleted";
         return Err(Rejection::Malformed { object: Object::Container(id), what });
     }
     let record = ContainerRecord {
@@ -182,15 +186,19 @@ fn take_places(
 }
 
 /// Makes a file a member of the container, instead of the containers that no tape has any more. `false`: one
-/// that a tape has holds it.
+/// that a tape has holds it, or there is no such file any more.
 fn take_member(
     draft: &mut Draft<'_>,
     found: &AdoptContainer,
     member: &MemberRecord,
 ) -> Result<bool, Rejection> {
     let id = member.file;
+    // Deleted since the tape was looked at: the others stand there all the same.
     let file = draft.view().file(id)?.filter(|file| file.is_named() && file.has_data());
-    let file = file.ok_or(Rejection::NotFound(Object::File(id)))?;
+    let Some(file) = file else {
+        let was_given = id.0 > 0 && id.0 < draft.meta()?.next_file;
+        return if was_given { Ok(false) } else { Err(Rejection::NotFound(Object::File(id))) };
+    };
     if !matches!(found.kind, ContainerKind::Segment { .. }) {
         for (container, _) in draft.view().parts(id)? {
             let record: ContainerRecord =

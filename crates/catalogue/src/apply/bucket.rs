@@ -35,6 +35,7 @@ pub(super) fn make(
 }
 
 pub(super) fn set(draft: &mut Draft<'_>, id: DirId, settings: &BucketSettings) -> Result<Outcome, Rejection> {
+    namespace::check_directory(draft, id)?;
     let directory = draft.view().directory(id)?.ok_or(Rejection::NotFound(Object::Directory(id)))?;
     let is_top = directory.parent == DirId::ROOT && id != DirId::ROOT;
     let refuse = |what| Err(Rejection::Malformed { object: Object::Directory(id), what });

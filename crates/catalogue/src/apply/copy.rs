@@ -2,7 +2,7 @@
 
 use base::{ContainerId, TapePoolId, Vid};
 
-use super::{cold, lifecycle, lost, pool, reason, recall, request, tape};
+use super::{cold, lifecycle, lost, pool, reason, recall, request, sealing, tape};
 use crate::command::{Command, Outcome, PoolData, Requeue};
 use crate::draft::Draft;
 use crate::error::{Object, ReadError, Rejection};
@@ -113,16 +113,30 @@ fn drop_copy(
         draft.put(Table::Container, key::container(id), &record);
         return made_safe(draft, id);
     }
+    forget(draft, id, &record)
+}
+
+/// A container that has no copies any more is gone.
+pub(super) fn forget(
+    draft: &mut Draft<'_>,
+    id: ContainerId,
+    record: &ContainerRecord,
+) -> Result<(), Rejection> {
     let held: Vec<_> = record.skeleton.into_iter().chain(record.image).collect();
     pool::dereference(draft, &held)?;
     draft.remove(Table::Container, key::container(id));
+    sealing::forget(draft, id)?;
     cold::forget(draft, id)
 }
 
 /// Drops a container of which no tape has, or is about to get, anything.
 pub(super) fn drop_all(draft: &mut Draft<'_>, id: ContainerId) -> Result<(), Rejection> {
     while let Some(record) = draft.view().container(id)? {
-        drop_copy(draft, id, record, 0)?;
+        if record.copies.is_empty() {
+            forget(draft, id, &record)?;
+        } else {
+            drop_copy(draft, id, record, 0)?;
+        }
     }
     Ok(())
 }
@@ -169,8 +183,8 @@ fn store_image(draft: &mut Draft<'_>, id: ContainerId, image: &PoolData) -> Resu
     if record.image.is_some() {
         return refuse("in the pool with an image already");
     }
-    if record.is_settled() {
-        return refuse("under an index with all its copies");
+    if record.is_settled() || record.copies.is_empty() {
+        return refuse("under an index with all its copies, or not sealed yet");
     }
     let &[piece] = image.pieces.as_slice() else {
         let what = "an image must be one piece";

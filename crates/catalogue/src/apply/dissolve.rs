@@ -1,52 +1,84 @@
 //! A pack that can never be written is given up, so that its files go into another one.
 
-use base::{ByteCount, ContainerId, FileId};
+use base::{ByteCount, ContainerId};
 
-use super::{cold, copy, lifecycle, lost, pool};
+use super::{copy, lifecycle, lost};
 use crate::command::Outcome;
 use crate::draft::Draft;
 use crate::error::{Object, Rejection};
 use crate::key;
-use crate::record::{ContainerCopy, ContainerKind, ContainerRecord, CopyState, FileRecord, FileState};
+use crate::record::{
+    ContainerCopy, ContainerKind, ContainerRecord, CopyState, FileRecord, FileState, SealingRecord,
+};
 use crate::table::Table;
 
-/// Members read at a time.
+/// Members taken out at a time.
 const PAGE: usize = 1000;
 
+/// All at once.
 pub(super) fn dissolve(draft: &mut Draft<'_>, id: ContainerId) -> Result<Outcome, Rejection> {
     let record = draft.view().container(id)?.ok_or(Rejection::NotFound(Object::Container(id)))?;
     check(id, &record)?;
-    let mut after: Option<(ByteCount, FileId)> = None;
-    loop {
-        let page = draft.view().members(id, after, PAGE)?;
-        for member in &page {
-            let file: FileRecord = draft.view().expect(Table::File, &key::file(member.file))?;
-            match file.state {
-                // A pack holds whole files: nothing else needs it.
-                FileState::Condemned(_) => lifecycle::remove(draft, member.file, &file, &[(id, *member)])?,
-                FileState::Live | FileState::Lost(_) => {
-                    lifecycle::take_out(draft, member.file, id, member);
-                    if file.state == FileState::Live
-                        && file.is_online()
-                        && lost::goes_to_tape(draft, file.class)?
-                    {
-                        lifecycle::put_todo(draft, member.file, &file)?;
-                    }
-                }
-            }
-        }
-        match page.last() {
-            Some(last) if page.len() == PAGE => after = Some((last.data_offset, last.file)),
-            _ => break,
-        }
-    }
+    while take_out_some(draft, id, PAGE)?.len() == PAGE {}
     for queued in &record.copies {
         copy::drop_queued(draft, queued.tape_pool, id, &record)?;
     }
-    pool::dereference(draft, record.skeleton.as_slice())?;
-    draft.remove(Table::Container, key::container(id));
-    cold::forget(draft, id)?;
+    copy::forget(draft, id, &record)?;
     Ok(Outcome::Done)
+}
+
+/// The next members. From the first piece on nobody waits for the pack; with the last one it is gone.
+pub(super) fn some(draft: &mut Draft<'_>, id: ContainerId, most: usize) -> Result<Outcome, Rejection> {
+    let Some(mut record) = draft.view().container(id)? else { return Ok(Outcome::More(false)) };
+    check(id, &record)?;
+    for queued in std::mem::take(&mut record.copies) {
+        copy::drop_queued(draft, queued.tape_pool, id, &record)?;
+    }
+    let taken = take_out_some(draft, id, most)?;
+    if taken.len() < most {
+        copy::forget(draft, id, &record)?;
+        return Ok(Outcome::More(false));
+    }
+    for (is_named, length) in taken {
+        let counted = match is_named {
+            true => {
+                record.live_bytes.0 = record.live_bytes.0.saturating_sub(length.0);
+                &mut record.live_members
+            }
+            false => &mut record.condemned_members,
+        };
+        *counted = counted.saturating_sub(1);
+    }
+    draft.put(Table::Container, key::container(id), &record);
+    let given_up = SealingRecord { members: 0, added: 0, end: ByteCount(0) };
+    draft.put(Table::Sealing, key::container(id), &given_up);
+    Ok(Outcome::More(true))
+}
+
+/// Takes the first members out of their pack; gives for each whether it has a name, and its bytes.
+fn take_out_some(
+    draft: &mut Draft<'_>,
+    id: ContainerId,
+    most: usize,
+) -> Result<Vec<(bool, ByteCount)>, Rejection> {
+    let members = draft.view().members(id, None, most)?;
+    let mut taken = Vec::with_capacity(members.len());
+    for member in &members {
+        let file: FileRecord = draft.view().expect(Table::File, &key::file(member.file))?;
+        taken.push((file.is_named(), member.length));
+        match file.state {
+            // A pack holds whole files: nothing else needs it.
+            FileState::Condemned(_) => lifecycle::remove(draft, member.file, &file, &[(id, *member)])?,
+            FileState::Live | FileState::Lost(_) => {
+                lifecycle::take_out(draft, member.file, id, member);
+                if file.state == FileState::Live && file.is_online() && lost::goes_to_tape(draft, file.class)?
+                {
+                    lifecycle::put_todo(draft, member.file, &file)?;
+                }
+            }
+        }
+    }
+    Ok(taken)
 }
 
 fn check(id: ContainerId, record: &ContainerRecord) -> Result<(), Rejection> {
@@ -55,7 +87,7 @@ fn check(id: ContainerId, record: &ContainerRecord) -> Result<(), Rejection> {
     if record.kind != ContainerKind::Pack {
         return refuse("a file's own container");
     }
-    if record.image.is_some() {
+    if record.image.is_some() && !record.copies.is_empty() {
         return refuse("in the pool with an image");
     }
     let is_queued = |copy: &ContainerCopy| copy.state == CopyState::Queued && copy.source.is_none();

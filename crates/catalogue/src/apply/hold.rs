@@ -3,6 +3,7 @@
 
 use base::{FileId, Name, Timestamp};
 
+use super::tree;
 use crate::command::Outcome;
 use crate::draft::Draft;
 use crate::error::{Object, Rejection};
@@ -76,6 +77,9 @@ pub(super) fn begin(
 pub(super) fn set(draft: &mut Draft<'_>, id: FileId, new: Hold, bypass: bool) -> Result<Outcome, Rejection> {
     let file = draft.view().file(id)?.filter(FileRecord::is_named);
     let file = file.ok_or(Rejection::NotFound(Object::File(id)))?;
+    if tree::is_condemned(draft, file.parent)? {
+        return Err(Rejection::NotFound(Object::File(id)));
+    }
     let old = draft.view().hold(id)?;
     if old == new {
         return Ok(Outcome::Done);

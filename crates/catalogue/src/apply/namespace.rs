@@ -2,7 +2,7 @@
 
 use base::{ClassId, DirId, Name, PATH_BYTES_MAX};
 
-use super::{access, bucket, cold, hold, lifecycle, limit, quota, upload, version};
+use super::{access, bucket, cold, hold, lifecycle, limit, quota, tree, upload, version};
 use crate::command::{Outcome, Replace};
 use crate::draft::Draft;
 use crate::error::{Object, ReadError, Rejection};
@@ -30,8 +30,9 @@ pub(super) fn check_attributes(attributes: &Attributes) -> Result<(), Rejection>
     Ok(())
 }
 
+/// Refuses a directory that is not there, or that is being removed with the tree it stands in.
 pub(super) fn check_directory(draft: &Draft<'_>, id: DirId) -> Result<(), Rejection> {
-    if draft.view().has(Table::Directory, &key::directory(id))? {
+    if draft.view().has(Table::Directory, &key::directory(id))? && !tree::is_condemned(draft, id)? {
         return Ok(());
     }
     Err(Rejection::NotFound(Object::Directory(id)))
@@ -116,15 +117,21 @@ pub(super) fn remove_directory(
             if !upload::move_up(draft, id, parent)? {
                 return Err(Rejection::DirectoryNotEmpty { parent, name: name.clone() });
             }
-            bucket::forget(draft, id)?;
-            cold::forget_directory(draft, id)?;
+            tree::move_up(draft, id, parent)?;
             draft.remove(Table::Entry, key::entry(parent, name.as_str()));
             draft.remove(Table::Directory, key::directory(id));
-            access::forget(draft, id)?;
-            quota::forget(draft, &QuotaSubject::Directory(id))?;
+            forget_settings(draft, id)?;
             Ok(Outcome::Done)
         }
     }
+}
+
+/// Forgets all that was set of a directory that goes.
+pub(super) fn forget_settings(draft: &mut Draft<'_>, id: DirId) -> Result<(), Rejection> {
+    bucket::forget(draft, id)?;
+    cold::forget_directory(draft, id)?;
+    access::forget(draft, id)?;
+    quota::forget(draft, &QuotaSubject::Directory(id))
 }
 
 /// Refuses a name that stands for something else than what was meant.

@@ -200,6 +200,13 @@ fn discard_blob(draft: &mut Draft<'_>, id: BlobId, blob: &BlobRecord) -> Result<
     for value in values {
         draft.remove(Table::Garbage, value);
     }
+    if matches!(blob.layout, Layout::Segment { .. }) {
+        let pages =
+            draft.view().rows_within(Table::Unneeded, &key::blob(id), None, usize::MAX, |_, key, _| {
+                Ok(key.to_vec())
+            })?;
+        pages.into_iter().for_each(|page| draft.remove(Table::Unneeded, page));
+    }
     draft.remove(Table::Blob, key::blob(id));
     draft.put(Table::Garbage, key::garbage(id, key::WHOLE_BLOB), &Garbage::Blob(description));
     Ok(())

@@ -264,7 +264,7 @@ impl Members<'_, '_> {
     }
 }
 
-fn is_below(draft: &Draft<'_>, directory: DirId, above: DirId) -> Result<bool, ReadError> {
+pub(super) fn is_below(draft: &Draft<'_>, directory: DirId, above: DirId) -> Result<bool, ReadError> {
     let mut at = directory;
     for _ in 0..namespace::DEPTH_MAX {
         if at == above {

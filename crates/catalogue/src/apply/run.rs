@@ -317,8 +317,7 @@ impl Open {
             _ => state == TapeState::Active,
         };
         if !stays {
-            self.tape.state = state;
-            self.tape.reason = reason(why);
+            self.tape.enter(state, reason(why));
         }
         self.tape.run = None;
         self.run.ended = Some((draft.at, end));

@@ -1,6 +1,6 @@
 //! Containers: their ids, and the moment that fixes what they hold.
 
-use base::{ByteCount, ContainerId, FileId};
+use base::{ByteCount, ClassId, ContainerId, FileId};
 
 use super::{copy, lifecycle, limit, namespace, pool};
 use crate::command::{CONTAINER_MEMBERS_MAX, Outcome, SealContainer};
@@ -9,7 +9,8 @@ use crate::encoding::{MemberValue, PartRecord};
 use crate::error::{Object, Rejection};
 use crate::key;
 use crate::record::{
-    ContainerCopy, ContainerKind, ContainerRecord, Counter, FileRecord, FileState, MemberRecord, TodoFile,
+    ClassRecord, ContainerCopy, ContainerKind, ContainerRecord, Counter, FileRecord, FileState, MemberRecord,
+    TodoFile,
 };
 use crate::table::Table;
 
@@ -23,25 +24,14 @@ pub(super) fn reserve(draft: &mut Draft<'_>) -> Result<Outcome, Rejection> {
     })
 }
 
-fn malformed(id: ContainerId, what: &'static str) -> Rejection {
+pub(super) fn malformed(id: ContainerId, what: &'static str) -> Rejection {
     Rejection::Malformed { object: Object::Container(id), what }
 }
 
 pub(super) fn seal(draft: &mut Draft<'_>, seal: &SealContainer) -> Result<Outcome, Rejection> {
     let id = seal.container;
     limit("members of a container", seal.members.len(), CONTAINER_MEMBERS_MAX)?;
-    if id.0 == 0 || id.0 >= draft.meta()?.next_container {
-        return Err(Rejection::NotFound(Object::Container(id)));
-    }
-    if draft.view().container(id)?.is_some() {
-        let object = Object::Container(id);
-        return Err(Rejection::WrongState { object, state: "sealed", needed: "reserved and not sealed yet" });
-    }
-    let class = namespace::class(draft, seal.class)?;
-    if class.copies.is_empty() {
-        let object = Object::Class(seal.class);
-        return Err(Rejection::WrongState { object, state: "disk only", needed: "one with tape copies" });
-    }
+    let class = check_new(draft, id, seal.class)?;
     check_shape(id, &seal.kind, &seal.members, seal.length, &seal.tape_path)?;
     check_skeleton(seal)?;
     for member in &seal.members {
@@ -73,6 +63,31 @@ pub(super) fn seal(draft: &mut Draft<'_>, seal: &SealContainer) -> Result<Outcom
     Ok(Outcome::Done)
 }
 
+/// Checks that the id is reserved and not taken yet; gives the class, which has tape copies.
+pub(super) fn check_new(
+    draft: &Draft<'_>,
+    id: ContainerId,
+    class: ClassId,
+) -> Result<ClassRecord, Rejection> {
+    if id.0 == 0 || id.0 >= draft.meta()?.next_container {
+        return Err(Rejection::NotFound(Object::Container(id)));
+    }
+    if draft.view().container(id)?.is_some() {
+        let object = Object::Container(id);
+        return Err(Rejection::WrongState { object, state: "sealed", needed: "reserved and not sealed yet" });
+    }
+    class_on_tape(draft, class)
+}
+
+pub(super) fn class_on_tape(draft: &Draft<'_>, id: ClassId) -> Result<ClassRecord, Rejection> {
+    let class = namespace::class(draft, id)?;
+    if class.copies.is_empty() {
+        let object = Object::Class(id);
+        return Err(Rejection::WrongState { object, state: "disk only", needed: "one with tape copies" });
+    }
+    Ok(class)
+}
+
 /// All copies of a new container wait to be written.
 pub(super) fn queue_copies(
     draft: &mut Draft<'_>,
@@ -82,8 +97,20 @@ pub(super) fn queue_copies(
     for queued in &record.copies {
         copy::put_queued(draft, queued.tape_pool, id, record)?;
     }
+    count_pack(draft, record)
+}
+
+pub(super) fn count_pack(draft: &mut Draft<'_>, record: &ContainerRecord) -> Result<(), Rejection> {
     if record.kind == ContainerKind::Pack {
         draft.count(Counter::PacksSealed, 1, record.length.0)?;
+    }
+    Ok(())
+}
+
+pub(super) fn check_tape_path(id: ContainerId, path: &str) -> Result<(), Rejection> {
+    limit("bytes of a path on tape", path.len(), TAPE_PATH_BYTES_MAX)?;
+    if !path.starts_with('/') {
+        return Err(malformed(id, "the path on tape must begin with '/'"));
     }
     Ok(())
 }
@@ -97,12 +124,9 @@ pub(super) fn check_shape(
     tape_path: &str,
 ) -> Result<(), Rejection> {
     let bad = |what| Err(malformed(id, what));
-    limit("bytes of a path on tape", tape_path.len(), TAPE_PATH_BYTES_MAX)?;
+    check_tape_path(id, tape_path)?;
     if members.is_empty() {
         return bad("a container needs at least one member");
-    }
-    if !tape_path.starts_with('/') {
-        return bad("the path on tape must begin with '/'");
     }
     let mut end = 0;
     for member in members {
@@ -149,7 +173,7 @@ fn check_skeleton(seal: &SealContainer) -> Result<(), Rejection> {
 }
 
 fn add_member(draft: &mut Draft<'_>, seal: &SealContainer, member: &MemberRecord) -> Result<(), Rejection> {
-    let file = waiting_file(draft, seal, member.file)?;
+    let file = waiting_file(draft, seal.class, member.file)?;
     enter_member(draft, seal.container, &seal.kind, member, &file)
 }
 
@@ -188,11 +212,12 @@ pub(super) fn enter_member(
     Ok(())
 }
 
-fn waiting_file(draft: &Draft<'_>, seal: &SealContainer, id: FileId) -> Result<FileRecord, Rejection> {
+/// A file that waits to be sealed into a container of this class.
+pub(super) fn waiting_file(draft: &Draft<'_>, class: ClassId, id: FileId) -> Result<FileRecord, Rejection> {
     let file = draft.view().file(id)?.filter(|file| file.state == FileState::Live);
     let file = file.ok_or(Rejection::NotFound(Object::File(id)))?;
     let todo = draft.view().get::<TodoFile>(Table::Todo, &key::todo(file.class, file.dataset, id))?;
-    if todo.is_none() || file.class != seal.class {
+    if todo.is_none() || file.class != class {
         let state = "of another class or not waiting to be sealed";
         let needed = "in the container's class and waiting to be sealed";
         return Err(Rejection::WrongState { object: Object::File(id), state, needed });

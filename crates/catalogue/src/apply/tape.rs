@@ -1,13 +1,13 @@
 //! Cartridges and what may be done with them.
 
-use base::{BlockAddress, ByteCount, Vid};
+use base::{BlockAddress, ByteCount, FailureCause, Timestamp, Vid};
 
 use super::reason;
 use crate::command::{Command, Outcome};
 use crate::draft::Draft;
 use crate::error::{Object, Rejection};
 use crate::key;
-use crate::record::{TapeRecord, TapeState};
+use crate::record::{BaseRecord, TapeHistory, TapeRecord, TapeState};
 use crate::table::Table;
 
 pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcome, Rejection> {
@@ -39,9 +39,17 @@ pub(super) fn perform(draft: &mut Draft<'_>, command: &Command) -> Result<Outcom
             Ok(())
         })?,
         Command::ReclaimTape { vid } => reclaim(draft, *vid)?,
+        Command::BaseOnTape { vid, change, parts, bytes } => {
+            base_on_tape(draft, *vid, *change, *parts, *bytes)?;
+        }
         Command::SetTapeState { vid, state, reason: why } => {
             update(draft, *vid, |tape| set_state(*vid, tape, *state, why))?;
         }
+        Command::TapeFailed { vid, cause, wrote, reason: why, retry } => {
+            let failure = Failure { cause: *cause, wrote: *wrote, reason: reason(why), retry: *retry };
+            update(draft, *vid, |tape| failed(*vid, tape, failure))?;
+        }
+        Command::ForgetTapeFailures { vid, doubts } => forget_failures(draft, *vid, *doubts)?,
         Command::CountMount { vid } => update(draft, *vid, |tape| {
             tape.mounts = tape.mounts.saturating_add(1);
             Ok(())
@@ -91,10 +99,44 @@ fn reclaim(draft: &mut Draft<'_>, vid: Vid) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// Forgets which changes stood on a tape: its volume is gone, or is about to be.
+/// Forgets which changes and bases stood on a tape: its volume is gone, or is about to be.
 pub(super) fn forget_segments(draft: &mut Draft<'_>, vid: Vid) -> Result<(), Rejection> {
     for (first, _) in draft.view().segments(vid)? {
         draft.remove(Table::Segment, key::segment(vid, first));
+    }
+    for (change, _) in draft.view().bases(vid)? {
+        draft.remove(Table::Base, key::base(vid, change));
+    }
+    Ok(())
+}
+
+/// Records a base, or that one is not there any more. What is known already changes nothing.
+fn base_on_tape(
+    draft: &mut Draft<'_>,
+    vid: Vid,
+    change: u64,
+    parts: u32,
+    bytes: ByteCount,
+) -> Result<(), Rejection> {
+    let tape = find(draft, vid)?;
+    let key = key::base(vid, change);
+    let known: Option<BaseRecord> = draft.view().get(Table::Base, &key)?;
+    if parts == 0 {
+        if known.is_some() {
+            draft.remove(Table::Base, key);
+        }
+        return Ok(());
+    }
+    let object = Object::Change(change);
+    if tape.generation.0 == 0 {
+        let needed = "labelled, with an index that names the base";
+        return Err(Rejection::WrongState { object: Object::Tape(vid), state: word(tape.state), needed });
+    }
+    if change == 0 || change >= draft.meta()?.next_change {
+        return Err(Rejection::Malformed { object, what: "the base ends with a change that was not made" });
+    }
+    if known.is_none_or(|known| (known.parts, known.bytes) != (parts, bytes)) {
+        draft.put(Table::Base, key, &BaseRecord { parts, bytes, written: draft.at });
     }
     Ok(())
 }
@@ -177,7 +219,39 @@ fn set_state(vid: Vid, tape: &mut TapeRecord, state: TapeState, why: &str) -> Re
         | TapeState::Disabled
         | TapeState::Repacking => {}
     }
-    tape.state = state;
-    tape.reason = reason(why);
+    tape.enter(state, reason(why));
+    Ok(())
+}
+
+fn forget_failures(draft: &mut Draft<'_>, vid: Vid, doubts: bool) -> Result<(), Rejection> {
+    let tape = find(draft, vid)?;
+    let stays = tape.state == TapeState::ReadOnly && !doubts;
+    let history = tape.history.filter(|_| stays).map(|known| TapeHistory { failures: 0, ..known });
+    if history != tape.history {
+        draft.put(Table::Tape, key::tape(vid), &TapeRecord { history, ..tape });
+    }
+    Ok(())
+}
+
+struct Failure {
+    cause: FailureCause,
+    wrote: bool,
+    reason: String,
+    retry: Option<Timestamp>,
+}
+
+/// Sets a tape aside, and keeps what it was.
+fn failed(vid: Vid, tape: &mut TapeRecord, failure: Failure) -> Result<(), Rejection> {
+    if tape.state == TapeState::Disabled {
+        let (state, needed) = (word(tape.state), "not disabled to become suspect");
+        return Err(Rejection::WrongState { object: Object::Tape(vid), state, needed });
+    }
+    let before = tape.before_failure().unwrap_or(tape.state);
+    let wrote_before = tape.state == TapeState::Suspect && tape.history.is_some_and(|known| known.wrote);
+    let wrote = failure.wrote || wrote_before;
+    assert!(!matches!(before, TapeState::Suspect | TapeState::Disabled), "what {vid} was is no use");
+    let failures = tape.history.map_or(0, |history| history.failures).saturating_add(1);
+    tape.enter(TapeState::Suspect, failure.reason);
+    tape.history = Some(TapeHistory { before, wrote, failures, retry: failure.retry, cause: failure.cause });
     Ok(())
 }

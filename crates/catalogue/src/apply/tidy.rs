@@ -70,6 +70,8 @@ pub(super) fn garbage_removed(
     Ok(Outcome::Done)
 }
 
+/// The changes that were dropped are not in a base, and a catalogue that was made from one has none of them:
+/// so this writes a record whatever it drops, or it would be a change in one of them and none in the other.
 pub(super) fn trim_changes(draft: &mut Draft<'_>, through: u64, most: usize) -> Result<Outcome, Rejection> {
     let end = through.checked_add(1).map(key::change);
     let keys = draft.view().rows(Table::Change, &[], end.as_deref(), most, |_, key, _| Ok(key.to_vec()))?;
@@ -77,5 +79,7 @@ pub(super) fn trim_changes(draft: &mut Draft<'_>, through: u64, most: usize) -> 
     for key in keys {
         draft.remove(Table::Change, key);
     }
+    let known: Option<u64> = draft.view().get(Table::Trimmed, key::CLOCK)?;
+    draft.put(Table::Trimmed, key::CLOCK.to_vec(), &known.unwrap_or(0).max(through));
     dropped(count)
 }

@@ -16,7 +16,7 @@ use crate::table::Table;
 
 mod usage;
 
-pub(super) use usage::move_up;
+pub(super) use usage::{move_some, move_up};
 
 /// Most bytes in the name of who began an upload.
 const OWNER_BYTES_MAX: usize = 64;
@@ -62,6 +62,7 @@ fn open_upload(draft: &mut Draft<'_>, open: &OpenUpload) -> Result<UploadId, Rej
     if let Some(class) = open.plan.class {
         namespace::class(draft, class)?;
     }
+    namespace::check_directory(draft, open.bucket)?;
     let bucket = draft.view().directory(open.bucket)?;
     let bucket = bucket.ok_or(Rejection::NotFound(Object::Directory(open.bucket)))?;
     let is_path = base::ArchivePath::new(&format!("/{}", open.key)).is_ok_and(|path| !path.is_root());

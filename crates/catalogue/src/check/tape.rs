@@ -8,8 +8,8 @@ use crate::encoding::{MemberValue, PartRecord};
 use crate::error::ReadError;
 use crate::key;
 use crate::record::{
-    ClockRecord, ContainerKind, ContainerRecord, CopyState, Counter, LeapsBelieved, QueuedContainer, RunItem,
-    RunRecord, TapeRecord,
+    BaseRecord, ClockRecord, ContainerKind, ContainerRecord, CopyState, Counter, LeapsBelieved,
+    QueuedContainer, RunItem, RunRecord, SealingRecord, TapeRecord, TapeState,
 };
 use crate::table::Table;
 
@@ -24,6 +24,14 @@ impl Check<'_> {
             if container.kind == ContainerKind::Pack {
                 check.count(Counter::PacksSealed, container.length);
             }
+            let is_sealing = check.has::<SealingRecord>(Table::Sealing, &key::container(id))?;
+            let is_right = is_sealing == container.copies.is_empty();
+            check.expect(
+                is_right,
+                Table::Container,
+                key,
+                "the container has no copies and is not being sealed",
+            );
             check.members(id, &container, key)?;
             check.copies(id, &container, key)
         })?;
@@ -37,6 +45,15 @@ impl Check<'_> {
             check.expect(is_right, Table::Member, key, "the file does not know this part");
             let is_known = check.view.container(container)?.is_some();
             check.expect(is_known, Table::Member, key, "the container does not exist");
+            Ok(())
+        })?;
+        self.walk(Table::Sealing, |check, mut parts, key, sealing: SealingRecord| {
+            let container = check.view.container(ContainerId(parts.u64()?))?;
+            let is_right = container.is_some_and(|container| {
+                let has = container.live_members.saturating_add(container.condemned_members);
+                container.copies.is_empty() && (sealing.members == 0 || has == sealing.added)
+            });
+            check.expect(is_right, Table::Sealing, key, "the pack is not being sealed, or not so far");
             Ok(())
         })?;
         self.walk(Table::Queue, |check, mut parts, key, queued: QueuedContainer| {
@@ -116,6 +133,11 @@ impl Check<'_> {
                 Some(run) => check.has::<Vid>(Table::OpenRun, &key::run(run))?,
             };
             check.expect(is_open, Table::Tape, key, "the tape's run is not open");
+            let is_sound = tape.history.is_none_or(|history| {
+                let is_state = !matches!(history.before, TapeState::Suspect | TapeState::Disabled);
+                is_state && (history.retry.is_none() || tape.state == TapeState::Suspect)
+            });
+            check.expect(is_sound, Table::Tape, key, "the history of the tape contradicts its state");
             Ok(())
         })?;
         self.walk(Table::Content, |check, mut parts, key, container: ContainerId| {
@@ -169,6 +191,18 @@ impl Check<'_> {
             check.expect(known, Table::Segment, key, "the tape does not know of these changes");
             let through: &mut u64 = newest.entry(vid).or_default();
             *through = last.max(*through);
+            Ok(())
+        })?;
+        self.walk(Table::Trimmed, |check, _, key, _: u64| {
+            check.expect(key == key::CLOCK, Table::Trimmed, key, "there is one such record");
+            Ok(())
+        })?;
+        self.walk(Table::Base, |check, mut parts, key, base: BaseRecord| {
+            let (vid, change) = (parts.vid()?, parts.u64()?);
+            let fits = base.parts > 0 && change > 0 && change <= last_change;
+            check.expect(fits, Table::Base, key, "the base ends with a change that was not made");
+            let known = check.view.tape(vid)?.is_some_and(|tape| tape.generation.0 > 0);
+            check.expect(known, Table::Base, key, "the base is on no labelled tape");
             Ok(())
         })?;
         self.walk(Table::Tape, |check, mut parts, key, tape: TapeRecord| {

@@ -6,7 +6,7 @@ use super::View;
 use crate::error::ReadError;
 use crate::frame;
 use crate::key;
-use crate::record::{BlobRecord, ContainerRecord, FileRecord, Garbage, UnknownExtent};
+use crate::record::{BlobRecord, ContainerRecord, FileRecord, Garbage, Sectors, UnknownExtent};
 use crate::table::Table;
 
 impl View<'_> {
@@ -68,6 +68,16 @@ impl View<'_> {
         self.rows_within(Table::Garbage, &[], behind, limit, |_, key, value| {
             frame::open(Table::Garbage, key, value)
         })
+    }
+
+    /// Which sectors of a page of a segment nobody needs any more although it holds something else; 0: none.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn unneeded_sectors(&self, blob: BlobId, page: u32) -> Result<u8, ReadError> {
+        let (key, place) = key::unneeded(blob, page);
+        let sectors: Option<Sectors> = self.get(Table::Unneeded, &key)?;
+        Ok(sectors.and_then(|sectors| sectors.get(place).copied()).unwrap_or(0))
     }
 
     /// Garbage in quarantine behind `after`, at most `limit`: what is older than the restore, and of which

@@ -8,8 +8,8 @@ use crate::error::ReadError;
 use crate::frame;
 use crate::key::{self, KeyReader};
 use crate::record::{
-    ContainerRecord, MemberRecord, QueuedContainer, RecallItem, RecallKey, RunItem, RunRecord, TapeRecord,
-    TodoFile,
+    BaseRecord, ClassRecord, ContainerRecord, Counter, MemberRecord, QueuedContainer, RecallItem, RecallKey,
+    RunItem, RunRecord, SealingRecord, Tally, TapeRecord, TodoFile,
 };
 use crate::table::Table;
 use std::ops::ControlFlow;
@@ -62,6 +62,33 @@ impl View<'_> {
             let data_offset = ByteCount(parts.u64()?);
             member(data_offset, FileId(parts.u64()?), frame::open(Table::Member, key, value)?, key)
         })
+    }
+
+    /// Packs that are being sealed, or given up, in pieces; at most `limit`.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn sealing(&self, limit: usize) -> Result<Vec<(ContainerId, SealingRecord)>, ReadError> {
+        self.rows(Table::Sealing, &[], None, limit, |mut parts, key, value| {
+            Ok((ContainerId(parts.u64()?), frame::open(Table::Sealing, key, value)?))
+        })
+    }
+
+    /// Containers that wait for a tape pool, those among them that are being sealed in pieces.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn waiting_for(&self, pool: TapePoolId) -> Result<Tally, ReadError> {
+        let mut waiting = self.tally(Counter::Queued(pool))?;
+        for (id, _) in self.sealing(usize::MAX)? {
+            let Some(container) = self.container(id)? else { continue };
+            let class: Option<ClassRecord> = self.get(Table::Class, &key::class(container.class))?;
+            if class.is_some_and(|class| class.copies.contains(&pool)) {
+                waiting.files = waiting.files.saturating_add(1);
+                waiting.bytes.0 = waiting.bytes.0.saturating_add(container.length.0);
+            }
+        }
+        Ok(waiting)
     }
 
     /// Files of a class that wait to be sealed, by data set and file; those behind `after`, at most `limit`.
@@ -124,6 +151,17 @@ impl View<'_> {
         self.rows_within(Table::Segment, vid.as_bytes(), None, usize::MAX, |mut parts, key, value| {
             parts.vid()?;
             Ok((parts.u64()?, frame::open(Table::Segment, key, value)?))
+        })
+    }
+
+    /// The bases of the catalogue on a tape: the newest change of each, in order.
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn bases(&self, vid: Vid) -> Result<Vec<(u64, BaseRecord)>, ReadError> {
+        self.rows_within(Table::Base, vid.as_bytes(), None, usize::MAX, |mut parts, key, value| {
+            parts.vid()?;
+            Ok((parts.u64()?, frame::open(Table::Base, key, value)?))
         })
     }
 

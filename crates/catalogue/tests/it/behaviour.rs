@@ -68,9 +68,26 @@ fn values_of_a_segment_are_garbage_one_by_one_and_the_segment_when_empty() {
     assert_eq!(bench.garbage_values(), [(log, 4096), (log, 8192)]);
     bench.ok(Command::GarbageRemoved { blobs: vec![], values: vec![piece(log, 4096, 3), piece(log, 77, 3)] });
     assert_eq!(bench.garbage_values(), [(log, 8192)]);
+    let page = |page, sectors| UnneededSectors { blob: BlobId(log), page, sectors };
+    let removed = |values, pages| Command::ValuesRemoved { values, pages };
+    bench.ok(removed(vec![piece(log, 8192, 3)], vec![page(1, 0b10), page(2, 0b110), page(400, 1)]));
+    assert_eq!(bench.garbage_values(), [(0, 0); 0]);
+    bench.ok(removed(vec![], vec![page(2, 0), page(400, 0b11), page(77, 0)]));
+    let sectors = |bench: &Bench, page| bench.view().unneeded_sectors(BlobId(log), page).unwrap();
+    assert_eq!([1, 2, 77, 400].map(|page| sectors(&bench, page)), [0b10, 0, 0, 0b11]);
+    assert_eq!(bench.view().check().unwrap(), []);
+    // No change is logged for what is known, nor for a segment that is not there.
+    let changes = bench.view().last_change().unwrap();
+    let gone = UnneededSectors { blob: BlobId(log + 1000), page: 1, sectors: 1 };
+    bench.ok(removed(vec![piece(log, 8192, 3)], vec![page(1, 0b10), gone]));
+    assert_eq!(bench.view().last_change().unwrap(), changes);
+    assert!(bench.rejected(removed(vec![], vec![page(1 << 19, 1)])).contains("no page of this number"));
+    let too_many = (0..100_001).map(|n| page(n % 100, 1)).collect();
+    assert!(bench.rejected(removed(vec![], too_many)).contains("100000"));
     bench.ok(remove("a"));
     bench.ok(remove("b"));
     assert_eq!((bench.garbage_values(), bench.garbage_blobs()), (vec![], vec![log]));
+    assert_eq!(sectors(&bench, 400), 0, "what is known of its pages goes with the segment");
     // Another small put cannot rely on a segment that is about to go.
     let mut put = bench.new_put(DirId::ROOT, "c", "ccc");
     put.data = Some(PoolData { blobs: vec![segment(log)], pieces: vec![piece(log, 16384, 3)] });
@@ -399,6 +416,57 @@ fn requests_complete_when_closed_and_nothing_waits() {
 }
 
 #[test]
+fn a_tape_that_failed_keeps_what_it_was() {
+    let mut bench = Bench::new();
+    let tape = bench.tapes[0];
+    let (cause, retry) = (FailureCause::Unknown, Some(Timestamp(77)));
+    let failed = |wrote| Command::TapeFailed { vid: tape, cause, wrote, reason: "it broke".into(), retry };
+    let to = |state| Command::SetTapeState { vid: tape, state, reason: "why".into() };
+    let record = |bench: &Bench| bench.view().tape(tape).unwrap().unwrap();
+    let forget = |doubts| Command::ForgetTapeFailures { vid: tape, doubts };
+    bench.ok(failed(false));
+    let known = record(&bench);
+    let history = TapeHistory { before: TapeState::Active, wrote: false, failures: 1, retry, cause };
+    assert_eq!((known.state, known.history), (TapeState::Suspect, Some(history)));
+    assert_eq!(known.before_failure(), Some(TapeState::Active));
+    assert!(
+        known.told(tape).starts_with("it broke (it was active; failure 1 in a row"),
+        "{}",
+        known.told(tape)
+    );
+    // Whatever fails next, what it was before the first failure counts; a write that failed is the last one.
+    bench.ok(failed(true));
+    let known = record(&bench).history.unwrap();
+    assert_eq!((known.before, known.wrote, known.failures), (TapeState::Active, true, 2));
+    assert_eq!(record(&bench).when_well(), Some(TapeState::ReadOnly));
+    // In use again it is not tried, and what it was is what it is now.
+    bench.ok(to(TapeState::Active));
+    let known = record(&bench);
+    assert_eq!((known.history.unwrap().retry, known.before_failure(), known.when_well()), (None, None, None));
+    assert!(known.is_doubted() && known.told(tape) == "why");
+    bench.ok(failed(false));
+    assert_eq!(
+        record(&bench).history.map(|known| (known.before, known.failures)),
+        Some((TapeState::Active, 3))
+    );
+    bench.ok(to(TapeState::Active));
+    bench.ok(forget(false));
+    assert_eq!(record(&bench).history, None, "a session on it went well");
+    // One that is kept for reading is doubted until somebody looks.
+    bench.ok(failed(true));
+    bench.ok(to(TapeState::ReadOnly));
+    bench.ok(forget(false));
+    assert_eq!(record(&bench).history.map(|known| known.failures), Some(0));
+    bench.ok(forget(true));
+    assert_eq!(record(&bench).history, None);
+    // One that was suspect before histories were kept may be read, and no more.
+    bench.ok(to(TapeState::Suspect));
+    assert_eq!(record(&bench).before_failure(), Some(TapeState::ReadOnly));
+    bench.ok(to(TapeState::Disabled));
+    assert!(bench.rejected(failed(false)).contains("not disabled"));
+}
+
+#[test]
 fn tapes_change_state_only_as_they_may() {
     let mut bench = Bench::new();
     let fresh = vid("CCC001");
@@ -454,6 +522,39 @@ fn a_class_changes_for_containers_sealed_from_now_on() {
 }
 
 #[test]
+fn bases_are_recorded_as_they_stand_on_tapes() {
+    let mut bench = Bench::new();
+    let file = bench.put("f", "content");
+    let pack = bench.pack(&[file]);
+    bench.write_to(0, pack);
+    let (vid, other) = (bench.tapes[0], bench.tapes[1]);
+    let base = |vid, change, parts| Command::BaseOnTape { vid, change, parts, bytes: ByteCount(77) };
+    let last = bench.view().last_change().unwrap();
+    assert!(bench.rejected(base(vid, last + 1, 1)).contains("not made"));
+    assert!(bench.rejected(base(vid, 0, 1)).contains("not made"));
+    bench.ok(base(vid, last, 2));
+    bench.ok(base(vid, 3, 1));
+    bench.ok(base(other, 4, 1));
+    let known = |bench: &Bench, vid| -> Vec<(u64, u32)> {
+        let bases = bench.view().bases(vid).unwrap();
+        bases.into_iter().map(|(change, base)| (change, base.parts)).collect()
+    };
+    assert_eq!(known(&bench, vid), [(3, 1), (last, 2)]);
+    let before = bench.view().last_change().unwrap();
+    bench.ok(base(vid, last, 2));
+    bench.ok(base(vid, 5, 0));
+    assert_eq!(bench.view().last_change().unwrap(), before, "nothing changes");
+    bench.ok(base(vid, last, 0));
+    assert_eq!((known(&bench, vid), known(&bench, other)), (vec![(3, 1)], vec![(4, 1)]));
+    // What a tape held is gone when it is reclaimed.
+    bench.ok(Command::SetTapeState { vid: other, state: TapeState::Full, reason: String::new() });
+    bench.ok(Command::ReclaimTape { vid: other });
+    assert_eq!(known(&bench, other), []);
+    assert_eq!(bench.view().check().unwrap(), []);
+    assert!(bench.replayed() == bench.store);
+}
+
+#[test]
 fn the_change_log_is_numbered_trimmed_and_replays_to_the_same_bytes() {
     let mut bench = Bench::new();
     let file = bench.put("f", "content");
@@ -467,8 +568,10 @@ fn the_change_log_is_numbered_trimmed_and_replays_to_the_same_bytes() {
     assert_eq!(bench.view().changes(3, 4, 0).unwrap().len(), 1);
     assert_eq!(bench.ok(Command::TrimChanges { through: 5 }), Outcome::Dropped(5));
     assert_eq!(bench.view().first_change().unwrap(), 6);
+    // A catalogue that was made from a base has none of these changes: it counts the command all the same.
+    assert_eq!(bench.ok(Command::TrimChanges { through: 5 }), Outcome::Dropped(0));
     bench.rejected(remove("nothing"));
-    assert_eq!(bench.view().last_change().unwrap(), last + 1, "what is refused is not logged");
+    assert_eq!(bench.view().last_change().unwrap(), last + 2, "what is refused is not logged");
     assert!(bench.replayed() == bench.store);
 }
 

@@ -73,6 +73,14 @@ fn full() -> Bench {
         reason: "worn".into(),
     });
     bench.ok(Command::RequeueCopy { container: first, vid: bench.tapes[1] });
+    let reason = "block 9 is unreadable".to_owned();
+    bench.ok(Command::TapeFailed {
+        vid: bench.tapes[1],
+        cause: FailureCause::Unknown,
+        wrote: false,
+        reason,
+        retry: Some(Timestamp(2_000_000_000_000_000_000)),
+    });
     bench.ok(Command::PoolCopyLost { files: vec![three] });
     bench.ok(Command::SetDriveDown { drive: "drive1".into(), down: Some("cleaning".into()) });
     bench.ok(Command::SetRequestPriority { request, priority: 9 });
@@ -101,7 +109,36 @@ fn full() -> Bench {
     bench.ok(Command::NoteUnknown { found: vec![unknown(4)], gone: vec![unknown(1)] });
     let upload = bench.open_upload_of(below, "L2035_SAP003.h5", "lofar");
     bench.put_part(upload, 1, &[8; 6000]);
+    let log = bench.new_blob();
+    for (name, at) in [("small", 0), ("smaller", 512)] {
+        let mut put = bench.new_put(below, name, name);
+        let length = name.len() as u64;
+        put.data = Some(PoolData { blobs: vec![segment(log)], pieces: vec![piece(log, at, length)] });
+        bench.ok(Command::PutFile(Box::new(put)));
+    }
+    bench.ok(Command::RemoveFile { parent: below, name: name("small") });
+    let pages = vec![UnneededSectors { blob: BlobId(log), page: 0, sectors: 1 }];
+    bench.ok(Command::ValuesRemoved { values: vec![piece(log, 0, 5)], pages });
+    let waiting = [bench.put("four", "4444"), bench.put("five", "55555")];
+    let (container, members) = (bench.open_pack(2), bench.members(&waiting));
+    bench.ok(Command::AddMembers { container, members: members[..1].to_vec() });
+    condemned_tree(&mut bench);
+    bench.ok(Command::TrimChanges { through: 2 });
+    bench.ok(Command::BaseOnTape { vid: bench.tapes[0], change: 9, parts: 2, bytes: ByteCount(1 << 27) });
     bench
+}
+
+/// A tree of which one file is gone.
+fn condemned_tree(bench: &mut Bench) {
+    let tree = bench.mkdir(DirId::ROOT, "tree");
+    for file in ["a", "b"] {
+        let put = bench.new_put(tree, file, "content of a tree");
+        bench.ok(Command::PutFile(Box::new(put)));
+    }
+    let (parent, owner) = (DirId::ROOT, "alice".into());
+    let name = name("tree");
+    bench.ok(Command::CondemnTree { parent, name, directory: tree, owner, with_lists: true });
+    bench.ok(Command::DoSome { work: Work::RemoveTree(tree), most: 1 });
 }
 
 /// Two leaps, a doubt and a plan.
@@ -523,6 +560,53 @@ fn clock_commands() -> Vec<Command> {
             to_name: name("b"),
             replace: Replace::Refused,
         },
+        Command::ValuesRemoved {
+            values: vec![piece(1 << 40, 8192, 100)],
+            pages: vec![UnneededSectors { blob: BlobId(1 << 40), page: 300, sectors: 0x81 }],
+        },
+        Command::OpenPack(Box::new(OpenPack {
+            container: ContainerId(300),
+            class: ClassId(1),
+            members: 20_000,
+            length: ByteCount(1 << 32),
+            checksums: StreamChecksums::of(&[7]),
+            tape_path: "/.kist/300".into(),
+            skeleton: PoolData { blobs: vec![striped(1 << 40, 700)], pieces: vec![piece(1 << 40, 0, 700)] },
+        })),
+        Command::AddMembers {
+            container: ContainerId(300),
+            members: vec![MemberRecord {
+                file: FileId(1000),
+                header_offset: ByteCount(512),
+                data_offset: ByteCount(1024),
+                length: ByteCount(5000),
+                file_offset: ByteCount(0),
+            }],
+        },
+        Command::ClosePack { container: ContainerId(300) },
+        Command::DoSome { work: Work::DissolvePack(ContainerId(300)), most: 400 },
+        Command::CondemnTree {
+            parent: DirId(1),
+            name: name("a"),
+            directory: DirId(300),
+            owner: "alice".into(),
+            with_lists: true,
+        },
+        Command::DoSome { work: Work::RemoveTree(DirId(300)), most: 400 },
+        Command::TapeFailed {
+            vid: vid("KT0001"),
+            cause: FailureCause::Cartridge,
+            wrote: true,
+            reason: "write error".into(),
+            retry: Some(Timestamp(1_800_000_000_000_000_000)),
+        },
+        Command::ForgetTapeFailures { vid: vid("KT0001"), doubts: true },
+        Command::BaseOnTape {
+            vid: Vid::new("KS0001").unwrap(),
+            change: 12_345,
+            parts: 3,
+            bytes: ByteCount(130 << 20),
+        },
     ]
 }
 
@@ -545,7 +629,7 @@ fn envelopes_have_the_golden_bytes() {
     let envelopes = envelopes();
     let tags: BTreeMap<u8, String> =
         envelopes.iter().map(|e| (e.encode()[9], format!("{:?}", e.command))).collect();
-    assert_eq!(tags.len(), 84, "one of each command");
+    assert_eq!(tags.len(), 92, "one of each command");
     let mut text = String::new();
     for envelope in &envelopes {
         writeln!(text, "{}", hex(&envelope.encode())).unwrap();
@@ -637,9 +721,12 @@ fn a_missing_row_is_found_by_the_check() {
             let has_no_partner = matches!(
                 table,
                 Table::Todo
+                    | Table::Base
+                    | Table::Trimmed
                     | Table::DriveDown
                     | Table::Clock
                     | Table::Unknown
+                    | Table::Unneeded
                     | Table::Leaps
                     | Table::RequestPriority
                     | Table::Hold

@@ -10,5 +10,7 @@ mod model;
 mod multipart;
 mod quotas;
 mod repair;
+mod sealing;
 mod states;
+mod trees;
 mod versions;

@@ -398,6 +398,19 @@ fn recount(bench: &Bench, subject: &QuotaSubject) -> (u64, u64) {
     }
     let mut sum = (0, 0);
     walk(bench, DirId::ROOT, false, subject, &mut sum);
+    // What is being removed with its tree counts where the tree stood.
+    for (tree, record) in bench.view().trees().unwrap() {
+        if record.ended.is_none() {
+            let mut at = bench.view().directory(tree).unwrap().unwrap().parent;
+            let mut is_in = false;
+            while at != DirId::ROOT {
+                is_in |= *subject == QuotaSubject::Directory(at);
+                at = bench.view().directory(at).unwrap().unwrap().parent;
+            }
+            is_in |= *subject == QuotaSubject::Directory(DirId::ROOT);
+            walk(bench, tree, is_in, subject, &mut sum);
+        }
+    }
     for (id, upload) in bench.view().uploads_before(Timestamp(i64::MAX), None, usize::MAX).unwrap() {
         let Some(usage) = bench.view().upload_use(id).unwrap() else { continue };
         let quotas = bench.view().quotas_of(usage.directory, &upload.plan.attributes.group).unwrap();
@@ -429,7 +442,20 @@ fn step(bench: &mut Bench, picks: &[u8; 6], seen: &mut Seen) {
     let set = subjects.get(usize::from(picks[1]) % subjects.len().max(1)).map(|(subject, _)| subject.clone());
     let uploads = bench.view().uploads_before(Timestamp(i64::MAX), None, usize::MAX).unwrap();
     let upload = uploads.get(usize::from(picks[1]) % uploads.len().max(1)).cloned();
-    let command = match picks[0] % 25 {
+    let trees = bench.view().trees().unwrap().into_iter().filter(|(_, tree)| tree.ended.is_none());
+    let trees: Vec<DirId> = trees.map(|(id, _)| id).collect();
+    let command = match picks[0] % 28 {
+        25 => {
+            let (parent, name) = (dir(picks[1]), a_name(picks[2]));
+            let entry = bench.view().entry(parent, &name).unwrap();
+            let Some(Entry::Directory(directory)) = entry else { return };
+            let owner = "alice".into();
+            Command::CondemnTree { parent, name, directory, owner, with_lists: false }
+        }
+        26 | 27 => {
+            let Some(tree) = trees.get(usize::from(picks[1]) % trees.len().max(1)) else { return };
+            Command::DoSome { work: Work::RemoveTree(*tree), most: 1 + u32::from(picks[2] % 3) }
+        }
         20 => {
             let bucket = dir(picks[1]);
             let path = ["p", "p/q", "q/r/p"][usize::from(picks[2]) % 3];
@@ -522,6 +548,8 @@ fn step(bench: &mut Bench, picks: &[u8; 6], seen: &mut Seen) {
         Command::RemoveVersion { .. } => Some("version"),
         Command::PutPart(_) => Some("part"),
         Command::CompleteUpload(_) => Some("whole"),
+        Command::CondemnTree { .. } => Some("tree"),
+        Command::DoSome { .. } => Some("batch"),
         _ => None,
     };
     match bench.run(command) {
@@ -541,7 +569,7 @@ fn step(bench: &mut Bench, picks: &[u8; 6], seen: &mut Seen) {
 #[test]
 fn histories_agree_with_a_naive_recount() {
     let config =
-        Config { cases: 160, failure_persistence: None, rng_seed: RngSeed::Fixed(7), ..Config::default() };
+        Config { cases: 640, failure_persistence: None, rng_seed: RngSeed::Fixed(7), ..Config::default() };
     let total = std::cell::RefCell::new(Seen::default());
     let mut runner = proptest::test_runner::TestRunner::new(config);
     let steps = proptest::collection::vec(any::<[u8; 6]>(), 1..250);
@@ -566,7 +594,8 @@ fn histories_agree_with_a_naive_recount() {
         })
         .unwrap();
     let seen = total.into_inner().0;
-    for what in ["done", "exceeded", "border", "other", "clone", "version", "part", "whole"] {
+    for what in ["done", "exceeded", "border", "other", "clone", "version", "part", "whole", "tree", "batch"]
+    {
         assert!(seen.get(what).is_some_and(|count| *count > 20), "{what} was too rare: {seen:?}");
     }
 }

@@ -22,6 +22,7 @@ pub(super) fn write(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveE
     tapes(page, engine)?;
     pool(page, &engine.pool_info()?);
     health(page, engine)?;
+    change_log(page, engine)?;
     backup(page, engine);
     Ok(())
 }
@@ -41,6 +42,9 @@ fn totals(page: &mut Page, totals: &Totals) {
         let doubted = f64::from(u8::from(clock.is_doubted()));
         page.gauge("clock_in_doubt", "1 if the difference puts the time in doubt", doubted);
     }
+    let evictable = totals.evictable;
+    page.gauge("evictable_files", "At most so many files could be evicted now", evictable.files as f64);
+    page.gauge("evictable_bytes", "Their bytes", evictable.bytes.0 as f64);
     page.gauge("unindexed_containers", "Container copies not under an index yet", totals.unindexed as f64);
     page.counter("tape_mounts", "Mounts of tapes, ever", totals.mounts);
     page.counter("packs_sealed", "Packs sealed, ever", totals.packs);
@@ -68,8 +72,12 @@ fn classes(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveError> {
 fn queues(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveError> {
     // By kind of queue: a series for each tape that is wanted would never end.
     let mut kinds = BTreeMap::<String, (u64, u64, f64)>::new();
+    let mut reasons = BTreeMap::<(String, &'static str), u64>::new();
     for line in engine.queue()? {
         let kind = line.what.split(' ').next().unwrap_or_default().to_owned();
+        if let Some(cause) = &line.cause {
+            *reasons.entry((kind.clone(), cause.kind())).or_default() += line.items;
+        }
         let sum = kinds.entry(kind).or_default();
         let age = line.age.map_or(0.0, |age| age.as_secs_f64());
         *sum = (sum.0.saturating_add(line.items), sum.1.saturating_add(line.bytes.0), sum.2.max(age));
@@ -80,6 +88,10 @@ fn queues(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveError> {
     page.gauges("queue_items", "Files or containers that wait", rows(|sum| sum.0 as f64));
     page.gauges("queue_bytes", "Their bytes", rows(|sum| sum.1 as f64));
     page.gauges("queue_oldest_seconds", "How long the oldest waits", rows(|sum| sum.2));
+    let rows = reasons.iter().map(|((kind, reason), items)| {
+        (vec![("queue", kind.clone()), ("reason", (*reason).to_owned())], *items as f64)
+    });
+    page.gauges("queue_reason_items", "The same by the reason why they wait", rows);
     Ok(())
 }
 
@@ -122,6 +134,12 @@ fn pool(page: &mut Page, pool: &PoolInfo) {
     page.counters("pool_drive_errors", "Errors since the start", counters(|d| d.errors));
     page.counter("pool_reconstructed_cells", "Cells rebuilt on read since the start", pool.reconstructed);
     page.gauge("pool_garbage", "Blobs and values that wait for removal", pool.garbage as f64);
+    if let Some(small) = &pool.small {
+        page.gauge("pool_small_values", "Values in segments", small.values as f64);
+        let copied = small.copied.0 as f64;
+        page.gauge("pool_small_copied_bytes", "Bytes of values in segments, in all copies", copied);
+        page.gauge("pool_small_taken_bytes", "What segments take on all drives", small.taken.0 as f64);
+    }
 }
 
 fn health(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveError> {
@@ -141,6 +159,16 @@ fn health(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveError> {
     page.gauge("scrub_repaired", "Repaired in this pass", scrub.repaired as f64);
     page.gauge("scrub_failed", "Not to be repaired in this pass", scrub.failed as f64);
     page.gauge("scrub_lost_files", "Files of which no copy can be read", scrub.lost as f64);
+    Ok(())
+}
+
+fn change_log(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveError> {
+    let Some(log) = engine.change_log()? else { return Ok(()) };
+    page.gauge("catalogue_log_changes", "Changes in the log of the catalogue", log.changes as f64);
+    page.gauge("catalogue_log_bytes", "Bytes of the catalogue that its log takes", log.bytes as f64);
+    let behind = log.last.saturating_sub(log.base.max(log.first.saturating_sub(1)));
+    let about = "Changes that came behind the newest base which tapes of all pools have";
+    page.gauge("catalogue_changes_behind_base", about, behind.min(log.changes) as f64);
     Ok(())
 }
 

@@ -40,6 +40,11 @@ fn names() -> Vec<Endpoint> {
         Endpoint::post("/mkdir", "Makes a directory", 201).with(Shape::of::<wire::MakeDirectoryBody>()),
         Endpoint::post("/rename", "Gives a file or directory another path", 204)
             .with(Shape::of::<wire::RenameBody>()),
+        Endpoint::get("/removals", "Directories that were removed", Shape::list::<wire::RemovalReply>()),
+        Endpoint::post("/removals", "Removes a directory at once with all that is in it", 202)
+            .with(Shape::of::<wire::RemovalBody>())
+            .replies(Shape::of::<wire::RemovalReply>()),
+        Endpoint::get("/removals/{id}", "How far a removal is", Shape::of::<wire::RemovalReply>()),
         Endpoint::post("/evict", "Removes pool copies of files that are on tape", 200)
             .with(Shape::of::<wire::SelectionBody>())
             .replies(Shape::of::<wire::EvictReply>()),
@@ -76,7 +81,10 @@ fn requests() -> Vec<Endpoint> {
     const REQUESTS: &[Query] = &[number("before", "begin with older ones than this request"), LIMIT];
     const FILES: &[Query] = &[number("from", "begin with this item"), LIMIT];
     let request = "All about a request and what is to come of it";
+    let work = "How far a stage, cancel, release or evict is that was answered with 202";
     vec![
+        Endpoint::get("/works", "Those calls, the newest first", Shape::list::<wire::WorkReply>()),
+        Endpoint::get("/works/{id}", work, Shape::of::<wire::WorkReply>()),
         Endpoint::get("/requests", "Requests, newest first", Shape::list::<wire::RequestReply>())
             .query(REQUESTS),
         Endpoint::post("/requests", "Has files brought back from tape", 201)

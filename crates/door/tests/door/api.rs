@@ -77,6 +77,15 @@ fn every_change_answers() {
     assert_eq!((options.owner.as_str(), options.pin.as_secs()), ("anna", 60));
     assert_eq!(options.priority, 9);
     refused(&post("requests", r#"{"paths":["/b"],"priority":10}"#), 400, "bad-request");
+    // A pin of three hundred years ended in 2262, and a time of 2300 was said to be malformed.
+    let far = post("requests", r#"{"paths":["/b"],"pin_seconds":9467280000}"#);
+    refused(&far, 400, "bad-request");
+    assert!(String::from_utf8_lossy(&far.body).contains("to 2262-04-11"), "{far:?}");
+    for mtime in ["2300-01-01T00:00:00Z", "10413792000"] {
+        let far = post("mkdir", &format!(r#"{{"path":"/far","mtime":"{mtime}"}}"#));
+        refused(&far, 400, "bad-request");
+        assert!(String::from_utf8_lossy(&far.body).contains("to 2262-04-11"), "{far:?}");
+    }
     assert_eq!(post("requests/42/priority", r#"{"priority":0}"#).status, 204);
     refused(&post("requests/42/priority", r#"{"priority":10}"#), 400, "bad-request");
     refused(&post("requests/43/priority", r#"{"priority":1}"#), 404, "not-found");

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use archive::*;
+use authority::UsageSteps;
 use base::{
     ArchivePath, BlockAddress, ByteCount, Checksums, ContainerId, DirId, Duration, FileId, Name, RequestId,
     Timestamp, Uuid, Vid,
@@ -42,11 +43,38 @@ pub struct Fake {
     pub discard: bool,
     /// Size of the pieces of a download.
     pub piece: usize,
+    /// If it is there, a report of usage takes [`STEPS`], and each waits for a word from here.
+    pub usage_gate: Mutex<Option<Receiver<()>>>,
     /// Once the rights to the first path were looked at, the second gets its name.
     pub swap: Mutex<Option<(&'static str, &'static str)>>,
 }
 
 pub const PIECE: usize = 64 << 10;
+
+/// Steps of a report of usage that waits for words.
+pub const STEPS: u64 = 3;
+
+/// A report that waits for a word before each step, if there is somebody to give it.
+struct Gated {
+    gate: Option<Receiver<()>>,
+    tell: Sender<Event>,
+    done: u64,
+    report: UsageReport,
+}
+
+impl UsageSteps for Gated {
+    fn step(&mut self) -> Option<UsageReport> {
+        let Some(gate) = &self.gate else { return Some(self.report.clone()) };
+        self.tell.send(Event::Begun(format!("step {}", self.done))).unwrap();
+        gate.recv().unwrap();
+        self.done += 1;
+        (self.done == STEPS).then(|| self.report.clone())
+    }
+
+    fn progress(&self) -> (u64, u64) {
+        (self.done, STEPS)
+    }
+}
 
 impl Default for Fake {
     fn default() -> Self {
@@ -65,6 +93,7 @@ impl Default for Fake {
             held: Mutex::default(),
             discard: false,
             piece: PIECE,
+            usage_gate: Mutex::default(),
             swap: Mutex::default(),
         }
     }
@@ -399,7 +428,11 @@ impl Engine for Fake {
     fn open_read(&self, at: &ArchivePath) -> Result<Box<dyn Download>, ArchiveError> {
         let mut stat = self.file(at)?;
         if stat.locality == Locality::Nearline {
-            return Err(ArchiveError::Nearline { path: at.clone(), vids: vec![Vid::new("KS0001").unwrap()] });
+            return Err(ArchiveError::Nearline {
+                path: at.clone(),
+                vids: vec![Vid::new("KS0001").unwrap()],
+                recall: None,
+            });
         }
         if at.as_str().contains("endless") {
             stat.size = ByteCount::gib(1 << 20);
@@ -422,6 +455,9 @@ impl Engine for Fake {
         if selection.paths.first().is_some_and(|path| path.as_str() == "/held") {
             self.tell.send(Event::Begun("/held".into())).unwrap();
             drop(self.held.lock().unwrap());
+        }
+        if let Some(lost) = selection.paths.iter().find(|path| path.as_str() == "/lost") {
+            return Err(ArchiveError::Lost(lost.clone()));
         }
         Ok(RequestId(42))
     }
@@ -535,6 +571,7 @@ impl Engine for Fake {
             drive: None,
             wanted: Default::default(),
             changes_through: 8,
+            history: None,
         })
     }
 
@@ -562,7 +599,8 @@ impl Engine for Fake {
             state: "idle".into(),
             vid: None,
             tape_pool: None,
-            since: Timestamp(0),
+            library: "library".into(),
+            since: Some(Timestamp(0)),
             files: 0,
             bytes: ByteCount(0),
             rate: f64::NAN,
@@ -583,6 +621,14 @@ impl Engine for Fake {
             online: Default::default(),
             reconstructed: 0,
             garbage: 0,
+            small: Some(archive::SegmentUse {
+                segments: 2,
+                values: 10,
+                bytes: ByteCount(10_800),
+                copied: ByteCount(32_400),
+                taken: ByteCount(122_880),
+                at: Timestamp(0),
+            }),
         })
     }
 
@@ -649,6 +695,16 @@ impl Engine for Fake {
         report.add(&record);
         let (rows, total) = report.end();
         Ok(TapeReport { since, until, by, is_logged: true, trouble: None, rows, total, ages: Vec::new() })
+    }
+
+    fn begin_usage(
+        &self,
+        window: Duration,
+        class: Option<&str>,
+    ) -> Result<Box<dyn UsageSteps>, ArchiveError> {
+        let report = self.usage(window, class)?;
+        let gate = self.usage_gate.lock().unwrap().take();
+        Ok(Box::new(Gated { gate, tell: self.tell.clone(), done: 0, report }))
     }
 
     fn usage(&self, window: Duration, class: Option<&str>) -> Result<UsageReport, ArchiveError> {

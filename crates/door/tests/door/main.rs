@@ -12,3 +12,4 @@ mod metrics;
 mod mounted;
 mod swapped;
 mod tls;
+mod works;

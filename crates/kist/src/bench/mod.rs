@@ -308,13 +308,13 @@ impl Bench {
             Ok(after.tape_written.saturating_sub(before.tape_written))
         })?;
         let migrate = Row::bytes("migrate, all copies", migrated, seconds).cores(cpu);
-        evict::outcome(&server.client, &evict::evict(&server.client, vec!["/bench".to_owned()])?)?;
+        let all = vec!["/bench".to_owned()];
+        evict::outcome(&server.client, &evict::evict(&server.client, all.clone(), true)?)?;
         drop(warm);
         self.note("recall");
         let _warm = self.warm(load.bytes())?;
         let (recalled, seconds, cpu) = self.phase(&server, |progress| {
-            let id =
-                stage::submit(&server.client, vec!["/bench".to_owned()], Duration::from_secs(600), None)?;
+            let id = stage::submit(&server.client, all.clone(), Duration::from_secs(600), None, true)?;
             let request = stage::wait_for(&server.client, id, progress)?;
             stage::outcome(&server.client, &request)?;
             Ok(request.done_bytes)

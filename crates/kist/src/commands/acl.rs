@@ -56,7 +56,8 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     let set = |path: &str, entries: Option<Vec<AclLine>>| {
         let body = AclBody { path: archive_path(path)?, entries };
         client.post("/api/v1/acl", &body)?;
-        if common.json { output::json(&body) } else { Ok(()) }
+        let what = if body.entries.is_some() { "has this list" } else { "has no list of its own" };
+        output::done(common, &body, &format!("{path} {what} from now on"))
     };
     match &args.action {
         Action::Set { path, entries } => {

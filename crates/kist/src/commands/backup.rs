@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::cli::Common;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::instance::CONFIG_FILE;
-use crate::progress::Progress;
+use crate::progress::{Progress, Stages};
 use crate::table::Table;
 use crate::{config, output, text};
 
@@ -67,8 +67,9 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     match &args.action {
         Action::List { from } => list(from.as_deref(), common),
         Action::Now => {
+            let before: BackupReply = common.connection.client()?.get("/api/v1/backup")?;
             let reply = snapshot(common)?;
-            if common.json { output::json(&reply) } else { output::line(&standing(&reply)) }
+            if common.json { output::json(&reply) } else { output::line(&taken(&before, &reply)) }
         }
         Action::Rehearse { from, scratch } => rehearse(from.as_deref(), scratch.as_deref(), common),
     }
@@ -94,6 +95,16 @@ pub fn failed(error: &BackupError) -> Failure {
         _ => Exit::Internal,
     };
     Failure::new(exit, error.to_string())
+}
+
+/// What asking for a snapshot gave: none is made of a change that has one.
+fn taken(before: &BackupReply, after: &BackupReply) -> String {
+    let newest = after.snapshot.unwrap_or(after.change);
+    let what = match before.snapshot_at == after.snapshot_at && before.snapshot == after.snapshot {
+        true => format!("nothing has changed since the snapshot of change {newest}: none was made"),
+        false => format!("a snapshot of change {newest} was made"),
+    };
+    format!("{what}; {}", standing(after))
 }
 
 /// How the backup stands, in a line.
@@ -284,9 +295,9 @@ fn rehearse(from: Option<&Path>, scratch: Option<&Path>, common: &Common) -> Out
     let name = format!("kist-rehearsal-{}", text::hex(&text::random::<8>()?));
     let scratch = Scratch(parent.join(name));
     fs::create_dir_all(&scratch.0).map_err(|error| Failure::io("making", &scratch.0, &error))?;
-    let shown = Progress::start_of("rehearse", "step", 0, 0, common.quiet);
+    let mut shown = Stages::of(Progress::start_of("rehearse", "step", 0, 0, common.quiet));
     let rehearsed = archive::rehearse(&directory, &scratch.0, MAP_SIZE, &mut |progress| {
-        shown.note(&format!("{} of {} {}", progress.done, progress.total, progress.what));
+        shown.told(progress);
     });
     drop(shown);
     let rehearsed = rehearsed.map_err(|error| failed(&error))?;
@@ -328,7 +339,10 @@ fn show_rehearsed(rehearsed: &Rehearsed, elapsed: Duration, common: &Common) -> 
     output::line(&format!("checked    {} in all tables", text::plural(rows, "record")))?;
     match rehearsed.compared_at {
         Some(change) => output::line(&format!("compared   with the live catalogue at change {change}"))?,
-        None => output::line("compared   with nothing: the backup has one snapshot only")?,
+        None => output::line(
+            "compared   with nothing: the backup has one snapshot only, which was restored; rehearse again \
+             when something has changed since",
+        )?,
     }
     let damaged = restored.passed_over.iter().map(|what| ("damaged", what));
     let differing = rehearsed.differences.iter().map(|what| ("differs", what));

@@ -1,10 +1,11 @@
 //! `kist drive`.
 
-use door::wire::{DriveReply, ReasonBody};
+use door::wire::{DriveReply, ReasonBody, TAPE_DRIVE_STATES};
 
 use crate::cli::Common;
 use crate::failure::Outcome;
 use crate::table::Table;
+use crate::watch::{self, Watch, is_asked};
 use crate::{expected, output, text};
 
 /// Arguments.
@@ -18,7 +19,16 @@ pub struct Args {
 #[derive(clap::Subcommand, Debug)]
 enum Action {
     /// List the tape drives and what they do
-    Ls,
+    Ls {
+        /// Only drives in this state
+        #[arg(long, value_parser = TAPE_DRIVE_STATES)]
+        state: Option<String>,
+        /// Only drives of this library
+        #[arg(long)]
+        library: Option<String>,
+        #[command(flatten)]
+        watch: Watch,
+    },
     /// Give a drive back to use that was taken out of it
     Up {
         /// The drive
@@ -36,38 +46,69 @@ enum Action {
 
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
-    if let Action::Up { name } = &args.action {
-        let target = format!("/api/v1/drives/{}/up", text::encode(name));
-        common.connection.client()?.post(&target, &serde_json::json!({}))?;
-        return if common.json { output::json(&serde_json::json!({ "name": name })) } else { Ok(()) };
+    let client = common.connection.client()?;
+    match &args.action {
+        Action::Up { name } => {
+            let target = format!("/api/v1/drives/{}/up", text::encode(name));
+            client.post(&target, &serde_json::json!({}))?;
+            let said = serde_json::json!({ "name": name });
+            output::done(common, &said, &format!("drive {name} is in use again"))
+        }
+        Action::Down { name, reason } => {
+            let target = format!("/api/v1/drives/{}/down", text::encode(name));
+            client.post(&target, &ReasonBody { reason: reason.clone() })?;
+            let said = serde_json::json!({ "name": name, "reason": reason });
+            let text =
+                format!("drive {name} goes out of use as soon as its session has ended: kist drive ls");
+            output::done(common, &said, &text)
+        }
+        Action::Ls { state, library, watch } => {
+            let get = || {
+                let mut drives: Vec<DriveReply> = client.get("/api/v1/drives")?;
+                let libraries = drives.iter().map(|drive| drive.library.clone()).collect();
+                watch::check("--library", library.as_deref(), &libraries)?;
+                drives.retain(|drive| is_asked(state.as_deref(), &drive.state));
+                drives.retain(|drive| is_asked(library.as_deref(), &drive.library));
+                Ok(drives)
+            };
+            watch::list(*watch, common, get, table)
+        }
     }
-    if let Action::Down { name, reason } = &args.action {
-        let target = format!("/api/v1/drives/{}/down", text::encode(name));
-        common.connection.client()?.post(&target, &ReasonBody { reason: reason.clone() })?;
-        let said = serde_json::json!({ "name": name, "reason": reason });
-        return if common.json { output::json(&said) } else { Ok(()) };
-    }
-    let drives: Vec<DriveReply> = common.connection.client()?.get("/api/v1/drives")?;
-    if common.json {
-        return output::json(&drives);
-    }
+}
+
+fn table(drives: &[DriveReply]) -> String {
     let now = text::now();
-    let headings =
-        ["drive", "state", "tape", "tape pool", "since", ">files", ">bytes", ">rate", "done", "reason"];
+    let dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+    let headings = [
+        "drive",
+        "library",
+        "state",
+        "tape",
+        "tape pool",
+        "since",
+        ">files",
+        ">bytes",
+        ">rate",
+        "done",
+        "reason",
+    ];
     let mut table = Table::new(&headings);
     for drive in drives {
         table.row(vec![
-            drive.name,
-            drive.state,
-            drive.vid.unwrap_or_else(|| "-".to_owned()),
-            drive.tape_pool.unwrap_or_else(|| "-".to_owned()),
-            text::whole_seconds(&drive.since),
+            drive.name.clone(),
+            drive.library.clone(),
+            drive.state.clone(),
+            dash(&drive.vid),
+            dash(&drive.tape_pool),
+            drive.since.as_deref().map_or_else(|| "-".to_owned(), text::whole_seconds),
             text::count(drive.files),
             text::size(drive.bytes),
             format!("{}/s", text::size(drive.rate.max(0.0) as u64)),
             expected::words_or_dash(drive.expected.as_ref(), now),
-            drive.reason,
+            drive.reason.clone(),
         ]);
     }
-    output::write(&table.render())
+    let rate = drives.iter().map(|drive| drive.rate.max(0.0)).sum::<f64>() as u64;
+    let all = text::plural(drives.len() as u64, "drive");
+    format!("{}{all}, {}/s\n", table.render(), text::size(rate))
 }

@@ -7,6 +7,7 @@ use door::wire::{EvictReply, SelectionBody};
 use crate::cli::Common;
 use crate::client::{Client, archive_path};
 use crate::failure::{Exit, Failure, Outcome};
+use crate::watched::Watched;
 use crate::{output, text};
 
 /// Lines that tell what was refused.
@@ -35,29 +36,20 @@ pub struct Args {
 pub fn run(args: &Args, common: &Common) -> Outcome {
     let paths = args.paths.iter().map(|path| archive_path(path)).collect::<Outcome<Vec<_>>>()?;
     let client = common.connection.client()?;
-    let reply = evict(&client, paths)?;
+    let reply = evict(&client, paths, common.quiet)?;
     if common.json {
         output::json(&reply)?;
     } else {
-        let already = match reply.already {
-            0 => String::new(),
-            already => format!(", {} NEARLINE before", text::files(already)),
-        };
-        output::line(&format!(
-            "evicted {}, {}{already}",
-            text::files(reply.evicted),
-            text::size(reply.bytes)
-        ))?;
+        output::line(&summary(&reply))?;
     }
     outcome(&client, &reply)
 }
 
 /// Evicts paths, all below directories included.
-pub fn evict(client: &Client, paths: Vec<String>) -> Outcome<EvictReply> {
-    client.post_for(
-        "/api/v1/evict",
-        &SelectionBody { paths, recursive: true, pin_seconds: None, priority: None },
-    )
+pub fn evict(client: &Client, paths: Vec<String>, quiet: bool) -> Outcome<EvictReply> {
+    let body = SelectionBody { paths, recursive: true, pin_seconds: None, priority: None };
+    let mut watched = Watched::new("evict", quiet);
+    client.post_long_for("/api/v1/evict", &body, &mut |work| watched.show(work))
 }
 
 /// Refused files are failures; they are shown by reason.
@@ -68,7 +60,20 @@ pub fn outcome(client: &Client, reply: &EvictReply) -> Outcome {
     refusals(client, reply)?.iter().for_each(|line| output::note(&format!("kist: {line}")));
     let only = reply.evicted + reply.already == 0;
     let exit = if only { Exit::Refused } else { Exit::SomeFailed };
-    Err(Failure::new(exit, format!("{} not evicted", text::files(reply.refused_count))))
+    let stay = if reply.refused_count == 1 { "stays" } else { "stay" };
+    Err(Failure::new(exit, format!("{} {stay} in the pool", text::files(reply.refused_count))))
+}
+
+/// All that an evict did, in one sentence.
+fn summary(reply: &EvictReply) -> String {
+    let mut text = format!("evicted {}, {}", text::files(reply.evicted), text::size(reply.bytes));
+    if reply.already > 0 {
+        text += &format!("; {} NEARLINE before", text::files(reply.already));
+    }
+    if reply.refused_count > 0 {
+        text += &format!("; {} refused", text::files(reply.refused_count));
+    }
+    text
 }
 
 /// At most [`LINES_MAX`] lines: each reason with its first files.

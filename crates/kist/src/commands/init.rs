@@ -31,7 +31,8 @@ The key is shown once and kept nowhere, only its BLAKE3: save it.
 Example:
   kist init /srv/kist --drives 8 --data 4 --parity 2 --save-key ~/kist.key")]
 pub struct Args {
-    /// The directory of the instance; it must be empty or not exist
+    /// The directory of the instance; it must be empty or not exist, but for the empty mount points of the
+    /// pool's drives, DIR/pool/d0 and so on
     pub dir: PathBuf,
     /// Drives of the pool
     #[arg(long, default_value_t = 8)]
@@ -138,10 +139,7 @@ pub fn make(args: &Args) -> Outcome<String> {
     let failed = |error: std::io::Error| Failure::io("making the instance", dir, &error);
     let made = !dir.exists();
     fs::create_dir_all(dir).map_err(failed)?;
-    if fs::read_dir(dir).map_err(failed)?.next().is_some() {
-        let what = if instance::Instance::exists(dir) { "is an instance already" } else { "is not empty" };
-        return Err(Failure::new(Exit::Refused, format!("{} {what}: nothing was done", dir.display())));
-    }
+    refuse_content(dir, args.drives)?;
     let key = instance::new_key()?;
     let saved = args.save_key.as_deref().map(|file| KeyFile::create(file, &key)).transpose();
     let saved = saved.inspect_err(|_| {
@@ -157,6 +155,49 @@ pub fn make(args: &Args) -> Outcome<String> {
         saved.keep();
     }
     Ok(key)
+}
+
+/// Refuses a directory with anything in it but empty mount points of the pool's drives: `pool/d0`, ... with
+/// nothing but the `lost+found` that a file system comes with.
+fn refuse_content(dir: &Path, drives: u16) -> Outcome {
+    let refused = |path: &Path, what: &str| {
+        let message = format!("{} {what}: nothing was done", path.display());
+        Err(Failure::new(Exit::Refused, message))
+    };
+    if instance::Instance::exists(dir) {
+        return refused(dir, "is an instance already");
+    }
+    let pool = dir.join("pool");
+    if let Some(other) = entries(dir)?.into_iter().find(|entry| *entry != pool) {
+        return refused(dir, &format!("is not empty: it has {}", other.display()));
+    }
+    if !pool.exists() {
+        return Ok(());
+    }
+    let mounts: Vec<PathBuf> = (0..drives).map(|drive| pool.join(format!("d{drive}"))).collect();
+    for mount in entries(&pool)? {
+        if !mounts.contains(&mount) {
+            return refused(&mount, &format!("is no directory of the {drives} drives of the pool"));
+        }
+        if let Some(other) = entries(&mount)?.first() {
+            return refused(&mount, &format!("is not empty: it has {}", other.display()));
+        }
+    }
+    Ok(())
+}
+
+/// What is in a directory, but what each new file system has.
+fn entries(directory: &Path) -> Outcome<Vec<PathBuf>> {
+    let failed = |error: std::io::Error| Failure::io("making the instance", directory, &error);
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_name() != "lost+found" {
+            paths.push(entry.path());
+        }
+    }
+    paths.sort();
+    Ok(paths)
 }
 
 /// Makes all that is in an instance.

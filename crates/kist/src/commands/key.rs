@@ -94,7 +94,12 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         Action::Rm { id } => (id, "remove"),
     };
     client.post(&format!("/api/v1/keys/{}/{verb}", text::encode(id)), &serde_json::json!({}))?;
-    if common.json { output::json(&serde_json::json!({ "id": id })) } else { Ok(()) }
+    let now = match verb {
+        "disable" => "is good for nothing until it is enabled",
+        "enable" => "is good again",
+        _ => "is removed",
+    };
+    output::done(common, &serde_json::json!({ "id": id }), &format!("key {id} {now}"))
 }
 
 fn show_new(new: &NewKeyReply, common: &Common) -> Outcome {

@@ -6,7 +6,7 @@ use door::wire::ListEntry;
 
 use crate::cli::Common;
 use crate::client::{archive_path, join};
-use crate::failure::Outcome;
+use crate::failure::{Exit, Failure, Outcome};
 use crate::output;
 use crate::table::{Table, one_line};
 use crate::text;
@@ -45,18 +45,37 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     }
     let mut printer = Printer::new(args, common)?;
     let mut waiting = vec![path];
+    let mut too_deep = 0;
     while let Some(directory) = waiting.pop() {
         let mut inside = Vec::new();
         client.list(&directory, |entry| {
             let path = join(&directory, &entry.name);
             if args.recursive && entry.kind == "directory" {
-                inside.push(path.clone());
+                // A rename above it has made the path longer than any that can be asked for.
+                if path.len() > base::PATH_BYTES_MAX {
+                    output::note(&format!(
+                        "kist: {path}: longer than a path may be: what is in it is left out"
+                    ));
+                    too_deep += 1;
+                } else {
+                    inside.push(path.clone());
+                }
             }
             printer.entry(&path, entry)
         })?;
         waiting.extend(inside.into_iter().rev());
     }
-    printer.end()
+    printer.end()?;
+    match too_deep {
+        0 => Ok(()),
+        count => {
+            let what = text::plural(count, "directory");
+            Err(Failure::new(
+                Exit::SomeFailed,
+                format!("{what} left out: rename one above to a shorter name"),
+            ))
+        }
+    }
 }
 
 struct Printer<'a> {

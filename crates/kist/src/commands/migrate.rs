@@ -30,5 +30,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     }
     let body = MigrateBody { class: args.class.clone() };
     common.connection.client()?.post("/api/v1/migrate", &body)?;
-    if common.json { output::json(&serde_json::json!({ "class": args.class })) } else { Ok(()) }
+    let what = args.class.as_ref().map_or("all that waits".to_owned(), |class| format!("class {class}"));
+    let said = serde_json::json!({ "class": args.class });
+    output::done(common, &said, &format!("{what} goes to tape now: kist wait tells when it is there"))
 }

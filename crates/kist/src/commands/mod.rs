@@ -51,3 +51,4 @@ pub mod usage;
 pub mod verify;
 pub mod wait;
 pub mod why;
+pub mod work;

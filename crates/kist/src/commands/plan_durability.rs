@@ -171,7 +171,7 @@ fn headline(found: &Assessment) -> String {
     );
     row("nines, drives alone", nines(-found.windowed.log10()), nines(-found.pool_drives.log10()));
     row("nines, with unreadable places", String::new(), nines(found.nines_pool()));
-    row("bytes expected lost a year", String::new(), sci(found.bytes_drives + found.bytes_latent));
+    row("expected loss a year", String::new(), amount(found.bytes_drives + found.bytes_latent));
     row("nines of a byte", String::new(), nines(found.nines_byte()));
     let rebuild = &found.rebuild;
     let bound = if rebuild.is_bounded { ", bounded by links" } else { "" };
@@ -322,6 +322,15 @@ fn wrapped(sentence: &str) -> String {
     text
 }
 
+/// An amount that may be a part of a byte.
+fn amount(value: f64) -> String {
+    match value {
+        value if value >= 1.0 => text::size(value as u64),
+        value if value >= 1e-3 => format!("{value:.3} B"),
+        _ => "< 0.001 B".to_owned(),
+    }
+}
+
 fn sci(value: f64) -> String {
     format!("{value:.1e}")
 }
@@ -391,6 +400,13 @@ mod tests {
 
     fn near(found: &Result<f64, String>, value: f64) -> bool {
         found.as_ref().is_ok_and(|found| (found / value - 1.0).abs() < 1e-12)
+    }
+
+    /// `1.9e-2` bytes were expected to be lost.
+    #[test]
+    fn bytes_have_a_unit_and_no_exponent() {
+        assert_eq!([1.9e-2, 3e-9, 0.0].map(amount), ["0.019 B", "< 0.001 B", "< 0.001 B"]);
+        assert_eq!(amount(2e9), text::size(2_000_000_000));
     }
 
     #[test]

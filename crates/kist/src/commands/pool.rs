@@ -119,6 +119,16 @@ fn show(client: &Client, json: bool) -> Outcome {
         text::plural(pool.reconstructed, "cell"),
         text::plural(pool.garbage, "blob")
     ))?;
+    if let Some(small) = pool.small.as_ref().filter(|small| small.values > 0) {
+        output::line(&format!(
+            "small files: {} in {}, {} in all copies; they take {}, {:.1} times as much",
+            text::count(small.values),
+            text::plural(small.segments, "segment"),
+            text::size(small.copied),
+            text::size(small.taken),
+            small.amplification.unwrap_or(0.0)
+        ))?;
+    }
     if health.silent_drives > 0 || health.degraded > 0 {
         output::line(&format!(
             "{} silent; of {} {} degraded, of these {} bear no further loss; {} unreadable",
@@ -162,11 +172,32 @@ fn show(client: &Client, json: bool) -> Outcome {
 }
 
 fn quarantine(client: &Client, end: bool, json: bool) -> Outcome {
+    let get = || client.get::<QuarantineReply>("/api/v1/pool/quarantine");
+    let before = if end && !json { Some(get()?) } else { None };
     if end {
         client.post("/api/v1/pool/quarantine/end", &serde_json::json!({}))?;
     }
-    let kept: QuarantineReply = client.get("/api/v1/pool/quarantine")?;
-    if json { output::json(&kept) } else { output::line(&quarantine_text(&kept)) }
+    let kept = get()?;
+    match before {
+        _ if json => output::json(&kept),
+        Some(before) => output::line(&ended_text(&before, &kept)),
+        None => output::line(&quarantine_text(&kept)),
+    }
+}
+
+/// What came of ending a quarantine.
+fn ended_text(before: &QuarantineReply, after: &QuarantineReply) -> String {
+    let all = |kept: &QuarantineReply| kept.extents.saturating_add(kept.unknown);
+    if !before.on && before.unknown == 0 {
+        return "there was no quarantine, and nothing to remove".to_owned();
+    }
+    let removed = text::plural(all(before).saturating_sub(all(after)), "extent");
+    let what = if before.on { "the quarantine has ended" } else { "there was no quarantine of a restore" };
+    let left = match all(after) {
+        0 => String::new(),
+        left => format!("; {} left: the server's log tells why", text::plural(left, "extent")),
+    };
+    format!("{what}: {removed} removed{left}")
 }
 
 fn quarantine_text(kept: &QuarantineReply) -> String {
@@ -187,4 +218,21 @@ fn quarantine_text(kept: &QuarantineReply) -> String {
         ));
     }
     if lines.is_empty() { "there is no quarantine".to_owned() } else { lines.join("\n") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ending a quarantine said that there was none.
+    #[test]
+    fn the_end_of_a_quarantine_tells_what_it_removed() {
+        let kept = |on, extents, unknown| QuarantineReply { on, extents, unknown, unknown_until: None };
+        let ended = |before: &QuarantineReply| ended_text(before, &kept(false, 0, 0));
+        assert_eq!(ended(&kept(true, 12, 3)), "the quarantine has ended: 15 extents removed");
+        assert!(ended(&kept(false, 0, 1)).ends_with("of a restore: 1 extent removed"));
+        assert_eq!(ended(&kept(false, 0, 0)), "there was no quarantine, and nothing to remove");
+        let left = ended_text(&kept(true, 5, 0), &kept(false, 0, 2));
+        assert!(left.starts_with("the quarantine has ended: 3 extents removed; 2 extents left"), "{left}");
+    }
 }

@@ -72,19 +72,20 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             let bytes = bytes.as_deref().map(Size::parse).transpose().map_err(Failure::usage)?;
             let body = QuotaBody { bytes: bytes.map(|size| size.0.0), files: *files, ..subject.body()? };
             client.post("/api/v1/quotas", &body)?;
-            done(common, &body)
+            done(common, &body, "holds from now on: kist quota ls tells what counts")
         }
         Action::Rm { subject } => {
             let body = subject.body()?;
             client.post("/api/v1/quotas/remove", &body)?;
-            done(common, &body)
+            done(common, &body, "is removed")
         }
         Action::Ls => list(&client.get::<Vec<QuotaReply>>("/api/v1/quotas")?, common),
     }
 }
 
-fn done(common: &Common, body: &QuotaBody) -> Outcome {
-    if common.json { output::json(body) } else { Ok(()) }
+fn done(common: &Common, body: &QuotaBody, what: &str) -> Outcome {
+    let of = body.path.clone().or_else(|| body.vo.clone()).unwrap_or_default();
+    output::done(common, body, &format!("the quota of {of} {what}"))
 }
 
 fn list(quotas: &[QuotaReply], common: &Common) -> Outcome {

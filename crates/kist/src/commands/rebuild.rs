@@ -11,7 +11,7 @@ use super::backup::failed;
 use super::restore::{Target, incomplete, instance_target};
 use crate::cli::Common;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::progress::Progress;
+use crate::progress::{Progress, Stages};
 use crate::table::Table;
 use crate::{output, text};
 
@@ -20,7 +20,8 @@ use crate::{output, text};
 #[command(after_help = "\
 For when the catalogue and its backup are lost. Every cartridge of the library
 is read: its newest index, and the change log, which stands before each index.
-Names, versions, times, classes and checksums become those of the newest
+It begins with the newest base of the catalogue that is whole on a tape, else
+with the first change. Names, versions, times, classes and checksums become those of the newest
 change that a tape has. The server must not run.
 
 What the pool still has stays online; with new, blank drives say --new-pool:
@@ -59,6 +60,7 @@ struct RebuildReply {
     catalogue: String,
     moved_aside: Option<String>,
     instance: String,
+    base: Option<u64>,
     change: u64,
     changed_at: String,
     replayed: u64,
@@ -88,7 +90,9 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         fs::remove_dir_all(&spool).map_err(|error| Failure::io("removing", &spool, &error))?;
     }
     let library = open_libraries(&settings).map_err(|error| Failure::internal(error.to_string()))?;
-    let shown = Progress::start_of("rebuild", "step", 0, 0, common.quiet);
+    let progress = Progress::start_of("rebuild", "step", 0, 0, common.quiet);
+    progress.note("drives and cartridges are looked for");
+    let mut shown = Stages::of(progress);
     let rebuilt = archive::rebuild(
         library.as_ref(),
         target.pool,
@@ -96,7 +100,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         &spool,
         target.map_size,
         text::now(),
-        &mut |progress| shown.note(&format!("{} of {} {}", progress.done, progress.total, progress.what)),
+        &mut |progress| shown.told(progress),
     );
     drop(shown);
     let _ = fs::remove_dir_all(&spool);
@@ -187,6 +191,7 @@ fn reply(
         catalogue: target.catalogue.display().to_string(),
         moved_aside: aside.map(|aside| aside.display().to_string()),
         instance: rebuilt.instance.to_string(),
+        base: rebuilt.base,
         change: rebuilt.change,
         changed_at: text::rfc3339(rebuilt.changed_at),
         replayed: rebuilt.replayed,
@@ -239,6 +244,10 @@ fn show(reply: &RebuildReply) -> Outcome {
         ]);
     }
     output::write(&table.render())?;
+    output::line(&match reply.base {
+        Some(change) => format!("began      with the base at change {change}, which a tape has"),
+        None => "began      with the first change: no tape has a base of this history".to_owned(),
+    })?;
     output::line(&format!(
         "rebuilt    {}, the newest is {} of {}",
         text::plural(reply.replayed, "change"),

@@ -5,7 +5,8 @@ use door::wire::ReleaseBody;
 use crate::cli::Common;
 use crate::client::{Client, archive_path};
 use crate::failure::Outcome;
-use crate::output;
+use crate::watched::Watched;
+use crate::{output, text};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -27,15 +28,18 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     let paths = args.paths.iter().map(|path| archive_path(path)).collect::<Outcome<Vec<_>>>()?;
     let paths = (!paths.is_empty()).then_some(paths);
     let of = paths.clone();
-    release(&common.connection.client()?, args.request, paths)?;
-    if common.json {
-        output::json(&serde_json::json!({ "request": args.request, "paths": of }))
-    } else {
-        Ok(())
-    }
+    release(&common.connection.client()?, args.request, paths, common.quiet)?;
+    let what = match of.as_ref().map_or(0, Vec::len) as u64 {
+        0 => "all its files".to_owned(),
+        files => text::files(files),
+    };
+    let said = serde_json::json!({ "request": args.request, "paths": of });
+    output::done(common, &said, &format!("request {}: {what} pinned no more", args.request))
 }
 
 /// Ends the pins of a request, all or those of `paths`.
-pub fn release(client: &Client, request: u64, paths: Option<Vec<String>>) -> Outcome {
-    client.post(&format!("/api/v1/requests/{request}/release"), &ReleaseBody { paths }).map(drop)
+pub fn release(client: &Client, request: u64, paths: Option<Vec<String>>, quiet: bool) -> Outcome {
+    let target = format!("/api/v1/requests/{request}/release");
+    let mut watched = Watched::new("release", quiet);
+    client.post_long(&target, &ReleaseBody { paths }, &mut |work| watched.show(work)).map(drop)
 }

@@ -1,18 +1,34 @@
 //! `kist request`.
 
-use door::wire::{OutlookReply, PriorityBody, RequestFilesReply, RequestReply};
+use std::collections::BTreeMap;
+
+use door::wire::{
+    OutlookReply, PriorityBody, REQUEST_STATES, RequestFileReply, RequestFilesReply, RequestReply,
+};
 
 use crate::cli::Common;
+use crate::client::Client;
 use crate::failure::Outcome;
 use crate::table::Table;
+use crate::watch::{self, Watch, is_asked};
+use crate::watched::Watched;
 use crate::{expected, output, text};
+
+/// Files asked for in one page.
+const PAGE: usize = 10_000;
+/// Files told as JSON unless more are asked for.
+const JSON_FILES: usize = 100;
+/// As many files are listed; of more, like ones are counted.
+const LISTED_MAX: usize = 20;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   kist request ls
+  kist request ls --state active --watch
   kist request show 17
+  kist request show 17 --files
   kist request priority 17 9
   kist request cancel 17")]
 pub struct Args {
@@ -27,14 +43,25 @@ enum Action {
         /// At most so many
         #[arg(long, default_value_t = 50)]
         limit: usize,
+        /// Only requests in this state
+        #[arg(long, value_parser = REQUEST_STATES)]
+        state: Option<String>,
+        /// Only requests of this owner, of those
+        #[arg(long)]
+        owner: Option<String>,
+        #[command(flatten)]
+        watch: Watch,
     },
     /// Show a request and its files
     Show {
         /// The request
         request: u64,
-        /// At most so many files
-        #[arg(long, default_value_t = 100)]
-        limit: usize,
+        /// List so many files instead of counting like ones
+        #[arg(long)]
+        limit: Option<usize>,
+        /// List all files instead of counting like ones
+        #[arg(long)]
+        files: bool,
     },
     /// Make what a request still waits for more or less urgent
     Priority {
@@ -55,46 +82,117 @@ enum Action {
 pub fn run(args: &Args, common: &Common) -> Outcome {
     let client = common.connection.client()?;
     match &args.action {
-        Action::Ls { limit } => {
-            let requests: Vec<RequestReply> = client.get(&format!("/api/v1/requests?limit={limit}"))?;
-            if common.json { output::json(&requests) } else { output::write(&table(&requests)) }
+        Action::Ls { limit, state, owner, watch } => {
+            let get = || {
+                let mut requests: Vec<RequestReply> =
+                    client.get(&format!("/api/v1/requests?limit={limit}"))?;
+                requests.retain(|request| is_asked(state.as_deref(), &request.state));
+                requests.retain(|request| is_asked(owner.as_deref(), &request.owner));
+                Ok(requests)
+            };
+            watch::list(*watch, common, get, |requests| table(requests) + &total(requests))
         }
-        Action::Show { request, limit } => {
-            let reply: RequestReply = client.get(&format!("/api/v1/requests/{request}"))?;
-            let target = format!("/api/v1/requests/{request}/files?limit={limit}");
-            let page: RequestFilesReply = client.get(&target)?;
-            if common.json {
-                return output::json(
-                    &serde_json::json!({ "request": reply, "files": page.files, "next": page.next }),
-                );
-            }
-            output::write(&table(std::slice::from_ref(&reply)))?;
-            if let Some(outlook) = &reply.outlook {
-                show_outlook(outlook)?;
-            }
-            output::line("")?;
-            let mut files = Table::new(&["state", ">size", "path", "error"]);
-            for file in &page.files {
-                let error = file.error.clone().unwrap_or_default();
-                files.row(vec![file.state.clone(), text::size(file.size), file.path.clone(), error]);
-            }
-            output::write(&files.render())?;
-            match page.next {
-                Some(next) => output::line(&format!("... and more from number {next} on: --limit N")),
-                None => Ok(()),
-            }
-        }
+        Action::Show { request, limit, files } => show(&client, *request, *limit, *files, common.json),
         Action::Priority { request, priority } => {
             let body = PriorityBody { priority: *priority };
             client.post(&format!("/api/v1/requests/{request}/priority"), &body)?;
             let done = serde_json::json!({ "request": request, "priority": priority });
-            if common.json { output::json(&done) } else { Ok(()) }
+            output::done(common, &done, &format!("request {request} has priority {priority}"))
         }
         Action::Cancel { request } => {
-            client.post(&format!("/api/v1/requests/{request}/cancel"), &serde_json::json!({}))?;
-            if common.json { output::json(&serde_json::json!({ "request": request })) } else { Ok(()) }
+            let mut watched = Watched::new("cancel", common.quiet);
+            let target = format!("/api/v1/requests/{request}/cancel");
+            client.post_long(&target, &serde_json::json!({}), &mut |work| watched.show(work))?;
+            let done = serde_json::json!({ "request": request });
+            output::done(common, &done, &format!("request {request}: what still waited is cancelled"))
         }
     }
+}
+
+fn show(client: &Client, request: u64, limit: Option<usize>, all: bool, json: bool) -> Outcome {
+    let reply: RequestReply = client.get(&format!("/api/v1/requests/{request}"))?;
+    let page = |from: u32, limit: usize| -> Outcome<RequestFilesReply> {
+        client.get(&format!("/api/v1/requests/{request}/files?from={from}&limit={limit}"))
+    };
+    if json {
+        let mut found = page(0, limit.unwrap_or(if all { PAGE } else { JSON_FILES }))?;
+        while let Some(from) = found.next.filter(|_| all) {
+            let mut more = page(from, PAGE)?;
+            found.files.append(&mut more.files);
+            found.next = more.next.filter(|next| *next > from);
+        }
+        let value = serde_json::json!({ "request": reply, "files": found.files, "next": found.next });
+        return output::json(&value);
+    }
+    output::write(&table(std::slice::from_ref(&reply)))?;
+    if let Some(outlook) = &reply.outlook {
+        show_outlook(outlook)?;
+    }
+    output::line("")?;
+    if !all && limit.is_none() {
+        let found = page(0, PAGE)?;
+        output::write(&like_files(&found.files))?;
+        let more = "... of its first files: kist request show --files lists all";
+        return if found.next.is_some() { output::line(more) } else { Ok(()) };
+    }
+    let mut from = Some(0);
+    while let Some(next) = from {
+        let found = page(next, limit.unwrap_or(PAGE))?;
+        output::write(&files_table(&found.files))?;
+        from = found.next.filter(|after| *after > next);
+        if let (Some(more), false) = (from, all) {
+            return output::line(&format!("... and more from number {more} on: --files lists all"));
+        }
+    }
+    Ok(())
+}
+
+fn files_table(files: &[RequestFileReply]) -> String {
+    let mut table = Table::new(&["state", ">size", "path", "error"]);
+    for file in files {
+        let error = file.error.clone().unwrap_or_default();
+        table.row(vec![file.state.clone(), text::size(file.size), file.path.clone(), error]);
+    }
+    table.render()
+}
+
+/// Files in the same state, for the same reason, as one line with the first of them; few are listed.
+fn like_files(files: &[RequestFileReply]) -> String {
+    if files.len() <= LISTED_MAX {
+        return files_table(files);
+    }
+    let mut groups: Vec<(&RequestFileReply, u64, u64)> = Vec::new();
+    let mut places: BTreeMap<(&str, Option<&str>), usize> = BTreeMap::new();
+    for file in files {
+        let place = *places.entry((&file.state, file.error.as_deref())).or_insert_with(|| {
+            groups.push((file, 0, 0));
+            groups.len() - 1
+        });
+        if let Some((_, count, bytes)) = groups.get_mut(place) {
+            *count += 1;
+            *bytes = bytes.saturating_add(file.size);
+        }
+    }
+    let mut table = Table::new(&["state", ">files", ">bytes", "the first of them", "error"]);
+    for (first, count, bytes) in groups {
+        let error = first.error.clone().unwrap_or_default();
+        let (count, bytes) = (text::count(count), text::size(bytes));
+        table.row(vec![first.state.clone(), count, bytes, first.path.clone(), error]);
+    }
+    table.render()
+}
+
+/// The last line of a list of requests.
+fn total(requests: &[RequestReply]) -> String {
+    let sum = |of: fn(&RequestReply) -> u64| requests.iter().map(of).fold(0, u64::saturating_add);
+    format!(
+        "{}: {} of {} done, {} of {}\n",
+        text::plural(requests.len() as u64, "request"),
+        text::count(sum(|request| request.done.into())),
+        text::files(sum(|request| request.files.into())),
+        text::size(sum(|request| request.done_bytes)),
+        text::size(sum(|request| request.bytes))
+    )
 }
 
 /// How fast it goes, when it is complete, and what comes last.
@@ -157,4 +255,28 @@ fn table(requests: &[RequestReply]) -> String {
         ]);
     }
     table.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(n: usize, state: &str, error: Option<&str>) -> RequestFileReply {
+        let (state, error) = (state.to_owned(), error.map(str::to_owned));
+        RequestFileReply { path: format!("/f{n}"), size: 1_000, state, error }
+    }
+
+    /// A request of 110 files filled the screen with lines that said the same.
+    #[test]
+    fn like_files_are_counted_and_few_are_listed() {
+        let mut files: Vec<_> = (0..110).map(|n| file(n, "waiting", None)).collect();
+        files.extend((110..113).map(|n| file(n, "failed", Some("no copy can be read"))));
+        let told = like_files(&files);
+        let lines: Vec<Vec<&str>> = told.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines.len(), 3, "{told}");
+        assert_eq!(lines[1], ["waiting", "110", "110", "kB", "/f0"]);
+        assert_eq!(lines[2][..5], ["failed", "3", "3.00", "kB", "/f110"]);
+        assert!(told.contains("no copy can be read"), "{told}");
+        assert_eq!(like_files(&files[..20]).lines().count(), 21, "few are listed");
+    }
 }

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use archive::{BackupDirectory, PoolSeen, RESTORE_JUMP, Reached, RestoreTo, Restored, pool_seen};
 use base::ByteCount;
 use serde::Serialize;
+use store::Replay;
 
 use super::backup::failed;
 use crate::cli::Common;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::instance::{CONFIG_FILE, Instance, InstanceLock};
-use crate::progress::Progress;
+use crate::progress::{Progress, Stages};
 use crate::{config, output, text};
 
 /// The most that a catalogue restored outside of an instance can grow to.
@@ -71,6 +72,15 @@ struct RestoreReply {
     missing_to: Option<u64>,
     damaged_snapshots: Vec<String>,
     drives_unread: Vec<String>,
+    moved_aside_newer: Option<NewerChanges>,
+    notes: Vec<String>,
+}
+
+/// Changes that the catalogue that was moved aside has and the one that was restored does not.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
+struct NewerChanges {
+    count: u64,
+    newest: u64,
 }
 
 /// Where a new catalogue goes.
@@ -188,6 +198,19 @@ impl Target {
     }
 }
 
+/// What is newer than change `restored` in a catalogue that ends with change `newest`. The first change of a
+/// history that a restore began, a multiple of [`RESTORE_JUMP`], is that restore: nobody asked for it.
+fn newer_changes(newest: u64, restored: u64) -> Option<NewerChanges> {
+    let begin = newest / RESTORE_JUMP * RESTORE_JUMP;
+    let count = newest.checked_sub(restored.max(begin))?;
+    (count > 0).then_some(NewerChanges { count, newest })
+}
+
+/// The newest change of a catalogue that was moved aside. All of its pages are read before, as at a start.
+fn newest_change(aside: &Path, map_size: ByteCount) -> Result<u64, String> {
+    Replay::open(aside, map_size).map(|replay| replay.last_change()).map_err(|error| error.to_string())
+}
+
 /// That changes are missing: `who` has seen change `seen`.
 pub fn incomplete(change: u64, at: base::Timestamp, who: &str, seen: u64, from: &str) -> String {
     let missing = if seen / RESTORE_JUMP > change / RESTORE_JUMP {
@@ -247,12 +270,12 @@ fn target(args: &Args, from: &BackupDirectory) -> Outcome<Target> {
 pub fn run(args: &Args, common: &Common) -> Outcome {
     let to = point(args)?;
     let from = BackupDirectory::open(&args.from).map_err(|error| failed(&error))?;
-    let target = target(args, &from)?;
+    let mut target = target(args, &from)?;
     let making = target.begin(args.move_aside)?;
-    let shown = Progress::start_of("restore", "step", 0, 0, common.quiet);
+    let mut shown = Stages::of(Progress::start_of("restore", "step", 0, 0, common.quiet));
     let accept = Some((target.pool, text::now()));
     let restored = archive::restore(&from, to, &making, target.map_size, accept, &mut |progress| {
-        shown.note(&format!("{} of {} {}", progress.done, progress.total, progress.what));
+        shown.told(progress);
     });
     drop(shown);
     let restored = restored.map_err(|error| {
@@ -269,7 +292,10 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         return Err(Failure::new(Exit::Incomplete, message));
     }
     let aside = target.finish(&making)?;
-    let reply = reply(&restored, &target, aside, missing_to);
+    let mut reply = reply(&restored, &target, aside, missing_to);
+    if matches!(restored.reached, Reached::End { is_closed: false, .. }) {
+        reply.look_at_moved(&mut target);
+    }
     if common.json {
         return output::json(&reply);
     }
@@ -293,6 +319,23 @@ fn reply(
         missing_to,
         damaged_snapshots: restored.passed_over.clone(),
         drives_unread: target.drives_unread.clone(),
+        moved_aside_newer: None,
+        notes: Vec::new(),
+    }
+}
+
+impl RestoreReply {
+    /// Finds out what the catalogue that was moved aside has beyond the end of the backup.
+    fn look_at_moved(&mut self, target: &mut Target) {
+        let Some(aside) = &self.moved_aside else { return };
+        // Its lock is that of whoever reads it now.
+        drop(target.old.take());
+        match newest_change(Path::new(aside), target.map_size) {
+            Ok(newest) => self.moved_aside_newer = newer_changes(newest, self.change),
+            Err(why) => self.notes.push(format!(
+                "whether the catalogue that was there has newer changes than the backup is not known: {why}"
+            )),
+        }
     }
 }
 
@@ -303,6 +346,15 @@ fn show(reply: &RestoreReply, restored: &Restored, to: RestoreTo) -> Outcome {
     output::line(&format!("into       {}", reply.catalogue))?;
     if let Some(aside) = &reply.moved_aside {
         output::line(&format!("moved      the catalogue that was there to {aside}"))?;
+    }
+    if let (Some(aside), Some(newer)) = (&reply.moved_aside, reply.moved_aside_newer) {
+        let (changes, catalogue) = (text::plural(newer.count, "change"), &reply.catalogue);
+        output::line(&format!(
+            "NEWER      that catalogue has {changes} that the backup does not have, up to change {}: to look \
+             at them, or to go on with it, put it back before the server is started (mv {catalogue} \
+             {catalogue}.restored; mv {aside} {catalogue})",
+            newer.newest
+        ))?;
     }
     if let Some(to) = reply.missing_to {
         output::line(&format!(
@@ -323,8 +375,24 @@ fn show(reply: &RestoreReply, restored: &Restored, to: RestoreTo) -> Outcome {
         ))?,
         _ => {}
     }
-    for what in reply.damaged_snapshots.iter().chain(&reply.drives_unread) {
+    for what in reply.damaged_snapshots.iter().chain(&reply.drives_unread).chain(&reply.notes) {
         output::line(&format!("note       {what}"))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newer_changes_are_those_behind_the_end_of_the_backup() {
+        let newer = |count, newest| Some(NewerChanges { count, newest });
+        assert_eq!(newer_changes(120, 100), newer(20, 120));
+        assert_eq!([100, 99, 0].map(|newest| newer_changes(newest, 100)), [None; 3]);
+        // A restore that no server was started on has nothing of its own, one that was has.
+        assert_eq!(newer_changes(RESTORE_JUMP, 100), None);
+        assert_eq!(newer_changes(RESTORE_JUMP + 3, 100), newer(3, RESTORE_JUMP + 3));
+        assert_eq!(newer_changes(RESTORE_JUMP + 3, RESTORE_JUMP + 2), newer(1, RESTORE_JUMP + 3));
+    }
 }

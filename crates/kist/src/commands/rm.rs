@@ -1,22 +1,39 @@
 //! `kist rm`.
 
+use std::time::Duration;
+
+use door::wire::{RemovalBody, RemovalReply};
+
 use crate::cli::Common;
 use crate::client::{Client, archive_path};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::progress::Progress;
+use crate::table::Table;
 use crate::transfer::{JOBS_DEFAULT, RemoteItem, RemoteKind, Tally, walk_remote};
 use crate::{output, parallel, text};
+
+/// How often the server is asked how far a removal is.
+const POLL_EVERY: Duration = Duration::from_millis(250);
+/// The server's word for a directory that is not removed with one request.
+const NOT_AT_ONCE: &str = "not-at-once";
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
+A directory is gone at once with all that is in it, and its name can be used
+again; the server removes its files behind, also after a restart. They count
+for quotas until then. Where something in it may have to stay (a retention or
+a legal hold, versions of a bucket, a list of its own), it is removed name by
+name, as far as that is allowed.
+
 The space on tape stays used until the tape is repacked.
 
-Example:
-  kist rm -r /demo-1")]
+Examples:
+  kist rm -r /demo-1
+  kist rm -r --no-wait /demo-1 && kist rm --show")]
 pub struct Args {
     /// Files, or directories with -r
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required_unless_present = "show", value_name = "PATH")]
     paths: Vec<String>,
     /// Remove directories with all that is in them
     #[arg(short, long)]
@@ -24,54 +41,41 @@ pub struct Args {
     /// With -r and the path /: remove all files of the archive
     #[arg(long)]
     everything: bool,
-    /// Requests at once
+    /// With -r: do not wait until the server has removed all that was in the directories
+    #[arg(long)]
+    no_wait: bool,
+    /// Show removals of directories that go on, and the last ones that ended
+    #[arg(long, conflicts_with_all = ["paths", "recursive", "everything", "no_wait"])]
+    show: bool,
+    /// Requests at once, where names are removed one by one
     #[arg(short, long, default_value_t = JOBS_DEFAULT, value_parser = parallel::parse_jobs)]
     jobs: usize,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
+    let client = common.connection.client()?;
+    if args.show {
+        return show(&client, common);
+    }
     let paths = args.paths.iter().map(|path| archive_path(path)).collect::<Outcome<Vec<_>>>()?;
     check_root(args, &paths)?;
-    let client = common.connection.client()?;
     let tally = Tally::default();
-    let mut total = 0;
-    for path in paths {
-        let stat = match client.stat(&path) {
-            Ok(stat) => stat,
-            Err(failure) => {
-                total += 1;
-                tally.add_failure(&path, failure);
-                continue;
-            }
-        };
-        let root = RemoteItem::of_stat(&stat)?;
-        let (mut files, mut directories) = (Vec::new(), Vec::new());
-        match root.kind {
-            RemoteKind::Directory if args.recursive => {
-                directories.push(path.clone());
-                walk_remote(&client, &root, &mut |item| {
-                    let list = if item.kind == RemoteKind::Directory { &mut directories } else { &mut files };
-                    list.push(item.path.clone());
-                    Ok(())
-                })?;
-            }
-            RemoteKind::Directory => {
-                directories.push(path.clone());
-            }
-            RemoteKind::File | RemoteKind::Link(_) => files.push(path.clone()),
-        }
-        total += files.len() + directories.len();
-        remove(&client, &files, &directories, args, common, &tally);
+    let mut remover =
+        Remover { client: &client, args, common, tally: &tally, total: 0, removals: Vec::new() };
+    for path in &paths {
+        remover.remove(path)?;
     }
+    let Remover { total, removals, .. } = remover;
     if tally.did_nothing() {
         return tally.outcome(total);
     }
-    if !common.quiet {
+    if !common.quiet && (!args.no_wait || tally.done() > 0) {
         output::note(&format!("{} removed", text::plural(tally.done(), "name")));
     }
     if common.json {
-        output::json(&serde_json::json!({ "removed": tally.done(), "failed": tally.failed() }))?;
+        let (removed, failed) = (tally.done(), tally.failed());
+        output::json(&serde_json::json!({ "removed": removed, "failed": failed, "removals": removals }))?;
     }
     tally.outcome(total)
 }
@@ -90,27 +94,163 @@ fn check_root(args: &Args, paths: &[String]) -> Outcome {
     }
 }
 
-fn remove(
-    client: &Client,
-    files: &[String],
-    directories: &[String],
-    args: &Args,
-    common: &Common,
-    tally: &Tally,
-) {
-    let total = files.len() + directories.len();
-    let progress = Progress::start_of("rm", "name", total as u64, 0, common.quiet || total < 100);
-    let delete = |path: &String| {
-        match client.delete(path) {
-            Ok(()) => tally.add_done(0),
-            // Somebody else was faster, or the first answer got lost.
-            Err(Failure { exit: Exit::NotFound, .. }) if total > 1 => tally.add_done(0),
-            Err(failure) => tally.add_failure(path, failure),
+/// One `kist rm`.
+struct Remover<'a> {
+    client: &'a Client,
+    args: &'a Args,
+    common: &'a Common,
+    tally: &'a Tally,
+    /// Names that were to be removed.
+    total: usize,
+    /// Directories that the server removes with all that is in them.
+    removals: Vec<u64>,
+}
+
+impl Remover<'_> {
+    /// Removes what a path stands for; what fails is counted.
+    fn remove(&mut self, path: &str) -> Outcome {
+        let stat = match self.client.stat(path) {
+            Ok(stat) => stat,
+            Err(failure) => {
+                self.total += 1;
+                self.tally.add_failure(path, failure);
+                return Ok(());
+            }
+        };
+        let item = RemoteItem::of_stat(&stat)?;
+        match item.kind {
+            RemoteKind::Directory if self.args.recursive && path == "/" => self.remove_all(),
+            RemoteKind::Directory if self.args.recursive => self.remove_tree(&item),
+            RemoteKind::Directory => {
+                self.remove_names(&[], &[path.to_owned()]);
+                Ok(())
+            }
+            RemoteKind::File | RemoteKind::Link(_) => {
+                self.remove_names(&[path.to_owned()], &[]);
+                Ok(())
+            }
         }
-        progress.add_files(1);
-    };
-    parallel::each(files, args.jobs, &tally.stop, delete);
-    for directory in directories.iter().rev().filter(|path| path.as_str() != "/") {
-        delete(directory);
     }
+
+    /// All that is in the root, which stays.
+    fn remove_all(&mut self) -> Outcome {
+        let mut names = Vec::new();
+        self.client.list("/", |entry| {
+            names.push(format!("/{}", entry.name));
+            Ok(())
+        })?;
+        names.iter().try_for_each(|name| self.remove(name))
+    }
+
+    /// A directory with all that is in it: at once, or name by name if the server cannot know whether all of
+    /// it may go.
+    fn remove_tree(&mut self, directory: &RemoteItem) -> Outcome {
+        let body = RemovalBody { path: directory.path.clone() };
+        match self.client.post_for::<_, RemovalReply>("/api/v1/removals", &body) {
+            Ok(removal) => self.follow(&removal),
+            Err(failure) if failure.word.as_deref() == Some(NOT_AT_ONCE) => {
+                if !self.common.quiet {
+                    output::note(&failure.message);
+                }
+                return self.remove_below(directory);
+            }
+            Err(failure) => {
+                self.total += 1;
+                self.tally.add_failure(&directory.path, failure);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the server has removed all that was in a directory, if that was not forbidden.
+    fn follow(&mut self, begun: &RemovalReply) {
+        self.removals.push(begun.id);
+        if self.args.no_wait {
+            if !self.common.quiet {
+                let (path, id) = (&begun.path, begun.id);
+                let note =
+                    format!("{path} is gone; what was in it goes behind: removal {id}, kist rm --show");
+                output::note(&note);
+            }
+            return;
+        }
+        let progress = Progress::start_of("rm", "name", 0, 0, self.common.quiet);
+        match wait(self.client, begun.id, &progress) {
+            Ok(removal) => {
+                let names = removal.files + removal.directories;
+                self.total += usize::try_from(names).unwrap_or(usize::MAX);
+                self.tally.add_all_done(names, removal.bytes);
+            }
+            Err(failure) => {
+                self.total += 1;
+                let message = format!("{failure}; removal {} goes on without this command", begun.id);
+                self.tally.add_failure(&begun.path, Failure { message, ..failure });
+            }
+        }
+    }
+
+    fn remove_below(&mut self, directory: &RemoteItem) -> Outcome {
+        let (mut files, mut directories) = (Vec::new(), vec![directory.path.clone()]);
+        walk_remote(self.client, directory, &mut |item| {
+            let list = if item.kind == RemoteKind::Directory { &mut directories } else { &mut files };
+            list.push(item.path.clone());
+            Ok(())
+        })?;
+        self.remove_names(&files, &directories);
+        Ok(())
+    }
+
+    /// Files, then directories, the last first.
+    fn remove_names(&mut self, files: &[String], directories: &[String]) {
+        let total = files.len() + directories.len();
+        self.total += total;
+        let quiet = self.common.quiet || total < 100;
+        let progress = Progress::start_of("rm", "name", total as u64, 0, quiet);
+        let delete = |path: &String| {
+            match self.client.delete(path) {
+                Ok(()) => self.tally.add_done(0),
+                // Somebody else was faster, or the first answer got lost.
+                Err(Failure { exit: Exit::NotFound, .. }) if total > 1 => self.tally.add_done(0),
+                Err(failure) => self.tally.add_failure(path, failure),
+            }
+            progress.add_files(1);
+        };
+        parallel::each(files, self.args.jobs, &self.tally.stop, delete);
+        directories.iter().rev().for_each(delete);
+    }
+}
+
+/// Asks until a removal is done; gives what it was then.
+fn wait(client: &Client, id: u64, progress: &Progress) -> Outcome<RemovalReply> {
+    loop {
+        let removal: RemovalReply = client.get(&format!("/api/v1/removals/{id}"))?;
+        progress.set(removal.files + removal.directories, removal.bytes);
+        if removal.state == "done" {
+            return Ok(removal);
+        }
+        if let Some(why) = removal.waits {
+            return Err(Failure::new(Exit::SomeFailed, format!("{} is gone; {why}", removal.path)));
+        }
+        std::thread::sleep(POLL_EVERY);
+    }
+}
+
+fn show(client: &Client, common: &Common) -> Outcome {
+    let removals: Vec<RemovalReply> = client.get("/api/v1/removals")?;
+    if common.json {
+        return output::json(&removals);
+    }
+    let mut table = Table::new(&[">removal", "state", "since", "by", ">files", ">size", "path"]);
+    for removal in &removals {
+        table.row(vec![
+            removal.id.to_string(),
+            if removal.waits.is_some() { "waiting".to_owned() } else { removal.state.clone() },
+            removal.since.clone(),
+            removal.owner.clone(),
+            text::count(removal.files),
+            text::size(removal.bytes),
+            removal.path.clone(),
+        ]);
+    }
+    output::write(&table.render())
 }

@@ -4,13 +4,17 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use door::wire::{CreatedReply, RequestFilesReply, RequestReply, SelectionBody, WhyReply};
+use base::Timestamp;
+use door::wire::{
+    CreatedReply, ExpectedReply, RequestFilesReply, RequestReply, SelectionBody, WhyReply, WorkReply,
+};
 
 use crate::cli::Common;
 use crate::client::{Client, archive_path};
 use crate::config::Span;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::progress::Progress;
+use crate::watched::Watched;
 use crate::{output, text};
 
 /// How often a request is looked at.
@@ -60,7 +64,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         return Err(Failure::usage("nothing to stage: name paths, or a list with --from-file"));
     }
     let client = common.connection.client()?;
-    let id = submit(&client, paths, args.pin.0, args.priority)?;
+    let id = submit(&client, paths, args.pin.0, args.priority, common.quiet)?;
     if !args.wait && common.json {
         return output::json(&CreatedReply { id });
     }
@@ -100,9 +104,17 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
 }
 
 /// Asks for paths, all below directories included, and gives the request's id.
-pub fn submit(client: &Client, paths: Vec<String>, pin: Duration, priority: Option<u8>) -> Outcome<u64> {
+pub fn submit(
+    client: &Client,
+    paths: Vec<String>,
+    pin: Duration,
+    priority: Option<u8>,
+    quiet: bool,
+) -> Outcome<u64> {
     let body = SelectionBody { paths, recursive: true, pin_seconds: Some(pin.as_secs()), priority };
-    let created: CreatedReply = client.post_for("/api/v1/requests", &body)?;
+    let mut watched = Watched::new("stage: asked for", quiet);
+    let watch = &mut |work: &WorkReply| watched.show(work);
+    let created: CreatedReply = client.post_long_for("/api/v1/requests", &body, watch)?;
     Ok(created.id)
 }
 
@@ -119,13 +131,34 @@ pub fn wait_for(client: &Client, id: u64, progress: &Progress) -> Outcome<Reques
         }
         if (moved.1, moved.2) != (ended, request.done_bytes) {
             moved = (Instant::now(), ended, request.done_bytes);
-            progress.note("");
+            progress.note(&time_left(&request, text::now()));
         } else if moved.0.elapsed() >= REASON_AFTER {
             let why: WhyReply = client.get(&format!("/api/v1/why?request={id}"))?;
             // The first sentence is the progress, which is shown already.
-            progress.note(why.reasons.get(1).map_or("", String::as_str));
+            let reason = why.reasons.get(1).map_or("", String::as_str);
+            let left = time_left(&request, text::now());
+            let between = if left.is_empty() || reason.is_empty() { "" } else { "; " };
+            progress.note(&format!("{left}{between}{reason}"));
         }
         std::thread::sleep(POLL_EVERY);
+    }
+}
+
+/// How long it takes until a request is complete, as far as the server can tell.
+fn time_left(request: &RequestReply, now: Timestamp) -> String {
+    let expected = request.outlook.as_ref().and_then(|outlook| outlook.expected.as_ref());
+    match expected {
+        Some(ExpectedReply::Within { likely, latest, .. }) => {
+            let [Some(likely), Some(latest)] = [likely, latest].map(|time| text::parse_rfc3339(time)) else {
+                return String::new();
+            };
+            let [likely, latest] = [likely, latest].map(|time| text::span(time.since(now)));
+            format!("likely {likely} left, {latest} at most")
+        }
+        Some(ExpectedReply::NotWithin { seconds }) => {
+            format!("more than {} left", text::span(Duration::from_secs(*seconds)))
+        }
+        Some(ExpectedReply::Never { .. }) | None => String::new(),
     }
 }
 

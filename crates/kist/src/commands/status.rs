@@ -1,6 +1,6 @@
 //! `kist status`.
 
-use door::protection::BackupReply;
+use door::protection::{BackupReply, ChangeLogReply};
 use door::wire::StatusReply;
 
 use crate::cli::Common;
@@ -29,6 +29,7 @@ pub fn run(_: &Args, common: &Common) -> Outcome {
         ("server", format!("{} (kist {}), instance {}", client.url(), status.version, status.instance)),
         ("archived", amount(status.files, status.bytes)),
         ("online", amount(status.online_files, status.online_bytes)),
+        ("evictable", evictable(&status)),
         ("pool", pool(&status)),
         ("unsealed", text::files(status.todo_files)),
         (
@@ -53,9 +54,32 @@ pub fn run(_: &Args, common: &Common) -> Outcome {
         ),
         ("memory", text::size(status.memory_anonymous)),
         ("backup", super::backup::standing(&backup)),
+        ("log", backup.log.as_ref().map_or_else(String::new, change_log)),
     ];
     lines.iter().try_for_each(|(name, value)| output::line(&format!("{name:<10} {value}")))?;
+    for line in &status.waiting {
+        let what = format!("{} ({}): {}", line.what, text::size(line.bytes), line.reason);
+        output::line(&format!("{:<10} {what}", "waits"))?;
+    }
     status.warnings.iter().try_for_each(|warning| output::line(&format!("{:<10} {warning}", "warning")))
+}
+
+/// How long the catalogue's log is, and why it is not shorter.
+fn change_log(log: &ChangeLogReply) -> String {
+    format!(
+        "{}, {} of the catalogue: {}",
+        text::plural(log.changes, "change"),
+        text::size(log.bytes),
+        log.kept
+    )
+}
+
+/// What an evict could take from the pool now.
+fn evictable(status: &StatusReply) -> String {
+    match status.evictable_files {
+        0 => "nothing".to_owned(),
+        files => format!("up to {}, {}", text::files(files), text::size(status.evictable_bytes)),
+    }
 }
 
 /// How full the pool is, and how many of its drives work.

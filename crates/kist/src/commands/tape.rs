@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
-use door::wire::{ContainerReply, TapeBody, TapeContentReply, TapeReply};
+use door::wire::{ContainerReply, TAPE_STATES, TapeBody, TapeContentReply, TapeReply};
 
 use crate::cli::Common;
+use crate::client::Client;
 use crate::failure::Outcome;
 use crate::table::Table;
+use crate::watch::{self, Watch, is_asked};
 use crate::{output, text};
 
 /// Containers asked for in one page.
@@ -20,6 +22,8 @@ const REASON_MAX: usize = 60;
 #[command(after_help = "\
 Examples:
   kist tape ls
+  kist tape ls --pool vault-a --state suspect
+  kist tape ls --wanted --watch 5
   kist tape show KS0001
   kist tape report --since 7d
   kist tape dump KS0001")]
@@ -31,7 +35,22 @@ pub struct Args {
 #[derive(clap::Subcommand, Debug)]
 enum Action {
     /// List the tapes
-    Ls,
+    Ls {
+        /// Only tapes in this state, as the list shows it
+        #[arg(long, value_parser = TAPE_STATES)]
+        state: Option<String>,
+        /// Only tapes of this tape pool
+        #[arg(long, value_name = "TAPEPOOL")]
+        pool: Option<String>,
+        /// Only tapes of this library
+        #[arg(long)]
+        library: Option<String>,
+        /// Only tapes from which files are wanted
+        #[arg(long)]
+        wanted: bool,
+        #[command(flatten)]
+        watch: Watch,
+    },
     /// Show a tape and what is on it
     Show {
         /// The tape
@@ -126,20 +145,30 @@ Examples:
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
     match &args.action {
-        Action::Ls => {
-            let tapes: Vec<TapeReply> = common.connection.client()?.get("/api/v1/tapes")?;
-            if common.json { output::json(&tapes) } else { output::write(&tapes_table(&tapes)) }
+        Action::Ls { state, pool, library, wanted, watch } => {
+            let client = common.connection.client()?;
+            let get = || {
+                let mut tapes: Vec<TapeReply> = client.get("/api/v1/tapes")?;
+                check_filters(&client, &tapes, pool.as_deref(), library.as_deref())?;
+                tapes.retain(|tape| is_asked(state.as_deref(), &tape.state));
+                tapes.retain(|tape| is_asked(pool.as_deref(), tape.tape_pool.as_deref().unwrap_or("-")));
+                tapes.retain(|tape| is_asked(library.as_deref(), &tape.library));
+                tapes.retain(|tape| !wanted || tape.wanted_files > 0);
+                Ok(tapes)
+            };
+            watch::list(*watch, common, get, |tapes| tapes_table(tapes) + &tapes_total(tapes))
         }
         Action::Show { vid } => show(vid, common),
         Action::Set { vid, state, reason } => {
             let body = TapeBody { state: state.clone(), reason: reason.clone() };
             let target = format!("/api/v1/tapes/{}", text::encode(vid));
-            common.connection.client()?.post(&target, &body)?;
-            if common.json {
-                output::json(&serde_json::json!({ "vid": vid, "state": state, "reason": reason }))
-            } else {
-                Ok(())
-            }
+            let client = common.connection.client()?;
+            client.post(&target, &body)?;
+            // Given back to use, a tape that was never written is scratch.
+            let page: TapeContentReply = client.get(&format!("{target}?limit=1"))?;
+            let state = page.tape.state;
+            let said = serde_json::json!({ "vid": vid, "state": state, "reason": reason });
+            output::done(common, &said, &format!("tape {vid} is {state} from now on"))
         }
         Action::Verify { vids, no_wait, show } => super::tape_work::verify(vids, *no_wait, *show, common),
         Action::Repack { vid, reason, show } => super::tape_work::repack(vid, reason, *show, common),
@@ -147,6 +176,18 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         Action::Report(args) => super::tape_report::run(args, common),
         Action::Dump { vid, directory } => super::tape_dump::run(vid, directory.as_deref(), common),
     }
+}
+
+fn check_filters(client: &Client, tapes: &[TapeReply], pool: Option<&str>, library: Option<&str>) -> Outcome {
+    let libraries = tapes.iter().map(|tape| tape.library.clone()).collect();
+    watch::check("--library", library, &libraries)?;
+    if pool.is_some() {
+        // Of those without a pool the list shows a dash; a pool may have no tape yet.
+        let (_, mut pools) = watch::classes_and_pools(client)?;
+        pools.extend(tapes.iter().map(|tape| tape.tape_pool.clone().unwrap_or_else(|| "-".to_owned())));
+        watch::check("--pool", pool, &pools)?;
+    }
+    Ok(())
 }
 
 fn show(vid: &str, common: &Common) -> Outcome {
@@ -178,6 +219,19 @@ fn show(vid: &str, common: &Common) -> Outcome {
         }
         page = more;
     }
+}
+
+/// The last line of a list of tapes.
+fn tapes_total(tapes: &[TapeReply]) -> String {
+    let sum = |of: fn(&TapeReply) -> u64| tapes.iter().map(of).fold(0, u64::saturating_add);
+    format!(
+        "{}: {} of {} written; {} wanted, {}\n",
+        text::plural(tapes.len() as u64, "tape"),
+        text::size(sum(|tape| tape.written)),
+        text::size(sum(|tape| tape.capacity)),
+        text::files(sum(|tape| tape.wanted_files)),
+        text::size(sum(|tape| tape.wanted_bytes))
+    )
 }
 
 fn tapes_table(tapes: &[TapeReply]) -> String {

@@ -141,7 +141,8 @@ fn waiting(reply: &TapeRepackReply) -> Option<String> {
 pub fn reclaim(vid: &str, common: &Common) -> Outcome {
     let client = common.connection.client()?;
     client.post(&target(vid, "reclaim"), &serde_json::json!({}))?;
-    if common.json { output::json(&serde_json::json!({ "vid": vid })) } else { Ok(()) }
+    let text = format!("tape {vid} is scratch: its volume is written over when it is needed");
+    output::done(common, &serde_json::json!({ "vid": vid }), &text)
 }
 
 #[cfg(test)]

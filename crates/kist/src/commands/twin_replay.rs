@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ::twin::model::{ClassModel, LibraryIndex, SizeLaw, TapePoolModel, TapeWork};
-use ::twin::replay::{RecordedMount, Recorder, Replay, Server, ServerLibrary};
+use ::twin::model::{ClassModel, GatherBy, LibraryIndex, SizeLaw, TapePoolModel, TapeWork};
+use ::twin::replay::{Machines, RecordedMount, Recorder, Replay, Server, ServerLibrary};
 use ::twin::world::MountKind;
 use archive::{
     AccessLog as _, AccessLogFiles, LibrarySettings, MachineTimes, MountLog as _, MountLogFiles, Settings,
@@ -24,13 +24,18 @@ use crate::{output, text};
 /// An index has so many bytes for each file that it names.
 const INDEX_BYTES_A_FILE: u64 = 700;
 
+/// Machines in the place of those of a library without timing: so fast that only the server's own rules take
+/// time, as they did.
+const UNTIMED: (&str, f64) = ("LTO-9", 1_000.0);
+
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 DIR is an instance: its kist.toml and its logs are read, nothing is written, and its
 server may run meanwhile. Puts, requests for what was on tape, and evictions are told
 to the scheduler again, at their times, over modelled drives; tapes and files stand
-where they stood. Times are those of the server's clock.
+where they stood. Times are those of the server's clock. Of a library without timing,
+counts, bytes, mounts and their order are compared, and no times.
 
 With --set, what would have been: drives=N, drive=MODEL, robots=N, recall_age,
 recall_bytes, recall_files, dismount_delay, remount_delay, mount_age, mount_bytes,
@@ -69,10 +74,11 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     })?;
     let mut settings = config.settings(&instance.directory);
     let own_policy = settings.policy().map_err(|error| Failure::usage(error.to_string()))?;
+    let was_timed: Vec<bool> = libraries(&settings).map(|library| library.timing.is_some()).collect();
     for change in &args.changes {
         change.make(&mut settings)?;
     }
-    let server = server(&settings)?;
+    let server = server(&settings, &was_timed)?;
     let logs = instance.path(LOG_DIRECTORY);
     let mut recorder = Recorder::new(since, until);
     let access_log = AccessLogFiles::new(&logs);
@@ -122,21 +128,25 @@ fn when(given: &str, now: Timestamp) -> Outcome<Timestamp> {
     })
 }
 
-/// The server that these settings make.
-fn server(settings: &Settings) -> Outcome<Server> {
+fn libraries(settings: &Settings) -> impl Iterator<Item = &LibrarySettings> {
+    std::iter::once(&settings.library).chain(&settings.more_libraries)
+}
+
+/// The server that these settings make. `was_timed`: whether the machines of each library took time when it
+/// was recorded.
+fn server(settings: &Settings, was_timed: &[bool]) -> Outcome<Server> {
     let refused = |error: archive::OpenError| Failure::usage(error.to_string());
-    let libraries: Vec<&LibrarySettings> =
-        std::iter::once(&settings.library).chain(&settings.more_libraries).collect();
+    let libraries: Vec<&LibrarySettings> = libraries(settings).collect();
     let mut known = Vec::with_capacity(libraries.len());
-    for library in &libraries {
-        let timing: &TimingSettings = library.timing.as_ref().ok_or_else(|| {
-            let name = &library.name;
-            let message = format!(
-                "library '{name}' takes no time: there is nothing to compare with. Say whose drives to take: \
-                 --set drive=LTO-9"
-            );
-            Failure::usage(message)
-        })?;
+    for (library, was_timed) in libraries.iter().zip(was_timed) {
+        let (drive, scale) = UNTIMED;
+        let untimed = TimingSettings { drive: drive.to_owned(), scale, robots: 1 };
+        let timing = library.timing.as_ref().unwrap_or(&untimed);
+        let machines = match (was_timed, &library.timing) {
+            (true, _) => Machines::Timed,
+            (false, None) => Machines::Untimed,
+            (false, Some(_)) => Machines::Supposed,
+        };
         let MachineTimes { drive, robot, geometry } = MachineTimes::of(timing).map_err(refused)?;
         known.push(ServerLibrary {
             name: library.name.clone(),
@@ -144,6 +154,7 @@ fn server(settings: &Settings) -> Outcome<Server> {
             timing: drive,
             robots: robot,
             geometry,
+            machines,
         });
     }
     let tape_pools = settings.tape_pools.iter().map(|pool| {
@@ -166,6 +177,7 @@ fn server(settings: &Settings) -> Outcome<Server> {
         residency: Duration::ZERO,
         pool_max: class.pool_max,
         data_set_files: 1,
+        gather: GatherBy::Class,
     });
     let (recall_batch, replan) = settings.recall_rhythm();
     Ok(Server {

@@ -178,9 +178,14 @@ impl Watch {
     fn show(&self) {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         self.progress.set(load(&self.minutes) / 60, 0);
-        let events = load(&self.events) as f64 / self.progress.elapsed().as_secs_f64().max(1e-3);
+        let seconds = self.progress.elapsed().as_secs_f64().max(1e-3);
+        let (times, events) = (load(&self.minutes) as f64 * 60.0 / seconds, load(&self.events) as f64);
         let (done, runs) = (load(&self.runs_done), self.runs);
-        self.progress.note(&format!("{:.2} M events/s, {done} of {runs} runs done", events / 1e6));
+        self.progress.note(&format!(
+            "{} times real time, {:.2} M events/s, {done} of {runs} runs done",
+            text::count(times as u64),
+            events / seconds / 1e6
+        ));
     }
 }
 
@@ -189,17 +194,30 @@ fn sentences(ran: &Ran) -> Vec<String> {
     ::twin::report::sentences(&ran.summary, &shown)
 }
 
+/// How much simulated time in how much of the user's: `1d 2h in 0.8 s, 960,000 events (1.20 M events/s)`.
+fn speed(simulated: f64, events: u64, seconds: f64) -> String {
+    let span = Duration::from_secs_f64(simulated.clamp(0.0, 1e15));
+    let ratio = simulated / seconds.max(1e-3);
+    format!(
+        "{} simulated in {seconds:.1} s, {} times as fast as real time; {} events ({:.2} M events/s)",
+        text::span(span),
+        text::count(ratio.round() as u64),
+        text::count(events),
+        events as f64 / 1e6 / seconds.max(1e-3),
+    )
+}
+
 fn written(scenario: &Scenario, ran: &Ran, args: &Args) -> String {
     let mut text = format!("{}\n", scenario.title);
     let all = || ran.outcomes.iter().flatten();
     let events: u64 = all().map(|outcome| outcome.events).sum();
     let seconds = ran.elapsed.as_secs_f64();
+    let simulated: f64 = all().map(|outcome| outcome.end).sum();
     text.push_str(&format!(
-        "{}, {}: {} events in {seconds:.1} s ({:.2} M/s)\n\n",
+        "{}, {}: {}\n\n",
         text::plural(scenario.variants.len() as u64, "variant"),
         text::plural(all().count() as u64, "run"),
-        text::count(events),
-        events as f64 / 1e6 / seconds.max(1e-3),
+        speed(simulated, events, seconds),
     ));
     let mut rows = ran.summary.rows(!args.all).into_iter();
     let headings = rows.next().unwrap_or_default();
@@ -265,4 +283,18 @@ fn write_report(directory: &Path, read: &Read, ran: &Ran) -> Outcome {
     let figures = serde_json::to_string(&as_json(&read.scenario, ran, true))
         .map_err(|error| Failure::internal(error.to_string()))?;
     write("outcome.json", &(figures + "\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The speed counted events over wall time only, which says nothing of how long a year takes.
+    #[test]
+    fn the_speed_tells_simulated_time_over_wall_time() {
+        let said = speed(86_400.0, 960_000, 0.8);
+        let wanted = "24 h 00 min simulated in 0.8 s, 108,000 times as fast as real time; ";
+        assert_eq!(said, wanted.to_owned() + "960,000 events (1.20 M events/s)");
+        assert!(speed(f64::INFINITY, 0, 0.0).contains("0 events"));
+    }
 }

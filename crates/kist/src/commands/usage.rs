@@ -9,6 +9,7 @@ use door::wire::{ClassUsageReply, DailyReply, SizesReply, UsageReply};
 use crate::cli::Common;
 use crate::failure::{Failure, Outcome};
 use crate::table::Table;
+use crate::watched::Watched;
 use crate::{output, text};
 
 /// Arguments.
@@ -61,7 +62,10 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             let class = args.class.as_deref().map(|class| format!("&class={}", text::encode(class)));
             let class = class.unwrap_or_default();
             let target = format!("/api/v1/report/usage?seconds={seconds}{class}");
-            common.connection.client()?.get(&target)?
+            {
+                let mut watched = Watched::new("usage", common.quiet);
+                common.connection.client()?.get_long(&target, &mut |work| watched.show(work))?
+            }
         }
     };
     if common.json {

@@ -149,7 +149,8 @@ fn checksums(adler32: &str, crc32c: &str) -> Outcome<StreamChecksums> {
 }
 
 fn catalogue(client: &Client, json: bool) -> Outcome {
-    let reply: VerifyCatalogueReply = client.post_for("/api/v1/verify/catalogue", &serde_json::json!({}))?;
+    let target = "/api/v1/verify/catalogue";
+    let reply: VerifyCatalogueReply = client.post_long_for(target, &serde_json::json!({}), &mut |_| {})?;
     if json {
         output::json(&reply)?;
     } else if reply.findings.is_empty() {

@@ -20,7 +20,8 @@ const REASON_AFTER: Duration = Duration::from_secs(2);
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Waits until every file has all its tape copies and each lies under an index on
-its tape; says why meanwhile.
+its tape; says why meanwhile. After a restore also until what the catalogue says
+was compared with pool and tapes.
 
 Example:
   kist migrate --now && kist wait --timeout 2h")]
@@ -59,7 +60,8 @@ pub fn wait(client: &Client, progress: &Progress, timeout: Option<Duration>) -> 
         let status: StatusReply = client.get("/api/v1/status")?;
         let left =
             (status.todo_files, status.queued_containers, status.unindexed_containers, status.tape_written);
-        if (left.0, left.1, left.2) == (0, 0, 0) {
+        let settling = settling(&status);
+        if (left.0, left.1, left.2) == (0, 0, 0) && settling.is_none() {
             return Ok(());
         }
         most = most.max(status.queued_bytes);
@@ -73,7 +75,7 @@ pub fn wait(client: &Client, progress: &Progress, timeout: Option<Duration>) -> 
         } else if last.0.elapsed() >= REASON_AFTER {
             reason = reasons(client)?;
         }
-        let amounts = amounts(left.0, left.1, left.2);
+        let amounts = settling.unwrap_or_else(|| amounts(left.0, left.1, left.2));
         progress.note(if reason.is_empty() { &amounts } else { &reason });
         if timeout.is_some_and(|timeout| progress.elapsed() >= timeout) {
             let reasons = reasons(client)?;
@@ -84,6 +86,23 @@ pub fn wait(client: &Client, progress: &Progress, timeout: Option<Duration>) -> 
         }
         std::thread::sleep(POLL_EVERY);
     }
+}
+
+/// A restored catalogue that is not compared with pool and tapes yet: what it says of copies is not proven.
+fn settling(status: &StatusReply) -> Option<String> {
+    let settling = status.settling.as_ref()?;
+    let is_over = matches!(settling.stage.as_str(), "settled" | "unsettled");
+    let left = settling.left_seconds.filter(|left| *left > 0);
+    let left =
+        left.map_or_else(String::new, |left| format!(", {} left", text::span(Duration::from_secs(left))));
+    let of = |done: u64, of: u64| format!("{} of {}", text::count(done), text::count(of));
+    (!is_over).then(|| {
+        format!(
+            "the restored catalogue is compared with pool and tapes: {} tapes, {} files looked at{left}",
+            of(settling.tapes_done, settling.tapes),
+            of(settling.files_done, settling.files)
+        )
+    })
 }
 
 /// What is left, and who does the last step.

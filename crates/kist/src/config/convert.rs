@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use archive::{
-    Aim, BackupSettings, ClassSettings, DriveLimits, FlowSettings, LibrarySettings, MountSettings,
-    PoolDriveSettings, PoolSettings, Settings, ShareSettings, TapePoolSettings, TapeSettings, TimingSettings,
-    UpkeepSettings,
+    Aim, BackupSettings, ChangeLogSettings, ClassSettings, DriveLimits, FlowSettings, LibrarySettings,
+    MountSettings, PoolDriveSettings, PoolSettings, Settings, ShareSettings, TapePoolSettings, TapeSettings,
+    TimingSettings, UpkeepSettings,
 };
 use toml::Spanned;
 
@@ -36,6 +36,12 @@ impl Config {
         } = self;
         // How long requests are kept is told the engine apart: see `upkeep`.
         let Catalogue { directory: catalogue_directory, map_size, .. } = catalogue;
+        let change_log = ChangeLogSettings {
+            base_changes: catalogue.base_changes,
+            base_log_percent: catalogue.base_log_percent,
+            keep_changes: catalogue.keep_changes,
+            keep_age: catalogue.keep_age.0,
+        };
         // How the pool is kept is told the engine apart: see `upkeep`.
         let Pool { data, parity, local_parity, arena, unknown_kept, drives, .. } = pool;
         let library_settings = |library: &Library| {
@@ -58,6 +64,7 @@ impl Config {
         Settings {
             catalogue_directory: directory.join(catalogue_directory),
             catalogue_map_size: map_size.get_ref().0,
+            change_log,
             pool: PoolSettings {
                 code: StripeCode {
                     data: *data.get_ref(),

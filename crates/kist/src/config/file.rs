@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use archive::ChangeLogSettings;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
@@ -62,6 +63,18 @@ pub struct Catalogue {
     /// Of many requests so many are kept, the newest.
     #[serde(default = "requests_kept_max")]
     pub requests_kept_max: u64,
+    /// A tape of each pool gets a base of the catalogue after so many changes; 0: never.
+    #[serde(default = "base_changes")]
+    pub base_changes: u64,
+    /// And if the log is at least so large, in percent of the rest of the catalogue.
+    #[serde(default = "base_log_percent")]
+    pub base_log_percent: u64,
+    /// So many of the newest changes stay in the log, whatever tapes have.
+    #[serde(default = "keep_changes")]
+    pub keep_changes: u64,
+    /// And those that are not older than this.
+    #[serde(default = "keep_age")]
+    pub keep_age: Span,
 }
 
 /// `[backup]`.
@@ -404,6 +417,22 @@ fn requests_kept() -> Span {
 
 fn requests_kept_max() -> u64 {
     100_000
+}
+
+fn base_changes() -> u64 {
+    ChangeLogSettings::default().base_changes
+}
+
+fn base_log_percent() -> u64 {
+    ChangeLogSettings::default().base_log_percent
+}
+
+fn keep_changes() -> u64 {
+    ChangeLogSettings::default().keep_changes
+}
+
+fn keep_age() -> Span {
+    Span(ChangeLogSettings::default().keep_age)
 }
 
 fn unknown_kept() -> Span {

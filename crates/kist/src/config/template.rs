@@ -142,6 +142,14 @@ map_size = "64GiB"
 # kept. What still pins a file stays.
 requests_kept = "30d"
 requests_kept_max = 100000
+# After so many changes a tape of each pool gets a base of the catalogue, with which a rebuild from tapes can
+# begin (0: never), unless the log of changes has less than so many percent of the size of all else in the
+# catalogue. What lies behind such bases, and behind the backup, leaves the log, but not the newest changes
+# and not the young ones.
+base_changes = 0
+base_log_percent = 100
+keep_changes = 100000
+keep_age = "30d"
 
 # The backup of the catalogue: every change is shipped, and a snapshot is taken now and then. Name a directory
 # on other disks, whose parent is there, and take away the # signs.

@@ -106,7 +106,7 @@ fn archive(client: &Client, source: &Source, quiet: bool) -> Outcome<Measured> {
         text::files(with_bytes.len() as u64),
         tapes.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
     ))?;
-    let evicted = evict::evict(client, vec![remote.clone()])?;
+    let evicted = evict::evict(client, vec![remote.clone()], quiet)?;
     evict::outcome(client, &evicted)?;
     let without_bytes = match files.len() as u64 - with_bytes.len() as u64 {
         0 => String::new(),
@@ -120,7 +120,7 @@ fn archive(client: &Client, source: &Source, quiet: bool) -> Outcome<Measured> {
     let (request, recall) = recall(client, &remote, quiet)?;
     let compare = compare(client, source, &remote, quiet)?;
     // Its pins would keep the user from evicting the files again.
-    release::release(client, request, None)?;
+    release::release(client, request, None, quiet)?;
     done(&format!("released request {request}: its files may be evicted again"))?;
     let after = client.get("/api/v1/status")?;
     let (files, bytes) = (source.tree.files.len() as u64, source.tree.bytes());
@@ -205,7 +205,7 @@ fn show_refusal(client: &Client, path: &str) -> Outcome {
 /// Gives the request and how long it took.
 fn recall(client: &Client, remote: &str, quiet: bool) -> Outcome<(u64, Duration)> {
     let progress = Progress::start("stage", 0, 0, quiet);
-    let id = stage::submit(client, vec![remote.to_owned()], PIN, None)?;
+    let id = stage::submit(client, vec![remote.to_owned()], PIN, None, quiet)?;
     let request = stage::wait_for(client, id, &progress)?;
     let elapsed = progress.elapsed();
     drop(progress);

@@ -31,15 +31,15 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// Those of a local file.
-    pub fn of(metadata: &Metadata) -> Self {
-        let mtime = metadata.modified().map(text::timestamp).unwrap_or_default();
-        Attributes {
-            mtime,
+    /// Those of a local file. `None` if its time is out of the range of [`Timestamp`].
+    pub fn of(metadata: &Metadata) -> Option<Self> {
+        let mtime = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
+        Some(Attributes {
+            mtime: i64::try_from(mtime).ok().map(Timestamp)?,
             mode: metadata.mode() & MODE_BITS,
             owner: name_of(owners(), metadata.uid()),
             group: name_of(groups(), metadata.gid()),
-        }
+        })
     }
 
     /// The request headers that carry them.
@@ -146,13 +146,19 @@ mod tests {
         let file = File::create(&path).unwrap();
         let time = Timestamp(1_234_567_890_123_456_789);
         restore_file(&file, "4640", Some(time)).unwrap();
-        let attributes = Attributes::of(&fs::metadata(&path).unwrap());
+        let attributes = Attributes::of(&fs::metadata(&path).unwrap()).unwrap();
         assert_eq!((attributes.mtime, attributes.mode_text().as_str()), (time, "0640"));
         let link = directory.path().join("l");
         std::os::unix::fs::symlink("nowhere", &link).unwrap();
         restore_link(&link, Some(time)).unwrap();
-        assert_eq!(Attributes::of(&fs::symlink_metadata(&link).unwrap()).mtime, time);
+        assert_eq!(Attributes::of(&fs::symlink_metadata(&link).unwrap()).unwrap().mtime, time);
         restore_directory(directory.path(), "0700", Some(time)).unwrap();
-        assert_eq!(Attributes::of(&fs::metadata(directory.path()).unwrap()).mtime, time);
+        assert_eq!(Attributes::of(&fs::metadata(directory.path()).unwrap()).unwrap().mtime, time);
+        // A file of 2300 was stored as one of 2262-04-11.
+        let far = std::time::UNIX_EPOCH + std::time::Duration::from_secs(10_413_792_000);
+        file.set_times(FileTimes::new().set_modified(far)).unwrap();
+        let metadata = fs::metadata(&path).unwrap();
+        assert_eq!(metadata.modified().unwrap(), far, "this file system keeps such times");
+        assert_eq!(Attributes::of(&metadata), None);
     }
 }

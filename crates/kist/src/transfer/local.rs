@@ -124,7 +124,13 @@ fn item(path: PathBuf, relative: String, metadata: &Metadata) -> Outcome<LocalIt
         return Err(Failure::usage(message));
     };
     let size = if kind == LocalKind::File { metadata.len() } else { 0 };
-    Ok(LocalItem { path, relative, kind, size, attributes: Attributes::of(metadata) })
+    let attributes = Attributes::of(metadata).ok_or_else(|| {
+        let (path, range) = (path.display(), base::Timestamp::RANGE);
+        Failure::usage(format!(
+            "{path}: its modification time is out of range: {range}: set another: touch FILE"
+        ))
+    })?;
+    Ok(LocalItem { path, relative, kind, size, attributes })
 }
 
 #[cfg(test)]

@@ -46,6 +46,12 @@ impl Tally {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Counts items that are done.
+    pub fn add_all_done(&self, items: u64, bytes: u64) {
+        self.done.fetch_add(items, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// Counts an item that needs nothing.
     pub fn add_skipped(&self) {
         self.skipped.fetch_add(1, Ordering::Relaxed);

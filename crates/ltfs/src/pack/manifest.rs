@@ -15,6 +15,12 @@ use crate::time;
 /// The longest manifest that is read, in bytes.
 pub const MANIFEST_BYTES_MAX: usize = 512 << 20;
 
+/// The longest line of a member without its names and paths, in bytes: ids, lengths and checksums with the
+/// tabs between them.
+pub(crate) const LINE_NUMBERS_MAX: usize = 256;
+/// The longest lines before and behind those of the members, in bytes.
+pub(crate) const FRAME_BYTES_MAX: usize = 512;
+
 const VERSION_LINE: &str = "kist-pack-manifest\t1";
 const COLUMNS: &str =
     "file\tkind\toffset\tsize\tadler32\tcrc32c\tblake3\tmtime_ns\tmode\towner\tgroup\tpath\ttarget";

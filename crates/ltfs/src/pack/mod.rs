@@ -28,6 +28,17 @@ pub const SYMLINK_TARGET_BYTES_MAX: usize = 4095;
 /// The longest name of an owner or a group in bytes.
 pub const OWNER_BYTES_MAX: usize = 255;
 
+/// What a member takes in its pack beside the bytes of its file, at most: its header, the zeros that fill its
+/// last record, and its line in the manifest, where a byte of a name or path stands as three at most.
+pub const MEMBER_OVERHEAD_MAX: usize = PACK_HEADER_BYTES_MAX
+    + header::RECORD_BYTES
+    + manifest::LINE_NUMBERS_MAX
+    + 3 * (2 * OWNER_BYTES_MAX + base::PATH_BYTES_MAX + SYMLINK_TARGET_BYTES_MAX);
+/// What a pack takes beside its members, at most: the header, first lines and last line of its manifest, and
+/// its end.
+pub const PACK_OVERHEAD_MAX: usize =
+    PACK_HEADER_BYTES_MAX + manifest::FRAME_BYTES_MAX + header::RECORD_BYTES + 2 * header::RECORD_BYTES;
+
 /// What to seal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PackPlan {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::common::{NOW, sample_index, sample_plan, uuid, write};
 use base::{BlockAddress, Generation, Partition, Uuid, Vid};
+use ltfs::catalogue_base::{BasePart, BasePartWriter, BaseRow, PartHead};
 use ltfs::changes::{ChangeNumber, ChangeSegment};
 use ltfs::coherency::{ChangeReference, VolumeCoherency};
 use ltfs::pack::PackLayout;
@@ -82,4 +83,24 @@ fn changes() {
     let bytes = ChangeSegment::encode(Uuid([0xab; 16]), ChangeNumber(41), &changes).unwrap();
     let golden = check("changes.kcl", &bytes);
     assert_eq!(ChangeSegment::parse(&golden).unwrap().last, ChangeNumber(43));
+}
+
+#[test]
+fn base_part() {
+    let head = PartHead {
+        instance: Uuid([0xab; 16]),
+        format: 3,
+        change: ChangeNumber(43),
+        part: 2,
+        is_last: true,
+        rows_before: 1_000,
+    };
+    let rows = [
+        BaseRow { table: 3, key: &[0, 0, 0, 7], value: &[0xff; 300] },
+        BaseRow { table: 62, key: b"key", value: b"" },
+    ];
+    let mut part = BasePartWriter::default();
+    assert!(rows.iter().all(|row| part.add(*row)));
+    let golden = check("base.kcb", &part.close(&head));
+    assert_eq!(BasePart::parse(&golden).unwrap(), BasePart { head, rows: rows.to_vec() });
 }

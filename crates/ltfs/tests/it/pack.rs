@@ -6,9 +6,9 @@ use std::process::Command;
 use crate::common::{link, member, plan, sample_plan, write};
 use base::{ByteCount, ContainerId, FileId, StreamChecksums};
 use ltfs::pack::{
-    Manifest, ManifestError, MemberKind, OWNER_BYTES_MAX, PACK_HEADER_BYTES_MAX, PACK_MEMBERS_MAX,
-    PackHeaderError, PackHeaderOf, PackLayout, PackPlan, SKELETON_FRAME_BYTES, SYMLINK_TARGET_BYTES_MAX,
-    SealError, SkeletonError, read_pack_header,
+    MEMBER_OVERHEAD_MAX, Manifest, ManifestError, MemberKind, OWNER_BYTES_MAX, PACK_HEADER_BYTES_MAX,
+    PACK_MEMBERS_MAX, PACK_OVERHEAD_MAX, PackHeaderError, PackHeaderOf, PackLayout, PackPlan,
+    SKELETON_FRAME_BYTES, SYMLINK_TARGET_BYTES_MAX, SealError, SkeletonError, read_pack_header,
 };
 use proptest::prelude::*;
 
@@ -88,6 +88,26 @@ fn the_largest_header_is_within_its_limit() {
     let layout = PackLayout::seal(&plan).unwrap();
     assert!(layout.members().all(|member| member.header_length.0 <= PACK_HEADER_BYTES_MAX as u64));
     assert_eq!(PackLayout::from_skeleton(layout.stored_skeleton()), Ok(layout));
+}
+
+/// By these bounds a pack ends before it is larger than a tape takes.
+#[test]
+fn the_longest_names_take_no_more_than_the_overhead_of_members() {
+    // Control characters, of which each byte stands as three in the manifest.
+    let name = "\u{85}".repeat(127);
+    let path = format!("/{}", vec![name.as_str(); 16].join("/"));
+    let mut worst = link(u64::MAX, &path, &"\u{1}".repeat(SYMLINK_TARGET_BYTES_MAX));
+    (worst.owner, worst.group, worst.mtime) = (name.clone(), name, base::Timestamp(i64::MIN));
+    for count in [1, 2, 100] {
+        let members: Vec<_> = (0..count)
+            .map(|file| (ltfs::pack::PackMember { file: FileId(u64::MAX - file), ..worst.clone() }, vec![]))
+            .collect();
+        let layout = PackLayout::seal(&plan(members).0).unwrap();
+        let most = PACK_OVERHEAD_MAX as u64 + count * MEMBER_OVERHEAD_MAX as u64;
+        assert!(layout.total_length().0 <= most, "{count} members take {}", layout.total_length());
+    }
+    let one = PackLayout::seal(&plan(vec![(member(1, "/a", b"a"), vec![])]).0).unwrap();
+    assert!(one.total_length().0 <= 1 + (PACK_OVERHEAD_MAX + MEMBER_OVERHEAD_MAX) as u64);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod codes;
 mod common;
 mod flips;
+mod holes;
 mod local;
 mod places;
 mod repair;

@@ -188,6 +188,13 @@ fn governance_becomes_compliance_only_with_the_right_to_end_it() {
         let draft = if bypass { draft.header("x-amz-bypass-governance-retention", "true") } else { draft };
         world.send(&draft)
     };
+    // Later than there are times: in words, and not shortened to 2262.
+    let far = retain("GOVERNANCE", 2300, false);
+    assert_eq!((far.status, far.code().as_str()), (400, "InvalidArgument"), "{}", far.text());
+    assert!(far.text().contains("before 2262-04-11"), "{}", far.text());
+    let far = Draft::new("PUT", "/b-1/far").body(b"x").header("x-amz-object-lock-mode", "GOVERNANCE");
+    let far = world.send(&far.header("x-amz-object-lock-retain-until-date", "2300-01-01T00:00:00Z"));
+    assert_eq!((far.status, far.code().as_str()), (400, "InvalidArgument"), "{}", far.text());
     ok(retain("GOVERNANCE", 2090, false));
     ok(retain("GOVERNANCE", 2091, false));
     let refused = retain("COMPLIANCE", 2092, false);

@@ -203,7 +203,7 @@ impl Engine for Fake {
     fn open_read(&self, path: &ArchivePath) -> Outcome<Box<dyn Download>> {
         let stored = self.file(path)?;
         if stored.stat.locality == Locality::Nearline {
-            return Err(ArchiveError::Nearline { path: path.clone(), vids: vec![] });
+            return Err(ArchiveError::Nearline { path: path.clone(), vids: vec![], recall: None });
         }
         let end = stored.bytes.len();
         Ok(Box::new(FakeDownload { stored, at: 0, end }))

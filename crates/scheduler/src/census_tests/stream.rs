@@ -169,6 +169,7 @@ impl Stream {
                     self.sealing.push(*class);
                     continue;
                 }
+                Action::Clear { .. } => continue,
                 Action::WakeAt(at) => {
                     self.wake = Some(self.wake.map_or(at.0, |wake| wake.min(at.0)));
                     continue;

@@ -261,7 +261,7 @@ impl Forecaster {
                 let bytes = scheduler.classes.get(class).map(|state| state.backlog.bytes);
                 self.sealing.insert(*class, (now, bytes.unwrap_or_default()));
             }
-            Action::WakeAt(_) => {}
+            Action::Clear { .. } | Action::WakeAt(_) => {}
         }
     }
 }

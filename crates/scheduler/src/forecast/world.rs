@@ -8,6 +8,7 @@ use super::pace::seconds;
 use super::summary::{Activity, Fate, Outlook, Summary};
 use crate::recall::{Gathered, WantedGroup};
 use crate::scheduler::Scheduler;
+use crate::session::{self, PackLimit, PackSize};
 use crate::{Action, Backlog, DriveName, DriveState, Event, Reason, SessionEnd};
 
 /// How far a forecast looks ahead.
@@ -270,6 +271,8 @@ impl World {
             Action::Maintain { drive, vid } => {
                 self.later(self.summary.pace.maintenance, Later::Maintained { drive, vid });
             }
+            // Nothing fails in a forecast.
+            Action::Clear { .. } => {}
             Action::WakeAt(time) => {
                 self.steps += 1;
                 self.agenda.insert((time.max(self.now), self.steps), Later::Tell(Event::Tick));
@@ -411,18 +414,18 @@ impl World {
 
     fn sealed(&mut self, class: ClassId, partial: bool) {
         let backlog = self.scheduler.classes.get(&class).map(|state| state.backlog).unwrap_or_default();
-        let pack = self.scheduler.policy.classes.get(&class).map_or(1, |policy| policy.pack_bytes.0.max(1));
-        let rest = if partial { 0 } else { backlog.bytes.0 % pack };
-        let gone = backlog.bytes.0 - rest;
-        let items = if rest == 0 { 0 } else { (backlog.items * rest / backlog.bytes.0.max(1)).max(1) };
-        let oldest = backlog.oldest.filter(|_| items > 0).map(|_| self.now);
-        self.tell(Event::Todo(class, Backlog { items, bytes: ByteCount(rest), oldest }));
+        let pack = self.scheduler.policy.classes.get(&class).map_or(ByteCount(1), |policy| policy.pack_bytes);
+        let size = PackSize::of(pack, PackLimit::NONE);
+        let sealed = session::seal_in_bulk(backlog.items, backlog.bytes, size, partial);
+        let (items, bytes) = (sealed.files_left, ByteCount(sealed.bytes_left));
+        let oldest = backlog.oldest.filter(|_| items > 0);
+        self.tell(Event::Todo(class, Backlog { items, bytes, oldest }));
         for tape_pool in self.summary.pace.tape_pools.get(&class).cloned().unwrap_or_default() {
             let queued = self.scheduler.pools.get(&tape_pool).map(|s| s.backlog).unwrap_or_default();
             let queued = Backlog {
-                items: queued.items + gone.div_ceil(pack),
-                bytes: ByteCount(queued.bytes.0.saturating_add(gone)),
-                oldest: queued.oldest.or(Some(self.now)).filter(|_| gone > 0 || queued.items > 0),
+                items: queued.items + sealed.containers,
+                bytes: ByteCount(queued.bytes.0.saturating_add(sealed.bytes)),
+                oldest: queued.oldest.or(Some(self.now)).filter(|_| sealed.bytes > 0 || queued.items > 0),
             };
             self.tell(Event::Queued(tape_pool, queued));
         }

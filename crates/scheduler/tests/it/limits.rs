@@ -1,10 +1,10 @@
 //! What keeps a drive from a tape: suspect copies, failures, libraries, pool space, streams, robots, rests.
 
 use crate::engine::{Engine, GB, Outside, at, name, policy, secs, vid};
-use base::{ByteCount, FileId, LibraryId, ShareId, TapePoolId, Timestamp, Vid};
+use base::{ByteCount, ClassId, FailureCause, FileId, LibraryId, ShareId, TapePoolId, Timestamp, Vid};
 use scheduler::{
-    ASIDE_REST_MAX, ASIDE_RESTS, Action, Backlog, Culprit, DRIVE_FAILURES_MAX, DriveState, Event, Failure,
-    JOIN_MAX, Policy, Reason, Scheduler, SessionEnd, TAPE_FAILURES_MAX, TapeSummary, WantedFile,
+    ASIDE_REST_MAX, ASIDE_RESTS, Action, Backlog, DRIVE_FAILURES_MAX, DriveState, Event, Failure, JOIN_MAX,
+    Policy, Reason, Scheduler, SessionEnd, TAPE_FAILURES_MAX, TapeSummary, WantedFile,
 };
 
 fn want(file: u64, copies: &[usize]) -> Outside {
@@ -23,11 +23,13 @@ fn mounts(actions: &[Action]) -> Vec<(String, Vid)> {
 struct Hand {
     scheduler: Scheduler,
     now: i64,
+    /// Tapes that were cleared of a drive's failures.
+    cleared: Vec<Vid>,
 }
 
 impl Hand {
     fn new(policy: Policy, drives: usize, tapes: usize) -> Self {
-        let mut hand = Hand { scheduler: Scheduler::new(policy), now: 1000 };
+        let mut hand = Hand { scheduler: Scheduler::new(policy), now: 1000, cleared: Vec::new() };
         (0..tapes).for_each(|tape| drop(hand.tape(tape, false)));
         (0..drives).for_each(|drive| drop(hand.tell(Event::DriveUp(name(drive)))));
         hand
@@ -37,6 +39,8 @@ impl Hand {
         let mut actions = Vec::new();
         self.scheduler.step(at(self.now), event, &mut actions);
         self.scheduler.assert_consistent();
+        let clear = |action: &Action| if let Action::Clear { vid, .. } = action { Some(*vid) } else { None };
+        self.cleared.extend(actions.iter().filter_map(clear));
         mounts(&actions)
     }
 
@@ -197,10 +201,10 @@ fn a_drive_that_fails_with_three_tapes_is_set_aside() {
 /// was refused: after three of them the drive was taken out of use, twice as long each time.
 #[test]
 fn cartridges_that_are_not_what_they_should_be_are_not_the_drives_fault() {
-    for (culprit, at_session) in
-        [(Culprit::Cartridge, false), (Culprit::Cartridge, true), (Culprit::Nobody, false)]
+    for (cause, at_session) in
+        [(Some(FailureCause::Cartridge), false), (Some(FailureCause::Cartridge), true), (None, false)]
     {
-        let failure = Failure { cause: "it is not blank".to_owned(), culprit };
+        let failure = Failure { reason: "it is not blank".to_owned(), cause, suspect: false };
         let mut hand = Hand::new(Policy { recall_age: secs(0), ..policy() }, 1, 9);
         for tape in 0..9 {
             let (drive, vid) = hand.want(tape, 1, 0, &[tape as usize])[0].clone();
@@ -215,10 +219,48 @@ fn cartridges_that_are_not_what_they_should_be_are_not_the_drives_fault() {
             }
         }
         let states: Vec<_> = hand.scheduler.drives().map(|(_, state)| state.clone()).collect();
-        assert_eq!(states, [DriveState::Empty], "{culprit:?}");
+        assert_eq!(states, [DriveState::Empty], "{cause:?}");
         // The pair parts for a while all the same, so that nothing is done over and over.
         assert_eq!(hand.want(20, 1, 0, &[8]), []);
     }
+}
+
+/// Dirt on a head looks like one bad tape after the other.
+#[test]
+fn tapes_that_become_suspect_one_after_the_other_in_one_drive_are_cleared_once() {
+    let failure =
+        |suspect| Failure { reason: "medium error".to_owned(), cause: Some(FailureCause::Unknown), suspect };
+    let fail = |hand: &mut Hand, file: u64, suspect| -> Vec<Vid> {
+        let (drive, vid) = hand.want(file, 1, 0, &[file as usize])[0].clone();
+        hand.tell(Event::Mounted(drive.clone(), vid));
+        hand.tell(Event::RecallEnded(drive.clone(), SessionEnd::Failed(failure(suspect))));
+        hand.tell(Event::NotWanted(FileId(file)));
+        hand.tell(Event::Unmounted(drive));
+        std::mem::take(&mut hand.cleared)
+    };
+    let policy = Policy { recall_age: secs(0), retry_delay: secs(10), ..policy() };
+    let mut hand = Hand::new(policy.clone(), 1, 9);
+    assert_eq!(fail(&mut hand, 0, true), []);
+    assert_eq!(fail(&mut hand, 1, true), [vid(0), vid(1)]);
+    let down: Vec<String> = hand.scheduler.drives().map(|(_, state)| state.to_string()).collect();
+    assert!(down[0].contains("the tapes T00000 and T00001 failed in it one after the other"), "{down:?}");
+    // The same two once more: they are at fault themselves.
+    hand.now += 10 * i64::from(ASIDE_RESTS);
+    hand.tell(Event::Tick);
+    assert_eq!(fail(&mut hand, 0, true), []);
+    assert_eq!(fail(&mut hand, 1, true), []);
+    // What speaks against the tape alone, or comes with a good session between, clears nobody.
+    let mut hand = Hand::new(policy, 1, 9);
+    assert_eq!(fail(&mut hand, 2, true), []);
+    let (drive, tape) = hand.want(3, 1, 0, &[3])[0].clone();
+    hand.tell(Event::Mounted(drive.clone(), tape));
+    hand.tell(Event::NotWanted(FileId(3)));
+    hand.tell(Event::RecallEnded(drive.clone(), SessionEnd::Drained));
+    hand.now += 200;
+    hand.tell(Event::Tick);
+    hand.tell(Event::Unmounted(drive));
+    assert_eq!(fail(&mut hand, 4, true), []);
+    assert_eq!(fail(&mut hand, 5, false), []);
 }
 
 #[test]
@@ -263,6 +305,20 @@ fn a_library_without_a_drive_is_no_place_for_a_copy() {
     );
     hand.tell(Event::DriveIn(name(1), LibraryId(1)));
     assert_eq!(hand.tell(Event::DriveUp(name(1))), [(name(1), vid(1))]);
+}
+
+/// No age makes room: until 2026-11 a wait was told to end with the recall's age although the pool was full.
+#[test]
+fn missing_room_is_told_before_the_age() {
+    let mut hand = Hand::new(policy(), 1, 1);
+    hand.tell(Event::PoolSpace { share: Some(ShareId(0)), free: ByteCount(0) });
+    assert_eq!(hand.want(1, 1, 0, &[0]), []);
+    let space = Reason::WaitingForSpace { free: ByteCount(0), coming: ByteCount(0), of: None };
+    assert_eq!(hand.why(1), space);
+    assert_eq!(hand.scheduler.why_tape(vid(0)), space);
+    hand.tell(Event::PoolSpace { share: Some(ShareId(0)), free: ByteCount(u64::MAX) });
+    assert!(matches!(hand.why(1), Reason::WaitingForBytes { .. }), "{:?}", hand.why(1));
+    assert_eq!(hand.scheduler.why_tape(vid(0)), hand.why(1));
 }
 
 #[test]
@@ -495,4 +551,40 @@ fn what_was_left_alone_when_all_was_to_be_migrated_goes_as_soon_as_it_can() {
     hand.now += 10;
     assert_eq!(hand.tell(queued(1, 1005)), [], "what came after the word waits for more");
     assert_eq!(hand.tell(queued(2, 900)), [(name(0), vid(0))]);
+}
+
+/// Story: containers that `migrate --now` had sealed were on their way to a tape when that failed. By then
+/// nothing was queued and the word was over; they came back as younger than it, and waited for bytes or age.
+#[test]
+fn what_was_sealed_for_haste_and_comes_back_from_a_failed_tape_goes_at_once() {
+    let mut hand = Hand::new(policy(), 3, 0);
+    let (pool, class) = (TapePoolId(1), ClassId(1));
+    let free = ByteCount(1000 * GB);
+    let ready =
+        || TapeSummary { readable: true, writable: true, labelled: true, free, ..TapeSummary::default() };
+    hand.tell(Event::Tape(vid(0), TapeSummary { tape_pool: Some(pool), ..ready() }));
+    let fail = |hand: &mut Hand, (drive, vid): &(String, Vid)| {
+        hand.tell(Event::Queued(pool, Backlog::default()));
+        hand.tell(Event::MountFailed(drive.clone(), *vid, "jam".into()));
+    };
+    let backlog = |items: u64, oldest: i64| {
+        let oldest = (items > 0).then_some(at(oldest));
+        Backlog { items, bytes: ByteCount(items * GB), oldest }
+    };
+    hand.tell(Event::Todo(class, backlog(1, 990)));
+    assert_eq!(hand.tell(Event::MigrateNow(Some(class))), []);
+    hand.now += 10;
+    hand.tell(Event::Todo(class, backlog(0, 0)));
+    let first = hand.tell(Event::Queued(pool, backlog(1, 1005)));
+    assert_eq!(first.iter().map(|(_, vid)| *vid).collect::<Vec<_>>(), [vid(0)]);
+    hand.tell(Event::SealEnded(class));
+    hand.now += 10;
+    // The tape fails with it in its drive: the container is queued as before, for another one.
+    fail(&mut hand, &first[0]);
+    hand.tell(Event::Tape(vid(1), TapeSummary { tape_pool: Some(pool), ..ready() }));
+    let second = hand.tell(Event::Queued(pool, backlog(1, 1005)));
+    assert_eq!(second.iter().map(|(_, vid)| *vid).collect::<Vec<_>>(), [vid(1)]);
+    fail(&mut hand, &second[0]);
+    hand.tell(Event::Tape(vid(2), TapeSummary { tape_pool: Some(pool), ..ready() }));
+    assert_eq!(hand.tell(Event::Queued(pool, backlog(1, 1021))), [], "what came since waits");
 }

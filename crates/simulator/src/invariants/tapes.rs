@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ::catalogue::{ContainerRecord, CopyState, ReadError, Table, TapeRecord, TapeState, View};
 use base::{BlockAddress, ContainerId, Partition, StreamChecksums, TapePoolId, Vid};
+use ltfs::catalogue_base::BasePart;
+use ltfs::changes::ChangeNumber;
 use ltfs::coherency::{self, VolumeCoherency};
 use ltfs::{BlockSize, Index, VolumeLabel, naming};
 use store::MemorySnapshot;
@@ -35,6 +37,9 @@ pub(super) fn check(
             let index = indexes(vid, &objects, &tape, library, quiet, found);
             if tape.run.is_none() && quiet.has_whole_runs {
                 index_partition(vid, &tape, library, found);
+            }
+            if let Some(index) = index.as_ref().filter(|_| quiet.has_good_tapes) {
+                bases(view, vid, index, &objects, found)?;
             }
             let entries = index.map(|index| entries(view, vid, &index, quiet, found)).transpose()?;
             for container in entries.iter().flatten().map(|(container, _)| *container) {
@@ -86,6 +91,46 @@ fn read(objects: &[TapeObject], block: BlockAddress, container: &ContainerRecord
         length += bytes.len() as u64;
     }
     length == container.length.0 && sums == container.checksums
+}
+
+/// Each base that the catalogue has on a tape is named by its index, part for part, and can be read.
+fn bases(
+    view: &View<'_>,
+    vid: Vid,
+    index: &Index,
+    objects: &[TapeObject],
+    found: &mut Found,
+) -> Result<(), ReadError> {
+    for (change, base) in view.bases(vid)? {
+        let mut rows = 0;
+        for number in 1..=base.parts {
+            let object = format!("part {number} of the base at change {change} on {vid}");
+            let path = naming::base_path(ChangeNumber(change), number, base.parts);
+            let place = index.tree.iter().find(|(at, _)| *at == path);
+            let place = place.and_then(|(_, file)| Some((file.extents.first()?.start_block, file.length.0)));
+            let bytes = place.map(|(block, length)| file_bytes(objects, block, length)).unwrap_or_default();
+            let is_right = BasePart::parse(&bytes).is_ok_and(|part| {
+                let follows = part.head.rows_before == rows && part.head.change.0 == change;
+                rows += part.rows.len() as u64;
+                follows && part.head.part == number && part.head.is_last == (number == base.parts)
+            });
+            found.expect(is_right, Rule::TapeEntries, object, "is not there, or is not what it should be");
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of a file that begins at a block, as far as they can be read.
+fn file_bytes(objects: &[TapeObject], block: BlockAddress, length: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for object in objects.iter().skip(block.0 as usize) {
+        let TapeObject::Record(record) = object else { break };
+        if bytes.len() as u64 >= length {
+            break;
+        }
+        bytes.extend_from_slice(record);
+    }
+    bytes
 }
 
 /// All index constructs of a partition that can be read, with the block of each.

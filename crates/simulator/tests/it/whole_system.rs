@@ -5,7 +5,7 @@ use std::time::Duration;
 use base::planted::{Bug, plant};
 use simulator::faults::Profile;
 use simulator::report::{KINDS, Until, campaign};
-use simulator::run::{Plan, simulate};
+use simulator::run::{CHECKS_OF_A_TRIMMED_LOG, Plan, simulate};
 
 /// Worlds of an ordinary run.
 const WORLDS: u64 = 66;
@@ -28,6 +28,7 @@ fn nothing_is_lost_whatever_goes_wrong() {
         );
     }
     assert_eq!(done.missing(), Vec::<&str>::new(), "every kind of fault has to happen");
+    assert!(done.counters.contains_key(CHECKS_OF_A_TRIMMED_LOG), "logs are trimmed behind bases");
 }
 
 #[test]
@@ -97,7 +98,7 @@ macro_rules! planted_bugs_are_found {
 }
 
 planted_bugs_are_found! {
-    early_acknowledgement: EarlyAcknowledgement in Crashes at 1,
+    early_acknowledgement: EarlyAcknowledgement in Crashes at 3,
     missing_pool_sync: MissingPoolSync in Large at 1,
     missing_segment_sync: MissingSegmentSync in Clean at 1,
     wrong_generation: WrongGeneration in Drills at 1,

@@ -145,6 +145,7 @@ fn settings(directory: &Path) -> Settings {
         more_libraries: Vec::new(),
         classes: vec![class("small", Some(ByteCount::mib(1))), class("large", None)],
         tape_pools: vec![tape_pool("vault-a"), tape_pool("vault-b")],
+        change_log: archive::ChangeLogSettings::default(),
         tape: TapeSettings {
             block_bytes: ByteCount::kib(64),
             flush_bytes: ByteCount::kib(512),

@@ -46,6 +46,7 @@ pub struct Cache {
     free: u32,
     table: Table,
     classes: Vec<Class>,
+    keeps_all: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -89,7 +90,8 @@ impl Cache {
         let limits = Limits::new(site.pool.capacity.0, &site.pool);
         let classes: Vec<Class> = site.classes.iter().map(|class| Class::new(class, &site.pool)).collect();
         let table = Table::new();
-        let mut cache = Cache { limits, used: 0, entries: Vec::new(), free: NONE, table, classes };
+        let mut cache =
+            Cache { limits, used: 0, entries: Vec::new(), free: NONE, table, classes, keeps_all: false };
         let mut ends = vec![0u64; site.classes.len()];
         for holding in &site.holdings {
             let class = holding.class;
@@ -100,6 +102,11 @@ impl Cache {
             cache.fill(class, *end, resident.min(holding.files), holdings);
         }
         cache
+    }
+
+    /// Nothing is evicted by itself any more: files leave with [`Cache::drop_file`] only.
+    pub fn keep_all(&mut self) {
+        self.keeps_all = true;
     }
 
     /// Whether a file is in the pool.
@@ -119,7 +126,8 @@ impl Cache {
     }
 
     /// A file comes; `safe`: it has all its copies. A file that is there already is used. `false`: there is
-    /// no room for it, nothing has changed.
+    /// no room for it, nothing has changed. The ceiling of its class is for who recalls to look at
+    /// ([`Cache::free_of`]): as in the server, it holds up no put.
     pub fn put_in(&mut self, now: Moment, file: FileNumber, bytes: u64, safe: bool) -> bool {
         if self.contains(file) {
             self.touch(now, file);
@@ -128,7 +136,7 @@ impl Cache {
             }
             return true;
         }
-        if self.free() < bytes || self.free_of(file.class).is_some_and(|free| free < bytes) {
+        if self.free() < bytes {
             return false;
         }
         self.insert(file, bytes, BEGIN + now.0, safe);
@@ -170,6 +178,9 @@ impl Cache {
     /// Evicts what has outlived its residency, then, above high water of a class's ceiling or of the pool,
     /// what was used least recently, down to low water. Only files that are safe and not pinned go.
     pub fn evict(&mut self, now: Moment, out: &mut Vec<Evicted>) {
+        if self.keeps_all {
+            return;
+        }
         let time = BEGIN + now.0;
         for class in 0..self.classes.len() {
             while self.classes[class].expiry().is_some_and(|expiry| expiry <= time) {
@@ -194,6 +205,9 @@ impl Cache {
     /// a 64th of it or a minute.
     #[must_use]
     pub fn next_due(&self) -> Option<Moment> {
+        if self.keeps_all {
+            return None;
+        }
         let expiry = self.classes.iter().filter_map(Class::expiry).min()?;
         (expiry < u64::MAX).then(|| Moment(expiry.saturating_sub(BEGIN)))
     }
@@ -211,11 +225,11 @@ impl Cache {
         self.limits.most - self.used
     }
 
-    /// Bytes that a class may still bring in; `None`: it has no limit of its own.
+    /// Bytes that recalls may still bring in of a class; `None`: it has no limit of its own.
     #[must_use]
     pub fn free_of(&self, class: ClassIndex) -> Option<u64> {
         let class = &self.classes[usize::from(class.0)];
-        class.limits.map(|limits| limits.most - class.used)
+        class.limits.map(|limits| limits.most.saturating_sub(class.used))
     }
 
     /// Bytes in the pool.

@@ -1,7 +1,10 @@
 //! Filling up: several kinds of streams share several limits.
 
 /// Of each limit, what a byte a second costs; or what there is of it.
-pub(super) type Costs = [f64; 8];
+pub(super) type Costs = [f64; LIMITS];
+
+/// Things that are shared.
+pub(super) const LIMITS: usize = 10;
 
 /// Streams of a kind.
 #[derive(Clone, Debug)]
@@ -48,7 +51,7 @@ pub(super) fn fill_up<K>(flows: &mut [(K, Flow)], limits: Costs) -> Costs {
             !is_stopped
         });
     }
-    let mut used = [0.0; 8];
+    let mut used = [0.0; LIMITS];
     for (_, flow) in flows.iter() {
         for (used, cost) in used.iter_mut().zip(flow.cost) {
             *used += flow.count * flow.rate * cost;

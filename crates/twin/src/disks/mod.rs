@@ -21,7 +21,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use crate::model::{DataPath, Disks, PoolModel};
-use fill::{Costs, Flow, fill_up};
+use fill::{Costs, Flow, LIMITS, fill_up};
 
 /// What is shared, by index into [`Costs`].
 const DISK_TIME: usize = 0;
@@ -32,6 +32,8 @@ const CONTROLLER_TOTAL: usize = 4;
 const NETWORK_OUT: usize = 5;
 const NETWORK_IN: usize = 6;
 const TAPE_PATH: usize = 7;
+const TAPE_BACK: usize = 8;
+const TAPE_OUT: usize = 9;
 
 /// Of everything, what tape streams leave to clients where they go first.
 const CLIENT_SHARE: f64 = 1.0 / 32.0;
@@ -190,7 +192,7 @@ impl Feed {
     }
 
     fn capacities(&self) -> Costs {
-        let mut all = [f64::INFINITY; 8];
+        let mut all = [f64::INFINITY; LIMITS];
         if let Some(disks) = &self.pool.disks {
             all[DISK_TIME] = f64::from(disks.count) * self.disks;
             all[DISK_WRITE_TIME] = all[DISK_TIME];
@@ -201,17 +203,22 @@ impl Feed {
         all[NETWORK_OUT] = self.pool.network.total as f64 * self.network;
         all[NETWORK_IN] = all[NETWORK_OUT];
         all[TAPE_PATH] = self.path.total as f64;
+        all[TAPE_BACK] = self.path.read.total as f64;
+        all[TAPE_OUT] = self.path.write.total as f64;
         all
     }
 
     /// What a stream costs for each byte a second, and what it would get alone.
     fn flow(&self, stream: Stream, wanted: u64, count: u64) -> Flow {
-        let mut cost = [0.0; 8];
+        let mut cost = [0.0; LIMITS];
         let mut most = wanted as f64;
         let mut request = 1.0;
         if stream.is_tape() {
-            most = most.min(self.path.stream as f64);
+            // What is read from tape is written to the pool.
+            let reads_tape = stream == Stream::TapeRead;
+            most = most.min(self.path.stream(reads_tape) as f64);
             cost[TAPE_PATH] = 1.0;
+            cost[if reads_tape { TAPE_BACK } else { TAPE_OUT }] = 1.0;
         } else {
             most = most.min(self.pool.network.stream as f64 * self.network);
             cost[if stream.reads() { NETWORK_OUT } else { NETWORK_IN }] = 1.0;

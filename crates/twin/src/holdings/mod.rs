@@ -10,7 +10,9 @@ mod records;
 mod tests;
 mod vids;
 
+use std::collections::BTreeMap;
 use std::ops::{Deref, Range};
+use std::rc::Rc;
 
 use base::Vid;
 
@@ -92,6 +94,8 @@ struct Class {
     files: u64,
     groups: Vec<Group>,
     records: Records,
+    /// Packs of several runs, by where each run begins.
+    packs: BTreeMap<u64, Rc<[Range<u64>]>>,
 }
 
 /// The files of a holding, laid out once for all copies on tapes that are filled alike.
@@ -197,22 +201,25 @@ impl Holdings {
     /// The files of a file's pack, as far as a recall of packs goes: the file alone if it is a container of
     /// its own.
     #[must_use]
-    pub fn run_of(&self, file: FileNumber) -> Range<u64> {
+    pub fn pack_of(&self, file: FileNumber) -> Vec<Range<u64>> {
         let (class, sequence) = (self.class(file.class), file.sequence);
-        let alone = sequence..sequence + 1;
+        let in_one = |run: Range<u64>| vec![run];
         if self.size(file) >= class.model.large.0 {
-            return alone;
+            return in_one(sequence..sequence + 1);
         }
-        if let Some(range) = class.records.range_of(sequence) {
-            return range;
+        match class.records.range_of(sequence) {
+            Some(range) => class.packs.get(&range.start).map_or_else(|| in_one(range), |pack| pack.to_vec()),
+            None => in_one(class.laid_out_with(sequence)),
         }
-        let at = class.groups.partition_point(|group| group.files.end <= sequence);
-        let Some(group) = class.groups.get(at) else { return alone };
-        let inside = sequence - group.files.start;
-        let run = inside - inside % group.run_files;
-        let pack = run + (inside - run) / class.pack_files * class.pack_files;
-        let end = (pack + class.pack_files).min(run + group.run_files) + group.files.start;
-        pack + group.files.start..end.min(group.files.end)
+    }
+
+    /// The runs of a pack, each of which was recorded. Kept only where packs are recalled as a whole.
+    pub fn record_pack(&mut self, class: ClassIndex, runs: &[Range<u64>]) {
+        let known = &mut self.classes[usize::from(class.0)];
+        if known.model.recall_packs && runs.len() > 1 {
+            let pack: Rc<[Range<u64>]> = runs.into();
+            known.packs.extend(runs.iter().map(|run| (run.start, Rc::clone(&pack))));
+        }
     }
 
     /// Files that were written and flushed, one behind the other from `place` on. A file may be recorded
@@ -290,6 +297,17 @@ impl Holdings {
 }
 
 impl Class {
+    /// Of the files laid out: those of the pack of one of them.
+    fn laid_out_with(&self, sequence: u64) -> Range<u64> {
+        let at = self.groups.partition_point(|group| group.files.end <= sequence);
+        let Some(group) = self.groups.get(at) else { return sequence..sequence + 1 };
+        let inside = sequence - group.files.start;
+        let run = inside - inside % group.run_files;
+        let pack = run + (inside - run) / self.pack_files * self.pack_files;
+        let end = (pack + self.pack_files).min(run + group.run_files) + group.files.start;
+        pack + group.files.start..end.min(group.files.end)
+    }
+
     fn new(model: &ClassModel) -> Class {
         let pack_files = (model.pack.0 as f64 / model.sizes.mean().max(1.0)) as u64;
         Class {
@@ -298,6 +316,7 @@ impl Class {
             files: 0,
             groups: Vec::new(),
             records: Records::default(),
+            packs: BTreeMap::new(),
         }
     }
 }

@@ -152,7 +152,7 @@ fn neighbouring_ranges_on_a_tape_become_one() {
     let mut holdings = Holdings::new(&site, 1);
     write(&mut holdings);
     assert_eq!(holdings.classes[0].records.ranges(), 100);
-    assert_eq!(holdings.run_of(file(995)), 990..1000);
+    assert!(holdings.pack_of(file(995)).into_iter().flatten().eq(990..1000));
 }
 
 #[test]
@@ -160,12 +160,12 @@ fn packs_of_files_laid_out_end_with_their_run() {
     let mut site = site(1);
     site.holdings = vec![Holding { run_files: 25, ..holding(1000) }];
     let holdings = Holdings::new(&site, 1);
-    assert_eq!(holdings.run_of(file(0)), 0..10);
-    assert_eq!(holdings.run_of(file(24)), 20..25);
-    assert_eq!(holdings.run_of(file(25)), 25..35);
-    assert_eq!(holdings.run_of(file(5000)), 5000..5001);
+    assert!(holdings.pack_of(file(0)).into_iter().flatten().eq(0..10));
+    assert!(holdings.pack_of(file(24)).into_iter().flatten().eq(20..25));
+    assert!(holdings.pack_of(file(25)).into_iter().flatten().eq(25..35));
+    assert!(holdings.pack_of(file(5000)).into_iter().flatten().eq(5000..5001));
     site.classes[0].large = ByteCount(1000);
-    assert_eq!(Holdings::new(&site, 1).run_of(file(7)), 7..8);
+    assert!(Holdings::new(&site, 1).pack_of(file(7)).into_iter().flatten().eq(7..8));
 }
 
 #[test]
@@ -192,4 +192,21 @@ fn volume_identifiers_are_in_order() {
         assert_eq!(Holdings::index_of(vid), Some(TapeIndex(*index)));
     }
     assert_eq!(Holdings::index_of(Vid::new("000001").unwrap()), None);
+}
+
+/// A pack of files of several data sets has them in several runs: a recall of one brings back all.
+#[test]
+fn a_pack_of_several_runs_is_recalled_as_a_whole() {
+    let mut site = site(1);
+    (site.classes[0].recall_packs, site.classes[0].large) = (true, ByteCount(1 << 40));
+    let mut holdings = Holdings::new(&site, 1);
+    let runs = [3..5, 9..10, 20..24];
+    for run in &runs {
+        holdings.record(ClassIndex(0), run.clone(), Place { tape: TapeIndex(0), byte: run.start, order: 0 });
+    }
+    holdings.record_pack(ClassIndex(0), &runs);
+    for sequence in [3, 4, 9, 20, 23] {
+        let file = FileNumber { class: ClassIndex(0), sequence };
+        assert_eq!(holdings.pack_of(file), runs, "{sequence}");
+    }
 }

@@ -7,7 +7,7 @@ use scheduler::Policy;
 use super::bins::{BINS_MAX, Bins};
 use super::progress::{Progress, TIMES_MAX};
 use super::*;
-use crate::model::{DataPath, Foreign, Network, PoolModel, Site, TapeWork};
+use crate::model::{DataPath, Foreign, Network, OneWay, PoolModel, Site, TapeWork};
 use crate::outcome::{Outcome, Series};
 
 fn at(seconds: u64) -> Moment {
@@ -26,6 +26,7 @@ pub(crate) fn model(step: u64) -> Model {
         residency: Duration::ZERO,
         pool_max: None,
         data_set_files: 1,
+        gather: crate::model::GatherBy::Class,
     };
     let choice = crate::model::Choice {
         files: None,
@@ -82,7 +83,14 @@ fn site(class: crate::model::ClassModel) -> Site {
             tape_first: false,
             network: Network { total: 1, stream: 1 },
         },
-        path: DataPath { read_file: Duration::ZERO, write_file: Duration::ZERO, stream: 1, total: 1 },
+        path: DataPath {
+            read_file: Duration::ZERO,
+            write_file: Duration::ZERO,
+            stream: 1,
+            total: 1,
+            read: OneWay::FREE,
+            write: OneWay::FREE,
+        },
         work: TapeWork {
             flush_bytes: ByteCount(1),
             flush_age: Duration::ZERO,

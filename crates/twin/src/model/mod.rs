@@ -10,10 +10,11 @@ mod workload;
 pub use fault::{Fault, FaultKind};
 pub(crate) use file::scatter;
 pub use file::{ClassIndex, FileNumber, SEQUENCE_MAX, SizeLaw};
-pub use foreign::{CopyRule, Foreign, ReadOrder};
-pub use pool::{DataPath, Disks, Network, PoolModel};
+pub use foreign::{CopyRule, Foreign, LABEL_GROUP_BYTES, Labels, Marks, ReadOrder};
+pub use pool::{DataPath, Disks, Network, OneWay, PoolModel};
 pub use site::{
-    ClassModel, DriveGroup, Holding, LibraryIndex, LibraryModel, Site, TapeModel, TapePoolModel, TapeWork,
+    ClassModel, DriveGroup, GatherBy, Holding, LibraryIndex, LibraryModel, Site, TapeModel, TapePoolModel,
+    TapeWork,
 };
 pub use workload::{Arrivals, Choice, Workload, WorkloadKind};
 

@@ -70,4 +70,31 @@ pub struct DataPath {
     pub stream: u64,
     /// Bytes a second to and from all drives.
     pub total: u64,
+    /// The way back alone, from tape to the pool.
+    pub read: OneWay,
+    /// The way out alone, from the pool to tape.
+    pub write: OneWay,
+}
+
+/// Bytes a second in one direction between pool and tape.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OneWay {
+    /// One drive.
+    pub stream: u64,
+    /// All drives.
+    pub total: u64,
+}
+
+impl OneWay {
+    /// No limit beside those of both directions.
+    pub const FREE: OneWay = OneWay { stream: u64::MAX, total: u64::MAX };
+}
+
+impl DataPath {
+    /// What one drive's stream gets at most, which reads the tape or writes it.
+    #[must_use]
+    pub fn stream(&self, reads_tape: bool) -> u64 {
+        let way = if reads_tape { self.read } else { self.write };
+        self.stream.min(way.stream).max(1)
+    }
 }

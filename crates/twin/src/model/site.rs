@@ -95,6 +95,33 @@ pub struct ClassModel {
     pub pool_max: Option<ByteCount>,
     /// Files of a data set: written one after the other, wanted together.
     pub data_set_files: u32,
+    /// Which of them go together when packs are made.
+    pub gather: GatherBy,
+}
+
+/// Which files of a class are one data set when packs are made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum GatherBy {
+    /// Those of a data set, so many each.
+    DataSet,
+    /// All of the class, in the order in which they were put.
+    Class,
+    /// As it was recorded: the data set of each file, by number.
+    Listed(Vec<u64>),
+}
+
+impl ClassModel {
+    /// The data set of a file when packs are made.
+    #[must_use]
+    pub fn data_set(&self, sequence: u64) -> u64 {
+        match &self.gather {
+            GatherBy::DataSet => sequence / u64::from(self.data_set_files.max(1)),
+            GatherBy::Class => 0,
+            GatherBy::Listed(sets) => {
+                usize::try_from(sequence).ok().and_then(|at| sets.get(at)).copied().unwrap_or(0)
+            }
+        }
+    }
 }
 
 /// Files that are on tape at the beginning.

@@ -1,7 +1,7 @@
 //! What is used up first.
 
 use super::drives::ARITHMETIC;
-use super::line::{Section, Sheet, Unit, digits, input};
+use super::line::{Queue, ROOM_UP_TO, Section, Sheet, TOO_LITTLE_FROM, Unit, digits, input};
 
 /// How much of a part is needed, of how much there is, in one unit.
 #[derive(Clone, PartialEq, Debug)]
@@ -11,6 +11,8 @@ pub(crate) struct Use {
     unit: Unit,
     needed: f64,
     present: f64,
+    /// Whether what finds it in use waits: it is scarce before all of it is used.
+    is_queue: bool,
 }
 
 impl Use {
@@ -18,7 +20,12 @@ impl Use {
     /// What is needed comes before what is there.
     pub fn of(part: &'static str, day: &'static str, unit: Unit, amounts: [f64; 2]) -> Self {
         let [needed, present] = amounts;
-        Use { part, day, unit, needed, present }
+        Use { part, day, unit, needed, present, is_queue: false }
+    }
+
+    /// The same of a part that is queued for.
+    pub fn queue(part: &'static str, day: &'static str, unit: Unit, amounts: [f64; 2]) -> Self {
+        Use { is_queue: true, ..Use::of(part, day, unit, amounts) }
     }
 
     fn share(&self) -> f64 {
@@ -33,7 +40,10 @@ pub(crate) fn bottleneck(sheet: &mut Sheet, uses: &[Use]) -> Option<String> {
             vec![input("a", "needed", used.needed, used.unit), input("b", "there", used.present, used.unit)];
         let mut at = sheet.at(Section::Bottleneck, "");
         at.line(&format!("{}{}", used.part, used.day), Unit::Share, "U = a / b", ARITHMETIC, inputs);
-        at.judge(used.share() <= 1.0);
+        match used.is_queue {
+            true => at.judge_as(Queue { used: used.share(), wait: None }.judge()),
+            false => at.judge(used.share() <= 1.0),
+        }
     }
     let scarcest = |is_mean: bool| {
         let of_day = uses.iter().filter(|used| used.day.is_empty() == is_mean);
@@ -43,10 +53,21 @@ pub(crate) fn bottleneck(sheet: &mut Sheet, uses: &[Use]) -> Option<String> {
         })
     };
     let words = |used: &Use| {
-        let growth = if used.share() > 0.0 { 1.0 / used.share() } else { f64::INFINITY };
+        let most = if used.is_queue { ROOM_UP_TO } else { 1.0 };
+        let growth = if used.share() > 0.0 { most / used.share() } else { f64::INFINITY };
+        let room = Unit::Share.write(ROOM_UP_TO);
         let share = Unit::Share.write(used.share());
         match used.share() {
             share_of if share_of > 1.0 => format!("{} ({share}: too little for the load)", used.part),
+            share_of if used.is_queue && share_of >= TOO_LITTLE_FROM => {
+                format!("{} ({share}: too little, what comes beside the mean waits long)", used.part)
+            }
+            share_of if used.is_queue && share_of > ROOM_UP_TO => {
+                format!("{} ({share}: above {room} waits grow)", used.part)
+            }
+            share_of if used.is_queue && share_of > 0.0 => {
+                format!("{} ({share}; up to {room} the load may grow {}-fold)", used.part, digits(growth))
+            }
             share_of if share_of > 0.0 => {
                 format!("{} ({share}; the load may grow {}-fold)", used.part, digits(growth))
             }

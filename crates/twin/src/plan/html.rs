@@ -29,7 +29,7 @@ svg text{fill:var(--ink);font:13px system-ui,sans-serif}svg .soft{fill:var(--sof
 table{border-collapse:collapse;width:100%}td{border-top:1px solid var(--rule);padding:.3rem .5rem;\
 vertical-align:top}td.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}\
 code{font:12.5px/1.5 ui-monospace,monospace;overflow-wrap:anywhere}summary{cursor:pointer}\
-.meets{color:var(--good)}.misses{color:var(--bad);font-weight:600}";
+.meets{color:var(--good)}.busy{font-weight:600}.misses{color:var(--bad);font-weight:600}";
 
 /// The page, UTF-8; it loads nothing.
 #[must_use]
@@ -81,13 +81,14 @@ fn row(plan: &Plan, line: &Line) -> String {
     };
     let (class, word) = match line.verdict {
         Some(Verdict::Meets) => ("meets", "enough"),
+        Some(Verdict::Busy) => ("busy", "busy: waits grow"),
         Some(Verdict::Misses) => ("misses", "too little"),
         None => ("", ""),
     };
     format!(
         "<tr><td>{}</td><td><details><summary>{}</summary><code>{}<br>{}</code><br>{}<br>\
          <span class=\"soft\">{}</span></details></td><td class=\"n\">{}{currency}</td>\
-         <td class=\"{class}\">{word}</td></tr>\n",
+         <td class=\"{class}\" title=\"{}\">{word}</td></tr>\n",
         escape(&line.subject),
         escape(&line.name),
         escape(&line.formula),
@@ -95,6 +96,7 @@ fn row(plan: &Plan, line: &Line) -> String {
         symbols.join(", "),
         escape(&line.source),
         escape(&line.text),
+        escape(&line.reason),
     )
 }
 

@@ -116,6 +116,8 @@ impl Unit {
             Unit::Rate => prefixed(value, "B/s"),
             Unit::PerDay => prefixed(value, "B/d"),
             Unit::Share => format!("{} %", digits(value * 100.0)),
+            Unit::Seconds => seconds(value),
+            Unit::Of("a year") if value.abs() < 1e-3 && value != 0.0 => seldom(value),
             Unit::Of("W") if value.abs() >= 1e4 => format!("{} kW", digits(value / 1e3)),
             Unit::Money if (1e6..1e12).contains(&value.abs()) => format!("{} M", digits(value / 1e6)),
             Unit::Money | Unit::Of("") => digits(value),
@@ -132,19 +134,70 @@ fn prefixed(value: f64, unit: &str) -> String {
     format!("{} {prefix}{unit}", digits(value / scale))
 }
 
-/// Four digits that count; whole numbers below a million as they are.
+/// A time, in the unit in which it has few digits.
+fn seconds(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0 s".to_owned(),
+        size if size < 1e-9 => "< 1 ns".to_owned(),
+        size if size < 1e-6 => format!("{} ns", digits(value * 1e9)),
+        size if size < 1e-3 => format!("{} µs", digits(value * 1e6)),
+        size if size < 1.0 => format!("{} ms", digits(value * 1e3)),
+        _ => format!("{} s", digits(value)),
+    }
+}
+
+/// So often a year, where that is hardly ever.
+fn seldom(per_year: f64) -> String {
+    const YEARS_MAX: f64 = 1e9;
+    let years = 1.0 / per_year.abs();
+    match years < YEARS_MAX {
+        true => format!("once in {} years", digits(years)),
+        false => format!("less than once in {} years", digits(YEARS_MAX)),
+    }
+}
+
+/// `4.7 x 10^-20` for `4.7e-20`.
+fn powers(text: &str) -> String {
+    let power = |word: &str| {
+        let body = word.trim_end_matches([',', ';', ')']);
+        let (digits, exponent) = body.split_once('e')?;
+        let is_number = digits.parse::<f64>().is_ok() && exponent.parse::<i32>().is_ok();
+        is_number.then(|| format!("{digits} x 10^{exponent}{}", &word[body.len()..]))
+    };
+    let words = text.split(' ').map(|word| power(word).unwrap_or_else(|| word.to_owned()));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Digits in groups of three.
+fn grouped(whole: f64) -> String {
+    let text = format!("{:.0}", whole.abs());
+    let mut out = if whole < 0.0 { "-".to_owned() } else { String::new() };
+    for (at, digit) in text.chars().enumerate() {
+        if at > 0 && (text.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Four digits that count, never with an exponent; whole numbers below a million as they are.
 pub(crate) fn digits(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 {
         return "0".to_owned();
     }
-    if !(1e-3..1e6).contains(&size) {
-        return format!("{value:.3e}");
+    if size < 1e-6 {
+        return "< 0.000001".to_owned();
+    }
+    if size >= 1e6 {
+        let step = 10f64.powf((size.log10().floor() - 3.0).max(0.0));
+        return grouped((value / step).round() * step);
     }
     if value.fract() == 0.0 {
         return format!("{value:.0}");
     }
-    let decimals = (3.0 - size.log10().floor()).clamp(0.0, 7.0) as usize;
+    let decimals = (3.0 - size.log10().floor()).clamp(0.0, 9.0) as usize;
     let text = format!("{value:.decimals$}");
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     text.to_owned()
@@ -169,8 +222,48 @@ pub struct Input {
 pub enum Verdict {
     /// It is.
     Meets,
+    /// It is, and waits grow: there is little room.
+    Busy,
     /// It is not.
     Misses,
+}
+
+/// Use of what is queued for, up to which there is room.
+pub const ROOM_UP_TO: f64 = 0.75;
+/// Use of what is queued for, from which on it is too little: whatever comes beside the mean waits long.
+pub const TOO_LITTLE_FROM: f64 = 0.9;
+/// A wait is long if it is more than this part of what is waited for takes.
+pub const LONG_WAIT: f64 = 0.1;
+
+/// How a part that is queued for is used.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Queue {
+    /// The part of its time, or rate, that is needed.
+    pub used: f64,
+    /// The mean wait and what takes that long once it is its turn, seconds.
+    pub wait: Option<(f64, f64)>,
+}
+
+impl Queue {
+    /// The verdict, and why.
+    pub fn judge(self) -> (Verdict, String) {
+        let share = Unit::Share.write(self.used);
+        let (room, most) = (Unit::Share.write(ROOM_UP_TO), Unit::Share.write(TOO_LITTLE_FROM));
+        let wait = self.wait.filter(|(wait, _)| *wait > 0.0);
+        let waits = wait.map_or_else(String::new, |(wait, takes)| {
+            format!("; the mean wait is {} for {}", Unit::Seconds.write(wait), Unit::Seconds.write(takes))
+        });
+        if self.used >= TOO_LITTLE_FROM {
+            return (Verdict::Misses, format!("{share} is used, too little from {most} on{waits}"));
+        }
+        if self.used > ROOM_UP_TO {
+            return (Verdict::Busy, format!("{share} is used, above {room} waits grow{waits}"));
+        }
+        match wait.filter(|(wait, takes)| *wait > LONG_WAIT * takes) {
+            Some(_) => (Verdict::Busy, format!("{share} is used{waits}")),
+            None => (Verdict::Meets, format!("{share} is used, up to {room} there is room")),
+        }
+    }
 }
 
 /// One figure of the plan.
@@ -198,6 +291,8 @@ pub struct Line {
     pub inputs: Vec<Input>,
     /// Against what is there or wanted, if there is something to compare with.
     pub verdict: Option<Verdict>,
+    /// Why, where the value alone does not say it.
+    pub reason: String,
 }
 
 /// Makes the lines; each is computed from the formula that it shows.
@@ -232,6 +327,13 @@ impl Sheet {
     pub fn judge(&mut self, is_met: bool) {
         if let Some(line) = self.lines.last_mut() {
             line.verdict = Some(if is_met { Verdict::Meets } else { Verdict::Misses });
+        }
+    }
+
+    /// Judges the last line, with the reason.
+    pub fn judge_as(&mut self, (verdict, reason): (Verdict, String)) {
+        if let Some(line) = self.lines.last_mut() {
+            (line.verdict, line.reason) = (Some(verdict), reason);
         }
     }
 }
@@ -279,6 +381,7 @@ impl Place<'_> {
                 .map(|input| Input { value: input.value.filter(|value| value.is_finite()), ..input })
                 .collect(),
             verdict: None,
+            reason: String::new(),
         });
         value
     }
@@ -293,16 +396,22 @@ impl Place<'_> {
             unit,
             text: unit.write(value),
             formula: formula.to_owned(),
-            figures: figures.to_owned(),
+            figures: powers(figures),
             source: source.to_owned(),
             inputs: Vec::new(),
             verdict: None,
+            reason: String::new(),
         });
     }
 
     /// Judges the last line.
     pub fn judge(&mut self, is_met: bool) {
         self.sheet.judge(is_met);
+    }
+
+    /// Judges the last line, with the reason.
+    pub fn judge_as(&mut self, judged: (Verdict, String)) {
+        self.sheet.judge_as(judged);
     }
 }
 
@@ -319,8 +428,40 @@ mod tests {
         assert_eq!(Unit::Of("drives").write(74.0), "74 drives");
         assert_eq!(Unit::Of("W").write(12_345.6), "12.35 kW");
         assert_eq!(Unit::Days.write(f64::INFINITY), "no bound");
-        assert_eq!(digits(0.000_012_3), "1.230e-5");
+        assert_eq!(digits(0.000_012_3), "0.0000123");
         assert_eq!(digits(999_999.9), "1000000");
+    }
+
+    /// `wait for a drive: 9.977e-13 s` was printed, and `4.659e-20 a year`.
+    #[test]
+    fn nothing_is_written_with_an_exponent() {
+        let written = |value| Unit::Seconds.write(value);
+        assert_eq!([9.977e-13, 3e-9, 2.5e-6].map(written), ["< 1 ns", "3 ns", "2.5 µs"]);
+        assert_eq!([0.098_83, 1.5, 247.1].map(written), ["98.83 ms", "1.5 s", "247.1 s"]);
+        assert_eq!(Unit::Of("a year").write(4.659e-20), "less than once in 1,000,000,000 years");
+        assert_eq!(Unit::Of("a year").write(1e-5), "once in 100000 years");
+        assert_eq!(powers("G = 3, P = 4.7e-20, e = 2"), "G = 3, P = 4.7 x 10^-20, e = 2");
+        assert_eq!(digits(1e-12), "< 0.000001");
+        assert_eq!((digits(12_345_678.0), digits(-2e9)), ("12,350,000".into(), "-2,000,000,000".into()));
+        for power in -60..60 {
+            for unit in [Unit::Bytes, Unit::Seconds, Unit::Share, Unit::Money, Unit::Of("a year")] {
+                let text = unit.write(1.234_567 * 10f64.powi(power));
+                assert!(!text.contains("e-") && !text.contains("e+") && !text.contains("e1"), "{text}");
+            }
+        }
+    }
+
+    /// Drives in use for 95 % of their time were called enough.
+    #[test]
+    fn what_is_queued_for_is_judged_by_its_use_and_its_wait() {
+        let judge = |used, wait| Queue { used, wait }.judge();
+        assert_eq!(judge(0.95, Some((247.0, 900.0))).0, Verdict::Misses);
+        assert_eq!(judge(0.9, None).0, Verdict::Misses);
+        assert_eq!(judge(0.8, None).0, Verdict::Busy);
+        assert_eq!(judge(0.75, Some((89.0, 900.0))).0, Verdict::Meets);
+        assert_eq!(judge(0.6, Some((91.0, 900.0))).0, Verdict::Busy);
+        let (_, why) = judge(0.954, Some((247.1, 900.0)));
+        assert_eq!(why, "95.4 % is used, too little from 90 % on; the mean wait is 247.1 s for 900 s");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use durability::Code;
 use super::bandwidth::Parts;
 use super::bottleneck::Use;
 use super::drives::{ARITHMETIC, Flow};
-use super::line::{Input, Section, Sheet, Unit, input, number};
+use super::line::{Input, Queue, Section, Sheet, Unit, input, number};
 use super::site::{Pool, Site};
 use super::workload::ClassWorkload;
 
@@ -103,8 +103,8 @@ pub(crate) fn pool(
             [traffic.inputs(), vec![x]].concat(),
         );
         if parts.limit > 0.0 {
-            at.judge(raw <= parts.limit);
-            uses.push(Use::of("paths of the pool", day, Unit::Rate, [raw, parts.limit]));
+            at.judge_as(Queue { used: raw / parts.limit, wait: None }.judge());
+            uses.push(Use::queue("paths of the pool", day, Unit::Rate, [raw, parts.limit]));
         }
         if let Some(disks) = &disks {
             disks.lines(sheet, traffic, day, uses);
@@ -172,7 +172,7 @@ impl DiskRates {
             DISK,
             inputs.clone(),
         );
-        at.judge(busy <= 1.0);
+        at.judge_as(Queue { used: busy, wait: None }.judge());
         let tape = inputs.into_iter().filter(|input| !matches!(input.symbol, "W" | "R")).collect();
         at.line(
             &format!("left for users beside the tape streams{day}"),
@@ -181,7 +181,7 @@ impl DiskRates {
             DISK,
             tape,
         );
-        uses.push(Use::of("disk time of the pool", day, Unit::Share, [busy, 1.0]));
+        uses.push(Use::queue("disk time of the pool", day, Unit::Share, [busy, 1.0]));
     }
 }
 
@@ -190,14 +190,14 @@ fn measured(sheet: &mut Sheet, days: &[Traffic; 2], read: f64, write: f64, uses:
         let reads = (traffic.user_read + traffic.tape_read) / 86_400.0;
         let writes = (traffic.user_written + traffic.tape_written) / 86_400.0;
         let mut at = sheet.at(Section::Pool, "");
-        let mut against = |name: &str, formula, inputs: Vec<Input>, is_enough: bool| {
+        let mut against = |name: &str, formula, inputs: Vec<Input>, used: f64| {
             at.line(&format!("{name}{day}"), Unit::Rate, formula, KIT, inputs);
-            at.judge(is_enough);
+            at.judge_as(Queue { used, wait: None }.judge());
         };
-        against("read from the pool", "B = (R + G) / 86400", traffic.inputs(), reads <= read);
-        against("written to the pool", "B = (W + A) / 86400", traffic.inputs(), writes <= write);
-        uses.push(Use::of("reading from the pool", day, Unit::Rate, [reads, read]));
-        uses.push(Use::of("writing to the pool", day, Unit::Rate, [writes, write]));
+        against("read from the pool", "B = (R + G) / 86400", traffic.inputs(), reads / read);
+        against("written to the pool", "B = (W + A) / 86400", traffic.inputs(), writes / write);
+        uses.push(Use::queue("reading from the pool", day, Unit::Rate, [reads, read]));
+        uses.push(Use::queue("writing to the pool", day, Unit::Rate, [writes, write]));
     }
 }
 

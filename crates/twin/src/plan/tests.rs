@@ -263,7 +263,10 @@ fn wrong_sites_are_refused_with_the_key() {
 
 /// The text with its units put into numbers, computed: what somebody does by hand.
 fn by_hand(figures: &str) -> f64 {
-    const UNITS: [(&str, f64); 24] = [
+    const UNITS: [(&str, f64); 27] = [
+        ("ms", 1e-3),
+        ("µs", 1e-6),
+        ("ns", 1e-9),
         ("EB/d", 1e18),
         ("PB/d", 1e15),
         ("TB/d", 1e12),
@@ -289,6 +292,11 @@ fn by_hand(figures: &str) -> f64 {
         ("kW", 1e3),
         ("M", 1e6),
     ];
+    let bytes = figures.as_bytes();
+    let is_digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
+    let groups = |at: usize| bytes[at] == b',' && is_digit(at.checked_sub(1)) && is_digit(Some(at + 1));
+    let figures: String =
+        figures.char_indices().filter(|(at, _)| !groups(*at)).map(|(_, letter)| letter).collect();
     let mut text = String::new();
     let mut words = figures.split(' ').peekable();
     while let Some(word) = words.next() {
@@ -300,23 +308,12 @@ fn by_hand(figures: &str) -> f64 {
         text.push_str(if word == "x" { "*" } else { word });
         if is_number && (scale.is_some() || lone) {
             let next = words.next().unwrap_or("");
-            text.push_str(&format!(" * {:.2}", scale.unwrap_or(1.0)));
+            text.push_str(&format!(" * {:.12}", scale.unwrap_or(1.0)));
             text.push_str(&next[unit.len()..]);
         }
         text.push(' ');
     }
-    // Numbers with an exponent are no words of a formula: they are written out.
-    let plain: Vec<String> = text.split(' ').map(written_out).collect();
-    expression::parse(&plain.join(" ")).value(&|symbol| panic!("{symbol} in {figures}"))
-}
-
-fn written_out(word: &str) -> String {
-    let body = word.trim_start_matches(|c: char| !c.is_ascii_digit());
-    let number = body.trim_end_matches([')', ',']);
-    match number.parse::<f64>() {
-        Ok(value) if number.contains('e') => word.replace(number, &format!("{value:.12}")),
-        _ => word.to_owned(),
-    }
+    expression::parse(&text).value(&|symbol| panic!("{symbol} in {figures}"))
 }
 
 /// Division binds a value and its unit as one: `a / 3 MB/s` is `a / (3 * 1e6)`.
@@ -349,8 +346,7 @@ fn bound(text: &str) -> String {
     while let Some(word) = words.next() {
         let next = words.peek().copied().unwrap_or("");
         let unit = next.trim_end_matches([')', ',']);
-        let is_unit =
-            unit == "%" || unit == "s" || unit == "d" || unit == "kW" || unit == "M" || unit.contains('B');
+        let is_unit = ["%", "s", "ms", "µs", "ns", "d", "kW", "M"].contains(&unit) || unit.contains('B');
         let digits = word.find(|c: char| c.is_ascii_digit());
         match digits {
             Some(at) if is_unit => {

@@ -9,11 +9,11 @@ use super::record::{KnownFile, Left, Record};
 use super::{ReplayError, Server};
 use crate::holdings::{Holdings, Place, PlacedFile, Tape, TapeIndex};
 use crate::model::{
-    ClassIndex, DataPath, DriveGroup, FileNumber, Foreign, LibraryIndex, LibraryModel, Model, Network,
-    PoolModel, Site, SizeLaw, TapeModel, Workload, WorkloadKind,
+    ClassIndex, DataPath, DriveGroup, FileNumber, Foreign, GatherBy, LibraryIndex, LibraryModel, Model,
+    Network, OneWay, PoolModel, Site, SizeLaw, TapeModel, Workload, WorkloadKind,
 };
 use crate::moment::Moment;
-use crate::world::TapeIs;
+use crate::world::{Leaves, TapeIs};
 
 /// Nothing limits what is not the tape's: bytes a second.
 const UNLIMITED: u64 = 1 << 50;
@@ -47,7 +47,7 @@ pub(super) struct Built {
     pub(super) left: Left,
     tapes: Vec<Tape>,
     files: Vec<PlacedFile>,
-    evictions: Vec<(Moment, FileId)>,
+    evictions: Vec<(Moment, FileId, Leaves)>,
 }
 
 impl Built {
@@ -55,7 +55,7 @@ impl Built {
         Holdings::placed(&self.model.site, self.tapes.clone(), &self.files)
     }
 
-    pub(super) fn evictions(&self) -> Vec<(Moment, FileId)> {
+    pub(super) fn evictions(&self) -> Vec<(Moment, FileId, Leaves)> {
         self.evictions.clone()
     }
 }
@@ -159,18 +159,25 @@ impl Shelf {
 struct Numbers {
     of: BTreeMap<FileId, FileNumber>,
     sizes: Vec<Vec<u64>>,
+    data_sets: Vec<Vec<u64>>,
     placed: Vec<PlacedFile>,
 }
 
 impl Numbers {
     fn new(classes: usize) -> Numbers {
-        Numbers { of: BTreeMap::new(), sizes: vec![Vec::new(); classes], placed: Vec::new() }
+        Numbers {
+            of: BTreeMap::new(),
+            sizes: vec![Vec::new(); classes],
+            data_sets: vec![Vec::new(); classes],
+            placed: Vec::new(),
+        }
     }
 
-    fn give(&mut self, id: FileId, class: ClassIndex, bytes: u64) {
+    fn give(&mut self, id: FileId, class: ClassIndex, known: &KnownFile) {
         let sizes = &mut self.sizes[usize::from(class.0)];
         let sequence = sizes.len() as u64;
-        sizes.push(bytes.max(1));
+        sizes.push(known.bytes.max(1));
+        self.data_sets[usize::from(class.0)].push(known.set);
         self.of.insert(id, FileNumber { class, sequence });
     }
 }
@@ -199,14 +206,14 @@ fn number(server: &Server, record: &Record, shelf: &Shelf, left: &mut Left) -> N
         let Some(class) = class_of(known) else { continue };
         let places = places(shelf, known, left);
         if !places.is_empty() {
-            numbers.give(*id, class, known.bytes);
+            numbers.give(*id, class, known);
             numbers.placed.push(PlacedFile { class, places });
         }
     }
     for (_, id) in &record.puts {
         let Some(known) = record.files.get(id) else { continue };
         if let (Some(class), false) = (class_of(known), numbers.of.contains_key(id)) {
-            numbers.give(*id, class, known.bytes);
+            numbers.give(*id, class, known);
         }
     }
     numbers
@@ -244,7 +251,19 @@ fn workloads(record: &Record, begin: Timestamp, numbers: &Numbers, server: &Serv
     workloads
 }
 
-fn site(server: &Server, record: &Record, shelf: &Shelf, sizes: Vec<Vec<u64>>) -> Site {
+/// A server says what its pool takes beside the twentieth that recalls leave to puts; the twin takes that off
+/// once more.
+fn pool_capacity(for_files: u64) -> ByteCount {
+    ByteCount(u64::try_from(u128::from(for_files) * 20 / 19).unwrap_or(u64::MAX))
+}
+
+fn site(
+    server: &Server,
+    record: &Record,
+    shelf: &Shelf,
+    sizes: Vec<Vec<u64>>,
+    data_sets: Vec<Vec<u64>>,
+) -> Site {
     let libraries = server.libraries.iter().zip(&shelf.capacities).map(|(library, capacity)| {
         let down = record.drives.iter().filter(|drive| drive.library == library.name && !drive.up).count();
         LibraryModel {
@@ -259,19 +278,22 @@ fn site(server: &Server, record: &Record, shelf: &Shelf, sizes: Vec<Vec<u64>>) -
             mount_extra: Duration::ZERO,
         }
     });
-    let classes = server.classes.iter().zip(sizes).map(|(class, sizes)| crate::model::ClassModel {
-        sizes: SizeLaw::Listed(sizes),
-        residency: FOR_EVER,
-        data_set_files: 1,
-        ..class.clone()
-    });
+    let files = sizes.into_iter().zip(data_sets);
+    let classes =
+        server.classes.iter().zip(files).map(|(class, (sizes, data_sets))| crate::model::ClassModel {
+            sizes: SizeLaw::Listed(sizes),
+            residency: FOR_EVER,
+            data_set_files: 1,
+            gather: GatherBy::Listed(data_sets),
+            ..class.clone()
+        });
     Site {
         libraries: libraries.collect(),
         tape_pools: server.tape_pools.clone(),
         classes: classes.collect(),
         holdings: Vec::new(),
         pool: PoolModel {
-            capacity: ByteCount(record.pool),
+            capacity: pool_capacity(record.pool),
             high_water_percent: 100,
             low_water_percent: 100,
             disks: None,
@@ -284,6 +306,8 @@ fn site(server: &Server, record: &Record, shelf: &Shelf, sizes: Vec<Vec<u64>>) -
             write_file: Duration::ZERO,
             stream: UNLIMITED,
             total: UNLIMITED,
+            read: OneWay::FREE,
+            write: OneWay::FREE,
         },
         work: server.work.clone(),
     }
@@ -299,7 +323,7 @@ pub(super) fn build(server: &Server, record: &Record) -> Result<Built, ReplayErr
     let mut left = record.left;
     let numbers = number(server, record, &shelf, &mut left);
     let workloads = workloads(record, begin, &numbers, server);
-    let Numbers { of, sizes, placed } = numbers;
+    let Numbers { of, sizes, data_sets, placed } = numbers;
     let mut asks = Vec::with_capacity(record.wanted.len());
     for wanted in record.wanted.iter().filter(|wanted| wanted.at >= record.since) {
         let Some(file) = of.get(&wanted.file).copied() else {
@@ -309,12 +333,14 @@ pub(super) fn build(server: &Server, record: &Record) -> Result<Built, ReplayErr
         let (at, came) = (moment(begin, wanted.at), wanted.came.map(|came| moment(begin, came)));
         asks.push(Ask { request: wanted.request, file, at, came });
     }
-    let leaves = |(at, id): &(Timestamp, FileId)| of.get(id).map(|file| (moment(begin, *at), file.id()));
+    let leaves = |(at, id, how): &(Timestamp, FileId, Leaves)| {
+        of.get(id).map(|file| (moment(begin, *at), file.id(), *how))
+    };
     let evictions = record.evicted.iter().filter_map(leaves).collect();
     let lasted = end.since(begin);
     let model = Model {
         name: "replay".to_owned(),
-        site: site(server, record, &shelf, sizes),
+        site: site(server, record, &shelf, sizes, data_sets),
         policy: server.policy.clone(),
         foreign: Foreign::default(),
         workloads,

@@ -8,11 +8,10 @@
 mod build;
 mod compare;
 mod figures;
+mod hurry;
 mod record;
 mod roll;
 mod words;
-
-use std::collections::BTreeMap;
 
 use base::{ByteCount, Timestamp, Vid};
 use mechanics::{DriveTiming, Geometry, RobotTiming};
@@ -25,6 +24,7 @@ use crate::outcome::Outcome;
 use crate::world::MountKind;
 
 pub use figures::{Figures, MountLine, RequestLine, Row};
+pub use hurry::find_forced;
 pub use record::{Left, Record, Recorder};
 pub use words::{html, text};
 
@@ -43,6 +43,17 @@ pub struct Server {
     pub work: TapeWork,
 }
 
+/// Whose time the machines of a library take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Machines {
+    /// The record's and the twin's take the same.
+    Timed,
+    /// The record's took none. The twin's are so fast that they hardly take any: their times say nothing.
+    Untimed,
+    /// The record's took none; the twin's are those that somebody asks about.
+    Supposed,
+}
+
 /// A library of the server.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ServerLibrary {
@@ -56,6 +67,15 @@ pub struct ServerLibrary {
     pub robots: RobotTiming,
     /// Where bytes stand on its tapes.
     pub geometry: Geometry,
+    /// Whose time that is.
+    pub machines: Machines,
+}
+
+impl Server {
+    fn libraries_that_are(&self, machines: Machines) -> Vec<String> {
+        let of = self.libraries.iter().filter(|library| library.machines == machines);
+        of.map(|library| library.name.clone()).collect()
+    }
 }
 
 /// A mount that was written down.
@@ -83,27 +103,8 @@ pub struct RecordedMount {
     pub queued: ByteCount,
     /// Since when the oldest of them waited.
     pub oldest: Option<Timestamp>,
-    /// Whether somebody must have asked for it: see [`find_forced`].
+    /// Whether somebody must have asked for it: see [`find_forced()`].
     pub is_forced: bool,
-}
-
-/// Finds the mounts to write that were ordered although neither `mount_bytes` nor `mount_age` of their pool
-/// was reached, and that did not go on where another tape had become full: an operator said `migrate --now`,
-/// of which there is no line in the access log. `policy` is the server's own, not a changed one.
-pub fn find_forced(mounts: &mut [RecordedMount], policy: &Policy) {
-    mounts.sort_by_key(|mount| mount.ordered);
-    // By pool: when the last mount to write before this one ended.
-    let mut ended: BTreeMap<String, Timestamp> = BTreeMap::new();
-    for mount in mounts.iter_mut().filter(|mount| mount.kind == Some(MountKind::Migrate)) {
-        let (Some(pool), Some(oldest)) = (&mount.tape_pool, mount.oldest) else { continue };
-        let Some(rules) = policy.tape_pools.values().find(|rules| rules.name == *pool) else { continue };
-        let is_ripe = mount.queued >= rules.mount_bytes || mount.ordered.since(oldest) >= rules.mount_age;
-        let goes_on = ended.get(pool).is_some_and(|ended| oldest < *ended);
-        mount.is_forced = !is_ripe && !goes_on;
-        let end = mount.unmounting.or(mount.unmounted).unwrap_or(Timestamp(i64::MAX));
-        let ended = ended.entry(pool.clone()).or_insert(end);
-        *ended = (*ended).max(end);
-    }
 }
 
 /// Why a record cannot be replayed.
@@ -144,6 +145,10 @@ pub struct Replay {
     /// How much of the order of mounts is the same: the longest common subsequence of tapes, as a part of the
     /// longer one of both.
     pub same_order: f64,
+    /// Libraries whose machines took no time, in the record and here: no times are compared.
+    pub untimed: Vec<String>,
+    /// Libraries whose machines took no time in the record and do here: times are shown and not compared.
+    pub supposed: Vec<String>,
     /// What of the record was missing or could not be taken in.
     pub left: Left,
     /// The twin's run.
@@ -156,11 +161,9 @@ pub struct Replay {
 /// [`ReplayError`]: the record does not tell enough.
 pub fn replay(server: &Server, record: &Record, mounts: &[RecordedMount]) -> Result<Replay, ReplayError> {
     let built = build::build(server, record)?;
-    let now: Vec<Moment> = mounts
-        .iter()
-        .filter(|mount| mount.is_forced && mount.ordered >= built.begin)
-        .map(|mount| build::moment(built.begin, mount.ordered))
-        .collect();
+    let hurries = hurry::times(server, record, mounts);
+    let now: Vec<Moment> =
+        hurries.iter().filter(|at| **at >= built.begin).map(|at| build::moment(built.begin, *at)).collect();
     let (outcome, trace) = crate::world::run_recorded(
         &built.model,
         built.holdings(),
@@ -168,8 +171,19 @@ pub fn replay(server: &Server, record: &Record, mounts: &[RecordedMount]) -> Res
         built.evictions(),
         &now,
     );
-    Ok(compare::compare(record, mounts, &built, outcome, &trace))
+    let mut replay = compare::compare(record, mounts, &built, outcome, &trace, now.len() as u64);
+    (replay.untimed, replay.supposed) =
+        (server.libraries_that_are(Machines::Untimed), server.libraries_that_are(Machines::Supposed));
+    if !replay.untimed.is_empty() {
+        replay.rows.retain(|row| row.unit != "s");
+    }
+    if !replay.supposed.is_empty() {
+        replay.rows.iter_mut().filter(|row| row.unit == "s").for_each(|row| row.deviation = None);
+    }
+    Ok(replay)
 }
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_room;

@@ -7,6 +7,7 @@ use serde::Serialize;
 use usage::{Access, Begins, CopyPlace, DriveState, Put, Stage, TapeState, What};
 
 use super::roll::Before;
+use crate::world::Leaves;
 
 /// Files that a record holds at most; what further ones do is counted and left out.
 pub const RECORD_FILES_MAX: usize = 20_000_000;
@@ -26,7 +27,7 @@ pub struct Left {
     pub in_parts: u64,
     /// Wanted files that had not come when the record ended.
     pub unfinished: u64,
-    /// Files that were deleted: replayed as if they were not.
+    /// Files that were removed: what of them was not sealed is not written, and nobody waits for them.
     pub deleted: u64,
     /// Copies that were moved to other tapes: not replayed.
     pub repacked: u64,
@@ -42,7 +43,7 @@ pub struct Left {
     pub hits: u64,
     /// Requests of such files: they are not compared.
     pub requests: u64,
-    /// Mounts to write that nothing but `migrate --now` explains: replayed as that.
+    /// Times at which nothing but `migrate --now` explains what was written: replayed as that.
     pub forced: u64,
     /// Lines left out since the record is too long.
     pub beyond: u64,
@@ -52,8 +53,20 @@ pub struct Left {
 pub(super) struct KnownFile {
     pub(super) class: Option<String>,
     pub(super) bytes: u64,
+    /// Its data set, of one that was put.
+    pub(super) set: u64,
     pub(super) put: Option<Timestamp>,
     pub(super) copies: Vec<CopyPlace>,
+}
+
+/// A container that was written to tape.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Written {
+    pub(super) at: Timestamp,
+    pub(super) class: Option<String>,
+    pub(super) pool: String,
+    pub(super) length: u64,
+    pub(super) members: u32,
 }
 
 /// A wanted file that was on tape only.
@@ -76,11 +89,12 @@ pub struct Record {
     /// In order of time.
     pub(super) puts: Vec<(Timestamp, FileId)>,
     pub(super) wanted: Vec<Wanted>,
-    pub(super) evicted: Vec<(Timestamp, FileId)>,
+    /// Files that left the pool, or were removed.
+    pub(super) evicted: Vec<(Timestamp, FileId, Leaves)>,
     /// Files that came, and their bytes.
     pub(super) recalled: Vec<(Timestamp, u64)>,
-    /// Copies that were flushed, and their bytes.
-    pub(super) migrated: Vec<(Timestamp, u64)>,
+    /// Copies that were flushed, in order of time.
+    pub(super) packs: Vec<Written>,
     pub(super) left: Left,
     /// What was earlier and not over by then is replayed and not compared.
     pub(super) since: Timestamp,
@@ -150,10 +164,19 @@ impl Recorder {
                     }
                 }
             }
-            What::Evicted(file) => record.evicted.push((at, file.file)),
-            What::Deleted(_) => record.left.deleted += 1,
+            What::Evicted(file) => record.evicted.push((at, file.file, Leaves::Evicted)),
+            What::Deleted(file) => {
+                record.left.deleted += 1;
+                record.evicted.push((at, file.file, Leaves::Removed));
+            }
             What::Migrated(migrated) if migrated.repack => record.left.repacked += 1,
-            What::Migrated(migrated) => record.migrated.push((at, migrated.length.0)),
+            What::Migrated(migrated) => record.packs.push(Written {
+                at,
+                class,
+                pool: migrated.pool,
+                length: migrated.length.0,
+                members: migrated.members,
+            }),
             What::Dropped { count } => record.left.dropped += count,
             _ => {}
         }
@@ -174,6 +197,7 @@ impl Recorder {
     fn put(&mut self, at: Timestamp, class: Option<String>, put: &Put) {
         let known = self.record.files.entry(put.file).or_default();
         (known.class, known.bytes, known.put) = (class, put.bytes.0, Some(at));
+        known.set = put.set;
         self.record.puts.push((at, put.file));
         self.begun = true;
     }
@@ -247,6 +271,7 @@ impl Recorder {
         self.record.puts.sort();
         self.record.wanted.sort_by_key(|wanted| wanted.at);
         self.record.evicted.sort();
+        self.record.packs.sort_by_key(|written| written.at);
         self.record
     }
 }
@@ -266,6 +291,7 @@ impl Record {
         let last = |times: &[(Timestamp, u64)]| times.iter().map(|(at, _)| *at).max();
         let wanted = self.wanted.last().map(|wanted| wanted.at);
         let put = self.puts.last().map(|(at, _)| *at);
-        [last(&self.recalled), last(&self.migrated), wanted, put].into_iter().flatten().max()
+        let written = self.packs.last().map(|written| written.at);
+        [last(&self.recalled), written, wanted, put].into_iter().flatten().max()
     }
 }

@@ -18,26 +18,43 @@ fn deviation(row: &Row) -> String {
 }
 
 /// What must be known before the figures are looked at.
-fn first(replay: &Replay) -> Option<String> {
+fn first(replay: &Replay) -> Vec<String> {
+    let mut says: Vec<String> = Vec::new();
+    if !replay.untimed.is_empty() {
+        says.push(format!(
+            "library {} takes no time ([library.timing] in kist.toml): counts, bytes, mounts and their \
+             order are compared; how long anything takes is not, since the twin's drives and robots are \
+             merely very fast. How long it would take with real ones: --set drive=LTO-9",
+            replay.untimed.join(", ")
+        ));
+    }
+    if !replay.supposed.is_empty() {
+        says.push(format!(
+            "library {} took no time when this was recorded: recorded times are those of the server alone, \
+             predicted ones those of the drives that are supposed; they are not compared",
+            replay.supposed.join(", ")
+        ));
+    }
     let Left { hits, requests, .. } = replay.left;
-    (requests > 0).then(|| {
-        format!(
+    if requests > 0 {
+        says.push(format!(
             "{requests} of {} requests are not compared: {hits} of their files had to come from tape, and \
              have not left the twin's pool",
             replay.recorded.requests + requests
-        )
-    })
+        ));
+    }
+    says
 }
 
 /// What is below the figures.
 fn notes(replay: &Replay) -> Vec<String> {
-    let mut notes = vec![
-        format!("order of mounts: {:.0} % the same", replay.same_order * 100.0),
-        format!(
+    let mut notes = vec![format!("order of mounts: {:.0} % the same", replay.same_order * 100.0)];
+    if replay.untimed.is_empty() {
+        notes.push(format!(
             "completion rests on {} requests and mostly on when they were made: judge by waits and mounts",
             replay.recorded.requests
-        ),
-    ];
+        ));
+    }
     notes.extend(left(&replay.left));
     if let Some(violation) = &replay.outcome.violation {
         notes.push(format!("the twin contradicts itself: {violation}"));
@@ -53,7 +70,7 @@ fn escape(text: &str) -> String {
 #[must_use]
 pub fn html(replay: &Replay) -> String {
     let mut out = String::new();
-    if let Some(first) = first(replay) {
+    for first in first(replay) {
         let _ = writeln!(out, "<p class=\"lead\">{}</p>", escape(&first));
     }
     out.push_str(
@@ -79,7 +96,7 @@ pub fn html(replay: &Replay) -> String {
 #[must_use]
 pub fn text(replay: &Replay) -> String {
     let mut out = String::new();
-    if let Some(first) = first(replay) {
+    for first in first(replay) {
         let _ = writeln!(out, "{first}\n");
     }
     let _ = writeln!(out, "{:<18} {:>16} {:>16} {:>10}", "", "recorded", "predicted", "deviation");
@@ -103,14 +120,17 @@ fn left(left: &Left) -> Vec<String> {
         (left.newer, "lines of the logs are of a newer Kist"),
         (left.unknown, "wanted files are left out: no tape or no class is known of them"),
         (left.in_parts, "wanted files stand in several parts: taken as one, where the first is"),
-        (left.unfinished, "wanted files had not come when the record ended"),
-        (left.deleted, "files were deleted meanwhile: not replayed"),
+        (left.unfinished, "wanted files had not come when the record ended: replayed, and not compared"),
+        (left.deleted, "files were removed meanwhile: those that were not sealed yet are not written"),
         (left.repacked, "copies were repacked meanwhile: not replayed"),
         (left.along, "files came along with their packs"),
         (left.restarts, "starts of the server meanwhile: not replayed"),
         (left.other_mounts, "mounts failed or were for upkeep: not replayed"),
         (left.online, "wanted files were in the pool"),
-        (left.forced, "mounts to write came before mount_bytes and mount_age: replayed as migrate --now"),
+        (
+            left.forced,
+            "times something was written that was neither enough nor old: replayed as migrate --now",
+        ),
         (left.beyond, "lines are left out: the record is too long"),
     ];
     says.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect()

@@ -121,23 +121,80 @@ fn largest_cost(outcome: &Outcome) -> Option<String> {
     (share > 0.0).then(|| format!("{} ({} % of all drive time)", most.word(), number(100.0 * share)))
 }
 
-fn against(first: &VariantSummary, base: &Outcome, variant: &VariantSummary, outcome: &Outcome) -> String {
-    let Some((figure, words, _)) = direction(base).or_else(|| direction(outcome)) else {
-        return format!("{} and {}: nothing moved from or to tape.", variant.name, first.name);
+/// A rate of both variants.
+struct Rate {
+    words: &'static str,
+    mine: f64,
+    others: f64,
+    /// Seeds of one variant differ as much.
+    is_chance: bool,
+}
+
+impl Rate {
+    fn of(first: &VariantSummary, variant: &VariantSummary, figure: &str, words: &'static str) -> Rate {
+        let found = variant.of("", figure).and_then(|found| found.against_first);
+        let is_chance = found.and_then(|found| found.is_different) == Some(false);
+        Rate { words, mine: variant.site(figure).mean, others: first.site(figure).mean, is_chance }
+    }
+
+    fn most(&self) -> f64 {
+        self.mine.max(self.others)
+    }
+
+    /// How far the two are apart, as a factor above 1; nothing if that is none to speak of.
+    fn apart(&self) -> Option<f64> {
+        let ratio = self.mine / self.others;
+        let apart = ratio.max(1.0 / ratio);
+        (!self.is_chance && self.most() > 0.0 && apart - 1.0 >= ALIKE).then_some(apart)
+    }
+
+    fn says(&self) -> String {
+        let [mine, others] = [self.mine, self.others].map(|rate| with_unit(rate, "MB/s"));
+        format!("{mine} {} against {others}", self.words)
+    }
+
+    fn with_ratio(&self) -> String {
+        format!("{} ({} times)", self.says(), ratio_of(self.mine / self.others))
+    }
+}
+
+/// The rates of both ways, the one that the difference between the variants is about first: that which
+/// differs more, recalls before what goes to tape, and of rates that hardly differ the larger one.
+fn ways(first: &VariantSummary, variant: &VariantSummary) -> [Rate; 2] {
+    /// A way with less than this part of the other's rate is no story.
+    const WORTH: f64 = 0.02;
+    let of = |figure, words| Rate::of(first, variant, figure, words);
+    let read = of("read from tape", "from tape");
+    let written = of("written to tape", "to tape");
+    let most = read.most().max(written.most());
+    let weight = |rate: &Rate| match rate.apart().filter(|_| rate.most() >= WORTH * most) {
+        Some(apart) => (1, apart),
+        None => (0, rate.most()),
     };
-    let (mine, others) = (variant.site(figure).mean, first.site(figure).mean);
-    let rates = format!("{} {words} against {}", with_unit(mine, "MB/s"), with_unit(others, "MB/s"));
-    let is_chance =
-        variant.of("", figure).and_then(|found| found.against_first).and_then(|found| found.is_different)
-            == Some(false);
-    let ratio = mine / others;
-    if !is_chance && others <= 0.0 {
+    match weight(&written) > weight(&read) {
+        true => [written, read],
+        false => [read, written],
+    }
+}
+
+fn against(first: &VariantSummary, base: &Outcome, variant: &VariantSummary, outcome: &Outcome) -> String {
+    if direction(base).or_else(|| direction(outcome)).is_none() {
+        return format!("{} and {}: nothing moved from or to tape.", variant.name, first.name);
+    }
+    let [leading, other] = ways(first, variant);
+    let (rates, is_chance) = (leading.says(), leading.is_chance);
+    let ratio = leading.mine / leading.others;
+    if !is_chance && leading.others <= 0.0 {
         return format!("{}: {rates} with “{}”.", variant.name, first.name);
     }
-    if !is_chance && (ratio - 1.0).abs() >= ALIKE {
+    if leading.apart().is_some() {
         let reason = reason(base, outcome).map(|why| format!(", because {why}")).unwrap_or_default();
+        let also = match other.apart() {
+            Some(_) if other.others > 0.0 => format!(" Besides: {}.", other.with_ratio()),
+            _ => String::new(),
+        };
         return format!(
-            "{}: {rates} with “{}”, {} times{reason}.",
+            "{}: {rates} with “{}”, {} times{reason}.{also}",
             variant.name,
             first.name,
             ratio_of(ratio)
@@ -185,16 +242,18 @@ fn reason(base: &Outcome, outcome: &Outcome) -> Option<String> {
     }
     let change = |activity: DriveActivity| (cost(outcome, activity) - cost(base, activity)) * sign;
     let mut all = DriveActivity::ALL.to_vec();
-    all.retain(|activity| change(*activity) > 0.0);
+    // What takes as long as before is no reason.
+    all.retain(|activity| change(*activity) > ALIKE * cost(base, *activity));
     all.sort_by(|a, b| change(*b).total_cmp(&change(*a)));
     let most = change(*all.first()?);
     all.retain(|activity| change(*activity) >= SECOND * most);
-    let words: Vec<String> = all.iter().take(2).map(|activity| in_words(*activity, base, outcome)).collect();
-    Some(words.join(" and "))
+    let words = all.iter().filter_map(|activity| in_words(*activity, base, outcome));
+    let words: Vec<String> = words.take(2).collect();
+    (!words.is_empty()).then(|| words.join(" and "))
 }
 
-/// How an activity differs between two outcomes.
-fn in_words(activity: DriveActivity, base: &Outcome, outcome: &Outcome) -> String {
+/// How an activity differs between two outcomes; `None`: not so that it can be seen.
+fn in_words(activity: DriveActivity, base: &Outcome, outcome: &Outcome) -> Option<String> {
     let files = |outcome: &Outcome| (outcome.totals.files_read + outcome.totals.files_written) as f64;
     let sum =
         |outcome: &Outcome| outcome.drives.iter().map(|drive| drive.seconds[activity as usize]).sum::<f64>();
@@ -205,23 +264,27 @@ fn in_words(activity: DriveActivity, base: &Outcome, outcome: &Outcome) -> Strin
         format!("{} %", spoken(100.0 * sum(outcome) / all.max(f64::MIN_POSITIVE)))
     };
     let verb = if outcome.totals.tape_read >= outcome.totals.tape_written { "reads" } else { "writes" };
-    let what = match activity {
+    let (what, mine, others) = match activity {
         DriveActivity::Mount => {
-            return format!(
-                "each mount {verb} {} files instead of {}",
-                spoken(per_mount(outcome)),
-                spoken(per_mount(base))
-            );
+            let [mine, others] = [outcome, base].map(|of| spoken(per_mount(of)));
+            (format!("each mount {verb} {mine} files instead of {others}"), mine, others)
         }
         DriveActivity::Locate => {
-            return format!("locating takes {} a file instead of {}", time(each(outcome)), time(each(base)));
+            let [mine, others] = [outcome, base].map(|of| time(each(of)));
+            (format!("locating takes {mine} a file instead of {others}"), mine, others)
         }
-        DriveActivity::Read | DriveActivity::Write => "stream",
-        DriveActivity::Wait => "wait",
-        DriveActivity::Idle => "are idle",
-        DriveActivity::Down => "are down",
+        _ => {
+            let what = match activity {
+                DriveActivity::Read | DriveActivity::Write => "stream",
+                DriveActivity::Wait => "wait",
+                DriveActivity::Down => "are down",
+                _ => "are idle",
+            };
+            let [mine, others] = [outcome, base].map(share);
+            (format!("drives {what} {mine} of the time instead of {others}"), mine, others)
+        }
     };
-    format!("drives {what} {} of the time instead of {}", share(outcome), share(base))
+    (mine != others).then_some(what)
 }
 
 /// Campaigns, in words: how long, and how long the tail.

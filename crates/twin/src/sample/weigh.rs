@@ -3,7 +3,7 @@
 use base::ByteCount;
 
 use super::error::SampleError;
-use crate::model::{Arrivals, Choice, DataPath, PoolModel, Workload, WorkloadKind};
+use crate::model::{Arrivals, Choice, DataPath, OneWay, PoolModel, Workload, WorkloadKind};
 
 /// So many times a number, at least 1. What has no limit keeps none, and 0 stays 0.
 pub fn times(number: u64, factor: f64) -> u64 {
@@ -37,7 +37,8 @@ pub fn pool(pool: &PoolModel, factor: f64) -> PoolModel {
 
 /// A way between pool and tape of so many times the bandwidth in all.
 pub fn path(path: &DataPath, factor: f64) -> DataPath {
-    DataPath { total: times(path.total, factor), ..*path }
+    let way = |way: OneWay| OneWay { total: times(way.total, factor), ..way };
+    DataPath { total: times(path.total, factor), read: way(path.read), write: way(path.write), ..*path }
 }
 
 /// A workload of so many times as many files.

@@ -176,6 +176,13 @@ pub(super) fn drives(models: &[LibraryModel]) -> Vec<Drive> {
     drives
 }
 
+impl Drive {
+    /// The tape pool that it writes for.
+    pub(super) fn writing_for(&self) -> u16 {
+        self.writing.pool()
+    }
+}
+
 impl World<'_> {
     /// The drive's next event is at this time.
     pub(super) fn drive_at(&mut self, drive: usize, at: Moment) {
@@ -290,6 +297,7 @@ impl World<'_> {
         }
         self.mount_max = self.mount_max.max(self.now.since(self.drives[drive].session_since));
         self.drives[drive].phase = Phase::Idle;
+        self.drives[drive].writing.answered = 0;
         self.meter.drive(self.now, drive, DriveActivity::Idle);
         if assign.is_some() {
             self.holdings.tape_mut(tape).tape_pool = assign;

@@ -230,7 +230,9 @@ impl World<'_> {
     /// something failed or the pool had no room nothing is promised.
     pub(super) fn check_bound(&mut self, drive: usize) {
         let Some(tape) = self.drives[drive].tape else { return };
-        if !self.model.faults.is_empty() || self.room_lacked || self.model.foreign.queue_limit > 0 {
+        let foreign = &self.model.foreign;
+        let is_foreign = foreign.queue_limit > 0 || foreign.spans;
+        if !self.model.faults.is_empty() || self.room_lacked || is_foreign {
             return;
         }
         let policy = &self.model.policy;

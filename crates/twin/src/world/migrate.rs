@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use base::{ByteCount, Partition, TapePoolId};
 use mechanics::TapeByte;
+use scheduler::session::WriteBatch;
 use scheduler::{Backlog, Event, SessionEnd};
 
 use super::World;
@@ -12,11 +13,12 @@ use super::invariants::Check;
 use super::planted::Planted;
 use super::recall::SLICE;
 use super::seal::{Container, Todo};
+use super::span::Part;
 use super::supply::Supply;
 use super::trace::MountKind;
 use crate::disks::Stream;
 use crate::holdings::{Holdings, Place, TapeIndex};
-use crate::model::{ClassIndex, FaultKind, FileNumber, Site};
+use crate::model::{ClassIndex, FaultKind, FileNumber, LABEL_GROUP_BYTES, Labels, Marks, Site};
 use crate::moment::Moment;
 use crate::outcome::DriveActivity;
 
@@ -98,7 +100,11 @@ pub(super) struct Writing {
     batch: Vec<(u32, u64)>,
     /// The container that is being written, where it begins, and how much of it is written.
     current: Option<(u32, u64, u64)>,
-    since_flush: u64,
+    /// Up to which of its bytes this tape takes it.
+    stop: u64,
+    /// A part of one that is written up to the end of the tape and not flushed.
+    part: Option<(u32, Part)>,
+    since_flush: WriteBatch,
     flushed_at: Moment,
     since_index: u64,
     /// What the step that now ends has done.
@@ -106,6 +112,14 @@ pub(super) struct Writing {
     pub(super) is_indexed: bool,
     ending: Ending,
     wanted: u64,
+    /// The last haste that was answered with an index, of the tape that is mounted.
+    pub(super) answered: u32,
+}
+
+impl Writing {
+    pub(super) fn pool(&self) -> u16 {
+        self.pool
+    }
 }
 
 impl World<'_> {
@@ -128,11 +142,12 @@ impl World<'_> {
         if self.holdings.tapes()[tape.0 as usize].tape_pool != Some(pool) {
             return self.violated(format!("tape {} is written for pool {tape_pool}", Holdings::vid(tape)));
         }
-        let wanted = self.drives[drive].native_rate().min(self.model.site.path.stream.max(1));
+        let wanted = self.drives[drive].native_rate().min(self.model.site.path.stream(false));
         self.feed.begin(Stream::TapeWrite, wanted);
         let writing = &mut self.drives[drive].writing;
         (writing.pool, writing.wanted, writing.current) = (pool, wanted, None);
-        (writing.since_flush, writing.ending, writing.flushed_at) = (0, Ending::No, self.now);
+        (writing.since_flush, writing.ending) = (WriteBatch::default(), Ending::No);
+        writing.flushed_at = self.now;
         (writing.is_flushed, writing.is_indexed) = (false, false);
         writing.batch.clear();
         if !self.tapes[tape.0 as usize].is_changed {
@@ -156,13 +171,19 @@ impl World<'_> {
         for (tape, state) in self.holdings.tapes().iter().zip(&mut self.tapes) {
             let capacity = self.model.site.libraries[usize::from(tape.library.0)].tape.capacity.0;
             let most = tape.tape_pool.map_or(0, |pool| most[usize::from(pool)]);
-            state.is_full |= capacity.saturating_sub(tape.used) < most;
+            let needs = if self.model.foreign.spans { 1 } else { most };
+            state.is_full |= capacity.saturating_sub(tape.used) < needs.min(most);
         }
     }
 
     /// What was to happen up to now has.
     pub(super) fn migrate_on(&mut self, drive: usize) {
         let Some(tape) = self.drives[drive].tape else { return };
+        if let Some((container, part)) = self.drives[drive].writing.part.take() {
+            let pool = self.drives[drive].writing.pool;
+            self.part_is_written(container, pool, part);
+            self.requeue(std::iter::once(container), pool);
+        }
         let writing = &mut self.drives[drive].writing;
         let (flushed, indexed) =
             (std::mem::take(&mut writing.is_flushed), std::mem::take(&mut writing.is_indexed));
@@ -180,6 +201,7 @@ impl World<'_> {
         }
         match std::mem::take(&mut self.drives[drive].writing.ending) {
             Ending::No => self.write_on(drive, tape, self.now),
+            Ending::Drained if self.owes_index(drive, tape) => self.answer_hurry(drive),
             Ending::Drained => self.end_migration(drive, SessionEnd::Drained),
             Ending::TapeFull => {
                 self.tapes[tape.0 as usize].is_full = true;
@@ -187,6 +209,25 @@ impl World<'_> {
                 self.end_migration(drive, SessionEnd::TapeFull);
             }
         }
+    }
+
+    /// An operator has everything written that waits, as `kist migrate --now` does.
+    pub(super) fn migrate_all_now(&mut self) {
+        self.hurried += 1;
+        self.tell(Event::MigrateNow(None));
+    }
+
+    /// Somebody who asked for haste waits for the index, not for the unmount: as in the server.
+    fn owes_index(&self, drive: usize, tape: TapeIndex) -> bool {
+        self.drives[drive].writing.answered < self.hurried && self.tapes[tape.0 as usize].is_changed
+    }
+
+    fn answer_hurry(&mut self, drive: usize) {
+        let writing = &mut self.drives[drive].writing;
+        (writing.answered, writing.since_index) = (self.hurried, 0);
+        (writing.is_indexed, writing.ending) = (true, Ending::Drained);
+        let at = self.write_index(drive, self.now, false);
+        self.drive_at(drive, at);
     }
 
     /// Writes until a flush is due, the queue is empty or the tape full; the drive's next event is behind it.
@@ -210,33 +251,58 @@ impl World<'_> {
 
     /// Begins the next container, or writes of the one that is begun. Whether a flush is due.
     fn write_some(&mut self, drive: usize, tape: TapeIndex, rate: u64, stretch: &mut Stretch) -> bool {
-        let work = &self.model.site.work;
         let used = self.holdings.tapes()[tape.0 as usize].used;
         let Some((container, begin, offset)) = self.drives[drive].writing.current.take() else {
             return self.begin_container(drive, tape, used, stretch);
         };
+        if offset == self.spanned(container, drive) {
+            stretch.at = self.write_label(drive, tape, stretch.at);
+        }
         let whole = self.migration.containers[container as usize].bytes;
-        let bytes = (whole - offset).min(stretch.left);
+        let stop = self.drives[drive].writing.stop.min(whole);
+        let bytes = (stop - offset).min(stretch.left);
         stretch.at = self.write_bytes(drive, stretch.at, bytes, rate);
         self.holdings.tape_mut(tape).used += bytes;
         self.tapes[tape.0 as usize].is_changed = true;
         stretch.bytes += bytes;
         stretch.left -= bytes;
         let writing = &mut self.drives[drive].writing;
-        if offset + bytes < whole {
+        if offset + bytes < stop {
             writing.current = Some((container, begin, offset + bytes));
             return false;
         }
+        if stop < whole {
+            return self.end_of_part(drive, tape, container, begin);
+        }
+        let (own, files) = (whole - self.spanned(container, drive), self.files_of(container));
+        let writing = &mut self.drives[drive].writing;
         writing.batch.push((container, begin));
-        writing.since_flush += whole;
-        writing.since_index += whole;
-        stretch.files += self.files_of(container);
+        writing.since_flush.add(ByteCount(own), files);
+        writing.since_index += own;
+        stretch.files += files;
+        stretch.at = self.write_trailer(drive, tape, stretch.at);
+        let work = &self.model.site.work;
         if work.flush_each_file {
             stretch.at = self.flush(drive, stretch.at);
         }
         let writing = &self.drives[drive].writing;
-        writing.since_flush >= work.flush_bytes.0.max(1)
-            || stretch.at.since(writing.flushed_at) >= work.flush_age
+        let is_full = match self.model.foreign.flush_files {
+            0 => writing.since_flush.is_full(work.flush_bytes),
+            most => writing.since_flush.has_bytes(work.flush_bytes) || writing.since_flush.members >= most,
+        };
+        is_full || stretch.at.since(writing.flushed_at) >= work.flush_age
+    }
+
+    /// The tape ends within a container: its part there counts, the rest is the first to be written on the
+    /// next one.
+    fn end_of_part(&mut self, drive: usize, tape: TapeIndex, container: u32, begin: u64) -> bool {
+        let bytes = self.drives[drive].writing.stop - self.spanned(container, drive);
+        let writing = &mut self.drives[drive].writing;
+        writing.part = Some((container, Part { tape, byte: begin, bytes }));
+        writing.since_flush.add(ByteCount(bytes), 0);
+        writing.since_index += bytes;
+        writing.ending = Ending::TapeFull;
+        true
     }
 
     /// Takes the next container; if there is none that fits, the session ends behind a flush, which is due.
@@ -248,7 +314,12 @@ impl World<'_> {
                 return true;
             }
         };
-        self.drives[drive].writing.current = Some((container, used, 0));
+        let already = self.spanned(container, drive);
+        let capacity = self.model.site.libraries[self.drives[drive].library].tape.capacity.0;
+        let room = capacity.saturating_sub(used).saturating_sub(self.model.foreign.labels.bytes());
+        let writing = &mut self.drives[drive].writing;
+        writing.current = Some((container, used, already));
+        writing.stop = if self.model.foreign.spans { already.saturating_add(room) } else { u64::MAX };
         let file_wait = self.model.site.path.write_file;
         if !file_wait.is_zero() {
             self.trail(drive, stretch.at, DriveActivity::Wait);
@@ -262,7 +333,7 @@ impl World<'_> {
         let at = self.flush(drive, at);
         let index_bytes = self.model.site.work.index_bytes.0.max(1);
         let writing = &mut self.drives[drive].writing;
-        (writing.since_flush, writing.is_flushed) = (0, !writing.batch.is_empty());
+        (writing.since_flush, writing.is_flushed) = (WriteBatch::default(), !writing.batch.is_empty());
         writing.flushed_at = at;
         if writing.since_index < index_bytes {
             return at;
@@ -277,7 +348,10 @@ impl World<'_> {
         let pool = usize::from(self.drives[drive].writing.pool);
         let Some(&next) = self.migration.queues[pool].front() else { return Err(Ending::Drained) };
         let bytes = self.migration.containers[next as usize].bytes;
-        if used + bytes > capacity {
+        let left = bytes - self.spanned(next, drive);
+        let labels = self.model.foreign.labels.bytes();
+        let may_span = self.model.foreign.spans && !self.migration.containers[next as usize].is_pack();
+        if used + labels + if may_span { 1 } else { left } > capacity {
             return Err(Ending::TapeFull);
         }
         if used > 0 && self.pending.take(FaultKind::EarlyEnd) {
@@ -305,6 +379,33 @@ impl World<'_> {
         }
         it.note_transfer(from, at, bytes, DriveActivity::Write);
         at
+    }
+
+    /// A group of labels and the file mark behind it.
+    fn write_label(&mut self, drive: usize, tape: TapeIndex, at: Moment) -> Moment {
+        if self.model.foreign.labels == Labels::None {
+            return at;
+        }
+        let rate = self.drives[drive].native_rate();
+        let at = self.write_bytes(drive, at, LABEL_GROUP_BYTES, rate);
+        self.holdings.tape_mut(tape).used += LABEL_GROUP_BYTES;
+        self.write_mark(drive, at)
+    }
+
+    /// The file mark behind a file, its trailer, and the mark behind that.
+    fn write_trailer(&mut self, drive: usize, tape: TapeIndex, at: Moment) -> Moment {
+        if self.model.foreign.labels == Labels::None {
+            return at;
+        }
+        let at = self.write_mark(drive, at);
+        self.write_label(drive, tape, at)
+    }
+
+    fn write_mark(&mut self, drive: usize, at: Moment) -> Moment {
+        match self.model.foreign.marks {
+            Marks::Immediate => at,
+            Marks::Synchronous => self.flush(drive, at),
+        }
     }
 
     fn flush(&mut self, drive: usize, at: Moment) -> Moment {
@@ -350,9 +451,11 @@ impl World<'_> {
         self.feed.end(Stream::TapeWrite, writing.wanted);
         let batch = std::mem::take(&mut writing.batch);
         let current = writing.current.take().map(|(container, ..)| container);
+        let part = writing.part.take().map(|(container, _)| container);
         (writing.is_flushed, writing.is_indexed, writing.ending) = (false, false, Ending::No);
         let pool = writing.pool;
-        let again: Vec<u32> = batch.iter().map(|(container, _)| *container).chain(current).collect();
+        let again: Vec<u32> =
+            batch.iter().map(|(container, _)| *container).chain(current).chain(part).collect();
         self.requeue(again.into_iter(), pool);
         self.session_max = self.session_max.max(self.now.since(self.drives[drive].session_since));
     }
@@ -392,26 +495,21 @@ impl World<'_> {
         self.checked(Check::OneCopyAPool);
         self.holdings.tape_mut(tape).files += container.files;
         self.migration.backlog -= container.bytes;
-        let mut place = Place { tape, byte, order: 0 };
-        let mut run = container.first..container.first;
-        for sequence in self.members(&container) {
+        let mut place = self.end_of_span(at, slot, Place { tape, byte, order: 0 });
+        for sequence in container.members() {
             if !self.migration.todo[class].written[slot].set(sequence) {
                 return self.violated(format!(
                     "file {sequence} of class {} was written to pool {pool} twice",
                     model.name
                 ));
             }
-            if run.end != sequence && !run.is_empty() {
-                self.holdings.record(ClassIndex(container.class), run.clone(), place);
-                place.byte += self.bytes_of(container.class, run.clone());
-            }
-            run = if run.end == sequence && !run.is_empty() {
-                run.start..sequence + 1
-            } else {
-                sequence..sequence + 1
-            };
         }
-        self.holdings.record(ClassIndex(container.class), run, place);
+        let of = ClassIndex(container.class);
+        for run in &container.runs {
+            self.holdings.record(of, run.clone(), place);
+            place.byte += self.bytes_of(container.class, run.clone());
+        }
+        self.holdings.record_pack(of, &container.runs);
         if self.is_planted(Planted::WriteTwice, class) {
             self.migration.queues[usize::from(pool)].push_back(at);
             self.migration.queued[usize::from(pool)] += container.bytes;
@@ -431,13 +529,13 @@ impl World<'_> {
     /// All files of a container have all their copies.
     fn made_safe(&mut self, container: &Container) {
         let class = ClassIndex(container.class);
-        let members = self.members(container);
-        let count = members.len() as u64;
+        let count = container.files;
         let spread = container.put_last.0 - container.put_first.0;
-        for (at, sequence) in (0..).zip(members) {
+        for (at, sequence) in (0..).zip(container.members()) {
             let file = FileNumber { class, sequence };
             self.migration.todo[usize::from(class.0)].safe.set(sequence);
             self.cache.made_safe(file);
+            self.leaves_late(file);
             let put = Moment(container.put_first.0 + (u128::from(spread) * at / u128::from(count)) as u64);
             self.meter.migrated(class, self.now.since(put));
         }
@@ -449,6 +547,7 @@ impl World<'_> {
         let flushed = std::mem::take(&mut self.tapes[tape.0 as usize].flushed);
         self.tapes[tape.0 as usize].is_changed = false;
         let Some(pool) = self.holdings.tapes()[tape.0 as usize].tape_pool else { return };
+        self.spans.forget(tape);
         self.requeue(flushed.iter().map(|(container, _)| *container), pool);
         self.migration.lost += self.holdings.tapes()[tape.0 as usize].files;
         for at in 0..self.migration.containers.len() {
@@ -459,7 +558,7 @@ impl World<'_> {
             }
             container.on[slot] = None;
             let container = container.clone();
-            for sequence in self.members(&container) {
+            for sequence in container.members() {
                 self.migration.todo[usize::from(container.class)].written[slot].clear(sequence);
             }
             self.migration.backlog += container.bytes;

@@ -6,12 +6,13 @@
 //!
 //! # What the model leaves out
 //!
-//! - Packs hold a class's files in the order in which they were put, whatever their data set; two drives that
-//!   write for one pool take containers in turn, not by data set.
+//! - Two drives that write for one pool take containers in turn, not by data set; small data sets go together
+//!   in the order of their numbers, not by where they stand in the tree.
 //! - Blocks and headers: files stand byte by byte one behind the other; compression.
 //! - Archive mode unthreading and what an unload winds more after large transfers (LTO-9), a cartridge's
 //!   first load, cleaning, drives' recommended orders (RAO).
-//! - Repacking, verifying, scrubbing, deletes; copies of a lost tape are not made again once a file was safe.
+//! - Repacking, verifying, scrubbing, deletes but for those of a record; copies of a lost tape are not made
+//!   again once a file was safe.
 //! - A new plan of a session is made when something new is wanted from its own tape, not from any; what is
 //!   less than an eighth of a plan of 32 files or more is put next to the files that lie nearest instead.
 //! - The pool writes as fast as its streams get: a batch is stored when its last byte was read.
@@ -32,6 +33,7 @@ mod requests;
 mod restart;
 mod room;
 mod seal;
+mod span;
 mod supply;
 mod trace;
 mod volume;
@@ -60,7 +62,7 @@ use crate::outcome::Outcome;
 use crate::users::{Act, Users};
 
 pub use planted::Planted;
-pub(crate) use recorded::{TapeIs, run_recorded};
+pub(crate) use recorded::{Leaves, TapeIs, run_recorded};
 pub use trace::{MountKind, MountTrace, ServedTrace, Trace};
 
 /// Bytes of a block.
@@ -161,8 +163,15 @@ pub struct World<'m> {
     session_max: Duration,
     checks: invariants::Checks,
     violation: Option<String>,
+    spans: span::Spans,
     /// Files that leave the pool at times that were recorded.
-    evictions: VecDeque<(Moment, FileId)>,
+    evictions: VecDeque<(Moment, FileId, Leaves)>,
+    /// Files that were recorded to have left by now, and were not there or had not all their copies.
+    overdue: BTreeSet<FileId>,
+    /// Files that were recorded to have been removed by now, and are not wholly in the pool yet.
+    removed: BTreeSet<FileId>,
+    /// How often an operator had everything written at once; whoever has written answers with an index.
+    hurried: u32,
     /// What is written down for a comparison with a record.
     trace: Option<Trace>,
     planted: Option<Planted>,
@@ -173,10 +182,13 @@ impl<'m> World<'m> {
     /// The world at its beginning: everything is told to the scheduler, nothing has happened yet.
     #[must_use]
     pub fn new(model: &'m Model, seed: u64, planted: Option<Planted>) -> Self {
-        World::over(model, seed, planted, Holdings::new(&model.site, seed))
+        let mut world = World::over(model, seed, planted, Holdings::new(&model.site, seed));
+        world.close_full_tapes();
+        world.begin();
+        world
     }
 
-    /// The same over holdings that were made before, and not by the model's own rules.
+    /// The same over holdings that were made before; [`World::begin`] is still to be called.
     pub(crate) fn over(
         model: &'m Model,
         seed: u64,
@@ -188,7 +200,7 @@ impl<'m> World<'m> {
         let drives = drives::drives(&site.libraries);
         let names: Vec<String> = drives.iter().map(|drive| drive.name.clone()).collect();
         let sources = model.faults.iter().enumerate().map(|(at, fault)| Source::new(fault, seed, at));
-        let mut world = World {
+        World {
             model,
             seed,
             now: Moment(0),
@@ -235,16 +247,19 @@ impl<'m> World<'m> {
             session_max: Duration::ZERO,
             checks: invariants::Checks::default(),
             violation: None,
+            spans: span::Spans::default(),
             evictions: VecDeque::new(),
+            overdue: BTreeSet::new(),
+            removed: BTreeSet::new(),
+            hurried: 0,
             trace: None,
             planted,
             has_struck: false,
-        };
-        world.begin();
-        world
+        }
     }
 
-    fn begin(&mut self) {
+    /// Tells the scheduler of everything; nothing has happened yet.
+    pub(crate) fn begin(&mut self) {
         for at in 0..self.sources.len() {
             let begin = Moment(0).plus(self.model.faults[at].begin);
             let next = self.sources[at].next(begin);
@@ -254,7 +269,6 @@ impl<'m> World<'m> {
             let class = crate::model::ClassIndex(class as u16);
             self.meter.pool_of(self.now, class, self.cache.used_of(class));
         }
-        self.close_full_tapes();
         self.tell_all();
         self.evict();
     }
@@ -327,7 +341,7 @@ impl<'m> World<'m> {
             }
             What::Evict => self.evict_event(),
             What::EvictRecorded => self.evict_recorded(),
-            What::MigrateNow => self.tell(scheduler::Event::MigrateNow(None)),
+            What::MigrateNow => self.migrate_all_now(),
             What::Room => self.room_event(),
             What::Pins => self.end_pins(),
             What::Saturate => self.saturate_event(),
@@ -401,6 +415,8 @@ impl<'m> World<'m> {
                 let drive = of(&self.names, &drive);
                 self.unmount(drive);
             }
+            // No tape is suspect in the twin.
+            Action::Clear { .. } => {}
             Action::WakeAt(at) => {
                 let at = Moment::of(at);
                 if at < self.wake {

@@ -1,10 +1,12 @@
 //! A reading session: the wanted files of the mounted tape in the planned order, stored batch by batch.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use base::{BlockAddress, Duration, FileId, Partition};
 use mechanics::{TapeByte, Track};
 use scheduler::order::{self, Aim, Approach, OrderLimits, Segment};
+use scheduler::session::{self, PLAN_FILES_MAX};
 use scheduler::{Event, SessionEnd};
 
 use super::drives::{Drive, Phase};
@@ -12,21 +14,15 @@ use super::invariants::Check;
 use super::trace::MountKind;
 use super::{BLOCK, World};
 use crate::disks::Stream;
-use crate::holdings::{Holdings, TapeIndex};
+use crate::holdings::{Holdings, Place, TapeIndex};
 use crate::model::{ClassIndex, FaultKind, FileNumber, ReadOrder};
 use crate::moment::Moment;
 use crate::outcome::DriveActivity;
 
 /// Planning takes so long for each file.
 const PLAN_FILE: Duration = Duration::from_micros(3);
-/// Planning takes no more than one part in so many of the time.
-const REPLAN_SHARE: u32 = 50;
 /// A plan of more files is not made anew for a few more.
 const PLANNED_ANEW_MAX: usize = 32;
-/// Most files of a batch.
-const BATCH_FILES_MAX: usize = 4_096;
-/// Most files that are put in order together.
-const PLAN_FILES_MAX: usize = 1_000_000;
 /// What a stream gets is looked at anew after so many bytes.
 pub(super) const SLICE: u64 = 4 << 30;
 
@@ -81,7 +77,7 @@ impl World<'_> {
         self.drives[drive].phase = Phase::Recalling;
         self.trace_session(drive, MountKind::Recall);
         let classes = self.model.site.classes.len();
-        let wanted = self.drives[drive].native_rate().min(self.model.site.path.stream.max(1));
+        let wanted = self.drives[drive].native_rate().min(self.model.site.path.stream(true));
         self.feed.begin(Stream::TapeRead, wanted);
         let reading = &mut self.drives[drive].reading;
         reading.queue.clear();
@@ -173,8 +169,7 @@ impl World<'_> {
             }
         }
         let took = PLAN_FILE * files as u32;
-        let every = self.model.site.work.replan.max(took * REPLAN_SHARE);
-        reading.rests_until = at.plus(took).plus(every);
+        reading.rests_until = at.plus(session::plan_stands(took, self.model.site.work.replan));
         it.trail.push((at, DriveActivity::Wait));
         at.plus(took)
     }
@@ -196,9 +191,13 @@ impl World<'_> {
         let claimed = self.scheduler.claim(vid, &asked);
         for (id, _) in asked.iter().zip(claimed).filter(|(_, claimed)| *claimed) {
             let file = FileNumber::of(*id);
-            let place = self.holdings.copies(file).iter().find(|place| place.tape == tape).copied();
-            let (Some(place), Some(want)) = (place, self.wants.get(*id)) else { continue };
-            let (byte, bytes, since) = (place.byte, want.bytes, want.since);
+            let stands = self.holdings.copies(file).iter().find(|place| place.tape == tape).copied();
+            let part = self.spans.part_on(*id, tape).map(|part| Place { tape, byte: part.byte, order: 0 });
+            let (Some(place), Some(want)) = (part.or(stands), self.wants.get(*id)) else { continue };
+            let (mut byte, mut bytes, since) = (place.byte, want.bytes, want.since);
+            if let Some(part) = self.spans.part_on(*id, tape) {
+                (byte, bytes) = (part.byte, part.bytes);
+            }
             wishes.push(Wish { file: *id, byte, bytes, since, through: false, along: false });
         }
         if wishes.iter().any(|wish| self.class_of(wish.file).recall_packs) {
@@ -212,18 +211,18 @@ impl World<'_> {
 
     /// The rest of packs of classes that recall them as a whole.
     fn take_along(&mut self, tape: TapeIndex, wishes: &mut Vec<Wish>) {
-        let mut runs: Vec<(ClassIndex, std::ops::Range<u64>, Moment)> = Vec::new();
+        let mut packs: Vec<(ClassIndex, Vec<Range<u64>>, Moment)> = Vec::new();
         for wish in wishes.iter() {
             let file = FileNumber::of(wish.file);
-            let is_known = runs
-                .last()
-                .is_some_and(|(class, run, _)| *class == file.class && run.contains(&file.sequence));
+            let is_known = packs.last().is_some_and(|(class, runs, _)| {
+                *class == file.class && runs.iter().any(|run| run.contains(&file.sequence))
+            });
             if !is_known && self.class_of(wish.file).recall_packs {
-                runs.push((file.class, self.holdings.run_of(file), wish.since));
+                packs.push((file.class, self.holdings.pack_of(file), wish.since));
             }
         }
-        for (class, run, since) in runs {
-            for sequence in run {
+        for (class, runs, since) in packs {
+            for sequence in runs.into_iter().flatten() {
                 let file = FileNumber { class, sequence };
                 let id = file.id();
                 if self.wants.get(id).is_some() || self.cache.contains(file) {
@@ -247,21 +246,10 @@ impl World<'_> {
 
     /// The next files of the plan that are still wanted and have room.
     fn take_batch(&mut self, drive: usize, tape: TapeIndex) {
-        let limit = self.model.site.work.recall_batch.0;
+        let limit = self.model.site.work.recall_batch;
         let reading = &mut self.drives[drive].reading;
-        reading.batch.clear();
         (reading.at, reading.offset, reading.begun) = (0, 0, self.now);
-        let mut bytes = 0;
-        while reading.batch.len() < BATCH_FILES_MAX {
-            match reading.queue.front() {
-                Some(wish) if reading.batch.is_empty() || bytes + wish.bytes <= limit => {
-                    bytes += wish.bytes;
-                    reading.batch.extend(reading.queue.pop_front());
-                }
-                _ => break,
-            }
-        }
-        let mut batch = std::mem::take(&mut reading.batch);
+        let mut batch = session::take_batch(&mut reading.queue, limit, |wish| wish.bytes);
         let mut asked = std::mem::take(&mut reading.asked);
         asked.clear();
         asked.extend(batch.iter().map(|wish| wish.file));
@@ -328,7 +316,11 @@ impl World<'_> {
                 continue;
             }
             let file = FileNumber::of(wish.file);
-            if !self.cache.contains(file) && !self.put_in(file, wish.bytes, true) {
+            if !wish.along && self.goes_on_elsewhere(wish.file, tape) {
+                continue;
+            }
+            let bytes = self.holdings.size(file);
+            if !self.cache.contains(file) && !self.put_in(file, bytes, true) {
                 if !wish.along {
                     self.drives[drive].reading.refused = true;
                 }

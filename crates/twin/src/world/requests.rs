@@ -50,11 +50,15 @@ impl World<'_> {
 
     fn is_bad(&self, file: FileId, tape: TapeIndex) -> bool {
         self.tapes[tape.0 as usize].is_unreadable
+            || self.spans.others(file, tape).any(|other| self.tapes[other.0 as usize].is_unreadable)
             || (!self.bad_copies.is_empty() && self.bad_copies.contains(&(file, tape)))
     }
 
     /// The tapes that the scheduler is told of.
     pub(super) fn told_copies(&mut self, id: FileId) -> Vec<TapeIndex> {
+        if let Some(tape) = self.spans.next(id) {
+            return Some(tape).filter(|tape| !self.is_bad(id, *tape)).into_iter().collect();
+        }
         let copies = self.readable(FileNumber::of(id));
         let good = copies.iter().filter(|place| !self.is_bad(id, place.tape));
         let chosen: Option<&Place> = match self.model.foreign.copies {
@@ -72,6 +76,10 @@ impl World<'_> {
     pub(super) fn want(&mut self, workload: usize, file: FileNumber) {
         let bytes = self.holdings.size(file);
         let hit = self.cache.contains(file);
+        if !self.overdue.is_empty() {
+            // Whoever wanted it in the record brought it back, whatever had become of it before.
+            self.overdue.remove(&file.id());
+        }
         self.meter.wanted(self.now, workload, bytes, hit);
         let request = self.ledger.begin();
         let waiter = Waiter { workload: workload as u16, request, since: self.now };
@@ -153,6 +161,7 @@ impl World<'_> {
             self.use_file(usize::from(waiter.workload), file);
             self.serve(file, *waiter);
         }
+        self.leaves_late(file);
         if !self.is_planted(Planted::LoseNotWanted, 0) {
             self.tell(Event::NotWanted(id));
         }
@@ -162,6 +171,7 @@ impl World<'_> {
     /// A file is no longer wanted, for whatever reason; who waited is told by the caller.
     fn end_want(&mut self, id: FileId) -> Option<Want> {
         let want = self.wants.remove(id)?;
+        self.spans.wanted_no_more(id);
         self.room.wanted[usize::from(FileNumber::of(id).class.0)] -= want.bytes;
         self.admitted -= u64::from(want.admitted.is_some());
         self.is_level_new = true;
@@ -221,11 +231,17 @@ impl World<'_> {
             }
             return;
         }
+        self.wanted_by_nobody(FileNumber::of(id));
+    }
+
+    /// A file is no more: whoever waits for it is told so.
+    pub(super) fn wanted_by_nobody(&mut self, file: FileNumber) {
+        let id = file.id();
         let Some(want) = self.end_want(id) else { return };
         for waiter in want.waiters() {
-            self.refuse(FileNumber::of(id), *waiter);
+            self.refuse(file, *waiter);
         }
-        if is_admitted {
+        if want.admitted.is_some() {
             self.tell(Event::NotWanted(id));
         }
         self.admit_next();

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use base::{ByteCount, Duration, FileId, ShareId};
-use scheduler::Event;
+use scheduler::{Event, session};
 
 use super::World;
 use super::agenda::What;
@@ -15,14 +15,8 @@ use crate::disks::Stream;
 use crate::model::{ClassIndex, ClassModel, FileNumber, Site, WorkloadKind};
 use crate::moment::Moment;
 
-/// This part of the pool is left to puts ...
-const PUTS_PART: u64 = 20;
-/// ... but no more than this of a disk.
-const PUTS_BYTES_MAX: u64 = 16 << 30;
 /// The scheduler is told of the room no more often than this, unless a recall has just ended.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// A class is left alone for no longer than this because a file of it did not fit.
-const SHORT_REST_MAX: Duration = Duration::from_secs(6 * 3600);
 /// What a campaign recalled stays for so long, unless it releases it.
 const PIN: Duration = Duration::from_secs(24 * 3600);
 
@@ -67,7 +61,7 @@ impl Room {
     pub(super) fn new(site: &Site) -> Self {
         let classes = site.classes.len();
         let disks = site.pool.disks.as_ref().map_or(u64::MAX, |disks| u64::from(disks.count.max(1)));
-        let left_for_puts = (site.pool.capacity.0 / PUTS_PART).min(PUTS_BYTES_MAX.saturating_mul(disks));
+        let left_for_puts = session::left_for_puts(site.pool.capacity, disks).0;
         Room {
             claimed: vec![0; classes],
             claimed_all: 0,
@@ -197,7 +191,7 @@ impl World<'_> {
             if free >= short.bytes && of_class >= short.bytes {
                 self.room.short[class] = None;
             } else {
-                let rests = retry.saturating_mul(1 << short.times.min(20)).min(SHORT_REST_MAX);
+                let rests = session::back_off(retry, short.times, session::BACK_OFF_MAX);
                 let until = short.since.plus(rests);
                 if !short.tried && until <= self.now {
                     short.tried = true;
@@ -234,15 +228,15 @@ impl World<'_> {
         let bytes = self.holdings.size(file);
         self.meter.put(self.now, workload, bytes);
         let class = usize::from(file.class.0);
-        let most = self.model.site.classes[class].pool_max.map_or(u64::MAX, |max| max.0);
-        if bytes > self.model.site.pool.capacity.0.min(most) {
+        if bytes > self.model.site.pool.capacity.0 {
             self.checked(Check::PutRefused);
-            return self.file_skipped(file);
+            return;
         }
-        if bytes > self.model.site.largest_on_tape(&self.model.site.classes[class]) {
+        let spans = self.model.foreign.spans;
+        if !spans && bytes > self.model.site.largest_on_tape(&self.model.site.classes[class]) {
             self.checked(Check::PutTooLarge);
             self.room.puts_too_large += 1;
-            return self.file_skipped(file);
+            return;
         }
         self.room.puts[class].push_back((workload, file));
         self.room.puts_waiting += 1;
@@ -254,10 +248,7 @@ impl World<'_> {
         while let Some(&(workload, file)) = self.room.puts[class].front() {
             let bytes = self.holdings.size(file);
             let safe = self.model.site.classes[class].copies.is_empty();
-            let of_class = self.cache.free_of(file.class).unwrap_or(u64::MAX);
-            let fits = self.room.claimed_all + bytes <= self.cache.free()
-                && self.room.claimed[class].saturating_add(bytes) <= of_class
-                && self.put_in(file, bytes, safe);
+            let fits = self.room.claimed_all + bytes <= self.cache.free() && self.put_in(file, bytes, safe);
             if !fits {
                 if !std::mem::replace(&mut has_evicted, true) && self.evict_once() {
                     continue;
@@ -357,11 +348,7 @@ impl World<'_> {
     pub(super) fn evict(&mut self) {
         let any = self.evict_once();
         if any || self.room.puts_waiting > 0 {
-            for class in 0..self.room.puts.len() {
-                if !self.room.puts[class].is_empty() {
-                    self.put_what_fits(class);
-                }
-            }
+            self.put_what_waits();
         }
         if any {
             self.tell_room(false);
@@ -370,6 +357,21 @@ impl World<'_> {
             let due = due.max(self.now);
             self.room.evict_at = due;
             self.agenda.enter(due, What::Evict);
+        }
+    }
+
+    /// Files have left the pool by a record: what waited for room goes on, and the scheduler is told.
+    pub(super) fn room_was_made(&mut self) {
+        self.is_level_new = true;
+        self.put_what_waits();
+        self.tell_room(false);
+    }
+
+    fn put_what_waits(&mut self) {
+        for class in 0..self.room.puts.len() {
+            if !self.room.puts[class].is_empty() {
+                self.put_what_fits(class);
+            }
         }
     }
 

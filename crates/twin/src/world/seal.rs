@@ -1,8 +1,11 @@
-//! Files that were put become containers.
+//! Files that were put become containers: which, is the server's own rule.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::ops::Range;
 
-use base::{ByteCount, ClassId};
+use base::{ByteCount, ClassId, FileId};
+use scheduler::session::{self, PackLimit, PackSize, Sealing, Waiting};
 use scheduler::{Backlog, Event};
 
 use super::World;
@@ -11,15 +14,15 @@ use crate::holdings::TapeIndex;
 use crate::model::{ClassIndex, ClassModel, FileNumber};
 use crate::moment::Moment;
 
-/// Most members of a pack.
-const PACK_MEMBERS_MAX: u64 = 20_000;
+/// Waiting files that are looked at together.
+const TODO_PAGE: usize = 4_096;
 
-/// Files that were sealed together: the class's files of a range that are small, or one large one.
+/// Files that were sealed together, or one large one.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Container {
     pub(super) class: u16,
-    pub(super) first: u64,
-    end: u64,
+    /// Numbers of its files, in the order in which they stand in it: those that follow each other as one.
+    pub(super) runs: Vec<Range<u64>>,
     is_pack: bool,
     pub(super) bytes: u64,
     pub(super) files: u64,
@@ -33,19 +36,13 @@ pub(super) struct Container {
 /// The files of a class that are in no container yet.
 #[derive(Default)]
 pub(super) struct Todo {
-    /// Files below were looked at.
-    scanned: u64,
-    /// Files below are wholly in the pool.
-    complete: u64,
-    /// When each file between was there.
-    put: VecDeque<Moment>,
-    fresh_bytes: u64,
-    /// The pack that is being filled.
-    pack: Container,
+    /// Wholly in the pool, by data set and number, and when each was there.
+    waiting: BTreeMap<(u64, u64), Moment>,
+    bytes: u64,
     since: Option<Moment>,
+    /// Bytes that the scheduler knows of.
+    told: u64,
     is_sealing: bool,
-    /// Numbers of files that were never taken in.
-    skipped: BTreeSet<u64>,
     /// Bits of copies that were written, for each copy of the class.
     pub(super) written: Vec<Bits>,
     pub(super) safe: Bits,
@@ -56,65 +53,7 @@ pub(super) struct Todo {
 impl Todo {
     /// Nothing was put yet; the next file has this number.
     pub(super) fn new(begin: u64, copies: usize) -> Self {
-        let written = vec![Bits::default(); copies];
-        Todo { scanned: begin, complete: begin, begin, written, ..Todo::default() }
-    }
-
-    fn items(&self) -> u64 {
-        self.put.len() as u64 + self.pack.files
-    }
-
-    fn bytes(&self) -> u64 {
-        self.fresh_bytes + self.pack.bytes
-    }
-
-    /// Takes in every file that is wholly in the pool: large ones and packs that are full are sealed.
-    /// `pack_most`: bytes of a pack.
-    fn gather(
-        &mut self,
-        now: Moment,
-        class: u16,
-        model: &ClassModel,
-        pack_most: u64,
-        sealed: &mut Vec<Container>,
-    ) {
-        while self.scanned < self.complete {
-            let sequence = self.scanned;
-            self.scanned += 1;
-            if self.skipped.remove(&sequence) {
-                continue;
-            }
-            let Some(put) = self.put.pop_front() else { break };
-            let bytes = model.sizes.size(FileNumber { class: ClassIndex(class), sequence });
-            self.fresh_bytes -= bytes;
-            let file = Container {
-                class,
-                first: sequence,
-                end: sequence + 1,
-                bytes,
-                files: 1,
-                put_first: put,
-                put_last: put,
-                sealed: now,
-                ..Container::default()
-            };
-            if bytes >= model.large.0 {
-                sealed.push(file);
-                continue;
-            }
-            let pack = &mut self.pack;
-            if pack.files > 0 && (pack.bytes + bytes > pack_most || pack.files >= PACK_MEMBERS_MAX) {
-                sealed.push(Container { sealed: now, ..std::mem::take(pack) });
-            }
-            if pack.files == 0 {
-                *pack = Container { is_pack: true, ..file };
-            } else {
-                pack.end = sequence + 1;
-                pack.bytes += bytes;
-                pack.files += 1;
-                pack.put_last = put;
-            }
-        }
+        Todo { begin, written: vec![Bits::default(); copies], ..Todo::default() }
     }
 
     pub(super) fn is_sealing(&self) -> bool {
@@ -125,44 +64,147 @@ impl Todo {
     pub(super) fn stop_sealing(&mut self) {
         self.is_sealing = false;
     }
+
+    /// Whether the scheduler is to be told that more waits: a seal is due with a pack's worth, and again with
+    /// half a one more than what a seal left.
+    fn is_news(&self, pack: u64) -> bool {
+        let more = if self.told < pack { pack } else { self.told.saturating_add((pack / 2).max(1)) };
+        !self.is_sealing && self.bytes >= more
+    }
+}
+
+/// The waiting files of a class while they are sealed.
+struct ClassFiles<'a> {
+    class: ClassIndex,
+    model: &'a ClassModel,
+    now: Moment,
+    todo: &'a mut Todo,
+    sealed: Vec<Container>,
+}
+
+impl ClassFiles<'_> {
+    /// Takes these files out; they are a container now.
+    fn take(&mut self, files: impl Iterator<Item = FileId>, is_pack: bool) {
+        let mut container = Container {
+            class: self.class.0,
+            is_pack,
+            sealed: self.now,
+            put_first: Moment(u64::MAX),
+            ..Container::default()
+        };
+        for file in files.map(FileNumber::of) {
+            let sequence = file.sequence;
+            let put = self.todo.waiting.remove(&(self.model.data_set(sequence), sequence));
+            let put = put.expect("a file that is sealed has waited");
+            match container.runs.last_mut() {
+                Some(run) if run.end == sequence => run.end += 1,
+                _ => container.runs.push(sequence..sequence + 1),
+            }
+            container.bytes += self.model.sizes.size(file);
+            container.files += 1;
+            container.put_first = container.put_first.min(put);
+            container.put_last = container.put_last.max(put);
+        }
+        self.todo.bytes -= container.bytes;
+        self.sealed.push(container);
+    }
+}
+
+impl Sealing for ClassFiles<'_> {
+    type Error = Infallible;
+
+    fn waiting(&mut self, after: Option<(u64, FileId)>) -> Result<Vec<Waiting>, Infallible> {
+        let behind = after.map_or((0, 0), |(data_set, file)| (data_set, FileNumber::of(file).sequence + 1));
+        let next = self.todo.waiting.range(behind..).take(TODO_PAGE).map(|((data_set, sequence), _)| {
+            let file = FileNumber { class: self.class, sequence: *sequence };
+            Waiting { data_set: *data_set, file: file.id(), size: self.model.sizes.size(file) }
+        });
+        Ok(next.collect())
+    }
+
+    /// Data sets are neighbours in the order of their numbers: no tree is modelled.
+    fn place(&mut self, _: FileId) -> Result<String, Infallible> {
+        Ok(String::new())
+    }
+
+    fn seal_files(&mut self, files: &[FileId]) -> Result<(), Infallible> {
+        files.iter().for_each(|file| self.take(std::iter::once(*file), false));
+        Ok(())
+    }
+
+    fn seal_pack(&mut self, files: &[Waiting]) -> Result<(), Infallible> {
+        self.take(files.iter().map(|waiting| waiting.file), true);
+        Ok(())
+    }
+}
+
+impl Container {
+    pub(super) fn is_pack(&self) -> bool {
+        self.is_pack
+    }
+
+    /// The number of its first file.
+    pub(super) fn first(&self) -> u64 {
+        self.runs.first().map_or(0, |run| run.start)
+    }
+
+    /// The numbers of its files.
+    pub(super) fn members(&self) -> impl Iterator<Item = u64> {
+        self.runs.iter().cloned().flatten()
+    }
 }
 
 impl World<'_> {
-    /// A client has written a file; those of its class before it are there.
+    /// A client has written a file.
     pub(super) fn file_put(&mut self, file: FileNumber) {
         let class = usize::from(file.class.0);
-        let copies = self.model.site.classes[class].copies.len() as u64;
+        let model = &self.model.site.classes[class];
+        let copies = model.copies.len() as u64;
         if copies == 0 {
             return;
         }
         let bytes = self.holdings.size(file);
         let todo = &mut self.migration.todo[class];
-        while todo.complete < file.sequence {
-            assert!(todo.skipped.contains(&todo.complete), "files of a class are put in order");
-            todo.complete += 1;
-        }
-        todo.complete += 1;
-        todo.put.push_back(self.now);
-        todo.fresh_bytes += bytes;
+        let old = todo.waiting.insert((model.data_set(file.sequence), file.sequence), self.now);
+        assert!(old.is_none(), "a file is put once");
+        todo.bytes += bytes;
         let was_empty = todo.since.is_none();
         todo.since.get_or_insert(self.now);
-        let full = todo.bytes() >= self.model.site.classes[class].pack.0;
-        let tells = was_empty || (full && !todo.is_sealing);
+        let tells = was_empty || todo.is_news(model.pack.0);
         self.migration.backlog += bytes * copies;
+        if self.removed_late(file) {
+            return;
+        }
         if tells {
             self.tell_todo(class);
         }
     }
 
-    /// A file was never taken in: its number is passed over.
-    pub(super) fn file_skipped(&mut self, file: FileNumber) {
-        self.migration.todo[usize::from(file.class.0)].skipped.insert(file.sequence);
+    /// A file that was removed waits to be sealed no more; `false`: it did not wait.
+    pub(super) fn drop_unsealed(&mut self, file: FileNumber) -> bool {
+        let class = usize::from(file.class.0);
+        let model = &self.model.site.classes[class];
+        let todo = &mut self.migration.todo[class];
+        if todo.waiting.remove(&(model.data_set(file.sequence), file.sequence)).is_none() {
+            return false;
+        }
+        let bytes = self.holdings.size(file);
+        todo.bytes -= bytes;
+        todo.since = todo.since.filter(|_| !todo.waiting.is_empty());
+        self.migration.backlog -= bytes * model.copies.len() as u64;
+        self.is_level_new = true;
+        self.cache.drop_file(file);
+        self.meter.pool_of(self.now, file.class, self.cache.used_of(file.class));
+        self.tell_todo(class);
+        true
     }
 
     pub(super) fn tell_todo(&mut self, class: usize) {
-        let todo = &self.migration.todo[class];
+        let todo = &mut self.migration.todo[class];
+        todo.told = todo.bytes;
         let oldest = todo.since.map(Moment::timestamp);
-        let backlog = Backlog { items: todo.items(), bytes: ByteCount(todo.bytes()), oldest };
+        let items = todo.waiting.len() as u64;
+        let backlog = Backlog { items, bytes: ByteCount(todo.bytes), oldest };
         self.tell(Event::Todo(ClassId(class as u16 + 1), backlog));
     }
 
@@ -176,20 +218,20 @@ impl World<'_> {
         }
     }
 
-    /// Files that wait become containers: large ones at once, packs when they are full, and with `partial`
-    /// also the last one.
+    /// Files that wait become containers.
     pub(super) fn seal(&mut self, class: u16, partial: bool) {
         let model = &self.model.site.classes[usize::from(class)];
-        let pack_most = model.pack.0.min(self.model.site.largest_on_tape(model));
+        let largest = ByteCount(self.model.site.largest_on_tape(model));
+        let size = PackSize::of(model.pack, PackLimit { largest, ..PackLimit::NONE });
         let todo = &mut self.migration.todo[usize::from(class)];
-        let mut sealed = Vec::new();
-        todo.gather(self.now, class, model, pack_most, &mut sealed);
-        if (partial && todo.pack.files > 0) || todo.pack.bytes >= pack_most.max(1) {
-            sealed.push(Container { sealed: self.now, ..std::mem::take(&mut todo.pack) });
-        }
         todo.is_sealing = false;
-        if partial || todo.items() == 0 {
-            todo.since = Some(self.now).filter(|_| todo.items() > 0);
+        let mut files =
+            ClassFiles { class: ClassIndex(class), model, now: self.now, todo, sealed: Vec::new() };
+        let Ok(()) = session::seal(&mut files, size, model.large, partial);
+        let sealed = files.sealed;
+        let todo = &mut self.migration.todo[usize::from(class)];
+        if partial || todo.waiting.is_empty() {
+            todo.since = Some(self.now).filter(|_| !todo.waiting.is_empty());
         }
         for container in sealed {
             let bytes = container.bytes;
@@ -210,22 +252,7 @@ impl World<'_> {
         self.migration.containers[container as usize].files
     }
 
-    /// The numbers of the files of a container.
-    pub(super) fn members(&self, container: &Container) -> Vec<u64> {
-        if !container.is_pack {
-            return vec![container.first];
-        }
-        let model = &self.model.site.classes[usize::from(container.class)];
-        let class = ClassIndex(container.class);
-        let all = container.first..container.end;
-        let is_all = container.end - container.first == container.files;
-        all.filter(|sequence| {
-            is_all || model.sizes.size(FileNumber { class, sequence: *sequence }) < model.large.0
-        })
-        .collect()
-    }
-
-    pub(super) fn bytes_of(&self, class: u16, run: std::ops::Range<u64>) -> u64 {
+    pub(super) fn bytes_of(&self, class: u16, run: Range<u64>) -> u64 {
         let sizes = &self.model.site.classes[usize::from(class)].sizes;
         run.map(|sequence| sizes.size(FileNumber { class: ClassIndex(class), sequence })).sum()
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::support::{GB, TB, campaign, fault, hold, hours, ingest, model, secs, users};
 use base::ByteCount;
 use durability::SplitMix;
-use twin::model::{CopyRule, FaultKind, Model, ReadOrder, SizeLaw};
+use twin::model::{CopyRule, FaultKind, Labels, Marks, Model, ReadOrder, SizeLaw};
 
 const FAULTS: u64 = 20_000;
 
@@ -59,6 +59,11 @@ fn random(seed: u64) -> Model {
         fault(&mut model, kind, every, secs(30 + 300 * below(6)));
     }
     model.span = hours(24 * 10);
+    model.foreign.spans = below(2) == 0;
+    model.foreign.flush_files = [0, 0, 30][below(3) as usize];
+    model.foreign.labels = [Labels::None, Labels::Aul][below(2) as usize];
+    model.foreign.marks = [Marks::Immediate, Marks::Synchronous][below(2) as usize];
+    model.site.path.write.stream = [100 * GB, GB / 5][below(2) as usize];
     model
 }
 

@@ -1,6 +1,7 @@
 //! The tests of this crate from outside, in one program: each is linked once.
 
 mod faults;
+mod foreign;
 mod report;
 mod report_limits;
 mod scenario;

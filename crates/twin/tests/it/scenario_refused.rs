@@ -193,6 +193,12 @@ const CASES: &[(&str, &str, &[&str])] = &[
     ("recall_age = \"1min\"", "recall_drives_min = 4", &["tape.recall_drives_min: 4 drives cannot be kept"]),
     ("order = \"planned\"", "order = \"window\"", &["t.toml:25: foreign.window is missing"]),
     ("order = \"planned\"", "window = 7", &["foreign.window: it has a meaning only with"]),
+    ("order = \"planned\"", "marks = \"synchronous\"", &["foreign.marks: it has a meaning only with"]),
+    ("order = \"planned\"", "labels = \"ansi\"", &["foreign.labels: 'ansi' is not known"]),
+    ("order = \"planned\"", "flush_files = -1", &["foreign.flush_files"]),
+    ("order = \"planned\"", "spans = \"yes\"", &["foreign.spans"]),
+    ("order = \"planned\"", "[path]\nread_stream = \"0MB/s\"", &["path.read_stream"]),
+    ("order = \"planned\"", "[path]\nwrite_total = \"4GB\"", &["path.write_total"]),
     (
         "order = \"planned\"",
         "order = \"planed\"",

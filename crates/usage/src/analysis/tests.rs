@@ -1,8 +1,9 @@
 //! Figures that can be checked by hand.
 
 use super::*;
-use crate::access::{Begins, FileSize, Migrated, Put, Recalled, Stage, Start};
-use base::{BlockAddress, ContainerId, RequestId, Vid};
+use crate::access::{Begins, ClassState, FileSize, Get, Migrated, Put, Recalled, Stage, Start, What};
+use crate::{Count, Day, DayNumber};
+use base::{BlockAddress, ByteCount, ContainerId, Duration, FileId, RequestId, Timestamp, Vid};
 
 const HOUR: i64 = 3_600_000_000_000;
 /// Midnight in UTC.
@@ -247,4 +248,74 @@ fn ranges_of_a_file_in_the_pool_are_one_hit() {
     // A part of it is a hit of that part, and what was not read is not counted.
     let usage = Analysis::of(&ranges(3, 5, 1_000_000, 500)[..10], days(1));
     assert_eq!(usage.all.hits, Count { files: 1, bytes: ByteCount(20_000) });
+}
+
+/// Days that were written into files and read again, with the tracker between them, add up to the same as
+/// lines.
+#[test]
+fn days_that_went_through_files_add_up_to_the_same() {
+    let mut records = Vec::new();
+    for day in 0..12 {
+        let shifted =
+            two_days().into_iter().filter(|access| day == 0 || !access.is_state()).map(|mut access| {
+                access.at.0 += day * 24 * HOUR;
+                access
+            });
+        records.extend(shifted);
+    }
+    records.sort_by_key(|access| access.at);
+    let window = Window { since: Timestamp(BEGIN), until: Timestamp(BEGIN + 30 * 24 * HOUR) };
+    let expected = Analysis::of(&records, window);
+    let mut tracker = Tracker::new(Timestamp(i64::MIN));
+    let mut files = Vec::new();
+    for (at, access) in records.iter().enumerate() {
+        tracker.add(access);
+        if at % 7 == 0 {
+            let (position, read) = Tracker::decode(&tracker.encode(&[at as u64])).unwrap();
+            assert_eq!(position, [at as u64]);
+            tracker = read;
+        }
+        while tracker.days().count() > 1 {
+            let number = tracker.days().next().unwrap().0;
+            files.push((number, tracker.take(number).unwrap().encode(number)));
+        }
+    }
+    let (last, _) = tracker.days().next().unwrap();
+    files.push((last, tracker.take(last).unwrap().encode(last)));
+    assert!(files.len() > 12, "{}", files.len());
+    let mut total = Total::new(None);
+    for (number, file) in &files {
+        total.add(*number, &Day::decode(*number, file).unwrap());
+    }
+    total.stands(&tracker);
+    assert_eq!(total.end(window), expected);
+}
+
+#[test]
+fn a_day_that_is_not_whole_or_another_one_is_refused() {
+    let number = DayNumber::of(Timestamp(BEGIN));
+    let mut tracker = Tracker::new(Timestamp(BEGIN));
+    tracker.add(&put(1, "data", 1, 100));
+    let file = tracker.days().next().unwrap().1.encode(number);
+    assert!(Day::decode(number, &file).is_some());
+    assert!(Day::decode(DayNumber(number.0 + 1), &file).is_none());
+    for at in 0..file.len() {
+        let mut damaged = file.clone();
+        damaged[at] ^= 1;
+        assert!(Day::decode(number, &damaged).is_none(), "byte {at}");
+        assert!(Day::decode(number, &file[..at]).is_none(), "cut at {at}");
+    }
+    assert!(Tracker::decode(&file).is_none(), "a day is no tracker");
+}
+
+/// The bytes of a day in version 1, as they are documented: they are read for good.
+#[test]
+fn the_golden_day_is_read_and_written_byte_for_byte() {
+    let number = DayNumber::of(Timestamp(BEGIN));
+    let mut tracker = Tracker::new(Timestamp(i64::MIN));
+    two_days().iter().filter(|access| access.at.0 < BEGIN + 24 * HOUR).for_each(|access| tracker.add(access));
+    let day = tracker.take(number).unwrap();
+    let golden = include_bytes!("../golden/day-1.usage");
+    assert_eq!(Day::decode(number, golden).as_ref(), Some(&day));
+    assert_eq!(day.encode(number), golden);
 }

@@ -5,11 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use archive::{Archive, LibrarySettings, Machines, Settings, Stat};
+use archive::{Archive, LibrarySettings, Machines, MountLog, Settings, Stat};
 use base::{BlockAddress, ByteCount, Partition, TapePosition, Vid};
 use library::{DriveName, Faults, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
-use crate::common::{Instance, SystemClock, all, bytes, get, migrate_all, path, put, stage, wait_for};
+use crate::common::{
+    Instance, SystemClock, all, bytes, get, migrate_all, path, put, settled, stage, wait_for,
+};
 
 /// An instance whose library does what it is told.
 pub struct Trouble {
@@ -40,6 +42,10 @@ impl Trouble {
     }
 
     pub fn open(&self) -> (Archive, Faults) {
+        self.open_logged(None)
+    }
+
+    pub fn open_logged(&self, mount_log: Option<Arc<dyn MountLog>>) -> (Archive, Faults) {
         let settings = self.instance.settings.clone();
         let config = VirtualLibraryConfig {
             drives: (0..self.drives).map(drive).collect(),
@@ -51,8 +57,8 @@ impl Trouble {
         let library = VirtualLibrary::open(&settings.library.directory, &config).unwrap();
         let faults = library.faults();
         let machines = Machines::open(&settings, Arc::new(SystemClock)).unwrap();
-        let machines = Machines { library: Arc::new(library), ..machines };
-        (Archive::open_on(machines, settings, Arc::new(SystemClock)).unwrap(), faults)
+        let machines = Machines { library: Arc::new(library), mount_log, ..machines };
+        (settled(Archive::open_on(machines, settings, Arc::new(SystemClock)).unwrap()), faults)
     }
 }
 

@@ -82,7 +82,7 @@ impl Instance {
     }
 
     pub fn open(&self) -> Archive {
-        Archive::open(self.settings.clone(), Arc::new(SystemClock)).unwrap()
+        settled(Archive::open(self.settings.clone(), Arc::new(SystemClock)).unwrap())
     }
 
     /// The clock of its machine, which a test sets; not before the catalogue was made.
@@ -93,7 +93,7 @@ impl Instance {
     /// Starts the engine as a server does: on the trusted time.
     pub fn start(&self, clock: &Arc<ManualClock>) -> Archive {
         let clock = TrustedClock::new(Arc::<ManualClock>::clone(clock));
-        Archive::open(self.settings.clone(), Arc::new(clock)).unwrap()
+        settled(Archive::open(self.settings.clone(), Arc::new(clock)).unwrap())
     }
 
     pub fn cartridge(&self, vid: Vid) -> PathBuf {
@@ -143,6 +143,7 @@ fn settings(directory: &Path) -> Settings {
         more_libraries: Vec::new(),
         classes: vec![class("small", Some(ByteCount::mib(1))), class("large", None)],
         tape_pools: vec![tape_pool("vault-a"), tape_pool("vault-b")],
+        change_log: archive::ChangeLogSettings::default(),
         tape: TapeSettings {
             block_bytes: ByteCount::kib(64),
             flush_bytes: ByteCount::mib(16),
@@ -158,6 +159,20 @@ fn settings(directory: &Path) -> Settings {
             flow: FlowSettings::default(),
         },
     }
+}
+
+/// Waits until a restored catalogue was compared with pool and tapes, as far as it can be now.
+pub fn settled(archive: Archive) -> Archive {
+    let is_over = || archive.settling().is_none_or(|settling| settling.stage.is_over());
+    let begin = std::time::Instant::now();
+    while !is_over() {
+        if begin.elapsed() > PATIENCE {
+            let (settling, drives, queue) = (archive.settling(), archive.tape_drives(), archive.queue());
+            panic!("the restore is not settled: {settling:?}, {drives:#?}, {queue:?}");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    archive
 }
 
 pub fn path(text: &str) -> ArchivePath {

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{Instance, PATIENCE, SystemClock, all, bytes, get, migrate_all, path, put, wait_until};
+use crate::common::{
+    Instance, PATIENCE, SystemClock, all, bytes, get, migrate_all, path, put, settled, wait_until,
+};
 use crate::history::{Contents, compare, destroy_catalogue, recall_and_compare};
 use archive::{
     Archive, BackupDirectory, BackupSettings, Machines, PoolShape, ReplacedDrive, RestoreTo, Settings,
@@ -33,7 +35,7 @@ pub fn open_trusting(instance: &Instance, clock: Arc<dyn Clock>) -> Archive {
     machines.backup = Some(backup_directory(instance));
     let shape = PoolShape { segment_size: Some(ByteCount::mib(2)), ..PoolShape::default() };
     let archive = Archive::open_shaped(machines, instance.settings.clone(), clock, shape).unwrap();
-    with_backup(instance, archive)
+    with_backup(instance, settled(archive))
 }
 
 fn with_backup(instance: &Instance, archive: Archive) -> Archive {

@@ -85,20 +85,46 @@ pub(in super::super) fn move_up(
     directory: DirId,
     above: DirId,
 ) -> Result<bool, Rejection> {
-    let within = key::directory(directory);
-    let uploads =
-        draft.view().rows_within(Table::UploadIn, &within, None, MOVED_MAX + 1, |mut parts, _, _| {
-            parts.u64()?;
-            parts.u64().map(UploadId)
-        })?;
+    let uploads = counting_in(draft, directory, MOVED_MAX + 1)?;
     if uploads.len() > MOVED_MAX {
         return Ok(false);
     }
+    move_all(draft, uploads, (directory, above))?;
+    Ok(true)
+}
+
+/// The same, of at most `most` of them; gives how many were moved.
+pub(in super::super) fn move_some(
+    draft: &mut Draft<'_>,
+    directory: DirId,
+    above: DirId,
+    most: usize,
+) -> Result<usize, Rejection> {
+    let uploads = counting_in(draft, directory, most)?;
+    let moved = uploads.len();
+    move_all(draft, uploads, (directory, above))?;
+    Ok(moved)
+}
+
+/// The first uploads whose parts count for a directory.
+fn counting_in(draft: &Draft<'_>, directory: DirId, most: usize) -> Result<Vec<UploadId>, ReadError> {
+    let within = key::directory(directory);
+    draft.view().rows_within(Table::UploadIn, &within, None, most, |mut parts, _, _| {
+        parts.u64()?;
+        parts.u64().map(UploadId)
+    })
+}
+
+fn move_all(
+    draft: &mut Draft<'_>,
+    uploads: Vec<UploadId>,
+    (directory, above): (DirId, DirId),
+) -> Result<(), Rejection> {
     for upload in uploads {
         let usage: UploadUse = draft.view().expect(Table::UploadUse, &key::upload(upload))?;
         draft.remove(Table::UploadIn, key::upload_in(directory, upload));
         // What counts below a directory counts for those above it already.
         write(draft, upload, UploadUse { directory: above, ..usage });
     }
-    Ok(true)
+    Ok(())
 }

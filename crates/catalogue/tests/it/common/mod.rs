@@ -217,9 +217,8 @@ impl Bench {
         }
     }
 
-    /// Seals a pack of whole files with a skeleton.
-    pub fn pack(&mut self, files: &[FileId]) -> ContainerId {
-        let container = self.reserve();
+    /// Whole files one behind the other, as members of a pack.
+    pub fn members(&self, files: &[FileId]) -> Vec<MemberRecord> {
         let mut offset = 1024;
         let mut members = Vec::new();
         for &file in files {
@@ -233,6 +232,28 @@ impl Bench {
             });
             offset += 512 + length.0;
         }
+        members
+    }
+
+    /// Begins to seal a pack in pieces.
+    pub fn open_pack(&mut self, members: u32) -> ContainerId {
+        let (container, skeleton) = (self.reserve(), self.data(1024));
+        self.ok(Command::OpenPack(Box::new(OpenPack {
+            container,
+            class: self.class,
+            members,
+            length: ByteCount(100_000),
+            checksums: StreamChecksums::of(b"pack"),
+            tape_path: format!("/.kist/packs/{container}.tar"),
+            skeleton,
+        })));
+        container
+    }
+
+    /// Seals a pack of whole files with a skeleton.
+    pub fn pack(&mut self, files: &[FileId]) -> ContainerId {
+        let (container, members) = (self.reserve(), self.members(files));
+        let offset = members.last().map_or(1024, |last| last.data_offset.0 + last.length.0);
         let skeleton = Some(self.data(1024));
         self.ok(Command::SealContainer(Box::new(SealContainer {
             container,

@@ -95,12 +95,16 @@ fn containers(view: &View<'_>, model: &Model) {
             condemned_members: (container.members.len() - live.len()) as u32,
         };
         assert_eq!(view.container(*id).unwrap(), Some(record));
+        assert_eq!(container.copies.is_empty(), model.sealing.contains_key(id));
         assert_eq!(view.members(*id, None, ALL).unwrap(), container.members);
         for copy in container.copies.iter().filter(|copy| copy.state == CopyState::Queued) {
             let queued = QueuedContainer { length: container.length, since: container.sealed };
             queues.insert((copy.tape_pool, *id), queued);
         }
     }
+    let sealing = view.sealing(ALL).unwrap().into_iter();
+    let sealing = sealing.map(|(id, it)| (id, (it.members, it.added, it.end.0)));
+    assert_eq!(sealing.collect::<BTreeMap<_, _>>(), model.sealing);
     let mut found = BTreeMap::new();
     for pool in 1..=model.pools.len() as u16 {
         for (id, queued) in view.queue(TapePoolId(pool), None, ALL).unwrap() {
@@ -205,6 +209,11 @@ fn pool(view: &View<'_>, model: &Model) {
     let (kept, handed_out): (BTreeSet<_>, BTreeSet<_>) = model.garbage.iter().copied().partition(is_kept);
     assert_eq!(view.garbage(ALL).unwrap().iter().map(place).collect::<BTreeSet<_>>(), handed_out);
     assert_eq!(view.garbage_kept(None, ALL).unwrap().iter().map(place).collect::<BTreeSet<_>>(), kept);
+    let groups: BTreeSet<_> = model.unneeded.keys().map(|(blob, page)| (*blob, page / 64)).collect();
+    assert_eq!(rows(view, Table::Unneeded), groups.len());
+    for ((blob, page), sectors) in &model.unneeded {
+        assert_eq!(view.unneeded_sectors(*blob, *page).unwrap(), *sectors);
+    }
 }
 
 fn tallies(view: &View<'_>, model: &Model) {

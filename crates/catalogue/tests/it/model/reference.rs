@@ -26,7 +26,7 @@ pub struct Container {
 impl Container {
     pub fn is_safe(&self) -> bool {
         let indexed = |copy: &ContainerCopy| matches!(copy.state, CopyState::Indexed { .. });
-        self.copies.iter().all(|copy| indexed(copy) || copy.source.is_some())
+        !self.copies.is_empty() && self.copies.iter().all(|copy| indexed(copy) || copy.source.is_some())
     }
 
     /// Everywhere on tape.
@@ -94,6 +94,10 @@ pub struct Model {
     pub pins: BTreeMap<(FileId, RequestId), Timestamp>,
     pub blobs: BTreeMap<BlobId, BlobDescription>,
     pub garbage: BTreeSet<(BlobId, u64)>,
+    /// By segment and page: what of it is unneeded beside something else.
+    pub unneeded: BTreeMap<(BlobId, u32), u8>,
+    /// Packs that are sealed in pieces: members to be, members so far, where the last one ends.
+    pub sealing: BTreeMap<ContainerId, (u32, u32, u64)>,
     pub answers: BTreeMap<[u8; 32], (FileId, String, Timestamp)>,
     pub flushes: Tally,
     pub indexes: Tally,
@@ -149,6 +153,7 @@ impl Model {
             let Some(blob) = self.blobs.get(&piece.blob) else { continue };
             if self.references(piece.blob).0 == 0 {
                 self.blobs.remove(&piece.blob);
+                self.unneeded.retain(|(blob, _), _| *blob != piece.blob);
                 self.garbage.retain(|(blob, _)| *blob != piece.blob);
                 self.garbage.insert((piece.blob, u64::MAX));
             } else if matches!(blob.layout, Layout::Segment { .. }) {
@@ -217,7 +222,11 @@ impl Model {
         // These write their record anew even if it comes out the same.
         let always = matches!(
             command,
-            Command::SetTapeState { .. } | Command::AddToRequest { .. } | Command::AdoptRun { .. }
+            Command::SetTapeState { .. }
+                | Command::AddToRequest { .. }
+                | Command::AdoptRun { .. }
+                | Command::TrimChanges { .. }
+                | Command::DoSome { work: Work::TrimChanges(_), .. }
         );
         if (always && answer.is_ok()) || before != format!("{:?}", Model { at: Timestamp(0), ..self.clone() })
         {
@@ -238,6 +247,14 @@ impl Model {
                     Work::ExpireIdempotency => Command::ExpireIdempotency,
                     Work::EvictCold => Command::EvictCold,
                     Work::TrimChanges(through) => Command::TrimChanges { through },
+                    Work::DissolvePack(container) if !self.containers.contains_key(&container) => {
+                        return Ok(Outcome::More(false));
+                    }
+                    Work::DissolvePack(container) => {
+                        self.perform(&Command::DissolvePack { container })?;
+                        return Ok(Outcome::More(false));
+                    }
+                    Work::RemoveTree(_) => return Err("NotFound"),
                 });
             }
             Command::Initialise { .. } => return Err("AlreadyInitialised"),
@@ -308,6 +325,9 @@ impl Model {
                 return Ok(Outcome::Container(ContainerId(self.next_container - 1)));
             }
             Command::SealContainer(seal) => self.seal(seal)?,
+            Command::OpenPack(_) | Command::AddMembers { .. } | Command::ClosePack { .. } => {
+                self.seal_in_pieces(command)?;
+            }
             Command::Evict { files } => {
                 return Ok(Outcome::Evicted(files.iter().map(|file| self.evict(*file)).collect()));
             }
@@ -344,6 +364,17 @@ impl Model {
                 self.garbage
                     .retain(|(blob, at)| !values.iter().any(|v| (v.blob, v.offset.0) == (*blob, *at)));
             }
+            Command::ValuesRemoved { values, pages } => {
+                self.garbage
+                    .retain(|(blob, at)| !values.iter().any(|v| (v.blob, v.offset.0) == (*blob, *at)));
+                for page in pages {
+                    self.unneeded.remove(&(page.blob, page.page));
+                    let layout = self.blobs.get(&page.blob).map(|blob| blob.layout);
+                    if page.sectors != 0 && matches!(layout, Some(Layout::Segment { .. })) {
+                        self.unneeded.insert((page.blob, page.page), page.sectors);
+                    }
+                }
+            }
             Command::TrimChanges { through } => {
                 let before = self.kept.len();
                 self.kept.retain(|change| change > through);
@@ -360,6 +391,8 @@ impl Model {
             | Command::AssignTape { .. }
             | Command::TapeLabelled { .. }
             | Command::SetTapeState { .. }
+            | Command::TapeFailed { .. }
+            | Command::ForgetTapeFailures { .. }
             | Command::CountMount { .. }
             | Command::BeginRun { .. }
             | Command::AppendToRun { .. }
@@ -595,6 +628,7 @@ impl Model {
         for blob in &done.blobs {
             if self.references(blob.id).0 == 0 {
                 self.blobs.remove(&blob.id);
+                self.unneeded.retain(|(id, _), _| *id != blob.id);
                 self.garbage.retain(|(id, _)| *id != blob.id);
                 self.garbage.insert((blob.id, u64::MAX));
             }
@@ -772,9 +806,31 @@ impl Model {
                     return Err("WrongState");
                 }
                 (tape.state, tape.reason) = (*state, reason.clone());
+                if let Some(history) = tape.history.as_mut().filter(|_| *state != Suspect) {
+                    history.retry = None;
+                }
                 if *state == Scratch {
                     (tape.tape_pool, tape.uuid) = (None, None);
                 }
+            }
+            Command::TapeFailed { vid, cause, wrote, reason, retry } => {
+                let tape = self.tapes.get_mut(vid).ok_or("NotFound")?;
+                let (before, wrote_before, failures) = match (tape.state, tape.history) {
+                    (TapeState::Disabled, _) => return Err("WrongState"),
+                    (TapeState::Suspect, None) => (TapeState::ReadOnly, false, 0),
+                    (TapeState::Suspect, Some(known)) => (known.before, known.wrote, known.failures),
+                    (state, known) => (state, false, known.map_or(0, |known| known.failures)),
+                };
+                let wrote = *wrote || wrote_before;
+                (tape.state, tape.reason) = (TapeState::Suspect, reason.clone());
+                let failures = failures + 1;
+                tape.history = Some(TapeHistory { before, wrote, failures, retry: *retry, cause: *cause });
+            }
+            Command::ForgetTapeFailures { vid, doubts } => {
+                let tape = self.tapes.get_mut(vid).ok_or("NotFound")?;
+                let stays = tape.state == TapeState::ReadOnly && !doubts;
+                tape.history =
+                    tape.history.filter(|_| stays).map(|known| TapeHistory { failures: 0, ..known });
             }
             Command::CountMount { vid } => self.tapes.get_mut(vid).ok_or("NotFound")?.mounts += 1,
             Command::BeginRun { vid, drive, start } => {
@@ -922,6 +978,10 @@ impl Model {
                     || (tape.state != TapeState::Active && *tape_state == TapeState::Active);
                 if !stays {
                     (tape.state, tape.reason) = (*tape_state, reason.clone());
+                    if let Some(history) = tape.history.as_mut().filter(|_| *tape_state != TapeState::Suspect)
+                    {
+                        history.retry = None;
+                    }
                 }
                 tape.torn.0 += torn.0;
                 tape.run = None;

@@ -210,6 +210,7 @@ impl Model {
                     return Err("WrongState");
                 }
                 let record = self.containers.remove(container).unwrap();
+                self.sealing.remove(container);
                 self.released(record.skeleton.as_slice());
                 for member in &record.members {
                     let live = self.live(member.file).filter(|file| file.is_online());
@@ -390,7 +391,11 @@ pub fn command(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
             let whole = |record: &super::reference::Container| record.copies.iter().all(queued);
             let all: Vec<_> = model.containers.iter().filter(|(_, r)| whole(r)).map(|(id, _)| *id).collect();
             let container = among(&all, picks[1]).filter(|_| picks[2] % 4 > 0);
-            Command::DissolvePack { container: container.unwrap_or(a_container(model, picks[1])) }
+            let container = container.unwrap_or(a_container(model, picks[1]));
+            match picks[3] % 2 {
+                0 => Command::DissolvePack { container },
+                _ => Work::DissolvePack(container).some(),
+            }
         }
         22 => Command::SetDriveDown {
             drive: ["", "d0", "d1", "d2"][usize::from(picks[0]) % 4].into(),

@@ -65,7 +65,7 @@ pub fn piece(blob: u64, offset: u64, length: u64) -> BlobPiece {
 
 /// Blobs are numbered by the changes so far, which only rise; half of the small ones share a log that
 /// changes slowly.
-fn data(model: &Model, length: u64, pick: u16) -> PoolData {
+pub fn data(model: &Model, length: u64, pick: u16) -> PoolData {
     let fresh = 1_000_000 + model.changes * 10;
     match pick % 3 {
         0 => PoolData { blobs: vec![striped(fresh, length)], pieces: vec![piece(fresh, 0, length)] },
@@ -233,6 +233,12 @@ fn tape(model: &Model, kind: u8, picks: &[u16; 6]) -> Command {
             Command::TapeLabelled { vid, generation: Generation(1), index_block, end_of_data }
         }
         3 => Command::CountMount { vid },
+        4 if picks[2] % 4 == 0 => {
+            let retry = (picks[3] % 2 == 0).then_some(Timestamp(i64::from(picks[3])));
+            let (cause, wrote) = (FailureCause::Unknown, picks[1] % 3 == 0);
+            Command::TapeFailed { vid, cause, wrote, reason: "f".into(), retry }
+        }
+        4 if picks[2] % 4 == 1 => Command::ForgetTapeFailures { vid, doubts: picks[1] % 2 == 0 },
         4 => {
             use TapeState::{Active, Disabled, Full, Labelling, ReadOnly, Repacking, Scratch, Suspect};
             let states = [
@@ -317,6 +323,14 @@ fn garbage(model: &Model, picks: &[u16; 6]) -> Command {
     let (whole, single): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|(_, offset)| *offset == u64::MAX);
     let mut values: Vec<_> = single.into_iter().map(|(blob, offset)| piece(blob.0, offset, 1)).collect();
     values.push(piece(3, 3, 3));
+    if whole.is_empty() {
+        let segments: Vec<_> = model.blobs.keys().copied().collect();
+        let pages = picks[3..].iter().filter_map(|pick| {
+            let page = u32::from(pick / 8 % 130);
+            Some(UnneededSectors { blob: among(&segments, *pick)?, page, sectors: (pick % 4) as u8 })
+        });
+        return Command::ValuesRemoved { values, pages: pages.collect() };
+    }
     Command::GarbageRemoved { blobs: whole.into_iter().map(|(blob, _)| blob).collect(), values }
 }
 
@@ -354,7 +368,8 @@ pub fn command(model: &Model, step: &Step) -> Command {
         }
         20 => Command::RemoveDirectory { parent: dir(picks[0]), name: a_name(picks[1]) },
         21 => Command::ReserveContainer,
-        22..27 => Command::SealContainer(Box::new(seal(model, picks))),
+        22 => super::sealing::command(model, &seal(model, picks), picks),
+        23..27 => Command::SealContainer(Box::new(seal(model, picks))),
         kind @ 27..33 => tape(model, kind - 27, picks),
         33 | 34 => tape(model, 5, picks),
         kind @ 35..39 => run(model, kind - 35, picks),
@@ -429,8 +444,12 @@ fn stage(model: &Model, stage: u16, picks: &[u16; 6]) -> Option<Command> {
             let reserved = !model.reserved.is_empty();
             let class = model.todo.iter().next().map(|id| model.files[id].class)?;
             let picks = &[picks[0], class.0 - 1, picks[2], picks[3], picks[4], picks[5]];
-            let seal = || Command::SealContainer(Box::new(seal(model, picks)));
-            Some(if reserved { seal() } else { Command::ReserveContainer })
+            let seal = seal(model, picks);
+            Some(match (reserved, picks[5] % 3) {
+                (false, _) => Command::ReserveContainer,
+                (true, 0) => super::sealing::command(model, &seal, picks),
+                (true, _) => Command::SealContainer(Box::new(seal)),
+            })
         }
         1 => {
             let idle = model.tapes.iter().find(|(_, t)| t.state == TapeState::Active && t.run.is_none())?;

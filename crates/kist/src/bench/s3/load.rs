@@ -160,7 +160,7 @@ fn timed(
         running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| failed())).collect()
     });
     let seconds = started.elapsed().as_secs_f64();
-    results.into_iter().collect::<Outcome>()?;
+    results.into_iter().collect::<Outcome>().map_err(|failure| target.with_reason(failure))?;
     Ok(Took { amount: count as f64, seconds, cpu: cpu::seconds(target.pid()) - before })
 }
 

@@ -59,6 +59,11 @@ impl Ours {
         Signer::new(&self.host, &self.access, &self.secret)
     }
 
+    /// A failure, with the end of its log.
+    pub fn with_log(&self, failure: Failure) -> Failure {
+        self.server.with_log(failure)
+    }
+
     /// The process.
     pub fn pid(&self) -> u32 {
         self.server.pid()

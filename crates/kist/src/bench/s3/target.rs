@@ -108,6 +108,14 @@ impl Target {
             .map_err(|error| Failure::internal(format!("{}: {error}", self.host)))
     }
 
+    /// A failure of what was asked of it, with why as far as it tells.
+    pub fn with_reason(&self, failure: Failure) -> Failure {
+        match &self.process {
+            Process::Ours(ours) => ours.with_log(failure),
+            Process::Other(_) => failure,
+        }
+    }
+
     /// The process, for its figures in /proc.
     pub fn pid(&self) -> u32 {
         match &self.process {

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use base::{BlobDescription, ByteCount, DriveId, Epoch, StreamChecksums, StripeCode, StripeSet, Uuid};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
-use drive::{DirectIo, DirectoryDrive, DriveError, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, Stamp};
+use drive::{
+    DirectIo, DirectoryDrive, DriveError, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, SharedPage, Stamp,
+};
 use pool::{Pool, PoolConfig, PoolError};
 
 pub const INSTANCE: Uuid = Uuid([9; 16]);
@@ -179,6 +181,18 @@ impl ObjectDrive for FaultyDrive {
 
     fn length(&self, id: ExtentId) -> Result<ByteCount, DriveError> {
         self.inner.length(id)
+    }
+
+    fn allocated(&self, id: ExtentId) -> Result<ByteCount, DriveError> {
+        self.inner.allocated(id)
+    }
+
+    fn trim(&self, id: ExtentId) -> Result<(), DriveError> {
+        self.inner.trim(id)
+    }
+
+    fn punch_unneeded(&self, id: ExtentId, pages: &[SharedPage]) -> Result<Vec<u32>, DriveError> {
+        self.inner.punch_unneeded(id, pages)
     }
 
     fn set_gaps(&self, gaps_after: Option<u64>) -> Result<(), DriveError> {

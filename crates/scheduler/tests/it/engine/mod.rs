@@ -314,6 +314,7 @@ impl Engine {
                 self.set(&drive, Slot::Busy(vid));
                 self.later(secs(60), Some(&drive.clone()), Later::Unmounted(drive, vid));
             }
+            Action::Clear { .. } => {}
             Action::WakeAt(time) => {
                 assert!(time > self.now, "a tick in the past");
                 let after = time.since(self.now);

@@ -307,6 +307,7 @@ impl World {
                 let takes = self.jitter(20);
                 self.later(takes, None, Later::Sealed);
             }
+            Action::Clear { .. } => {}
             Action::WakeAt(at) => self.later(at.since(self.now), None, Later::Tell(Event::Tick)),
             Action::Maintain { .. } => panic!("nobody asked for chores"),
         }

@@ -5,8 +5,8 @@ use base::{ByteCount, Duration};
 use super::finding::{Finding, limited, missing, wrong};
 use super::{index, per_mille, sizes, span};
 use crate::model;
-use crate::model::{ClassIndex, ClassModel, LibraryModel, SizeLaw, TapePoolModel};
-use crate::scenario::form::{ClassForm, Holding, Recall, Scenario};
+use crate::model::{ClassIndex, ClassModel, GatherBy, LibraryModel, SizeLaw, TapePoolModel};
+use crate::scenario::form::{ClassForm, GatherForm, Holding, Recall, Scenario};
 use crate::scenario::limits::{CLASSES_MAX, COPIES_MAX, FILES_MAX, HOLDINGS_MAX, RUNS_MAX, TAPES_MAX};
 
 /// How long a file stays that stays as long as there is room: a thousand years.
@@ -54,7 +54,16 @@ fn class_model(form: &Scenario, name: &str, class: &ClassForm) -> Result<ClassMo
         residency: class.residency.map_or(FOR_EVER, span),
         pool_max: class.pool_max.map(|most| ByteCount(most.0)),
         data_set_files: class.data_set_files,
+        gather: gather_by(class),
     })
+}
+
+fn gather_by(class: &ClassForm) -> GatherBy {
+    match class.gather {
+        Some(GatherForm::Class) => GatherBy::Class,
+        None if class.data_set_files == 1 => GatherBy::Class,
+        Some(GatherForm::DataSet) | None => GatherBy::DataSet,
+    }
 }
 
 /// The law of a class whose files are of one size, so many at a time.

@@ -9,7 +9,9 @@ use super::finding::{Finding, limited, missing, wrong};
 use super::{index, span};
 use crate::model;
 use crate::model::{LibraryIndex, TapePoolModel, TapeWork};
-use crate::scenario::form::{ClassForm, CopyRule, Foreign, ReadOrder, Scenario, Tape, TapePool};
+use crate::scenario::form::{
+    ClassForm, CopyRule, Foreign, Labels, Marks, ReadOrder, Scenario, Tape, TapePool,
+};
 use crate::scenario::limits::{INDEX_BYTES_A_FILE_MAX, TAPE_POOLS_MAX};
 
 /// The largest weight of a class, as the server has it.
@@ -231,7 +233,7 @@ pub fn work(tape: &Tape) -> Result<TapeWork, Finding> {
 
 /// What is foreign.
 pub fn foreign(form: &Foreign) -> Result<model::Foreign, Finding> {
-    let Foreign { queue_limit, copies, order, window } = form;
+    let Foreign { queue_limit, copies, order, window, flush_files, labels, marks, spans } = form;
     let path = ["foreign", "window"];
     let order = match (order, window) {
         (ReadOrder::Window, None) => return missing(&path),
@@ -249,5 +251,24 @@ pub fn foreign(form: &Foreign) -> Result<model::Foreign, Finding> {
         CopyRule::Newest => model::CopyRule::Newest,
         CopyRule::First => model::CopyRule::First,
     };
-    Ok(model::Foreign { queue_limit: queue_limit.0, copies, order })
+    let marks = match (labels, marks) {
+        (Labels::None, Some(_)) => {
+            return wrong(&["foreign", "marks"], "it has a meaning only with foreign.labels = \"aul\"");
+        }
+        (_, Some(Marks::Synchronous)) => model::Marks::Synchronous,
+        (_, Some(Marks::Immediate) | None) => model::Marks::Immediate,
+    };
+    let labels = match labels {
+        Labels::None => model::Labels::None,
+        Labels::Aul => model::Labels::Aul,
+    };
+    Ok(model::Foreign {
+        queue_limit: queue_limit.0,
+        copies,
+        order,
+        flush_files: flush_files.0,
+        labels,
+        marks,
+        spans: *spans,
+    })
 }

@@ -99,11 +99,28 @@ fn network(form: &Network) -> Result<model::Network, Finding> {
 
 /// The way between pool and tape.
 pub fn path(form: &DataPath) -> Result<model::DataPath, Finding> {
-    let DataPath { read_file, write_file, stream, total } = form;
+    let DataPath {
+        read_file,
+        write_file,
+        stream,
+        total,
+        read_stream,
+        read_total,
+        write_stream,
+        write_total: write_all,
+    } = form;
     Ok(model::DataPath {
         read_file: span(*read_file),
         write_file: span(*write_file),
         stream: rate(&["path", "stream"], *stream)?,
         total: rate(&["path", "total"], *total)?,
+        read: model::OneWay {
+            stream: rate(&["path", "read_stream"], *read_stream)?,
+            total: rate(&["path", "read_total"], *read_total)?,
+        },
+        write: model::OneWay {
+            stream: rate(&["path", "write_stream"], *write_stream)?,
+            total: rate(&["path", "write_total"], *write_all)?,
+        },
     })
 }

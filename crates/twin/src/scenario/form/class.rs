@@ -36,6 +36,9 @@ pub struct ClassForm {
     /// Files of a data set.
     #[serde(default = "one")]
     pub data_set_files: u32,
+    /// Which files go together into packs; the class's, if data sets have one file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gather: Option<GatherForm>,
     /// Files put one after the other that are of one size.
     #[serde(default = "one")]
     pub alike_files: u32,
@@ -59,6 +62,16 @@ pub enum Recall {
     File,
     /// The whole pack.
     Pack,
+}
+
+/// Which files go together into packs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GatherForm {
+    /// Those of a data set.
+    DataSet,
+    /// Those of the class, as they come.
+    Class,
 }
 
 /// How large files are: one size, or a table that says its kind.

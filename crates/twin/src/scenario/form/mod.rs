@@ -11,14 +11,15 @@ mod tape;
 mod work;
 
 pub use class::{
-    ClassForm, Exponential, Holding, Law, Lognormal, Mix, MixPart, Quantiles, Recall, Sizes, Uniform,
+    ClassForm, Exponential, GatherForm, Holding, Law, Lognormal, Mix, MixPart, Quantiles, Recall, Sizes,
+    Uniform,
 };
 pub use library::{Drives, Library, Locate};
 pub use named::{Named, OneOrMore};
 pub use pool::{DataPath, Disks, Network, Pool};
 pub use run::{Run, Seeds};
 pub use sample::Sample;
-pub use tape::{CopyRule, Foreign, ReadOrder, Tape, TapePool};
+pub use tape::{CopyRule, Foreign, Labels, Marks, ReadOrder, Tape, TapePool};
 pub use work::{Backup, Campaign, Carousel, Fault, Ingest, Recorded, Saturate, Users, Workload};
 
 use serde::{Deserialize, Serialize};

@@ -86,6 +86,14 @@ pub struct DataPath {
     pub stream: Rate,
     /// To and from all drives.
     pub total: Rate,
+    /// From one drive: the way back alone.
+    pub read_stream: Rate,
+    /// From all drives.
+    pub read_total: Rate,
+    /// To one drive: the way out alone.
+    pub write_stream: Rate,
+    /// To all drives.
+    pub write_total: Rate,
 }
 
 /// A rate that nothing reaches: a petabyte a second.
@@ -99,7 +107,16 @@ impl Default for Network {
 
 impl Default for DataPath {
     fn default() -> Self {
-        DataPath { read_file: Span(0), write_file: Span(0), stream: NO_LIMIT, total: NO_LIMIT }
+        DataPath {
+            read_file: Span(0),
+            write_file: Span(0),
+            stream: NO_LIMIT,
+            total: NO_LIMIT,
+            read_stream: NO_LIMIT,
+            read_total: NO_LIMIT,
+            write_stream: NO_LIMIT,
+            write_total: NO_LIMIT,
+        }
     }
 }
 

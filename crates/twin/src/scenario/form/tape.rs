@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use scheduler::session::{RECALL_BATCH_BYTES, REPLAN_EVERY};
+
 use crate::quantity::{Bytes, Count, Span};
 
 /// A second.
@@ -70,8 +72,8 @@ impl Default for Tape {
             index_bytes: Bytes(300 << 30),
             index_bytes_a_file: Bytes(1_000),
             flush_each_file: false,
-            recall_batch: Bytes(4 << 30),
-            replan: Span(30 * SECOND),
+            recall_batch: Bytes(RECALL_BATCH_BYTES.0),
+            replan: Span(REPLAN_EVERY.as_micros() as u64),
             recall_age: Span(15 * SECOND),
             recall_bytes: Bytes(100 << 30),
             recall_files: None,
@@ -137,6 +139,36 @@ pub struct Foreign {
     /// Requests of a window, with `order = "window"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<u32>,
+    /// A flush after so many files; 0: as the server, after so many containers or members.
+    pub flush_files: Count,
+    /// Labels around each file.
+    pub labels: Labels,
+    /// What their file marks cost, with labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub marks: Option<Marks>,
+    /// A file goes on on the next tape.
+    pub spans: bool,
+}
+
+/// Labels around each file.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Labels {
+    /// None.
+    #[default]
+    None,
+    /// Header, file, trailer, each with a file mark.
+    Aul,
+}
+
+/// What a file mark costs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Marks {
+    /// Nothing.
+    Immediate,
+    /// A flush.
+    Synchronous,
 }
 
 /// Which copy is read.

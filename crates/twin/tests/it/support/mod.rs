@@ -9,9 +9,9 @@ use base::{ByteCount, ClassId, Duration, ShareId, TapePoolId};
 use mechanics::{DriveTiming, Geometry, RobotTiming};
 use scheduler::{ClassPolicy, Policy, TapePoolPolicy};
 use twin::model::{
-    Arrivals, Choice, ClassIndex, ClassModel, DataPath, DriveGroup, Fault, FaultKind, Foreign, Holding,
-    LibraryIndex, LibraryModel, Model, Network, PoolModel, Site, SizeLaw, TapeModel, TapePoolModel, TapeWork,
-    Workload, WorkloadKind,
+    Arrivals, Choice, ClassIndex, ClassModel, DataPath, DriveGroup, Fault, FaultKind, Foreign, GatherBy,
+    Holding, LibraryIndex, LibraryModel, Model, Network, OneWay, PoolModel, Site, SizeLaw, TapeModel,
+    TapePoolModel, TapeWork, Workload, WorkloadKind,
 };
 
 pub const MB: u64 = 1_000_000;
@@ -56,6 +56,7 @@ pub fn model(drives: u32, copies: u16, tape: u64) -> Model {
         residency: hours(24),
         pool_max: None,
         data_set_files: 100,
+        gather: GatherBy::DataSet,
     };
     let pool = |at: u16| TapePoolModel { name: format!("pool{at}"), library: LibraryIndex(0) };
     let pool_policy = |at: u16| TapePoolPolicy {
@@ -95,6 +96,8 @@ pub fn model(drives: u32, copies: u16, tape: u64) -> Model {
                 write_file: Duration::ZERO,
                 stream: 10 * GB,
                 total: 100 * GB,
+                read: OneWay::FREE,
+                write: OneWay::FREE,
             },
             work: TapeWork {
                 flush_bytes: ByteCount(20 * GB),

@@ -4,7 +4,7 @@
 //! with another. What is smaller is put together with its neighbours in the tree and not cut, so that there
 //! are never more than about twice as many packs as bytes need, however many data sets there are.
 
-use base::FileId;
+use base::{ByteCount, FileId};
 
 /// Files of small data sets that are held together, at most, before packs are made of them.
 const WINDOW_FILES_MAX: usize = 100_000;
@@ -13,25 +13,71 @@ const WINDOW_PACKS_MAX: u64 = 64;
 
 /// A file that waits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Waiting {
-    pub(crate) data_set: u64,
-    pub(crate) file: FileId,
+pub struct Waiting {
+    /// Its data set.
+    pub data_set: u64,
+    /// The file.
+    pub file: FileId,
     /// Bytes.
-    pub(crate) size: u64,
+    pub size: u64,
 }
 
 /// The size of packs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct PackSize {
+pub struct PackSize {
     /// A pack is full with so many bytes, more than 0 ...
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// ... or so many members, which no pack has more of.
-    pub(crate) members: usize,
+    pub members: usize,
+    /// No pack is larger than this on tape: it ends before the file that would make it so.
+    pub limit: PackLimit,
+}
+
+/// How large a pack may be on tape. What is larger than an empty tape takes would never be written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PackLimit {
+    /// The largest container that an empty tape takes, in each of the tape pools that get a copy.
+    pub largest: ByteCount,
+    /// What a pack has on tape beside its members, at most.
+    pub pack_overhead: ByteCount,
+    /// What a member has on tape beside the bytes of its file, at most.
+    pub member_overhead: ByteCount,
+}
+
+impl PackLimit {
+    /// For packs of which only the bytes of their files count, on tapes of which nothing is known.
+    pub const NONE: PackLimit = PackLimit {
+        largest: ByteCount(u64::MAX),
+        pack_overhead: ByteCount(0),
+        member_overhead: ByteCount(0),
+    };
+
+    /// What files of so many bytes in all take on tape as a pack, at most.
+    fn on_tape(&self, bytes: u64, files: usize) -> u128 {
+        let overhead = u128::from(self.member_overhead.0) * files as u128;
+        u128::from(self.pack_overhead.0) + overhead + u128::from(bytes)
+    }
+
+    /// Whether a tape takes a pack of so many files with so many bytes in all.
+    pub(super) fn allows(&self, bytes: u64, files: usize) -> bool {
+        self.on_tape(bytes, files) <= u128::from(self.largest.0)
+    }
+}
+
+impl PackSize {
+    /// Whether this is at least `parts` of `of` parts of a full pack, or more than those of the largest one.
+    pub(super) fn is_filled(&self, bytes: u64, files: usize, parts: u64, of: u64) -> bool {
+        let has = |what: u128| what * u128::from(of);
+        let full = |full: u64| u128::from(full) * u128::from(parts);
+        has(u128::from(bytes)) >= full(self.bytes)
+            || has(files as u128) >= full(self.members as u64)
+            || has(self.limit.on_tape(bytes, files)) > full(self.limit.largest.0)
+    }
 }
 
 /// What becomes of that which does not fill a pack of its data set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Rest {
+pub(super) enum Rest {
     /// It goes on waiting.
     Stays,
     /// It goes into packs; only what would be the last one, and is not full, goes on waiting.
@@ -49,13 +95,13 @@ struct Group {
 
 /// Takes files in the order of their data sets and gives packs.
 #[derive(Debug)]
-pub(crate) struct Gather {
+pub(super) struct Gather {
     size: PackSize,
     rest: Rest,
     /// Of the data set that is coming in.
     own: Group,
-    /// Whether that one has filled a pack already.
-    has_packs: bool,
+    /// The last data set that has filled a pack.
+    packed: Option<u64>,
     /// Small data sets, whole or their ends, that have all come in.
     small: Vec<Group>,
     small_files: usize,
@@ -66,13 +112,13 @@ pub(crate) struct Gather {
 }
 
 impl Gather {
-    pub(crate) fn new(size: PackSize, rest: Rest) -> Self {
+    pub(super) fn new(size: PackSize, rest: Rest) -> Self {
         assert!(size.bytes > 0 && size.members > 1, "a pack holds something");
         Gather {
             size,
             rest,
             own: Group::default(),
-            has_packs: false,
+            packed: None,
             small: Vec::new(),
             small_files: 0,
             small_bytes: 0,
@@ -81,37 +127,38 @@ impl Gather {
         }
     }
 
-    /// Takes the next file; gives the packs that are complete with it.
-    pub(crate) fn push(&mut self, file: Waiting) -> Vec<Vec<Waiting>> {
+    /// Takes the next file, which a pack can have; gives the packs that are complete with it.
+    pub(super) fn push(&mut self, file: Waiting) -> Vec<Vec<Waiting>> {
+        assert!(self.size.limit.allows(file.size, 1), "a file that fills a tape is no member of a pack");
         let mut packs = Vec::new();
         if self.own.files.last().is_some_and(|last| last.data_set != file.data_set) {
             self.end_data_set(&mut packs);
         }
         self.own.push(file);
         // Half a pack is held back, so that the rest of the data set is at least so much.
-        if self.fills(self.own.bytes, self.own.files.len(), 3, 2) {
+        while self.size.is_filled(self.own.bytes, self.own.files.len(), 3, 2) {
             packs.push(self.own.take_first(self.size, 1));
-            self.has_packs = true;
+            self.packed = Some(file.data_set);
         }
         packs
     }
 
     /// No more files come.
-    pub(crate) fn end(&mut self) -> Vec<Vec<Waiting>> {
+    pub(super) fn end(&mut self) -> Vec<Vec<Waiting>> {
         let mut packs = Vec::new();
         self.end_data_set(&mut packs);
         packs
     }
 
     /// Whether so much of small data sets came together that [`Gather::mix`] must be called.
-    pub(crate) fn window_is_full(&self) -> bool {
+    pub(super) fn window_is_full(&self) -> bool {
         self.small_files >= WINDOW_FILES_MAX
             || self.small_bytes >= self.size.bytes.saturating_mul(WINDOW_PACKS_MAX)
     }
 
     /// Makes packs of the small data sets that have come in, those that stand beside each other by `place` of
     /// a file together. Unless it is the `last` time, what would be the last pack waits for more.
-    pub(crate) fn mix<E>(
+    pub(super) fn mix<E>(
         &mut self,
         last: bool,
         mut place: impl FnMut(FileId) -> Result<String, E>,
@@ -127,8 +174,10 @@ impl Gather {
         let mut open: Vec<Group> = Vec::new();
         let (mut bytes, mut files) = (0u64, 0usize);
         for (_, _, group) in placed {
-            let fits =
-                bytes + group.bytes <= self.size.bytes && files + group.files.len() <= self.size.members;
+            let (with, members) = (bytes + group.bytes, files + group.files.len());
+            let fits = with <= self.size.bytes
+                && members <= self.size.members
+                && self.size.limit.allows(with, members);
             if !fits && files > 0 {
                 packs.push(open.drain(..).flat_map(|group| group.files).collect());
                 (bytes, files) = (0, 0);
@@ -146,41 +195,34 @@ impl Gather {
     }
 
     /// Files and bytes that go on waiting.
-    pub(crate) fn left(&self) -> (u64, u64) {
+    pub(super) fn left(&self) -> (u64, u64) {
         (self.left_files, self.left_bytes)
     }
 
-    /// Whether this is at least `parts` of `of` parts of a pack.
-    fn fills(&self, bytes: u64, files: usize, parts: u64, of: u64) -> bool {
-        let enough = |what: u64, full: u64| what.saturating_mul(of) >= full.saturating_mul(parts);
-        enough(bytes, self.size.bytes) || enough(files as u64, self.size.members as u64)
-    }
-
     fn end_data_set(&mut self, packs: &mut Vec<Vec<Waiting>>) {
-        let (mut own, has_packs) = (std::mem::take(&mut self.own), std::mem::take(&mut self.has_packs));
-        if own.files.is_empty() {
-            return;
-        }
+        let mut own = std::mem::take(&mut self.own);
+        let Some(last) = own.files.last() else { return };
         if self.rest == Rest::Stays {
             self.leave(own.files.len(), own.bytes);
             return;
         }
         // A file that goes over the end of a full pack may have left a little less than the half held back.
-        let parts = if has_packs { 1 } else { 2 };
-        if !self.fills(own.bytes, own.files.len(), parts, 4) {
+        let parts = if self.packed == Some(last.data_set) { 1 } else { 2 };
+        if !self.size.is_filled(own.bytes, own.files.len(), parts, 4) {
             self.keep(own);
             return;
         }
         // Between one pack and one and a half: two of equal size, not a full one and a small one.
-        if self.fills(own.bytes, own.files.len(), 1, 1) {
-            let half =
-                PackSize { bytes: own.bytes.div_ceil(2).max(1), members: own.files.len().div_ceil(2).max(1) };
+        if self.size.is_filled(own.bytes, own.files.len(), 1, 1) {
+            let (bytes, members) = (own.bytes.div_ceil(2).max(1), own.files.len().div_ceil(2));
+            let half = PackSize { bytes, members, ..self.size };
             // Bytes may all lie in front: what remains must still be a pack.
             let least = own.files.len().saturating_sub(self.size.members).max(1);
             packs.push(own.take_first(half, least));
         }
-        if !own.files.is_empty() {
-            packs.push(own.files);
+        // One more, unless files of unequal size leave more than a tape takes.
+        while !own.files.is_empty() {
+            packs.push(own.take_first(self.size, 1));
         }
     }
 
@@ -202,11 +244,13 @@ impl Group {
         self.bytes += file.size;
     }
 
-    /// Takes the first files out, until they have so many bytes or members, but at least `least`.
+    /// Takes the first files out, until they have so many bytes or members, but at least `least` of them; in
+    /// any case no more than a tape takes.
     fn take_first(&mut self, size: PackSize, least: usize) -> Vec<Waiting> {
         let (mut bytes, mut count) = (0u64, 0usize);
         for file in &self.files {
-            if count >= least && (bytes >= size.bytes || count >= size.members) {
+            let is_full = count >= least && (bytes >= size.bytes || count >= size.members);
+            if is_full || !size.limit.allows(bytes + file.size, count + 1) {
                 break;
             }
             bytes += file.size;

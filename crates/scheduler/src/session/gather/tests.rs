@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const SIZE: PackSize = PackSize { bytes: 800, members: 40 };
+const SIZE: PackSize = PackSize { bytes: 800, members: 40, limit: PackLimit::NONE };
 
 /// Runs a whole queue through; gives packs and what was left.
 fn gather(queue: &[Waiting], rest: Rest) -> (Vec<Vec<Waiting>>, (u64, u64)) {

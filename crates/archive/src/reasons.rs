@@ -1,0 +1,171 @@
+//! The one place that tells why something waits. `kist why`, `queue`, `request show`, `status`, the answers
+//! of the doors and the metrics all ask here, so that no two of them name different causes.
+
+use std::sync::PoisonError;
+
+use base::{ByteCount, ClassId, ContainerId, FileId, TapePoolId, Timestamp, Vid};
+use catalogue::{QueuedContainer, ReadError, Tally, TapeState, View};
+use scheduler::DriveName;
+
+use crate::Reason;
+use crate::engine::{Engine, Rest, largest_container};
+
+/// Containers at the head of a queue that are compared with the tapes. What no tape takes stays there: it is
+/// found although only the head is looked at.
+const HEAD_MAX: usize = 256;
+
+/// What may wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Waiting<'a> {
+    /// The files of a class, to be gathered into containers.
+    Seal(ClassId),
+    /// One of them, with its bytes.
+    SealFile(ClassId, ByteCount),
+    /// The containers queued for a tape pool, but for those that no tape takes.
+    Migration(TapePoolId),
+    /// One container that is queued for a tape pool, with its bytes.
+    Copy(ContainerId, ByteCount, TapePoolId),
+    /// A file that somebody waits for.
+    Recall(FileId),
+    /// A tape: what is done with it, or why what is wanted from it is not read.
+    Tape(Vid),
+    /// Checks and repacks of a tape, for which nobody waits.
+    Chores(Vid),
+    /// A tape drive: what it does, or why it does nothing.
+    Drive(&'a DriveName),
+}
+
+/// Containers at the head of a tape pool's queue that no tape of the pool takes.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct TooLarge {
+    pub(crate) containers: Vec<(ContainerId, QueuedContainer)>,
+    /// The largest container that a tape of the pool takes when it is empty.
+    pub(crate) largest: ByteCount,
+}
+
+impl TooLarge {
+    pub(crate) fn tally(&self) -> Tally {
+        let bytes = self.containers.iter().fold(0u64, |sum, (_, row)| sum.saturating_add(row.length.0));
+        Tally { files: self.containers.len() as u64, bytes: ByteCount(bytes) }
+    }
+
+    /// The reason of the first one.
+    pub(crate) fn reason(&self) -> Option<Reason> {
+        let (_, first) = self.containers.first()?;
+        Some(Reason::LargerThanTapes { length: first.length, largest: self.largest })
+    }
+}
+
+impl Engine {
+    /// Why something waits; `None` if the scheduler has not heard of it yet, or there is no such thing.
+    pub(crate) fn reason(&self, waiting: Waiting<'_>) -> Result<Option<Reason>, ReadError> {
+        let now = self.now();
+        Ok(match waiting {
+            Waiting::Seal(class) => Some(self.scheduler().why_sealing(class, now)),
+            Waiting::SealFile(class, size) => match self.never_on_tape(class, size)? {
+                Some(reason) => Some(reason),
+                None => Some(self.scheduler().why_sealing(class, now)),
+            },
+            Waiting::Migration(pool) => Some(self.why_queue_waits(pool, now)?),
+            Waiting::Copy(container, length, pool) => {
+                let largest = self.catalogue.read(|view| self.largest_of(view, pool))?;
+                match largest.filter(|largest| length > *largest) {
+                    Some(largest) => Some(Reason::LargerThanTapes { length, largest }),
+                    None => self
+                        .rest_of(container, now)
+                        .or_else(|| Some(self.scheduler().why_migrating(pool, now))),
+                }
+            }
+            Waiting::Recall(file) => self.scheduler().why_recalling(file, now),
+            Waiting::Tape(vid) => Some(self.scheduler().why_tape(vid)),
+            Waiting::Chores(vid) => Some(self.scheduler().why_chores(vid)),
+            Waiting::Drive(drive) => self.scheduler().why_drive(drive, now),
+        })
+    }
+
+    /// For the scheduler nothing waits that is left alone.
+    fn why_queue_waits(&self, pool: TapePoolId, now: Timestamp) -> Result<Reason, ReadError> {
+        let reason = self.scheduler().why_migrating(pool, now);
+        if reason != Reason::NothingWaits {
+            return Ok(reason);
+        }
+        let (head, too_large) = self.catalogue.read(|view| {
+            Ok::<_, ReadError>((view.queue(pool, None, HEAD_MAX)?, self.too_large(view, pool)?))
+        })?;
+        let rest = head.iter().find_map(|(container, _)| self.rest_of(*container, now));
+        Ok(rest.or_else(|| too_large.reason()).unwrap_or(reason))
+    }
+
+    /// Until when a container is left alone, and why.
+    fn rest_of(&self, container: ContainerId, now: Timestamp) -> Option<Reason> {
+        let resting = self.resting.lock().unwrap_or_else(PoisonError::into_inner);
+        let Rest { until, why, .. } = resting.get(&container).filter(|rest| rest.until > now)?;
+        Some(Reason::Resting { until: *until, cause: why.clone() })
+    }
+
+    /// A file of a class that has more bytes than any tape of one of its pools takes.
+    fn never_on_tape(&self, class: ClassId, size: ByteCount) -> Result<Option<Reason>, ReadError> {
+        let copies = self.classes.get(class).map(|class| class.copies.clone()).unwrap_or_default();
+        self.catalogue.read(|view| {
+            for pool in copies {
+                if let Some(largest) = self.largest_of(view, pool)?.filter(|largest| size > *largest) {
+                    return Ok(Some(Reason::LargerThanTapes { length: size, largest }));
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    /// The largest container that some tape of a pool, or a scratch tape that may become one of it, takes
+    /// when it is empty; `None` if there is none that counts: then a lack of tapes is the cause.
+    pub(crate) fn largest_of(
+        &self,
+        view: &View<'_>,
+        pool: TapePoolId,
+    ) -> Result<Option<ByteCount>, ReadError> {
+        let settings = self.classes.tape_pools().get(&pool);
+        let library = settings.and_then(|pool| pool.library.as_deref());
+        let is_near = |vid: Vid| {
+            library.is_none_or(|library| self.libraries.name(self.libraries.of_tape(vid)) == library)
+        };
+        let tapes = view.tapes()?.into_iter().filter(|(vid, tape)| {
+            let is_of_pool = tape.tape_pool.is_none_or(|of| of == pool);
+            let is_usable = !matches!(tape.state, TapeState::Disabled | TapeState::Suspect);
+            let is_there = tape.capacity.0 > 0 && self.libraries.holds(*vid);
+            is_there && is_usable && is_of_pool && is_near(*vid)
+        });
+        Ok(tapes.map(|(_, tape)| largest_container(tape.capacity)).max())
+    }
+
+    /// What stands at the head of a tape pool's queue and is larger than any of its tapes.
+    pub(crate) fn too_large(&self, view: &View<'_>, pool: TapePoolId) -> Result<TooLarge, ReadError> {
+        let mut containers = view.queue(pool, None, HEAD_MAX)?;
+        if containers.is_empty() {
+            return Ok(TooLarge::default());
+        }
+        let Some(largest) = self.largest_of(view, pool)? else { return Ok(TooLarge::default()) };
+        containers.retain(|(_, queued)| queued.length > largest);
+        Ok(TooLarge { containers, largest })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    /// Nobody asks the scheduler past this module: screens that did told other causes than the others.
+    #[test]
+    fn reasons_are_asked_for_here_only() {
+        let mut asking = Vec::new();
+        let mut left = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+        while let Some(path) = left.pop() {
+            if path.is_dir() {
+                left.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            } else if fs::read_to_string(&path).unwrap().contains(concat!("scheduler()", ".why_")) {
+                asking.push(path.file_name().unwrap().to_owned());
+            }
+        }
+        assert_eq!(asking, ["reasons.rs"]);
+    }
+}

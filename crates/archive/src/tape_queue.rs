@@ -1,0 +1,292 @@
+//! Tapes that all drives look at together, each once, before the drives have their ordinary work.
+//!
+//! What one drive cannot look at another one tries; a drive that fails with tape after tape leaves the rest
+//! to others. So a broken drive sets no tape aside, and a broken tape stops no drive. A drive that gives no
+//! sign of life can be given up with its tape: the others do not wait for it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::PoisonError;
+use threads::{Condvar, Mutex, MutexGuard};
+
+use base::{Duration, Vid};
+
+use crate::TapeLook;
+
+/// So many tapes that a drive cannot look at one after the other are its own fault.
+const FAILURES_MAX: usize = 2;
+
+/// The tapes, by library, and who looks at them.
+#[derive(Default)]
+pub(crate) struct TapeQueue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: BTreeMap<u16, VecDeque<Vid>>,
+    /// In which drives a tape could not be looked at, and why at last.
+    failed: BTreeMap<Vid, (BTreeSet<String>, String)>,
+    /// By drive, what it looks at now.
+    looking: BTreeMap<String, Look>,
+    /// Drives that still take part.
+    drives: usize,
+    stopped: bool,
+}
+
+/// A drive's look at a tape.
+struct Look {
+    library: u16,
+    vid: Vid,
+    at: LookAt,
+    /// When [`TapeQueue::silent`] first found no sign of life since the last one.
+    silent_since: Option<Duration>,
+}
+
+/// How far a look is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LookAt {
+    /// The drive works on the tape, and may hang.
+    Tape,
+    /// What was found is being recorded: the drive is not waited for.
+    Recording,
+    /// Nobody waits for it any more.
+    GivenUp,
+}
+
+/// Tapes that no drive could look at, and why; without a reason no drive of its library has tried.
+pub(crate) type NotLookedAt = Vec<(Vid, Option<String>)>;
+
+impl TapeQueue {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins with tapes, each with its library, in their order. Each of `drives` has to call
+    /// [`TapeQueue::leave`].
+    pub(crate) fn begin(&self, tapes: impl IntoIterator<Item = (u16, Vid)>, drives: usize) {
+        let mut state = self.state();
+        state.drives = drives;
+        for (library, vid) in tapes {
+            state.waiting.entry(library).or_default().push_back(vid);
+        }
+    }
+
+    /// Ends it for all drives as soon as each is done with its tape.
+    pub(crate) fn stop(&self) {
+        self.state().stopped = true;
+        self.changed.notify_all();
+    }
+
+    /// Has a drive look at tapes until there is none for it. `look` gives the reason if it could not. Gives
+    /// the tape if drive and tape were given up meanwhile: the drive takes part no more, and must not leave.
+    pub(crate) fn each(
+        &self,
+        library: u16,
+        drive: &str,
+        mut look: impl FnMut(Vid) -> Result<(), String>,
+    ) -> Option<Vid> {
+        let mut failures = 0;
+        while failures < FAILURES_MAX
+            && let Some(vid) = self.next(library, drive)
+        {
+            let result = look(vid);
+            failures = if result.is_ok() { 0 } else { failures + 1 };
+            if !self.looked(drive, result) {
+                return Some(vid);
+            }
+        }
+        None
+    }
+
+    /// The next tape for a drive; waits while another drive may still give one back.
+    fn next(&self, library: u16, drive: &str) -> Option<Vid> {
+        let mut state = self.state();
+        while !state.stopped {
+            let State { waiting, failed, looking, .. } = &mut *state;
+            let fresh = |vid: &Vid| failed.get(vid).is_none_or(|(drives, _)| !drives.contains(drive));
+            let found = waiting.get_mut(&library).and_then(|tapes| {
+                let at = tapes.iter().position(fresh)?;
+                tapes.remove(at)
+            });
+            if let Some(vid) = found {
+                let look = Look { library, vid, at: LookAt::Tape, silent_since: None };
+                looking.insert(drive.to_owned(), look);
+                return found;
+            }
+            if !looking.values().any(|look| look.library == library) {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        None
+    }
+
+    /// `false`: the drive was given up with its tape.
+    fn looked(&self, drive: &str, result: Result<(), String>) -> bool {
+        let mut state = self.state();
+        let is_ours = state.looking.get(drive).is_some_and(|look| look.at != LookAt::GivenUp);
+        let Some(look) = is_ours.then(|| state.looking.remove(drive)).flatten() else { return false };
+        match result {
+            Ok(()) => drop(state.failed.remove(&look.vid)),
+            Err(why) => {
+                let failed = state.failed.entry(look.vid).or_default();
+                failed.0.insert(drive.to_owned());
+                failed.1 = why;
+                state.waiting.entry(look.library).or_default().push_back(look.vid);
+            }
+        }
+        drop(state);
+        self.changed.notify_all();
+        true
+    }
+
+    /// The drive that looks at a tape, if any, gives a sign of life.
+    pub(crate) fn is_alive(&self, vid: Vid) {
+        let mut state = self.state();
+        state.looking.values_mut().filter(|look| look.vid == vid).for_each(|look| look.silent_since = None);
+    }
+
+    /// The drive is done with its tape, and what it found is to be recorded. `false`: it was given up
+    /// meanwhile, and nothing that it found counts.
+    pub(crate) fn record(&self, drive: &str) -> bool {
+        let mut state = self.state();
+        let Some(look) = state.looking.get_mut(drive).filter(|look| look.at == LookAt::Tape) else {
+            return false;
+        };
+        look.at = LookAt::Recording;
+        true
+    }
+
+    /// What drives look at, and for how long each was not heard of, as far as this was asked before.
+    pub(crate) fn silent(&self, now: Duration) -> Vec<TapeLook> {
+        let mut state = self.state();
+        let looking = state.looking.iter_mut().filter(|(_, look)| look.at == LookAt::Tape);
+        let silent = looking.map(|(drive, look)| {
+            let since = *look.silent_since.get_or_insert(now);
+            TapeLook { vid: look.vid, drive: drive.clone(), silent: now.saturating_sub(since) }
+        });
+        silent.collect()
+    }
+
+    /// Gives up a drive and its tape, if it still looks at it. The others go on waiting for it until it is
+    /// [released](Self::release).
+    pub(crate) fn give_up(&self, look: &TapeLook) -> bool {
+        let mut state = self.state();
+        let is_same = |found: &&mut Look| found.vid == look.vid && found.at == LookAt::Tape;
+        let Some(found) = state.looking.get_mut(&look.drive).filter(is_same) else { return false };
+        found.at = LookAt::GivenUp;
+        true
+    }
+
+    /// A drive that was given up takes part no more. As [`TapeQueue::leave`].
+    pub(crate) fn release(&self, drive: &str) -> Option<NotLookedAt> {
+        self.state().looking.remove(drive);
+        self.changed.notify_all();
+        self.leave()
+    }
+
+    /// A drive takes part no more. The last one gets the tapes that none could look at; unless it was
+    /// stopped.
+    pub(crate) fn leave(&self) -> Option<NotLookedAt> {
+        let mut state = self.state();
+        state.drives = state.drives.saturating_sub(1);
+        if state.drives > 0 || state.stopped {
+            return None;
+        }
+        let left = std::mem::take(&mut state.waiting).into_values().flatten();
+        let mut failed = std::mem::take(&mut state.failed);
+        let mut why = |vid| failed.remove(&vid).map(|(_, why)| why);
+        Some(left.map(|vid| (vid, why(vid))).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vid(n: u16) -> Vid {
+        Vid::new(&format!("KT{n:04}")).unwrap()
+    }
+
+    #[test]
+    fn what_one_drive_cannot_read_another_one_tries() {
+        let queue = TapeQueue::default();
+        queue.begin((1..=6).map(|n| (0, vid(n))).chain([(1, vid(9))]), 2);
+        let mut tried = Vec::new();
+        queue.each(0, "broken", |vid| {
+            tried.push(vid);
+            Err("it does not load".to_owned())
+        });
+        assert_eq!(tried, [vid(1), vid(2)], "then it leaves the rest to others");
+        assert_eq!(queue.leave(), None);
+        let mut looked = Vec::new();
+        queue.each(0, "good", |tape| {
+            looked.push(tape);
+            if tape == vid(4) { Err("unreadable".to_owned()) } else { Ok(()) }
+        });
+        assert_eq!(looked, [3, 4, 5, 6, 1, 2].map(vid));
+        assert_eq!(queue.leave(), Some(vec![(vid(4), Some("unreadable".to_owned())), (vid(9), None)]));
+    }
+
+    #[test]
+    fn a_drive_waits_for_what_another_may_give_back() {
+        let queue = TapeQueue::default();
+        queue.begin([(0, vid(1))], 2);
+        let held = queue.next(0, "slow").unwrap();
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                let mut looked = Vec::new();
+                queue.each(0, "fast", |vid| {
+                    looked.push(vid);
+                    Ok(())
+                });
+                looked
+            });
+            assert_eq!(held, vid(1));
+            assert!(queue.looked("slow", Err("it is broken".to_owned())));
+            assert_eq!(other.join().unwrap(), [vid(1)]);
+        });
+        // A stop ends the wait.
+        queue.begin([(0, vid(2))], 1);
+        queue.next(0, "slow").unwrap();
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| queue.next(0, "fast"));
+            queue.stop();
+            assert_eq!(other.join().unwrap(), None);
+        });
+        assert_eq!(queue.leave(), None);
+    }
+
+    /// Story: a mount that never came back held up all others.
+    #[test]
+    fn a_drive_that_hangs_is_given_up_with_its_tape() {
+        let seconds = Duration::from_secs;
+        let queue = TapeQueue::default();
+        queue.begin([(0, vid(1)), (0, vid(2))], 2);
+        assert_eq!(queue.next(0, "hangs"), Some(vid(1)));
+        let silent_for = |silent| vec![TapeLook { vid: vid(1), drive: "hangs".to_owned(), silent }];
+        assert_eq!(queue.silent(seconds(100)), silent_for(Duration::ZERO));
+        assert_eq!(queue.silent(seconds(160)), silent_for(seconds(60)));
+        queue.is_alive(vid(1));
+        assert_eq!(queue.silent(seconds(170)), silent_for(Duration::ZERO));
+        let look = queue.silent(seconds(180)).remove(0);
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| queue.each(0, "good", |_| Ok(())));
+            assert!(queue.give_up(&look) && !queue.give_up(&look));
+            assert!(!queue.record("hangs"), "what it finds now does not count");
+            assert!(!queue.looked("hangs", Ok(())));
+            assert_eq!(queue.release("hangs"), None);
+            assert_eq!(other.join().unwrap(), None);
+        });
+        assert_eq!(queue.leave(), Some(Vec::new()), "nobody waits for the one that hangs");
+        assert!(!queue.looked("hangs", Ok(())));
+        // Who is recording what it found does not hang.
+        queue.begin([(0, vid(3))], 1);
+        queue.next(0, "slow").unwrap();
+        let look = queue.silent(seconds(200)).remove(0);
+        assert!(queue.record("slow"));
+        assert!(!queue.give_up(&look) && queue.silent(seconds(300)).is_empty());
+        assert!(queue.looked("slow", Ok(())));
+    }
+}

@@ -1,0 +1,182 @@
+//! Directories that are removed at once with all that is in them: the name goes with one command, the files
+//! behind, in batches, over restarts.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use base::{ArchivePath, DirId};
+use catalogue::{
+    Command, Followed, NotAtOnce, Outcome, ReadError, Rejection, RemovedFile, TreeRecord, View, Work,
+};
+
+use crate::access_log::Notice;
+use crate::engine::Engine;
+use crate::namespace::in_words;
+use crate::{Archive, ArchiveError, WhyNotAtOnce};
+
+/// How often it is looked for condemned trees without being asked.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+/// A directory that was removed at once with all that was in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TreeRemoval {
+    /// Its number, which is that of the directory.
+    pub id: DirId,
+    /// All else.
+    pub record: TreeRecord,
+    /// Why nothing is removed for now.
+    pub waits: Option<&'static str>,
+}
+
+/// What is told of a removal while a restore is not settled: nobody can tell yet what pool and tapes have,
+/// and what the restore was made for may be in the tree.
+const UNSETTLED: &str = "it goes on when the restore of the catalogue is settled: see kist status";
+
+/// How a directory is removed at once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RemoveTree {
+    /// Who removes it; at most 64 bytes.
+    pub owner: String,
+    /// The directory that was looked at; `None`: whatever has the path.
+    pub directory: Option<DirId>,
+    /// Whether the caller may although directories in it have access control lists of their own.
+    pub with_lists: bool,
+}
+
+impl Archive {
+    /// Removes a directory with all that is in it. On return its path stands for nothing, durably, and can be
+    /// used again; files and directories of it are removed behind, and count until then.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NotAtOnce`] if it is not known without reading the tree that nothing in it must stay:
+    /// nothing was done then, and it can be removed name by name. [`ArchiveError::NotFound`],
+    /// [`ArchiveError::NotADirectory`]; [`ArchiveError::TreeChanges`] if another directory has the path.
+    pub fn remove_tree(&self, path: &ArchivePath, how: RemoveTree) -> Result<TreeRemoval, ArchiveError> {
+        let engine = self.engine();
+        let Some((_, name)) = path.split() else { return Err(ArchiveError::NotEmpty(path.clone())) };
+        let found = engine.read(|view| view.find(path))?;
+        let (directory, parent) = match found {
+            Some(Followed::Directory(id, record)) => (id, record.parent),
+            Some(Followed::File(..)) => return Err(ArchiveError::NotADirectory(path.clone())),
+            None => return Err(ArchiveError::NotFound(path.clone())),
+        };
+        if how.directory.is_some_and(|seen| seen != directory) {
+            return Err(ArchiveError::TreeChanges);
+        }
+        let RemoveTree { owner, with_lists, .. } = how;
+        let command = Command::CondemnTree { parent, name, directory, owner, with_lists };
+        engine.execute(command).map_err(|error| match error {
+            ArchiveError::Rejected(Rejection::NotAtOnce { why, .. }) => self.not_at_once(path, &why),
+            ArchiveError::Rejected(Rejection::NotCurrent { .. }) => ArchiveError::TreeChanges,
+            other => in_words(other, path),
+        })?;
+        if let Err(error) = self.start_removing() {
+            tracing::error!(%error, "what is in removed directories stays until the next start");
+        }
+        engine.trees.ring();
+        self.tree_removal(directory)
+    }
+
+    /// Why not, with paths for numbers.
+    fn not_at_once(&self, path: &ArchivePath, why: &NotAtOnce) -> ArchiveError {
+        let named = self.engine().read(|view| match why {
+            NotAtOnce::Held { file, .. } => view.path_of_file(*file),
+            NotAtOnce::List(directory) => view.path_of_directory(*directory),
+            _ => Ok(None),
+        });
+        let named = named.ok().flatten().and_then(|named| ArchivePath::new(&named).ok());
+        let why = match why {
+            NotAtOnce::Held { .. } => WhyNotAtOnce::Held(named),
+            NotAtOnce::List(_) => WhyNotAtOnce::List(named),
+            _ => WhyNotAtOnce::Other(why.to_string()),
+        };
+        ArchiveError::NotAtOnce { path: path.clone(), why }
+    }
+
+    /// A removal that is under way, or ended lately.
+    ///
+    /// # Errors
+    /// [`ArchiveError::NoSuchRemoval`].
+    pub fn tree_removal(&self, id: DirId) -> Result<TreeRemoval, ArchiveError> {
+        let (record, waits) = self.engine().read(|view| Ok((view.tree(id)?, waits(view)?)))?;
+        let record = record.ok_or(ArchiveError::NoSuchRemoval(id))?;
+        Ok(removal(id, record, waits))
+    }
+
+    /// All removals that are under way or ended lately, newest first: at most
+    /// [`TREES_MAX`](catalogue::TREES_MAX).
+    ///
+    /// # Errors
+    /// If the catalogue cannot be read.
+    pub fn tree_removals(&self) -> Result<Vec<TreeRemoval>, ArchiveError> {
+        let (trees, waits) = self.engine().read(|view| Ok((view.trees()?, waits(view)?)))?;
+        let mut found: Vec<_> = trees.into_iter().map(|(id, record)| removal(id, record, waits)).collect();
+        found.sort_by_key(|removal| std::cmp::Reverse((removal.record.condemned, removal.id)));
+        Ok(found)
+    }
+}
+
+fn removal(id: DirId, record: TreeRecord, waits: Option<&'static str>) -> TreeRemoval {
+    let waits = waits.filter(|_| record.ended.is_none());
+    TreeRemoval { id, record, waits }
+}
+
+/// What keeps all removals waiting.
+fn waits(view: &View<'_>) -> Result<Option<&'static str>, ReadError> {
+    Ok(view.is_restored()?.then_some(UNSETTLED))
+}
+
+/// The thread that removes what is in condemned trees.
+pub(crate) fn run(engine: &Engine) {
+    while !engine.stop.load(Ordering::Relaxed) {
+        if let Err(error) = turn(engine) {
+            tracing::error!(%error, "what is in removed directories stays for now; it is tried again");
+        }
+        if !engine.stop.load(Ordering::Relaxed) {
+            engine.trees.wait(LOOK_EVERY);
+        }
+    }
+}
+
+/// Removes all that is in condemned trees, a batch of each in turn, so that a small one does not wait for a
+/// large one.
+fn turn(engine: &Engine) -> Result<(), ArchiveError> {
+    while !engine.stop.load(Ordering::Relaxed) && engine.read(|view| view.has_condemned_trees())? {
+        if engine.read(waits)?.is_some() {
+            return Ok(());
+        }
+        let trees = engine.read(|view| view.trees())?.into_iter().filter(|(_, tree)| tree.ended.is_none());
+        let mut failure = None;
+        for (id, _) in trees {
+            if engine.stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            // One that cannot be removed must not keep the others.
+            match engine.execute(Work::RemoveTree(id).some()) {
+                Ok(Outcome::TreeRemoved { files, more }) => tell(engine, id, &files, more),
+                Ok(other) => unreachable!("the outcome of a removal is one, not {other:?}"),
+                Err(error) => failure = Some(error),
+            }
+        }
+        if let Some(error) = failure {
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Tells those whom it concerns what was removed.
+fn tell(engine: &Engine, id: DirId, files: &[RemovedFile], more: bool) {
+    for removed in files {
+        let RemovedFile { file, class, size, wanted } = *removed;
+        engine.access.push(|| Notice::Deleted { at: engine.now(), file, known: Some((class, size)) });
+        if wanted {
+            engine.bell.wants_changed(file);
+        }
+    }
+    engine.bell.backlog_changed();
+    engine.sweep.ring();
+    if !more {
+        tracing::info!(removal = %id, "all that was in a removed directory is removed");
+    }
+}

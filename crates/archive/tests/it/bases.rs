@@ -1,0 +1,317 @@
+//! The catalogue's log is trimmed behind bases on tape, and a rebuild begins with one.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::backup::{backup_directory, settings as backup_settings, wait_shipped};
+use crate::bases_often::{
+    base_behind, changes, kept, often, often_at_rest, swept, the_log_stays_without_a_base,
+};
+use crate::common::{Instance, SystemClock, bytes, migrate_all, put, wait_until};
+use crate::history::{
+    blank_pool, compare, destroy_catalogue, facts, first_part, recall_and_compare, second_part,
+};
+use crate::rebuild::{rebuild_all, try_rebuild};
+use archive::{Archive, BackupDirectory, LogKept, RebuildError, RestoreTo, TapeUse, restore};
+use base::{ByteCount, Vid};
+use catalogue::{Command, Table, TapeState};
+use store::{CatalogueStore, Replay, StoreOptions, TableDigest};
+
+/// The catalogue of an instance that is not running.
+fn store(instance: &Instance) -> CatalogueStore {
+    let options = StoreOptions::new(instance.settings.catalogue_map_size, Arc::new(SystemClock));
+    CatalogueStore::open(&instance.settings.catalogue_directory, options).unwrap()
+}
+
+/// The tables of a catalogue that nobody has open, without the log; what a restore and a rebuild draw anew
+/// is in meta.
+fn tables(catalogue: &Path) -> Vec<(Table, TableDigest)> {
+    let replay = Replay::open(catalogue, ByteCount::mib(256)).unwrap();
+    let mut digests = replay.digests().unwrap();
+    digests.retain(|(table, _)| !matches!(table, Table::Meta | Table::Change));
+    digests
+}
+
+/// The tables as they were after a change, by what the backup says.
+fn tables_at(instance: &Instance, change: u64) -> Vec<(Table, TableDigest)> {
+    let from = BackupDirectory::open(&backup_directory(instance)).unwrap();
+    let into = instance.directory.path().join("restored");
+    let restored = restore(&from, RestoreTo::Change(change), &into, ByteCount::mib(256), None, &mut |_| {});
+    assert_eq!(restored.unwrap().change, change);
+    let tables = tables(&into);
+    fs::remove_dir_all(&into).unwrap();
+    tables
+}
+
+fn close(archive: Archive) {
+    archive.close();
+    drop(archive);
+}
+
+/// The bases that the catalogue has on tapes.
+fn recorded(instance: &Instance) -> Vec<(Vid, u64)> {
+    let read = store(instance).read(|view| {
+        let mut found = Vec::new();
+        for (vid, _) in view.tapes()? {
+            found.extend(view.bases(vid)?.into_iter().map(|(change, _)| (vid, change)));
+        }
+        Ok(found)
+    });
+    read.unwrap()
+}
+
+/// Flips a bit in what a tape has of the base at a change.
+fn damage(instance: &Instance, vid: Vid, change: u64) {
+    let mut head = b"KISTBAS1".to_vec();
+    head.extend(1u32.to_le_bytes());
+    head.extend(store::FORMAT_VERSION.to_le_bytes());
+    let mut damaged = 0;
+    for file in fs::read_dir(instance.cartridge(vid)).unwrap() {
+        let file = file.unwrap().path();
+        let mut content = fs::read(&file).unwrap();
+        let mut places: Vec<usize> = memchr::memmem::find_iter(&content, &head).collect();
+        places.retain(|at| content[at + 32..at + 40] == change.to_le_bytes());
+        for at in places {
+            content[at + 200] ^= 1;
+            damaged += 1;
+        }
+        fs::write(&file, content).unwrap();
+    }
+    assert!(damaged > 0, "tape {vid} has the base at {change}");
+}
+
+#[test]
+fn the_log_is_trimmed_behind_a_base_and_the_tapes_give_all_back() {
+    let instance = Instance::with(ByteCount::mib(256), often_at_rest);
+    let archive = instance.open();
+    archive.start_backup(backup_settings(backup_directory(&instance))).unwrap();
+    let mut contents = first_part(&archive);
+    migrate_all(&archive);
+    let log = base_behind(&archive, 1);
+    second_part(&archive, &mut contents);
+    changes(&archive, "more", 300);
+    let before_trim = archive.change_log().unwrap();
+    let log = base_behind(&archive, log.last);
+    wait_until("the log is trimmed", || archive.change_log().unwrap().first > log.base - 200);
+    let after = archive.change_log().unwrap();
+    assert!(after.changes < before_trim.changes / 2, "{before_trim:?} {after:?}");
+    assert!(after.bytes < before_trim.bytes, "{before_trim:?} {after:?}");
+    let facts_before = facts(&archive);
+    wait_shipped(&archive);
+    close(archive);
+    let pools: Vec<Vid> = recorded(&instance).into_iter().map(|(vid, _)| vid).collect();
+    assert!(pools.iter().any(|vid| *vid != pools[0]), "a base on a tape of each pool: {pools:?}");
+
+    destroy_catalogue(&instance);
+    let rebuilt = rebuild_all(&instance);
+    assert!(rebuilt.base.is_some_and(|base| base >= log.base), "{rebuilt:?} {log:?}");
+    let rebuilt_tables = tables(&instance.settings.catalogue_directory);
+    // The same as by the backup, which knows of no base; and a point before what was trimmed is there too.
+    assert_eq!(rebuilt_tables, tables_at(&instance, rebuilt.change));
+    assert_ne!(rebuilt_tables, tables_at(&instance, 100));
+    let archive = instance.open();
+    assert_eq!(facts(&archive), facts_before);
+    compare(&archive, &contents);
+    // It goes on: another base, another rebuild, with nothing but the tapes.
+    changes(&archive, "again", 200);
+    let log = archive.change_log().unwrap();
+    base_behind(&archive, log.last);
+    let facts_before = facts(&archive);
+    close(archive);
+    destroy_catalogue(&instance);
+    blank_pool(&instance);
+    let rebuilt = rebuild_all(&instance);
+    assert!(rebuilt.base.is_some_and(|base| base >= log.last), "{rebuilt:?} {log:?}");
+    let archive = instance.open();
+    assert_eq!(facts(&archive), facts_before);
+    recall_and_compare(&archive, &contents);
+    close(archive);
+}
+
+/// The newest base cannot be read: an older one and the changes behind it give the same. Without any the log
+/// does not begin, and nothing is made up.
+#[test]
+fn a_damaged_base_gives_way_to_an_older_one_and_to_nothing_else() {
+    let instance = Instance::with(ByteCount::mib(256), often_at_rest);
+    let archive = instance.open();
+    let contents = first_part(&archive);
+    migrate_all(&archive);
+    let older = base_behind(&archive, 1).base;
+    changes(&archive, "more", 300);
+    let last = archive.change_log().unwrap().last;
+    let log = base_behind(&archive, last);
+    wait_until("the log is trimmed", || archive.change_log().unwrap().first > older);
+    let facts_before = facts(&archive);
+    close(archive);
+    let bases = recorded(&instance);
+    destroy_catalogue(&instance);
+    for (vid, change) in bases.iter().filter(|(_, change)| *change >= log.base) {
+        damage(&instance, *vid, *change);
+    }
+    let rebuilt = rebuild_all(&instance);
+    assert!(rebuilt.base.is_some_and(|base| base < log.base), "{rebuilt:?}");
+    assert!(rebuilt.damaged.iter().any(|what| what.contains("base at change")), "{rebuilt:?}");
+    let archive = instance.open();
+    assert_eq!(facts(&archive), facts_before);
+    compare(&archive, &contents);
+    close(archive);
+
+    // All bases: the changes since the first are on tape still, and are enough.
+    destroy_catalogue(&instance);
+    for (vid, change) in bases.iter().filter(|(_, change)| *change < log.base) {
+        damage(&instance, *vid, *change);
+    }
+    let rebuilt = rebuild_all(&instance);
+    assert_eq!(rebuilt.base, None);
+    let archive = instance.open();
+    assert_eq!(facts(&archive), facts_before);
+    close(archive);
+}
+
+#[test]
+fn nothing_is_trimmed_without_a_base() {
+    the_log_stays_without_a_base();
+}
+
+/// A base on one pool only is none for the other: the log stays as far as that needs it.
+#[test]
+fn a_base_that_only_one_pool_has_trims_nothing() {
+    let instance = Instance::with(ByteCount::mib(256), often_at_rest);
+    let archive = instance.open();
+    changes(&archive, "a", 300);
+    base_behind(&archive, 1);
+    wait_until("the log is trimmed", || archive.change_log().unwrap().first > 100);
+    swept(&archive);
+    let pools = archive.tapes().unwrap();
+    let of_b = pools.iter().find(|tape| tape.tape_pool.as_deref() == Some("vault-b")).unwrap().vid;
+    archive.set_tape(of_b, TapeUse::Disabled, "for the test").unwrap();
+    let before = archive.change_log().unwrap();
+    let expected = LogKept::NoBase { tape_pool: "vault-b".to_owned() };
+    assert_eq!((before.base, &before.kept), (0, &expected));
+    changes(&archive, "b", 200);
+    swept(&archive);
+    let after = archive.change_log().unwrap();
+    assert_eq!((after.first, &after.kept), (before.first, &expected));
+    // Another tape of the pool gets one at once, since the log does not go back to the beginning any more.
+    base_behind(&archive, before.last);
+    wait_until("the log is trimmed on", || archive.change_log().unwrap().first > before.first);
+    let facts_before = facts(&archive);
+    close(archive);
+    destroy_catalogue(&instance);
+    rebuild_all(&instance);
+    let archive = instance.open();
+    assert_eq!(facts(&archive), facts_before);
+    close(archive);
+}
+
+/// A kill between the index that names a base and the change that records it; and one before the log is
+/// trimmed.
+#[test]
+fn a_base_that_was_not_recorded_or_not_used_does_no_harm() {
+    let mut instance = Instance::with(ByteCount::mib(256), kept);
+    let archive = instance.open();
+    changes(&archive, "a", 150);
+    base_behind(&archive, 1);
+    close(archive);
+    let bases = recorded(&instance);
+    assert!(bases.len() >= 2, "{bases:?}");
+    let open = store(&instance);
+    for (vid, change) in &bases {
+        let (vid, change) = (*vid, *change);
+        open.execute(Command::BaseOnTape { vid, change, parts: 0, bytes: ByteCount(0) }).unwrap();
+    }
+    drop(open);
+    instance.settings.change_log.keep_changes = 20;
+    instance.settings.change_log.base_changes = 1_000_000;
+    let archive = instance.open();
+    swept(&archive);
+    let log = archive.change_log().unwrap();
+    assert_eq!((log.first, log.base), (1, 0), "what nobody knows of trims nothing: {log:?}");
+    close(archive);
+    // The tapes have it all the same.
+    let aside = instance.directory.path().join("aside");
+    fs::rename(&instance.settings.catalogue_directory, &aside).unwrap();
+    let rebuilt = rebuild_all(&instance);
+    assert!(rebuilt.base.is_some(), "{rebuilt:?}");
+    destroy_catalogue(&instance);
+    fs::rename(&aside, &instance.settings.catalogue_directory).unwrap();
+
+    instance.settings.change_log.base_changes = 60;
+    let archive = instance.open();
+    put(&archive, "/one more", &bytes(1, 90));
+    base_behind(&archive, 1);
+    wait_until("the log is trimmed", || archive.change_log().unwrap().first > 1);
+    close(archive);
+}
+
+/// The tape with the only base of its pool is reclaimed when another tape has one.
+#[test]
+fn a_tape_with_the_only_base_is_not_reclaimed() {
+    let instance = Instance::with(ByteCount::mib(256), often);
+    let archive = instance.open();
+    changes(&archive, "a", 300);
+    base_behind(&archive, 1);
+    wait_until("the log is trimmed", || archive.change_log().unwrap().first > 100);
+    let tapes = archive.tapes().unwrap();
+    let of_a = tapes.iter().find(|tape| tape.tape_pool.as_deref() == Some("vault-a")).unwrap().vid;
+    archive.repack_tape(of_a, "for the test").unwrap();
+    wait_until("the tape is empty", || archive.tape_repack(of_a).unwrap().is_some_and(|r| r.done));
+    wait_until("another tape has a base", || archive.reclaim_tape(of_a).is_ok());
+    assert!(archive.change_log().unwrap().base > 0);
+    let facts_before = facts(&archive);
+    close(archive);
+    assert!(recorded(&instance).iter().all(|(vid, _)| *vid != of_a));
+    destroy_catalogue(&instance);
+    let rebuilt = rebuild_all(&instance);
+    assert!(rebuilt.base.is_some());
+    let archive = instance.open();
+    assert_eq!(facts(&archive), facts_before);
+    close(archive);
+}
+
+/// The first changes are on no tape any more, and the only bases are damaged: told, and nothing is made up.
+#[test]
+fn without_base_and_beginning_the_rebuild_is_refused() {
+    let instance = Instance::with(ByteCount::mib(256), often);
+    let archive = instance.open();
+    changes(&archive, "a", 300);
+    base_behind(&archive, 1);
+    wait_until("the log is trimmed", || archive.change_log().unwrap().first > 100);
+    let first: Vec<Vid> =
+        archive.tapes().unwrap().iter().filter(|t| t.containers > 0).map(|t| t.vid).collect();
+    // The tapes that have the beginning go away for good, one after the other.
+    for vid in first {
+        archive.repack_tape(vid, "for the test").unwrap();
+        wait_until("the tape is empty", || archive.tape_repack(vid).unwrap().is_some_and(|r| r.done));
+        wait_until("another tape has a base", || archive.reclaim_tape(vid).is_ok());
+        fs::rename(instance.cartridge(vid), instance.directory.path().join(vid.as_str())).unwrap();
+    }
+    close(archive);
+    let bases = recorded(&instance);
+    let aside = instance.directory.path().join("aside");
+    fs::rename(&instance.settings.catalogue_directory, &aside).unwrap();
+    let rebuilt = try_rebuild(&instance).unwrap();
+    assert!(rebuilt.base.is_some() && rebuilt.missing_from.is_none(), "{rebuilt:?}");
+    destroy_catalogue(&instance);
+    bases.iter().for_each(|(vid, change)| damage(&instance, *vid, *change));
+    let refused = try_rebuild(&instance);
+    assert!(matches!(refused, Err(RebuildError::NoBeginning { .. })), "{refused:?}");
+    let said = refused.unwrap_err().to_string();
+    assert!(said.contains("nor a whole base") && said.contains("at change"), "{said}");
+}
+
+/// Nobody writes to the tapes any more: the bases are written all the same, or the log would only grow.
+#[test]
+fn pools_without_anything_to_write_get_their_bases() {
+    let instance = Instance::with(ByteCount::mib(256), often_at_rest);
+    let archive = instance.open();
+    changes(&archive, "a", 10);
+    migrate_all(&archive);
+    let migrated = archive.change_log().unwrap().last;
+    changes(&archive, "b", 300);
+    swept(&archive);
+    wait_until("the bases are written", || archive.change_log().unwrap().base > migrated + 100);
+    assert!(archive.tapes().unwrap().iter().all(|tape| tape.state != TapeState::Suspect));
+    close(archive);
+}

@@ -1,0 +1,166 @@
+//! A library whose mounts wait for a test, and are remembered.
+
+#![allow(dead_code)]
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Condvar, Mutex};
+
+use archive::{Archive, Machines};
+use base::{Clock, Vid};
+use library::{CartridgeInfo, DriveName, Library, LibraryError, TapeDrive};
+
+use crate::common::{Instance, PATIENCE, SystemClock};
+
+/// What a test lets the library do. Clones are the same.
+#[derive(Clone, Default)]
+pub struct Gate(Arc<(Mutex<State>, Condvar)>);
+
+#[derive(Default)]
+struct State {
+    /// Mounts that may go on; `None`: all.
+    allowed: Option<usize>,
+    waiting: usize,
+    mounted: Vec<Vid>,
+    /// Drives that mount nothing.
+    broken: BTreeSet<DriveName>,
+    refused: usize,
+    /// Drives whose mounts do not come back.
+    hung: BTreeSet<DriveName>,
+    /// Tapes whose mounts do not come back.
+    held: BTreeSet<Vid>,
+    hanging: usize,
+}
+
+impl Gate {
+    /// Lets no mount through until it is opened.
+    pub fn shut() -> Self {
+        let gate = Gate::default();
+        gate.0.0.lock().unwrap().allowed = Some(0);
+        gate
+    }
+
+    /// Lets further mounts through, or all.
+    pub fn open(&self, more: Option<usize>) {
+        let mut state = self.0.0.lock().unwrap();
+        state.allowed = more.map(|more| state.allowed.unwrap_or(0) + more);
+        self.0.1.notify_all();
+    }
+
+    /// From now on a drive mounts nothing.
+    pub fn break_drive(&self, drive: &DriveName) {
+        self.0.0.lock().unwrap().broken.insert(drive.clone());
+    }
+
+    /// From now on mounts in a drive do not come back, until it is [freed](Gate::free).
+    pub fn hang(&self, drive: &DriveName) {
+        self.0.0.lock().unwrap().hung.insert(drive.clone());
+    }
+
+    /// From now on mounts of a tape do not come back.
+    pub fn hold(&self, vid: Vid) {
+        self.0.0.lock().unwrap().held.insert(vid);
+    }
+
+    /// Mounts of all tapes come back.
+    pub fn hold_none(&self) {
+        self.0.0.lock().unwrap().held.clear();
+        self.0.1.notify_all();
+    }
+
+    /// Mounts in the drive come back, also if no others are let through.
+    pub fn free(&self, drive: &DriveName) {
+        self.0.0.lock().unwrap().hung.remove(drive);
+        self.0.1.notify_all();
+    }
+
+    /// Mounts that do not come back.
+    pub fn hanging(&self) -> usize {
+        self.0.0.lock().unwrap().hanging
+    }
+
+    /// The tapes in the order in which they were mounted.
+    pub fn mounted(&self) -> Vec<Vid> {
+        self.0.0.lock().unwrap().mounted.clone()
+    }
+
+    /// Mounts that wait.
+    pub fn waiting(&self) -> usize {
+        self.0.0.lock().unwrap().waiting
+    }
+
+    /// Mounts that a broken drive refused.
+    pub fn refused(&self) -> usize {
+        self.0.0.lock().unwrap().refused
+    }
+
+    fn pass(&self, vid: Vid, drive: &DriveName) -> Result<(), LibraryError> {
+        let (state, changed) = &*self.0;
+        let mut state = state.lock().unwrap();
+        let hangs = |state: &mut State| state.hung.contains(drive) || state.held.contains(&vid);
+        if hangs(&mut state) {
+            state.hanging += 1;
+            let (mut state, over) = changed.wait_timeout_while(state, PATIENCE, hangs).unwrap();
+            assert!(!over.timed_out(), "the drive is never freed");
+            state.hanging -= 1;
+            state.mounted.push(vid);
+            return Ok(());
+        }
+        state.waiting += 1;
+        let shut = |state: &mut State| state.allowed == Some(0);
+        let (mut state, over) = changed.wait_timeout_while(state, PATIENCE, shut).unwrap();
+        assert!(!over.timed_out(), "the gate is never opened");
+        state.waiting -= 1;
+        state.allowed = state.allowed.map(|allowed| allowed - 1);
+        if state.broken.contains(drive) {
+            state.refused += 1;
+            return Err(LibraryError::UnknownDrive { drive: drive.clone() });
+        }
+        state.mounted.push(vid);
+        Ok(())
+    }
+}
+
+/// A library behind a gate.
+pub struct Held {
+    pub library: Arc<dyn Library>,
+    pub gate: Gate,
+}
+
+impl Library for Held {
+    fn inventory(&self) -> Result<Vec<CartridgeInfo>, LibraryError> {
+        self.library.inventory()
+    }
+
+    fn drives(&self) -> Vec<DriveName> {
+        self.library.drives()
+    }
+
+    fn library_of(&self, drive: &DriveName) -> u16 {
+        self.library.library_of(drive)
+    }
+
+    fn take_drive(&self, name: &DriveName) -> Result<Box<dyn TapeDrive>, LibraryError> {
+        self.library.take_drive(name)
+    }
+
+    fn mount(&self, vid: Vid, drive: &DriveName) -> Result<(), LibraryError> {
+        self.gate.pass(vid, drive)?;
+        self.library.mount(vid, drive)
+    }
+
+    fn unmount(&self, drive: &DriveName) -> Result<Vid, LibraryError> {
+        self.library.unmount(drive)
+    }
+}
+
+/// The server of an instance, whose mounts wait for a gate.
+pub fn open_behind(instance: &Instance, gate: &Gate) -> Archive {
+    open_behind_at(instance, gate, Arc::new(SystemClock))
+}
+
+/// The same, by a clock of the test.
+pub fn open_behind_at(instance: &Instance, gate: &Gate, clock: Arc<dyn Clock>) -> Archive {
+    let machines = Machines::open(&instance.settings, clock.clone()).unwrap();
+    let library = Arc::new(Held { library: Arc::clone(&machines.library), gate: gate.clone() });
+    Archive::open_on(Machines { library, ..machines }, instance.settings.clone(), clock).unwrap()
+}

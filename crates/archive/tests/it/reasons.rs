@@ -1,0 +1,240 @@
+//! Every screen names the same cause of the same wait.
+//!
+//! Story: `kist queue` and `kist request show` blamed an idle drive where `kist why` knew that room in the
+//! pool was missing, and before a recall's age all of them promised a mount that no age would have brought.
+
+use std::fs;
+
+use archive::{About, Archive, ArchiveError, Reason, Settings, TapeUse};
+use base::{ByteCount, Duration, RequestId, Vid};
+use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
+
+use crate::common::{Instance, all, bytes, migrate_all, path, put, stage, stop, wait_until};
+
+const FILE: usize = 3_000_000;
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A reason as a screen shows it.
+type Shown = (&'static str, Reason);
+
+/// An instance whose files have one copy, so that a file and its tape wait for the same.
+fn instance(change: impl FnOnce(&mut Settings)) -> Instance {
+    Instance::with(ByteCount::mib(128), |settings| {
+        settings.classes.iter_mut().for_each(|class| class.copies.truncate(1));
+        settings.tape_pools.truncate(1);
+        change(settings);
+    })
+}
+
+fn in_words(screen: &'static str, text: &str, reason: Option<&Reason>) -> Shown {
+    let reason = reason.unwrap_or_else(|| panic!("{screen} tells no reason: {text}"));
+    assert!(text.contains(&reason.to_string()), "{screen} says '{text}' where the reason is '{reason}'");
+    (screen, reason.clone())
+}
+
+/// What the queue and the status say of a line.
+fn in_lists(archive: &Archive, what: &str) -> Vec<Shown> {
+    let queue = archive.queue().unwrap();
+    let line = queue.iter().find(|line| line.what == what).unwrap_or_else(|| panic!("{what}: {queue:?}"));
+    let mut shown = vec![in_words("queue", &line.reason, line.cause.as_ref())];
+    let stuck = archive.totals().unwrap().stuck;
+    let in_status = stuck.iter().find(|line| line.what == what);
+    let needs = line.cause.as_ref().is_some_and(Reason::needs_an_operator);
+    assert_eq!(in_status.is_some(), needs, "status: {stuck:?}");
+    shown.extend(in_status.map(|line| in_words("status", &line.reason, line.cause.as_ref())));
+    shown
+}
+
+/// What all screens say of a file that a request waits for, and of its tape.
+fn of_recall(archive: &Archive, file: &str, request: RequestId) -> Vec<Shown> {
+    let mut shown = Vec::new();
+    for (screen, about) in [("why PATH", About::Path(path(file))), ("why REQUEST", About::Request(request))] {
+        let causes = archive.explain(&about).unwrap();
+        let cause =
+            causes.iter().find(|cause| cause.reason.is_some()).unwrap_or_else(|| panic!("{causes:?}"));
+        shown.push(in_words(screen, &cause.text, cause.reason.as_ref()));
+    }
+    let outlook = archive.request_outlook(request).unwrap();
+    let tail = outlook.tail.iter().find(|tail| tail.path == file);
+    let tail = tail.unwrap_or_else(|| panic!("request show: {:?}", outlook.tail));
+    shown.push(("request show", tail.reason.clone()));
+    let refused = archive.open_read(&path(file)).err();
+    let Some(ArchiveError::Nearline { vids, recall, .. }) = &refused else { panic!("get: {refused:?}") };
+    let text = refused.as_ref().map(ToString::to_string).unwrap_or_default();
+    shown.push(in_words("get", &text, recall.as_deref()));
+    let vid = vids[0];
+    let cause = archive.explain(&About::Tape(vid)).unwrap().remove(0);
+    shown.push(in_words("why VID", &cause.text, cause.reason.as_ref()));
+    shown.extend(in_lists(archive, &format!("recall {vid}")));
+    shown
+}
+
+/// What all screens say of a file that waits for its tape.
+fn of_migration(archive: &Archive, file: &str, line: &str) -> Vec<Shown> {
+    let cause = archive.explain(&About::Path(path(file))).unwrap().remove(0);
+    let mut shown = vec![in_words("why PATH", &cause.text, cause.reason.as_ref())];
+    shown.extend(in_lists(archive, line));
+    shown
+}
+
+/// Waits until the first screen says `kind`; then all of them have to, in the same words.
+fn agree(kind: &str, screens: impl Fn() -> Vec<Shown>) {
+    wait_until(kind, || screens().first().is_some_and(|(_, reason)| reason.kind() == kind));
+    let shown = screens();
+    let first = &shown[0].1;
+    for (screen, reason) in &shown {
+        assert_eq!(reason.to_string(), first.to_string(), "{screen}: {shown:#?}");
+        assert_eq!(reason.kind(), kind, "{screen}: {shown:#?}");
+    }
+}
+
+/// Two files on tape only.
+fn nearline(archive: &Archive) -> Vid {
+    for n in 0..2 {
+        put(archive, &format!("/t/f{n}"), &bytes(n, FILE));
+    }
+    migrate_all(archive);
+    assert_eq!(archive.evict(&all(&["/t"])).unwrap().evicted, 2);
+    archive.tapes().unwrap().into_iter().find(|tape| tape.uuid.is_some()).unwrap().vid
+}
+
+fn patient(settings: &mut Settings) {
+    settings.tape.recall_age = HOUR;
+    settings.tape.recall_bytes = ByteCount::gib(1);
+}
+
+fn ceiling(settings: &mut Settings) {
+    settings.classes.iter_mut().for_each(|class| class.pool_max = Some(ByteCount(FILE as u64 + 1_000)));
+}
+
+#[test]
+fn of_a_recall() {
+    type Change = fn(&mut Settings);
+    type Then = fn(&Archive, Vid);
+    let full: Then = |archive, _| drop(put(archive, "/full", &bytes(7, FILE + 1_000)));
+    let table: [(&str, Change, Then); 6] = [
+        ("waiting-for-bytes", patient, |_, _| {}),
+        // No age makes room: it is told at once.
+        ("waiting-for-space", |settings| (patient(settings), ceiling(settings)).0, full),
+        ("waiting-for-space", ceiling, full),
+        ("all-drives-down", patient, |archive, _| {
+            for drive in archive.tape_drives() {
+                archive.drive_down(&drive.name, "a test").unwrap();
+            }
+        }),
+        ("all-drives-down", ceiling, |archive, _| {
+            for drive in archive.tape_drives() {
+                archive.drive_down(&drive.name, "a test").unwrap();
+            }
+        }),
+        (
+            "tape-not-readable",
+            |_| {},
+            |archive, vid| {
+                archive.set_tape(vid, TapeUse::Disabled, "a test").unwrap();
+            },
+        ),
+    ];
+    for (kind, change, then) in table {
+        let instance = instance(change);
+        let archive = instance.open();
+        let vid = nearline(&archive);
+        then(&archive, vid);
+        if kind == "waiting-for-space" {
+            wait_until("the room is known", || archive.flow().unwrap().classes.iter().any(|c| c.room.0 == 0));
+        }
+        let request = stage(&archive, &["/t/f0"]);
+        let causes = || archive.explain(&About::Path(path("/t/f0"))).unwrap();
+        wait_until("the scheduler has heard of it", || causes().iter().any(|cause| cause.reason.is_some()));
+        agree(kind, || of_recall(&archive, "/t/f0", request));
+        archive.close();
+    }
+}
+
+#[test]
+fn of_a_migration() {
+    let instance = instance(|settings| settings.tape_pools[0].mount_age = HOUR);
+    let archive = instance.open();
+    put(&archive, "/t/f0", &bytes(1, FILE));
+    wait_until("it is queued", || archive.totals().unwrap().queued.files > 0);
+    agree("waiting-for-bytes", || of_migration(&archive, "/t/f0", "migrate vault-a"));
+    for drive in archive.tape_drives() {
+        archive.drive_down(&drive.name, "a test").unwrap();
+    }
+    archive.migrate_now(None).unwrap();
+    agree("all-drives-down", || of_migration(&archive, "/t/f0", "migrate vault-a"));
+    for tape in archive.tapes().unwrap() {
+        archive.set_tape(tape.vid, TapeUse::Disabled, "a test").unwrap();
+    }
+    for drive in archive.tape_drives() {
+        archive.drive_up(&drive.name).unwrap();
+    }
+    agree("no-scratch-tape", || of_migration(&archive, "/t/f0", "migrate vault-a"));
+    archive.close();
+}
+
+/// Story: a file that was put before the tapes were exchanged for smaller ones waited without a word, and
+/// its containers made Kist mount a tape for nothing now and then.
+#[test]
+fn of_a_file_that_no_tape_takes_any_more() {
+    let instance = instance(|settings| {
+        settings.tape_pools[0].mount_age = HOUR;
+        settings.classes.iter_mut().for_each(|class| class.pack_age = HOUR);
+    });
+    let archive = instance.open();
+    put(&archive, "/t/large", &bytes(1, 12_000_000));
+    stop(archive);
+    let directory = &instance.settings.library.directory;
+    fs::remove_dir_all(directory.join("cartridges")).unwrap();
+    let small = |n: u16| (Vid::new(&format!("KS{n:04}")).unwrap(), ByteCount::mib(10));
+    let config = VirtualLibraryConfig {
+        drives: Vec::new(),
+        robots: 1,
+        cartridges: (1..=4).map(small).collect(),
+        options: VirtualCartridgeOptions::default(),
+        drop_cache: false,
+    };
+    VirtualLibrary::create(directory, &config).unwrap();
+    let archive = instance.open();
+    let why = || archive.explain(&About::Path(path("/t/large"))).unwrap().remove(0);
+    assert_eq!(why().reason.as_ref().map(Reason::kind), Some("larger-than-tapes"), "{why:?}", why = why());
+    put(&archive, "/t/f0", &bytes(2, FILE));
+    archive.migrate_now(None).unwrap();
+    let line = "migrate vault-a (too large)";
+    wait_until("it is queued", || archive.queue().unwrap().iter().any(|queued| queued.what == line));
+    agree("larger-than-tapes", || of_migration(&archive, "/t/large", line));
+    wait_until("the other file is on tape", || {
+        archive.totals().unwrap().unindexed == 0 && {
+            let queue = archive.queue().unwrap();
+            queue.iter().all(|queued| queued.what == line)
+        }
+    });
+    assert_eq!(archive.totals().unwrap().mounts, 1, "for the file that fits");
+    archive.close();
+}
+
+#[test]
+fn of_what_could_be_evicted() {
+    let instance = instance(|_| {});
+    let archive = instance.open();
+    let evictable = || archive.totals().unwrap().evictable;
+    for n in 0..3 {
+        put(&archive, &format!("/t/f{n}"), &bytes(n, FILE));
+    }
+    archive.migrate_now(None).unwrap();
+    migrate_all(&archive);
+    assert_eq!((evictable().files, evictable().bytes.0), (3, 3 * FILE as u64));
+    for drive in archive.tape_drives() {
+        archive.drive_down(&drive.name, "a test").unwrap();
+    }
+    put(&archive, "/t/new", &bytes(9, FILE));
+    wait_until("it is in a container", || archive.totals().unwrap().todo.files == 0);
+    assert_eq!(evictable().files, 3, "no tape has the new one");
+    let request = stage(&archive, &["/t/f0"]);
+    assert_eq!((evictable().files, evictable().bytes.0), (2, 2 * FILE as u64), "one is pinned");
+    archive.release(request, None).unwrap();
+    let evicted = archive.evict(&all(&["/t"])).unwrap();
+    assert_eq!((evicted.evicted, evicted.refused_count), (3, 1));
+    assert_eq!(evictable().files, 0);
+    archive.close();
+}

@@ -1,0 +1,659 @@
+//! A restored server answers while its tapes and its pool are looked at; the order of that, and what waits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use archive::{
+    About, Archive, ArchiveError, CloneOptions, Locality, Machines, RemoveTree, SettlingStage, StageOptions,
+    Stat, TapeUse, Which,
+};
+use base::{ByteCount, Vid};
+use catalogue::{EvictRefusal, TapeState};
+
+use crate::common::{
+    Instance, SystemClock, all, bytes, extents, get, migrate_all, path, put, settled, stage, wait_for,
+    wait_until,
+};
+use crate::faulty::drive;
+use crate::held::{Gate, open_behind, open_behind_at};
+use crate::history::evict_all;
+use crate::listed::open_listed;
+use crate::restoring::{at_rest, check, open, restore_to, shipped};
+
+/// The instance as it is, with the catalogue of a point, and a gate before its drives.
+fn restored_behind(instance: &Instance, archive: Archive, point: u64) -> (Archive, Gate) {
+    restore_to(instance, archive, point);
+    let gate = Gate::shut();
+    (open_behind(instance, &gate), gate)
+}
+
+/// A server that is about to search its tapes, all scratch at the point, for a file that they alone have.
+fn searching() -> (Instance, Archive, Gate) {
+    let instance = Instance::with(ByteCount::mib(256), at_rest);
+    let archive = open(&instance);
+    put(&archive, "/t/file", &bytes(1, 300_000));
+    let point = shipped(&archive);
+    migrate_all(&archive);
+    evict_all(&archive);
+    put(&archive, "/other", &bytes(2, 1_000));
+    shipped(&archive);
+    let (archive, gate) = restored_behind(&instance, archive, point);
+    wait_until("tapes are searched", || gate.waiting() > 0);
+    (instance, archive, gate)
+}
+
+fn stage_of(archive: &Archive) -> Option<SettlingStage> {
+    archive.settling().map(|settling| settling.stage)
+}
+
+fn locality(archive: &Archive, name: &str) -> Locality {
+    let Ok(Stat::File(stat)) = archive.stat(&path(name)) else { panic!("{name} is no file") };
+    stat.locality
+}
+
+/// Story: all tapes were mounted one after the other in one drive before the server answered: ten days for
+/// ten thousand tapes.
+#[test]
+fn a_restored_server_answers_while_its_drives_look_at_tapes() {
+    let instance = Instance::with(ByteCount::mib(256), at_rest);
+    let archive = open(&instance);
+    put(&archive, "/t/evicted", &bytes(1, 300_000));
+    migrate_all(&archive);
+    evict_all(&archive);
+    put(&archive, "/t/online", &bytes(2, 300_000));
+    let point = shipped(&archive);
+    // The tapes hold it, which the restored catalogue does not know.
+    put(&archive, "/t/later", &bytes(3, 300_000));
+    migrate_all(&archive);
+    evict_all(&archive);
+
+    let (archive, gate) = restored_behind(&instance, archive, point);
+    wait_until("both drives look", || gate.waiting() == 2);
+    assert_eq!(stage_of(&archive), Some(SettlingStage::WrittenTapes));
+    assert_eq!(locality(&archive, "/t/evicted"), Locality::Nearline);
+    let request = stage(&archive, &["/t/evicted"]);
+    // It was evicted after the point: its bytes are nowhere but on a tape that nobody has looked at yet.
+    assert_eq!(locality(&archive, "/t/online"), Locality::Online);
+    assert!(
+        matches!(get(&archive, "/t/online"), Err(ArchiveError::NotSettled { .. })),
+        "not now, and not lost"
+    );
+    let options = StageOptions { owner: "test".to_owned(), pin: Duration::ZERO, priority: 5 };
+    let refused = archive.stage(&all(&["/t/online"]), options);
+    assert!(
+        matches!(refused, Err(ArchiveError::NotSettled { .. })),
+        "not told that it is there: {refused:?}"
+    );
+    let new = bytes(4, 300_000);
+    put(&archive, "/t/new", &new);
+    assert!(get(&archive, "/t/new").unwrap() == new);
+    let evicted = archive.evict(&all(&["/t/new"])).unwrap();
+    assert_eq!((evicted.evicted, evicted.refused_count), (0, 1));
+    assert_eq!(evicted.refused[0].1, EvictRefusal::NotSettled, "the restore is the reason, not an index");
+    let status = archive.totals().unwrap();
+    let told = |words: &str| status.warnings.iter().filter(|warning| warning.contains(words)).count();
+    assert_eq!(told("all drives look at the tapes that may be written"), 1, "{:?}", status.warnings);
+    assert_eq!(told("is out of use"), 0, "the drives have their reason: {:?}", status.warnings);
+    archive.migrate_now(None).unwrap();
+    assert!(archive.end_quarantine().is_err());
+    assert_eq!(gate.mounted(), [] as [Vid; 0]);
+
+    gate.open(None);
+    let archive = settled(archive);
+    assert_eq!(stage_of(&archive), Some(SettlingStage::Settled));
+    wait_for(&archive, request);
+    assert!(get(&archive, "/t/evicted").unwrap() == bytes(1, 300_000));
+    assert_eq!(locality(&archive, "/t/online"), Locality::Nearline);
+    wait_for(&archive, stage(&archive, &["/t"]));
+    assert!(get(&archive, "/t/online").unwrap() == bytes(2, 300_000));
+    migrate_all(&archive);
+    check(&archive);
+    archive.close();
+}
+
+/// Which tapes may be written decides when writing goes on; which hold most, on most files.
+#[test]
+fn tapes_are_looked_at_in_the_order_of_what_they_decide() {
+    let instance = Instance::with(ByteCount::mib(256), |settings| {
+        at_rest(settings);
+        settings.library.drives = 1;
+        settings.classes.iter_mut().for_each(|class| class.copies.truncate(1));
+    });
+    let archive = open(&instance);
+    for (round, length) in [4_000_000, 12_000_000, 8_000_000].into_iter().enumerate() {
+        put(&archive, &format!("/t/file{round}"), &bytes(round as u64, length));
+        migrate_all(&archive);
+        for tape in archive.tapes().unwrap().into_iter().filter(|tape| tape.uuid.is_some()) {
+            archive.set_tape(tape.vid, TapeUse::ReadOnly, "full enough").unwrap();
+        }
+    }
+    put(&archive, "/t/last", &bytes(9, 1_000));
+    migrate_all(&archive);
+    let mut tapes = archive.tapes().unwrap();
+    tapes.retain(|tape| tape.uuid.is_some());
+    tapes.sort_by_key(|tape| (tape.reason.contains("full enough"), std::cmp::Reverse(tape.written)));
+    let expected: Vec<Vid> = tapes.iter().map(|tape| tape.vid).collect();
+    assert_eq!(expected.len(), 4);
+    let point = shipped(&archive);
+    restore_to(&instance, archive, point);
+
+    let gate = Gate::default();
+    let archive = settled(open_behind(&instance, &gate));
+    assert_eq!(gate.mounted(), expected);
+    assert_eq!(stage_of(&archive), Some(SettlingStage::Settled));
+    archive.close();
+    drop(archive);
+    // It is done once.
+    let gate = Gate::default();
+    let archive = open_behind(&instance, &gate);
+    assert_eq!((archive.settling(), gate.mounted().len()), (None, 0));
+    archive.close();
+}
+
+/// A drive that mounts nothing would have set tape after tape aside.
+#[test]
+fn a_drive_that_mounts_nothing_leaves_its_tapes_to_others() {
+    let instance = Instance::with(ByteCount::mib(256), at_rest);
+    let archive = open(&instance);
+    put(&archive, "/t/file", &bytes(1, 300_000));
+    migrate_all(&archive);
+    let point = shipped(&archive);
+    restore_to(&instance, archive, point);
+
+    let gate = Gate::shut();
+    gate.break_drive(&drive(0));
+    let archive = open_behind(&instance, &gate);
+    wait_until("both drives look", || gate.waiting() == 2);
+    gate.open(None);
+    let archive = settled(archive);
+    assert!(gate.refused() > 0, "the broken drive had its try");
+    assert_eq!(stage_of(&archive), Some(SettlingStage::Settled));
+    for tape in archive.tapes().unwrap().into_iter().filter(|tape| tape.uuid.is_some()) {
+        assert_eq!(tape.state, TapeState::Active, "{tape:?}");
+    }
+    archive.close();
+}
+
+/// A file that neither the pool nor a tape is known to have is not LOST before all tapes were searched; and a
+/// server that is stopped meanwhile goes on with it at the next start.
+#[test]
+fn a_file_is_lost_only_when_all_tapes_were_searched() {
+    let (instance, archive, gate) = searching();
+    assert_eq!(stage_of(&archive), Some(SettlingStage::Missing));
+    assert_eq!(locality(&archive, "/t/file"), Locality::Online, "nobody knows");
+    assert!(matches!(get(&archive, "/t/file"), Err(ArchiveError::NotSettled { .. })));
+    let closing = std::thread::spawn(move || archive.close());
+    gate.open(None);
+    closing.join().unwrap();
+
+    let archive = settled(open_behind(&instance, &Gate::default()));
+    assert_eq!(locality(&archive, "/t/file"), Locality::Nearline);
+    wait_for(&archive, stage(&archive, &["/t"]));
+    assert!(get(&archive, "/t/file").unwrap() == bytes(1, 300_000));
+    check(&archive);
+    archive.close();
+}
+
+/// A story of ten files in a pack that only tapes have: one was deleted while tapes were looked at, and the
+/// catalogue refused the whole pack.
+#[test]
+fn a_delete_meanwhile_costs_no_other_file_of_its_pack() {
+    let instance = Instance::with(ByteCount::mib(256), at_rest);
+    let archive = open(&instance);
+    put(&archive, "/first", &bytes(9, 300_000));
+    migrate_all(&archive);
+    (0..10).for_each(|n| drop(put(&archive, &format!("/t/file{n}"), &bytes(n, 300_000))));
+    let point = shipped(&archive);
+    migrate_all(&archive);
+    evict_all(&archive);
+    let (archive, gate) = restored_behind(&instance, archive, point);
+    wait_until("both drives look", || gate.waiting() == 2);
+    gate.open(Some(1));
+    wait_until("one was looked at", || archive.settling().unwrap().tapes_done == 1);
+    assert_eq!(stage_of(&archive), Some(SettlingStage::WrittenTapes));
+    archive.remove(&path("/t/file0")).unwrap();
+    gate.open(None);
+    let archive = settled(archive);
+    assert_eq!(stage_of(&archive), Some(SettlingStage::Settled));
+    wait_for(&archive, stage(&archive, &["/t"]));
+    for n in 1..10 {
+        assert!(get(&archive, &format!("/t/file{n}")).unwrap() == bytes(n, 300_000), "{n}");
+    }
+    check(&archive);
+    archive.close();
+}
+
+/// By the catalogue's word alone a copy would share bytes that nothing has: a copy and a delete, as S3
+/// clients rename, would lose the file.
+#[test]
+fn what_was_not_looked_for_is_not_copied() {
+    let instance = Instance::with(ByteCount::mib(256), at_rest);
+    let archive = open(&instance);
+    put(&archive, "/t/a", &bytes(1, 300_000));
+    migrate_all(&archive);
+    let point = shipped(&archive);
+    evict_all(&archive);
+    let (archive, gate) = restored_behind(&instance, archive, point);
+    wait_until("both drives look", || gate.waiting() == 2);
+    for to in ["/t/b", "/t/a"] {
+        let copied = archive.clone_object(&path("/t/a"), Which::Current, &path(to), CloneOptions::default());
+        assert!(matches!(copied, Err(ArchiveError::NotSettled { .. })), "{copied:?}");
+    }
+    gate.open(None);
+    let archive = settled(archive);
+    wait_for(&archive, stage(&archive, &["/t"]));
+    archive.clone_object(&path("/t/a"), Which::Current, &path("/t/b"), CloneOptions::default()).unwrap();
+    archive.remove(&path("/t/a")).unwrap();
+    assert!(get(&archive, "/t/b").unwrap() == bytes(1, 300_000));
+    archive.close();
+}
+
+/// The tape of a file was repacked to one that was scratch at the point, and used again.
+#[test]
+fn files_whose_tape_is_another_volume_now_are_searched_for() {
+    let instance = Instance::with(ByteCount::mib(256), |settings| {
+        at_rest(settings);
+        settings.classes.iter_mut().for_each(|class| class.copies.truncate(1));
+    });
+    let archive = open(&instance);
+    put(&archive, "/t/a", &bytes(1, 3_000_000));
+    migrate_all(&archive);
+    let old = archive.tapes().unwrap().into_iter().find(|tape| tape.containers > 0).unwrap().vid;
+    archive.set_tape(old, TapeUse::ReadOnly, "").unwrap();
+    evict_all(&archive);
+    let point = shipped(&archive);
+    archive.repack_tape(old, "for the test").unwrap();
+    wait_until("nothing is left on it", || {
+        archive.migrate_now(None).unwrap();
+        archive.tape_repack(old).unwrap().is_some_and(|repack| repack.done)
+    });
+    wait_until("it can be reclaimed", || archive.reclaim_tape(old).is_ok());
+    for tape in archive.tapes().unwrap() {
+        if tape.vid != old && tape.uuid.is_none() {
+            archive.set_tape(tape.vid, TapeUse::Disabled, "").unwrap();
+        } else if tape.state == TapeState::Active {
+            archive.set_tape(tape.vid, TapeUse::ReadOnly, "").unwrap();
+        }
+    }
+    put(&archive, "/t/new", &bytes(77, 3_000_000));
+    migrate_all(&archive);
+    assert!(archive.tape(old).unwrap().containers > 0);
+    evict_all(&archive);
+    restore_to(&instance, archive, point);
+    let archive = open(&instance);
+    assert_eq!(locality(&archive, "/t/a"), Locality::Nearline, "{:?}", archive.settling());
+    wait_for(&archive, stage(&archive, &["/t/a"]));
+    assert!(get(&archive, "/t/a").unwrap() == bytes(1, 3_000_000));
+    archive.close();
+}
+
+/// An operator's word about a drive outlasts the look; tapes that no drive can look at are looked at before
+/// they are used, and stay what they are. A server that is closed before all is settled looks again, for
+/// which it needs a drive: so the first one is closed when it is settled, not when its tapes were looked at.
+#[test]
+fn drives_that_are_out_of_use_stay_so_and_set_no_tape_aside() {
+    let instance = Instance::with(ByteCount::mib(256), at_rest);
+    let archive = open(&instance);
+    put(&archive, "/t/a", &bytes(1, 300_000));
+    migrate_all(&archive);
+    archive.drive_down(drive(1).as_str(), "service").unwrap();
+    let point = shipped(&archive);
+    restore_to(&instance, archive, point);
+    let gate = Gate::shut();
+    let archive = open_behind(&instance, &gate);
+    wait_until("the drive looks", || gate.waiting() == 1);
+    archive.drive_down(drive(0).as_str(), "it burns").unwrap();
+    gate.open(None);
+    let archive = settled(archive);
+    assert_eq!(stage_of(&archive), Some(SettlingStage::Settled));
+    let state = |archive: &Archive| -> Vec<String> {
+        archive.tape_drives().into_iter().map(|drive| drive.state).collect()
+    };
+    wait_until("it is down", || state(&archive) == ["down", "down"]);
+    archive.close();
+    drop(archive);
+
+    let gate = Gate::default();
+    let archive = settled(open_behind(&instance, &gate));
+    assert_eq!((stage_of(&archive), gate.mounted().len()), (None, 0), "it was settled before");
+    let point = shipped_by(&instance, archive);
+    let archive = open_behind(&instance, &gate);
+    wait_until("all but tapes is done", || stage_of(&archive) == Some(SettlingStage::OtherTapes));
+    let used = archive.tapes().unwrap().into_iter().filter(|tape| tape.uuid.is_some());
+    assert!(used.map(|tape| tape.state).all(|state| state == TapeState::Active), "{point}");
+    assert_eq!(gate.mounted().len(), 0);
+    archive.drive_up(drive(0).as_str()).unwrap();
+    let archive = settled(archive);
+    assert_eq!(stage_of(&archive), Some(SettlingStage::Settled));
+    assert!(gate.mounted().len() >= 2);
+    archive.close();
+}
+
+/// Restores the instance to where it is; all its drives are out of use.
+fn shipped_by(instance: &Instance, archive: Archive) -> u64 {
+    archive.close();
+    drop(archive);
+    let archive = open(instance);
+    let point = shipped(&archive);
+    restore_to(instance, archive, point);
+    point
+}
+
+/// Story: a point between a flush and its index. The tape was set aside, its flushed copy given up since the
+/// catalogue said that the pool had the bytes, and the file was LOST.
+#[test]
+fn a_point_between_flush_and_index_loses_nothing() {
+    for offset in 0.. {
+        let instance = Instance::with(ByteCount::mib(256), at_rest);
+        let archive = open(&instance);
+        put(&archive, "/first", &bytes(9, 300_000));
+        migrate_all(&archive);
+        put(&archive, "/t/file0", &bytes(1, 3_000_000));
+        let begin = shipped(&archive);
+        migrate_all(&archive);
+        let end = shipped(&archive);
+        put(&archive, "/t/file1", &bytes(2, 3_000_000));
+        migrate_all(&archive);
+        evict_all(&archive);
+        if begin + offset > end {
+            return archive.close();
+        }
+        restore_to(&instance, archive, begin + offset);
+        let archive = open(&instance);
+        assert_ne!(locality(&archive, "/t/file0"), Locality::Lost, "{offset} of {}", end - begin);
+        wait_for(&archive, stage(&archive, &["/t/file0"]));
+        assert!(get(&archive, "/t/file0").unwrap() == bytes(1, 3_000_000), "{offset}");
+        archive.close();
+    }
+}
+
+/// A pack was sealed while tapes were searched, and a container on tape took one of its members away: it
+/// could never be written.
+#[test]
+fn a_pack_that_lost_a_member_to_a_tape_is_sealed_anew() {
+    let (_instance, archive, gate) = searching();
+    put(&archive, "/t/new", &bytes(5, 200_000));
+    archive.migrate_now(None).unwrap();
+    wait_until("all is sealed", || archive.totals().unwrap().todo.files == 0);
+    gate.open(None);
+    let archive = settled(archive);
+    wait_until("it is on tape", || {
+        // What is sealed anew waits for its age.
+        archive.migrate_now(None).unwrap();
+        locality(&archive, "/t/new") == Locality::OnlineAndNearline
+    });
+    assert_eq!(locality(&archive, "/t/file"), Locality::Nearline);
+    check(&archive);
+    archive.close();
+}
+
+/// Two tapes that may be written and two that may not, restored to where they are; a mount in one drive does
+/// not come back, and the other drive has looked at its tape and is about to look at one more.
+fn hanging() -> (Instance, Archive, Gate, Vid) {
+    let instance = Instance::with(ByteCount::mib(256), at_rest);
+    let archive = open(&instance);
+    put(&archive, "/t/old", &bytes(1, 300_000));
+    migrate_all(&archive);
+    for tape in archive.tapes().unwrap().into_iter().filter(|tape| tape.uuid.is_some()) {
+        archive.set_tape(tape.vid, TapeUse::ReadOnly, "").unwrap();
+    }
+    put(&archive, "/t/file", &bytes(2, 300_000));
+    migrate_all(&archive);
+    let point = shipped(&archive);
+    restore_to(&instance, archive, point);
+    let (gate, clock) = (Gate::shut(), instance.clock());
+    gate.hang(&drive(0));
+    gate.open(Some(1));
+    let archive = open_behind_at(&instance, &gate, clock.clone());
+    wait_until("one drive hangs", || gate.hanging() == 1);
+    wait_until("the other has looked", || archive.settling().unwrap().tapes_done == 1);
+    let look = archive.settling().unwrap().looking.remove(0);
+    assert_eq!((look.drive.as_str(), look.silent), (drive(0).as_str(), base::Duration::ZERO));
+    // Less than the limit: all is held up, and said.
+    clock.advance(base::Duration::from_secs(3_599));
+    assert_eq!(stage_of(&archive), Some(SettlingStage::WrittenTapes));
+    let warnings = archive.totals().unwrap().warnings;
+    let named = format!("drive {} looks at tape {} and has not answered for 3599 s", drive(0), look.vid);
+    assert!(warnings.iter().any(|warning| warning.contains(&named)), "{warnings:?}");
+    for about in [About::Tape(look.vid), About::Drive(drive(0).as_str().to_owned())] {
+        let why = archive.explain(&about).unwrap();
+        assert!(why[0].text.contains("since the catalogue was restored, before any tape"), "{why:?}");
+    }
+    clock.advance(base::Duration::from_secs(1));
+    wait_until("the look is given up", || stage_of(&archive) > Some(SettlingStage::WrittenTapes));
+    (instance, archive, gate, look.vid)
+}
+
+/// Story: a mount that never came back held up all writing to tape, and the sweeper, for ever.
+#[test]
+fn a_mount_that_does_not_come_back_holds_up_its_tape_only() {
+    let (instance, archive, gate, vid) = hanging();
+    let tape = archive.tape(vid).unwrap();
+    assert_eq!(tape.state, TapeState::ReadOnly);
+    assert!(tape.reason.contains("has it, and has not answered for 3600 s"), "{}", tape.reason);
+    gate.open(None);
+    put(&archive, "/t/new", &bytes(3, 300_000));
+    migrate_all(&archive);
+    assert_eq!(locality(&archive, "/t/new"), Locality::OnlineAndNearline);
+    let archive = settled(archive);
+    assert_eq!(stage_of(&archive), Some(SettlingStage::Unsettled), "what it holds is not known");
+    assert_eq!(archive.settling().unwrap().unseen, [vid]);
+    assert_eq!(archive.evict(&all(&["/t/file"])).unwrap().evicted, 0);
+    assert!(archive.why_path(&path("/t/file")).is_ok());
+    gate.free(&drive(0));
+    archive.close();
+    drop(archive);
+
+    let archive = settled(open_behind(&instance, &Gate::default()));
+    assert_eq!(stage_of(&archive), Some(SettlingStage::Settled));
+    assert_eq!(archive.evict(&all(&["/t/file"])).unwrap().evicted, 1);
+    wait_for(&archive, stage(&archive, &["/t"]));
+    assert!(get(&archive, "/t/file").unwrap() == bytes(2, 300_000));
+    check(&archive);
+    archive.close();
+}
+
+/// A drive that comes back while others are looked at has its tape looked at after all.
+#[test]
+fn a_drive_that_was_given_up_and_comes_back_settles_its_tape() {
+    let (_instance, archive, gate, vid) = hanging();
+    wait_until("others are looked at", || stage_of(&archive) == Some(SettlingStage::OtherTapes));
+    assert_eq!(archive.settling().unwrap().unseen, [vid]);
+    gate.free(&drive(0));
+    wait_until("it may be looked at", || archive.settling().unwrap().unseen.is_empty());
+    gate.open(None);
+    let archive = settled(archive);
+    assert_eq!(stage_of(&archive), Some(SettlingStage::Settled));
+    assert!(gate.mounted().iter().filter(|mounted| **mounted == vid).count() >= 2);
+    archive.close();
+}
+
+/// Story: a server that was told to stop while it looked for shards went through all of its drives first.
+#[test]
+fn a_stop_does_not_wait_for_the_search_for_shards() {
+    let instance = Instance::with(ByteCount::mib(256), at_rest);
+    let archive = open(&instance);
+    (0..20).for_each(|n| drop(put(&archive, &format!("/t/file{n}"), &bytes(n, 300_000))));
+    let point = shipped(&archive);
+    restore_to(&instance, archive, point);
+    let gone = &extents(&instance.settings.pool.drives[0].path)[0];
+    std::fs::remove_file(gone).unwrap();
+    let (archive, lists) = open_listed(&instance, Arc::new(SystemClock), 3);
+    assert_eq!(lists.calls_after_stop(&archive), 0);
+    assert_eq!(stage_of(&archive), Some(SettlingStage::Pool), "nothing was decided by half a list");
+    drop(archive);
+    let archive = settled(open_behind(&instance, &Gate::default()));
+    (0..20).for_each(|n| assert!(get(&archive, &format!("/t/file{n}")).unwrap() == bytes(n, 300_000)));
+    archive.close();
+}
+
+/// The tapes on which a session was open at the point that was restored.
+fn torn(instance: &Instance) -> Vec<Vid> {
+    let machines = Machines::open(&instance.settings, Arc::new(SystemClock)).unwrap();
+    let runs = machines.catalogue.read(|view| view.open_runs()).unwrap();
+    runs.into_iter().map(|(_, run)| run.vid).collect()
+}
+
+/// What a session was writing at the point is on its tape, and nobody knows before the session is closed:
+/// until then its file is not LOST, although all other tapes could be searched.
+#[test]
+fn a_file_is_not_lost_beside_an_open_torn_session() {
+    let mut beside = 0;
+    for offset in 0.. {
+        let instance = Instance::with(ByteCount::mib(256), |settings| {
+            at_rest(settings);
+            // The large file and the small ones go to tapes of their own.
+            for (class, tape_pool) in settings.classes.iter_mut().zip(["vault-a", "vault-b"]) {
+                class.copies = vec![tape_pool.to_owned()];
+            }
+        });
+        let archive = open(&instance);
+        put(&archive, "/first", &bytes(9, 300_000));
+        migrate_all(&archive);
+        put(&archive, "/t/file", &bytes(1, 3_000_000));
+        let begin = shipped(&archive);
+        migrate_all(&archive);
+        let end = shipped(&archive);
+        evict_all(&archive);
+        if begin + offset > end {
+            archive.close();
+            break;
+        }
+        restore_to(&instance, archive, begin + offset);
+        let torn = torn(&instance);
+        let gate = Gate::shut();
+        let archive = open_behind(&instance, &gate);
+        wait_until("tapes are looked at", || gate.waiting() > torn.len());
+        torn.iter().for_each(|vid| gate.hold(*vid));
+        gate.open(None);
+        let is_over = || archive.settling().unwrap().stage.is_over();
+        // The look has ended it, if its tape holds what the point does not know.
+        wait_until("the session is about to be closed", || gate.hanging() == 1 || is_over());
+        if gate.hanging() == 1 {
+            wait_until("files were looked for", || stage_of(&archive) > Some(SettlingStage::Pool));
+            put(&archive, "/new", &bytes(2, 300_000));
+            wait_until("another tape is written", || {
+                archive.migrate_now(None).unwrap();
+                locality(&archive, "/new") == Locality::OnlineAndNearline
+            });
+            assert_eq!(stage_of(&archive), Some(SettlingStage::OtherTapes), "{offset}");
+            assert_ne!(locality(&archive, "/t/file"), Locality::Lost, "{offset}");
+            beside += 1;
+        }
+        gate.hold_none();
+        let archive = settled(archive);
+        assert_ne!(locality(&archive, "/t/file"), Locality::Lost, "{offset}");
+        wait_for(&archive, stage(&archive, &["/t/file"]));
+        assert!(get(&archive, "/t/file").unwrap() == bytes(1, 3_000_000), "{offset}");
+        archive.close();
+    }
+    assert!(beside > 2, "{beside} points were within a session");
+}
+
+/// Two tapes hold the copies of a pack that the catalogue does not know, and two drives read them at once:
+/// each copy gets a tape pool of its own.
+#[test]
+fn two_drives_that_take_over_at_once_give_each_copy_its_pool() {
+    for round in 0..5 {
+        let (_instance, archive, gate) = searching();
+        wait_until("both drives search", || gate.waiting() == 2);
+        gate.open(None);
+        let archive = settled(archive);
+        let Ok(Stat::File(stat)) = archive.stat(&path("/t/file")) else { panic!("no file") };
+        assert_eq!(stat.locality, Locality::Nearline, "{round}");
+        let used: Vec<_> = archive.tapes().unwrap().into_iter().filter(|tape| tape.containers > 0).collect();
+        let mut pools: Vec<_> = used.iter().map(|tape| tape.tape_pool.clone()).collect();
+        pools.sort();
+        pools.dedup();
+        assert_eq!((used.len(), pools.len()), (2, 2), "{round}: {used:?}");
+        check(&archive);
+        archive.close();
+    }
+}
+
+/// Story: the requester of a recall saw the old names in a removed directory, whatever its list had said.
+#[test]
+fn a_file_of_a_removed_directory_has_no_name_in_requests() {
+    let (_instance, archive, gate) = searching();
+    put(&archive, "/kept/file", &bytes(3, 1_000));
+    let request = stage(&archive, &["/t", "/kept"]);
+    let names = |archive: &Archive| -> Vec<String> {
+        let (files, _) = archive.request_files(request, 0, 10).unwrap();
+        files.into_iter().map(|file| file.path).collect()
+    };
+    assert_eq!(names(&archive), ["/t/file", "/kept/file"]);
+    let how = RemoveTree { owner: "test".to_owned(), directory: None, with_lists: false };
+    let removal = archive.remove_tree(&path("/t"), how).unwrap();
+    assert!(removal.waits.is_some(), "nothing is removed while it is not settled");
+    let now = names(&archive);
+    assert!(now[0].starts_with("(file ") && now[0].ends_with(", deleted)"), "{now:?}");
+    assert_eq!(now[1], "/kept/file");
+    gate.open(None);
+    settled(archive).close();
+}
+
+/// A server with one copy of each file, and a file that is on one tape only; which one.
+fn on_one_tape() -> (Instance, Archive, Vid) {
+    let instance = Instance::with(ByteCount::mib(256), |settings| {
+        at_rest(settings);
+        settings.classes.iter_mut().for_each(|class| class.copies.truncate(1));
+    });
+    let archive = open(&instance);
+    put(&archive, "/t/file", &bytes(1, 300_000));
+    migrate_all(&archive);
+    evict_all(&archive);
+    let tape = archive.tapes().unwrap().into_iter().find(|tape| tape.containers > 0).unwrap();
+    (instance, archive, tape.vid)
+}
+
+/// What a disabled tape has is out of reach, not LOST: also if no drive can look at it.
+#[test]
+fn a_file_on_disabled_tapes_only_is_not_lost_by_a_restore() {
+    for is_there in [true, false] {
+        let (instance, archive, vid) = on_one_tape();
+        archive.set_tape(vid, TapeUse::Disabled, "it is in the safe").unwrap();
+        let point = shipped(&archive);
+        restore_to(&instance, archive, point);
+        let cartridge = instance.cartridge(vid);
+        let away = instance.directory.path().join("away");
+        if !is_there {
+            std::fs::rename(&cartridge, &away).unwrap();
+        }
+        let archive = settled(open_behind(&instance, &Gate::default()));
+        assert_eq!(stage_of(&archive), Some(SettlingStage::Settled), "{:?}", archive.settling());
+        assert_eq!(locality(&archive, "/t/file"), Locality::Nearline, "{is_there}");
+        assert_eq!(archive.tape(vid).unwrap().state, TapeState::Disabled);
+        archive.close();
+        drop(archive);
+        if !is_there {
+            std::fs::rename(&away, &cartridge).unwrap();
+        }
+        let archive = open_behind(&instance, &Gate::default());
+        archive.set_tape(vid, TapeUse::ReadOnly, "").unwrap();
+        wait_for(&archive, stage(&archive, &["/t"]));
+        assert!(get(&archive, "/t/file").unwrap() == bytes(1, 300_000), "{is_there}");
+        archive.close();
+    }
+}
+
+/// A tape that was disabled at the point and put into use afterwards has files that nothing else has.
+#[test]
+fn a_tape_that_was_disabled_at_the_point_is_searched_too() {
+    let (instance, archive, first) = on_one_tape();
+    put(&archive, "/t/later", &bytes(2, 300_000));
+    for tape in archive.tapes().unwrap() {
+        archive.set_tape(tape.vid, TapeUse::Disabled, "not yet").unwrap();
+    }
+    let point = shipped(&archive);
+    for tape in archive.tapes().unwrap().into_iter().filter(|tape| tape.vid != first) {
+        archive.set_tape(tape.vid, TapeUse::Active, "").unwrap();
+    }
+    migrate_all(&archive);
+    evict_all(&archive);
+    restore_to(&instance, archive, point);
+    let archive = settled(open_behind(&instance, &Gate::default()));
+    assert_eq!(locality(&archive, "/t/later"), Locality::Nearline, "{:?}", archive.settling());
+    assert_eq!(locality(&archive, "/t/file"), Locality::Nearline);
+    check(&archive);
+    archive.close();
+}
