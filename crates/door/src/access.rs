@@ -16,7 +16,6 @@ use crate::json::JsonBody;
 use crate::parameters::Parameters;
 use crate::percent::bad_path;
 use crate::problem::Refusal;
-use crate::wire;
 use authority::Engine;
 
 type Caller = Extension<Arc<Call>>;

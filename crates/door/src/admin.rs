@@ -21,7 +21,6 @@ use crate::percent::bad_path;
 use crate::problem::{Kind, Refusal};
 use crate::put::{parse_mode, parse_mtime};
 use crate::shared::Asked;
-use crate::wire;
 use crate::works::Answer;
 use authority::Engine;
 

@@ -8,8 +8,8 @@ use archive::{
 use base::{ArchivePath, Timestamp, Uuid, Vid};
 use catalogue::{Attributes, ContainerKind, EvictRefusal, FileKind, ItemState, RequestState, TapeState};
 
+use crate::foresee;
 use crate::headers::precise;
-use crate::{foresee, wire};
 
 /// The word for a locality.
 pub(crate) fn locality_word(locality: Locality) -> &'static str {

@@ -5,10 +5,10 @@ use axum::Json;
 use axum::extract::RawQuery;
 use base::{RequestId, Vid};
 
+use crate::Engine;
 use crate::admin::{Door, Reply};
 use crate::parameters::Parameters;
 use crate::problem::Refusal;
-use crate::{Engine, wire};
 
 pub(crate) async fn why(shared: Door, RawQuery(query): RawQuery) -> Reply<wire::WhyReply> {
     let parameters = Parameters::read(query.as_deref(), &["path", "request", "name"])?;

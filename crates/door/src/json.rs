@@ -171,7 +171,6 @@ pub(crate) struct ReleaseInput {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire;
     use proptest::prelude::*;
 
     #[test]

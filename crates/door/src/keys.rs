@@ -16,7 +16,6 @@ use crate::headers::precise;
 use crate::json::JsonBody;
 use crate::problem::{Kind, Refusal};
 use crate::shared::Asked;
-use crate::wire;
 
 type Caller = Extension<Arc<Call>>;
 type PathPart = Result<Path<String>, PathRejection>;

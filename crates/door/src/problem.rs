@@ -8,7 +8,7 @@ use catalogue::Rejection;
 use pool::PoolError;
 use store::ExecuteError;
 
-use crate::wire::Problem;
+use wire::Problem;
 
 /// After how many seconds a client should try again.
 const RETRY_AFTER_SECONDS: u64 = 5;

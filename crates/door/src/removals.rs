@@ -16,7 +16,7 @@ use crate::json::JsonBody;
 use crate::percent::bad_path;
 use crate::problem::Refusal;
 use crate::shared::Asked;
-use crate::wire::{RemovalBody, RemovalReply};
+use wire::{RemovalBody, RemovalReply};
 
 pub(crate) async fn remove(
     shared: Asked,

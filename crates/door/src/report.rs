@@ -8,7 +8,6 @@ use base::Duration;
 use crate::parameters::Parameters;
 use crate::problem::Refusal;
 use crate::shared::Asked;
-use crate::wire;
 
 /// The window if the client names none.
 const SINCE_DEFAULT: Duration = Duration::from_secs(86_400);

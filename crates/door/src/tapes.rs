@@ -14,7 +14,6 @@ use crate::audit::Call;
 use crate::json::JsonBody;
 use crate::problem::Refusal;
 use crate::shared::Asked;
-use crate::wire;
 use authority::Engine;
 
 type Door = Asked;

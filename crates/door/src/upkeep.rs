@@ -16,7 +16,6 @@ use crate::json::JsonBody;
 use crate::parameters::Parameters;
 use crate::problem::Refusal;
 use crate::shared::Asked;
-use crate::wire;
 use crate::works::Answer;
 use authority::Engine;
 

@@ -15,7 +15,6 @@ use crate::audit::Call;
 use crate::parameters::Parameters;
 use crate::problem::Refusal;
 use crate::shared::Asked;
-use crate::wire;
 use crate::works::{Answer, Steps};
 
 /// The window if the client names none.

@@ -22,7 +22,7 @@ use crate::admin::no_such_part;
 use crate::audit::Call;
 use crate::problem::{Kind, Refusal};
 use crate::shared::{Asked, lost_thread};
-use crate::wire::WorkReply;
+use wire::WorkReply;
 
 /// Ended calls that are remembered; those that ended first are forgotten first. An answer has at most some
 /// hundred paths.

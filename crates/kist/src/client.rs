@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use base::ArchivePath;
-use door::wire::{ListEntry, ListReply, Problem, StatReply, WorkReply};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::http::{Response, StatusCode};
 use ureq::tls::TlsConfig;
 use ureq::{Agent, Body, SendBody};
+use wire::{ListEntry, ListReply, Problem, StatReply, WorkReply};
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::text;

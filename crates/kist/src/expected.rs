@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use base::Timestamp;
-use door::wire::{CauseReply, ExpectedReply};
+use wire::{CauseReply, ExpectedReply};
 
 use crate::text;
 

@@ -5,7 +5,7 @@ use std::io::{IsTerminal, stdout};
 use std::thread;
 use std::time::Duration;
 
-use door::wire::ClassReply;
+use wire::ClassReply;
 
 use crate::cli::Common;
 use crate::client::Client;

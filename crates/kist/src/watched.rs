@@ -1,6 +1,6 @@
 //! The progress of a call over many files, shown once the server has said that it takes long.
 
-use door::wire::WorkReply;
+use wire::WorkReply;
 
 use crate::progress::Progress;
 

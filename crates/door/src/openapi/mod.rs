@@ -1,5 +1,5 @@
 //! The description of `/api/v1` for programs: made from a table of its addresses and from the types of
-//! [`crate::wire`], served at `/api/v1/openapi.json` and kept in `docs/reference/openapi.json`.
+//! the crate `wire`, served at `/api/v1/openapi.json` and kept in `docs/reference/openapi.json`.
 
 mod endpoint;
 mod table;
@@ -12,8 +12,8 @@ use utoipa::openapi::{
     ResponseBuilder,
 };
 
-use crate::wire::Problem;
 use endpoint::{Endpoint, Shape};
+use wire::Problem;
 
 /// Where it is served, below `/api/v1`.
 pub(crate) const ADDRESS: &str = "/openapi.json";

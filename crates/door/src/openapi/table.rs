@@ -1,9 +1,7 @@
 //! All addresses of `/api/v1`.
 
 use super::endpoint::{Endpoint, Kind, Query, Shape};
-use crate::clock::{AcceptClockBody, ClockReply};
-use crate::protection::{BackupReply, QuarantineReply, SnapshotReply};
-use crate::wire;
+use wire::{AcceptClockBody, BackupReply, ClockReply, QuarantineReply, SnapshotReply};
 
 const fn text(name: &'static str, meaning: &'static str) -> Query {
     Query { name, kind: Kind::Text, needed: false, meaning }

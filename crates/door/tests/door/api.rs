@@ -4,10 +4,10 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use archive::Locality;
-use door::wire::*;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
+use wire::*;
 
 use crate::client::{Server, refused};
 

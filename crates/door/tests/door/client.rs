@@ -153,7 +153,7 @@ impl Reply {
 
     /// The status and the word of a problem; the body and the header have to agree.
     pub fn problem(&self) -> (u16, String) {
-        let problem: door::wire::Problem = self.json();
+        let problem: wire::Problem = self.json();
         assert_eq!(problem.status, self.status);
         assert_eq!(self.header("content-type"), Some("application/problem+json"));
         assert_eq!(self.header("kist-problem"), Some(problem.kind.as_str()));

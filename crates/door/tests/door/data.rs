@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use archive::Locality;
 use base::{Adler32, Blake3, ByteCount, Timestamp};
-use door::wire::{Problem, PutReply};
+use wire::{Problem, PutReply};
 
 use crate::client::{KEY, Reply, Server, refused};
 use crate::fake::{Event, PIECE};

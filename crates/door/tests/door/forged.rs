@@ -323,12 +323,12 @@ fn keys_are_given_out_and_taken_back_over_the_door() {
     let server = Guarded::start();
     let reply = server.send(&post("/api/v1/keys", "secret-of-anna", "{\"name\":\"carl\",\"operator\":true}"));
     assert_eq!(reply.status, 201, "{reply:?}");
-    let made: door::wire::NewKeyReply = reply.json();
+    let made: wire::NewKeyReply = reply.json();
     let works = || server.send(&ask("GET", "/api/v1/pool", &made.secret)).status;
     assert_eq!(works(), 200);
     let listed = server.send(&ask("GET", "/api/v1/keys", "secret-of-anna"));
     assert!(!String::from_utf8_lossy(&listed.body).contains(&made.secret));
-    assert_eq!(listed.json::<Vec<door::wire::KeyReply>>(), std::slice::from_ref(&made.key));
+    assert_eq!(listed.json::<Vec<wire::KeyReply>>(), std::slice::from_ref(&made.key));
     let change = |verb: &str| {
         server.send(&post(&format!("/api/v1/keys/{}/{verb}", made.key.id), "secret-of-anna", "")).status
     };

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use archive::Locality;
 use base::ByteCount;
-use door::wire::CreatedReply;
 use door::{DoorSettings, Limits, Listener};
+use wire::CreatedReply;
 
 use crate::client::{KEY, Reply, Server, at, refused};
 use crate::fake::Event;

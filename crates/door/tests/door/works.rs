@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use base::ByteCount;
 use door::Limits;
-use door::wire::{CreatedReply, EvictReply, WorkReply};
+use wire::{CreatedReply, EvictReply, WorkReply};
 
 use crate::client::{KEY, Reply, Server, refused};
 use crate::fake::{Event, STEPS};
@@ -181,7 +181,7 @@ fn a_report_is_made_in_steps_and_gives_its_place_back_between_them() {
     (1..STEPS).for_each(|_| word.send(()).unwrap());
     let work = end(&server, id);
     assert_eq!((work.state.as_str(), work.status, work.bytes), ("done", Some(200), STEPS));
-    let report: door::wire::UsageReply = serde_json::from_value(work.reply.unwrap()).unwrap();
+    let report: wire::UsageReply = serde_json::from_value(work.reply.unwrap()).unwrap();
     assert!(report.logged);
     // Without the preference it is answered when it is made.
     let (word, gate) = std::sync::mpsc::channel();

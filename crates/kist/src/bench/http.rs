@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use super::cpu;
+use super::raw::{RawConnection, Reply};
 use super::rows::Row;
-use super::wire::{Reply, Wire};
 use crate::child::Server;
 use crate::failure::{Failure, Outcome};
 use crate::text;
@@ -102,14 +102,16 @@ fn check(target: &str, reply: std::io::Result<Reply>, is_good: impl Fn(&Reply) -
 fn timed(
     server: &Server,
     load: Load,
-    work: impl Fn(&mut Wire, u64) -> Outcome + Sync,
+    work: impl Fn(&mut RawConnection, u64) -> Outcome + Sync,
 ) -> Outcome<(f64, f64)> {
     let next = AtomicUsize::new(0);
     let mut wires = Vec::new();
     for _ in 0..load.clients {
-        wires.push(Wire::connect(&server.client).map_err(|error| Failure::internal(error.to_string()))?);
+        wires.push(
+            RawConnection::connect(&server.client).map_err(|error| Failure::internal(error.to_string()))?,
+        );
     }
-    let run = |mut wire: Wire| -> Outcome {
+    let run = |mut wire: RawConnection| -> Outcome {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed) as u64;
             if number >= load.files {

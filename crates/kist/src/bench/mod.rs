@@ -7,16 +7,16 @@ mod erasure;
 mod http;
 mod limits;
 mod page;
+mod raw;
 mod rows;
 mod s3;
 mod schedule;
-mod wire;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use door::wire::{MigrateBody, StatusReply};
 use tempfile::TempDir;
+use wire::{MigrateBody, StatusReply};
 
 use self::http::Load;
 use self::rows::Row;

@@ -1,7 +1,7 @@
 //! `kist acl`.
 
-use door::wire::{AclBody, AclLine, AclReply};
 use identity::AclEntry;
+use wire::{AclBody, AclLine, AclReply};
 
 use crate::cli::Common;
 use crate::client::archive_path;

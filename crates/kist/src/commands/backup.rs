@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use archive::{BackupDirectory, BackupError, Line, Rehearsed};
 use base::ByteCount;
-use door::protection::{BackupReply, SnapshotReply};
 use serde::Serialize;
+use wire::{BackupReply, SnapshotReply};
 
 use crate::cli::Common;
 use crate::failure::{Exit, Failure, Outcome};

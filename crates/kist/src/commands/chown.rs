@@ -1,6 +1,6 @@
 //! `kist chown`.
 
-use door::wire::OwnerBody;
+use wire::OwnerBody;
 
 use crate::cli::Common;
 use crate::client::archive_path;

@@ -1,6 +1,6 @@
 //! `kist class`.
 
-use door::wire::ClassReply;
+use wire::ClassReply;
 
 use crate::cli::Common;
 use crate::failure::Outcome;

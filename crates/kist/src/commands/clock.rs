@@ -1,6 +1,6 @@
 //! `kist clock`.
 
-use door::clock::{AcceptClockBody, ClockReply};
+use wire::{AcceptClockBody, ClockReply};
 
 use crate::cli::Common;
 use crate::failure::Outcome;

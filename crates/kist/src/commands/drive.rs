@@ -1,6 +1,6 @@
 //! `kist drive`.
 
-use door::wire::{DriveReply, ReasonBody, TAPE_DRIVE_STATES};
+use wire::{DriveReply, ReasonBody, TAPE_DRIVE_STATES};
 
 use crate::cli::Common;
 use crate::failure::Outcome;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use door::wire::{EvictReply, SelectionBody};
+use wire::{EvictReply, SelectionBody};
 
 use crate::cli::Common;
 use crate::client::{Client, archive_path};

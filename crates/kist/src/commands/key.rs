@@ -1,7 +1,7 @@
 //! `kist key`.
 
 use base::Duration;
-use door::wire::{KeyBody, KeyReply, NewKeyReply};
+use wire::{KeyBody, KeyReply, NewKeyReply};
 
 use crate::cli::Common;
 use crate::failure::{Failure, Outcome};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use door::wire::ListEntry;
+use wire::ListEntry;
 
 use crate::cli::Common;
 use crate::client::{archive_path, join};

@@ -1,6 +1,6 @@
 //! `kist migrate`.
 
-use door::wire::MigrateBody;
+use wire::MigrateBody;
 
 use crate::cli::Common;
 use crate::failure::{Failure, Outcome};

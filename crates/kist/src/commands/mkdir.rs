@@ -1,6 +1,6 @@
 //! `kist mkdir`.
 
-use door::wire::MakeDirectoryBody;
+use wire::MakeDirectoryBody;
 
 use crate::cli::Common;
 use crate::client::archive_path;

@@ -1,6 +1,6 @@
 //! `kist mv`.
 
-use door::wire::RenameBody;
+use wire::RenameBody;
 
 use crate::cli::Common;
 use crate::client::archive_path;

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use archive::{AccessLog as _, AccessLogFiles};
 use base::{ByteCount, Timestamp};
-use door::wire::{ClassUsageReply, UsageReply};
 use serde_json::{Value, json};
 use twin::plan::{ASSUMPTIONS, ClassWorkload, Input, Line, Plan, Section, Site, Unit, Verdict};
 use usage::{Analysis, Usage, Window};
+use wire::{ClassUsageReply, UsageReply};
 
 use crate::cli::Common;
 use crate::config::Span;

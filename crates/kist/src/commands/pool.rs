@@ -1,8 +1,8 @@
 //! `kist pool`.
 
 use base::StripeCode;
-use door::protection::QuarantineReply;
-use door::wire::{PoolHealthReply, PoolReply, RebuildBody, ReplaceBody, ReplaceReply};
+use wire::QuarantineReply;
+use wire::{PoolHealthReply, PoolReply, RebuildBody, ReplaceBody, ReplaceReply};
 
 use crate::cli::Common;
 use crate::client::Client;

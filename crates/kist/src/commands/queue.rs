@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use door::wire::{QueueReply, TapeReply};
+use wire::{QueueReply, TapeReply};
 
 use crate::cli::Common;
 use crate::failure::Outcome;

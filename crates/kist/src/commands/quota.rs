@@ -1,6 +1,6 @@
 //! `kist quota`.
 
-use door::wire::{QuotaBody, QuotaReply};
+use wire::{QuotaBody, QuotaReply};
 
 use crate::cli::Common;
 use crate::client::archive_path;

@@ -1,6 +1,6 @@
 //! `kist release`.
 
-use door::wire::ReleaseBody;
+use wire::ReleaseBody;
 
 use crate::cli::Common;
 use crate::client::{Client, archive_path};

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use door::wire::{
-    OutlookReply, PriorityBody, REQUEST_STATES, RequestFileReply, RequestFilesReply, RequestReply,
-};
+use wire::{OutlookReply, PriorityBody, REQUEST_STATES, RequestFileReply, RequestFilesReply, RequestReply};
 
 use crate::cli::Common;
 use crate::client::Client;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use door::wire::{RemovalBody, RemovalReply};
+use wire::{RemovalBody, RemovalReply};
 
 use crate::cli::Common;
 use crate::client::{Client, archive_path};

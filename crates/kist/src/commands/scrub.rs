@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use door::wire::ScrubReply;
+use wire::ScrubReply;
 
 use crate::cli::Common;
 use crate::client::Client;

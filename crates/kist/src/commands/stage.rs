@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use base::Timestamp;
-use door::wire::{
+use wire::{
     CreatedReply, ExpectedReply, RequestFilesReply, RequestReply, SelectionBody, WhyReply, WorkReply,
 };
 

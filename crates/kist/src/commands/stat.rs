@@ -1,6 +1,6 @@
 //! `kist stat`.
 
-use door::wire::{CopyReply, StatReply};
+use wire::{CopyReply, StatReply};
 
 use crate::cli::Common;
 use crate::client::archive_path;

@@ -1,7 +1,7 @@
 //! `kist status`.
 
-use door::protection::{BackupReply, ChangeLogReply};
-use door::wire::StatusReply;
+use wire::StatusReply;
+use wire::{BackupReply, ChangeLogReply};
 
 use crate::cli::Common;
 use crate::failure::{Failure, Outcome};

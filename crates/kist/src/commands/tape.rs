@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use door::wire::{ContainerReply, TAPE_STATES, TapeBody, TapeContentReply, TapeReply};
+use wire::{ContainerReply, TAPE_STATES, TapeBody, TapeContentReply, TapeReply};
 
 use crate::cli::Common;
 use crate::client::Client;

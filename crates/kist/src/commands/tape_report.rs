@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use door::wire::{QueueAgeReply, ReportRowReply, SpreadReply, TapeReportReply};
+use wire::{QueueAgeReply, ReportRowReply, SpreadReply, TapeReportReply};
 
 use crate::cli::Common;
 use crate::failure::{Failure, Outcome};

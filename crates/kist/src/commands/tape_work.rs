@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use door::wire::{ReasonBody, TapeCheckReply, TapeDamageReply, TapeRepackReply};
+use wire::{ReasonBody, TapeCheckReply, TapeDamageReply, TapeRepackReply};
 
 use crate::cli::Common;
 use crate::client::Client;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use base::Timestamp;
-use door::wire::{ClassUsageReply, DailyReply, SizesReply, UsageReply};
+use wire::{ClassUsageReply, DailyReply, SizesReply, UsageReply};
 
 use crate::cli::Common;
 use crate::failure::{Failure, Outcome};

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::{Adler32, Crc32c, StreamChecksums};
-use door::wire::{VerifyCatalogueReply, VerifyReply};
+use wire::{VerifyCatalogueReply, VerifyReply};
 
 use crate::cli::Common;
 use crate::client::{Client, archive_path};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use door::wire::{QueueReply, StatusReply};
+use wire::{QueueReply, StatusReply};
 
 use crate::cli::Common;
 use crate::client::Client;

@@ -1,6 +1,6 @@
 //! `kist why`.
 
-use door::wire::WhyReply;
+use wire::WhyReply;
 
 use crate::cli::Common;
 use crate::client::{Client, archive_path};

@@ -1,6 +1,6 @@
 //! `kist work`.
 
-use door::wire::WorkReply;
+use wire::WorkReply;
 
 use crate::cli::Common;
 use crate::failure::Outcome;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
-use door::wire::{FileReply, StatReply};
+use wire::{FileReply, StatReply};
 
 use crate::client::Client;
 use crate::failure::{Exit, Failure, Outcome};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use door::wire::{MigrateBody, StatusReply};
+use wire::{MigrateBody, StatusReply};
 
 use super::source::{self, Source};
 use super::summary::{self, Measured};

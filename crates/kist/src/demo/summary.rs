@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-use door::wire::StatusReply;
+use wire::StatusReply;
 
 use crate::failure::Outcome;
 use crate::table::Table;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
 
-use door::wire::{ListEntry, MakeDirectoryBody, PutReply};
+use wire::{ListEntry, MakeDirectoryBody, PutReply};
 
 use super::hashing::{Hasher, HashingReader};
 use super::local::{LocalItem, LocalKind};

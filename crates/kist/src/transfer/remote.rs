@@ -1,7 +1,7 @@
 //! Trees of the archive.
 
 use base::{Name, Timestamp};
-use door::wire::{ListEntry, StatReply};
+use wire::{ListEntry, StatReply};
 
 use crate::client::{Client, join};
 use crate::failure::{Exit, Failure, Outcome};

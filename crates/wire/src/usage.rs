@@ -1,4 +1,4 @@
-//! The JSON of `/api/v1/report/usage`.
+//! What users did.
 
 use serde::{Deserialize, Serialize};
 

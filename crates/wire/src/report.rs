@@ -1,4 +1,4 @@
-//! The JSON of reports on tapes and drives.
+//! Reports on tapes and drives.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,8 @@
-//! The JSON of calls that go on after they were answered.
+//! Calls that go on without their connection.
 
 use serde::{Deserialize, Serialize};
+
+use crate::Problem;
 
 /// A call over many files, or a report.
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
@@ -30,5 +32,5 @@ pub struct WorkReply {
     /// Once it is done: the body that the call would have been answered with, if it has one.
     pub reply: Option<serde_json::Value>,
     /// Once it has failed: why.
-    pub problem: Option<crate::wire::Problem>,
+    pub problem: Option<Problem>,
 }

@@ -1,4 +1,4 @@
-//! JSON of `/api/v1/keys`.
+//! Keys that are given out.
 
 use serde::{Deserialize, Serialize};
 

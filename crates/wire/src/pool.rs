@@ -1,6 +1,76 @@
-//! The JSON of verifying, scrubbing and the pool's drives.
+//! The disk pool: its drives, scrubs, repairs.
 
 use serde::{Deserialize, Serialize};
+
+/// The pool.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct PoolReply {
+    /// Data shards.
+    pub data: u8,
+    /// Local parity shards; 0 if the code is Reed-Solomon.
+    pub local_parity: u8,
+    /// Parity shards of all data.
+    pub parity: u8,
+    /// Copies of small values.
+    pub segment_copies: u8,
+    /// Files in it.
+    pub online_files: u64,
+    /// Their bytes.
+    pub online_bytes: u64,
+    /// Cells rebuilt on read since the start.
+    pub reconstructed: u64,
+    /// Garbage waiting for removal.
+    pub garbage: u64,
+    /// What small files take, as last measured; none: not yet since the start.
+    #[serde(default)]
+    pub small: Option<SmallFilesReply>,
+    /// The drives.
+    pub drives: Vec<PoolDriveReply>,
+}
+
+/// What small files take of the pool. Segments that are written still do not count.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct SmallFilesReply {
+    /// Segments that they share.
+    pub segments: u64,
+    /// Files, or parts of uploads, in them.
+    pub values: u64,
+    /// Their bytes, once.
+    pub bytes: u64,
+    /// Their bytes, in all copies.
+    pub copied: u64,
+    /// What the segments take on all drives.
+    pub taken: u64,
+    /// `taken` for each byte of `copied`; none if no file is in them.
+    pub amplification: Option<f64>,
+    /// When that was measured.
+    pub at: String,
+}
+
+/// A drive of the pool.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct PoolDriveReply {
+    /// Its number.
+    pub id: u16,
+    /// Its directory.
+    pub path: String,
+    /// `up`, `full`, `missing` or `lost`; or `suspect`, `away` or `wiped`, a colon and the reason.
+    pub state: String,
+    /// It was away, or put back from an old copy, and may lack what was written after this change: what is
+    /// missing is being looked for and written anew.
+    #[serde(default)]
+    pub gaps_after: Option<u64>,
+    /// Bytes it can hold.
+    pub capacity: u64,
+    /// Bytes used.
+    pub used: u64,
+    /// Bytes read since the start.
+    pub read: u64,
+    /// Bytes written since the start.
+    pub written: u64,
+    /// Errors since the start.
+    pub errors: u64,
+}
 
 /// How redundant the content of the pool is: `GET /api/v1/pool/health`.
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]

@@ -1,4 +1,4 @@
-//! The JSON of reasons and expected times.
+//! Why something waits, and when it is expected.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! The JSON of directories that are removed at once with all that is in them.
+//! Directories that are removed.
 
 use serde::{Deserialize, Serialize};
 

@@ -15,7 +15,7 @@ const HEAD_BYTES_MAX: usize = 16 << 10;
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// One connection that is kept.
-pub struct Wire {
+pub struct RawConnection {
     stream: TcpStream,
     host: String,
     authorization: String,
@@ -31,7 +31,7 @@ pub struct Reply {
     pub bytes: u64,
 }
 
-impl Wire {
+impl RawConnection {
     /// Connects to the server of a client, with its key.
     pub fn connect(client: &Client) -> Result<Self> {
         let host = client.url().trim_start_matches("http://").to_owned();
@@ -39,7 +39,7 @@ impl Wire {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         let authorization = client.authorization().to_owned();
-        Ok(Wire { stream, host, authorization, buffer: vec![0; BUFFER_BYTES] })
+        Ok(RawConnection { stream, host, authorization, buffer: vec![0; BUFFER_BYTES] })
     }
 
     /// Sends a request without a body.

@@ -1,4 +1,4 @@
-//! The JSON of owners, access control lists and quotas.
+//! Owners, access lists, quotas.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,0 +1,51 @@
+//! The JSON of `/api/v1`: what the server says and the program `kist` reads. Sizes are bytes, times are UTC
+//! in RFC 3339, spans are seconds. Fields are only ever added. It is data alone: the door makes it from what
+//! the engine says, and a client needs nothing of the server to read it.
+
+mod access;
+mod clock;
+mod drives;
+mod files;
+mod keys;
+mod pool;
+mod problem;
+mod protection;
+mod reasons;
+mod removals;
+mod report;
+mod requests;
+mod status;
+mod tapes;
+mod usage;
+mod works;
+
+pub use access::{AclBody, AclLine, AclReply, OwnerBody, QuotaBody, QuotaReply};
+pub use clock::{AcceptClockBody, ClockReply, TimeMoveReply};
+pub use drives::{DriveMotionReply, DriveReply};
+pub use files::{
+    CopyReply, FileReply, ListEntry, ListReply, MakeDirectoryBody, PinReply, PutReply, RenameBody, StatReply,
+};
+pub use keys::{KeyBody, KeyReply, NewKeyReply};
+pub use pool::{
+    PoolDriveReply, PoolHealthReply, PoolReply, RebuildBody, ReplaceBody, ReplaceReply, ScrubReply,
+    SmallFilesReply, VerifyCatalogueReply, VerifyReply,
+};
+pub use problem::Problem;
+pub use protection::{BackupReply, ChangeLogReply, QuarantineReply, SnapshotReply};
+pub use reasons::{CauseReply, ExpectedReply, OutlookReply, ReasonReply, TailFileReply};
+pub use removals::{RemovalBody, RemovalReply};
+pub use report::{MountsForReply, QueueAgeReply, ReportRowReply, SpreadReply, TapeReportReply};
+pub use requests::{
+    CreatedReply, EvictReply, PriorityBody, REQUEST_STATES, RefusedReply, ReleaseBody, RequestFileReply,
+    RequestFilesReply, RequestReply, SelectionBody, WhyReply,
+};
+pub use status::{ClassReply, MigrateBody, QueueReply, SettlingReply, StatusReply};
+pub use tapes::{
+    ContainerReply, ReasonBody, TAPE_DRIVE_STATES, TAPE_STATES, TapeBody, TapeCheckReply, TapeContentReply,
+    TapeDamageReply, TapeHistoryReply, TapeRepackReply, TapeReply,
+};
+pub use usage::{
+    CacheLifeReply, ClassUsageReply, DailyReply, DayReply, MovementReply, PeakReply, ResidencyReply,
+    SizeBucketReply, SizesReply, UsageCountReply, UsageReply, UsageSpansReply, WorkloadReply,
+};
+pub use works::WorkReply;

@@ -1,0 +1,152 @@
+//! Classes, queues, the counters of the archive.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ExpectedReply, ReasonReply};
+
+/// A storage class.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ClassReply {
+    /// Its name.
+    pub name: String,
+    /// Default for files up to this size; `null`: any.
+    pub up_to: Option<u64>,
+    /// Tape pools.
+    pub copies: Vec<String>,
+    /// Pack limit.
+    pub pack_bytes: u64,
+    /// Files from this size on are not packed.
+    pub large_bytes: u64,
+    /// Live files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Files in the pool.
+    pub online_files: u64,
+    /// Their bytes.
+    pub online_bytes: u64,
+    /// Files not in a container yet.
+    pub todo_files: u64,
+    /// Their bytes.
+    pub todo_bytes: u64,
+}
+
+/// Something that waits.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct QueueReply {
+    /// What.
+    pub what: String,
+    /// Files or containers.
+    pub items: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Since when the oldest of them waits.
+    pub oldest: Option<String>,
+    /// How many seconds that is.
+    #[serde(default)]
+    pub oldest_seconds: Option<u64>,
+    /// Why.
+    pub reason: String,
+    /// The same for programs.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cause: Option<ReasonReply>,
+    /// When all of it is done.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub expected: Option<ExpectedReply>,
+}
+
+/// Counters, for summaries.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct StatusReply {
+    /// The server's version.
+    pub version: String,
+    /// The instance.
+    pub instance: String,
+    /// What an operator should know, in words; empty if all is well.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+    /// Bytes of the file systems of the pool's drives; one that several share is counted once.
+    #[serde(default)]
+    pub pool_capacity: u64,
+    /// What is taken of them, by whomever.
+    #[serde(default)]
+    pub pool_used: u64,
+    /// Drives of the pool.
+    #[serde(default)]
+    pub pool_drives: u64,
+    /// Of those, such that are read and written.
+    #[serde(default)]
+    pub pool_drives_up: u64,
+    /// Files archived.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Files in the pool.
+    pub online_files: u64,
+    /// Their bytes.
+    pub online_bytes: u64,
+    /// At most so many of those files could be evicted now: tapes have them and nobody pins them.
+    #[serde(default)]
+    pub evictable_files: u64,
+    /// Their bytes.
+    #[serde(default)]
+    pub evictable_bytes: u64,
+    /// What waits until somebody does something about it, and why: the first lines of the queue.
+    #[serde(default)]
+    pub waiting: Vec<QueueReply>,
+    /// Files not in a container yet.
+    pub todo_files: u64,
+    /// Containers waiting for a tape.
+    pub queued_containers: u64,
+    /// Bytes of those.
+    pub queued_bytes: u64,
+    /// Container copies flushed but not under an index yet.
+    pub unindexed_containers: u64,
+    /// Tape mounts so far.
+    pub mounts: u64,
+    /// Packs sealed so far.
+    pub packs: u64,
+    /// Flush points so far.
+    pub flushes: u64,
+    /// Data-partition indexes so far.
+    pub indexes: u64,
+    /// Bytes on tape.
+    pub tape_written: u64,
+    /// The server's resident anonymous memory in bytes.
+    pub memory_anonymous: u64,
+    /// How far a restored catalogue was compared with pool and tapes, if the server was started on one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settling: Option<SettlingReply>,
+}
+
+/// How far a restored catalogue was compared with pool and tapes.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct SettlingReply {
+    /// `written-tapes`, `pool`, `other-tapes`, `missing-files`; at last `settled`, or `unsettled` if not all
+    /// could be looked at.
+    pub stage: String,
+    /// When the server began with it.
+    pub began: String,
+    /// Tapes to be looked at, as far as is known.
+    pub tapes: u64,
+    /// Of those, such that were looked at.
+    pub tapes_done: u64,
+    /// Files of before the restore.
+    pub files: u64,
+    /// Of those, such that were looked for in the pool.
+    pub files_done: u64,
+    /// Seconds until the present stage is done, at the rate so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_seconds: Option<u64>,
+    /// Tapes that could not be looked at, and decide on files.
+    #[serde(default)]
+    pub unseen: Vec<String>,
+}
+
+/// `POST /api/v1/migrate`: do not wait for bytes or age.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema, Default)]
+pub struct MigrateBody {
+    /// Only this class.
+    #[serde(default)]
+    pub class: Option<String>,
+}

@@ -1,0 +1,199 @@
+//! Tapes: what stands on them, and what operators do with them.
+
+use serde::{Deserialize, Serialize};
+
+/// A tape.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TapeReply {
+    /// The tape.
+    pub vid: String,
+    /// `scratch`, `labelling`, `active`, `full`, `read-only`, `suspect` or `disabled`.
+    pub state: String,
+    /// Why.
+    pub reason: String,
+    /// Its pool.
+    pub tape_pool: Option<String>,
+    /// Its library.
+    #[serde(default)]
+    pub library: String,
+    /// The volume's UUID.
+    pub uuid: Option<String>,
+    /// Native capacity.
+    pub capacity: u64,
+    /// Bytes written.
+    pub written: u64,
+    /// Bytes of committed containers.
+    pub committed: u64,
+    /// Bytes of torn sessions.
+    pub torn: u64,
+    /// Containers.
+    pub containers: u64,
+    /// Newest index generation.
+    pub generation: u64,
+    /// Next block.
+    pub end_of_data: u64,
+    /// Sessions.
+    pub mounts: u64,
+    /// The drive it is in.
+    pub drive: Option<String>,
+    /// Files wanted from it.
+    pub wanted_files: u64,
+    /// Their bytes.
+    pub wanted_bytes: u64,
+    /// Newest change on it.
+    pub changes_through: u64,
+    /// Its failures, if it failed since the last session on it that went well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<TapeHistoryReply>,
+}
+
+/// The failures of a tape.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TapeHistoryReply {
+    /// Its state before, which it gets back when it is found well.
+    pub before: String,
+    /// How often it failed in a row.
+    pub failures: u32,
+    /// When it is tried again; absent: not before an operator decides, or it is in use.
+    pub retry: Option<String>,
+    /// What the last failure speaks against: `unknown`, `cartridge`, `drive`, `robot` or `path`.
+    pub cause: String,
+}
+
+/// A page of a tape's content.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TapeContentReply {
+    /// The tape.
+    pub tape: TapeReply,
+    /// Containers in block order.
+    pub containers: Vec<ContainerReply>,
+    /// Ask again with `from=` this block; absent at the end.
+    pub next: Option<u64>,
+}
+
+/// A container on a tape.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ContainerReply {
+    /// First block.
+    pub block: u64,
+    /// The container.
+    pub container: u64,
+    /// `pack`, `file` or `segment`.
+    pub kind: String,
+    /// Length.
+    pub length: u64,
+    /// Path in the volume.
+    pub tape_path: String,
+    /// Members with a name.
+    pub live_members: u32,
+    /// Their bytes.
+    pub live_bytes: u64,
+}
+
+/// `POST /api/v1/tapes/{vid}`: what may be done with a tape from now on.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TapeBody {
+    /// `active`, `read-only` or `disabled`.
+    pub state: String,
+    /// Why, for other operators.
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// The states of tapes, as [`TapeReply::state`](crate::TapeReply::state) says them.
+pub const TAPE_STATES: [&str; 8] =
+    ["scratch", "labelling", "active", "full", "read-only", "suspect", "disabled", "repacking"];
+
+/// The states of tape drives, as [`DriveReply::state`](crate::DriveReply::state) says them.
+pub const TAPE_DRIVE_STATES: [&str; 8] =
+    ["down", "empty", "mounting", "idle", "migrating", "recalling", "maintaining", "unmounting"];
+
+/// `POST /api/v1/drives/{name}/down`, `POST /api/v1/tapes/{vid}/repack`: why, for other operators.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema, Default)]
+pub struct ReasonBody {
+    /// Why.
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// A place on a tape that does not hold what it should.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TapeDamageReply {
+    /// `label`, `index`, `segment`, `memory`, `container` or `block`.
+    pub part: String,
+    /// The block.
+    pub block: u64,
+    /// The container.
+    pub container: Option<u64>,
+    /// Its path on tape.
+    pub tape_path: String,
+    /// Files that are hit.
+    pub files: Vec<String>,
+    /// How many more there are.
+    pub more_files: u64,
+    /// What is wrong.
+    pub reason: String,
+}
+
+/// The check of a tape.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TapeCheckReply {
+    /// The tape.
+    pub vid: String,
+    /// `none`, `waiting`, `running` or `done`.
+    pub state: String,
+    /// Why it waits.
+    pub reason: String,
+    /// When it was asked for.
+    pub asked: Option<String>,
+    /// When reading began.
+    pub began: Option<String>,
+    /// When all was read.
+    pub ended: Option<String>,
+    /// Containers on the tape.
+    pub containers: u64,
+    /// Containers read.
+    pub containers_checked: u64,
+    /// Bytes of all containers.
+    pub bytes: u64,
+    /// Bytes of those that were read.
+    pub bytes_checked: u64,
+    /// Bytes a second while it was read; 0 while that is not known.
+    pub rate: f64,
+    /// Seconds that the rest takes at this rate.
+    pub left: Option<u64>,
+    /// Whole indexes on both partitions.
+    pub indexes: u64,
+    /// Whole change-log segments.
+    pub segments: u64,
+    /// Blocks that sessions cut short have left; no damage.
+    pub torn_blocks: u64,
+    /// Damage, the first thousand places.
+    pub damage: Vec<TapeDamageReply>,
+    /// All places of damage.
+    pub damage_count: u64,
+}
+
+/// The repack of a tape.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TapeRepackReply {
+    /// The tape.
+    pub vid: String,
+    /// `none`, `running` or `done`.
+    pub state: String,
+    /// Containers that stand on other tapes now, read back, since the server started.
+    pub moved: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Containers that nobody needed.
+    pub dropped: u64,
+    /// Containers that no tape can give now.
+    pub stuck: u64,
+    /// Containers on their way.
+    pub under_way: u64,
+    /// Containers still on the tape.
+    pub left: u64,
+    /// What those on their way wait for, if they are to be written to other tapes.
+    #[serde(default)]
+    pub waiting: Option<String>,
+}
