@@ -72,10 +72,23 @@ pub struct SnapshotReply {
 pub struct QuarantineReply {
     /// Whether there is a quarantine: since a restore until an operator ends it.
     pub on: bool,
-    /// Extents (shards on drives) in it.
+    /// Extents in it: shards of large blobs on drives, and copies of segments of small files.
     pub extents: u64,
+    /// Of how many blobs they are, counted up to a million. The catalogue does not know any more which files
+    /// these held.
+    #[serde(default)]
+    pub blobs: u64,
+    /// Bytes that they take of the drives.
+    #[serde(default)]
+    pub bytes: u64,
     /// Extents that nothing names, such as a crash leaves: each is kept for `[pool] unknown_kept`.
     pub unknown: u64,
+    /// Of how many blobs these are.
+    #[serde(default)]
+    pub unknown_blobs: u64,
+    /// Bytes that these take of the drives.
+    #[serde(default)]
+    pub unknown_bytes: u64,
     /// When the first of these is removed.
     pub unknown_until: Option<String>,
 }
@@ -124,11 +137,16 @@ pub(crate) async fn snapshot(
 }
 
 pub(crate) async fn quarantine(shared: Door) -> Result<Json<QuarantineReply>, Refusal> {
-    let (extents, kept) = shared.call(|engine| Ok((engine.quarantined()?, engine.unknown_kept()?))).await?;
+    let (found, kept) = shared.call(|engine| Ok((engine.quarantined()?, engine.unknown_kept()?))).await?;
+    let restored = found.unwrap_or_default();
     Ok(Json(QuarantineReply {
-        on: extents.is_some(),
-        extents: extents.unwrap_or(0),
+        on: found.is_some(),
+        extents: restored.extents,
+        blobs: restored.blobs,
+        bytes: restored.bytes.0,
         unknown: kept.extents,
+        unknown_blobs: kept.blobs,
+        unknown_bytes: kept.bytes.0,
         unknown_until: kept.until.map(precise),
     }))
 }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 pub const TAPE_STATES: [&str; 8] =
     ["scratch", "labelling", "active", "full", "read-only", "suspect", "disabled", "repacking"];
 /// The states of tape drives, as [`DriveReply::state`](crate::wire::DriveReply::state) says them.
-pub const TAPE_DRIVE_STATES: [&str; 8] =
-    ["down", "empty", "mounting", "idle", "migrating", "recalling", "maintaining", "unmounting"];
+pub const TAPE_DRIVE_STATES: [&str; 9] =
+    ["down", "looking", "empty", "mounting", "idle", "migrating", "recalling", "maintaining", "unmounting"];
 /// The states of requests, as [`RequestReply::state`](crate::wire::RequestReply::state) says them.
 pub const REQUEST_STATES: [&str; 6] =
     ["filling", "active", "completed", "cancelling", "cancelled", "forgetting"];

@@ -71,6 +71,12 @@ impl Scheduler {
         self.no_drive_up().or_else(elsewhere).or_else(limit).unwrap_or_else(|| self.why_no_tape(tape_pool))
     }
 
+    /// How many files are wanted, each once, and their bytes.
+    #[must_use]
+    pub fn wanted(&self) -> (u64, ByteCount) {
+        self.recall.all()
+    }
+
     /// Why a wanted file is not recalled yet; `None` if it is not wanted.
     #[must_use]
     pub fn why_recalling(&self, file: FileId, now: Timestamp) -> Option<Reason> {
