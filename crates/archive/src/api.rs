@@ -520,8 +520,10 @@ pub struct Totals {
     pub stuck: Vec<QueueLine>,
     /// Files not in a container yet.
     pub todo: catalogue::Tally,
-    /// Containers waiting for a tape, over all tape pools.
+    /// Containers waiting for a tape, over all tape pools: one that waits for two counts twice.
     pub queued: catalogue::Tally,
+    /// Files that somebody waits for, each once, on however many tapes it has copies.
+    pub wanted: catalogue::Tally,
     /// Containers flushed but not under an index yet.
     pub unindexed: u64,
     /// Mounts of all tapes, ever.

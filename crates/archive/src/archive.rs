@@ -286,14 +286,13 @@ impl Archive {
         self.0.engine.settling.info(self.0.engine.now(), self.0.engine.steady())
     }
 
-    /// Counts the extents in quarantine: those of epochs up to [`Archive::quarantine`] whose blob the
-    /// catalogue does not know, or nobody refers to any more. Lists all drives.
+    /// What is in quarantine, if there is one: the extents of epochs up to [`Archive::quarantine`] whose blob
+    /// the catalogue does not know, or nobody refers to any more. Lists all drives.
     ///
     /// # Errors
     /// If catalogue or drives cannot be read.
-    pub fn count_quarantined(&self) -> Result<u64, ArchiveError> {
-        let Some(until) = self.quarantine()? else { return Ok(0) };
-        unknown::count_unused(&self.0.engine, until)
+    pub fn quarantined(&self) -> Result<Option<crate::KeptExtents>, ArchiveError> {
+        self.quarantine()?.map(|until| unknown::count_unused(&self.0.engine, until)).transpose()
     }
 
     /// What is kept although nothing names it, since a crashed writer may have left it.

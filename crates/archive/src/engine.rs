@@ -315,6 +315,7 @@ pub(crate) fn summary(record: &TapeRecord) -> TapeSummary {
         readable,
         writable,
         free: ByteCount(free),
+        written: record.written,
         labelled: record.generation.0 > 0,
         mounts: record.mounts,
         ..TapeSummary::default()

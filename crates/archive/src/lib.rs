@@ -136,6 +136,6 @@ pub use tapes::{
     CHECK_TAPES_MAX, CheckState, DAMAGE_TOLD_MAX, DamagedPart, TapeCheck, TapeDamage, TapeRepack,
 };
 pub use trees::{RemoveTree, TreeRemoval};
-pub use unknown::UnknownKept;
+pub use unknown::{KeptExtents, UnknownKept};
 pub use verify::{CatalogueFinding, VERIFY_BYTES_MAX, VerifyDone};
 pub use why::refusal_text;

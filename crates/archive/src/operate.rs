@@ -20,6 +20,8 @@ use crate::{
 pub const TAPE_PAGE_MAX: usize = 10_000;
 /// Lines of the queue among the totals that wait for an operator.
 const STUCK_MAX: usize = 10;
+/// The state of a drive that looks at tapes since a restore.
+const LOOKING: &str = "looking";
 /// Garbage counted exactly up to here.
 const GARBAGE_COUNT_MAX: usize = 100_000;
 
@@ -97,7 +99,11 @@ impl Archive {
             let cause = engine.reason(Waiting::Drive(&name)).ok().flatten();
             let expected = forecast.of_drive(&name).map(|expected| expected.seen_at(now));
             let leaving = leaving(&state, &name, &down);
-            let info = drive_info(engine, name, &state);
+            let mut info = drive_info(engine, name, &state);
+            if let Some(Reason::DriveLooks { vid, .. }) = &cause {
+                (info.state, info.vid) = (LOOKING.to_owned(), *vid);
+                info.reason = cause.as_ref().map_or_else(String::new, Reason::to_string);
+            }
             TapeDriveInfo { cause, expected, reason: leaving.unwrap_or(info.reason), ..info }
         };
         states.into_iter().map(info).collect()
@@ -298,6 +304,8 @@ impl Archive {
         let waiting = self.waiting()?.into_iter().map(|(_, line)| line);
         totals.stuck = waiting.filter(stuck).take(STUCK_MAX).collect();
         totals.problems = self.health();
+        let (files, bytes) = engine.scheduler().wanted();
+        totals.wanted = Tally { files, bytes };
         totals.settling = self.settling();
         totals.clock = engine.clock.trusted().map(base::TrustedClock::standing);
         Ok(totals)

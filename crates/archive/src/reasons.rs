@@ -60,7 +60,7 @@ impl Engine {
     /// Why something waits; `None` if the scheduler has not heard of it yet, or there is no such thing.
     pub(crate) fn reason(&self, waiting: Waiting<'_>) -> Result<Option<Reason>, ReadError> {
         let now = self.now();
-        Ok(match waiting {
+        let reason = match waiting {
             Waiting::Seal(class) => Some(self.scheduler().why_sealing(class, now)),
             Waiting::SealFile(class, size) => match self.never_on_tape(class, size)? {
                 Some(reason) => Some(reason),
@@ -80,7 +80,26 @@ impl Engine {
             Waiting::Tape(vid) => Some(self.scheduler().why_tape(vid)),
             Waiting::Chores(vid) => Some(self.scheduler().why_chores(vid)),
             Waiting::Drive(drive) => self.scheduler().why_drive(drive, now),
-        })
+        };
+        Ok(reason.map(|reason| self.while_drives_look(reason)))
+    }
+
+    /// For the scheduler, drives that look at tapes since a restore are down; nobody has to do anything about
+    /// that.
+    fn while_drives_look(&self, reason: Reason) -> Reason {
+        match reason {
+            Reason::DriveDown { drive, .. } if self.settling.written.takes_part(&drive) => {
+                let vid = self.settling.written.looked_at_by(&drive);
+                Reason::DriveLooks { drive, vid }
+            }
+            Reason::AllDrivesDown { .. }
+            | Reason::PoolsLibraryDown { .. }
+            | Reason::NoDriveInLibrary { .. } => match self.settling.drives_look() {
+                Some((done, tapes)) => Reason::DrivesLook { done, tapes },
+                None => reason,
+            },
+            reason => reason,
+        }
     }
 
     /// For the scheduler nothing waits that is left alone.

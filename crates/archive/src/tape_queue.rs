@@ -31,6 +31,8 @@ struct State {
     looking: BTreeMap<String, Look>,
     /// Drives that still take part.
     drives: usize,
+    /// Of those, the ones that have begun.
+    begun: BTreeSet<String>,
     stopped: bool,
 }
 
@@ -86,6 +88,7 @@ impl TapeQueue {
         drive: &str,
         mut look: impl FnMut(Vid) -> Result<(), String>,
     ) -> Option<Vid> {
+        self.state().begun.insert(drive.to_owned());
         let mut failures = 0;
         while failures < FAILURES_MAX
             && let Some(vid) = self.next(library, drive)
@@ -96,7 +99,23 @@ impl TapeQueue {
                 return Some(vid);
             }
         }
+        self.state().begun.remove(drive);
         None
+    }
+
+    /// Whether a drive looks at these tapes, or waits for one.
+    pub(crate) fn takes_part(&self, drive: &str) -> bool {
+        self.state().begun.contains(drive)
+    }
+
+    /// Whether any drive does.
+    pub(crate) fn is_looked_at(&self) -> bool {
+        !self.state().begun.is_empty()
+    }
+
+    /// What a drive looks at now.
+    pub(crate) fn looked_at_by(&self, drive: &str) -> Option<Vid> {
+        self.state().looking.get(drive).map(|look| look.vid)
     }
 
     /// The next tape for a drive; waits while another drive may still give one back.
@@ -176,6 +195,7 @@ impl TapeQueue {
         let is_same = |found: &&mut Look| found.vid == look.vid && found.at == LookAt::Tape;
         let Some(found) = state.looking.get_mut(&look.drive).filter(is_same) else { return false };
         found.at = LookAt::GivenUp;
+        state.begun.remove(&look.drive);
         true
     }
 

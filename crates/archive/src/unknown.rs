@@ -2,10 +2,11 @@
 //! that does not know what it should would see the same. So each is noted with the time at which it was
 //! found, and removed when it has been unknown for as long as the pool is told to keep such extents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Duration, Epoch, Layout, Timestamp};
+use base::{BlobId, ByteCount, Duration, Epoch, Layout, Timestamp};
 use catalogue::{Command, ReadError, UNKNOWN_BATCH_MAX, UnknownExtent, View};
+use drive::ExtentId;
 use pool::OrphanCandidate;
 
 use crate::ArchiveError;
@@ -21,13 +22,51 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(3_600);
 
 pub(crate) type Noted = BTreeMap<UnknownExtent, Timestamp>;
 
+/// Extents that are kept although nobody reads them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct KeptExtents {
+    /// How many: shards of striped blobs, and copies of segments of small files.
+    pub extents: u64,
+    /// Of how many blobs, counted up to a million: a large file, many files that were recalled together, or a
+    /// segment of small files. What they were the catalogue does not know any more.
+    pub blobs: u64,
+    /// What they take of the drives.
+    pub bytes: ByteCount,
+}
+
 /// What the pool keeps although nothing names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct UnknownKept {
     /// How many extents.
     pub extents: u64,
+    /// Of how many blobs.
+    pub blobs: u64,
+    /// What they take of the drives.
+    pub bytes: ByteCount,
     /// When the first of them is removed.
     pub until: Option<Timestamp>,
+}
+
+/// Counts extents.
+#[derive(Default)]
+struct Count {
+    kept: KeptExtents,
+    blobs: BTreeSet<BlobId>,
+}
+
+impl Count {
+    fn add(&mut self, engine: &Engine, candidate: &OrphanCandidate) -> Result<(), ArchiveError> {
+        self.kept.extents += 1;
+        self.kept.bytes.0 = self.kept.bytes.0.saturating_add(engine.pool.orphan_bytes(candidate)?.0);
+        if self.blobs.len() < NOTED_MAX {
+            self.blobs.insert(candidate.extent.blob);
+        }
+        Ok(())
+    }
+
+    fn end(self) -> KeptExtents {
+        KeptExtents { blobs: self.blobs.len() as u64, ..self.kept }
+    }
 }
 
 /// What a look at the drives has done.
@@ -121,7 +160,10 @@ fn is_not_needed(engine: &Engine, candidate: &OrphanCandidate) -> bool {
 pub(crate) fn kept(engine: &Engine) -> Result<UnknownKept, ArchiveError> {
     let noted = all_noted(engine)?;
     let first = noted.values().min().map(|since| since.plus(engine.settings.pool.unknown_kept));
-    Ok(UnknownKept { extents: noted.len() as u64, until: first })
+    let mut count = Count::default();
+    noted.keys().try_for_each(|extent| count.add(engine, &candidate(extent)))?;
+    let KeptExtents { extents, blobs, bytes } = count.end();
+    Ok(UnknownKept { extents, blobs, bytes, until: first })
 }
 
 pub(crate) fn all_noted(engine: &Engine) -> Result<Noted, ArchiveError> {
@@ -139,6 +181,11 @@ pub(crate) fn all_noted(engine: &Engine) -> Result<Noted, ArchiveError> {
 pub(crate) fn named(candidate: &OrphanCandidate) -> UnknownExtent {
     let OrphanCandidate { drive, extent } = *candidate;
     UnknownExtent { drive, blob: extent.blob, stripe: extent.stripe, shard: extent.shard }
+}
+
+fn candidate(extent: &UnknownExtent) -> OrphanCandidate {
+    let UnknownExtent { drive, blob, stripe, shard } = *extent;
+    OrphanCandidate { drive, extent: ExtentId { blob, stripe, shard } }
 }
 
 /// Whether the pool need not keep an extent: its blob is not known, or this shard of it stands elsewhere.
@@ -161,10 +208,15 @@ pub(crate) fn for_each_unknown(
 }
 
 /// Counts the extents of epochs up to `until` whose blob is not in use: not known, or garbage.
-pub(crate) fn count_unused(engine: &Engine, until: Epoch) -> Result<u64, ArchiveError> {
-    let mut count = 0;
-    for_each_candidate(engine, |view, candidate| is_unused(view, candidate, until), |_| count += 1)?;
-    Ok(count)
+pub(crate) fn count_unused(engine: &Engine, until: Epoch) -> Result<KeptExtents, ArchiveError> {
+    let (mut count, mut counted) = (Count::default(), Ok(()));
+    let is_wanted = |view: &View<'_>, candidate: &OrphanCandidate| is_unused(view, candidate, until);
+    for_each_candidate(engine, is_wanted, |candidate| {
+        if counted.is_ok() {
+            counted = count.add(engine, candidate);
+        }
+    })?;
+    counted.map(|()| count.end())
 }
 
 fn is_unused(view: &View<'_>, candidate: &OrphanCandidate, until: Epoch) -> Result<bool, ReadError> {

@@ -1,6 +1,6 @@
 //! What an operator should know, in words: `kist status` says it.
 
-use base::{Duration, Vid};
+use base::{Count, Duration, Vid};
 use catalogue::{Tally, TapeRecord, TapeState};
 use pool::{DriveHealth, PoolStatus};
 use scheduler::DriveState;
@@ -85,7 +85,7 @@ fn of_settling(settling: &SettlingInfo) -> Option<String> {
     let unseen: Vec<String> = settling.unseen.iter().map(Vid::to_string).collect();
     let left = settling.left.filter(|left| !left.is_zero());
     let left = left.map_or_else(String::new, |left| format!(", about {} s left", left.as_secs().max(1)));
-    let tapes = format!("{} of {} tapes{left}", settling.tapes_done, settling.tapes);
+    let tapes = format!("{} of {} tapes{left}", Count(settling.tapes_done), Count(settling.tapes));
     let what = match settling.stage {
         SettlingStage::WrittenTapes => format!(
             "all drives look at the tapes that may be written, before any is ({tapes}); files are read from \
@@ -94,7 +94,8 @@ fn of_settling(settling: &SettlingInfo) -> Option<String> {
         SettlingStage::Pool => format!(
             "files are looked for in the pool ({} of {}{left}); nothing is removed from it, mended or \
              evicted before",
-            settling.files_done, settling.files
+            Count(settling.files_done),
+            Count(settling.files)
         ),
         SettlingStage::OtherTapes => format!(
             "the labels of all tapes with data are checked when drives have nothing better to do ({tapes}); \
@@ -185,7 +186,7 @@ fn of_pool(pool: &PoolStatus, bears: usize, evictable: Tally) -> Vec<String> {
     if fill >= FILL_WARNED {
         let can_go = match evictable.files {
             0 => "nothing can be evicted now".to_owned(),
-            files => format!("up to {files} files ({}) can be evicted now", evictable.bytes),
+            files => format!("up to {} files ({}) can be evicted now", Count(files), evictable.bytes),
         };
         warnings.push(format!(
             "the pool is {fill}% full: {can_go}; kist evict makes room once files are on tape, kist migrate \

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use base::{ArchivePath, ByteCount, ContainerId, FileId, RequestId, TapePoolId, Vid};
+use base::{ArchivePath, ByteCount, ContainerId, Count, FileId, RequestId, TapePoolId, Vid};
 use catalogue::{CopyState, EvictRefusal, Followed, ItemState, RequestState, TapeState};
 
 use crate::engine::Engine;
@@ -64,7 +64,7 @@ impl Archive {
         let expected = engine.forecast().of_tape(vid).filter(|_| wanted.files > 0);
         let text = match wanted.files {
             0 => reason.to_string(),
-            files => format!("{files} files ({}) are wanted from it: {reason}", wanted.bytes),
+            files => format!("{} files ({}) are wanted from it: {reason}", Count(files), wanted.bytes),
         };
         let expected = expected.map(|expected| expected.seen_at(now));
         causes.push(Cause { text, reason: Some(reason), expected });
@@ -122,10 +122,13 @@ impl Archive {
                 RequestState::Cancelling => "being cancelled",
                 RequestState::Forgetting => "being deleted",
             },
-            record.done,
-            if record.files == 1 { "1 file".to_owned() } else { format!("{} files", record.files) },
-            record.failed,
-            record.cancelled
+            Count(u64::from(record.done)),
+            match record.files {
+                1 => "1 file".to_owned(),
+                files => format!("{} files", Count(u64::from(files))),
+            },
+            Count(u64::from(record.failed)),
+            Count(u64::from(record.cancelled))
         ))];
         if matches!(record.state, RequestState::Completed | RequestState::Cancelled) {
             return Ok(reasons);

@@ -3,12 +3,12 @@
 use archive::{
     About, AccessChain, AclEntry, Archive, ArchiveError, BackupStatus, BucketInfo, BucketSettings,
     CallProgress, CatalogueFinding, Cause, ChangeLogInfo, ClassInfo, ClockInfo, CloneOptions,
-    CompleteOptions, EvictDone, FileStat, HealthProblem, Hold, KeyPage, KeyQuery, Listed, MultipartInfo,
-    ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine,
-    QuotaInfo, QuotaLimits, QuotaOf, RemoveTree, RenameOf, ReplacedDrive, ReportBy, RequestFile, RequestInfo,
-    RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo,
-    TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, TreeRemoval, UnknownKept, UsageReport, VerifyDone,
-    VersionPage, VersionQuery, Which,
+    CompleteOptions, EvictDone, FileStat, HealthProblem, Hold, KeptExtents, KeyPage, KeyQuery, Listed,
+    MultipartInfo, ObjectRemoved, ObjectStat, PartInfo, PoolHealth, PoolInfo, PutCallback, PutDone,
+    PutOptions, QueueLine, QuotaInfo, QuotaLimits, QuotaOf, RemoveTree, RenameOf, ReplacedDrive, ReportBy,
+    RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck,
+    TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, TreeRemoval, UnknownKept,
+    UsageReport, VerifyDone, VersionPage, VersionQuery, Which,
 };
 use base::{
     ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid,
@@ -214,11 +214,8 @@ impl Engine for Archive {
         Archive::change_log(self).map(Some)
     }
 
-    fn quarantined(&self) -> Result<Option<u64>, ArchiveError> {
-        match Archive::quarantine(self)? {
-            Some(_) => Archive::count_quarantined(self).map(Some),
-            None => Ok(None),
-        }
+    fn quarantined(&self) -> Result<Option<KeptExtents>, ArchiveError> {
+        Archive::quarantined(self)
     }
 
     fn unknown_kept(&self) -> Result<UnknownKept, ArchiveError> {

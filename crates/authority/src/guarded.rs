@@ -7,11 +7,11 @@ use std::sync::Arc;
 use archive::{
     About, AccessChain, AclEntry, ArchiveError, BackupStatus, BucketInfo, BucketSettings, CallProgress,
     CatalogueFinding, Cause, ChangeLogInfo, ClassInfo, ClockInfo, CloneOptions, CompleteOptions, EvictDone,
-    HealthProblem, Hold, KeyLine, KeyPage, KeyQuery, Listed, MultipartInfo, ObjectRemoved, ObjectStat,
-    PartInfo, PoolHealth, PoolInfo, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaLimits, QuotaOf,
-    RemoveTree, ReplacedDrive, ReportBy, RequestFile, RequestInfo, RequestOutlook, ScrubInfo, Selection,
-    StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport, TapeUse,
-    Totals, TreeRemoval, UnknownKept, UsageReport, VerifyDone, VersionPage, VersionQuery, Which,
+    HealthProblem, Hold, KeptExtents, KeyLine, KeyPage, KeyQuery, Listed, MultipartInfo, ObjectRemoved,
+    ObjectStat, PartInfo, PoolHealth, PoolInfo, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaLimits,
+    QuotaOf, RemoveTree, ReplacedDrive, ReportBy, RequestFile, RequestInfo, RequestOutlook, ScrubInfo,
+    Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo, TapeRepack, TapeReport,
+    TapeUse, Totals, TreeRemoval, UnknownKept, UsageReport, VerifyDone, VersionPage, VersionQuery, Which,
 };
 use base::{
     ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid,
@@ -562,7 +562,7 @@ impl Engine for Guarded {
         self.rule.done("backup", "", || Ok(self.engine.backup_now())).ok()?
     }
 
-    fn quarantined(&self) -> Result<Option<u64>, ArchiveError> {
+    fn quarantined(&self) -> Result<Option<KeptExtents>, ArchiveError> {
         self.rule.looks("look at", "the quarantine")?;
         self.engine.quarantined()
     }

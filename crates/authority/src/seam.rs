@@ -3,12 +3,12 @@
 use archive::{
     About, AccessChain, AclEntry, ArchiveError, BackupStatus, BucketInfo, BucketSettings, CallProgress,
     CatalogueFinding, Cause, ChangeLogInfo, ClassInfo, ClockInfo, CloneOptions, CompleteOptions, EvictDone,
-    FileStat, HealthProblem, Hold, KeyPage, KeyQuery, Listed, MultipartInfo, ObjectRemoved, ObjectStat,
-    PartInfo, PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, QuotaInfo, QuotaLimits,
-    QuotaOf, RemoveTree, RenameOf, ReplacedDrive, ReportBy, RequestFile, RequestInfo, RequestOutlook,
-    ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo, TapeInfo, TapeRepack,
-    TapeReport, TapeUse, Totals, TreeRemoval, UnknownKept, UsageReport, VerifyDone, VersionPage,
-    VersionQuery, Which,
+    FileStat, HealthProblem, Hold, KeptExtents, KeyPage, KeyQuery, Listed, MultipartInfo, ObjectRemoved,
+    ObjectStat, PartInfo, PoolHealth, PoolInfo, PutCallback, PutDone, PutOptions, QueueLine, QuotaInfo,
+    QuotaLimits, QuotaOf, RemoveTree, RenameOf, ReplacedDrive, ReportBy, RequestFile, RequestInfo,
+    RequestOutlook, ScrubInfo, Selection, StageOptions, Stat, TapeCheck, TapeContent, TapeDriveInfo,
+    TapeInfo, TapeRepack, TapeReport, TapeUse, Totals, TreeRemoval, UnknownKept, UsageReport, VerifyDone,
+    VersionPage, VersionQuery, Which,
 };
 use base::{
     ArchivePath, BlockAddress, ByteCount, DirId, Duration, Name, RequestId, Timestamp, UploadId, Uuid, Vid,
@@ -160,8 +160,8 @@ pub trait Engine: Send + Sync + 'static {
     fn change_log(&self) -> Result<Option<ChangeLogInfo>, ArchiveError> {
         Ok(None)
     }
-    /// Extents in quarantine; `None` if there is none.
-    fn quarantined(&self) -> Result<Option<u64>, ArchiveError> {
+    /// What is in quarantine; `None` if there is none.
+    fn quarantined(&self) -> Result<Option<KeptExtents>, ArchiveError> {
         Ok(None)
     }
     /// What nothing names and is kept for a while.

@@ -31,4 +31,4 @@ pub use trusted::{
     ClockReading, RESTART_BELIEVED_MAX, SYNCHRONISED_BELIEVED_MAX, TIME_DOUBTED_AHEAD, TIME_DOUBTED_BEHIND,
     TimeStanding, TrustedClock, TrustedTime,
 };
-pub use unit::{BlockAddress, BlockCount, ByteCount, Generation, Partition, TapePosition};
+pub use unit::{BlockAddress, BlockCount, ByteCount, Count, Generation, Partition, TapePosition};

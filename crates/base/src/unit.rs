@@ -69,6 +69,25 @@ impl fmt::Display for ByteCount {
     }
 }
 
+/// A number of things as people read it, wherever Kist prints one: `12,345`. Ids, positions on tape and
+/// numbers of changes are names, not counts: they have no separators.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Count(pub u64);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+        for (at, digit) in digits.chars().enumerate() {
+            if at > 0 && (digits.len() - at).is_multiple_of(3) {
+                text.push(',');
+            }
+            text.push(digit);
+        }
+        f.pad(&text)
+    }
+}
+
 impl fmt::Debug for ByteCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} B", self.0)

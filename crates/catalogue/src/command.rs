@@ -43,7 +43,7 @@ pub const SEGMENTS_MAX: usize = 1_000;
 /// Most condemned trees that are remembered, those that are gone included.
 pub const TREES_MAX: usize = 1_000;
 /// Most holds, and most access control lists, that are looked at to know that none is in a tree which is to
-/// be condemned: some milliseconds of work.
+/// be condemned; with more of them, most names of the tree. Some milliseconds of work.
 pub const TREE_ROWS_LOOKED_MAX: usize = 1_000;
 /// Most quotas.
 pub const QUOTAS_MAX: usize = 10_000;

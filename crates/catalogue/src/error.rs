@@ -160,15 +160,18 @@ pub enum NotAtOnce {
         /// Its name in its directory.
         name: Name,
     },
-    /// Too many files are held for a look at all of them.
-    #[error("more than {0} files of the archive are held, and any of them may be in it")]
+    /// Too many files are held, and too many names are in it, for a look at all of either.
+    #[error(
+        "it has more than {0} names, and as many files of the archive are held: any of them may be in it"
+    )]
     ManyHeld(usize),
     /// A directory has a list of its own, which may not allow it.
     #[error("directory {0} in it has an access control list of its own")]
     List(DirId),
-    /// Too many directories have lists for a look at all of them.
+    /// Too many directories have lists, and too many names are in it, for a look at all of either.
     #[error(
-        "more than {0} directories of the archive have access control lists, and any of them may be in it"
+        "it has more than {0} names, and as many directories of the archive have access control lists: any of \
+         them may be in it"
     )]
     ManyLists(usize),
     /// Its uploads are not over.

@@ -399,6 +399,8 @@ pub(crate) fn status_reply(instance: Uuid, totals: &Totals, memory_anonymous: u6
         todo_files: totals.todo.files,
         queued_containers: totals.queued.files,
         queued_bytes: totals.queued.bytes.0,
+        wanted_files: Some(totals.wanted.files),
+        wanted_bytes: totals.wanted.bytes.0,
         unindexed_containers: totals.unindexed,
         mounts: totals.mounts,
         packs: totals.packs,

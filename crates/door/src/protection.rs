@@ -59,11 +59,16 @@ pub(crate) async fn snapshot(
 }
 
 pub(crate) async fn quarantine(shared: Door) -> Result<Json<QuarantineReply>, Refusal> {
-    let (extents, kept) = shared.call(|engine| Ok((engine.quarantined()?, engine.unknown_kept()?))).await?;
+    let (found, kept) = shared.call(|engine| Ok((engine.quarantined()?, engine.unknown_kept()?))).await?;
+    let restored = found.unwrap_or_default();
     Ok(Json(QuarantineReply {
-        on: extents.is_some(),
-        extents: extents.unwrap_or(0),
+        on: found.is_some(),
+        extents: restored.extents,
+        blobs: restored.blobs,
+        bytes: restored.bytes.0,
         unknown: kept.extents,
+        unknown_blobs: kept.blobs,
+        unknown_bytes: kept.bytes.0,
         unknown_until: kept.until.map(precise),
     }))
 }

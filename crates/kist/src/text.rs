@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use base::{ByteCount, Timestamp, Uuid};
+use base::{ByteCount, Count, Timestamp, Uuid};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::failure::{Failure, Outcome};
@@ -77,15 +77,7 @@ pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
 
 /// A count with separators: `12,345`.
 pub fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    Count(number).to_string()
 }
 
 /// `1 file`, `12,345 files`.

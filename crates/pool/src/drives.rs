@@ -13,7 +13,7 @@ use crate::config::{PROBE_REST_FIRST, PROBE_REST_MAX, READ_FAILURES_MAX, SPACE_K
 use crate::gather::lock;
 use crate::queue::JobQueue;
 use crate::status::DriveHealth;
-use crate::watch::Watch;
+use crate::watch::{WITHOUT_CLOCK, Watch};
 
 /// What runs on a drive's thread.
 pub(crate) type Job = Box<dyn FnOnce(&Device) + Send>;
@@ -196,8 +196,17 @@ impl Device {
 
     /// Whether its reading thread has been at one job for so long that nothing more is asked of it for now.
     pub(crate) fn is_stuck(&self) -> bool {
-        let since = self.reading_since.load(Ordering::Relaxed);
-        since > 0 && self.watch.now().since(Timestamp(since)) > STUCK_READS_AFTER
+        let since = self.begun(&self.reading_since);
+        since.is_some_and(|since| self.watch.now().since(since) > STUCK_READS_AFTER)
+    }
+
+    /// When a job began, if there is one. One that began before the pool had a clock began when it is first
+    /// asked about: the steady clock counts from the start of the machine, and not from that of the job.
+    fn begun(&self, since: &AtomicI64) -> Option<Timestamp> {
+        let now = self.watch.moment();
+        let (set, get) = (Ordering::Relaxed, Ordering::Relaxed);
+        let known = since.compare_exchange(WITHOUT_CLOCK, now, set, get).map_or_else(|is| is, |_| now);
+        (known > 0).then_some(Timestamp(known))
     }
 
     /// The time that counts has gone back a little: what began meanwhile begins now.
@@ -206,7 +215,7 @@ impl Device {
         for since in [&self.reading_since, &self.writing_since] {
             // 0 stays: nothing is being done. A job that ends meanwhile has set another value.
             let _ = since.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |since| {
-                (since > now.0).then_some(now.0.max(1))
+                (since > now.0).then_some(self.watch.moment())
             });
         }
         let mut health = lock(&self.health);
@@ -215,12 +224,9 @@ impl Device {
 
     /// For how long its slowest job has been running.
     pub(crate) fn silence(&self) -> Duration {
-        let oldest = [&self.reading_since, &self.writing_since]
-            .into_iter()
-            .map(|since| since.load(Ordering::Relaxed))
-            .filter(|since| *since > 0)
-            .min();
-        oldest.map_or(Duration::ZERO, |since| self.watch.now().since(Timestamp(since)))
+        let oldest =
+            [&self.reading_since, &self.writing_since].into_iter().filter_map(|job| self.begun(job)).min();
+        oldest.map_or(Duration::ZERO, |since| self.watch.now().since(since))
     }
 
     /// Whether it is time for a probe; then the caller runs one and tells [`Device::probed`] what came of it.
@@ -359,7 +365,7 @@ impl Present {
             threads::spawn(move || {
                 let queue = Served(queue);
                 while let Some(job) = queue.0.next() {
-                    since(&device).store(device.watch.now().0.max(1), Ordering::Relaxed);
+                    since(&device).store(device.watch.moment(), Ordering::Relaxed);
                     job(&device);
                     since(&device).store(0, Ordering::Relaxed);
                 }
@@ -398,7 +404,7 @@ impl Present {
         self.writes.push_now(Box::new(move |device| {
             let result = device.drive.probe();
             // The drive has answered: that the probe took long does not set it aside again.
-            device.writing_since.store(device.watch.now().0.max(1), Ordering::Relaxed);
+            device.writing_since.store(device.watch.moment(), Ordering::Relaxed);
             device.probed(result);
             drop(probe);
         }));

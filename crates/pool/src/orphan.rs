@@ -1,7 +1,7 @@
 //! What a crashed writer may have left: extents of blobs of older epochs.
 
-use base::DriveId;
-use drive::ExtentId;
+use base::{ByteCount, DriveId};
+use drive::{DriveError, ExtentId};
 
 use crate::drives::Device;
 use crate::error::PoolError;
@@ -60,6 +60,18 @@ impl Pool {
         let old = extents.into_iter().filter(|extent| extent.blob.epoch() < self.epoch());
         let candidates = old.map(|extent| OrphanCandidate { drive: id, extent }).collect();
         Ok(OrphanPage { candidates, next })
+    }
+
+    /// What an extent takes of its drive; nothing if it is not there any more.
+    ///
+    /// # Errors
+    /// [`PoolError::Drive`].
+    pub fn orphan_bytes(&self, orphan: &OrphanCandidate) -> Result<ByteCount, PoolError> {
+        let found = self.drives().find(|drive| drive.id == orphan.drive).and_then(|drive| drive.device());
+        match found.map(|device| device.drive.allocated(orphan.extent)) {
+            None | Some(Err(DriveError::NotFound { .. })) => Ok(ByteCount(0)),
+            Some(bytes) => Ok(bytes?),
+        }
     }
 
     /// Gives back what is reserved behind the end of an extent of an older epoch, which nobody writes any

@@ -28,6 +28,9 @@ pub(crate) struct Watch {
     repairs: Mutex<BTreeSet<Repair>>,
 }
 
+/// When a job began that began before there was a clock.
+pub(crate) const WITHOUT_CLOCK: i64 = 1;
+
 impl Watch {
     /// Gives the clock; the first one stays.
     pub(crate) fn set_clock(&self, clock: Arc<dyn Clock>) {
@@ -41,6 +44,14 @@ impl Watch {
         let steady = self.steady().unwrap_or_default();
         let moving = steady.saturating_sub(Duration::from_nanos(self.stood_still.load(Ordering::Relaxed)));
         Timestamp(i64::try_from(moving.as_nanos()).unwrap_or(i64::MAX))
+    }
+
+    /// The present moment for a job that begins, in nanoseconds: [`WITHOUT_CLOCK`], or later ones.
+    pub(crate) fn moment(&self) -> i64 {
+        match self.clock.get() {
+            None => WITHOUT_CLOCK,
+            Some(_) => self.now().0.max(WITHOUT_CLOCK + 1),
+        }
     }
 
     /// The drives are about to be looked at: if nobody did for long, a virtual machine was moved or a program

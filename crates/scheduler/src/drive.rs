@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use base::{ShareId, TapePoolId, Timestamp, Vid};
+use base::{LibraryId, ShareId, TapePoolId, Timestamp, Vid};
 
 use crate::recall::JOIN_MAX;
 use crate::scheduler::{Scheduler, Side};
@@ -363,15 +363,19 @@ impl Scheduler {
     /// Whether the drive's library can move one more tape now.
     pub(crate) fn has_robot(&self, name: &DriveName) -> bool {
         let limit = self.policy.mounts_at_once_max;
-        let library = self.library_of(name);
+        limit == usize::MAX || self.moving(self.library_of(name)) < limit
+    }
+
+    /// Mounts and unmounts that are under way in a library.
+    pub(crate) fn moving(&self, library: LibraryId) -> usize {
         if let Some(census) = self.drives.census() {
-            return census.moving(library) < limit;
+            return census.moving(library);
         }
         let moving = |(name, drive): &(&DriveName, &Drive)| {
             let moves = matches!(drive.state, DriveState::Mounting { .. } | DriveState::Unmounting { .. });
             moves && self.library_of(name) == library
         };
-        limit == usize::MAX || self.drives.iter().filter(moving).count() < limit
+        self.drives.iter().filter(moving).count()
     }
 
     pub(crate) fn unmounted(&mut self, name: &DriveName, now: Timestamp) {

@@ -26,6 +26,9 @@ pub struct TapeSummary {
     pub writable: bool,
     /// Bytes that still fit.
     pub free: ByteCount,
+    /// Bytes that stand on it, from its beginning to the end of its data: nothing that is read lies farther
+    /// apart. 0: not known.
+    pub written: ByteCount,
     /// Whether it has labels: if not, although it is of a pool, its labelling was cut short or failed.
     pub labelled: bool,
     /// How often it was mounted: of tapes that hold alike the least used one is taken, so that a bad one that

@@ -41,6 +41,8 @@ impl Reason {
             Reason::JustUnmounted { .. } => "just-unmounted",
             Reason::NoDriveInLibrary { .. } => "no-drive-in-library",
             Reason::PoolsLibraryDown { .. } => "pools-library-down",
+            Reason::DrivesLook { .. } => "drives-look",
+            Reason::DriveLooks { .. } => "drive-looks",
         }
     }
 
@@ -81,6 +83,7 @@ impl Reason {
             | Reason::NoDriveInLibrary { vid }
             | Reason::TapeNotReadable { vid, .. } => vec![*vid],
             Reason::NoReadableCopy { tapes } => tapes.iter().map(|(vid, _)| *vid).collect(),
+            Reason::DriveLooks { vid, .. } => vid.iter().copied().collect(),
             _ => Vec::new(),
         }
     }
@@ -97,6 +100,7 @@ impl Reason {
             | Reason::KeptMounted { drive, .. }
             | Reason::DriveDown { drive, .. }
             | Reason::DriveRetiring { drive, .. }
+            | Reason::DriveLooks { drive, .. }
             | Reason::TapeInUse { drive, .. } => vec![drive],
             Reason::AllDrivesDown { down } => down.iter().map(|(drive, _)| drive).collect(),
             Reason::NoDrive { busy } => busy.iter().map(|(drive, _)| drive).collect(),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use base::{ByteCount, ShareId, Timestamp, Vid};
+use base::{ByteCount, Count, ShareId, Timestamp, Vid};
 
 use crate::DriveName;
 
@@ -76,6 +76,10 @@ pub enum Reason {
     LargerThanTapes { length: ByteCount, largest: ByteCount },
     /// An operator takes the drive out of use; it ends what it does.
     DriveRetiring { drive: DriveName, reason: String },
+    /// The catalogue was restored: drives look at the tapes that may be written before they do anything else.
+    DrivesLook { done: u64, tapes: u64 },
+    /// This drive does; `vid`: what it looks at now.
+    DriveLooks { drive: DriveName, vid: Option<Vid> },
 }
 
 impl fmt::Display for Reason {
@@ -95,7 +99,8 @@ impl fmt::Display for Reason {
             Reason::Reading { drive, vid, position } => {
                 write!(
                     f,
-                    "tape {vid} is being read in drive {drive}, {position} older files in the same session"
+                    "tape {vid} is being read in drive {drive}, {} older files in the same session",
+                    Count(*position as u64)
                 )
             }
             Reason::Unmounting { drive, vid } => {
@@ -121,6 +126,21 @@ impl fmt::Display for Reason {
                 )
             }
             Reason::NoDriveKnown => write!(f, "there is no tape drive"),
+            Reason::DrivesLook { done, tapes } => write!(
+                f,
+                "the catalogue was restored: the drives first look at the tapes that may be written, {} of {} so \
+                 far; nothing is written to tape or recalled before (kist status)",
+                Count(*done),
+                Count(*tapes)
+            ),
+            Reason::DriveLooks { drive, vid: Some(vid) } => {
+                write!(f, "drive {drive} looks at tape {vid}: the catalogue was restored (kist status)")
+            }
+            Reason::DriveLooks { drive, vid: None } => write!(
+                f,
+                "drive {drive} waits until the others have looked at their tapes: the catalogue was restored \
+                 (kist status)"
+            ),
             Reason::AllDrivesDown { down } => {
                 write!(f, "every tape drive is down")?;
                 list(f, down)

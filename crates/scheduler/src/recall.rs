@@ -493,6 +493,7 @@ impl RecallQueue {
     /// Checks every queue against every file; linear.
     pub(crate) fn check(&self) {
         self.groups.check(&self.wanted);
+        assert_eq!(self.all().0, self.wanted.len() as u64, "each wanted file counts once");
         self.tapes.check();
         let queues = self.tapes.queues.values();
         let taken: usize = queues.clone().map(|queue| queue.assigned.files.len()).sum();

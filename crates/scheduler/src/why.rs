@@ -71,6 +71,18 @@ impl Scheduler {
         self.no_drive_up().or_else(elsewhere).or_else(limit).unwrap_or_else(|| self.why_no_tape(tape_pool))
     }
 
+    /// Bytes that stand on a tape; 0 if that is not known.
+    pub(crate) fn written(&self, vid: Vid) -> ByteCount {
+        let summary = self.tapes.get(&vid).and_then(|tape| tape.summary.as_ref());
+        summary.map_or(ByteCount(0), |summary| summary.written)
+    }
+
+    /// How many files are wanted, each once, and their bytes.
+    #[must_use]
+    pub fn wanted(&self) -> (u64, ByteCount) {
+        self.recall.all()
+    }
+
     /// Why a wanted file is not recalled yet; `None` if it is not wanted.
     #[must_use]
     pub fn why_recalling(&self, file: FileId, now: Timestamp) -> Option<Reason> {

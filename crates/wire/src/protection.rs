@@ -59,10 +59,23 @@ pub struct SnapshotReply {
 pub struct QuarantineReply {
     /// Whether there is a quarantine: since a restore until an operator ends it.
     pub on: bool,
-    /// Extents (shards on drives) in it.
+    /// Extents in it: shards of large blobs on drives, and copies of segments of small files.
     pub extents: u64,
+    /// Of how many blobs they are, counted up to a million. The catalogue does not know any more which files
+    /// these held.
+    #[serde(default)]
+    pub blobs: u64,
+    /// Bytes that they take of the drives.
+    #[serde(default)]
+    pub bytes: u64,
     /// Extents that nothing names, such as a crash leaves: each is kept for `[pool] unknown_kept`.
     pub unknown: u64,
+    /// Of how many blobs these are.
+    #[serde(default)]
+    pub unknown_blobs: u64,
+    /// Bytes that these take of the drives.
+    #[serde(default)]
+    pub unknown_bytes: u64,
     /// When the first of these is removed.
     pub unknown_until: Option<String>,
 }

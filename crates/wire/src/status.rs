@@ -36,7 +36,8 @@ pub struct ClassReply {
 pub struct QueueReply {
     /// What.
     pub what: String,
-    /// Files or containers.
+    /// Files to be sealed; copies of containers to be written to this tape pool; or wanted files with a copy
+    /// on this tape: one with copies on several tapes stands in the line of each.
     pub items: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -96,10 +97,17 @@ pub struct StatusReply {
     pub waiting: Vec<QueueReply>,
     /// Files not in a container yet.
     pub todo_files: u64,
-    /// Containers waiting for a tape.
+    /// Copies of containers waiting for a tape: a container that waits for two counts twice.
     pub queued_containers: u64,
     /// Bytes of those.
     pub queued_bytes: u64,
+    /// Files that somebody waits for, each once, on however many tapes it has copies; absent: an older
+    /// server.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub wanted_files: Option<u64>,
+    /// Their bytes.
+    #[serde(default)]
+    pub wanted_bytes: u64,
     /// Container copies flushed but not under an index yet.
     pub unindexed_containers: u64,
     /// Tape mounts so far.

@@ -105,8 +105,8 @@ pub const TAPE_STATES: [&str; 8] =
     ["scratch", "labelling", "active", "full", "read-only", "suspect", "disabled", "repacking"];
 
 /// The states of tape drives, as [`DriveReply::state`](crate::DriveReply::state) says them.
-pub const TAPE_DRIVE_STATES: [&str; 8] =
-    ["down", "empty", "mounting", "idle", "migrating", "recalling", "maintaining", "unmounting"];
+pub const TAPE_DRIVE_STATES: [&str; 9] =
+    ["down", "looking", "empty", "mounting", "idle", "migrating", "recalling", "maintaining", "unmounting"];
 
 /// `POST /api/v1/drives/{name}/down`, `POST /api/v1/tapes/{vid}/repack`: why, for other operators.
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema, Default)]

@@ -106,6 +106,23 @@ pub(super) struct LogReader {
     changed: Condvar,
 }
 
+/// Somebody's turn to read the log: it is over when this is dropped, whatever became of the reader.
+pub(super) struct ReadingTurn(Arc<LogReader>);
+
+impl ReadingTurn {
+    /// Whether somebody waits for it to end.
+    pub(super) fn is_wanted(&self) -> bool {
+        *self.0.lock() == Reading::DaysForReport
+    }
+}
+
+impl Drop for ReadingTurn {
+    fn drop(&mut self) {
+        *self.0.lock() = Reading::Nobody;
+        self.0.changed.notify_all();
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Reading {
     #[default]
@@ -121,8 +138,8 @@ impl LogReader {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For a report; whether no other one reads. Days stop after a step of theirs.
-    pub(super) fn begin_report(&self) -> bool {
+    /// For a report; nothing if another one reads. Days stop after a step of theirs.
+    pub(super) fn begin_report(self: &Arc<Self>) -> Option<ReadingTurn> {
         let mut state = self.lock();
         if *state == Reading::Days {
             *state = Reading::DaysForReport;
@@ -132,36 +149,24 @@ impl LogReader {
                 state = again;
                 if waited.timed_out() && *state == Reading::DaysForReport {
                     *state = Reading::Days;
-                    return false;
+                    return None;
                 }
             }
         }
-        let is_free = *state == Reading::Nobody;
-        if is_free {
-            *state = Reading::Report;
+        self.begin(&mut state, Reading::Report)
+    }
+
+    /// For summaries of days; nothing if somebody reads.
+    pub(super) fn begin_days(self: &Arc<Self>) -> Option<ReadingTurn> {
+        self.begin(&mut self.lock(), Reading::Days)
+    }
+
+    fn begin(self: &Arc<Self>, state: &mut Reading, who: Reading) -> Option<ReadingTurn> {
+        if *state != Reading::Nobody {
+            return None;
         }
-        is_free
-    }
-
-    /// For summaries of days; whether nobody reads.
-    pub(super) fn begin_days(&self) -> bool {
-        let mut state = self.lock();
-        let is_free = *state == Reading::Nobody;
-        if is_free {
-            *state = Reading::Days;
-        }
-        is_free
-    }
-
-    /// Whether somebody waits for the days to stop.
-    pub(super) fn is_wanted(&self) -> bool {
-        *self.lock() == Reading::DaysForReport
-    }
-
-    /// The reading that was begun is over.
-    pub(super) fn end(&self) {
-        *self.lock() = Reading::Nobody;
-        self.changed.notify_all();
+        *state = who;
+        Some(ReadingTurn(Arc::clone(self)))
     }
 }
 
@@ -351,6 +356,23 @@ mod tests {
         queue.push(|| deleted(4));
         let taken = queue.take(Vec::new());
         assert_eq!((taken.notices.len(), taken.dropped, taken.stopped), (1, 0, true));
+    }
+
+    /// Whoever read the log gave it free by hand; one that panicked kept it from all others.
+    #[test]
+    fn a_reader_that_panics_leaves_the_log_to_others() {
+        let reader = Arc::new(LogReader::default());
+        let turn = reader.begin_days().unwrap();
+        assert!(reader.begin_days().is_none() && !turn.is_wanted());
+        let reads = std::thread::spawn(move || {
+            let _turn = turn;
+            panic!("a damaged summary");
+        });
+        assert!(reads.join().is_err());
+        let report = reader.begin_report();
+        assert!(report.is_some() && reader.begin_report().is_none() && reader.begin_days().is_none());
+        drop(report);
+        assert!(reader.begin_days().is_some());
     }
 
     #[test]

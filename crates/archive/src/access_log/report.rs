@@ -1,13 +1,13 @@
 //! The analysis of the log.
 
 use std::io;
-use std::sync::Arc;
 
 use base::{Duration, Timestamp};
 use usage::{Analysis, Usage, Window};
 
 use super::days::{DayReading, DayTotal};
 use super::file::{AccessLog, AccessLogRead, AccessReading};
+use super::queue::ReadingTurn;
 use crate::engine::Engine;
 use crate::{Archive, ArchiveError};
 
@@ -66,8 +66,8 @@ pub struct UsageReading {
     class: Option<String>,
     /// What is read; what was wrong with it once it is over.
     log: Result<Source, io::Error>,
-    /// Whether it keeps others from reading.
-    is_reader: bool,
+    /// It keeps others from reading.
+    _turn: Option<ReadingTurn>,
 }
 
 /// What a report is made of.
@@ -139,14 +139,6 @@ impl Source {
     }
 }
 
-impl Drop for UsageReading {
-    fn drop(&mut self) {
-        if self.is_reader {
-            self.archive.engine().access.reader().end();
-        }
-    }
-}
-
 impl Archive {
     /// What users did in the last `window`: accesses, sizes, movement, cache lifetime, for each class and in
     /// all. Of more than [`LINES_WINDOW_MAX`] those are whole days, the first one included, and of days that
@@ -174,11 +166,11 @@ impl Archive {
             engine.classes.by_name(class)?;
         }
         let (archive, class) = (self.clone(), class.map(str::to_owned));
-        if !engine.access.reader().begin_report() {
+        let Some(turn) = engine.access.reader().begin_report() else {
             let window = Window { since: Timestamp(0), until: engine.now() };
             let busy = io::Error::new(io::ErrorKind::ResourceBusy, "it is being read for somebody else");
-            return Ok(UsageReading { archive, window, class, log: Err(busy), is_reader: false });
-        }
+            return Ok(UsageReading { archive, window, class, log: Err(busy), _turn: None });
+        };
         let is_flushed = engine.access.flush(FLUSH_PATIENCE);
         let until = engine.now();
         let since = Timestamp(until.0.saturating_sub(i64::try_from(window.as_nanos()).unwrap_or(i64::MAX)));
@@ -190,7 +182,7 @@ impl Archive {
             Some(log) => open(log.as_ref(), window, class.as_deref(), of_days),
             None => Ok(Source::None),
         };
-        Ok(UsageReading { archive, window, class, log, is_reader: true })
+        Ok(UsageReading { archive, window, class, log, _turn: Some(turn) })
     }
 }
 
@@ -206,20 +198,15 @@ fn open(log: &dyn AccessLog, window: Window, class: Option<&str>, of_days: bool)
 /// is not waited for, since it changes nothing but them, and may be cut off at any time.
 pub(super) fn summarise(engine: &Engine) -> bool {
     let Some(log) = engine.access.log().cloned() else { return true };
-    let (reader, now) = (Arc::clone(engine.access.reader()), engine.now());
-    if !reader.begin_days() {
-        return false;
-    }
-    let ends = Arc::clone(&reader);
+    let now = engine.now();
+    let Some(turn) = engine.access.reader().begin_days() else { return false };
     let run = move || {
-        if let Err(error) = read_days(log.as_ref(), now, || reader.is_wanted()) {
+        if let Err(error) = read_days(log.as_ref(), now, || turn.is_wanted()) {
             tracing::warn!(%error, "days of the access log are not summarised");
         }
-        reader.end();
     };
     if let Err(error) = threads::spawn_guarded("access-days", run, || {}) {
         tracing::warn!(%error, "days of the access log are not summarised");
-        ends.end();
     }
     true
 }

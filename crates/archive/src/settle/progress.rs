@@ -31,7 +31,7 @@ pub(crate) enum Question {
 #[derive(Default)]
 pub(crate) struct Settling {
     /// Tapes that may be written.
-    pub(super) written: TapeQueue,
+    pub(crate) written: TapeQueue,
     /// Held while what a tape holds is taken over.
     adopting: Mutex<()>,
     state: Mutex<State>,
@@ -215,6 +215,15 @@ impl Settling {
     /// What drives look at before any tape is written.
     pub(crate) fn looks(&self, steady: Duration) -> Vec<TapeLook> {
         self.written.silent(steady)
+    }
+
+    /// How many tapes were looked at of those that drives look at before they do anything else; `None` if
+    /// they do not.
+    pub(crate) fn drives_look(&self) -> Option<(u64, u64)> {
+        let is_looked_at = self.written.is_looked_at();
+        let state = self.state();
+        (is_looked_at && state.stage == Some(SettlingStage::WrittenTapes))
+            .then_some((state.tapes_done, state.written_tapes))
     }
 
     /// For displays.

@@ -11,7 +11,10 @@ use crate::access_log::{open_logged, open_logged_at};
 use crate::common::{Instance, SystemClock, put, wait_until};
 use archive::{AccessLog as _, AccessLogFiles, AccessLogRead, DayReading};
 use base::{ByteCount, Clock, Crc32c, Duration, FileId, ManualClock, RequestId, Timestamp};
-use usage::{Access, Analysis, Begins, ClassState, Get, Put, Recalled, Stage, Start, Usage, What, Window};
+use usage::{
+    Access, Analysis, Begins, ClassState, Day, DayNumber, Get, Put, Recalled, Stage, Start, Usage, What,
+    Window,
+};
 
 const SECOND: i64 = 1_000_000_000;
 const HOUR: i64 = 3_600 * SECOND;
@@ -274,6 +277,16 @@ fn days_whose_lines_are_gone_are_known_by_their_summaries() {
     }
     let expected = Analysis::of(&lines, whole(30));
     assert_eq!(report(&log, whole(30), None).0, expected);
+    // A line of a day whose others are gone comes late. It was counted once more with each reading anew.
+    let late = line(
+        BEGIN + 2 * DAY + HOUR,
+        "raw",
+        What::Put(Put { file: FileId(9_999_999), bytes: ByteCount(77), set: 1, took: Duration::ZERO }),
+    );
+    append(&log, std::slice::from_ref(&late));
+    let lines: Vec<Access> = lines.into_iter().chain([late]).collect();
+    let expected = Analysis::of(&lines, whole(30));
+    assert_eq!(report(&log, whole(30), None).0.lines, expected.lines);
     // Without the place up to which it was read: what the log has is read, older days stay.
     fs::remove_file(directory.path().join("days/reading.usage")).unwrap();
     let (found, met, _) = report(&log, whole(30), None);
@@ -283,6 +296,35 @@ fn days_whose_lines_are_gone_are_known_by_their_summaries() {
     fs::write(summary(directory.path(), 5), b"damaged").unwrap();
     let (found, met, _) = report(&log, whole(30), None);
     assert_eq!((met.days_lost, found.lines), (1, expected.lines - 43));
+}
+
+/// Story: that a summary is damaged was known to the reader alone that had met it. If the server stopped before
+/// that one was through, the day was found again only by a report of it, and the log could have lost it.
+#[test]
+fn a_damaged_summary_is_made_anew_also_by_the_next_reader() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = AccessLogFiles::new(directory.path());
+    let mut lines = history(BEGIN, 50);
+    let rest = lines.split_off(lines.partition_point(|access| access.at.0 < BEGIN + 10 * DAY));
+    append(&log, &lines);
+    report(&log, whole(10), None);
+    let good = fs::read(summary(directory.path(), 1)).unwrap();
+    fs::write(summary(directory.path(), 1), b"damaged").unwrap();
+    let late = line(BEGIN + DAY + HOUR, "raw", get(1_000, 10, true));
+    append(&log, std::slice::from_ref(&late));
+    append(&log, &rest);
+    let until = whole(50).until;
+    let mut stopped = log.open_days().unwrap().unwrap();
+    while !summary(directory.path(), 12).exists() {
+        assert!(stopped.read_some(2_000, until).unwrap(), "it is stopped before it is through");
+    }
+    drop(stopped);
+    let mut next = log.open_days().unwrap().unwrap();
+    while next.read_some(1 << 20, until).unwrap() {}
+    drop(next);
+    let day = |file: &[u8]| Day::decode(DayNumber::of(Timestamp(BEGIN + DAY)), file).map(|day| day.lines());
+    let lines = day(&good).unwrap();
+    assert_eq!(day(&fs::read(summary(directory.path(), 1)).unwrap()), Some(lines + 1));
 }
 
 #[test]

@@ -95,6 +95,18 @@ fn a_restored_server_answers_while_its_drives_look_at_tapes() {
     assert_eq!(told("all drives look at the tapes that may be written"), 1, "{:?}", status.warnings);
     assert_eq!(told("is out of use"), 0, "the drives have their reason: {:?}", status.warnings);
     archive.migrate_now(None).unwrap();
+    // Drives that look at tapes were listed as down, and what waits for them was said to need an operator.
+    for drive in archive.tape_drives() {
+        assert_eq!((drive.state.as_str(), drive.vid.is_some()), ("looking", true), "{drive:?}");
+        assert!(drive.reason.contains("the catalogue was restored"), "{drive:?}");
+        let causes = archive.explain(&About::Drive(drive.name.clone())).unwrap();
+        assert!(causes[0].text.contains("since the catalogue was restored"), "{causes:?}");
+    }
+    let queue = archive.queue().unwrap();
+    let recall = queue.iter().find(|line| line.what.starts_with("recall")).unwrap();
+    let cause = recall.cause.clone().unwrap();
+    assert_eq!((cause.kind(), cause.needs_an_operator()), ("drives-look", false), "{cause}");
+    assert!(status.stuck.is_empty(), "nobody has to do anything: {:?}", status.stuck);
     assert!(archive.end_quarantine().is_err());
     assert_eq!(gate.mounted(), [] as [Vid; 0]);
 

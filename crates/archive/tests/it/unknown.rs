@@ -53,6 +53,8 @@ fn what_nothing_names_is_kept_for_its_time() {
         let archive = instance.start(&clock);
         wait_until("it is noted", || archive.unknown_kept().unwrap().extents == 1);
         let kept = archive.unknown_kept().unwrap();
+        assert_eq!(kept.blobs, 1, "{kept:?}");
+        assert!(kept.bytes > ByteCount(0), "{kept:?}");
         let until = kept.until.unwrap();
         assert!(until >= begun.plus(DAY * 3) && until < begun.plus(DAY * 4), "counted from the first look");
         stop(archive);

@@ -116,7 +116,7 @@ struct Below<'d, 't> {
 
 impl Below<'_, '_> {
     /// The first object of a table, whose keys are ids, that stands at or below the directory; none is told
-    /// if the table is too long for a look at all of it.
+    /// if both the table and the tree are too long for a look at all of them.
     fn first(
         &mut self,
         table: Table,
@@ -124,13 +124,44 @@ impl Below<'_, '_> {
     ) -> Result<Looked, Rejection> {
         let read = |mut parts: KeyReader<'_>, _: &[u8], _: &[u8]| parts.u64();
         let ids = self.draft.view().rows(table, &[], None, TREE_ROWS_LOOKED_MAX + 1, read)?;
-        let is_all = ids.len() <= TREE_ROWS_LOOKED_MAX;
+        if ids.len() > TREE_ROWS_LOOKED_MAX {
+            return self.first_in_tree(table);
+        }
         for id in ids {
             if self.has(stands_in(self.draft, id)?)? {
                 return Ok(Looked::Found(id));
             }
         }
-        Ok(if is_all { Looked::None } else { Looked::TooMany })
+        Ok(Looked::None)
+    }
+
+    /// The same by the names in the tree, if these are few: so a small tree does not depend on what stands
+    /// elsewhere.
+    fn first_in_tree(&self, table: Table) -> Result<Looked, Rejection> {
+        let mut left = TREE_ROWS_LOOKED_MAX;
+        let mut way = vec![Walked::begin(self.directory)];
+        while let Some(walked) = way.last_mut() {
+            let Some((_, entry)) = walked.next(self.draft)? else {
+                way.pop();
+                continue;
+            };
+            let Some(less) = left.checked_sub(1) else { return Ok(Looked::TooMany) };
+            left = less;
+            let (id, row) = match (entry, table) {
+                (Entry::File(id), Table::Hold) => (id.0, Some(key::file(id))),
+                (Entry::Directory(id), Table::Acl) => (id.0, Some(key::acl(id))),
+                (Entry::File(FileId(id)) | Entry::Directory(DirId(id)), _) => (id, None),
+            };
+            if let Some(row) = row
+                && self.draft.view().has(table, &row)?
+            {
+                return Ok(Looked::Found(id));
+            }
+            if let Entry::Directory(below) = entry {
+                way.push(Walked::begin(below));
+            }
+        }
+        Ok(Looked::None)
     }
 
     fn has(&mut self, at: DirId) -> Result<bool, ReadError> {

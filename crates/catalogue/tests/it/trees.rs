@@ -180,11 +180,12 @@ fn what_must_stay_is_named_and_nothing_is_done() {
     remove(&mut bench, a, 1);
 }
 
-/// At the limit all of them are looked at; with one more nobody knows, and the tree stays.
+/// At the limit all of them are looked at; with one more the tree is, if it has no more names than that. Until
+/// then a held file anywhere decided on every tree.
 #[test]
 fn as_many_held_files_as_are_looked_at_and_one_more() {
     let mut bench = Bench::new();
-    let (a, _, _) = tree(&mut bench);
+    let (a, below, files) = tree(&mut bench);
     let held = Hold { retention: None, legal: true };
     // Without the check of the whole catalogue after each, which is quadratic.
     let hold_one = |bench: &mut Bench, number: usize| {
@@ -199,8 +200,53 @@ fn as_many_held_files_as_are_looked_at_and_one_more() {
     bench.ok(condemn(a, DirId::ROOT, "a"));
     bench.store = store;
     hold_one(&mut bench, TREE_ROWS_LOOKED_MAX);
+    let many = bench.store.clone();
+    bench.ok(Command::SetHold { file: files[2], hold: held, bypass: false });
     let text = bench.rejected(condemn(a, DirId::ROOT, "a"));
-    assert!(text.contains("more than 1000 files of the archive are held"), "{text}");
+    assert!(text.contains("'z', has a retention or a legal hold"), "{text}");
+    bench.store = many;
+    let has = bench.view().list(a, None, 10).unwrap().len() + 2 + 1 + 1;
+    assert_eq!(has, 3 + 4, "the names of the tree");
+    let put_one = |bench: &mut Bench, number: usize| {
+        let put = bench.new_put(below[1], &format!("more-{number}"), "");
+        let command = Command::PutFile(Box::new(PutFile { data: None, ..put }));
+        apply(&mut bench.store, &Envelope { at: bench.at, command }).unwrap();
+    };
+    (has..TREE_ROWS_LOOKED_MAX).for_each(|number| put_one(&mut bench, number));
+    let full = bench.store.clone();
+    bench.ok(condemn(a, DirId::ROOT, "a"));
+    bench.store = full;
+    put_one(&mut bench, TREE_ROWS_LOOKED_MAX);
+    let text = bench.rejected(condemn(a, DirId::ROOT, "a"));
+    assert!(text.contains("more than 1000 names, and as many files of the archive are held"), "{text}");
+    bench.ok(condemn(below[0], a, "b"));
+}
+
+#[test]
+fn lists_elsewhere_do_not_keep_a_small_tree() {
+    let mut bench = Bench::new();
+    let (a, below, _) = tree(&mut bench);
+    let entries = Some(vec![AclEntry { subject: "user:anna".into(), rights: 1 }]);
+    let bare = |bench: &mut Bench, command: Command| {
+        apply(&mut bench.store, &Envelope { at: bench.at, command }).unwrap()
+    };
+    for number in 0..=TREE_ROWS_LOOKED_MAX {
+        let (parent, attributes) = (DirId::ROOT, Attributes::default());
+        let name = name(&format!("o{number}"));
+        let Outcome::Directory(directory) =
+            bare(&mut bench, Command::MakeDirectory { parent, name, attributes, class: None })
+        else {
+            panic!()
+        };
+        bare(&mut bench, Command::SetAcl { directory, entries: entries.clone() });
+    }
+    bare(&mut bench, Command::SetAcl { directory: a, entries: entries.clone() });
+    let store = bench.store.clone();
+    bare(&mut bench, Command::SetAcl { directory: below[2], entries });
+    let text = bench.rejected(condemn(a, DirId::ROOT, "a"));
+    assert!(text.contains("an access control list of its own"), "{text}");
+    bench.store = store;
+    bench.ok(condemn(a, DirId::ROOT, "a"));
 }
 
 #[test]

@@ -188,32 +188,39 @@ fn quarantine(client: &Client, end: bool, json: bool) -> Outcome {
 /// What came of ending a quarantine.
 fn ended_text(before: &QuarantineReply, after: &QuarantineReply) -> String {
     let all = |kept: &QuarantineReply| kept.extents.saturating_add(kept.unknown);
+    let bytes = |kept: &QuarantineReply| kept.bytes.saturating_add(kept.unknown_bytes);
     if !before.on && before.unknown == 0 {
         return "there was no quarantine, and nothing to remove".to_owned();
     }
-    let removed = text::plural(all(before).saturating_sub(all(after)), "extent");
+    let removed = amount(all(before).saturating_sub(all(after)), bytes(before).saturating_sub(bytes(after)));
     let what = if before.on { "the quarantine has ended" } else { "there was no quarantine of a restore" };
     let left = match all(after) {
         0 => String::new(),
-        left => format!("; {} left: the server's log tells why", text::plural(left, "extent")),
+        left => format!("; {} left: the server's log tells why", amount(left, bytes(after))),
     };
     format!("{what}: {removed} removed{left}")
+}
+
+fn amount(extents: u64, bytes: u64) -> String {
+    format!("{}, {}", text::plural(extents, "extent"), text::size(bytes))
 }
 
 fn quarantine_text(kept: &QuarantineReply) -> String {
     let mut lines = Vec::new();
     if kept.on {
         lines.push(format!(
-            "quarantine: {} on the drives that the restored catalogue does not name, or has given up since; \
-             they are kept, and their room with them, until kist pool quarantine --end",
-            text::plural(kept.extents, "extent")
+            "quarantine: {} of {} on the drives that the restored catalogue does not name, or has given up \
+             since; they are kept, and their room with them, until kist pool quarantine --end",
+            amount(kept.extents, kept.bytes),
+            text::plural(kept.blobs, "blob")
         ));
     }
     if let Some(until) = kept.unknown_until.as_deref().filter(|_| kept.unknown > 0) {
         lines.push(format!(
-            "{} on the drives that nothing names, such as a crash leaves: kept until {} or later, or until \
-             kist pool quarantine --end",
-            text::plural(kept.unknown, "extent"),
+            "{} of {} on the drives that nothing names, such as a crash leaves: kept until {} or later, or \
+             until kist pool quarantine --end",
+            amount(kept.unknown, kept.unknown_bytes),
+            text::plural(kept.unknown_blobs, "blob"),
             text::whole_seconds(until)
         ));
     }
@@ -227,12 +234,26 @@ mod tests {
     /// Ending a quarantine said that there was none.
     #[test]
     fn the_end_of_a_quarantine_tells_what_it_removed() {
-        let kept = |on, extents, unknown| QuarantineReply { on, extents, unknown, unknown_until: None };
+        let kept = |on, extents, unknown| QuarantineReply {
+            on,
+            extents,
+            blobs: extents / 3,
+            bytes: extents * 1_000_000,
+            unknown,
+            unknown_blobs: unknown,
+            unknown_bytes: unknown * 1_000_000,
+            unknown_until: None,
+        };
         let ended = |before: &QuarantineReply| ended_text(before, &kept(false, 0, 0));
-        assert_eq!(ended(&kept(true, 12, 3)), "the quarantine has ended: 15 extents removed");
-        assert!(ended(&kept(false, 0, 1)).ends_with("of a restore: 1 extent removed"));
+        assert_eq!(ended(&kept(true, 12, 3)), "the quarantine has ended: 15 extents, 15.0 MB removed");
+        assert!(ended(&kept(false, 0, 1)).ends_with("of a restore: 1 extent, 1.00 MB removed"));
         assert_eq!(ended(&kept(false, 0, 0)), "there was no quarantine, and nothing to remove");
         let left = ended_text(&kept(true, 5, 0), &kept(false, 0, 2));
-        assert!(left.starts_with("the quarantine has ended: 3 extents removed; 2 extents left"), "{left}");
+        let told = quarantine_text(&kept(true, 12, 0));
+        assert!(told.starts_with("quarantine: 12 extents, 12.0 MB of 4 blobs on the drives"), "{told}");
+        assert!(
+            left.starts_with("the quarantine has ended: 3 extents, 3.00 MB removed; 2 extents, 2.00 MB left"),
+            "{left}"
+        );
     }
 }

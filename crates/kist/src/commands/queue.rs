@@ -1,8 +1,9 @@
 //! `kist queue`.
 
+use std::cell::Cell;
 use std::time::Duration;
 
-use wire::{QueueReply, TapeReply};
+use wire::{QueueReply, StatusReply, TapeReply};
 
 use crate::cli::Common;
 use crate::failure::Outcome;
@@ -31,6 +32,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, common: &Common) -> Outcome {
     let client = common.connection.client()?;
+    let wanted = Cell::new(None);
     let get = || {
         let mut queue: Vec<QueueReply> = client.get("/api/v1/queue")?;
         if args.of.is_some() {
@@ -47,12 +49,16 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
             let name = of.strip_suffix(" (too large)").unwrap_or(of);
             is_asked(args.kind.as_deref(), kind) && is_asked(args.of.as_deref(), name)
         });
+        if queue.iter().filter(|line| line.what.starts_with("recall ")).count() > 1 {
+            let status: StatusReply = client.get("/api/v1/status")?;
+            wanted.set(status.wanted_files.map(|files| (files, status.wanted_bytes)));
+        }
         Ok(queue)
     };
-    watch::list(args.watch, common, get, table)
+    watch::list(args.watch, common, get, |queue| table(queue, wanted.get()))
 }
 
-fn table(queue: &[QueueReply]) -> String {
+fn table(queue: &[QueueReply], wanted: Option<(u64, u64)>) -> String {
     if queue.is_empty() {
         return "nothing waits\n".to_owned();
     }
@@ -70,18 +76,56 @@ fn table(queue: &[QueueReply]) -> String {
             line.reason.clone(),
         ]);
     }
-    table.render() + &total(queue)
+    table.render() + &total(queue, wanted)
 }
 
-/// Files to be sealed, containers to be written and files to be read are no sum: one of each.
-fn total(queue: &[QueueReply]) -> String {
+/// Files to be sealed, copies of containers to be written and files to be read are no sum: one of each.
+/// `wanted`: the files to be read and their bytes, each once; a file stands in the line of each tape that has
+/// a copy of it.
+fn total(queue: &[QueueReply], wanted: Option<(u64, u64)>) -> String {
     let sums = [("seal", "file"), ("migrate", "container copy"), ("recall", "file")].map(|(kind, noun)| {
-        let lines = queue.iter().filter(|line| line.what.split(' ').next() == Some(kind));
-        let (items, bytes) = lines.fold((0u64, 0u64), |(items, bytes), line| {
+        let lines = || queue.iter().filter(|line| line.what.split(' ').next() == Some(kind));
+        let (items, bytes) = lines().fold((0u64, 0u64), |(items, bytes), line| {
             (items.saturating_add(line.items), bytes.saturating_add(line.bytes))
         });
-        let text = format!("{kind} {}, {}", text::plural(items, noun), text::size(bytes));
+        let (files, of_files, copies) = match wanted {
+            Some((files, of_files)) if kind == "recall" && lines().count() > 1 && files < items => {
+                let copies = text::plural(items, "copy");
+                (files, of_files, format!(" (with {copies} on {} tapes)", lines().count()))
+            }
+            _ => (items, bytes, String::new()),
+        };
+        let text = format!("{kind} {}, {}{copies}", text::plural(files, noun), text::size(of_files));
         (items > 0).then_some(text)
     });
     format!("in all: {}\n", sums.into_iter().flatten().collect::<Vec<_>>().join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(what: &str, items: u64, bytes: u64) -> QueueReply {
+        let (reason, what) = (String::new(), what.to_owned());
+        let (oldest, oldest_seconds, cause, expected) = (None, None, None, None);
+        QueueReply { what, items, bytes, oldest, oldest_seconds, reason, cause, expected }
+    }
+
+    /// A file with two copies was counted twice: it stands in the line of each of its tapes.
+    #[test]
+    fn the_total_counts_each_wanted_file_once() {
+        let queue = [
+            line("seal a", 3, 30),
+            line("migrate v", 1, 5),
+            line("recall A1", 7, 700),
+            line("recall A2", 5, 500),
+        ];
+        assert_eq!(
+            total(&queue, Some((7, 700))),
+            "in all: seal 3 files, 30 B; migrate 1 container copy, 5 B; recall 7 files, 700 B (with 12 \
+             copies on 2 tapes)\n"
+        );
+        assert_eq!(total(&queue[2..3], Some((9, 900))), "in all: recall 7 files, 700 B\n", "one tape's");
+        assert_eq!(total(&queue[2..], Some((12, 1200))), "in all: recall 12 files, 1.20 kB\n");
+    }
 }

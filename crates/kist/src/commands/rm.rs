@@ -9,7 +9,7 @@ use crate::client::{Client, archive_path};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::progress::Progress;
 use crate::table::Table;
-use crate::transfer::{JOBS_DEFAULT, RemoteItem, RemoteKind, Tally, walk_remote};
+use crate::transfer::{JOBS_DEFAULT, RemoteItem, RemoteKind, Tally};
 use crate::{output, parallel, text};
 
 /// How often the server is asked how far a removal is.
@@ -23,8 +23,9 @@ const NOT_AT_ONCE: &str = "not-at-once";
 A directory is gone at once with all that is in it, and its name can be used
 again; the server removes its files behind, also after a restart. They count
 for quotas until then. Where something in it may have to stay (a retention or
-a legal hold, versions of a bucket, a list of its own), it is removed name by
-name, as far as that is allowed.
+a legal hold, versions of a bucket, a list of its own), its directories go
+one by one in the same way, and the files beside them name by name, as far as
+that is allowed.
 
 The space on tape stays used until the tape is repacked.
 
@@ -61,12 +62,13 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     let paths = args.paths.iter().map(|path| archive_path(path)).collect::<Outcome<Vec<_>>>()?;
     check_root(args, &paths)?;
     let tally = Tally::default();
-    let mut remover =
-        Remover { client: &client, args, common, tally: &tally, total: 0, removals: Vec::new() };
+    let mut remover = Remover { client: &client, args, common, tally: &tally, total: 0, begun: Vec::new() };
     for path in &paths {
         remover.remove(path)?;
+        remover.follow_all();
     }
-    let Remover { total, removals, .. } = remover;
+    let Remover { total, begun, .. } = remover;
+    let removals: Vec<u64> = begun.iter().map(|begun| begun.removal.id).collect();
     if tally.did_nothing() {
         return tally.outcome(total);
     }
@@ -103,7 +105,13 @@ struct Remover<'a> {
     /// Names that were to be removed.
     total: usize,
     /// Directories that the server removes with all that is in them.
-    removals: Vec<u64>,
+    begun: Vec<Begun>,
+}
+
+/// A directory that the server removes.
+struct Begun {
+    removal: RemovalReply,
+    is_followed: bool,
 }
 
 impl Remover<'_> {
@@ -142,29 +150,64 @@ impl Remover<'_> {
         names.iter().try_for_each(|name| self.remove(name))
     }
 
-    /// A directory with all that is in it: at once, or name by name if the server cannot know whether all of
-    /// it may go.
+    /// A directory with all that is in it: at once, or if the server cannot know whether all of it may go,
+    /// its directories in the same way, and its files name by name.
     fn remove_tree(&mut self, directory: &RemoteItem) -> Outcome {
+        if !self.began(directory, true) {
+            return Ok(());
+        }
+        let (mut files, mut left) = (Vec::new(), Vec::new());
+        let mut waiting = vec![directory.clone()];
+        while let Some(directory) = waiting.pop() {
+            let mut inside = Vec::new();
+            self.client.list(&directory.path, |entry| {
+                let item = RemoteItem::of_entry(&directory, entry)?;
+                match item.kind {
+                    RemoteKind::Directory => inside.push(item),
+                    _ => files.push(item.path),
+                }
+                Ok(())
+            })?;
+            left.push(directory.path);
+            for item in inside {
+                if self.began(&item, false) {
+                    waiting.push(item);
+                }
+            }
+        }
+        self.remove_names(&files, &left);
+        Ok(())
+    }
+
+    /// Has the server remove a directory at once; whether it cannot know if all of it may go.
+    fn began(&mut self, directory: &RemoteItem, is_told: bool) -> bool {
         let body = RemovalBody { path: directory.path.clone() };
         match self.client.post_for::<_, RemovalReply>("/api/v1/removals", &body) {
-            Ok(removal) => self.follow(&removal),
+            Ok(removal) => self.begun.push(Begun { removal, is_followed: false }),
             Err(failure) if failure.word.as_deref() == Some(NOT_AT_ONCE) => {
-                if !self.common.quiet {
+                if is_told && !self.common.quiet {
                     output::note(&failure.message);
                 }
-                return self.remove_below(directory);
+                return true;
             }
             Err(failure) => {
                 self.total += 1;
                 self.tally.add_failure(&directory.path, failure);
             }
         }
-        Ok(())
+        false
     }
 
-    /// Waits until the server has removed all that was in a directory, if that was not forbidden.
+    /// Waits until the server has removed all that was in the directories, if that was not forbidden.
+    fn follow_all(&mut self) {
+        let mut begun = std::mem::take(&mut self.begun);
+        for one in begun.iter_mut().filter(|one| !std::mem::replace(&mut one.is_followed, true)) {
+            self.follow(&one.removal);
+        }
+        self.begun = begun;
+    }
+
     fn follow(&mut self, begun: &RemovalReply) {
-        self.removals.push(begun.id);
         if self.args.no_wait {
             if !self.common.quiet {
                 let (path, id) = (&begun.path, begun.id);
@@ -187,17 +230,6 @@ impl Remover<'_> {
                 self.tally.add_failure(&begun.path, Failure { message, ..failure });
             }
         }
-    }
-
-    fn remove_below(&mut self, directory: &RemoteItem) -> Outcome {
-        let (mut files, mut directories) = (Vec::new(), vec![directory.path.clone()]);
-        walk_remote(self.client, directory, &mut |item| {
-            let list = if item.kind == RemoteKind::Directory { &mut directories } else { &mut files };
-            list.push(item.path.clone());
-            Ok(())
-        })?;
-        self.remove_names(&files, &directories);
-        Ok(())
     }
 
     /// Files, then directories, the last first.

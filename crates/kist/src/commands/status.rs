@@ -36,7 +36,7 @@ pub fn run(_: &Args, common: &Common) -> Outcome {
             "to tape",
             format!(
                 "{}, {}",
-                text::plural(status.queued_containers, "container"),
+                text::plural(status.queued_containers, "container copy"),
                 text::size(status.queued_bytes)
             ),
         ),

@@ -189,9 +189,12 @@ impl Watch {
     }
 }
 
+fn shown(ran: &Ran) -> Vec<&outcome::Outcome> {
+    ran.outcomes.iter().filter_map(|seeds| seeds.first()).collect()
+}
+
 fn sentences(ran: &Ran) -> Vec<String> {
-    let shown: Vec<&outcome::Outcome> = ran.outcomes.iter().filter_map(|seeds| seeds.first()).collect();
-    ::twin::report::sentences(&ran.summary, &shown)
+    ::twin::report::sentences(&ran.summary, &shown(ran))
 }
 
 /// How much simulated time in how much of the user's: `1d 2h in 0.8 s, 960,000 events (1.20 M events/s)`.
@@ -219,7 +222,8 @@ fn written(scenario: &Scenario, ran: &Ran, args: &Args) -> String {
         text::plural(all().count() as u64, "run"),
         speed(simulated, events, seconds),
     ));
-    let mut rows = ran.summary.rows(!args.all).into_iter();
+    let mut rows =
+        ran.summary.rows(!args.all, ::twin::report::leading(&ran.summary, &shown(ran))).into_iter();
     let headings = rows.next().unwrap_or_default();
     let headings = headings.iter().enumerate().map(|(at, heading)| match at {
         0 => heading.clone(),

@@ -116,7 +116,7 @@ fn amounts(unsealed: u64, queued: u64, unindexed: u64) -> String {
     format!(
         "{} unsealed, {} queued, {} not under an index",
         text::files(unsealed),
-        text::plural(queued, "container"),
+        text::plural(queued, "container copy"),
         text::count(unindexed)
     )
 }
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_an_index_only_learns_when_it_comes() {
-        assert_eq!(amounts(1, 2, 3), "1 file unsealed, 2 containers queued, 3 not under an index");
+        assert_eq!(amounts(1, 2, 3), "1 file unsealed, 2 container copies queued, 3 not under an index");
         let last = amounts(0, 0, 2);
         assert!(last.starts_with("2 container copies not under an index yet"), "{last}");
         assert!(last.contains("unmounted") && last.contains("kist migrate --now"), "{last}");

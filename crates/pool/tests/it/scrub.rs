@@ -282,6 +282,33 @@ fn no_drive_is_to_blame_when_everything_stood_still() {
     bench.faults[victim].hung.store(false, Ordering::SeqCst);
 }
 
+/// Story: a job of a drive that was under way when the server gave the pool its clock seemed to have begun with
+/// the machine. The drive was set aside as one that hangs, for some seconds after a start.
+#[test]
+fn a_job_of_before_the_clock_did_not_begin_with_the_machine() {
+    let mut bench = Bench::new(8);
+    let pool = bench.open(small_cells(), &[]);
+    let value = bytes(150_000, 1);
+    let blob = put(&pool, &value).unwrap();
+    let victim = usize::from(blob.stripes[0].drives[0].0);
+    bench.faults[victim].hung.store(true, Ordering::SeqCst);
+    assert!(get(&pool, &blob).unwrap() == value, "others stand in for what does not come");
+    wait_until("it is at its job", || bench.faults[victim].fired() > 0);
+    let clock = Arc::new(Hand::default());
+    clock.forward(Duration::from_secs(2754));
+    pool.set_clock(Arc::clone(&clock) as Arc<dyn Clock>);
+    let health = || pool.status().drives[victim].health.clone();
+    pool.tend();
+    assert_eq!(health(), DriveHealth::Up);
+    // It hangs all the same, and that is found in the time that it takes.
+    for _ in 0..40 {
+        clock.forward(Duration::from_secs(1));
+        pool.tend();
+    }
+    assert!(matches!(health(), DriveHealth::Away { .. }), "{:?}", health());
+    bench.faults[victim].hung.store(false, Ordering::SeqCst);
+}
+
 /// A directory that was moved away, or whose disk was unmounted, has no extents: that said of each that it
 /// was lost, while the drive stayed in use.
 #[test]

@@ -341,6 +341,45 @@ fn counts_and_statuses_are_those_of_s3() {
     }
 }
 
+/// What is changed is 200, what is taken off 204, and an object that has none says so.
+#[test]
+fn tags_and_holds_are_answered_with_the_statuses_of_s3() {
+    let instance = Instance::new(ByteCount::mib(64));
+    let archive = instance.open();
+    let world = World::over(S3Settings::default(), Fake::default(), Arc::new(archive.clone()));
+    ok(world.send(&Draft::new("PUT", "/b-1").header("x-amz-bucket-object-lock-enabled", "true")));
+    ok(world.send(&Draft::new("PUT", "/b-1/k").body(b"x")));
+    let send = |method: &str, path: &str, body: &str| {
+        let reply = world.send(&Draft::new(method, path).body(body.as_bytes()));
+        let code = if reply.status < 300 { String::new() } else { reply.code() };
+        (reply.status, code, reply.text())
+    };
+    let tags = "<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>";
+    let hold = |status: &str| format!("<LegalHold><Status>{status}</Status></LegalHold>");
+    for (method, path, body, status, code, text) in [
+        ("PUT", "/b-1/k?tagging", tags, 200, "", ""),
+        ("GET", "/b-1/k?tagging", "", 200, "", "<Key>a</Key>"),
+        ("DELETE", "/b-1/k?tagging", "", 204, "", ""),
+        ("PUT", "/b-1?tagging", tags, 204, "", ""),
+        ("DELETE", "/b-1?tagging", "", 204, "", ""),
+        ("GET", "/b-1?tagging", "", 404, "NoSuchTagSet", ""),
+        ("GET", "/b-1/k?legal-hold", "", 200, "", "<Status>OFF</Status>"),
+        ("PUT", "/b-1/k?legal-hold", &hold("ON"), 200, "", ""),
+        ("GET", "/b-1/k?legal-hold", "", 200, "", "<Status>ON</Status>"),
+        ("PUT", "/b-1/k?legal-hold", &hold("OFF"), 200, "", ""),
+        ("GET", "/b-1/k?legal-hold", "", 200, "", "<Status>OFF</Status>"),
+        ("PUT", "/b-1/k?legal-hold", &hold("PERHAPS"), 400, "MalformedXML", ""),
+        ("GET", "/b-1/k?retention", "", 404, "NoSuchObjectLockConfiguration", ""),
+        ("GET", "/b-1/none?legal-hold", "", 404, "NoSuchKey", ""),
+        ("GET", "/b-1/none?tagging", "", 404, "NoSuchKey", ""),
+    ] {
+        let (found, found_code, found_text) = send(method, path, body);
+        assert_eq!((found, found_code.as_str()), (status, code), "{method} {path}: {found_text}");
+        assert!(found_text.contains(text), "{method} {path}: {found_text}");
+    }
+    archive.close();
+}
+
 #[test]
 fn listings_of_versions_name_their_next_page_and_checksums() {
     let instance = Instance::new(ByteCount::mib(64));

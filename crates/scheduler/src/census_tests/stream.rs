@@ -292,6 +292,7 @@ impl Stream {
             readable: self.below(20) > 0,
             writable: self.below(3) > 0,
             free: ByteCount(self.below(1_000) * GB),
+            written: ByteCount(0),
             labelled: true,
             mounts: self.below(10),
             library: LibraryId((tape % self.libraries) as u16),

@@ -214,7 +214,8 @@ impl Forecaster {
         let vid = scheduler.state(drive).and_then(DriveState::vid);
         let Some(activity) = self.ended(drive, now) else { return };
         if *end == SessionEnd::Drained && activity.files > 0 {
-            self.learned.read(activity.files, activity.bytes, now.since(activity.since));
+            let written = vid.map_or(ByteCount(0), |vid| scheduler.written(vid));
+            self.learned.read(activity.files, activity.bytes, written, now.since(activity.since));
             if let Some(vid) = vid {
                 self.calibration.came(&Subject::Tape(vid), now, |_| true);
             }

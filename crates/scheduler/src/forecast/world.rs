@@ -195,10 +195,12 @@ impl World {
         let nothing = Activity { since, files: 0, bytes: ByteCount(0) };
         let done = self.summary.activities.get(drive).copied().unwrap_or(nothing);
         let (files, bytes) = self.assigned(vid);
-        let whole = self.summary.pace.reading(files + done.files, ByteCount(bytes.0 + done.bytes.0));
-        let locates = self.summary.pace.locates(files + done.files).as_secs_f64();
-        let of_files = files as f64 / (files + done.files).max(1) as f64;
-        let still = self.summary.pace.reading(0, bytes).as_secs_f64() + locates * of_files;
+        let (pace, written) = (&self.summary.pace, self.scheduler.written(vid));
+        let (all, all_bytes) = (files + done.files, ByteCount(bytes.0 + done.bytes.0));
+        let whole = pace.reading(all, all_bytes, written);
+        let locates = pace.locates_within(all, all_bytes, written).as_secs_f64();
+        let of_files = files as f64 / all.max(1) as f64;
+        let still = pace.reading(0, bytes, ByteCount(0)).as_secs_f64() + locates * of_files;
         let still = still - if done.files > 0 { self.summary.pace.begin.as_secs_f64() } else { 0.0 };
         let whole = whole.as_secs_f64().max(1e-3);
         let part = 1.0 - (still / whole).clamp(0.0, 1.0);
@@ -259,7 +261,7 @@ impl World {
             }
             Action::Recall { drive, vid } => {
                 let (files, bytes) = self.assigned(vid);
-                let takes = self.summary.pace.reading(files, bytes);
+                let takes = self.summary.pace.reading(files, bytes, self.scheduler.written(vid));
                 self.begin_reading(vid, self.now, self.now.plus(takes));
                 self.later(takes, Later::Read { drive, vid });
             }

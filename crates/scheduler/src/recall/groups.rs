@@ -89,6 +89,13 @@ impl Groups {
 }
 
 impl RecallQueue {
+    /// How many files are wanted, and their bytes.
+    pub(crate) fn all(&self) -> (u64, ByteCount) {
+        self.groups.0.values().fold((0, ByteCount(0)), |(files, bytes), group| {
+            (files + group.files, ByteCount(bytes.0.saturating_add(group.bytes.0)))
+        })
+    }
+
     /// The group of a wanted file.
     pub(crate) fn group_of(&self, file: FileId) -> Option<WantedGroup> {
         self.wanted.get(&file).map(WantedGroup::of)

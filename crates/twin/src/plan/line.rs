@@ -181,7 +181,8 @@ fn grouped(whole: f64) -> String {
     out
 }
 
-/// Four digits that count, never with an exponent; whole numbers below a million as they are.
+/// Four digits that count, never with an exponent; whole numbers below a million with all of theirs. In
+/// groups of three.
 pub(crate) fn digits(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 {
@@ -194,8 +195,8 @@ pub(crate) fn digits(value: f64) -> String {
         let step = 10f64.powf((size.log10().floor() - 3.0).max(0.0));
         return grouped((value / step).round() * step);
     }
-    if value.fract() == 0.0 {
-        return format!("{value:.0}");
+    if value.fract() == 0.0 || size >= 1e3 {
+        return grouped(value.round());
     }
     let decimals = (3.0 - size.log10().floor()).clamp(0.0, 9.0) as usize;
     let text = format!("{value:.decimals$}");
@@ -429,7 +430,8 @@ mod tests {
         assert_eq!(Unit::Of("W").write(12_345.6), "12.35 kW");
         assert_eq!(Unit::Days.write(f64::INFINITY), "no bound");
         assert_eq!(digits(0.000_012_3), "0.0000123");
-        assert_eq!(digits(999_999.9), "1000000");
+        assert_eq!(digits(999_999.9), "1,000,000");
+        assert_eq!((digits(12_345.0), digits(1_234.5)), ("12,345".into(), "1,235".into()));
     }
 
     /// `wait for a drive: 9.977e-13 s` was printed, and `4.659e-20 a year`.
@@ -439,7 +441,7 @@ mod tests {
         assert_eq!([9.977e-13, 3e-9, 2.5e-6].map(written), ["< 1 ns", "3 ns", "2.5 µs"]);
         assert_eq!([0.098_83, 1.5, 247.1].map(written), ["98.83 ms", "1.5 s", "247.1 s"]);
         assert_eq!(Unit::Of("a year").write(4.659e-20), "less than once in 1,000,000,000 years");
-        assert_eq!(Unit::Of("a year").write(1e-5), "once in 100000 years");
+        assert_eq!(Unit::Of("a year").write(1e-5), "once in 100,000 years");
         assert_eq!(powers("G = 3, P = 4.7e-20, e = 2"), "G = 3, P = 4.7 x 10^-20, e = 2");
         assert_eq!(digits(1e-12), "< 0.000001");
         assert_eq!((digits(12_345_678.0), digits(-2e9)), ("12,350,000".into(), "-2,000,000,000".into()));

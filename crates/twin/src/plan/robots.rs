@@ -37,9 +37,10 @@ pub(crate) fn robots(
             vec![m.clone()],
         );
         let judged = sheet.lines.len() - 1;
-        uses.push(Use::queue("robots", day, Unit::Of("mounts/h"), [hourly, can]));
+        let used = Use::queue("robots", day, Unit::Of("mounts/h"), [hourly, can]);
         if mounts <= 0.0 {
             sheet.lines[judged].verdict = Some(Verdict::Meets);
+            uses.push(used);
             continue;
         }
         let wait = sheet.at(Section::Robots, "").line(
@@ -50,7 +51,9 @@ pub(crate) fn robots(
             vec![robots.clone(), m, libraries.clone(), move_time.clone()],
         );
         let takes = move_time.value.unwrap_or(0.0);
-        judge(&mut sheet.lines[judged], Queue { used: hourly / can, wait: Some((wait, takes)) }.judge());
+        let found = Queue { used: hourly / can, wait: Some((wait, takes)) }.judge();
+        judge(&mut sheet.lines[judged], found.clone());
+        uses.push(used.judged(found));
     }
     if let Some(present) = tape.drives {
         drives(sheet, present.as_f64(), needs, uses);
@@ -73,9 +76,10 @@ fn drives(sheet: &mut Sheet, present: f64, needs: &DriveNeeds, uses: &mut Vec<Us
             vec![n.clone(), c.clone()],
         );
         let judged = sheet.lines.len() - 1;
-        uses.push(Use::queue("tape drives", day, Unit::Of("drives"), [busy, present]));
+        let used = Use::queue("tape drives", day, Unit::Of("drives"), [busy, present]);
         if mounts <= 0.0 {
             sheet.lines[judged].verdict = Some(Verdict::Meets);
+            uses.push(used);
             continue;
         }
         let m = number("M", "mounts a day", mounts);
@@ -95,7 +99,8 @@ fn drives(sheet: &mut Sheet, present: f64, needs: &DriveNeeds, uses: &mut Vec<Us
                 (Verdict::Misses, format!("rounded up for each class it takes {wanted}, of {present}"))
             }
         };
-        judge(&mut sheet.lines[judged], found);
+        judge(&mut sheet.lines[judged], found.clone());
+        uses.push(used.judged(found));
     }
 }
 

@@ -451,3 +451,35 @@ fn a_log_s_analysis_becomes_a_workload() {
     let class = ClassWorkload::measured(&idle);
     assert_eq!((class.hit_rate, class.mean_file, class.peak), (0.0, 1e9, 1.0));
 }
+
+/// The drives' section called drives busy whose use was low and whose wait was long; the list of uses called
+/// the same drives enough, and the headline named another part that was fuller and had no trouble.
+#[test]
+fn a_part_has_one_verdict_wherever_it_is_told() {
+    let mut verdicts = std::collections::BTreeMap::new();
+    for drives in 1..40 {
+        for written in [1, 10, 20, 50] {
+            let class =
+                format!("written_per_day = \"{written}TB\"\nread_per_day = \"20TB\"\nfiles_per_mount = 1");
+            let plan = planned(&site(&class, &format!("drives = {drives}\ncartridges = 100000")));
+            for (own, listed) in [("use of the drives", "tape drives"), ("mounts an hour", "robots")] {
+                let of = |name: &str| {
+                    let line = plan.line("", name).unwrap_or_else(|| panic!("no {name}"));
+                    (line.verdict, line.reason.clone())
+                };
+                assert_eq!(of(own), of(listed), "{drives} drives, {written} TB a day");
+            }
+            let worst = plan.lines.iter().filter(|line| line.section == Section::Bottleneck);
+            let worst = worst.filter_map(|line| line.verdict).map(|verdict| verdict as u8).max().unwrap();
+            let told = plan.bottleneck.as_ref().unwrap();
+            let said = match told {
+                told if told.contains("too little") => Verdict::Misses,
+                told if told.contains("waits grow") || told.contains("busy: ") => Verdict::Busy,
+                _ => Verdict::Meets,
+            };
+            assert_eq!(said as u8, worst, "{told}");
+            *verdicts.entry(worst).or_insert(0) += 1;
+        }
+    }
+    assert_eq!(verdicts.len(), 3, "{verdicts:?}");
+}

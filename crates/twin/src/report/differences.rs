@@ -2,7 +2,7 @@
 
 use super::text::{number, with_unit};
 use crate::outcome::Outcome;
-use crate::stats::{COMPLETED, FigureSummary, VariantSummary, WAIT_99};
+use crate::stats::{COMPLETED, Figure, FigureSummary, VariantSummary, WAIT_99};
 
 /// Differences below this part are not worth a word beside a rate that is the same.
 const WORTH: f64 = 0.1;
@@ -14,11 +14,16 @@ const LEFT: f64 = 0.02;
 
 /// What differs by a tenth or more and by more than chance: campaigns' times first, then waits, then what
 /// drives do. Each with both values and their ratio.
-pub fn differences(first: &VariantSummary, variant: &VariantSummary) -> Vec<String> {
-    let mut ranked: Vec<(usize, String)> =
-        variant.figures.iter().filter_map(|found| difference(first, variant, found)).collect();
-    ranked.sort_by_key(|(rank, _)| *rank);
-    ranked.into_iter().take(MOST).map(|(_, words)| words).collect()
+pub fn differences<'a>(first: &VariantSummary, variant: &'a VariantSummary) -> Vec<(&'a Figure, String)> {
+    let figures = variant.figures.iter();
+    let mut ranked: Vec<(usize, &Figure, String)> = figures
+        .filter_map(|found| {
+            let (rank, words) = difference(first, variant, found)?;
+            Some((rank, &found.figure, words))
+        })
+        .collect();
+    ranked.sort_by_key(|(rank, ..)| *rank);
+    ranked.into_iter().take(MOST).map(|(_, figure, words)| (figure, words)).collect()
 }
 
 fn difference(

@@ -22,7 +22,7 @@ mod words;
 pub use page::html;
 pub(crate) use text::{whole, with_range};
 pub use text::{with_interval, with_unit};
-pub use words::sentences;
+pub use words::{leading, sentences};
 
 /// What a scenario is, for people.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

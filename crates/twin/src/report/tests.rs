@@ -337,7 +337,13 @@ fn the_headline_tells_of_the_way_that_differs_most() {
         };
         let variants = [runs(0, "all alike"), runs(1, "tape first")];
         let shown = [&variants[0][0], &variants[1][0]];
-        sentences(&crate::stats::summary(&variants), &shown)[0].clone()
+        let summary = crate::stats::summary(&variants);
+        // The table beside it began with what is read, whatever the sentence was about.
+        let led = summary.rows(true, leading(&summary, &shown))[1][0].clone();
+        let sentence = sentences(&summary, &shown)[0].clone();
+        let of = if led == "read from tape" { " MB/s from tape against" } else { " MB/s to tape against" };
+        assert!(sentence.find(" MB/s ") == sentence.find(of), "{led} leads the table, beside: {sentence}");
+        sentence
     };
     let kit = said([369, 1_740], [2_180, 2_315]);
     assert!(kit.starts_with("tape first: 1,7"), "{kit}");

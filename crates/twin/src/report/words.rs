@@ -3,7 +3,7 @@
 use super::differences::{differences, is_all_moved, ratio_of};
 use super::text::{number, spoken, time, whole, with_unit};
 use crate::outcome::{DriveActivity, Outcome};
-use crate::stats::{Summary, VariantSummary, completion, is_completed};
+use crate::stats::{Figure, Summary, VariantSummary, completion, is_completed};
 
 /// Differences below this part are none, in words.
 const ALIKE: f64 = 0.02;
@@ -121,8 +121,24 @@ fn largest_cost(outcome: &Outcome) -> Option<String> {
     (share > 0.0).then(|| format!("{} ({} % of all drive time)", most.word(), number(100.0 * share)))
 }
 
+/// The figure that the sentences begin with: a table beside them begins with the same.
+#[must_use]
+pub fn leading<'a>(summary: &'a Summary, shown: &[&Outcome]) -> Option<&'a Figure> {
+    let (first, base) = (summary.variants.first()?, shown.first()?);
+    let Some(variant) = summary.variants.get(1).filter(|_| summary.variants.len() == shown.len()) else {
+        let (figure, ..) = direction(base)?;
+        return first.of("", figure).map(|found| &found.figure);
+    };
+    let [leading, _] = ways(first, variant);
+    match leading.is_news() {
+        true => variant.of("", leading.figure).map(|found| &found.figure),
+        false => differences(first, variant).first().map(|(figure, _)| *figure),
+    }
+}
+
 /// A rate of both variants.
 struct Rate {
+    figure: &'static str,
     words: &'static str,
     mine: f64,
     others: f64,
@@ -131,10 +147,15 @@ struct Rate {
 }
 
 impl Rate {
-    fn of(first: &VariantSummary, variant: &VariantSummary, figure: &str, words: &'static str) -> Rate {
+    fn of(
+        first: &VariantSummary,
+        variant: &VariantSummary,
+        figure: &'static str,
+        words: &'static str,
+    ) -> Rate {
         let found = variant.of("", figure).and_then(|found| found.against_first);
         let is_chance = found.and_then(|found| found.is_different) == Some(false);
-        Rate { words, mine: variant.site(figure).mean, others: first.site(figure).mean, is_chance }
+        Rate { figure, words, mine: variant.site(figure).mean, others: first.site(figure).mean, is_chance }
     }
 
     fn most(&self) -> f64 {
@@ -146,6 +167,11 @@ impl Rate {
         let ratio = self.mine / self.others;
         let apart = ratio.max(1.0 / ratio);
         (!self.is_chance && self.most() > 0.0 && apart - 1.0 >= ALIKE).then_some(apart)
+    }
+
+    /// Whether the two differ so that it is told first.
+    fn is_news(&self) -> bool {
+        self.apart().is_some() || (!self.is_chance && self.others <= 0.0 && self.mine > 0.0)
     }
 
     fn says(&self) -> String {
@@ -200,7 +226,7 @@ fn against(first: &VariantSummary, base: &Outcome, variant: &VariantSummary, out
             ratio_of(ratio)
         );
     }
-    let differ = differences(first, variant);
+    let differ: Vec<String> = differences(first, variant).into_iter().map(|(_, words)| words).collect();
     // A rate that only follows what is asked for says nothing of what the site could do.
     let both = if is_all_moved(base) && is_all_moved(outcome) {
         format!("Both moved all that was asked for: {rates}.")

@@ -164,12 +164,15 @@ impl Summary {
     }
 
     /// A table as text: first a row of headings, then a row for each figure with a cell for each variant
-    /// (`612 ± 8 MB/s`). Short: the main figures only, and none that is 0 in all variants.
+    /// (`612 ± 8 MB/s`). Short: the main figures only, and none that is 0 in all variants. The figure
+    /// `leading` stands in the first row.
     #[must_use]
-    pub fn rows(&self, is_short: bool) -> Vec<Vec<String>> {
+    pub fn rows(&self, is_short: bool, leading: Option<&Figure>) -> Vec<Vec<String>> {
         let mut rows = vec![vec![String::new()]];
         rows[0].extend(self.variants.iter().map(|variant| variant.name.clone()));
-        for figure in self.figures() {
+        let mut figures = self.figures();
+        figures.sort_by_key(|figure| Some(*figure) != leading);
+        for figure in figures {
             let found: Vec<Option<&FigureSummary>> =
                 self.variants.iter().map(|variant| variant.of(&figure.of, figure.name)).collect();
             let is_nothing = found.iter().flatten().all(|found| found.estimate.mean == 0.0);

@@ -91,6 +91,7 @@ impl World<'_> {
             readable: !state.is_unreadable,
             writable: !state.is_unreadable && !state.is_read_only && free > 0,
             free: ByteCount(free),
+            written: ByteCount(of.used),
             labelled: true,
             mounts: state.mounts,
             library: base::LibraryId(of.library.0),

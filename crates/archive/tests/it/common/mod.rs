@@ -21,6 +21,11 @@ use base::{
 use drive::DirectoryDrive;
 use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
+/// How many extents the pool keeps since a restore; none without one.
+pub fn extents_quarantined(archive: &Archive) -> u64 {
+    archive.quarantined().unwrap().unwrap_or_default().extents
+}
+
 /// How long a test waits for the engine's threads before it fails.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 

@@ -250,6 +250,7 @@ impl Engine {
             readable,
             writable: readable && free.0 > 0,
             free,
+            written: ByteCount(0),
             labelled: true,
             mounts: 0,
             library: tape.library,

@@ -16,6 +16,8 @@ const TAPE_FILES: u64 = 20;
 pub struct Load {
     pub name: &'static str,
     pub drives: u32,
+    /// Mounts and unmounts that the library can do at once.
+    pub mounts: usize,
     /// Part of the drives' time that single files take; 0: there are none.
     pub load: f64,
     /// Mean size of a file; sizes are exponential.
@@ -36,6 +38,7 @@ pub struct Load {
 pub const SINGLE: Load = Load {
     name: "one drive",
     drives: 1,
+    mounts: usize::MAX,
     load: 0.9,
     mean: 100 * GB,
     service: 450.0,
@@ -55,7 +58,7 @@ impl Load {
         site.site.classes[0].large = ByteCount(1);
         site.site.pool.capacity = ByteCount(50_000 * TB);
         site.policy.recall_age = secs(0);
-        site.policy.mounts_at_once_max = usize::MAX;
+        site.policy.mounts_at_once_max = self.mounts;
         if is_oldest_first {
             // What starves goes first, oldest first: everything does.
             site.policy.starvation = secs(0);
