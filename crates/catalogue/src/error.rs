@@ -170,8 +170,8 @@ pub enum NotAtOnce {
     List(DirId),
     /// Too many directories have lists, and too many names are in it, for a look at all of either.
     #[error(
-        "it has more than {0} names, and as many directories of the archive have access control lists: any of \
-         them may be in it"
+        "it has more than {0} names, and as many directories of the archive have access control lists: any \
+         of them may be in it"
     )]
     ManyLists(usize),
     /// Its uploads are not over.

@@ -128,8 +128,8 @@ impl fmt::Display for Reason {
             Reason::NoDriveKnown => write!(f, "there is no tape drive"),
             Reason::DrivesLook { done, tapes } => write!(
                 f,
-                "the catalogue was restored: the drives first look at the tapes that may be written, {} of {} so \
-                 far; nothing is written to tape or recalled before (kist status)",
+                "the catalogue was restored: the drives first look at the tapes that may be written, {} of \
+                 {} so far; nothing is written to tape or recalled before (kist status)",
                 Count(*done),
                 Count(*tapes)
             ),

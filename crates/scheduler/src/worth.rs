@@ -27,8 +27,8 @@ type Index = BTreeMap<(LibraryId, ShareId), ByWorth>;
 pub(crate) enum Scarce {
     /// Drives: the time that a tape takes of one, reading included.
     Drives,
-    /// Robots: drives stand empty and wait for them, so what counts is the mount, which takes as long whatever
-    /// is read.
+    /// Robots: drives stand empty and wait for them, so what counts is the mount, which takes as long
+    /// whatever is read.
     Robots,
 }
 

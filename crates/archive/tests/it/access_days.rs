@@ -298,8 +298,8 @@ fn days_whose_lines_are_gone_are_known_by_their_summaries() {
     assert_eq!((met.days_lost, found.lines), (1, expected.lines - 43));
 }
 
-/// Story: that a summary is damaged was known to the reader alone that had met it. If the server stopped before
-/// that one was through, the day was found again only by a report of it, and the log could have lost it.
+/// Story: that a summary is damaged was known to the reader alone that had met it. If the server stopped
+/// before that one was through, only a report of the day found it again, and the log could have lost it.
 #[test]
 fn a_damaged_summary_is_made_anew_also_by_the_next_reader() {
     let directory = tempfile::tempdir().unwrap();

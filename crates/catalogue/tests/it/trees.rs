@@ -180,8 +180,8 @@ fn what_must_stay_is_named_and_nothing_is_done() {
     remove(&mut bench, a, 1);
 }
 
-/// At the limit all of them are looked at; with one more the tree is, if it has no more names than that. Until
-/// then a held file anywhere decided on every tree.
+/// At the limit all of them are looked at; with one more the tree is, if it has no more names than that. A
+/// thousand held files anywhere had every tree go name by name.
 #[test]
 fn as_many_held_files_as_are_looked_at_and_one_more() {
     let mut bench = Bench::new();

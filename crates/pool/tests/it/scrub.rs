@@ -282,8 +282,8 @@ fn no_drive_is_to_blame_when_everything_stood_still() {
     bench.faults[victim].hung.store(false, Ordering::SeqCst);
 }
 
-/// Story: a job of a drive that was under way when the server gave the pool its clock seemed to have begun with
-/// the machine. The drive was set aside as one that hangs, for some seconds after a start.
+/// Story: a job of a drive that was under way when the server gave the pool its clock seemed to have begun
+/// with the machine. The drive was set aside as one that hangs, for some seconds after a start.
 #[test]
 fn a_job_of_before_the_clock_did_not_begin_with_the_machine() {
     let mut bench = Bench::new(8);

@@ -332,8 +332,8 @@ mod tests {
         assert!(costs.is_sorted_by(|a, b| a >= b), "{costs:?}");
     }
 
-    /// 18 s were foretold where 1.2 s were waited, of small files of a small tape at a hundred times the speed:
-    /// each was charged a locate of its own, and all of them together took longer than all of the tape does.
+    /// 18 s were foretold where 1.2 s were waited, of small files of a small tape at a hundred times the
+    /// speed: each was charged a locate of its own, and all of them took longer than all of the tape does.
     #[test]
     fn locates_take_no_longer_than_reading_the_tape_through() {
         let pace = Pace { locate: 0.01, read_rate: 34_000_000_000, ..Pace::default() };

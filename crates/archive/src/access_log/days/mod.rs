@@ -42,8 +42,8 @@ pub struct DayReading {
 enum Rebuilt {
     #[default]
     No,
-    /// The log has lines of before this day only as far as they came late, and may have lost others of it. The
-    /// day is there as it was summarised before, until it is written anew.
+    /// The log has lines of before this day only as far as they came late, and may have lost others of it.
+    /// The day is there as it was summarised before, until it is written anew.
     From(DayNumber, Option<Box<Day>>),
     /// The log has no line.
     Empty,

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{
-    Instance, PATIENCE, SystemClock, all, bytes, get, migrate_all, path, put, settled, wait_until,
+    Instance, PATIENCE, SystemClock, all, bytes, extents_quarantined, get, migrate_all, path, put, settled,
+    wait_until,
 };
 use crate::history::{Contents, compare, destroy_catalogue, recall_and_compare};
 use archive::{
