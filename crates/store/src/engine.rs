@@ -13,6 +13,7 @@ use heed::types::Bytes;
 use heed::{CommitOrAbort, CompactionOption, Database, Env, EnvOpenOptions, MdbError, RoTxn, WithoutTls};
 
 use crate::error::Damage;
+use crate::even_copy;
 use crate::format::FORMAT_VERSION;
 use crate::head::Head;
 use crate::integrity::{SUMS_KEY, SUMS_TABLE, Whole, walk_file};
@@ -272,7 +273,7 @@ impl LmdbEngine {
 
     /// Writes all tables of one moment into `file`.
     pub(crate) fn copy_to(&self, file: &mut File, how: CompactionOption) -> Result<(), heed::Error> {
-        self.env.copy_to_file(file, how)
+        even_copy::copy(&self.env, file, how)
     }
 
     pub(crate) fn write(&self) -> Result<LmdbWriting<'_>, KvError> {

@@ -6,6 +6,7 @@
 
 mod engine;
 mod error;
+mod even_copy;
 mod format;
 mod head;
 mod integrity;

@@ -15,6 +15,8 @@ const BULK_ROWS_MAX: usize = 1_000;
 pub(crate) struct Waiting {
     small: VecDeque<Job>,
     bulk: VecDeque<Job>,
+    /// Whether bulk work goes next where both wait.
+    is_turn_of_bulk: bool,
 }
 
 impl Waiting {
@@ -31,9 +33,16 @@ impl Waiting {
         self.small.len() + self.bulk.len()
     }
 
-    /// What is committed next: small calls, up to `commands_max` commands, then bulk work, at least one call
-    /// of it, so that neither keeps the other waiting for ever.
+    /// What is committed next: small calls, up to `commands_max` commands, or bulk work, at least one call of
+    /// it. Where both wait they go in turn, so that neither keeps the other waiting for ever. In groups of
+    /// their own, so that a small call waits for what is on its way and not for bulk work behind it, too.
     pub(crate) fn next_group(&mut self, commands_max: usize) -> Vec<Job> {
+        let is_bulk = !self.bulk.is_empty() && (self.small.is_empty() || self.is_turn_of_bulk);
+        self.is_turn_of_bulk = !is_bulk;
+        if is_bulk { self.next_bulk() } else { self.next_small(commands_max) }
+    }
+
+    fn next_small(&mut self, commands_max: usize) -> Vec<Job> {
         let mut group = Vec::new();
         let mut commands = 0;
         while commands < commands_max
@@ -42,11 +51,15 @@ impl Waiting {
             commands += job.envelopes.len();
             group.push(job);
         }
-        let small = group.len();
+        group
+    }
+
+    fn next_bulk(&mut self) -> Vec<Job> {
+        let mut group = Vec::new();
         let mut rows = 0;
         while let Some(job) = self.bulk.front() {
             rows += job.envelopes.iter().map(|envelope| envelope.command.rows()).sum::<usize>();
-            if rows > BULK_ROWS_MAX && group.len() > small {
+            if rows > BULK_ROWS_MAX && !group.is_empty() {
                 break;
             }
             group.extend(self.bulk.pop_front());
@@ -93,16 +106,33 @@ mod tests {
         let mut waiting = Waiting::default();
         (0..90).for_each(|_| waiting.push(evict(400)));
         waiting.push(small());
-        for (bulk, small) in [(2, 1), (2, 0), (2, 0)] {
+        for (bulk, small) in [(0, 1), (2, 0), (2, 0)] {
             assert_eq!(parts(&waiting.next_group(10)), (bulk, small));
         }
-        assert_eq!(waiting.len(), 84);
+        assert_eq!(waiting.len(), 86);
         // A call that alone has too many rows has its turn all the same, by itself.
         let mut waiting = Waiting::default();
         (0..2).for_each(|_| waiting.push(evict(10_000)));
         (0..25).for_each(|_| waiting.push(small()));
-        for (bulk, small) in [(1, 10), (1, 10), (0, 5)] {
+        for (bulk, small) in [(0, 10), (1, 0), (0, 10), (1, 0), (0, 5)] {
             assert_eq!(parts(&waiting.next_group(10)), (bulk, small));
+        }
+    }
+
+    /// A group that took bulk work along kept a put waiting for the group before and for all of its own.
+    #[test]
+    fn a_small_call_waits_for_one_group_of_bulk_work_and_is_committed_without_any() {
+        let mut waiting = Waiting::default();
+        (0..22).for_each(|_| waiting.push(evict(400)));
+        waiting.next_group(10);
+        for _ in 0..5 {
+            // While bulk work is committed another put comes, as it does from a client who puts file after file.
+            waiting.push(small());
+            assert_eq!(parts(&waiting.next_group(10)), (0, 1));
+            waiting.push(small());
+            assert_eq!(parts(&waiting.next_group(10)), (2, 0));
+            assert_eq!(parts(&waiting.next_group(10)), (0, 1));
+            assert_eq!(parts(&waiting.next_group(10)), (2, 0));
         }
     }
 
@@ -112,7 +142,8 @@ mod tests {
         waiting.push(evict(65));
         waiting.push(job(vec![Command::OpenEpoch; 3_000]));
         waiting.push(evict(64));
-        assert_eq!(parts(&waiting.next_group(4_096)), (1, 2));
+        assert_eq!(parts(&waiting.next_group(4_096)), (0, 2));
+        assert_eq!(parts(&waiting.next_group(4_096)), (1, 0));
         waiting.put_back(vec![evict(65)]);
         assert_eq!(waiting.len(), 1);
     }

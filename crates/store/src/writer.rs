@@ -15,7 +15,7 @@ use crate::waiting::{Waiting, is_bulk};
 
 /// Most commands in one group commit, unless one call alone has more.
 pub const BATCH_MAX: usize = 4096;
-/// Bulk work is added to a group for so long; what small calls wait for is twice that, and two syncs.
+/// Bulk work is added to a group for so long; what small calls wait for is that, and two commits.
 const GROUP_TIME: Duration = Duration::from_millis(5);
 /// Most commands in one call.
 pub const EXECUTE_ALL_MAX: usize = 65_536;
