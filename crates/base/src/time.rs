@@ -104,12 +104,13 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// What is watched for standing still is looked at about once a second, at most every some seconds. When nobody
-/// looked for longer than this, the program or the whole machine stood still, and nothing is to blame for it.
+/// What is watched for standing still is looked at about once a second, at most every some seconds. When
+/// nobody looked for longer than this, the program or the whole machine stood still, and nothing is to blame
+/// for it.
 pub const LOOK_LATE_MAX: Duration = Duration::from_secs(10);
 
-/// How much of the time between two looks, by the steady clock, does not count, since everything stood still: a
-/// virtual machine was moved, or a program stopped.
+/// How much of the time between two looks, by the steady clock, does not count, since everything stood still:
+/// a virtual machine was moved, or a program stopped.
 #[must_use]
 pub fn stood_still(before: Duration, now: Duration) -> Option<Duration> {
     now.saturating_sub(before).checked_sub(LOOK_LATE_MAX).filter(|lost| !lost.is_zero())

@@ -63,7 +63,8 @@ pub(crate) enum Check {
 /// Reads and checks a cell, or only the header and the blocks in `blocks`.
 ///
 /// `cell` has room for header and payload; bytes outside `blocks` stay arbitrary. `listed`: what is wrong is
-/// put on the list of repairs. Gives the checksums of the cell's bytes of the file if they were to be computed.
+/// put on the list of repairs. Gives the checksums of the cell's bytes of the file if they were to be
+/// computed.
 pub(crate) fn read_cell(
     device: &Device,
     (id, offset): (ExtentId, u64),

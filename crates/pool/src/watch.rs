@@ -48,8 +48,8 @@ impl Watch {
 
     /// The drives are about to be looked at: if nobody did for long, a virtual machine was moved or a program
     /// stopped, and every job would seem to have taken that long. Gives the time of this look, and how much
-    /// does not count of that since the look before. All drives are judged by that one time: what passes while
-    /// they are looked at counts for the next look.
+    /// does not count of that since the look before. All drives are judged by that one time: what passes
+    /// while they are looked at counts for the next look.
     pub(crate) fn begin_look(&self) -> (Timestamp, Option<Duration>) {
         let Some(now) = self.steady() else { return (Timestamp(0), None) };
         let before = lock(&self.looked).replace(now);

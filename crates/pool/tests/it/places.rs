@@ -98,8 +98,8 @@ fn open_when_left(path: &Path, id: DriveId) -> DirectoryDrive {
     }
 }
 
-/// Story: a drive that did not answer was emptied. Nobody looked at it but its probes, which failed: it counted
-/// as away, and nothing was rebuilt before its time was over.
+/// Story: a drive that did not answer was emptied. Nobody looked at it but its probes, which failed: it
+/// counted as away, and nothing was rebuilt before its time was over.
 #[test]
 fn a_drive_that_is_emptied_while_it_is_away_is_lost_too() {
     let mut bench = Bench::new(8);

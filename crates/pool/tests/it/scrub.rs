@@ -80,8 +80,8 @@ fn findings_name_shard_row_and_drive() {
     assert!(scrub(&pool, &blob, &[]).is_clean());
 }
 
-/// Story: whatever a scrub or a repair of its own found stood on the list of repairs too, so that each blob of
-/// a drive that was filled was read once more, and counted as waiting although it was whole.
+/// Story: whatever a scrub or a repair of its own found stood on the list of repairs too, so that each blob
+/// of a drive that was filled was read once more, and counted as waiting although it was whole.
 #[test]
 fn what_was_repaired_waits_for_no_repair() {
     let mut bench = Bench::new(8);
@@ -328,8 +328,8 @@ impl Clock for Leaping {
     }
 }
 
-/// Story: the machine stood still, or a clock of a test leapt, just when a look at the drives had begun: all that
-/// were at a job had been at it for so long, and were set aside.
+/// Story: the machine stood still, or a clock of a test leapt, just when a look at the drives had begun: all
+/// that were at a job had been at it for so long, and were set aside.
 #[test]
 fn no_drive_is_to_blame_when_everything_stood_still_in_the_middle_of_a_look() {
     let mut bench = Bench::new(8);
