@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 use base::{
-    BlobDescription, BlobId, BlockAddress, ByteCount, ContainerId, DriveId, Duration, FileId,
-    StreamChecksums, Vid,
+    BlobDescription, BlobId, BlockAddress, ByteCount, ClassId, ContainerId, DriveId, Duration, FileId,
+    StreamChecksums, Timestamp, Vid,
 };
 use catalogue::{
     BULK_FILES, Command, ContainerCopy, FileRecord, FileState, Outcome, PoolLoss, ReadError, View,
@@ -20,7 +20,7 @@ use crate::{ArchiveError, FileStat, Locality};
 /// Files looked at together.
 pub(crate) const PAGE: usize = 1_000;
 /// Files named in the log for one reason; all of them are counted.
-const NAMED_MAX: usize = 100;
+pub(crate) const NAMED_MAX: usize = 100;
 /// Files kept to be named to people.
 const FILES_KEPT: usize = 1_000;
 /// Who asks for files back that the pool has lost.
@@ -278,6 +278,7 @@ fn is_unreadable(
 /// Reads the lost files of a page and takes those back that are whole. Gives how many.
 pub(crate) fn find_again(engine: &Engine, files: &[(FileId, FileRecord)]) -> Result<u64, ArchiveError> {
     let (mut found, mut on_tape) = (Vec::new(), Vec::new());
+    let mut waiting = BTreeMap::<ClassId, Timestamp>::new();
     for (id, file) in files.iter().filter(|(_, file)| file.is_lost() && !file.pieces.is_empty()) {
         if engine.stop.load(Ordering::Relaxed) {
             break;
@@ -286,6 +287,8 @@ pub(crate) fn find_again(engine: &Engine, files: &[(FileId, FileRecord)]) -> Res
             Ok(true) => {
                 tracing::info!(file = %id, path = path_of(engine, *id), "a lost file can be read again");
                 found.push(*id);
+                let since = waiting.entry(file.class).or_insert(file.created);
+                *since = file.created.min(*since);
             }
             Ok(false) => {
                 // Told before it is looked at: an index written meanwhile looks at it or is seen here.
@@ -306,6 +309,10 @@ pub(crate) fn find_again(engine: &Engine, files: &[(FileId, FileRecord)]) -> Res
         engine.execute(Command::PoolCopyFound { files: files.to_vec() })?;
         files.iter().for_each(|file| engine.bell.wants_changed(*file));
         engine.bell.backlog_changed();
+    }
+    // Those that are not sealed wait again: when all was to be migrated they were LOST, and nothing waited.
+    for (class, since) in waiting {
+        engine.wait_again(class, since)?;
     }
     Ok(count)
 }

@@ -28,6 +28,9 @@ pub struct TapeLook {
     pub drive: String,
     /// For how long the drive has given no sign of life.
     pub silent: Duration,
+    /// It waits for the library to bring or take away the tape, which has done nothing for another drive
+    /// since: the robot may be stuck, and the drive is not to blame.
+    pub waits_for_library: bool,
 }
 
 /// How far the settling of a restore is.
@@ -51,6 +54,10 @@ pub struct SettlingInfo {
     pub looking: Vec<TapeLook>,
     /// Tapes that could not be looked at, and decide on files.
     pub unseen: Vec<Vid>,
+    /// Disabled tapes that could not be searched for files that nothing else has.
+    pub unsearched: Vec<Vid>,
+    /// When it is over, files that these tapes alone may have: they are not LOST, and nothing is settled.
+    pub missing: u64,
     /// Why it cannot go on now; it is tried again.
     pub failing: Option<String>,
 }

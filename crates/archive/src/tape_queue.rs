@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::PoisonError;
 use threads::{Condvar, Mutex, MutexGuard};
 
-use base::{Duration, Vid};
+use base::{Duration, Vid, stood_still};
 
 use crate::TapeLook;
 
@@ -34,6 +34,8 @@ struct State {
     /// Of those, the ones that have begun.
     begun: BTreeSet<String>,
     stopped: bool,
+    /// When [`TapeQueue::silent`] was last asked.
+    asked: Option<Duration>,
 }
 
 /// A drive's look at a tape.
@@ -43,11 +45,33 @@ struct Look {
     at: LookAt,
     /// When [`TapeQueue::silent`] first found no sign of life since the last one.
     silent_since: Option<Duration>,
+    /// Whether the library has served another drive since this one waits for it.
+    library_works: bool,
+}
+
+impl Look {
+    /// Whether the drive, or the library for it, is at something that may take for ever.
+    fn is_waited_for(&self) -> bool {
+        matches!(self.at, LookAt::Way | LookAt::Tape)
+    }
+}
+
+impl State {
+    /// Whether a drive may be waiting for a robot that is stuck: the library has done nothing since, and
+    /// another drive shows, or is going to show, whether it still does. A drive that is alone is to blame,
+    /// since nothing will ever tell.
+    fn may_wait_for_library(&self, drive: &str, look: &Look) -> bool {
+        let others = self.looking.iter().filter(|(name, _)| *name != drive).map(|(_, look)| look);
+        let shows = |other: &Look| other.library == look.library && other.at != LookAt::GivenUp;
+        look.at == LookAt::Way && !look.library_works && others.into_iter().any(shows)
+    }
 }
 
 /// How far a look is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LookAt {
+    /// The library brings the tape or takes it away: drive or robot may hang.
+    Way,
     /// The drive works on the tape, and may hang.
     Tape,
     /// What was found is being recorded: the drive is not waited for.
@@ -129,7 +153,7 @@ impl TapeQueue {
                 tapes.remove(at)
             });
             if let Some(vid) = found {
-                let look = Look { library, vid, at: LookAt::Tape, silent_since: None };
+                let look = Look { library, vid, at: LookAt::Way, silent_since: None, library_works: false };
                 looking.insert(drive.to_owned(), look);
                 return found;
             }
@@ -160,6 +184,24 @@ impl TapeQueue {
         true
     }
 
+    /// The library has answered what the drive waited for: the tape is there, or taken away, or not to be
+    /// had. So the robot works, whatever other drives of its library wait for.
+    pub(crate) fn served(&self, drive: &str) {
+        let mut state = self.state();
+        let Some(look) = state.looking.get_mut(drive).filter(|look| look.at == LookAt::Way) else { return };
+        (look.at, look.silent_since) = (LookAt::Tape, None);
+        let library = look.library;
+        let waiting = |look: &&mut Look| look.library == library && look.at == LookAt::Way;
+        state.looking.values_mut().filter(waiting).for_each(|look| look.library_works = true);
+    }
+
+    /// The drive is done with the tape, which the library is to take away now.
+    pub(crate) fn leaves(&self, drive: &str) {
+        if let Some(look) = self.state().looking.get_mut(drive).filter(|look| look.at == LookAt::Tape) {
+            (look.at, look.silent_since, look.library_works) = (LookAt::Way, None, false);
+        }
+    }
+
     /// The drive that looks at a tape, if any, gives a sign of life.
     pub(crate) fn is_alive(&self, vid: Vid) {
         let mut state = self.state();
@@ -170,29 +212,42 @@ impl TapeQueue {
     /// meanwhile, and nothing that it found counts.
     pub(crate) fn record(&self, drive: &str) -> bool {
         let mut state = self.state();
-        let Some(look) = state.looking.get_mut(drive).filter(|look| look.at == LookAt::Tape) else {
+        let Some(look) = state.looking.get_mut(drive).filter(|look| look.is_waited_for()) else {
             return false;
         };
         look.at = LookAt::Recording;
         true
     }
 
-    /// What drives look at, and for how long each was not heard of, as far as this was asked before.
+    /// What drives look at, and for how long each was not heard of, as far as this was asked before. What
+    /// passes while nobody asks for long does not count: the whole machine stood still.
     pub(crate) fn silent(&self, now: Duration) -> Vec<TapeLook> {
         let mut state = self.state();
-        let looking = state.looking.iter_mut().filter(|(_, look)| look.at == LookAt::Tape);
-        let silent = looking.map(|(drive, look)| {
-            let since = *look.silent_since.get_or_insert(now);
-            TapeLook { vid: look.vid, drive: drive.clone(), silent: now.saturating_sub(since) }
+        // Who has read the clock before others may come behind them.
+        let now = state.asked.map_or(now, |asked| now.max(asked));
+        let lost = state.asked.replace(now).and_then(|before| stood_still(before, now)).unwrap_or_default();
+        for look in state.looking.values_mut().filter(|look| look.is_waited_for()) {
+            look.silent_since = Some(look.silent_since.map_or(now, |since| since + lost));
+        }
+        let looking = state.looking.iter().filter(|(_, look)| look.is_waited_for());
+        let silent = looking.map(|(drive, look)| TapeLook {
+            vid: look.vid,
+            drive: drive.clone(),
+            silent: now.saturating_sub(look.silent_since.unwrap_or(now)),
+            waits_for_library: state.may_wait_for_library(drive, look),
         });
         silent.collect()
     }
 
-    /// Gives up a drive and its tape, if it still looks at it. The others go on waiting for it until it is
-    /// [released](Self::release).
+    /// Gives up a drive and its tape, if it still looks at it and is to blame. The others go on waiting for
+    /// it until it is [released](Self::release).
     pub(crate) fn give_up(&self, look: &TapeLook) -> bool {
         let mut state = self.state();
-        let is_same = |found: &&mut Look| found.vid == look.vid && found.at == LookAt::Tape;
+        if state.looking.get(&look.drive).is_some_and(|found| state.may_wait_for_library(&look.drive, found))
+        {
+            return false;
+        }
+        let is_same = |found: &&mut Look| found.vid == look.vid && found.is_waited_for();
         let Some(found) = state.looking.get_mut(&look.drive).filter(is_same) else { return false };
         found.at = LookAt::GivenUp;
         state.begun.remove(&look.drive);
@@ -285,12 +340,19 @@ mod tests {
         let queue = TapeQueue::default();
         queue.begin([(0, vid(1)), (0, vid(2))], 2);
         assert_eq!(queue.next(0, "hangs"), Some(vid(1)));
-        let silent_for = |silent| vec![TapeLook { vid: vid(1), drive: "hangs".to_owned(), silent }];
+        let silent_for = |silent| {
+            vec![TapeLook { vid: vid(1), drive: "hangs".to_owned(), silent, waits_for_library: false }]
+        };
         assert_eq!(queue.silent(seconds(100)), silent_for(Duration::ZERO));
-        assert_eq!(queue.silent(seconds(160)), silent_for(seconds(60)));
+        assert_eq!(queue.silent(seconds(110)), silent_for(seconds(10)));
         queue.is_alive(vid(1));
-        assert_eq!(queue.silent(seconds(170)), silent_for(Duration::ZERO));
-        let look = queue.silent(seconds(180)).remove(0);
+        assert_eq!(queue.silent(seconds(120)), silent_for(Duration::ZERO));
+        let look = queue.silent(seconds(130)).remove(0);
+        // Story: a server that stood still for an hour gave up all its drives.
+        assert_eq!(queue.silent(seconds(7_000)), silent_for(seconds(20)));
+        // One that comes late with its reading takes no time away.
+        assert_eq!(queue.silent(seconds(6_000)), silent_for(seconds(20)));
+        assert_eq!(queue.silent(seconds(7_001)), silent_for(seconds(21)));
         std::thread::scope(|scope| {
             let other = scope.spawn(|| queue.each(0, "good", |_| Ok(())));
             assert!(queue.give_up(&look) && !queue.give_up(&look));
@@ -302,11 +364,45 @@ mod tests {
         assert_eq!(queue.leave(), Some(Vec::new()), "nobody waits for the one that hangs");
         assert!(!queue.looked("hangs", Ok(())));
         // Who is recording what it found does not hang.
+        let _ = queue.silent(seconds(7_005));
         queue.begin([(0, vid(3))], 1);
         queue.next(0, "slow").unwrap();
-        let look = queue.silent(seconds(200)).remove(0);
+        let look = queue.silent(seconds(7_006)).remove(0);
         assert!(queue.record("slow"));
-        assert!(!queue.give_up(&look) && queue.silent(seconds(300)).is_empty());
+        assert!(!queue.give_up(&look) && queue.silent(seconds(7_007)).is_empty());
         assert!(queue.looked("slow", Ok(())));
+    }
+
+    /// Story: a robot was stuck for an hour, and each drive that waited for it was given up with its tape.
+    #[test]
+    fn no_drive_is_to_blame_for_a_robot_that_serves_none() {
+        let queue = TapeQueue::default();
+        queue.begin((1..=4).map(|n| (0, vid(n))).chain([(1, vid(9))]), 4);
+        let next = |library, drive| queue.next(library, drive).unwrap();
+        let look = |drive: &str| {
+            let looks = queue.silent(Duration::from_secs(1));
+            looks.into_iter().find(|look| look.drive == drive).unwrap()
+        };
+        assert_eq!([next(0, "a"), next(0, "b"), next(1, "other")], [1, 2, 9].map(vid));
+        for drive in ["a", "b"] {
+            assert!(look(drive).waits_for_library && !queue.give_up(&look(drive)), "{drive}");
+        }
+        // One of another library says nothing about this robot; and it is alone there.
+        queue.served("other");
+        assert!(look("a").waits_for_library);
+        queue.leaves("other");
+        assert!(!look("other").waits_for_library && queue.give_up(&look("other")));
+        // The robot has served one: it was the drive of the other.
+        queue.served("b");
+        assert!(!look("a").waits_for_library);
+        // One that hangs with its tape is to blame at any time.
+        assert!(!look("b").waits_for_library && queue.give_up(&look("b")));
+        assert!(queue.give_up(&look("a")));
+        // What it did before one began to wait says nothing.
+        assert_eq!([next(0, "c"), next(0, "d")], [3, 4].map(vid));
+        queue.served("c");
+        queue.leaves("c");
+        assert!(look("c").waits_for_library && !queue.give_up(&look("c")));
+        assert!(queue.give_up(&look("d")) && queue.give_up(&look("c")), "then it is alone");
     }
 }

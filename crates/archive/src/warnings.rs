@@ -107,6 +107,17 @@ fn of_settling(settling: &SettlingInfo) -> Option<String> {
             )
         }
         SettlingStage::Unsettled => {
+            if settling.missing > 0 {
+                let tapes: Vec<String> = settling.unsearched.iter().map(Vid::to_string).collect();
+                return Some(format!(
+                    "the catalogue was restored: {} files (named in the log) are neither in the pool nor on \
+                     a tape that was searched, and these disabled tapes were not: {}. The files are not \
+                     LOST, and nothing is evicted, until the tapes are in the library, or the files are \
+                     removed, and the server is restarted",
+                    settling.missing,
+                    named(&tapes)
+                ));
+            }
             let what = match unseen.is_empty() {
                 true => "drives of the pool are away that may hold shards (see kist pool show)".to_owned(),
                 false => format!("tapes could not be looked at: {}", named(&unseen)),
@@ -122,8 +133,15 @@ fn of_settling(settling: &SettlingInfo) -> Option<String> {
         format!("; it cannot go on now, and is tried again: {}", truncated(why, REASON_MAX))
     });
     let silent = settling.looking.iter().filter(|look| look.silent >= SILENT_TOLD).map(|look| {
-        let TapeLook { vid, drive, silent } = look;
+        let TapeLook { vid, drive, silent, waits_for_library } = look;
         let (silent, given_up) = (silent.as_secs(), SILENT_MAX.as_secs());
+        if *waits_for_library {
+            return format!(
+                "; the library has not brought tape {vid} to drive {drive}, or taken it away, for {silent} \
+                 s, and has served no other drive since: is the robot stuck? Nobody is given up for that, \
+                 and no tape is written before it works"
+            );
+        }
         format!(
             "; drive {drive} looks at tape {vid} and has not answered for {silent} s: both are given up \
              after {given_up} s, and the tape is not written then"

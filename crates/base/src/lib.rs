@@ -26,7 +26,7 @@ pub use kernel_clock::kernel_clock_is_synchronised;
 pub use md5_lanes::{MD5_LANES, Md5Stream};
 pub use memory::keep_freed_memory;
 pub use name::{ArchivePath, NAME_BYTES_MAX, Name, NameError, PATH_BYTES_MAX};
-pub use time::{Clock, Duration, ManualClock, Timestamp};
+pub use time::{Clock, Duration, LOOK_LATE_MAX, ManualClock, Timestamp, stood_still};
 pub use trusted::{
     ClockReading, RESTART_BELIEVED_MAX, SYNCHRONISED_BELIEVED_MAX, TIME_DOUBTED_AHEAD, TIME_DOUBTED_BEHIND,
     TimeStanding, TrustedClock, TrustedTime,

@@ -104,6 +104,18 @@ impl fmt::Debug for Timestamp {
     }
 }
 
+/// What is watched for standing still is looked at about once a second, at most every some seconds. When
+/// nobody looked for longer than this, the program or the whole machine stood still, and nothing is to blame
+/// for it.
+pub const LOOK_LATE_MAX: Duration = Duration::from_secs(10);
+
+/// How much of the time between two looks, by the steady clock, does not count, since everything stood still:
+/// a virtual machine was moved, or a program stopped.
+#[must_use]
+pub fn stood_still(before: Duration, now: Duration) -> Option<Duration> {
+    now.saturating_sub(before).checked_sub(LOOK_LATE_MAX).filter(|lost| !lost.is_zero())
+}
+
 /// The time as an argument: the daemon gives the system's, tests and the twin give their own.
 pub trait Clock: Send + Sync {
     /// The present.
@@ -177,6 +189,16 @@ impl Clock for ManualClock {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn only_what_exceeds_the_time_between_two_looks_is_lost() {
+        let seconds = Duration::from_secs;
+        for (before, now, lost) in
+            [(5, 5, None), (5, 15, None), (5, 16, Some(1)), (5, 3_615, Some(3_600)), (9, 5, None)]
+        {
+            assert_eq!(stood_still(seconds(before), seconds(now)), lost.map(seconds));
+        }
+    }
 
     #[test]
     fn known_dates() {

@@ -32,9 +32,6 @@ pub(crate) const SPACE_KEPT: Duration = Duration::from_secs(1);
 pub(crate) const STUCK_READS_AFTER: Duration = Duration::from_millis(500);
 /// A drive that has been at one read or write for this long is set aside.
 pub(crate) const HUNG_AFTER: Duration = Duration::from_secs(30);
-/// Drives are looked at about once a second. When nobody looked for longer than this, the program or the
-/// whole machine stood still, and no drive is to blame for that time.
-pub(crate) const LOOK_LATE_MAX: Duration = Duration::from_secs(10);
 /// How often a waiter looks whether the drive it waits for was set aside.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// A cell is late after this many times the usual time ...

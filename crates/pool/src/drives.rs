@@ -210,8 +210,7 @@ impl Device {
     }
 
     /// The time that counts has gone back a little: what began meanwhile begins now.
-    pub(crate) fn forget_future(&self) {
-        let now = self.watch.now();
+    pub(crate) fn forget_future(&self, now: Timestamp) {
         for since in [&self.reading_since, &self.writing_since] {
             // 0 stays: nothing is being done. A job that ends meanwhile has set another value.
             let _ = since.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |since| {
@@ -222,11 +221,11 @@ impl Device {
         health.next_probe = health.next_probe.min(now.plus(rest(health.failures)));
     }
 
-    /// For how long its slowest job has been running.
-    pub(crate) fn silence(&self) -> Duration {
+    /// For how long its slowest job has been running at that time.
+    pub(crate) fn silence(&self, now: Timestamp) -> Duration {
         let oldest =
             [&self.reading_since, &self.writing_since].into_iter().filter_map(|job| self.begun(job)).min();
-        oldest.map_or(Duration::ZERO, |since| self.watch.now().since(since))
+        oldest.map_or(Duration::ZERO, |since| now.since(since))
     }
 
     /// Whether it is time for a probe; then the caller runs one and tells [`Device::probed`] what came of it.
@@ -259,8 +258,13 @@ impl Device {
                 state.next_probe = self.watch.now().plus(rest);
             }
         }
+        let is_set_aside = !matches!(state.now, DriveHealth::Up | DriveHealth::Full);
         drop(state);
         *lock(&self.space) = None;
+        // It may have been emptied while it was away, when nobody else looks at it.
+        if is_set_aside {
+            self.gone();
+        }
     }
 }
 

@@ -62,14 +62,15 @@ pub(crate) enum Check {
 
 /// Reads and checks a cell, or only the header and the blocks in `blocks`.
 ///
-/// `cell` has room for header and payload; bytes outside `blocks` stay arbitrary. Gives the checksums of the
-/// cell's bytes of the file if they were to be computed.
+/// `cell` has room for header and payload; bytes outside `blocks` stay arbitrary. `listed`: what is wrong is
+/// put on the list of repairs. Gives the checksums of the cell's bytes of the file if they were to be
+/// computed.
 pub(crate) fn read_cell(
     device: &Device,
     (id, offset): (ExtentId, u64),
     identity: &CellIdentity,
     blocks: Range<usize>,
-    check: Check,
+    (check, listed): (Check, bool),
     cell: &mut [u8],
 ) -> Result<Option<StreamChecksums>, CellFault> {
     let is_whole = blocks == (0..identity.payload as usize);
@@ -85,7 +86,7 @@ pub(crate) fn read_cell(
     if let Err(error) = read {
         device.read_failed(id.blob, &error);
         let fault = CellFault::of(&error);
-        if !matches!(fault, CellFault::Shortage(_)) {
+        if listed && !matches!(fault, CellFault::Shortage(_)) {
             device.watch.needs_repair(id.blob, None);
         }
         return Err(fault);
@@ -96,15 +97,17 @@ pub(crate) fn read_cell(
         Check::Header => identity.verify_header(cell).map(|()| None),
     };
     checked.map_err(|damage| {
-        is_damaged(device, (id, offset), damage);
+        is_damaged(device, (id, offset), damage, listed);
         CellFault::Damaged(damage)
     })
 }
 
 /// Takes note of a cell that is wrong.
-fn is_damaged(device: &Device, (id, offset): (ExtentId, u64), damage: CellDamage) {
+fn is_damaged(device: &Device, (id, offset): (ExtentId, u64), damage: CellDamage, listed: bool) {
     count(&device.counters.damaged, 1);
-    device.watch.needs_repair(id.blob, None);
+    if listed {
+        device.watch.needs_repair(id.blob, None);
+    }
     tracing::warn!(drive = %device.drive.id(), extent = %id, offset, ?damage, "damaged cell");
 }
 
@@ -124,6 +127,8 @@ pub(crate) struct RowPlace {
     pub(crate) row_in_stripe: u64,
     /// The payload bytes to read of each cell, in whole blocks.
     pub(crate) blocks: Range<usize>,
+    /// Whether what is wrong is put on the list of repairs; whoever repairs what it reads needs no list.
+    pub(crate) listed: bool,
 }
 
 impl RowPlace {
@@ -140,7 +145,7 @@ impl RowPlace {
         } else {
             0..payload
         };
-        Some(RowPlace { part, set, stripe, row_in_stripe, blocks })
+        Some(RowPlace { part, set, stripe, row_in_stripe, blocks, listed: true })
     }
 
     /// Queues the reading of one cell into `buffer`.
@@ -157,7 +162,7 @@ impl RowPlace {
         let identity = stripe::identity(pool, geometry, blob.id, place, self.part.bytes, shard);
         let id = ExtentId { blob: blob.id, stripe: identity.stripe, shard: identity.shard };
         let offset = geometry.extent_offset(self.row_in_stripe);
-        let blocks = self.blocks.clone();
+        let (blocks, listed) = (self.blocks.clone(), self.listed);
         let drive = self.set.drives.get(shard).and_then(|drive| pool.drive(*drive));
         let ticket = gather.ticket();
         let Some(present) = drive.and_then(PoolDrive::present) else {
@@ -166,7 +171,7 @@ impl RowPlace {
         let asked = present.device.watch.now();
         present.read(Box::new(move |device| {
             let cell = &mut buffer.as_mut_slice()[..HEADER_BYTES + identity.payload as usize];
-            let read = read_cell(device, (id, offset), &identity, blocks, check, cell);
+            let read = read_cell(device, (id, offset), &identity, blocks, (check, listed), cell);
             device.watch.took(asked);
             let cell = read.map(|sums| {
                 if let Some(sums) = sums {
@@ -191,7 +196,8 @@ impl RowPlace {
         let stripe = u32::try_from(self.stripe).unwrap_or(u32::MAX);
         let id = ExtentId { blob, stripe, shard: small(shard) };
         if let Some(device) = self.set.drives.get(shard).and_then(|drive| pool.device(*drive)) {
-            is_damaged(&device, (id, geometry.extent_offset(self.row_in_stripe)), CellDamage::Block);
+            let place = (id, geometry.extent_offset(self.row_in_stripe));
+            is_damaged(&device, place, CellDamage::Block, self.listed);
         }
     }
 

@@ -132,7 +132,8 @@ impl Pool {
                 let blocks = 0..identity.payload as usize;
                 let mut cell = AlignedBuffer::new(HEADER_BYTES + blocks.end);
                 let place = (id, offset);
-                let read = read_cell(device, place, &identity, blocks, Check::Whole, cell.as_mut_slice());
+                let read =
+                    read_cell(device, place, &identity, blocks, (Check::Whole, true), cell.as_mut_slice());
                 ticket.done((source, read.map(|_| cell)));
             }));
             asked.push((source, present));

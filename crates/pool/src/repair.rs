@@ -158,6 +158,21 @@ impl Pool {
         bad: &BTreeSet<BadShard>,
         pace: &mut dyn FnMut(ByteCount) -> bool,
     ) -> Result<Repaired, PoolError> {
+        let repaired = self.try_repair(blob, bad, pace);
+        // Its own reads list nothing: what it has repaired waits for nobody.
+        let is_whole = matches!(&repaired, Ok(done) if done.failed.is_empty() && done.lost_rows == 0);
+        if !is_whole && matches!(blob.layout, Layout::Striped { .. }) {
+            self.watch().needs_repair(blob.id, None);
+        }
+        repaired
+    }
+
+    fn try_repair(
+        self: &Arc<Self>,
+        blob: &BlobDescription,
+        bad: &BTreeSet<BadShard>,
+        pace: &mut dyn FnMut(ByteCount) -> bool,
+    ) -> Result<Repaired, PoolError> {
         let mut repaired = Repaired::default();
         let mut by_stripe: BTreeMap<u32, Vec<BadShard>> = BTreeMap::new();
         bad.iter().for_each(|bad| by_stripe.entry(bad.stripe).or_default().push(*bad));
@@ -250,6 +265,7 @@ impl Pool {
                 break_off(bad, &why, repaired);
                 return Ok(());
             }
+            self.list_others(blob.id, &cells, bad);
             let good = cells.good_shards();
             let is_whole = good.len() + cells.bad.len() == geometry.width();
             if is_whole && !code.determines(&good, &(0..geometry.data).collect::<Vec<_>>()) {
@@ -275,6 +291,15 @@ impl Pool {
         }
         self.finish(&targets, (set, to), repaired);
         Ok(())
+    }
+
+    /// Cells that are wrong although nobody asked for their shards to be repaired are to be repaired too.
+    fn list_others(&self, blob: BlobId, cells: &RowCells, bad: &[BadShard]) {
+        let is_asked = |shard: &usize| bad.iter().any(|bad| usize::from(bad.shard) == *shard);
+        let mut others = cells.bad.iter().filter(|(shard, _)| !is_asked(shard));
+        if others.any(|(_, fault)| !matches!(fault, CellFault::NoDrive)) {
+            self.watch().needs_repair(blob, None);
+        }
     }
 
     /// The cells of a row that a repair of the bad shards is made from. A locally repairable code reads the

@@ -422,11 +422,11 @@ impl Pool {
     }
 }
 
-/// All of a row, with every block of its cells.
+/// All of a row, with every block of its cells, to be scrubbed or repaired.
 pub(crate) fn whole_row(blob: &BlobDescription, geometry: &Geometry, row: u64) -> Option<RowPlace> {
     let bytes = geometry.bytes_of_row(blob.length.0, row);
     let place = RowPlace::new(blob, geometry, RowPart { row, bytes, wanted: 0..bytes })?;
-    Some(RowPlace { blocks: 0..geometry.payload(bytes), ..place })
+    Some(RowPlace { blocks: 0..geometry.payload(bytes), listed: false, ..place })
 }
 
 pub(crate) fn bad_shard(place: &RowPlace, shard: usize) -> BadShard {

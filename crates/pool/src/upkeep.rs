@@ -46,19 +46,22 @@ impl Pool {
     /// Sets drives aside that have been at one job for too long, and probes failed ones whose rest is over.
     /// To be called about once a second.
     pub fn tend(&self) {
-        if let Some(lost) = self.watch().begin_look() {
+        let (now, lost) = self.watch().begin_look();
+        if let Some(lost) = lost {
             tracing::warn!(
                 seconds = lost.as_secs(),
                 "nobody looked at the drives of the pool for long: none is to blame for that time"
             );
-            self.drives().filter_map(PoolDrive::attached).for_each(|present| present.device.forget_future());
+            self.drives()
+                .filter_map(PoolDrive::attached)
+                .for_each(|present| present.device.forget_future(now));
         }
         for drive in self.drives() {
             let Some(present) = drive.attached() else { continue };
             let device = &present.device;
             // In this order: a probe ends its silence before it makes a drive that was away one that is up.
             let is_away = device.is_away();
-            let silence = device.silence();
+            let silence = device.silence(now);
             if silence > HUNG_AFTER && !is_away {
                 device.set_aside(format!("it has not answered for {} s", silence.as_secs()));
                 present.abandon();
@@ -107,7 +110,7 @@ impl Pool {
     pub fn probe_drive(&self, id: DriveId) -> DriveHealth {
         let Some(drive) = self.drive(id) else { return DriveHealth::Missing };
         if let Some(present) = drive.attached()
-            && present.device.silence() <= HUNG_AFTER
+            && present.device.silence(self.watch().now()) <= HUNG_AFTER
             && !present.device.health().is_given_up()
         {
             present.device.probed(present.device.drive.probe());

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use threads::Mutex;
 
-use base::{BlobId, BlobPiece, ByteCount, Clock, Timestamp};
+use base::{BlobId, BlobPiece, ByteCount, Clock, Timestamp, stood_still};
 
-use crate::config::{HEDGE_DEFAULT, HEDGE_FACTOR, HEDGE_MAX, HEDGE_MIN, LOOK_LATE_MAX, REPAIRS_MAX};
+use crate::config::{HEDGE_DEFAULT, HEDGE_FACTOR, HEDGE_MAX, HEDGE_MIN, REPAIRS_MAX};
 use crate::gather::lock;
 
 /// A blob, or of a segment the offset and length of a value.
@@ -41,7 +41,10 @@ impl Watch {
     /// at a job, which would seem to hang. Without the time in which everything stood still, as far as that
     /// is known. Always the same without a clock.
     pub(crate) fn now(&self) -> Timestamp {
-        let steady = self.steady().unwrap_or_default();
+        self.moving(self.steady().unwrap_or_default())
+    }
+
+    fn moving(&self, steady: Duration) -> Timestamp {
         let moving = steady.saturating_sub(Duration::from_nanos(self.stood_still.load(Ordering::Relaxed)));
         Timestamp(i64::try_from(moving.as_nanos()).unwrap_or(i64::MAX))
     }
@@ -55,14 +58,18 @@ impl Watch {
     }
 
     /// The drives are about to be looked at: if nobody did for long, a virtual machine was moved or a program
-    /// stopped, and every job would seem to have taken that long. Gives how much of it does not count.
-    pub(crate) fn begin_look(&self) -> Option<Duration> {
-        let now = self.steady()?;
-        let before = lock(&self.looked).replace(now)?;
-        let lost = now.saturating_sub(before).checked_sub(LOOK_LATE_MAX).filter(|lost| !lost.is_zero())?;
-        let nanos = u64::try_from(lost.as_nanos()).unwrap_or(u64::MAX);
-        self.stood_still.fetch_add(nanos, Ordering::Relaxed);
-        Some(lost)
+    /// stopped, and every job would seem to have taken that long. Gives the time of this look, and how much
+    /// does not count of that since the look before. All drives are judged by that one time: what passes
+    /// while they are looked at counts for the next look.
+    pub(crate) fn begin_look(&self) -> (Timestamp, Option<Duration>) {
+        let Some(now) = self.steady() else { return (Timestamp(0), None) };
+        let before = lock(&self.looked).replace(now);
+        let lost = before.and_then(|before| stood_still(before, now));
+        if let Some(lost) = lost {
+            let nanos = u64::try_from(lost.as_nanos()).unwrap_or(u64::MAX);
+            self.stood_still.fetch_add(nanos, Ordering::Relaxed);
+        }
+        (self.moving(now), lost)
     }
 
     /// The steady clock; `None` without a clock.

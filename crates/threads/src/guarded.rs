@@ -1,5 +1,6 @@
 //! Threads whose panic nobody can make good.
 
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::{Builder, JoinHandle};
@@ -20,7 +21,11 @@ pub fn spawn_guarded(
             if crate::simulated::is_running() {
                 std::panic::resume_unwind(panic);
             }
-            drop(panic);
+            // Not by the macros, whose words a test program keeps back, and loses with the process.
+            let message = panic.downcast_ref::<String>().map(String::as_str);
+            let message = message.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("unknown");
+            let name = std::thread::current().name().unwrap_or_default().to_owned();
+            let _ = writeln!(std::io::stderr(), "thread {name} has panicked, the process ends: {message}");
             dying();
             std::process::abort();
         }

@@ -10,7 +10,8 @@
 //!    the pool removed or mended.
 //! 3. The labels of all other tapes that count are checked when drives have nothing better to do, those with
 //!    the most data first; then, if files are missing, all other tapes are searched for them.
-//! 4. Files that nothing has are LOST, and the catalogue counts as settled.
+//! 4. Files that nothing has are LOST, and the catalogue counts as settled; but not while a disabled tape
+//!    that may have them was not searched.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -134,15 +135,23 @@ fn settle(engine: &Engine, drives: &Drives) -> Result<(), ArchiveError> {
             return Ok(());
         }
     }
-    // What could not be looked at may have them.
-    if engine.settling.count_unseen() == 0 {
-        pool::declare_lost(engine, &mut shards, missing)?;
-    }
+    // What could not be looked at may have them; of disabled tapes nothing more is to come by itself.
+    let is_certain = engine.settling.all_unsearched().is_empty();
+    let left = match engine.settling.count_unseen() {
+        0 => pool::conclude_missing(engine, &mut shards, missing, is_certain)?,
+        _ => 0,
+    };
     pool::look_at_containers(engine, &mut shards)?;
     if engine.stopping() {
         return Ok(());
     }
     engine.bell.backlog_changed();
+    conclude(engine, shards, left)
+}
+
+/// All was looked at that can be: the restore is settled, unless something is left that may be decided
+/// otherwise by what could not be. `left`: files that disabled tapes may have.
+fn conclude(engine: &Engine, shards: Shards<'_>, left: u64) -> Result<(), ArchiveError> {
     let (unlisted, doubtful) = shards.unfound();
     if !unlisted.is_empty() {
         tracing::error!(
@@ -160,6 +169,17 @@ fn settle(engine: &Engine, drives: &Drives) -> Result<(), ArchiveError> {
             unseen,
             "tapes could not be looked at since the restore: nothing is evicted until a start has seen them, \
              or they are disabled"
+        );
+        return Ok(());
+    }
+    if left > 0 {
+        engine.settling.missing(left);
+        tracing::error!(
+            files = left,
+            unsearched = ?engine.settling.all_unsearched(),
+            "neither the pool nor a tape that was searched has these files, and disabled tapes were not \
+             searched: they are not LOST, and nothing is evicted, until a start has searched the tapes, or \
+             the files are removed"
         );
         return Ok(());
     }

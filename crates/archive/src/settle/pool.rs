@@ -9,6 +9,7 @@ use pool::{Depth, PieceState, PoolError};
 use super::shards::Shards;
 use crate::ArchiveError;
 use crate::engine::Engine;
+use crate::lost::{NAMED_MAX, path_of};
 
 /// Files looked at between two reads of the catalogue.
 const FILES_PAGE: usize = 4_096;
@@ -61,19 +62,23 @@ pub(super) fn look_at_files(engine: &Engine, shards: &mut Shards<'_>) -> Result<
     Ok(found.missing)
 }
 
-/// All tapes were looked at: those of the missing files that still have neither bytes nor places are LOST.
-pub(super) fn declare_lost(
+/// All tapes were looked at that can be: those of the missing files that still have neither bytes nor places
+/// are LOST if `is_certain`, since no tape is left that may have them. Else they are named, and counted.
+pub(super) fn conclude_missing(
     engine: &Engine,
     shards: &mut Shards<'_>,
     missing: Missing,
-) -> Result<(), ArchiveError> {
+    is_certain: bool,
+) -> Result<u64, ArchiveError> {
     let mut found = Found::default();
     if missing.more {
-        go_through(engine, shards, &mut found, true)?;
+        go_through(engine, shards, &mut found, is_certain)?;
     }
-    for page in missing.files.chunks(BULK_FILES) {
+    // What is beyond those that are remembered was gone through.
+    let remembered = if missing.more { Vec::new() } else { missing.files };
+    for page in remembered.chunks(BULK_FILES) {
         if engine.stopping() {
-            return Ok(());
+            return Ok(0);
         }
         let files = engine.read(|view| {
             let mut files = Vec::with_capacity(page.len());
@@ -82,10 +87,13 @@ pub(super) fn declare_lost(
             }
             Ok(files)
         })?;
-        decide(engine, shards, files, &mut found, true)?;
+        decide(engine, shards, files, &mut found, is_certain)?;
     }
     tracing::warn!(nearline = found.nearline, lost = found.lost, "files whose bytes the pool does not have");
-    Ok(())
+    for file in found.missing.files.iter().take(NAMED_MAX) {
+        tracing::error!(%file, path = path_of(engine, *file), "no tape that was searched has this file");
+    }
+    Ok(found.missing.files.len() as u64)
 }
 
 fn go_through(

@@ -59,6 +59,10 @@ struct State {
     files_done: u64,
     /// Tapes that could not be looked at and decide on files.
     unseen: BTreeSet<Vid>,
+    /// Disabled tapes that could not be searched for files that nothing else has.
+    unsearched: BTreeSet<Vid>,
+    /// Files that these tapes may have, as it was found at the end.
+    missing: u64,
     /// Tapes of which all is known that they hold and files need that have no other place.
     known: BTreeSet<Vid>,
     /// Whether places on tape turned out to be none: files may be lost that nothing else is missing of.
@@ -251,6 +255,8 @@ impl Settling {
             }),
             looking,
             unseen: state.unseen.iter().copied().collect(),
+            unsearched: state.unsearched.iter().copied().collect(),
+            missing: state.missing,
             failing: state.failing.clone(),
         })
     }
@@ -271,6 +277,20 @@ impl Settling {
     /// A tape could not be looked at, and decides on files.
     pub(super) fn unseen(&self, vid: Vid) {
         self.state().unseen.insert(vid);
+    }
+
+    /// A disabled tape could not be searched.
+    pub(super) fn unsearched(&self, vid: Vid) {
+        self.state().unsearched.insert(vid);
+    }
+
+    pub(super) fn all_unsearched(&self) -> BTreeSet<Vid> {
+        self.state().unsearched.clone()
+    }
+
+    /// Files that nothing has but, perhaps, disabled tapes that were not searched.
+    pub(super) fn missing(&self, files: u64) {
+        self.state().missing = files;
     }
 
     pub(super) fn count_unseen(&self) -> usize {

@@ -72,7 +72,8 @@ pub(crate) fn look_at_written(engine: &Engine, name: &DriveName, drive: &mut dyn
 }
 
 /// Gives up drives that look at tapes and were not heard of for [`SILENT_MAX`], with their tapes: these are
-/// not written, and the others are.
+/// not written, and the others are. Not for a time in which the whole machine stood still, and not while the
+/// robot may be what is stuck.
 pub(crate) fn give_up_silent(engine: &Engine) {
     if engine.settling.stage() != Some(SettlingStage::WrittenTapes) {
         return;
@@ -81,7 +82,7 @@ pub(crate) fn give_up_silent(engine: &Engine) {
         if look.silent < SILENT_MAX || !engine.settling.written.give_up(&look) {
             continue;
         }
-        let TapeLook { vid, drive, silent } = look;
+        let TapeLook { vid, drive, silent, .. } = look;
         let seconds = silent.as_secs();
         let why = format!("drive {drive} has it, and has not answered for {seconds} s");
         not_seen_or_later(engine, vid, &why);
@@ -133,13 +134,16 @@ fn mount_and_look(
     drive: &mut dyn TapeDrive,
     vid: Vid,
 ) -> Result<Option<VolumeFound>, String> {
-    let is_alive = || engine.settling.written.is_alive(vid);
-    engine.library.mount(vid, name).map_err(|error| error.to_string())?;
-    is_alive();
+    let queue = &engine.settling.written;
+    let mounted = engine.library.mount(vid, name);
+    queue.served(name.as_str());
+    mounted.map_err(|error| error.to_string())?;
     let look = engine.tape(vid).and_then(|record| look_at(engine, drive, vid, &record));
-    is_alive();
-    engine.library.unmount(name).map_err(|error| error.to_string())?;
-    if !engine.settling.written.record(name.as_str()) {
+    queue.leaves(name.as_str());
+    let unmounted = engine.library.unmount(name);
+    queue.served(name.as_str());
+    unmounted.map_err(|error| error.to_string())?;
+    if !queue.record(name.as_str()) {
         return Err("the drive came back too late".to_owned());
     }
     let look = look.map_err(|error| error.to_string())?;
@@ -209,6 +213,9 @@ pub(super) fn not_seen(engine: &Engine, vid: Vid, question: Question, why: &str)
     let counts = record.containers > 0 || question == Question::Content;
     if record.state != TapeState::Disabled && counts {
         engine.settling.unseen(vid);
+    } else if question == Question::Content {
+        // All the same it may have what nothing else has.
+        engine.settling.unsearched(vid);
     }
     if may_be_written(&record) {
         set_aside(engine, vid, &record, &reason)?;
@@ -226,8 +233,11 @@ fn act(
 ) -> Result<Option<VolumeFound>, ArchiveError> {
     let Look { seen, found } = look;
     let is_needed = found.as_ref().is_some_and(VolumeFound::is_needed);
-    if record.state != TapeState::Disabled && found.as_ref().is_some_and(VolumeFound::is_unread) {
-        engine.settling.unseen(vid);
+    if found.as_ref().is_some_and(VolumeFound::is_unread) {
+        match record.state {
+            TapeState::Disabled => engine.settling.unsearched(vid),
+            _ => engine.settling.unseen(vid),
+        }
     }
     if may_be_written(record) || matches!(seen, Seen::Gone(_)) {
         engine.settling.content_known(vid);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::common::{Instance, bytes, get, put, wait_until};
+use crate::common::{Instance, bytes, get, put, scrub, wait_for_pool};
 use archive::{Archive, ReplacedDrive};
 use base::ByteCount;
 
@@ -56,7 +56,7 @@ fn tried_without_two(instance: &Instance) -> (Archive, PathBuf) {
     }
     let archive = instance.open();
     assert_eq!(archive.pool_drive_replace(0, false).unwrap(), ReplacedDrive::New);
-    wait_until("a rebuild was tried", || {
+    wait_for_pool(&archive, "a rebuild was tried", || {
         let info = archive.scrub_info();
         info.failed > 0 && info.phase == "idle"
     });
@@ -69,10 +69,11 @@ fn bring_back(instance: &Instance, n: usize) {
 }
 
 fn assert_filled(archive: &Archive, mark: &Path) {
-    wait_until("it is filled", || !mark.exists());
-    archive.scrub_now();
-    wait_until("the pass is done", || archive.scrub_info().passes > 0);
-    assert_eq!(archive.scrub_info().found, 0);
+    wait_for_pool(archive, "it is filled", || !mark.exists());
+    // Not a pass that was under way before: it found what was not filled yet.
+    scrub(archive);
+    let info = archive.scrub_info();
+    assert_eq!(info.found, 0, "{:?}", info.findings);
     archive.close();
 }
 
@@ -82,7 +83,7 @@ fn a_replaced_drive_is_filled() {
     let path = &instance.settings.pool.drives[0].path;
     let (archive, expected) = with_a_blank(&instance);
     assert_eq!(archive.pool_drive_replace(0, false).unwrap(), ReplacedDrive::New);
-    wait_until("it is filled", || !path.join("unfilled.kist").exists());
+    wait_for_pool(&archive, "it is filled", || !path.join("unfilled.kist").exists());
     assert_eq!(extents(path), expected);
     archive.close();
 }
@@ -100,8 +101,8 @@ fn a_replaced_drive_is_filled_after_a_restart() {
     let filled = extents(path);
     assert!(filled < expected, "the server ended before the drive was filled: {filled}");
     let archive = instance.open();
-    wait_until("it is filled", || extents(path) >= expected);
-    wait_until("that is recorded", || !path.join("unfilled.kist").exists());
+    wait_for_pool(&archive, "it is filled", || extents(path) >= expected);
+    wait_for_pool(&archive, "that is recorded", || !path.join("unfilled.kist").exists());
     for n in 0..FILES {
         assert!(get(&archive, &name(n)).unwrap() == bytes(n + 1, 300_000), "{n}");
     }

@@ -7,7 +7,7 @@ use archive::{
     About, Archive, ArchiveError, CloneOptions, Locality, Machines, RemoveTree, SettlingStage, StageOptions,
     Stat, TapeUse, Which,
 };
-use base::{ByteCount, Vid};
+use base::{ByteCount, ManualClock, Vid};
 use catalogue::{EvictRefusal, TapeState};
 
 use crate::common::{
@@ -18,7 +18,7 @@ use crate::faulty::drive;
 use crate::held::{Gate, open_behind, open_behind_at};
 use crate::history::evict_all;
 use crate::listed::open_listed;
-use crate::restoring::{at_rest, check, open, restore_to, shipped};
+use crate::restoring::{at_rest, check, dismounted, open, restore_to, shipped};
 
 /// The instance as it is, with the catalogue of a point, and a gate before its drives.
 fn restored_behind(instance: &Instance, archive: Archive, point: u64) -> (Archive, Gate) {
@@ -146,6 +146,7 @@ fn tapes_are_looked_at_in_the_order_of_what_they_decide() {
     tapes.sort_by_key(|tape| (tape.reason.contains("full enough"), std::cmp::Reverse(tape.written)));
     let expected: Vec<Vid> = tapes.iter().map(|tape| tape.vid).collect();
     assert_eq!(expected.len(), 4);
+    dismounted(&archive);
     let point = shipped(&archive);
     restore_to(&instance, archive, point);
 
@@ -399,9 +400,17 @@ fn a_pack_that_lost_a_member_to_a_tape_is_sealed_anew() {
     archive.close();
 }
 
-/// Two tapes that may be written and two that may not, restored to where they are; a mount in one drive does
-/// not come back, and the other drive has looked at its tape and is about to look at one more.
-fn hanging() -> (Instance, Archive, Gate, Vid) {
+/// Lets time pass while somebody looks all the time, as the engine does: what passes unseen does not count.
+fn pass_time(archive: &Archive, clock: &ManualClock, seconds: u64) {
+    for done in (0..seconds).step_by(5) {
+        archive.settling().unwrap();
+        clock.advance(base::Duration::from_secs(5.min(seconds - done)));
+    }
+    archive.settling().unwrap();
+}
+
+/// Two tapes that may be written and two that may not, restored to where they are.
+fn with_two_written_tapes() -> Instance {
     let instance = Instance::with(ByteCount::mib(256), at_rest);
     let archive = open(&instance);
     put(&archive, "/t/old", &bytes(1, 300_000));
@@ -413,16 +422,24 @@ fn hanging() -> (Instance, Archive, Gate, Vid) {
     migrate_all(&archive);
     let point = shipped(&archive);
     restore_to(&instance, archive, point);
+    instance
+}
+
+/// A mount in one drive does not come back, and the other drive has looked at its tape and is about to look
+/// at one more.
+fn hanging() -> (Instance, Archive, Gate, Vid) {
+    let instance = with_two_written_tapes();
     let (gate, clock) = (Gate::shut(), instance.clock());
     gate.hang(&drive(0));
-    gate.open(Some(1));
     let archive = open_behind_at(&instance, &gate, clock.clone());
+    // Else the other one might have had both tapes before this one came.
     wait_until("one drive hangs", || gate.hanging() == 1);
+    gate.open(Some(1));
     wait_until("the other has looked", || archive.settling().unwrap().tapes_done == 1);
     let look = archive.settling().unwrap().looking.remove(0);
     assert_eq!((look.drive.as_str(), look.silent), (drive(0).as_str(), base::Duration::ZERO));
     // Less than the limit: all is held up, and said.
-    clock.advance(base::Duration::from_secs(3_599));
+    pass_time(&archive, &clock, 3_599);
     assert_eq!(stage_of(&archive), Some(SettlingStage::WrittenTapes));
     let warnings = archive.totals().unwrap().warnings;
     let named = format!("drive {} looks at tape {} and has not answered for 3599 s", drive(0), look.vid);
@@ -431,9 +448,41 @@ fn hanging() -> (Instance, Archive, Gate, Vid) {
         let why = archive.explain(&about).unwrap();
         assert!(why[0].text.contains("since the catalogue was restored, before any tape"), "{why:?}");
     }
-    clock.advance(base::Duration::from_secs(1));
+    pass_time(&archive, &clock, 1);
     wait_until("the look is given up", || stage_of(&archive) > Some(SettlingStage::WrittenTapes));
     (instance, archive, gate, look.vid)
+}
+
+/// Story: a robot was stuck, and the drives that waited for it were given up, their tapes set aside; a server
+/// whose machine stood still for hours did the same when it went on.
+#[test]
+fn no_drive_is_given_up_for_a_stuck_robot_or_a_machine_that_stood_still() {
+    let instance = with_two_written_tapes();
+    let (gate, clock) = (Gate::shut(), instance.clock());
+    [0, 1].iter().for_each(|n| gate.hang(&drive(*n)));
+    let archive = open_behind_at(&instance, &gate, clock.clone());
+    wait_until("both drives wait for the robot", || gate.hanging() == 2);
+    archive.settling().unwrap();
+    clock.advance(base::Duration::from_secs(7_200));
+    let looking = archive.settling().unwrap().looking;
+    assert!(looking.iter().all(|look| look.silent <= base::LOOK_LATE_MAX), "{looking:?}");
+    pass_time(&archive, &clock, 3_700);
+    let settling = archive.settling().unwrap();
+    assert_eq!(settling.stage, SettlingStage::WrittenTapes);
+    assert!(settling.looking.iter().all(|look| look.waits_for_library), "{settling:?}");
+    assert_eq!((settling.looking.len(), settling.looking[0].silent.as_secs() > 3_600), (2, true));
+    let warnings = archive.totals().unwrap().warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("is the robot stuck?")), "{warnings:?}");
+    // One of them is served: now it is known that the robot works, and who hangs.
+    gate.free(&drive(1));
+    gate.open(None);
+    wait_until("the other one is given up", || stage_of(&archive) > Some(SettlingStage::WrittenTapes));
+    wait_until("it alone is out of use", || {
+        let downs = archive.tape_drives().into_iter().filter(|drive| drive.state == "down");
+        downs.map(|drive| drive.name).eq([drive(0).as_str()])
+    });
+    gate.free(&drive(0));
+    archive.close();
 }
 
 /// Story: a mount that never came back held up all writing to tape, and the sweeper, for ever.
@@ -644,6 +693,58 @@ fn a_file_on_disabled_tapes_only_is_not_lost_by_a_restore() {
         archive.set_tape(vid, TapeUse::ReadOnly, "").unwrap();
         wait_for(&archive, stage(&archive, &["/t"]));
         assert!(get(&archive, "/t/file").unwrap() == bytes(1, 300_000), "{is_there}");
+        archive.close();
+    }
+}
+
+/// Story: a tape that was disabled at the point had got the only copy of a file afterwards, and was in the
+/// safe: the file was LOST, and the restore settled, although the tape had it.
+#[test]
+fn a_file_is_not_lost_while_a_disabled_tape_was_not_searched() {
+    for is_brought in [true, false] {
+        let (instance, archive, first) = on_one_tape();
+        put(&archive, "/t/later", &bytes(2, 300_000));
+        for tape in archive.tapes().unwrap() {
+            archive.set_tape(tape.vid, TapeUse::Disabled, "not yet").unwrap();
+        }
+        let point = shipped(&archive);
+        for tape in archive.tapes().unwrap().into_iter().filter(|tape| tape.vid != first) {
+            archive.set_tape(tape.vid, TapeUse::Active, "").unwrap();
+        }
+        migrate_all(&archive);
+        evict_all(&archive);
+        let used = archive.tapes().unwrap().into_iter().filter(|tape| tape.containers > 0);
+        let vid = used.map(|tape| tape.vid).find(|vid| *vid != first).unwrap();
+        restore_to(&instance, archive, point);
+        let (cartridge, safe) = (instance.cartridge(vid), instance.directory.path().join("safe"));
+        std::fs::rename(&cartridge, &safe).unwrap();
+
+        let archive = settled(open_behind(&instance, &Gate::default()));
+        let settling = archive.settling().unwrap();
+        assert_eq!((settling.stage, settling.missing), (SettlingStage::Unsettled, 1), "{settling:?}");
+        assert_eq!((settling.unsearched, settling.unseen), (vec![vid], Vec::new()));
+        assert_ne!(locality(&archive, "/t/later"), Locality::Lost);
+        assert!(matches!(get(&archive, "/t/later"), Err(ArchiveError::NotSettled { .. })));
+        let warnings = archive.totals().unwrap().warnings;
+        let told = format!("disabled tapes were not: {vid}");
+        assert!(warnings.iter().any(|warning| warning.contains(&told)), "{warnings:?}");
+        if !is_brought {
+            archive.remove(&path("/t/later")).unwrap();
+        }
+        archive.close();
+        drop(archive);
+        if is_brought {
+            std::fs::rename(&safe, &cartridge).unwrap();
+        }
+        let archive = settled(open_behind(&instance, &Gate::default()));
+        assert_eq!(stage_of(&archive), Some(SettlingStage::Settled), "{:?}", archive.settling());
+        if is_brought {
+            assert_eq!(locality(&archive, "/t/later"), Locality::Nearline);
+            archive.set_tape(vid, TapeUse::ReadOnly, "").unwrap();
+            wait_for(&archive, stage(&archive, &["/t/later"]));
+            assert!(get(&archive, "/t/later").unwrap() == bytes(2, 300_000));
+        }
+        check(&archive);
         archive.close();
     }
 }

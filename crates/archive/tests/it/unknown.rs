@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::common::{Instance, bytes, get, put, stop, wait_until};
+use crate::common::{Instance, bytes, get, put, stop, wait_for_pool};
 use crate::listed::open_listed;
 use base::{BlobId, ByteCount, Clock, DriveId, Duration, ManualClock, Uuid};
 use drive::{DirectIo, DirectoryDrive, DriveError, ExtentId, ObjectDrive};
@@ -11,8 +11,15 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// What a crashed writer has left: of the first epoch, and of no blob that was ever named.
 const LEFT: ExtentId = ExtentId { blob: BlobId(1 << 40 | 9_999), stripe: 0, shard: 1 };
 
+/// Nothing is sealed, for years: a server that is stopped while it seals leaves a skeleton that nothing
+/// names.
 fn instance(kept: Duration) -> (Instance, Arc<ManualClock>) {
-    let instance = Instance::with(ByteCount::mib(256), |settings| settings.pool.unknown_kept = kept);
+    let instance = Instance::with(ByteCount::mib(256), |settings| {
+        settings.pool.unknown_kept = kept;
+        for class in &mut settings.classes {
+            (class.pack_age, class.pack_bytes) = (DAY * 3_650, ByteCount::mib(4_000));
+        }
+    });
     let clock = instance.clock();
     (instance, clock)
 }
@@ -51,7 +58,7 @@ fn what_nothing_names_is_kept_for_its_time() {
     let begun = clock.now();
     for _ in 0..2 {
         let archive = instance.start(&clock);
-        wait_until("it is noted", || archive.unknown_kept().unwrap().extents == 1);
+        wait_for_pool(&archive, "it is noted", || archive.unknown_kept().unwrap().extents == 1);
         let kept = archive.unknown_kept().unwrap();
         assert_eq!(kept.blobs, 1, "{kept:?}");
         assert!(kept.bytes > ByteCount(0), "{kept:?}");
@@ -66,9 +73,11 @@ fn what_nothing_names_is_kept_for_its_time() {
     // Another one, so that the test sees when this start has looked: no drive is read while days pass.
     leave(&instance, ExtentId { stripe: LEFT.stripe + 1, ..LEFT });
     let archive = instance.start(&clock);
-    wait_until("the other one is noted too", || archive.unknown_kept().unwrap().extents == 2);
+    wait_for_pool(&archive, "the other one is noted too", || archive.unknown_kept().unwrap().extents == 2);
     clock.advance(DAY * 2);
-    wait_until("the extent is removed, and no other", || archive.unknown_kept().unwrap().extents == 1);
+    wait_for_pool(&archive, "the extent is removed, and no other", || {
+        archive.unknown_kept().unwrap().extents == 1
+    });
     assert_eq!(get(&archive, "/file").unwrap(), bytes(1, 300_000));
     stop(archive);
     assert!(!is_there(&instance));
@@ -83,9 +92,9 @@ fn an_operator_ends_it() {
     stop(archive);
     leave_an_extent(&instance);
     let archive = instance.start(&clock);
-    wait_until("it is noted", || archive.unknown_kept().unwrap().extents == 1);
+    wait_for_pool(&archive, "it is noted", || archive.unknown_kept().unwrap().extents == 1);
     assert_eq!(archive.end_quarantine().unwrap(), 1);
-    wait_until("nothing is noted", || archive.unknown_kept().unwrap().extents == 0);
+    wait_for_pool(&archive, "nothing is noted", || archive.unknown_kept().unwrap().extents == 0);
     assert_eq!(get(&archive, "/file").unwrap(), bytes(1, 300_000));
     stop(archive);
     assert!(!is_there(&instance));
@@ -98,11 +107,13 @@ fn what_is_gone_is_forgotten() {
     stop(instance.start(&clock));
     leave_an_extent(&instance);
     let archive = instance.start(&clock);
-    wait_until("it is noted", || archive.unknown_kept().unwrap().extents == 1);
+    wait_for_pool(&archive, "it is noted", || archive.unknown_kept().unwrap().extents == 1);
     stop(archive);
     drive(&instance).delete(LEFT).unwrap();
     let archive = instance.start(&clock);
-    wait_until("it is forgotten", || archive.unknown_kept().unwrap() == archive::UnknownKept::default());
+    wait_for_pool(&archive, "it is forgotten", || {
+        archive.unknown_kept().unwrap() == archive::UnknownKept::default()
+    });
     stop(archive);
 }
 
@@ -118,6 +129,6 @@ fn a_stop_does_not_wait_for_lists_of_drives() {
     assert_eq!(lists.calls_after_stop(&archive), 0);
     drop(archive);
     let archive = instance.start(&clock);
-    wait_until("all are noted", || archive.unknown_kept().unwrap().extents == 20);
+    wait_for_pool(&archive, "all are noted", || archive.unknown_kept().unwrap().extents == 20);
     archive.close();
 }

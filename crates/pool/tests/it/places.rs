@@ -98,6 +98,28 @@ fn open_when_left(path: &Path, id: DriveId) -> DirectoryDrive {
     }
 }
 
+/// Story: a drive that did not answer was emptied. Nobody looked at it but its probes, which failed: it
+/// counted as away, and nothing was rebuilt before its time was over.
+#[test]
+fn a_drive_that_is_emptied_while_it_is_away_is_lost_too() {
+    let mut bench = Bench::new(8);
+    let pool = bench.open(small_cells(), &[]);
+    pool.stamp(7).unwrap();
+    let (path, aside) = (bench.path(2), bench.path(100));
+    fs::rename(&path, &aside).unwrap();
+    pool.check_places();
+    settled(&pool);
+    assert!(matches!(pool.probe_drive(DriveId(2)), DriveHealth::Away { .. }), "it may be put back");
+    // Another directory in its place is not the drive: a disk that is not mounted looks like that.
+    fs::create_dir(&path).unwrap();
+    assert!(matches!(pool.probe_drive(DriveId(2)), DriveHealth::Away { .. }));
+    fs::remove_dir(&path).unwrap();
+    fs::rename(&aside, &path).unwrap();
+    empty(&path);
+    assert!(matches!(pool.probe_drive(DriveId(2)), DriveHealth::Wiped { .. }));
+    assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
+}
+
 /// Story: a drive was emptied while the server ran; it went on as `up`, and the next stamp made it a drive
 /// again that counted as filled.
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use crate::common::{Bench, INSTANCE, bytes, flip, get, get_range, put, small_cells};
@@ -78,7 +78,32 @@ fn findings_name_shard_row_and_drive() {
     let repaired = repair(&pool, &blob, &report.bad);
     assert_eq!(repaired.in_place, [shard(0, 1), shard(1, 5)]);
     assert!(scrub(&pool, &blob, &[]).is_clean());
-    assert_eq!(pool.take_repairs(10), [(blob.id, None)], "what a read or scrub finds stands on the list");
+}
+
+/// Story: whatever a scrub or a repair of its own found stood on the list of repairs too, so that each blob
+/// of a drive that was filled was read once more, and counted as waiting although it was whole.
+#[test]
+fn what_was_repaired_waits_for_no_repair() {
+    let mut bench = Bench::new(8);
+    let pool = bench.open(small_cells(), &[]);
+    let blob = put(&pool, &bytes(100_000, 1)).unwrap();
+    let data = |row: u64| row * 12_288 + 4096;
+    flip(&bench.extent(&blob, 0, 1), data(2), 3);
+    let report = scrub(&pool, &blob, &[]);
+    assert_eq!(repair(&pool, &blob, &report.bad).in_place.len(), 1);
+    assert_eq!(pool.repairs_waiting(), 0);
+    // What a read finds, what a repair finds in other shards, and what it cannot repair, is.
+    flip(&bench.extent(&blob, 0, 1), data(0), 3);
+    get(&pool, &blob).unwrap();
+    assert_eq!(pool.take_repairs(10), [(blob.id, None)]);
+    flip(&bench.extent(&blob, 0, 3), data(1), 3);
+    assert_eq!(repair(&pool, &blob, &report.bad).in_place.len(), 1);
+    assert_eq!(pool.take_repairs(10), [(blob.id, None)]);
+    for shard in [0, 2] {
+        flip(&bench.extent(&blob, 0, shard), data(1), 3);
+    }
+    let report = scrub(&pool, &blob, &[]);
+    assert_eq!((repair(&pool, &blob, &report.bad).lost_rows, pool.repairs_waiting()), (1, 1));
 }
 
 #[test]
@@ -306,6 +331,54 @@ fn a_job_of_before_the_clock_did_not_begin_with_the_machine() {
         pool.tend();
     }
     assert!(matches!(health(), DriveHealth::Away { .. }), "{:?}", health());
+    bench.faults[victim].hung.store(false, Ordering::SeqCst);
+}
+
+/// A clock that leaps behind the first reading, once it is told to.
+#[derive(Default)]
+struct Leaping {
+    hand: Hand,
+    armed: AtomicBool,
+}
+
+impl Clock for Leaping {
+    fn now(&self) -> Timestamp {
+        self.hand.now()
+    }
+
+    fn steady(&self) -> Duration {
+        let steady = self.hand.steady();
+        if self.armed.swap(false, Ordering::SeqCst) {
+            self.hand.forward(Duration::from_secs(3_600));
+        }
+        steady
+    }
+}
+
+/// Story: the machine stood still, or a clock of a test leapt, just when a look at the drives had begun: all
+/// that were at a job had been at it for so long, and were set aside.
+#[test]
+fn no_drive_is_to_blame_when_everything_stood_still_in_the_middle_of_a_look() {
+    let mut bench = Bench::new(8);
+    let pool = bench.open(small_cells(), &[]);
+    let clock = Arc::new(Leaping::default());
+    pool.set_clock(Arc::clone(&clock) as Arc<dyn Clock>);
+    let value = bytes(150_000, 1);
+    let blob = put(&pool, &value).unwrap();
+    let victim = usize::from(blob.stripes[0].drives[0].0);
+    clock.hand.forward(Duration::from_secs(1));
+    pool.tend();
+    bench.faults[victim].hung.store(true, Ordering::SeqCst);
+    assert!(get(&pool, &blob).unwrap() == value);
+    clock.armed.store(true, Ordering::SeqCst);
+    pool.tend();
+    assert!(!clock.armed.load(Ordering::SeqCst), "the look has read the clock");
+    pool.tend();
+    assert!(
+        pool.drive_health().iter().all(|(_, health)| *health == DriveHealth::Up),
+        "{:?}",
+        pool.drive_health()
+    );
     bench.faults[victim].hung.store(false, Ordering::SeqCst);
 }
 

@@ -4,12 +4,23 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use archive::{Archive, Machines};
 use base::{Clock, Vid};
 use library::{CartridgeInfo, DriveName, Library, LibraryError, TapeDrive};
 
 use crate::common::{Instance, PATIENCE, SystemClock};
+
+/// How long a mount waits for a test that does not come back to it. Longer than any test waits for anything:
+/// it is the test that fails then, and says why. A panic here would be one of the engine's threads, which
+/// ends the process without a word.
+const LONG_PATIENCE: Duration = Duration::from_secs(5 * PATIENCE.as_secs());
+
+/// Nobody opens the gate any more.
+fn never(drive: &DriveName) -> LibraryError {
+    LibraryError::UnknownDrive { drive: drive.clone() }
+}
 
 /// What a test lets the library do. Clones are the same.
 #[derive(Clone, Default)]
@@ -99,17 +110,21 @@ impl Gate {
         let hangs = |state: &mut State| state.hung.contains(drive) || state.held.contains(&vid);
         if hangs(&mut state) {
             state.hanging += 1;
-            let (mut state, over) = changed.wait_timeout_while(state, PATIENCE, hangs).unwrap();
-            assert!(!over.timed_out(), "the drive is never freed");
+            let (mut state, over) = changed.wait_timeout_while(state, LONG_PATIENCE, hangs).unwrap();
             state.hanging -= 1;
+            if over.timed_out() {
+                return Err(never(drive));
+            }
             state.mounted.push(vid);
             return Ok(());
         }
         state.waiting += 1;
         let shut = |state: &mut State| state.allowed == Some(0);
-        let (mut state, over) = changed.wait_timeout_while(state, PATIENCE, shut).unwrap();
-        assert!(!over.timed_out(), "the gate is never opened");
+        let (mut state, over) = changed.wait_timeout_while(state, LONG_PATIENCE, shut).unwrap();
         state.waiting -= 1;
+        if over.timed_out() {
+            return Err(never(drive));
+        }
         state.allowed = state.allowed.map(|allowed| allowed - 1);
         if state.broken.contains(drive) {
             state.refused += 1;

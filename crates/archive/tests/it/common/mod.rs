@@ -236,6 +236,29 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// As [`wait_until`], for what the pool is to do: a failure tells how it stands.
+pub fn wait_for_pool(archive: &Archive, what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = std::time::Instant::now();
+    while !holds() {
+        if begin.elapsed() > PATIENCE {
+            let drives = archive.pool_info().unwrap().drives;
+            let drives: Vec<_> =
+                drives.into_iter().map(|drive| (drive.id, drive.state, drive.gaps_after)).collect();
+            let (health, scrub) = (archive.pool_health().unwrap(), archive.scrub_info());
+            panic!("waited too long until {what}: {drives:?}\n{health:?}\n{scrub:?}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Has all of the pool scrubbed as it is now: by a pass that begins from now on.
+pub fn scrub(archive: &Archive) {
+    wait_for_pool(archive, "no pass is under way", || !archive.scrub_info().running);
+    let before = archive.scrub_info().passes;
+    archive.scrub_now();
+    wait_for_pool(archive, "the pass is done", || archive.scrub_info().passes > before);
+}
+
 /// Waits until everything is on its tapes and under indexes.
 pub fn migrate_all(archive: &Archive) {
     archive.migrate_now(None).unwrap();

@@ -62,6 +62,14 @@ pub fn shipped(archive: &Archive) -> u64 {
     change
 }
 
+/// Waits until no tape is in a drive: what the catalogue knows then has no session that is still open, which
+/// a restore to it would close with a mount of its own.
+pub fn dismounted(archive: &Archive) {
+    wait_until("all tapes are in their slots", || {
+        archive.tape_drives().iter().all(|drive| drive.state == "empty")
+    });
+}
+
 /// The instance as it is at a later point, with the catalogue of an earlier one.
 pub fn back_to(instance: &Instance, archive: Archive, change: u64) -> Archive {
     restore_to(instance, archive, change);
