@@ -180,6 +180,10 @@ impl Waiting {
             if engine.bases.may_make(engine.steady()) {
                 self.begun += 1;
                 let made = make(engine, self.begun);
+                if let Err(MakeError::Read(_)) = made {
+                    // What is damaged is to answer nothing more: all of it is looked at, then refused.
+                    let _ = engine.catalogue.check_pages();
+                }
                 let mut failures = engine.bases.failures();
                 match made {
                     Ok(made) => (self.made, failures.making) = (Some(Arc::new(made)), Rest::default()),

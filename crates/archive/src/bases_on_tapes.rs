@@ -16,8 +16,9 @@ use crate::settings::ChangeLogSettings;
 
 /// The bases that count.
 pub(crate) struct Standing {
-    /// Of the tape pools that classes have copies in and those that have a tape: the newest base of each tape
-    /// that has one.
+    /// Of the tape pools that classes have copies in and those with a tape that may be written: the newest
+    /// base of each tape that has one. A pool that nobody uses any more, of which no tape is written, gets
+    /// none.
     pools: BTreeMap<TapePoolId, BTreeMap<Vid, u64>>,
     /// So many tapes of a pool must have one.
     wanted: usize,
@@ -29,12 +30,18 @@ impl Standing {
         let copies = view.classes()?.into_iter().flat_map(|(_, class)| class.copies);
         let mut pools: BTreeMap<TapePoolId, BTreeMap<Vid, u64>> =
             copies.map(|pool| (pool, BTreeMap::new())).collect();
-        for (vid, tape) in view.tapes()? {
-            let Some(pool) = tape.tape_pool.filter(|_| tape.generation.0 > 0) else { continue };
-            let of_pool = pools.entry(pool).or_default();
-            if Some(vid) != without && is_to_stay(&tape) {
-                of_pool
-                    .extend(view.bases(vid)?.into_iter().map(|(change, _)| change).max().map(|it| (vid, it)));
+        let tapes =
+            view.tapes()?.into_iter().filter(|(vid, tape)| tape.generation.0 > 0 && Some(*vid) != without);
+        let tapes: Vec<(Vid, TapeRecord)> = tapes.collect();
+        for (_, tape) in tapes.iter().filter(|(_, tape)| tape.state == TapeState::Active) {
+            if let Some(pool) = tape.tape_pool {
+                pools.entry(pool).or_default();
+            }
+        }
+        for (vid, tape) in tapes.iter().filter(|(_, tape)| is_to_stay(tape)) {
+            if let Some(of_pool) = tape.tape_pool.and_then(|pool| pools.get_mut(&pool)) {
+                let newest = view.bases(*vid)?.into_iter().map(|(change, _)| change).max();
+                of_pool.extend(newest.map(|change| (*vid, change)));
             }
         }
         let wanted = if has_backup || pools.len() > 1 { 1 } else { 2 };
@@ -57,6 +64,11 @@ impl Standing {
     /// The pools that must have bases.
     pub(crate) fn pools(&self) -> impl Iterator<Item = TapePoolId> {
         self.pools.keys().copied()
+    }
+
+    /// Whether a pool must have bases.
+    pub(crate) fn needs(&self, pool: TapePoolId) -> bool {
+        self.pools.contains_key(&pool)
     }
 
     /// So many tapes of a pool must have one.

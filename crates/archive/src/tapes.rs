@@ -296,14 +296,16 @@ impl Archive {
         let size = engine.catalogue.log_size()?;
         let is_elsewhere = engine.read(|view| {
             let others = covered(view, tape_pool, Some(vid))?;
-            let base = Standing::of(view, has_backup, Some(vid))?.of_pool(tape_pool);
+            let standing = Standing::of(view, has_backup, Some(vid))?;
+            let base = standing.of_pool(tape_pool);
             let mut behind_base = view.segments(vid)?;
             behind_base.retain(|(_, last)| *last > base);
             let is_there = |(first, last): &(u64, u64)| {
                 let first = (*first).max(base.saturating_add(1));
                 others.iter().any(|(a, b)| *a <= first && last <= b)
             };
-            Ok(behind_base.iter().all(is_there) && !Log::of(view, size)?.lacks(base))
+            let lacks_base = standing.needs(tape_pool) && Log::of(view, size)?.lacks(base);
+            Ok(behind_base.iter().all(is_there) && !lacks_base)
         })?;
         if is_elsewhere {
             return Ok(());

@@ -510,6 +510,28 @@ fn with_a_single_pool_two_tapes_must_have_a_base_or_one_and_the_backup() {
     assert_eq!(recorded(&instance).len(), 1);
 }
 
+/// Story: a pool that no class uses any more, and whose tapes are all full or only read, can get no base. The
+/// log was never trimmed for its sake.
+#[test]
+fn a_pool_that_nobody_uses_any_more_needs_no_base() {
+    let mut instance = Instance::with(ByteCount::mib(256), often_at_rest);
+    let archive = instance.open();
+    changes(&archive, "a", 20);
+    migrate_all(&archive);
+    let of_b = tape_of(&archive, "vault-b");
+    wait_until("the tapes are unmounted", || archive.tapes().unwrap().iter().all(|it| it.drive.is_none()));
+    close(archive);
+    instance.settings.classes.iter_mut().for_each(|class| class.copies = vec!["vault-a".to_owned()]);
+    let archive = instance.open();
+    archive.start_backup(backup_settings(backup_directory(&instance))).unwrap();
+    archive.set_tape(of_b, TapeUse::ReadOnly, "for the test").unwrap();
+    changes(&archive, "b", 200);
+    base_behind(&archive, 1);
+    wait_until("the log is trimmed", || archive.change_log().unwrap().first > 100);
+    close(archive);
+    assert!(recorded(&instance).iter().all(|(vid, _)| *vid != of_b));
+}
+
 /// Nothing goes to tape: the backup alone says what may leave the log.
 #[test]
 fn without_tapes_the_log_is_trimmed_behind_the_backup() {
