@@ -134,6 +134,8 @@ impl DriveThread {
             stretch.partition == Partition::Data && (stretch.from..stretch.to).contains(block)
         });
         let mut whole = BTreeSet::new();
+        // Bases may be long: a check that gave way goes on with the part that it read last.
+        let mut resume = stretch.from;
         let mut yielded = false;
         let which = stretch.partition.ltfs_id();
         survey(self.drive.as_mut(), uuid, block_size, stretch, &mut |stray| {
@@ -142,6 +144,7 @@ impl DriveThread {
                 Stray::Segment(..) => engine.note_check(vid, |check| check.segments += 1),
                 Stray::Base(block, change, part) => {
                     whole.insert((block, change.0, part));
+                    resume = block;
                 }
                 // If it counts, it is missed below; else it is what a session cut short has left.
                 Stray::BadBase(..) | Stray::Torn(_) => engine.note_check(vid, |check| check.torn_blocks += 1),
@@ -165,7 +168,10 @@ impl DriveThread {
             !yielded
         })?;
         if yielded {
-            return Ok(Done::Yield);
+            bases.retain(|(block, ..)| *block < resume);
+            if stretch.partition == Partition::Data && resume > stretch.from {
+                engine.chore(vid, |chores| chores.check = Some(resume));
+            }
         }
         let mut damaged = BTreeSet::new();
         for place in bases.into_iter().filter(|place| !whole.contains(place)) {
@@ -175,7 +181,7 @@ impl DriveThread {
             damaged.insert(change);
         }
         damaged.into_iter().try_for_each(|change| super::base_on_tape::forget(&engine, vid, change))?;
-        Ok(Done::Yes)
+        Ok(if yielded { Done::Yield } else { Done::Yes })
     }
 
     fn check_container(
