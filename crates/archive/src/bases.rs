@@ -1,30 +1,32 @@
-//! Bases of the catalogue: which tapes have one, when a tape pool is due for one, and the files in which one
-//! waits to be written.
+//! Bases of the catalogue in the making: the files in which one waits to be written, and what failed.
 //!
 //! The rows are read once, into files beside the catalogue, so that no read of the catalogue waits for a
 //! tape. Sessions write the files to a tape of each pool, before an index.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use threads::{Mutex, MutexGuard};
 
-use base::{ByteCount, Duration, TapePoolId, Uuid, Vid};
-use catalogue::{ReadError, TapeRecord, TapeState, View};
-use ltfs::catalogue_base::{BasePartWriter, BaseRow, PARTS_MAX, PartHead};
+use base::{ByteCount, Duration, Uuid, Vid};
+use catalogue::ReadError;
+use ltfs::catalogue_base::{BasePartWriter, BaseRow, PART_BYTES_MAX, PARTS_MAX, PartHead};
 use ltfs::changes::ChangeNumber;
-use store::LogSize;
+use scheduler::session::back_off;
 
+use crate::bases_on_tapes::{Standing, changes_behind};
 use crate::engine::Engine;
-use crate::rebuild::{JUMP, read_part};
-use crate::settings::ChangeLogSettings;
 
 /// Rows are read in one go for at most so long: pages that are freed meanwhile cannot be used again, and the
 /// catalogue's file grows by as much.
 const READ_LONGEST: Duration = Duration::from_secs(15 * 60);
-/// A base that could not be made is tried again after this long: each try may read the whole catalogue.
-const MAKE_RETRY: Duration = Duration::from_secs(3_600);
+/// A base that could not be made, or not be written to a tape, is tried again after this long: a try may read
+/// the whole catalogue, or mount the tape ...
+const RETRY_AFTER: Duration = Duration::from_secs(600);
+/// ... and after each failure twice as long, up to this.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
 /// A base may take one part in so many of what the catalogue's file system has free, so that the catalogue,
 /// which grows meanwhile, has as much.
 const FREE_PART: u64 = 2;
@@ -37,6 +39,35 @@ pub(crate) struct Bases {
     waiting: Mutex<Waiting>,
     /// Up to which change the backup has the log; `None`: there is no backup.
     backup: Mutex<Option<u64>>,
+    failures: Mutex<Failures>,
+}
+
+/// What did not succeed, and rests.
+#[derive(Default)]
+struct Failures {
+    /// Making one, and why.
+    making: Rest,
+    reason: String,
+    /// Tapes to which one could not be written, or which did not give it back as it was written.
+    tapes: BTreeMap<Vid, Rest>,
+}
+
+/// How often something failed in a row, and when last, by the steady clock.
+#[derive(Clone, Copy, Default)]
+struct Rest {
+    failures: u32,
+    last: Duration,
+}
+
+impl Rest {
+    fn failed(&mut self, now: Duration) {
+        *self = Rest { failures: self.failures.saturating_add(1), last: now };
+    }
+
+    fn is_over(self, now: Duration) -> bool {
+        let Some(before) = self.failures.checked_sub(1) else { return true };
+        now.saturating_sub(self.last) >= back_off(RETRY_AFTER, before, RETRY_AFTER_MAX)
+    }
 }
 
 /// The base that waits to be written to tapes.
@@ -45,8 +76,6 @@ pub(crate) struct Waiting {
     made: Option<Arc<Made>>,
     /// How many were begun.
     begun: u64,
-    /// When making one failed last, by the steady clock.
-    failed: Option<Duration>,
 }
 
 /// A base, in files.
@@ -106,11 +135,40 @@ impl Bases {
     pub(crate) fn backup_has(&self) -> Option<u64> {
         *self.backup.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn failures(&self) -> MutexGuard<'_, Failures> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why none can be made, if the last try failed.
+    pub(crate) fn failing(&self) -> Option<String> {
+        let failures = self.failures();
+        (failures.making.failures > 0).then(|| failures.reason.clone())
+    }
+
+    /// Whether one may be made now.
+    pub(crate) fn may_make(&self, now: Duration) -> bool {
+        self.failures().making.is_over(now)
+    }
+
+    /// Whether a tape may be given one now.
+    pub(crate) fn may_write(&self, vid: Vid, now: Duration) -> bool {
+        self.failures().tapes.get(&vid).is_none_or(|rest| rest.is_over(now))
+    }
+
+    /// A tape has one now, or did not take it: then another tape is to get it.
+    pub(crate) fn tried(&self, vid: Vid, succeeded: bool, now: Duration) {
+        let mut failures = self.failures();
+        match succeeded {
+            true => drop(failures.tapes.remove(&vid)),
+            false => failures.tapes.entry(vid).or_default().failed(now),
+        }
+    }
 }
 
 impl Waiting {
-    /// The base to be written to a tape of this pool: the one that waits if it is new enough, else one that
-    /// is made now. `None` if that does not succeed, which is told.
+    /// The base to be written to a tape: the one that waits if it is new enough, else one that is made now.
+    /// `None` if that does not succeed, which is told, or did not a while ago.
     pub(crate) fn take(&mut self, engine: &Engine) -> Result<Option<Arc<Made>>, ReadError> {
         let settings = engine.settings.change_log;
         let (first, last) = engine.catalogue.read(|view| Ok((view.first_change()?, view.last_change()?)))?;
@@ -118,29 +176,42 @@ impl Waiting {
             changes_behind(made.change, last) <= settings.base_changes.max(1) && made.change >= first
         };
         if !self.made.as_deref().is_some_and(is_new) {
-            let now = engine.steady();
-            if self.failed.is_some_and(|failed| now.saturating_sub(failed) < MAKE_RETRY) {
-                return Ok(None);
-            }
             self.made = None;
-            self.begun += 1;
-            match make(engine, self.begun) {
-                Ok(made) => (self.made, self.failed) = (Some(Arc::new(made)), None),
-                Err(error) => {
-                    tracing::error!(%error, "no base of the catalogue can be made: its log is not trimmed");
-                    self.failed = Some(now);
+            if engine.bases.may_make(engine.steady()) {
+                self.begun += 1;
+                let made = make(engine, self.begun);
+                if let Err(MakeError::Read(_)) = made {
+                    // What is damaged is to answer nothing more: all of it is looked at, then refused.
+                    let _ = engine.catalogue.check_pages();
+                }
+                let mut failures = engine.bases.failures();
+                match made {
+                    Ok(made) => (self.made, failures.making) = (Some(Arc::new(made)), Rest::default()),
+                    Err(error) => {
+                        tracing::error!(%error, "no base of the catalogue can be made: its log stays");
+                        failures.making.failed(engine.steady());
+                        failures.reason = error.to_string();
+                    }
                 }
             }
         }
         Ok(self.made.clone())
     }
 
+    /// The base that waits cannot be used: the next one is made anew.
+    pub(crate) fn discard(&mut self, change: u64) {
+        if self.made.as_ref().is_some_and(|made| made.change == change) {
+            self.made = None;
+        }
+    }
+
     /// Removes the files if nobody waits for them.
     pub(crate) fn drop_if_done(&mut self, engine: &Engine) -> Result<(), ReadError> {
         let Some(change) = self.made.as_ref().map(|made| made.change) else { return Ok(()) };
-        let is_done = engine
-            .catalogue
-            .read(|view| Ok(newest_bases(view, None)?.values().all(|newest| *newest >= change)))?;
+        let has_backup = engine.bases.backup_has().is_some();
+        let is_done = engine.catalogue.read(|view| {
+            Ok(Standing::of(view, has_backup, None)?.oldest().is_none_or(|(_, oldest)| oldest >= change))
+        })?;
         if is_done {
             self.made = None;
         }
@@ -156,59 +227,15 @@ impl Made {
     /// The bytes of a part, the first one being 0.
     pub(crate) fn part(&self, at: u32) -> std::io::Result<Vec<u8>> {
         match self.parts.get(at as usize) {
-            Some(MadePart::File(path)) => read_part(path),
+            Some(MadePart::File(path)) => {
+                let mut bytes = Vec::new();
+                File::open(path)?.take(PART_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+                Ok(bytes)
+            }
             Some(MadePart::Memory(bytes)) => Ok(bytes.clone()),
             None => Err(std::io::ErrorKind::NotFound.into()),
         }
     }
-}
-
-/// Whether the base of a tape counts: the tape is to stay and can be read.
-pub(crate) fn is_to_stay(tape: &TapeRecord) -> bool {
-    matches!(tape.state, TapeState::Active | TapeState::Full | TapeState::ReadOnly)
-}
-
-/// The tape pools whose tapes must have a base before the log is trimmed, those that classes have copies in
-/// and those that have a tape; and of each the newest change of the newest base on tapes that are to stay and
-/// can be read, 0 without one. As if there were no tape `without`.
-pub(crate) fn newest_bases(
-    view: &View<'_>,
-    without: Option<Vid>,
-) -> Result<BTreeMap<TapePoolId, u64>, ReadError> {
-    let copies = view.classes()?.into_iter().flat_map(|(_, class)| class.copies);
-    let mut newest: BTreeMap<TapePoolId, u64> = copies.map(|pool| (pool, 0)).collect();
-    for (vid, tape) in view.tapes()? {
-        let Some(pool) = tape.tape_pool.filter(|_| tape.generation.0 > 0) else { continue };
-        let of_pool = newest.entry(pool).or_default();
-        if Some(vid) != without && is_to_stay(&tape) {
-            *of_pool = view.bases(vid)?.into_iter().fold(*of_pool, |newest, (change, _)| newest.max(change));
-        }
-    }
-    Ok(newest)
-}
-
-/// How many changes came behind `change`, which may be 0. What a restore has left out counts for nothing.
-pub(crate) fn changes_behind(change: u64, last: u64) -> u64 {
-    if change / JUMP == last / JUMP { last.saturating_sub(change) } else { last % JUMP }
-}
-
-/// Whether a tape of the pool with this `newest` base is to get one: the log does not go back to it, or so
-/// much came behind it that a new one is worth its tape.
-pub(crate) fn is_due(
-    view: &View<'_>,
-    log: LogSize,
-    settings: ChangeLogSettings,
-    newest: u64,
-) -> Result<bool, ReadError> {
-    let (first, last) = (view.first_change()?, view.last_change()?);
-    if first > 1 && newest.saturating_add(1) < first {
-        return Ok(true);
-    }
-    if settings.base_changes == 0 {
-        return Ok(false);
-    }
-    let is_large = log.bytes.saturating_mul(100) >= log.other_bytes.saturating_mul(settings.base_log_percent);
-    Ok(changes_behind(newest, last) > settings.base_changes && is_large)
 }
 
 /// Reads all rows into parts.
@@ -216,7 +243,7 @@ fn make(engine: &Engine, number: u64) -> Result<Made, MakeError> {
     let mut maker = Maker::begin(engine, number)?;
     let mut failed = None;
     let whole = engine.catalogue.each_base_row(READ_LONGEST, &mut |change, table, key, value| {
-        let row = BaseRow { table: table.number(), key, value };
+        let row = BaseRow { table, key, value };
         failed = maker.add(change, row).err();
         failed.is_none() && !engine.stopping()
     })?;
@@ -341,4 +368,38 @@ fn remove_spool(spool: &Path) {
 /// Removes what a server that was killed has left beside its catalogue.
 pub(crate) fn clean(catalogue: &Path) {
     remove_spool(&spool(catalogue));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each try may read the whole catalogue: it was made again every hour, for ever.
+    #[test]
+    fn what_failed_rests_for_twice_as_long_each_time() {
+        let mut rest = Rest::default();
+        let mut now = Duration::from_secs(5);
+        assert!(rest.is_over(now));
+        for seconds in [600, 1_200, 2_400, 4_800, 9_600, 19_200, 38_400, 76_800, 86_400, 86_400] {
+            rest.failed(now);
+            assert!(
+                !rest.is_over(now + Duration::from_secs(seconds) - Duration::from_millis(1)),
+                "{seconds}"
+            );
+            now += Duration::from_secs(seconds);
+            assert!(rest.is_over(now), "{seconds}");
+        }
+    }
+
+    #[test]
+    fn a_tape_that_did_not_take_a_base_rests_and_others_do_not() {
+        let bases = Bases::default();
+        let (one, other) = (Vid::new("KT0001").unwrap(), Vid::new("KT0002").unwrap());
+        let now = Duration::from_secs(100);
+        bases.tried(one, false, now);
+        assert!(!bases.may_write(one, now) && bases.may_write(other, now));
+        assert!(bases.may_write(one, now + RETRY_AFTER));
+        bases.tried(one, true, now);
+        assert!(bases.may_write(one, now));
+    }
 }

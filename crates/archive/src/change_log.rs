@@ -3,23 +3,35 @@
 //! A change leaves the log when a tape of every pool has a base behind it, the backup has it if there is one,
 //! and it is neither one of the newest nor young. Whatever is not known keeps it.
 
-use base::planted::{Bug, is_planted};
-use base::{Duration, TapePoolId, Timestamp};
-use catalogue::{BULK_FILES, Command, Envelope, Outcome, ReadError, TapeState, View, Work};
+use std::collections::BTreeMap;
 
-use crate::bases::{changes_behind, is_due, newest_bases};
+use base::planted::{Bug, is_planted};
+use base::{Duration, TapePoolId, Timestamp, Vid};
+use catalogue::{BULK_FILES, Command, Envelope, Outcome, ReadError, TapeState, View, Work};
+use scheduler::session::back_off;
+
+use crate::bases_on_tapes::{Log, Standing, changes_behind};
 use crate::engine::Engine;
 use crate::{Archive, ArchiveError};
 
-/// Fewer are not dropped: that is a change itself, and the log would never be at rest.
+/// Fewer are not dropped: that is a change itself, and the log would never be at rest ...
 const DROP_LEAST: u64 = 100;
-/// Bytes of changes that are looked at before some are dropped.
+/// ... unless they have so many bytes: large ones are worth it one by one.
+const DROP_LEAST_BYTES: u64 = 1 << 20;
+/// Bytes of changes that are looked at before some are dropped; one change is always looked at.
 const LOOK_BYTES: usize = 16 << 20;
+/// A turn of trimming drops so many changes at most, `BULK_FILES` at a time so that puts go between, and
+/// takes no longer than this: the sweeper, whose turn it is, has other work. It comes back within 10 s.
+const TURN_CHANGES: u64 = 40_000;
+const TURN_LONGEST: Duration = Duration::from_secs(1);
 /// A tape pool to which nobody writes gets its base for its own sake when it is due by so many times as much
 /// as usual ...
 const OVERDUE_TIMES: u64 = 2;
 /// ... and not more often than this: a tape is mounted for it.
 const OVERDUE_EVERY: Duration = Duration::from_secs(6 * 3_600);
+/// A tape pool that has lost its base, while the log does not go back to the first change, gets one at once;
+/// if a tape does not take it, another one is asked after this, and then after twice as long each time.
+const LACKING_AGAIN: Duration = Duration::from_secs(60);
 
 /// Why the oldest change stays in the log.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -33,12 +45,21 @@ pub enum LogKept {
     Restored,
     /// A tape pool has no base that can be counted on.
     #[error(
-        "no tape of pool {tape_pool} that is to stay has a base of the catalogue behind the oldest change"
+        "{} a base of the catalogue behind the oldest change, read back from it",
+        match .wanted {
+            1 => format!("no tape of pool {tape_pool} that is to stay has"),
+            _ => format!("without a backup and a second tape pool two tapes of pool {tape_pool} must have"),
+        }
     )]
     NoBase {
         /// Its name.
         tape_pool: String,
+        /// How many of its tapes must have one.
+        wanted: usize,
     },
+    /// There is nothing that could take the place of the catalogue.
+    #[error("there is neither a backup of the catalogue nor a tape pool that is used")]
+    NothingElse,
     /// The backup is behind, or failing.
     #[error("the backup of the catalogue does not have these changes yet, or fails")]
     Backup,
@@ -65,20 +86,39 @@ pub struct ChangeLogInfo {
     pub base: u64,
     /// Why the oldest change stays.
     pub kept: LogKept,
+    /// Why no base can be made, if the last try failed.
+    pub failing: Option<String>,
 }
 
-/// When tapes were last mounted for a base alone, and how often: another tape of the pool each time, since
-/// one may be away.
+/// When tapes were last mounted for a base alone, by pool.
 #[derive(Default)]
-pub(crate) struct BasesAsked {
-    at: Option<Duration>,
-    times: usize,
+pub(crate) struct BasesAsked(BTreeMap<TapePoolId, Asked>);
+
+#[derive(Clone, Copy)]
+struct Asked {
+    at: Duration,
+    /// How often: another tape of the pool each time, since one may be away.
+    times: u32,
+    /// Whether the pool lacked a base that nothing else can take the place of.
+    lacking: bool,
 }
 
-/// What may be dropped: at most so many changes, the last of them this one.
-struct Droppable {
+/// How far the log may be trimmed, whatever the age of its changes.
+struct Limit {
+    /// The oldest change.
+    first: u64,
+    /// The last that may go.
     through: u64,
+    /// So many may go.
     most: u64,
+}
+
+/// The oldest changes that may be dropped in one command: so many, the last of them, and their bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Oldest {
+    count: u64,
+    last: u64,
+    bytes: u64,
 }
 
 impl Archive {
@@ -93,17 +133,14 @@ impl Archive {
             Ok(_) => LogKept::BeingTrimmed,
             Err(kept) => kept,
         };
+        let has_backup = engine.bases.backup_has().is_some();
+        let failing = engine.bases.failing();
         engine.read(|view| {
             let (first, last) = (view.first_change()?, view.last_change()?);
-            let base = oldest_of_newest(view)?.map_or(0, |(_, base)| base);
-            Ok(ChangeLogInfo { changes: size.changes, bytes: size.bytes, first, last, base, kept })
+            let base = Standing::of(view, has_backup, None)?.oldest().map_or(0, |(_, base)| base);
+            Ok(ChangeLogInfo { changes: size.changes, bytes: size.bytes, first, last, base, kept, failing })
         })
     }
-}
-
-/// The pool whose newest base is the oldest; `None` without pools.
-fn oldest_of_newest(view: &View<'_>) -> Result<Option<(TapePoolId, u64)>, ReadError> {
-    Ok(newest_bases(view, None)?.into_iter().min_by_key(|(_, newest)| *newest))
 }
 
 /// Whether it is not settled since a restore what is true, or its quarantine has not ended.
@@ -111,106 +148,259 @@ fn is_unsettled(view: &View<'_>) -> Result<bool, ReadError> {
     Ok(view.quarantine()?.is_some() || view.is_restored()?)
 }
 
-/// What may be dropped now, or why nothing.
-fn droppable(engine: &Engine) -> Result<Result<Droppable, LogKept>, ArchiveError> {
+fn pool_name(view: &View<'_>, pool: TapePoolId) -> Result<String, ReadError> {
+    let name = |(id, name): (TapePoolId, String)| (id == pool).then_some(name);
+    Ok(view.tape_pools()?.into_iter().find_map(name).unwrap_or_default())
+}
+
+/// How far the log may be trimmed now, or why not at all.
+fn limit(engine: &Engine) -> Result<Result<Limit, LogKept>, ArchiveError> {
     let settings = engine.settings.change_log;
     if settings.base_changes == 0 {
         return Ok(Err(LogKept::Off));
     }
     let size = engine.catalogue.log_size()?;
-    let now = engine.now();
+    let backup = engine.bases.backup_has();
     engine.read(|view| {
         if is_unsettled(view)? {
             return Ok(Err(LogKept::Restored));
         }
         let first = view.first_change()?;
-        let base = match oldest_of_newest(view)? {
+        let standing = Standing::of(view, backup.is_some(), None)?;
+        let base = match standing.oldest() {
             _ if is_planted(Bug::TrimWithoutBase) => view.last_change()?,
             Some((pool, base)) if base < first => {
-                let name = |(id, name): (TapePoolId, String)| (id == pool).then_some(name);
-                let tape_pool = view.tape_pools()?.into_iter().find_map(name).unwrap_or_default();
-                return Ok(Err(LogKept::NoBase { tape_pool }));
+                let (tape_pool, wanted) = (pool_name(view, pool)?, standing.wanted());
+                return Ok(Err(LogKept::NoBase { tape_pool, wanted }));
             }
             Some((_, base)) => base,
-            None => return Ok(Err(LogKept::NoBase { tape_pool: String::new() })),
+            // Nothing goes to tape: the backup has snapshots and the log behind them.
+            None if backup.is_some() => u64::MAX,
+            None => return Ok(Err(LogKept::NothingElse)),
         };
         // The newest change that the backup has must stay: by it the next start knows that both go on.
-        let shipped = engine.bases.backup_has().map_or(u64::MAX, |through| through.saturating_sub(1));
+        let shipped = backup.map_or(u64::MAX, |through| through.saturating_sub(1));
         if shipped < first {
             return Ok(Err(LogKept::Backup));
         }
         // The newest change tells the time, and is never dropped.
         let most = size.changes.saturating_sub(settings.keep_changes.max(1));
-        let through = base.min(shipped);
-        let (old, through) = old_enough(view, first, through, |at| now.since(at) >= settings.keep_age)?;
-        let most = most.min(old);
-        Ok(if most >= DROP_LEAST { Ok(Droppable { through, most }) } else { Err(LogKept::Young) })
+        Ok(Ok(Limit { first, through: base.min(shipped), most }))
     })
 }
 
-/// How many of the oldest changes up to `through` are old, and the last of them; a few at a time.
-fn old_enough(
-    view: &View<'_>,
-    first: u64,
-    through: u64,
-    is_old: impl Fn(Timestamp) -> bool,
-) -> Result<(u64, u64), ReadError> {
-    let mut oldest = view.changes(first, BULK_FILES, LOOK_BYTES)?;
-    oldest.retain(|(number, _)| *number <= through);
-    let is_old = |bytes: &[u8]| Envelope::decode(bytes).is_ok_and(|envelope| is_old(envelope.at));
-    let old: Vec<u64> =
-        oldest.iter().take_while(|(_, bytes)| is_old(bytes)).map(|(number, _)| *number).collect();
-    Ok((old.len() as u64, old.last().copied().unwrap_or(0)))
+/// What may be dropped now, or why nothing.
+fn droppable(engine: &Engine) -> Result<Result<Oldest, LogKept>, ArchiveError> {
+    let limit = match limit(engine)? {
+        Ok(limit) => limit,
+        Err(kept) => return Ok(Err(kept)),
+    };
+    let oldest = oldest(engine, &limit)?;
+    Ok(if oldest.is_worth_it() { Ok(oldest) } else { Err(LogKept::Young) })
 }
 
-/// Drops what may be dropped, and sees to it that tape pools to which nobody writes get their base.
-pub(crate) fn turn(engine: &Engine, asked: &mut BasesAsked) -> Result<(), ArchiveError> {
-    while !engine.stopping() {
-        let Ok(Droppable { through, most }) = droppable(engine)? else { break };
-        let most = u32::try_from(most).unwrap_or(u32::MAX);
-        let command = Command::DoSome { work: Work::TrimChanges(through), most };
-        if !matches!(engine.execute(command)?, Outcome::Dropped(count) if u64::from(count) >= DROP_LEAST) {
-            break;
-        }
+fn oldest(engine: &Engine, limit: &Limit) -> Result<Oldest, ArchiveError> {
+    let (now, keep_age) = (engine.now(), engine.settings.change_log.keep_age);
+    engine.read(|view| {
+        let changes = view.changes(limit.first, BULK_FILES, LOOK_BYTES)?;
+        Ok(Oldest::of(&changes, limit, |at| now.since(at) >= keep_age))
+    })
+}
+
+impl Oldest {
+    /// Of `changes`, which begin with the oldest one.
+    fn of(changes: &[(u64, Vec<u8>)], limit: &Limit, is_old: impl Fn(Timestamp) -> bool) -> Oldest {
+        let is_old = |bytes: &[u8]| Envelope::decode(bytes).is_ok_and(|envelope| is_old(envelope.at));
+        let may_go = changes.iter().take_while(|(number, bytes)| *number <= limit.through && is_old(bytes));
+        let most = usize::try_from(limit.most).unwrap_or(usize::MAX);
+        may_go.take(most).fold(Oldest::default(), |oldest, (number, bytes)| Oldest {
+            count: oldest.count + 1,
+            last: *number,
+            bytes: oldest.bytes + bytes.len() as u64,
+        })
     }
+
+    fn is_worth_it(self) -> bool {
+        self.count >= DROP_LEAST || self.bytes >= DROP_LEAST_BYTES
+    }
+}
+
+/// Drops some of what may be dropped, and sees to it that tape pools get bases that would not otherwise.
+pub(crate) fn turn(engine: &Engine, asked: &mut BasesAsked) -> Result<(), ArchiveError> {
+    trim(engine)?;
     if let Some(mut waiting) = engine.bases.waiting_now() {
         waiting.drop_if_done(engine)?;
     }
-    ask_for_overdue(engine, asked)
+    ask_for_bases(engine, asked)
 }
 
-fn ask_for_overdue(engine: &Engine, asked: &mut BasesAsked) -> Result<(), ArchiveError> {
+fn trim(engine: &Engine) -> Result<(), ArchiveError> {
+    let Ok(mut limit) = limit(engine)? else { return Ok(()) };
+    let (began, mut dropped) = (engine.steady(), 0);
+    while goes_on(dropped, engine.steady().saturating_sub(began)) && !engine.stopping() {
+        let oldest = oldest(engine, &limit)?;
+        if !oldest.is_worth_it() {
+            break;
+        }
+        let most = u32::try_from(oldest.count).unwrap_or(u32::MAX);
+        let command = Command::DoSome { work: Work::TrimChanges(oldest.last), most };
+        let Outcome::Dropped(count) = engine.execute(command)? else { break };
+        if count == 0 {
+            break;
+        }
+        dropped += u64::from(count);
+        limit.most = limit.most.saturating_sub(u64::from(count));
+        limit.first = oldest.last.saturating_add(1);
+    }
+    Ok(())
+}
+
+/// Whether a turn that has dropped so many changes and taken so long drops more.
+fn goes_on(dropped: u64, spent: Duration) -> bool {
+    dropped < TURN_CHANGES && spent < TURN_LONGEST
+}
+
+/// Has tapes mounted for a base alone: of pools to which nobody writes, and of those that lack one that
+/// nothing else takes the place of.
+fn ask_for_bases(engine: &Engine, asked: &mut BasesAsked) -> Result<(), ArchiveError> {
     let settings = engine.settings.change_log;
     let now = engine.steady();
-    if settings.base_changes == 0 || asked.at.is_some_and(|at| now.saturating_sub(at) < OVERDUE_EVERY) {
+    if settings.base_changes == 0 || !engine.bases.may_make(now) {
         return Ok(());
     }
-    let log = engine.catalogue.log_size()?;
-    let overdue = engine.read(|view| {
+    let size = engine.catalogue.log_size()?;
+    let has_backup = engine.bases.backup_has().is_some();
+    let wanted = engine.read(|view| {
         if is_unsettled(view)? {
             return Ok(Vec::new());
         }
-        let last = view.last_change()?;
-        let mut tapes = Vec::new();
-        for (pool, newest) in newest_bases(view, None)? {
-            let behind = changes_behind(newest, last);
-            let is_overdue = behind > settings.base_changes.saturating_mul(OVERDUE_TIMES);
-            if is_overdue && is_due(view, log, settings, newest)? {
-                let mut of_pool = view.tapes()?;
-                of_pool.retain(|(_, tape)| {
-                    tape.tape_pool == Some(pool) && tape.state == TapeState::Active && tape.run.is_none()
-                });
-                let which = asked.times.checked_rem(of_pool.len());
-                tapes.extend(which.and_then(|at| of_pool.get(at)).map(|(vid, _)| *vid));
+        let (log, standing) = (Log::of(view, size)?, Standing::of(view, has_backup, None)?);
+        let tapes = view.tapes()?;
+        let mut wanted = Vec::new();
+        for pool in standing.pools() {
+            let base = standing.of_pool(pool);
+            let lacking = log.lacks(base);
+            let overdue = settings.base_changes.saturating_mul(OVERDUE_TIMES);
+            if !lacking && changes_behind(base, log.last) <= overdue {
+                continue;
             }
+            let may_get =
+                |vid: Vid| standing.is_due(&log, settings, pool, vid) && engine.bases.may_write(vid, now);
+            let of_pool = tapes.iter().filter(|(vid, tape)| {
+                let is_free = tape.state == TapeState::Active && tape.run.is_none();
+                tape.tape_pool == Some(pool) && is_free && may_get(*vid)
+            });
+            wanted.push((pool, lacking, of_pool.map(|(vid, _)| *vid).collect::<Vec<Vid>>()));
         }
-        Ok(tapes)
+        Ok(wanted)
     })?;
-    if !overdue.is_empty() {
-        *asked = BasesAsked { at: Some(now), times: asked.times.wrapping_add(1) };
-    }
-    for vid in overdue {
+    asked.0.retain(|pool, _| wanted.iter().any(|(of, ..)| of == pool));
+    for (pool, lacking, tapes) in wanted {
+        let Some(vid) = asked.next(pool, lacking, &tapes, now) else { continue };
+        tracing::info!(%vid, lacking, "the tape is mounted for a base of the catalogue");
         engine.chore(vid, |chores| chores.ship = true);
     }
     Ok(())
+}
+
+impl BasesAsked {
+    /// The tape of a pool that is to be mounted now, if any.
+    fn next(&mut self, pool: TapePoolId, lacking: bool, tapes: &[Vid], now: Duration) -> Option<Vid> {
+        let before = self.0.get(&pool).copied().filter(|asked| asked.lacking == lacking);
+        let times = before.map_or(0, |asked| asked.times);
+        let rest = match lacking {
+            true => back_off(LACKING_AGAIN, times.saturating_sub(1), OVERDUE_EVERY),
+            false => OVERDUE_EVERY,
+        };
+        if before.is_some_and(|asked| now.saturating_sub(asked.at) < rest) {
+            return None;
+        }
+        let vid = *tapes.get((times as usize).checked_rem(tapes.len())?)?;
+        self.0.insert(pool, Asked { at: now, times: times.saturating_add(1), lacking });
+        Some(vid)
+    }
+}
+
+/// Tape pools that have no base although the log does not go back to the first change: their tapes alone do
+/// not give the catalogue back.
+pub(crate) fn lacking(engine: &Engine) -> Result<Vec<String>, ArchiveError> {
+    let size = engine.catalogue.log_size()?;
+    let has_backup = engine.bases.backup_has().is_some();
+    engine.read(|view| {
+        let (log, standing) = (Log::of(view, size)?, Standing::of(view, has_backup, None)?);
+        let lacking = standing.pools().filter(|pool| log.lacks(standing.of_pool(*pool)));
+        lacking.map(|pool| pool_name(view, pool)).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(number: u64, at: i64, bytes: usize) -> (u64, Vec<u8>) {
+        let command = Command::SetTapeState {
+            vid: Vid::new("KT0001").unwrap(),
+            state: TapeState::Full,
+            reason: "x".repeat(bytes),
+        };
+        (number, Envelope { at: Timestamp(at), command }.encode())
+    }
+
+    /// Each change larger than 168 kB: fewer than a hundred of them were looked at, which were never dropped.
+    #[test]
+    fn changes_of_any_size_are_dropped() {
+        let limit = Limit { first: 1, through: 1_000, most: 1_000 };
+        let all = |changes: &[(u64, Vec<u8>)]| Oldest::of(changes, &limit, |_| true);
+        for bytes in [20_000, 200_000, 2_000_000, 16_000_000] {
+            let fit = LOOK_BYTES / bytes;
+            let changes: Vec<_> = (1..=fit.max(1) as u64).map(|n| change(n, 0, bytes)).collect();
+            assert!(all(&changes).is_worth_it(), "{bytes}");
+        }
+        let small: Vec<_> = (1..=100).map(|n| change(n, 0, 10)).collect();
+        assert!(all(&small).is_worth_it() && !all(&small[..99]).is_worth_it());
+    }
+
+    /// A log of millions of changes was trimmed in one go.
+    #[test]
+    fn a_turn_ends_by_number_and_by_time() {
+        let begun = Duration::from_millis(1);
+        assert!(goes_on(0, Duration::ZERO) && goes_on(TURN_CHANGES - 1, begun));
+        assert!(!goes_on(TURN_CHANGES, begun) && !goes_on(0, TURN_LONGEST));
+        let limit = Limit { first: 1, through: u64::MAX, most: u64::MAX };
+        let many: Vec<_> = (1..=2_000).map(|n| change(n, 0, 10)).collect();
+        assert_eq!(Oldest::of(&many[..BULK_FILES], &limit, |_| true).count, BULK_FILES as u64);
+    }
+
+    #[test]
+    fn what_is_young_or_beyond_a_limit_stays() {
+        let changes: Vec<_> = (1..=200).map(|n| change(n, n as i64, 10)).collect();
+        let of = |limit: &Limit| Oldest::of(&changes, limit, |at| at < Timestamp(151)).last;
+        assert_eq!(of(&Limit { first: 1, through: 1_000, most: 1_000 }), 150);
+        assert_eq!(of(&Limit { first: 1, through: 120, most: 1_000 }), 120);
+        assert_eq!(of(&Limit { first: 1, through: 1_000, most: 130 }), 130);
+        assert_eq!(of(&Limit { first: 1, through: 1_000, most: 0 }), 0);
+    }
+
+    #[test]
+    fn a_pool_that_lost_its_base_is_asked_at_once_and_then_less_and_less_often() {
+        let (pool, mut asked) = (TapePoolId(1), BasesAsked::default());
+        let tapes = [Vid::new("KT0001").unwrap(), Vid::new("KT0002").unwrap()];
+        let mut ask = |lacking, at| asked.next(pool, lacking, &tapes, Duration::from_secs(at));
+        assert_eq!(ask(false, 10), Some(tapes[0]));
+        assert_eq!(ask(false, 6 * 3_600), None);
+        // It is lost: nothing is waited for.
+        assert_eq!(ask(true, 6 * 3_600), Some(tapes[0]));
+        let at = 6 * 3_600;
+        for (after, expected) in [
+            (59, None),
+            (60, Some(tapes[1])),
+            (179, None),
+            (180, Some(tapes[0])),
+            (419, None),
+            (420, Some(tapes[1])),
+        ] {
+            assert_eq!(ask(true, at + after), expected, "{after}");
+        }
+        assert_eq!(asked.next(pool, true, &[], Duration::from_secs(100_000)), None);
+    }
 }

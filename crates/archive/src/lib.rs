@@ -8,6 +8,7 @@ mod archive;
 mod away;
 mod backup;
 mod bases;
+mod bases_on_tapes;
 mod bell;
 mod buckets;
 mod change_log;

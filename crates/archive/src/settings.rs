@@ -44,11 +44,14 @@ pub struct ChangeLogSettings {
 }
 
 impl Default for ChangeLogSettings {
-    /// A base a million changes, if the log is not shorter than it; a hundred thousand changes and a month
-    /// stay, for those who read the log.
+    /// A base a million changes, if what came behind the last one takes as many bytes as it: so bases take no
+    /// more of the tapes than the change-log segments do, which every change goes into anyway, and a
+    /// catalogue that changes little is not written again and again. A million changes take a few hundred
+    /// megabytes of log: an archive that never makes as many needs no base. A hundred thousand changes and a
+    /// month stay, for people who look into the log for what happened.
     fn default() -> Self {
         ChangeLogSettings {
-            base_changes: 0,
+            base_changes: 1_000_000,
             base_log_percent: 100,
             keep_changes: 100_000,
             keep_age: Duration::from_secs(30 * 86_400),

@@ -6,7 +6,7 @@ use base::{BlockAddress, ByteCount, ContainerId, Duration, TapePoolId, Timestamp
 use catalogue::{Command, Object, Rejection, TapeState};
 use scheduler::Event;
 
-use crate::bases::{is_to_stay, newest_bases};
+use crate::bases_on_tapes::{Log, Standing, is_to_stay};
 use crate::chores::Repack;
 use crate::engine::{Engine, truncated};
 use crate::reasons::Waiting;
@@ -38,6 +38,8 @@ pub enum DamagedPart {
     Index,
     /// A change-log segment.
     Segment,
+    /// A base of the catalogue.
+    Base,
     /// The cartridge memory.
     Memory,
     /// A container.
@@ -290,30 +292,41 @@ impl Archive {
     /// newest base that one of them has, and such a base if the log does not go back to the first change.
     fn ship_segments(&self, vid: Vid, tape_pool: TapePoolId) -> Result<(), ArchiveError> {
         let engine = self.engine();
+        let has_backup = engine.bases.backup_has().is_some();
+        let size = engine.catalogue.log_size()?;
         let is_elsewhere = engine.read(|view| {
             let others = covered(view, tape_pool, Some(vid))?;
-            let base = newest_bases(view, Some(vid))?.get(&tape_pool).copied().unwrap_or(0);
+            let standing = Standing::of(view, has_backup, Some(vid))?;
+            let base = standing.of_pool(tape_pool);
             let mut behind_base = view.segments(vid)?;
             behind_base.retain(|(_, last)| *last > base);
             let is_there = |(first, last): &(u64, u64)| {
                 let first = (*first).max(base.saturating_add(1));
                 others.iter().any(|(a, b)| *a <= first && last <= b)
             };
-            let first = view.first_change()?;
-            let reaches_base = first == 1 || base.saturating_add(1) >= first;
-            Ok(behind_base.iter().all(is_there) && reaches_base)
+            let lacks_base = standing.needs(tape_pool) && Log::of(view, size)?.lacks(base);
+            Ok(behind_base.iter().all(is_there) && !lacks_base)
         })?;
         if is_elsewhere {
             return Ok(());
         }
-        let tapes = engine.read(|view| view.tapes())?;
-        let other = tapes.into_iter().find(|(other, record)| {
+        let mut tapes = engine.read(|view| {
+            let mut tapes = Vec::new();
+            for (other, record) in view.tapes()? {
+                let newest = view.bases(other)?.into_iter().map(|(change, _)| change).max();
+                tapes.push((newest, other, record));
+            }
+            Ok(tapes)
+        })?;
+        // One without a base rather than one that has it already.
+        tapes.sort_by_key(|(newest, other, _)| (*newest, *other));
+        let other = tapes.into_iter().find(|(_, other, record)| {
             *other != vid && record.tape_pool == Some(tape_pool) && record.state == TapeState::Active
         });
-        if let Some((other, _)) = &other {
+        if let Some((_, other, _)) = &other {
             engine.chore(*other, |chores| chores.ship = true);
         }
-        Err(ArchiveError::SegmentsOwed { vid, other: other.map(|(other, _)| other) })
+        Err(ArchiveError::SegmentsOwed { vid, other: other.map(|(_, other, _)| other) })
     }
 }
 

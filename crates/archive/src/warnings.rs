@@ -77,7 +77,24 @@ pub(crate) fn all(
     }
     let goes_to_tape = engine.classes.all().iter().any(|class| !class.settings.copies.is_empty());
     warnings.extend(of_tapes(tapes, goes_to_tape));
+    warnings.extend(of_change_log(engine));
     warnings
+}
+
+/// What keeps tapes from giving the catalogue back, or its log from being trimmed.
+fn of_change_log(engine: &Engine) -> Vec<String> {
+    let lacking = crate::change_log::lacking(engine).unwrap_or_default().into_iter().map(|pool| {
+        format!(
+            "too few tapes of pool {pool} have a base of the catalogue, and its log does not go back to the \
+             first change: the tapes of this pool alone do not give the catalogue back; the next tape that \
+             may be written gets one (kist tape ls)"
+        )
+    });
+    let failing = engine.bases.failing().map(|reason| {
+        let reason = truncated(&reason, REASON_MAX);
+        format!("no base of the catalogue can be made, and its log of changes is not trimmed: {reason}")
+    });
+    lacking.chain(failing).collect()
 }
 
 /// How far a restored catalogue was compared with pool and tapes.

@@ -5,6 +5,8 @@
 mod bases;
 #[path = "it/common/mod.rs"]
 mod common;
+#[path = "it/common/faulty.rs"]
+mod faulty;
 #[path = "it/common/history.rs"]
 mod history;
 #[path = "it/common/restoring.rs"]
@@ -28,11 +30,12 @@ const AT: u64 = 4096 + 77;
 #[test]
 fn what_is_planted_is_caught() {
     a_whole_file_that_is_not_what_was_put_is_never_given_to_its_end();
-    let caught: [(Bug, fn()); 4] = [
+    let caught: [(Bug, fn()); 5] = [
         (Bug::SettledByOldSets, restoring::go_back_before_drives_were_replaced),
         (Bug::BelievedExtent, restoring::go_back_before_values_were_punched),
         (Bug::PunchNeighbours, small_files::delete_nearly_all),
         (Bug::TrimWithoutBase, bases::the_log_stays_without_a_base),
+        (Bug::UnreadBase, bases::the_log_stays_if_no_base_can_be_read_back),
     ];
     for (bug, catch) in caught {
         plant(Some(bug));

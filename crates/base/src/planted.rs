@@ -51,11 +51,13 @@ pub enum Bug {
     PunchNeighbours,
     /// The log of changes is trimmed although no tape has a base.
     TrimWithoutBase,
+    /// A base of the catalogue counts although its tape does not give it back.
+    UnreadBase,
 }
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Bug; 22] = [
+    pub const ALL: [Bug; 23] = [
         Bug::EarlyAcknowledgement,
         Bug::MissingPoolSync,
         Bug::MissingSegmentSync,
@@ -78,6 +80,7 @@ impl Bug {
         Bug::BelievedExtent,
         Bug::PunchNeighbours,
         Bug::TrimWithoutBase,
+        Bug::UnreadBase,
     ];
 
     /// The bug of this name, as it is written in this enum.

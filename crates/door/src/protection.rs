@@ -43,6 +43,7 @@ pub(crate) async fn backup(shared: Door) -> Result<Json<BackupReply>, Refusal> {
             first: log.first,
             base: log.base,
             kept: log.kept.to_string(),
+            failing: log.failing,
         }),
     }))
 }

@@ -101,6 +101,7 @@ fn part_word(part: DamagedPart) -> &'static str {
         DamagedPart::Label => "label",
         DamagedPart::Index => "index",
         DamagedPart::Segment => "segment",
+        DamagedPart::Base => "base",
         DamagedPart::Memory => "memory",
         DamagedPart::Container => "container",
         DamagedPart::Block => "block",

@@ -22,6 +22,19 @@ const TRAILER_BYTES: usize = 8;
 /// Table, length of the key, length of the value.
 const ROW_HEAD_BYTES: usize = 7;
 const LAST: u32 = 1;
+/// Where the head has the instance, and the length of the body.
+const INSTANCE_AT: usize = 16;
+const BODY_LENGTH_AT: usize = 56;
+
+/// The length of a whole part, and whose it is, by its first bytes; `None`: these do not begin one.
+#[must_use]
+pub fn part_at(first: &[u8]) -> Option<(u64, Uuid)> {
+    let head = first.first_chunk::<PART_HEAD_BYTES>().filter(|head| head.starts_with(MAGIC))?;
+    let body = u64::from_le_bytes(std::array::from_fn(|n| head[BODY_LENGTH_AT + n]));
+    let frame = (PART_HEAD_BYTES + TRAILER_BYTES) as u64;
+    let length = body.saturating_add(frame).min(PART_BYTES_MAX as u64);
+    Some((length, Uuid(std::array::from_fn(|n| head[INSTANCE_AT + n]))))
+}
 
 /// What the head of a part says, but for what follows from its rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -179,14 +192,14 @@ impl<'a> BasePart<'a> {
         if u32_at(8) != VERSION {
             return Err(BasePartError::Version(u32_at(8)));
         }
-        if bytes.len() > PART_BYTES_MAX || u64_at(56) != body.len() as u64 {
+        if bytes.len() > PART_BYTES_MAX || u64_at(BODY_LENGTH_AT) != body.len() as u64 {
             return Err(length);
         }
         if Crc64::of(checked) != Crc64(u64::from_le_bytes(*trailer)) {
             return Err(BasePartError::Checksum);
         }
         let head = PartHead {
-            instance: Uuid(std::array::from_fn(|n| head[16 + n])),
+            instance: Uuid(std::array::from_fn(|n| head[INSTANCE_AT + n])),
             format: u32_at(12),
             change: ChangeNumber(u64_at(32)),
             part: u32_at(64),
@@ -253,6 +266,19 @@ mod tests {
         assert!(!part.add(BaseRow { table: 1, key: &[0; KEY_BYTES_MAX + 1], value: b"" }));
         assert!(part.add(BaseRow { table: 1, key: &[0; KEY_BYTES_MAX], value: b"" }));
         assert_eq!(BasePart::parse(&part.close(&head(2))).unwrap().head, head(2));
+    }
+
+    #[test]
+    fn a_part_is_known_by_its_first_bytes() {
+        let mut part = BasePartWriter::default();
+        assert!(part.add(BaseRow { table: 1, key: b"k", value: b"v" }));
+        let mut bytes = part.close(&head(1));
+        assert_eq!(part_at(&bytes[..PART_HEAD_BYTES]), Some((bytes.len() as u64, Uuid([9; 16]))));
+        assert_eq!(part_at(&bytes[..PART_HEAD_BYTES - 1]), None);
+        bytes[56..64].fill(255);
+        assert_eq!(part_at(&bytes), Some((PART_BYTES_MAX as u64, Uuid([9; 16]))));
+        bytes[0] ^= 1;
+        assert_eq!(part_at(&bytes), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use base::{BlockAddress, Generation, Partition, TapePosition, Uuid};
 use library::{ReadBlock, TapeDrive, TapeError};
+use ltfs::catalogue_base::{BasePart, part_at};
 use ltfs::changes::{ChangeNumber, ChangeSegment, SegmentError};
 use ltfs::{BlockSize, Index};
 
@@ -23,6 +24,10 @@ pub enum Stray {
     Segment(BlockAddress, u64, ChangeNumber, ChangeNumber),
     /// A change-log segment that cannot be read.
     BadSegment(BlockAddress, String),
+    /// A whole part of a base of the catalogue: first block, newest change of the base, number of the part.
+    Base(BlockAddress, ChangeNumber, u32),
+    /// A part of a base that cannot be read.
+    BadBase(BlockAddress, String),
     /// A block that cannot be read, so that nothing is known of it.
     Unreadable(BlockAddress, String),
     /// A block that belongs to nothing: a session cut short has left it.
@@ -63,7 +68,10 @@ pub fn survey(
         let block = walk.at;
         let stray = match walk.read()? {
             Object::Data(first) if is_segment(&first) => Some(walk.segment(block, first)?),
-            Object::Data(_) => Some(Stray::Torn(block)),
+            Object::Data(first) => match part_at(&first) {
+                Some((length, _)) => Some(walk.base(block, first, length)?),
+                None => Some(Stray::Torn(block)),
+            },
             Object::FileMark => walk.index(volume, block_size)?,
             Object::Unreadable(reason) => Some(Stray::Unreadable(block, reason)),
             Object::End => return Ok(()),
@@ -135,22 +143,43 @@ impl Walk<'_> {
         let body = first.get(SEGMENT_BODY_AT).and_then(|bytes| <[u8; 8]>::try_from(bytes).ok());
         let body = body.map_or(0, u64::from_le_bytes).min(ltfs::changes::SEGMENT_BYTES_MAX as u64);
         let total = ltfs::changes::SEGMENT_HEAD_BYTES as u64 + body + SEGMENT_TRAILER_BYTES;
+        let bytes = match self.rest(first, total)? {
+            Ok(bytes) => bytes,
+            Err(reason) => return Ok(Stray::BadSegment(block, reason)),
+        };
+        Ok(match ChangeSegment::parse(&bytes) {
+            Ok(segment) => Stray::Segment(block, bytes.len() as u64, segment.first, segment.last),
+            Err(error) => Stray::BadSegment(block, error.to_string()),
+        })
+    }
+
+    fn base(&mut self, block: BlockAddress, first: Vec<u8>, length: u64) -> Result<Stray, VolumeError> {
+        let bytes = match self.rest(first, length)? {
+            Ok(bytes) => bytes,
+            Err(reason) => return Ok(Stray::BadBase(block, reason)),
+        };
+        Ok(match BasePart::parse(&bytes) {
+            Ok(part) => Stray::Base(block, part.head.change, part.head.part),
+            Err(error) => Stray::BadBase(block, error.to_string()),
+        })
+    }
+
+    /// The bytes of something that begins with `first` and has `total`, or why they cannot be read; fewer if
+    /// a file mark or the end of the stretch comes first.
+    fn rest(&mut self, first: Vec<u8>, total: u64) -> Result<Result<Vec<u8>, String>, VolumeError> {
         let mut bytes = first;
         while (bytes.len() as u64) < total {
             let next = self.at;
             match self.read()? {
                 Object::Data(more) => bytes.extend_from_slice(&more),
-                Object::Unreadable(reason) => return Ok(Stray::BadSegment(block, reason)),
+                Object::Unreadable(reason) => return Ok(Err(reason)),
                 Object::FileMark | Object::End => {
                     self.back_to(next);
                     break;
                 }
             }
         }
-        Ok(match ChangeSegment::parse(&bytes) {
-            Ok(segment) => Stray::Segment(block, bytes.len() as u64, segment.first, segment.last),
-            Err(error) => Stray::BadSegment(block, error.to_string()),
-        })
+        Ok(Ok(bytes))
     }
 
     /// What follows a file mark: the records of an index and its second mark, or nothing.

@@ -22,7 +22,7 @@ use crate::memory::{MemoryEngine, MemoryWriting};
 use crate::room::{Room, Shortage, is_full};
 use crate::rows::LogSize;
 use crate::snapshot::SNAPSHOT_DATA;
-use crate::sums::commit_of;
+use crate::sums::{Sums, commit_of};
 
 /// A table's handle.
 pub(crate) type Rows = Database<'static, Bytes, Bytes>;
@@ -43,6 +43,24 @@ impl Engine {
         match self {
             Engine::Lmdb(engine) => read(&engine.read()?),
             Engine::Memory(engine) => read(&engine.read()),
+        }
+    }
+
+    /// As [`Engine::read`], beside what the last commit said that the rows of each table add up to; tables in
+    /// memory do not say.
+    pub(crate) fn read_with_sums<T>(
+        &self,
+        read: impl FnOnce(&dyn Snapshot, Option<Sums>) -> Result<T, ReadError>,
+    ) -> Result<T, ReadError> {
+        match self {
+            Engine::Lmdb(engine) => {
+                let reading = engine.read()?;
+                let stored = engine.sums.get(&reading.txn, SUMS_KEY).map_err(kv_error)?;
+                let sums = stored.and_then(Sums::decode).map(|(sums, _)| sums);
+                let damaged = || KvError::Engine("the sums of the tables are damaged".to_owned());
+                read(&reading, Some(sums.ok_or_else(damaged)?))
+            }
+            Engine::Memory(engine) => read(&engine.read(), None),
         }
     }
 

@@ -83,6 +83,11 @@ impl<'e> LmdbWriting<'e> {
         Ok(LmdbWriting { txn, tables, sums_table, head, data, room, is_changed: false, sums, hot, last })
     }
 
+    #[cfg(test)]
+    pub(crate) fn sums(&self) -> &Sums {
+        &self.sums
+    }
+
     /// Begins anew with the sums that the rows were found to have.
     pub(crate) fn set_sums(&mut self, sums: Sums) {
         self.sums = sums;

@@ -45,6 +45,8 @@ pub struct ChangeLogReply {
     pub base: u64,
     /// Why its oldest change is kept.
     pub kept: String,
+    /// Why no base of the catalogue can be made, if the last try failed.
+    pub failing: Option<String>,
 }
 
 /// `POST /api/v1/backup/snapshot`: a snapshot is taken; that is over when `answered` has reached `asked`.

@@ -119,7 +119,7 @@ pub struct ReasonBody {
 /// A place on a tape that does not hold what it should.
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TapeDamageReply {
-    /// `label`, `index`, `segment`, `memory`, `container` or `block`.
+    /// `label`, `index`, `segment`, `base`, `memory`, `container` or `block`.
     pub part: String,
     /// The block.
     pub block: u64,

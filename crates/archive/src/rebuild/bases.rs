@@ -1,164 +1,283 @@
 //! Bases that tapes have: the catalogue's rows at one change, from which a rebuild begins.
+//!
+//! A base is read from its tape when it is its turn, part by part, straight into the new catalogue: it takes
+//! no room beside it, and those that are not needed are not read.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
 
-use base::Uuid;
-use ltfs::catalogue_base::{BasePart, PART_BYTES_MAX};
-use store::Replay;
+use base::{BlockAddress, Uuid, Vid};
+use library::{Library, TapeError};
+use ltfs::BlockSize;
+use ltfs::catalogue_base::BasePart;
+use store::{BaseCheck, Replay, ReplayError};
 
 use super::RebuildError;
-use crate::backup::{BackupError, Progress, write_durable};
+use super::gather::Drives;
+use super::tape::read_bytes;
+use crate::backup::Progress;
 
-/// The parts of all bases of all instances that were read whole, by instance and newest change.
-#[derive(Default)]
-pub(super) struct BasesSeen {
-    parts: BTreeMap<([u8; 16], u64), BTreeMap<u32, PartSeen>>,
-    /// The newest base of which a tape has a name, whole or not.
-    newest_named: u64,
-}
-
-struct PartSeen {
-    path: PathBuf,
-    rows: u64,
-    rows_before: u64,
-    is_last: bool,
-}
-
-/// A base of which every part is there.
-pub(super) struct WholeBase {
+/// A base, as far as the index of one tape names it.
+pub(super) struct BasePlace {
+    pub(super) vid: Vid,
+    pub(super) block_size: BlockSize,
+    /// Whose it is; `None`: no part of it begins as it should.
+    pub(super) instance: Option<Uuid>,
     pub(super) change: u64,
-    parts: Vec<PathBuf>,
+    /// In how many parts it is.
+    pub(super) parts: u32,
+    /// Of each part that is named its first block and its length.
+    pub(super) places: BTreeMap<u32, (BlockAddress, u64)>,
 }
 
-impl BasesSeen {
-    /// Keeps a part, unless another tape had it.
-    pub(super) fn take(
-        &mut self,
-        spool: &Path,
-        bytes: &[u8],
-        part: &BasePart<'_>,
-    ) -> Result<(), BackupError> {
+/// A base that is read part by part, in order: each row must be what was written, and all rows of all tables
+/// must be there.
+pub(crate) struct BaseReader {
+    instance: Uuid,
+    change: u64,
+    parts: u32,
+    /// Parts taken.
+    taken: u32,
+    rows: u64,
+    check: BaseCheck,
+}
+
+impl BaseReader {
+    pub(crate) fn new(instance: Uuid, change: u64, parts: u32) -> Self {
+        BaseReader { instance, change, parts, taken: 0, rows: 0, check: BaseCheck::default() }
+    }
+
+    /// The next part, if these are its bytes; else another copy of it may be tried.
+    pub(crate) fn part<'b>(&mut self, bytes: &'b [u8]) -> Result<BasePart<'b>, String> {
+        let part = BasePart::parse(bytes).map_err(|error| error.to_string())?;
         let head = part.head;
-        let parts = self.parts.entry((head.instance.0, head.change.0)).or_default();
-        if parts.contains_key(&head.part) {
-            return Ok(());
+        if head.instance != self.instance || head.change.0 != self.change {
+            return Err(format!("it is of change {} of instance {}", head.change.0, head.instance));
         }
-        let name = format!("{}-{:020}-{:06}.kcb", head.instance, head.change.0, head.part);
-        write_durable(spool, &name, bytes)?;
-        let seen = PartSeen {
-            path: spool.join(&name),
-            rows: part.rows.len() as u64,
-            rows_before: head.rows_before,
-            is_last: head.is_last,
-        };
-        parts.insert(head.part, seen);
+        if head.format > store::FORMAT_VERSION || head.format < store::OLDEST_FORMAT_READ {
+            return Err(format!("its records have format {}, which this Kist does not read", head.format));
+        }
+        let number = self.taken + 1;
+        let is_next = (head.part, head.rows_before) == (number, self.rows);
+        if !is_next || head.is_last != (number == self.parts) {
+            return Err(format!("it is not part {number} of {}", self.parts));
+        }
+        self.taken = number;
+        self.rows += part.rows.len() as u64;
+        Ok(part)
+    }
+
+    /// Checks the rows of a part that goes nowhere.
+    pub(crate) fn check_rows(&mut self, part: &BasePart<'_>) -> Result<(), String> {
+        for row in &part.rows {
+            self.check.row(row.table, row.key, row.value).map_err(|error| error.to_string())?;
+        }
         Ok(())
     }
 
-    /// An index names a base of this change.
-    pub(super) fn named(&mut self, change: u64) {
-        self.newest_named = self.newest_named.max(change);
-    }
-
-    /// The newest base that is named anywhere.
-    pub(super) fn newest_named(&self) -> u64 {
-        self.newest_named
-    }
-
-    /// How many parts there are of each instance.
-    pub(super) fn instances(&self) -> impl Iterator<Item = (Uuid, u64)> {
-        self.parts.iter().map(|((instance, _), parts)| (Uuid(*instance), parts.len() as u64))
-    }
-
-    /// The bases of an instance of which all parts are there, in order. The parts count the rows before them,
-    /// so that none can be missing unnoticed.
-    pub(super) fn whole(&self, instance: Uuid) -> Vec<WholeBase> {
-        let of_instance = self.parts.iter().filter(|((owner, _), _)| *owner == instance.0);
-        let whole = of_instance.filter(|(_, parts)| is_whole(parts));
-        whole
-            .map(|((_, change), parts)| WholeBase {
-                change: *change,
-                parts: parts.values().map(|part| part.path.clone()).collect(),
-            })
-            .collect()
-    }
-
-    /// The bases of an instance that lack a part, in words.
-    pub(super) fn broken(&self, instance: Uuid) -> Vec<String> {
-        let of_instance = self.parts.iter().filter(|((owner, _), _)| *owner == instance.0);
-        let broken = of_instance.filter(|(_, parts)| !is_whole(parts));
-        broken.map(|((_, change), _)| format!("the base at change {change} lacks a part")).collect()
+    /// Whether it was read to its end and is whole; one that does not say what its rows add up to is not
+    /// known to be.
+    pub(crate) fn end(&self) -> Result<(), String> {
+        if self.taken != self.parts {
+            return Err(format!("it ends with part {} of {}", self.taken, self.parts));
+        }
+        match self.check.end(self.change) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err("it does not say what its rows add up to".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
     }
 }
 
-fn is_whole(parts: &BTreeMap<u32, PartSeen>) -> bool {
-    let mut rows = 0;
-    let mut follows = true;
-    for (number, (part, seen)) in (1u32..).zip(parts) {
-        let is_end = parts.len() as u64 == u64::from(number);
-        follows &= *part == number && seen.rows_before == rows && seen.is_last == is_end;
-        rows += seen.rows;
-    }
-    follows && !parts.is_empty()
-}
-
-/// Puts the rows of a base into the empty catalogue.
-pub(super) fn load(
-    base: &WholeBase,
+/// All bases of the instance, and the drives to read them with.
+pub(super) struct Bases<'l> {
+    library: &'l dyn Library,
+    drives: Drives,
+    /// The library of each tape.
+    of: BTreeMap<Vid, u16>,
     instance: Uuid,
-    replay: &mut Replay,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<(), RebuildError> {
-    let total = base.parts.len() as u64;
-    for (done, path) in (1..).zip(&base.parts) {
-        let bytes = read_part(path).map_err(BackupError::at(path, "reading"))?;
-        let wrong = |reason: String| store::ReplayError::Base { reason };
-        let part = BasePart::parse(&bytes).map_err(|error| wrong(error.to_string()))?;
-        if part.head.format > store::FORMAT_VERSION || part.head.format < store::OLDEST_FORMAT_READ {
-            let format = part.head.format;
-            return Err(
-                wrong(format!("its records have format {format}, which this Kist does not read")).into()
-            );
-        }
-        if part.head.instance != instance || part.head.change.0 != base.change {
-            return Err(wrong("a part of it was changed while it was read".to_owned()).into());
-        }
-        replay.put_rows(part.rows.iter().map(|row| (row.table, row.key, row.value)))?;
-        progress(Progress::of("parts of the base read", done, total));
-    }
-    replay.rows_are_whole(base.change)?;
-    Ok(())
+    places: Vec<BasePlace>,
+    /// Changes of bases that were tried and are of no use.
+    given_up: BTreeSet<u64>,
+    /// The tape in a drive, and which drive that is.
+    mounted: Option<(Vid, usize)>,
 }
 
-/// A part that lies in a file.
-pub(crate) fn read_part(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut bytes =
-        Vec::with_capacity(usize::try_from(fs::metadata(path)?.len()).unwrap_or(0).min(PART_BYTES_MAX));
-    File::open(path)?.take(PART_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
+impl<'l> Bases<'l> {
+    /// Those of an instance; a base of which nobody knows whose it is is tried too.
+    pub(super) fn new(
+        library: &'l dyn Library,
+        drives: Drives,
+        mut places: Vec<BasePlace>,
+        instance: Uuid,
+    ) -> Result<Self, RebuildError> {
+        places.retain(|base| base.instance.is_none_or(|owner| owner == instance));
+        let of = library.inventory()?.into_iter().map(|cartridge| (cartridge.vid, cartridge.library));
+        let (of, given_up) = (of.collect(), BTreeSet::new());
+        Ok(Bases { library, drives, of, instance, places, given_up, mounted: None })
+    }
+
+    /// The newest change of the newest base that is named anywhere; 0: there is none.
+    pub(super) fn newest_named(&self) -> u64 {
+        self.places.iter().map(|base| base.change).max().unwrap_or(0)
+    }
+
+    /// The changes of those that may be whole.
+    pub(super) fn usable(&self) -> Vec<u64> {
+        let mut changes: Vec<u64> = self.places.iter().map(|base| base.change).collect();
+        changes.retain(|change| !self.given_up.contains(change));
+        changes.sort_unstable();
+        changes.dedup();
+        changes
+    }
+
+    /// A base is of no use.
+    pub(super) fn give_up(&mut self, change: u64) {
+        self.given_up.insert(change);
+    }
+
+    /// Puts the rows of a base into the empty catalogue. Of a part that one tape does not give another one's
+    /// is taken, which is told.
+    ///
+    /// # Errors
+    /// [`ReplayError::Base`] if it is not whole.
+    pub(super) fn load(
+        &mut self,
+        change: u64,
+        replay: &mut Replay,
+        damaged: &mut Vec<String>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), RebuildError> {
+        let of_change = |base: &&BasePlace| base.change == change;
+        let parts = self.places.iter().filter(of_change).map(|base| base.parts).max().unwrap_or(0);
+        let mut reader = BaseReader::new(self.instance, change, parts);
+        for number in 1..=parts {
+            let copies = self.copies(change, parts, number);
+            let mut is_there = false;
+            for (vid, place, block_size) in copies {
+                match self.read(vid, place, block_size) {
+                    Ok(bytes) => match reader.part(&bytes) {
+                        Ok(part) => {
+                            let rows = part.rows.iter().map(|row| (row.table, row.key, row.value));
+                            replay.put_rows(&mut reader.check, rows)?;
+                            is_there = true;
+                            break;
+                        }
+                        Err(error) => damaged.push(of_part(vid, place.0, number, change, &error)),
+                    },
+                    Err(error) => damaged.push(of_part(vid, place.0, number, change, &error)),
+                }
+            }
+            if !is_there {
+                let reason = format!("part {number} of {parts} of it can be read from no tape");
+                return Err(ReplayError::Base { reason }.into());
+            }
+            progress(Progress::of("parts of the base read", u64::from(number), u64::from(parts)));
+        }
+        self.unmount();
+        Ok(replay.rows_are_whole(&reader.check, change)?)
+    }
+
+    /// Where a part stands, on the mounted tape first.
+    fn copies(&self, change: u64, parts: u32, part: u32) -> Vec<(Vid, (BlockAddress, u64), BlockSize)> {
+        let same = self.places.iter().filter(|base| (base.change, base.parts) == (change, parts));
+        let mut copies: Vec<_> =
+            same.filter_map(|base| Some((base.vid, *base.places.get(&part)?, base.block_size))).collect();
+        copies.sort_by_key(|(vid, ..)| (self.mounted.is_none_or(|(mounted, _)| mounted != *vid), *vid));
+        copies
+    }
+
+    fn read(
+        &mut self,
+        vid: Vid,
+        (block, length): (BlockAddress, u64),
+        block_size: BlockSize,
+    ) -> Result<Vec<u8>, String> {
+        let drive = self.bring(vid)?;
+        let Some((_, drive)) = self.drives.get_mut(drive) else { return Err("no drive has it".to_owned()) };
+        let read = read_bytes(drive.as_mut(), block, length, block_size);
+        read.map_err(|error: TapeError| error.to_string())
+    }
+
+    /// Brings a tape into a drive of its library, any that takes it.
+    fn bring(&mut self, vid: Vid) -> Result<usize, String> {
+        if let Some((_, drive)) = self.mounted.filter(|(mounted, _)| *mounted == vid) {
+            return Ok(drive);
+        }
+        self.unmount();
+        let library = self.of.get(&vid).copied();
+        let mut why = "no drive of its library can read it".to_owned();
+        for (at, (name, _)) in self.drives.iter().enumerate() {
+            if Some(self.library.library_of(name)) != library {
+                continue;
+            }
+            match self.library.mount(vid, name) {
+                Ok(_) => {
+                    self.mounted = Some((vid, at));
+                    return Ok(at);
+                }
+                Err(error) => why = format!("it cannot be mounted again: {error}"),
+            }
+        }
+        Err(why)
+    }
+
+    fn unmount(&mut self) {
+        let Some((vid, at)) = self.mounted.take() else { return };
+        if let Some((name, _)) = self.drives.get(at)
+            && let Err(error) = self.library.unmount(name)
+        {
+            tracing::warn!(%vid, drive = %name, %error, "a tape that was read cannot be unmounted");
+        }
+    }
+}
+
+impl Drop for Bases<'_> {
+    fn drop(&mut self) {
+        self.unmount();
+    }
+}
+
+fn of_part(vid: Vid, block: BlockAddress, number: u32, change: u64, error: &str) -> String {
+    format!("tape {vid}, block {block}: part {number} of the base at change {change}: {error}")
 }
 
 #[cfg(test)]
 mod tests {
+    use ltfs::catalogue_base::{BasePartWriter, BaseRow, PartHead};
+    use ltfs::changes::ChangeNumber;
+
     use super::*;
 
-    fn part(rows_before: u64, rows: u64, is_last: bool) -> PartSeen {
-        PartSeen { path: PathBuf::new(), rows, rows_before, is_last }
+    fn part(number: u32, rows_before: u64, is_last: bool) -> Vec<u8> {
+        let mut part = BasePartWriter::default();
+        assert!(part.add(BaseRow { table: 1, key: b"k", value: b"v" }));
+        part.close(&PartHead {
+            instance: Uuid([3; 16]),
+            format: store::FORMAT_VERSION,
+            change: ChangeNumber(9),
+            part: number,
+            is_last,
+            rows_before,
+        })
     }
 
     #[test]
-    fn a_base_is_whole_if_its_parts_follow_each_other_to_the_last() {
-        let of = |parts: Vec<(u32, PartSeen)>| is_whole(&parts.into_iter().collect());
-        assert!(of(vec![(1, part(0, 5, true))]));
-        assert!(of(vec![(1, part(0, 5, false)), (2, part(5, 1, true))]));
-        assert!(!of(vec![]));
-        assert!(!of(vec![(1, part(0, 5, false))]));
-        assert!(!of(vec![(2, part(5, 1, true))]));
-        assert!(!of(vec![(1, part(0, 5, false)), (3, part(5, 1, true))]));
-        assert!(!of(vec![(1, part(0, 5, false)), (2, part(6, 1, true))]));
-        assert!(!of(vec![(1, part(0, 5, true)), (2, part(5, 1, true))]));
+    fn parts_follow_each_other_to_the_last() {
+        let read = |of: &[Vec<u8>], parts| {
+            let mut reader = BaseReader::new(Uuid([3; 16]), 9, parts);
+            of.iter().all(|bytes| reader.part(bytes).is_ok()) && reader.taken == parts
+        };
+        assert!(read(&[part(1, 0, true)], 1));
+        assert!(read(&[part(1, 0, false), part(2, 1, true)], 2));
+        assert!(!read(&[part(1, 0, false)], 1));
+        assert!(!read(&[part(1, 0, false)], 2));
+        assert!(!read(&[part(2, 1, true)], 1));
+        assert!(!read(&[part(1, 0, false), part(3, 1, true)], 2));
+        assert!(!read(&[part(1, 0, false), part(2, 5, true)], 2));
+        assert!(!read(&[part(1, 0, true), part(2, 1, true)], 2));
+        let mut reader = BaseReader::new(Uuid([3; 16]), 8, 1);
+        assert!(reader.part(&part(1, 0, true)).is_err(), "of another change");
+        let mut reader = BaseReader::new(Uuid([4; 16]), 9, 1);
+        assert!(reader.part(&part(1, 0, true)).is_err(), "of another instance");
     }
 }

@@ -2,38 +2,35 @@
 //!
 //! Every index is preceded by the newest segments of the change log, so that the tapes together hold the
 //! whole history up to their last indexes, from change 1 on or behind a base, which is the catalogue's rows
-//! as they were after one change. The newest base that is whole is put into an empty catalogue, and the
-//! changes behind it are replayed. What the last sessions
-//! wrote behind that is settled by the next start, as after any crash: it looks at pool and tapes before
+//! as they were after one change. The newest base that can be used is put into an empty catalogue, and the
+//! changes behind it are replayed. Bases are only looked for when all tapes are read: then it is known which
+//! of them belong to the history, and one after the other is read from its tape. What the last sessions wrote
+//! behind that is settled by the next start, as after any crash: it looks at pool and tapes before
 //! anything is written.
 
 mod bases;
 mod chain;
+mod gather;
 mod tape;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::PoisonError;
-use threads::Mutex;
-use threads::mpsc::{SyncSender, sync_channel};
 
-use base::{BlockAddress, ByteCount, ContainerId, Epoch, Generation, Timestamp, Uuid, Vid};
+use base::{BlockAddress, ByteCount, ContainerId, Epoch, Timestamp, Uuid, Vid};
 use catalogue::{Command, ContainerRecord, CopyState, Envelope, TapeRecord, TapeState};
-use library::{DriveName, Library, TapeDrive};
-use ltfs::catalogue_base::BasePart;
-use store::Replay;
+use library::Library;
+use store::{Replay, ReplayError};
 
 use crate::OpenError;
-use crate::backup::{BackupError, Progress, SegmentFile, read_segment, write_durable};
-use crate::tape_queue::TapeQueue;
-pub(crate) use bases::read_part;
-use bases::{BasesSeen, WholeBase};
+use crate::backup::{BackupError, Progress, SegmentFile, read_segment};
+pub(crate) use bases::BaseReader;
+use bases::Bases;
 pub use chain::JUMP;
+use gather::{Gathered, VolumeSeen, choose_instance, gather};
 pub(crate) use tape::{LookError, TapeSeen, look, read_bytes};
 
-/// Tapes that were read and are not told of yet.
-const TOLD_MAX: usize = 64;
 /// Paths told one by one, for each tape.
 const PATHS_SHOWN_MAX: usize = 100;
 
@@ -64,6 +61,16 @@ pub enum RebuildError {
         tapes: usize,
         /// What is damaged of bases and change-log segments, in words.
         damaged: Vec<String>,
+    },
+    /// No room for what is gathered from the tapes.
+    #[error(
+        "the file system of {} is full: the change-log segments of all tapes are gathered there until the \
+         catalogue is made; make room on it and start again",
+        .path.display()
+    )]
+    DiskFull {
+        /// What could not be written.
+        path: std::path::PathBuf,
     },
     /// Files of the backup's form failed.
     #[error(transparent)]
@@ -155,7 +162,7 @@ pub fn rebuild(
         return Err(BackupError::NotEmpty(into.to_owned()).into());
     }
     fs::create_dir_all(spool).map_err(BackupError::at(spool, "making the directory"))?;
-    let mut gathered = gather(library, spool, progress)?;
+    let (mut gathered, drives) = gather(library, spool, progress).map_err(full_disk)?;
     let instance = choose_instance(&gathered, pool.instance)?;
     let segments: Vec<SegmentFile> = gathered
         .segments
@@ -163,7 +170,7 @@ pub fn rebuild(
         .filter(|(owner, _)| *owner == instance)
         .map(|(_, segment)| segment)
         .collect();
-    let mut replay = Replay::open(into, map_size)?;
+    let mut bases = Bases::new(library, drives, std::mem::take(&mut gathered.bases), instance)?;
     let mut rebuilt = Rebuilt {
         instance,
         base: None,
@@ -177,16 +184,18 @@ pub fn rebuild(
         damaged: std::mem::take(&mut gathered.damaged),
         inconsistencies: 0,
     };
-    rebuilt.damaged.extend(gathered.bases.broken(instance));
-    let bases = gathered.bases.whole(instance);
-    replay_history(&segments, &bases, &mut replay, &mut rebuilt, progress)?;
+    let mut replay = replay_best(&segments, &mut bases, (into, map_size), &mut rebuilt, progress)?;
     if rebuilt.replayed == 0 && rebuilt.base.is_none() {
         let instance = instance.to_string();
         let (tapes, damaged) = (gathered.tapes.len(), rebuilt.damaged);
         return Err(RebuildError::NoBeginning { instance, tapes, damaged });
     }
-    let newest = segments.iter().map(|segment| segment.last).max().unwrap_or(0);
-    let newest = newest.max(gathered.bases.newest_named());
+    let newest_base = bases.newest_named();
+    if newest_base > rebuilt.change && rebuilt.missing_from.is_none() {
+        // The changes up to it were made, and nothing that can be read has them.
+        (rebuilt.missing_from, rebuilt.missing_to) = (Some(rebuilt.change + 1), Some(newest_base));
+    }
+    let newest = segments.iter().map(|segment| segment.last).max().unwrap_or(0).max(newest_base);
     let epoch = replay.read(|view| view.epoch())?.max(pool.epoch);
     let (after, seen) = (replay.last_change(), newest.max(pool.change));
     let command = Command::AcceptRestore { epoch, after, seen };
@@ -198,222 +207,74 @@ pub fn rebuild(
     Ok(rebuilt)
 }
 
-/// A volume, and the containers that its newest index names.
-struct VolumeSeen {
-    uuid: Uuid,
-    generation: Generation,
-    containers: Vec<tape::Named>,
+/// A full disk said in words: what is gathered in the spool may be large.
+fn full_disk(error: RebuildError) -> RebuildError {
+    match error {
+        RebuildError::Backup(BackupError::File { path, source, .. })
+            if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
+        {
+            RebuildError::DiskFull { path }
+        }
+        error => error,
+    }
 }
 
-/// What all cartridges tell.
-#[derive(Default)]
-struct Gathered {
-    segments: Vec<(Uuid, SegmentFile)>,
-    bases: BasesSeen,
-    tapes: BTreeMap<Vid, VolumeSeen>,
-    found: Vec<TapeFound>,
-    damaged: Vec<String>,
-}
-
-/// Reads all cartridges, with all drives at once.
-fn gather(
-    library: &dyn Library,
-    spool: &Path,
+/// Replays the history into the directory of a new catalogue: from the newest base that can be used, else
+/// from the first change. A base that is not whole, whose rows are not what was written, or which the changes
+/// behind it do not follow, is told and gives way to the next older one.
+fn replay_best(
+    segments: &[SegmentFile],
+    bases: &mut Bases<'_>,
+    (into, map_size): (&Path, ByteCount),
+    rebuilt: &mut Rebuilt,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Gathered, RebuildError> {
-    let mut drives: Vec<(DriveName, Box<dyn TapeDrive>)> = Vec::new();
-    for name in library.drives() {
-        let drive = library.take_drive(&name)?;
-        drives.push((name, drive));
-    }
-    if drives.is_empty() {
-        return Err(RebuildError::NoDrive);
-    }
-    let inventory = library.inventory()?;
-    let total = inventory.len() as u64;
-    progress(Progress { what: "tapes read", done: 0, total, containers: 0 });
-    let queue = TapeQueue::default();
-    queue.begin(inventory.iter().map(|cartridge| (cartridge.library, cartridge.vid)), drives.len());
-    let gathered = Mutex::new(Gathered::default());
-    let (told, read) = sync_channel(TOLD_MAX);
-    let unread = threads::scope(|scope| {
-        let mut readers = Vec::with_capacity(drives.len());
-        for (name, mut drive) in drives {
-            let (queue, gathered, told) = (&queue, &gathered, told.clone());
-            readers.push(scope.spawn(move || {
-                let result = read_tapes(library, &name, drive.as_mut(), spool, queue, gathered, &told);
-                if result.is_err() {
-                    queue.stop();
-                }
-                (result, queue.leave())
-            }));
-        }
-        drop(told);
-        let (mut done, mut containers) = (0, 0);
-        for more in read {
-            (done, containers) = (done + 1, containers + more);
-            progress(Progress { what: "tapes read", done, total, containers });
-        }
-        let mut unread = Vec::new();
-        for reader in readers {
-            match reader.join() {
-                Ok((result, left)) => {
-                    result?;
-                    unread.extend(left.into_iter().flatten());
-                }
-                Err(panic) => std::panic::resume_unwind(panic),
+) -> Result<Replay, RebuildError> {
+    let mut first_error = None;
+    loop {
+        let mut replay = Replay::open(into, map_size)?;
+        let history = chain::history(segments, &bases.usable(), rebuilt.instance)?;
+        let base = history.base;
+        let mut attempt = rebuilt.clone();
+        let error = match replay_history(segments, bases, history, &mut replay, &mut attempt, progress) {
+            Ok(()) => {
+                let is_nothing = attempt.replayed == 0 && attempt.base.is_none();
+                *rebuilt = attempt;
+                return match first_error {
+                    Some(error) if is_nothing => Err(error),
+                    _ => Ok(replay),
+                };
             }
+            Err(error) => error,
+        };
+        rebuilt.damaged = attempt.damaged;
+        let is_of_base =
+            matches!(error, RebuildError::Replay(ReplayError::Base { .. } | ReplayError::Change { .. }));
+        let Some(change) = base.filter(|_| is_of_base) else { return Err(first_error.unwrap_or(error)) };
+        rebuilt.damaged.push(format!("the base at change {change} is not used: {error}"));
+        if matches!(error, RebuildError::Replay(ReplayError::Change { .. })) {
+            first_error.get_or_insert(error);
         }
-        Ok::<_, RebuildError>(unread)
-    })?;
-    let mut gathered = gathered.into_inner().unwrap_or_else(PoisonError::into_inner);
-    gathered.found.extend(unread.into_iter().map(|(vid, why)| {
-        TapeFound::with(vid, why.unwrap_or_else(|| "no drive of its library can read it".to_owned()))
-    }));
-    gathered.found.sort_by_key(|found| found.vid);
-    Ok(gathered)
-}
-
-/// Reads tapes in one drive until none is left for it; tells how many containers each names.
-fn read_tapes(
-    library: &dyn Library,
-    name: &DriveName,
-    drive: &mut dyn TapeDrive,
-    spool: &Path,
-    queue: &TapeQueue,
-    gathered: &Mutex<Gathered>,
-    told: &SyncSender<u64>,
-) -> Result<(), RebuildError> {
-    let mut stopped = None;
-    queue.each(library.library_of(name), name.as_str(), |vid| {
-        library.mount(vid, name).map_err(|error| format!("it cannot be mounted: {error}"))?;
-        match read_tape(vid, drive, spool, gathered) {
-            Ok(containers) => drop(told.send(containers)),
-            Err(error) => {
-                queue.stop();
-                stopped = Some(error);
-            }
-        }
-        // What was read of it counts. If it cannot be taken out, this drive fails with the next one.
-        if let Err(error) = library.unmount(name) {
-            let mut gathered = gathered.lock().unwrap_or_else(PoisonError::into_inner);
-            gathered.damaged.push(format!("drive {name}: tape {vid} cannot be unmounted: {error}"));
-        }
-        Ok(())
-    });
-    stopped.map_or(Ok(()), Err)
-}
-
-/// Reads the mounted cartridge: its segments and containers are entered. Gives how many containers it names.
-fn read_tape(
-    vid: Vid,
-    drive: &mut dyn TapeDrive,
-    spool: &Path,
-    gathered: &Mutex<Gathered>,
-) -> Result<u64, RebuildError> {
-    let lock = || gathered.lock().unwrap_or_else(PoisonError::into_inner);
-    let nothing = |what| {
-        lock().found.push(TapeFound::with(vid, what));
-        Ok(0)
-    };
-    let seen = match look(drive) {
-        Ok(Ok(seen)) if seen.vid != vid => {
-            return nothing(format!("the volume {} although its barcode says {vid}: left alone", seen.vid));
-        }
-        Ok(Ok(seen)) => seen,
-        Ok(Err(found)) => return nothing(format!("{found}: left alone")),
-        Err(error) => return nothing(format!("it cannot be read: {error}")),
-    };
-    match seen.spool_segments(drive, &mut |segment| lock().take_segment(spool, segment)) {
-        Ok(()) => {}
-        Err(tape::SpoolError::Tape(error)) => {
-            lock().damaged.push(format!("tape {vid}: its change-log segments cannot be read: {error}"));
-        }
-        Err(tape::SpoolError::File(error)) => return Err(error.into()),
-    }
-    let (uuid, generation) = (seen.uuid, seen.generation());
-    let containers: Vec<tape::Named> = seen.containers().collect();
-    let count = containers.len() as u64;
-    let mut gathered = lock();
-    gathered.tapes.insert(vid, VolumeSeen { uuid, generation, containers });
-    let what = format!("the volume {uuid}, index generation {}", generation.0);
-    gathered.found.push(TapeFound::with(vid, what));
-    Ok(count)
-}
-
-impl TapeFound {
-    /// A tape of which nothing is compared yet.
-    fn with(vid: Vid, what: String) -> Self {
-        TapeFound { vid, what, containers: 0, unknown: 0, unknown_paths: Vec::new() }
+        bases.give_up(change);
+        drop(replay);
+        fs::remove_dir_all(into).map_err(BackupError::at(into, "removing"))?;
     }
 }
 
-impl Gathered {
-    /// Keeps a change-log segment, unless another tape had it: an error of the spool ends the rebuild.
-    fn take_segment(&mut self, spool: &Path, segment: tape::Segment) -> Result<(), BackupError> {
-        match segment {
-            tape::Segment::Whole { first, last, instance, bytes } => {
-                let name = format!("{instance}-{first:020}-{last:020}.kcl");
-                let file = SegmentFile { first, last, path: spool.join(&name) };
-                if !file.path.exists() {
-                    write_durable(spool, &name, &bytes)?;
-                    self.segments.push((instance, file));
-                }
-            }
-            tape::Segment::Damaged(what) => self.damaged.push(what),
-            tape::Segment::Base { change, bytes } => {
-                self.bases.named(change);
-                match BasePart::parse(&bytes) {
-                    Ok(part) => self.bases.take(spool, &bytes, &part)?,
-                    Err(error) => self.damaged.push(error.to_string()),
-                }
-            }
-            tape::Segment::DamagedBase { change, what } => {
-                self.bases.named(change);
-                self.damaged.push(what);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The instance of the pool's drives, else the one with the most segments.
-fn choose_instance(gathered: &Gathered, pool: Option<Uuid>) -> Result<Uuid, RebuildError> {
-    let mut counts: BTreeMap<[u8; 16], u64> = BTreeMap::new();
-    for (instance, _) in &gathered.segments {
-        *counts.entry(instance.0).or_default() += 1;
-    }
-    for (instance, parts) in gathered.bases.instances() {
-        *counts.entry(instance.0).or_default() += parts;
-    }
-    if let Some(pool) = pool.filter(|pool| counts.contains_key(&pool.0)) {
-        return Ok(pool);
-    }
-    let most = counts.into_iter().max_by_key(|(_, count)| *count).map(|(instance, _)| Uuid(instance));
-    let tapes = gathered.tapes.len();
-    most.ok_or_else(|| RebuildError::NoBeginning {
-        instance: pool.map_or_else(|| "any".to_owned(), |pool| pool.to_string()),
-        tapes,
-        damaged: gathered.damaged.clone(),
-    })
-}
-
-/// Begins with the newest base of the history, if there is one, and replays range after range behind it,
-/// until changes are missing.
+/// Begins with the base of the history, if it has one, and replays range after range behind it, until changes
+/// are missing.
 fn replay_history(
     segments: &[SegmentFile],
-    bases: &[WholeBase],
+    bases: &mut Bases<'_>,
+    history: chain::History,
     replay: &mut Replay,
     rebuilt: &mut Rebuilt,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), RebuildError> {
     let newest = segments.iter().map(|segment| segment.last).max().unwrap_or(0);
-    let changes: Vec<u64> = bases.iter().map(|base| base.change).collect();
-    let history = chain::history(segments, &changes, rebuilt.instance)?;
-    if let Some(base) = bases.iter().find(|base| Some(base.change) == history.base) {
-        bases::load(base, rebuilt.instance, replay, progress)?;
+    if let Some(change) = history.base {
+        bases.load(change, replay, &mut rebuilt.damaged, progress)?;
         rebuilt.base = history.base;
-        rebuilt.change = base.change;
+        rebuilt.change = change;
         rebuilt.changed_at = replay.read(|view| view.newest_time())?.unwrap_or(Timestamp(0));
     }
     for range in history.ranges {
@@ -539,10 +400,23 @@ pub(crate) fn is_known_there(
 
 #[cfg(test)]
 mod tests {
+    use base::Generation;
+
     use super::*;
 
     fn volume(uuid: Uuid, generation: u64) -> VolumeSeen {
         VolumeSeen { uuid, generation: Generation(generation), containers: Vec::new() }
+    }
+
+    /// "No space left on device" says neither what for nor how to go on.
+    #[test]
+    fn a_full_disk_is_said_in_words() {
+        let file = |kind: ErrorKind| {
+            RebuildError::Backup(BackupError::at(Path::new("/s/x.kcl"), "writing")(kind.into()))
+        };
+        let said = full_disk(file(ErrorKind::StorageFull)).to_string();
+        assert!(said.contains("/s/x.kcl is full") && said.contains("make room"), "{said}");
+        assert!(matches!(full_disk(file(ErrorKind::NotFound)), RebuildError::Backup(_)));
     }
 
     /// A tape could be asked to be repacked while its first containers were being written. To a history that

@@ -1,13 +1,16 @@
 //! What one cartridge tells without a catalogue: its newest index, its change-log segments, its containers.
 
+use std::collections::BTreeMap;
+
 use base::{BlockAddress, ContainerId, Generation, Partition, TapePosition, Uuid, Vid};
 use library::{ReadBlock, TapeDrive, TapeError};
-use ltfs::catalogue_base::BasePart;
+use ltfs::catalogue_base::{PART_HEAD_BYTES, part_at};
 use ltfs::changes::{ChangeSegment, SEGMENT_BYTES_MAX, SEGMENT_HEAD_BYTES};
 use ltfs::naming::{KIST_DIRECTORY, XATTR_CONTAINER, XATTR_PATH, parse_base_path};
 use ltfs::{BlockSize, Index};
 use mover::Found;
 
+use super::bases::BasePlace;
 use crate::backup::BackupError;
 
 /// What every change-log segment begins with.
@@ -75,8 +78,8 @@ impl TapeSeen {
         })
     }
 
-    /// Gives all parts of bases of the tape to `take`, and all change-log segments, those that stand behind
-    /// the newest index too. A damaged one is told and left out: another tape may have it whole.
+    /// Gives all change-log segments of the tape to `take`, those that stand behind the newest index too. A
+    /// damaged one is told and left out: another tape may have it whole.
     pub(crate) fn spool_segments(
         &self,
         drive: &mut dyn TapeDrive,
@@ -91,9 +94,6 @@ impl TapeSeen {
         });
         for (block, length) in changes {
             take(self.segment(drive, (block, length))?)?;
-        }
-        for (block, length, (change, ..)) in self.base_parts() {
-            take(self.base_part(drive, (block, length), change)?)?;
         }
         let mut at = self.index_block;
         while at < self.end_of_data {
@@ -110,36 +110,36 @@ impl TapeSeen {
         Ok(())
     }
 
-    /// The parts of bases that the newest index names: block, length, change, part and count of parts.
-    fn base_parts(&self) -> Vec<(BlockAddress, u64, (u64, u32, u32))> {
-        let parts = self.index.tree.iter().filter_map(|(path, file)| {
-            let (change, part, parts) = parse_base_path(&path)?;
-            let extent = file.extents.first()?;
-            Some((extent.start_block, file.length.0, (change.0, part, parts)))
-        });
-        parts.collect()
-    }
-
-    fn base_part(
-        &self,
-        drive: &mut dyn TapeDrive,
-        (block, length): (BlockAddress, u64),
-        change: u64,
-    ) -> Result<Segment, TapeError> {
-        let place = format!("tape {}, block {block}: a part of the base at change {change}", self.vid);
-        let damaged = |what: String| Segment::DamagedBase { change, what };
-        let bytes = match read_bytes(drive, block, length, self.block_size) {
-            Ok(bytes) => bytes,
-            Err(error @ (TapeError::Unreadable { .. } | TapeError::BufferTooSmall { .. })) => {
-                return Ok(damaged(format!("{place} is unreadable: {error}")));
+    /// The bases of which the newest index names parts. Only the first block of each is read: it tells whose
+    /// it is.
+    pub(super) fn bases(&self, drive: &mut dyn TapeDrive) -> Result<Vec<BasePlace>, TapeError> {
+        let mut bases: BTreeMap<(u64, u32), BasePlace> = BTreeMap::new();
+        for (path, file) in self.index.tree.iter() {
+            let Some((change, part, parts)) = parse_base_path(&path) else { continue };
+            let Some(extent) = file.extents.first() else { continue };
+            let base = bases.entry((change.0, parts)).or_insert_with(|| BasePlace {
+                vid: self.vid,
+                block_size: self.block_size,
+                instance: None,
+                change: change.0,
+                parts,
+                places: BTreeMap::new(),
+            });
+            base.places.insert(part, (extent.start_block, file.length.0));
+        }
+        for base in bases.values_mut() {
+            for (block, _) in base.places.values() {
+                match read_bytes(drive, *block, PART_HEAD_BYTES as u64, self.block_size) {
+                    Ok(head) => base.instance = part_at(&head).map(|(_, instance)| instance),
+                    Err(TapeError::Unreadable { .. } | TapeError::BufferTooSmall { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+                if base.instance.is_some() {
+                    break;
+                }
             }
-            Err(error) => return Err(error),
-        };
-        Ok(match BasePart::parse(&bytes) {
-            Ok(part) if part.head.change.0 == change => Segment::Base { change, bytes },
-            Ok(part) => damaged(format!("{place} is of change {}", part.head.change.0)),
-            Err(error) => damaged(format!("{place}: {error}")),
-        })
+        }
+        Ok(bases.into_values().collect())
     }
 
     fn segment(
@@ -165,16 +165,12 @@ impl TapeSeen {
     }
 }
 
-/// A change-log segment, or a part of a base, as it was read.
+/// A change-log segment as it was read.
 pub(crate) enum Segment {
     /// The changes `first` to `last` of an instance.
     Whole { first: u64, last: u64, instance: Uuid, bytes: Vec<u8> },
     /// Where it stands and what is wrong, in words.
     Damaged(String),
-    /// A part of the base at a change, checked.
-    Base { change: u64, bytes: Vec<u8> },
-    /// One that cannot be used, and why, in words.
-    DamagedBase { change: u64, what: String },
 }
 
 /// Why segments cannot be copied.

@@ -190,7 +190,7 @@ pub(super) fn pass_over_strays(
                 Stray::BadIndex(_, Some(generation), _) => highest = highest.max(generation),
                 Stray::BadIndex(_, None, _) | Stray::Unreadable(..) => unknown += 1,
                 Stray::Segment(block, length, first, last) => segments.push((block, length, first, last)),
-                Stray::BadSegment(..) | Stray::Torn(_) => {}
+                Stray::BadSegment(..) | Stray::Base(..) | Stray::BadBase(..) | Stray::Torn(_) => {}
             }
             true
         })?;

@@ -203,6 +203,8 @@ impl DriveThread {
                 let run: Option<OpenRun> = self.mounted.as_ref().and_then(|mounted| mounted.run);
                 if run.is_some_and(|run| run.since_index >= due) {
                     self.write_index()?;
+                    // A tape that is written to its end ends no run before.
+                    self.write_base()?;
                 }
                 Ok(None)
             }

@@ -357,13 +357,6 @@ impl DriveThread {
         let now = engine.now();
         let covers_from = engine.tape(mounted.vid)?.index_block;
         let before = mounted.volume.own_bytes_written();
-        let base = super::base_on_tape::write(
-            engine,
-            self.drive.as_mut(),
-            mounted.vid,
-            run.tape_pool,
-            &mut mounted.volume,
-        )?;
         let changes =
             write_changes(engine, self.drive.as_mut(), mounted.vid, run.tape_pool, &mut mounted.volume)?;
         let early = is_planted(Bug::EarlyIndexed);
@@ -382,9 +375,6 @@ impl DriveThread {
         })?;
         if early {
             mounted.volume.write_data_index(self.drive.as_mut(), now)?;
-        }
-        if let Some(base) = base {
-            engine.execute(base.command(mounted.vid))?;
         }
         run.end_of_data = end_of_data;
         run.since_index = 0;
@@ -486,6 +476,9 @@ impl DriveThread {
                 }
             }
             self.write_index()?;
+        }
+        if (end, tape_state) == (RunEnd::Finished, TapeState::Active) {
+            self.write_base()?;
         }
         let fits = self.write_index_partition()?;
         let (tape_state, reason) =

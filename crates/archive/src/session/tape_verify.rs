@@ -1,6 +1,7 @@
-//! Checking a whole tape: labels, indexes, change-log segments and every container, in the order of their
-//! blocks.
+//! Checking a whole tape: labels, indexes, change-log segments, bases of the catalogue and every container,
+//! in the order of their blocks.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::{BlockAddress, ContainerId, Partition, Vid};
@@ -121,20 +122,32 @@ impl DriveThread {
         self.look_over(vid, Stretch { partition: Partition::Data, from, to })
     }
 
-    /// What is no container: whole or damaged indexes and segments, torn blocks.
+    /// What is no container: whole or damaged indexes, segments and bases, torn blocks.
     fn look_over(&mut self, vid: Vid, stretch: Stretch) -> Result<Done, SessionError> {
         let engine = Arc::clone(&self.engine);
         let name = self.name();
         let mounted = self.mounted.as_ref().expect("a session has a mounted tape");
         let (uuid, block_size) = (mounted.volume.uuid(), mounted.volume.block_size());
         let index_known = engine.tape(vid)?.index_block;
+        let mut bases = super::base_on_tape::recorded_parts(&engine, vid, &mounted.volume)?;
+        bases.retain(|(block, ..)| {
+            stretch.partition == Partition::Data && (stretch.from..stretch.to).contains(block)
+        });
+        let mut whole = BTreeSet::new();
+        // Bases may be long: a check that gave way goes on with the part that it read last.
+        let mut resume = stretch.from;
         let mut yielded = false;
         let which = stretch.partition.ltfs_id();
         survey(self.drive.as_mut(), uuid, block_size, stretch, &mut |stray| {
             match stray {
                 Stray::Index(..) => engine.note_check(vid, |check| check.indexes += 1),
                 Stray::Segment(..) => engine.note_check(vid, |check| check.segments += 1),
-                Stray::Torn(_) => engine.note_check(vid, |check| check.torn_blocks += 1),
+                Stray::Base(block, change, part) => {
+                    whole.insert((block, change.0, part));
+                    resume = block;
+                }
+                // If it counts, it is missed below; else it is what a session cut short has left.
+                Stray::BadBase(..) | Stray::Torn(_) => engine.note_check(vid, |check| check.torn_blocks += 1),
                 Stray::BadIndex(block, _, reason)
                     if stretch.partition == Partition::Index || block <= index_known =>
                 {
@@ -154,6 +167,20 @@ impl DriveThread {
             yielded = engine.scheduler().must_yield(&name, engine.now());
             !yielded
         })?;
+        if yielded {
+            bases.retain(|(block, ..)| *block < resume);
+            if stretch.partition == Partition::Data && resume > stretch.from {
+                engine.chore(vid, |chores| chores.check = Some(resume));
+            }
+        }
+        let mut damaged = BTreeSet::new();
+        for place in bases.into_iter().filter(|place| !whole.contains(place)) {
+            let (block, change, part) = place;
+            let reason = format!("part {part} of the base of the catalogue at change {change} is not whole");
+            note(&engine, vid, DamagedPart::Base, block, reason);
+            damaged.insert(change);
+        }
+        damaged.into_iter().try_for_each(|change| super::base_on_tape::forget(&engine, vid, change))?;
         Ok(if yielded { Done::Yield } else { Done::Yes })
     }
 

@@ -6,14 +6,19 @@ use std::sync::Arc;
 
 use crate::backup::{backup_directory, settings as backup_settings, wait_shipped};
 use crate::bases_often::{
-    base_behind, changes, kept, often, often_at_rest, swept, the_log_stays_without_a_base,
+    base_behind, changes, changes_of_names, kept, lose_a_row, often, often_at_rest, swept,
+    the_log_stays_if_no_base_can_be_read_back, the_log_stays_without_a_base,
 };
 use crate::common::{Instance, SystemClock, bytes, migrate_all, put, wait_until};
+use crate::faulty::{Trouble, data};
 use crate::history::{
     blank_pool, compare, destroy_catalogue, facts, first_part, recall_and_compare, second_part,
 };
-use crate::rebuild::{rebuild_all, try_rebuild};
-use archive::{Archive, BackupDirectory, LogKept, RebuildError, RestoreTo, TapeUse, restore};
+use crate::rebuild::{rebuild_all, rebuild_from, try_rebuild};
+use archive::{
+    Archive, BackupDirectory, CheckState, DamagedPart, LogKept, RebuildError, RestoreTo, Settings, TapeUse,
+    restore,
+};
 use base::{ByteCount, Vid};
 use catalogue::{Command, Table, TapeState};
 use store::{CatalogueStore, Replay, StoreOptions, TableDigest};
@@ -187,7 +192,7 @@ fn a_base_that_only_one_pool_has_trims_nothing() {
     let of_b = pools.iter().find(|tape| tape.tape_pool.as_deref() == Some("vault-b")).unwrap().vid;
     archive.set_tape(of_b, TapeUse::Disabled, "for the test").unwrap();
     let before = archive.change_log().unwrap();
-    let expected = LogKept::NoBase { tape_pool: "vault-b".to_owned() };
+    let expected = LogKept::NoBase { tape_pool: "vault-b".to_owned(), wanted: 1 };
     assert_eq!((before.base, &before.kept), (0, &expected));
     changes(&archive, "b", 200);
     swept(&archive);
@@ -313,5 +318,235 @@ fn pools_without_anything_to_write_get_their_bases() {
     swept(&archive);
     wait_until("the bases are written", || archive.change_log().unwrap().base > migrated + 100);
     assert!(archive.tapes().unwrap().iter().all(|tape| tape.state != TapeState::Suspect));
+    close(archive);
+}
+
+/// The tape of a pool that has containers.
+fn tape_of(archive: &Archive, pool: &str) -> Vid {
+    let tapes = archive.tapes().unwrap();
+    tapes.iter().find(|tape| tape.tape_pool.as_deref() == Some(pool) && tape.containers > 0).unwrap().vid
+}
+
+#[test]
+fn a_base_that_cannot_be_read_back_trims_nothing() {
+    the_log_stays_if_no_base_can_be_read_back();
+}
+
+/// The newest base cannot be read from one tape: another one gives it.
+#[test]
+fn a_base_is_read_from_any_tape_that_has_it_and_takes_no_room() {
+    let instance = Instance::with(ByteCount::mib(256), often_at_rest);
+    let archive = instance.open();
+    changes(&archive, "a", 300);
+    base_behind(&archive, 1);
+    let facts_before = facts(&archive);
+    let of_a = tape_of(&archive, "vault-a");
+    close(archive);
+    let bases = recorded(&instance);
+    let change = bases.iter().find(|(vid, _)| *vid == of_a).unwrap().1;
+    assert!(bases.iter().any(|(vid, of)| (*vid != of_a) && *of == change), "one base, two tapes: {bases:?}");
+    damage(&instance, of_a, change);
+    destroy_catalogue(&instance);
+    let library = archive::open_library(&instance.settings.library).unwrap();
+    let spool = instance.directory.path().join("spool");
+    let mut seen = 0;
+    let rebuilt = rebuild_from(&instance, library.as_ref(), &mut |told| {
+        seen += u64::from(told.what == "parts of the base read");
+        for file in fs::read_dir(&spool).unwrap() {
+            assert_eq!(file.unwrap().path().extension().unwrap(), "kcl", "nothing else is gathered");
+        }
+    });
+    let rebuilt = rebuilt.unwrap();
+    assert!(rebuilt.base == Some(change) && seen > 0, "{rebuilt:?}");
+    assert!(rebuilt.damaged.iter().any(|what| what.contains(of_a.as_str())), "{rebuilt:?}");
+    let archive = instance.open();
+    assert_eq!(facts(&archive), facts_before);
+    close(archive);
+}
+
+/// Story: a base was written in front of the index of the containers. The tape ended within it, and all that
+/// had been written in the session was written again to another tape.
+#[test]
+fn a_tape_that_ends_within_a_base_has_its_index_before_it() {
+    const FILE_BYTES: usize = 3_000_000;
+    const BLOCK_BYTES: u64 = 65_536;
+    let trouble = Trouble::with(2, std::time::Duration::from_millis(200), often_at_rest);
+    let (archive, faults) = trouble.open();
+    put(&archive, "/t/name", &bytes(1, 90));
+    migrate_all(&archive);
+    wait_until("the tapes are unmounted", || {
+        archive.tapes().unwrap().iter().all(|tape| tape.drive.is_none())
+    });
+    changes_of_names(&archive, "/t/name", 80);
+    put(&archive, "/t/large", &bytes(2, FILE_BYTES));
+    let written: Vec<Vid> = ["vault-a", "vault-b"].iter().map(|pool| tape_of(&archive, pool)).collect();
+    for vid in &written {
+        let tape = archive.tapes().unwrap().into_iter().find(|tape| tape.vid == *vid).unwrap();
+        // A segment, a file mark, an index of one block, a file mark; then the base.
+        let base = tape.end_of_data.0 + (FILE_BYTES as u64).div_ceil(BLOCK_BYTES) + 4;
+        faults.plan_end(*vid, data(base));
+    }
+    migrate_all(&archive);
+    let ended = || {
+        let tapes = archive.tapes().unwrap();
+        let mut of = tapes.iter().filter(|tape| written.contains(&tape.vid));
+        of.all(|tape| tape.state == TapeState::ReadOnly)
+    };
+    wait_until("the tapes ended", ended);
+    assert!(faults.fired() >= 2);
+    let archive::Stat::File(stat) = archive.stat(&crate::common::path("/t/large")).unwrap() else { panic!() };
+    let places: Vec<Option<Vid>> = stat.copies.iter().map(|copy| copy.vid).collect();
+    assert!(written.iter().all(|vid| places.contains(&Some(*vid))), "{places:?}");
+    assert_eq!(archive.change_log().unwrap().base, 0);
+    archive.close();
+}
+
+/// Story: checks of tapes took bases for torn blocks. A damaged one went on counting for the log, and was
+/// found by the rebuild that needed it.
+#[test]
+fn a_check_finds_a_damaged_base_and_the_pool_gets_another_at_once() {
+    let instance = Instance::with(ByteCount::mib(256), often_at_rest);
+    let archive = instance.open();
+    changes(&archive, "a", 300);
+    base_behind(&archive, 1);
+    wait_until("the log is trimmed", || archive.change_log().unwrap().first > 100);
+    let of_b = tape_of(&archive, "vault-b");
+    let check = |archive: &Archive| {
+        archive.check_tapes(&[of_b]).unwrap();
+        wait_until("the tape is checked", || {
+            archive.tape_check(of_b).unwrap().is_some_and(|check| check.state == CheckState::Done)
+        });
+        archive.tape_check(of_b).unwrap().unwrap()
+    };
+    let sound = check(&archive);
+    assert_eq!((sound.damage_count, sound.torn_blocks), (0, 0), "{sound:?}");
+    close(archive);
+    let before = recorded(&instance);
+    for (_, change) in before.iter().filter(|(vid, _)| *vid == of_b) {
+        damage(&instance, of_b, *change);
+    }
+    let archive = instance.open();
+    let found = check(&archive);
+    assert!(found.damage.iter().any(|damage| damage.part == DamagedPart::Base), "{found:?}");
+    // Nobody writes anything, and few changes came: another one would not be due for long.
+    wait_until("the pool has another base", || archive.change_log().unwrap().base > 1);
+    let facts_before = facts(&archive);
+    close(archive);
+    let after = recorded(&instance);
+    assert!(before.iter().filter(|(vid, _)| *vid == of_b).all(|bad| !after.contains(bad)), "{after:?}");
+    destroy_catalogue(&instance);
+    rebuild_all(&instance);
+    let archive = instance.open();
+    assert_eq!(facts(&archive), facts_before);
+    close(archive);
+}
+
+/// Story: a base that was whole by its own checksums and lacked rows ended the rebuild, although an older one
+/// and the changes behind it were there.
+#[test]
+fn a_base_that_lacks_a_row_gives_way_to_an_older_one() {
+    let instance = Instance::with(ByteCount::mib(256), often_at_rest);
+    let archive = instance.open();
+    let contents = first_part(&archive);
+    migrate_all(&archive);
+    let older = base_behind(&archive, 1).base;
+    changes(&archive, "more", 300);
+    let last = archive.change_log().unwrap().last;
+    let log = base_behind(&archive, last);
+    wait_until("the log is trimmed", || archive.change_log().unwrap().first > older);
+    let facts_before = facts(&archive);
+    close(archive);
+    let bases = recorded(&instance);
+    destroy_catalogue(&instance);
+    for (vid, change) in bases.iter().filter(|(_, change)| *change >= log.base) {
+        lose_a_row(&instance, *vid, *change);
+    }
+    let rebuilt = rebuild_all(&instance);
+    assert!(rebuilt.base.is_some_and(|base| base < log.base), "{rebuilt:?}");
+    let told = |what: &String| what.contains("is not used") && what.contains("not all that were there");
+    assert!(rebuilt.damaged.iter().any(told), "{rebuilt:?}");
+    let archive = instance.open();
+    assert_eq!(facts(&archive), facts_before);
+    compare(&archive, &contents);
+    close(archive);
+}
+
+/// One tape pool, and bases often.
+fn single_pool(settings: &mut Settings) {
+    often_at_rest(settings);
+    settings.tape_pools.truncate(1);
+    settings.classes.iter_mut().for_each(|class| class.copies = vec!["vault-a".to_owned()]);
+}
+
+/// Whatever one tape has is never the only thing that can take the place of a lost catalogue.
+#[test]
+fn with_a_single_pool_two_tapes_must_have_a_base_or_one_and_the_backup() {
+    let instance = Instance::with(ByteCount::mib(256), single_pool);
+    let archive = instance.open();
+    changes(&archive, "a", 200);
+    migrate_all(&archive);
+    wait_until("the tape is unmounted", || archive.tapes().unwrap().iter().all(|tape| tape.drive.is_none()));
+    let first = tape_of(&archive, "vault-a");
+    swept(&archive);
+    let log = archive.change_log().unwrap();
+    let expected = LogKept::NoBase { tape_pool: "vault-a".to_owned(), wanted: 2 };
+    assert_eq!((log.first, log.base, log.kept), (1, 0, expected));
+    // A second tape comes into use: it gets one, and the first one is not given another.
+    archive.set_tape(first, TapeUse::ReadOnly, "for the test").unwrap();
+    changes(&archive, "b", 30);
+    base_behind(&archive, 1);
+    wait_until("the log is trimmed", || archive.change_log().unwrap().first > 100);
+    close(archive);
+    let tapes: Vec<Vid> = recorded(&instance).into_iter().map(|(vid, _)| vid).collect();
+    assert!(tapes.len() == 2 && tapes[0] != tapes[1], "{tapes:?}");
+
+    let instance = Instance::with(ByteCount::mib(256), single_pool);
+    let archive = instance.open();
+    archive.start_backup(backup_settings(backup_directory(&instance))).unwrap();
+    changes(&archive, "a", 200);
+    base_behind(&archive, 1);
+    wait_until("the log is trimmed", || archive.change_log().unwrap().first > 100);
+    close(archive);
+    assert_eq!(recorded(&instance).len(), 1);
+}
+
+/// Story: a pool that no class uses any more, and whose tapes are all full or only read, can get no base. The
+/// log was never trimmed for its sake.
+#[test]
+fn a_pool_that_nobody_uses_any_more_needs_no_base() {
+    let mut instance = Instance::with(ByteCount::mib(256), often_at_rest);
+    let archive = instance.open();
+    changes(&archive, "a", 20);
+    migrate_all(&archive);
+    let of_b = tape_of(&archive, "vault-b");
+    wait_until("the tapes are unmounted", || archive.tapes().unwrap().iter().all(|it| it.drive.is_none()));
+    close(archive);
+    instance.settings.classes.iter_mut().for_each(|class| class.copies = vec!["vault-a".to_owned()]);
+    let archive = instance.open();
+    archive.start_backup(backup_settings(backup_directory(&instance))).unwrap();
+    archive.set_tape(of_b, TapeUse::ReadOnly, "for the test").unwrap();
+    changes(&archive, "b", 200);
+    base_behind(&archive, 1);
+    wait_until("the log is trimmed", || archive.change_log().unwrap().first > 100);
+    close(archive);
+    assert!(recorded(&instance).iter().all(|(vid, _)| *vid != of_b));
+}
+
+/// Nothing goes to tape: the backup alone says what may leave the log.
+#[test]
+fn without_tapes_the_log_is_trimmed_behind_the_backup() {
+    let instance = Instance::with(ByteCount::mib(64), |settings| {
+        often_at_rest(settings);
+        settings.tape_pools.clear();
+        settings.classes.iter_mut().for_each(|class| class.copies.clear());
+    });
+    let archive = instance.open();
+    changes(&archive, "a", 200);
+    swept(&archive);
+    let log = archive.change_log().unwrap();
+    assert_eq!((log.first, log.kept), (1, LogKept::NothingElse));
+    archive.start_backup(backup_settings(backup_directory(&instance))).unwrap();
+    wait_shipped(&archive);
+    wait_until("the log is trimmed", || archive.change_log().unwrap().first > 100);
     close(archive);
 }

@@ -16,7 +16,7 @@ pub fn try_rebuild(instance: &Instance) -> Result<Rebuilt, RebuildError> {
     rebuild_from(instance, library.as_ref(), &mut |_| {})
 }
 
-fn rebuild_from(
+pub fn rebuild_from(
     instance: &Instance,
     library: &dyn Library,
     progress: &mut dyn FnMut(Progress),

@@ -66,8 +66,12 @@ pub fn run(_: &Args, common: &Common) -> Outcome {
 
 /// How long the catalogue's log is, and why it is not shorter.
 fn change_log(log: &ChangeLogReply) -> String {
+    let base = match log.base {
+        0 => "no base on tapes counts".to_owned(),
+        base => format!("tapes have it up to change {base} as a base"),
+    };
     format!(
-        "{}, {} of the catalogue: {}",
+        "{}, {} of the catalogue; {base}; {}",
         text::plural(log.changes, "change"),
         text::size(log.bytes),
         log.kept

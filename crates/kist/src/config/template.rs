@@ -143,10 +143,10 @@ map_size = "64GiB"
 requests_kept = "30d"
 requests_kept_max = 100000
 # After so many changes a tape of each pool gets a base of the catalogue, with which a rebuild from tapes can
-# begin (0: never), unless the log of changes has less than so many percent of the size of all else in the
-# catalogue. What lies behind such bases, and behind the backup, leaves the log, but not the newest changes
-# and not the young ones.
-base_changes = 0
+# begin (0: never), unless the changes since the last one take less than so many percent of the room of all
+# else in the catalogue. What lies before such bases, and in the backup, leaves the log, but not the newest
+# changes and not the young ones.
+base_changes = 1000000
 base_log_percent = 100
 keep_changes = 100000
 keep_age = "30d"

@@ -11,13 +11,15 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use crate::bases_often::changes_of_names;
 use crate::common::{Instance, all, bytes, get, migrate_all, path, put, stage, wait_for, wait_until};
-use crate::history::Contents;
+use crate::history::{Contents, destroy_catalogue, facts};
 use crate::kept::{COLD, Days, Kept, Looked};
+use crate::rebuild::try_rebuild;
 use crate::restoring::{at_rest, check, give_up_the_past, open_trusting, replace_lost, restore_to, shipped};
 use archive::{
-    Archive, ArchiveError, ClassSettings, CloneOptions, CompleteOptions, Locality, PutOptions, Settings,
-    Stat, TapeUse, Which,
+    Archive, ArchiveError, ChangeLogSettings, ClassSettings, CloneOptions, CompleteOptions, Locality,
+    PutOptions, Settings, Stat, TapeUse, Which,
 };
 use base::{ByteCount, Duration, UploadId};
 use catalogue::TapeState;
@@ -110,7 +112,12 @@ impl<'c> History<'c> {
     fn begin(seed: u64, counts: &'c mut Counts) -> Self {
         // Tapes that were labelled since are not scratch any more, and each restore may leave some.
         let options = VirtualCartridgeOptions::default();
-        let instance = Instance::with_many_tapes(60, ByteCount::mib(512), options, at_rest_for_years);
+        let instance = Instance::with_many_tapes(60, ByteCount::mib(512), options, |settings| {
+            at_rest_for_years(settings);
+            if has_bases(seed) {
+                settings.change_log = often_with_bases();
+            }
+        });
         let days = Days::new();
         let archive = open_trusting(&instance, days.clock.clone());
         let kept = Kept::begin(&archive);
@@ -393,6 +400,32 @@ impl<'c> History<'c> {
         this
     }
 
+    /// Bases were written and the log trimmed behind them: the tapes alone give back what there is.
+    fn rebuild(self) {
+        let History { instance, archive, days, .. } = self;
+        if archive.quarantine().unwrap().is_some() {
+            give_up_the_past(&archive, &instance);
+            archive.end_quarantine().unwrap();
+        }
+        put(&archive, "/n/name", &bytes(5, 90));
+        changes_of_names(&archive, "/n/name", 2 * often_with_bases().base_changes);
+        let last = archive.change_log().unwrap().last;
+        migrate_all(&archive);
+        wait_until("the tapes have a base", || archive.change_log().unwrap().base >= last);
+        wait_until("the log is trimmed", || archive.change_log().unwrap().first > last / 2);
+        migrate_all(&archive);
+        let (before, base) = (facts(&archive), archive.change_log().unwrap().base);
+        archive.close();
+        drop(archive);
+        destroy_catalogue(&instance);
+        let rebuilt = try_rebuild(&instance).unwrap();
+        let is_whole = (rebuilt.missing_from, rebuilt.inconsistencies) == (None, 0);
+        assert!(is_whole && rebuilt.base.is_some_and(|found| found >= base), "{rebuilt:?}");
+        let archive = open_trusting(&instance, days.clock.clone());
+        assert_eq!(facts(&archive), before);
+        archive.close();
+    }
+
     /// Every file has the bytes that it had; one that is lost is on no medium.
     fn compare(&mut self) {
         self.stage_all();
@@ -555,5 +588,23 @@ fn run_one(seed: u64, counts: &mut Counts) {
         }
         history = history.restore();
     }
-    history.archive.close();
+    if has_bases(seed) {
+        history.count("rebuilds");
+        history.rebuild();
+    } else {
+        history.archive.close();
+    }
+}
+
+/// Every second history writes bases of its catalogue and trims the log behind them, between restores that
+/// know nothing of either.
+fn has_bases(seed: u64) -> bool {
+    seed % 2 == 1
+}
+
+fn often_with_bases() -> ChangeLogSettings {
+    let mut settings = ChangeLogSettings::default();
+    (settings.base_changes, settings.base_log_percent) = (60, 0);
+    (settings.keep_changes, settings.keep_age) = (20, Duration::ZERO);
+    settings
 }
