@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use base::{LibraryId, ShareId, TapePoolId, Timestamp, Vid};
+use base::{ShareId, TapePoolId, Timestamp, Vid};
 
 use crate::recall::JOIN_MAX;
 use crate::scheduler::{Scheduler, Side};
@@ -363,19 +363,15 @@ impl Scheduler {
     /// Whether the drive's library can move one more tape now.
     pub(crate) fn has_robot(&self, name: &DriveName) -> bool {
         let limit = self.policy.mounts_at_once_max;
-        limit == usize::MAX || self.moving(self.library_of(name)) < limit
-    }
-
-    /// Mounts and unmounts that are under way in a library.
-    pub(crate) fn moving(&self, library: LibraryId) -> usize {
+        let library = self.library_of(name);
         if let Some(census) = self.drives.census() {
-            return census.moving(library);
+            return census.moving(library) < limit;
         }
         let moving = |(name, drive): &(&DriveName, &Drive)| {
             let moves = matches!(drive.state, DriveState::Mounting { .. } | DriveState::Unmounting { .. });
             moves && self.library_of(name) == library
         };
-        self.drives.iter().filter(moving).count()
+        limit == usize::MAX || self.drives.iter().filter(moving).count() < limit
     }
 
     pub(crate) fn unmounted(&mut self, name: &DriveName, now: Timestamp) {

@@ -6,11 +6,9 @@ use std::collections::BTreeSet;
 
 use base::{LibraryId, ShareId, TapePoolId, Timestamp, Vid};
 
-use crate::drive::Drive;
 use crate::migration::TapeChoice;
 use crate::scheduler::{Scheduler, Side, ripe_at};
 use crate::share::Ledger;
-use crate::worth::Scarce;
 use crate::{DriveName, DriveState};
 
 /// Something that a drive could be given.
@@ -64,25 +62,10 @@ impl Scheduler {
         shares.retain(|share| may(*share));
         shares.sort_by_key(|share| (self.had(*share, ledger), *share));
         shares.into_iter().find_map(|share| {
-            let scarce = |library| self.scarce(library);
-            let vid = self.recall.tapes.best(libraries, share, &scarce, fits)?;
+            let vid = self.recall.tapes.best(libraries, share, fits)?;
             let near = |vid: Vid| fits(vid) && self.recall.tapes.is_mountable(vid, libraries);
             Some((self.recall.with_more(vid, share, &near), share))
         })
-    }
-
-    /// What a library has too little of now: robots, if more drives wait for one than are free.
-    fn scarce(&self, library: LibraryId) -> Scarce {
-        let limit = self.policy.mounts_at_once_max;
-        let waits = |(name, drive): &(&DriveName, &Drive)| {
-            let is_free = matches!(drive.state, DriveState::Empty) || drive.leaves;
-            is_free && self.library_of(name) == library
-        };
-        let is_scarce = limit != usize::MAX && {
-            let moving = self.moving(library);
-            self.drives.iter().filter(waits).count() > limit.saturating_sub(moving)
-        };
-        if is_scarce { Scarce::Robots } else { Scarce::Drives }
     }
 
     /// On whose behalf a tape is read: of the shares that want something from it and may have a drive the one

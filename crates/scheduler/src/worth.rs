@@ -19,19 +19,6 @@ type Worth = (bool, u8, Reverse<Timestamp>);
 /// Tapes, the one that is worth most last.
 type ByWorth = BTreeSet<(Worth, Reverse<Vid>)>;
 
-/// Tapes of a library that are worth a mount to a share.
-type Index = BTreeMap<(LibraryId, ShareId), ByWorth>;
-
-/// What a library has too little of: the next tape is the one that gives most for it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Scarce {
-    /// Drives: the time that a tape takes of one, reading included.
-    Drives,
-    /// Robots: drives stand empty and wait for them, so what counts is the mount, which takes as long
-    /// whatever is read.
-    Robots,
-}
-
 /// A file ages by so many times the drive time that it takes: one behind a mount of its own is overtaken by
 /// those of whole tapes that were wanted an hour later, and by no younger ones. Weights without age would let
 /// the longest wait until they starve. In the twin 4 leaves half of what is won under load, 16 most of it
@@ -60,8 +47,6 @@ pub(crate) struct Part {
     pub(crate) bytes: u64,
     by_priority: [u32; PRIORITIES],
     indexed: Option<Worth>,
-    /// What it is worth where robots are scarce; nothing if mounts are not limited.
-    for_robots: Option<Worth>,
     /// The oldest file of its tape, as the index by age has it.
     aged: Option<Timestamp>,
 }
@@ -203,22 +188,15 @@ impl Rules {
         self.due_at(&queue.waiting).max(if cools { queue.place.cool_until } else { LONG_AGO })
     }
 
-    fn worth(&self, place: &TapePlace, part: &Part, oldest: Timestamp, scarce: Scarce) -> Option<Worth> {
-        if scarce == Scarce::Robots && self.policy.mounts_at_once_max == usize::MAX {
-            return None;
-        }
-        Some((!place.suspect, part.best()?, Reverse(self.turn(place, part, oldest, scarce))))
+    fn worth(&self, place: &TapePlace, part: &Part, oldest: Timestamp) -> Option<Worth> {
+        Some((!place.suspect, part.best()?, Reverse(self.turn(place, part, oldest))))
     }
 
-    /// When a tape's turn comes: the time of what is scarce that each of its files takes, [`AGEING`] times,
-    /// after its oldest file was wanted.
-    fn turn(&self, place: &TapePlace, part: &Part, oldest: Timestamp, scarce: Scarce) -> Timestamp {
+    /// When a tape's turn comes: the drive time that each of its files takes, [`AGEING`] times, after its
+    /// oldest file was wanted.
+    fn turn(&self, place: &TapePlace, part: &Part, oldest: Timestamp) -> Timestamp {
         let files = part.files();
-        let percent = self.policy.mount_cost_percent(place.library);
-        let all = match scarce {
-            Scarce::Drives => service_time(files, part.bytes, percent),
-            Scarce::Robots => service_time(0, 0, percent),
-        };
+        let all = service_time(files, part.bytes, self.policy.mount_cost_percent(place.library));
         let nanos = all.as_nanos() * AGEING / u128::from(files.max(1));
         Timestamp(oldest.0.saturating_add(i64::try_from(nanos).unwrap_or(i64::MAX)))
     }
@@ -240,9 +218,7 @@ pub(crate) struct TapeQueues {
     rules: Rules,
     /// By library and share: those of shares that may have no drive now are not even looked at.
     by_age: BTreeMap<(LibraryId, ShareId), BTreeSet<(Timestamp, Vid)>>,
-    by_worth: Index,
-    /// The same where robots are scarce.
-    by_mounts: Index,
+    by_worth: BTreeMap<(LibraryId, ShareId), ByWorth>,
     undue: BTreeSet<(Timestamp, Vid)>,
 }
 
@@ -321,14 +297,17 @@ impl TapeQueues {
                     self.by_age.remove(&(library, *share));
                 }
             }
-            for scarce in [Scarce::Drives, Scarce::Robots] {
-                let new = aged.filter(|_| due);
-                let new = new.and_then(|oldest| self.rules.worth(place, part, oldest, scarce));
-                let (index, old) = match scarce {
-                    Scarce::Drives => (&mut self.by_worth, &mut part.indexed),
-                    Scarce::Robots => (&mut self.by_mounts, &mut part.for_robots),
-                };
-                move_in(index, (library, *share), vid, std::mem::replace(old, new), new);
+            let new = aged.filter(|_| due).and_then(|oldest| self.rules.worth(place, part, oldest));
+            if part.indexed != new {
+                let key = (library, *share);
+                let index = self.by_worth.entry(key).or_default();
+                if let Some(old) = std::mem::replace(&mut part.indexed, new) {
+                    assert!(index.remove(&(old, Reverse(vid))), "the index of tape {vid} by worth is stale");
+                }
+                new.into_iter().for_each(|new| assert!(index.insert((new, Reverse(vid))), "{vid} twice"));
+                if index.is_empty() {
+                    self.by_worth.remove(&key);
+                }
             }
             part.best().is_some()
         });
@@ -370,20 +349,15 @@ impl TapeQueues {
         keys.map(|(_, share)| *share).collect()
     }
 
-    /// The tape that is worth most to a share among those that fit, for what each library has too little of.
+    /// The tape that is worth most to a share among those that fit.
     pub(crate) fn best(
         &self,
         libraries: &BTreeSet<LibraryId>,
         share: ShareId,
-        scarce: &dyn Fn(LibraryId) -> Scarce,
         fits: &dyn Fn(Vid) -> bool,
     ) -> Option<Vid> {
         let best = |library: &LibraryId| {
-            let index = match scarce(*library) {
-                Scarce::Drives => &self.by_worth,
-                Scarce::Robots => &self.by_mounts,
-            };
-            let tapes = index.get(&(*library, share))?;
+            let tapes = self.by_worth.get(&(*library, share))?;
             tapes.iter().rev().find(|(_, Reverse(vid))| fits(*vid))
         };
         libraries.iter().filter_map(best).max().map(|(_, Reverse(vid))| *vid)
@@ -434,11 +408,7 @@ impl TapeQueues {
         assert_eq!(aged, expected, "each tape that could be mounted is listed by age, once a share");
         let worth: usize = self.by_worth.values().map(ByWorth::len).sum();
         let parts = self.queues.values().flat_map(|queue| queue.waiting.parts.values());
-        assert_eq!(worth, parts.clone().filter(|part| part.indexed.is_some()).count(), "listed once a share");
-        let mounts: usize = self.by_mounts.values().map(ByWorth::len).sum();
-        let expected = if self.rules.policy.mounts_at_once_max == usize::MAX { 0 } else { worth };
-        assert_eq!(mounts, expected, "listed for robots if there are too few");
-        assert_eq!(mounts, parts.filter(|part| part.for_robots.is_some()).count(), "listed once a share");
+        assert_eq!(worth, parts.filter(|part| part.indexed.is_some()).count(), "listed once a share");
         for (vid, queue) in &self.queues {
             assert_eq!(queue.place.suspect, self.suspects.contains(vid), "{vid} is suspect or not");
             assert!(queue.held.files.is_empty() || queue.place.suspect, "{vid} holds files back");
@@ -447,20 +417,5 @@ impl TapeQueues {
                 assert_eq!(set.bytes, bytes, "the shares of {vid} have its bytes between them");
             }
         }
-    }
-}
-
-/// Has a tape stand in an index as it is worth now.
-fn move_in(index: &mut Index, key: (LibraryId, ShareId), vid: Vid, old: Option<Worth>, new: Option<Worth>) {
-    if old == new {
-        return;
-    }
-    let tapes = index.entry(key).or_default();
-    if let Some(old) = old {
-        assert!(tapes.remove(&(old, Reverse(vid))), "the index of tape {vid} by worth is stale");
-    }
-    new.into_iter().for_each(|new| assert!(tapes.insert((new, Reverse(vid))), "{vid} twice"));
-    if tapes.is_empty() {
-        index.remove(&key);
     }
 }

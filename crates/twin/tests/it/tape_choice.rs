@@ -33,17 +33,6 @@ fn single_files_wait_less_than_with_the_oldest_first() {
     check(&Load { name: "four drives", drives: 4, hours: 24 * 10, ..SINGLE });
 }
 
-/// Where robots hold the drives up and not the other way round, what is scarce is the mount, which takes as
-/// long for a short read as for a long one. By the time of drives all short reads came first, and their
-/// mounts got into each other's way: 1.12 of the mean wait, 6 times the longest one.
-#[test]
-fn where_robots_are_scarce_nobody_waits_longer_either() {
-    for load in [0.8, 0.9] {
-        let site = Load { name: "16 drives, 4 mounts", drives: 16, mounts: 4, load, ..SINGLE };
-        check(&Load { hours: 24 * 5, ..site });
-    }
-}
-
 #[test]
 fn whole_tapes_lose_nothing() {
     check(&Load { name: "whole tapes", load: 0.0, campaign: 40, ..SINGLE });
