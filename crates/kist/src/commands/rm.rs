@@ -201,7 +201,8 @@ impl Remover<'_> {
     /// Waits until the server has removed all that was in the directories, if that was not forbidden.
     fn follow_all(&mut self) {
         let mut begun = std::mem::take(&mut self.begun);
-        for one in begun.iter_mut().filter(|one| !std::mem::replace(&mut one.is_followed, true)) {
+        for one in begun.iter_mut().filter(|one| !one.is_followed) {
+            one.is_followed = true;
             self.follow(&one.removal);
         }
         self.begun = begun;

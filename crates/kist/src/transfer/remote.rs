@@ -84,7 +84,8 @@ impl RemoteItem {
         Err(Failure::new(Exit::Refused, message))
     }
 
-    fn of_entry(parent: &RemoteItem, entry: ListEntry) -> Outcome<Self> {
+    /// What a listing of `parent` has.
+    pub(crate) fn of_entry(parent: &RemoteItem, entry: ListEntry) -> Outcome<Self> {
         // What the server says becomes a local path: it is checked like any input.
         let name = Name::new(&entry.name).map_err(|error| {
             Failure::internal(format!("{}: the server lists a bad name: {error}", parent.path))
