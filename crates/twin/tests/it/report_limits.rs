@@ -72,7 +72,7 @@ fn a_campaign_that_was_not_served_has_no_time() {
     let words = "Campaign “campaign” was not completed when the run ended: 0 of 10,000 files were there with \
                  “small”.";
     assert!(said.contains(&words.to_owned()), "{said:?}");
-    let rows = summary.rows(true);
+    let rows = summary.rows(true, None);
     let row = |name: &str| rows.iter().find(|row| row[0] == format!("campaign campaign: {name}")).unwrap();
     assert_eq!(row("completed after")[1], "not completed: 0 of 10,000 files");
     assert!(row("completed after")[2].ends_with(" h"), "{rows:?}");
