@@ -28,6 +28,7 @@ mod segment_repair;
 mod shard;
 mod small;
 mod small_read;
+mod small_runs;
 mod status;
 mod stripe;
 mod traffic;

@@ -71,7 +71,8 @@ mod tests {
         (written, std::fs::read(path).unwrap())
     }
 
-    /// A snapshot of a gigabyte was written at once and synced at its end: puts beside it waited for up to a second.
+    /// A snapshot of a gigabyte was written at once and synced at its end: puts beside it waited for up to a
+    /// second.
     #[test]
     fn a_copy_never_has_more_than_a_piece_that_is_not_durable() {
         let bytes = 2 * SYNCED_BYTES as usize + 1;

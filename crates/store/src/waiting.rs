@@ -126,7 +126,7 @@ mod tests {
         (0..22).for_each(|_| waiting.push(evict(400)));
         waiting.next_group(10);
         for _ in 0..5 {
-            // While bulk work is committed another put comes, as it does from a client who puts file after file.
+            // While bulk work is committed another put comes, as from a client who puts file after file.
             waiting.push(small());
             assert_eq!(parts(&waiting.next_group(10)), (0, 1));
             waiting.push(small());

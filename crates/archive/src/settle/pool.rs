@@ -1,8 +1,10 @@
 //! Looks at the pool since a restore: files whose bytes it does not have any more, since they were removed
 //! after the point of the restore or with their drives, fall back on their tapes or are lost.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use base::planted::{Bug, is_planted};
-use base::{ArchivePath, BlobDescription, BlobPiece, FileId};
+use base::{ArchivePath, BlobDescription, BlobId, BlobPiece, ByteCount, FileId, Layout};
 use catalogue::{BULK_FILES, Command, FileRecord, Outcome, PoolLoss, ReadError, View};
 use pool::{Depth, PieceState, PoolError};
 
@@ -136,12 +138,13 @@ fn decide(
     tapes_known: bool,
 ) -> Result<(), ArchiveError> {
     let mut gone = Vec::new();
+    let there = values_there(engine, shards, &files)?;
     for (file, record) in files {
         if engine.stopping() {
             return Ok(());
         }
         for piece in &record.pieces {
-            if !has_bytes(engine, shards, piece)? {
+            if !there.contains(&(piece.blob, piece.offset)) && !has_bytes(engine, shards, piece)? {
                 gone.push((file, record));
                 break;
             }
@@ -192,6 +195,33 @@ fn has_places(view: &View<'_>, file: FileId, record: &FileRecord) -> Result<bool
         }
     }
     Ok(covered == record.size.0)
+}
+
+/// The small values among the pieces of some files that the pool has, by segment and place. Neighbours are
+/// read together, which takes a fraction of the time of reading them one by one. Of what is not among them
+/// nothing is known.
+fn values_there(
+    engine: &Engine,
+    shards: &mut Shards<'_>,
+    files: &[(FileId, FileRecord)],
+) -> Result<BTreeSet<(BlobId, ByteCount)>, ArchiveError> {
+    let _reading = engine.gate.enter();
+    let mut segments: BTreeMap<BlobId, Vec<BlobPiece>> = BTreeMap::new();
+    for piece in files.iter().flat_map(|(_, record)| &record.pieces) {
+        segments.entry(piece.blob).or_default().push(*piece);
+    }
+    let mut there = BTreeSet::new();
+    for (segment, pieces) in segments {
+        let Some(blob) = engine.read(|view| view.blob(segment))? else { continue };
+        let is_segment = matches!(blob.layout, Layout::Segment { .. });
+        if engine.stopping() || !is_segment || !shards.is_whole(&blob)? {
+            continue;
+        }
+        let whole = engine.pool.verify_together(&blob, &pieces);
+        let whole = pieces.iter().zip(whole).filter(|(_, is_whole)| *is_whole);
+        there.extend(whole.map(|(piece, _)| (piece.blob, piece.offset)));
+    }
+    Ok(there)
 }
 
 /// Whether the pool has the bytes of a piece, or drives that do not answer may have them. Looks at the bytes:

@@ -1,4 +1,4 @@
-//! A drive of the pool whose lists wait for a test, and are counted.
+//! Drives of the pool whose lists wait for a test and are counted, as are their reads.
 
 #![allow(dead_code)]
 
@@ -19,12 +19,18 @@ struct State {
     is_open: bool,
     waiting: usize,
     calls: usize,
+    reads: usize,
 }
 
 impl Lists {
     /// Lists that wait.
     pub fn waiting(&self) -> usize {
         self.0.0.lock().unwrap().waiting
+    }
+
+    /// Reads of bytes so far.
+    pub fn reads(&self) -> usize {
+        self.0.0.lock().unwrap().reads
     }
 
     /// Stops the server while a list waits. Gives how many lists were called after that one.
@@ -78,6 +84,7 @@ impl ObjectDrive for Listed {
     }
 
     fn read_at(&self, id: ExtentId, offset: ByteCount, into: &mut [u8]) -> Result<(), DriveError> {
+        self.lists.0.0.lock().unwrap().reads += usize::from(!into.is_empty());
         self.drive.read_at(id, offset, into)
     }
 
@@ -122,5 +129,19 @@ pub fn open_listed(instance: &Instance, clock: Arc<dyn Clock>, drive: u16) -> (A
     let (_, slot) = machines.drives.iter_mut().find(|(id, _)| *id == DriveId(drive)).unwrap();
     let inner = slot.take().unwrap();
     *slot = Some(Arc::new(Listed { drive: inner, lists: lists.clone() }));
+    (Archive::open_on(machines, instance.settings.clone(), clock).unwrap(), lists)
+}
+
+/// The server of an instance, of whose pool drives the reads are counted.
+pub fn open_counted(instance: &Instance, clock: Arc<dyn Clock>) -> (Archive, Lists) {
+    let mut machines = Machines::open(&instance.settings, Arc::clone(&clock)).unwrap();
+    let lists = Lists::default();
+    lists.0.0.lock().unwrap().is_open = true;
+    for (_, slot) in &mut machines.drives {
+        *slot = slot.take().map(|drive| {
+            let counted: Arc<dyn ObjectDrive> = Arc::new(Listed { drive, lists: lists.clone() });
+            counted
+        });
+    }
     (Archive::open_on(machines, instance.settings.clone(), clock).unwrap(), lists)
 }
