@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use archive::{About, Archive, ArchiveError, Reason, Settings, TapeUse};
+use archive::{About, Archive, ArchiveError, QueueLine, Reason, Settings, TapeUse};
 use base::{ByteCount, Duration, RequestId, Vid};
 use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
@@ -32,12 +32,25 @@ fn in_words(screen: &'static str, text: &str, reason: Option<&Reason>) -> Shown 
     (screen, reason.clone())
 }
 
-/// What the queue and the status say of a line.
+/// What the queue and the status say of a line, at moments between which its cause did not change.
 fn in_lists(archive: &Archive, what: &str) -> Vec<Shown> {
-    let queue = archive.queue().unwrap();
-    let line = queue.iter().find(|line| line.what == what).unwrap_or_else(|| panic!("{what}: {queue:?}"));
+    let line_now = || {
+        let queue = archive.queue().unwrap();
+        let line = queue.iter().find(|line| line.what == what);
+        line.unwrap_or_else(|| panic!("{what}: {queue:?}")).clone()
+    };
+    let (mut line, mut stuck) = (line_now(), archive.totals().unwrap().stuck);
+    wait_until("the cause stays", || {
+        let before = std::mem::replace(&mut line, line_now());
+        // Only its kind: a reason may name figures and times that change.
+        let kind = |line: &QueueLine| line.cause.as_ref().map(std::mem::discriminant);
+        let is_same = kind(&before) == kind(&line);
+        if !is_same {
+            stuck = archive.totals().unwrap().stuck;
+        }
+        is_same
+    });
     let mut shown = vec![in_words("queue", &line.reason, line.cause.as_ref())];
-    let stuck = archive.totals().unwrap().stuck;
     let in_status = stuck.iter().find(|line| line.what == what);
     let needs = line.cause.as_ref().is_some_and(Reason::needs_an_operator);
     assert_eq!(in_status.is_some(), needs, "status: {stuck:?}");

@@ -16,6 +16,8 @@ use crate::{output, parallel, text};
 const POLL_EVERY: Duration = Duration::from_millis(250);
 /// The server's word for a directory that is not removed with one request.
 const NOT_AT_ONCE: &str = "not-at-once";
+/// What the server says where the caller may not remove a directory as a whole.
+const FORBIDDEN: &str = "forbidden";
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -179,7 +181,8 @@ impl Remover<'_> {
         Ok(())
     }
 
-    /// Has the server remove a directory at once; whether it cannot know if all of it may go.
+    /// Has the server remove a directory at once; whether it is to be removed name by name instead, since the
+    /// server cannot know if all of it may go, or, of one in another (not `is_told`), since it may not go at once.
     fn began(&mut self, directory: &RemoteItem, is_told: bool) -> bool {
         let body = RemovalBody { path: directory.path.clone() };
         match self.client.post_for::<_, RemovalReply>("/api/v1/removals", &body) {
@@ -190,6 +193,8 @@ impl Remover<'_> {
                 }
                 return true;
             }
+            // What is in it may have lists of its own: each name is asked for, and told if it has to stay.
+            Err(failure) if !is_told && failure.word.as_deref() == Some(FORBIDDEN) => return true,
             Err(failure) => {
                 self.total += 1;
                 self.tally.add_failure(&directory.path, failure);
