@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(told.len(), 2, "{told:?}");
         let silent = "2 of 3 drives of the pool do not answer: 0 (missing), 2 (away); that is more than";
         assert!(told[0].starts_with(silent), "{told:?}");
-        let fill = "the pool is 90% full: up to 18000 files (23.0 GB) can be evicted now; kist evict makes";
+        let fill = "the pool is 90% full: up to 18,000 files (23.0 GB) can be evicted now; kist evict makes";
         assert!(told[1].starts_with(fill), "{told:?}");
         let told = of_pool(&pool(&[DriveHealth::Lost, DriveHealth::Full], 1), 1, none);
         assert!(told[0].starts_with("1 of 2 drives of the pool does not answer: 0 (lost): see"), "{told:?}");

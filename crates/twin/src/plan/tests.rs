@@ -459,8 +459,7 @@ fn a_part_has_one_verdict_wherever_it_is_told() {
     let mut verdicts = std::collections::BTreeMap::new();
     for drives in 1..40 {
         for written in [1, 10, 20, 50] {
-            let class =
-                format!("written_per_day = \"{written}TB\"\nread_per_day = \"20TB\"\nfiles_per_mount = 1");
+            let class = format!("written = \"{written}TB/d\"\nread = \"2TB/d\"\nfiles_per_mount = 10");
             let plan = planned(&site(&class, &format!("drives = {drives}\ncartridges = 100000")));
             for (own, listed) in [("use of the drives", "tape drives"), ("mounts an hour", "robots")] {
                 let of = |name: &str| {
