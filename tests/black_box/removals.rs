@@ -92,6 +92,22 @@ fn rights_are_those_of_a_removal_name_by_name() {
     assert_eq!(all["removals"].as_array().unwrap().len(), 1);
 }
 
+/// Story: the server remembers a thousand removals that have ended; the command asked for more of them when all were begun,
+/// and told a hundred as failed that were done.
+#[test]
+fn more_directories_than_removals_are_remembered_are_removed() {
+    let instance = Instance::serving();
+    let tree = instance.beside("tree");
+    for number in 0..1_100 {
+        let directory = tree.join(format!("d{number}"));
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("f"), "x").unwrap();
+    }
+    instance.kist(&["put", tree.to_str().unwrap(), "/"]).exits(0);
+    instance.kist(&["rm", "-r", "--everything", "/"]).exits(0).says(&["2,200 names removed"]);
+    assert_eq!(instance.kist(&["ls", "/"]).exits(0).out.trim(), "");
+}
+
 /// Story: the refusal of a removal named a directory in one that its caller may not list.
 #[test]
 fn a_refusal_names_nothing_that_its_caller_may_not_list() {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use archive::CallProgress;
-use authority::{Engine, Holder, Pace, Places};
+use authority::{Engine, Holder, Pace, Place, Places};
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
 use axum::http::header::{HeaderName, HeaderValue, LOCATION};
@@ -323,7 +323,9 @@ impl Stepper {
     {
         let Steps { begin, next } = steps;
         let engine = self.engine.clone();
-        let mut state = self.in_place(move || begin(&*engine)).await?;
+        let place = tokio::time::timeout(self.patience, self.places.admit(&self.holder)).await;
+        let place = place.map_err(|_| Refusal::busy())?;
+        let mut state = Self::in_place(place, move || begin(&*engine)).await?;
         loop {
             // Told here, since the thread of a step has it for itself.
             let (next, told) = (next.clone(), CallProgress::default());
@@ -331,7 +333,9 @@ impl Stepper {
                 let answer = next(&mut state, &told)?;
                 Ok((state, told, answer))
             };
-            let (after, told, answer) = self.in_place(step).await?;
+            // What was begun is not given up because others are at work: it waits for its turn.
+            let place = self.places.admit(&self.holder).await;
+            let (after, told, answer) = Self::in_place(place, step).await?;
             progress.reads(told.bytes());
             state = after;
             if let Some(answer) = answer {
@@ -342,11 +346,9 @@ impl Stepper {
 
     /// Does something on a thread that may block, in a place for long calls.
     async fn in_place<T: Send + 'static>(
-        &self,
+        place: Place,
         work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let place = tokio::time::timeout(self.patience, self.places.admit(&self.holder)).await;
-        let place = place.map_err(|_| Refusal::busy())?;
         let done = tokio::task::spawn_blocking(move || {
             let _place = place;
             work()

@@ -16,6 +16,9 @@ use crate::{output, parallel, text};
 const POLL_EVERY: Duration = Duration::from_millis(250);
 /// The server's word for a directory that is not removed with one request.
 const NOT_AT_ONCE: &str = "not-at-once";
+/// Removals that are begun before they are waited for: the server works on 1,000 at a time, and remembers as many
+/// that have ended.
+const FOLLOWED_MAX: usize = 200;
 /// What the server says where the caller may not remove a directory as a whole.
 const FORBIDDEN: &str = "forbidden";
 
@@ -186,7 +189,12 @@ impl Remover<'_> {
     fn began(&mut self, directory: &RemoteItem, is_told: bool) -> bool {
         let body = RemovalBody { path: directory.path.clone() };
         match self.client.post_for::<_, RemovalReply>("/api/v1/removals", &body) {
-            Ok(removal) => self.begun.push(Begun { removal, is_followed: false }),
+            Ok(removal) => {
+                self.begun.push(Begun { removal, is_followed: false });
+                if self.begun.iter().filter(|begun| !begun.is_followed).count() >= FOLLOWED_MAX {
+                    self.follow_all();
+                }
+            }
             Err(failure) if failure.word.as_deref() == Some(NOT_AT_ONCE) => {
                 if is_told && !self.common.quiet {
                     output::note(&failure.message);
@@ -229,6 +237,11 @@ impl Remover<'_> {
                 let names = removal.files + removal.directories;
                 self.total += usize::try_from(names).unwrap_or(usize::MAX);
                 self.tally.add_all_done(names, removal.bytes);
+            }
+            // It has ended, before so many others that the server has forgotten it.
+            Err(Failure { exit: Exit::NotFound, .. }) => {
+                self.total += 1;
+                self.tally.add_done(0);
             }
             Err(failure) => {
                 self.total += 1;
