@@ -83,7 +83,7 @@ pub(crate) struct Made {
     pub(crate) change: u64,
     pub(crate) bytes: ByteCount,
     parts: Vec<MadePart>,
-    _directory: Option<Directory>,
+    directory: Option<Directory>,
 }
 
 /// A directory that is removed when nobody needs it any more.
@@ -110,10 +110,19 @@ pub(crate) enum MakeError {
     Read(#[from] ReadError),
     #[error("reading the catalogue took longer than {} minutes", READ_LONGEST.as_nanos() / 60_000_000_000)]
     TooLong,
+    #[error("the server stops")]
+    Stopped,
     #[error("the file system of the catalogue has too little room for it")]
     NoRoom,
     #[error("a row, or the catalogue, is longer than a base can be")]
     TooLarge,
+}
+
+impl MakeError {
+    /// Why not all rows were read.
+    fn not_whole(is_stopping: bool) -> MakeError {
+        if is_stopping { MakeError::Stopped } else { MakeError::TooLong }
+    }
 }
 
 impl Bases {
@@ -187,6 +196,7 @@ impl Waiting {
                 let mut failures = engine.bases.failures();
                 match made {
                     Ok(made) => (self.made, failures.making) = (Some(Arc::new(made)), Rest::default()),
+                    Err(MakeError::Stopped) => {}
                     Err(error) => {
                         tracing::error!(%error, "no base of the catalogue can be made: its log stays");
                         failures.making.failed(engine.steady());
@@ -205,9 +215,24 @@ impl Waiting {
         }
     }
 
-    /// Removes the files if nobody waits for them.
+    /// Whether the file system of the catalogue is all but full, and no session is writing the files.
+    fn is_in_the_way(&self, free: impl Fn(&Path) -> Option<u64>) -> bool {
+        let Some(made) = self.made.as_ref().filter(|made| Arc::strong_count(made) == 1) else { return false };
+        made.directory.as_ref().and_then(|Directory(path)| free(path)).is_some_and(|free| free < KEPT_FREE)
+    }
+
+    /// Removes the files if nobody waits for them, or if the catalogue needs their room and nobody reads them.
     pub(crate) fn drop_if_done(&mut self, engine: &Engine) -> Result<(), ReadError> {
         let Some(change) = self.made.as_ref().map(|made| made.change) else { return Ok(()) };
+        if self.is_in_the_way(|directory| store::free_bytes(directory).ok()) {
+            let error = MakeError::NoRoom;
+            tracing::error!(%error, "the base of the catalogue that waits for tapes is given up");
+            self.made = None;
+            let mut failures = engine.bases.failures();
+            failures.making.failed(engine.steady());
+            failures.reason = error.to_string();
+            return Ok(());
+        }
         let has_backup = engine.bases.backup_has().is_some();
         let is_done = engine.catalogue.read(|view| {
             Ok(Standing::of(view, has_backup, None)?.oldest().is_none_or(|(_, oldest)| oldest >= change))
@@ -220,6 +245,11 @@ impl Waiting {
 }
 
 impl Made {
+    #[cfg(test)]
+    fn in_directory(path: PathBuf) -> Made {
+        Made { change: 1, bytes: ByteCount(0), parts: Vec::new(), directory: Some(Directory(path)) }
+    }
+
     pub(crate) fn parts(&self) -> u32 {
         u32::try_from(self.parts.len()).unwrap_or(u32::MAX)
     }
@@ -249,7 +279,7 @@ fn make(engine: &Engine, number: u64) -> Result<Made, MakeError> {
     })?;
     match failed {
         Some(error) => Err(error),
-        None if !whole => Err(MakeError::TooLong),
+        None if !whole => Err(MakeError::not_whole(engine.stopping())),
         None => maker.end(),
     }
 }
@@ -334,7 +364,7 @@ impl Maker {
     fn end(mut self) -> Result<Made, MakeError> {
         self.close(true)?;
         let (bytes, parts) = (ByteCount(self.bytes), self.made);
-        Ok(Made { change: self.change, bytes, parts, _directory: self.directory })
+        Ok(Made { change: self.change, bytes, parts, directory: self.directory })
     }
 }
 
@@ -389,6 +419,26 @@ mod tests {
             now += Duration::from_secs(seconds);
             assert!(rest.is_over(now), "{seconds}");
         }
+    }
+
+    /// The catalogue's disk was full, its puts were refused, and the files stayed.
+    #[test]
+    fn a_base_gives_way_when_the_catalogue_needs_its_room_and_nobody_writes_it() {
+        let temp = tempfile::tempdir().unwrap();
+        let made = Arc::new(Made::in_directory(temp.path().join("1")));
+        let waiting = Waiting { made: Some(made.clone()), begun: 1 };
+        assert!(!waiting.is_in_the_way(|_| Some(0)), "a session has it");
+        drop(made);
+        assert!(waiting.is_in_the_way(|_| Some(KEPT_FREE - 1)));
+        assert!(!waiting.is_in_the_way(|_| Some(KEPT_FREE)) && !waiting.is_in_the_way(|_| None));
+        assert!(!Waiting::default().is_in_the_way(|_| Some(0)));
+    }
+
+    /// A stop was told as a read of 15 minutes.
+    #[test]
+    fn a_stop_is_not_told_as_a_long_read() {
+        assert!(matches!(MakeError::not_whole(true), MakeError::Stopped));
+        assert!(matches!(MakeError::not_whole(false), MakeError::TooLong));
     }
 
     #[test]

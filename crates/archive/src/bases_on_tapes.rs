@@ -5,7 +5,7 @@
 //! one, and where that is a single pool, two of its tapes, or one and the backup: whatever one tape has is
 //! never the only thing that can take the place of a catalogue that is lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::{TapePoolId, Vid};
 use catalogue::{ReadError, TapeRecord, TapeState, View};
@@ -16,9 +16,9 @@ use crate::settings::ChangeLogSettings;
 
 /// The bases that count.
 pub(crate) struct Standing {
-    /// Of the tape pools that classes have copies in and those with a tape that may be written: the newest
+    /// Of the tape pools with labelled tapes that classes have copies in, and those with a tape that may be written: the newest
     /// base of each tape that has one. A pool that nobody uses any more, of which no tape is written, gets
-    /// none.
+    /// none, nor does one that has no labelled tape yet: it holds nothing, and gets one with its first tape.
     pools: BTreeMap<TapePoolId, BTreeMap<Vid, u64>>,
     /// So many tapes of a pool must have one.
     wanted: usize,
@@ -27,12 +27,14 @@ pub(crate) struct Standing {
 impl Standing {
     /// As if there were no tape `without`.
     pub(crate) fn of(view: &View<'_>, has_backup: bool, without: Option<Vid>) -> Result<Standing, ReadError> {
+        let mut tapes = view.tapes()?;
+        tapes.retain(|(_, tape)| tape.generation.0 > 0);
+        // Whatever their state, and `without` too: what a pool with a tape that is lost had must be replaced.
+        let labelled: BTreeSet<TapePoolId> = tapes.iter().filter_map(|(_, tape)| tape.tape_pool).collect();
         let copies = view.classes()?.into_iter().flat_map(|(_, class)| class.copies);
         let mut pools: BTreeMap<TapePoolId, BTreeMap<Vid, u64>> =
-            copies.map(|pool| (pool, BTreeMap::new())).collect();
-        let tapes =
-            view.tapes()?.into_iter().filter(|(vid, tape)| tape.generation.0 > 0 && Some(*vid) != without);
-        let tapes: Vec<(Vid, TapeRecord)> = tapes.collect();
+            copies.filter(|pool| labelled.contains(pool)).map(|pool| (pool, BTreeMap::new())).collect();
+        tapes.retain(|(vid, _)| Some(*vid) != without);
         for (_, tape) in tapes.iter().filter(|(_, tape)| tape.state == TapeState::Active) {
             if let Some(pool) = tape.tape_pool {
                 pools.entry(pool).or_default();

@@ -63,8 +63,11 @@ pub enum LogKept {
     /// The backup is behind, or failing.
     #[error("the backup of the catalogue does not have these changes yet, or fails")]
     Backup,
-    /// Changes of this age are kept.
-    #[error("its oldest changes are younger than catalogue.keep_age, or of the last catalogue.keep_changes")]
+    /// Changes of this age are kept, and those behind the newest base.
+    #[error(
+        "its oldest changes are younger than catalogue.keep_age, of the last catalogue.keep_changes, or \
+         behind the newest base"
+    )]
     Young,
     /// There is nothing to be kept: it is being trimmed.
     #[error("it is being trimmed")]
@@ -153,6 +156,12 @@ fn pool_name(view: &View<'_>, pool: TapePoolId) -> Result<String, ReadError> {
     Ok(view.tape_pools()?.into_iter().find_map(name).unwrap_or_default())
 }
 
+/// Whether there is no base, or the log does not go back to it. A log that begins right behind its base is
+/// healthy: all that could be trimmed was.
+fn is_without_base(base: u64, first: u64) -> bool {
+    base == 0 || base.saturating_add(1) < first
+}
+
 /// How far the log may be trimmed now, or why not at all.
 fn limit(engine: &Engine) -> Result<Result<Limit, LogKept>, ArchiveError> {
     let settings = engine.settings.change_log;
@@ -169,7 +178,7 @@ fn limit(engine: &Engine) -> Result<Result<Limit, LogKept>, ArchiveError> {
         let standing = Standing::of(view, backup.is_some(), None)?;
         let base = match standing.oldest() {
             _ if is_planted(Bug::TrimWithoutBase) => view.last_change()?,
-            Some((pool, base)) if base < first => {
+            Some((pool, base)) if is_without_base(base, first) => {
                 let (tape_pool, wanted) = (pool_name(view, pool)?, standing.wanted());
                 return Ok(Err(LogKept::NoBase { tape_pool, wanted }));
             }
@@ -358,6 +367,13 @@ mod tests {
         }
         let small: Vec<_> = (1..=100).map(|n| change(n, 0, 10)).collect();
         assert!(all(&small).is_worth_it() && !all(&small[..99]).is_worth_it());
+    }
+
+    /// After a complete trim the pool was said to have no base.
+    #[test]
+    fn a_log_that_begins_right_behind_its_base_has_one() {
+        assert!(!is_without_base(99, 100) && !is_without_base(100, 100));
+        assert!(is_without_base(98, 100) && is_without_base(0, 1));
     }
 
     /// A log of millions of changes was trimmed in one go.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use base::{BlobDescription, DriveId, Layout, Uuid};
@@ -90,7 +91,8 @@ impl Archive {
         let mut health = PoolHealth {
             lost: lost.len() as u64,
             silent_drives: silent.len() as u64,
-            repairs_waiting: engine.pool.repairs_waiting() as u64,
+            repairs_waiting: (engine.pool.repairs_waiting() as u64)
+                .saturating_add(engine.upkeep.tried_in_vain.load(Ordering::Relaxed)),
             late_cells: engine.pool.late_cells(),
             ..PoolHealth::default()
         };

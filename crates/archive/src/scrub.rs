@@ -4,7 +4,7 @@
 //! Its place in a pass is kept in memory: after a restart a pass begins anew.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use threads::{Condvar, Mutex, MutexGuard};
 
@@ -43,7 +43,7 @@ const FILES_PAGE: usize = 500;
 const REPAIRS_AT_ONCE: usize = 16;
 /// A blob whose repair was tried is left alone so long, twice as long after each further time ...
 const TRIED_REST: Duration = Duration::from_secs(5);
-/// ... at most so long; so long it is remembered.
+/// ... at most so long.
 const TRIED_KEPT: Duration = Duration::from_secs(3_600);
 /// Blobs that are remembered; the passes of the scrubber come to all.
 const TRIED_MAX: usize = 10_000;
@@ -62,6 +62,8 @@ pub(crate) struct Upkeep {
     rung: Condvar,
     /// Whether there may be lost files.
     pub(crate) some_lost: AtomicBool,
+    /// How much of the repair list was tried in vain and is tried again.
+    pub(crate) tried_in_vain: AtomicU64,
 }
 
 /// Blobs that are remembered to have an extent beside its place; of others it goes with the next look.
@@ -105,7 +107,12 @@ impl Default for Upkeep {
             info: ScrubInfo { phase: "idle".to_owned(), ..ScrubInfo::default() },
             ..State::default()
         };
-        Upkeep { state: Mutex::new(state), rung: Condvar::new(), some_lost: AtomicBool::new(true) }
+        Upkeep {
+            state: Mutex::new(state),
+            rung: Condvar::new(),
+            some_lost: AtomicBool::new(true),
+            tried_in_vain: AtomicU64::new(0),
+        }
     }
 }
 
@@ -250,6 +257,22 @@ pub(crate) fn run(engine: &Arc<Engine>) {
 /// Extents that a moved stripe has left behind, and the readers that may still be in them.
 pub(crate) type LeftBehind = (u64, BlobId, Vec<BadShard>);
 
+/// A blob on the repair list, or where a value of a segment begins.
+type Listed = (BlobId, Option<ByteCount>);
+
+fn listed(blob: BlobId, value: Option<BlobPiece>) -> Listed {
+    (blob, value.map(|value| value.offset))
+}
+
+/// Something that could not be repaired.
+struct Tried {
+    value: Option<BlobPiece>,
+    /// Until when it is left alone.
+    until: Timestamp,
+    /// How often it was tried.
+    times: u32,
+}
+
 /// A rebuild that is tried again.
 #[derive(Clone, Copy)]
 struct Again {
@@ -282,9 +305,9 @@ pub(crate) struct Scrubber {
     still_with_gaps: BTreeSet<DriveId>,
     /// Those for which a pass was asked, since files may be lost with the gaps.
     asked_for_gaps: BTreeSet<DriveId>,
-    /// Blobs of the repair list that were found damaged and tried: until when they are left alone, and how
-    /// often they were tried. What cannot be repaired would come back at once, by the repair's own reads.
-    tried: BTreeMap<BlobId, (Timestamp, u32)>,
+    /// What stood on the repair list and could not be repaired: it is left alone for a while, and tried again
+    /// without anybody asking. What cannot be repaired would come back at once, by what reads find.
+    tried: BTreeMap<Listed, Tried>,
 }
 
 /// A pass under way.
@@ -547,14 +570,16 @@ impl Scrubber {
     fn repair_list(&mut self) -> Result<bool, ArchiveError> {
         let list = self.engine.pool.take_repairs(REPAIRS_AT_ONCE);
         let now = self.engine.now();
-        self.tried.retain(|_, (until, _)| now.since(*until) < TRIED_KEPT);
+        // With so many that cannot be repaired only the passes repair.
+        let is_full = self.tried.len() >= TRIED_MAX;
+        let mut due: Vec<(BlobId, Option<BlobPiece>)> = list
+            .into_iter()
+            .filter(|(blob, value)| !is_full && !self.tried.contains_key(&listed(*blob, *value)))
+            .collect();
+        let rested = self.tried.iter().filter(|(_, tried)| tried.until <= now);
+        due.extend(rested.take(REPAIRS_AT_ONCE).map(|((blob, _), tried)| (*blob, tried.value)));
         let mut worked = false;
-        for (blob, value) in &list {
-            // With so many that cannot be repaired only the passes repair.
-            let is_full = self.tried.len() >= TRIED_MAX;
-            if is_full || self.tried.get(blob).is_some_and(|(until, _)| *until > now) {
-                continue;
-            }
+        for (blob, value) in &due {
             worked = true;
             self.phase("repairing");
             let pieces: Vec<BlobPiece> = value.iter().copied().collect();
@@ -563,14 +588,17 @@ impl Scrubber {
                 tracing::error!(%blob, %error, "a damaged blob cannot be repaired");
                 false
             });
+            let key = listed(*blob, *value);
             if helped {
-                self.tried.remove(blob);
+                self.tried.remove(&key);
             } else {
-                let times = self.tried.get(blob).map_or(0, |(_, times)| *times);
+                let times = self.tried.get(&key).map_or(0, |tried| tried.times);
                 let rest = TRIED_REST.saturating_mul(1 << times.min(16)).min(TRIED_KEPT);
-                self.tried.insert(*blob, (now.plus(rest), times + 1));
+                let tried = Tried { value: *value, until: now.plus(rest), times: times.saturating_add(1) };
+                self.tried.insert(key, tried);
             }
         }
+        self.engine.upkeep.tried_in_vain.store(self.tried.len() as u64, Ordering::Relaxed);
         if worked {
             self.phase("idle");
         }

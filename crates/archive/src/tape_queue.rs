@@ -13,7 +13,7 @@ use base::{Duration, Vid, stood_still};
 use crate::TapeLook;
 
 /// So many tapes that a drive cannot look at one after the other are its own fault.
-const FAILURES_MAX: usize = 2;
+pub(crate) const FAILURES_MAX: usize = 2;
 
 /// The tapes, by library, and who looks at them.
 #[derive(Default)]
@@ -25,6 +25,8 @@ pub(crate) struct TapeQueue {
 #[derive(Default)]
 struct State {
     waiting: BTreeMap<u16, VecDeque<Vid>>,
+    /// After so many tapes in a row that it could not look at, a drive leaves.
+    failures_max: usize,
     /// In which drives a tape could not be looked at, and why at last.
     failed: BTreeMap<Vid, (BTreeSet<String>, String)>,
     /// By drive, what it looks at now.
@@ -89,10 +91,15 @@ impl TapeQueue {
     }
 
     /// Begins with tapes, each with its library, in their order. Each of `drives` has to call
-    /// [`TapeQueue::leave`].
-    pub(crate) fn begin(&self, tapes: impl IntoIterator<Item = (u16, Vid)>, drives: usize) {
+    /// [`TapeQueue::leave`], and leaves after `failures_max` tapes in a row that it could not look at.
+    pub(crate) fn begin(
+        &self,
+        tapes: impl IntoIterator<Item = (u16, Vid)>,
+        drives: usize,
+        failures_max: usize,
+    ) {
         let mut state = self.state();
-        state.drives = drives;
+        (state.drives, state.failures_max) = (drives, failures_max);
         for (library, vid) in tapes {
             state.waiting.entry(library).or_default().push_back(vid);
         }
@@ -113,8 +120,8 @@ impl TapeQueue {
         mut look: impl FnMut(Vid) -> Result<(), String>,
     ) -> Option<Vid> {
         self.state().begun.insert(drive.to_owned());
-        let mut failures = 0;
-        while failures < FAILURES_MAX
+        let (mut failures, failures_max) = (0, self.state().failures_max);
+        while failures < failures_max
             && let Some(vid) = self.next(library, drive)
         {
             let result = look(vid);
@@ -287,7 +294,7 @@ mod tests {
     #[test]
     fn what_one_drive_cannot_read_another_one_tries() {
         let queue = TapeQueue::default();
-        queue.begin((1..=6).map(|n| (0, vid(n))).chain([(1, vid(9))]), 2);
+        queue.begin((1..=6).map(|n| (0, vid(n))).chain([(1, vid(9))]), 2, FAILURES_MAX);
         let mut tried = Vec::new();
         queue.each(0, "broken", |vid| {
             tried.push(vid);
@@ -307,7 +314,7 @@ mod tests {
     #[test]
     fn a_drive_waits_for_what_another_may_give_back() {
         let queue = TapeQueue::default();
-        queue.begin([(0, vid(1))], 2);
+        queue.begin([(0, vid(1))], 2, FAILURES_MAX);
         let held = queue.next(0, "slow").unwrap();
         std::thread::scope(|scope| {
             let other = scope.spawn(|| {
@@ -323,7 +330,7 @@ mod tests {
             assert_eq!(other.join().unwrap(), [vid(1)]);
         });
         // A stop ends the wait.
-        queue.begin([(0, vid(2))], 1);
+        queue.begin([(0, vid(2))], 1, FAILURES_MAX);
         queue.next(0, "slow").unwrap();
         std::thread::scope(|scope| {
             let other = scope.spawn(|| queue.next(0, "fast"));
@@ -338,7 +345,7 @@ mod tests {
     fn a_drive_that_hangs_is_given_up_with_its_tape() {
         let seconds = Duration::from_secs;
         let queue = TapeQueue::default();
-        queue.begin([(0, vid(1)), (0, vid(2))], 2);
+        queue.begin([(0, vid(1)), (0, vid(2))], 2, FAILURES_MAX);
         assert_eq!(queue.next(0, "hangs"), Some(vid(1)));
         let silent_for = |silent| {
             vec![TapeLook { vid: vid(1), drive: "hangs".to_owned(), silent, waits_for_library: false }]
@@ -365,7 +372,7 @@ mod tests {
         assert!(!queue.looked("hangs", Ok(())));
         // Who is recording what it found does not hang.
         let _ = queue.silent(seconds(7_005));
-        queue.begin([(0, vid(3))], 1);
+        queue.begin([(0, vid(3))], 1, FAILURES_MAX);
         queue.next(0, "slow").unwrap();
         let look = queue.silent(seconds(7_006)).remove(0);
         assert!(queue.record("slow"));
@@ -377,7 +384,7 @@ mod tests {
     #[test]
     fn no_drive_is_to_blame_for_a_robot_that_serves_none() {
         let queue = TapeQueue::default();
-        queue.begin((1..=4).map(|n| (0, vid(n))).chain([(1, vid(9))]), 4);
+        queue.begin((1..=4).map(|n| (0, vid(n))).chain([(1, vid(9))]), 4, FAILURES_MAX);
         let next = |library, drive| queue.next(library, drive).unwrap();
         let look = |drive: &str| {
             let looks = queue.silent(Duration::from_secs(1));

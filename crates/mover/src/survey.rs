@@ -187,7 +187,7 @@ impl Walk<'_> {
         let begin = self.at;
         let bad = |xml: &[u8], reason: String| Some(Stray::BadIndex(begin, generation_of(xml), reason));
         let mut xml = Vec::new();
-        loop {
+        let mark = loop {
             let here = self.at;
             match self.read()? {
                 Object::Data(more) if xml.is_empty() && !more.starts_with(b"<?xml") => {
@@ -200,19 +200,24 @@ impl Walk<'_> {
                     self.back_to(here);
                     return Ok(None);
                 }
-                Object::FileMark => break,
+                Object::FileMark => break here,
                 Object::End if xml.is_empty() => return Ok(None),
                 Object::End => return Ok(bad(&xml, "it was cut short".to_owned())),
             }
             if xml.len() > ltfs::INDEX_BYTES_MAX {
                 return Ok(bad(&xml, "it has no end".to_owned()));
             }
-        }
-        Ok(match Index::parse(&xml, block_size) {
-            Ok(index) if index.volume_uuid == volume => Some(Stray::Index(begin, Box::new(index))),
-            Ok(index) => bad(&xml, format!("it is an index of volume {}", index.volume_uuid)),
-            Err(error) => bad(&xml, error.to_string()),
-        })
+        };
+        let reason = match Index::parse(&xml, block_size) {
+            Ok(index) if index.volume_uuid == volume => {
+                return Ok(Some(Stray::Index(begin, Box::new(index))));
+            }
+            Ok(index) => format!("it is an index of volume {}", index.volume_uuid),
+            Err(error) => error.to_string(),
+        };
+        // Of an index that was cut short there is no second mark: this one may begin the next index.
+        self.back_to(mark);
+        Ok(bad(&xml, reason))
     }
 }
 

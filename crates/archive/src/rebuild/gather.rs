@@ -56,7 +56,9 @@ pub(super) fn gather(
     let total = inventory.len() as u64;
     progress(Progress { what: "tapes read", done: 0, total, containers: 0 });
     let queue = TapeQueue::default();
-    queue.begin(inventory.iter().map(|cartridge| (cartridge.library, cartridge.vid)), drives.len());
+    // No drive leaves while there are tapes that it has not tried: what nobody reads is missing from the history.
+    let tapes = inventory.iter().map(|cartridge| (cartridge.library, cartridge.vid));
+    queue.begin(tapes, drives.len(), usize::MAX);
     let gathered = Mutex::new(Gathered::default());
     let (told, read) = sync_channel(TOLD_MAX);
     let (unread, drives) = threads::scope(|scope| {
@@ -111,8 +113,10 @@ fn read_tapes(
     let mut stopped = None;
     queue.each(library.library_of(name), name.as_str(), |vid| {
         library.mount(vid, name).map_err(|error| format!("it cannot be mounted: {error}"))?;
+        let mut unread = None;
         match read_tape(vid, drive, spool, gathered) {
-            Ok(containers) => drop(told.send(containers)),
+            Ok(Ok(containers)) => drop(told.send(containers)),
+            Ok(Err(why)) => unread = Some(why),
             Err(error) => {
                 queue.stop();
                 stopped = Some(error);
@@ -123,22 +127,24 @@ fn read_tapes(
             let mut gathered = gathered.lock().unwrap_or_else(PoisonError::into_inner);
             gathered.damaged.push(format!("drive {name}: tape {vid} cannot be unmounted: {error}"));
         }
-        Ok(())
+        // Another drive may read it.
+        unread.map_or(Ok(()), Err)
     });
     stopped.map_or(Ok(()), Err)
 }
 
-/// Reads the mounted cartridge: its segments and containers are entered. Gives how many containers it names.
+/// Reads the mounted cartridge: its segments and containers are entered. Gives how many containers it names; the
+/// inner error says why this drive cannot read it.
 fn read_tape(
     vid: Vid,
     drive: &mut dyn TapeDrive,
     spool: &Path,
     gathered: &Mutex<Gathered>,
-) -> Result<u64, RebuildError> {
+) -> Result<Result<u64, String>, RebuildError> {
     let lock = || gathered.lock().unwrap_or_else(PoisonError::into_inner);
     let nothing = |what| {
         lock().found.push(TapeFound::with(vid, what));
-        Ok(0)
+        Ok(Ok(0))
     };
     let seen = match look(drive) {
         Ok(Ok(seen)) if seen.vid != vid => {
@@ -146,7 +152,7 @@ fn read_tape(
         }
         Ok(Ok(seen)) => seen,
         Ok(Err(found)) => return nothing(format!("{found}: left alone")),
-        Err(error) => return nothing(format!("it cannot be read: {error}")),
+        Err(error) => return Ok(Err(format!("it cannot be read: {error}"))),
     };
     match seen.spool_segments(drive, &mut |segment| lock().take_segment(spool, segment)) {
         Ok(()) => {}
@@ -168,7 +174,7 @@ fn read_tape(
     gathered.tapes.insert(vid, VolumeSeen { uuid, generation, containers });
     let what = format!("the volume {uuid}, index generation {}", generation.0);
     gathered.found.push(TapeFound::with(vid, what));
-    Ok(count)
+    Ok(Ok(count))
 }
 
 impl TapeFound {

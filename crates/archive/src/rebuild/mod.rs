@@ -29,7 +29,7 @@ pub(crate) use bases::BaseReader;
 use bases::Bases;
 pub use chain::JUMP;
 use gather::{Gathered, VolumeSeen, choose_instance, gather};
-pub(crate) use tape::{LookError, TapeSeen, look, read_bytes};
+pub(crate) use tape::{TapeSeen, look, read_bytes};
 
 /// Paths told one by one, for each tape.
 const PATHS_SHOWN_MAX: usize = 100;

@@ -27,6 +27,9 @@ pub(crate) struct TapeSeen {
     /// The newest whole index of the data partition and its first block.
     pub(crate) index: Index,
     pub(crate) index_block: BlockAddress,
+    /// Whether something behind that index could not be read, or is an index that is none any more: there may
+    /// be a newer one.
+    pub(crate) is_doubtful: bool,
 }
 
 /// A container that an index names.
@@ -55,8 +58,10 @@ pub(crate) fn look(drive: &mut dyn TapeDrive) -> Result<Result<TapeSeen, Found>,
         other => return Ok(Err(other)),
     };
     let end = drive.space_to_end_of_data(Partition::Data)?.block;
-    let (index_block, index) = newest_index(drive, uuid, block_size, end)?.ok_or(LookError::NoIndex)?;
-    Ok(Ok(TapeSeen { vid, uuid, block_size, end_of_data: end, index, index_block }))
+    let mut is_doubtful = false;
+    let newest = newest_index(drive, uuid, block_size, end, &mut is_doubtful)?;
+    let (index_block, index) = newest.ok_or(LookError::NoIndex)?;
+    Ok(Ok(TapeSeen { vid, uuid, block_size, end_of_data: end, index, index_block, is_doubtful }))
 }
 
 impl TapeSeen {
@@ -214,15 +219,18 @@ pub(crate) fn read_bytes(
 }
 
 /// The last whole index construct of the data partition, found from its end backwards over file marks.
+/// `is_doubtful` becomes true if something was passed over that could not be read.
 fn newest_index(
     drive: &mut dyn TapeDrive,
     uuid: Uuid,
     block_size: BlockSize,
     end: BlockAddress,
+    is_doubtful: &mut bool,
 ) -> Result<Option<(BlockAddress, Index)>, TapeError> {
-    let mut behind = file_mark_before(drive, end, block_size)?;
+    let mut behind = file_mark_before(drive, end, block_size, is_doubtful)?;
     while let Some(closing) = behind {
-        let opening = file_mark_before(drive, closing, block_size)?;
+        let mut is_unreadable = false;
+        let opening = file_mark_before(drive, closing, block_size, &mut is_unreadable)?;
         let Some(mark) = opening else { return Ok(None) };
         let begins = BlockAddress(mark.0 + 1);
         if begins < closing
@@ -230,16 +238,18 @@ fn newest_index(
         {
             return Ok(Some((begins, index)));
         }
+        *is_doubtful |= is_unreadable;
         behind = opening;
     }
     Ok(None)
 }
 
-/// The file mark nearest before `block`.
+/// The file mark nearest before `block`. `is_doubtful` becomes true if a block between could not be read.
 fn file_mark_before(
     drive: &mut dyn TapeDrive,
     block: BlockAddress,
     block_size: BlockSize,
+    is_doubtful: &mut bool,
 ) -> Result<Option<BlockAddress>, TapeError> {
     let mut buffer = vec![0u8; block_size.bytes() as usize];
     let mut at = block.0;
@@ -249,7 +259,8 @@ fn file_mark_before(
         drive.locate(TapePosition { partition: Partition::Data, block: here })?;
         match drive.read_block(&mut buffer) {
             Ok(ReadBlock::FileMark) => return Ok(Some(here)),
-            Ok(_) | Err(TapeError::Unreadable { .. } | TapeError::BufferTooSmall { .. }) => {}
+            Ok(_) => {}
+            Err(TapeError::Unreadable { .. } | TapeError::BufferTooSmall { .. }) => *is_doubtful = true,
             Err(error) => return Err(error),
         }
     }

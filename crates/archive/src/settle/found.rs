@@ -84,7 +84,7 @@ pub(super) fn gather(
     seen: &TapeSeen,
     run_ends: bool,
 ) -> Result<Option<VolumeFound>, ArchiveError> {
-    let (mut containers, mut is_unread) = (Vec::new(), false);
+    let (mut containers, mut is_unread) = (Vec::new(), seen.is_doubtful);
     for entry in entries(seen) {
         if engine.stopping() {
             is_unread = true;

@@ -11,7 +11,7 @@ use base::{Duration, Timestamp, Vid};
 
 use super::found::VolumeFound;
 use crate::settling_info::time_left;
-use crate::tape_queue::TapeQueue;
+use crate::tape_queue::{FAILURES_MAX, TapeQueue};
 use crate::{SettlingInfo, SettlingStage, TapeLook};
 
 /// Tapes of one library that the scheduler is told of at once: more than it has drives, and few enough that
@@ -117,7 +117,7 @@ impl Settling {
         (state.stage_began, state.progressed) = ((now, 0), now);
         state.written_tapes = written.len() as u64;
         state.tapes = state.written_tapes;
-        self.written.begin(written.iter().copied(), drives);
+        self.written.begin(written.iter().copied(), drives, FAILURES_MAX);
     }
 
     /// Wakes whoever waits: the server stops.

@@ -9,7 +9,7 @@ use scheduler::Event;
 use super::found::{self, VolumeFound};
 use super::progress::Question;
 use crate::engine::{Engine, truncated};
-use crate::rebuild::{LookError, TapeSeen, is_known_there, look};
+use crate::rebuild::{TapeSeen, is_known_there, look};
 use crate::tape_queue::NotLookedAt;
 use crate::{ArchiveError, SettlingStage, TapeLook};
 
@@ -233,13 +233,14 @@ fn act(
 ) -> Result<Option<VolumeFound>, ArchiveError> {
     let Look { seen, found } = look;
     let is_needed = found.as_ref().is_some_and(VolumeFound::is_needed);
-    if found.as_ref().is_some_and(VolumeFound::is_unread) {
+    let is_unread = found.as_ref().is_some_and(VolumeFound::is_unread);
+    if is_unread {
         match record.state {
             TapeState::Disabled => engine.settling.unsearched(vid),
             _ => engine.settling.unseen(vid),
         }
     }
-    if may_be_written(record) || matches!(seen, Seen::Gone(_)) {
+    if !is_unread && (may_be_written(record) || matches!(seen, Seen::Gone(_))) {
         engine.settling.content_known(vid);
     }
     match seen {
@@ -270,7 +271,7 @@ fn content_of(engine: &Engine, drive: &mut dyn TapeDrive, vid: Vid) -> Result<Lo
         Ok(Ok(volume)) if volume.vid == vid => {
             Look { seen: Seen::Good, found: found::gather(engine, drive, &volume, false)? }
         }
-        Ok(_) | Err(LookError::NoIndex) => Seen::Good.into(),
+        Ok(_) => Seen::Good.into(),
         Err(error) => {
             tracing::warn!(%vid, %error, "what a tape holds is not known");
             Seen::Unseen(error.to_string()).into()
@@ -360,7 +361,8 @@ fn look_at(
         }
         // It is the volume: what is wrong with it is for those who read it to find.
         Ok(Err(found)) => Ok(Seen::Aside(format!("it holds {found}")).into()),
-        Err(error) => Ok(Seen::Aside(format!("it could not be looked at after the restore: {error}")).into()),
+        // Nothing is known of what it holds.
+        Err(error) => Ok(Seen::Unseen(error.to_string()).into()),
     }
 }
 

@@ -96,12 +96,12 @@ fn the_log_is_trimmed_behind_a_base_and_the_tapes_give_all_back() {
     let log = base_behind(&archive, 1);
     second_part(&archive, &mut contents);
     changes(&archive, "more", 300);
-    let before_trim = archive.change_log().unwrap();
+    let made = archive.change_log().unwrap().last;
+    // The base that came in the middle of the changes may be new enough for what is written now.
     let log = base_behind(&archive, log.last);
-    wait_until("the log is trimmed", || archive.change_log().unwrap().first > log.base - 200);
+    wait_until("the log is trimmed", || archive.change_log().unwrap().first + 200 > log.base);
     let after = archive.change_log().unwrap();
-    assert!(after.changes < before_trim.changes / 2, "{before_trim:?} {after:?}");
-    assert!(after.bytes < before_trim.bytes, "{before_trim:?} {after:?}");
+    assert!(after.first > 1 && after.changes < made - 100, "{made} {after:?}");
     let facts_before = facts(&archive);
     wait_shipped(&archive);
     close(archive);
@@ -530,6 +530,24 @@ fn a_pool_that_nobody_uses_any_more_needs_no_base() {
     wait_until("the log is trimmed", || archive.change_log().unwrap().first > 100);
     close(archive);
     assert!(recorded(&instance).iter().all(|(vid, _)| *vid != of_b));
+}
+
+/// Story: a class that nobody used, with a tape pool that had no tape, kept the log for ever.
+#[test]
+fn a_pool_without_any_tape_keeps_no_log() {
+    let instance = Instance::with(ByteCount::mib(256), |settings| {
+        often_at_rest(settings);
+        let (mut pool, mut class) = (settings.tape_pools[0].clone(), settings.classes[0].clone());
+        (pool.name, class.name) = ("vault-c".to_owned(), "unused".to_owned());
+        class.copies = vec!["vault-c".to_owned()];
+        settings.tape_pools.push(pool);
+        settings.classes.push(class);
+    });
+    let archive = instance.open();
+    changes(&archive, "a", 300);
+    base_behind(&archive, 1);
+    wait_until("the log is trimmed", || archive.change_log().unwrap().first > 100);
+    close(archive);
 }
 
 /// Nothing goes to tape: the backup alone says what may leave the log.

@@ -788,3 +788,46 @@ fn a_tape_that_was_disabled_at_the_point_is_searched_too() {
     check(&archive);
     archive.close();
 }
+
+/// Flips a bit of the newest index on each partition of each cartridge; a second time mends it.
+fn flip_newest_indexes(instance: &Instance) -> usize {
+    let mut flipped = 0;
+    for cartridge in std::fs::read_dir(instance.settings.library.directory.join("cartridges")).unwrap() {
+        for file in std::fs::read_dir(cartridge.unwrap().path()).unwrap() {
+            let file = file.unwrap().path();
+            let mut content = std::fs::read(&file).unwrap();
+            if let Some(at) = memchr::memmem::rfind(&content, b"<?xml") {
+                content[at + 60] ^= 1;
+                std::fs::write(&file, content).unwrap();
+                flipped += 1;
+            }
+        }
+    }
+    flipped
+}
+
+/// Story: the newest index of a tape could not be read, for once. The look went back to the one before, the tape
+/// counted as wholly known, and the files that it held whole were LOST for good.
+#[test]
+fn nothing_is_lost_on_the_word_of_a_tape_whose_newest_index_cannot_be_read() {
+    let (instance, archive, _) = on_one_tape();
+    put(&archive, "/t/later", &bytes(2, 300_000));
+    let point = shipped(&archive);
+    migrate_all(&archive);
+    evict_all(&archive);
+    restore_to(&instance, archive, point);
+    assert!(flip_newest_indexes(&instance) > 0);
+    let archive = settled(open_behind(&instance, &Gate::default()));
+    let settling = archive.settling().unwrap();
+    assert_eq!(settling.stage, SettlingStage::Unsettled, "{settling:?}");
+    assert!(!settling.unseen.is_empty(), "{settling:?}");
+    assert_ne!(locality(&archive, "/t/later"), Locality::Lost);
+    archive.close();
+    drop(archive);
+    flip_newest_indexes(&instance);
+    let archive = settled(open_behind(&instance, &Gate::default()));
+    assert_eq!(stage_of(&archive), Some(SettlingStage::Settled), "{:?}", archive.settling());
+    wait_for(&archive, stage(&archive, &["/t/later"]));
+    assert!(get(&archive, "/t/later").unwrap() == bytes(2, 300_000));
+    archive.close();
+}

@@ -17,8 +17,8 @@ use library::{
 use ltfs::BlockSize;
 use ltfs::coherency::{VOLUME_CHANGE_REFERENCE, VOLUME_COHERENCY, VolumeCoherency};
 use mover::{
-    ContainerPlan, Ended, FileOnTape, Found, Part, Volume, VolumeError, WantedFile, WriteContext, Written,
-    identify, recall, write_containers,
+    ContainerPlan, Ended, FileOnTape, Found, Part, Stray, Stretch, Volume, VolumeError, WantedFile,
+    WriteContext, Written, identify, recall, survey, write_containers,
 };
 use pool::{Pool, PoolConfig};
 
@@ -138,6 +138,35 @@ fn a_volume_is_labelled_written_and_opened_again() {
     again.go_to_end(drive.as_mut(), end).unwrap();
     let wrong_end = again.go_to_end(drive.as_mut(), BlockAddress(end.0 - 1));
     assert!(matches!(wrong_end, Err(VolumeError::EndOfData { .. })));
+}
+
+/// Story: a power cut left an index without its second mark, and the session that took over wrote one right behind
+/// it. The mark with which that begins was taken for the end of the first: nobody saw the second, and the next
+/// index had its number once more.
+#[test]
+fn an_index_right_behind_one_that_was_cut_short_is_seen() {
+    let bench = Bench::new();
+    let mut drive = bench.drive();
+    let mut volume = label(&bench, drive.as_mut()).unwrap();
+    volume.go_to_end(drive.as_mut(), BlockAddress(7)).unwrap();
+    drive.write_filemarks(1).unwrap();
+    let torn = b"<?xml version=\"1.0\"?><ltfsindex><generationnumber>2</generationnumber>";
+    drive.write_block(torn).unwrap();
+    volume.skip_generations(Generation(2));
+    volume.mark_changed();
+    let (_, end) = volume.write_data_index(drive.as_mut(), NOW).unwrap();
+    let stretch = Stretch { partition: Partition::Data, from: BlockAddress(7), to: end };
+    let mut seen = Vec::new();
+    survey(drive.as_mut(), UUID, volume.block_size(), stretch, &mut |stray| {
+        seen.push(match stray {
+            Stray::Index(_, index) => (true, Some(index.generation)),
+            Stray::BadIndex(_, generation, _) => (false, generation),
+            other => panic!("{other:?}"),
+        });
+        true
+    })
+    .unwrap();
+    assert_eq!(seen, [(false, Some(Generation(2))), (true, Some(Generation(3)))]);
 }
 
 const COHERENCY: u16 = VOLUME_COHERENCY.id;
