@@ -92,8 +92,8 @@ fn rights_are_those_of_a_removal_name_by_name() {
     assert_eq!(all["removals"].as_array().unwrap().len(), 1);
 }
 
-/// Story: the server remembers a thousand removals that have ended; the command asked for more of them when all were begun,
-/// and told a hundred as failed that were done.
+/// Story: the server remembers a thousand removals that have ended; the command asked for more of them when
+/// all were begun, and told a hundred as failed that were done.
 #[test]
 fn more_directories_than_removals_are_remembered_are_removed() {
     let instance = Instance::serving();

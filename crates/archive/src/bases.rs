@@ -221,7 +221,8 @@ impl Waiting {
         made.directory.as_ref().and_then(|Directory(path)| free(path)).is_some_and(|free| free < KEPT_FREE)
     }
 
-    /// Removes the files if nobody waits for them, or if the catalogue needs their room and nobody reads them.
+    /// Removes the files if nobody waits for them, or if the catalogue needs their room and nobody reads
+    /// them.
     pub(crate) fn drop_if_done(&mut self, engine: &Engine) -> Result<(), ReadError> {
         let Some(change) = self.made.as_ref().map(|made| made.change) else { return Ok(()) };
         if self.is_in_the_way(|directory| store::free_bytes(directory).ok()) {

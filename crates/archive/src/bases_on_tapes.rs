@@ -16,9 +16,10 @@ use crate::settings::ChangeLogSettings;
 
 /// The bases that count.
 pub(crate) struct Standing {
-    /// Of the tape pools with labelled tapes that classes have copies in, and those with a tape that may be written: the newest
-    /// base of each tape that has one. A pool that nobody uses any more, of which no tape is written, gets
-    /// none, nor does one that has no labelled tape yet: it holds nothing, and gets one with its first tape.
+    /// Of the tape pools with labelled tapes that classes have copies in, and those with a tape that may be
+    /// written: the newest base of each tape that has one. A pool that nobody uses any more, of which no
+    /// tape is written, gets none, nor does one that has no labelled tape yet: it holds nothing, and gets
+    /// one with its first tape.
     pools: BTreeMap<TapePoolId, BTreeMap<Vid, u64>>,
     /// So many tapes of a pool must have one.
     wanted: usize,

@@ -56,7 +56,8 @@ pub(super) fn gather(
     let total = inventory.len() as u64;
     progress(Progress { what: "tapes read", done: 0, total, containers: 0 });
     let queue = TapeQueue::default();
-    // No drive leaves while there are tapes that it has not tried: what nobody reads is missing from the history.
+    // No drive leaves while there are tapes that it has not tried: what nobody reads is missing from the
+    // history.
     let tapes = inventory.iter().map(|cartridge| (cartridge.library, cartridge.vid));
     queue.begin(tapes, drives.len(), usize::MAX);
     let gathered = Mutex::new(Gathered::default());
@@ -133,8 +134,8 @@ fn read_tapes(
     stopped.map_or(Ok(()), Err)
 }
 
-/// Reads the mounted cartridge: its segments and containers are entered. Gives how many containers it names; the
-/// inner error says why this drive cannot read it.
+/// Reads the mounted cartridge: its segments and containers are entered. Gives how many containers it names;
+/// the inner error says why this drive cannot read it.
 fn read_tape(
     vid: Vid,
     drive: &mut dyn TapeDrive,

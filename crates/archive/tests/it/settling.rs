@@ -806,8 +806,8 @@ fn flip_newest_indexes(instance: &Instance) -> usize {
     flipped
 }
 
-/// Story: the newest index of a tape could not be read, for once. The look went back to the one before, the tape
-/// counted as wholly known, and the files that it held whole were LOST for good.
+/// Story: the newest index of a tape could not be read, for once. The look went back to the one before, the
+/// tape counted as wholly known, and the files that it held whole were LOST for good.
 #[test]
 fn nothing_is_lost_on_the_word_of_a_tape_whose_newest_index_cannot_be_read() {
     let (instance, archive, _) = on_one_tape();

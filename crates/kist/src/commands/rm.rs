@@ -16,8 +16,8 @@ use crate::{output, parallel, text};
 const POLL_EVERY: Duration = Duration::from_millis(250);
 /// The server's word for a directory that is not removed with one request.
 const NOT_AT_ONCE: &str = "not-at-once";
-/// Removals that are begun before they are waited for: the server works on 1,000 at a time, and remembers as many
-/// that have ended.
+/// Removals that are begun before they are waited for: the server works on 1,000 at a time, and remembers as
+/// many that have ended.
 const FOLLOWED_MAX: usize = 200;
 /// What the server says where the caller may not remove a directory as a whole.
 const FORBIDDEN: &str = "forbidden";
@@ -184,8 +184,9 @@ impl Remover<'_> {
         Ok(())
     }
 
-    /// Has the server remove a directory at once; whether it is to be removed name by name instead, since the
-    /// server cannot know if all of it may go, or, of one in another (not `is_told`), since it may not go at once.
+    /// Has the server remove a directory at once; whether it is to be removed name by name instead, since
+    /// the server cannot know if all of it may go, or, of one in another (not `is_told`), since it may not
+    /// go at once.
     fn began(&mut self, directory: &RemoteItem, is_told: bool) -> bool {
         let body = RemovalBody { path: directory.path.clone() };
         match self.client.post_for::<_, RemovalReply>("/api/v1/removals", &body) {

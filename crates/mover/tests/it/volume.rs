@@ -140,9 +140,9 @@ fn a_volume_is_labelled_written_and_opened_again() {
     assert!(matches!(wrong_end, Err(VolumeError::EndOfData { .. })));
 }
 
-/// Story: a power cut left an index without its second mark, and the session that took over wrote one right behind
-/// it. The mark with which that begins was taken for the end of the first: nobody saw the second, and the next
-/// index had its number once more.
+/// Story: a power cut left an index without its second mark, and the session that took over wrote one right
+/// behind it. The mark with which that begins was taken for the end of the first: nobody saw the second, and
+/// the next index had its number once more.
 #[test]
 fn an_index_right_behind_one_that_was_cut_short_is_seen() {
     let bench = Bench::new();
