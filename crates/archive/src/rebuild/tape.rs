@@ -27,8 +27,7 @@ pub(crate) struct TapeSeen {
     /// The newest whole index of the data partition and its first block.
     pub(crate) index: Index,
     pub(crate) index_block: BlockAddress,
-    /// Whether something behind that index could not be read, or is an index that is none any more: there may
-    /// be a newer one.
+    /// Whether something behind that index could not be read: there may be a newer one.
     pub(crate) is_doubtful: bool,
 }
 
