@@ -24,9 +24,9 @@ use crate::flow::Flow;
 use crate::foresight::Foresight;
 use crate::libraries::Libraries;
 use crate::scrub::Upkeep;
-use crate::session::DriveThread;
 use crate::settle::{self, drives_of};
 use crate::small::{SmallPuts, run_repeats, run_small_puts};
+use crate::tape::DriveThread;
 use crate::unknown;
 use crate::{
     ArchiveError, BackupSettings, BackupStatus, Machines, OpenError, PoolDrive, PoolShape, Settings,
@@ -125,7 +125,7 @@ impl Archive {
             bell: Bell::default(),
             gate: Arc::default(),
             stop: AtomicBool::new(false),
-            planning: Mutex::new(()),
+            planning: Mutex::default(),
             dissolving: AtomicBool::new(false),
             keeping_time: Mutex::new(()),
             ordering: Mutex::new(()),
@@ -134,7 +134,6 @@ impl Archive {
             tape_states: Mutex::default(),
             verifying: Mutex::new(()),
             tape_retries: Mutex::default(),
-            affinity: Mutex::default(),
             resting: Mutex::new(HashMap::new()),
             chores: Mutex::default(),
             sessions: Mutex::new(BTreeMap::new()),

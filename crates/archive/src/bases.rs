@@ -14,7 +14,7 @@ use base::{ByteCount, Duration, Uuid, Vid};
 use catalogue::ReadError;
 use ltfs::catalogue_base::{BasePartWriter, BaseRow, PART_BYTES_MAX, PARTS_MAX, PartHead};
 use ltfs::changes::ChangeNumber;
-use scheduler::session::back_off;
+use session::back_off;
 
 use crate::bases_on_tapes::{Standing, changes_behind};
 use crate::engine::Engine;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use base::planted::{Bug, is_planted};
 use base::{Duration, TapePoolId, Timestamp, Vid};
 use catalogue::{BULK_FILES, Command, Envelope, Outcome, ReadError, TapeState, View, Work};
-use scheduler::session::back_off;
+use session::back_off;
 
 use crate::bases_on_tapes::{Log, Standing, changes_behind};
 use crate::engine::Engine;

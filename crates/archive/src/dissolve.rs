@@ -60,7 +60,7 @@ impl Engine {
             let packs = self.read(|view| self.packs_too_large(view, *pool))?;
             for container in packs {
                 // Not while a drive plans: a larger tape may have come, and it has just chosen this one.
-                let _planning = self.planning.lock().unwrap_or_else(PoisonError::into_inner);
+                let _planning = self.planning();
                 if self.dissolve(container)? {
                     tracing::warn!(%container, "a pack that no tape takes: its files are sealed anew");
                 }

@@ -13,9 +13,9 @@ use library::Library;
 use ltfs::BlockSize;
 use pool::{Pool, PoolError};
 use scheduler::{DriveName, Event, Scheduler, TapeSummary};
+use session::Affinity;
 use store::{CatalogueStore, ExecuteError};
 
-use crate::affinity::Affinity;
 use crate::bell::{Bell, SweepBell};
 use crate::classes::Classes;
 use crate::gate::ReadGate;
@@ -43,20 +43,19 @@ pub(crate) struct Engine {
     pub(crate) gate: Arc<ReadGate>,
     pub(crate) stop: AtomicBool,
     /// Held while containers are taken from a queue into a run, so that two drives never plan the same one.
-    pub(crate) planning: Mutex<()>,
+    /// Where data sets are written stands in it.
+    pub(crate) planning: Mutex<Affinity>,
     /// Held while the clocks are compared: they are by one at a time.
     pub(crate) keeping_time: Mutex<()>,
     /// Whether the sealer was told of packs that no tape takes.
     pub(crate) dissolving: AtomicBool,
-    /// Where data sets are written.
-    pub(crate) affinity: Mutex<Affinity>,
     /// Held while a drive is taken out of use or given back: the catalogue and the scheduler hear the same
     /// last word.
     pub(crate) ordering: Mutex<()>,
     /// Counts what was asked for from tape, so that reading sessions notice new wishes.
     pub(crate) wishes: AtomicU64,
     /// What was asked to migrate without waiting.
-    pub(crate) haste: Mutex<crate::haste::Haste>,
+    pub(crate) haste: Mutex<session::Haste>,
     /// See [`Engine::tape_states`].
     pub(crate) tape_states: Mutex<()>,
     /// Held while the catalogue is verified.
@@ -139,8 +138,9 @@ impl Engine {
         self.scheduler.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn affinity(&self) -> MutexGuard<'_, Affinity> {
-        self.affinity.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The right to take containers from queues into runs.
+    pub(crate) fn planning(&self) -> MutexGuard<'_, Affinity> {
+        self.planning.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn read<T>(
@@ -248,7 +248,7 @@ impl Engine {
         left_alone.take(RESTING_COUNTED_MAX).collect()
     }
 
-    pub(crate) fn haste(&self) -> MutexGuard<'_, crate::haste::Haste> {
+    pub(crate) fn haste(&self) -> MutexGuard<'_, session::Haste> {
         self.haste.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

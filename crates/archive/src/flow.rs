@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use base::{ByteCount, Duration, ShareId, Timestamp};
 use pool::{Feeding, TapeStream};
 use scheduler::Event;
+use session::FreeSpace;
 
 use crate::engine::Engine;
-use crate::space::Room;
 use crate::{Archive, ArchiveError};
 
 /// The room of the pool is looked at no more often than this, unless a recall has just ended.
@@ -45,17 +45,17 @@ impl Archive {
     /// If the catalogue cannot be read.
     pub fn flow(&self) -> Result<FlowInfo, ArchiveError> {
         let engine = self.engine();
-        let Room { pool, classes } = engine.room()?;
+        let FreeSpace { pool, classes } = engine.free_for_recalls()?;
         let ceiling = |id| engine.classes.get(id).and_then(|class| class.settings.pool_max);
         let class = |(id, room)| RecallRoom {
             class: engine.classes.name(id),
             ceiling: ceiling(id).unwrap_or_default(),
-            room: ByteCount(room),
+            room,
         };
         Ok(FlowInfo {
             feeding: engine.pool.feeding(),
             streams_max: engine.streams_max(),
-            room: ByteCount(pool),
+            room: pool,
             classes: classes.into_iter().map(class).collect(),
         })
     }
@@ -80,12 +80,12 @@ pub(crate) struct Flow {
     is_first: bool,
     looked: Option<Timestamp>,
     streams: Option<usize>,
-    room: Room,
+    room: FreeSpace,
 }
 
 impl Default for Flow {
     fn default() -> Self {
-        Flow { is_first: true, looked: None, streams: None, room: Room::default() }
+        Flow { is_first: true, looked: None, streams: None, room: FreeSpace::default() }
     }
 }
 
@@ -110,7 +110,7 @@ impl Flow {
             events.push(Event::Streams { max: streams.unwrap_or(usize::MAX) });
         }
         if self.room.pool != room.pool || self.is_first {
-            events.push(Event::PoolSpace { share: None, free: ByteCount(room.pool) });
+            events.push(Event::PoolSpace { share: None, free: room.pool });
         }
         let (before, after) = (by_share(engine, &self.room), by_share(engine, &room));
         for (share, free) in &after {
@@ -130,11 +130,11 @@ impl Flow {
 }
 
 /// The room of each share all of whose classes have a ceiling; a session keeps to that of each class.
-fn by_share(engine: &Engine, room: &Room) -> BTreeMap<ShareId, u64> {
+fn by_share(engine: &Engine, room: &FreeSpace) -> BTreeMap<ShareId, u64> {
     let mut shares: BTreeMap<ShareId, u64> = BTreeMap::new();
     for (class, free) in &room.classes {
         let sum = shares.entry(engine.classes.share(*class)).or_default();
-        *sum = sum.saturating_add(*free);
+        *sum = sum.saturating_add(free.0);
     }
     for class in engine.classes.all().iter().filter(|class| !room.classes.contains_key(&class.id)) {
         shares.remove(&engine.classes.share(class.id));

@@ -1,48 +1,11 @@
 //! Haste: somebody asked that what is there goes to tape without waiting for more bytes or age.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use base::{ClassId, Timestamp};
 use catalogue::Counter;
 use scheduler::Event;
 
 use crate::engine::Engine;
 use crate::{Archive, ArchiveError};
-
-/// What was asked for, and how far it is.
-#[derive(Default)]
-pub(crate) struct Haste {
-    /// When it was last asked for.
-    last: Timestamp,
-    /// When somebody last asked, by class.
-    asked: BTreeMap<ClassId, Timestamp>,
-    /// Classes of which not all that was there then is sealed yet.
-    unsealed: BTreeSet<ClassId>,
-}
-
-impl Haste {
-    /// Since when sessions that are drained write their index at once.
-    pub(crate) fn last(&self) -> Timestamp {
-        self.last
-    }
-
-    /// Whether all that was there then is sealed: no later session brings more of it to tape.
-    pub(crate) fn is_sealed(&self) -> bool {
-        self.unsealed.is_empty()
-    }
-
-    /// A seal of everything has ended that began at `began`; `is_empty`: no file of the class waits now.
-    pub(crate) fn seal_ended(&mut self, class: ClassId, began: Timestamp, is_empty: bool) {
-        if began >= self.last || is_empty {
-            self.unsealed.remove(&class);
-        }
-    }
-
-    /// Whether somebody asked after a file of the class came.
-    fn covers(&self, class: ClassId, since: Timestamp) -> bool {
-        self.asked.get(&class).is_some_and(|asked| since <= *asked)
-    }
-}
 
 impl Archive {
     /// Migrates what is there now, of one class or all, without waiting for more bytes or age.
@@ -53,7 +16,7 @@ impl Archive {
         let engine = self.engine();
         let class = class.map(|name| engine.classes.by_name(name).map(|class| class.id)).transpose()?;
         let now = engine.now();
-        engine.haste().asked.extend(engine.hastened(class).map(|class| (class, now)));
+        engine.haste().ask_for(engine.hastened(class), now);
         engine.hasten(class)
     }
 }
@@ -69,12 +32,13 @@ impl Engine {
     fn hasten(&self, only: Option<ClassId>) -> Result<(), ArchiveError> {
         // Held until the time is set: a seal that ends meanwhile is not taken for one of what is there now.
         let mut haste = self.haste();
+        let mut with_files = Vec::new();
         for class in self.hastened(only) {
             if self.read(|view| view.tally(Counter::Todo(class)))?.files > 0 {
-                haste.unsealed.insert(class);
+                with_files.push(class);
             }
         }
-        haste.last = self.now();
+        haste.hasten(with_files.into_iter(), self.now());
         drop(haste);
         self.bell.post(Event::MigrateNow(only));
         self.bell.backlog_changed();

@@ -2,7 +2,6 @@
 
 mod access;
 mod access_log;
-mod affinity;
 mod api;
 mod archive;
 mod away;
@@ -62,7 +61,6 @@ mod scrub_info;
 mod seal;
 mod segment_use;
 mod select;
-mod session;
 mod settings;
 mod settle;
 mod settling_info;
@@ -70,6 +68,7 @@ mod small;
 mod space;
 mod suspects;
 mod sweep;
+mod tape;
 mod tape_queue;
 mod tapes;
 mod tracks;
@@ -122,12 +121,12 @@ pub use rebuild::JUMP as RESTORE_JUMP;
 pub use rebuild::{PoolSeen, RebuildError, Rebuilt, TapeFound, rebuild};
 pub use requests::{REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX};
 pub use scheduler::SUSPECT_FAILURES_MAX;
-pub use scheduler::order::Aim;
-pub use scheduler::session::PACK_MEMBERS_MAX;
 pub use scheduler::{Expected, Reason, TimeRange};
 pub use scrub_info::{ScrubInfo, UpkeepSettings};
 pub use segment_use::SegmentUse;
 pub use select::SELECTION_PATHS_MAX;
+pub use session::PACK_MEMBERS_MAX;
+pub use session::order::Aim;
 pub use settings::{
     ChangeLogSettings, ClassSettings, DriveLimits, FlowSettings, LibrarySettings, MountSettings,
     PoolDriveSettings, PoolSettings, Settings, ShareSettings, TapePoolSettings, TapeSettings, TimingSettings,

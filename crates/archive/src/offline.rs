@@ -7,7 +7,7 @@ use scheduler::Policy;
 use crate::classes::Classes;
 use crate::machines::ROBOT_MODEL;
 use crate::{OpenError, Settings, TimingSettings};
-use scheduler::session::{RECALL_BATCH_BYTES, REPLAN_EVERY};
+use session::{RECALL_BATCH_BYTES, REPLAN_EVERY};
 
 /// How the machines of a library take time, by the clock of the server: those that are so many times as fast
 /// as real ones are so here.

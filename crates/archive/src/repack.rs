@@ -7,7 +7,7 @@ use catalogue::{Command, ContainerRecord, CopyState, Outcome, Requeue, TapeState
 use crate::ArchiveError;
 use crate::chores::Repack;
 use crate::engine::Engine;
-use crate::session::has_skeleton;
+use crate::tape::has_skeleton;
 
 /// Containers looked up together.
 const CONTENT_PAGE: usize = 256;

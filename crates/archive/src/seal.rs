@@ -11,7 +11,7 @@ use catalogue::{
 use ltfs::pack::{
     MEMBER_OVERHEAD_MAX, MemberKind, MemberLayout, PACK_OVERHEAD_MAX, PackLayout, PackMember, PackPlan,
 };
-use scheduler::session::{self, PackLimit, PackSize, Sealing, Waiting};
+use session::{self, PackLimit, PackSize, Sealing, Waiting};
 
 use crate::ArchiveError;
 use crate::classes::Class;

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use base::{ByteCount, Duration, StripeCode};
-use scheduler::order::Aim;
+use session::WritingRules;
+use session::order::Aim;
 
 /// All settings of the engine.
 #[derive(Clone, PartialEq, Debug)]
@@ -200,6 +201,13 @@ pub struct TapeSettings {
     pub mounts: MountSettings,
     /// How tape streams and clients share the pool.
     pub flow: FlowSettings,
+}
+
+impl TapeSettings {
+    /// When what is written becomes safe, for who writes it.
+    pub(crate) fn writing_rules(&self) -> WritingRules {
+        WritingRules { flush_age: self.flush_age, index_bytes: self.index_bytes }
+    }
 }
 
 /// How many drives something may have.

@@ -10,7 +10,7 @@ use crate::bases_on_tapes::{Log, Standing, is_to_stay};
 use crate::chores::Repack;
 use crate::engine::{Engine, truncated};
 use crate::reasons::Waiting;
-use crate::session::write_again;
+use crate::tape::write_again;
 use crate::{Archive, ArchiveError, Reason};
 
 /// Places of damage that a check tells; it counts all.

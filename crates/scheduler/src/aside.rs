@@ -6,8 +6,8 @@ use base::{Duration, FailureCause, Timestamp, Vid};
 
 use crate::chores::DRIVE_REST_MAX;
 use crate::scheduler::{Rest, Scheduler};
-use crate::session::back_off;
 use crate::{Action, DriveName, Failure};
+use session::back_off;
 
 /// A tape with which sessions or mounts failed in so many different drives, and none went well between, is
 /// set aside.

@@ -118,7 +118,7 @@ impl Scheduler {
             self.blame_tape(&name, vid, &reason, now);
         }
         let count = self.failures.get(&name).map_or(0, |failure| failure.count);
-        let rest = crate::session::back_off(self.policy.retry_delay, count, DRIVE_REST_MAX);
+        let rest = session::back_off(self.policy.retry_delay, count, DRIVE_REST_MAX);
         let retry = now.plus(rest);
         let times = count.saturating_add(1);
         let told = format!("{reason} (failure {times} in a row; tried again at {retry})");

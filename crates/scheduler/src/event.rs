@@ -83,6 +83,17 @@ pub enum SessionEnd {
     Failed(Failure),
 }
 
+impl From<session::SessionEnd> for SessionEnd {
+    fn from(end: session::SessionEnd) -> Self {
+        match end {
+            session::SessionEnd::Drained => SessionEnd::Drained,
+            session::SessionEnd::TapeFull => SessionEnd::TapeFull,
+            session::SessionEnd::Stopped => SessionEnd::Stopped,
+            session::SessionEnd::NoRoom => SessionEnd::NoRoom,
+        }
+    }
+}
+
 /// Something that happened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {

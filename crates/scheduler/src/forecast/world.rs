@@ -4,11 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::{ByteCount, ClassId, Duration, FileId, TapePoolId, Timestamp, Vid};
 
+use session::{
+    HasteCall, PackLimit, PackSize, Situation, WriteEnded, WritingAction, WritingEvent, WritingRules,
+    WritingSession, Written,
+};
+
 use super::pace::seconds;
 use super::summary::{Activity, Fate, Outlook, Summary};
 use crate::recall::{Gathered, WantedGroup};
 use crate::scheduler::Scheduler;
-use crate::session::{self, PackLimit, PackSize};
 use crate::{Action, Backlog, DriveName, DriveState, Event, Reason, SessionEnd};
 
 /// How far a forecast looks ahead.
@@ -34,12 +38,10 @@ enum Later {
         drive: DriveName,
         vid: Vid,
     },
-    Written {
+    /// What a writing session waits for has happened.
+    Wrote {
         drive: DriveName,
-        vid: Vid,
-        tape_pool: TapePoolId,
-        items: u64,
-        bytes: ByteCount,
+        event: WritingEvent,
     },
     Sealed {
         class: ClassId,
@@ -66,6 +68,8 @@ pub(crate) struct World {
     /// What is left of what each pool had queued at the beginning, and since when it is written.
     queued: BTreeMap<TapePoolId, (u64, Option<Timestamp>)>,
     yielding: BTreeSet<DriveName>,
+    /// Sessions that write.
+    writers: BTreeMap<DriveName, Writer>,
     /// Drives that wrote at the beginning and have not ended yet.
     writing: BTreeSet<DriveName>,
     /// What is still to be found out.
@@ -75,6 +79,22 @@ pub(crate) struct World {
     inflow: BTreeMap<ClassId, (f64, f64)>,
     outlook: Outlook,
 }
+
+/// A writing session, of which only sums are known.
+struct Writer {
+    session: WritingSession,
+    vid: Vid,
+    tape_pool: TapePoolId,
+    /// Containers and bytes that are being written.
+    items: u64,
+    bytes: ByteCount,
+}
+
+/// What becomes safe when is nothing that a forecast tells: a flush takes no time of its own, and the pace of
+/// writing has that of indexes in it.
+const WRITING: WritingRules = WritingRules { flush_age: Duration::MAX, index_bytes: ByteCount(u64::MAX) };
+/// Nothing is in a hurry, and nobody intervenes.
+const CALM: Situation = Situation { stop: false, may_write: true, owes_index: false, haste: HasteCall::NONE };
 
 /// A summary without its scheduler.
 struct Summary0 {
@@ -112,6 +132,7 @@ impl World {
             in_flight: BTreeMap::new(),
             queued,
             yielding: BTreeSet::new(),
+            writers: BTreeMap::new(),
             writing: BTreeSet::new(),
             outlook,
         }
@@ -164,7 +185,8 @@ impl World {
                 DriveState::Recalling { vid, since } => self.read_on(&drive, vid, since),
                 DriveState::Migrating { vid, tape_pool, .. } => {
                     self.writing.insert(drive.clone());
-                    self.write(drive, vid, tape_pool);
+                    self.begin_writing(drive.clone(), vid, tape_pool);
+                    self.wrote(drive, WritingEvent::Begin);
                 }
             }
         }
@@ -267,8 +289,8 @@ impl World {
             }
             // Not at once: the scheduler has not said its last word on this event yet.
             Action::Migrate { drive, vid, tape_pool } => {
-                let later = Later::Written { drive, vid, tape_pool, items: 0, bytes: ByteCount(0) };
-                self.later(self.summary.pace.begin, later);
+                self.begin_writing(drive.clone(), vid, tape_pool);
+                self.later(self.summary.pace.begin, Later::Wrote { drive, event: WritingEvent::Begin });
             }
             Action::Maintain { drive, vid } => {
                 self.later(self.summary.pace.maintenance, Later::Maintained { drive, vid });
@@ -306,10 +328,7 @@ impl World {
                 }
                 self.tell(Event::RecallEnded(drive, SessionEnd::Drained));
             }
-            Later::Written { drive, vid, tape_pool, items, bytes } => {
-                self.written(vid, tape_pool, items, bytes);
-                self.write(drive, vid, tape_pool);
-            }
+            Later::Wrote { drive, event } => self.wrote(drive, event),
             Later::Inflow { class } => self.inflow(class),
             Later::Sealed { class, partial } => self.sealed(class, partial),
             Later::Maintained { drive, vid } => {
@@ -329,27 +348,55 @@ impl World {
         }
     }
 
-    /// The next part of a pool's queue goes to a tape, or the session ends.
-    fn write(&mut self, drive: DriveName, vid: Vid, tape_pool: TapePoolId) {
+    fn begin_writing(&mut self, drive: DriveName, vid: Vid, tape_pool: TapePoolId) {
+        let session = WritingSession::new(WRITING, self.now);
+        self.writers.insert(drive, Writer { session, vid, tape_pool, items: 0, bytes: ByteCount(0) });
+    }
+
+    /// A writing session goes on.
+    fn wrote(&mut self, drive: DriveName, mut event: WritingEvent) {
+        loop {
+            let Some(writer) = self.writers.get_mut(&drive) else { return };
+            let (vid, tape_pool, items, bytes) = (writer.vid, writer.tape_pool, writer.items, writer.bytes);
+            event = match writer.session.step(self.now, &CALM, event) {
+                WritingAction::Choose => self.choose(&drive, vid, tape_pool),
+                WritingAction::Write => {
+                    let written = Written { containers: items, bytes, ended: WriteEnded::All };
+                    let takes = self.summary.pace.writing(bytes);
+                    return self.later(takes, Later::Wrote { drive, event: WritingEvent::Written(written) });
+                }
+                WritingAction::Flush => {
+                    self.written(vid, tape_pool, items, bytes);
+                    WritingEvent::Flushed
+                }
+                WritingAction::Index { .. } => WritingEvent::Indexed,
+                WritingAction::EndRun(_) => WritingEvent::RunEnded,
+                WritingAction::End(end) => {
+                    self.writers.remove(&drive);
+                    if self.writing.remove(&drive) {
+                        let fate = Fate::Done { begin: self.outlook.made, end: self.now };
+                        self.outlook.drives.insert(drive.clone(), fate);
+                    }
+                    return self.tell(Event::MigrationEnded(drive, end.into()));
+                }
+            };
+        }
+    }
+
+    /// The next part of a pool's queue goes to a tape.
+    fn choose(&mut self, drive: &DriveName, vid: Vid, tape_pool: TapePoolId) -> WritingEvent {
         let backlog = self.scheduler.pools.get(&tape_pool).map(|state| state.backlog).unwrap_or_default();
         let (items_taken, bytes_taken) = self.in_flight.get(&tape_pool).copied().unwrap_or_default();
         let items_left = backlog.items.saturating_sub(items_taken);
         let bytes_left = backlog.bytes.0.saturating_sub(bytes_taken);
-        let end = |world: &mut World, end| {
-            if world.writing.remove(&drive) {
-                let fate = Fate::Done { begin: world.outlook.made, end: world.now };
-                world.outlook.drives.insert(drive.clone(), fate);
-            }
-            world.tell(Event::MigrationEnded(drive.clone(), end));
-        };
         if items_left == 0 {
-            return end(self, SessionEnd::Drained);
+            return WritingEvent::NothingQueued;
         }
         let summary = self.scheduler.tapes.get(&vid).and_then(|tape| tape.summary.as_ref());
         let free = summary.map_or(0, |summary| summary.free.0);
         let mean = (bytes_left / items_left).max(1);
         if free < mean {
-            return end(self, SessionEnd::TapeFull);
+            return WritingEvent::TapeFull;
         }
         let writers = u64::try_from(self.scheduler.writers(tape_pool)).unwrap_or(u64::MAX).max(1);
         let items = (items_left / writers.saturating_mul(WRITE_PARTS)).max(1).min(free / mean);
@@ -358,14 +405,13 @@ impl World {
         if let Some((_, begin)) = self.queued.get_mut(&tape_pool) {
             begin.get_or_insert(self.now);
         }
-        let later = Later::Written { drive, vid, tape_pool, items, bytes };
-        self.later(self.summary.pace.writing(bytes), later);
+        if let Some(writer) = self.writers.get_mut(drive) {
+            (writer.items, writer.bytes) = (items, bytes);
+        }
+        WritingEvent::Chosen
     }
 
     fn written(&mut self, vid: Vid, tape_pool: TapePoolId, items: u64, bytes: ByteCount) {
-        if items == 0 {
-            return;
-        }
         if let Some((items_taken, bytes_taken)) = self.in_flight.get_mut(&tape_pool) {
             *items_taken = items_taken.saturating_sub(items);
             *bytes_taken = bytes_taken.saturating_sub(bytes.0);

@@ -8,6 +8,4 @@ mod forecast;
 mod forecast_scale;
 mod forecast_world;
 mod limits;
-mod order;
-mod order_linear;
 mod snapshots;

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Foreign {
     /// A flush after so many files (CTA: 200), beside `flush_bytes` and `flush_age`. 0: by the server's own
-    /// limits of containers and members, [`scheduler::session::WriteBatch`].
+    /// limits of containers and members, [`session::WriteBatch`].
     pub flush_files: u64,
     /// Labels around each file on tape.
     pub labels: Labels,

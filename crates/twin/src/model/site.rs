@@ -2,6 +2,7 @@
 
 use base::{ByteCount, Duration};
 use mechanics::{DriveTiming, Geometry, RobotTiming};
+use session::WritingRules;
 
 use super::file::{ClassIndex, SizeLaw};
 use super::pool::{DataPath, PoolModel};
@@ -168,6 +169,14 @@ pub struct TapeWork {
     pub recall_batch: ByteCount,
     /// Requests that arrive while a tape is read join at most so often.
     pub replan: Duration,
+}
+
+impl TapeWork {
+    /// When what is written becomes safe, for who writes it.
+    #[must_use]
+    pub fn writing_rules(&self) -> WritingRules {
+        WritingRules { flush_age: self.flush_age, index_bytes: self.index_bytes }
+    }
 }
 
 impl Site {

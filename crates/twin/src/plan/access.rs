@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use base::BlockAddress;
 use durability::SplitMix;
 use mechanics::{DriveTiming, MediumModel, Place, Track};
-use scheduler::order::{Aim, OrderLimits, Segment, block_order, nearest_first, plan, trace};
+use session::order::{Aim, OrderLimits, Segment, block_order, nearest_first, plan, trace};
 
 use super::check::SiteError;
 use super::site::{Reading, Tape};

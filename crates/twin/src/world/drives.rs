@@ -1,8 +1,9 @@
 //! Drives and robots: mounts, unmounts, indexes.
 
-use base::{Duration, LibraryId, Partition, Vid};
+use base::{Duration, LibraryId, Partition, Timestamp, Vid};
 use mechanics::{Motion, Robots, TapeByte, Track};
 use scheduler::{DriveName, Event};
+use session::{ReadingRules, WritingRules, WritingSession};
 
 use super::agenda::What;
 use super::invariants::Check;
@@ -66,7 +67,14 @@ pub(super) struct Drive {
 }
 
 impl Drive {
-    fn new(name: DriveName, library: usize, model: &LibraryModel, group: &DriveGroup) -> Self {
+    fn new(
+        name: DriveName,
+        library: usize,
+        model: &LibraryModel,
+        group: &DriveGroup,
+        rules: WritingRules,
+        reading_rules: ReadingRules,
+    ) -> Self {
         let timing = group.timing.clone();
         let track = Track {
             map: model.tape.geometry.block_map(BLOCK as u32),
@@ -83,8 +91,8 @@ impl Drive {
             phase: Phase::Empty,
             tape: None,
             trail: Vec::new(),
-            reading: Reading::default(),
-            writing: Writing::default(),
+            reading: Reading::new(reading_rules),
+            writing: Writing::new(rules),
             session_since: Moment(0),
             due: Moment(0),
         }
@@ -161,14 +169,18 @@ pub(super) fn libraries(models: &[LibraryModel]) -> Vec<Library> {
 }
 
 /// All drives, library by library and group by group.
-pub(super) fn drives(models: &[LibraryModel]) -> Vec<Drive> {
+pub(super) fn drives(
+    models: &[LibraryModel],
+    rules: WritingRules,
+    reading_rules: ReadingRules,
+) -> Vec<Drive> {
     let mut drives = Vec::new();
     for (at, model) in models.iter().enumerate() {
         let mut number = 0;
         for group in &model.drives {
             for _ in 0..group.count {
                 let name = format!("{}-{number:03}", model.name);
-                drives.push(Drive::new(name, at, model, group));
+                drives.push(Drive::new(name, at, model, group, rules, reading_rules));
                 number += 1;
             }
         }
@@ -297,7 +309,8 @@ impl World<'_> {
         }
         self.mount_max = self.mount_max.max(self.now.since(self.drives[drive].session_since));
         self.drives[drive].phase = Phase::Idle;
-        self.drives[drive].writing.answered = 0;
+        let rules = self.model.site.work.writing_rules();
+        self.drives[drive].writing.session = WritingSession::new(rules, Timestamp(0));
         self.meter.drive(self.now, drive, DriveActivity::Idle);
         if assign.is_some() {
             self.holdings.tape_mut(tape).tape_pool = assign;
@@ -399,6 +412,7 @@ impl World<'_> {
         let Some(tape) = self.drives[drive].tape else { return };
         if std::mem::take(&mut self.drives[drive].writing.is_indexed) {
             self.indexed(tape);
+            self.drives[drive].writing.session.indexed();
         }
         self.idle(drive);
         let (name, vid) = (self.drives[drive].name.clone(), Holdings::vid(tape));

@@ -145,7 +145,7 @@ impl World<'_> {
         if bytes != self.wants.bytes || self.room.wanted.iter().sum::<u64>() != bytes {
             self.violated(format!("{bytes} bytes are wanted, {} were counted", self.wants.bytes));
         }
-        if !self.room.is_consistent() {
+        if !self.room.claims.is_consistent() {
             self.violated("room is claimed that no class has".to_owned());
         }
         for (pool, queue) in self.migration.queues.iter().enumerate() {

@@ -1,11 +1,15 @@
 //! Containers are written to tapes: queues, writing sessions, and what is a copy then.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::convert::Infallible;
 
-use base::{ByteCount, Partition, TapePoolId};
+use base::{ByteCount, ClassId, ContainerId, Partition, TapePoolId, Timestamp};
 use mechanics::TapeByte;
-use scheduler::session::WriteBatch;
 use scheduler::{Backlog, Event, SessionEnd};
+use session::{
+    Accepted, Affinity, CHOOSE_WINDOW, Choice, FlushRules, MigrationQueue, Queued, RunEnding, Situation,
+    Target, WriteEnded, WritingAction, WritingEvent, WritingRules, WritingSession, Written,
+};
 
 use super::World;
 use super::drives::Phase;
@@ -18,7 +22,9 @@ use super::supply::Supply;
 use super::trace::MountKind;
 use crate::disks::Stream;
 use crate::holdings::{Holdings, Place, TapeIndex};
-use crate::model::{ClassIndex, FaultKind, FileNumber, LABEL_GROUP_BYTES, Labels, Marks, Site};
+use crate::model::{
+    ClassIndex, FaultKind, FileNumber, Foreign, GatherBy, LABEL_GROUP_BYTES, Labels, Marks, Model, Site,
+};
 use crate::moment::Moment;
 use crate::outcome::DriveActivity;
 
@@ -36,6 +42,8 @@ pub(super) struct Migration {
     pub(super) supply: Vec<Supply>,
     /// Copies that were lost with their tapes when they were not the only ones.
     pub(super) lost: u64,
+    /// Where data sets are written.
+    affinity: Affinity,
 }
 
 impl Migration {
@@ -52,12 +60,30 @@ impl Migration {
             backlog: 0,
             supply: vec![Supply::default(); site.tape_pools.len()],
             lost: 0,
+            affinity: Affinity::default(),
         }
     }
 
     /// Nothing waits to be written.
     pub(super) fn is_drained(&self) -> bool {
         self.backlog == 0
+    }
+
+    /// Takes what was chosen out of its queue.
+    fn take_out(&mut self, pool: usize, chosen: &VecDeque<u32>) {
+        let queue = &mut self.queues[pool];
+        let mut left: BTreeSet<u32> = chosen.iter().copied().collect();
+        let mut passed = Vec::new();
+        while !left.is_empty() {
+            let Some(next) = queue.pop_front() else { break };
+            if left.remove(&next) {
+                self.queued[pool] -= self.containers[next as usize].bytes;
+            } else {
+                passed.push(next);
+            }
+        }
+        assert!(left.is_empty(), "what is chosen was queued");
+        passed.into_iter().rev().for_each(|container| queue.push_front(container));
     }
 
     pub(super) fn keep(&mut self, container: Container) -> u32 {
@@ -74,15 +100,6 @@ impl Migration {
     }
 }
 
-/// How a session ends once what it does now is done.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-enum Ending {
-    #[default]
-    No,
-    Drained,
-    TapeFull,
-}
-
 /// What is written between two events of a drive.
 struct Stretch {
     at: Moment,
@@ -93,33 +110,97 @@ struct Stretch {
 }
 
 /// What a drive's writing session knows.
-#[derive(Default)]
 pub(super) struct Writing {
     pool: u16,
+    /// The rules, and how far they are.
+    pub(super) session: WritingSession,
+    /// What the drive's next event tells the session; nothing while it is amid a write.
+    outcome: Option<WritingEvent>,
+    /// Chosen, and not begun.
+    chosen: VecDeque<u32>,
     /// Written and not flushed, and where each begins.
     batch: Vec<(u32, u64)>,
+    /// Bytes of these.
+    unflushed: u64,
     /// The container that is being written, where it begins, and how much of it is written.
     current: Option<(u32, u64, u64)>,
     /// Up to which of its bytes this tape takes it.
     stop: u64,
     /// A part of one that is written up to the end of the tape and not flushed.
     part: Option<(u32, Part)>,
-    since_flush: WriteBatch,
-    flushed_at: Moment,
-    since_index: u64,
-    /// What the step that now ends has done.
-    is_flushed: bool,
+    /// An index is written with what the drive does now.
     pub(super) is_indexed: bool,
-    ending: Ending,
     wanted: u64,
-    /// The last haste that was answered with an index, of the tape that is mounted.
-    pub(super) answered: u32,
 }
 
 impl Writing {
+    pub(super) fn new(rules: WritingRules) -> Self {
+        Writing {
+            pool: 0,
+            session: WritingSession::new(rules, Timestamp(0)),
+            outcome: None,
+            chosen: VecDeque::new(),
+            batch: Vec::new(),
+            unflushed: 0,
+            current: None,
+            stop: 0,
+            part: None,
+            is_indexed: false,
+            wanted: 0,
+        }
+    }
+
     pub(super) fn pool(&self) -> u16 {
         self.pool
     }
+}
+
+/// What is queued for a tape pool.
+struct PoolQueue<'a> {
+    queue: &'a VecDeque<u32>,
+    containers: &'a [Container],
+    model: &'a Model,
+    /// Bytes of a container that stand on earlier tapes.
+    spanned: &'a dyn Fn(u32) -> u64,
+}
+
+impl PoolQueue<'_> {
+    /// Other systems take containers in turn.
+    fn data_set(&self, container: &Container) -> u64 {
+        let class = &self.model.site.classes[usize::from(container.class)];
+        if class.gather == GatherBy::Class || self.model.foreign != Foreign::default() {
+            return 0;
+        }
+        (u64::from(container.class) << 48) + class.data_set(container.first()) + 1
+    }
+}
+
+impl MigrationQueue for PoolQueue<'_> {
+    type Error = Infallible;
+    type Cursor = usize;
+
+    fn window(&mut self, after: Option<usize>) -> Result<Option<(Vec<Queued>, usize)>, Infallible> {
+        let from = after.unwrap_or(0);
+        let labels = self.model.foreign.labels.bytes();
+        let queued = |at: &u32| {
+            let container = &self.containers[*at as usize];
+            Queued {
+                container: ContainerId(u64::from(*at)),
+                data_set: self.data_set(container),
+                length: ByteCount(container.bytes - (self.spanned)(*at) + labels),
+                can_span: self.model.foreign.spans && !container.is_pack(),
+            }
+        };
+        let window: Vec<Queued> = self.queue.iter().skip(from).take(CHOOSE_WINDOW).map(queued).collect();
+        let next = from + window.len();
+        Ok(Some((window, next)).filter(|(window, _)| !window.is_empty()))
+    }
+
+    fn accept(&mut self, queued: &Queued) -> Result<Accepted, Infallible> {
+        Ok(Accepted::Yes { members: self.containers[queued.container.0 as usize].files })
+    }
+
+    fn is_too_large(&mut self, _: &Queued) {}
 }
 
 impl World<'_> {
@@ -145,17 +226,11 @@ impl World<'_> {
         let wanted = self.drives[drive].native_rate().min(self.model.site.path.stream(false));
         self.feed.begin(Stream::TapeWrite, wanted);
         let writing = &mut self.drives[drive].writing;
-        (writing.pool, writing.wanted, writing.current) = (pool, wanted, None);
-        (writing.since_flush, writing.ending) = (WriteBatch::default(), Ending::No);
-        writing.flushed_at = self.now;
-        (writing.is_flushed, writing.is_indexed) = (false, false);
-        writing.batch.clear();
-        if !self.tapes[tape.0 as usize].is_changed {
-            writing.since_index = 0;
-        }
+        (writing.pool, writing.wanted, writing.is_indexed) = (pool, wanted, false);
+        writing.outcome = Some(WritingEvent::Begin);
         let end = TapeByte { partition: Partition::Data, byte: self.holdings.tapes()[tape.0 as usize].used };
         let at = self.drives[drive].locate(self.now, end);
-        self.write_on(drive, tape, at);
+        self.drive_at(drive, at);
     }
 
     /// Tapes of before the run on which not every container finds room were found full when they were
@@ -179,81 +254,166 @@ impl World<'_> {
     /// What was to happen up to now has.
     pub(super) fn migrate_on(&mut self, drive: usize) {
         let Some(tape) = self.drives[drive].tape else { return };
+        let Some(mut event) = self.drives[drive].writing.outcome.take() else {
+            return self.write_on(drive, tape);
+        };
+        self.take_effect(drive, tape, event);
+        loop {
+            let state = &self.tapes[tape.0 as usize];
+            let situation = Situation {
+                stop: self.scheduler.is_retiring(&self.drives[drive].name),
+                may_write: !state.is_read_only && !state.is_unreadable,
+                owes_index: state.is_changed,
+                haste: self.haste.call(),
+            };
+            let action = self.drives[drive].writing.session.step(self.now.timestamp(), &situation, event);
+            let (outcome, at) = match action {
+                WritingAction::Choose => {
+                    event = self.choose(drive, tape);
+                    continue;
+                }
+                WritingAction::Write => return self.write_on(drive, tape),
+                WritingAction::Flush => (WritingEvent::Flushed, self.flush(drive, self.now)),
+                WritingAction::Index { .. } => (WritingEvent::Indexed, self.write_index_now(drive, false)),
+                WritingAction::EndRun(ending) => {
+                    self.give_back_chosen(drive);
+                    if ending == RunEnding::TapeFull {
+                        self.tapes[tape.0 as usize].is_full = true;
+                    }
+                    let owes = self.tapes[tape.0 as usize].is_changed && situation.may_write;
+                    let at = if owes { self.write_index_now(drive, true) } else { self.now };
+                    (WritingEvent::RunEnded, at)
+                }
+                WritingAction::End(end) => return self.end_migration(drive, end.into()),
+            };
+            self.drives[drive].writing.outcome = Some(outcome);
+            return self.drive_at(drive, at);
+        }
+    }
+
+    /// What an outcome changes in the world, before the session is told.
+    fn take_effect(&mut self, drive: usize, tape: TapeIndex, event: WritingEvent) {
+        match event {
+            WritingEvent::Flushed => self.flushed(drive, tape),
+            WritingEvent::Indexed | WritingEvent::RunEnded => {
+                if std::mem::take(&mut self.drives[drive].writing.is_indexed) {
+                    self.indexed(tape);
+                }
+                if event == WritingEvent::RunEnded {
+                    self.tell_tape(tape);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn flushed(&mut self, drive: usize, tape: TapeIndex) {
         if let Some((container, part)) = self.drives[drive].writing.part.take() {
             let pool = self.drives[drive].writing.pool;
             self.part_is_written(container, pool, part);
             self.requeue(std::iter::once(container), pool);
         }
-        let writing = &mut self.drives[drive].writing;
-        let (flushed, indexed) =
-            (std::mem::take(&mut writing.is_flushed), std::mem::take(&mut writing.is_indexed));
-        if flushed {
-            let batch = std::mem::take(&mut self.drives[drive].writing.batch);
-            for (container, _) in &batch {
-                self.trace_written(self.migration.containers[*container as usize].bytes);
-            }
-            self.tapes[tape.0 as usize].flushed.extend(&batch);
-            let pool = usize::from(self.drives[drive].writing.pool);
-            self.tell_queued(pool);
+        let batch = std::mem::take(&mut self.drives[drive].writing.batch);
+        self.drives[drive].writing.unflushed = 0;
+        for (container, _) in &batch {
+            self.trace_written(self.migration.containers[*container as usize].bytes);
         }
-        if indexed {
-            self.indexed(tape);
-        }
-        match std::mem::take(&mut self.drives[drive].writing.ending) {
-            Ending::No => self.write_on(drive, tape, self.now),
-            Ending::Drained if self.owes_index(drive, tape) => self.answer_hurry(drive),
-            Ending::Drained => self.end_migration(drive, SessionEnd::Drained),
-            Ending::TapeFull => {
-                self.tapes[tape.0 as usize].is_full = true;
-                self.tell_tape(tape);
-                self.end_migration(drive, SessionEnd::TapeFull);
-            }
-        }
+        self.tapes[tape.0 as usize].flushed.extend(&batch);
+        self.tell_queued(usize::from(self.drives[drive].writing.pool));
+    }
+
+    /// An index, which is there with the drive's next event.
+    fn write_index_now(&mut self, drive: usize, both: bool) -> Moment {
+        self.drives[drive].writing.is_indexed = true;
+        self.write_index(drive, self.now, both)
     }
 
     /// An operator has everything written that waits, as `kist migrate --now` does.
     pub(super) fn migrate_all_now(&mut self) {
-        self.hurried += 1;
+        let classes = (0..self.migration.todo.len()).map(|class| ClassId(class as u16 + 1));
+        let now = self.now.timestamp();
+        self.haste.ask_for(classes.clone(), now);
+        let todo = &self.migration.todo;
+        let with_files = classes.filter(|class| !todo[usize::from(class.0) - 1].is_empty());
+        self.haste.hasten(with_files, now);
         self.tell(Event::MigrateNow(None));
     }
 
-    /// Somebody who asked for haste waits for the index, not for the unmount: as in the server.
-    fn owes_index(&self, drive: usize, tape: TapeIndex) -> bool {
-        self.drives[drive].writing.answered < self.hurried && self.tapes[tape.0 as usize].is_changed
+    /// Chooses what is written next, and takes it out of its queue.
+    fn choose(&mut self, drive: usize, tape: TapeIndex) -> WritingEvent {
+        let pool = self.drives[drive].writing.pool;
+        let tape_pool = TapePoolId(pool + 1);
+        let policy = self.model.policy.tape_pools.get(&tape_pool);
+        let (work, foreign) = (&self.model.site.work, &self.model.foreign);
+        let capacity = self.model.site.libraries[self.drives[drive].library].tape.capacity.0;
+        // What goes on on the next tape still needs its labels on this one.
+        let kept = if foreign.spans { foreign.labels.bytes() } else { 0 };
+        let used = self.holdings.tapes()[tape.0 as usize].used.saturating_add(kept);
+        let target = Target {
+            vid: Holdings::vid(tape),
+            tape_pool,
+            room: ByteCount(capacity.saturating_sub(used)),
+            empty_tape: ByteCount(capacity),
+            flush: FlushRules {
+                bytes: work.flush_bytes,
+                files: if foreign.flush_files == 0 { u64::MAX } else { foreign.flush_files },
+            },
+            left_to_others: policy.map_or(ByteCount(0), |policy| policy.mount_bytes),
+        };
+        let spans = &self.spans;
+        let migration = &mut self.migration;
+        let mut queue = PoolQueue {
+            queue: &migration.queues[usize::from(pool)],
+            containers: &migration.containers,
+            model: self.model,
+            spanned: &|container| spans.written(container, pool),
+        };
+        let now = self.now.timestamp();
+        let Ok(choice) = session::choose(&mut queue, &mut migration.affinity, now, &target);
+        match choice {
+            Choice::Containers(queued) => {
+                let chosen: VecDeque<u32> = queued.iter().map(|queued| queued.container.0 as u32).collect();
+                migration.take_out(usize::from(pool), &chosen);
+                self.drives[drive].writing.chosen = chosen;
+                WritingEvent::Chosen
+            }
+            Choice::Nothing => WritingEvent::NothingQueued,
+            Choice::TapeFull => WritingEvent::TapeFull,
+        }
     }
 
-    fn answer_hurry(&mut self, drive: usize) {
-        let writing = &mut self.drives[drive].writing;
-        (writing.answered, writing.since_index) = (self.hurried, 0);
-        (writing.is_indexed, writing.ending) = (true, Ending::Drained);
-        let at = self.write_index(drive, self.now, false);
-        self.drive_at(drive, at);
-    }
-
-    /// Writes until a flush is due, the queue is empty or the tape full; the drive's next event is behind it.
-    fn write_on(&mut self, drive: usize, tape: TapeIndex, at: Moment) {
+    /// Writes what is chosen, up to where what the stream gets is looked at anew; the drive's next event is
+    /// behind it.
+    fn write_on(&mut self, drive: usize, tape: TapeIndex) {
         if self.write_fails(drive, tape) {
             return;
         }
+        let at = self.now;
         let rate = self.feed.rate(Stream::TapeWrite, self.drives[drive].writing.wanted);
         let mut stretch = Stretch { at, left: SLICE, bytes: 0, files: 0 };
-        let mut flushes = false;
-        while stretch.left > 0 && !flushes {
-            flushes = self.write_some(drive, tape, rate, &mut stretch);
-        }
-        if flushes {
-            stretch.at = self.end_batch(drive, stretch.at);
+        let mut ended = None;
+        while stretch.left > 0 && ended.is_none() {
+            ended = self.write_some(drive, tape, rate, &mut stretch);
         }
         self.feed.moved(Stream::TapeWrite, stretch.bytes);
         self.meter.tape_written(at, stretch.at, drive, stretch.bytes, stretch.files);
+        let writing = &mut self.drives[drive].writing;
+        let containers = writing.batch.len() as u64 + u64::from(writing.part.is_some());
+        let bytes = ByteCount(writing.unflushed);
+        writing.outcome = ended.map(|ended| WritingEvent::Written(Written { containers, bytes, ended }));
         self.drive_at(drive, stretch.at);
     }
 
-    /// Begins the next container, or writes of the one that is begun. Whether a flush is due.
-    fn write_some(&mut self, drive: usize, tape: TapeIndex, rate: u64, stretch: &mut Stretch) -> bool {
-        let used = self.holdings.tapes()[tape.0 as usize].used;
+    /// Begins the next container, or writes of the one that is begun. Gives why that is all, once it is.
+    fn write_some(
+        &mut self,
+        drive: usize,
+        tape: TapeIndex,
+        rate: u64,
+        stretch: &mut Stretch,
+    ) -> Option<WriteEnded> {
         let Some((container, begin, offset)) = self.drives[drive].writing.current.take() else {
-            return self.begin_container(drive, tape, used, stretch);
+            return self.begin_container(drive, tape, stretch);
         };
         if offset == self.spanned(container, drive) {
             stretch.at = self.write_label(drive, tape, stretch.at);
@@ -266,53 +426,45 @@ impl World<'_> {
         self.tapes[tape.0 as usize].is_changed = true;
         stretch.bytes += bytes;
         stretch.left -= bytes;
+        let own = stop - self.spanned(container, drive);
         let writing = &mut self.drives[drive].writing;
         if offset + bytes < stop {
             writing.current = Some((container, begin, offset + bytes));
-            return false;
+            return None;
         }
+        writing.unflushed += own;
         if stop < whole {
-            return self.end_of_part(drive, tape, container, begin);
+            // The rest is the first to be written on the next tape.
+            writing.part = Some((container, Part { tape, byte: begin, bytes: own }));
+            return Some(WriteEnded::TapeEnd);
         }
-        let (own, files) = (whole - self.spanned(container, drive), self.files_of(container));
-        let writing = &mut self.drives[drive].writing;
         writing.batch.push((container, begin));
-        writing.since_flush.add(ByteCount(own), files);
-        writing.since_index += own;
-        stretch.files += files;
+        stretch.files += self.files_of(container);
         stretch.at = self.write_trailer(drive, tape, stretch.at);
-        let work = &self.model.site.work;
-        if work.flush_each_file {
+        if self.model.site.work.flush_each_file {
             stretch.at = self.flush(drive, stretch.at);
         }
         let writing = &self.drives[drive].writing;
-        let is_full = match self.model.foreign.flush_files {
-            0 => writing.since_flush.is_full(work.flush_bytes),
-            most => writing.since_flush.has_bytes(work.flush_bytes) || writing.since_flush.members >= most,
-        };
-        is_full || stretch.at.since(writing.flushed_at) >= work.flush_age
+        match writing.chosen.is_empty() {
+            true => Some(WriteEnded::All),
+            false => writing.session.flush_is_due(stretch.at.timestamp()).then_some(WriteEnded::FlushDue),
+        }
     }
 
-    /// The tape ends within a container: its part there counts, the rest is the first to be written on the
-    /// next one.
-    fn end_of_part(&mut self, drive: usize, tape: TapeIndex, container: u32, begin: u64) -> bool {
-        let bytes = self.drives[drive].writing.stop - self.spanned(container, drive);
-        let writing = &mut self.drives[drive].writing;
-        writing.part = Some((container, Part { tape, byte: begin, bytes }));
-        writing.since_flush.add(ByteCount(bytes), 0);
-        writing.since_index += bytes;
-        writing.ending = Ending::TapeFull;
-        true
-    }
-
-    /// Takes the next container; if there is none that fits, the session ends behind a flush, which is due.
-    fn begin_container(&mut self, drive: usize, tape: TapeIndex, used: u64, stretch: &mut Stretch) -> bool {
-        let container = match self.next_container(drive, tape, used) {
-            Ok(container) => container,
-            Err(ending) => {
-                self.drives[drive].writing.ending = ending;
-                return true;
-            }
+    /// Takes the next container of what is chosen, unless the tape turns out to be at its end.
+    fn begin_container(
+        &mut self,
+        drive: usize,
+        tape: TapeIndex,
+        stretch: &mut Stretch,
+    ) -> Option<WriteEnded> {
+        let used = self.holdings.tapes()[tape.0 as usize].used;
+        if used > 0 && self.pending.take(FaultKind::EarlyEnd) {
+            self.meter.fault(FaultKind::EarlyEnd);
+            return Some(WriteEnded::TapeEnd);
+        }
+        let Some(container) = self.drives[drive].writing.chosen.pop_front() else {
+            return Some(WriteEnded::All);
         };
         let already = self.spanned(container, drive);
         let capacity = self.model.site.libraries[self.drives[drive].library].tape.capacity.0;
@@ -325,43 +477,7 @@ impl World<'_> {
             self.trail(drive, stretch.at, DriveActivity::Wait);
             stretch.at = stretch.at.plus(file_wait);
         }
-        false
-    }
-
-    /// Flushes what was written, and writes an index if one is due.
-    fn end_batch(&mut self, drive: usize, at: Moment) -> Moment {
-        let at = self.flush(drive, at);
-        let index_bytes = self.model.site.work.index_bytes.0.max(1);
-        let writing = &mut self.drives[drive].writing;
-        (writing.since_flush, writing.is_flushed) = (WriteBatch::default(), !writing.batch.is_empty());
-        writing.flushed_at = at;
-        if writing.since_index < index_bytes {
-            return at;
-        }
-        writing.since_index = 0;
-        writing.is_indexed = true;
-        self.write_index(drive, at, false)
-    }
-
-    fn next_container(&mut self, drive: usize, tape: TapeIndex, used: u64) -> Result<u32, Ending> {
-        let capacity = self.model.site.libraries[self.drives[drive].library].tape.capacity.0;
-        let pool = usize::from(self.drives[drive].writing.pool);
-        let Some(&next) = self.migration.queues[pool].front() else { return Err(Ending::Drained) };
-        let bytes = self.migration.containers[next as usize].bytes;
-        let left = bytes - self.spanned(next, drive);
-        let labels = self.model.foreign.labels.bytes();
-        let may_span = self.model.foreign.spans && !self.migration.containers[next as usize].is_pack();
-        if used + labels + if may_span { 1 } else { left } > capacity {
-            return Err(Ending::TapeFull);
-        }
-        if used > 0 && self.pending.take(FaultKind::EarlyEnd) {
-            self.meter.fault(FaultKind::EarlyEnd);
-            self.tapes[tape.0 as usize].is_full = true;
-            return Err(Ending::TapeFull);
-        }
-        self.migration.queues[pool].pop_front();
-        self.migration.queued[pool] -= bytes;
-        Ok(next)
+        None
     }
 
     fn write_bytes(&mut self, drive: usize, from: Moment, bytes: u64, rate: u64) -> Moment {
@@ -420,9 +536,7 @@ impl World<'_> {
     /// A write error, if one is to come: the tape is read-only from now on, what is under no index goes back
     /// to its queue.
     fn write_fails(&mut self, drive: usize, tape: TapeIndex) -> bool {
-        let writes = self.drives[drive].writing.current.is_some()
-            || !self.migration.queues[usize::from(self.drives[drive].writing.pool)].is_empty();
-        if !writes || !self.pending.take(FaultKind::WriteError) {
+        if !self.pending.take(FaultKind::WriteError) {
             return false;
         }
         self.meter.fault(FaultKind::WriteError);
@@ -447,17 +561,28 @@ impl World<'_> {
 
     /// The session is over, however it ended: what was not flushed goes back to its queue.
     pub(super) fn close_migration(&mut self, drive: usize) {
+        self.give_back_chosen(drive);
         let writing = &mut self.drives[drive].writing;
         self.feed.end(Stream::TapeWrite, writing.wanted);
         let batch = std::mem::take(&mut writing.batch);
-        let current = writing.current.take().map(|(container, ..)| container);
         let part = writing.part.take().map(|(container, _)| container);
-        (writing.is_flushed, writing.is_indexed, writing.ending) = (false, false, Ending::No);
+        (writing.is_indexed, writing.outcome, writing.unflushed) = (false, None, 0);
         let pool = writing.pool;
-        let again: Vec<u32> =
-            batch.iter().map(|(container, _)| *container).chain(current).chain(part).collect();
+        let again: Vec<u32> = batch.iter().map(|(container, _)| *container).chain(part).collect();
         self.requeue(again.into_iter(), pool);
+        if let Some(tape) = self.drives[drive].tape {
+            self.migration.affinity.leave(Holdings::vid(tape));
+        }
         self.session_max = self.session_max.max(self.now.since(self.drives[drive].session_since));
+    }
+
+    /// What is chosen and not written goes back to its queue.
+    fn give_back_chosen(&mut self, drive: usize) {
+        let writing = &mut self.drives[drive].writing;
+        let current = writing.current.take().map(|(container, ..)| container);
+        let again: Vec<u32> = current.into_iter().chain(std::mem::take(&mut writing.chosen)).collect();
+        let pool = writing.pool;
+        self.requeue(again.into_iter(), pool);
     }
 
     /// A session is broken off because its tape is lost.

@@ -170,8 +170,8 @@ pub struct World<'m> {
     overdue: BTreeSet<FileId>,
     /// Files that were recorded to have been removed by now, and are not wholly in the pool yet.
     removed: BTreeSet<FileId>,
-    /// How often an operator had everything written at once; whoever has written answers with an index.
-    hurried: u32,
+    /// An operator had everything written at once; whoever has written answers with an index.
+    haste: session::Haste,
     /// What is written down for a comparison with a record.
     trace: Option<Trace>,
     planted: Option<Planted>,
@@ -197,7 +197,7 @@ impl<'m> World<'m> {
     ) -> Self {
         let site = &model.site;
         let cache = Cache::new(site, &mut holdings);
-        let drives = drives::drives(&site.libraries);
+        let drives = drives::drives(&site.libraries, site.work.writing_rules(), World::reading_rules(model));
         let names: Vec<String> = drives.iter().map(|drive| drive.name.clone()).collect();
         let sources = model.faults.iter().enumerate().map(|(at, fault)| Source::new(fault, seed, at));
         World {
@@ -251,7 +251,7 @@ impl<'m> World<'m> {
             evictions: VecDeque::new(),
             overdue: BTreeSet::new(),
             removed: BTreeSet::new(),
-            hurried: 0,
+            haste: session::Haste::default(),
             trace: None,
             planted,
             has_struck: false,

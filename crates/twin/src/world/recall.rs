@@ -1,92 +1,159 @@
 //! A reading session: the wanted files of the mounted tape in the planned order, stored batch by batch.
 
-use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::ops::Range;
 
-use base::{BlockAddress, Duration, FileId, Partition};
+use base::{BlockAddress, ByteCount, ClassId, Duration, FileId, Partition};
 use mechanics::{TapeByte, Track};
-use scheduler::order::{self, Aim, Approach, OrderLimits, Segment};
-use scheduler::session::{self, PLAN_FILES_MAX};
 use scheduler::{Event, SessionEnd};
+use session::order::{self, Aim, Approach, Segment};
+use session::{
+    Planned, ReadingAction, ReadingEvent, ReadingRules, ReadingSession, RoomClaim, TapeSet, Wanted,
+    WantedPage, gather_wanted,
+};
 
 use super::drives::{Drive, Phase};
 use super::invariants::Check;
 use super::trace::MountKind;
 use super::{BLOCK, World};
 use crate::disks::Stream;
-use crate::holdings::{Holdings, Place, TapeIndex};
+use crate::holdings::{Holdings, TapeIndex};
 use crate::model::{ClassIndex, FaultKind, FileNumber, ReadOrder};
 use crate::moment::Moment;
 use crate::outcome::DriveActivity;
 
 /// Planning takes so long for each file.
 const PLAN_FILE: Duration = Duration::from_micros(3);
-/// A plan of more files is not made anew for a few more.
-const PLANNED_ANEW_MAX: usize = 32;
+/// Wanted files that are looked at together.
+const PAGE: usize = 10_000;
 /// What a stream gets is looked at anew after so many bytes.
 pub(super) const SLICE: u64 = 4 << 30;
 
-/// A file that a session is to read.
-#[derive(Clone, Copy, Debug)]
-struct Wish {
-    file: FileId,
+/// Where a file begins on its tape, and when it was asked for: its place in the order of arrival.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Spot {
     byte: u64,
-    bytes: u64,
-    /// When it was asked for: its place in the order of arrival.
     since: Moment,
-    /// What lies before it is read through.
-    through: bool,
-    /// Nobody asked for it: its class recalls packs as a whole.
-    along: bool,
 }
 
-impl Wish {
-    fn segment(&self) -> Segment {
-        let begin = self.byte / BLOCK;
-        let end = (self.byte + self.bytes).div_ceil(BLOCK).max(begin + 1);
-        Segment { begin: BlockAddress(begin), end: BlockAddress(end) }
-    }
+type Wish = Wanted<Spot>;
+
+fn wish(file: FileId, byte: u64, bytes: u64, since: Moment) -> Wish {
+    let begin = byte / BLOCK;
+    let end = (byte + bytes).div_ceil(BLOCK).max(begin + 1);
+    let segment = Segment { begin: BlockAddress(begin), end: BlockAddress(end) };
+    Wanted { file, segment, length: ByteCount(bytes), along: false, place: Spot { byte, since } }
 }
 
 /// What a drive's reading session knows.
-#[derive(Default)]
 pub(super) struct Reading {
-    queue: VecDeque<Wish>,
-    batch: Vec<Wish>,
+    /// The rules, and how far they are.
+    session: ReadingSession<Spot>,
+    batch: Vec<Planned<Spot>>,
     /// The next file of the batch, and how much of it was read.
     at: usize,
     offset: u64,
-    begun: Moment,
-    /// Room claimed in the pool for the batch, by class.
-    claims: Vec<u64>,
-    refused: bool,
-    /// What this session was given, had room or not: none of it is planned again.
-    given: super::wants::ByFile<()>,
-    /// [`TapeState::arrived`](super::drives::TapeState::arrived) when the plan was made.
-    seen: u64,
-    rests_until: Moment,
+    /// Room claimed in the pool for the batch.
+    claim: RoomClaim,
     /// What the feed was told of the stream.
     wanted: u64,
-    wishes: Vec<Wish>,
-    segments: Vec<Segment>,
-    asked: Vec<FileId>,
+}
+
+impl Reading {
+    pub(super) fn new(rules: ReadingRules) -> Self {
+        Reading {
+            session: ReadingSession::new(rules),
+            batch: Vec::new(),
+            at: 0,
+            offset: 0,
+            claim: RoomClaim::default(),
+            wanted: 0,
+        }
+    }
+}
+
+/// What is wanted from a tape.
+struct WantedOnTape<'w, 'm> {
+    world: &'w mut World<'m>,
+    tape: TapeIndex,
+    /// The pack that was looked at last: its class, and the numbers of its files.
+    pack: Option<(ClassIndex, Vec<Range<u64>>)>,
+}
+
+impl TapeSet for WantedOnTape<'_, '_> {
+    type Error = Infallible;
+    type Cursor = usize;
+    type Place = Spot;
+    /// Its class and the number of its first file.
+    type Pack = (u16, u64);
+
+    fn wanted(&mut self, after: Option<usize>) -> Result<WantedPage<Spot, usize>, Infallible> {
+        let world = &mut *self.world;
+        let from = after.unwrap_or(0);
+        let all = std::mem::take(&mut world.tapes[self.tape.0 as usize].wanted);
+        let page = all.get(from..all.len().min(from + PAGE)).unwrap_or_default();
+        let files = page.iter().filter_map(|file| world.wish_on(*file, self.tape)).collect();
+        let next = Some(from + page.len()).filter(|next| *next < all.len());
+        world.tapes[self.tape.0 as usize].wanted = all;
+        Ok(WantedPage { files, next })
+    }
+
+    fn claim(&mut self, files: &[FileId]) -> Vec<bool> {
+        self.world.scheduler.claim(Holdings::vid(self.tape), files)
+    }
+
+    fn whole_pack(&mut self, wanted: &Wish) -> Result<Option<(u16, u64)>, Infallible> {
+        if !self.world.class_of(wanted.file).recall_packs {
+            return Ok(None);
+        }
+        let file = FileNumber::of(wanted.file);
+        let is_known = self.pack.as_ref().is_some_and(|(class, runs)| {
+            *class == file.class && runs.iter().any(|run| run.contains(&file.sequence))
+        });
+        if !is_known {
+            self.pack = Some((file.class, self.world.holdings.pack_of(file)));
+        }
+        let first = self.pack.as_ref().and_then(|(class, runs)| Some((class.0, runs.first()?.start)));
+        Ok(first)
+    }
+
+    fn away_in_pack(
+        &mut self,
+        (class, first): (u16, u64),
+        _: Option<usize>,
+    ) -> Result<WantedPage<Spot, usize>, Infallible> {
+        let world = &mut *self.world;
+        let class = ClassIndex(class);
+        let members = world.holdings.pack_of(FileNumber { class, sequence: first }).into_iter().flatten();
+        let mut files = Vec::new();
+        for file in members.map(|sequence| FileNumber { class, sequence }) {
+            let place = world.holdings.copies(file).iter().find(|place| place.tape == self.tape).copied();
+            if let Some(place) = place.filter(|_| !world.cache.contains(file)) {
+                files.push(wish(file.id(), place.byte, world.holdings.size(file), world.now));
+            }
+        }
+        Ok(WantedPage { files, next: None })
+    }
 }
 
 impl World<'_> {
+    /// The rules by which tapes are read.
+    pub(super) fn reading_rules(model: &crate::model::Model) -> ReadingRules {
+        let order = match model.foreign.order {
+            ReadOrder::Planned => session::ReadOrder::Planned(Aim::LastFile),
+            ReadOrder::Block | ReadOrder::Arrival | ReadOrder::Window(_) => session::ReadOrder::AsGiven,
+        };
+        let work = &model.site.work;
+        ReadingRules { order, batch_bytes: work.recall_batch, replan_every: work.replan }
+    }
+
     pub(super) fn recall(&mut self, drive: usize) {
         self.drives[drive].phase = Phase::Recalling;
         self.trace_session(drive, MountKind::Recall);
-        let classes = self.model.site.classes.len();
         let wanted = self.drives[drive].native_rate().min(self.model.site.path.stream(true));
         self.feed.begin(Stream::TapeRead, wanted);
         let reading = &mut self.drives[drive].reading;
-        reading.queue.clear();
-        reading.batch.clear();
-        (reading.at, reading.offset, reading.refused, reading.wanted) = (0, 0, false, wanted);
-        reading.given.clear();
-        reading.claims.clear();
-        reading.claims.resize(classes, 0);
-        reading.rests_until = self.now;
+        *reading = Reading { wanted, ..Reading::new(Self::reading_rules(self.model)) };
         self.drives[drive].session_since = self.now;
         self.checked(Check::BoundOnWaiting);
         self.check_bound(drive);
@@ -104,170 +171,83 @@ impl World<'_> {
             return;
         }
         let mut at = self.now;
+        let arrivals = self.tapes[tape.0 as usize].arrived;
+        let mut action = self.read_step(drive, at, ReadingEvent::Next { arrivals, stop: false });
         loop {
-            let reading = &self.drives[drive].reading;
-            let is_stale =
-                reading.seen != self.tapes[tape.0 as usize].arrived && self.now >= reading.rests_until;
-            if reading.queue.is_empty() || is_stale {
-                at = self.plan(drive, tape, at);
-            }
-            if self.drives[drive].reading.queue.is_empty() {
-                let refused = self.drives[drive].reading.refused;
-                return self
-                    .end_recall(drive, if refused { SessionEnd::NoRoom } else { SessionEnd::Drained });
-            }
-            self.take_batch(drive, tape);
-            if !self.drives[drive].reading.batch.is_empty() {
-                return self.read_on(drive, at);
-            }
+            action = match action {
+                ReadingAction::Gather => self.plan(drive, tape, &mut at),
+                ReadingAction::Check(batch) => self.check_batch(drive, tape, batch, at),
+                ReadingAction::Read { files, claim } => {
+                    let reading = &mut self.drives[drive].reading;
+                    (reading.batch, reading.claim) = (files, claim);
+                    return self.read_on(drive, at);
+                }
+                ReadingAction::End(end) => return self.end_recall(drive, end.into()),
+            };
         }
     }
 
-    /// Puts all that is wanted now and was not given yet in order.
-    fn plan(&mut self, drive: usize, tape: TapeIndex, at: Moment) -> Moment {
-        self.gather_wishes(drive, tape);
-        let order = self.model.foreign.order;
+    fn read_step(&mut self, drive: usize, at: Moment, event: ReadingEvent<'_, Spot>) -> ReadingAction<Spot> {
+        self.drives[drive].reading.session.step(at.since(Moment(0)), event)
+    }
+
+    /// Puts all that is wanted now and was not given yet in order, which takes its time.
+    fn plan(&mut self, drive: usize, tape: TapeIndex, at: &mut Moment) -> ReadingAction<Spot> {
+        self.clear_wanted(tape);
+        let reading =
+            std::mem::replace(&mut self.drives[drive].reading, Reading::new(Self::reading_rules(self.model)));
+        let mut set = WantedOnTape { world: self, tape, pack: None };
+        let Ok(wanted) = gather_wanted(&mut set, |file| reading.session.was_given(file));
+        self.drives[drive].reading = reading;
+        let files = wanted.len();
         let it = &mut self.drives[drive];
-        let reading = &mut it.reading;
-        let files = reading.wishes.len();
-        if order == ReadOrder::Planned && put_among(&mut reading.queue, &reading.wishes) {
-            reading.rests_until = at.plus(self.model.site.work.replan);
-            return at;
-        }
-        reading.queue.clear();
-        if files == 0 {
-            return at;
-        }
         let head = match it.motion.host() {
             TapeByte { partition: Partition::Data, byte } => BlockAddress(byte / BLOCK),
             _ => BlockAddress(0),
         };
-        let wishes = &mut reading.wishes;
-        match order {
-            ReadOrder::Planned if files == 1 => reading.queue.extend(wishes.drain(..)),
-            ReadOrder::Planned => {
-                reading.segments.clear();
-                reading.segments.extend(wishes.iter().map(Wish::segment));
-                let limits = OrderLimits::default();
-                let plan = order::plan(&it.track, head, &reading.segments, Aim::LastFile, None, &limits);
-                reading.queue.extend(plan.visits.iter().map(|visit| {
-                    let through = visit.approach == Approach::ReadThrough;
-                    Wish { through, ..wishes[visit.segment] }
-                }));
-            }
-            ReadOrder::Block => {
-                wishes.sort_unstable_by_key(|wish| (wish.byte, wish.file));
-                reading.queue.extend(wishes.drain(..));
-            }
-            ReadOrder::Arrival => {
-                wishes.sort_unstable_by_key(|wish| (wish.since, wish.file));
-                reading.queue.extend(wishes.drain(..));
-            }
-            ReadOrder::Window(window) => {
-                wishes.sort_unstable_by_key(|wish| (wish.since, wish.file));
-                nearest_in_windows(&it.track, head, wishes, window as usize, &mut reading.queue);
-            }
+        let wanted = in_foreign_order(self.model.foreign.order, &it.track, head, wanted);
+        let event = ReadingEvent::Gathered { wanted, head, track: &it.track, drive_order: None };
+        let action = it.reading.session.step(at.since(Moment(0)), event);
+        if files > 0 {
+            it.trail.push((*at, DriveActivity::Wait));
+            *at = at.plus(PLAN_FILE * files as u32);
         }
-        let took = PLAN_FILE * files as u32;
-        reading.rests_until = at.plus(session::plan_stands(took, self.model.site.work.replan));
-        it.trail.push((at, DriveActivity::Wait));
-        at.plus(took)
+        action
     }
 
-    /// The tape's wanted files as they stand now, claimed for this session, and what is brought along.
-    fn gather_wishes(&mut self, drive: usize, tape: TapeIndex) {
-        let vid = Holdings::vid(tape);
-        self.clear_wanted(tape);
-        let state = &self.tapes[tape.0 as usize];
-        let arrived = state.arrived;
-        let reading = &mut self.drives[drive].reading;
-        reading.seen = arrived;
-        let mut asked = std::mem::take(&mut reading.asked);
-        let mut wishes = std::mem::take(&mut reading.wishes);
-        asked.clear();
-        wishes.clear();
-        let new = state.wanted.iter().filter(|file| !reading.given.contains_key(*file));
-        asked.extend(new.take(PLAN_FILES_MAX));
-        let claimed = self.scheduler.claim(vid, &asked);
-        for (id, _) in asked.iter().zip(claimed).filter(|(_, claimed)| *claimed) {
-            let file = FileNumber::of(*id);
-            let stands = self.holdings.copies(file).iter().find(|place| place.tape == tape).copied();
-            let part = self.spans.part_on(*id, tape).map(|part| Place { tape, byte: part.byte, order: 0 });
-            let (Some(place), Some(want)) = (part.or(stands), self.wants.get(*id)) else { continue };
-            let (mut byte, mut bytes, since) = (place.byte, want.bytes, want.since);
-            if let Some(part) = self.spans.part_on(*id, tape) {
-                (byte, bytes) = (part.byte, part.bytes);
-            }
-            wishes.push(Wish { file: *id, byte, bytes, since, through: false, along: false });
+    /// A file that is wanted, where it stands on this tape.
+    fn wish_on(&mut self, file: FileId, tape: TapeIndex) -> Option<Wish> {
+        let number = FileNumber::of(file);
+        let (bytes, since) = self.wants.get(file).map(|want| (want.bytes, want.since))?;
+        if let Some(part) = self.spans.part_on(file, tape) {
+            return Some(wish(file, part.byte, part.bytes, since));
         }
-        if wishes.iter().any(|wish| self.class_of(wish.file).recall_packs) {
-            self.take_along(tape, &mut wishes);
-            let given = &self.drives[drive].reading.given;
-            wishes.retain(|wish| !given.contains_key(&wish.file));
-        }
-        let reading = &mut self.drives[drive].reading;
-        (reading.asked, reading.wishes) = (asked, wishes);
+        let stands = self.holdings.copies(number);
+        let place = stands.iter().find(|place| place.tape == tape)?;
+        Some(wish(file, place.byte, bytes, since))
     }
 
-    /// The rest of packs of classes that recall them as a whole.
-    fn take_along(&mut self, tape: TapeIndex, wishes: &mut Vec<Wish>) {
-        let mut packs: Vec<(ClassIndex, Vec<Range<u64>>, Moment)> = Vec::new();
-        for wish in wishes.iter() {
-            let file = FileNumber::of(wish.file);
-            let is_known = packs.last().is_some_and(|(class, runs, _)| {
-                *class == file.class && runs.iter().any(|run| run.contains(&file.sequence))
-            });
-            if !is_known && self.class_of(wish.file).recall_packs {
-                packs.push((file.class, self.holdings.pack_of(file), wish.since));
-            }
-        }
-        for (class, runs, since) in packs {
-            for sequence in runs.into_iter().flatten() {
-                let file = FileNumber { class, sequence };
-                let id = file.id();
-                if self.wants.get(id).is_some() || self.cache.contains(file) {
-                    continue;
-                }
-                let place = self.holdings.copies(file).iter().find(|place| place.tape == tape).copied();
-                if let Some(place) = place {
-                    let bytes = self.holdings.size(file);
-                    wishes.push(Wish {
-                        file: id,
-                        byte: place.byte,
-                        bytes,
-                        since,
-                        through: false,
-                        along: true,
-                    });
-                }
-            }
-        }
-    }
-
-    /// The next files of the plan that are still wanted and have room.
-    fn take_batch(&mut self, drive: usize, tape: TapeIndex) {
-        let limit = self.model.site.work.recall_batch;
-        let reading = &mut self.drives[drive].reading;
-        (reading.at, reading.offset, reading.begun) = (0, 0, self.now);
-        let mut batch = session::take_batch(&mut reading.queue, limit, |wish| wish.bytes);
-        let mut asked = std::mem::take(&mut reading.asked);
-        asked.clear();
-        asked.extend(batch.iter().map(|wish| wish.file));
-        reading.given.extend(batch.iter().map(|wish| (wish.file, ())));
-        let mut claimed = self.scheduler.claim(Holdings::vid(tape), &asked).into_iter();
-        batch.retain(|wish| claimed.next().unwrap_or(false) || wish.along);
-        batch.retain(|wish| {
-            let class = FileNumber::of(wish.file).class;
-            let fits = self.claim_room(class, wish.bytes);
-            let reading = &mut self.drives[drive].reading;
-            match fits {
-                true => reading.claims[usize::from(class.0)] += wish.bytes,
-                false => reading.refused |= !wish.along,
-            }
-            fits
-        });
-        let reading = &mut self.drives[drive].reading;
-        (reading.batch, reading.asked) = (batch, asked);
+    /// Which files of a batch are still wanted and have room.
+    fn check_batch(
+        &mut self,
+        drive: usize,
+        tape: TapeIndex,
+        batch: Vec<Planned<Spot>>,
+        at: Moment,
+    ) -> ReadingAction<Spot> {
+        let asked: Vec<FileId> = batch.iter().map(|planned| planned.wanted.file).collect();
+        let claimed = self.scheduler.claim(Holdings::vid(tape), &asked);
+        let still =
+            batch.into_iter().zip(claimed).filter(|(planned, claimed)| *claimed || planned.wanted.along);
+        let class = |file: FileId| ClassId(FileNumber::of(file).class.0 + 1);
+        let files = still.map(|(planned, _)| (planned, class(planned.wanted.file))).collect();
+        let free = self.free_for_recalls();
+        let room = &mut self.room.claims;
+        let event = ReadingEvent::StillWanted { files, room, free: &free, now: at.timestamp() };
+        let reading = &mut self.drives[drive].reading.session;
+        let action = reading.step(at.since(Moment(0)), event);
+        self.room_lacked |= reading.has_refused();
+        action
     }
 
     /// Reads a part of the batch, from `at` on; the drive's next event is behind it.
@@ -280,21 +260,22 @@ impl World<'_> {
         let mut left = SLICE;
         let (from, mut bytes_read, mut files_read) = (at, 0, 0);
         while left > 0 && it.reading.at < it.reading.batch.len() {
-            let wish = it.reading.batch[it.reading.at];
+            let planned = it.reading.batch[it.reading.at];
+            let size = planned.wanted.length.0;
             if it.reading.offset == 0 {
-                at = approach(it, at, wish, rate, end);
+                at = approach(it, at, planned, rate, end);
                 if !file_wait.is_zero() {
                     it.trail.push((at, DriveActivity::Wait));
                     at = at.plus(file_wait);
                     it.stood += file_wait.as_micros() as u64;
                 }
             }
-            let bytes = (wish.bytes - it.reading.offset).min(left);
+            let bytes = (size - it.reading.offset).min(left);
             at = transfer(it, at, bytes, rate, end);
             bytes_read += bytes;
             left -= bytes;
             it.reading.offset += bytes;
-            if it.reading.offset == wish.bytes {
+            if it.reading.offset == size {
                 files_read += 1;
                 (it.reading.at, it.reading.offset) = (it.reading.at + 1, 0);
             }
@@ -307,9 +288,9 @@ impl World<'_> {
     /// What was read stands in the pool: everyone who waited for it is told.
     fn store_batch(&mut self, drive: usize, tape: TapeIndex) {
         let batch = std::mem::take(&mut self.drives[drive].reading.batch);
-        self.give_back_claims(drive);
-        self.drives[drive].reading.at = 0;
-        for wish in &batch {
+        self.give_back_claim(drive);
+        (self.drives[drive].reading.at, self.drives[drive].reading.offset) = (0, 0);
+        for Planned { wanted: wish, .. } in &batch {
             if !wish.along && self.pending.take(FaultKind::UnreadableCopy) {
                 self.meter.fault(FaultKind::UnreadableCopy);
                 self.copy_failed(wish.file, tape);
@@ -322,7 +303,7 @@ impl World<'_> {
             let bytes = self.holdings.size(file);
             if !self.cache.contains(file) && !self.put_in(file, bytes, true) {
                 if !wish.along {
-                    self.drives[drive].reading.refused = true;
+                    self.drives[drive].reading.session.refuse();
                 }
                 continue;
             }
@@ -331,21 +312,15 @@ impl World<'_> {
                 break;
             }
         }
-        let mut batch = batch;
-        let any = !batch.is_empty();
-        batch.clear();
-        self.drives[drive].reading.batch = batch;
-        if any {
+        if !batch.is_empty() {
             self.evict();
             self.tell_room(false);
         }
     }
 
-    fn give_back_claims(&mut self, drive: usize) {
-        let reading = &mut self.drives[drive].reading;
-        for (class, claimed) in reading.claims.iter_mut().enumerate() {
-            self.room.give_back(class, std::mem::take(claimed));
-        }
+    fn give_back_claim(&mut self, drive: usize) {
+        let claim = std::mem::take(&mut self.drives[drive].reading.claim);
+        self.room.claims.give_back_all(claim);
     }
 
     fn end_recall(&mut self, drive: usize, end: SessionEnd) {
@@ -359,10 +334,8 @@ impl World<'_> {
     /// The session is over, however it ended.
     pub(super) fn close_recall(&mut self, drive: usize) {
         self.feed.end(Stream::TapeRead, self.drives[drive].reading.wanted);
-        self.give_back_claims(drive);
-        let reading = &mut self.drives[drive].reading;
-        reading.queue.clear();
-        reading.batch.clear();
+        self.give_back_claim(drive);
+        self.drives[drive].reading.batch.clear();
         self.session_max = self.session_max.max(self.now.since(self.drives[drive].session_since));
     }
 
@@ -373,59 +346,51 @@ impl World<'_> {
     }
 }
 
-/// A few new files are put next to the planned ones that lie nearest; `false`: they are not few, everything
-/// is to be planned anew.
-fn put_among(queue: &mut VecDeque<Wish>, wishes: &[Wish]) -> bool {
-    if queue.len() < PLANNED_ANEW_MAX || wishes.len() > queue.len() + queue.len() / 8 {
-        return false;
-    }
-    let mut known: Vec<FileId> = queue.iter().map(|wish| wish.file).collect();
-    known.sort_unstable();
-    for wish in wishes.iter().filter(|wish| known.binary_search(&wish.file).is_err()) {
-        let near = queue.iter().enumerate().min_by_key(|(_, other)| other.byte.abs_diff(wish.byte));
-        let at = near.map_or(0, |(at, other)| at + usize::from(other.byte < wish.byte));
-        queue.insert(at, *wish);
-        if let Some(next) = queue.get_mut(at + 1) {
-            next.through = false;
+/// The order in which another system reads.
+fn in_foreign_order(order: ReadOrder, track: &Track, head: BlockAddress, mut wishes: Vec<Wish>) -> Vec<Wish> {
+    match order {
+        ReadOrder::Planned => {}
+        ReadOrder::Block => wishes.sort_unstable_by_key(|wish| (wish.place.byte, wish.file)),
+        ReadOrder::Arrival => wishes.sort_unstable_by_key(|wish| (wish.place.since, wish.file)),
+        ReadOrder::Window(window) => {
+            wishes.sort_unstable_by_key(|wish| (wish.place.since, wish.file));
+            return nearest_in_windows(track, head, &wishes, window as usize);
         }
     }
-    true
+    wishes
 }
 
 /// Of so many files at a time that which lies nearest comes first. Files that touch are read in one go, as
 /// they stand: what shares a block with the one before is not behind the head.
-fn nearest_in_windows(
-    track: &Track,
-    mut head: BlockAddress,
-    wishes: &[Wish],
-    window: usize,
-    queue: &mut VecDeque<Wish>,
-) {
+fn nearest_in_windows(track: &Track, mut head: BlockAddress, wishes: &[Wish], window: usize) -> Vec<Wish> {
+    let mut ordered = Vec::with_capacity(wishes.len());
     for part in wishes.chunks(window.max(1)) {
         let mut part = part.to_vec();
-        part.sort_unstable_by_key(|wish| (wish.byte, wish.file));
-        let runs: Vec<&[Wish]> = part.chunk_by(|a, b| b.byte <= a.byte + a.bytes).collect();
+        part.sort_unstable_by_key(|wish| (wish.place.byte, wish.file));
+        let runs: Vec<&[Wish]> = part.chunk_by(|a, b| b.place.byte <= a.place.byte + a.length.0).collect();
         // From where the first file begins to where the last one ends: no two runs share more than a block.
         let segment = |run: &&[Wish]| {
-            let (first, last) = (run.first().map(Wish::segment), run.last().map(Wish::segment));
+            let (first, last) = (run.first().map(|wish| wish.segment), run.last().map(|wish| wish.segment));
             first.zip(last).map(|(first, last)| Segment { begin: first.begin, end: last.end })
         };
         let segments: Vec<Segment> = runs.iter().filter_map(segment).collect();
         for index in order::nearest_first(track, head, &segments) {
-            queue.extend(runs[index]);
+            ordered.extend_from_slice(runs[index]);
             head = segments[index].end;
         }
     }
+    ordered
 }
 
 /// The head comes to a file: reads what lies between, or locates.
-fn approach(it: &mut Drive, at: Moment, wish: Wish, rate: u64, end: u64) -> Moment {
+fn approach(it: &mut Drive, at: Moment, planned: Planned<Spot>, rate: u64, end: u64) -> Moment {
     let host = it.motion.host();
-    let to = TapeByte { partition: Partition::Data, byte: wish.byte };
-    if wish.through && host.partition == Partition::Data && host.byte < wish.byte {
-        return transfer(it, at, wish.byte - host.byte, rate.max(it.native_rate()), end);
+    let byte = planned.wanted.place.byte;
+    let through = planned.approach == Approach::ReadThrough;
+    if through && host.partition == Partition::Data && host.byte < byte {
+        return transfer(it, at, byte - host.byte, rate.max(it.native_rate()), end);
     }
-    it.locate(at, to)
+    it.locate(at, TapeByte { partition: Partition::Data, byte })
 }
 
 /// Reads bytes that the way takes at this rate.

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-use base::{ByteCount, Duration, FileId, ShareId};
-use scheduler::{Event, session};
+use base::{ByteCount, ClassId, Duration, FileId, ShareId};
+use scheduler::Event;
+use session::FreeSpace;
 
 use super::World;
 use super::agenda::What;
@@ -20,20 +21,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// What a campaign recalled stays for so long, unless it releases it.
 const PIN: Duration = Duration::from_secs(24 * 3600);
 
-/// The smallest file of a class that did not fit.
-#[derive(Clone, Copy)]
-struct Short {
-    bytes: u64,
-    since: Moment,
-    times: u32,
-    tried: bool,
-}
-
 /// What is claimed, what waits for room, and what the scheduler was told.
 pub(super) struct Room {
-    claimed: Vec<u64>,
-    claimed_all: u64,
-    short: Vec<Option<Short>>,
+    /// What sessions have claimed, and what did not fit.
+    pub(super) claims: session::Room,
     told: Option<u64>,
     told_class: Vec<Option<u64>>,
     looked: Option<Moment>,
@@ -63,9 +54,7 @@ impl Room {
         let disks = site.pool.disks.as_ref().map_or(u64::MAX, |disks| u64::from(disks.count.max(1)));
         let left_for_puts = session::left_for_puts(site.pool.capacity, disks).0;
         Room {
-            claimed: vec![0; classes],
-            claimed_all: 0,
-            short: vec![None; classes],
+            claims: session::Room::default(),
             told: None,
             told_class: vec![None; classes],
             looked: None,
@@ -84,26 +73,11 @@ impl Room {
         }
     }
 
-    pub(super) fn give_back(&mut self, class: usize, bytes: u64) {
-        self.claimed[class] -= bytes;
-        self.claimed_all -= bytes;
-    }
-
     /// The scheduler is new and was told nothing.
     pub(super) fn forget_told(&mut self) {
         self.told = None;
         self.told_class.iter_mut().for_each(|told| *told = None);
         self.looked = None;
-    }
-
-    /// What is claimed for a class.
-    pub(super) fn claimed_of(&self, class: usize) -> u64 {
-        self.claimed[class]
-    }
-
-    /// What is claimed in all, for who checks it.
-    pub(super) fn is_consistent(&self) -> bool {
-        self.claimed.iter().sum::<u64>() == self.claimed_all
     }
 }
 
@@ -123,40 +97,34 @@ impl World<'_> {
         bytes <= pool.capacity.0.saturating_sub(self.room.left_for_puts).min(most)
     }
 
-    /// Whether a file that is to be recalled fits beside what is claimed.
-    pub(super) fn has_room_for(&self, class: ClassIndex, bytes: u64) -> bool {
-        let of_class = self.cache.free_of(class).unwrap_or(u64::MAX);
-        self.room.claimed_all + bytes <= self.room_for_recalls()
-            && self.room.claimed[usize::from(class.0)].saturating_add(bytes) <= of_class
+    /// What is free for recalls now.
+    pub(super) fn free_for_recalls(&self) -> FreeSpace {
+        let classes = (0..self.room.told_class.len()).filter_map(|class| {
+            Some((ClassId(class as u16 + 1), ByteCount(self.cache.free_of(ClassIndex(class as u16))?)))
+        });
+        FreeSpace { pool: ByteCount(self.room_for_recalls()), classes: classes.collect() }
     }
 
-    /// Claims room for a file that is to be recalled.
-    pub(super) fn claim_room(&mut self, class: ClassIndex, bytes: u64) -> bool {
-        let at = usize::from(class.0);
-        if self.has_room_for(class, bytes) {
-            self.room.claimed[at] += bytes;
-            self.room.claimed_all += bytes;
-            return true;
-        }
-        let now = self.now;
-        let short = self.room.short[at].get_or_insert(Short { bytes, since: now, times: 0, tried: false });
-        short.bytes = short.bytes.min(bytes);
-        if std::mem::take(&mut short.tried) {
-            (short.since, short.times) = (now, short.times.saturating_add(1));
-        }
-        self.room_lacked = true;
-        false
+    /// Whether a file that is to be recalled fits beside what is claimed.
+    pub(super) fn has_room_for(&self, class: ClassIndex, bytes: u64) -> bool {
+        self.room.claims.fits(&self.free_for_recalls(), ClassId(class.0 + 1), ByteCount(bytes))
     }
 
     /// Tells the scheduler of the room for recalls, where that may change what it decides: while more is free
     /// than all that is wanted, nothing is limited.
     pub(super) fn tell_room(&mut self, now: bool) {
-        let free = self.room_for_recalls();
-        let told = if free > self.wants.bytes { u64::MAX } else { free };
+        let mut free = self.free_for_recalls();
+        let told = if free.pool.0 > self.wants.bytes { u64::MAX } else { free.pool.0 };
+        let rested = self.room.claims.to_tell(&mut free, self.now.timestamp(), self.model.policy.retry_delay);
+        if let Some(rested) = rested.filter(|_| !self.room.is_due) {
+            self.room.is_due = true;
+            self.agenda.enter(Moment::of(rested), What::Room);
+        }
+        let classes: Vec<u64> =
+            (0..self.room.told_class.len()).map(|class| self.class_room(class, &free)).collect();
         let mut changed = self.room.told != Some(told) && !(self.room.told.is_none() && told == u64::MAX);
-        for class in 0..self.room.told_class.len() {
-            let value = self.class_room(class, free);
-            changed |= self.room.told_class[class].unwrap_or(u64::MAX) != value;
+        for (value, told) in classes.iter().zip(&self.room.told_class) {
+            changed |= told.unwrap_or(u64::MAX) != *value;
         }
         if !changed {
             return;
@@ -173,8 +141,7 @@ impl World<'_> {
             self.room.told = Some(told);
             self.tell(Event::PoolSpace { share: None, free: ByteCount(told) });
         }
-        for class in 0..self.room.told_class.len() {
-            let value = self.class_room(class, free);
+        for (class, value) in classes.into_iter().enumerate() {
             if self.room.told_class[class].unwrap_or(u64::MAX) != value {
                 self.room.told_class[class] = Some(value);
                 let share = Some(ShareId(class as u16 + 1));
@@ -183,29 +150,10 @@ impl World<'_> {
         }
     }
 
-    /// What is told of a class: its room, or nothing where a file is known to wait for more.
-    fn class_room(&mut self, class: usize, free: u64) -> u64 {
-        let of_class = self.cache.free_of(ClassIndex(class as u16)).unwrap_or(u64::MAX);
-        let retry = self.model.policy.retry_delay;
-        if let Some(short) = &mut self.room.short[class] {
-            if free >= short.bytes && of_class >= short.bytes {
-                self.room.short[class] = None;
-            } else {
-                let rests = session::back_off(retry, short.times, session::BACK_OFF_MAX);
-                let until = short.since.plus(rests);
-                if !short.tried && until <= self.now {
-                    short.tried = true;
-                }
-                if !short.tried {
-                    if !self.room.is_due {
-                        self.room.is_due = true;
-                        self.agenda.enter(until, What::Room);
-                    }
-                    return 0;
-                }
-            }
-        }
-        if of_class > self.room.wanted[class] { u64::MAX } else { of_class }
+    /// What is told of a class: while more is free than is wanted of it, nothing is limited.
+    fn class_room(&self, class: usize, free: &FreeSpace) -> u64 {
+        let of_class = free.classes.get(&ClassId(class as u16 + 1)).map_or(u64::MAX, |bytes| bytes.0);
+        if of_class > 0 && of_class > self.room.wanted[class] { u64::MAX } else { of_class }
     }
 
     pub(super) fn room_event(&mut self) {
@@ -248,7 +196,8 @@ impl World<'_> {
         while let Some(&(workload, file)) = self.room.puts[class].front() {
             let bytes = self.holdings.size(file);
             let safe = self.model.site.classes[class].copies.is_empty();
-            let fits = self.room.claimed_all + bytes <= self.cache.free() && self.put_in(file, bytes, safe);
+            let fits =
+                self.room.claims.claimed().0 + bytes <= self.cache.free() && self.put_in(file, bytes, safe);
             if !fits {
                 if !std::mem::replace(&mut has_evicted, true) && self.evict_once() {
                     continue;

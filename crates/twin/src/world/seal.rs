@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use std::ops::Range;
 
 use base::{ByteCount, ClassId, FileId};
-use scheduler::session::{self, PackLimit, PackSize, Sealing, Waiting};
 use scheduler::{Backlog, Event};
+use session::{self, PackLimit, PackSize, Sealing, Waiting};
 
 use super::World;
 use super::wants::Bits;
@@ -54,6 +54,11 @@ impl Todo {
     /// Nothing was put yet; the next file has this number.
     pub(super) fn new(begin: u64, copies: usize) -> Self {
         Todo { begin, written: vec![Bits::default(); copies], ..Todo::default() }
+    }
+
+    /// Whether no file waits to be sealed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
     }
 
     pub(super) fn is_sealing(&self) -> bool {
@@ -230,6 +235,10 @@ impl World<'_> {
         let Ok(()) = session::seal(&mut files, size, model.large, partial);
         let sealed = files.sealed;
         let todo = &mut self.migration.todo[usize::from(class)];
+        if partial {
+            let began = Moment(self.now.0.saturating_sub(super::SEAL_TIME.as_micros() as u64)).timestamp();
+            self.haste.seal_ended(ClassId(class + 1), began, todo.waiting.is_empty());
+        }
         if partial || todo.waiting.is_empty() {
             todo.since = Some(self.now).filter(|_| !todo.waiting.is_empty());
         }

@@ -35,6 +35,11 @@ impl Spans {
         self.begun.retain(|_, parts| parts.iter().all(|part| part.tape != tape));
     }
 
+    /// Bytes of a container that stand on earlier tapes of a pool.
+    pub(super) fn written(&self, container: u32, pool: u16) -> u64 {
+        self.begun.get(&(container, pool)).map_or(0, |parts| parts.iter().map(|part| part.bytes).sum())
+    }
+
     /// It is not wanted any more: who wants it again begins with its first part.
     pub(super) fn wanted_no_more(&mut self, file: FileId) {
         self.reading.remove(&file);
@@ -88,8 +93,7 @@ impl Spans {
 impl World<'_> {
     /// Bytes of a container that stand on earlier tapes of the pool that the drive writes for.
     pub(super) fn spanned(&self, container: u32, drive: usize) -> u64 {
-        let key = (container, self.drives[drive].writing_for());
-        self.spans.begun.get(&key).map_or(0, |parts| parts.iter().map(|part| part.bytes).sum())
+        self.spans.written(container, self.drives[drive].writing_for())
     }
 
     /// The tape is full within a container: the rest goes to the next one.

@@ -51,6 +51,11 @@ impl World<'_> {
             !self.has_room_for(index, self.holdings.mean(index) as u64)
         };
         let classes = (0..self.room.wanted.len()).filter(short);
-        classes.map(|class| self.room.wanted[class].saturating_sub(self.room.claimed_of(class))).sum()
+        classes
+            .map(|class| {
+                self.room.wanted[class]
+                    .saturating_sub(self.room.claims.claimed_of(base::ClassId(class as u16 + 1)).0)
+            })
+            .sum()
     }
 }

@@ -79,7 +79,7 @@ fn a_flush_after_so_many_files_costs_its_time() {
 fn a_flush_is_due_with_as_many_containers_as_in_the_server() {
     let (files, bytes) = (3_000u64, 10 * MB);
     let stream = (files * bytes) as f64 / timing().native_rate as f64;
-    let flushes = files.div_ceil(scheduler::session::WRITE_BATCH_CONTAINERS);
+    let flushes = files.div_ceil(session::WRITE_BATCH_CONTAINERS);
     assert_eq!(flushes, 3);
     let found = writing(&run(&written(files, bytes, 1_000 * GB, &[])));
     close(found - stream, flushes as f64 * flush_seconds(), 0.05);

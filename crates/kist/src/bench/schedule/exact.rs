@@ -1,7 +1,7 @@
 //! The exact dynamic programme against a search through all orders.
 
 use durability::SplitMix;
-use scheduler::order::{LinearFile, LinearTrack, exact_dp, linear_cost, simple_dp};
+use session::order::{LinearFile, LinearTrack, exact_dp, linear_cost, simple_dp};
 
 use super::figures::{Exact, Spread};
 

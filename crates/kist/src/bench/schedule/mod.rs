@@ -11,7 +11,7 @@ use std::path::Path;
 use base::BlockAddress;
 use durability::SplitMix;
 use rustix::time::{ClockId, clock_gettime};
-use scheduler::order::{Aim, OrderLimits, Plan, Segment, block_order, nearest_first, plan, trace};
+use session::order::{Aim, OrderLimits, Plan, Segment, block_order, nearest_first, plan, trace};
 
 use self::figures::{Report, Row, Run, Spread, WaitRow};
 use self::tape::Tape;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use base::BlockAddress;
 use durability::SplitMix;
 use mechanics::Track;
-use scheduler::order::{Segment, approach, nearest_first, trace};
+use session::order::{Segment, approach, nearest_first, trace};
 
 /// Bytes of a block, as LTFS has it by default.
 pub const BLOCK: u32 = 512 << 10;

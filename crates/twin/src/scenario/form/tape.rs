@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use scheduler::session::{RECALL_BATCH_BYTES, REPLAN_EVERY};
+use session::{RECALL_BATCH_BYTES, REPLAN_EVERY};
 
 use crate::quantity::{Bytes, Count, Span};
 

@@ -15,11 +15,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use threads::mpsc::Receiver;
 
-use base::{BlockAddress, ContainerId, FailureCause, RunId, TapePoolId, Timestamp, Vid};
+use base::{BlockAddress, ContainerId, FailureCause, RunId, TapePoolId, Vid};
 use catalogue::TapeState;
 use library::{DriveName, LibraryError, TapeDrive, TapeError};
 use mover::Volume;
 use scheduler::{Event, Failure, SessionEnd};
+use session::WritingSession;
 
 use crate::ArchiveError;
 use crate::conductor::{DriveTask, Order};
@@ -34,8 +35,8 @@ struct Mounted {
     vid: Vid,
     volume: Volume,
     run: Option<OpenRun>,
-    /// The last call for haste that an index of this mount has answered.
-    hurry_answered: Timestamp,
+    /// The rules of writing to it, and how far it is.
+    writing: WritingSession,
     /// Whether something failed so that nothing more may be written to it in this mount.
     failed: bool,
     /// What is wrong with the newest index, if another one took its place.
@@ -55,8 +56,6 @@ struct OpenRun {
     committed: u32,
     /// End of data after the last commit or index.
     end_of_data: BlockAddress,
-    /// Bytes committed since the last index.
-    since_index: u64,
 }
 
 /// Why a session on a mounted tape fails.

@@ -15,7 +15,7 @@ use super::{DriveThread, SessionError};
 use crate::ArchiveError;
 use crate::access_log::{Notice, wanted_since};
 use crate::engine::{Engine, truncated};
-use crate::space::SessionSpace;
+use crate::space::SessionClaims;
 
 impl DriveThread {
     /// Reads what is wanted from the mounted tape until nothing is left; requests that arrive meanwhile join.
@@ -26,9 +26,9 @@ impl DriveThread {
         let engine = Arc::clone(&self.engine);
         let block_size = mounted.volume.block_size();
         let track = crate::tracks::track(self.drive.as_mut(), block_size.bytes());
-        let mut order = RecallOrder::new(&engine, vid, track, block_size.bytes());
+        let claims = SessionClaims::new(&engine);
+        let mut order = RecallOrder::new(&engine, vid, track, block_size.bytes(), &claims);
         let session = Arc::clone(&self.session);
-        let space = SessionSpace::new(&engine);
         let stream = engine.tape_stream();
         let mut failure = None;
         let mut damaged = BTreeMap::new();
@@ -40,11 +40,11 @@ impl DriveThread {
             engine.settings.tape.buffer,
             &self.session.bytes,
             &engine.stop,
-            &mut |drive| space.next_batch(&mut || order.next_batch(drive)),
+            &mut |drive| order.next_batch(drive),
             &mut |batch| {
                 session.files.fetch_add(batch.files.len() as u64, Ordering::Relaxed);
                 let result = commit(&engine, vid, batch, &mut damaged);
-                space.done();
+                claims.done();
                 let go_on = result.is_ok();
                 failure = result.err();
                 go_on
@@ -59,9 +59,7 @@ impl DriveThread {
         }
         match (result, failure) {
             (Ok(()), None) if engine.stop.load(Ordering::Relaxed) => SessionEnd::Stopped,
-            // What is left waits for room; neither tape nor drive did anything wrong.
-            (Ok(()), None) if space.has_refused() => SessionEnd::NoRoom,
-            (Ok(()), None) => SessionEnd::Drained,
+            (Ok(()), None) => order.end(),
             (Ok(()), Some(error)) => SessionEnd::Failed(error.to_string().into()),
             (Err(RecallEnd::Pool(error)), None) if engine.is_for_want_of_room(&error) => {
                 tracing::warn!(%vid, %error, "the pool filled meanwhile; the rest waits for room");

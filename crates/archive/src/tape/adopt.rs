@@ -83,14 +83,7 @@ pub(super) fn adopt(
     };
     let again = run.planned.saturating_sub(committed);
     tracing::info!(%vid, run = %id, adopted, again, torn, "a session that was cut short is taken over");
-    let run = OpenRun {
-        id,
-        tape_pool: run.tape_pool,
-        planned: run.planned,
-        committed,
-        end_of_data: end,
-        since_index: 0,
-    };
+    let run = OpenRun { id, tape_pool: run.tape_pool, planned: run.planned, committed, end_of_data: end };
     Ok(Adopted { run, torn, tape_state, reason, unverified })
 }
 

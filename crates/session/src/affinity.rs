@@ -1,14 +1,14 @@
-//! Which queued containers a drive writes next, so that data sets stand together on tape. Pure.
+//! Which queued containers a drive writes next, so that data sets stand together on tape.
 //!
-//! A data set has a home: the tape of a pool that its last container was planned for. While that tape is
-//! being
-//! written, others leave the data set to it, within bounds; what failed there and waits to be written again
-//! goes
+//! A data set has a home: the tape of a pool that its last container was planned for. While that tape is being
+//! written, others leave the data set to it, within bounds; what failed there and waits to be written again goes
 //! there too. In memory only: after a start each data set finds a new home with its next container.
 
 use std::collections::BTreeMap;
 
-use base::{ByteCount, ContainerId, Duration, TapePoolId, Timestamp, Vid};
+use base::{ByteCount, Duration, TapePoolId, Timestamp, Vid};
+
+use crate::choose::Queued;
 
 /// Data sets whose homes are remembered; of more, those that were not written to for longest are forgotten.
 const HOMES_MAX: usize = 65_536;
@@ -20,21 +20,15 @@ const OWNER_SILENCE_MAX: Duration = Duration::from_secs(30 * 60);
 /// The data set of a class that is one: it has no home.
 const WHOLE_CLASS: u64 = 0;
 
-/// A container that waits for a tape pool.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Queued {
-    pub(crate) container: ContainerId,
-    pub(crate) data_set: u64,
-    pub(crate) length: ByteCount,
-}
-
 /// A tape that is being written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Writer {
-    pub(crate) vid: Vid,
-    pub(crate) tape_pool: TapePoolId,
+pub struct Writer {
+    /// The tape.
+    pub vid: Vid,
+    /// Its pool.
+    pub tape_pool: TapePoolId,
     /// What still fits.
-    pub(crate) room: ByteCount,
+    pub room: ByteCount,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,7 +44,7 @@ struct Session {
 
 /// Where data sets are written.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Affinity {
+pub struct Affinity {
     /// The tape, and when it was used last.
     homes: BTreeMap<(TapePoolId, u64), (Vid, u64)>,
     ages: BTreeMap<u64, (TapePoolId, u64)>,
@@ -60,17 +54,11 @@ pub(crate) struct Affinity {
 
 impl Affinity {
     /// What of a stretch of the queue (in its order) this writer may take, in the order in which it should:
-    /// data
-    /// sets one after the other, first the one at the tape's end, then those of the tape, then new ones. What
+    /// data sets one after the other, first the one at the tape's end, then those of the tape, then new ones. What
     /// belongs to other tapes that are being written is left to them, `left` bytes each and no more than fits
     /// there; what goes beyond that comes last. Positions in `queued`.
-    pub(crate) fn order(
-        &self,
-        writer: &Writer,
-        now: Timestamp,
-        left: ByteCount,
-        queued: &[Queued],
-    ) -> Vec<usize> {
+    #[must_use]
+    pub fn order(&self, writer: &Writer, now: Timestamp, left: ByteCount, queued: &[Queued]) -> Vec<usize> {
         let own = self.sessions.get(&writer.vid);
         let in_turn = own.is_none_or(|own| own.turns < TURNS_MAX);
         let mut budgets: BTreeMap<Vid, u64> = BTreeMap::new();
@@ -103,9 +91,8 @@ impl Affinity {
     }
 
     /// These are planned for the tape now, in this order. `first`: none that may be taken has waited longer
-    /// than
-    /// the first of them. The writer's room is what is left.
-    pub(crate) fn took(&mut self, writer: &Writer, now: Timestamp, first: bool, data_sets: &[u64]) {
+    /// than the first of them. The writer's room is what is left.
+    pub fn took(&mut self, writer: &Writer, now: Timestamp, first: bool, data_sets: &[u64]) {
         for data_set in data_sets {
             let home = self.home(writer.tape_pool, *data_set);
             // What was shared stays the other's.
@@ -127,7 +114,7 @@ impl Affinity {
     }
 
     /// A tape is not written any more for now: nothing is left to it.
-    pub(crate) fn leave(&mut self, vid: Vid) {
+    pub fn leave(&mut self, vid: Vid) {
         self.sessions.remove(&vid);
     }
 

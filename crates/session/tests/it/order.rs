@@ -3,7 +3,7 @@
 use base::BlockAddress;
 use mechanics::{LocateCost, Place, TapeMap, Track};
 use proptest::prelude::*;
-use scheduler::order::{
+use session::order::{
     Aim, Approach, Candidate, OrderLimits, Plan, Replan, Segment, Visit, block_order, nearest_first, plan,
     replan, trace,
 };

@@ -1,3 +1,5 @@
+use base::ContainerId;
+
 use super::*;
 
 const POOL: TapePoolId = TapePoolId(1);
@@ -18,6 +20,7 @@ fn queue(data_sets: &[u64]) -> Vec<Queued> {
         container: ContainerId(at as u64),
         data_set: *data_set,
         length: ByteCount(10),
+        can_span: false,
     };
     data_sets.iter().enumerate().map(container).collect()
 }
@@ -119,6 +122,8 @@ mod property {
     use std::collections::BTreeSet;
 
     use proptest::prelude::*;
+
+    use base::ContainerId;
 
     use super::*;
 

@@ -12,6 +12,7 @@ use library::{LibraryError, TapeDrive, TapeError};
 use ltfs::changes::{ChangeNumber, ChangeSegment};
 use mover::{Volume, VolumeError};
 use scheduler::Failure;
+use session::WritingSession;
 
 use super::adopt::{self, Adopted};
 use super::plan;
@@ -262,7 +263,7 @@ impl DriveThread {
             vid,
             volume,
             run: None,
-            hurry_answered: Timestamp(0),
+            writing: WritingSession::new(engine.settings.tape.writing_rules(), Timestamp(0)),
             failed: false,
             index_fault,
             unverified,
@@ -336,14 +337,7 @@ impl DriveThread {
         let catalogue::Outcome::Run(id) = self.engine.execute(begin)? else {
             unreachable!("beginning a run gives a run");
         };
-        let run = OpenRun {
-            id,
-            tape_pool,
-            planned: 0,
-            committed: 0,
-            end_of_data: record.end_of_data,
-            since_index: 0,
-        };
+        let run = OpenRun { id, tape_pool, planned: 0, committed: 0, end_of_data: record.end_of_data };
         mounted.run = Some(run);
         Ok(run)
     }
@@ -377,7 +371,7 @@ impl DriveThread {
             mounted.volume.write_data_index(self.drive.as_mut(), now)?;
         }
         run.end_of_data = end_of_data;
-        run.since_index = 0;
+        mounted.writing.indexed();
         let unverified = std::mem::take(&mut mounted.unverified);
         if !unverified.is_empty() {
             engine.chore(mounted.vid, |chores| chores.read_back.extend(unverified));

@@ -1,6 +1,6 @@
 //! The dynamic programmes for one linear track against all orders.
 
-use scheduler::order::{LinearFile, LinearTrack, exact_dp, linear_cost, simple_dp};
+use session::order::{LinearFile, LinearTrack, exact_dp, linear_cost, simple_dp};
 
 const STEPS: u64 = 10_000_000;
 

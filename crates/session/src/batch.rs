@@ -8,6 +8,23 @@ pub const WRITE_BATCH_CONTAINERS: u64 = 1_024;
 /// while the batch is written.
 pub const WRITE_BATCH_MEMBERS: u64 = 40_000;
 
+/// When a flush is due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlushRules {
+    /// After so many bytes, ...
+    pub bytes: ByteCount,
+    /// ... or so many files; `u64::MAX`: whatever their number.
+    pub files: u64,
+}
+
+impl FlushRules {
+    /// By bytes, whatever the number of files.
+    #[must_use]
+    pub fn by_bytes(bytes: ByteCount) -> FlushRules {
+        FlushRules { bytes, files: u64::MAX }
+    }
+}
+
 /// Containers that are written together.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct WriteBatch {
@@ -27,19 +44,14 @@ impl WriteBatch {
         self.members = self.members.saturating_add(members.max(1));
     }
 
-    /// Whether a flush is due before more is written: with `flush_bytes`, or with so many containers or
-    /// members that committing them takes its time.
+    /// Whether a flush is due before more is written: by the rules, or with so many containers or members that
+    /// committing them takes its time.
     #[must_use]
-    pub fn is_full(&self, flush_bytes: ByteCount) -> bool {
-        self.has_bytes(flush_bytes)
+    pub fn is_full(&self, rules: &FlushRules) -> bool {
+        self.bytes.0 >= rules.bytes.0.max(1)
+            || self.members >= rules.files
             || self.containers >= WRITE_BATCH_CONTAINERS
             || self.members >= WRITE_BATCH_MEMBERS
-    }
-
-    /// Whether a flush is due by bytes.
-    #[must_use]
-    pub fn has_bytes(&self, flush_bytes: ByteCount) -> bool {
-        self.bytes.0 >= flush_bytes.0.max(1)
     }
 }
 
@@ -47,7 +59,7 @@ impl WriteBatch {
 mod tests {
     use super::*;
 
-    const FLUSH: ByteCount = ByteCount(1_000);
+    const FLUSH: FlushRules = FlushRules { bytes: ByteCount(1_000), files: u64::MAX };
 
     fn batch(containers: u64, bytes: u64, members: u64) -> WriteBatch {
         let mut batch = WriteBatch::default();
@@ -57,16 +69,21 @@ mod tests {
 
     #[test]
     fn a_batch_is_full_at_each_limit_and_not_before() {
-        assert!(!WriteBatch::default().is_full(ByteCount(0)), "of nothing no flush is due");
-        assert!(!batch(9, 111, 1).is_full(FLUSH));
-        assert!(batch(10, 100, 1).is_full(FLUSH));
-        assert!(!batch(WRITE_BATCH_CONTAINERS - 1, 0, 1).is_full(FLUSH));
-        assert!(batch(WRITE_BATCH_CONTAINERS, 0, 0).is_full(FLUSH));
-        assert!(!batch(1, 0, WRITE_BATCH_MEMBERS - 1).is_full(FLUSH));
-        assert!(batch(1, 0, WRITE_BATCH_MEMBERS).is_full(FLUSH));
+        let by_files = FlushRules { files: 7, ..FLUSH };
+        assert!(!batch(2, 0, 3).is_full(&by_files) && batch(1, 0, 7).is_full(&by_files));
+        assert!(
+            !WriteBatch::default().is_full(&FlushRules::by_bytes(ByteCount(0))),
+            "of nothing no flush is due"
+        );
+        assert!(!batch(9, 111, 1).is_full(&FLUSH));
+        assert!(batch(10, 100, 1).is_full(&FLUSH));
+        assert!(!batch(WRITE_BATCH_CONTAINERS - 1, 0, 1).is_full(&FLUSH));
+        assert!(batch(WRITE_BATCH_CONTAINERS, 0, 0).is_full(&FLUSH));
+        assert!(!batch(1, 0, WRITE_BATCH_MEMBERS - 1).is_full(&FLUSH));
+        assert!(batch(1, 0, WRITE_BATCH_MEMBERS).is_full(&FLUSH));
         // Two of the largest packs.
         let pack = super::super::PACK_MEMBERS_MAX as u64;
-        assert!(!batch(1, 0, pack).is_full(FLUSH) && batch(2, 0, pack).is_full(FLUSH));
+        assert!(!batch(1, 0, pack).is_full(&FLUSH) && batch(2, 0, pack).is_full(&FLUSH));
     }
 
     #[test]

@@ -5,113 +5,76 @@ use std::sync::{Arc, PoisonError};
 
 use base::{
     ArchivePath, BlobDescription, BlobId, BlobPiece, BlockAddress, BlockCount, ByteCount, ContainerId,
-    FileId, TapePoolId, Vid,
+    FileId, TapePoolId,
 };
 use catalogue::{
-    Command, ContainerKind, ContainerRecord, FileRecord, PlannedContainer, QueuedContainer, ReadError, View,
+    ContainerKind, ContainerRecord, FileRecord, PlannedContainer, QueuedContainer, ReadError, View,
 };
 use ltfs::naming;
 use ltfs::pack::{PackLayout, Piece};
 use mover::{ContainerPlan, FileOnTape, MoverError, Part, Volume, VolumeError};
-use scheduler::session::{self, WriteBatch};
+use session::{Accepted, CHOOSE_WINDOW, MigrationQueue, Queued};
 
-use super::{OpenRun, SessionError};
+use super::SessionError;
 use crate::ArchiveError;
-use crate::affinity::{Queued, Writer};
 use crate::engine::{Engine, Rest, largest_container, truncated};
 
-/// Queued containers looked at together, to find those of one data set.
-const PLAN_WINDOW: usize = 2_048;
 /// The largest container that is read once to see whether it can be written, before a blank tape is labelled
 /// for it. A larger one is only read if it failed before: that takes longer than a blank tape is worth.
 const PROBE_BYTES_MAX: ByteCount = ByteCount::gib(16);
 
-/// What the planner found.
-pub(super) enum Planned {
-    /// These are in the run now, durable.
-    Containers(Vec<PlannedContainer>),
-    /// Nothing is queued, or only what rests or is left to other tapes.
-    Nothing,
-    /// The next one does not fit on this tape.
-    TapeFull,
-}
-
-/// The tape that is planned for.
-pub(super) struct Target {
-    pub(super) vid: Vid,
-    pub(super) tape_pool: TapePoolId,
-    pub(super) block_size: u32,
-    /// What still fits on it.
-    pub(super) room: ByteCount,
-    /// What fits on an empty tape of its kind: what is larger waits for another kind and never makes this one
-    /// count as full.
-    pub(super) empty_tape: ByteCount,
-}
-
-/// A batch in the making.
-struct Batch<'a> {
+/// What is queued for a tape pool, as the catalogue has it.
+pub(super) struct PoolQueue<'a> {
     engine: &'a Engine,
-    target: &'a Target,
+    tape_pool: TapePoolId,
     /// What some tape of the pool takes when it is empty.
     largest: ByteCount,
-    chosen: Vec<PlannedContainer>,
-    data_sets: Vec<u64>,
-    block: u64,
-    written: WriteBatch,
 }
 
-/// What became of a container that was looked at.
-enum Step {
-    Taken,
-    Passed,
-    /// It does not fit any more.
-    NoRoom,
-}
-
-/// Takes containers from the queue into the run, up to a flush's worth: see [`crate::affinity`] for which.
-pub(super) fn take(engine: &Engine, run: &OpenRun, target: &Target) -> Result<Planned, ArchiveError> {
-    let largest = engine.read(|view| largest_of(engine, view, target.tape_pool))?;
-    let _planning = engine.planning.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut batch = Batch {
-        engine,
-        target,
-        largest,
-        chosen: Vec::new(),
-        data_sets: Vec::new(),
-        block: run.end_of_data.0,
-        written: WriteBatch::default(),
-    };
-    let pool = engine.classes.tape_pools().get(&target.tape_pool);
-    let left = pool.map_or(ByteCount(0), |pool| pool.mount_bytes);
-    let writer = Writer { vid: target.vid, tape_pool: target.tape_pool, room: target.room };
-    let mut after = None;
-    let mut first = true;
-    'queue: while batch.chosen.is_empty() {
-        let page = engine.read(|view| view.queue(target.tape_pool, after, PLAN_WINDOW))?;
-        let Some((last, _)) = page.last() else { return Ok(Planned::Nothing) };
-        after = Some(*last);
-        let window = with_data_sets(engine, page)?;
-        let order = engine.affinity().order(&writer, engine.now(), left, &window);
-        let oldest = order.iter().min().copied();
-        for at in order {
-            let Some(queued) = window.get(at) else { continue };
-            let begins = batch.chosen.is_empty();
-            match batch.add(queued)? {
-                Step::Taken if begins => first = oldest == Some(at),
-                Step::Taken | Step::Passed => {}
-                Step::NoRoom if begins => return Ok(Planned::TapeFull),
-                Step::NoRoom => break 'queue,
-            }
-            if batch.is_full() {
-                break 'queue;
-            }
-        }
+impl<'a> PoolQueue<'a> {
+    pub(super) fn of(engine: &'a Engine, tape_pool: TapePoolId) -> Result<Self, ArchiveError> {
+        let largest = engine.read(|view| largest_of(engine, view, tape_pool))?;
+        Ok(PoolQueue { engine, tape_pool, largest })
     }
-    let Batch { chosen, data_sets, written, .. } = batch;
-    engine.execute(Command::AppendToRun { run: run.id, containers: chosen.clone() })?;
-    let writer = Writer { room: ByteCount(target.room.0.saturating_sub(written.bytes.0)), ..writer };
-    engine.affinity().took(&writer, engine.now(), first, &data_sets);
-    Ok(Planned::Containers(chosen))
+}
+
+impl MigrationQueue for PoolQueue<'_> {
+    type Error = ArchiveError;
+    type Cursor = ContainerId;
+
+    fn window(
+        &mut self,
+        after: Option<ContainerId>,
+    ) -> Result<Option<(Vec<Queued>, ContainerId)>, ArchiveError> {
+        let page = self.engine.read(|view| view.queue(self.tape_pool, after, CHOOSE_WINDOW))?;
+        let Some((last, _)) = page.last() else { return Ok(None) };
+        let last = *last;
+        Ok(Some((with_data_sets(self.engine, page)?, last)))
+    }
+
+    fn accept(&mut self, queued: &Queued) -> Result<Accepted, ArchiveError> {
+        if must_come_from_tape(self.engine, queued.container)? {
+            return Ok(Accepted::NotNow);
+        }
+        let record = self.engine.read(|view| view.container(queued.container))?;
+        Ok(Accepted::Yes { members: record.map_or(1, |record| record.live_members.into()) })
+    }
+
+    fn is_too_large(&mut self, queued: &Queued) {
+        rest_if_too_large(self.engine, queued.container, queued.length, self.largest);
+    }
+}
+
+/// Where chosen containers stand on tape, one behind the other from the end of its data on.
+pub(super) fn places(chosen: &[Queued], end_of_data: BlockAddress, block_size: u32) -> Vec<PlannedContainer> {
+    let mut next = end_of_data;
+    let place = |queued: &Queued| {
+        let blocks = BlockCount(queued.length.0.div_ceil(u64::from(block_size)));
+        let block = next;
+        next = BlockAddress(block.0 + blocks.0);
+        PlannedContainer { container: queued.container, block, blocks }
+    };
+    chosen.iter().map(place).collect()
 }
 
 /// The largest container that some tape of a pool takes when it is empty.
@@ -137,7 +100,7 @@ pub(super) fn has_work(
     let largest = engine.read(|view| largest_of(engine, view, tape_pool))?;
     let mut after = None;
     loop {
-        let page = engine.read(|view| view.queue(tape_pool, after, PLAN_WINDOW))?;
+        let page = engine.read(|view| view.queue(tape_pool, after, CHOOSE_WINDOW))?;
         let Some((last, _)) = page.last() else { return Ok(false) };
         after = Some(*last);
         for (container, QueuedContainer { length, .. }) in page {
@@ -155,7 +118,7 @@ pub(super) fn has_work(
 
 fn can_be_written(engine: &Engine, container: ContainerId, length: ByteCount) -> Result<bool, ArchiveError> {
     {
-        let _planning = engine.planning.lock().unwrap_or_else(PoisonError::into_inner);
+        let _planning = engine.planning();
         if must_come_from_tape(engine, container)? {
             return Ok(false);
         }
@@ -221,7 +184,7 @@ pub(super) fn give_up_lost(
         crate::lost::declare_members(engine, container, error.blob())?;
     }
     // Not while another drive plans: what it has just chosen must not go.
-    let _planning = engine.planning.lock().unwrap_or_else(PoisonError::into_inner);
+    let _planning = engine.planning();
     engine.dissolve_if_stuck(container, unreadable.is_some())?;
     Ok(())
 }
@@ -234,7 +197,7 @@ fn with_data_sets(
     let mut window = Vec::with_capacity(page.len());
     for (container, QueuedContainer { length, .. }) in page {
         if !is_resting(engine, container) {
-            window.push(Queued { container, data_set: 0, length });
+            window.push(Queued { container, data_set: 0, length, can_span: false });
         }
     }
     engine.read(|view| {
@@ -255,34 +218,6 @@ fn data_set(view: &View<'_>, container: ContainerId) -> Result<u64, ReadError> {
     };
     let Some(file) = file else { return Ok(0) };
     Ok(view.file(file)?.map_or(0, |file| file.dataset))
-}
-
-impl Batch<'_> {
-    fn add(&mut self, queued: &Queued) -> Result<Step, ArchiveError> {
-        let Queued { container, length, data_set } = *queued;
-        if must_come_from_tape(self.engine, container)? {
-            return Ok(Step::Passed);
-        }
-        if length > self.target.empty_tape {
-            rest_if_too_large(self.engine, container, length, self.largest);
-            return Ok(Step::Passed);
-        }
-        if length.0 > self.target.room.0.saturating_sub(self.written.bytes.0) {
-            return Ok(Step::NoRoom);
-        }
-        let blocks = length.0.div_ceil(u64::from(self.target.block_size));
-        let (block, blocks) = (BlockAddress(self.block), BlockCount(blocks));
-        self.chosen.push(PlannedContainer { container, block, blocks });
-        self.data_sets.push(data_set);
-        self.block += blocks.0;
-        let record = self.engine.read(|view| view.container(container))?;
-        self.written.add(length, record.map_or(1, |record| record.live_members.into()));
-        Ok(Step::Taken)
-    }
-
-    fn is_full(&self) -> bool {
-        self.written.is_full(self.engine.settings.tape.flush_bytes)
-    }
 }
 
 /// Whether a queued container's bytes are on tape only: then they are asked for, and it waits.

@@ -1,0 +1,4 @@
+//! The tests of this crate from outside, in one program: each is linked once.
+
+mod order;
+mod order_linear;
