@@ -218,9 +218,14 @@ impl Gather {
             let half = PackSize { bytes, members, ..self.size };
             // Bytes may all lie in front: what remains must still be a pack.
             let least = own.files.len().saturating_sub(self.size.members).max(1);
-            packs.push(own.take_first(half, least));
+            let first = own.take_first(half, least);
+            if self.size.limit.allows(own.bytes, own.files.len()) {
+                packs.push(first);
+            } else {
+                // Files of unequal size leave more than a tape takes: as few packs as they need.
+                own.put_back(first);
+            }
         }
-        // One more, unless files of unequal size leave more than a tape takes.
         while !own.files.is_empty() {
             packs.push(own.take_first(self.size, 1));
         }
@@ -242,6 +247,13 @@ impl Group {
     fn push(&mut self, file: Waiting) {
         self.files.push(file);
         self.bytes += file.size;
+    }
+
+    /// The first files come back.
+    fn put_back(&mut self, mut first: Vec<Waiting>) {
+        self.bytes += first.iter().map(|file| file.size).sum::<u64>();
+        first.append(&mut self.files);
+        self.files = first;
     }
 
     /// Takes the first files out, until they have so many bytes or members, but at least `least` of them; in

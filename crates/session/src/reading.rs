@@ -159,7 +159,9 @@ impl<P: Copy> ReadingSession<P> {
 
     /// What is to be done after `event`, at this time of the steady clock.
     pub fn step(&mut self, now: Duration, event: ReadingEvent<'_, P>) -> ReadingAction<P> {
-        if let Some(began) = self.plan_began.take() {
+        // The plan is made while what was gathered is taken: the step behind that knows how long it took.
+        let is_planned = !matches!(event, ReadingEvent::Gathered { .. });
+        if let Some(began) = self.plan_began.take_if(|_| is_planned) {
             let took = now.saturating_sub(began);
             self.plan_stands_until = began.saturating_add(plan_stands(took, self.rules.replan_every));
         }
