@@ -14,6 +14,7 @@ pub const LAYERS: [(&str, &[&str]); 8] = [
             "durability",
             "ltfs",
             "mechanics",
+            "session",
             "scheduler",
             "usage",
             "identity",
@@ -32,9 +33,11 @@ pub const LAYERS: [(&str, &[&str]); 8] = [
 const CORES: &str = "cores";
 
 /// Dependencies of one core on another, each with its reason.
-const CORE_PAIRS: [(&str, &str, &str); 2] = [
+const CORE_PAIRS: [(&str, &str, &str); 4] = [
     ("durability", "cluster", "the simulation runs over the groups that the placement makes"),
-    ("scheduler", "mechanics", "an order of reading is costed with the drive's own model"),
+    ("session", "mechanics", "an order of reading is costed with the drive's own model"),
+    ("scheduler", "mechanics", "what a tape is worth is costed with the drive's own model"),
+    ("scheduler", "session", "a forecast times what sessions do"),
 ];
 
 /// Crates that exist for tests alone: only those behind them in this list may depend on them, and they may

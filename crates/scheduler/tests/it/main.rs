@@ -8,4 +8,5 @@ mod forecast;
 mod forecast_scale;
 mod forecast_world;
 mod limits;
+mod sessions;
 mod snapshots;

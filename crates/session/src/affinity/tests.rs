@@ -123,7 +123,6 @@ mod property {
 
     use proptest::prelude::*;
 
-
     use super::*;
 
     proptest! {

@@ -1,4 +1,4 @@
-//! A site in virtual time: the production scheduler, driven as the engine drives it.
+//! A site in virtual time: the production scheduler and sessions, driven as the engine drives them.
 //!
 //! Everything that happens stands on an agenda; each event changes the world, tells the scheduler, and what
 //! the scheduler orders enters the agenda again. What a drive does until its next event is computed at once:
@@ -6,15 +6,14 @@
 //!
 //! # What the model leaves out
 //!
-//! - Two drives that write for one pool take containers in turn, not by data set; small data sets go together
-//!   in the order of their numbers, not by where they stand in the tree.
+//! - Small data sets go together in the order of their numbers, not by where they stand in the tree. Other
+//!   systems take containers in turn, not by data set.
 //! - Blocks and headers: files stand byte by byte one behind the other; compression.
 //! - Archive mode unthreading and what an unload winds more after large transfers (LTO-9), a cartridge's
 //!   first load, cleaning, drives' recommended orders (RAO).
 //! - Repacking, verifying, scrubbing, deletes but for those of a record; copies of a lost tape are not made
 //!   again once a file was safe.
-//! - A new plan of a session is made when something new is wanted from its own tape, not from any; what is
-//!   less than an eighth of a plan of 32 files or more is put next to the files that lie nearest instead.
+//! - A new plan of a session is made when something new is wanted from its own tape, not from any.
 //! - The pool writes as fast as its streams get: a batch is stored when its last byte was read.
 //! - A stream's share is looked at once for each client's file, and every 4 GiB of a tape's.
 //! - A sealed container takes 100 ms to make, whatever its size.

@@ -4,17 +4,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{ByteCount, ClassId, Duration, FileId, LibraryId, ShareId, TapePoolId, Timestamp, Vid};
+use base::{
+    BlockAddress, ByteCount, ClassId, Duration, FileId, LibraryId, ShareId, TapePoolId, Timestamp, Vid,
+};
+use mechanics::{LocateCost, TapeMap, Track};
 use scheduler::{
     Action, Backlog, ClassPolicy, DriveName, DriveState, Event, Policy, Scheduler, SessionEnd,
     TapePoolPolicy, TapeSummary,
 };
 
+use crate::sessions::{Reader, WriteStep, Writer, wanted};
+
 pub const GB: u64 = 1_000_000_000;
 /// More steps than any test needs; a scheduler that asks in circles is stopped here.
 const STEPS_MAX: u64 = 2_000_000;
-/// Files that a recall session claims at once.
-const CLAIM: usize = 16;
 
 pub fn vid(number: usize) -> Vid {
     Vid::new(&format!("T{number:05}")).unwrap()
@@ -26,6 +29,21 @@ pub fn secs(n: u64) -> Duration {
 
 pub fn at(n: i64) -> Timestamp {
     Timestamp(n * 1_000_000_000)
+}
+
+/// Locates of a few seconds over a tape of ten million blocks.
+fn track() -> Track {
+    let locate = LocateCost {
+        base_us: 4e6,
+        wrap_change_us: 6e6,
+        band_change_us: 3e6,
+        landing_zone_change_us: 0.0,
+        direction_change_us: 5e6,
+        step_back_us: 0.0,
+        lpos_us: 600.0,
+        least_us: 1e6,
+    };
+    Track { map: TapeMap::even(100_000, 100, 0, 100, 0..100_000), locate, block_us: 1_000.0 }
 }
 
 pub fn policy() -> Policy {
@@ -73,7 +91,7 @@ enum Later {
     Seal(ClassId),
     Mounted(DriveName, Vid, Option<TapePoolId>),
     Write(DriveName, Vid, TapePoolId),
-    Read(DriveName, Vid, Vec<FileId>),
+    Read(DriveName, Vid),
     Unmounted(DriveName, Vid),
     Outside(Outside),
 }
@@ -116,7 +134,12 @@ pub struct Engine {
     /// Mounts, reads and sessions that failed because they were to.
     pub failed: u32,
     sessions: BTreeMap<DriveName, Timestamp>,
+    readers: BTreeMap<DriveName, Reader>,
+    writers: BTreeMap<DriveName, Writer>,
+    /// Counts what came to be wanted.
+    arrivals: u64,
     libraries: BTreeMap<DriveName, LibraryId>,
+    track: Track,
     policy: Policy,
     drives: BTreeMap<DriveName, (Slot, u64)>,
     tapes: BTreeMap<Vid, Cartridge>,
@@ -141,7 +164,11 @@ impl Engine {
             session_max: Duration::ZERO,
             failed: 0,
             sessions: BTreeMap::new(),
+            readers: BTreeMap::new(),
+            writers: BTreeMap::new(),
+            arrivals: 0,
             libraries: BTreeMap::new(),
+            track: track(),
             scheduler: Scheduler::new(policy),
             now: at(1_000_000),
             log: Vec::new(),
@@ -298,6 +325,7 @@ impl Engine {
                 assert_eq!(self.drives[&drive].0, Slot::Holds(vid), "sessions need the tape, one at a time");
                 assert_eq!(self.tapes[&vid].pool, Some(tape_pool), "a pool is written to its own tapes");
                 self.begin_session(&drive);
+                self.writers.insert(drive.clone(), Writer::new(vid));
                 self.set(&drive, Slot::Busy(vid));
                 self.later(secs(10), Some(&drive.clone()), Later::Write(drive, vid, tape_pool));
             }
@@ -305,8 +333,9 @@ impl Engine {
                 assert_eq!(self.drives[&drive].0, Slot::Holds(vid), "sessions need the tape, one at a time");
                 assert!(self.tapes[&vid].readable, "tape {vid} must not be read");
                 self.begin_session(&drive);
+                self.readers.insert(drive.clone(), Reader::new(vid));
                 self.set(&drive, Slot::Busy(vid));
-                self.later(secs(5), Some(&drive.clone()), Later::Read(drive, vid, Vec::new()));
+                self.later(secs(5), Some(&drive.clone()), Later::Read(drive, vid));
             }
             Action::Maintain { drive, vid } => panic!("nobody asked to check {vid} in {drive}"),
             Action::Unmount { drive } => {
@@ -372,7 +401,7 @@ impl Engine {
                 self.tell(Event::Mounted(drive, vid));
             }
             Later::Write(drive, vid, pool) => self.write(drive, vid, pool),
-            Later::Read(drive, vid, files) => self.read(drive, vid, files),
+            Later::Read(drive, vid) => self.read(drive, vid),
             Later::Unmounted(drive, _) => {
                 self.set(&drive, Slot::Empty);
                 self.tell(Event::Unmounted(drive));
@@ -398,51 +427,51 @@ impl Engine {
     }
 
     fn write(&mut self, drive: DriveName, vid: Vid, pool: TapePoolId) {
-        let next = self.queued.get(&pool).and_then(|queue| queue.first().copied());
-        let free = self.tapes[&vid].free;
-        let end = match next {
-            _ if self.fails(2) => SessionEnd::Failed("write error".into()),
-            None => SessionEnd::Drained,
-            Some((_, bytes)) if bytes > free || !self.tapes[&vid].readable => {
-                self.tapes.get_mut(&vid).unwrap().free = 0;
-                self.tell_tape(vid);
-                SessionEnd::TapeFull
-            }
-            Some((_, bytes)) => {
-                self.tapes.get_mut(&vid).unwrap().free -= bytes;
-                self.queued.get_mut(&pool).unwrap().remove(0);
+        if self.fails(2) {
+            return self.end_migration(drive, vid, SessionEnd::Failed("write error".into()));
+        }
+        let (now, tape) = (self.now, self.tapes.get_mut(&vid).unwrap());
+        let (queue, writer) = (self.queued.entry(pool).or_default(), self.writers.get_mut(&drive).unwrap());
+        match writer.go_on(now, tape.readable, queue, &mut tape.free) {
+            WriteStep::Writes(_) => {
                 self.tell_queued(pool);
                 self.later(secs(10), Some(&drive.clone()), Later::Write(drive, vid, pool));
-                return;
             }
-        };
+            WriteStep::TapeFull => {
+                tape.free = 0;
+                self.tell_tape(vid);
+                self.write(drive, vid, pool);
+            }
+            WriteStep::Ends(end) => self.end_migration(drive, vid, end.into()),
+        }
+    }
+
+    fn end_migration(&mut self, drive: DriveName, vid: Vid, end: SessionEnd) {
         self.end_session(&drive);
         self.set(&drive, Slot::Holds(vid));
         self.tell(Event::MigrationEnded(drive, end));
     }
 
-    fn read(&mut self, drive: DriveName, vid: Vid, mut files: Vec<FileId>) {
-        let failed = self.fails(2);
-        if files.is_empty() && !failed {
-            let on_tape: Vec<FileId> = self
-                .wanted
-                .iter()
-                .filter(|(_, copies)| copies.contains(&vid))
-                .map(|(file, _)| *file)
-                .collect();
-            let granted = self.scheduler.claim(vid, &on_tape);
-            assert_eq!(granted.len(), on_tape.len(), "one answer a file");
-            files =
-                on_tape.iter().zip(granted).filter(|(_, granted)| *granted).map(|(file, _)| *file).collect();
-            files.truncate(CLAIM);
+    fn end_recall(&mut self, drive: DriveName, vid: Vid, end: SessionEnd) {
+        self.end_session(&drive);
+        self.set(&drive, Slot::Holds(vid));
+        self.tell(Event::RecallEnded(drive, end));
+    }
+
+    /// Files stand on tape in the order of their numbers, one block each.
+    fn read(&mut self, drive: DriveName, vid: Vid) {
+        if self.fails(2) {
+            return self.end_recall(drive, vid, SessionEnd::Failed("drive error".into()));
         }
-        let Some(file) = files.pop().filter(|_| !failed) else {
-            self.end_session(&drive);
-            self.set(&drive, Slot::Holds(vid));
-            let end = if failed { SessionEnd::Failed("drive error".into()) } else { SessionEnd::Drained };
-            self.tell(Event::RecallEnded(drive, end));
-            return;
+        let on_tape = || {
+            let here = self.wanted.iter().filter(|(_, copies)| copies.contains(&vid));
+            here.map(|(file, _)| wanted(*file, file.0, 1)).collect()
         };
+        let now = self.now.since(Timestamp(0));
+        let reader = self.readers.get_mut(&drive).unwrap();
+        let next = reader.next(now, self.arrivals, &mut self.scheduler, &self.track, on_tape);
+        let Some(file) = next else { return self.end_recall(drive, vid, SessionEnd::Drained) };
+        reader.head = BlockAddress(file.0 + 1);
         if self.wanted.contains_key(&file) {
             if self.fails(1) {
                 self.tell(Event::CopyFailed(file, vid));
@@ -454,7 +483,7 @@ impl Engine {
                 self.tell(Event::NotWanted(file));
             }
         }
-        self.later(secs(5), Some(&drive.clone()), Later::Read(drive, vid, files));
+        self.later(secs(5), Some(&drive.clone()), Later::Read(drive, vid));
     }
 
     fn outside_now(&mut self, outside: Outside) {
@@ -468,6 +497,7 @@ impl Engine {
                 self.outside_now(Outside::WantFor { file, bytes, copies, priority, share });
             }
             Outside::WantFor { file, bytes, copies, priority, share } => {
+                self.arrivals += 1;
                 self.wanted.insert(file, copies.clone());
                 self.since.insert(file, self.now);
                 let (bytes, since) = (ByteCount(bytes), self.now);

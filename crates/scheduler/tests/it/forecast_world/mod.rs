@@ -11,6 +11,8 @@ use scheduler::{
     SessionEnd, Subject, TapePoolPolicy, TapeSummary, TimeRange, WantedGroup,
 };
 
+use crate::sessions::{Reader, WriteStep, Writer, wanted};
+
 const GB: u64 = 1_000_000_000;
 const TAPES: u64 = 30;
 const POOL: TapePoolId = TapePoolId(1);
@@ -99,13 +101,6 @@ struct Request {
     asked_on_the_way: bool,
 }
 
-/// What a reading session has claimed and not read, and where its head stands.
-#[derive(Clone, Default, Debug)]
-struct Session {
-    files: Vec<(u64, FileId)>,
-    head: u64,
-}
-
 /// What an open forecast speaks of.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum About {
@@ -128,7 +123,10 @@ pub struct World {
     lives: BTreeMap<DriveName, Life>,
     files: BTreeMap<FileId, File>,
     on_tape: BTreeMap<Vid, BTreeSet<(u64, FileId)>>,
-    sessions: BTreeMap<DriveName, Session>,
+    readers: BTreeMap<DriveName, Reader>,
+    writers: BTreeMap<DriveName, Writer>,
+    /// Counts what came to be wanted.
+    arrivals: u64,
     reading: BTreeMap<DriveName, Vid>,
     requests: BTreeMap<RequestId, Request>,
     next: u64,
@@ -190,7 +188,9 @@ impl World {
             lives: BTreeMap::new(),
             files: BTreeMap::new(),
             on_tape: BTreeMap::new(),
-            sessions: BTreeMap::new(),
+            readers: BTreeMap::new(),
+            writers: BTreeMap::new(),
+            arrivals: 0,
             reading: BTreeMap::new(),
             requests: BTreeMap::new(),
             next: 1,
@@ -228,7 +228,7 @@ impl World {
             self.later(secs(first), None, Later::Fail(name));
         }
         for number in 0..TAPES {
-            let free = if number < 4 { 4_000 * GB } else { 0 };
+            let free = if number < 6 { 4_000 * GB } else { 0 };
             self.free.insert(vid(number), free);
             self.tell_tape(vid(number));
         }
@@ -295,11 +295,12 @@ impl World {
                 self.later(takes, Some(&drive.clone()), Later::Unmounted(drive));
             }
             Action::Recall { drive, vid } => {
-                self.sessions.remove(&drive);
+                self.readers.insert(drive.clone(), Reader::new(vid));
                 self.reading.insert(drive.clone(), vid);
                 self.later(secs(15), Some(&drive.clone()), Later::Read(drive, vid));
             }
             Action::Migrate { drive, vid, .. } => {
+                self.writers.insert(drive.clone(), Writer::new(vid));
                 let takes = self.jitter(30);
                 self.later(takes, Some(&drive.clone()), Later::Write(drive, vid));
             }
@@ -338,6 +339,8 @@ impl World {
             Later::Fail(drive) => {
                 self.failures += 1;
                 self.reading.remove(&drive);
+                self.readers.remove(&drive);
+                self.writers.remove(&drive);
                 *self.lives.get_mut(&drive).unwrap() += 1;
                 self.tell(Event::DriveFailed(drive.clone(), "it hangs".into()));
                 let next = 86_400 + self.below(2 * 86_400);
@@ -395,6 +398,7 @@ impl World {
                 self.on_tape.entry(*vid).or_default().insert((*block, file));
             }
             left.insert(file);
+            self.arrivals += 1;
             let tapes: Vec<Vid> = copies.iter().map(|(vid, _)| *vid).collect();
             self.files.insert(file, File { copies, bytes, request: id });
             let bytes = ByteCount(bytes);
@@ -412,28 +416,26 @@ impl World {
         self.ask_of(id, "request");
     }
 
-    /// The nearest file first, as the head stands.
     fn read(&mut self, drive: DriveName, vid: Vid) {
-        let mut session = self.sessions.remove(&drive).unwrap_or_default();
-        if session.files.is_empty() {
-            let all: Vec<(u64, FileId)> = self.on_tape.get(&vid).into_iter().flatten().copied().collect();
-            let files: Vec<FileId> = all.iter().map(|(_, file)| *file).collect();
-            let granted = self.scheduler.claim(vid, &files);
-            session.files = all.into_iter().zip(granted).filter(|(_, yes)| *yes).map(|(at, _)| at).collect();
-        }
-        let place = |block: u64| self.track.place(BlockAddress(block.min(BLOCKS - 1)));
-        let way = |(block, _): &(u64, FileId)| self.track.locate_us(place(session.head), place(*block));
-        let nearest = session.files.iter().enumerate().min_by_key(|(_, file)| way(file)).map(|(at, _)| at);
-        let Some(nearest) = nearest else {
+        let Some(mut reader) = self.readers.remove(&drive) else { return };
+        let (on_tape, files) = (&self.on_tape, &self.files);
+        let all = || {
+            let of = on_tape.get(&vid).into_iter().flatten();
+            of.map(|(block, file)| wanted(*file, *block, files[file].bytes / 1_000_000)).collect()
+        };
+        let now = self.now.since(Timestamp(0));
+        let next = reader.next(now, self.arrivals, &mut self.scheduler, &self.track, all);
+        let Some(file) = next else {
             self.tell(Event::RecallEnded(drive, SessionEnd::Drained));
             return;
         };
-        let (block, file) = session.files[nearest];
         let bytes = self.files[&file].bytes;
-        let takes = way(&(block, file)) + self.track.read_us(bytes / 1_000_000);
-        session.files.swap_remove(nearest);
-        session.head = block + bytes / 1_000_000;
-        self.sessions.insert(drive.clone(), session);
+        let block = self.files[&file].copies.iter().find(|(of, _)| *of == vid).map_or(0, |(_, block)| *block);
+        let place = |block: u64| self.track.place(BlockAddress(block.min(BLOCKS - 1)));
+        let way = self.track.locate_us(place(reader.head.0), place(block));
+        let takes = way + self.track.read_us(bytes / 1_000_000);
+        reader.head = BlockAddress(block + bytes / 1_000_000);
+        self.readers.insert(drive.clone(), reader);
         self.later(Duration::from_micros(takes), Some(&drive.clone()), Later::Read(drive, vid));
         // Told at the begin of its reading; within a session that makes no odds.
         self.came(file);
@@ -459,21 +461,24 @@ impl World {
     }
 
     fn write(&mut self, drive: DriveName, vid: Vid) {
-        let Some(&(_, bytes)) = self.queued.first() else {
-            self.tell(Event::MigrationEnded(drive, SessionEnd::Drained));
-            return;
-        };
-        if self.free[&vid] < bytes {
-            self.free.insert(vid, 0);
-            self.tell_tape(vid);
-            self.tell(Event::MigrationEnded(drive, SessionEnd::TapeFull));
-            return;
+        let Some(writer) = self.writers.get_mut(&drive) else { return };
+        let free = self.free.get_mut(&vid).expect("a tape that is written is known");
+        match writer.go_on(self.now, true, &mut self.queued, free) {
+            WriteStep::Writes(bytes) => {
+                self.tell(Event::Queued(POOL, Self::backlog(&self.queued)));
+                let takes = self.jitter(bytes / 330_000_000);
+                self.later(takes, Some(&drive.clone()), Later::Write(drive, vid));
+            }
+            WriteStep::TapeFull => {
+                *free = 0;
+                self.tell_tape(vid);
+                self.write(drive, vid);
+            }
+            WriteStep::Ends(end) => {
+                self.writers.remove(&drive);
+                self.tell(Event::MigrationEnded(drive, end.into()));
+            }
         }
-        *self.free.get_mut(&vid).unwrap() -= bytes;
-        self.queued.remove(0);
-        self.tell(Event::Queued(POOL, Self::backlog(&self.queued)));
-        let takes = self.jitter(bytes / 330_000_000);
-        self.later(takes, Some(&drive.clone()), Later::Write(drive, vid));
     }
 
     fn forecast(&mut self) -> Forecast {
