@@ -3,9 +3,38 @@
 use std::fs;
 use std::path::PathBuf;
 
+use archive::Archive;
 use base::{ByteCount, Duration};
 
-use crate::common::{Instance, bytes, extents, get, put, wait_until};
+use crate::common::{Instance, bytes, extents, get, path, put, wait_until};
+
+/// Story: no line of `kist status` told how many files are LOST.
+#[test]
+fn lost_files_are_counted_and_named() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = instance.open();
+    let lost = |archive: &Archive| archive.totals().unwrap().lost;
+    wait_until("all files were looked at", || lost(&archive).is_counted);
+    for name in ["/a", "/b"] {
+        put(&archive, name, &bytes(1, 3_000_000));
+    }
+    assert_eq!(lost(&archive).files, 0);
+    for drive in &instance.settings.pool.drives[..4] {
+        extents(&drive.path).iter().for_each(|shard| fs::remove_file(shard).unwrap());
+    }
+    archive.scrub_now();
+    wait_until("the files are LOST", || lost(&archive).files == 2);
+    let named = archive.scrub_info().files;
+    assert!(["/a LOST", "/b LOST"].iter().all(|line| named.iter().any(|told| told == line)), "{named:?}");
+    archive.remove(&path("/a")).unwrap();
+    assert_eq!(lost(&archive).files, 1, "what is removed counts no more");
+    archive.close();
+    drop(archive);
+    let archive = instance.open();
+    wait_until("they are counted at the start", || lost(&archive).is_counted);
+    assert_eq!(lost(&archive).files, 1);
+    archive.close();
+}
 
 /// Story: what could not be repaired once was never tried again but by a whole pass, though only a drive had
 /// not given its shards for a moment.
