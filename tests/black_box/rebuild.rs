@@ -151,6 +151,42 @@ fn a_destroyed_machine_comes_back_from_its_tapes() {
     instance.stop();
 }
 
+/// Story: a rebuild ended with 0 although a cartridge was not read.
+#[test]
+fn a_cartridge_that_cannot_be_read_is_no_success() {
+    let mut instance = Instance::serving();
+    write(&instance.beside("file"), &bytes(50_000, 7));
+    instance.kist(&["put", instance.beside("file").to_str().unwrap(), "/f"]).exits(0);
+    instance.kist(&["migrate", "--now"]).exits(0);
+    instance.kist(&["wait", "--timeout", "60s"]).exits(0);
+    let stat = instance.kist(&["stat", "/f", "--json"]).exits(0).json();
+    let vid = stat["copies"][0]["vid"].as_str().unwrap().to_owned();
+    instance.stop();
+    for file in names_in(&instance.dir().join("library/cartridges").join(&vid)) {
+        let mut content = fs::read(&file).unwrap();
+        content.iter_mut().for_each(|byte| *byte ^= 0x55);
+        fs::write(&file, content).unwrap();
+    }
+    fs::remove_dir_all(instance.dir().join("catalogue")).unwrap();
+    let dir = instance.dir();
+    let rebuild = ["rebuild", "--from-tapes", "--json", dir.to_str().unwrap()];
+    let refused = kist(&rebuild).exits(9);
+    refused.says(&["nothing was put in place", &vid]);
+    let told = refused.json();
+    assert_eq!((told["in_place"].as_bool(), &told["unread"][0]["vid"]), (Some(false), &vid.as_str().into()));
+    assert!(!dir.join("catalogue").exists() && dir.join("catalogue.incomplete").exists());
+    let accepted = kist(&[&rebuild[..], &["--accept-loss"]].concat()).exits(9);
+    accepted.says(&["in place", &vid]);
+    let told = accepted.json();
+    assert_eq!((told["in_place"].as_bool(), &told["unread"][0]["vid"]), (Some(true), &vid.as_str().into()));
+    assert!(told["left_behind"][0].as_str().unwrap().ends_with("catalogue.incomplete"), "{told}");
+    let text = kist(&["rebuild", "--from-tapes", "--move-aside", dir.to_str().unwrap()]).exits(9);
+    assert!(text.out.contains(&format!("NOT READ   tape {vid}: ")), "{}", text.out);
+    instance.start();
+    instance.kist(&["stat", "/f"]).exits(0);
+    instance.stop();
+}
+
 fn names_in(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).unwrap();
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();

@@ -518,6 +518,8 @@ pub struct Totals {
     pub evictable: catalogue::Tally,
     /// Lines of the queue that wait until somebody does something about it; the first ones.
     pub stuck: Vec<QueueLine>,
+    /// Files that are LOST.
+    pub lost: crate::LostFilesInfo,
     /// Files not in a container yet.
     pub todo: catalogue::Tally,
     /// Containers waiting for a tape, over all tape pools: one that waits for two counts twice.

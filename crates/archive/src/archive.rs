@@ -150,10 +150,11 @@ impl Archive {
             open_parts: crate::open_parts::OpenParts::default(),
             bases: crate::bases::Bases::default(),
             settling: crate::settle::Settling::default(),
+            lost_files: crate::lost_files::LostFiles::default(),
         });
         if has_backup {
             // Before the sweeper runs: nobody knows yet what the backup has.
-            engine.bases.shipped(0);
+            engine.bases.backup_begins();
         }
         // Before what is on tape is compared with the catalogue: no tape has anything of these.
         if let Err(error) = crate::seal::give_up_unfinished(&engine) {
@@ -248,7 +249,7 @@ impl Archive {
     /// If its thread cannot be started.
     pub fn start_backup(&self, settings: BackupSettings) -> Result<(), OpenError> {
         // Until it has told what it has.
-        self.0.engine.bases.shipped(0);
+        self.0.engine.bases.backup_begins();
         let backup = Arc::new(Backup::new(settings));
         if self.0.backup.set(Arc::clone(&backup)).is_err() {
             return Ok(());

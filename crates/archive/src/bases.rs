@@ -33,13 +33,30 @@ const FREE_PART: u64 = 2;
 /// So much stays free of it whatever a base turns out to need.
 const KEPT_FREE: u64 = 2 * ltfs::catalogue_base::PART_BYTES as u64;
 
+/// A backup that fails for longer is not waited for: tapes get what takes its place. It may be a share that
+/// is not mounted for a while.
+const BACKUP_PATIENCE: Duration = Duration::from_secs(3_600);
+
 /// Bases in the making.
 #[derive(Default)]
 pub(crate) struct Bases {
     waiting: Mutex<Waiting>,
-    /// Up to which change the backup has the log; `None`: there is no backup.
-    backup: Mutex<Option<u64>>,
+    backup: Mutex<BackupHas>,
     failures: Mutex<Failures>,
+}
+
+/// What is known of the backup of the catalogue.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum BackupHas {
+    /// There is none.
+    #[default]
+    None,
+    /// It has not told yet.
+    Unknown,
+    /// The log up to this change.
+    Through(u64),
+    /// It fails since then, by the steady clock.
+    Failing(Duration),
 }
 
 /// What did not succeed, and rests.
@@ -136,13 +153,50 @@ impl Bases {
         self.waiting.try_lock().ok()
     }
 
-    /// The backup has all changes up to this one, or nobody knows what it has (0).
-    pub(crate) fn shipped(&self, through: u64) {
-        *self.backup.lock().unwrap_or_else(PoisonError::into_inner) = Some(through);
+    fn backup(&self) -> MutexGuard<'_, BackupHas> {
+        self.backup.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// There is a backup, and nobody knows yet what it has.
+    pub(crate) fn backup_begins(&self) {
+        *self.backup() = BackupHas::Unknown;
+    }
+
+    /// The backup has all changes up to this one.
+    pub(crate) fn shipped(&self, through: u64) {
+        *self.backup() = BackupHas::Through(through);
+    }
+
+    /// The backup has failed: it does not count.
+    pub(crate) fn backup_failed(&self, now: Duration) {
+        let mut backup = self.backup();
+        if !matches!(*backup, BackupHas::Failing(_)) {
+            *backup = BackupHas::Failing(now);
+        }
+    }
+
+    /// Up to which change the backup has the log; 0: it fails, or has not told yet; `None`: there is none.
     pub(crate) fn backup_has(&self) -> Option<u64> {
-        *self.backup.lock().unwrap_or_else(PoisonError::into_inner)
+        match *self.backup() {
+            BackupHas::None => None,
+            BackupHas::Unknown | BackupHas::Failing(_) => Some(0),
+            BackupHas::Through(through) => Some(through),
+        }
+    }
+
+    /// Whether the backup can take the place of a lost catalogue, as far as is known: what is given up may
+    /// count on it.
+    pub(crate) fn backup_counts(&self) -> bool {
+        matches!(*self.backup(), BackupHas::Through(through) if through > 0)
+    }
+
+    /// Whether it counts, or may do so soon: no tape is mounted for what takes its place before.
+    pub(crate) fn backup_may_count(&self, now: Duration) -> bool {
+        match *self.backup() {
+            BackupHas::None => false,
+            BackupHas::Unknown | BackupHas::Through(_) => true,
+            BackupHas::Failing(since) => now.saturating_sub(since) < BACKUP_PATIENCE,
+        }
     }
 
     fn failures(&self) -> MutexGuard<'_, Failures> {
@@ -234,7 +288,7 @@ impl Waiting {
             failures.reason = error.to_string();
             return Ok(());
         }
-        let has_backup = engine.bases.backup_has().is_some();
+        let has_backup = engine.bases.backup_may_count(engine.steady());
         let is_done = engine.catalogue.read(|view| {
             Ok(Standing::of(view, has_backup, None)?.oldest().is_none_or(|(_, oldest)| oldest >= change))
         })?;
@@ -440,6 +494,25 @@ mod tests {
     fn a_stop_is_not_told_as_a_long_read() {
         assert!(matches!(MakeError::not_whole(true), MakeError::Stopped));
         assert!(matches!(MakeError::not_whole(false), MakeError::TooLong));
+    }
+
+    /// A backup that had never succeeded counted as one: for reclaiming tapes, and for how many must have a
+    /// base.
+    #[test]
+    fn only_a_backup_that_succeeded_and_does_not_fail_counts() {
+        let (bases, at) = (Bases::default(), Duration::from_secs);
+        let counts = |now| (bases.backup_has(), bases.backup_counts(), bases.backup_may_count(at(now)));
+        assert_eq!(counts(0), (None, false, false));
+        bases.backup_begins();
+        assert_eq!(counts(0), (Some(0), false, true));
+        bases.backup_failed(at(10));
+        bases.backup_failed(at(20));
+        assert_eq!(counts(3_609), (Some(0), false, true));
+        assert_eq!(counts(3_610), (Some(0), false, false), "it was waited for long enough");
+        bases.shipped(7);
+        assert_eq!(counts(3_610), (Some(7), true, true));
+        bases.backup_failed(at(4_000));
+        assert_eq!(counts(4_000), (Some(0), false, true));
     }
 
     #[test]

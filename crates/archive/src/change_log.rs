@@ -29,6 +29,8 @@ const TURN_LONGEST: Duration = Duration::from_secs(1);
 const OVERDUE_TIMES: u64 = 2;
 /// ... and not more often than this: a tape is mounted for it.
 const OVERDUE_EVERY: Duration = Duration::from_secs(6 * 3_600);
+/// One that is overdue at the start waits so long, the second one twice as long, and so on.
+const OVERDUE_AFTER_START: Duration = Duration::from_secs(900);
 /// A tape pool that has lost its base, while the log does not go back to the first change, gets one at once;
 /// if a tape does not take it, another one is asked after this, and then after twice as long each time.
 const LACKING_AGAIN: Duration = Duration::from_secs(60);
@@ -93,13 +95,18 @@ pub struct ChangeLogInfo {
     pub failing: Option<String>,
 }
 
-/// When tapes were last mounted for a base alone, by pool.
+/// For which pools tapes were mounted for a base alone.
 #[derive(Default)]
-pub(crate) struct BasesAsked(BTreeMap<TapePoolId, Asked>);
+pub(crate) struct BasesAsked {
+    pools: BTreeMap<TapePoolId, Asked>,
+    /// Whether it was looked once what is wanted.
+    has_begun: bool,
+}
 
 #[derive(Clone, Copy)]
 struct Asked {
-    at: Duration,
+    /// Not before, by the steady clock, another one is mounted.
+    again: Duration,
     /// How often: another tape of the pool each time, since one may be away.
     times: u32,
     /// Whether the pool lacked a base that nothing else can take the place of.
@@ -136,7 +143,7 @@ impl Archive {
             Ok(_) => LogKept::BeingTrimmed,
             Err(kept) => kept,
         };
-        let has_backup = engine.bases.backup_has().is_some();
+        let has_backup = engine.bases.backup_may_count(engine.steady());
         let failing = engine.bases.failing();
         engine.read(|view| {
             let (first, last) = (view.first_change()?, view.last_change()?);
@@ -173,6 +180,9 @@ fn limit(engine: &Engine) -> Result<Result<Limit, LogKept>, ArchiveError> {
     engine.read(|view| {
         if is_unsettled(view)? {
             return Ok(Err(LogKept::Restored));
+        }
+        if backup == Some(0) {
+            return Ok(Err(LogKept::Backup));
         }
         let first = view.first_change()?;
         let standing = Standing::of(view, backup.is_some(), None)?;
@@ -278,7 +288,7 @@ fn ask_for_bases(engine: &Engine, asked: &mut BasesAsked) -> Result<(), ArchiveE
         return Ok(());
     }
     let size = engine.catalogue.log_size()?;
-    let has_backup = engine.bases.backup_has().is_some();
+    let has_backup = engine.bases.backup_may_count(engine.steady());
     let wanted = engine.read(|view| {
         if is_unsettled(view)? {
             return Ok(Vec::new());
@@ -303,7 +313,8 @@ fn ask_for_bases(engine: &Engine, asked: &mut BasesAsked) -> Result<(), ArchiveE
         }
         Ok(wanted)
     })?;
-    asked.0.retain(|pool, _| wanted.iter().any(|(of, ..)| of == pool));
+    asked.pools.retain(|pool, _| wanted.iter().any(|(of, ..)| of == pool));
+    asked.begin(wanted.iter().filter(|(_, lacking, _)| !lacking).map(|(pool, ..)| *pool), now);
     for (pool, lacking, tapes) in wanted {
         let Some(vid) = asked.next(pool, lacking, &tapes, now) else { continue };
         tracing::info!(%vid, lacking, "the tape is mounted for a base of the catalogue");
@@ -313,19 +324,32 @@ fn ask_for_bases(engine: &Engine, asked: &mut BasesAsked) -> Result<(), ArchiveE
 }
 
 impl BasesAsked {
+    /// What was overdue when the server was started can wait: it is spread, since a start has other mounts to
+    /// make, and the next one would begin anew.
+    fn begin(&mut self, overdue: impl Iterator<Item = TapePoolId>, now: Duration) {
+        if std::mem::replace(&mut self.has_begun, true) {
+            return;
+        }
+        for (pool, rank) in overdue.zip(1..) {
+            let again = now.saturating_add(OVERDUE_AFTER_START.saturating_mul(rank));
+            self.pools.insert(pool, Asked { again, times: 0, lacking: false });
+        }
+    }
+
     /// The tape of a pool that is to be mounted now, if any.
     fn next(&mut self, pool: TapePoolId, lacking: bool, tapes: &[Vid], now: Duration) -> Option<Vid> {
-        let before = self.0.get(&pool).copied().filter(|asked| asked.lacking == lacking);
-        let times = before.map_or(0, |asked| asked.times);
-        let rest = match lacking {
-            true => back_off(LACKING_AGAIN, times.saturating_sub(1), OVERDUE_EVERY),
-            false => OVERDUE_EVERY,
-        };
-        if before.is_some_and(|asked| now.saturating_sub(asked.at) < rest) {
+        let before = self.pools.get(&pool).copied().filter(|asked| asked.lacking == lacking);
+        if before.is_some_and(|asked| now < asked.again) {
             return None;
         }
+        let times = before.map_or(0, |asked| asked.times);
         let vid = *tapes.get((times as usize).checked_rem(tapes.len())?)?;
-        self.0.insert(pool, Asked { at: now, times: times.saturating_add(1), lacking });
+        let rest = match lacking {
+            true => back_off(LACKING_AGAIN, times, OVERDUE_EVERY),
+            false => OVERDUE_EVERY,
+        };
+        let again = now.saturating_add(rest);
+        self.pools.insert(pool, Asked { again, times: times.saturating_add(1), lacking });
         Some(vid)
     }
 }
@@ -334,7 +358,7 @@ impl BasesAsked {
 /// not give the catalogue back.
 pub(crate) fn lacking(engine: &Engine) -> Result<Vec<String>, ArchiveError> {
     let size = engine.catalogue.log_size()?;
-    let has_backup = engine.bases.backup_has().is_some();
+    let has_backup = engine.bases.backup_may_count(engine.steady());
     engine.read(|view| {
         let (log, standing) = (Log::of(view, size)?, Standing::of(view, has_backup, None)?);
         let lacking = standing.pools().filter(|pool| log.lacks(standing.of_pool(*pool)));
@@ -395,6 +419,24 @@ mod tests {
         assert_eq!(of(&Limit { first: 1, through: 120, most: 1_000 }), 120);
         assert_eq!(of(&Limit { first: 1, through: 1_000, most: 130 }), 130);
         assert_eq!(of(&Limit { first: 1, through: 1_000, most: 0 }), 0);
+    }
+
+    /// Story: each start forgot when tapes had been mounted last, and mounted one of each pool in seconds.
+    #[test]
+    fn what_is_overdue_at_the_start_is_spread_and_what_is_lost_is_not() {
+        let (pools, mut asked) = ([TapePoolId(1), TapePoolId(2)], BasesAsked::default());
+        let tapes = [Vid::new("KT0001").unwrap()];
+        let at = Duration::from_secs;
+        asked.begin(pools.into_iter(), at(100));
+        let mut ask = |pool: usize, lacking, now| asked.next(pools[pool], lacking, &tapes, at(now)).is_some();
+        assert!(!ask(0, false, 100) && !ask(0, false, 999) && ask(0, false, 1_000));
+        assert!(!ask(1, false, 1_000) && !ask(1, false, 1_899) && ask(1, false, 1_900));
+        assert!(!ask(0, false, 1_900), "once in a while");
+        assert!(ask(0, true, 1_900), "its base was lost");
+        let mut later = BasesAsked::default();
+        later.begin(std::iter::empty(), at(100));
+        later.begin(pools.into_iter(), at(110));
+        assert!(later.next(pools[0], false, &tapes, at(110)).is_some(), "it became overdue since");
     }
 
     #[test]

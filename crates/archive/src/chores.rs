@@ -421,6 +421,7 @@ impl Engine {
     ) -> Result<(), ArchiveError> {
         let reason = truncated(reason, 512);
         self.execute_on_container(Command::CopyDamaged { container, vid, block, reason })?;
+        self.note_lost_members(container)?;
         self.place_dropped(container, vid)
     }
 

@@ -94,6 +94,7 @@ pub(crate) struct Engine {
     pub(crate) bases: crate::bases::Bases,
     /// How far a restored catalogue was compared with pool and tapes.
     pub(crate) settling: crate::settle::Settling,
+    pub(crate) lost_files: crate::lost_files::LostFiles,
 }
 
 /// Resting containers that are counted; more of them count as work, which costs a mount at worst.

@@ -35,6 +35,7 @@ mod keys;
 mod libraries;
 mod lifecycle;
 mod lost;
+mod lost_files;
 mod machines;
 mod mount_log;
 mod multipart;
@@ -101,6 +102,7 @@ pub use error::{ArchiveError, OpenError, WhyNotAtOnce};
 pub use flow::{FlowInfo, RecallRoom};
 pub use health::HealthProblem;
 pub use ingest::{PutCallback, SMALL_BYTES_MAX, Upload};
+pub use lost_files::LostFilesInfo;
 pub use machines::{
     Machines, PoolDrive, PoolShape, create_catalogue, open_libraries, open_library, pool_seen,
 };
@@ -118,7 +120,7 @@ pub use part_upload::PartUpload;
 pub use pool_drives::{PoolHealth, ReplacedDrive};
 pub use quotas::{QuotaInfo, QuotaOf};
 pub use rebuild::JUMP as RESTORE_JUMP;
-pub use rebuild::{PoolSeen, RebuildError, Rebuilt, TapeFound, rebuild};
+pub use rebuild::{PoolSeen, RebuildError, Rebuilt, TapeFound, TapeUnread, rebuild};
 pub use requests::{REFUSALS_SHOWN_MAX, REQUEST_PAGE_MAX};
 pub use scheduler::SUSPECT_FAILURES_MAX;
 pub use scheduler::{Expected, Reason, TimeRange};

@@ -82,6 +82,7 @@ pub(crate) fn declare(engine: &Engine, files: &[FileId]) -> Result<Declared, Arc
     }
     name(engine, "it is NEARLINE and is recalled", &declared.nearline);
     name(engine, "it is LOST", &declared.lost);
+    engine.lost_files.add(&declared.lost);
     declared.lost.iter().for_each(|file| engine.bell.wants_changed(*file));
     for files in declared.nearline.chunks(BULK_FILES) {
         recall(engine, files)?;

@@ -293,6 +293,7 @@ impl Archive {
             };
             Ok((totals, tapes))
         })?;
+        totals.lost = engine.lost_info()?;
         let pool = engine.pool.status();
         totals.pool_capacity = pool.capacity;
         totals.pool_used = pool.used;

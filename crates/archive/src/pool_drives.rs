@@ -13,6 +13,7 @@ use pool::{DriveHealth, PoolError};
 
 use crate::bell::SweepBell;
 use crate::engine::Engine;
+use crate::lost::path_of;
 use crate::{Archive, ArchiveError, ScrubInfo, UpkeepSettings};
 
 /// Blobs looked up together.
@@ -20,6 +21,8 @@ const PAGE: usize = 1_000;
 /// How often a drive that is put in again is looked at while calls from before are in it, and how many times.
 const LEFT_LOOK_EVERY: Duration = Duration::from_millis(100);
 const LEFT_LOOKS: usize = 100;
+/// LOST files that are named.
+const LOST_NAMED_MAX: usize = 1_000;
 
 /// How redundant the content of the pool is at present.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -40,6 +43,8 @@ pub struct PoolHealth {
     pub silent_drives: u64,
     /// Blobs and values that reads have found damaged, to be repaired soon.
     pub repairs_waiting: u64,
+    /// Of these, such that were tried in vain: each rests, and is tried again, ever more seldom.
+    pub repairs_failed: u64,
     /// Cells that did not come in time since the start, so that others stood in for them.
     pub late_cells: u64,
 }
@@ -64,6 +69,15 @@ impl Archive {
     pub fn scrub_info(&self) -> ScrubInfo {
         let engine = self.engine();
         let mut info = engine.upkeep.info();
+        match engine.first_lost(LOST_NAMED_MAX) {
+            Ok(lost) => {
+                let lost: Vec<String> =
+                    lost.into_iter().map(|file| format!("{} LOST", path_of(engine, file))).collect();
+                info.files.retain(|line| !lost.contains(line));
+                info.files.extend(lost);
+            }
+            Err(error) => tracing::warn!(%error, "which files are LOST is not known now"),
+        }
         info.waiting = engine.pool.repairs_waiting() as u64;
         if let (true, Some(began)) = (info.running, info.began) {
             let seconds = engine.now().since(began).as_secs_f64();
@@ -88,11 +102,12 @@ impl Archive {
         let engine = self.engine();
         let silent = engine.pool.silent_drives();
         let lost = engine.upkeep.lost_stripes();
+        let failed = engine.upkeep.tried_in_vain.load(Ordering::Relaxed);
         let mut health = PoolHealth {
             lost: lost.len() as u64,
             silent_drives: silent.len() as u64,
-            repairs_waiting: (engine.pool.repairs_waiting() as u64)
-                .saturating_add(engine.upkeep.tried_in_vain.load(Ordering::Relaxed)),
+            repairs_waiting: (engine.pool.repairs_waiting() as u64).saturating_add(failed),
+            repairs_failed: failed,
             late_cells: engine.pool.late_cells(),
             ..PoolHealth::default()
         };

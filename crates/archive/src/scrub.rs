@@ -507,11 +507,16 @@ impl Scrubber {
     /// Tries all lost files.
     fn find_again(&mut self) -> Result<(), ArchiveError> {
         self.phase("looking for lost files");
+        self.engine.lost_files.begin_count();
         let mut after = None;
         loop {
             let files = self.engine.read(|view| view.files(after, lost::PAGE))?;
-            let Some((last, _)) = files.last() else { break };
+            let Some((last, _)) = files.last() else {
+                self.engine.lost_files.end_count();
+                break;
+            };
             after = Some(*last);
+            self.engine.lost_files.count(&files);
             // Drives that were filled without them lack their shards.
             self.asked |= self.found_again(&files)? > 0;
             if self.engine.stop.load(Ordering::Relaxed) {

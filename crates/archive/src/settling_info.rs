@@ -56,7 +56,11 @@ pub struct SettlingInfo {
     pub unseen: Vec<Vid>,
     /// Disabled tapes that could not be searched for files that nothing else has.
     pub unsearched: Vec<Vid>,
-    /// When it is over, files that these tapes alone may have: they are not LOST, and nothing is settled.
+    /// Tapes on which a session was open at the point, and that no library has or that failed too often: all
+    /// else is looked at, and when they are back it goes on by itself.
+    pub absent: Vec<Vid>,
+    /// When it is over, files that the unsearched tapes alone may have: they are not LOST, and nothing is
+    /// settled.
     pub missing: u64,
     /// Why it cannot go on now; it is tried again.
     pub failing: Option<String>,

@@ -66,6 +66,19 @@ impl Engine {
         events
     }
 
+    /// If the tape is suspect it is tried again now, whatever it failed before.
+    pub(crate) fn try_now(&self, vid: Vid) {
+        if self.tape(vid).is_ok_and(|record| record.state == TapeState::Suspect) {
+            self.set_retry(vid, Some(self.now()));
+        }
+        self.end_try(vid);
+    }
+
+    /// Whether a suspect tape is tried again by itself.
+    pub(crate) fn is_to_be_tried(&self, vid: Vid) -> bool {
+        self.tape_retries().contains_key(&vid)
+    }
+
     /// Whether a suspect tape that is being mounted is being tried again.
     pub(crate) fn is_tried_again(&self, vid: Vid) -> bool {
         let now = self.now();

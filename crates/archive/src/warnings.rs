@@ -135,6 +135,13 @@ fn of_settling(settling: &SettlingInfo) -> Option<String> {
                     named(&tapes)
                 ));
             }
+            if unseen.is_empty() && !settling.absent.is_empty() {
+                return Some(format!(
+                    "the catalogue was restored: nothing is evicted until its comparison with pool and tapes \
+                     goes on{}",
+                    of_absent(&settling.absent)
+                ));
+            }
             let what = match unseen.is_empty() {
                 true => "drives of the pool are away that may hold shards (see kist pool show)".to_owned(),
                 false => format!("tapes could not be looked at: {}", named(&unseen)),
@@ -169,7 +176,20 @@ fn of_settling(settling: &SettlingInfo) -> Option<String> {
         true => String::new(),
         false => format!("; could not be looked at: {}", named(&unseen)),
     };
-    Some(format!("the catalogue was restored: {what}{silent}{unseen}{failing}"))
+    let absent = of_absent(&settling.absent);
+    Some(format!("the catalogue was restored: {what}{silent}{unseen}{absent}{failing}"))
+}
+
+/// Tapes with sessions of before the restore that cannot be mounted, and what to do.
+fn of_absent(absent: &[Vid]) -> String {
+    let Some(first) = absent.first() else { return String::new() };
+    let absent: Vec<String> = absent.iter().map(Vid::to_string).collect();
+    format!(
+        "; a session of before the restore is open on {}, which no library has, or which failed too often: \
+         put it back (and say kist tape set {first} active, if it is suspect), then this goes on by itself; \
+         if it is gone for good: kist tape set {first} disabled",
+        named(&absent)
+    )
 }
 
 /// What is wrong with the drives of the pool, and how full it is.

@@ -396,6 +396,8 @@ pub(crate) fn status_reply(instance: Uuid, totals: &Totals, memory_anonymous: u6
         evictable_files: totals.evictable.files,
         evictable_bytes: totals.evictable.bytes.0,
         waiting: totals.stuck.iter().map(queue_reply).collect(),
+        lost_files: Some(totals.lost.files),
+        lost_files_counted: totals.lost.is_counted,
         todo_files: totals.todo.files,
         queued_containers: totals.queued.files,
         queued_bytes: totals.queued.bytes.0,
@@ -422,6 +424,9 @@ fn settling_reply(settling: &SettlingInfo) -> wire::SettlingReply {
         files_done: settling.files_done,
         left_seconds: settling.left.map(|left| left.as_secs()),
         unseen: settling.unseen.iter().map(ToString::to_string).collect(),
+        absent: settling.absent.iter().map(ToString::to_string).collect(),
+        unsearched: settling.unsearched.iter().map(ToString::to_string).collect(),
+        missing: settling.missing,
     }
 }
 

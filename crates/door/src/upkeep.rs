@@ -131,6 +131,7 @@ fn health_reply(health: &PoolHealth) -> wire::PoolHealthReply {
         lost: health.lost,
         silent_drives: health.silent_drives,
         repairs_waiting: health.repairs_waiting,
+        repairs_failed: health.repairs_failed,
         late_cells: health.late_cells,
     }
 }

@@ -285,15 +285,13 @@ impl DirectoryDrive {
     }
 
     /// Whether the directory is still this drive; after it was away it may be another mount of it, which is
-    /// locked anew, and may be older than what was last written to it.
+    /// locked anew, and may be older than what was last written to it, or lack directories of extents.
     fn identify(&self) -> io::Result<()> {
         let stamp = self.stamp();
         let Some(found) = Pages::read(&self.path).newest_of(stamp.instance, stamp.drive) else {
             return Err(io::Error::other("its superblock cannot be read or is another drive's"));
         };
-        for bucket in 0..=u8::MAX {
-            fs::metadata(self.bucket(bucket))?;
-        }
+        let is_emptied = self.lacks_buckets()?;
         let present = File::open(&self.path)?;
         {
             let mut held = self.shared.directory();
@@ -303,10 +301,28 @@ impl DirectoryDrive {
                 *self.extents() = identity(fs::metadata(self.path.join(EXTENTS)));
             }
         }
-        if found.age() < stamp.age() {
+        if is_emptied {
+            // As at a start: what stood there is gone, and all that the drive should hold is looked at. Noted
+            // before a directory is made, which would hide it.
+            self.renew(|stamp| Stamp { gaps_after: Some(0), ..stamp }).map_err(io::Error::other)?;
+            make_missing_buckets(&self.path).map_err(io::Error::other)?;
+        } else if found.age() < stamp.age() {
             self.renew(|stamp| stamp).map_err(io::Error::other)?;
         }
         Ok(())
+    }
+
+    /// Whether directories are missing in that of the extents, which is there.
+    fn lacks_buckets(&self) -> io::Result<bool> {
+        fs::metadata(self.path.join(EXTENTS))?;
+        for bucket in 0..=u8::MAX {
+            match fs::metadata(self.bucket(bucket)) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
     }
 
     /// The superblock as it stands on the drive now.

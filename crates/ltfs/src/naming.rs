@@ -102,6 +102,17 @@ pub fn changes_path(first: ChangeNumber, last: ChangeNumber) -> Vec<String> {
     vec![KIST_DIRECTORY.to_owned(), "changes".to_owned(), format!("{:020}-{:020}.kcl", first.0, last.0)]
 }
 
+/// What [`changes_path`] says: the first and the last change; `None` for any other path.
+#[must_use]
+pub fn parse_changes_path(path: &[&str]) -> Option<(ChangeNumber, ChangeNumber)> {
+    let [directory, "changes", name] = path else { return None };
+    let (first, last) = name.strip_suffix(".kcl")?.split_once('-')?;
+    let is_number = |text: &str| text.len() == 20 && text.bytes().all(|b| b.is_ascii_digit());
+    let fits = *directory == KIST_DIRECTORY && is_number(first) && is_number(last);
+    let found = (ChangeNumber(first.parse().ok()?), ChangeNumber(last.parse().ok()?));
+    fits.then_some(found)
+}
+
 /// The path of a part of a base: `.kist/base/<change>-<part>-<parts>.kcb`, 20 decimal digits for the newest
 /// change that it holds, 6 each for the part, from 1 on, and how many there are.
 #[must_use]
@@ -216,7 +227,11 @@ mod tests {
         assert_eq!(directory, &("%01".repeat(82) + "~" + &Crc32c::of(controls.as_bytes()).to_string()));
         assert_eq!(fallback_path(FileId(255)).join("/"), ".kist/files/00000000000000ff");
         assert_eq!(pack_path(ContainerId(255)).join("/"), ".kist/packs/00000000000000ff.tar");
-        let changes = changes_path(ChangeNumber(1), ChangeNumber(12)).join("/");
+        let path = changes_path(ChangeNumber(1), ChangeNumber(12));
+        let parts: Vec<&str> = path.iter().map(String::as_str).collect();
+        assert_eq!(parse_changes_path(&parts), Some((ChangeNumber(1), ChangeNumber(12))));
+        assert_eq!(parse_changes_path(&[parts[0], parts[1], "1-12.kcl"]), None);
+        let changes = path.join("/");
         assert_eq!(changes, ".kist/changes/00000000000000000001-00000000000000000012.kcl");
         let base = base_path(ChangeNumber(12), 2, 3);
         assert_eq!(base.join("/"), ".kist/base/00000000000000000012-000002-000003.kcb");

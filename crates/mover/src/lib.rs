@@ -17,6 +17,7 @@ mod write;
 pub use check::{BlockFault, ContainerOnTape, FAULTS_MAX, ReadBack, read_back, read_piece_of};
 pub use error::{MoverError, VolumeError};
 pub use label::{Found, check_may_be_labelled, identify};
+pub use mend::newest_of_index_partition;
 pub use read::{NextBatch, RecallBatch, RecallEnd, RecallFault, Recalled, WantedFile, recall};
 pub use survey::{Stray, Stretch, survey};
 pub use volume::{FileOnTape, Volume};

@@ -59,7 +59,10 @@ impl Volume {
 }
 
 /// The newest whole index of the index partition that is not newer than `generation`.
-fn newest_of_index_partition(
+///
+/// # Errors
+/// If the drive fails. What cannot be read of the medium is passed over.
+pub fn newest_of_index_partition(
     drive: &mut dyn TapeDrive,
     uuid: Uuid,
     generation: Generation,

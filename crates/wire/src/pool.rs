@@ -89,6 +89,9 @@ pub struct PoolHealthReply {
     pub silent_drives: u64,
     /// Blobs and values found damaged, to be repaired soon.
     pub repairs_waiting: u64,
+    /// Of these, such that were tried in vain: each rests, and is tried again, ever more seldom.
+    #[serde(default)]
+    pub repairs_failed: u64,
     /// Cells that did not come in time since the start.
     pub late_cells: u64,
 }

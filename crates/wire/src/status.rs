@@ -95,6 +95,12 @@ pub struct StatusReply {
     /// What waits until somebody does something about it, and why: the first lines of the queue.
     #[serde(default)]
     pub waiting: Vec<QueueReply>,
+    /// Files of which no copy can be read; `kist scrub` names the first ones. Absent: an older server.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub lost_files: Option<u64>,
+    /// Whether all files were looked at for that since the server was started: else there may be more.
+    #[serde(default)]
+    pub lost_files_counted: bool,
     /// Files not in a container yet.
     pub todo_files: u64,
     /// Copies of containers waiting for a tape: a container that waits for two counts twice.
@@ -149,6 +155,16 @@ pub struct SettlingReply {
     /// Tapes that could not be looked at, and decide on files.
     #[serde(default)]
     pub unseen: Vec<String>,
+    /// Tapes on which a session was open at the point, and that no library has or that failed too often: it
+    /// goes on by itself when they are back.
+    #[serde(default)]
+    pub absent: Vec<String>,
+    /// Disabled tapes that could not be searched for files that nothing else has.
+    #[serde(default)]
+    pub unsearched: Vec<String>,
+    /// Files that these tapes alone may have: they are not LOST, and the restore is not settled.
+    #[serde(default)]
+    pub missing: u64,
 }
 
 /// `POST /api/v1/migrate`: do not wait for bytes or age.

@@ -38,6 +38,9 @@ pub enum BackupError {
     /// The directory holds no backup.
     #[error("{0} holds no backup of Kist: name the directory that [backup] in kist.toml names")]
     NotABackup(PathBuf),
+    /// It was there before.
+    #[error("{0} has no snapshot any more: mount the backup's file system, or put back what was removed")]
+    Gone(PathBuf),
     /// The identity file is damaged.
     #[error("{0} is damaged: compare it with another copy of the backup")]
     DamagedIdentity(PathBuf),

@@ -129,7 +129,7 @@ impl Backup {
                 status.shipped_at = Some(engine.now());
             }
             Err(error) => {
-                engine.bases.shipped(0);
+                engine.bases.backup_failed(engine.steady());
                 // Looked at anew next time: the disk may have been changed meanwhile.
                 *place = None;
                 let reason = error.to_string();
@@ -151,6 +151,10 @@ impl Backup {
             *place = Some(self.find_place(engine)?);
         }
         let Some(place) = place else { return Ok(()) };
+        if place.line.snapshots()?.is_empty() {
+            // Also while there is nothing to ship: what is gone counts for nothing.
+            return Err(BackupError::Gone(place.line.path.clone()));
+        }
         if !ship(engine, place, |shipped| self.status_mut().shipped = shipped)? {
             let number = place.line.number + 1;
             *place = self.begin_line(engine, place.directory.clone(), number)?;

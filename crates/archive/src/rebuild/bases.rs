@@ -11,9 +11,9 @@ use ltfs::BlockSize;
 use ltfs::catalogue_base::BasePart;
 use store::{BaseCheck, Replay, ReplayError};
 
-use super::RebuildError;
 use super::gather::Drives;
 use super::tape::read_bytes;
+use super::{DRIVES_TRIED_MAX, RebuildError, Unread};
 use crate::backup::Progress;
 
 /// A base, as far as the index of one tape names it.
@@ -135,8 +135,8 @@ impl<'l> Bases<'l> {
         self.given_up.insert(change);
     }
 
-    /// Puts the rows of a base into the empty catalogue. Of a part that one tape does not give another one's
-    /// is taken, which is told.
+    /// Puts the rows of a base into the empty catalogue. Of a part that one tape gives in no drive another
+    /// one's is taken, which is told.
     ///
     /// # Errors
     /// [`ReplayError::Base`] if it is not whole.
@@ -144,27 +144,32 @@ impl<'l> Bases<'l> {
         &mut self,
         change: u64,
         replay: &mut Replay,
-        damaged: &mut Vec<String>,
+        unread: &mut Vec<Unread>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), RebuildError> {
         let of_change = |base: &&BasePlace| base.change == change;
         let parts = self.places.iter().filter(of_change).map(|base| base.parts).max().unwrap_or(0);
         let mut reader = BaseReader::new(self.instance, change, parts);
         for number in 1..=parts {
-            let copies = self.copies(change, parts, number);
             let mut is_there = false;
-            for (vid, place, block_size) in copies {
-                match self.read(vid, place, block_size) {
-                    Ok(bytes) => match reader.part(&bytes) {
-                        Ok(part) => {
-                            let rows = part.rows.iter().map(|row| (row.table, row.key, row.value));
-                            replay.put_rows(&mut reader.check, rows)?;
-                            is_there = true;
-                            break;
-                        }
-                        Err(error) => damaged.push(of_part(vid, place.0, number, change, &error)),
-                    },
-                    Err(error) => damaged.push(of_part(vid, place.0, number, change, &error)),
+            for (vid, place, block_size) in self.copies(change, parts, number) {
+                let read = self.read_part((vid, place, block_size), &mut reader, |reader, part| {
+                    let rows = part.rows.iter().map(|row| (row.table, row.key, row.value));
+                    replay.put_rows(&mut reader.check, rows)
+                });
+                match read {
+                    Ok(put) => {
+                        put?;
+                        is_there = true;
+                        break;
+                    }
+                    Err(error) => {
+                        let what = format!(
+                            "block {}: part {number} of the base at change {change}: {error}",
+                            place.0
+                        );
+                        unread.push(Unread { vid, last: Some(change), what });
+                    }
                 }
             }
             if !is_there {
@@ -186,28 +191,46 @@ impl<'l> Bases<'l> {
         copies
     }
 
-    fn read(
+    /// Reads the next part of a base from a tape and hands it to `put`. If it cannot be read in one drive
+    /// another one is tried.
+    fn read_part<T>(
         &mut self,
-        vid: Vid,
-        (block, length): (BlockAddress, u64),
-        block_size: BlockSize,
-    ) -> Result<Vec<u8>, String> {
-        let drive = self.bring(vid)?;
-        let Some((_, drive)) = self.drives.get_mut(drive) else { return Err("no drive has it".to_owned()) };
-        let read = read_bytes(drive.as_mut(), block, length, block_size);
-        read.map_err(|error: TapeError| error.to_string())
+        (vid, (block, length), block_size): (Vid, (BlockAddress, u64), BlockSize),
+        reader: &mut BaseReader,
+        put: impl FnOnce(&mut BaseReader, &BasePart<'_>) -> T,
+    ) -> Result<T, String> {
+        let (mut tried, mut why) = (BTreeSet::new(), None);
+        for _ in 0..DRIVES_TRIED_MAX {
+            let at = match self.bring(vid, &mut tried) {
+                Ok(at) => at,
+                Err(error) => return Err(why.unwrap_or(error)),
+            };
+            let Some((_, drive)) = self.drives.get_mut(at) else { break };
+            let read = read_bytes(drive.as_mut(), block, length, block_size);
+            match read.map_err(|error: TapeError| error.to_string()) {
+                Ok(bytes) => match reader.part(&bytes) {
+                    Ok(part) => return Ok(put(reader, &part)),
+                    Err(error) => why = Some(error),
+                },
+                Err(error) => why = Some(error),
+            }
+            tried.insert(at);
+        }
+        Err(why.unwrap_or_else(|| "no drive has it".to_owned()))
     }
 
-    /// Brings a tape into a drive of its library, any that takes it.
-    fn bring(&mut self, vid: Vid) -> Result<usize, String> {
-        if let Some((_, drive)) = self.mounted.filter(|(mounted, _)| *mounted == vid) {
+    /// Brings a tape into a drive of its library that was not tried, any that takes it; those that do not
+    /// have been tried.
+    fn bring(&mut self, vid: Vid, tried: &mut BTreeSet<usize>) -> Result<usize, String> {
+        if let Some((_, drive)) = self.mounted.filter(|(mounted, at)| *mounted == vid && !tried.contains(at))
+        {
             return Ok(drive);
         }
         self.unmount();
         let library = self.of.get(&vid).copied();
-        let mut why = "no drive of its library can read it".to_owned();
+        let mut why = "no other drive of its library can read it".to_owned();
         for (at, (name, _)) in self.drives.iter().enumerate() {
-            if Some(self.library.library_of(name)) != library {
+            if Some(self.library.library_of(name)) != library || tried.contains(&at) {
                 continue;
             }
             match self.library.mount(vid, name) {
@@ -215,7 +238,10 @@ impl<'l> Bases<'l> {
                     self.mounted = Some((vid, at));
                     return Ok(at);
                 }
-                Err(error) => why = format!("it cannot be mounted again: {error}"),
+                Err(error) => {
+                    tried.insert(at);
+                    why = format!("it cannot be mounted again: {error}");
+                }
             }
         }
         Err(why)
@@ -235,10 +261,6 @@ impl Drop for Bases<'_> {
     fn drop(&mut self) {
         self.unmount();
     }
-}
-
-fn of_part(vid: Vid, block: BlockAddress, number: u32, change: u64, error: &str) -> String {
-    format!("tape {vid}, block {block}: part {number} of the base at change {change}: {error}")
 }
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
 //! All cartridges are read, by all drives at once: indexes, change-log segments, and where bases stand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::PoisonError;
 use threads::Mutex;
 use threads::mpsc::{SyncSender, sync_channel};
 
-use base::{Generation, Uuid, Vid};
+use base::{BlockAddress, Generation, Uuid, Vid};
 use library::{DriveName, Library, TapeDrive};
 
 use super::bases::BasePlace;
 use super::tape::{self, look};
-use super::{RebuildError, TapeFound};
+use super::{DRIVES_TRIED_MAX, RebuildError, TapeFound, Unread};
 use crate::backup::{BackupError, Progress, SegmentFile, write_durable};
 use crate::tape_queue::TapeQueue;
 
@@ -34,16 +34,33 @@ pub(super) struct Gathered {
     pub(super) segments: Vec<(Uuid, SegmentFile)>,
     pub(super) bases: Vec<BasePlace>,
     pub(super) tapes: BTreeMap<Vid, VolumeSeen>,
-    pub(super) found: Vec<TapeFound>,
+    pub(super) found: BTreeMap<Vid, TapeFound>,
     pub(super) damaged: Vec<String>,
+    /// By tape that a drive has looked at, what of it none could read so far.
+    unread: BTreeMap<Vid, UnreadParts>,
 }
 
-/// Reads all cartridges, with all drives at once. Gives the drives back.
+/// What the drives that tried it could not read of a tape.
+#[derive(Default)]
+struct UnreadParts {
+    /// Drives that have read it as far as they could.
+    tries: usize,
+    /// By first block what is damaged of segments and bases: the last change of it, if known, and in words.
+    damaged: BTreeMap<BlockAddress, (Option<u64>, String)>,
+    /// First blocks of what some drive has read.
+    whole: BTreeSet<BlockAddress>,
+    /// Why no drive has come to the end.
+    ended: Option<String>,
+    /// Why there may be a newer index than the one that was read.
+    doubt: Option<String>,
+}
+
+/// Reads all cartridges, with all drives at once. Gives what no drive could read, and the drives back.
 pub(super) fn gather(
     library: &dyn Library,
     spool: &Path,
     progress: &mut dyn FnMut(Progress),
-) -> Result<(Gathered, Drives), RebuildError> {
+) -> Result<(Gathered, Vec<Unread>, Drives), RebuildError> {
     let mut drives = Drives::new();
     for name in library.drives() {
         let drive = library.take_drive(&name)?;
@@ -94,11 +111,22 @@ pub(super) fn gather(
         Ok::<_, RebuildError>((unread, drives))
     })?;
     let mut gathered = gathered.into_inner().unwrap_or_else(PoisonError::into_inner);
-    gathered.found.extend(unread.into_iter().map(|(vid, why)| {
-        TapeFound::with(vid, why.unwrap_or_else(|| "no drive of its library can read it".to_owned()))
-    }));
-    gathered.found.sort_by_key(|found| found.vid);
-    Ok((gathered, drives))
+    let mut nothing_of = Vec::new();
+    for (vid, why) in unread {
+        if gathered.found.contains_key(&vid) {
+            // A drive has read a part of it.
+            continue;
+        }
+        let why = why.unwrap_or_else(|| "no drive of its library can read it".to_owned());
+        gathered.found.insert(vid, TapeFound::with(vid, why.clone()));
+        nothing_of.push(Unread { vid, last: None, what: why });
+    }
+    let parts = gathered
+        .unread
+        .iter()
+        .flat_map(|(vid, unread)| unread.all().map(|(last, what)| Unread { vid: *vid, last, what }));
+    let unread = parts.chain(nothing_of).collect();
+    Ok((gathered, unread, drives))
 }
 
 /// Reads tapes in one drive until none is left for it; tells how many containers each names.
@@ -114,38 +142,36 @@ fn read_tapes(
     let mut stopped = None;
     queue.each(library.library_of(name), name.as_str(), |vid| {
         library.mount(vid, name).map_err(|error| format!("it cannot be mounted: {error}"))?;
-        let mut unread = None;
-        match read_tape(vid, drive, spool, gathered) {
-            Ok(Ok(containers)) => drop(told.send(containers)),
-            Ok(Err(why)) => unread = Some(why),
-            Err(error) => {
-                queue.stop();
-                stopped = Some(error);
-            }
-        }
+        let read = read_tape(vid, drive, spool, gathered, told);
         // What was read of it counts. If it cannot be taken out, this drive fails with the next one.
         if let Err(error) = library.unmount(name) {
             let mut gathered = gathered.lock().unwrap_or_else(PoisonError::into_inner);
             gathered.damaged.push(format!("drive {name}: tape {vid} cannot be unmounted: {error}"));
         }
         // Another drive may read it.
-        unread.map_or(Ok(()), Err)
+        read.unwrap_or_else(|error| {
+            queue.stop();
+            stopped = Some(error);
+            Ok(())
+        })
     });
     stopped.map_or(Ok(()), Err)
 }
 
-/// Reads the mounted cartridge: its segments and containers are entered. Gives how many containers it names;
-/// the inner error says why this drive cannot read it.
+/// Reads the mounted cartridge: its segments and containers are entered, and told once. The inner error says
+/// why another drive is to try it.
 fn read_tape(
     vid: Vid,
     drive: &mut dyn TapeDrive,
     spool: &Path,
     gathered: &Mutex<Gathered>,
-) -> Result<Result<u64, String>, RebuildError> {
+    told: &SyncSender<u64>,
+) -> Result<Result<(), String>, RebuildError> {
     let lock = || gathered.lock().unwrap_or_else(PoisonError::into_inner);
     let nothing = |what| {
-        lock().found.push(TapeFound::with(vid, what));
-        Ok(Ok(0))
+        lock().found.insert(vid, TapeFound::with(vid, what));
+        let _ = told.send(0);
+        Ok(Ok(()))
     };
     let seen = match look(drive) {
         Ok(Ok(seen)) if seen.vid != vid => {
@@ -155,27 +181,30 @@ fn read_tape(
         Ok(Err(found)) => return nothing(format!("{found}: left alone")),
         Err(error) => return Ok(Err(format!("it cannot be read: {error}"))),
     };
-    match seen.spool_segments(drive, &mut |segment| lock().take_segment(spool, segment)) {
+    let mut ended = None;
+    match seen.spool_segments(drive, &mut |segment| lock().take_segment(vid, spool, segment)) {
         Ok(()) => {}
         Err(tape::SpoolError::Tape(error)) => {
-            lock().damaged.push(format!("tape {vid}: its change-log segments cannot be read: {error}"));
+            ended = Some(format!("its change-log segments cannot be read: {error}"));
         }
         Err(tape::SpoolError::File(error)) => return Err(error.into()),
     }
     match seen.bases(drive) {
-        Ok(bases) => lock().bases.extend(bases),
+        Ok(bases) => lock().take_bases(vid, bases),
         Err(error) => {
-            lock().damaged.push(format!("tape {vid}: its bases of the catalogue cannot be read: {error}"));
+            ended.get_or_insert_with(|| format!("its bases of the catalogue cannot be read: {error}"));
         }
     }
-    let (uuid, generation) = (seen.uuid, seen.generation());
-    let containers: Vec<tape::Named> = seen.containers().collect();
-    let count = containers.len() as u64;
     let mut gathered = lock();
-    gathered.tapes.insert(vid, VolumeSeen { uuid, generation, containers });
-    let what = format!("the volume {uuid}, index generation {}", generation.0);
-    gathered.found.push(TapeFound::with(vid, what));
-    Ok(Ok(count))
+    if gathered.take_volume(vid, &seen) {
+        let _ = told.send(seen.containers().count() as u64);
+    }
+    let unread = gathered.unread.entry(vid).or_default();
+    unread.tried(ended, seen.is_doubtful);
+    Ok(match unread.first() {
+        Some(why) if unread.tries < DRIVES_TRIED_MAX => Err(why),
+        _ => Ok(()),
+    })
 }
 
 impl TapeFound {
@@ -187,9 +216,11 @@ impl TapeFound {
 
 impl Gathered {
     /// Keeps a change-log segment, unless another tape had it: an error of the spool ends the rebuild.
-    fn take_segment(&mut self, spool: &Path, segment: tape::Segment) -> Result<(), BackupError> {
+    fn take_segment(&mut self, vid: Vid, spool: &Path, segment: tape::Segment) -> Result<(), BackupError> {
+        let unread = self.unread.entry(vid).or_default();
         match segment {
-            tape::Segment::Whole { first, last, instance, bytes } => {
+            tape::Segment::Whole { block, first, last, instance, bytes } => {
+                unread.is_whole(block);
                 let name = format!("{instance}-{first:020}-{last:020}.kcl");
                 let file = SegmentFile { first, last, path: spool.join(&name) };
                 if !file.path.exists() {
@@ -197,14 +228,88 @@ impl Gathered {
                     self.segments.push((instance, file));
                 }
             }
-            tape::Segment::Damaged(what) => self.damaged.push(what),
+            tape::Segment::Damaged { block, last, what } => unread.is_damaged(block, (last, what)),
         }
         Ok(())
+    }
+
+    /// Keeps where bases stand, those of an earlier try too.
+    fn take_bases(&mut self, vid: Vid, bases: Vec<BasePlace>) {
+        let unread = self.unread.entry(vid).or_default();
+        for base in bases {
+            let Some((block, _)) = base.places.values().next().copied() else { continue };
+            if base.instance.is_some() {
+                unread.is_whole(block);
+            } else {
+                let what = format!("no part of the base at change {} begins as it should", base.change);
+                unread.is_damaged(block, (Some(base.change), what));
+            }
+            let is_same = |known: &&mut BasePlace| {
+                (known.vid, known.change, known.parts) == (vid, base.change, base.parts)
+            };
+            match self.bases.iter_mut().find(is_same) {
+                Some(known) => known.instance = known.instance.or(base.instance),
+                None => self.bases.push(base),
+            }
+        }
+    }
+
+    /// Keeps what the newest index of a tape names that was read in any drive; `false`: it was read before.
+    fn take_volume(&mut self, vid: Vid, seen: &tape::TapeSeen) -> bool {
+        let (uuid, generation) = (seen.uuid, seen.generation());
+        let known = self.tapes.get(&vid).map(|known| known.generation);
+        if known.is_none_or(|known| known < generation) {
+            let containers = seen.containers().collect();
+            self.tapes.insert(vid, VolumeSeen { uuid, generation, containers });
+            let what = format!("the volume {uuid}, index generation {}", generation.0);
+            self.found.insert(vid, TapeFound::with(vid, what));
+        }
+        known.is_none()
+    }
+}
+
+impl UnreadParts {
+    fn is_whole(&mut self, block: BlockAddress) {
+        self.damaged.remove(&block);
+        self.whole.insert(block);
+    }
+
+    fn is_damaged(&mut self, block: BlockAddress, damage: (Option<u64>, String)) {
+        if !self.whole.contains(&block) {
+            self.damaged.insert(block, damage);
+        }
+    }
+
+    /// A drive has read the tape as far as it could. What one of them has read to its end was read.
+    fn tried(&mut self, ended: Option<String>, is_doubtful: bool) {
+        let doubt = is_doubtful.then(|| {
+            "what stands behind its newest whole index cannot be read: there may be a newer one".to_owned()
+        });
+        let both = |before: Option<String>, now| if self.tries == 0 { now } else { before.and(now) };
+        (self.ended, self.doubt) = (both(self.ended.take(), ended), both(self.doubt.take(), doubt));
+        self.tries += 1;
+    }
+
+    /// What no drive could read, each with the last change of it, if that is known.
+    fn all(&self) -> impl Iterator<Item = (Option<u64>, String)> {
+        let rest = self.ended.iter().chain(&self.doubt).map(|what| (None, what.clone()));
+        let of_block = |(block, (last, what)): (&BlockAddress, &(Option<u64>, String))| {
+            (*last, format!("block {block}: {what}"))
+        };
+        self.damaged.iter().map(of_block).chain(rest)
+    }
+
+    fn first(&self) -> Option<String> {
+        self.all().next().map(|(_, what)| what)
     }
 }
 
 /// The instance of the pool's drives, else the one with the most segments.
-pub(super) fn choose_instance(gathered: &Gathered, pool: Option<Uuid>) -> Result<Uuid, RebuildError> {
+pub(super) fn choose_instance(
+    gathered: &Gathered,
+    unread: &[Unread],
+    pool: Option<Uuid>,
+) -> Result<Uuid, RebuildError> {
     let mut counts: BTreeMap<[u8; 16], u64> = BTreeMap::new();
     for (instance, _) in &gathered.segments {
         *counts.entry(instance.0).or_default() += 1;
@@ -222,6 +327,6 @@ pub(super) fn choose_instance(gathered: &Gathered, pool: Option<Uuid>) -> Result
     most.ok_or_else(|| RebuildError::NoBeginning {
         instance: pool.map_or_else(|| "any".to_owned(), |pool| pool.to_string()),
         tapes,
-        damaged: gathered.damaged.clone(),
+        damaged: unread.iter().map(Unread::sentence).chain(gathered.damaged.iter().cloned()).collect(),
     })
 }

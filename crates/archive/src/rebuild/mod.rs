@@ -11,6 +11,7 @@
 mod bases;
 mod chain;
 mod gather;
+mod newest;
 mod tape;
 
 use std::collections::BTreeSet;
@@ -25,12 +26,16 @@ use store::{Replay, ReplayError};
 
 use crate::OpenError;
 use crate::backup::{BackupError, Progress, SegmentFile, read_segment};
+use crate::settle::may_be_written;
 pub(crate) use bases::BaseReader;
 use bases::Bases;
 pub use chain::JUMP;
 use gather::{Gathered, VolumeSeen, choose_instance, gather};
 pub(crate) use tape::{TapeSeen, look, read_bytes};
 
+/// A tape that a drive cannot read to its end is read in so many drives at most: each pass takes an hour or
+/// more, and what three drives cannot read is damaged on the tape. Mounts that fail are tried in all drives.
+const DRIVES_TRIED_MAX: usize = 3;
 /// Paths told one by one, for each tape.
 const PATHS_SHOWN_MAX: usize = 100;
 
@@ -102,6 +107,32 @@ pub struct TapeFound {
     pub unknown_paths: Vec<String>,
 }
 
+/// A cartridge that could not be read, or not all of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TapeUnread {
+    /// The cartridge.
+    pub vid: Vid,
+    /// What of it, and why, in words.
+    pub what: String,
+    /// Whether it may have changes that the rebuilt catalogue does not.
+    pub may_have_more: bool,
+}
+
+/// What no drive could read of a cartridge.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Unread {
+    vid: Vid,
+    /// The last change of it, if that is known.
+    last: Option<u64>,
+    what: String,
+}
+
+impl Unread {
+    fn sentence(&self) -> String {
+        format!("tape {}: {}", self.vid, self.what)
+    }
+}
+
 /// What was rebuilt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rebuilt {
@@ -123,7 +154,9 @@ pub struct Rebuilt {
     pub tapes: Vec<TapeFound>,
     /// Tapes that the catalogue knows to hold data and that are not in the library or cannot be read.
     pub absent: Vec<Vid>,
-    /// Damaged change-log segments, in words.
+    /// What could not be read of cartridges, those that the catalogue knows and that are not there included.
+    pub unread: Vec<TapeUnread>,
+    /// Bases that were not used, and drives that did not let go of a cartridge, in words.
     pub damaged: Vec<String>,
     /// Records that contradict each other; 0 if all is well.
     pub inconsistencies: u64,
@@ -162,8 +195,8 @@ pub fn rebuild(
         return Err(BackupError::NotEmpty(into.to_owned()).into());
     }
     fs::create_dir_all(spool).map_err(BackupError::at(spool, "making the directory"))?;
-    let (mut gathered, drives) = gather(library, spool, progress).map_err(full_disk)?;
-    let instance = choose_instance(&gathered, pool.instance)?;
+    let (mut gathered, mut unread, drives) = gather(library, spool, progress).map_err(full_disk)?;
+    let instance = choose_instance(&gathered, &unread, pool.instance)?;
     let segments: Vec<SegmentFile> = gathered
         .segments
         .drain(..)
@@ -171,23 +204,13 @@ pub fn rebuild(
         .map(|(_, segment)| segment)
         .collect();
     let mut bases = Bases::new(library, drives, std::mem::take(&mut gathered.bases), instance)?;
-    let mut rebuilt = Rebuilt {
-        instance,
-        base: None,
-        change: 0,
-        changed_at: Timestamp(0),
-        replayed: 0,
-        missing_from: None,
-        missing_to: None,
-        tapes: Vec::new(),
-        absent: Vec::new(),
-        damaged: std::mem::take(&mut gathered.damaged),
-        inconsistencies: 0,
-    };
-    let mut replay = replay_best(&segments, &mut bases, (into, map_size), &mut rebuilt, progress)?;
+    let mut rebuilt = Rebuilt::of(instance, std::mem::take(&mut gathered.damaged));
+    let told = (&mut rebuilt, &mut unread);
+    let mut replay = replay_best(&segments, &mut bases, (into, map_size), told, progress)?;
     if rebuilt.replayed == 0 && rebuilt.base.is_none() {
         let instance = instance.to_string();
-        let (tapes, damaged) = (gathered.tapes.len(), rebuilt.damaged);
+        let damaged = unread.iter().map(Unread::sentence).chain(rebuilt.damaged).collect();
+        let tapes = gathered.tapes.len();
         return Err(RebuildError::NoBeginning { instance, tapes, damaged });
     }
     let newest_base = bases.newest_named();
@@ -203,8 +226,46 @@ pub fn rebuild(
     let at = replay.read(|view| view.newest_time())?.unwrap_or(now);
     replay.execute(&Envelope { at, command })?;
     compare(&replay, gathered, &mut rebuilt)?;
+    rebuilt.tell_unread(&replay, unread)?;
     rebuilt.inconsistencies = replay.read(|view| view.check())?.len() as u64;
     Ok(rebuilt)
+}
+
+impl Rebuilt {
+    fn of(instance: Uuid, damaged: Vec<String>) -> Self {
+        Rebuilt {
+            instance,
+            base: None,
+            change: 0,
+            changed_at: Timestamp(0),
+            replayed: 0,
+            missing_from: None,
+            missing_to: None,
+            tapes: Vec::new(),
+            absent: Vec::new(),
+            unread: Vec::new(),
+            damaged,
+            inconsistencies: 0,
+        }
+    }
+
+    /// Enters what was not read. What goes up to a change that the catalogue has is missed by nobody, nor is
+    /// a tape that is not there and was not written any more when the history ends.
+    fn tell_unread(&mut self, replay: &Replay, unread: Vec<Unread>) -> Result<(), RebuildError> {
+        for Unread { vid, last, what } in unread {
+            let may_have_more = last.is_none_or(|last| last > self.change);
+            self.unread.push(TapeUnread { vid, what, may_have_more });
+        }
+        for vid in &self.absent {
+            if self.unread.iter().all(|told| told.vid != *vid) {
+                let tape = replay.read(|view| view.tape(*vid))?;
+                let may_have_more = tape.is_some_and(|tape| may_be_written(&tape));
+                let what = "it has data, and is not in the library, or holds another volume".to_owned();
+                self.unread.push(TapeUnread { vid: *vid, what, may_have_more });
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A full disk said in words: what is gathered in the spool may be large.
@@ -226,7 +287,7 @@ fn replay_best(
     segments: &[SegmentFile],
     bases: &mut Bases<'_>,
     (into, map_size): (&Path, ByteCount),
-    rebuilt: &mut Rebuilt,
+    (rebuilt, unread): (&mut Rebuilt, &mut Vec<Unread>),
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Replay, RebuildError> {
     let mut first_error = None;
@@ -235,7 +296,8 @@ fn replay_best(
         let history = chain::history(segments, &bases.usable(), rebuilt.instance)?;
         let base = history.base;
         let mut attempt = rebuilt.clone();
-        let error = match replay_history(segments, bases, history, &mut replay, &mut attempt, progress) {
+        let told = (&mut attempt, &mut *unread);
+        let error = match replay_history(segments, bases, history, &mut replay, told, progress) {
             Ok(()) => {
                 let is_nothing = attempt.replayed == 0 && attempt.base.is_none();
                 *rebuilt = attempt;
@@ -246,7 +308,6 @@ fn replay_best(
             }
             Err(error) => error,
         };
-        rebuilt.damaged = attempt.damaged;
         let is_of_base =
             matches!(error, RebuildError::Replay(ReplayError::Base { .. } | ReplayError::Change { .. }));
         let Some(change) = base.filter(|_| is_of_base) else { return Err(first_error.unwrap_or(error)) };
@@ -267,12 +328,12 @@ fn replay_history(
     bases: &mut Bases<'_>,
     history: chain::History,
     replay: &mut Replay,
-    rebuilt: &mut Rebuilt,
+    (rebuilt, unread): (&mut Rebuilt, &mut Vec<Unread>),
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), RebuildError> {
     let newest = segments.iter().map(|segment| segment.last).max().unwrap_or(0);
     if let Some(change) = history.base {
-        bases.load(change, replay, &mut rebuilt.damaged, progress)?;
+        bases.load(change, replay, unread, progress)?;
         rebuilt.base = history.base;
         rebuilt.change = change;
         rebuilt.changed_at = replay.read(|view| view.newest_time())?.unwrap_or(Timestamp(0));
@@ -311,7 +372,7 @@ fn replay_history(
 
 /// Compares what stands on the tapes with what the catalogue knows of them.
 fn compare(replay: &Replay, gathered: Gathered, rebuilt: &mut Rebuilt) -> Result<(), RebuildError> {
-    rebuilt.tapes = gathered.found;
+    rebuilt.tapes = gathered.found.into_values().collect();
     let mut standing = BTreeSet::new();
     for (vid, volume) in &gathered.tapes {
         if replay.read(|view| view.tape(*vid))?.is_some_and(|tape| tape.uuid == Some(volume.uuid)) {

@@ -6,11 +6,12 @@ use base::{BlockAddress, ContainerId, Generation, Partition, TapePosition, Uuid,
 use library::{ReadBlock, TapeDrive, TapeError};
 use ltfs::catalogue_base::{PART_HEAD_BYTES, part_at};
 use ltfs::changes::{ChangeSegment, SEGMENT_BYTES_MAX, SEGMENT_HEAD_BYTES};
-use ltfs::naming::{KIST_DIRECTORY, XATTR_CONTAINER, XATTR_PATH, parse_base_path};
+use ltfs::naming::{KIST_DIRECTORY, XATTR_CONTAINER, XATTR_PATH, parse_base_path, parse_changes_path};
 use ltfs::{BlockSize, Index};
 use mover::Found;
 
 use super::bases::BasePlace;
+use super::newest::{Newest, newest_index};
 use crate::backup::BackupError;
 
 /// What every change-log segment begins with.
@@ -24,10 +25,11 @@ pub(crate) struct TapeSeen {
     pub(crate) uuid: Uuid,
     pub(crate) block_size: BlockSize,
     pub(crate) end_of_data: BlockAddress,
-    /// The newest whole index of the data partition and its first block.
+    /// The newest whole index of the data partition, or its copy on the index partition, and its first block
+    /// on the data partition.
     pub(crate) index: Index,
     pub(crate) index_block: BlockAddress,
-    /// Whether something behind that index could not be read: there may be a newer one.
+    /// Whether something behind that index could not be read or understood: there may be a newer one.
     pub(crate) is_doubtful: bool,
 }
 
@@ -57,9 +59,8 @@ pub(crate) fn look(drive: &mut dyn TapeDrive) -> Result<Result<TapeSeen, Found>,
         other => return Ok(Err(other)),
     };
     let end = drive.space_to_end_of_data(Partition::Data)?.block;
-    let mut is_doubtful = false;
-    let newest = newest_index(drive, uuid, block_size, end, &mut is_doubtful)?;
-    let (index_block, index) = newest.ok_or(LookError::NoIndex)?;
+    let Newest { index, index_block, is_doubtful } =
+        newest_index(drive, uuid, block_size, end)?.ok_or(LookError::NoIndex)?;
     Ok(Ok(TapeSeen { vid, uuid, block_size, end_of_data: end, index, index_block, is_doubtful }))
 }
 
@@ -94,19 +95,24 @@ impl TapeSeen {
                 && path.first().is_some_and(|name| *name == KIST_DIRECTORY)
                 && path.get(1).is_some_and(|name| *name == "changes");
             let extent = file.extents.first().filter(|_| is_segment)?;
-            Some((extent.start_block, file.length.0))
+            let last = parse_changes_path(&path).map(|(_, last)| last.0);
+            Some(((extent.start_block, file.length.0), last))
         });
-        for (block, length) in changes {
-            take(self.segment(drive, (block, length))?)?;
+        for (place, last) in changes {
+            take(self.segment(drive, place, last)?)?;
         }
         let mut at = self.index_block;
         while at < self.end_of_data {
-            let head = read_bytes(drive, at, SEGMENT_HEAD_BYTES as u64, self.block_size);
-            let body = head.ok().as_deref().and_then(segment_body);
+            let body = match read_bytes(drive, at, SEGMENT_HEAD_BYTES as u64, self.block_size) {
+                Ok(head) => segment_body(&head),
+                // Whoever looked for the newest index has met it too: there may be more than was read.
+                Err(TapeError::Unreadable { .. } | TapeError::BufferTooSmall { .. }) => None,
+                Err(error) => return Err(error.into()),
+            };
             let mut next = BlockAddress(at.0 + 1);
             if let Some(body) = body {
                 let length = SEGMENT_HEAD_BYTES as u64 + body + SEGMENT_TRAILER_BYTES;
-                take(self.segment(drive, (at, length))?)?;
+                take(self.segment(drive, (at, length), None)?)?;
                 next = BlockAddress(at.0 + length.div_ceil(u64::from(self.block_size.bytes())).max(1));
             }
             at = next;
@@ -150,21 +156,22 @@ impl TapeSeen {
         &self,
         drive: &mut dyn TapeDrive,
         (block, length): (BlockAddress, u64),
+        last: Option<u64>,
     ) -> Result<Segment, TapeError> {
-        let place = format!("tape {}, block {block}", self.vid);
         let bytes = match read_bytes(drive, block, length, self.block_size) {
             Ok(bytes) => bytes,
             Err(error @ (TapeError::Unreadable { .. } | TapeError::BufferTooSmall { .. })) => {
-                return Ok(Segment::Damaged(format!("{place}: a change-log segment is unreadable: {error}")));
+                let what = format!("a change-log segment is unreadable: {error}");
+                return Ok(Segment::Damaged { block, last, what });
             }
             Err(error) => return Err(error),
         };
         Ok(match ChangeSegment::parse(&bytes) {
             Ok(segment) => {
                 let (first, last, instance) = (segment.first.0, segment.last.0, segment.instance);
-                Segment::Whole { first, last, instance, bytes }
+                Segment::Whole { block, first, last, instance, bytes }
             }
-            Err(error) => Segment::Damaged(format!("{place}: {error}")),
+            Err(error) => Segment::Damaged { block, last, what: error.to_string() },
         })
     }
 }
@@ -172,9 +179,9 @@ impl TapeSeen {
 /// A change-log segment as it was read.
 pub(crate) enum Segment {
     /// The changes `first` to `last` of an instance.
-    Whole { first: u64, last: u64, instance: Uuid, bytes: Vec<u8> },
-    /// Where it stands and what is wrong, in words.
-    Damaged(String),
+    Whole { block: BlockAddress, first: u64, last: u64, instance: Uuid, bytes: Vec<u8> },
+    /// Where it stands, its last change if the index says so, and what is wrong, in words.
+    Damaged { block: BlockAddress, last: Option<u64>, what: String },
 }
 
 /// Why segments cannot be copied.
@@ -215,79 +222,4 @@ pub(crate) fn read_bytes(
     }
     bytes.truncate(usize::try_from(length).unwrap_or(usize::MAX));
     Ok(bytes)
-}
-
-/// The last whole index construct of the data partition, found from its end backwards over file marks.
-/// `is_doubtful` becomes true if something was passed over that could not be read.
-fn newest_index(
-    drive: &mut dyn TapeDrive,
-    uuid: Uuid,
-    block_size: BlockSize,
-    end: BlockAddress,
-    is_doubtful: &mut bool,
-) -> Result<Option<(BlockAddress, Index)>, TapeError> {
-    let mut behind = file_mark_before(drive, end, block_size, is_doubtful)?;
-    while let Some(closing) = behind {
-        let mut is_unreadable = false;
-        let opening = file_mark_before(drive, closing, block_size, &mut is_unreadable)?;
-        let Some(mark) = opening else { return Ok(None) };
-        let begins = BlockAddress(mark.0 + 1);
-        if begins < closing
-            && let Some(index) = read_index(drive, begins, closing, uuid, block_size)?
-        {
-            return Ok(Some((begins, index)));
-        }
-        *is_doubtful |= is_unreadable;
-        behind = opening;
-    }
-    Ok(None)
-}
-
-/// The file mark nearest before `block`. `is_doubtful` becomes true if a block between could not be read.
-fn file_mark_before(
-    drive: &mut dyn TapeDrive,
-    block: BlockAddress,
-    block_size: BlockSize,
-    is_doubtful: &mut bool,
-) -> Result<Option<BlockAddress>, TapeError> {
-    let mut buffer = vec![0u8; block_size.bytes() as usize];
-    let mut at = block.0;
-    while let Some(before) = at.checked_sub(1) {
-        at = before;
-        let here = BlockAddress(at);
-        drive.locate(TapePosition { partition: Partition::Data, block: here })?;
-        match drive.read_block(&mut buffer) {
-            Ok(ReadBlock::FileMark) => return Ok(Some(here)),
-            Ok(_) => {}
-            Err(TapeError::Unreadable { .. } | TapeError::BufferTooSmall { .. }) => *is_doubtful = true,
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(None)
-}
-
-fn read_index(
-    drive: &mut dyn TapeDrive,
-    begins: BlockAddress,
-    ends: BlockAddress,
-    uuid: Uuid,
-    block_size: BlockSize,
-) -> Result<Option<Index>, TapeError> {
-    let position = TapePosition { partition: Partition::Data, block: begins };
-    drive.locate(position)?;
-    let mut buffer = vec![0u8; block_size.bytes() as usize];
-    let mut xml = Vec::new();
-    for _ in begins.0..ends.0 {
-        match drive.read_block(&mut buffer) {
-            Ok(ReadBlock::Data(length)) => xml.extend_from_slice(buffer.get(..length).unwrap_or_default()),
-            Ok(_) | Err(TapeError::Unreadable { .. } | TapeError::BufferTooSmall { .. }) => return Ok(None),
-            Err(error) => return Err(error),
-        }
-        // Data, not an index: told by its first bytes, before it fills the memory.
-        if !xml.starts_with(b"<?xml") || xml.len() > ltfs::INDEX_BYTES_MAX {
-            return Ok(None);
-        }
-    }
-    let index = Index::parse(&xml, block_size).ok();
-    Ok(index.filter(|index| index.volume_uuid == uuid && index.location == position))
 }

@@ -124,6 +124,9 @@ pub(super) fn gather(
         }
     }
     let tape = engine.read(|view| view.tape(seen.vid))?;
+    // A newer index was there at the point: what it named may be there still.
+    is_unread |=
+        tape.as_ref().is_some_and(|tape| tape.uuid == Some(seen.uuid) && tape.generation > seen.generation());
     // Where it ends is worth knowing even if nothing on it is needed.
     let is_longer = tape.is_some_and(|tape| {
         tape.uuid == Some(seen.uuid) && tape.generation.0 > 0 && tape.generation < seen.generation()

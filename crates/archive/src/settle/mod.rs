@@ -28,10 +28,11 @@ mod pool;
 mod progress;
 mod shards;
 mod tapes;
+mod torn;
 
 pub(crate) use pool::check_online;
 pub(crate) use progress::Settling;
-pub(crate) use tapes::{DRIVES_LOOK, SILENT_MAX, answer, could_not_mount, look_at_written};
+pub(crate) use tapes::{DRIVES_LOOK, SILENT_MAX, answer, could_not_mount, look_at_written, may_be_written};
 
 use tapes::leave;
 
@@ -44,6 +45,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(30);
 const LOOK_FOR_SILENCE_EVERY: Duration = Duration::from_millis(250);
 /// How often it is looked whether torn sessions are closed.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often the library is asked whether it still has a tape, or has it back.
+const ASK_LIBRARY_EVERY: Duration = Duration::from_secs(2);
 
 /// The drives of the pool as they were opened.
 pub(crate) type Drives = BTreeMap<DriveId, Option<Arc<dyn ObjectDrive>>>;
@@ -87,18 +90,26 @@ pub(crate) fn begin(engine: &Engine, down: &BTreeMap<String, String>) -> Result<
 
 /// The thread that settles a restore.
 pub(crate) fn run(engine: &Engine, drives: &Drives) {
-    // What waits for a stage goes on waiting while it fails.
-    while let Err(error) = settle(engine, drives) {
-        tracing::error!(%error, "the restored catalogue cannot be compared now: it is tried again");
-        engine.settling.failing(error.to_string());
-        engine.settling.pause(RETRY_AFTER);
-    }
-    if !engine.stopping() {
+    loop {
+        // What waits for a stage goes on waiting while it fails.
+        while let Err(error) = settle(engine, drives) {
+            tracing::error!(%error, "the restored catalogue cannot be compared now: it is tried again");
+            engine.settling.failing(error.to_string());
+            engine.settling.pause(RETRY_AFTER);
+        }
+        if engine.stopping() {
+            return;
+        }
         let stage = match engine.read(|view| view.is_restored()) {
             Ok(false) => SettlingStage::Settled,
             _ => SettlingStage::Unsettled,
         };
         engine.settling.enter(engine.now(), stage);
+        if stage == SettlingStage::Settled || !torn::wait_for_absent(engine) {
+            return;
+        }
+        tracing::info!("a tape with an open session of before the restore is back: its comparison goes on");
+        engine.settling.enter(engine.now(), SettlingStage::OtherTapes);
     }
 }
 
@@ -125,7 +136,7 @@ fn settle(engine: &Engine, drives: &Drives) -> Result<(), ArchiveError> {
     if !look_at_tapes(engine) {
         return Ok(());
     }
-    if !wait_for_torn_sessions(engine)? {
+    if !torn::wait_for_sessions(engine)? {
         return Ok(());
     }
     if !missing.is_empty() || engine.settling.has_lost_places() {
@@ -189,19 +200,6 @@ fn conclude(engine: &Engine, shards: Shards<'_>, left: u64) -> Result<(), Archiv
         "all tapes that count were looked at: what did not agree with the restored catalogue is told above"
     );
     Ok(())
-}
-
-/// Sessions that were open at the point are closed by whatever drives are free: their tapes may have more
-/// than is known of them. `false`: the server stops.
-fn wait_for_torn_sessions(engine: &Engine) -> Result<bool, ArchiveError> {
-    let end = engine.read(|view| view.restored_from())?;
-    while engine.read(|view| view.open_runs())?.iter().any(|(run, _)| run.0 < end) {
-        if engine.stopping() {
-            return Ok(false);
-        }
-        engine.settling.pause(LOOK_EVERY);
-    }
-    Ok(!engine.stopping())
 }
 
 /// What is to be found out about tapes that are not written. They are looked at when they are mounted, for

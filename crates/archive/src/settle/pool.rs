@@ -177,7 +177,10 @@ fn decide(
         for (file, loss) in decided.into_iter().zip(losses) {
             match loss {
                 PoolLoss::Nearline => found.nearline += 1,
-                PoolLoss::Lost => found.lost += 1,
+                PoolLoss::Lost => {
+                    engine.lost_files.add(&[file]);
+                    found.lost += 1;
+                }
                 PoolLoss::NotConcerned => {}
             }
             engine.bell.wants_changed(file);

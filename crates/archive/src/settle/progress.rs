@@ -61,6 +61,10 @@ struct State {
     unseen: BTreeSet<Vid>,
     /// Disabled tapes that could not be searched for files that nothing else has.
     unsearched: BTreeSet<Vid>,
+    /// Tapes with a session that was open at the point, and that cannot be mounted.
+    absent: BTreeSet<Vid>,
+    /// Of those, such that no library had when it was asked.
+    away: BTreeSet<Vid>,
     /// Files that these tapes may have, as it was found at the end.
     missing: u64,
     /// Tapes of which all is known that they hold and files need that have no other place.
@@ -256,6 +260,7 @@ impl Settling {
             looking,
             unseen: state.unseen.iter().copied().collect(),
             unsearched: state.unsearched.iter().copied().collect(),
+            absent: state.absent.iter().copied().collect(),
             missing: state.missing,
             failing: state.failing.clone(),
         })
@@ -293,8 +298,32 @@ impl Settling {
         self.state().missing = files;
     }
 
+    /// Tapes that decide on files and are not known.
     pub(super) fn count_unseen(&self) -> usize {
-        self.state().unseen.len()
+        let state = self.state();
+        state.unseen.union(&state.absent).count()
+    }
+
+    /// These tapes with open sessions cannot be mounted. Whether there are any that could be before.
+    pub(super) fn set_absent(&self, absent: BTreeSet<Vid>) -> bool {
+        let mut state = self.state();
+        let is_more = !absent.is_subset(&state.absent);
+        state.absent = absent;
+        is_more
+    }
+
+    /// No library has the tape.
+    pub(super) fn went_away(&self, vid: Vid) {
+        self.state().away.insert(vid);
+    }
+
+    /// A library has the tape. Whether none had it when it was last asked.
+    pub(super) fn came_back(&self, vid: Vid) -> bool {
+        self.state().away.remove(&vid)
+    }
+
+    pub(super) fn absent(&self) -> BTreeSet<Vid> {
+        self.state().absent.clone()
     }
 
     /// All that a tape holds is known.

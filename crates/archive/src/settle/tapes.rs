@@ -47,7 +47,7 @@ impl From<Seen> for Look {
 }
 
 /// Whether a tape may be written as it stands in the catalogue, which may not know what was written since.
-pub(super) fn may_be_written(tape: &TapeRecord) -> bool {
+pub(crate) fn may_be_written(tape: &TapeRecord) -> bool {
     matches!(tape.state, TapeState::Active | TapeState::Labelling) || tape.run.is_some()
 }
 

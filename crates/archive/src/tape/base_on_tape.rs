@@ -84,7 +84,7 @@ fn due(
         return Ok(None);
     }
     let settings = engine.settings.change_log;
-    let has_backup = engine.bases.backup_has().is_some();
+    let has_backup = engine.bases.backup_may_count(engine.steady());
     let size = engine.catalogue.log_size().map_err(ArchiveError::from)?;
     let is_due = engine.read(|view| {
         let (log, standing) = (Log::of(view, size)?, Standing::of(view, has_backup, None)?);

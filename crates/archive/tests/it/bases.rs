@@ -10,16 +10,16 @@ use crate::bases_often::{
     the_log_stays_if_no_base_can_be_read_back, the_log_stays_without_a_base,
 };
 use crate::common::{Instance, SystemClock, bytes, migrate_all, put, wait_until};
-use crate::faulty::{Trouble, data};
+use crate::faulty::{Trouble, data, drive};
 use crate::history::{
     blank_pool, compare, destroy_catalogue, facts, first_part, recall_and_compare, second_part,
 };
-use crate::rebuild::{rebuild_all, rebuild_from, try_rebuild};
+use crate::rebuild::{blocks_with, destroyed_with_faults, rebuild_all, rebuild_from, try_rebuild};
 use archive::{
     Archive, BackupDirectory, CheckState, DamagedPart, LogKept, RebuildError, RestoreTo, Settings, TapeUse,
     restore,
 };
-use base::{ByteCount, Vid};
+use base::{BlockAddress, ByteCount, Vid};
 use catalogue::{Command, Table, TapeState};
 use store::{CatalogueStore, Replay, StoreOptions, TableDigest};
 
@@ -358,7 +358,35 @@ fn a_base_is_read_from_any_tape_that_has_it_and_takes_no_room() {
     });
     let rebuilt = rebuilt.unwrap();
     assert!(rebuilt.base == Some(change) && seen > 0, "{rebuilt:?}");
-    assert!(rebuilt.damaged.iter().any(|what| what.contains(of_a.as_str())), "{rebuilt:?}");
+    assert!(rebuilt.unread.iter().any(|unread| unread.vid == of_a), "{rebuilt:?}");
+    let archive = instance.open();
+    assert_eq!(facts(&archive), facts_before);
+    close(archive);
+}
+
+/// Story: what one drive could not read of a base was given up, and no other drive was tried.
+#[test]
+fn a_base_that_one_drive_cannot_read_another_one_reads() {
+    let instance = Instance::with(ByteCount::mib(256), often_at_rest);
+    let archive = instance.open();
+    changes(&archive, "a", 300);
+    base_behind(&archive, 1);
+    let facts_before = facts(&archive);
+    close(archive);
+    let (library, faults) = destroyed_with_faults(&instance, 2);
+    let parts = blocks_with(&library, b"KISTBAS1");
+    let rebuilt = rebuild_from(&instance, &library, &mut |told| {
+        // Where bases stand is known, and none was read.
+        if told.what == "tapes read" && told.done == told.total {
+            let plan = |(vid, block): &(Vid, BlockAddress)| {
+                faults.plan_unreadable_in(&drive(0), *vid, data(block.0));
+            };
+            parts.iter().for_each(plan);
+        }
+    });
+    let rebuilt = rebuilt.unwrap();
+    assert!(faults.fired() > 0, "the first drive had its try");
+    assert!(rebuilt.base.is_some() && rebuilt.unread.is_empty(), "{rebuilt:?}");
     let archive = instance.open();
     assert_eq!(facts(&archive), facts_before);
     close(archive);
@@ -547,6 +575,48 @@ fn a_pool_without_any_tape_keeps_no_log() {
     changes(&archive, "a", 300);
     base_behind(&archive, 1);
     wait_until("the log is trimmed", || archive.change_log().unwrap().first > 100);
+    close(archive);
+}
+
+/// Story: a backup that failed counted as one. The only other tape with a base was reclaimed for its sake.
+#[test]
+fn a_backup_that_fails_does_not_count() {
+    let instance = Instance::with(ByteCount::mib(256), single_pool);
+    let archive = instance.open();
+    archive.start_backup(backup_settings(backup_directory(&instance))).unwrap();
+    changes(&archive, "a", 200);
+    base_behind(&archive, 1);
+    wait_until("the log is trimmed", || archive.change_log().unwrap().first > 100);
+    let first = tape_of(&archive, "vault-a");
+    archive.repack_tape(first, "for the test").unwrap();
+    wait_until("the tape is empty", || {
+        archive.migrate_now(None).unwrap();
+        archive.tape_repack(first).unwrap().is_some_and(|repack| repack.done)
+    });
+    let backup = backup_directory(&instance);
+    let aside = backup.with_extension("aside");
+    fs::rename(&backup, &aside).unwrap();
+    fs::write(&backup, "in the way").unwrap();
+    wait_until("the backup fails", || archive.backup_status().unwrap().failing.is_some());
+    assert_eq!(archive.change_log().unwrap().kept, LogKept::Backup);
+    // One other tape would do beside a backup; without one two must have a base.
+    let mounts = |archive: &Archive| -> u64 {
+        let tapes = archive.tapes().unwrap();
+        tapes.iter().filter(|tape| tape.vid != first && tape.drive.is_none()).map(|tape| tape.mounts).sum()
+    };
+    let before = mounts(&archive);
+    wait_until("another tape was mounted for its base", || {
+        assert!(archive.reclaim_tape(first).is_err(), "it counted the backup");
+        mounts(&archive) > before
+    });
+    assert!(archive.reclaim_tape(first).is_err(), "it counted the backup");
+    close(archive);
+    assert!(recorded(&instance).iter().any(|(vid, _)| *vid != first), "another tape has a base");
+    fs::remove_file(&backup).unwrap();
+    fs::rename(&aside, &backup).unwrap();
+    let archive = instance.open();
+    archive.start_backup(backup_settings(backup)).unwrap();
+    wait_until("it can be reclaimed", || archive.reclaim_tape(first).is_ok());
     close(archive);
 }
 

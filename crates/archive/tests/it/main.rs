@@ -43,6 +43,7 @@ mod quotas;
 mod reasons;
 mod rebuild;
 mod recall_order;
+mod repairs;
 mod replaced;
 mod requests_kept;
 mod restores;
@@ -52,6 +53,7 @@ mod room;
 mod round_trip;
 mod sealing;
 mod settling;
+mod settling_doubt;
 #[path = "common/small_files.rs"]
 mod small_files;
 mod small_space;

@@ -1,15 +1,19 @@
 //! The catalogue is destroyed and made anew from cartridges alone.
 
 use std::fs;
+use std::sync::Arc;
 
 use crate::common::{Instance, PATIENCE, SystemClock, bytes, get, migrate_all, path, put, wait_until};
+use crate::faulty::{data, drive};
 use crate::held::{Gate, Held};
 use crate::history::{
     blank_pool, compare, destroy_catalogue, evict_all, facts, first_part, recall_and_compare, second_part,
 };
 use archive::{Progress, RebuildError, Rebuilt, open_library, pool_seen, rebuild};
-use base::{ByteCount, Clock, Vid};
-use library::{DriveName, Library};
+use base::{BlockAddress, ByteCount, Clock, Partition, TapePosition, Vid};
+use library::{
+    DriveName, Faults, Library, ReadBlock, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
+};
 
 pub fn try_rebuild(instance: &Instance) -> Result<Rebuilt, RebuildError> {
     let library = open_library(&instance.settings.library).unwrap();
@@ -227,6 +231,112 @@ fn all_drives_read_the_tapes() {
     let counts: Vec<u64> = tapes.iter().map(|told| told.done).collect();
     assert_eq!(counts, [0, 1, 2, 3, 4, 5, 6]);
     assert_eq!(tapes.last().map(|told| (told.total, told.containers)), Some((6, named)));
+    let archive = instance.open();
+    compare(&archive, &contents);
+    archive.close();
+}
+
+/// The instance with its catalogue destroyed, and its library with faults.
+pub fn destroyed_with_faults(instance: &Instance, drives: u16) -> (VirtualLibrary, Faults) {
+    destroy_catalogue(instance);
+    let config = VirtualLibraryConfig {
+        drives: (0..drives).map(drive).collect(),
+        robots: 1,
+        cartridges: Vec::new(),
+        options: VirtualCartridgeOptions::default(),
+        drop_cache: false,
+    };
+    let library = VirtualLibrary::open(&instance.settings.library.directory, &config).unwrap();
+    let faults = library.faults();
+    (library, faults)
+}
+
+/// Where blocks of data partitions stand that begin with these bytes.
+pub fn blocks_with(library: &dyn Library, head: &[u8]) -> Vec<(Vid, BlockAddress)> {
+    let name = library.drives().remove(0);
+    let mut drive = library.take_drive(&name).unwrap();
+    let mut found = Vec::new();
+    for cartridge in library.inventory().unwrap() {
+        library.mount(cartridge.vid, &name).unwrap();
+        let end = drive.space_to_end_of_data(Partition::Data).unwrap().block;
+        let mut buffer = vec![0; 1 << 16];
+        for block in (0..end.0).map(BlockAddress) {
+            drive.locate(TapePosition { partition: Partition::Data, block }).unwrap();
+            if let ReadBlock::Data(length) = drive.read_block(&mut buffer).unwrap()
+                && buffer[..length].starts_with(head)
+            {
+                found.push((cartridge.vid, block));
+            }
+        }
+        library.unmount(&name).unwrap();
+    }
+    assert!(!found.is_empty());
+    found
+}
+
+/// Story: what one drive could not read of the change-log segments of a tape was told, and no other drive was
+/// tried.
+#[test]
+fn segments_that_one_drive_cannot_read_another_one_reads() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = instance.open();
+    let contents = first_part(&archive);
+    migrate_all(&archive);
+    let before = facts(&archive);
+    archive.close();
+    drop(archive);
+    let (library, faults) = destroyed_with_faults(&instance, 2);
+    let segments = blocks_with(&library, b"KISTCHG1");
+    for (vid, block) in &segments {
+        faults.plan_unreadable_in(&drive(0), *vid, data(block.0));
+    }
+    let gate = Gate::default();
+    gate.hang(&drive(1));
+    let held = Held { library: Arc::new(library), gate: gate.clone() };
+    let rebuilt = std::thread::scope(|scope| {
+        let rebuilt = scope.spawn(|| rebuild_from(&instance, &held, &mut |_| {}));
+        wait_until("the first drive has met what it cannot read", || faults.fired() > 0);
+        gate.free(&drive(1));
+        rebuilt.join().unwrap().unwrap()
+    });
+    assert_eq!((rebuilt.missing_from, &rebuilt.unread[..]), (None, &[][..]), "{rebuilt:?}");
+    let archive = instance.open();
+    assert_eq!(facts(&archive), before);
+    compare(&archive, &contents);
+    archive.close();
+}
+
+/// What no drive can read is named with its tape, and whether it may be missed.
+#[test]
+fn what_no_drive_can_read_is_named() {
+    let instance = Instance::new(ByteCount::mib(256));
+    let archive = instance.open();
+    let contents = first_part(&archive);
+    migrate_all(&archive);
+    archive.close();
+    drop(archive);
+    let (library, faults) = destroyed_with_faults(&instance, 2);
+    let segments = blocks_with(&library, b"KISTCHG1");
+    let (vid, block) = segments[0];
+    faults.plan_unreadable(vid, data(block.0));
+    let rebuilt = rebuild_from(&instance, &library, &mut |_| {}).unwrap();
+    let [unread] = &rebuilt.unread[..] else { panic!("{rebuilt:?}") };
+    assert_eq!((unread.vid, unread.may_have_more), (vid, false), "the other tape has it: {unread:?}");
+    assert!(unread.what.contains("a change-log segment is unreadable"), "{unread:?}");
+    let archive = instance.open();
+    compare(&archive, &contents);
+    archive.close();
+    drop(archive);
+    // The whole tape: nobody knows what it may have.
+    destroy_catalogue(&instance);
+    for partition in [Partition::Index, Partition::Data] {
+        for block in (0..4).map(BlockAddress) {
+            faults.plan_unreadable(vid, TapePosition { partition, block });
+        }
+    }
+    let rebuilt = rebuild_from(&instance, &library, &mut |_| {}).unwrap();
+    let [unread] = &rebuilt.unread[..] else { panic!("{rebuilt:?}") };
+    assert_eq!((unread.vid, unread.may_have_more), (vid, true), "{unread:?}");
     let archive = instance.open();
     compare(&archive, &contents);
     archive.close();

@@ -42,11 +42,11 @@ fn searching() -> (Instance, Archive, Gate) {
     (instance, archive, gate)
 }
 
-fn stage_of(archive: &Archive) -> Option<SettlingStage> {
+pub fn stage_of(archive: &Archive) -> Option<SettlingStage> {
     archive.settling().map(|settling| settling.stage)
 }
 
-fn locality(archive: &Archive, name: &str) -> Locality {
+pub fn locality(archive: &Archive, name: &str) -> Locality {
     let Ok(Stat::File(stat)) = archive.stat(&path(name)) else { panic!("{name} is no file") };
     stat.locality
 }
@@ -629,6 +629,78 @@ fn a_file_is_not_lost_beside_an_open_torn_session() {
     assert!(beside > 2, "{beside} points were within a session");
 }
 
+/// An instance restored to a point within a session that a look at its tape does not end, and that tape; the
+/// tape leaves the library behind that look.
+fn without_a_torn_tape() -> (Instance, Archive, Gate, Vid) {
+    for offset in 0.. {
+        let instance = Instance::with(ByteCount::mib(256), |settings| {
+            at_rest(settings);
+            for (class, tape_pool) in settings.classes.iter_mut().zip(["vault-a", "vault-b"]) {
+                class.copies = vec![tape_pool.to_owned()];
+            }
+        });
+        let archive = open(&instance);
+        put(&archive, "/first", &bytes(9, 300_000));
+        migrate_all(&archive);
+        put(&archive, "/t/file", &bytes(1, 3_000_000));
+        let begin = shipped(&archive);
+        migrate_all(&archive);
+        let end = shipped(&archive);
+        evict_all(&archive);
+        assert!(begin + offset <= end, "no point was within a session");
+        restore_to(&instance, archive, begin + offset);
+        let torn = torn(&instance);
+        let gate = Gate::shut();
+        let archive = open_behind(&instance, &gate);
+        wait_until("tapes are looked at", || gate.waiting() > torn.len());
+        torn.iter().for_each(|vid| gate.take_out(*vid));
+        gate.open(None);
+        let settling = || archive.settling().unwrap();
+        wait_until("it is over", || settling().stage.is_over());
+        if settling().stage == SettlingStage::Unsettled {
+            return (instance, archive, gate, torn[0]);
+        }
+        archive.close();
+    }
+    unreachable!("a session has an end");
+}
+
+/// Story: a tape with a session that was open at the point left the library, and the settling of the restore
+/// waited for it without an end and without a word.
+#[test]
+fn a_torn_tape_that_left_the_library_is_told_and_holds_up_nothing_else() {
+    let (_instance, archive, gate, vid) = without_a_torn_tape();
+    assert_eq!(archive.settling().unwrap().absent, [vid]);
+    assert_ne!(locality(&archive, "/t/file"), Locality::Lost);
+    let warnings = archive.totals().unwrap().warnings;
+    let told = format!("a session of before the restore is open on {vid}");
+    assert!(warnings.iter().any(|warning| warning.contains(&told)), "{warnings:?}");
+    put(&archive, "/new", &bytes(2, 300_000));
+    wait_until("other tapes are written", || {
+        archive.migrate_now(None).unwrap();
+        locality(&archive, "/new") == Locality::OnlineAndNearline
+    });
+    // It goes on by itself.
+    gate.put_back(vid);
+    wait_until("it is settled", || stage_of(&archive) == Some(SettlingStage::Settled));
+    assert_eq!(archive.settling().unwrap().absent, []);
+    wait_for(&archive, stage(&archive, &["/t/file"]));
+    assert!(get(&archive, "/t/file").unwrap() == bytes(1, 3_000_000));
+    check(&archive);
+    archive.close();
+}
+
+/// Gone for good: who disables it gives its session up.
+#[test]
+fn the_session_of_a_torn_tape_that_is_disabled_is_given_up() {
+    let (_instance, archive, _gate, vid) = without_a_torn_tape();
+    archive.set_tape(vid, TapeUse::Disabled, "gone for good").unwrap();
+    wait_until("it is not waited for", || archive.settling().unwrap().absent.is_empty());
+    assert_eq!(archive.tape(vid).unwrap().state, TapeState::Disabled);
+    wait_until("it is over", || archive.settling().unwrap().stage.is_over());
+    archive.close();
+}
+
 /// Two tapes hold the copies of a pack that the catalogue does not know, and two drives read them at once:
 /// each copy gets a tape pool of its own.
 #[test]
@@ -672,7 +744,7 @@ fn a_file_of_a_removed_directory_has_no_name_in_requests() {
 }
 
 /// A server with one copy of each file, and a file that is on one tape only; which one.
-fn on_one_tape() -> (Instance, Archive, Vid) {
+pub fn on_one_tape() -> (Instance, Archive, Vid) {
     let instance = Instance::with(ByteCount::mib(256), |settings| {
         at_rest(settings);
         settings.classes.iter_mut().for_each(|class| class.copies.truncate(1));

@@ -45,6 +45,7 @@ fn totals(page: &mut Page, totals: &Totals) {
     let evictable = totals.evictable;
     page.gauge("evictable_files", "At most so many files could be evicted now", evictable.files as f64);
     page.gauge("evictable_bytes", "Their bytes", evictable.bytes.0 as f64);
+    page.gauge("lost_files", "Files of which no copy can be read: see kist scrub", totals.lost.files as f64);
     page.gauge("unindexed_containers", "Container copies not under an index yet", totals.unindexed as f64);
     page.counter("tape_mounts", "Mounts of tapes, ever", totals.mounts);
     page.counter("packs_sealed", "Packs sealed, ever", totals.packs);
@@ -153,6 +154,7 @@ fn health(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveError> {
     let rows = states.map(|(state, count)| (label("state", state), count as f64));
     page.gauges("pool_stripes", "Stripes and segments that lack something", rows);
     page.gauge("pool_repairs_waiting", "What reads have found damaged", health.repairs_waiting as f64);
+    page.gauge("pool_repairs_failed", "Of that, what was tried in vain", health.repairs_failed as f64);
     page.counter("pool_late_cells", "Cells that others stood in for, in time", health.late_cells);
     let scrub = engine.scrub_info();
     page.gauge("scrub_found", "Found wrong in this pass", scrub.found as f64);

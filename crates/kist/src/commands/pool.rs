@@ -97,6 +97,18 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     }
 }
 
+/// What waits for its repair, and how much of it was tried in vain.
+fn repairs(health: &PoolHealthReply) -> String {
+    let waiting = text::count(health.repairs_waiting);
+    match health.repairs_failed {
+        0 => format!("{waiting} found damaged, to be repaired"),
+        failed => format!(
+            "{waiting} found damaged, to be repaired; {} of these failed, and wait to be tried again",
+            text::count(failed)
+        ),
+    }
+}
+
 fn said(json: bool, what: &str) -> Outcome {
     if json { output::json(&serde_json::json!({ "done": what })) } else { output::line(what) }
 }
@@ -144,7 +156,7 @@ fn show(client: &Client, json: bool) -> Outcome {
         output::line(&format!("{lost} lost: no drive holds enough of them (kist scrub names files)"))?;
     }
     if health.repairs_waiting > 0 {
-        output::line(&format!("{} found damaged, to be repaired", text::count(health.repairs_waiting)))?;
+        output::line(&repairs(&health))?;
     }
     let mut table =
         Table::new(&[">drive", "state", ">fs size", ">fs used", ">read", ">written", ">errors", "directory"]);

@@ -1,14 +1,15 @@
 //! `kist rebuild`: a catalogue from the cartridges alone.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use archive::{RebuildError, Rebuilt, open_libraries};
+use archive::{RebuildError, Rebuilt, TapeUnread, open_libraries};
 use drive::DirectoryDrive;
 use serde::Serialize;
 
 use super::backup::failed;
-use super::restore::{Target, incomplete, instance_target};
+use super::restore::{Target, instance_target};
 use crate::cli::Common;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::progress::{Progress, Stages};
@@ -24,6 +25,10 @@ It begins with the newest base of the catalogue that is whole on a tape, else
 with the first change. Names, versions, times, classes and checksums become those of the newest
 change that a tape has. The server must not run.
 
+If changes that were made are missing, or cartridges that may have some could
+not be read, what was rebuilt is kept beside and not put in place, but with
+--accept-loss. The exit code is 9 in both cases.
+
 What the pool still has stays online; with new, blank drives say --new-pool:
 then files are NEARLINE, and LOST if they were in the pool only.
 
@@ -36,7 +41,7 @@ pub struct Args {
     /// Keep the catalogue that is there under another name
     #[arg(long)]
     move_aside: bool,
-    /// Go on although changes that were made are missing
+    /// Go on although changes that were made are missing, or cartridges were not read
     #[arg(long)]
     accept_loss: bool,
     /// Make pool drives in directories of kist.toml that are missing or empty
@@ -56,8 +61,16 @@ struct TapeLine {
 }
 
 #[derive(Serialize)]
+struct UnreadLine {
+    vid: String,
+    what: String,
+    may_have_more: bool,
+}
+
+#[derive(Serialize)]
 struct RebuildReply {
     catalogue: String,
+    in_place: bool,
     moved_aside: Option<String>,
     instance: String,
     base: Option<u64>,
@@ -69,7 +82,9 @@ struct RebuildReply {
     drives_have_seen: u64,
     inconsistencies: u64,
     absent: Vec<String>,
+    unread: Vec<UnreadLine>,
     damaged: Vec<String>,
+    left_behind: Vec<String>,
     new_drives: Vec<u16>,
     drives_unread: Vec<String>,
     tapes: Vec<TapeLine>,
@@ -114,23 +129,52 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         }
     })?;
     let missing_to = missing_to(&rebuilt, target.pool.change);
-    if let Some(seen) = missing_to.filter(|_| !args.accept_loss) {
-        return Err(keep_incomplete(&target, &making, &rebuilt, seen));
+    let may_lack = missing_to.is_some() || rebuilt.unread.iter().any(|tape| tape.may_have_more);
+    if may_lack && !args.accept_loss {
+        let kept = target.free_name("incomplete");
+        fs::rename(&making, &kept).map_err(|error| Failure::io("keeping", &kept, &error))?;
+        let reply = reply(&rebuilt, &target, Place::Beside(&kept), Vec::new(), args.new_pool);
+        tell(&reply, common)?;
+        return Err(Failure::new(Exit::Incomplete, refusal(&rebuilt, missing_to, &target, &kept, &args.dir)));
     }
     let new_drives = if args.new_pool { make_drives(&settings, &rebuilt)? } else { Vec::new() };
     let aside = target.finish(&making)?;
-    let reply = reply(&rebuilt, &target, aside, new_drives, args.new_pool);
-    if common.json {
-        output::json(&reply)?
-    } else {
-        show(&reply)?
+    tell(&reply(&rebuilt, &target, Place::InPlace(aside), new_drives, args.new_pool), common)?;
+    match verdict(&rebuilt, missing_to) {
+        Some((exit, message)) => Err(Failure::new(exit, message)),
+        None => Ok(()),
     }
-    if reply.missing_from.is_some() || reply.inconsistencies > 0 || reply.tapes.iter().any(|t| t.unknown > 0)
-    {
-        let message = "the catalogue is rebuilt, but not everything on the tapes is in it: see above";
-        return Err(Failure::new(Exit::Differs, message));
+}
+
+fn tell(reply: &RebuildReply, common: &Common) -> Outcome {
+    if common.json { output::json(reply) } else { show(reply) }
+}
+
+/// How a rebuild ends whose catalogue is in place, if not everything is in it.
+fn verdict(rebuilt: &Rebuilt, missing_to: Option<u64>) -> Option<(Exit, String)> {
+    let unread = vids_unread(rebuilt, |_| true);
+    if rebuilt.inconsistencies > 0 {
+        let message = "the catalogue is rebuilt, and records in it contradict each other: see above";
+        return Some((Exit::Differs, message.to_owned()));
     }
-    Ok(())
+    let what = match (missing_to.is_some(), unread.is_empty()) {
+        (true, true) => "changes that were made are missing".to_owned(),
+        (true, false) => format!("changes that were made are missing, and not all was read of {unread}"),
+        (false, false) => format!("not all was read of {unread}"),
+        (false, true) if rebuilt.tapes.iter().any(|tape| tape.unknown > 0) => {
+            let message = "the catalogue is rebuilt, but not everything on the tapes is in it: see above";
+            return Some((Exit::Differs, message.to_owned()));
+        }
+        (false, true) => return None,
+    };
+    Some((Exit::Incomplete, format!("the catalogue is rebuilt and in place, but {what}: see above")))
+}
+
+/// The cartridges that were not read, or not all of them.
+fn vids_unread(rebuilt: &Rebuilt, which: impl Fn(&TapeUnread) -> bool) -> String {
+    let unread = rebuilt.unread.iter().filter(|tape| which(tape));
+    let vids: BTreeSet<String> = unread.map(|tape| tape.vid.to_string()).collect();
+    vids.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 /// The newest change that was made for certain, if the catalogue does not have it.
@@ -139,30 +183,48 @@ fn missing_to(rebuilt: &Rebuilt, seen: u64) -> Option<u64> {
     of_tapes.into_iter().chain((seen > rebuilt.change).then_some(seen)).max()
 }
 
-/// All tapes were read for it: what was rebuilt is kept beside, and nothing is put in place.
-fn keep_incomplete(target: &Target, making: &Path, rebuilt: &Rebuilt, seen: u64) -> Failure {
-    let kept = target.free_name("incomplete");
-    let message = incomplete(
-        rebuilt.change,
-        rebuilt.changed_at,
-        "drives of the pool have",
-        seen,
-        "what the tapes have",
-    );
-    match fs::rename(making, &kept) {
-        Ok(()) => {
-            // A directory that is there would take it in, not give way to it.
-            let there = target.catalogue.exists().then(|| target.free_name("before"));
-            let (kept, catalogue) = (kept.display(), target.catalogue.display());
-            let first = there.map(|to| format!("mv {catalogue} {} && ", to.display())).unwrap_or_default();
-            let how = format!(
-                "It is kept in {kept}: to use it without reading the tapes again: {first}\
-                 mv {kept} {catalogue}"
-            );
-            Failure::new(Exit::Incomplete, format!("{message}. {how}"))
+/// Why nothing is put in place, and what can be done, each on its line. All tapes were read for it: what was
+/// rebuilt is in `kept`.
+fn refusal(
+    rebuilt: &Rebuilt,
+    missing_to: Option<u64>,
+    target: &Target,
+    kept: &Path,
+    instance: &Path,
+) -> String {
+    let unread = vids_unread(rebuilt, |tape| tape.may_have_more);
+    let end = text::rfc3339(rebuilt.changed_at);
+    let why = match (missing_to.is_some(), unread.is_empty()) {
+        (true, true) => format!("changes that were made after {end} are on no tape"),
+        (true, false) => {
+            format!("changes that were made after {end} are on no tape that was read; {unread} was not")
         }
-        Err(error) => Failure::io("keeping", &kept, &error),
-    }
+        (false, _) => format!("not all was read of {unread}, which may have changes of after {end}"),
+    };
+    // A directory that is there would take it in, not give way to it.
+    let there = target.catalogue.exists().then(|| target.free_name("before"));
+    let (kept, catalogue) = (kept.display(), target.catalogue.display());
+    let first = there.as_ref().map(|to| format!("mv {catalogue} {} && ", to.display())).unwrap_or_default();
+    let aside = if there.is_some() { "--move-aside " } else { "" };
+    let backup = match &target.backup {
+        Some(backup) if backup.is_dir() => format!(
+            "\n  - the backup may have them: kist restore --from {} {aside}{}",
+            backup.display(),
+            instance.display()
+        ),
+        Some(backup) => format!("\n  - the backup may have them: {} is not there now", backup.display()),
+        None => String::new(),
+    };
+    let tapes = if unread.is_empty() {
+        "bring tapes that are missing"
+    } else {
+        "look at these tapes, or their drives"
+    };
+    format!(
+        "nothing was put in place: {why}{backup}\n  - {tapes}, and rebuild again\n  - or do without: what \
+         was put, renamed or deleted then is as it was before. The catalogue without it is kept:\n    \
+         {first}mv {kept} {catalogue}"
+    )
 }
 
 /// Without a single drive nobody knows what the pool had seen last, and nothing of it would be online.
@@ -180,15 +242,29 @@ fn refuse_without_drives(drives: usize, unread: &[String]) -> Outcome {
     }
 }
 
+/// Where a rebuilt catalogue is.
+enum Place<'p> {
+    /// In the instance; where the one is that was there.
+    InPlace(Option<PathBuf>),
+    /// Kept, for it is not complete.
+    Beside(&'p Path),
+}
+
 fn reply(
     rebuilt: &Rebuilt,
     target: &Target,
-    aside: Option<PathBuf>,
+    place: Place<'_>,
     new_drives: Vec<u16>,
     new_pool: bool,
 ) -> RebuildReply {
+    let (catalogue, aside, in_place) = match place {
+        Place::InPlace(aside) => (target.catalogue.as_path(), aside, true),
+        Place::Beside(kept) => (kept, None, false),
+    };
+    let left = target.named("incomplete").into_iter().filter(|path| path != catalogue);
     RebuildReply {
-        catalogue: target.catalogue.display().to_string(),
+        catalogue: catalogue.display().to_string(),
+        in_place,
         moved_aside: aside.map(|aside| aside.display().to_string()),
         instance: rebuilt.instance.to_string(),
         base: rebuilt.base,
@@ -200,11 +276,17 @@ fn reply(
         drives_have_seen: target.pool.change,
         inconsistencies: rebuilt.inconsistencies,
         absent: rebuilt.absent.iter().map(ToString::to_string).collect(),
+        unread: rebuilt.unread.iter().map(unread_line).collect(),
         damaged: rebuilt.damaged.clone(),
+        left_behind: left.map(|path| path.display().to_string()).collect(),
         drives_unread: if new_pool { Vec::new() } else { target.drives_unread.clone() },
         new_drives,
         tapes: rebuilt.tapes.iter().map(tape_line).collect(),
     }
+}
+
+fn unread_line(tape: &TapeUnread) -> UnreadLine {
+    UnreadLine { vid: tape.vid.to_string(), what: tape.what.clone(), may_have_more: tape.may_have_more }
 }
 
 fn tape_line(tape: &archive::TapeFound) -> TapeLine {
@@ -254,7 +336,11 @@ fn show(reply: &RebuildReply) -> Outcome {
         reply.change,
         text::whole_seconds(&reply.changed_at)
     ))?;
-    output::line(&format!("into       {}", reply.catalogue))?;
+    output::line(&format!(
+        "{} {}",
+        if reply.in_place { "into      " } else { "kept in   " },
+        reply.catalogue
+    ))?;
     if let Some(aside) = &reply.moved_aside {
         output::line(&format!("moved      the catalogue that was there to {aside}"))?;
     }
@@ -270,11 +356,14 @@ fn show(reply: &RebuildReply) -> Outcome {
             reply.drives_have_seen
         ))?;
     }
-    for vid in &reply.absent {
-        output::line(&format!("absent     tape {vid} holds data and is not there or cannot be read"))?;
+    for tape in &reply.unread {
+        output::line(&format!("NOT READ   tape {}: {}", tape.vid, tape.what))?;
     }
     for what in reply.damaged.iter().chain(&reply.drives_unread) {
         output::line(&format!("note       {what}"))?;
+    }
+    for path in &reply.left_behind {
+        output::line(&format!("left       {path} is of an earlier rebuild: remove it if nobody needs it"))?;
     }
     for tape in reply.tapes.iter().filter(|tape| tape.unknown > 0) {
         output::line(&format!("unknown    on tape {}, readable with any LTFS program:", tape.vid))?;
@@ -285,4 +374,77 @@ fn show(reply: &RebuildReply) -> Outcome {
         output::line(&format!("WRONG      {found} between records: kist verify --catalogue lists them"))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use base::{Timestamp, Uuid, Vid};
+
+    use super::*;
+
+    fn rebuilt(unread: &[(&str, bool)]) -> Rebuilt {
+        let unread = unread.iter().map(|(vid, may_have_more)| TapeUnread {
+            vid: Vid::new(vid).unwrap(),
+            what: "it cannot be read".to_owned(),
+            may_have_more: *may_have_more,
+        });
+        Rebuilt {
+            instance: Uuid([7; 16]),
+            base: None,
+            change: 100,
+            changed_at: Timestamp(0),
+            replayed: 100,
+            missing_from: None,
+            missing_to: None,
+            tapes: Vec::new(),
+            absent: Vec::new(),
+            unread: unread.collect(),
+            damaged: Vec::new(),
+            inconsistencies: 0,
+        }
+    }
+
+    /// Story: a rebuild ended with 0 although a cartridge was not read.
+    #[test]
+    fn what_was_not_read_or_is_lost_is_no_success() {
+        let whole = rebuilt(&[]);
+        assert_eq!(verdict(&whole, missing_to(&whole, 100)), None);
+        let lost = verdict(&whole, missing_to(&whole, 101)).unwrap();
+        assert!(
+            lost.0 == Exit::Incomplete && lost.1.contains("changes that were made are missing"),
+            "{lost:?}"
+        );
+        let unread = rebuilt(&[("KT0002", false), ("KT0001", true), ("KT0002", true)]);
+        let said = verdict(&unread, None).unwrap();
+        assert!(said.0 == Exit::Incomplete && said.1.contains("KT0001, KT0002"), "{said:?}");
+        let wrong = Rebuilt { inconsistencies: 1, ..unread };
+        assert_eq!(verdict(&wrong, None).unwrap().0, Exit::Differs);
+    }
+
+    /// Story: it was one paragraph with two change numbers, and did not say that there is a backup.
+    #[test]
+    fn a_refusal_says_what_can_be_done_line_by_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let backup = directory.path().join("backup");
+        let target = |backup: Option<&Path>| {
+            Target::outside(directory.path().join("catalogue"), backup.map(Path::to_owned))
+        };
+        let of = |rebuilt: &Rebuilt, seen, backup| {
+            let instance = Path::new("/srv/kist");
+            refusal(rebuilt, missing_to(rebuilt, seen), &target(backup), Path::new("/c.incomplete"), instance)
+        };
+        let said = of(&rebuilt(&[]), 120, Some(&backup));
+        assert!(said.contains("is not there now"), "{said}");
+        std::fs::create_dir(&backup).unwrap();
+        let said = of(&rebuilt(&[]), 120, Some(&backup));
+        let restore = format!("kist restore --from {} /srv/kist", backup.display());
+        assert!(said.lines().any(|line| line.contains(&restore)), "{said}");
+        assert!(said.lines().any(|line| line.trim().starts_with("mv /c.incomplete ")), "{said}");
+        assert!(!said.contains("120") && !said.contains("change 100"), "{said}");
+        let said = of(&rebuilt(&[("KT0003", true), ("KT0004", false)]), 100, None);
+        assert!(said.contains("KT0003") && !said.contains("KT0004") && !said.contains("backup"), "{said}");
+        std::fs::create_dir(directory.path().join("catalogue")).unwrap();
+        let said = of(&rebuilt(&[]), 120, Some(&backup));
+        assert!(said.contains("--move-aside /srv/kist") && said.contains(" && mv /c.incomplete"), "{said}");
+    }
 }

@@ -19,6 +19,9 @@ use crate::{config, output, text};
 /// The most that a catalogue restored outside of an instance can grow to.
 const MAP_SIZE: ByteCount = ByteCount(1 << 40);
 
+/// Leftovers of one kind beside a catalogue that are told.
+const NAMED_MAX: u32 = 99;
+
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -93,6 +96,8 @@ pub struct Target {
     pub pool: PoolSeen,
     /// Drives that could not be asked, and why.
     pub drives_unread: Vec<String>,
+    /// The directory of the instance's backup, if kist.toml names one.
+    pub backup: Option<PathBuf>,
     _lock: Option<InstanceLock>,
     /// Locks out whoever uses the catalogue that is to be moved aside.
     old: OnceCell<File>,
@@ -111,6 +116,7 @@ pub fn instance_target(directory: &Path) -> Outcome<(Instance, archive::Settings
         map_size: settings.catalogue_map_size,
         pool,
         drives_unread: unread.into_iter().map(|(id, why)| format!("pool drive {id}: {why}")).collect(),
+        backup: config.backup_settings(&instance.directory).map(|backup| backup.directory),
         _lock: Some(lock),
         old: OnceCell::new(),
     };
@@ -118,6 +124,19 @@ pub fn instance_target(directory: &Path) -> Outcome<(Instance, archive::Settings
 }
 
 impl Target {
+    /// A place that no instance has.
+    pub fn outside(catalogue: PathBuf, backup: Option<PathBuf>) -> Self {
+        Target {
+            catalogue,
+            map_size: MAP_SIZE,
+            pool: PoolSeen::default(),
+            drives_unread: Vec::new(),
+            backup,
+            _lock: None,
+            old: OnceCell::new(),
+        }
+    }
+
     /// Where the new catalogue is made before it gets its name. What an earlier attempt left is removed.
     pub fn begin(&self, move_aside: bool) -> Outcome<PathBuf> {
         if !move_aside && self.is_occupied()? {
@@ -191,6 +210,12 @@ impl Target {
         names.find(|name| !name.exists()).unwrap_or_else(|| self.beside(what))
     }
 
+    /// The paths that [`Target::free_name`] has given and that are there.
+    pub fn named(&self, what: &str) -> Vec<PathBuf> {
+        let numbered = (2..=NAMED_MAX).map(|number| self.beside(&format!("{what}-{number}")));
+        std::iter::once(self.beside(what)).chain(numbered).filter(|path| path.exists()).collect()
+    }
+
     /// A path beside the catalogue, in the same file system.
     pub fn beside(&self, what: &str) -> PathBuf {
         let name = self.catalogue.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -212,7 +237,7 @@ fn newest_change(aside: &Path, map_size: ByteCount) -> Result<u64, String> {
 }
 
 /// That changes are missing: `who` has seen change `seen`.
-pub fn incomplete(change: u64, at: base::Timestamp, who: &str, seen: u64, from: &str) -> String {
+fn incomplete(change: u64, at: base::Timestamp, who: &str, seen: u64, from: &str) -> String {
     let missing = if seen / RESTORE_JUMP > change / RESTORE_JUMP {
         "all of the history that a restore began later is".to_owned()
     } else {
@@ -238,14 +263,7 @@ fn point(args: &Args) -> Outcome<RestoreTo> {
 
 fn target(args: &Args, from: &BackupDirectory) -> Outcome<Target> {
     if !Instance::exists(&args.target) {
-        return Ok(Target {
-            catalogue: args.target.clone(),
-            map_size: MAP_SIZE,
-            pool: PoolSeen::default(),
-            drives_unread: Vec::new(),
-            _lock: None,
-            old: OnceCell::new(),
-        });
+        return Ok(Target::outside(args.target.clone(), None));
     }
     let (_, settings, target) = instance_target(&args.target)?;
     if target.pool.instance.is_none() && !settings.pool.drives.is_empty() && !args.accept_loss {

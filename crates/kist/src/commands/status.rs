@@ -30,6 +30,7 @@ pub fn run(_: &Args, common: &Common) -> Outcome {
         ("archived", amount(status.files, status.bytes)),
         ("online", amount(status.online_files, status.online_bytes)),
         ("evictable", evictable(&status)),
+        ("lost", lost(&status)),
         ("pool", pool(&status)),
         ("unsealed", text::files(status.todo_files)),
         (
@@ -67,6 +68,8 @@ pub fn run(_: &Args, common: &Common) -> Outcome {
 /// How long the catalogue's log is, and why it is not shorter.
 fn change_log(log: &ChangeLogReply) -> String {
     let base = match log.base {
+        // Healthy: whatever has the log has all of the history.
+        0 if log.first <= 1 => "it goes back to the first change, so that no base is needed yet".to_owned(),
         0 => "no base on tapes counts".to_owned(),
         base => format!("tapes have it up to change {base} as a base"),
     };
@@ -86,6 +89,19 @@ fn evictable(status: &StatusReply) -> String {
     }
 }
 
+/// Files that cannot be read any more, and what lists them.
+fn lost(status: &StatusReply) -> String {
+    match (status.lost_files, status.lost_files_counted) {
+        (None, _) => "not known: the server is older".to_owned(),
+        (Some(0), true) => "nothing".to_owned(),
+        (Some(0), false) => "nothing known: files are being counted since the start".to_owned(),
+        (Some(files), true) => format!("{} LOST: kist scrub names them", text::files(files)),
+        (Some(files), false) => {
+            format!("{} LOST at least, being counted: kist scrub names them", text::files(files))
+        }
+    }
+}
+
 /// How full the pool is, and how many of its drives work.
 fn pool(status: &StatusReply) -> String {
     let up = format!("{} of {} up", status.pool_drives_up, text::plural(status.pool_drives, "drive"));
@@ -98,4 +114,22 @@ fn pool(status: &StatusReply) -> String {
         text::size(status.pool_used),
         text::size(status.pool_capacity)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(first: u64, base: u64) -> String {
+        let (changes, bytes, kept) = (20, 4_096, "its oldest changes are younger".to_owned());
+        change_log(&ChangeLogReply { changes, bytes, first, base, kept, failing: None })
+    }
+
+    /// Story: "no base on tapes counts" was said of every young instance, as if something were wrong.
+    #[test]
+    fn a_log_that_goes_back_to_the_first_change_needs_no_base() {
+        assert!(log(1, 0).contains("no base is needed yet"), "{}", log(1, 0));
+        assert!(log(50, 0).contains("no base on tapes counts"), "{}", log(50, 0));
+        assert!(log(50, 49).contains("up to change 49 as a base"), "{}", log(50, 49));
+    }
 }

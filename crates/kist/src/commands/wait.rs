@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use wire::{QueueReply, StatusReply};
+use wire::{QueueReply, SettlingReply, StatusReply};
 
 use crate::cli::Common;
 use crate::client::Client;
@@ -38,12 +38,41 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     let waited = wait(&client, &progress, args.timeout.map(|span| span.0));
     let elapsed = progress.elapsed();
     drop(progress);
-    waited?;
+    let status = waited?;
     if !common.quiet {
         let after = text::span(elapsed);
         output::note(&format!("everything is on tape and under indexes, after {after}"));
+        if let Some(settling) = &status.settling {
+            output::note(&settled(settling, status.lost_files.unwrap_or(0)));
+        }
     }
-    if common.json { output::json(&serde_json::json!({ "seconds": elapsed.as_secs_f64() })) } else { Ok(()) }
+    if common.json {
+        let seconds = elapsed.as_secs_f64();
+        output::json(&match &status.settling {
+            Some(settling) => serde_json::json!({ "seconds": seconds, "settling": settling }),
+            None => serde_json::json!({ "seconds": seconds }),
+        })
+    } else {
+        Ok(())
+    }
+}
+
+/// What came of the comparison of a restored catalogue with pool and tapes.
+fn settled(settling: &SettlingReply, lost: u64) -> String {
+    let (tapes, files) = (text::plural(settling.tapes_done, "tape"), text::files(settling.files_done));
+    let lost = match lost {
+        0 => "no file is LOST".to_owned(),
+        lost => format!("{} LOST (kist scrub names them)", text::files(lost)),
+    };
+    let looked =
+        format!("the restored catalogue was compared with pool and tapes: {tapes}, {files} looked at");
+    if settling.stage == "settled" {
+        return format!("{looked}; it is settled, {lost}");
+    }
+    let left = settling.unseen.iter().chain(&settling.absent).chain(&settling.unsearched);
+    let left: Vec<&str> = left.map(String::as_str).collect();
+    let tapes = if left.is_empty() { String::new() } else { format!(" (tapes {})", left.join(", ")) };
+    format!("{looked}; it is NOT settled{tapes}: kist status says why and what to do")
 }
 
 /// The progress of a wait, which counts containers.
@@ -51,8 +80,8 @@ pub fn progress(quiet: bool) -> Progress {
     Progress::start_of("to tape", "container", 0, 0, quiet)
 }
 
-/// Waits until nothing waits for tape.
-pub fn wait(client: &Client, progress: &Progress, timeout: Option<Duration>) -> Outcome {
+/// Waits until nothing waits for tape; gives how the server stands then.
+pub fn wait(client: &Client, progress: &Progress, timeout: Option<Duration>) -> Outcome<StatusReply> {
     let (mut most, mut most_containers) = (0, 0);
     let mut last = (Instant::now(), (0, 0, 0, 0));
     let mut reason = String::new();
@@ -62,7 +91,7 @@ pub fn wait(client: &Client, progress: &Progress, timeout: Option<Duration>) -> 
             (status.todo_files, status.queued_containers, status.unindexed_containers, status.tape_written);
         let settling = settling(&status);
         if (left.0, left.1, left.2) == (0, 0, 0) && settling.is_none() {
-            return Ok(());
+            return Ok(status);
         }
         most = most.max(status.queued_bytes);
         let containers = left.1 + left.2;
@@ -130,6 +159,30 @@ fn reasons(client: &Client) -> Outcome<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Story: a wait behind a restore ended without a word about what had come of it.
+    #[test]
+    fn who_waits_for_a_restore_learns_what_came_of_it() {
+        let settling = |stage: &str, absent: &[&str]| SettlingReply {
+            stage: stage.to_owned(),
+            began: String::new(),
+            tapes: 3,
+            tapes_done: 3,
+            files: 12,
+            files_done: 12,
+            left_seconds: None,
+            unseen: Vec::new(),
+            absent: absent.iter().map(|vid| (*vid).to_owned()).collect(),
+            unsearched: Vec::new(),
+            missing: 0,
+        };
+        let said = settled(&settling("settled", &[]), 0);
+        assert!(said.contains("3 tapes, 12 files looked at; it is settled, no file is LOST"), "{said}");
+        let said = settled(&settling("settled", &[]), 2);
+        assert!(said.contains("2 files LOST (kist scrub"), "{said}");
+        let said = settled(&settling("unsettled", &["KT0001"]), 0);
+        assert!(said.contains("NOT settled (tapes KT0001)"), "{said}");
+    }
 
     #[test]
     fn who_waits_for_an_index_only_learns_when_it_comes() {

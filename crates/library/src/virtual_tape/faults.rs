@@ -48,6 +48,7 @@ struct Plan {
     write_errors_once: BTreeSet<(Vid, TapePosition)>,
     ends: BTreeSet<(Vid, TapePosition)>,
     unreadable: BTreeSet<(Vid, TapePosition)>,
+    unreadable_in: BTreeSet<(DriveName, Vid, TapePosition)>,
     jams: BTreeSet<Vid>,
     deaths: BTreeSet<(DriveName, DriveCommand)>,
     dead: BTreeSet<DriveName>,
@@ -75,6 +76,11 @@ impl Faults {
     /// This block is unreadable.
     pub fn plan_unreadable(&self, vid: Vid, at: TapePosition) {
         self.lock().unreadable.insert((vid, at));
+    }
+
+    /// This block is unreadable in one drive, as with dirt on its head.
+    pub fn plan_unreadable_in(&self, drive: &DriveName, vid: Vid, at: TapePosition) {
+        self.lock().unreadable_in.insert((drive.clone(), vid, at));
     }
 
     /// The next mount of this cartridge jams the robot.
@@ -136,9 +142,10 @@ impl Faults {
         ends
     }
 
-    pub(super) fn is_unreadable(&self, vid: Vid, at: TapePosition) -> bool {
+    pub(super) fn is_unreadable(&self, drive: &DriveName, vid: Vid, at: TapePosition) -> bool {
         let mut plan = self.lock();
-        let unreadable = plan.unreadable.contains(&(vid, at));
+        let unreadable =
+            plan.unreadable.contains(&(vid, at)) || plan.unreadable_in.contains(&(drive.clone(), vid, at));
         plan.fired += usize::from(unreadable);
         unreadable
     }

@@ -240,7 +240,7 @@ impl TapeDrive for VirtualDrive {
             _bay.faults.check_alive(&_bay.name, DriveCommand::Read)?;
             let (vid, at) = (loaded.vid(), loaded.position);
             #[cfg(feature = "faults")]
-            if _bay.faults.is_unreadable(vid, at) {
+            if _bay.faults.is_unreadable(&_bay.name, vid, at) {
                 return Err(TapeError::Unreadable { vid, at });
             }
             let read = loaded.cartridge.partition(at.partition).read(at.block.0, buffer);

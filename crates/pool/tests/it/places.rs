@@ -120,6 +120,31 @@ fn a_drive_that_is_emptied_while_it_is_away_is_lost_too() {
     assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
 }
 
+/// Story: a drive came back without its extents, with its superblock and the directory of the extents. Each
+/// probe failed, and it counted as away, until it was given up after half a day; a start would have taken it,
+/// and filled it.
+#[test]
+fn a_drive_that_comes_back_with_emptied_extents_is_filled() {
+    let mut bench = Bench::new(6);
+    let pool = bench.open(small_cells(), &[]);
+    pool.stamp(7).unwrap();
+    let blob = put(&pool, &bytes(100_000, 1)).unwrap();
+    let (path, aside) = (bench.path(2), bench.path(100));
+    fs::rename(&path, &aside).unwrap();
+    pool.check_places();
+    settled(&pool);
+    assert!(matches!(health(&pool, DriveId(2)), DriveHealth::Away { .. }));
+    empty(&aside.join("extents"));
+    fs::rename(&aside, &path).unwrap();
+    assert_eq!(pool.probe_drive(DriveId(2)), DriveHealth::Up);
+    assert_eq!(pool.drives_with_gaps().into_iter().collect::<Vec<_>>(), [(DriveId(2), 0)]);
+    assert_eq!(pool.lacking(&blob, &[DriveId(2)].into()).unwrap().bad.len(), 1);
+    // It takes part again.
+    let other = put(&pool, &bytes(100_000, 2)).unwrap();
+    assert!(get(&pool, &other).unwrap() == bytes(100_000, 2));
+    assert!(bench.path(2).join("extents/00").is_dir());
+}
+
 /// Story: a drive was emptied while the server ran; it went on as `up`, and the next stamp made it a drive
 /// again that counted as filled.
 #[test]

@@ -40,6 +40,8 @@ struct State {
     /// Tapes whose mounts do not come back.
     held: BTreeSet<Vid>,
     hanging: usize,
+    /// Tapes that are not in the library.
+    gone: BTreeSet<Vid>,
 }
 
 impl Gate {
@@ -76,6 +78,20 @@ impl Gate {
     pub fn hold_none(&self) {
         self.0.0.lock().unwrap().held.clear();
         self.0.1.notify_all();
+    }
+
+    /// A tape leaves the library: further mounts of it are refused.
+    pub fn take_out(&self, vid: Vid) {
+        self.0.0.lock().unwrap().gone.insert(vid);
+    }
+
+    /// A tape is in the library again.
+    pub fn put_back(&self, vid: Vid) {
+        self.0.0.lock().unwrap().gone.remove(&vid);
+    }
+
+    fn is_gone(&self, vid: Vid) -> bool {
+        self.0.0.lock().unwrap().gone.contains(&vid)
     }
 
     /// Mounts in the drive come back, also if no others are let through.
@@ -143,7 +159,9 @@ pub struct Held {
 
 impl Library for Held {
     fn inventory(&self) -> Result<Vec<CartridgeInfo>, LibraryError> {
-        self.library.inventory()
+        let mut inventory = self.library.inventory()?;
+        inventory.retain(|cartridge| !self.gate.is_gone(cartridge.vid));
+        Ok(inventory)
     }
 
     fn drives(&self) -> Vec<DriveName> {
@@ -159,6 +177,9 @@ impl Library for Held {
     }
 
     fn mount(&self, vid: Vid, drive: &DriveName) -> Result<(), LibraryError> {
+        if self.gate.is_gone(vid) {
+            return Err(LibraryError::UnknownCartridge { vid });
+        }
         self.gate.pass(vid, drive)?;
         self.library.mount(vid, drive)
     }
