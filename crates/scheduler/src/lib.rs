@@ -2,7 +2,6 @@
 //!
 //! Pure: time and events come in, actions go out. The same code runs in the daemon and in the twin.
 
-mod aside;
 mod census;
 #[cfg(test)]
 mod census_tests;
@@ -10,6 +9,7 @@ mod chores;
 mod decide;
 mod drive;
 mod event;
+mod failures;
 mod forecast;
 mod kind;
 mod load;
@@ -26,13 +26,12 @@ mod why;
 mod why_drive;
 mod worth;
 
-pub use aside::{
-    ASIDE_REST_MAX, ASIDE_RESTS, DRIVE_FAILURES_MAX, DRIVE_SUSPECTS_MAX, SUSPECT_FAILURES_MAX,
-    TAPE_FAILURES_MAX, tape_retry,
-};
-pub use chores::DRIVE_REST_MAX;
 pub use drive::{DriveState, Purpose};
 pub use event::{Action, Backlog, Event, Failure, SessionEnd, TapeSummary};
+pub use failures::{
+    ASIDE_REST_MAX, ASIDE_RESTS, DRIVE_FAILURES_MAX, DRIVE_REST_MAX, DRIVE_SUSPECTS_MAX,
+    SUSPECT_FAILURES_MAX, TAPE_FAILURES_MAX, suspects_tape, tape_retry,
+};
 pub use forecast::{
     Expected, FORECAST_HORIZON, FORECAST_STEPS_MAX, Forecast, Forecaster, Nominal, Outlook, Pace,
     RequestForecast, Subject, Summary, TimeRange,

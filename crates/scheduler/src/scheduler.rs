@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::{ByteCount, ClassId, FileId, LibraryId, ShareId, TapePoolId, Timestamp, Vid};
 
-use crate::aside::Blame;
 use crate::census::Drives;
-use crate::chores::{DriveFailures, Retiring};
+use crate::failures::{Blame, DriveFailures, Retiring};
 use crate::migration::PoolState;
 use crate::recall::RecallQueue;
 use crate::seal::ClassState;

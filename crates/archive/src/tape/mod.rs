@@ -283,9 +283,7 @@ fn is_of_a_write(error: &SessionError) -> bool {
 /// Whether the tape is to be suspected for a session's error: one of the drive, the way to it, the catalogue
 /// or the pool is no reason.
 fn is_the_tapes_fault(error: &SessionError) -> bool {
-    let is_elsewhere =
-        matches!(error.cause(), Some(FailureCause::Drive | FailureCause::Robot | FailureCause::Path));
-    matches!(error, SessionError::Volume(_)) && !is_elsewhere
+    matches!(error, SessionError::Volume(_)) && scheduler::suspects_tape(error.cause())
 }
 
 /// An upper bound of the bytes between the last commit and the end of data.

@@ -146,6 +146,8 @@ pub(super) struct TapeState {
     pub(super) mounts: u64,
     pub(super) is_unreadable: bool,
     pub(super) is_read_only: bool,
+    /// A write on it failed: it is not written until its session is closed, and kept for reading then.
+    pub(super) is_suspect: bool,
     pub(super) is_full: bool,
     /// Wanted files with a copy on it; with those that are wanted no more, and twice.
     pub(super) wanted: Vec<base::FileId>,
@@ -413,6 +415,10 @@ impl World<'_> {
         if std::mem::take(&mut self.drives[drive].writing.is_indexed) {
             self.indexed(tape);
             self.drives[drive].writing.session.indexed();
+        }
+        if std::mem::take(&mut self.tapes[tape.0 as usize].is_suspect) {
+            self.tapes[tape.0 as usize].is_read_only = true;
+            self.tell_tape(tape);
         }
         self.idle(drive);
         let (name, vid) = (self.drives[drive].name.clone(), Holdings::vid(tape));

@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::convert::Infallible;
 
-use base::{ByteCount, ClassId, ContainerId, Partition, TapePoolId, Timestamp};
+use base::{ByteCount, ClassId, ContainerId, FailureCause, Partition, TapePoolId, Timestamp};
 use mechanics::TapeByte;
-use scheduler::{Backlog, Event, SessionEnd};
+use scheduler::{Backlog, Event, Failure, SessionEnd, suspects_tape};
 use session::{
     Accepted, Affinity, CHOOSE_WINDOW, Choice, FlushRules, MigrationQueue, Queued, RunEnding, Situation,
     Target, WriteEnded, WritingAction, WritingEvent, WritingRules, WritingSession, Written,
@@ -262,7 +262,7 @@ impl World<'_> {
             let state = &self.tapes[tape.0 as usize];
             let situation = Situation {
                 stop: self.scheduler.is_retiring(&self.drives[drive].name),
-                may_write: !state.is_read_only && !state.is_unreadable,
+                may_write: !state.is_read_only && !state.is_suspect && !state.is_unreadable,
                 owes_index: state.is_changed,
                 haste: self.haste.call(),
             };
@@ -533,20 +533,20 @@ impl World<'_> {
         done
     }
 
-    /// A write error, if one is to come: the tape is read-only from now on, what is under no index goes back
-    /// to its queue.
+    /// A write error, if one is to come: the tape is suspect. What was flushed stands on it, and gets its index when
+    /// the session that was cut short is closed, as maintenance; then the tape is kept for reading.
     fn write_fails(&mut self, drive: usize, tape: TapeIndex) -> bool {
         if !self.pending.take(FaultKind::WriteError) {
             return false;
         }
         self.meter.fault(FaultKind::WriteError);
         self.drives[drive].trail.clear();
-        self.tapes[tape.0 as usize].is_read_only = true;
-        let flushed = std::mem::take(&mut self.tapes[tape.0 as usize].flushed);
-        self.tapes[tape.0 as usize].is_changed = false;
-        self.requeue(flushed.iter().map(|(container, _)| *container), self.drives[drive].writing.pool);
+        self.tapes[tape.0 as usize].is_suspect = true;
         self.tell_tape(tape);
-        self.end_migration(drive, SessionEnd::Failed("a write failed".into()));
+        self.tell(Event::Maintain(Holdings::vid(tape), true));
+        let cause = Some(FailureCause::Cartridge);
+        let failure = Failure { reason: "a write failed".to_owned(), cause, suspect: suspects_tape(cause) };
+        self.end_migration(drive, SessionEnd::Failed(failure));
         true
     }
 

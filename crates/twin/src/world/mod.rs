@@ -415,7 +415,13 @@ impl<'m> World<'m> {
                 self.unmount(drive);
             }
             // No tape is suspect in the twin.
-            Action::Clear { .. } => {}
+            Action::Clear { vid, .. } => {
+                let tape = Holdings::index_of(vid).filter(|tape| (tape.0 as usize) < self.tapes.len());
+                if let Some(tape) = tape.filter(|tape| self.tapes[tape.0 as usize].is_suspect) {
+                    self.tapes[tape.0 as usize].is_suspect = false;
+                    self.tell_tape(tape);
+                }
+            }
             Action::WakeAt(at) => {
                 let at = Moment::of(at);
                 if at < self.wake {

@@ -83,19 +83,19 @@ impl World<'_> {
         let free = if state.is_full { 0 } else { capacity.saturating_sub(of.used) };
         let reason = match () {
             () if state.is_unreadable => "it cannot be read",
-            () if state.is_read_only => "a write failed",
+            () if state.is_read_only || state.is_suspect => "a write failed",
             () => "",
         };
         let summary = TapeSummary {
             tape_pool: of.tape_pool.map(|pool| base::TapePoolId(pool + 1)),
             readable: !state.is_unreadable,
-            writable: !state.is_unreadable && !state.is_read_only && free > 0,
+            writable: !state.is_unreadable && !state.is_read_only && !state.is_suspect && free > 0,
             free: ByteCount(free),
             written: ByteCount(of.used),
             labelled: true,
             mounts: state.mounts,
             library: base::LibraryId(of.library.0),
-            suspect: false,
+            suspect: state.is_suspect,
             reason: reason.to_owned(),
         };
         self.tell(Event::Tape(Holdings::vid(tape), summary));

@@ -27,7 +27,7 @@ impl World<'_> {
         let can_take = |(tape, state): &(&crate::holdings::Tape, &super::drives::TapeState)| {
             tape.tape_pool.is_none_or(|of| usize::from(of) == pool)
                 && only.is_none_or(|only| only == LibraryId(tape.library.0))
-                && !(tape.is_lost || state.is_full || state.is_read_only)
+                && !(tape.is_lost || state.is_full || state.is_read_only || state.is_suspect)
         };
         supply.cursor += rest.take_while(|tape| !can_take(tape)).count();
         if supply.cursor == self.tapes.len() {

@@ -3,28 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Duration, FailureCause, Timestamp, Vid};
-
-use crate::chores::DRIVE_REST_MAX;
-use crate::scheduler::{Rest, Scheduler};
-use crate::{Action, DriveName, Failure};
 use session::back_off;
 
-/// A tape with which sessions or mounts failed in so many different drives, and none went well between, is
-/// set aside.
-pub const TAPE_FAILURES_MAX: usize = 3;
-/// A drive in which sessions or mounts failed with so many different tapes, and none went well between, is
-/// set aside.
-pub const DRIVE_FAILURES_MAX: usize = 3;
-/// A drive in which so many tapes became suspect one after the other is at fault: they are cleared of it,
-/// once.
-pub const DRIVE_SUSPECTS_MAX: usize = 2;
-/// What is set aside rests for so many of the policy's `retry_delay` first, and twice as long each time it is
-/// set aside again with nothing that went well between: a robot that jams looks like this too.
-pub const ASIDE_RESTS: u32 = 4;
-/// So many failures in a row, and a suspect tape is not tried again until an operator decides.
-pub const SUSPECT_FAILURES_MAX: u32 = 5;
-/// The longest rest of what is set aside; an operator may end it.
-pub const ASIDE_REST_MAX: Duration = Duration::from_secs(24 * 3600);
+use super::{ASIDE_REST_MAX, ASIDE_RESTS, DRIVE_FAILURES_MAX, DRIVE_SUSPECTS_MAX, TAPE_FAILURES_MAX};
+use crate::scheduler::{Rest, Scheduler};
+use crate::{Action, DriveName, Failure};
 
 /// Who failed with whom since the last session that went well.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -48,14 +31,6 @@ fn rest_until(now: Timestamp, retry_delay: Duration, before: &mut u32) -> Timest
     let rest = back_off(retry_delay.saturating_mul(ASIDE_RESTS), *before, ASIDE_REST_MAX);
     *before = before.saturating_add(1);
     now.plus(rest)
-}
-
-/// When a tape that has failed so many times in a row is tried again: after a rest that doubles. `None`: not
-/// by itself.
-#[must_use]
-pub fn tape_retry(failures: u32, retry_delay: Duration, now: Timestamp) -> Option<Timestamp> {
-    let rest = back_off(retry_delay, failures.saturating_sub(1), DRIVE_REST_MAX);
-    (failures < SUSPECT_FAILURES_MAX).then(|| now.plus(rest))
 }
 
 impl Scheduler {

@@ -1,0 +1,55 @@
+//! Whose failure it is, and how long what failed is left alone: the one policy, in the server and in the twin.
+//!
+//! | what failed | against whom it speaks | what follows |
+//! |---|---|---|
+//! | a mount or a session ([`Failure`](crate::Failure)) | its cause, told by the driver: cartridge, drive and path, robot; both partners if nobody knows | the two part for `retry_delay`; who failed with so many partners is set aside |
+//! | a drive as a whole (`Event::DriveFailed`) | drive, and the tape in it | the drive is down, and tried again |
+//! | a session by its tape ([`suspects_tape`]) | the tape | it is suspect: its copies are read last, it is not written, and it is tried again; an operator decides after so many failures |
+//! | tape after tape in one drive | the drive | the drive is taken out of use, the tapes are cleared (`Action::Clear`) |
+//!
+//! All rests double with each failure that nothing good came after ([`session::back_off`]), up to a limit. A container
+//! whose bytes cannot be had, and a class whose file found no room, rest by the same rule ([`session::BACK_OFF_MAX`]).
+
+mod blame;
+mod drives;
+
+use base::{Duration, FailureCause, Timestamp};
+use session::back_off;
+
+pub(crate) use blame::Blame;
+pub(crate) use drives::{DriveFailures, Retiring};
+
+/// A tape with which sessions or mounts failed in so many different drives, and none went well between, is
+/// set aside.
+pub const TAPE_FAILURES_MAX: usize = 3;
+/// A drive in which sessions or mounts failed with so many different tapes, and none went well between, is
+/// set aside.
+pub const DRIVE_FAILURES_MAX: usize = 3;
+/// A drive in which so many tapes became suspect one after the other is at fault: they are cleared of it,
+/// once.
+pub const DRIVE_SUSPECTS_MAX: usize = 2;
+/// What is set aside rests for so many of the policy's `retry_delay` first, and twice as long each time it is
+/// set aside again with nothing that went well between: a robot that jams looks like this too.
+pub const ASIDE_RESTS: u32 = 4;
+/// So many failures in a row, and a suspect tape is not tried again until an operator decides.
+pub const SUSPECT_FAILURES_MAX: u32 = 5;
+/// The longest rest of what is set aside; an operator may end it.
+pub const ASIDE_REST_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// The longest rest of a drive that fails again and again.
+pub const DRIVE_REST_MAX: Duration = Duration::from_secs(6 * 3600);
+
+/// Whether a tape is to be suspected because a session on it failed: a fault of the drive, of the robot or of the way to
+/// them is no reason.
+#[must_use]
+pub fn suspects_tape(cause: Option<FailureCause>) -> bool {
+    !matches!(cause, Some(FailureCause::Drive | FailureCause::Robot | FailureCause::Path))
+}
+
+/// When a tape that has failed so many times in a row is tried again: after a rest that doubles. `None`: not
+/// by itself.
+#[must_use]
+pub fn tape_retry(failures: u32, retry_delay: Duration, now: Timestamp) -> Option<Timestamp> {
+    let rest = back_off(retry_delay, failures.saturating_sub(1), DRIVE_REST_MAX);
+    (failures < SUSPECT_FAILURES_MAX).then(|| now.plus(rest))
+}
