@@ -1,7 +1,7 @@
 //! Labels and indexes, command by command as Kist's own volumes have them.
 //!
-//! Where a library says what a mount costs beside the load (`mount_extra`), or another system is modelled,
-//! that stands in place of all this.
+//! Where a library says what a mount costs beside the load (`mount_extra`), or tapes have the labels of another
+//! system, that stands in place of all this.
 
 use base::Partition;
 use mechanics::{Motion, TapeByte};
@@ -9,7 +9,7 @@ use mechanics::{Motion, TapeByte};
 use super::World;
 use super::drives::Drive;
 use crate::holdings::TapeIndex;
-use crate::model::Foreign;
+use crate::model::Labels;
 use crate::moment::Moment;
 use crate::outcome::DriveActivity;
 
@@ -74,7 +74,7 @@ impl World<'_> {
     /// Whether the drive's tapes are opened and closed as Kist does it.
     pub(super) fn has_volumes(&self, drive: usize) -> bool {
         let library = &self.model.site.libraries[self.drives[drive].library];
-        library.mount_extra.is_zero() && self.model.foreign == Foreign::default()
+        library.mount_extra.is_zero() && self.model.foreign.labels == Labels::None
     }
 
     fn index_bytes(&self, tape: TapeIndex) -> u64 {

@@ -231,6 +231,11 @@ const CASES: &[(&str, &str, &[&str])] = &[
         "kind = \"campaign\"\npriority = 10",
         &["workload.campaign.priority: it is 0 to 9"],
     ),
+    (
+        "sizes = \"1GB\"",
+        "sizes = \"20TB\"",
+        &["t.toml:", "holding.old.class: files of class 'data' have up to 20.0 TB", "library 'main' takes"],
+    ),
     ("per_day = 100", "", &["workload.users.per_day is missing"]),
     ("per_day = 100", "per_day = -1", &["workload.users.per_day: it comes to -1"]),
     ("per_day = 100", "per_day = inf", &["workload.users.per_day: it comes to inf"]),

@@ -85,6 +85,9 @@ pub fn holdings(
     limited(&["holding"], "holdings", found, HOLDINGS_MAX as u64, "HOLDINGS_MAX")?;
     let holdings = form.holding.iter().map(|(name, held)| holding(form, name, held, classes));
     let holdings = holdings.collect::<Result<Vec<_>, _>>()?;
+    for (held, (name, _)) in holdings.iter().zip(form.holding.iter()) {
+        fits_a_cartridge(name, held, classes, libraries, pools)?;
+    }
     let files = holdings.iter().fold(0_u64, |sum, held| sum.saturating_add(held.files));
     limited(&["holding"], "files", files, FILES_MAX, "FILES_MAX")?;
     let runs = holdings.iter().map(|held| held.files.div_ceil(u64::from(held.run_files.max(1))));
@@ -93,6 +96,31 @@ pub fn holdings(
     let tapes = tapes(&holdings, classes, libraries, pools);
     limited(&["holding"], "tapes", tapes, TAPES_MAX, "TAPES_MAX")?;
     Ok(holdings)
+}
+
+/// What is on tape at the beginning stands whole on one cartridge.
+fn fits_a_cartridge(
+    name: &str,
+    held: &model::Holding,
+    classes: &[ClassModel],
+    libraries: &[LibraryModel],
+    pools: &[TapePoolModel],
+) -> Result<(), Finding> {
+    let Some(class) = classes.get(usize::from(held.class.0)) else { return Ok(()) };
+    let largest = ByteCount(class.sizes.largest());
+    for pool in class.copies.iter().filter_map(|copy| pools.get(usize::from(*copy))) {
+        let library = libraries.get(usize::from(pool.library.0));
+        if let Some(library) = library.filter(|library| library.tape.capacity < largest) {
+            let capacity = library.tape.capacity;
+            let text = format!(
+                "files of class '{}' have up to {largest}, and a cartridge of library '{}' takes {capacity}: \
+                 no such file can be on tape",
+                class.name, library.name
+            );
+            return wrong(&["holding", name, "class"], &text);
+        }
+    }
+    Ok(())
 }
 
 /// About so many tapes there are at the beginning.
