@@ -7,7 +7,8 @@ use catalogue::{Command, ContainerRecord, CopyState, RunEnd, RunItem, RunRecord,
 use library::TapeDrive;
 use mover::{ContainerOnTape, Stray, Stretch, Volume, VolumeError, read_back, survey};
 
-use super::{OpenRun, SessionError, torn_bytes};
+use super::mounted::OpenRun;
+use super::{SessionError, torn_bytes};
 use crate::ArchiveError;
 use crate::engine::{Engine, truncated};
 

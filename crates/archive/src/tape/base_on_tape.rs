@@ -13,20 +13,20 @@ use ltfs::changes::ChangeNumber;
 use ltfs::naming::base_path;
 use mover::{Volume, VolumeError};
 
-use super::{DriveThread, SessionError};
+use super::{MountedTape, SessionError};
 use crate::ArchiveError;
 use crate::bases::Made;
 use crate::bases_on_tapes::{Log, Standing};
 use crate::engine::{Engine, reserve};
 use crate::rebuild::{BaseReader, read_bytes};
 
-impl DriveThread {
+impl MountedTape<'_> {
     /// Writes a base behind the newest index if the mounted tape is due for one, then an index that names it,
     /// reads it back and records it. Only on a tape to which more may be written. What makes that impossible
     /// is told and no error, unless it is the tape's.
     pub(super) fn write_base(&mut self) -> Result<(), SessionError> {
         let engine = Arc::clone(&self.engine);
-        let Some(mounted) = &mut self.mounted else { return Ok(()) };
+        let mounted = &mut *self.tape;
         let (vid, Some(run)) = (mounted.vid, mounted.run) else { return Ok(()) };
         if mounted.volume.is_changed() || engine.stopping() {
             return Ok(());
@@ -53,7 +53,7 @@ impl DriveThread {
             }
         }
         self.write_index()?;
-        let Some(mounted) = &self.mounted else { return Ok(()) };
+        let mounted = &*self.tape;
         let (change, parts, bytes) = (made.change, made.parts(), made.bytes);
         let read = match is_planted(Bug::UnreadBase) {
             true => Ok(()),

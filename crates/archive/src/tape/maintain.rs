@@ -10,7 +10,7 @@ use catalogue::{Command, ContainerRecord, CopyState, Outcome, PoolData, Requeue}
 use mover::{ContainerOnTape, ReadBack, read_back, read_piece_of};
 use scheduler::SessionEnd;
 
-use super::{DriveThread, SessionError};
+use super::{MountedTape, SessionError};
 use crate::ArchiveError;
 use crate::chores::{Mend, Spool};
 use crate::engine::{Engine, truncated};
@@ -28,13 +28,10 @@ pub(super) enum Done {
     Yield,
 }
 
-impl DriveThread {
+impl MountedTape<'_> {
     /// Does what is to be done on the mounted tape until nothing is left or the drive is needed.
-    pub(super) fn maintain(&mut self, vid: Vid) -> SessionEnd {
-        let mounted = self.mounted.as_ref().map(|mounted| (mounted.vid, mounted.failed));
-        if mounted != Some((vid, false)) {
-            return SessionEnd::Failed(format!("tape {vid} is not ready in drive {}", self.name).into());
-        }
+    pub(super) fn maintain(&mut self) -> SessionEnd {
+        let vid = self.tape.vid;
         self.engine.chore(vid, |chores| chores.recover = false);
         self.engine.end_try(vid);
         match self.do_chores(vid) {
@@ -80,9 +77,7 @@ impl DriveThread {
             None => true,
         };
         engine.chore(vid, |chores| chores.look = false);
-        if let Some(mounted) = self.mounted.as_mut().filter(|_| !is_as_known) {
-            mounted.failed = true;
-        }
+        self.tape.failed |= !is_as_known;
         Ok(())
     }
 
@@ -101,7 +96,7 @@ impl DriveThread {
     ) -> Result<ReadBack, SessionError> {
         let engine = Arc::clone(&self.engine);
         let session = Arc::clone(&self.session);
-        let mounted = self.mounted.as_ref().expect("a session has a mounted tape");
+        let mounted = &*self.tape;
         let block_size = mounted.volume.block_size();
         let name = self.name();
         let mut since = 0u64;
@@ -313,7 +308,7 @@ impl DriveThread {
         what: &ContainerOnTape,
         missing: &[(u64, u64)],
     ) -> Result<(Vec<(u64, Vec<u8>)>, Vec<(u64, u64)>), SessionError> {
-        let mounted = self.mounted.as_ref().expect("a session has a mounted tape");
+        let mounted = &*self.tape;
         let size = u64::from(mounted.volume.block_size().bytes());
         let mut buffer = vec![0u8; usize::try_from(size).unwrap_or(0)];
         let (mut patches, mut still) = (Vec::new(), Vec::new());
@@ -342,9 +337,7 @@ impl DriveThread {
             && record.state == catalogue::TapeState::Active
         {
             self.ensure_run(tape_pool)?;
-            if let Some(mounted) = &mut self.mounted {
-                mounted.volume.mark_changed();
-            }
+            self.tape.volume.mark_changed();
             self.finish_run(catalogue::RunEnd::Finished, catalogue::TapeState::Active, "", 0)?;
         }
         self.engine.chore(vid, |chores| chores.ship = false);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::planted::{Bug, is_planted};
-use base::{BlockAddress, ByteCount, ContainerId, TapePoolId, Vid};
+use base::{BlockAddress, ByteCount, ContainerId, TapePoolId};
 use catalogue::{Command, PlannedContainer, RunEnd, TapeState};
 use library::TapeError;
 use mover::{Ended, MoverError, VolumeError, WriteContext, Written, write_containers};
@@ -14,7 +14,7 @@ use scheduler::SessionEnd;
 use session::{Choice, FlushRules, RunEnding, Situation, Target, WriteEnded, WritingAction, WritingEvent};
 
 use super::plan::{self, PoolQueue};
-use super::{DriveThread, SessionError};
+use super::{MountedTape, SessionError};
 use crate::access_log::Notice;
 use crate::engine::{largest_container, reserve};
 
@@ -38,19 +38,15 @@ enum SourceFault {
     Unavailable(ContainerId, String),
 }
 
-impl DriveThread {
+impl MountedTape<'_> {
     /// Writes what is queued for the pool until nothing is left or the tape is full.
-    pub(super) fn migrate(&mut self, vid: Vid, tape_pool: TapePoolId) -> SessionEnd {
-        let end = self.write_queued(vid, tape_pool);
-        self.engine.planning().leave(vid);
+    pub(super) fn migrate(&mut self, tape_pool: TapePoolId) -> SessionEnd {
+        let end = self.write_queued(tape_pool);
+        self.engine.planning().leave(self.tape.vid);
         end
     }
 
-    fn write_queued(&mut self, vid: Vid, tape_pool: TapePoolId) -> SessionEnd {
-        let mounted = self.mounted.as_ref().map(|mounted| (mounted.vid, mounted.failed));
-        if mounted != Some((vid, false)) {
-            return SessionEnd::Failed(format!("tape {vid} is not ready in drive {}", self.name).into());
-        }
+    fn write_queued(&mut self, tape_pool: TapePoolId) -> SessionEnd {
         let mut migration = Migration {
             tape_pool,
             stream: self.engine.tape_stream(),
@@ -75,7 +71,7 @@ impl DriveThread {
     /// What the rules say is next, as things stand now.
     fn next_action(&mut self, event: WritingEvent) -> Result<WritingAction, SessionError> {
         let engine = &self.engine;
-        let mounted = self.mounted.as_mut().expect("a session has a mounted tape");
+        let mounted = &mut *self.tape;
         let haste = engine.haste().call();
         let situation = Situation {
             stop: engine.stop.load(Ordering::Relaxed)
@@ -119,7 +115,7 @@ impl DriveThread {
     fn choose(&mut self, migration: &mut Migration) -> Result<WritingEvent, SessionError> {
         assert!(migration.chosen.is_empty(), "all that was chosen before is written");
         let run = self.ensure_run(migration.tape_pool)?;
-        let mounted = self.mounted.as_ref().expect("a run is on a mounted tape");
+        let mounted = &*self.tape;
         let (vid, block_size) = (mounted.vid, mounted.volume.block_size());
         let record = self.engine.tape(vid)?;
         let room = ByteCount(self.drive.remaining()?.0.saturating_sub(reserve(record.capacity).0));
@@ -142,7 +138,7 @@ impl DriveThread {
         let planned = plan::places(&queued, run.end_of_data, block_size.bytes());
         self.engine.execute(Command::AppendToRun { run: run.id, containers: planned.clone() })?;
         drop(planning);
-        if let Some(run) = self.mounted.as_mut().and_then(|mounted| mounted.run.as_mut()) {
+        if let Some(run) = &mut self.tape.run {
             run.planned += planned.len() as u32;
         }
         migration.chosen = planned;
@@ -153,7 +149,7 @@ impl DriveThread {
     fn write_chosen(&mut self, migration: &mut Migration) -> Result<WritingEvent, SessionError> {
         let (plans, unavailable) = self.build_plans(&migration.chosen);
         let engine = Arc::clone(&self.engine);
-        let mounted = self.mounted.as_mut().expect("a run is on a mounted tape");
+        let mounted = &mut *self.tape;
         let (vid, block_size, rules) = (mounted.vid, mounted.volume.block_size(), mounted.writing);
         let flush_due = || rules.flush_is_due(engine.now());
         let context = WriteContext {
@@ -222,7 +218,7 @@ impl DriveThread {
         if !is_planted(Bug::MissingTapeFlush) {
             self.drive.write_filemarks(0)?;
         }
-        let mounted = self.mounted.as_mut().expect("a run is on a mounted tape");
+        let mounted = &mut *self.tape;
         for planned in whole {
             if plan::enter(&self.engine, &mut mounted.volume, planned.container, planned.block)? {
                 mounted.unverified.push(planned.container);
@@ -270,7 +266,7 @@ impl DriveThread {
         }
         let torn = std::mem::take(&mut migration.written.torn);
         migration.chosen.clear();
-        let mounted = self.mounted.as_ref().expect("a session has a mounted tape");
+        let mounted = &*self.tape;
         if mounted.run.is_some() {
             let (end, state, reason) = match ending {
                 RunEnding::Finished => (RunEnd::Finished, TapeState::Active, ""),
@@ -300,7 +296,7 @@ impl DriveThread {
         reason: &str,
         torn: u64,
     ) -> Result<(), SessionError> {
-        let mounted = self.mounted.as_mut().expect("a run is on a mounted tape");
+        let mounted = &mut *self.tape;
         if torn > 0 {
             mounted.volume.mark_changed();
         }
@@ -313,7 +309,7 @@ impl DriveThread {
     }
 
     pub(super) fn end_without_index(&mut self, torn: u64) -> Result<(), SessionError> {
-        let mounted = self.mounted.as_mut().expect("a run is on a mounted tape");
+        let mounted = &mut *self.tape;
         let Some(run) = mounted.run else { return Ok(()) };
         let end_of_data = self.drive.space_to_end_of_data(base::Partition::Data)?.block;
         self.engine.execute(Command::EndRun {

@@ -5,6 +5,7 @@ mod base_on_tape;
 mod maintain;
 mod migrate;
 mod motion;
+mod mounted;
 mod mounting;
 mod plan;
 mod recall;
@@ -15,48 +16,21 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use threads::mpsc::Receiver;
 
-use base::{BlockAddress, ContainerId, FailureCause, RunId, TapePoolId, Vid};
+use base::{BlockAddress, FailureCause, Vid};
 use catalogue::TapeState;
 use library::{DriveName, LibraryError, TapeDrive, TapeError};
 use mover::Volume;
 use scheduler::{Event, Failure, SessionEnd};
-use session::WritingSession;
 
 use crate::ArchiveError;
 use crate::conductor::{DriveTask, Order};
-use crate::engine::{Engine, Session, truncated};
+use crate::engine::{Engine, Session};
 use crate::mount_log::{MountKind, MountTracker};
 use crate::{settle, suspects};
 
+use mounted::{Mounted, MountedTape};
+
 pub(crate) use adopt::{has_skeleton, write_again};
-
-/// The tape in the drive, labels checked.
-struct Mounted {
-    vid: Vid,
-    volume: Volume,
-    run: Option<OpenRun>,
-    /// The rules of writing to it, and how far it is.
-    writing: WritingSession,
-    /// Whether something failed so that nothing more may be written to it in this mount.
-    failed: bool,
-    /// What is wrong with the newest index, if another one took its place.
-    index_fault: Option<String>,
-    /// Copies written in place of others that no index covers yet: then they are read back.
-    unverified: Vec<ContainerId>,
-}
-
-/// A session's run, as the catalogue has it.
-#[derive(Clone, Copy, Debug)]
-struct OpenRun {
-    id: RunId,
-    tape_pool: TapePoolId,
-    /// Items planned so far.
-    planned: u32,
-    /// Items committed so far.
-    committed: u32,
-    /// End of data after the last commit or index.
-    end_of_data: BlockAddress,
-}
 
 /// Why a session on a mounted tape fails.
 #[derive(Debug, thiserror::Error)]
@@ -139,18 +113,18 @@ impl DriveThread {
                 Err(failure) => Event::MountFailed(self.name(), vid, failure),
             },
             Order::Migrate { vid, tape_pool } => {
-                let end = self.migrate(vid, tape_pool);
+                let end = self.ready(vid).map_or_else(|end| end, |mut tape| tape.migrate(tape_pool));
                 self.count_session(MountKind::Migrate, &end);
                 self.engine.post_tape(vid);
                 Event::MigrationEnded(self.name(), end)
             }
             Order::Recall { vid } => {
-                let end = self.recall(vid);
+                let end = self.holding(vid).map_or_else(|end| end, |mut tape| tape.recall());
                 self.count_session(MountKind::Recall, &end);
                 Event::RecallEnded(self.name(), end)
             }
             Order::Maintain { vid } => {
-                let end = self.maintain(vid);
+                let end = self.ready(vid).map_or_else(|end| end, |mut tape| tape.maintain());
                 self.count_session(MountKind::Maintain, &end);
                 self.engine.post_tape(vid);
                 Event::MaintenanceEnded(self.name(), end)
@@ -194,19 +168,6 @@ impl DriveThread {
         Event::DriveFailed(self.name(), reason)
     }
 
-    /// What the scheduler is told of a tape that failed in this drive; before the tape is suspect.
-    fn failure_of(&self, vid: Vid, error: &SessionError) -> Failure {
-        let may_be_the_drive = matches!(
-            error,
-            SessionError::Volume(mover::VolumeError::Tape(
-                TapeError::Medium { .. } | TapeError::NotLoaded { .. }
-            ))
-        );
-        // One that is tried again says nothing about the drive.
-        let was_well = || self.engine.tape(vid).is_ok_and(|record| record.state != TapeState::Suspect);
-        Failure { suspect: may_be_the_drive && was_well(), ..error.failure() }
-    }
-
     fn count_session(&mut self, kind: MountKind, end: &SessionEnd) {
         self.mounts.session_ended(&self.engine, kind, end, &self.session);
     }
@@ -219,42 +180,59 @@ impl DriveThread {
         self.mounts.session_began(&self.engine);
     }
 
-    /// Sets the mounted tape aside after a failure: its run ends, what was not committed goes back to its
-    /// queue.
-    fn fail(&mut self, error: &SessionError) -> SessionEnd {
-        self.note_drive(error);
-        let Some(vid) = self.mounted.as_ref().map(|mounted| mounted.vid) else {
-            return SessionEnd::Failed(error.failure());
-        };
-        let failure = self.failure_of(vid, error);
-        let Some(mounted) = &mut self.mounted else { return SessionEnd::Failed(failure) };
-        mounted.failed = true;
-        tracing::error!(%vid, drive = %self.name, %error, "session failed");
-        let reason = truncated(&error.to_string(), 512);
-        // The run stays open: the next mount takes over what of it is whole on tape, in whatever drive.
-        if mounted.run.take().is_some() {
-            self.engine.chore(vid, |chores| chores.recover = true);
-        }
-        if is_the_tapes_fault(error) {
-            self.engine.suspect_tape(vid, error.cause(), &reason, is_of_a_write(error));
-        }
-        self.engine.post_tape(vid);
-        SessionEnd::Failed(Failure { reason, ..failure })
+    /// Puts a tape that was opened into the drive's keeping.
+    fn take(&mut self, mounted: Mounted) -> MountedTape<'_> {
+        let DriveThread { engine, name, drive, session, broken, mounted: slot, .. } = self;
+        let tape = slot.insert(mounted);
+        MountedTape { engine, name, drive, session, broken, tape }
     }
 
-    /// Remembers that the drive itself does not work.
-    fn note_drive(&mut self, error: &SessionError) {
-        let what = match error {
-            SessionError::Volume(mover::VolumeError::Tape(error @ TapeError::DriveFailed { .. })) => {
-                error.to_string()
-            }
-            SessionError::Archive(ArchiveError::Library(error @ LibraryError::DriveFailed { .. })) => {
-                error.to_string()
-            }
-            _ => return,
-        };
-        self.broken.get_or_insert(what);
+    /// The tape in the drive, to work with.
+    fn on_tape(&mut self) -> Option<MountedTape<'_>> {
+        let DriveThread { engine, name, drive, session, broken, mounted, .. } = self;
+        mounted.as_mut().map(|tape| MountedTape { engine, name, drive, session, broken, tape })
     }
+
+    /// The tape of an order.
+    fn holding(&mut self, vid: Vid) -> Result<MountedTape<'_>, SessionEnd> {
+        let refused = format!("tape {vid} is not in drive {}", self.name);
+        let tape = self.on_tape().filter(|on| on.tape.vid == vid);
+        tape.ok_or_else(|| SessionEnd::Failed(refused.into()))
+    }
+
+    /// The same, unless something has failed on it in this mount, so that it may be written.
+    fn ready(&mut self, vid: Vid) -> Result<MountedTape<'_>, SessionEnd> {
+        let refused = format!("tape {vid} is not ready in drive {}", self.name);
+        let tape = self.holding(vid)?;
+        if tape.tape.failed { Err(SessionEnd::Failed(refused.into())) } else { Ok(tape) }
+    }
+}
+
+/// What the scheduler is told of a tape that failed in a drive; before the tape is suspect.
+fn failure_of(engine: &Engine, vid: Vid, error: &SessionError) -> Failure {
+    let may_be_the_drive = matches!(
+        error,
+        SessionError::Volume(mover::VolumeError::Tape(
+            TapeError::Medium { .. } | TapeError::NotLoaded { .. }
+        ))
+    );
+    // One that is tried again says nothing about the drive.
+    let was_well = || engine.tape(vid).is_ok_and(|record| record.state != TapeState::Suspect);
+    Failure { suspect: may_be_the_drive && was_well(), ..error.failure() }
+}
+
+/// Remembers that the drive itself does not work.
+fn note_drive(broken: &mut Option<String>, error: &SessionError) {
+    let what = match error {
+        SessionError::Volume(mover::VolumeError::Tape(error @ TapeError::DriveFailed { .. })) => {
+            error.to_string()
+        }
+        SessionError::Archive(ArchiveError::Library(error @ LibraryError::DriveFailed { .. })) => {
+            error.to_string()
+        }
+        _ => return,
+    };
+    broken.get_or_insert(what);
 }
 
 impl SessionError {

@@ -2,33 +2,20 @@
 
 use std::sync::Arc;
 
-use base::planted::{Bug, is_planted};
-use base::{
-    BlockAddress, ByteCount, ContainerId, FailureCause, Generation, Partition, TapePoolId, Timestamp, Uuid,
-    Vid,
-};
-use catalogue::{Command, RunEnd, SEGMENTS_MAX, TapeRecord, TapeState};
-use library::{LibraryError, TapeDrive, TapeError};
-use ltfs::changes::{ChangeNumber, ChangeSegment};
+use base::{BlockAddress, ContainerId, FailureCause, Partition, TapePoolId, Timestamp, Uuid, Vid};
+use catalogue::{Command, TapeRecord, TapeState};
+use library::{LibraryError, TapeDrive};
 use mover::{Volume, VolumeError};
 use scheduler::Failure;
 use session::WritingSession;
 
 use super::adopt::{self, Adopted};
+use super::mounted::Mounted;
 use super::plan;
-use super::{DriveThread, Mounted, OpenRun, SessionError, is_of_a_write, is_the_tapes_fault};
+use super::{DriveThread, SessionError, failure_of, is_of_a_write, is_the_tapes_fault, note_drive};
 use crate::ArchiveError;
 use crate::engine::Engine;
 use crate::settle;
-use crate::tapes::covered;
-
-/// Most changes in one segment on tape.
-const SEGMENT_CHANGES_MAX: usize = 500_000;
-/// Most bytes of changes in one segment on tape.
-const SEGMENT_BYTES_MAX: usize = 64 << 20;
-/// The reason of a tape whose index has outgrown the index partition.
-const INDEX_PARTITION_FULL: &str = "its index does not fit into the index partition any more: no more is \
-    written to it, and other LTFS programs find its newest index on the data partition";
 
 impl DriveThread {
     /// Mounts a tape and checks its labels; labels it first if it is to be assigned or its labelling was cut
@@ -56,7 +43,7 @@ impl DriveThread {
                 settle::could_not_mount(&self.engine, vid, &error.to_string());
             }
             let error = SessionError::from(ArchiveError::from(error));
-            self.note_drive(&error);
+            note_drive(&mut self.broken, &error);
             return Err(error.failure());
         }
         self.mounts.loaded(&self.engine);
@@ -69,10 +56,10 @@ impl DriveThread {
         let error = match opened {
             Ok((mounted, adopted)) => {
                 let fault = mounted.volume.label_fault().map(str::to_owned);
-                self.mounted = Some(mounted);
-                self.engine.post_tape(vid);
+                let mut tape = self.take(mounted);
+                tape.engine.post_tape(vid);
                 let closed = match adopted {
-                    None if is_tried_again => match self.check_end(vid) {
+                    None if is_tried_again => match tape.check_end(vid) {
                         Ok(()) => {
                             self.engine.found_well(vid, fault.as_deref());
                             return Ok(());
@@ -80,7 +67,7 @@ impl DriveThread {
                         Err(error) => Err(error),
                     },
                     None => return Ok(()),
-                    Some(adopted) => self.close_torn(adopted),
+                    Some(adopted) => tape.close_torn(adopted),
                 };
                 match closed {
                     Ok(()) => {
@@ -94,8 +81,8 @@ impl DriveThread {
             }
             Err(error) => error,
         };
-        let failure = self.failure_of(vid, &error);
-        self.note_drive(&error);
+        let failure = failure_of(&self.engine, vid, &error);
+        note_drive(&mut self.broken, &error);
         if is_the_tapes_fault(&error) {
             self.engine.suspect_tape(vid, error.cause(), &error.to_string(), is_of_a_write(&error));
             self.give_up(vid, &error.to_string());
@@ -124,18 +111,6 @@ impl DriveThread {
         };
         self.unmount();
         Err(Failure { reason, cause: None, suspect: false })
-    }
-
-    /// A suspect tape that is to be written again must end where the catalogue says: an older copy of the
-    /// cartridge has good labels and a good index too.
-    fn check_end(&mut self, vid: Vid) -> Result<(), SessionError> {
-        let record = self.engine.tape(vid)?;
-        if let Some(mounted) = &self.mounted
-            && record.when_well() == Some(TapeState::Active)
-        {
-            mounted.volume.go_to_end(self.drive.as_mut(), record.end_of_data)?;
-        }
-        Ok(())
     }
 
     /// Refuses to take a blank tape while nothing of what is queued for its pool can be written: each would
@@ -168,7 +143,7 @@ impl DriveThread {
                 Failure { reason, cause: None, suspect: false }
             }
             Err(error) => {
-                self.note_drive(&error);
+                note_drive(&mut self.broken, &error);
                 if is_the_tapes_fault(&error) {
                     self.engine.suspect_tape(vid, error.cause(), &error.to_string(), false);
                 }
@@ -225,21 +200,6 @@ impl DriveThread {
             mounted.run = None;
         }
         self.engine.chore(vid, |chores| chores.recover = false);
-    }
-
-    /// Writes the index that takes in what was adopted, behind everything, and ends the run.
-    fn close_torn(&mut self, adopted: Adopted) -> Result<(), SessionError> {
-        let Adopted { run, torn, tape_state, reason, unverified } = adopted;
-        if let Some(mounted) = &mut self.mounted {
-            mounted.run = Some(run);
-            mounted.unverified.extend(unverified);
-        }
-        match self.finish_run(RunEnd::Torn, tape_state, &reason, torn) {
-            Err(SessionError::Volume(VolumeError::Tape(TapeError::EndOfMedium { .. }))) => {
-                self.end_without_index(torn)
-            }
-            other => other,
-        }
     }
 
     fn open_volume(
@@ -308,88 +268,13 @@ impl DriveThread {
         Ok(volume)
     }
 
-    /// Opens a run on the mounted tape if there is none, standing at its end of data.
-    pub(super) fn ensure_run(&mut self, tape_pool: TapePoolId) -> Result<OpenRun, SessionError> {
-        let mounted = self.mounted.as_mut().expect("a run needs a mounted tape");
-        let record = self.engine.tape(mounted.vid)?;
-        if let Some(run) = mounted.run {
-            mounted.volume.go_to_end(self.drive.as_mut(), record.end_of_data)?;
-            return Ok(run);
-        }
-        if let Some(run) = record.run {
-            // The end of an earlier session could not be recorded: what it planned goes back to its queue.
-            self.engine.execute(Command::EndRun {
-                run,
-                end: RunEnd::Failed,
-                tape_state: TapeState::Active,
-                reason: String::new(),
-                end_of_data: Some(record.end_of_data),
-                torn: ByteCount(0),
-            })?;
-            self.engine.repack_after_run(mounted.vid);
-        }
-        mounted.volume.go_to_end(self.drive.as_mut(), record.end_of_data)?;
-        let begin = Command::BeginRun {
-            vid: mounted.vid,
-            drive: self.name.as_str().to_owned(),
-            start: record.end_of_data,
-        };
-        let catalogue::Outcome::Run(id) = self.engine.execute(begin)? else {
-            unreachable!("beginning a run gives a run");
-        };
-        let run = OpenRun { id, tape_pool, planned: 0, committed: 0, end_of_data: record.end_of_data };
-        mounted.run = Some(run);
-        Ok(run)
-    }
-
-    /// The second point: the newest changes and an index on the data partition, then the catalogue's word
-    /// that all committed containers are under it. Afterwards files may be evicted.
-    pub(super) fn write_index(&mut self) -> Result<(), SessionError> {
-        let mounted = self.mounted.as_mut().expect("an index needs a mounted tape");
-        let Some(run) = mounted.run.as_mut() else { return Ok(()) };
-        let engine = &self.engine;
-        let now = engine.now();
-        let covers_from = engine.tape(mounted.vid)?.index_block;
-        let before = mounted.volume.own_bytes_written();
-        let changes =
-            write_changes(engine, self.drive.as_mut(), mounted.vid, run.tape_pool, &mut mounted.volume)?;
-        let early = is_planted(Bug::EarlyIndexed);
-        let (index_block, end_of_data) = match early {
-            true => mounted.volume.predict_index(self.drive.as_mut(), now)?,
-            false => mounted.volume.write_data_index(self.drive.as_mut(), now)?,
-        };
-        let written = ByteCount(mounted.volume.own_bytes_written() - before);
-        engine.execute(Command::IndexWritten {
-            run: run.id,
-            generation: Generation(mounted.volume.generation().0 + u64::from(early)),
-            index_block,
-            end_of_data,
-            written,
-            changes,
-        })?;
-        if early {
-            mounted.volume.write_data_index(self.drive.as_mut(), now)?;
-        }
-        run.end_of_data = end_of_data;
-        mounted.writing.indexed();
-        let unverified = std::mem::take(&mut mounted.unverified);
-        if !unverified.is_empty() {
-            engine.chore(mounted.vid, |chores| chores.read_back.extend(unverified));
-        }
-        engine.sweep.ring();
-        engine.give_up_late()?;
-        // The scrubber finds what is missed here: no reason to end a session.
-        if let Err(error) = crate::lost::index_written(engine, mounted.vid, covers_from) {
-            tracing::error!(vid = %mounted.vid, %error, "files that an index covers now stay LOST");
-        }
-        Ok(())
-    }
-
     /// Writes what is owed to the tape and brings it to its slot. The drive is empty afterwards, whatever
     /// happened.
     pub(super) fn unmount(&mut self) {
-        if let Err(error) = self.close_volume() {
-            self.fail(&error);
+        if let Some(mut tape) = self.on_tape()
+            && let Err(error) = tape.close_volume()
+        {
+            tape.fail(&error);
         }
         self.mounts.unmounting(&self.engine, self.drive.as_mut());
         let mut failed = None;
@@ -409,88 +294,6 @@ impl DriveThread {
         if let Some(mounted) = self.mounted.take() {
             self.engine.post_tape(mounted.vid);
         }
-    }
-
-    fn close_volume(&mut self) -> Result<(), SessionError> {
-        let Some(mounted) = &self.mounted else { return Ok(()) };
-        if mounted.failed {
-            return Ok(());
-        }
-        let (vid, state) = (mounted.vid, self.engine.tape(mounted.vid)?.state);
-        if mounted.run.is_some() || (mounted.volume.is_changed() && state == TapeState::Active) {
-            return self.finish_run(RunEnd::Finished, TapeState::Active, "", 0);
-        }
-        // A tape that ended without its last index keeps the one before on both partitions, and one that is
-        // only kept for reading is not written at all.
-        let may_write = matches!(state, TapeState::Active | TapeState::Full | TapeState::Repacking);
-        if mounted.volume.is_changed() || !may_write {
-            return Ok(());
-        }
-        if !self.write_index_partition()? && state == TapeState::Active {
-            self.engine.set_tape_aside(vid, TapeState::ReadOnly, INDEX_PARTITION_FULL);
-        }
-        Ok(())
-    }
-
-    /// The third point: the newest index on the index partition too, and the cartridge memory brought up to
-    /// date. `false`: it does not fit there any more; the data partition alone describes the volume then.
-    fn write_index_partition(&mut self) -> Result<bool, SessionError> {
-        let now = self.engine.now();
-        let mounted = self.mounted.as_mut().expect("an index needs a mounted tape");
-        if mounted.volume.is_changed() {
-            return Ok(true);
-        }
-        match mounted.volume.write_index_partition(self.drive.as_mut(), now) {
-            Ok(()) => Ok(true),
-            Err(VolumeError::Tape(TapeError::EndOfMedium { vid, at }))
-                if at.partition == Partition::Index =>
-            {
-                tracing::error!(%vid, "{INDEX_PARTITION_FULL}");
-                Ok(false)
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Indexes both partitions and ends the run; `torn` bytes of it belong to no committed container. The run
-    /// is open until the index partition is written: so a start that finds it open knows what may be owed.
-    pub(super) fn finish_run(
-        &mut self,
-        end: RunEnd,
-        tape_state: TapeState,
-        reason: &str,
-        torn: u64,
-    ) -> Result<(), SessionError> {
-        let mounted = self.mounted.as_ref().expect("a run is on a mounted tape");
-        if mounted.volume.is_changed() {
-            if mounted.run.is_none() {
-                let record = self.engine.tape(mounted.vid)?;
-                if let Some(tape_pool) = record.tape_pool {
-                    self.ensure_run(tape_pool)?;
-                }
-            }
-            self.write_index()?;
-        }
-        if (end, tape_state) == (RunEnd::Finished, TapeState::Active) {
-            self.write_base()?;
-        }
-        let fits = self.write_index_partition()?;
-        let (tape_state, reason) =
-            if fits { (tape_state, reason) } else { (TapeState::ReadOnly, INDEX_PARTITION_FULL) };
-        let mounted = self.mounted.as_mut().expect("a run is on a mounted tape");
-        if let Some(run) = mounted.run {
-            self.engine.execute(Command::EndRun {
-                run: run.id,
-                end,
-                tape_state,
-                reason: reason.to_owned(),
-                end_of_data: Some(run.end_of_data),
-                torn: ByteCount(torn),
-            })?;
-            mounted.run = None;
-            self.engine.repack_after_run(mounted.vid);
-        }
-        Ok(())
     }
 }
 
@@ -545,61 +348,4 @@ fn open_labelled(
     adopt::pass_over_strays(engine, drive, &mut volume, strays_from, end, fault.is_some())?;
     super::base_on_tape::forget_missing(engine, vid, &volume)?;
     Ok((volume, fault, unverified))
-}
-
-/// All changes that no other tape of this pool has yet, as segments before the index. Gives their ranges.
-fn write_changes(
-    engine: &Engine,
-    drive: &mut dyn TapeDrive,
-    vid: Vid,
-    tape_pool: TapePoolId,
-    volume: &mut Volume,
-) -> Result<Vec<(u64, u64)>, SessionError> {
-    let (covered, newest) = engine.read(|view| Ok((covered(view, tape_pool, None)?, view.last_change()?)))?;
-    let mut written = Vec::new();
-    let mut next = 1;
-    for (first, last) in covered.into_iter().chain([(newest.saturating_add(1), u64::MAX)]) {
-        while next < first && next <= newest && written.len() < SEGMENTS_MAX {
-            let mut changes =
-                engine.read(|view| view.changes(next, SEGMENT_CHANGES_MAX, SEGMENT_BYTES_MAX))?;
-            changes.retain(|(number, _)| *number < first);
-            // A restore leaves numbers out: a segment has none missing.
-            let begin = changes.first().map_or(0, |(number, _)| *number);
-            let unbroken = changes.iter().zip(begin..).take_while(|((number, _), n)| number == n).count();
-            changes.truncate(unbroken);
-            let Some((last, _)) = changes.last() else { break };
-            next = last + 1;
-            if write_segment(engine, drive, vid, volume, &changes)? {
-                written.push((begin, next - 1));
-            }
-        }
-        next = next.max(last.saturating_add(1));
-    }
-    Ok(written)
-}
-
-/// One segment of changes whose numbers follow each other; `false` if they cannot be one.
-fn write_segment(
-    engine: &Engine,
-    drive: &mut dyn TapeDrive,
-    vid: Vid,
-    volume: &mut Volume,
-    changes: &[(u64, Vec<u8>)],
-) -> Result<bool, SessionError> {
-    let (Some((first, _)), Some((last, _))) = (changes.first(), changes.last()) else { return Ok(false) };
-    let (first, last) = (ChangeNumber(*first), ChangeNumber(*last));
-    let path = ltfs::naming::changes_path(first, last);
-    if volume.tree().lookup(&path).is_some() {
-        return Ok(true);
-    }
-    let bodies: Vec<&[u8]> = changes.iter().map(|(_, bytes)| bytes.as_slice()).collect();
-    let segment = match ChangeSegment::encode(engine.instance, first, &bodies) {
-        Ok(segment) => segment,
-        Err(error) => {
-            tracing::error!(%vid, %error, "a change-log segment cannot be written; the index is");
-            return Ok(false);
-        }
-    };
-    volume.write_small_file(drive, path, &segment, engine.now())?;
-    Ok(true)
 }

@@ -11,20 +11,17 @@ use mover::{RecallBatch, RecallEnd};
 use scheduler::{Event, SessionEnd};
 
 use super::recall_order::RecallOrder;
-use super::{DriveThread, SessionError};
+use super::{MountedTape, SessionError};
 use crate::ArchiveError;
 use crate::access_log::{Notice, wanted_since};
 use crate::engine::{Engine, truncated};
 use crate::space::SessionClaims;
 
-impl DriveThread {
+impl MountedTape<'_> {
     /// Reads what is wanted from the mounted tape until nothing is left; requests that arrive meanwhile join.
-    pub(super) fn recall(&mut self, vid: Vid) -> SessionEnd {
-        let Some(mounted) = self.mounted.as_ref().filter(|mounted| mounted.vid == vid) else {
-            return SessionEnd::Failed(format!("tape {vid} is not in drive {}", self.name).into());
-        };
+    pub(super) fn recall(&mut self) -> SessionEnd {
         let engine = Arc::clone(&self.engine);
-        let block_size = mounted.volume.block_size();
+        let (vid, block_size) = (self.tape.vid, self.tape.volume.block_size());
         let track = crate::tracks::track(self.drive.as_mut(), block_size.bytes());
         let claims = SessionClaims::new(&engine);
         let mut order = RecallOrder::new(&engine, vid, track, block_size.bytes(), &claims);

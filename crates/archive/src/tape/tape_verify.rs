@@ -11,7 +11,7 @@ use ltfs::coherency::{self, VolumeCoherency};
 use mover::{BlockFault, Stray, Stretch, survey};
 
 use super::maintain::{Done, on_tape};
-use super::{DriveThread, SessionError};
+use super::{MountedTape, SessionError};
 use crate::engine::Engine;
 use crate::{ArchiveError, CheckState, DAMAGE_TOLD_MAX, DamagedPart, TapeDamage};
 
@@ -24,7 +24,7 @@ const FILES_TOLD_MAX: usize = 20;
 /// Members looked at together.
 const MEMBERS_PAGE: usize = 1_000;
 
-impl DriveThread {
+impl MountedTape<'_> {
     /// Checks the mounted tape from a block on. Goes on there after it had to give way.
     pub(super) fn check(&mut self, vid: Vid, from: BlockAddress) -> Result<Done, SessionError> {
         let engine = Arc::clone(&self.engine);
@@ -71,7 +71,7 @@ impl DriveThread {
                 if let Done::Yield = self.check_container(vid, block, container, &record)? {
                     return Ok(Done::Yield);
                 }
-                let mounted = self.mounted.as_ref().expect("a session has a mounted tape");
+                let mounted = &*self.tape;
                 let blocks = on_tape(container, &record, block).blocks(mounted.volume.block_size());
                 at = BlockAddress(block.0 + blocks.max(1));
                 engine.chore(vid, |chores| chores.check = Some(at));
@@ -84,7 +84,7 @@ impl DriveThread {
     /// Labels, cartridge memory and the index partition.
     fn check_heads(&mut self, vid: Vid) -> Result<(), SessionError> {
         let engine = Arc::clone(&self.engine);
-        let mounted = self.mounted.as_mut().expect("a session has a mounted tape");
+        let mounted = &mut *self.tape;
         let uuid = mounted.volume.uuid();
         if let Some(fault) = mounted.volume.label_fault() {
             note(&engine, vid, DamagedPart::Label, BlockAddress(0), fault.to_owned());
@@ -126,7 +126,7 @@ impl DriveThread {
     fn look_over(&mut self, vid: Vid, stretch: Stretch) -> Result<Done, SessionError> {
         let engine = Arc::clone(&self.engine);
         let name = self.name();
-        let mounted = self.mounted.as_ref().expect("a session has a mounted tape");
+        let mounted = &*self.tape;
         let (uuid, block_size) = (mounted.volume.uuid(), mounted.volume.block_size());
         let index_known = engine.tape(vid)?.index_block;
         let mut bases = super::base_on_tape::recorded_parts(&engine, vid, &mounted.volume)?;
