@@ -30,6 +30,9 @@ pub struct ReadingRules {
     pub batch_bytes: ByteCount,
     /// A plan stands for at least so long, whatever is asked for meanwhile.
     pub replan_every: Duration,
+    /// Up to so many files all are planned anew when more are asked for; of more, the new ones are put where they cost
+    /// least.
+    pub replan_files: usize,
 }
 
 impl ReadingRules {
@@ -37,7 +40,12 @@ impl ReadingRules {
     #[must_use]
     pub fn of_a_server(aim: Aim) -> Self {
         let order = ReadOrder::Planned(aim);
-        ReadingRules { order, batch_bytes: RECALL_BATCH_BYTES, replan_every: REPLAN_EVERY }
+        ReadingRules {
+            order,
+            batch_bytes: RECALL_BATCH_BYTES,
+            replan_every: REPLAN_EVERY,
+            replan_files: OrderLimits::default().replan_segments,
+        }
     }
 }
 
@@ -249,7 +257,7 @@ impl<P: Copy> ReadingSession<P> {
             }
         };
         let segments: Vec<order::Segment> = wanted.iter().map(|wanted| wanted.segment).collect();
-        let limits = OrderLimits::default();
+        let limits = OrderLimits { replan_segments: self.rules.replan_files, ..OrderLimits::default() };
         let plan = if before.is_empty() || drive_order.is_some() {
             order::plan(track, head, &segments, aim, drive_order, &limits)
         } else {

@@ -164,6 +164,7 @@ impl Reader {
             order: ReadOrder::Planned(Aim::LastFile),
             batch_bytes: ByteCount(1),
             replan_every: session::REPLAN_EVERY,
+            replan_files: 4_096,
         };
         Reader { session: ReadingSession::new(rules), vid, head: BlockAddress(0) }
     }

@@ -24,6 +24,9 @@ use crate::outcome::DriveActivity;
 
 /// Planning takes so long for each file.
 const PLAN_FILE: Duration = Duration::from_micros(3);
+/// A plan of more files is not made anew for more, as the server does up to some thousand: that would take most of a
+/// run's time. The new ones are put where they cost least.
+const REPLAN_FILES: usize = 128;
 /// Wanted files that are looked at together.
 const PAGE: usize = 10_000;
 /// What a stream gets is looked at anew after so many bytes.
@@ -144,7 +147,12 @@ impl World<'_> {
             ReadOrder::Block | ReadOrder::Arrival | ReadOrder::Window(_) => session::ReadOrder::AsGiven,
         };
         let work = &model.site.work;
-        ReadingRules { order, batch_bytes: work.recall_batch, replan_every: work.replan }
+        ReadingRules {
+            order,
+            batch_bytes: work.recall_batch,
+            replan_every: work.replan,
+            replan_files: REPLAN_FILES,
+        }
     }
 
     pub(super) fn recall(&mut self, drive: usize) {
