@@ -254,6 +254,8 @@ pub struct TapeInfo {
     pub vid: Vid,
     /// What may be done with it.
     pub state: TapeState,
+    /// Its library cannot identify it: whatever its state, nothing is written there or read.
+    pub unidentified: bool,
     /// Why.
     pub reason: String,
     /// Its pool's name.
@@ -399,6 +401,8 @@ pub struct PoolInfo {
     pub parity: u8,
     /// Copies of a small value.
     pub segment_copies: u8,
+    /// Too few drives have room for new files, which are refused.
+    pub full: bool,
     /// The drives.
     pub drives: Vec<PoolDriveInfo>,
     /// Files in the pool.

@@ -8,8 +8,8 @@ use threads::JoinHandle;
 use threads::Mutex;
 use threads::mpsc::sync_channel;
 
-use base::{ByteCount, Clock, DriveId, Duration, Epoch, LibraryId, RequestId, Uuid};
-use catalogue::{Command, Object, Outcome, Rejection, TapeState};
+use base::{Clock, DriveId, Duration, Epoch, LibraryId, RequestId, Uuid};
+use catalogue::{Command, Object, Outcome, Rejection};
 use cluster::{DriveEntry, DriveMap, DriveState, FailureDomain};
 use pool::{Pool, PoolConfig};
 use scheduler::{Event, Scheduler};
@@ -19,7 +19,7 @@ use crate::backup::Backup;
 use crate::bell::{Bell, SweepBell};
 use crate::classes::Classes;
 use crate::conductor::{Conductor, ORDERS_MAX, SEALS_MAX, run_sealer};
-use crate::engine::{Engine, largest_container};
+use crate::engine::Engine;
 use crate::flow::Flow;
 use crate::foresight::Foresight;
 use crate::libraries::Libraries;
@@ -363,17 +363,6 @@ impl Archive {
     #[must_use]
     pub fn instance(&self) -> Uuid {
         self.0.engine.instance
-    }
-
-    /// The largest container that every tape of this library can take when empty.
-    pub(crate) fn largest_container(&self) -> Result<ByteCount, ArchiveError> {
-        let tapes = self.engine().read(|view| view.tapes())?;
-        // Of a cartridge that its library cannot identify nothing is known, and it takes nothing.
-        let usable = tapes.iter().filter(|(_, tape)| {
-            tape.capacity.0 > 0 && !matches!(tape.state, TapeState::Disabled | TapeState::Suspect)
-        });
-        let capacity = usable.map(|(_, tape)| tape.capacity).min().unwrap_or(ByteCount(u64::MAX));
-        Ok(largest_container(capacity))
     }
 
     /// `down`: tape drives that an operator has taken out of use; `settled_with`: the drives of the pool that

@@ -33,6 +33,7 @@ impl Archive {
         for _ in 0..TREE_RETRIES_MAX {
             let parent = self.ensure_directory_with(&parent_path, &crate::objects::implied())?;
             let class = self.class_for(options.class.as_deref(), parent, record.size)?;
+            self.check_fits_tapes(&[&class], record.size)?;
             let clone = CloneFile {
                 source,
                 parent,

@@ -23,6 +23,7 @@ use crate::libraries::Libraries;
 use crate::scrub::Upkeep;
 use crate::small::SmallPuts;
 use crate::space::Space;
+use crate::tapes::is_unidentified;
 use crate::{ArchiveError, Settings};
 
 /// The state of one engine, shared by its threads and by all who call it.
@@ -308,7 +309,7 @@ pub(crate) fn summary(record: &TapeRecord) -> TapeSummary {
         record.state,
         TapeState::Active | TapeState::Full | TapeState::ReadOnly | TapeState::Repacking
     );
-    let writable = record.capacity.0 > 0
+    let writable = !is_unidentified(record)
         && matches!(record.state, TapeState::Scratch | TapeState::Labelling | TapeState::Active);
     let free = record.capacity.0.saturating_sub(record.written.0).saturating_sub(reserve(record.capacity).0);
     TapeSummary {

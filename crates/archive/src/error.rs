@@ -318,7 +318,7 @@ pub enum ArchiveError {
     Store(store::ExecuteError),
     /// The pool refuses or fails.
     #[error("the pool: {0}")]
-    Pool(#[from] pool::PoolError),
+    Pool(pool::PoolError),
     /// Bytes in the pool fail their checksum and could not be repaired.
     #[error(
         "{path}: the bytes read do not have the file's checksum: the transfer is broken off before its end"
@@ -364,7 +364,10 @@ pub enum ArchiveError {
     #[error("the tree changes faster than it can be read: try again")]
     TreeChanges,
     /// Too little space is left in the pool to take new files; what is there still goes to tape.
-    #[error("the pool is full but for what migration and recall need: evict files, or wait for migration")]
+    #[error(
+        "the pool is full but for what migration and recall need: evict or remove files, wait for migration, \
+         or add drives"
+    )]
     PoolFull,
     /// What a change is written down in has no room, so that the change is not made.
     #[error(
@@ -459,6 +462,13 @@ fn recall_text(path: &ArchivePath, recall: Option<&Reason>) -> String {
 fn vids_text(vids: &[Vid]) -> String {
     let names = vids.iter().map(Vid::as_str).collect::<Vec<_>>().join(" and ");
     format!("{} {names}", if vids.len() == 1 { "tape" } else { "tapes" })
+}
+
+impl From<pool::PoolError> for ArchiveError {
+    /// A full pool is called that, however it was found out.
+    fn from(error: pool::PoolError) -> Self {
+        if error.is_full() { ArchiveError::PoolFull } else { ArchiveError::Pool(error) }
+    }
 }
 
 impl From<store::VerifyError> for ArchiveError {

@@ -6,7 +6,7 @@ use threads::Mutex;
 
 use base::{Duration, FileId, RequestId};
 use catalogue::{ItemState, RequestState};
-use scheduler::{Forecast, Forecaster, Pace, Subject, WantedGroup};
+use scheduler::{Expected, Forecast, Forecaster, Pace, Reason, Subject, WantedGroup};
 
 use crate::engine::Engine;
 use crate::{Archive, ArchiveError, RequestOutlook, TailFile};
@@ -68,7 +68,7 @@ impl Engine {
     }
 
     /// What a forecast says of something, if need be one made now.
-    pub(crate) fn foretold<T>(&self, look: impl Fn(&Forecast) -> Option<T>) -> Option<T> {
+    fn foretold<T>(&self, look: impl Fn(&Forecast) -> Option<T>) -> Option<T> {
         look(&self.forecast()).or_else(|| look(&self.forecast_not_older(FRESH_AT_LEAST)))
     }
 
@@ -86,11 +86,28 @@ impl Engine {
         }
     }
 
-    /// When a wanted file is online.
-    pub(crate) fn expected_of_file(&self, file: FileId) -> Option<scheduler::Expected> {
+    /// When that is done which waits for this reason, so that no screen names one cause and foretells by
+    /// another: what lasts until somebody does something is known without a forecast, and a forecast of
+    /// before somebody did it is made anew.
+    pub(crate) fn expected(
+        &self,
+        reason: Option<&Reason>,
+        look: impl Fn(&Forecast) -> Option<Expected>,
+    ) -> Option<Expected> {
+        if let Some(lasting) = reason.filter(|reason| reason.needs_an_operator()) {
+            return Some(Expected::Never(lasting.clone()));
+        }
+        let told = match self.foretold(&look) {
+            Some(Expected::Never(_)) => look(&self.forecast_not_older(FRESH_AT_LEAST)),
+            told => told,
+        };
+        told.map(|told| told.seen_at(self.now()))
+    }
+
+    /// When a wanted file is online, which waits for this reason.
+    pub(crate) fn expected_of_file(&self, file: FileId, reason: Option<&Reason>) -> Option<Expected> {
         let group = self.scheduler().group_of(file)?;
-        let expected = self.foretold(|forecast| forecast.of_group(&group, 1))?;
-        Some(expected.seen_at(self.now()))
+        self.expected(reason, |forecast| forecast.of_group(&group, 1))
     }
 
     /// Requests whose end was foretold tell how right that was.
@@ -180,7 +197,7 @@ fn tail_file(
     engine: &Engine,
     file: FileId,
     group: &WantedGroup,
-    expected: Option<scheduler::Expected>,
+    expected: Option<Expected>,
 ) -> Result<Option<TailFile>, ArchiveError> {
     let (path, record) = engine.read(|view| Ok((view.path_of_file(file)?, view.file(file)?)))?;
     let Some(record) = record else { return Ok(None) };

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use store::Refused;
+
 /// A reason why changes are refused; reads go on. `/healthz`, `kist status` and the metrics tell it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -10,51 +12,94 @@ pub enum HealthProblem {
     /// The catalogue's writer has stopped; only a restart helps.
     CatalogueStopped,
     /// The file system of the catalogue is full.
-    CatalogueDiskFull,
+    CatalogueDiskFull(Refused),
     /// The map of the catalogue is full.
-    CatalogueMapFull,
+    CatalogueMapFull(Refused),
+    /// Too few drives of the pool have room for new files.
+    PoolFull,
     /// The audit log in this directory has no room.
     AuditFull(PathBuf),
 }
 
 impl HealthProblem {
     /// All words that [`HealthProblem::word`] gives.
-    pub const WORDS: [&str; 4] =
-        ["catalogue-stopped", "catalogue-disk-full", "catalogue-map-full", "audit-full"];
+    pub const WORDS: [&str; 5] =
+        ["catalogue-stopped", "catalogue-disk-full", "catalogue-map-full", "audit-full", "pool-full"];
 
     /// The same word for the same kind of problem, for programs.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
             HealthProblem::CatalogueStopped => Self::WORDS[0],
-            HealthProblem::CatalogueDiskFull => Self::WORDS[1],
-            HealthProblem::CatalogueMapFull => Self::WORDS[2],
+            HealthProblem::CatalogueDiskFull(_) => Self::WORDS[1],
+            HealthProblem::CatalogueMapFull(_) => Self::WORDS[2],
             HealthProblem::AuditFull(_) => Self::WORDS[3],
+            HealthProblem::PoolFull => Self::WORDS[4],
         }
     }
 }
 
 impl fmt::Display for HealthProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let goes_on = "reads and what makes room go on";
         match self {
             HealthProblem::CatalogueStopped => f.write_str(
                 "the catalogue's writer has stopped: look for the first error in the log, then restart",
             ),
-            HealthProblem::CatalogueDiskFull => write!(
+            HealthProblem::CatalogueDiskFull(refused) => write!(
                 f,
-                "the file system of the catalogue is full: changes are refused until there is room; {goes_on}"
+                "the file system of the catalogue is full: {}; make room there",
+                what_goes_on(*refused)
             ),
-            HealthProblem::CatalogueMapFull => write!(
+            HealthProblem::CatalogueMapFull(refused) => write!(
                 f,
-                "the catalogue's map is full: changes are refused; remove files, or raise catalogue.map_size \
-                 in kist.toml and restart; {goes_on}"
+                "the catalogue's map is full: {}; remove files, or raise catalogue.map_size in kist.toml and \
+                 restart",
+                what_goes_on(*refused)
+            ),
+            HealthProblem::PoolFull => f.write_str(
+                "the pool is full: new files are refused until files are evicted or removed, or drives \
+                 added; reads, migration and all other changes go on",
             ),
             HealthProblem::AuditFull(directory) => write!(
                 f,
                 "the audit log in {} has no room: changes are refused until there is some; reads go on",
                 directory.display()
             ),
+        }
+    }
+}
+
+fn what_goes_on(refused: Refused) -> &'static str {
+    match refused {
+        Refused::Growth => {
+            "changes are refused until there is room; reads, migration, recalls, evictions and removals go on"
+        }
+        Refused::Work => {
+            "changes, migration and recalls are refused until there is room; reads, evictions and removals \
+             go on"
+        }
+        Refused::All => "changes are refused, evictions and removals too; reads go on",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Story: the status said that what makes room goes on when evictions were refused.
+    #[test]
+    fn only_what_is_taken_is_said_to_go_on() {
+        for full in [HealthProblem::CatalogueDiskFull, HealthProblem::CatalogueMapFull] {
+            let goes_on = |refused| {
+                let text = full(refused).to_string();
+                let sentences: Vec<String> = text.split("; ").map(str::to_owned).collect();
+                sentences.into_iter().find(|sentence| sentence.ends_with(" go on")).unwrap()
+            };
+            assert!(goes_on(Refused::Growth).contains("migration"));
+            assert!(
+                goes_on(Refused::Work).contains("evictions") && !goes_on(Refused::Work).contains("migration")
+            );
+            assert_eq!(goes_on(Refused::All), "reads go on");
         }
     }
 }

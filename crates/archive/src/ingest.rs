@@ -1,7 +1,7 @@
 //! A put: bytes to the pool, synced, then one catalogue command; only then is it acknowledged.
 
 use base::{
-    ArchivePath, Blake3, BlobDescription, BlobPiece, ByteCount, Checksums, DirId, FileId, Name,
+    ArchivePath, Blake3, BlobDescription, BlobPiece, ByteCount, Checksums, ClassId, DirId, FileId, Name,
     StreamChecksums, Timestamp,
 };
 use catalogue::{
@@ -14,15 +14,12 @@ use threads::mpsc::sync_channel;
 use crate::access_log::Notice;
 use crate::classes::Class;
 use crate::namespace::{TREE_RETRIES_MAX, in_words};
+use crate::quotas::nearest;
 use crate::small::SmallPut;
 use crate::{Archive, ArchiveError, PutDone, PutOptions};
 
 /// Values up to this size share log segments; above they are striped.
 pub const SMALL_BYTES_MAX: usize = 256 << 10;
-/// New files are refused when a drive has less than this part of it free ...
-const FLOOR_PART: u64 = 50;
-/// ... or less than this, whichever is less.
-const FLOOR_BYTES_MAX: u64 = 1 << 30;
 /// How often a small value is stored anew because its segment was removed meanwhile.
 pub(crate) const SEGMENT_RETRIES_MAX: usize = 4;
 
@@ -71,7 +68,7 @@ impl Archive {
             None => self.check_parent(path, options.make_parents)?,
         }
         if let Some(length) = options.length {
-            self.check_fits_a_tape(length)?;
+            self.check_fits_its_tapes(path, options.class.as_deref(), length)?;
             let key = options.idempotency.as_ref().map(|(key, owner)| hashed_key(owner, key));
             self.check_quota(path, &options.attributes.group, length, key.as_ref())?;
         }
@@ -93,26 +90,11 @@ impl Archive {
         })
     }
 
-    /// Whether there is room for new files, and a writer to commit them. A part of the pool is kept for what
-    /// empties it: skeletons of packs and recalled files.
+    /// Whether there is room for new files, and a writer to commit them.
     pub(crate) fn check_room(&self) -> Result<(), ArchiveError> {
         let engine = self.engine();
         engine.catalogue.check_room().map_err(ArchiveError::Store)?;
-        let has_room = |drive: &&pool::DriveSpace| {
-            let floor = (drive.capacity.0 / FLOOR_PART).min(FLOOR_BYTES_MAX);
-            drive.up && drive.free.0 > floor
-        };
-        let width = engine.pool.config().code.width();
-        // Asked of the file systems at most once a second.
-        let spaces = engine.pool.spaces();
-        if spaces.iter().filter(has_room).count() < width {
-            let full = |drive: &&pool::DriveSpace| drive.up || drive.full;
-            // Too few drives at all is the pool's own, more telling refusal.
-            if spaces.iter().filter(full).count() >= width {
-                return Err(ArchiveError::PoolFull);
-            }
-        }
-        Ok(())
+        if engine.pool_is_full() { Err(ArchiveError::PoolFull) } else { Ok(()) }
     }
 
     pub(crate) fn check_parent(&self, path: &ArchivePath, make_parents: bool) -> Result<(), ArchiveError> {
@@ -124,16 +106,59 @@ impl Archive {
         }
     }
 
-    pub(crate) fn check_fits_a_tape(&self, length: ByteCount) -> Result<(), ArchiveError> {
+    /// Refuses a file of this length of which a tape pool of its class has no tape that takes it.
+    fn check_fits_its_tapes(
+        &self,
+        path: &ArchivePath,
+        class: Option<&str>,
+        length: ByteCount,
+    ) -> Result<(), ArchiveError> {
         // Every tape takes a small file, and small files are many: the tapes need not be looked at for each.
         if length.0 <= SMALL_BYTES_MAX as u64 {
             return Ok(());
         }
-        let limit = self.largest_container()?;
-        if length.0 > limit.0 {
-            return Err(ArchiveError::Limit { what: "a file larger than the largest tape", limit: limit.0 });
+        let Some((parent, _)) = path.split() else { return Ok(()) };
+        let parent = self.engine().read(|view| nearest(view, &parent))?;
+        self.check_fits_tapes(&[&self.class_for(class, parent, length)?], length)
+    }
+
+    /// As for a file, of a part of one of which only is known that it is not shorter.
+    pub(crate) fn check_part_fits_tapes(
+        &self,
+        path: &ArchivePath,
+        class: Option<ClassId>,
+        length: ByteCount,
+    ) -> Result<(), ArchiveError> {
+        if length.0 <= SMALL_BYTES_MAX as u64 {
+            return Ok(());
         }
-        Ok(())
+        let classes = &self.engine().classes;
+        let named = class.and_then(|id| classes.get(id)).map(|class| class.settings.name.as_str());
+        let Some((parent, _)) = path.split() else { return Ok(()) };
+        let parent = self.engine().read(|view| nearest(view, &parent))?;
+        match self.class_of_place(named, parent)? {
+            Some(class) => self.check_fits_tapes(&[&class], length),
+            None => self.check_fits_tapes(&classes.of_size_and_above(length), length),
+        }
+    }
+
+    /// Refuses what is too long for each of these classes.
+    pub(crate) fn check_fits_tapes(&self, classes: &[&Class], length: ByteCount) -> Result<(), ArchiveError> {
+        if length.0 <= SMALL_BYTES_MAX as u64 {
+            return Ok(());
+        }
+        let engine = self.engine();
+        let limits = engine.read(|view| {
+            let limits = classes.iter().map(|class| engine.largest_for(view, class));
+            limits.collect::<Result<Option<Vec<ByteCount>>, _>>()
+        })?;
+        match limits.and_then(|limits| limits.into_iter().max()) {
+            Some(limit) if length > limit => Err(ArchiveError::Limit {
+                what: "a file larger than the largest tape of its class",
+                limit: limit.0,
+            }),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -254,7 +279,7 @@ impl Upload {
         let parent = self.parent(&parent_path)?;
         let class = self.archive.class_for(self.options.class.as_deref(), parent, size)?;
         if self.options.length.is_none() {
-            self.archive.check_fits_a_tape(size)?;
+            self.archive.check_fits_tapes(&[&class], size)?;
         }
         let put = PutFile {
             parent,

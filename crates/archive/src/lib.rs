@@ -134,6 +134,7 @@ pub use settings::{
     PoolDriveSettings, PoolSettings, Settings, ShareSettings, TapePoolSettings, TapeSettings, TimingSettings,
 };
 pub use settling_info::{SettlingInfo, SettlingStage, TapeLook, time_left};
+pub use store::Refused;
 pub use tapes::{
     CHECK_TAPES_MAX, CheckState, DAMAGE_TOLD_MAX, DamagedPart, TapeCheck, TapeDamage, TapeRepack,
 };

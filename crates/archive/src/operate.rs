@@ -6,11 +6,12 @@ use std::sync::atomic::Ordering;
 use base::{BlockAddress, ByteCount, ClassId, TapePoolId, Timestamp, Vid};
 use catalogue::{Command, Counter, ReadError, Tally, TapeRecord, TapeState, View};
 use pool::DriveHealth;
-use scheduler::{DriveState, Event};
+use scheduler::{DriveState, Event, Forecast};
 
 use crate::engine::{Engine, truncated};
 use crate::mount_log::{RowsLeft, oldest_wanted};
 use crate::reasons::Waiting;
+use crate::tapes::{is_unidentified, told};
 use crate::{
     Archive, ArchiveError, ClassInfo, PoolDriveInfo, PoolInfo, QueueLine, Reason, TapeContent, TapeDriveInfo,
     TapeInfo, TapeUse, Totals,
@@ -143,6 +144,7 @@ impl Archive {
             local_parity: config.code.local,
             parity: config.code.global,
             segment_copies: config.segment_copies,
+            full: engine.pool_is_full(),
             drives,
             online,
             reconstructed: status.reconstructions,
@@ -181,15 +183,14 @@ impl Archive {
     /// If the catalogue cannot be read.
     pub fn queue(&self) -> Result<Vec<QueueLine>, ArchiveError> {
         let engine = self.engine();
-        let (now, forecast) = (engine.now(), engine.forecast());
         let lines = self.waiting()?.into_iter().map(|(queued, line)| {
-            let expected = match queued {
+            let of = |forecast: &Forecast| match queued {
                 Queued::Class(id) => forecast.of_class(id),
                 Queued::TapePool(id) => forecast.of_tape_pool(id),
                 Queued::Tape(vid) => forecast.of_tape(vid),
                 Queued::TooLarge => None,
             };
-            QueueLine { expected: expected.map(|expected| expected.seen_at(now)), ..line }
+            QueueLine { expected: engine.expected(line.cause.as_ref(), of), ..line }
         });
         Ok(lines.collect())
     }
@@ -415,7 +416,8 @@ fn tape_info(engine: &Engine, vid: Vid, record: TapeRecord, wanted: Tally) -> Ta
     TapeInfo {
         vid,
         state: record.state,
-        reason: record.told(vid),
+        unidentified: is_unidentified(&record),
+        reason: told(vid, &record),
         history: record.history,
         tape_pool: record.tape_pool.map(|id| engine.classes.tape_pool_name(id)),
         library: engine.libraries.name(engine.libraries.of_tape(vid)).to_owned(),

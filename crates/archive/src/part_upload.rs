@@ -5,6 +5,7 @@ use catalogue::{Command, Object, Outcome, PARTS_MAX, PoolData, PutPart, Rejectio
 use pool::{BlobWriter, Use};
 
 use crate::ingest::{SEGMENT_RETRIES_MAX, SMALL_BYTES_MAX};
+use crate::multipart::path_of;
 use crate::open_parts::PartRoom;
 use crate::{Archive, ArchiveError, PartInfo};
 
@@ -46,17 +47,18 @@ impl Archive {
             let (what, limit) = ("the number of a part, from 1 on", u64::from(PARTS_MAX));
             return Err(ArchiveError::Limit { what, limit });
         }
-        let (first, replaces) = engine.read(|view| match view.upload(upload)? {
+        let found = engine.read(|view| match view.upload(upload)? {
             Some(record) if !record.ending => {
                 let first = view.upload_parts(upload, 0, 1)?.into_iter().next();
                 let first = first.map(|(number, part)| (number, part.size.0));
-                Ok((Some(first), view.upload_part(upload, number)?.is_some()))
+                let replaces = view.upload_part(upload, number)?.is_some();
+                Ok(Some((first, replaces, path_of(view, &record)?, record.plan.class)))
             }
-            _ => Ok((None, false)),
+            _ => Ok(None),
         })?;
-        let first = first.ok_or(ArchiveError::NoSuchUpload(upload))?;
-        if let Some(length) = length {
-            self.check_fits_a_tape(length)?;
+        let (first, replaces, path, class) = found.ok_or(ArchiveError::NoSuchUpload(upload))?;
+        if let (Some(length), Some(path)) = (length, path) {
+            self.check_part_fits_tapes(&path, class, length)?;
         }
         let room = self.room_for_part(upload, number, length.unwrap_or(ByteCount(0)))?;
         self.check_room()?;

@@ -16,9 +16,22 @@ impl Archive {
         parent: DirId,
         size: ByteCount,
     ) -> Result<Class, ArchiveError> {
+        if let Some(class) = self.class_of_place(named, parent)? {
+            return Ok(class);
+        }
+        let by_size = self.engine().classes.by_size(size).cloned();
+        by_size.ok_or_else(|| ArchiveError::NoSuchClass { name: String::new(), known: String::new() })
+    }
+
+    /// The class that the client named, else the nearest directory's; `None` if sizes decide.
+    pub(crate) fn class_of_place(
+        &self,
+        named: Option<&str>,
+        parent: DirId,
+    ) -> Result<Option<Class>, ArchiveError> {
         let classes = &self.engine().classes;
         if let Some(name) = named {
-            return classes.by_name(name).cloned();
+            return classes.by_name(name).cloned().map(Some);
         }
         let inherited = self.engine().read(|view| {
             let mut at = parent;
@@ -33,10 +46,7 @@ impl Archive {
             }
             Ok(None)
         })?;
-        inherited
-            .or_else(|| classes.by_size(size))
-            .cloned()
-            .ok_or_else(|| ArchiveError::NoSuchClass { name: String::new(), known: String::new() })
+        Ok(inherited.cloned())
     }
 
     /// What a file belongs to: the client's hint, else a directory above it, as deep as its class says.

@@ -4,11 +4,14 @@
 use std::sync::PoisonError;
 
 use base::{ByteCount, ClassId, ContainerId, FileId, TapePoolId, Timestamp, Vid};
-use catalogue::{QueuedContainer, ReadError, Tally, TapeState, View};
+use catalogue::{QueuedContainer, ReadError, Tally, TapeRecord, TapeState, View};
 use scheduler::DriveName;
+use store::Refused;
 
 use crate::Reason;
+use crate::classes::Class;
 use crate::engine::{Engine, Rest, largest_container};
+use crate::tapes::is_unidentified;
 
 /// Containers at the head of a queue that are compared with the tapes. What no tape takes stays there: it is
 /// found although only the head is looked at.
@@ -61,10 +64,10 @@ impl Engine {
     pub(crate) fn reason(&self, waiting: Waiting<'_>) -> Result<Option<Reason>, ReadError> {
         let now = self.now();
         let reason = match waiting {
-            Waiting::Seal(class) => Some(self.scheduler().why_sealing(class, now)),
+            Waiting::Seal(class) => Some(self.why_not_sealed(class, now)),
             Waiting::SealFile(class, size) => match self.never_on_tape(class, size)? {
                 Some(reason) => Some(reason),
-                None => Some(self.scheduler().why_sealing(class, now)),
+                None => Some(self.why_not_sealed(class, now)),
             },
             Waiting::Migration(pool) => Some(self.why_queue_waits(pool, now)?),
             Waiting::Copy(container, length, pool) => {
@@ -102,6 +105,19 @@ impl Engine {
         }
     }
 
+    /// The scheduler knows that nothing could be gathered, not why.
+    fn why_not_sealed(&self, class: ClassId, now: Timestamp) -> Reason {
+        let reason = self.scheduler().why_sealing(class, now);
+        if !matches!(reason, Reason::Resting { .. }) {
+            return reason;
+        }
+        if self.catalogue.lack().is_some_and(|(_, refused)| refused > Refused::Growth) {
+            return Reason::CatalogueFull;
+        }
+        let is_full = self.pool.check_placement().is_err_and(|error| error.is_full());
+        if is_full { Reason::PoolFull } else { reason }
+    }
+
     /// For the scheduler nothing waits that is left alone.
     fn why_queue_waits(&self, pool: TapePoolId, now: Timestamp) -> Result<Reason, ReadError> {
         let reason = self.scheduler().why_migrating(pool, now);
@@ -124,15 +140,20 @@ impl Engine {
 
     /// A file of a class that has more bytes than any tape of one of its pools takes.
     fn never_on_tape(&self, class: ClassId, size: ByteCount) -> Result<Option<Reason>, ReadError> {
-        let copies = self.classes.get(class).map(|class| class.copies.clone()).unwrap_or_default();
-        self.catalogue.read(|view| {
-            for pool in copies {
-                if let Some(largest) = self.largest_of(view, pool)?.filter(|largest| size > *largest) {
-                    return Ok(Some(Reason::LargerThanTapes { length: size, largest }));
-                }
-            }
-            Ok(None)
-        })
+        let Some(class) = self.classes.get(class) else { return Ok(None) };
+        let largest = self.catalogue.read(|view| self.largest_for(view, class))?;
+        let largest = largest.filter(|largest| size > *largest);
+        Ok(largest.map(|largest| Reason::LargerThanTapes { length: size, largest }))
+    }
+
+    /// The largest container of which each tape pool of a class has, or may get, a tape that takes it; `None`
+    /// if there is no limit: the class is not on tape, or no pool has tapes that count.
+    pub(crate) fn largest_for(&self, view: &View<'_>, class: &Class) -> Result<Option<ByteCount>, ReadError> {
+        if class.copies.is_empty() {
+            return Ok(None);
+        }
+        let tapes = view.tapes()?;
+        Ok(class.copies.iter().filter_map(|pool| self.largest_among(&tapes, *pool)).min())
     }
 
     /// The largest container that some tape of a pool, or a scratch tape that may become one of it, takes
@@ -142,18 +163,22 @@ impl Engine {
         view: &View<'_>,
         pool: TapePoolId,
     ) -> Result<Option<ByteCount>, ReadError> {
+        Ok(self.largest_among(&view.tapes()?, pool))
+    }
+
+    fn largest_among(&self, tapes: &[(Vid, TapeRecord)], pool: TapePoolId) -> Option<ByteCount> {
         let settings = self.classes.tape_pools().get(&pool);
         let library = settings.and_then(|pool| pool.library.as_deref());
         let is_near = |vid: Vid| {
             library.is_none_or(|library| self.libraries.name(self.libraries.of_tape(vid)) == library)
         };
-        let tapes = view.tapes()?.into_iter().filter(|(vid, tape)| {
+        let tapes = tapes.iter().filter(|(vid, tape)| {
             let is_of_pool = tape.tape_pool.is_none_or(|of| of == pool);
             let is_usable = !matches!(tape.state, TapeState::Disabled | TapeState::Suspect);
-            let is_there = tape.capacity.0 > 0 && self.libraries.holds(*vid);
+            let is_there = !is_unidentified(tape) && self.libraries.holds(*vid);
             is_there && is_usable && is_of_pool && is_near(*vid)
         });
-        Ok(tapes.map(|(_, tape)| largest_container(tape.capacity)).max())
+        tapes.map(|(_, tape)| largest_container(tape.capacity)).max()
     }
 
     /// What stands at the head of a tape pool's queue and is larger than any of its tapes.

@@ -44,11 +44,8 @@ pub(crate) fn seal_class(engine: &Arc<Engine>, class: ClassId, partial: bool) ->
 /// How large a pack may be so that an empty tape of each pool of the class takes it.
 fn pack_limit(engine: &Engine, class: &Class) -> Result<PackLimit, ArchiveError> {
     let largest = engine.read(|view| {
-        let mut largest = PackLimit::NONE.largest;
-        for pool in &class.copies {
-            largest = engine.largest_of(view, *pool)?.map_or(largest, |of_pool| of_pool.min(largest));
-        }
-        Ok(largest)
+        let none = PackLimit::NONE.largest;
+        Ok(engine.largest_for(view, class)?.map_or(none, |largest| largest.min(none)))
     })?;
     Ok(PackLimit {
         largest,

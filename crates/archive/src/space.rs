@@ -14,6 +14,11 @@ use session::{FreeSpace, Room, RoomClaim};
 use crate::ArchiveError;
 use crate::engine::Engine;
 
+/// New files are refused when a drive has less than this part of it free ...
+const FLOOR_PART: u64 = 50;
+/// ... or less than this, whichever is less.
+const FLOOR_BYTES_MAX: u64 = 1 << 30;
+
 /// What running sessions have claimed, and what did not fit.
 #[derive(Default)]
 pub(crate) struct Space(Mutex<Room>);
@@ -25,6 +30,22 @@ impl Space {
 }
 
 impl Engine {
+    /// Whether new files are refused because too few drives have room for them: the one place that says so,
+    /// for the doors, the health and the screens. A part of the pool is kept for what empties it: skeletons
+    /// of packs and recalled files.
+    pub(crate) fn pool_is_full(&self) -> bool {
+        let has_room = |drive: &&DriveSpace| {
+            let floor = (drive.capacity.0 / FLOOR_PART).min(FLOOR_BYTES_MAX);
+            drive.up && drive.free.0 > floor
+        };
+        let width = self.pool.config().code.width();
+        // Asked of the file systems at most once a second.
+        let spaces = self.pool.spaces();
+        // Too few drives at all is another matter, of which the pool tells itself.
+        let answer = |drive: &&DriveSpace| drive.up || drive.full;
+        spaces.iter().filter(has_room).count() < width && spaces.iter().filter(answer).count() >= width
+    }
+
     /// What is free for recalls now, as known by at most a second ago.
     pub(crate) fn free_for_recalls(&self) -> Result<FreeSpace, ArchiveError> {
         let code = self.pool.config().code;
@@ -87,7 +108,7 @@ impl Engine {
     /// Whether a write failed because drives are full.
     pub(crate) fn is_for_want_of_room(&self, error: &PoolError) -> bool {
         match error {
-            PoolError::Drive(error) => error.is_full(),
+            error if error.is_full() => true,
             PoolError::Placement(_) | PoolError::WriteLost { .. } => {
                 // What the failed write left behind is removed already, and with it a drive's state `full`.
                 self.pool

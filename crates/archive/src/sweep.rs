@@ -35,8 +35,11 @@ pub(crate) fn stamp(engine: &Engine) {
                 return;
             }
             let known = stamps.iter().all(|stamp| stamp.commit == change);
-            if !known && let Err(error) = engine.pool.stamp(change) {
-                tracing::warn!(%error, "a pool drive cannot be stamped");
+            match if known { Ok(()) } else { engine.pool.stamp(change) } {
+                // Of a full drive is told elsewhere, once.
+                Err(error) if error.is_full() => tracing::debug!(%error, "a full drive cannot be stamped"),
+                Err(error) => tracing::warn!(%error, "a pool drive cannot be stamped"),
+                Ok(()) => {}
             }
         }
         Err(error) => tracing::error!(%error, "the catalogue's newest change cannot be read"),

@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 
 use base::{BlockAddress, ByteCount, ContainerId, Duration, TapePoolId, Timestamp, Vid};
-use catalogue::{Command, Object, Rejection, TapeState};
+use catalogue::{Command, Object, Rejection, TapeRecord, TapeState};
 use scheduler::Event;
 
 use crate::bases_on_tapes::{Log, Standing, is_to_stay};
@@ -138,6 +138,25 @@ pub struct TapeRepack {
     pub left: u64,
     /// Whether nothing is left on the tape.
     pub done: bool,
+}
+
+/// Whether the library cannot identify a cartridge, so that nothing is known of it and nothing is done with
+/// it. One that an operator has disabled is disabled.
+pub(crate) fn is_unidentified(record: &TapeRecord) -> bool {
+    record.capacity.0 == 0 && record.state != TapeState::Disabled
+}
+
+/// What is told of a cartridge that the library cannot identify, with what can be done about it.
+fn unidentified_text(vid: Vid) -> String {
+    format!(
+        "the library cannot identify it: nothing is written there or read; kist tape dump {vid} tells why; \
+         repair it, or take it out of the library, and restart the server"
+    )
+}
+
+/// Why a tape is in its state, for people.
+pub(crate) fn told(vid: Vid, record: &TapeRecord) -> String {
+    if is_unidentified(record) { unidentified_text(vid) } else { record.told(vid) }
 }
 
 impl Archive {

@@ -9,6 +9,7 @@ use store::Shortage;
 use crate::engine::{Engine, truncated};
 use crate::operate::leaving;
 use crate::settle::SILENT_MAX;
+use crate::tapes::is_unidentified;
 use crate::{HealthProblem, SettlingInfo, SettlingStage, TapeLook};
 
 /// Objects named in one warning; the others are only counted.
@@ -25,11 +26,13 @@ pub(crate) fn health(engine: &Engine) -> Vec<HealthProblem> {
     if !engine.catalogue.is_writing() {
         return vec![HealthProblem::CatalogueStopped];
     }
-    let problem = |shortage| match shortage {
-        Shortage::Disk => HealthProblem::CatalogueDiskFull,
-        Shortage::Map => HealthProblem::CatalogueMapFull,
+    let problem = |(shortage, refused)| match shortage {
+        Shortage::Disk => HealthProblem::CatalogueDiskFull(refused),
+        Shortage::Map => HealthProblem::CatalogueMapFull(refused),
     };
-    engine.catalogue.shortage().map(problem).into_iter().collect()
+    let of_catalogue = engine.catalogue.lack().map(problem);
+    let of_pool = engine.pool_is_full().then_some(HealthProblem::PoolFull);
+    of_catalogue.into_iter().chain(of_pool).collect()
 }
 
 /// What is not as it should be.
@@ -267,16 +270,17 @@ fn of_tapes(tapes: &[(Vid, TapeRecord)], goes_to_tape: bool) -> Vec<String> {
         ));
     }
     let unknown: Vec<String> =
-        tapes.iter().filter(|(_, tape)| tape.capacity.0 == 0).map(|(vid, _)| vid.to_string()).collect();
-    if !unknown.is_empty() {
+        tapes.iter().filter(|(_, tape)| is_unidentified(tape)).map(|(vid, _)| vid.to_string()).collect();
+    if let Some(first) = unknown.first() {
         let what = if unknown.len() == 1 { "cartridge" } else { "cartridges" };
         warnings.push(format!(
-            "the library cannot identify {} {what}: {}: nothing is written there; mounting one tells why",
+            "the library cannot identify {} {what}: {}: nothing is written there; kist why {first} tells \
+             what to do",
             unknown.len(),
             named(&unknown)
         ));
     }
-    let is_blank = |tape: &TapeRecord| tape.state == TapeState::Scratch && tape.capacity.0 > 0;
+    let is_blank = |tape: &TapeRecord| tape.state == TapeState::Scratch && !is_unidentified(tape);
     if goes_to_tape && !tapes.iter().any(|(_, tape)| is_blank(tape)) {
         warnings.push("there is no scratch tape: add cartridges, or reclaim empty tapes".to_owned());
     }

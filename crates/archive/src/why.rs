@@ -47,8 +47,11 @@ impl Archive {
 
     fn causes_of_tape(&self, vid: Vid) -> Result<Vec<Cause>, ArchiveError> {
         let tape = self.tape(vid)?;
+        // Not what waits for it: nothing will come of that.
+        if tape.unidentified {
+            return Ok(vec![said(tape.reason)]);
+        }
         let engine = self.engine();
-        let now = engine.now();
         let reason = engine.reason(Waiting::Tape(vid))?.unwrap_or(Reason::InSlot);
         let chores = engine.reason(Waiting::Chores(vid))?.unwrap_or(Reason::NothingWaits);
         let wanted = tape.wanted;
@@ -61,12 +64,14 @@ impl Archive {
                  gave its last sign of life {silent} s ago"
             )));
         }
-        let expected = engine.forecast().of_tape(vid).filter(|_| wanted.files > 0);
+        let expected = match wanted.files {
+            0 => None,
+            _ => engine.expected(Some(&reason), |forecast| forecast.of_tape(vid)),
+        };
         let text = match wanted.files {
             0 => reason.to_string(),
             files => format!("{} files ({}) are wanted from it: {reason}", Count(files), wanted.bytes),
         };
-        let expected = expected.map(|expected| expected.seen_at(now));
         causes.push(Cause { text, reason: Some(reason), expected });
         if chores != Reason::NothingWaits {
             causes.push(cause(format!("work that nobody waits for: {chores}"), chores));
@@ -175,7 +180,6 @@ fn recall_reason(engine: &Engine, file: FileId) -> Result<(String, Option<Reason
 }
 
 fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<Cause>, ArchiveError> {
-    let now = engine.now();
     let silent = engine.pool.silent_drives();
     let (record, stat, containers, wants, missing) = engine.read(|view| {
         let record = view.file(file)?;
@@ -202,14 +206,13 @@ fn why_file(engine: &Engine, path: &ArchivePath, file: FileId) -> Result<Vec<Cau
     }
     if !wants.is_empty() {
         let (text, reason) = recall_reason(engine, file)?;
-        let expected = engine.expected_of_file(file);
+        let expected = engine.expected_of_file(file, reason.as_ref());
         reasons.push(Cause { text: format!("recall: {text}"), reason, expected });
     }
     if containers.is_empty() && stat.copies_wanted > 0 {
         let reason = engine.reason(Waiting::SealFile(record.class, record.size))?;
         let reason = reason.unwrap_or(Reason::NothingWaits);
-        let expected =
-            engine.foretold(|forecast| forecast.of_class(record.class)).map(|expected| expected.seen_at(now));
+        let expected = engine.expected(Some(&reason), |forecast| forecast.of_class(record.class));
         let text = format!("not in a container yet: {reason}");
         reasons.push(Cause { text, reason: Some(reason), expected });
     }
@@ -261,11 +264,10 @@ fn why_queued(
         Reason::Resting { until, cause } => format!("copy in {pool}: left alone until {until}: {cause}"),
         reason => format!("copy in {pool}: {reason}"),
     };
-    let expected = match reason {
+    let expected = match &reason {
         Reason::Resting { .. } | Reason::LargerThanTapes { .. } => None,
-        _ => engine.foretold(|forecast| forecast.of_tape_pool(tape_pool)),
+        _ => engine.expected(Some(&reason), |forecast| forecast.of_tape_pool(tape_pool)),
     };
-    let expected = expected.map(|expected| expected.seen_at(engine.now()));
     Ok(Cause { text, reason: Some(reason), expected })
 }
 

@@ -1,13 +1,24 @@
-//! What the writer needs to know of commands: which make the catalogue grow on behalf of somebody outside,
-//! and how much work they are.
+//! What the writer needs to know of commands: which make the catalogue grow, on whose behalf, and how much
+//! work they are.
 
 use crate::command::{BATCH_FILES_MAX, Command};
 
+/// Which part of the catalogue's room a command may use.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Need {
+    /// All of it: it makes room, ends what was begun, or is little and must not fail.
+    Room,
+    /// All but a last part, which is kept for what makes room: it begins or goes on with work of the server
+    /// that keeps more.
+    Work,
+    /// All but a reserve: it keeps something new, or changes what is kept, for somebody outside.
+    Growth,
+}
+
 impl Command {
-    /// Whether the command keeps something new, or changes what is kept. Refused when the catalogue has no
-    /// room; everything else, what makes room and what the server does by itself, goes on as far as it can.
+    /// Whether it is refused when there is little room, and how little that is.
     #[must_use]
-    pub fn is_growth(&self) -> bool {
+    pub fn need(&self) -> Need {
         // Each is named, so that a new one is not forgotten.
         match self {
             Command::MakeDirectory { .. }
@@ -31,15 +42,22 @@ impl Command {
             | Command::ChangeClass { .. }
             | Command::SetAcl { .. }
             | Command::SetOwner { .. }
-            | Command::SetQuota { .. } => true,
+            | Command::SetQuota { .. } => Need::Growth,
+            Command::ReserveContainer
+            | Command::SealContainer(_)
+            | Command::OpenPack(_)
+            | Command::AddMembers { .. }
+            | Command::BeginRun { .. }
+            | Command::AppendToRun { .. }
+            | Command::RecallDone(_)
+            | Command::StoreImage { .. }
+            | Command::NoteUnknown { .. } => Need::Work,
             Command::Initialise { .. }
             | Command::OpenEpoch
             | Command::DefineTapePool { .. }
             | Command::DefineClass { .. }
             | Command::RemoveFile { .. }
             | Command::RemoveDirectory { .. }
-            | Command::ReserveContainer
-            | Command::SealContainer(_)
             | Command::RegisterTape { .. }
             | Command::AssignTape { .. }
             | Command::TapeLabelled { .. }
@@ -47,8 +65,6 @@ impl Command {
             | Command::TapeFailed { .. }
             | Command::ForgetTapeFailures { .. }
             | Command::CountMount { .. }
-            | Command::BeginRun { .. }
-            | Command::AppendToRun { .. }
             | Command::CommitRun { .. }
             | Command::IndexWritten { .. }
             | Command::EndRun { .. }
@@ -57,7 +73,6 @@ impl Command {
             | Command::Release { .. }
             | Command::DoSome { .. }
             | Command::ForgetRequest { .. }
-            | Command::RecallDone(_)
             | Command::RecallFailed { .. }
             | Command::RecallCopyFailed { .. }
             | Command::Evict { .. }
@@ -69,7 +84,6 @@ impl Command {
             | Command::PoolCopyLost { .. }
             | Command::PoolCopyFound { .. }
             | Command::CopyDamaged { .. }
-            | Command::StoreImage { .. }
             | Command::MendCopy { .. }
             | Command::DropImage { .. }
             | Command::RequeueCopy { .. }
@@ -95,13 +109,10 @@ impl Command {
             | Command::PlanTimeBack { .. }
             | Command::TimeMovedBack { .. }
             | Command::NoteLeap { .. }
-            | Command::NoteUnknown { .. }
             | Command::ValuesRemoved { .. }
-            | Command::OpenPack(_)
-            | Command::AddMembers { .. }
             | Command::ClosePack { .. }
             | Command::CondemnTree { .. }
-            | Command::BaseOnTape { .. } => false,
+            | Command::BaseOnTape { .. } => Need::Room,
         }
     }
 

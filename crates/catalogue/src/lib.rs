@@ -35,6 +35,7 @@ pub use command::{
 pub use encoding::{DecodeError, ENVELOPE_BYTES_MAX, ENVELOPE_VERSION};
 pub use error::{NotAtOnce, Object, ReadError, Rejection};
 pub use frame::{RECORD_VERSION, check_record};
+pub use growth::Need;
 pub use kv::{KvError, Snapshot, Transaction, Visit};
 pub use memory::MemoryStore;
 pub use overlay::{Overlay, Rows, scan_overlaid, scan_rows};

@@ -38,6 +38,9 @@ fn copy_word(progress: CopyProgress) -> &'static str {
     }
 }
 
+/// Shown in the place of the state of a cartridge that its library cannot identify.
+const UNIDENTIFIED: &str = "unidentified";
+
 pub(crate) fn tape_word(state: TapeState) -> &'static str {
     match state {
         TapeState::Scratch => "scratch",
@@ -233,7 +236,7 @@ pub(crate) fn evict_reply(done: &EvictDone) -> wire::EvictReply {
 pub(crate) fn tape_reply(tape: &TapeInfo) -> wire::TapeReply {
     wire::TapeReply {
         vid: tape.vid.to_string(),
-        state: tape_word(tape.state).to_owned(),
+        state: if tape.unidentified { UNIDENTIFIED } else { tape_word(tape.state) }.to_owned(),
         reason: tape.reason.clone(),
         tape_pool: tape.tape_pool.clone(),
         library: tape.library.clone(),
@@ -331,6 +334,7 @@ pub(crate) fn pool_reply(pool: &PoolInfo) -> wire::PoolReply {
         local_parity: pool.local_parity,
         parity: pool.parity,
         segment_copies: pool.segment_copies,
+        full: pool.full,
         online_files: pool.online.files,
         online_bytes: pool.online.bytes.0,
         reconstructed: pool.reconstructed,

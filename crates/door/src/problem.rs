@@ -306,8 +306,8 @@ fn kind_of_execute(error: &ExecuteError) -> Kind {
 
 fn kind_of_pool(error: &PoolError) -> Kind {
     match error {
-        PoolError::Placement(_) => Kind::PoolFull,
-        PoolError::Drive(error) if error.is_full() => Kind::PoolFull,
+        error if error.is_full() => Kind::PoolFull,
+        PoolError::Placement(_) => Kind::DrivesAway,
         PoolError::GroupCommit(error) => kind_of_pool(error),
         PoolError::Unrecoverable { .. } => Kind::Corrupt,
         PoolError::DriveState { .. } => Kind::WrongState,
@@ -413,7 +413,10 @@ mod tests {
         check(ArchiveError::AuditFull("log".into()), "server-full", 503);
         check(ArchiveError::Store(ExecuteError::Rejected(Rejection::ReservedName)), "bad-path", 400);
         check(ArchiveError::Pool(PoolError::Closed), "unavailable", 503);
-        let full = || PoolError::Placement(cluster_error());
+        // Story: a pool whose drives were away was called full, and a full one short of drives.
+        check(ArchiveError::Pool(PoolError::Placement(cluster_error())), "drives-away", 503);
+        let full = || PoolError::Full { width: 6, writable: 0 };
+        check(ArchiveError::from(full()), "pool-full", 503);
         check(ArchiveError::Pool(full()), "pool-full", 503);
         check(ArchiveError::Pool(PoolError::GroupCommit(Arc::new(full()))), "pool-full", 503);
     }

@@ -11,7 +11,7 @@ use base::{ByteCount, DriveId, Epoch, Uuid};
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fstatvfs};
 
 use crate::buffer::AlignedBuffer;
-use crate::error::is_shortage;
+use crate::error::{is_full, is_shortage};
 use crate::object::{DriveStatus, ExtentWriter, ObjectDrive, PAGE, SharedPage, Stamp};
 use crate::superblock::{self, Pages, Refusal};
 use crate::writer::FileExtentWriter;
@@ -75,10 +75,6 @@ impl Shared {
     pub(crate) fn mark_suspect(&self) {
         self.suspect.store(true, Ordering::Relaxed);
     }
-}
-
-pub(crate) fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 impl DirectoryDrive {
@@ -301,13 +297,18 @@ impl DirectoryDrive {
                 *self.extents() = identity(fs::metadata(self.path.join(EXTENTS)));
             }
         }
+        // Whether it was for want of room must not be lost.
+        let failed = |error| match error {
+            DriveError::Stamp { source, .. } => source,
+            other => io::Error::other(other),
+        };
         if is_emptied {
             // As at a start: what stood there is gone, and all that the drive should hold is looked at. Noted
             // before a directory is made, which would hide it.
-            self.renew(|stamp| Stamp { gaps_after: Some(0), ..stamp }).map_err(io::Error::other)?;
+            self.renew(|stamp| Stamp { gaps_after: Some(0), ..stamp }).map_err(failed)?;
             make_missing_buckets(&self.path).map_err(io::Error::other)?;
         } else if found.age() < stamp.age() {
-            self.renew(|stamp| stamp).map_err(io::Error::other)?;
+            self.renew(|stamp| stamp).map_err(failed)?;
         }
         Ok(())
     }
@@ -563,10 +564,10 @@ impl ObjectDrive for DirectoryDrive {
     }
 
     fn probe(&self) -> Result<(), DriveError> {
-        self.identify().and_then(|()| self.try_page()).map_err(|error| DriveError::Probe {
+        self.identify().and_then(|()| self.try_page()).map_err(|source| DriveError::Probe {
             drive: self.shared.id,
             path: self.path.clone(),
-            reason: error.to_string(),
+            source,
         })?;
         self.shared.suspect.store(false, Ordering::Relaxed);
         Ok(())

@@ -130,14 +130,14 @@ pub enum DriveError {
         found: &'static str,
     },
     /// The drive failed before and does not work yet.
-    #[error("drive {drive}: the probe of {path} failed: {reason}")]
+    #[error("drive {drive}: the probe of {path} failed: {source}")]
     Probe {
         /// The drive.
         drive: DriveId,
         /// The directory.
         path: PathBuf,
-        /// What went wrong.
-        reason: String,
+        /// The reason.
+        source: io::Error,
     },
     /// The superblock could not be read or replaced.
     #[error("drive {drive}: the superblock in {path} cannot be read or written: {source}")]
@@ -155,21 +155,31 @@ impl DriveError {
     /// The drive has no space, but is otherwise healthy.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        matches!(self, DriveError::Full { .. })
+        matches!(self, DriveError::Full { .. }) || self.refused_by_system().is_some_and(is_full)
     }
 
     /// This machine lacks file descriptors or memory for the moment: the drive is not to blame.
     #[must_use]
     pub fn is_shortage(&self) -> bool {
-        let source = match self {
+        self.refused_by_system().is_some_and(is_shortage)
+    }
+
+    /// What the operating system said.
+    fn refused_by_system(&self) -> Option<&io::Error> {
+        match self {
             DriveError::Io { source, .. }
             | DriveError::List { source, .. }
             | DriveError::Status { source, .. }
-            | DriveError::Stamp { source, .. } => source,
-            _ => return false,
-        };
-        is_shortage(source)
+            | DriveError::Probe { source, .. }
+            | DriveError::Stamp { source, .. } => Some(source),
+            _ => None,
+        }
     }
+}
+
+/// ENOSPC, EDQUOT.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// EMFILE, ENFILE, ENOMEM.
@@ -238,4 +248,29 @@ pub enum DriveOpenError {
         /// The reason.
         source: io::Error,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    /// Story: only what an extent lacked counted as a lack of room; a superblock that found none made its
+    /// drive suspect.
+    #[test]
+    fn a_drive_without_room_is_full_whatever_was_to_be_written() {
+        let (drive, path) = (DriveId(1), || PathBuf::from("/d"));
+        let table = [(Errno::NOSPC, true), (Errno::DQUOT, true), (Errno::IO, false), (Errno::MFILE, false)];
+        for (errno, is_full) in table {
+            let source = || io::Error::from_raw_os_error(errno.raw_os_error());
+            let errors = [
+                DriveError::Stamp { drive, path: path(), source: source() },
+                DriveError::Probe { drive, path: path(), source: source() },
+            ];
+            for error in errors {
+                assert_eq!(error.is_full(), is_full, "{error}");
+            }
+        }
+    }
 }

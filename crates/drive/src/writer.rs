@@ -9,8 +9,8 @@ use std::sync::Arc;
 use base::planted::{Bug, is_planted};
 
 use crate::buffer::AlignedBuffer;
-use crate::directory::{Shared, is_full};
-use crate::error::is_shortage;
+use crate::directory::Shared;
+use crate::error::{is_full, is_shortage};
 use crate::object::{ExtentWriter, PAGE};
 use crate::{DriveError, ExtentId};
 

@@ -312,10 +312,7 @@ impl Client {
         let wait = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
         let bytes = response.body_mut().with_config().limit(1 << 20).read_to_vec().unwrap_or_default();
         let problem = serde_json::from_slice::<Problem>(&bytes);
-        // Drives come back, and a disk has room again, when somebody sees to it, not within seconds.
-        let waits = problem
-            .as_ref()
-            .is_ok_and(|problem| matches!(problem.kind.as_str(), "drives-away" | "server-full"));
+        let waits = problem.as_ref().is_ok_and(|problem| waits_for_somebody(&problem.kind));
         let failure = match problem {
             Ok(_) if status == StatusCode::UNAUTHORIZED => self.wrong_key(),
             Ok(problem) => of_problem(problem),
@@ -361,6 +358,11 @@ impl Client {
             _ => Attempt::last(Failure::usage(format!("{}: {error}", self.base))),
         }
     }
+}
+
+/// Drives come back, and a disk has room again, when somebody sees to it, not within seconds.
+fn waits_for_somebody(kind: &str) -> bool {
+    matches!(kind, "drives-away" | "server-full" | "pool-full")
 }
 
 /// A refusal of the server as a failure.
@@ -433,6 +435,22 @@ mod tests {
             String::from_utf8(received).unwrap()
         });
         (url, thread)
+    }
+
+    /// Story: a put into a full pool was tried again for half a minute, and only then refused.
+    #[test]
+    fn what_waits_for_somebody_is_not_tried_again() {
+        let again = |kind: &str| {
+            let problem = format!(r#"{{"type":"{kind}","status":503,"detail":"d"}}"#);
+            let body = ureq::Body::builder().mime_type("application/problem+json").data(problem);
+            let response = Response::builder().status(503).header("retry-after", "1").body(body).unwrap();
+            let client = Client::new("http://127.0.0.1:1", "kist_x", &Trust::default()).unwrap();
+            client.examine(Ok(response)).unwrap_err().again
+        };
+        for kind in ["pool-full", "server-full", "drives-away"] {
+            assert_eq!(again(kind), None, "{kind}");
+        }
+        assert_eq!(again("unavailable"), Some(Duration::from_secs(1)));
     }
 
     #[test]

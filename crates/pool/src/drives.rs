@@ -9,7 +9,9 @@ use threads::{JoinHandle, Mutex};
 use base::{BlobId, ByteCount, DriveId, Timestamp};
 use drive::{DriveError, DriveStatus, ObjectDrive};
 
-use crate::config::{PROBE_REST_FIRST, PROBE_REST_MAX, READ_FAILURES_MAX, SPACE_KEPT, STUCK_READS_AFTER};
+use crate::config::{
+    PROBE_REST_FIRST, PROBE_REST_FULL, PROBE_REST_MAX, READ_FAILURES_MAX, SPACE_KEPT, STUCK_READS_AFTER,
+};
 use crate::gather::lock;
 use crate::queue::JobQueue;
 use crate::status::DriveHealth;
@@ -85,7 +87,10 @@ impl Device {
 
     /// Takes note of a failed write: the drive gets no new data, what it holds is still read.
     pub(crate) fn write_failed(&self, error: &DriveError) {
-        count(&self.counters.errors, 1);
+        // A full drive finds no room for each of its stamps.
+        if !(error.is_full() && self.health() == DriveHealth::Full) {
+            count(&self.counters.errors, 1);
+        }
         *lock(&self.space) = None;
         if error.is_shortage() {
             tracing::warn!(drive = %self.drive.id(), %error, "a write failed; the drive is not to blame");
@@ -120,7 +125,7 @@ impl Device {
         if rank(&health) > rank(&state.now) {
             tracing::warn!(drive = %self.drive.id(), now = ?health, "a drive of the pool is set aside");
             state.now = health;
-            state.next_probe = self.watch.now().plus(rest(state.failures));
+            state.next_probe = self.watch.now().plus(state.rest());
         }
     }
 
@@ -145,10 +150,11 @@ impl Device {
         if error.is_shortage() {
             return false;
         }
-        let reason = error.to_string();
+        let (reason, is_full) = (error.to_string(), error.is_full());
         self.worsen(match error {
             DriveError::Wiped { .. } => DriveHealth::Wiped { reason },
             DriveError::NotThere { .. } => DriveHealth::Away { reason },
+            _ if is_full => DriveHealth::Full,
             // What it holds may still be read, and is verified where it is.
             _ => DriveHealth::Suspect { reason },
         });
@@ -218,7 +224,7 @@ impl Device {
             });
         }
         let mut health = lock(&self.health);
-        health.next_probe = health.next_probe.min(now.plus(rest(health.failures)));
+        health.next_probe = health.next_probe.min(now.plus(health.rest()));
     }
 
     /// For how long its slowest job has been running at that time.
@@ -251,9 +257,21 @@ impl Device {
                 self.read_failures.store(0, Ordering::Relaxed);
                 count(&self.counters.recoveries, 1);
             }
+            // It answers, and lacks nothing but room.
+            Err(error) if error.is_full() && !state.now.is_given_up() => {
+                if state.now != DriveHealth::Full {
+                    let (drive, was) = (self.drive.id(), &state.now);
+                    tracing::warn!(%drive, ?was, "a drive works again, and is full");
+                    state.now = DriveHealth::Full;
+                    self.read_failures.store(0, Ordering::Relaxed);
+                    count(&self.counters.recoveries, 1);
+                }
+                state.failures = 0;
+                state.next_probe = self.watch.now().plus(state.rest());
+            }
             Err(error) => {
                 state.failures = state.failures.saturating_add(1);
-                let rest = rest(state.failures);
+                let rest = state.rest();
                 tracing::warn!(drive = %self.drive.id(), %error, ?rest, "a drive does not work yet");
                 state.next_probe = self.watch.now().plus(rest);
             }
@@ -268,9 +286,14 @@ impl Device {
     }
 }
 
-/// The rest before the next probe, which doubles with each failure.
-fn rest(failures: u32) -> Duration {
-    PROBE_REST_FIRST.saturating_mul(1 << failures.min(16)).min(PROBE_REST_MAX)
+impl Health {
+    /// The rest before the next probe, which doubles with each failure.
+    fn rest(&self) -> Duration {
+        match self.now {
+            DriveHealth::Full => PROBE_REST_FULL,
+            _ => PROBE_REST_FIRST.saturating_mul(1 << self.failures.min(16)).min(PROBE_REST_MAX),
+        }
+    }
 }
 
 /// A place in the pool's drive list.
@@ -324,6 +347,11 @@ impl PoolDrive {
             None if place.lost => DriveHealth::Lost,
             None => DriveHealth::Missing,
         }
+    }
+
+    /// Whether it takes no new data only because it is full.
+    pub(crate) fn is_full(&self) -> bool {
+        self.health() == DriveHealth::Full
     }
 
     /// Gives up a drive: its threads end with the job they are at.

@@ -35,6 +35,17 @@ pub enum PoolError {
     /// No stripe set can take the data: too few drives are up. Nothing was written.
     #[error("the write is refused: {0}")]
     Placement(#[from] PlacementError),
+    /// Enough drives are up, and too few of them have room. Nothing was written.
+    #[error(
+        "the pool is full: {writable} of its drives have room for new data, {width} are needed; remove or \
+         evict files, or add drives"
+    )]
+    Full {
+        /// Drives that are needed.
+        width: usize,
+        /// Drives that take new data.
+        writable: usize,
+    },
     /// More drives failed under a blob being written than its parity bears.
     #[error(
         "blob {blob}, stripe {stripe}: {lost} shards failed while writing, {borne} are borne for certain; \
@@ -142,4 +153,17 @@ pub enum PoolError {
     /// The pool was closed.
     #[error("the pool is closed")]
     Closed,
+}
+
+impl PoolError {
+    /// Nothing failed but that drives have no room.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        match self {
+            PoolError::Full { .. } => true,
+            PoolError::Drive(error) => error.is_full(),
+            PoolError::GroupCommit(error) => error.is_full(),
+            _ => false,
+        }
+    }
 }

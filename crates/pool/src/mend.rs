@@ -15,11 +15,25 @@ use crate::gather::Gather;
 use crate::geometry::Geometry;
 use crate::pool::Pool;
 use crate::shard::ShardStream;
-use crate::status::DriveHealth;
 use crate::stripe::Stripe;
 use crate::traffic::Use;
 
 impl Pool {
+    /// What a write failed of whose extents on these drives failed: full drives, or else `lost`.
+    pub(crate) fn full_or<'s>(
+        &self,
+        failed: impl Iterator<Item = &'s ShardStream> + Clone,
+        lost: PoolError,
+    ) -> PoolError {
+        let is_full = |stream: &ShardStream| self.drive(stream.drive).is_some_and(PoolDrive::is_full);
+        match failed.clone().next() {
+            Some(first) if failed.clone().all(is_full) => {
+                DriveError::Full { drive: first.drive, extent: first.id }.into()
+            }
+            _ => lost,
+        }
+    }
+
     /// Waits for a stripe's rows and moves each failed shard to a spare drive, rebuilt from the others.
     ///
     /// On success every shard holds all rows, and is sealed if the stripe is.
@@ -39,20 +53,14 @@ impl Pool {
             }
             let whole: Vec<usize> = (0..geometry.width()).filter(|shard| !failed.contains(shard)).collect();
             if !code.determines(&whole, &failed) {
-                let first = &stripe.shards[failed[0]];
-                let is_full = |shard: &usize| {
-                    let drive = self.drive(stripe.shards[*shard].drive);
-                    drive.is_some_and(|drive| drive.health() == DriveHealth::Full)
-                };
-                if failed.iter().all(is_full) {
-                    return Err(DriveError::Full { drive: first.drive, extent: first.id }.into());
-                }
-                return Err(PoolError::WriteLost {
+                let lost = PoolError::WriteLost {
                     blob: stripe.blob,
                     stripe: stripe.number,
                     lost: failed.len(),
                     borne: geometry.code.bears(),
-                });
+                };
+                let failed = failed.iter().map(|shard| &*stripe.shards[*shard]);
+                return Err(self.full_or(failed, lost));
             }
             let lost: BTreeSet<DriveId> = failed.iter().map(|shard| stripe.shards[*shard].drive).collect();
             given_up.extend(&lost);

@@ -354,16 +354,27 @@ impl Pool {
     /// Whether there are as many drives that take data as a new striped blob needs.
     ///
     /// # Errors
-    /// [`PoolError::Placement`] if not.
+    /// [`PoolError::Placement`] if not, or [`PoolError::Full`].
     pub fn check_placement(&self) -> Result<(), PoolError> {
         let (width, writable) = (self.config.code.width(), self.drives.len() - self.unwritable().len());
-        if writable < width { Err(PlacementError::TooFewDrives { width, writable }.into()) } else { Ok(()) }
+        if writable < width {
+            return Err(self.no_place(PlacementError::TooFewDrives { width, writable }));
+        }
+        Ok(())
+    }
+
+    /// Why there is no place for new data: a drive that is full lacks room and not a repair.
+    fn no_place(&self, error: PlacementError) -> PoolError {
+        let PlacementError::TooFewDrives { width, writable } = error else { return error.into() };
+        let full = self.drives.values().filter(|drive| drive.is_full()).count();
+        if writable + full >= width { PoolError::Full { width, writable } } else { error.into() }
     }
 
     pub(crate) fn choose_set(&self, width: usize) -> Result<StripeSet, PoolError> {
         let turn = self.placements.fetch_add(1, Ordering::Relaxed);
         let down = self.unwritable();
-        Ok(lock(&self.sets).choose(width, turn, &down)?)
+        let chosen = lock(&self.sets).choose(width, turn, &down);
+        chosen.map_err(|error| self.no_place(error))
     }
 
     pub(crate) fn substitute_set(
@@ -372,7 +383,8 @@ impl Pool {
         lost: &BTreeSet<DriveId>,
         avoid: &BTreeSet<DriveId>,
     ) -> Result<StripeSet, PoolError> {
-        Ok(lock(&self.sets).substitute(model, lost, avoid)?)
+        let substitute = lock(&self.sets).substitute(model, lost, avoid);
+        substitute.map_err(|error| self.no_place(error))
     }
 
     pub(crate) fn new_segment(&self) -> Result<Segment, PoolError> {

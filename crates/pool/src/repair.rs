@@ -20,7 +20,6 @@ use crate::geometry::Geometry;
 use crate::pool::Pool;
 use crate::scrub::{BadShard, FINDINGS_MAX, RowCells, bad_shard, whole_row};
 use crate::shard::ShardStream;
-use crate::status::DriveHealth;
 use crate::stripe;
 use crate::traffic::Use;
 
@@ -239,7 +238,7 @@ impl Pool {
 
     /// A full drive may have room for one extent in place of another.
     fn is_only_full(&self, drive: DriveId) -> bool {
-        self.drive(drive).is_some_and(|drive| drive.health() == DriveHealth::Full)
+        self.drive(drive).is_some_and(PoolDrive::is_full)
     }
 
     fn repair_stripe(

@@ -128,6 +128,11 @@ impl Segment {
         self.on_all(pool, |stream, device| stream.seal(device));
     }
 
+    /// The copies that have failed.
+    pub(crate) fn failed(&self) -> impl Iterator<Item = &ShardStream> + Clone {
+        self.copies.iter().map(|copy| &**copy).filter(|copy| copy.has_failed())
+    }
+
     fn base_of(&self, placed: &Placed) -> u64 {
         self.tail + placed.at as u64
     }

@@ -164,7 +164,8 @@ impl SmallWriter {
                 return (Ok((open.description(), base)), buffer);
             }
             // The copies differ from here on; what was acknowledged before stays on those that are left.
-            last = PoolError::WriteLost { blob: open.id, stripe: 0, lost: 1, borne: 0 };
+            let lost = PoolError::WriteLost { blob: open.id, stripe: 0, lost: 1, borne: 0 };
+            last = pool.full_or(open.failed(), lost);
             tracing::warn!(segment = %open.id, "segment abandoned after a drive failed");
             lock(&self.state).open = None;
             if let Some(failed) = segment.take() {

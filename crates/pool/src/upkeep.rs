@@ -124,7 +124,7 @@ impl Pool {
         let shares = self.shares();
         let space = |drive: &PoolDrive| {
             let device = drive.device();
-            let full = drive.health() == DriveHealth::Full;
+            let full = drive.is_full();
             let space = device.as_ref().and_then(|device| device.space()).map(|space| shares.of(space));
             DriveSpace {
                 id: drive.id,

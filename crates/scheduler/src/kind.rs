@@ -21,6 +21,8 @@ impl Reason {
             Reason::TapeInUse { .. } => "tape-in-use",
             Reason::NoScratchTape => "no-scratch-tape",
             Reason::LargerThanTapes { .. } => "larger-than-tapes",
+            Reason::PoolFull => "pool-full",
+            Reason::CatalogueFull => "catalogue-full",
             Reason::NoDriveKnown => "no-drive-known",
             Reason::AllDrivesDown { .. } => "all-drives-down",
             Reason::NoDrive { .. } => "waiting-for-drive",
@@ -53,6 +55,8 @@ impl Reason {
             Reason::NoPolicy
             | Reason::NoScratchTape
             | Reason::LargerThanTapes { .. }
+            | Reason::PoolFull
+            | Reason::CatalogueFull
             | Reason::NoDriveKnown
             | Reason::AllDrivesDown { .. }
             | Reason::TapeNotReadable { .. }

@@ -74,6 +74,10 @@ pub enum Reason {
     DriveDown { drive: DriveName, reason: String, retry: Option<Timestamp> },
     /// No tape of the pool takes so much, even when it is empty.
     LargerThanTapes { length: ByteCount, largest: ByteCount },
+    /// The pool has no room even for the headers of packs, without which small files do not go to tape.
+    PoolFull,
+    /// The catalogue has no room for containers, but for a last part that is kept for what makes room.
+    CatalogueFull,
     /// An operator takes the drive out of use; it ends what it does.
     DriveRetiring { drive: DriveName, reason: String },
     /// The catalogue was restored: drives look at the tapes that may be written before they do anything else.
@@ -124,6 +128,14 @@ impl fmt::Display for Reason {
                     "it has {length}, more than the largest tape of the pool takes when it is empty \
                      ({largest}): add larger cartridges, or remove the file"
                 )
+            }
+            Reason::PoolFull => write!(
+                f,
+                "the pool is full, also for the headers of packs: evict or remove files, or free its disks \
+                 of other files"
+            ),
+            Reason::CatalogueFull => {
+                write!(f, "the catalogue is full: what is sealed finds no room in it; kist status says more")
             }
             Reason::NoDriveKnown => write!(f, "there is no tape drive"),
             Reason::DrivesLook { done, tapes } => write!(

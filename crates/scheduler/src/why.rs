@@ -58,17 +58,28 @@ impl Scheduler {
         if policy.drives_max == 0 {
             return Reason::DrivesMax { limit: 0 };
         }
+        if let Some(lasting) = self.no_drive_up().or_else(|| self.kept_from_tapes(tape_pool)) {
+            return lasting;
+        }
         if !self.pool_due(tape_pool, now) {
             let due = ripe_at(&state.backlog, policy.mount_age);
             return Reason::WaitingForBytes { have: state.backlog.bytes, need: bytes_needed(policy, 0), due };
         }
-        let limit = || self.why_limited(Side::Migration, &[policy.share]);
-        let elsewhere = || {
-            let library = policy.library.filter(|library| !self.libraries_up.contains(library))?;
+        let limit = self.why_limited(Side::Migration, &[policy.share]);
+        limit.unwrap_or_else(|| self.why_no_tape(tape_pool))
+    }
+
+    /// A drive is up, and yet no tape of the pool can be written, whatever its age: what lasts until somebody
+    /// does something about it comes before that, as for recalls.
+    fn kept_from_tapes(&self, tape_pool: TapePoolId) -> Option<Reason> {
+        let library = self.policy.tape_pools.get(&tape_pool).and_then(|policy| policy.library);
+        if let Some(library) = library.filter(|library| !self.libraries_up.contains(library)) {
             let named = self.policy.libraries.get(&library).map(|library| library.name.clone());
-            Some(Reason::PoolsLibraryDown { library: named.unwrap_or_else(|| library.to_string()) })
-        };
-        self.no_drive_up().or_else(elsewhere).or_else(limit).unwrap_or_else(|| self.why_no_tape(tape_pool))
+            return Some(Reason::PoolsLibraryDown { library: named.unwrap_or_else(|| library.to_string()) });
+        }
+        let is_suitable = self.drives_up().any(|drive| self.choose_tape(tape_pool, drive).is_some());
+        let lasts = |reason: &Reason| reason.needs_an_operator() || matches!(reason, Reason::Resting { .. });
+        (!is_suitable).then(|| self.why_no_tape(tape_pool)).filter(lasts)
     }
 
     /// Bytes that stand on a tape; 0 if that is not known.
@@ -253,7 +264,7 @@ impl Scheduler {
         }
     }
 
-    /// The pool is due and a drive is up; either no tape suits or no drive is free.
+    /// A drive is up; either no tape suits or no drive is free.
     fn why_no_tape(&self, tape_pool: TapePoolId) -> Reason {
         if self.drives_up().any(|drive| self.choose_tape(tape_pool, drive).is_some()) {
             return self.no_drive();
@@ -281,7 +292,28 @@ impl Scheduler {
         };
         let limit = self.policy.tape_pools.get(&tape_pool).map_or(0, |policy| policy.open_tapes_max);
         let begun = || (!self.may_begin(tape_pool)).then_some(Reason::OpenTapesMax { limit });
-        leaving.or_else(resting).or_else(cooling).or_else(begun).unwrap_or(Reason::NoScratchTape)
+        let elsewhere = || self.out_of_slots(tape_pool);
+        let passing = leaving.or_else(resting).or_else(cooling);
+        passing.or_else(elsewhere).or_else(begun).unwrap_or(Reason::NoScratchTape)
+    }
+
+    /// A tape that the pool may be written to, and that is in a drive for something else or set aside.
+    fn out_of_slots(&self, tape_pool: TapePoolId) -> Option<Reason> {
+        let suits = |of: Option<TapePoolId>| match of {
+            Some(of) => of == tape_pool,
+            None => self.may_begin(tape_pool),
+        };
+        let tapes = self.tapes.iter().filter(|(_, tape)| tape.is_writable() && tape.listed.is_none());
+        let mut tapes = tapes.filter(|(_, tape)| {
+            let of = tape.summary.as_ref().and_then(|summary| summary.tape_pool);
+            suits(of)
+                && self.writes_in(tape_pool, tape.library())
+                && self.libraries_up.contains(&tape.library())
+        });
+        tapes.find_map(|(vid, _)| match self.asides.get(vid) {
+            Some(rest) => Some(Reason::Resting { until: rest.until, cause: rest.cause.clone() }),
+            None => self.in_drive(*vid, 0),
+        })
     }
 
     /// The rest that ends first, if a tape is kept apart from every drive that is up.

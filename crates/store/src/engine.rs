@@ -19,7 +19,7 @@ use crate::head::Head;
 use crate::integrity::{SUMS_KEY, SUMS_TABLE, Whole, walk_file};
 use crate::lmdb_writing::{LmdbWriting, went_back};
 use crate::memory::{MemoryEngine, MemoryWriting};
-use crate::room::{Room, Shortage, is_full};
+use crate::room::{Lack, Room, is_full};
 use crate::rows::LogSize;
 use crate::snapshot::SNAPSHOT_DATA;
 use crate::sums::{Sums, commit_of};
@@ -65,10 +65,17 @@ impl Engine {
     }
 
     /// What commands that grow the catalogue lack.
-    pub(crate) fn shortage(&self, now: Duration) -> Result<Option<Shortage>, KvError> {
+    pub(crate) fn lack(&self, now: Duration) -> Result<Option<Lack>, KvError> {
         match self {
-            Engine::Lmdb(engine) => engine.shortage(now),
+            Engine::Lmdb(engine) => engine.lack(now),
             Engine::Memory(_) => Ok(None),
+        }
+    }
+
+    /// A command that makes room was refused for lack of it.
+    pub(crate) fn is_exhausted(&self) {
+        if let Engine::Lmdb(engine) = self {
+            engine.room.is_exhausted();
         }
     }
 
@@ -200,7 +207,7 @@ impl LmdbEngine {
         Ok(LmdbEngine { env, tables, sums, head, room, page_bytes, data, damaged })
     }
 
-    fn shortage(&self, now: Duration) -> Result<Option<Shortage>, KvError> {
+    fn lack(&self, now: Duration) -> Result<Option<Lack>, KvError> {
         let pages = self.env.info().last_page_number as u64 + 1;
         self.room.look(now, pages * self.page_bytes, || self.live())
     }

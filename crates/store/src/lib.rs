@@ -27,7 +27,7 @@ pub use error::{Damage, ExecuteError, OpenError, ReplayError, SnapshotError};
 pub use format::{FORMAT_VERSION, OLDEST_FORMAT_READ};
 pub use memory::{CommitControl, CommitFate, MemoryCatalogue, MemoryChange, MemorySnapshot};
 pub use replay::{Replay, time_of_change};
-pub use room::{Shortage, free_bytes};
+pub use room::{Lack, Refused, Shortage, free_bytes};
 pub use rows::{BaseCheck, BaseRowVisit, LogSize};
 pub use snapshot::{Digests, SNAPSHOT_DATA, SNAPSHOT_FORMAT, SnapshotReader, TableDigest, snapshot_files};
 pub use store::{CatalogueStore, READERS_MAX, StoreOptions};

@@ -14,6 +14,9 @@ use threads::{Mutex, MutexGuard};
 const RESERVE_MAX: u64 = 8 << 20;
 /// The reserve is at most this part of the map.
 const RESERVE_PART: u64 = 8;
+/// This part of the reserve is kept for what makes room: with less, work of the server that keeps more, as
+/// migration does, is refused too.
+const LAST_PART: u64 = 2;
 /// Allocated ahead is up to so many times the reserve.
 const AHEAD: u64 = 2;
 /// The file system is asked for blocks in this many pieces of the reserve.
@@ -29,6 +32,20 @@ pub enum Shortage {
     /// Address space: its map is full.
     Map,
 }
+
+/// Which commands are refused for it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Refused {
+    /// What makes the catalogue grow for somebody outside.
+    Growth,
+    /// Work of the server that keeps more as well.
+    Work,
+    /// The last command that makes room found none either.
+    All,
+}
+
+/// What is lacking, and what is refused.
+pub type Lack = (Shortage, Refused);
 
 /// Bytes that the file system of `path` has free for everybody.
 ///
@@ -54,7 +71,9 @@ struct State {
     asked: Option<Duration>,
     /// The last commit met a full file system.
     is_met: bool,
-    found: Option<Shortage>,
+    /// The last command that makes room was refused.
+    is_exhausted: bool,
+    found: Option<Lack>,
 }
 
 impl Room {
@@ -62,7 +81,7 @@ impl Room {
     pub(crate) fn open(path: &Path, map: u64) -> io::Result<Room> {
         let file = File::options().write(true).open(path)?;
         let reserve = (map / RESERVE_PART).min(RESERVE_MAX);
-        let state = State { allocated: 0, asked: None, is_met: false, found: None };
+        let state = State { allocated: 0, asked: None, is_met: false, is_exhausted: false, found: None };
         let room = Room { file, map, reserve, state: Mutex::new(state) };
         // Blocks of an earlier run beyond the end of the file count, and holes are filled.
         let length = room.file.metadata()?.len();
@@ -82,12 +101,16 @@ impl Room {
         now: Duration,
         used: u64,
         live: impl FnOnce() -> Result<u64, E>,
-    ) -> Result<Option<Shortage>, E> {
+    ) -> Result<Option<Lack>, E> {
         let mut state = self.lock();
-        if state.asked.is_some_and(|asked| now.saturating_sub(asked) < ASK_AGAIN_AFTER) {
+        // What is left is looked at each time; the file system is not asked.
+        let rests = state.asked.is_some_and(|asked| now.saturating_sub(asked) < ASK_AGAIN_AFTER);
+        if rests && state.is_met {
             return Ok(state.found);
         }
-        state.asked = (!self.get_ahead(&mut state, used)).then_some(now);
+        if !rests {
+            state.asked = (!self.get_ahead(&mut state, used)).then_some(now);
+        }
         state.found = None;
         // Blocks are got in pieces: none is got behind the last whole one.
         let is_mapped = state.allocated + self.reserve / PIECES >= self.map;
@@ -96,8 +119,13 @@ impl Room {
             // Pages that became free are written again.
             let room = self.map.min(state.allocated).saturating_sub(live()?);
             if room < self.reserve {
-                state.found = Some(if lacks_map { Shortage::Map } else { Shortage::Disk });
-                state.asked = Some(now);
+                let refused = match room {
+                    _ if state.is_exhausted => Refused::All,
+                    room if room < self.reserve / LAST_PART => Refused::Work,
+                    _ => Refused::Growth,
+                };
+                state.found = Some((if lacks_map { Shortage::Map } else { Shortage::Disk }, refused));
+                state.asked = state.asked.filter(|_| rests).or(Some(now));
             }
         }
         // The next commit has room, and without one nobody would say so.
@@ -113,13 +141,21 @@ impl Room {
         let mut state = self.lock();
         state.allocated = state.allocated.max(self.blocks().unwrap_or(0));
         state.is_met = true;
-        state.found = Some(Shortage::Disk);
+        state.found = Some((Shortage::Disk, Refused::Growth));
         state.asked = Some(now);
     }
 
     /// A commit found room.
     pub(crate) fn met_room(&self) {
-        self.lock().is_met = false;
+        let mut state = self.lock();
+        (state.is_met, state.is_exhausted) = (false, false);
+    }
+
+    /// A command that makes room found none.
+    pub(crate) fn is_exhausted(&self) {
+        let mut state = self.lock();
+        state.is_exhausted = true;
+        state.found = state.found.map(|(shortage, _)| (shortage, Refused::All));
     }
 
     /// Whether the last commit met a full file system.

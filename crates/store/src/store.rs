@@ -15,7 +15,7 @@ use crate::error::{ExecuteError, OpenError};
 use crate::format::{self, FIRST_WITH_SUMS};
 use crate::integrity;
 use crate::memory::MemoryCatalogue;
-use crate::room::Shortage;
+use crate::room::{Lack, Refused, Shortage};
 use crate::sums::Sums;
 use crate::writer::{Answer, BATCH_MAX, EXECUTE_ALL_MAX, Job, QUEUE_MAX, Writer};
 
@@ -192,11 +192,11 @@ impl CatalogueStore {
         self.commits.load(Ordering::Relaxed)
     }
 
-    /// What the catalogue lacks, so that it takes no more commands that make it grow.
+    /// What the catalogue lacks, so that it takes no more commands that make it grow, and which others.
     #[must_use]
-    pub fn shortage(&self) -> Option<Shortage> {
-        let found = self.engine.shortage(self.clock.steady()).ok().flatten();
-        found.or(self.engine.is_met_full().then_some(Shortage::Disk))
+    pub fn lack(&self) -> Option<Lack> {
+        let found = self.engine.lack(self.clock.steady()).ok().flatten();
+        found.or(self.engine.is_met_full().then_some((Shortage::Disk, Refused::Growth)))
     }
 
     /// Whether a command that makes the catalogue grow is worth a try.
@@ -207,8 +207,8 @@ impl CatalogueStore {
         if !self.is_writing() {
             return Err(ExecuteError::Stopped);
         }
-        match self.engine.shortage(self.clock.steady()) {
-            Ok(Some(shortage)) => Err(shortage.into()),
+        match self.engine.lack(self.clock.steady()) {
+            Ok(Some((shortage, _))) => Err(shortage.into()),
             Ok(None) | Err(_) => Ok(()),
         }
     }

@@ -6,11 +6,11 @@ use threads::mpsc::{Receiver, SyncSender};
 
 use base::planted::{Bug, is_planted};
 use base::{Clock, Duration};
-use catalogue::{Batch, Envelope, KvError, Outcome, ReadError, Rejection};
+use catalogue::{Batch, Envelope, KvError, Need, Outcome, ReadError, Rejection};
 
 use crate::engine::Engine;
 use crate::error::ExecuteError;
-use crate::room::Shortage;
+use crate::room::{Lack, Refused, Shortage};
 use crate::waiting::{Waiting, is_bulk};
 
 /// Most commands in one group commit, unless one call alone has more.
@@ -74,9 +74,9 @@ impl Writer {
 
     /// Serves a group; gives the bulk work that there was no time for, and `None` if the writer must stop.
     fn serve(&self, group: Vec<Job>) -> Option<Vec<Job>> {
-        let mut group = match self.engine.shortage(self.clock.steady()) {
+        let mut group = match self.engine.lack(self.clock.steady()) {
             Ok(None) => group,
-            Ok(Some(shortage)) => refuse_growth(group, shortage),
+            Ok(Some(lack)) => refuse(group, lack),
             Err(error) => return self.end(group, failure(error)),
         };
         if group.is_empty() {
@@ -100,6 +100,9 @@ impl Writer {
                 group.into_iter().try_fold(Vec::new(), |_, job| self.serve(vec![job]))
             }
             Group::Full(shortage) => {
+                if group.iter().all(|job| need(job) == Need::Room) {
+                    self.engine.is_exhausted();
+                }
                 group.iter().for_each(|job| reply(job, Err(shortage.into())));
                 Some(Vec::new())
             }
@@ -160,12 +163,17 @@ impl Writer {
     }
 }
 
-/// Refuses what needs room for something new; gives the others.
-fn refuse_growth(group: Vec<Job>, shortage: Shortage) -> Vec<Job> {
-    let grows = |job: &Job| job.envelopes.iter().any(|envelope| envelope.command.is_growth());
-    let (refused, rest) = group.into_iter().partition::<Vec<_>, _>(grows);
+/// Refuses what may not use the room that is left; gives the others.
+fn refuse(group: Vec<Job>, (shortage, refused): Lack) -> Vec<Job> {
+    let least = if refused == Refused::Growth { Need::Growth } else { Need::Work };
+    let (refused, rest) = group.into_iter().partition::<Vec<_>, _>(|job| need(job) >= least);
     refused.iter().for_each(|job| reply(job, Err(shortage.into())));
     rest
+}
+
+/// What the most demanding of its commands needs.
+fn need(job: &Job) -> Need {
+    job.envelopes.iter().map(|envelope| envelope.command.need()).max().unwrap_or(Need::Room)
 }
 
 /// A panic must not look like a writer that works.

@@ -13,6 +13,9 @@ pub struct PoolReply {
     pub parity: u8,
     /// Copies of small values.
     pub segment_copies: u8,
+    /// Too few drives have room for new files, which are refused.
+    #[serde(default)]
+    pub full: bool,
     /// Files in it.
     pub online_files: u64,
     /// Their bytes.

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 pub struct TapeReply {
     /// The tape.
     pub vid: String,
-    /// `scratch`, `labelling`, `active`, `full`, `read-only`, `suspect` or `disabled`.
+    /// `scratch`, `labelling`, `active`, `full`, `read-only`, `suspect`, `disabled` or `repacking`;
+    /// `unidentified` if its library cannot identify it.
     pub state: String,
     /// Why.
     pub reason: String,

@@ -7,7 +7,10 @@ use crate::common::{
     Instance, SystemClock, all, bytes, get, migrate_all, path, put, stage, wait_for, wait_until,
 };
 use crate::history::{blank_pool, destroy_catalogue};
-use archive::{Archive, LibrarySettings, OpenError, Settings, Stat, open_libraries, pool_seen, rebuild};
+use archive::{
+    Archive, ArchiveError, LibrarySettings, OpenError, PutOptions, Settings, Stat, open_libraries, pool_seen,
+    rebuild,
+};
 use base::{ByteCount, Clock, Vid};
 use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
@@ -15,6 +18,10 @@ const FILES: u64 = 12;
 
 /// Pool `vault-a` in the first library, whose tapes are KT…, and `vault-b` in another, with FR….
 fn instance(change: impl FnOnce(&mut Settings)) -> Instance {
+    instance_with_far(ByteCount::mib(128), change)
+}
+
+fn instance_with_far(cartridge: ByteCount, change: impl FnOnce(&mut Settings)) -> Instance {
     let instance = Instance::with(ByteCount::mib(128), |settings| {
         let directory = settings.library.directory.with_file_name("far");
         let far = LibrarySettings { name: "far".to_owned(), ..LibrarySettings::only(directory, 1) };
@@ -23,7 +30,7 @@ fn instance(change: impl FnOnce(&mut Settings)) -> Instance {
         settings.tape_pools[1].library = Some("far".to_owned());
         change(settings);
     });
-    let cartridges = (1..=3).map(|n| (Vid::new(&format!("FR{n:04}")).unwrap(), ByteCount::mib(128)));
+    let cartridges = (1..=3).map(|n| (Vid::new(&format!("FR{n:04}")).unwrap(), cartridge));
     let config = VirtualLibraryConfig {
         drives: Vec::new(),
         robots: 1,
@@ -148,4 +155,27 @@ fn a_library_that_is_not_there_is_told() {
     let instance = instance(|settings| settings.tape_pools[1].library = Some("elsewhere".to_owned()));
     let error = archive::Archive::open(instance.settings.clone(), std::sync::Arc::new(SystemClock));
     assert!(matches!(error, Err(OpenError::UnknownLibrary { .. })));
+}
+
+/// Each pool of the class has to have a tape that takes the file: the smaller of the two libraries' limits.
+#[test]
+fn a_file_is_as_large_as_both_libraries_take() {
+    let instance = instance_with_far(ByteCount::mib(32), |settings| {
+        let mut near = settings.classes[1].clone();
+        (near.name, near.up_to) = ("near".to_owned(), Some(ByteCount(0)));
+        near.copies.truncate(1);
+        settings.classes.insert(0, near);
+    });
+    let archive = instance.open();
+    let limit = |class: &str| {
+        let (length, class) = (Some(ByteCount::mib(500)), Some(class.to_owned()));
+        let refused =
+            archive.begin_put(&path("/file"), PutOptions { length, class, ..PutOptions::default() });
+        match refused.err() {
+            Some(ArchiveError::Limit { limit, .. }) => limit,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!((limit("large"), limit("near")), (30 << 20, 120 << 20));
+    archive.close();
 }

@@ -27,6 +27,7 @@ mod history;
 mod index_partition;
 #[path = "common/kept.rs"]
 mod kept;
+mod larger_files;
 mod later_points;
 mod libraries;
 #[path = "common/listed.rs"]

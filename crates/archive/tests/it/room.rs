@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use archive::{Archive, ArchiveError, Machines, Settings, StageOptions};
-use base::{ByteCount, Duration, RequestId};
+use archive::{Archive, ArchiveError, HealthProblem, Machines, PutOptions, Settings, StageOptions};
+use base::{ByteCount, Clock, Duration, RequestId};
 use catalogue::{ItemState, TapeState};
 
 use crate::common::tight::{TightDrive, Tightness};
 use crate::common::{
-    Instance, SystemClock, all, bytes, get, migrate_all, path, put, stage, wait_for, wait_until,
+    Instance, SystemClock, all, bytes, get, migrate_all, path, put, put_with, stage, wait_for, wait_until,
 };
 
 const FILE: usize = 3_000_000;
@@ -23,14 +23,18 @@ fn instance(pool_max: Option<ByteCount>) -> Instance {
 }
 
 fn open_tight(instance: &Instance) -> (Archive, Arc<Tightness>) {
+    open_tight_on(instance, Arc::new(SystemClock))
+}
+
+fn open_tight_on(instance: &Instance, clock: Arc<dyn Clock>) -> (Archive, Arc<Tightness>) {
     let settings = instance.settings.clone();
     let tightness = Arc::<Tightness>::default();
-    let mut machines = Machines::open(&settings, Arc::new(SystemClock)).unwrap();
+    let mut machines = Machines::open(&settings, Arc::clone(&clock)).unwrap();
     for (_, drive) in &mut machines.drives {
         let inner = drive.take().unwrap();
         *drive = Some(Arc::new(TightDrive { inner, tightness: Arc::clone(&tightness) }));
     }
-    (Archive::open_on(machines, settings, Arc::new(SystemClock)).unwrap(), tightness)
+    (Archive::open_on(machines, settings, clock).unwrap(), tightness)
 }
 
 /// Four files of 3 MB that are on tape only.
@@ -148,5 +152,55 @@ fn a_file_that_can_never_fit_is_refused_and_no_request_is_made() {
     let request = stage(&archive, &["/online"]);
     wait_for(&archive, request);
     assert!(archive.stat(&path("/online")).is_ok());
+    archive.close();
+}
+
+/// Story: the superblocks of full drives could not be written, and so the drives were suspect: puts were
+/// refused since drives were to be brought back, nothing called the pool full, and it came back minutes after
+/// there was room. Longer than many probes: the clock is the test's.
+#[test]
+fn a_full_pool_says_so_everywhere_and_goes_on_by_itself() {
+    let instance = instance(None);
+    let clock = instance.clock();
+    let (archive, tightness) = open_tight_on(&instance, Arc::clone(&clock) as Arc<dyn Clock>);
+    let put_one = |name: &str| {
+        let length = Some(ByteCount(FILE as u64));
+        put_with(&archive, name, &bytes(1, FILE), PutOptions { length, ..PutOptions::default() })
+    };
+    put(&archive, "/b/before", &bytes(1, FILE));
+    // Each that is given up wakes the sweeper, which stamps the drives.
+    let upload = |n| archive.open_multipart(&path(&format!("/b/{n}")), PutOptions::default()).unwrap();
+    let mut uploads: Vec<_> = (0..400).map(upload).collect();
+    tightness.full.store(true, Ordering::SeqCst);
+    let refused = put_one("/in-the-midst").unwrap_err();
+    assert!(matches!(refused, ArchiveError::PoolFull), "{refused}");
+    let (stamps, probes) =
+        (|| tightness.stamps_refused.load(Ordering::SeqCst), || tightness.refused.load(Ordering::SeqCst));
+    let before = (stamps(), probes());
+    wait_until("superblocks were refused, and drives probed, many times", || {
+        clock.advance(Duration::from_secs(5));
+        uploads.pop().into_iter().for_each(|upload| archive.abort_multipart(upload).unwrap());
+        archive.migrate_now(None).unwrap();
+        stamps() > before.0 + 40 && probes() > before.1 + 80
+    });
+    let states = || -> Vec<String> {
+        archive.pool_info().unwrap().drives.into_iter().map(|drive| drive.state).collect()
+    };
+    assert!(states().iter().all(|state| state == "full"), "{:?}", states());
+    assert!(archive.pool_info().unwrap().full);
+    assert_eq!(archive.health(), [HealthProblem::PoolFull]);
+    let totals = archive.totals().unwrap();
+    assert!(totals.warnings.iter().any(|warning| warning.contains("the pool is full")), "{totals:?}");
+    let refused = put_one("/after").unwrap_err();
+    assert!(matches!(refused, ArchiveError::PoolFull), "{refused}");
+    assert!(get(&archive, "/b/before").unwrap() == bytes(1, FILE));
+    tightness.full.store(false, Ordering::SeqCst);
+    tightness.free.store(900_000_000, Ordering::SeqCst);
+    wait_until("there is room again", || {
+        clock.advance(Duration::from_secs(1));
+        archive.migrate_now(None).unwrap();
+        archive.health().is_empty() && states().iter().all(|state| state == "up")
+    });
+    put_one("/after").unwrap();
     archive.close();
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use crate::common::{Instance, all, bytes, migrate_all, path, put, stage, wait_for, wait_until};
 use crate::faulty::{Trouble, check_all, data, drive, fill, place, round, vid};
 use crate::held::{Gate, open_behind};
-use archive::{Archive, CheckState, DamagedPart, SUSPECT_FAILURES_MAX, Selection, StageOptions, TapeUse};
+use archive::{
+    About, Archive, CheckState, DamagedPart, SUSPECT_FAILURES_MAX, Selection, StageOptions, TapeUse,
+};
 use base::{ByteCount, RequestId, Vid};
 use catalogue::TapeState;
 use library::{DriveCommand, Faults};
@@ -532,6 +534,19 @@ fn a_cartridge_that_nobody_can_identify_limits_no_put() {
     let warnings = archive.totals().unwrap().warnings;
     let warning = warnings.iter().find(|warning| warning.contains("cannot identify")).unwrap();
     assert!(warning.contains("2 cartridges: KT0008, KT0009"), "{warning}");
+    assert!(warning.contains("kist why KT0008"), "{warning}");
+    // Story: it was shown as a scratch tape for which nothing waits.
+    let why = archive.explain(&About::Tape(vid(8))).unwrap();
+    let texts: Vec<&str> = why.iter().map(|cause| cause.text.as_str()).collect();
+    assert!(matches!(texts[..], [text] if text.contains("kist tape dump KT0008")), "{texts:?}");
+    for tape in archive.tapes().unwrap() {
+        assert_eq!(tape.unidentified, tape.vid == vid(8) || tape.vid == vid(9), "{tape:?}");
+        assert!(!tape.unidentified || tape.reason.contains("cannot identify"), "{tape:?}");
+    }
+    archive.set_tape(vid(9), TapeUse::Disabled, "known").unwrap();
+    let warnings = archive.totals().unwrap().warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("1 cartridge: KT0008")), "{warnings:?}");
+    assert!(!archive.tape(vid(9)).unwrap().unidentified);
     migrate_all(&archive);
     archive.close();
     drop(archive);

@@ -556,6 +556,7 @@ impl Engine for Fake {
         Ok(TapeInfo {
             vid,
             state: TapeState::ReadOnly,
+            unidentified: false,
             reason: "worn".into(),
             tape_pool: Some("first".into()),
             library: "near".into(),
@@ -617,6 +618,7 @@ impl Engine for Fake {
             local_parity: 0,
             parity: 2,
             segment_copies: 3,
+            full: false,
             drives: vec![],
             online: Default::default(),
             reconstructed: 0,

@@ -47,8 +47,10 @@ fn what_refuses_changes_is_told_by_health_and_metrics() {
     let health = || server.raw("GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
     let gauge = |word: &str| value(&metrics(&server), &format!("kist_refuses_changes{{reason=\"{word}\"}}"));
     assert_eq!((health().status, gauge("catalogue-disk-full")), (200, 0.0));
-    let problems =
-        [archive::HealthProblem::CatalogueDiskFull, archive::HealthProblem::AuditFull("/l".into())];
+    let problems = [
+        archive::HealthProblem::CatalogueDiskFull(archive::Refused::Growth),
+        archive::HealthProblem::AuditFull("/l".into()),
+    ];
     for count in [1, 2] {
         *server.engine.problems.lock().unwrap() = problems[..count].to_vec();
         let reply = health();

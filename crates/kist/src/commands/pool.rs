@@ -131,6 +131,11 @@ fn show(client: &Client, json: bool) -> Outcome {
         text::plural(pool.reconstructed, "cell"),
         text::plural(pool.garbage, "blob")
     ))?;
+    if pool.full {
+        output::line(
+            "the pool is full: new files are refused until files are evicted or removed, or drives added",
+        )?;
+    }
     if let Some(small) = pool.small.as_ref().filter(|small| small.values > 0) {
         output::line(&format!(
             "small files: {} in {}, {} in all copies; they take {}, {:.1} times as much",

@@ -3,6 +3,7 @@
 mod codes;
 mod common;
 mod flips;
+mod full;
 mod holes;
 mod local;
 mod places;

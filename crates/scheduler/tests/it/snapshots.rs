@@ -363,9 +363,8 @@ fn reasons_in_plain_words() {
     let sealing =
         "waits for more: 1.00 GB of 4.00 GB are there; it goes at 1970-01-01T00:10:00Z at the latest";
     assert_eq!(scheduler.why_sealing(ClassId(1), at(1)).to_string(), sealing);
-    let migrating =
-        "waits for more: 20.0 GB of 50.0 GB are there; it goes at 1970-01-01T01:00:00Z at the latest";
-    assert_eq!(scheduler.why_migrating(TapePoolId(1), at(1)).to_string(), migrating);
+    // No age brings a drive: it is told at once.
+    assert_eq!(scheduler.why_migrating(TapePoolId(1), at(1)).to_string(), "there is no tape drive");
     tell(&mut scheduler, vec![tape(1, Some(1), 0), tape(2, Some(1), 0), queued(1000, backlog(9, 90, 0))]);
     assert_eq!(scheduler.why_migrating(TapePoolId(1), at(1000)).to_string(), "there is no tape drive");
     tell(&mut scheduler, vec![(1000, Event::DriveDown("A".into(), "cleaning".into()))]);

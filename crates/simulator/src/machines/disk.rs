@@ -313,12 +313,12 @@ impl ObjectDrive for SimDrive {
 
     fn probe(&self) -> Result<(), DriveError> {
         let (drive, path) = (self.disk.0.id, PathBuf::from(self.name()));
-        let failed = |reason: String| DriveError::Probe { drive, path, reason };
+        let failed = |source| DriveError::Probe { drive, path, source };
         let passed = self.disk.pass(self.life, SYNC_NANOS);
         let fails = self.disk.hits(Fault::DiskWrite) || self.disk.hits(Fault::DiskSync);
         match passed {
-            Err(error) => Err(failed(error.to_string())),
-            Ok(()) if fails => Err(failed(eio().to_string())),
+            Err(error) => Err(failed(error)),
+            Ok(()) if fails => Err(failed(eio())),
             Ok(()) => {
                 self.is_suspect.store(false, Ordering::SeqCst);
                 Ok(())

@@ -423,7 +423,7 @@ fn a_full_file_system_refuses_what_grows_and_all_goes_on_when_there_is_room() {
     };
     assert!(matches!(full, ExecuteError::DiskFull), "{full}");
     assert!(made > 0, "there are blocks ahead");
-    assert_eq!(store.shortage(), Some(Shortage::Disk));
+    assert_eq!(store.lack(), Some((Shortage::Disk, Refused::Growth)));
     assert!(store.is_writing());
     assert_eq!(store.read(|view| Ok(view.size(Table::Directory)?.0)).unwrap(), made * 500 + 1);
     // What makes room goes on, all of it, and a restart needs no room.
@@ -438,7 +438,7 @@ fn a_full_file_system_refuses_what_grows_and_all_goes_on_when_there_is_room() {
     let store = CatalogueStore::open(&small.0, options).unwrap();
     fs::remove_file(small.0.join("other")).unwrap();
     clock.advance(base::Duration::from_secs(2));
-    assert_eq!(store.shortage(), None);
+    assert_eq!(store.lack(), None);
     store.execute(directory("again")).unwrap();
     assert_eq!(store.read(|view| view.check()).unwrap(), []);
 }
@@ -454,11 +454,11 @@ fn a_commit_that_meets_a_full_file_system_changes_nothing_and_stops_nothing() {
     let many = (0..60_000).map(|number| directory(&format!("{number:0200}"))).collect();
     assert!(matches!(store.execute_all(many), Err(ExecuteError::DiskFull)));
     assert!(store.is_writing());
-    assert_eq!(store.shortage(), Some(Shortage::Disk));
+    assert_eq!(store.lack(), Some((Shortage::Disk, Refused::Growth)));
     assert_eq!(store.read(|view| Ok(view.size(Table::Directory)?.0)).unwrap(), 1);
     clock.advance(base::Duration::from_secs(2));
     store.execute(directory("small")).unwrap();
-    assert_eq!(store.shortage(), None);
+    assert_eq!(store.lack(), None);
     assert_eq!(store.read(|view| view.check()).unwrap(), []);
 }
 
@@ -476,7 +476,7 @@ fn a_full_map_takes_what_makes_room_and_then_goes_on() {
         made += 1;
         clock.advance(base::Duration::from_secs(2));
     }
-    assert_eq!(store.shortage(), Some(Shortage::Map));
+    assert_eq!(store.lack(), Some((Shortage::Map, Refused::Growth)));
     for batch in 0..made {
         let removed = (0..50).map(|number| Command::RemoveDirectory {
             parent: DirId::ROOT,
@@ -485,8 +485,49 @@ fn a_full_map_takes_what_makes_room_and_then_goes_on() {
         store.execute_all(removed.collect()).unwrap();
     }
     clock.advance(base::Duration::from_secs(2));
-    assert_eq!(store.shortage(), None);
+    assert_eq!(store.lack(), None);
     store.execute(directory("again")).unwrap();
+}
+
+/// Story: migration and evictions had one reserve. Once migration had used it up, the evictions that it was
+/// kept for were refused as well, while the status said that what makes room goes on.
+#[test]
+fn a_last_part_of_the_map_is_kept_for_what_makes_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new(Timestamp(5)));
+    let store =
+        CatalogueStore::open(dir.path(), StoreOptions::new(ByteCount::mib(4), clock.clone())).unwrap();
+    store.execute(Command::Initialise { instance: Uuid([1; 16]) }).unwrap();
+    let name = |made: u64, number: u64| format!("{made:0100}n{number}");
+    let mut made = 0u64;
+    while store.execute_all((0..50).map(|number| directory(&name(made, number))).collect()).is_ok() {
+        made += 1;
+    }
+    assert_eq!(store.lack(), Some((Shortage::Map, Refused::Growth)));
+    // The server's own work goes on in a part of the reserve. Time stands still: the room that is left is
+    // looked at each time, and not once a second.
+    let mut worked = 0;
+    let refused = loop {
+        match store.execute_all(vec![Command::ReserveContainer; 100]) {
+            Ok(_) => worked += 1,
+            Err(error) => break error,
+        }
+        assert!(worked < 10_000, "the reserve is never used up");
+    };
+    assert!(worked > 0 && matches!(refused, ExecuteError::MapFull), "{worked} {refused}");
+    assert_eq!(store.lack(), Some((Shortage::Map, Refused::Work)));
+    for batch in 0..made {
+        let removed = (0..50).map(|number| Command::RemoveDirectory {
+            parent: DirId::ROOT,
+            name: Name::new(&name(batch, number)).unwrap(),
+        });
+        assert!(store.execute_all(removed.collect()).unwrap().iter().all(Result::is_ok));
+    }
+    clock.advance(base::Duration::from_secs(2));
+    assert_eq!(store.lack(), None);
+    store.execute(Command::ReserveContainer).unwrap();
+    store.execute(directory("again")).unwrap();
+    assert_eq!(store.read(|view| view.check()).unwrap(), []);
 }
 
 /// A file system of its own, gone when dropped.

@@ -15,6 +15,8 @@ pub struct Tightness {
     pub full: AtomicBool,
     /// How many writes found none.
     pub refused: AtomicU64,
+    /// How many superblocks.
+    pub stamps_refused: AtomicU64,
 }
 
 /// A drive that says it has 1 GB.
@@ -107,6 +109,12 @@ impl ObjectDrive for TightDrive {
     }
 
     fn set_stamp(&self, epoch: Epoch, commit: u64) -> Result<(), DriveError> {
+        if self.tightness.full.load(Ordering::SeqCst) {
+            self.tightness.stamps_refused.fetch_add(1, Ordering::SeqCst);
+            let path = std::path::PathBuf::new();
+            let source = std::io::ErrorKind::StorageFull.into();
+            return Err(DriveError::Stamp { drive: self.id(), path, source });
+        }
         self.inner.set_stamp(epoch, commit)
     }
 

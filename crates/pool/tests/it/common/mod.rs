@@ -29,7 +29,7 @@ pub struct Faults {
     pub syncs_after_failure: AtomicU64,
     pub syncs: AtomicU64,
     dead: AtomicBool,
-    /// Appends fail for lack of space.
+    /// Whatever needs space finds none: appends, superblocks, the page of a probe.
     pub full: AtomicBool,
     /// Reads that begin at this offset less one fail; 0: none.
     pub bad_sector: AtomicI64,
@@ -65,6 +65,15 @@ impl Faults {
 
     pub fn fired(&self) -> u64 {
         self.fired.load(Ordering::SeqCst)
+    }
+
+    /// What the system says where a page is to be written.
+    fn room(&self) -> std::io::Result<()> {
+        if !self.full.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        self.fired.fetch_add(1, Ordering::SeqCst);
+        Err(std::io::ErrorKind::StorageFull.into())
     }
 
     fn fires(&self, counter: &AtomicI64) -> bool {
@@ -132,6 +141,15 @@ impl ExtentWriter for FaultyWriter {
     }
 }
 
+impl FaultyDrive {
+    fn check_stamp_room(&self) -> Result<(), DriveError> {
+        self.faults.room().map_err(|source| {
+            let (drive, path) = (self.inner.id(), PathBuf::new());
+            DriveError::Stamp { drive, path, source }
+        })
+    }
+}
+
 impl ObjectDrive for FaultyDrive {
     fn id(&self) -> DriveId {
         self.inner.id()
@@ -196,14 +214,19 @@ impl ObjectDrive for FaultyDrive {
     }
 
     fn set_gaps(&self, gaps_after: Option<u64>) -> Result<(), DriveError> {
+        self.check_stamp_room()?;
         self.inner.set_gaps(gaps_after)
     }
 
     fn probe(&self) -> Result<(), DriveError> {
         if self.faults.dead.load(Ordering::SeqCst) {
-            let reason = "dead".to_owned();
-            return Err(DriveError::Probe { drive: self.inner.id(), path: PathBuf::new(), reason });
+            let source = std::io::Error::other("dead");
+            return Err(DriveError::Probe { drive: self.inner.id(), path: PathBuf::new(), source });
         }
+        self.faults.room().map_err(|source| {
+            let (drive, path) = (self.inner.id(), PathBuf::new());
+            DriveError::Probe { drive, path, source }
+        })?;
         self.inner.probe()
     }
 
@@ -228,6 +251,7 @@ impl ObjectDrive for FaultyDrive {
     }
 
     fn set_stamp(&self, epoch: Epoch, commit: u64) -> Result<(), DriveError> {
+        self.check_stamp_room()?;
         self.inner.set_stamp(epoch, commit)
     }
 }

@@ -1,0 +1,97 @@
+//! Drives without room: they are full, and nothing else is wrong with them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use base::{Clock, ManualClock, Timestamp};
+use pool::{DriveHealth, Pool, PoolError};
+
+use crate::common::{Bench, bytes, get, put, small_cells};
+
+/// Time passes, drives are probed, and those probes have ended: stamps wait behind them.
+fn second(pool: &Pool, clock: &ManualClock, commit: u64) -> Result<(), PoolError> {
+    clock.advance(Duration::from_secs(1));
+    pool.tend();
+    pool.stamp(commit)
+}
+
+fn all_are(pool: &Pool, health: &DriveHealth) -> bool {
+    pool.drive_health().iter().all(|(_, is)| is == health)
+}
+
+fn watched(bench: &mut Bench) -> (Arc<Pool>, Arc<ManualClock>) {
+    let pool = bench.open(small_cells(), &[]);
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000_000_000)));
+    pool.set_clock(Arc::clone(&clock) as Arc<dyn Clock>);
+    (pool, clock)
+}
+
+fn fill(bench: &Bench, full: bool) {
+    bench.faults.iter().for_each(|faults| faults.full.store(full, Ordering::SeqCst));
+}
+
+/// Story: the superblock of a full drive could not be written, and so the drive was suspect. Once all were,
+/// puts were refused since 'drives' were to be brought back, and each failed probe doubled the time until the
+/// next, so that nothing went on for minutes after there was room.
+#[test]
+fn a_full_pool_is_called_full_and_goes_on_soon_after_there_is_room() {
+    let mut bench = Bench::new(7);
+    let (pool, clock) = watched(&mut bench);
+    let value = bytes(40_000, 1);
+    let earlier = put(&pool, &value).unwrap();
+    fill(&bench, true);
+    let refused = put(&pool, &value).unwrap_err();
+    assert!(refused.is_full(), "{refused}");
+    let refused = pool.put_small(b"small").unwrap_err();
+    assert!(refused.is_full(), "{refused}");
+    for _ in 0..60 {
+        let refused = second(&pool, &clock, 9).unwrap_err();
+        assert!(refused.is_full(), "{refused}");
+        assert!(all_are(&pool, &DriveHealth::Full), "{:?}", pool.drive_health());
+    }
+    let refused = put(&pool, &value).unwrap_err();
+    assert!(matches!(refused, PoolError::Full { width: 6, writable: 0 }), "{refused}");
+    assert!(pool.check_placement().unwrap_err().is_full());
+    assert!(get(&pool, &earlier).unwrap() == value, "it is read all the time");
+    fill(&bench, false);
+    for _ in 0..6 {
+        second(&pool, &clock, 10).unwrap();
+    }
+    assert!(all_are(&pool, &DriveHealth::Up), "{:?}", pool.drive_health());
+    let later = put(&pool, &value).unwrap();
+    assert!(get(&pool, &later).unwrap() == value);
+}
+
+/// Drives that are away are no full pool, whatever else is full.
+#[test]
+fn too_few_drives_are_not_called_a_full_pool() {
+    let mut bench = Bench::new(7);
+    let pool = bench.open(small_cells(), &[0, 1]);
+    assert!(matches!(pool.check_placement(), Err(PoolError::Placement(_))));
+    fill(&bench, true);
+    assert!(!put(&pool, &bytes(40_000, 1)).unwrap_err().is_full());
+    assert!(matches!(pool.stamp(9), Err(error) if error.is_full()));
+    assert!(matches!(pool.check_placement(), Err(PoolError::Placement(_))));
+}
+
+/// One that failed and answers again is full if its probe finds no room: it is read, and not suspect.
+#[test]
+fn a_suspect_drive_that_works_again_may_be_full() {
+    let mut bench = Bench::new(7);
+    let (pool, clock) = watched(&mut bench);
+    let blob = put(&pool, &bytes(40_000, 1)).unwrap();
+    let victim = usize::from(blob.stripes[0].drives[0].0);
+    let health = || pool.status().drives[victim].health.clone();
+    bench.faults[victim].fail_append(0, false);
+    (0..7).for_each(|n| drop(put(&pool, &bytes(40_000, n)).unwrap()));
+    assert!(matches!(health(), DriveHealth::Suspect { .. }), "{:?}", health());
+    fill(&bench, true);
+    (0..8).for_each(|_| drop(second(&pool, &clock, 9)));
+    // The stamps skip a suspect drive, and wait for no probe of it.
+    let begin = std::time::Instant::now();
+    while health() != DriveHealth::Full && begin.elapsed() < Duration::from_secs(60) {
+        std::thread::yield_now();
+    }
+    assert_eq!(health(), DriveHealth::Full);
+}
