@@ -1,15 +1,21 @@
 //! Requests that have ended are forgotten after a while, oldest first: their rows would stay for ever.
 
+use std::sync::atomic::Ordering;
+
 use base::{Duration, RequestId};
 use catalogue::{Outcome, RequestState, Work};
 
 use crate::ArchiveError;
 use crate::engine::Engine;
 
-/// Requests looked at in one turn.
-const LOOKED_AT_MAX: usize = 256;
-/// Between two turns: a round over 100,000 requests takes about an hour.
+/// Requests looked at together.
+const PAGE: usize = 256;
+/// Most requests looked at in one turn, while there is something to forget.
+const LOOKED_AT_MAX: usize = 64 * PAGE;
+/// Between two turns while there is nothing to forget.
 const TURN_EVERY: Duration = Duration::from_secs(10);
+/// A round takes at most about so many of them: about ten minutes, however many requests there are.
+const TURNS_MAX: u64 = 64;
 
 /// How far a round from the newest to the oldest request is.
 #[derive(Default)]
@@ -18,23 +24,46 @@ pub(crate) struct Round {
     before: Option<RequestId>,
     /// How many were passed in this round.
     newer: u64,
+    /// How many the last round passed.
+    length: u64,
+    /// Something was forgotten in this round. What comes behind it is older, so that there is more: the rest
+    /// of the round is gone through without a rest, or new requests could come faster than old ones go.
+    hurries: bool,
     /// When the last turn was.
     last: Option<Duration>,
 }
 
 impl Round {
-    /// Looks at the next requests and forgets those that have ended long enough ago, or that so many newer
-    /// ones stand before. What still has a pin stays.
-    pub(crate) fn turn(&mut self, engine: &Engine) -> Result<(), ArchiveError> {
+    /// Goes on with the round; whether the next turn is due at once.
+    pub(crate) fn turn(&mut self, engine: &Engine) -> Result<bool, ArchiveError> {
         let steady = engine.steady();
-        if self.last.is_some_and(|last| steady.saturating_sub(last) < TURN_EVERY) {
-            return Ok(());
+        if !self.hurries && self.last.is_some_and(|last| steady.saturating_sub(last) < TURN_EVERY) {
+            return Ok(false);
         }
         self.last = Some(steady);
+        let least = usize::try_from(self.length / TURNS_MAX).unwrap_or(usize::MAX).min(LOOKED_AT_MAX);
+        let mut looked_at = 0;
+        while !engine.stop.load(Ordering::Relaxed) {
+            let is_end = self.page(engine)?;
+            looked_at += PAGE;
+            if is_end {
+                *self = Round { length: self.newer, last: self.last, ..Round::default() };
+                return Ok(false);
+            }
+            if looked_at >= if self.hurries { LOOKED_AT_MAX } else { least } {
+                return Ok(self.hurries);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Looks at the next requests and forgets those that have ended long enough ago, or that so many newer
+    /// ones stand before. What still has a pin stays. Whether these were the oldest.
+    fn page(&mut self, engine: &Engine) -> Result<bool, ArchiveError> {
         let settings = engine.upkeep.settings();
         let now = engine.now();
-        let page = engine.read(|view| view.requests(self.before, LOOKED_AT_MAX))?;
-        let is_end = page.len() < LOOKED_AT_MAX;
+        let page = engine.read(|view| view.requests(self.before, PAGE))?;
+        let is_end = page.len() < PAGE;
         for (id, request) in page {
             self.before = Some(id);
             self.newer += 1;
@@ -44,12 +73,10 @@ impl Round {
             let is_held = ended.plus(request.pin) > now;
             let is_old = ended.plus(settings.requests_kept) <= now;
             if !is_held && (is_old || self.newer > settings.requests_kept_max) {
+                self.hurries = true;
                 while engine.execute(Work::ForgetRequest(id).some())? == Outcome::More(true) {}
             }
         }
-        if is_end {
-            (self.before, self.newer) = (None, 0);
-        }
-        Ok(())
+        Ok(is_end)
     }
 }

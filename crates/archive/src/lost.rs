@@ -286,7 +286,7 @@ pub(crate) fn find_again(engine: &Engine, files: &[(FileId, FileRecord)]) -> Res
         }
         match is_whole(engine, file) {
             Ok(true) => {
-                tracing::info!(file = %id, path = path_of(engine, *id), "a lost file can be read again");
+                tracing::debug!(file = %id, path = path_of(engine, *id), "a lost file can be read again");
                 found.push(*id);
                 let since = waiting.entry(file.class).or_insert(file.created);
                 *since = file.created.min(*since);

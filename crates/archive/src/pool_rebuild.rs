@@ -92,7 +92,61 @@ fn at(drives: &[DriveId], bad: BadShard) -> BadShard {
     BadShard { drive: drives.get(usize::from(bad.shard)).copied().unwrap_or(bad.drive), ..bad }
 }
 
-fn tell(scrubber: &Scrubber, blob: BlobId, repaired: &Repaired) {
+/// What was repaired, or found again, since the log was told of it last: files may be many, and `kist scrub`
+/// lists the findings.
+#[derive(Default)]
+pub(crate) struct Tally {
+    repaired: u64,
+    moved: u64,
+    failed: u64,
+    lost: u64,
+    /// What the first line would have been.
+    first: Option<String>,
+    /// Lost files that can be read again.
+    pub(crate) found_again: u64,
+}
+
+impl Tally {
+    fn add(&mut self, repaired: &Repaired, lines: &[String]) {
+        self.repaired += repaired.in_place.len() as u64;
+        self.moved += repaired.moved.len() as u64;
+        self.failed += repaired.failed.len() as u64;
+        self.lost += repaired.lost_rows;
+        // What could not be done is worth more to know.
+        let first = lines.iter().find(|line| line.contains("not repaired")).or(lines.first());
+        self.first = self.first.take().or_else(|| first.cloned());
+    }
+
+    /// The lines for the log, each with whether it is a warning; all is counted anew from here on.
+    fn take(&mut self) -> Vec<(bool, String)> {
+        let Tally { repaired, moved, failed, lost, first, found_again } = std::mem::take(self);
+        let mut lines = Vec::new();
+        if let Some(first) = first {
+            let counts = format!(
+                "shards repaired in place: {repaired}, stripes rebuilt on other drives: {moved}, shards not \
+                 repaired: {failed}, rows lost: {lost}"
+            );
+            lines.push((true, format!("{counts}; the first: {first}; all: kist scrub")));
+        }
+        if found_again > 0 {
+            lines.push((false, format!("lost files that can be read again: {found_again}")));
+        }
+        lines
+    }
+
+    /// Tells the log, in a line for each kind of thing.
+    pub(crate) fn tell(&mut self) {
+        for (is_warning, line) in self.take() {
+            if is_warning {
+                tracing::warn!("{line}");
+            } else {
+                tracing::info!("{line}");
+            }
+        }
+    }
+}
+
+fn tell(scrubber: &mut Scrubber, blob: BlobId, repaired: &Repaired) {
     let mut lines = Vec::new();
     for BadShard { stripe, shard, drive } in &repaired.in_place {
         lines.push(format!("blob {blob}, stripe {stripe}, shard {shard}, drive {drive}: repaired"));
@@ -111,8 +165,9 @@ fn tell(scrubber: &Scrubber, blob: BlobId, repaired: &Repaired) {
     }
     lines.extend(repaired.lost.iter().map(ToString::to_string));
     for line in &lines {
-        tracing::warn!("{line}");
+        tracing::debug!("{line}");
     }
+    scrubber.tally.add(repaired, &lines);
     scrubber.engine.upkeep.note(|info| {
         info.repaired += repaired.in_place.len() as u64;
         info.moved += repaired.moved.len() as u64;
@@ -196,4 +251,37 @@ fn rebuild_one(
     drop(reading);
     scrubber.leave(moved);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shard(shard: u8) -> BadShard {
+        BadShard { stripe: 0, shard, drive: DriveId(7) }
+    }
+
+    /// A lost drive of a full pool wrote nine lines a file into the log.
+    #[test]
+    fn the_log_is_told_of_repairs_in_one_line() {
+        let mut tally = Tally::default();
+        assert!(tally.take().is_empty());
+        let in_place = Repaired { in_place: vec![shard(0), shard(1)], ..Repaired::default() };
+        tally.add(&in_place, &["shard 0: repaired".to_owned(), "shard 1: repaired".to_owned()]);
+        for number in 0..9 {
+            let failed = vec![(shard(number), "no room".to_owned())];
+            let lines = [format!("shard {number}: not repaired: no room")];
+            tally.add(&Repaired { failed, ..Repaired::default() }, &lines);
+        }
+        tally.found_again = 1000;
+        let lines = tally.take();
+        let [(true, repairs), (false, found)] = lines.as_slice() else { panic!("{lines:?}") };
+        assert!(
+            repairs.contains("repaired in place: 2,") && repairs.contains("not repaired: 9,"),
+            "{repairs}"
+        );
+        assert!(repairs.contains("the first: shard 0: repaired;"), "{repairs}");
+        assert_eq!(found, "lost files that can be read again: 1000");
+        assert!(tally.take().is_empty(), "it is told once");
+    }
 }

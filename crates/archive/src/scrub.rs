@@ -240,6 +240,7 @@ pub(crate) fn run(engine: &Arc<Engine>) {
         still_with_gaps: BTreeSet::new(),
         asked_for_gaps: BTreeSet::new(),
         tried: BTreeMap::new(),
+        tally: pool_rebuild::Tally::default(),
     };
     while !engine.stop.load(Ordering::Relaxed) {
         if engine.settling.holds_pool() {
@@ -308,6 +309,8 @@ pub(crate) struct Scrubber {
     /// What stood on the repair list and could not be repaired: it is left alone for a while, and tried again
     /// without anybody asking. What cannot be repaired would come back at once, by what reads find.
     tried: BTreeMap<Listed, Tried>,
+    /// What the log is told at the end of what is done now.
+    pub(crate) tally: pool_rebuild::Tally,
 }
 
 /// A pass under way.
@@ -358,6 +361,7 @@ impl Scrubber {
             self.phase("rebuilding");
             self.has_left_out = false;
             let rebuilt = pool_rebuild::all(self, &orders.replaced);
+            self.tally.tell();
             self.phase("idle");
             self.rest_rebuild(rebuilt.is_err() || self.has_left_out);
             self.leave(rebuilt?);
@@ -379,6 +383,7 @@ impl Scrubber {
             self.begin(hurried)?;
         }
         if self.pass.is_none() {
+            self.tally.tell();
             self.engine.upkeep.wait(LOOK_EVERY);
             return Ok(());
         }
@@ -527,8 +532,9 @@ impl Scrubber {
         Ok(())
     }
 
-    fn found_again(&self, files: &[(FileId, FileRecord)]) -> Result<u64, ArchiveError> {
+    fn found_again(&mut self, files: &[(FileId, FileRecord)]) -> Result<u64, ArchiveError> {
         let found = lost::find_again(&self.engine, files)?;
+        self.tally.found_again += found;
         self.engine.upkeep.note(|info| info.found_again += found);
         Ok(found)
     }

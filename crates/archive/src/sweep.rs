@@ -9,6 +9,7 @@ use std::time::Duration;
 use base::planted::{Bug, is_planted};
 use base::{BlobDescription, BlobId, BlobPiece, Layout};
 use catalogue::{BULK_FILES, Command, Garbage, Outcome, UnneededSectors, Work};
+use store::{ExecuteError, Shortage};
 
 use crate::ArchiveError;
 use crate::engine::Engine;
@@ -58,17 +59,20 @@ pub(crate) fn run(engine: &Arc<Engine>) {
     let mut requests = crate::forget::Round::default();
     let mut segments = crate::segment_use::Round::new(engine.pool.epoch());
     let mut base_asked = crate::change_log::BasesAsked::default();
+    let mut lacks = None;
     while !engine.stop.load(Ordering::Relaxed) {
         engine.keep_time();
         attend_to_drives(engine);
+        tell_room(engine, &mut lacks);
         if !engine.settling.holds_pool()
             && let Err(error) = sweep(engine)
         {
             tracing::error!(%error, "sweeping failed");
         }
-        if let Err(error) = requests.turn(engine) {
+        let is_behind = requests.turn(engine).unwrap_or_else(|error| {
             tracing::error!(%error, "old requests are not forgotten");
-        }
+            false
+        });
         if let Err(error) = segments.turn(engine) {
             tracing::error!(%error, "what small values take of the pool is not measured");
         }
@@ -76,10 +80,24 @@ pub(crate) fn run(engine: &Arc<Engine>) {
             tracing::error!(%error, "the catalogue's log is not trimmed");
         }
         // Waiting for readers may have heard the ring that tells to stop.
-        if !engine.stop.load(Ordering::Relaxed) {
+        if !is_behind && !engine.stop.load(Ordering::Relaxed) {
             engine.sweep.wait(SWEEP_EVERY);
         }
     }
+}
+
+/// Says once that the catalogue has no room, and once that it has some again: what is refused meanwhile is
+/// told to those who asked.
+fn tell_room(engine: &Engine, before: &mut Option<Shortage>) {
+    let now = engine.catalogue.shortage();
+    if now == *before {
+        return;
+    }
+    match now {
+        Some(shortage) => tracing::error!("{}: changes are refused", ExecuteError::from(shortage)),
+        None => tracing::info!("the catalogue has room: changes are taken again"),
+    }
+    *before = now;
 }
 
 fn sweep(engine: &Arc<Engine>) -> Result<(), ArchiveError> {

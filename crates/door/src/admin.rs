@@ -102,13 +102,12 @@ pub(crate) async fn stage(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let body = JsonBody::read(&shared, &call, body).await?;
+    let body = JsonBody::read_list(&shared, &call, body).await?;
     let limit = shared.limits.paths;
     let about = call.clone();
     let stage = move |engine: &dyn Engine, progress: &CallProgress| {
         let input: SelectionInput = body.parse()?;
-        // Its share of the memory for large bodies is for others from now on.
-        drop(body);
+        let _share = body.spent();
         let pin = pin(input.pin_seconds)?;
         let priority = priority(input.priority)?;
         let selection = input.selection(limit)?;
@@ -206,12 +205,12 @@ pub(crate) async fn release(
     body: Body,
 ) -> Result<Response, Refusal> {
     let id = request_id(id)?;
-    let body = JsonBody::read(&shared, &call, body).await?;
+    let body = JsonBody::read_list(&shared, &call, body).await?;
     let limit = shared.limits.paths;
     call.about(format!("request {id}"));
     let release = move |engine: &dyn Engine, progress: &CallProgress| {
         let input: ReleaseInput = body.parse()?;
-        drop(body);
+        let _share = body.spent();
         let paths = input.paths.map(|paths| paths.checked(limit)).transpose()?;
         engine.release_told(id, paths.as_deref(), progress)?;
         Ok(Answer::status(StatusCode::NO_CONTENT))
@@ -225,12 +224,12 @@ pub(crate) async fn evict(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let body = JsonBody::read(&shared, &call, body).await?;
+    let body = JsonBody::read_list(&shared, &call, body).await?;
     let limit = shared.limits.paths;
     let about = call.clone();
     let evict = move |engine: &dyn Engine, progress: &CallProgress| {
         let selection = body.parse::<SelectionInput>()?.selection(limit)?;
-        drop(body);
+        let _share = body.spent();
         about.about(convert::selection_text(&selection));
         Answer::json(StatusCode::OK, &convert::evict_reply(&engine.evict_told(&selection, progress)?))
     };

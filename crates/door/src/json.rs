@@ -19,7 +19,9 @@ use crate::shared::Shared;
 /// A JSON body not yet parsed, with its share of the memory for large ones.
 pub(crate) struct JsonBody {
     bytes: Vec<u8>,
-    _permit: Option<Place>,
+    permit: Option<Place>,
+    /// Whether what it is made into takes so much memory that its share is kept.
+    is_list: bool,
 }
 
 impl JsonBody {
@@ -32,12 +34,43 @@ impl JsonBody {
         }
         let small = announced.is_some_and(|bytes| bytes <= shared.limits.json_small_bytes as u64);
         let permit = if small { None } else { Some(shared.admit(&shared.json_large, &calm(call)).await?) };
+        Self::whole(shared, call, body, limit, permit).await
+    }
+
+    /// Reads a whole body with a list of paths, which may be longer than others if it says how long it is.
+    pub(crate) async fn read_list(shared: &Shared, call: &Call, body: Body) -> Result<Self, Refusal> {
+        let announced = body.size_hint().exact();
+        if announced.is_none_or(|bytes| bytes <= shared.limits.json_bytes as u64) {
+            return Self::read(shared, call, body).await;
+        }
+        let limit = shared.limits.json_list_bytes;
+        if announced.is_some_and(|bytes| bytes > limit as u64) {
+            return Err(too_long(limit));
+        }
+        let permit = shared.admit(&shared.json_lists, &calm(call)).await?;
+        let body = Self::whole(shared, call, body, limit, Some(permit)).await?;
+        Ok(JsonBody { is_list: true, ..body })
+    }
+
+    async fn whole(
+        shared: &Shared,
+        call: &Call,
+        body: Body,
+        limit: usize,
+        permit: Option<Place>,
+    ) -> Result<Self, Refusal> {
         let reading = tokio::time::timeout(shared.limits.json_deadline, collect(body, limit, call));
         let bytes = reading.await.map_err(|_| {
             let seconds = shared.limits.json_deadline.as_secs_f64();
             Refusal::new(Kind::Timeout, format!("the body was not there after {seconds} s"))
         })??;
-        Ok(JsonBody { bytes, _permit: permit })
+        Ok(JsonBody { bytes, permit, is_list: false })
+    }
+
+    /// Gives the memory of the body back, and with it its share of the memory for large ones: but for a very
+    /// long list, whose paths take as much.
+    pub(crate) fn spent(self) -> Option<Place> {
+        self.permit.filter(|_| self.is_list)
     }
 
     /// The value; an empty body is `{}`.
@@ -53,7 +86,9 @@ fn calm(call: &Call) -> Holder {
 }
 
 async fn collect(mut body: Body, limit: usize, call: &Call) -> Result<Vec<u8>, Refusal> {
-    let mut bytes = Vec::new();
+    // Doubling would take twice the memory.
+    let announced = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+    let mut bytes = Vec::with_capacity(announced.unwrap_or(0).min(limit));
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Refusal::new(Kind::LengthMismatch, "the body ended early"))?;
         let Ok(data) = frame.into_data() else { continue };

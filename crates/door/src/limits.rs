@@ -42,6 +42,12 @@ pub struct Limits {
     pub json_small_bytes: usize,
     /// Longer ones, or of unknown length, at once: bounds the memory for them.
     pub json_large_at_once: usize,
+    /// A JSON body with a list of paths, whose length is announced, instead of [`Limits::json_bytes`]: a
+    /// longer one is answered 413.
+    pub json_list_bytes: usize,
+    /// Bodies above [`Limits::json_bytes`] at once; with the paths that they are made into they keep their
+    /// places until their calls end.
+    pub json_lists_at_once: usize,
     /// A whole JSON body has to be there after this long, else 408.
     pub json_deadline: Duration,
     /// Paths in one request; more are answered 413.
@@ -112,6 +118,8 @@ impl Default for Limits {
             json_bytes: 16 << 20,
             json_small_bytes: 64 << 10,
             json_large_at_once: 4,
+            json_list_bytes: 128 << 20,
+            json_lists_at_once: 2,
             json_deadline: Duration::from_secs(60),
             paths: 100_000,
             page: 10_000,

@@ -106,10 +106,15 @@ kinds! {
 }
 
 impl Kind {
-    /// Whether the server's log tells of it as an error: a quota's limit is its user's affair, whatever
-    /// number its status has.
+    /// Whether the server's log tells of it as an error. A quota's limit is its user's affair, whatever
+    /// number its status has; and what is refused for as long as something lasts is no error of the server,
+    /// nor worth a line for each file: `kist status` tells of it, and the log when it begins and ends.
     fn is_the_servers(self) -> bool {
-        self.word_and_status().1.is_server_error() && self != Kind::QuotaExceeded
+        let is_refusal = matches!(
+            self,
+            Kind::QuotaExceeded | Kind::PoolFull | Kind::ServerFull | Kind::DrivesAway | Kind::NotSettled
+        );
+        self.word_and_status().1.is_server_error() && !is_refusal
     }
 }
 
@@ -411,6 +416,19 @@ mod tests {
         check(ArchiveError::Store(ExecuteError::MapFull), "server-full", 503);
         check(ArchiveError::Store(ExecuteError::DiskFull), "server-full", 503);
         check(ArchiveError::AuditFull("log".into()), "server-full", 503);
+        for (kind, is_told) in [
+            (Kind::ServerFull, false),
+            (Kind::PoolFull, false),
+            (Kind::DrivesAway, false),
+            (Kind::NotSettled, false),
+            (Kind::QuotaExceeded, false),
+            (Kind::NotFound, false),
+            (Kind::Unavailable, true),
+            (Kind::Corrupt, true),
+            (Kind::Internal, true),
+        ] {
+            assert_eq!(kind.is_the_servers(), is_told, "{kind:?}");
+        }
         check(ArchiveError::Store(ExecuteError::Rejected(Rejection::ReservedName)), "bad-path", 400);
         check(ArchiveError::Pool(PoolError::Closed), "unavailable", 503);
         // Story: a pool whose drives were away was called full, and a full one short of drives.

@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     pub long_calls: Places,
     /// Allowance for large JSON bodies.
     pub json_large: Places,
+    /// Allowance for those with very long lists of paths.
+    pub json_lists: Places,
     /// Calls over many files.
     pub works: Works,
 }
@@ -46,6 +48,7 @@ impl Shared {
             calls: Places::new(limits.calls),
             long_calls: Places::new(limits.long_calls),
             json_large: Places::new(limits.json_large_at_once),
+            json_lists: Places::new(limits.json_lists_at_once),
             works: Works::default(),
             limits,
         }

@@ -107,14 +107,17 @@ pub(crate) fn sums(attributes: &Attributes) -> dto::Checksum {
         let Some((name, value)) = line.split_once('=') else { continue };
         let (value, kind) = value.split_once(' ').unwrap_or((value, "full"));
         let Some(of) = Kind::of_name(name) else { continue };
-        set_sum(&mut checksum, of, value.to_owned());
+        if !set_sum(&mut checksum, of, value.to_owned()) {
+            continue;
+        }
         let kind = if kind == "composite" { ChecksumType::COMPOSITE } else { ChecksumType::FULL_OBJECT };
         checksum.checksum_type = Some(ChecksumType::from_static(kind));
     }
     checksum
 }
 
-fn set_sum(checksum: &mut dto::Checksum, kind: Kind, value: String) {
+/// Whether s3s has a field for the kind, so that an answer has the value.
+fn set_sum(checksum: &mut dto::Checksum, kind: Kind, value: String) -> bool {
     let value = Some(value);
     match kind {
         Kind::Crc32 => checksum.checksum_crc32 = value,
@@ -122,9 +125,10 @@ fn set_sum(checksum: &mut dto::Checksum, kind: Kind, value: String) {
         Kind::Crc64nvme => checksum.checksum_crc64nvme = value,
         Kind::Sha1 => checksum.checksum_sha1 = value,
         Kind::Sha256 => checksum.checksum_sha256 = value,
-        // s3s has no field for them: see `other_sums`.
-        Kind::Sha512 | Kind::Md5 => {}
+        // See `other_sums`.
+        Kind::Sha512 | Kind::Md5 => return false,
     }
+    true
 }
 
 /// The kinds of an object's checksums, for listings.
@@ -145,8 +149,12 @@ pub(crate) fn algorithms(sums: &dto::Checksum) -> Option<Vec<ChecksumAlgorithm>>
 pub(crate) fn other_sums(attributes: &Attributes, headers: &mut http::HeaderMap) {
     for line in text(attributes, metadata::SUMS).unwrap_or_default().lines() {
         let Some((kind, value)) = line.split_once('=') else { continue };
-        if let Some(kind) = Kind::of_name(kind) {
-            kind.say(value.split(' ').next().unwrap_or_default(), headers);
+        if let Some(kind) = Kind::of_name(kind)
+            && kind.say(value.split(' ').next().unwrap_or_default(), headers)
+        {
+            // They are of objects that were put in one request.
+            let form = http::HeaderValue::from_static(ChecksumType::FULL_OBJECT);
+            headers.insert("x-amz-checksum-type", form);
         }
     }
 }

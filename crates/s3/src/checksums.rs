@@ -70,16 +70,16 @@ impl Kind {
         }
     }
 
-    /// Says a value in a header of an answer, where s3s has no field for the kind.
-    pub(crate) fn say(self, value: &str, headers: &mut HeaderMap) {
+    /// Says a value in a header of an answer, where s3s has no field for the kind; whether it did.
+    pub(crate) fn say(self, value: &str, headers: &mut HeaderMap) -> bool {
         let name = match self {
             Kind::Sha512 => "x-amz-checksum-sha512",
             Kind::Md5 => "x-amz-checksum-md5",
-            _ => return,
+            _ => return false,
         };
-        if let Ok(value) = http::HeaderValue::from_str(value) {
-            headers.insert(name, value);
-        }
+        let Ok(value) = http::HeaderValue::from_str(value) else { return false };
+        headers.insert(name, value);
+        true
     }
 }
 
@@ -96,6 +96,8 @@ pub(crate) struct Expected {
     pub trailer: Option<Kind>,
     /// A checksum that is computed although the client sent none.
     pub computed: Option<Kind>,
+    /// Whether that one is also computed beside another one that the client sent.
+    pub both: bool,
     /// Whether the MD5 is wanted for the ETag in any case.
     pub etag: bool,
 }
@@ -107,6 +109,8 @@ pub(crate) struct Verified {
     pub md5: Option<[u8; 16]>,
     /// The checksum that the client sent, or that was computed all the same: kind, and value in base64.
     pub sum: Option<(Kind, String)>,
+    /// One that was computed beside the one that the client sent.
+    pub beside: Option<(Kind, String)>,
 }
 
 fn invalid(name: &str) -> S3Error {
@@ -176,11 +180,12 @@ impl Expected {
 
     /// What computes all that is needed.
     pub(crate) fn hasher(&self) -> Hasher {
-        let kind = self.sent().or(self.computed);
+        let sent = self.sent();
+        let computed = self.computed.filter(|kind| sent.is_none() || self.both && sent != Some(*kind));
         Hasher {
             md5: (self.etag || self.md5.is_some()).then(Md5::new),
             payload: self.payload.map(|_| Sha256::new()),
-            sum: kind.map(|kind| (kind, Sum::new(kind))),
+            sums: sent.into_iter().chain(computed).map(|kind| (kind, Sum::new(kind))).collect(),
         }
     }
 
@@ -202,8 +207,13 @@ impl Expected {
                 "the body does not have the MD5 of Content-MD5: nothing was stored"
             ));
         }
-        let mut verified = Verified { md5: sums.md5, sum: None };
-        if let Some((kind, actual)) = sums.sum {
+        let mut verified = Verified { md5: sums.md5, ..Verified::default() };
+        for (at, (kind, actual)) in sums.sums.into_iter().enumerate() {
+            let value = (kind, base64::encode(&actual));
+            if at > 0 {
+                verified.beside = Some(value);
+                continue;
+            }
             let name = format!("x-amz-checksum-{}", kind.name());
             let said = match &self.header {
                 Some((_, said)) => said.clone(),
@@ -219,7 +229,7 @@ impl Expected {
                     "the body does not have the checksum of {name}: nothing was stored"
                 ));
             }
-            verified.sum = Some((kind, base64::encode(&actual)));
+            verified.sum = Some(value);
         }
         Ok(verified)
     }
@@ -251,7 +261,8 @@ impl Sum {
 pub(crate) struct Hasher {
     md5: Option<Md5>,
     payload: Option<Sha256>,
-    sum: Option<(Kind, Sum)>,
+    /// The one that the client sent comes first.
+    sums: Vec<(Kind, Sum)>,
 }
 
 /// What a [`Hasher`] computed.
@@ -259,7 +270,7 @@ pub(crate) struct Hasher {
 pub(crate) struct Sums {
     md5: Option<[u8; 16]>,
     payload: Option<[u8; 32]>,
-    sum: Option<(Kind, Vec<u8>)>,
+    sums: Vec<(Kind, Vec<u8>)>,
 }
 
 /// An MD5, and a checksum of S3.
@@ -268,7 +279,7 @@ pub(crate) type Values = (Option<[u8; 16]>, Option<(Kind, Vec<u8>)>);
 impl Sums {
     /// The MD5, and the checksum of S3.
     pub(crate) fn values(self) -> Values {
-        (self.md5, self.sum)
+        (self.md5, self.sums.into_iter().next())
     }
 }
 
@@ -276,13 +287,13 @@ impl Sums {
 pub(crate) fn digest(kind: Kind, bytes: &[u8]) -> Vec<u8> {
     let mut hasher = Expected { trailer: Some(kind), ..Expected::default() }.hasher();
     hasher.update(bytes);
-    hasher.finish().sum.map(|(_, value)| value).unwrap_or_default()
+    hasher.finish().values().1.map(|(_, value)| value).unwrap_or_default()
 }
 
 impl Hasher {
     /// Whether it costs next to nothing: a CRC at most.
     fn is_quick(&self) -> bool {
-        let is_crc = self.sum.as_ref().is_none_or(|(_, sum)| matches!(sum, Sum::Crc(_)));
+        let is_crc = self.sums.iter().all(|(_, sum)| matches!(sum, Sum::Crc(_)));
         self.md5.is_none() && self.payload.is_none() && is_crc
     }
 
@@ -294,19 +305,20 @@ impl Hasher {
         if let Some(payload) = &mut self.payload {
             payload.update(bytes);
         }
-        match &mut self.sum {
-            Some((_, Sum::Crc(crc))) => crc.update(bytes),
-            Some((_, Sum::Sha1(sha))) => sha.update(bytes),
-            Some((_, Sum::Sha256(sha))) => sha.update(bytes),
-            Some((_, Sum::Sha512(sha))) => sha.update(bytes),
-            Some((_, Sum::Md5(md5))) => md5.update(bytes),
-            None => {}
+        for (_, sum) in &mut self.sums {
+            match sum {
+                Sum::Crc(crc) => crc.update(bytes),
+                Sum::Sha1(sha) => sha.update(bytes),
+                Sum::Sha256(sha) => sha.update(bytes),
+                Sum::Sha512(sha) => sha.update(bytes),
+                Sum::Md5(md5) => md5.update(bytes),
+            }
         }
     }
 
     /// The digests of all bytes.
     pub(crate) fn finish(self) -> Sums {
-        let sum = self.sum.map(|(kind, sum)| {
+        let finished = self.sums.into_iter().map(|(kind, sum)| {
             let value = match sum {
                 Sum::Crc(crc) => {
                     let value = crc.finalize().to_be_bytes();
@@ -322,7 +334,7 @@ impl Hasher {
         Sums {
             md5: self.md5.map(|md5| md5.finalize().into()),
             payload: self.payload.map(|sha| sha.finalize().into()),
-            sum,
+            sums: finished.collect(),
         }
     }
 }
@@ -433,7 +445,7 @@ mod tests {
             beside.update(&Bytes::from_static(b"1234")).unwrap();
             beside.update(&Bytes::from_static(b"56789")).unwrap();
             let sums = beside.finish().unwrap();
-            let (_, value) = sums.sum.clone().unwrap();
+            let (_, value) = sums.clone().values().1.unwrap();
             assert_eq!(crate::sigv4::hex(&value), digits, "{kind:?}");
             assert_eq!(crate::sigv4::hex(&sums.md5.unwrap()), "25f9e794323b453885f5181f1b624d0b");
             let name = http::HeaderName::try_from(format!("x-amz-checksum-{}", kind.name())).unwrap();

@@ -2,15 +2,14 @@
 
 use archive::{CloneOptions, Hold, Versioning, Which};
 use catalogue::Attributes;
-use s3s::dto::{
-    CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopySource, MetadataDirective, TaggingDirective,
-};
+use s3s::dto::{CopyObjectInput, CopyObjectOutput, CopyObjectResult, MetadataDirective, TaggingDirective};
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 
 use crate::answers::{Known, bucket, find, sums, timestamp};
 use crate::checksums::Kind;
 use crate::conditions::{Conditions, failed};
 use crate::context::{Context, Failure, Guest};
+use crate::copy_source;
 use crate::keys::{self, Place};
 use crate::markers;
 use crate::metadata::{self, Kept, META, TAG};
@@ -39,6 +38,8 @@ struct Asked {
     tags: Option<Vec<(String, Vec<u8>)>>,
     class: Option<String>,
     hold: Option<Hold>,
+    /// What it keeps if its legal hold is said to be off.
+    legal_off: Option<(String, Vec<u8>)>,
     /// The checksum that the copy is to have.
     algorithm: Option<Kind>,
     /// Something is said of the copy that the source does not have.
@@ -60,13 +61,29 @@ fn is_replace(directive: Option<&str>) -> S3Result<bool> {
     }
 }
 
-fn source(copied: &CopySource) -> S3Result<(Place, Option<String>)> {
-    match copied {
-        CopySource::Bucket { bucket, key, version_id } => {
-            Ok((keys::place(bucket, key)?, version_id.as_deref().map(str::to_owned)))
+/// S3 drops what is said of a copy whose directive is COPY; here it is refused, since whoever sends it relies
+/// on it. `Content-Type` and `Cache-Control` are put into every request by libraries of HTTP: they are
+/// dropped.
+fn check_replaced(input: &CopyObjectInput, kept: &Kept<'_>, replaces: bool, retags: bool) -> S3Result<()> {
+    let has_metadata = input.metadata.as_ref().is_some_and(|metadata| !metadata.is_empty());
+    let coding = |coding: &str| ["aws-chunked", "identity", ""].contains(&coding.trim());
+    let has_coding = kept.encoding.is_some_and(|codings| !codings.split(',').all(coding));
+    for (is_said, name, directive) in [
+        (has_metadata && !replaces, "x-amz-meta-*", "x-amz-metadata-directive"),
+        (kept.disposition.is_some() && !replaces, "Content-Disposition", "x-amz-metadata-directive"),
+        (has_coding && !replaces, "Content-Encoding", "x-amz-metadata-directive"),
+        (kept.language.is_some() && !replaces, "Content-Language", "x-amz-metadata-directive"),
+        (kept.expires.is_some() && !replaces, "Expires", "x-amz-metadata-directive"),
+        (input.tagging.is_some() && !retags, "x-amz-tagging", "x-amz-tagging-directive"),
+    ] {
+        if is_said {
+            return Err(s3_error!(
+                InvalidRequest,
+                "a copy has the {name} of its source unless {directive} is REPLACE: nothing was copied"
+            ));
         }
-        _ => Err(s3_error!(NotImplemented, "the source of a copy is named by bucket and key here")),
     }
+    Ok(())
 }
 
 impl Asked {
@@ -78,7 +95,7 @@ impl Asked {
                 "copies with conditions on their target are not supported"
             ));
         }
-        let (from, version) = source(&input.copy_source)?;
+        let (from, version) = copy_source::of(&req.extensions)?;
         let algorithm = match &input.checksum_algorithm {
             None => None,
             Some(name) => Some(Kind::of_name(name.as_str()).ok_or_else(|| {
@@ -98,6 +115,7 @@ impl Asked {
         };
         let retags = is_replace(input.tagging_directive.as_ref().map(TaggingDirective::as_str))?;
         let tags = metadata::tags_of_header(input.tagging.as_deref().unwrap_or_default())?;
+        check_replaced(input, &kept, replaces, retags)?;
         Ok(Asked {
             from,
             version,
@@ -112,6 +130,7 @@ impl Asked {
             tags: retags.then(|| metadata::tag_xattrs(tags).collect()),
             class: class(cx, input.storage_class.as_ref().map(|class| class.as_str()))?,
             hold: crate::lock::hold_of_put(cx, &req.headers)?,
+            legal_off: crate::lock::off_of_put(&req.headers),
             algorithm,
             is_change: replaces || retags || input.storage_class.is_some(),
         })
@@ -122,10 +141,13 @@ impl Asked {
     fn attributes(&self, source: &Attributes, owner: &str) -> Attributes {
         let is_metadata = |name: &str| name.starts_with(META) || HEADERS.contains(&name);
         let is_replaced = |name: &str| {
-            (self.metadata.is_some() && is_metadata(name)) || (self.tags.is_some() && name.starts_with(TAG))
+            (self.metadata.is_some() && is_metadata(name))
+                || (self.tags.is_some() && name.starts_with(TAG))
+                || name == metadata::LEGAL_HOLD
         };
         let kept = source.xattrs.iter().filter(|(name, _)| !is_replaced(name)).cloned();
         let new = self.metadata.iter().chain(&self.tags).flatten().cloned();
+        let new = new.chain(self.legal_off.clone());
         Attributes { xattrs: kept.chain(new).collect(), owner: owner.to_owned(), ..source.clone() }
     }
 

@@ -67,7 +67,11 @@ pub(crate) fn s3_error_of(error: ArchiveError) -> S3Error {
         ArchiveError::TreeChanges | ArchiveError::Stopping | ArchiveError::NotSettled { .. } => {
             s3_error!(ServiceUnavailable, "{text}")
         }
-        ArchiveError::DrivesAway { .. } | ArchiveError::Store(_) | ArchiveError::Pool(_) => {
+        // `kist status` names the drives; a line for each file would say no more.
+        ArchiveError::DrivesAway { .. } => {
+            s3_error!(ServiceUnavailable, "the store cannot do this at present: try again later")
+        }
+        ArchiveError::Store(_) | ArchiveError::Pool(_) => {
             tracing::error!(%error, "an S3 request failed for now");
             s3_error!(ServiceUnavailable, "the store cannot do this at present: try again later")
         }

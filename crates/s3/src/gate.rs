@@ -22,7 +22,7 @@ use crate::context::{Context, Entered};
 use crate::errors::custom;
 use crate::known::{self, Content};
 use crate::sigv4::{self, ChunkSigner, Claim, Payload, Query, only};
-use crate::{buckets, percent};
+use crate::{buckets, copy_source, percent};
 
 /// Who a request is from, and what its body has to be.
 struct Admitted {
@@ -85,6 +85,7 @@ where
     parts.extensions.insert(Entered { caller: admitted.caller, peer, holder: holder.clone(), allowance });
     parts.extensions.insert(operation);
     check_owners(cx, &parts).await?;
+    copy_source::take(&mut parts)?;
     rewrite_headers(&mut parts.headers, length)?;
     if operation.content == Content::Bytes {
         let length =

@@ -48,12 +48,12 @@ struct Asked {
 
 /// Builds the parts that the answers to HEAD and GET have in common.
 macro_rules! answer {
-    ($kind:ident, $cx:expr, $known:expr, $input:expr) => {{
+    ($kind:ident, $cx:expr, $known:expr, $input:expr, $sums:expr) => {{
         let (known, input) = (&$known, &$input);
         let attributes = &known.file.attributes;
         let kept = |name: &str| text(attributes, name).map(str::to_owned);
         let sums = match input.part_number.and_then(|number| u16::try_from(number).ok()) {
-            _ if input.checksum_mode.is_none() || input.range.is_some() => Checksum::default(),
+            _ if !$sums || input.range.is_some() => Checksum::default(),
             Some(number) => sums_of_part(attributes, number),
             None => sums(attributes),
         };
@@ -99,6 +99,7 @@ pub(crate) async fn head_object(
 ) -> S3Result<S3Response<HeadObjectOutput>> {
     let if_range = if_range(&req.headers)?;
     let input = req.input;
+    let wants_sums = wants_sums(input.checksum_mode.as_ref())?;
     let number = part_number(input.part_number, input.range.is_some())?;
     let place = keys::place(&input.bucket, &input.key)?;
     let version = input.version_id.clone();
@@ -120,11 +121,11 @@ pub(crate) async fn head_object(
     let range = input.range.filter(|_| is_of_range(if_range.as_deref(), &known));
     let (part, length) = asked_span(range, number, &known)?;
     let is_part = part.is_some();
-    let mut output = answer!(HeadObjectOutput, cx, known, input);
+    let mut output = answer!(HeadObjectOutput, cx, known, input, wants_sums);
     output.content_length = i64::try_from(length).ok();
     output.content_range = part.map(|part| content_range(&part, known.file.size.0));
     output.parts_count = parts_count(number, &known);
-    let with_sums = input.checksum_mode.is_some() && !is_part;
+    let with_sums = wants_sums && !is_part;
     let mut response = S3Response::new(output);
     add_headers(&mut response.headers, &known, with_sums);
     // s3s has no field for it here.
@@ -169,6 +170,7 @@ pub(crate) async fn get_object(
     let guest = cx.guest(&req.extensions)?;
     let if_range = if_range(&req.headers)?;
     let input = req.input;
+    let wants_sums = wants_sums(input.checksum_mode.as_ref())?;
     let number = part_number(input.part_number, input.range.is_some())?;
     let asked = Asked {
         settings: cx.settings.clone(),
@@ -190,8 +192,8 @@ pub(crate) async fn get_object(
     let job = Job { guest, asked, head, pieces, loans: cx.loans.clone(), _permit: permit };
     spawn_blocking(move || job.run());
     let Opened { known, part, length, whole } = answered.await.map_err(lost_thread)??;
-    let with_sums = input.checksum_mode.is_some() && part.is_none();
-    let mut output = answer!(GetObjectOutput, cx, known, input);
+    let with_sums = wants_sums && part.is_none();
+    let mut output = answer!(GetObjectOutput, cx, known, input, wants_sums);
     output.content_length = i64::try_from(length).ok();
     output.content_range = part.map(|part| content_range(&part, known.file.size.0));
     output.parts_count = parts_count(number, &known);
@@ -205,6 +207,18 @@ pub(crate) async fn get_object(
     let mut response = S3Response::new(output);
     add_headers(&mut response.headers, &known, with_sums);
     Ok(response)
+}
+
+/// Whether checksums are asked for.
+///
+/// # Errors
+/// `InvalidArgument` for a mode that there is not.
+fn wants_sums(mode: Option<&ChecksumMode>) -> S3Result<bool> {
+    match mode.map(ChecksumMode::as_str) {
+        None => Ok(false),
+        Some(ChecksumMode::ENABLED) => Ok(true),
+        Some(_) => Err(s3_error!(InvalidArgument, "x-amz-checksum-mode can only be ENABLED")),
+    }
 }
 
 /// The part that is asked for.

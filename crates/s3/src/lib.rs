@@ -12,6 +12,7 @@ mod chunked;
 mod conditions;
 mod context;
 mod copy;
+mod copy_source;
 mod documents;
 mod elements;
 mod errors;

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use archive::{Hold, ObjectStat, Retention, RetentionMode, Versioning};
+use archive::{ArchiveError, Hold, ObjectStat, Retention, RetentionMode, Versioning};
 use base::{Duration, Name};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use s3s::dto::{
@@ -19,6 +19,7 @@ use crate::answers::{absent, bucket, of_s3s, timestamp};
 use crate::context::{Context, Failure, Guest};
 use crate::errors::custom;
 use crate::keys::{self, Place};
+use crate::metadata;
 use crate::versions::change_bucket;
 
 const MODE: &str = "x-amz-object-lock-mode";
@@ -97,6 +98,25 @@ pub(crate) fn hold_of_put(cx: &Context, headers: &HeaderMap) -> S3Result<Option<
     Ok(Some(Hold { retention, legal: legal.unwrap_or(false) }))
 }
 
+/// What a new version keeps if its headers say that its legal hold is off.
+pub(crate) fn off_of_put(headers: &HeaderMap) -> Option<(String, Vec<u8>)> {
+    let off = ObjectLockLegalHoldStatus::OFF;
+    headers.get(LEGAL).filter(|status| status.as_bytes() == off.as_bytes()).map(|_| off_xattr())
+}
+
+fn off_xattr() -> (String, Vec<u8>) {
+    (metadata::LEGAL_HOLD.to_owned(), ObjectLockLegalHoldStatus::OFF.as_bytes().to_vec())
+}
+
+/// The legal hold of a version; `None` if nobody ever said anything of it.
+fn legal_status(object: &ObjectStat) -> Option<&'static str> {
+    if object.hold.legal {
+        return Some(ObjectLockLegalHoldStatus::ON);
+    }
+    let said = metadata::text(&object.file.attributes, metadata::LEGAL_HOLD);
+    said.map(|_| ObjectLockLegalHoldStatus::OFF)
+}
+
 /// Refuses if the bucket has no object lock; to be asked before anything is held.
 pub(crate) fn check_bucket(guest: &Guest, name: &Name) -> Result<(), Failure> {
     if bucket(guest, name)?.settings.object_lock {
@@ -107,8 +127,8 @@ pub(crate) fn check_bucket(guest: &Guest, name: &Name) -> Result<(), Failure> {
 
 /// The headers about what keeps a version, for GET and HEAD.
 pub(crate) fn add_headers(headers: &mut HeaderMap, object: Option<&ObjectStat>) {
-    let Some(hold) = object.map(|object| object.hold) else { return };
-    if let Some(Retention { mode, until }) = hold.retention {
+    let Some(object) = object else { return };
+    if let Some(Retention { mode, until }) = object.hold.retention {
         headers.insert(MODE, HeaderValue::from_static(mode_text(mode)));
         let mut text = Vec::new();
         if timestamp(until).format(TimestampFormat::DateTime, &mut text).is_ok()
@@ -117,8 +137,8 @@ pub(crate) fn add_headers(headers: &mut HeaderMap, object: Option<&ObjectStat>) 
             headers.insert(UNTIL, value);
         }
     }
-    if hold.legal {
-        headers.insert(LEGAL, HeaderValue::from_static(ObjectLockLegalHoldStatus::ON));
+    if let Some(status) = legal_status(object) {
+        headers.insert(LEGAL, HeaderValue::from_static(status));
     }
 }
 
@@ -204,19 +224,20 @@ fn object(guest: &Guest, place: &Place, version: Option<&str>) -> Result<ObjectS
     guest.engine.object(&place.path, which).map_err(|error| absent(guest, place, version, error))
 }
 
-/// Changes what keeps a version; no other such change of S3 comes between the reading and the writing.
+/// Changes what keeps a version, and gives it as it is then; no other such change of S3 comes between the
+/// reading and the writing.
 fn change_hold(
     guest: &Guest,
     (place, version): (&Place, Option<&str>),
     bypass: bool,
     change: impl FnOnce(&mut Hold),
-) -> Result<(), Failure> {
+) -> Result<ObjectStat, Failure> {
     let _one = CHANGES.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = object(guest, place, version)?;
-    let mut hold = known.hold;
-    change(&mut hold);
+    let mut known = object(guest, place, version)?;
+    change(&mut known.hold);
     let which = archive::Which::Version(known.file.file);
-    Ok(guest.engine.set_hold(&place.path, which, hold, bypass)?)
+    guest.engine.set_hold(&place.path, which, known.hold, bypass)?;
+    Ok(known)
 }
 
 fn no_hold() -> Failure {
@@ -231,11 +252,9 @@ pub(crate) async fn get_object_legal_hold(
     let input = req.input;
     let place = keys::place(&input.bucket, &input.key)?;
     let version = input.version_id;
-    let known = cx.call(&req.extensions, move |guest| object(guest, &place, version.as_deref())).await?;
-    let status = match known.hold.legal {
-        true => ObjectLockLegalHoldStatus::ON,
-        false => ObjectLockLegalHoldStatus::OFF,
-    };
+    let find =
+        move |guest: &Guest| legal_status(&object(guest, &place, version.as_deref())?).ok_or_else(no_hold);
+    let status = cx.call(&req.extensions, find).await?;
     let status = Some(ObjectLockLegalHoldStatus::from_static(status));
     let legal_hold = Some(ObjectLockLegalHold { status });
     Ok(S3Response::new(GetObjectLegalHoldOutput { legal_hold }))
@@ -251,7 +270,17 @@ pub(crate) async fn put_object_legal_hold(
     let status = status.ok_or_else(|| s3_error!(MalformedXML, "the body has no status of a legal hold"))?;
     let (legal, version) = (is_on(status.as_str())?, input.version_id);
     cx.call(&req.extensions, move |guest| {
-        change_hold(guest, (&place, version.as_deref()), false, |hold| hold.legal = legal)
+        let changed = change_hold(guest, (&place, version.as_deref()), false, |hold| hold.legal = legal)?;
+        if legal || legal_status(&changed) == Some(ObjectLockLegalHoldStatus::OFF) {
+            return Ok(());
+        }
+        let (name, value) = off_xattr();
+        let which = archive::Which::Version(changed.file.file);
+        match guest.engine.set_xattrs(&place.path, which, &[(name, Some(value))]) {
+            // Whoever may change holds and nothing else has taken it off; that it was on is not remembered.
+            Err(ArchiveError::Denied { .. }) => Ok(()),
+            other => Ok(other?),
+        }
     })
     .await?;
     Ok(S3Response::new(PutObjectLegalHoldOutput::default()))
@@ -293,7 +322,7 @@ pub(crate) async fn put_object_retention(
     let bypass = input.bypass_governance_retention.unwrap_or(false);
     let version = input.version_id;
     cx.call(&req.extensions, move |guest| {
-        change_hold(guest, (&place, version.as_deref()), bypass, |hold| hold.retention = new)
+        change_hold(guest, (&place, version.as_deref()), bypass, |hold| hold.retention = new).map(drop)
     })
     .await?;
     Ok(S3Response::new(PutObjectRetentionOutput::default()))

@@ -15,6 +15,9 @@ pub(crate) const SUMS: &str = "kist.s3.sum";
 pub(crate) const PARTS: &str = "kist.s3.parts";
 /// Checksums of those parts.
 pub(crate) const PART_SUMS: &str = "kist.s3.part-sums";
+/// Says `OFF` of a version whose legal hold was taken off, or never was on but asked for as off: one of which
+/// nobody ever said anything has none, which S3 tells apart.
+pub(crate) const LEGAL_HOLD: &str = "kist.s3.legal-hold";
 /// A directory that was put as an object.
 pub(crate) const MARKER: &str = "kist.s3.marker";
 /// Before the name of a tag.

@@ -95,6 +95,7 @@ fn xattrs(
     if let Some(tagging) = &input.tagging {
         xattrs.extend(metadata::tag_xattrs(metadata::tags_of_header(tagging)?));
     }
+    xattrs.extend(crate::lock::off_of_put(&req.headers));
     xattrs.extend(plan.map(|plan| (parts::UPLOAD_SUM.to_owned(), plan.text().into_bytes())));
     Ok(xattrs)
 }
@@ -161,6 +162,8 @@ pub(crate) async fn upload_part(
     let mut expected = Expected::of(&req.headers, &body.announced, body.sha256)?;
     expected.etag = true;
     expected.computed = Some(checksums::DEFAULT);
+    // The whole has it if its upload was begun without a checksum.
+    expected.both = true;
     let sent = expected.sent();
     let length = ByteCount(body.length);
     let begin = move |guest: &Guest| {
@@ -170,7 +173,8 @@ pub(crate) async fn upload_part(
     let finish = |part: Box<dyn PartUpload>, verified: crate::checksums::Verified, reply: body::Reply<_>| {
         // It was asked for above.
         let md5 = verified.md5.unwrap_or_default();
-        reply(part.finish(parts::kept(&md5, verified.sum)).map_err(Failure::from));
+        let sums = verified.sum.into_iter().chain(verified.beside);
+        reply(part.finish(parts::kept(&md5, sums)).map_err(Failure::from));
     };
     let guest = cx.guest(&req.extensions)?;
     let part: PartInfo = body::receive(cx, guest, body, expected, begin, finish).await?;

@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     fn part(number: u16, size: u64) -> Stored {
-        Stored { number, size, stamp: 1, md5: vec![number as u8; 16], sum: Some((Kind::Sha1, vec![1; 20])) }
+        Stored { number, size, stamp: 1, md5: vec![number as u8; 16], sums: vec![(Kind::Sha1, vec![1; 20])] }
     }
 
     fn of(number: u16) -> Named {

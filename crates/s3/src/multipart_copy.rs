@@ -19,7 +19,7 @@ use crate::md5_lanes::Md5Lanes;
 use crate::multipart::{part_number, path_of, stored, upload_id, upload_of};
 use crate::parts::{self, PART_BYTES_MAX, Plan};
 use crate::settings::S3Settings;
-use crate::{etag, sigv4};
+use crate::{copy_source, etag, sigv4};
 
 /// What is to be copied, and where to.
 struct Copy {
@@ -118,10 +118,7 @@ pub(crate) async fn upload_part_copy(
     req: S3Request<UploadPartCopyInput>,
 ) -> S3Result<S3Response<UploadPartCopyOutput>> {
     let input = req.input;
-    let CopySource::Bucket { bucket, key, version_id } = &input.copy_source else {
-        return Err(s3_error!(NotImplemented, "access points are not supported"));
-    };
-    let source = keys::place(bucket, key)?;
+    let (source, version) = copy_source::of(&req.extensions)?;
     if source.is_directory {
         return Err(s3_error!(InvalidArgument, "a key that ends with '/' has no bytes"));
     }
@@ -130,7 +127,7 @@ pub(crate) async fn upload_part_copy(
         upload: upload_id(&input.upload_id)?,
         number: part_number(input.part_number)?,
         source,
-        version: version_id.as_deref().map(str::to_owned),
+        version,
         range: input.copy_source_range.as_deref().map(range_of).transpose()?,
         conditions: Conditions {
             matches: input.copy_source_if_match,

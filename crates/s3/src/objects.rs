@@ -2,12 +2,12 @@
 
 use archive::{ArchiveError, ObjectRemoved, Versioning};
 use s3s::dto::*;
-use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 use tokio::task::JoinSet;
 
 use crate::answers::{bucket, bucket_exists};
 use crate::context::{Context, Failure, Guest, lost_thread};
-use crate::keys::{self, version_text};
+use crate::keys::{self, Place, version_text};
 use crate::markers;
 
 /// Keys of one DeleteObjects, as in S3.
@@ -62,6 +62,7 @@ fn remove(
         return Ok(Removed::default());
     }
     match guest.engine.remove_object(&place.path, which, bypass) {
+        Ok(ObjectRemoved { version: None, marker: false }) => absent(guest, &place, version),
         Ok(ObjectRemoved { version: removed, marker }) => {
             let version_id = match version {
                 Some(version) => Some(version.to_owned()),
@@ -75,11 +76,20 @@ fn remove(
             Ok(Removed { marker, version_id })
         }
         Err(ArchiveError::NotFound(_) | ArchiveError::IsADirectory(_) | ArchiveError::NotADirectory(_)) => {
-            bucket_exists(guest, &place)?;
-            Ok(Removed { marker: false, version_id: version.map(str::to_owned) })
+            absent(guest, &place, version)
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Of a key that is not there: deleted already, if its bucket is. Whoever may delete in it and not look at it
+/// is not told whether it is.
+fn absent(guest: &Guest, place: &Place, version: Option<&str>) -> Result<Removed, Failure> {
+    match bucket_exists(guest, place) {
+        Err(failure) if failure.0.code() != &S3ErrorCode::AccessDenied => return Err(failure),
+        _ => {}
+    }
+    Ok(Removed { marker: false, version_id: version.map(str::to_owned) })
 }
 
 pub(crate) async fn delete_objects(

@@ -22,7 +22,7 @@ pub(crate) const PARTS_MAX: u16 = catalogue::PARTS_MAX;
 pub(crate) const UPLOAD_SUM: &str = "kist.upload.sum";
 /// What a part keeps: its MD5 in hexadecimal.
 const PART_ETAG: &str = "etag";
-/// What a part keeps: `crc32=BASE64`.
+/// What a part keeps: `crc32=BASE64`, and in a second line what was computed beside it.
 const PART_SUM: &str = "sum";
 /// Sizes that take more text than this are not kept: parts of which each has another size.
 const SIZES_BYTES_MAX: usize = 16 << 10;
@@ -81,9 +81,10 @@ impl Plan {
         Ok(Some(Plan { kind, full }))
     }
 
-    /// What an upload has that was begun without: what S3 computes by default, if all parts have it.
+    /// What an upload has that was begun without: what S3 computes by default, whatever else the client sent
+    /// with the parts; if all parts have it, since older servers computed it only of parts that came without.
     pub(crate) fn by_default(parts: &[&Stored]) -> Option<Plan> {
-        let has = |part: &&Stored| part.sum.as_ref().is_some_and(|(kind, _)| *kind == checksums::DEFAULT);
+        let has = |part: &&Stored| part.sum(checksums::DEFAULT).is_some();
         parts.iter().all(has).then_some(Plan { kind: checksums::DEFAULT, full: true })
     }
 
@@ -115,15 +116,17 @@ pub(crate) struct Stored {
     pub size: u64,
     pub stamp: u64,
     pub md5: Vec<u8>,
-    pub sum: Option<(Kind, Vec<u8>)>,
+    pub sums: Vec<(Kind, Vec<u8>)>,
 }
 
 /// What a part is to keep.
-pub(crate) fn kept(md5: &[u8], sum: Option<(Kind, String)>) -> Vec<(String, Vec<u8>)> {
+pub(crate) fn kept(md5: &[u8], sums: impl IntoIterator<Item = (Kind, String)>) -> Vec<(String, Vec<u8>)> {
     let mut kept = vec![(PART_ETAG.to_owned(), hex(md5).into_bytes())];
-    kept.extend(
-        sum.map(|(kind, value)| (PART_SUM.to_owned(), format!("{}={value}", kind.name()).into_bytes())),
-    );
+    let lines: Vec<String> =
+        sums.into_iter().map(|(kind, value)| format!("{}={value}", kind.name())).collect();
+    if !lines.is_empty() {
+        kept.push((PART_SUM.to_owned(), lines.join("\n").into_bytes()));
+    }
     kept
 }
 
@@ -135,14 +138,12 @@ impl Stored {
             std::str::from_utf8(value).ok()
         };
         let md5 = from_hex(value(PART_ETAG)?)?;
-        let sum = match value(PART_SUM) {
-            Some(sum) => {
-                let (kind, value) = sum.split_once('=')?;
-                Some((Kind::of_name(kind)?, base64::decode(value)?))
-            }
-            None => None,
+        let sum = |line: &str| {
+            let (kind, value) = line.split_once('=')?;
+            Some((Kind::of_name(kind)?, base64::decode(value)?))
         };
-        Some(Stored { number: part.number, size: part.size.0, stamp: part.stamp, md5, sum })
+        let sums = value(PART_SUM).unwrap_or_default().lines().map(sum).collect::<Option<Vec<_>>>()?;
+        Some(Stored { number: part.number, size: part.size.0, stamp: part.stamp, md5, sums })
     }
 
     /// Its ETag, without quotes.
@@ -150,9 +151,14 @@ impl Stored {
         hex(&self.md5)
     }
 
+    /// Its checksum of this kind.
+    fn sum(&self, kind: Kind) -> Option<&[u8]> {
+        self.sums.iter().find(|(of, _)| *of == kind).map(|(_, value)| value.as_slice())
+    }
+
     /// Its checksum of this kind in base64.
     pub(crate) fn sum_text(&self, kind: Kind) -> Option<String> {
-        self.sum.as_ref().filter(|(of, _)| *of == kind).map(|(_, value)| base64::encode(value))
+        self.sum(kind).map(base64::encode)
     }
 }
 
@@ -172,14 +178,8 @@ pub(crate) fn etag(parts: &[&Stored]) -> String {
 
 /// The checksum of an object of these parts, as S3 writes it; `None` if a part has none.
 pub(crate) fn sum(plan: Plan, parts: &[&Stored]) -> Option<String> {
-    let values: Option<Vec<(&[u8], u64)>> = parts
-        .iter()
-        .map(|part| match &part.sum {
-            Some((kind, value)) if *kind == plan.kind => Some((value.as_slice(), part.size)),
-            _ => None,
-        })
-        .collect();
-    let values = values?;
+    let values = parts.iter().map(|part| Some((part.sum(plan.kind)?, part.size)));
+    let values = values.collect::<Option<Vec<(&[u8], u64)>>>()?;
     if plan.full {
         return combined(plan.kind, &values).map(|value| base64::encode(&value));
     }

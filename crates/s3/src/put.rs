@@ -161,6 +161,7 @@ fn attributes(
     if let Some(tagging) = &input.tagging {
         xattrs.extend(metadata::tag_xattrs(metadata::tags_of_header(tagging)?));
     }
+    xattrs.extend(crate::lock::off_of_put(&req.headers));
     Ok(attributes_of(cx, guest, mode, xattrs))
 }
 

@@ -65,6 +65,26 @@ fn requests_are_forgotten_some_time_after_they_have_ended() {
     kept.archive.close();
 }
 
+/// Found in a server with many clients: only 256 requests were looked at in ten seconds, so that above some
+/// 25 new ones a second they grew without bound.
+#[test]
+fn all_that_is_to_be_forgotten_goes_at_once() {
+    let kept = Kept::with(DAY * 30, 10);
+    let oldest = kept.ended();
+    let newest: Vec<RequestId> = (0..600).map(|_| kept.ended()).collect();
+    // Their pins run out, and one look is due: the clock stands from here on.
+    kept.clock.advance(DAY);
+    wait_until("the oldest is forgotten", || {
+        // It rings the sweeper.
+        kept.archive.evict(&all(&["/f"])).unwrap();
+        !kept.is_known(oldest)
+    });
+    let (gone, there) = newest.split_at(newest.len() - 10);
+    assert!(gone.iter().all(|request| !kept.is_known(*request)));
+    assert!(there.iter().all(|request| kept.is_known(*request)));
+    kept.archive.close();
+}
+
 #[test]
 fn of_many_requests_the_newest_are_kept_and_those_that_pin() {
     let kept = Kept::with(DAY * 30, 2);

@@ -240,7 +240,9 @@ fn a_hundred_thousand_paths_are_one_request_and_no_more() {
 
 #[test]
 fn a_json_body_has_a_limit_and_a_deadline() {
-    let server = Server::with(Limits { json_bytes: 1000, json_deadline: SHORT, ..Limits::default() });
+    let limits =
+        Limits { json_bytes: 1000, json_list_bytes: 1000, json_deadline: SHORT, ..Limits::default() };
+    let server = Server::with(limits);
     let body = |bytes: usize| format!("{{\"paths\":[\"/a\"],\"x\":\"{}\"}}", "x".repeat(bytes - 23));
     assert_eq!(server.post("/api/v1/requests", &body(1000)).status, 201);
     refused(&server.post("/api/v1/requests", &body(1001)), 413, "limit");
@@ -253,6 +255,30 @@ fn a_json_body_has_a_limit_and_a_deadline() {
     refused(&server.raw(format!("{head}Content-Length: 1000\r\n\r\n{{")), 408, "timeout");
     let deep = format!("{{\"paths\":{}", "[".repeat(900));
     refused(&server.post("/api/v1/requests", &deep), 400, "bad-request");
+}
+
+/// 100,000 paths are the limit, and those of a grid site, 165 bytes and more each, were refused as a body
+/// that is too long.
+#[test]
+fn a_list_of_paths_may_be_longer_than_another_body() {
+    let server = Server::start();
+    let directory = format!("/{}", vec!["d".repeat(126); 8].join("/"));
+    let paths: Vec<String> = (0..100_000).map(|number| format!("\"{directory}/{number:06}\"")).collect();
+    let body = format!("{{\"paths\":[{}]}}", paths.join(","));
+    assert!(body.len() > 100_000 * 1024, "{}", body.len());
+    assert_eq!(server.post("/api/v1/requests", &body).status, 201);
+    let selections = std::mem::take(&mut *server.engine.selections.lock().unwrap());
+    assert_eq!(selections.iter().map(|(count, _)| count).sum::<usize>(), 100_000);
+    // Bodies without a list are not, nor those that do not say how long they are.
+    refused(&server.post("/api/v1/requests/42/priority", &" ".repeat((16 << 20) + 1)), 413, "limit");
+    let limits = Limits { json_bytes: 1000, json_list_bytes: 2000, ..Limits::default() };
+    let server = Server::with(limits);
+    let body = |bytes: usize| format!("{{\"paths\":[\"/a\"],\"x\":\"{}\"}}", "x".repeat(bytes - 23));
+    assert_eq!(server.post("/api/v1/requests", &body(2000)).status, 201);
+    refused(&server.post("/api/v1/requests", &body(2001)), 413, "limit");
+    let head = format!("POST /api/v1/requests HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{KEY}");
+    let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n3e9\r\n{}\r\n0\r\n\r\n", body(1001));
+    refused(&server.raw(chunked), 413, "limit");
 }
 
 #[test]

@@ -95,6 +95,151 @@ fn a_part_comes_with_its_own_checksum() {
     archive.close();
 }
 
+/// boto3 begins an upload without a checksum and sends CRC32 with each part: the object had no checksum at
+/// all, and its parts neither.
+#[test]
+fn a_whole_has_the_default_checksum_whatever_came_with_its_parts() {
+    let instance = Instance::new(ByteCount::mib(64));
+    let archive = instance.open();
+    let world = over(&archive);
+    let (first, second) = (vec![7u8; PART], b"123456789".to_vec());
+    let sha512 = "2eZ2LdHI6vbWGzxhkvxAjU1tXxF20MKRabwk5xw/J0rSf81YEbMT1oH35V7ALXPUmclUVba1u1A6z1dPuo/+hQ==";
+    let of_whole = crc64(&world, &[first.as_slice(), &second].concat());
+    let of_parts = [crc64(&world, &first), crc64(&world, &second)];
+    for (at, (name, value)) in
+        [("x-amz-checksum-crc32", "y/Q5Jg=="), ("x-amz-checksum-crc64nvme", &of_parts[1])].iter().enumerate()
+    {
+        let at = format!("/b-1/o{at}");
+        let upload = ok(world.send(&Draft::new("POST", &format!("{at}?uploads")))).element("UploadId");
+        let put = |number: u32| Draft::new("PUT", &format!("{at}?partNumber={number}&uploadId={upload}"));
+        let of_first = ok(world.send(&put(1).body(&first)));
+        let refused = world
+            .send(&put(2).body(&second).header("x-amz-checksum-sha512", &format!("{}==", "A".repeat(86))));
+        assert_eq!(refused.code(), "BadDigest");
+        ok(world.send(&put(2).body(&second).header("x-amz-checksum-sha512", sha512)));
+        let of_second = ok(world.send(&put(2).body(&second).header(name, value)));
+        assert_eq!(of_second.header(name), *value);
+        let listed = ok(world.get(&format!("{at}?uploadId={upload}")));
+        assert_eq!(listed.elements("ChecksumCRC64NVME"), of_parts, "{}", listed.text());
+        let element = if name.ends_with("32") { "ChecksumCRC32" } else { "ChecksumCRC64NVME" };
+        let document = format!(
+            "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{}</ETag></Part><Part>\
+             <PartNumber>2</PartNumber><ETag>{}</ETag><{element}>{value}</{element}></Part>\
+             </CompleteMultipartUpload>",
+            of_first.header("etag"),
+            of_second.header("etag")
+        );
+        let end = Draft::new("POST", &format!("{at}?uploadId={upload}")).body(document.as_bytes());
+        let done = ok(world.send(&end));
+        assert_eq!(done.element("ChecksumCRC64NVME"), of_whole, "{}", done.text());
+        assert_eq!(done.element("ChecksumType"), "FULL_OBJECT");
+        for (query, sum) in
+            [("", &of_whole), ("?partNumber=1", &of_parts[0]), ("?partNumber=2", &of_parts[1])]
+        {
+            let read = Draft::new("GET", &format!("{at}{query}")).header("x-amz-checksum-mode", "ENABLED");
+            assert_eq!(world.send(&read).header("x-amz-checksum-crc64nvme"), sum, "{query}");
+        }
+    }
+    archive.close();
+}
+
+/// s3s has no field for some kinds: answers told the type of a checksum, and neither its value nor its kind.
+#[test]
+fn no_type_of_a_checksum_is_told_without_its_value() {
+    let instance = Instance::new(ByteCount::mib(64));
+    let archive = instance.open();
+    let world = over(&archive);
+    let md5 = "JfnnlDI7RTiF9RgfG2JNCw==";
+    ok(world.send(&Draft::new("PUT", "/b-1/k").body(b"123456789").header("x-amz-checksum-md5", md5)));
+    let attributes =
+        Draft::new("GET", "/b-1/k?attributes").header("x-amz-object-attributes", "Checksum,ETag");
+    let mode = "x-amz-checksum-mode";
+    let copy = Draft::new("PUT", "/b-1/copy").header("x-amz-copy-source", "/b-1/k");
+    for draft in [attributes, Draft::new("GET", "/b-1?list-type=2"), Draft::new("GET", "/b-1?versions"), copy]
+    {
+        let told = ok(world.send(&draft));
+        assert!(!told.text().contains("Checksum"), "{}", told.text());
+    }
+    for method in ["GET", "HEAD"] {
+        let part = world.send(&Draft::new(method, "/b-1/k?partNumber=1").header(mode, "ENABLED"));
+        assert_eq!(part.header("x-amz-checksum-type"), part.header("x-amz-checksum-md5"), "{method}");
+        let whole = world.send(&Draft::new(method, "/b-1/k").header(mode, "ENABLED"));
+        assert_eq!(whole.header("x-amz-checksum-md5"), md5, "{method}");
+        assert_eq!(whole.header("x-amz-checksum-type"), "FULL_OBJECT", "{method}");
+        assert_eq!(world.send(&Draft::new(method, "/b-1/k").header(mode, "FOO")).status, 400, "{method}");
+    }
+    archive.close();
+}
+
+/// What came with a copy whose directive was COPY was dropped with 200.
+#[test]
+fn a_copy_takes_nothing_that_it_drops() {
+    let instance = Instance::new(ByteCount::mib(64));
+    let archive = instance.open();
+    let world = over(&archive);
+    ok(world.send(&Draft::new("PUT", "/b-1/k").body(b"x").header("x-amz-meta-a", "1")));
+    let copy = || Draft::new("PUT", "/b-1/copy").header("x-amz-copy-source", "b-1/k");
+    let (of_metadata, of_tags) = ("x-amz-metadata-directive", "x-amz-tagging-directive");
+    for (name, value, directive) in [
+        ("x-amz-meta-a", "2", of_metadata),
+        ("content-disposition", "inline", of_metadata),
+        ("content-encoding", "gzip", of_metadata),
+        ("content-language", "de", of_metadata),
+        ("expires", "Sat, 21 Nov 2026 20:29:00 GMT", of_metadata),
+        ("x-amz-tagging", "a=b", of_tags),
+    ] {
+        let other = if directive == of_tags { of_metadata } else { of_tags };
+        for draft in [copy(), copy().header(directive, "COPY"), copy().header(other, "REPLACE")] {
+            let refused = world.send(&draft.header(name, value));
+            assert_eq!((refused.status, refused.code().as_str()), (400, "InvalidRequest"), "{name}");
+            assert!(refused.text().contains(directive), "{}", refused.text());
+            assert_eq!(world.get("/b-1/copy").status, 404, "{name}");
+        }
+    }
+    // Libraries of HTTP add these by themselves.
+    for (name, value) in [
+        ("content-type", "application/octet-stream"),
+        ("cache-control", "no-cache"),
+        ("content-encoding", "identity"),
+    ] {
+        ok(world.send(&copy().header(name, value)));
+        assert_eq!(world.get("/b-1/copy").header("x-amz-meta-a"), "1");
+    }
+    ok(world.send(&copy().header(of_metadata, "REPLACE").header("x-amz-meta-a", "2")));
+    assert_eq!(world.get("/b-1/copy").header("x-amz-meta-a"), "2");
+    ok(world.send(&copy().header(of_tags, "REPLACE").header("x-amz-tagging", "a=b")));
+    let copied = world.get("/b-1/copy");
+    assert_eq!((copied.header("x-amz-tagging-count"), copied.header("x-amz-meta-a")), ("1", "1"));
+    archive.close();
+}
+
+/// A directory of the root with a name that S3 would not take is listed and read as a bucket, and could not
+/// be the source of a copy.
+#[test]
+fn any_bucket_may_be_the_source_of_a_copy() {
+    let instance = Instance::new(ByteCount::mib(64));
+    let archive = instance.open();
+    let world = over(&archive);
+    for name in ["sh", "Run_7", "a b"] {
+        let path = base::ArchivePath::new(&format!("/{name}")).unwrap();
+        archive.make_directory(&path, catalogue::Attributes::default(), None, false).unwrap();
+        let source = format!("/{}/d/a+b%20c", name.replace(' ', "%20"));
+        ok(world.send(&Draft::new("PUT", &format!("/{name}/d/a+b c")).body(name.as_bytes())));
+        ok(world.send(&Draft::new("PUT", "/b-1/copy").header("x-amz-copy-source", &source)));
+        assert_eq!(world.get("/b-1/copy").text(), name);
+        let upload = ok(world.send(&Draft::new("POST", "/b-1/parts?uploads"))).element("UploadId");
+        let part = Draft::new("PUT", &format!("/b-1/parts?partNumber=1&uploadId={upload}"));
+        ok(world.send(&part.header("x-amz-copy-source", &source)));
+    }
+    for (source, code) in
+        [("b-1", "InvalidArgument"), ("/none_/k", "NoSuchBucket"), ("//k", "InvalidBucketName")]
+    {
+        let refused = world.send(&Draft::new("PUT", "/b-1/copy").header("x-amz-copy-source", source));
+        assert_eq!(refused.code(), code, "{source}");
+    }
+    archive.close();
+}
+
 /// A client whose time ran out completes again while the first request is still at work: in 2 of 100 it was
 /// told that there was no such upload, and gave up what was there.
 #[test]
@@ -311,9 +456,19 @@ fn a_range_of_another_object_is_not_given() {
     }
 }
 
+/// The engine takes a delete of what is not there, the fake one did not: over the engine itself a key of a
+/// missing bucket was deleted with 204.
 #[test]
 fn counts_and_statuses_are_those_of_s3() {
-    let world = World::with_bucket();
+    let instance = Instance::new(ByteCount::mib(64));
+    let archive = instance.open();
+    for world in [over(&archive), World::with_bucket()] {
+        have_the_statuses_of_s3(&world);
+    }
+    archive.close();
+}
+
+fn have_the_statuses_of_s3(world: &World) {
     ok(world.send(&Draft::new("PUT", "/b-1/k").body(b"x").header("x-amz-tagging", "a=1&b=2")));
     for method in ["GET", "HEAD"] {
         let reply = ok(world.send(&Draft::new(method, "/b-1/k")));
@@ -333,11 +488,21 @@ fn counts_and_statuses_are_those_of_s3() {
         ("GET", "/b-9?versions", ""),
         ("GET", "/b-9?uploads", ""),
         ("POST", "/b-9/k?uploads", ""),
+        ("GET", "/b-9?list-type=2", ""),
+        ("GET", "/b-9/k", ""),
+        ("PUT", "/b-9/k", ""),
+        ("DELETE", "/b-9", ""),
         ("DELETE", "/b-9/k", ""),
+        ("DELETE", "/b-9/a/b/k", ""),
+        ("DELETE", "/b-9/k?versionId=null", ""),
+        ("DELETE", "/b-9/d/", ""),
         ("PUT", "/b-9/d/", ""),
     ] {
         let reply = world.send(&Draft::new(method, path).body(body.as_bytes()));
         assert_eq!((reply.status, reply.code().as_str()), (404, "NoSuchBucket"), "{method} {path}");
+    }
+    for path in ["/b-1/none", "/b-1/a/b/none", "/b-1/none?versionId=null", "/b-1/none/"] {
+        assert_eq!(world.send(&Draft::new("DELETE", path)).status, 204, "{path}");
     }
 }
 
@@ -358,11 +523,12 @@ fn tags_and_holds_are_answered_with_the_statuses_of_s3() {
         ("PUT", "/b-1?tagging", tags, 204, "", ""),
         ("DELETE", "/b-1?tagging", "", 204, "", ""),
         ("GET", "/b-1?tagging", "", 404, "NoSuchTagSet", ""),
-        ("GET", "/b-1/k?legal-hold", "", 200, "", "<Status>OFF</Status>"),
+        ("GET", "/b-1/k?legal-hold", "", 404, "NoSuchObjectLockConfiguration", ""),
         ("PUT", "/b-1/k?legal-hold", &hold("ON"), 200, "", ""),
         ("GET", "/b-1/k?legal-hold", "", 200, "", "<Status>ON</Status>"),
         ("PUT", "/b-1/k?legal-hold", &hold("OFF"), 200, "", ""),
         ("GET", "/b-1/k?legal-hold", "", 200, "", "<Status>OFF</Status>"),
+        ("PUT", "/b-1/k?legal-hold", &hold("OFF"), 200, "", ""),
         ("PUT", "/b-1/k?legal-hold", &hold("PERHAPS"), 400, "MalformedXML", ""),
         ("GET", "/b-1/k?retention", "", 404, "NoSuchObjectLockConfiguration", ""),
         ("GET", "/b-1/none?legal-hold", "", 404, "NoSuchKey", ""),
@@ -373,6 +539,17 @@ fn tags_and_holds_are_answered_with_the_statuses_of_s3() {
         assert_eq!((reply.status, found.as_str()), (status, code), "{method} {path}: {}", reply.text());
         assert!(reply.text().contains(text), "{method} {path}: {}", reply.text());
     }
+    let status = |path: &str| world.get(path).header("x-amz-object-lock-legal-hold").to_owned();
+    assert_eq!(status("/b-1/k"), "OFF");
+    // What was said of the source is not said of a copy.
+    let copy = || Draft::new("PUT", "/b-1/copy").header("x-amz-copy-source", "b-1/k");
+    ok(world.send(&copy()));
+    assert_eq!((status("/b-1/copy").as_str(), world.get("/b-1/copy?legal-hold").status), ("", 404));
+    let off = "x-amz-object-lock-legal-hold";
+    ok(world.send(&copy().header(off, "OFF")));
+    assert_eq!(status("/b-1/copy"), "OFF");
+    ok(world.send(&Draft::new("PUT", "/b-1/k").body(b"y").header(off, "OFF")));
+    assert_eq!(ok(world.get("/b-1/k?legal-hold")).element("Status"), "OFF");
     archive.close();
 }
 
