@@ -64,7 +64,7 @@ impl Scheduler {
         }
         let limit = || self.why_limited(Side::Migration, &[policy.share]);
         let elsewhere = || {
-            let library = policy.library.filter(|library| !self.libraries_up.contains(library))?;
+            let library = policy.library.filter(|library| !self.libraries_up.contains_key(library))?;
             let named = self.policy.libraries.get(&library).map(|library| library.name.clone());
             Some(Reason::PoolsLibraryDown { library: named.unwrap_or_else(|| library.to_string()) })
         };
@@ -172,7 +172,7 @@ impl Scheduler {
             return Some(Reason::Resting { until: rest.until, cause: rest.cause.clone() });
         }
         let library = self.tapes.get(&vid).map(|tape| tape.library()).unwrap_or_default();
-        if !self.libraries_up.contains(&library) {
+        if !self.libraries_up.contains_key(&library) {
             return Some(Reason::NoDriveInLibrary { vid });
         }
         self.rests_everywhere(vid)

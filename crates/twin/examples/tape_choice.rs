@@ -16,12 +16,22 @@ fn grid() -> Vec<Load> {
         Load { name: "four drives", drives: 4, load: 0.7, ..SINGLE },
         Load { name: "four drives", drives: 4, ..SINGLE },
         Load { name: "16 drives", drives: 16, hours: 24 * 10, ..SINGLE },
-        Load { name: "16 drives, 8 mounts", drives: 16, mounts: 8, hours: 24 * 10, ..SINGLE },
-        Load { name: "16 drives, 4 mounts", drives: 16, mounts: 4, load: 0.5, hours: 24 * 10, ..SINGLE },
-        Load { name: "16 drives, 4 mounts", drives: 16, mounts: 4, load: 0.6, hours: 24 * 10, ..SINGLE },
-        Load { name: "16 drives, 4 mounts", drives: 16, mounts: 4, load: 0.7, hours: 24 * 10, ..SINGLE },
-        Load { name: "16 drives, 4 mounts", drives: 16, mounts: 4, load: 0.8, hours: 24 * 10, ..SINGLE },
-        Load { name: "16 drives, 4 mounts", drives: 16, mounts: 4, hours: 24 * 10, ..SINGLE },
+    ]);
+    let robots =
+        |mounts: usize, name, load| Load { name, mounts, load, drives: 16, hours: 24 * 10, ..SINGLE };
+    grid.extend([
+        robots(8, "16 drives, 8 mounts", 0.9),
+        robots(5, "16 drives, 5 mounts", 0.9),
+        robots(4, "16 drives, 4 mounts", 0.5),
+        robots(4, "16 drives, 4 mounts", 0.6),
+        robots(4, "16 drives, 4 mounts", 0.7),
+        robots(4, "16 drives, 4 mounts", 0.8),
+        robots(4, "16 drives, 4 mounts", 0.9),
+        Load { drives: 4, ..robots(1, "four drives, one mount", 0.5) },
+        Load { drives: 4, ..robots(1, "four drives, one mount", 0.6) },
+        Load { drives: 4, ..robots(1, "four drives, one mount", 0.7) },
+    ]);
+    grid.extend([
         Load { load: 0.7, ..small },
         small,
         Load { name: "one drive, 30 tapes", tapes: 30, ..SINGLE },
