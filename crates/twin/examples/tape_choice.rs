@@ -1,5 +1,5 @@
 //! The order of tapes beside the oldest first, on a grid of loads: the table in docs/reference/ordering.md.
-//! `cargo run --release -p twin --example tape_choice [SEEDS]`.
+//! `cargo run --release -p twin --example tape_choice [SEEDS [WORD]]`; WORD: only rows with this in their names.
 
 #[path = "../tests/it/support/mod.rs"]
 mod support;
@@ -75,9 +75,10 @@ fn cell(pair: &Pair, what: impl Fn(&Figures) -> f64 + Copy) -> String {
 
 fn main() {
     let seeds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(10);
+    let word = std::env::args().nth(2).unwrap_or_default();
     println!("| drives | load | mean wait | of single files | longest | campaign | mounts |");
     println!("|---|---|---|---|---|---|---|");
-    for load in grid() {
+    for load in grid().into_iter().filter(|load| load.name.contains(&word)) {
         let pair = load.compare(seeds);
         println!(
             "| {} | {} | {} | {} | {} | {} | {} |",
