@@ -89,7 +89,7 @@ pub(crate) fn run(engine: &Arc<Engine>) {
 /// Says once that the catalogue has no room, and once that it has some again: what is refused meanwhile is
 /// told to those who asked.
 fn tell_room(engine: &Engine, before: &mut Option<Shortage>) {
-    let now = engine.catalogue.shortage();
+    let now = engine.catalogue.lack().map(|(shortage, _)| shortage);
     if now == *before {
         return;
     }

@@ -76,7 +76,7 @@ pub(crate) struct Rest {
 /// and that has fewer; then, when migration and recall both wait, to each side in turn, so of two mounts in a
 /// row one is each side's. Within a side what starves goes first, oldest first; then the share that has had
 /// least drive time against its weight; within the share the tape with the best priority, then the one whose
-/// turn comes first (drive time a file, with ageing: `worth.rs`). A drive counts for the share on whose
+/// turn comes first (the library's time a file, with ageing: `worth.rs`). A drive counts for the share on whose
 /// behalf it was mounted, from the order to mount until its session has ended; its time is charged to all
 /// shares that want something from the tape, in proportion. Files of a share that is at its maximum are read
 /// from a tape that is mounted for another one all the same.
@@ -108,8 +108,8 @@ pub struct Scheduler {
     pub(crate) drives: Drives,
     /// Where drives are, if not in library 0.
     pub(crate) drive_libraries: BTreeMap<DriveName, LibraryId>,
-    /// Libraries with a drive that is up.
-    pub(crate) libraries_up: BTreeSet<LibraryId>,
+    /// Drives that are up, of libraries that have one.
+    pub(crate) libraries_up: BTreeMap<LibraryId, usize>,
     pub(crate) recall: RecallQueue,
     pub(crate) resting: BTreeMap<(Vid, DriveName), Rest>,
     /// Whose turn it is when both sides wait for a drive.
@@ -153,7 +153,7 @@ impl Scheduler {
             writable: BTreeMap::new(),
             drives: Drives::default(),
             drive_libraries: BTreeMap::new(),
-            libraries_up: BTreeSet::new(),
+            libraries_up: BTreeMap::new(),
             recall,
             resting: BTreeMap::new(),
             turn: Side::Recall,
@@ -176,7 +176,7 @@ impl Scheduler {
     ///
     /// Events that do not fit the state (a late answer from a drive that is down) are ignored. Costs a few
     /// microseconds, but time proportional to a tape's wanted files when a tape is chosen, given up or
-    /// becomes suspect, and to the tapes when a library's first drive comes up or its last goes down.
+    /// becomes suspect, and to the tapes when a drive comes up or goes down.
     pub fn step(&mut self, now: Timestamp, event: Event, actions: &mut Vec<Action>) {
         self.take_in(now, event, actions);
         self.decide(now, actions);
@@ -320,7 +320,7 @@ impl Scheduler {
         let tape = self.tapes.entry(vid).or_default();
         let (library, in_slot) = (tape.library(), tape.drive.is_none());
         let suspect = tape.summary.as_ref().is_some_and(|summary| summary.suspect);
-        let available = tape.is_readable() && !aside && self.libraries_up.contains(&library);
+        let available = tape.is_readable() && !aside && self.libraries_up.contains_key(&library);
         let mountable = available && in_slot;
         self.recall.place_tape(vid, TapePlace { library, suspect, available, mountable, cool_until });
         let listed = in_slot && !aside && tape.is_writable();
@@ -351,12 +351,20 @@ impl Scheduler {
     }
 
     /// Drives came up or went down: the tapes of libraries that have the first one or none any more are in
-    /// reach or out of it. Linear in the tapes, if so.
+    /// reach or out of it, and what a tape takes of its library is another part of it. Linear in the tapes,
+    /// if so.
     pub(crate) fn recount_libraries(&mut self) {
-        let up = self.drives.iter().filter(|(_, drive)| !matches!(drive.state, DriveState::Down { .. }));
-        let up: BTreeSet<LibraryId> = up.map(|(name, _)| self.library_of(name)).collect();
-        let old = std::mem::replace(&mut self.libraries_up, up.clone());
-        let changed: BTreeSet<LibraryId> = old.symmetric_difference(&up).copied().collect();
+        let mut up: BTreeMap<LibraryId, usize> = BTreeMap::new();
+        for (name, drive) in self.drives.iter() {
+            if !matches!(drive.state, DriveState::Down { .. }) {
+                *up.entry(self.library_of(name)).or_default() += 1;
+            }
+        }
+        self.recall.tapes.set_drives(&up);
+        let (old, new): (BTreeSet<LibraryId>, BTreeSet<LibraryId>) =
+            (self.libraries_up.keys().copied().collect(), up.keys().copied().collect());
+        self.libraries_up = up;
+        let changed: BTreeSet<LibraryId> = old.symmetric_difference(&new).copied().collect();
         if !changed.is_empty() {
             let tapes = self.tapes.iter().filter(|(_, tape)| changed.contains(&tape.library()));
             let tapes: Vec<Vid> = tapes.map(|(vid, _)| *vid).collect();

@@ -73,7 +73,7 @@ impl Scheduler {
     /// does something about it comes before that, as for recalls.
     fn kept_from_tapes(&self, tape_pool: TapePoolId) -> Option<Reason> {
         let library = self.policy.tape_pools.get(&tape_pool).and_then(|policy| policy.library);
-        if let Some(library) = library.filter(|library| !self.libraries_up.contains(library)) {
+        if let Some(library) = library.filter(|library| !self.libraries_up.contains_key(library)) {
             let named = self.policy.libraries.get(&library).map(|library| library.name.clone());
             return Some(Reason::PoolsLibraryDown { library: named.unwrap_or_else(|| library.to_string()) });
         }
@@ -183,7 +183,7 @@ impl Scheduler {
             return Some(Reason::Resting { until: rest.until, cause: rest.cause.clone() });
         }
         let library = self.tapes.get(&vid).map(|tape| tape.library()).unwrap_or_default();
-        if !self.libraries_up.contains(&library) {
+        if !self.libraries_up.contains_key(&library) {
             return Some(Reason::NoDriveInLibrary { vid });
         }
         self.rests_everywhere(vid)
@@ -308,7 +308,7 @@ impl Scheduler {
             let of = tape.summary.as_ref().and_then(|summary| summary.tape_pool);
             suits(of)
                 && self.writes_in(tape_pool, tape.library())
-                && self.libraries_up.contains(&tape.library())
+                && self.libraries_up.contains_key(&tape.library())
         });
         tapes.find_map(|(vid, _)| match self.asides.get(vid) {
             Some(rest) => Some(Reason::Resting { until: rest.until, cause: rest.cause.clone() }),

@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{ByteCount, FileId, LibraryId, ShareId, Timestamp, Vid};
+use base::{ByteCount, Duration, FileId, LibraryId, ShareId, Timestamp, Vid};
 
 use crate::policy::{PRIORITY_MAX, Policy};
 use crate::service::service_time;
@@ -19,11 +19,10 @@ type Worth = (bool, u8, Reverse<Timestamp>);
 /// Tapes, the one that is worth most last.
 type ByWorth = BTreeSet<(Worth, Reverse<Vid>)>;
 
-/// A file ages by so many times the drive time that it takes: one behind a mount of its own is overtaken by
-/// those of whole tapes that were wanted an hour later, and by no younger ones. Weights without age would let
-/// the longest wait until they starve. In the twin 4 leaves half of what is won under load, 16 most of it
-/// (see `docs/reference/ordering.md`).
-const AGEING: u128 = 16;
+/// A file ages by so many times what it takes of its library: with one drive, one behind a mount of its own is
+/// overtaken by those of whole tapes that were wanted two hours later, and by no younger ones. Weights without
+/// age would let the longest wait until they starve. How it was chosen: `docs/reference/ordering.md`.
+const AGEING: u128 = 32;
 
 const NEVER: Timestamp = Timestamp(i64::MAX);
 const LONG_AGO: Timestamp = Timestamp(i64::MIN);
@@ -161,10 +160,12 @@ pub(crate) struct TapeQueue {
     undue: Option<Timestamp>,
 }
 
-/// What the policy says of a tape's worth.
+/// What a tape's worth depends on beside what is wanted from it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 struct Rules {
     policy: Policy,
+    /// Drives that are up.
+    drives: BTreeMap<LibraryId, usize>,
 }
 
 impl Rules {
@@ -192,13 +193,23 @@ impl Rules {
         Some((!place.suspect, part.best()?, Reverse(self.turn(place, part, oldest))))
     }
 
-    /// When a tape's turn comes: the drive time that each of its files takes, [`AGEING`] times, after its
+    /// When a tape's turn comes: what each of its files takes of the library, [`AGEING`] times, after its
     /// oldest file was wanted.
     fn turn(&self, place: &TapePlace, part: &Part, oldest: Timestamp) -> Timestamp {
         let files = part.files();
-        let all = service_time(files, part.bytes, self.policy.mount_cost_percent(place.library));
-        let nanos = all.as_nanos() * AGEING / u128::from(files.max(1));
+        let nanos = self.held_up(place, files, part.bytes) * AGEING / u128::from(files.max(1));
         Timestamp(oldest.0.saturating_add(i64::try_from(nanos).unwrap_or(i64::MAX)))
+    }
+
+    /// For how long a tape holds up all others, nanoseconds: its part of the drives' time or of the robots',
+    /// whichever is more. So where mounts are what is scarce all short reads cost the same.
+    fn held_up(&self, place: &TapePlace, files: u64, bytes: u64) -> u128 {
+        let percent = self.policy.mount_cost_percent(place.library);
+        let drives = self.drives.get(&place.library).copied().unwrap_or(1);
+        let part = |time: Duration, of: usize, most: usize| time.as_nanos() / of.min(most).max(1) as u128;
+        let of_drives = part(service_time(files, bytes, percent), drives, self.policy.recall.drives_max);
+        let of_robots = part(service_time(0, 0, percent), drives, self.policy.mounts_at_once_max);
+        of_drives.max(of_robots)
     }
 
     fn per_cost(&self, place: &TapePlace, bytes: u64) -> u64 {
@@ -228,7 +239,15 @@ impl TapeQueues {
         let none = (BTreeMap::new(), BTreeMap::new());
         let policy = Policy { classes: none.0, tape_pools: none.1, ..policy.clone() };
         if self.rules.policy != policy {
-            self.rules = Rules { policy };
+            self.rules.policy = policy;
+            self.reindex_all();
+        }
+    }
+
+    /// Takes over how many drives of each library are up. Linear in the tapes if that is new.
+    pub(crate) fn set_drives(&mut self, drives: &BTreeMap<LibraryId, usize>) {
+        if self.rules.drives != *drives {
+            self.rules.drives.clone_from(drives);
             self.reindex_all();
         }
     }

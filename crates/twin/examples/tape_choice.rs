@@ -1,5 +1,5 @@
 //! The order of tapes beside the oldest first, on a grid of loads: the table in docs/reference/ordering.md.
-//! `cargo run --release -p twin --example tape_choice [SEEDS]`.
+//! `cargo run --release -p twin --example tape_choice [SEEDS [WORD]]`; WORD: only rows with this in their names.
 
 #[path = "../tests/it/support/mod.rs"]
 mod support;
@@ -16,12 +16,22 @@ fn grid() -> Vec<Load> {
         Load { name: "four drives", drives: 4, load: 0.7, ..SINGLE },
         Load { name: "four drives", drives: 4, ..SINGLE },
         Load { name: "16 drives", drives: 16, hours: 24 * 10, ..SINGLE },
-        Load { name: "16 drives, 8 mounts", drives: 16, mounts: 8, hours: 24 * 10, ..SINGLE },
-        Load { name: "16 drives, 4 mounts", drives: 16, mounts: 4, load: 0.5, hours: 24 * 10, ..SINGLE },
-        Load { name: "16 drives, 4 mounts", drives: 16, mounts: 4, load: 0.6, hours: 24 * 10, ..SINGLE },
-        Load { name: "16 drives, 4 mounts", drives: 16, mounts: 4, load: 0.7, hours: 24 * 10, ..SINGLE },
-        Load { name: "16 drives, 4 mounts", drives: 16, mounts: 4, load: 0.8, hours: 24 * 10, ..SINGLE },
-        Load { name: "16 drives, 4 mounts", drives: 16, mounts: 4, hours: 24 * 10, ..SINGLE },
+    ]);
+    let robots =
+        |mounts: usize, name, load| Load { name, mounts, load, drives: 16, hours: 24 * 10, ..SINGLE };
+    grid.extend([
+        robots(8, "16 drives, 8 mounts", 0.9),
+        robots(5, "16 drives, 5 mounts", 0.9),
+        robots(4, "16 drives, 4 mounts", 0.5),
+        robots(4, "16 drives, 4 mounts", 0.6),
+        robots(4, "16 drives, 4 mounts", 0.7),
+        robots(4, "16 drives, 4 mounts", 0.8),
+        robots(4, "16 drives, 4 mounts", 0.9),
+        Load { drives: 4, ..robots(1, "four drives, one mount", 0.5) },
+        Load { drives: 4, ..robots(1, "four drives, one mount", 0.6) },
+        Load { drives: 4, ..robots(1, "four drives, one mount", 0.7) },
+    ]);
+    grid.extend([
         Load { load: 0.7, ..small },
         small,
         Load { name: "one drive, 30 tapes", tapes: 30, ..SINGLE },
@@ -65,9 +75,10 @@ fn cell(pair: &Pair, what: impl Fn(&Figures) -> f64 + Copy) -> String {
 
 fn main() {
     let seeds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(10);
+    let word = std::env::args().nth(2).unwrap_or_default();
     println!("| drives | load | mean wait | of single files | longest | campaign | mounts |");
     println!("|---|---|---|---|---|---|---|");
-    for load in grid() {
+    for load in grid().into_iter().filter(|load| load.name.contains(&word)) {
         let pair = load.compare(seeds);
         println!(
             "| {} | {} | {} | {} | {} | {} | {} |",

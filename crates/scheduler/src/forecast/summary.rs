@@ -41,7 +41,7 @@ impl Summary {
         // Everything but the wanted files is copied as it stands, whatever the scheduler comes to hold.
         let whole = std::mem::take(&mut scheduler.recall);
         let mut small = scheduler.clone();
-        let (recall, groups) = whole.summary(made, &scheduler.policy);
+        let (recall, groups) = whole.summary(made, &scheduler.policy, &scheduler.libraries_up);
         scheduler.recall = whole;
         small.recall = recall;
         small.wake = None;

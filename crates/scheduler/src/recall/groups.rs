@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use base::{ByteCount, FileId, ShareId, Timestamp, Vid};
+use base::{ByteCount, FileId, LibraryId, ShareId, Timestamp, Vid};
 
 use super::{Copies, Place, RecallQueue, Wanted};
 use crate::Policy;
@@ -132,6 +132,7 @@ impl RecallQueue {
         &self,
         now: Timestamp,
         policy: &Policy,
+        drives: &BTreeMap<LibraryId, usize>,
     ) -> (RecallQueue, BTreeMap<FileId, (WantedGroup, Gathered)>) {
         let mut until: BTreeMap<Vid, Timestamp> = BTreeMap::new();
         for (at, _, vid) in self.resting.iter().take(RESTING_LOOKED_AT_MAX) {
@@ -139,6 +140,7 @@ impl RecallQueue {
         }
         let mut queue = RecallQueue::default();
         queue.tapes.set_policy(policy);
+        queue.tapes.set_drives(drives);
         queue.expire(now);
         // Suspect tapes hold files back, so tapes are known before files are.
         for (vid, old) in &self.tapes.queues {

@@ -95,15 +95,46 @@ fn the_best_priority_goes_before_the_least_drive_time() {
 fn what_is_read_sooner_goes_first_until_it_is_much_younger() {
     let large_and_small = |apart: i64| {
         let mut hand = Hand::new(policy(), 0, 2);
-        hand.want(1, 500, 0, &[0]);
+        hand.want(1, 200, 0, &[0]);
         hand.now += apart;
         hand.want(2, 100, 0, &[1]);
         hand.tell(Event::DriveUp(name(0)))
     };
-    // 400 GB take 1,111 s longer, which is an age of 16 times as much.
+    // 100 GB take 278 s longer, which is an age of 32 times as much.
     assert_eq!(large_and_small(0), [(name(0), vid(1))]);
-    assert_eq!(large_and_small(17_700), [(name(0), vid(1))]);
-    assert_eq!(large_and_small(17_800), [(name(0), vid(0))]);
+    assert_eq!(large_and_small(8_800), [(name(0), vid(1))]);
+    assert_eq!(large_and_small(8_900), [(name(0), vid(0))]);
+}
+
+/// Which tape gets the first mount where so many drives are up and so many may mount at once: the one with
+/// 100 GB, or the one with 10 GB that were wanted so much later.
+fn first_of_large_and_small(drives: usize, mounts_at_once_max: usize, apart: i64) -> Vid {
+    let hours = secs(3 * 3600);
+    let recall_bytes = ByteCount(u64::MAX);
+    let mut hand =
+        Hand::new(Policy { mounts_at_once_max, recall_age: hours, recall_bytes, ..policy() }, drives, 2);
+    assert_eq!(hand.want(1, 100, 0, &[0]), []);
+    hand.now += apart;
+    assert_eq!(hand.want(2, 10, 0, &[1]), []);
+    hand.now += 3 * 3600;
+    hand.tell(Event::Tick)[0].1
+}
+
+/// Four drives read a tape's files four times as soon as one, so a long read holds up the others a quarter.
+#[test]
+fn the_more_drives_the_less_a_long_read_holds_up() {
+    // 90 GB take 250 s longer: 32 times that, and a quarter of it.
+    assert_eq!(first_of_large_and_small(1, 1, 7_900), vid(1));
+    assert_eq!(first_of_large_and_small(1, 1, 8_100), vid(0));
+    assert_eq!(first_of_large_and_small(4, 4, 1_900), vid(1));
+    assert_eq!(first_of_large_and_small(4, 4, 2_100), vid(0));
+}
+
+/// Until 2026-11 short reads went first here too, and came all together, which robots cannot follow.
+#[test]
+fn where_mounts_are_scarce_a_short_read_is_no_cheaper() {
+    assert_eq!(first_of_large_and_small(4, 4, 60), vid(1));
+    assert_eq!(first_of_large_and_small(4, 1, 60), vid(0));
 }
 
 /// Two files take less of a drive together than one mount for each, so each of them less than a single one.

@@ -33,6 +33,13 @@ fn single_files_wait_less_than_with_the_oldest_first() {
     check(&Load { name: "four drives", drives: 4, hours: 24 * 10, ..SINGLE });
 }
 
+/// Until 2026-11 drive time alone counted here too: 1.10 of the mean wait where 16 drives share four mounts.
+#[test]
+fn where_mounts_are_scarce_no_file_waits_longer() {
+    check(&Load { name: "one mount at once", drives: 4, mounts: 1, load: 0.7, hours: 24 * 5, ..SINGLE });
+    check(&Load { name: "four mounts at once", drives: 16, mounts: 4, hours: 24 * 5, ..SINGLE });
+}
+
 #[test]
 fn whole_tapes_lose_nothing() {
     check(&Load { name: "whole tapes", load: 0.0, campaign: 40, ..SINGLE });
