@@ -83,6 +83,10 @@ impl Sink for Incoming {
     fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
         self.upload.write(bytes)
     }
+
+    fn pause(&mut self) {
+        self.upload.pause();
+    }
 }
 
 /// What is told of a put.
@@ -281,4 +285,6 @@ impl Sink for Nothing {
     fn write(&mut self, _bytes: &[u8]) -> Result<(), ArchiveError> {
         Ok(())
     }
+
+    fn pause(&mut self) {}
 }

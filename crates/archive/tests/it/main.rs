@@ -60,3 +60,4 @@ mod trees;
 mod trouble;
 mod unknown;
 mod unreadable;
+mod uploads;

@@ -10,3 +10,4 @@ mod repair;
 mod scrub;
 mod small;
 mod striped;
+mod uploads;
