@@ -85,9 +85,8 @@ fn bodies_that_stand_still_hold_up_no_other() {
     let body = bytes(2_000_000, 5);
     let head = |name: &str| {
         let length = body.len();
-        format!(
-            "PUT /data/{name} HTTP/1.1\r\nHost: kist\r\nAuthorization: Bearer {key}\r\nContent-Length: {length}\r\n\r\n"
-        )
+        let fields = format!("Authorization: Bearer {key}\r\nContent-Length: {length}");
+        format!("PUT /data/{name} HTTP/1.1\r\nHost: kist\r\n{fields}\r\n\r\n")
     };
     let part = |name: &str, sent: usize| [head(name).as_bytes(), &body[..sent]].concat();
     let mut slow: Vec<_> = (0..16).map(|n| instance.begun(&part(&format!("slow{n}"), 300_000))).collect();

@@ -93,7 +93,8 @@ fn of_uploads(report: &GatheringReport) -> Option<String> {
     });
     let GatheringReport { total, free, waiting, .. } = report;
     Some(format!(
-        "{free} of {total} of memory for uploads whose clients send slowly are free{most}; {waiting} uploads          wait for some"
+        "{free} of {total} of memory for uploads whose clients send slowly are free{most}; {waiting} uploads \
+         wait for some"
     ))
 }
 

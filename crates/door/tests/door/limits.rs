@@ -308,7 +308,8 @@ fn slow_bodies_of_one_user_leave_places_to_others() {
     drop(slow);
 }
 
-/// Nine slow bodies held all memory through which the pool is written, and every larger put of everybody waited.
+/// Nine slow bodies held all memory through which the pool is written, and every larger put of everybody
+/// waited.
 #[test]
 fn a_body_that_stands_still_is_told_to_the_engine() {
     let server = Server::with(Limits::default());
