@@ -237,7 +237,7 @@ impl BlobWriter {
         let Some(Row { memory, filled, portion, .. }) = self.row.take() else { return Ok(()) };
         let mut cells = match memory {
             Memory::Cells(cells) => cells,
-            Memory::Aside(bytes) => self.into_cells(&bytes),
+            Memory::Aside(bytes) => self.cells_of(&bytes),
         };
         drop(portion);
         let payload = self.geometry.payload(filled as u64);
@@ -257,7 +257,7 @@ impl BlobWriter {
     }
 
     /// Waits for memory of the arena for a row that was filled beside it.
-    fn into_cells(&self, bytes: &[u8]) -> Vec<CellBuffer> {
+    fn cells_of(&self, bytes: &[u8]) -> Vec<CellBuffer> {
         let mut cells = self.pool.write_arena().acquire(self.geometry.width(), self.whose);
         for (cell, part) in cells.iter_mut().zip(bytes.chunks(self.geometry.cell_bytes)) {
             cell.as_mut_slice()[HEADER_BYTES..HEADER_BYTES + part.len()].copy_from_slice(part);
