@@ -213,6 +213,13 @@ impl Instance {
         self.exchange(request, false)
     }
 
+    /// Sends bytes over a connection of their own and leaves it open.
+    pub fn begun(&self, request: &[u8]) -> TcpStream {
+        let mut stream = TcpStream::connect(self.url.strip_prefix("http://").unwrap()).unwrap();
+        stream.write_all(request).unwrap();
+        stream
+    }
+
     /// Sends bytes and ends the connection in the midst of the request.
     pub fn torn(&self, request: &[u8]) -> String {
         self.exchange(request, true)

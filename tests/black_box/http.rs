@@ -1,5 +1,9 @@
 //! What clients other than ours may send.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
 use crate::harness::{Instance, bytes};
 
 /// Method, target, headers, body; status and the first letters of the word of the refusal.
@@ -69,6 +73,37 @@ fn bodies_that_end_early_store_nothing() {
     instance.torn(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 a TLS client");
     instance.kist(&["stat", "/torn"]).exits(3);
     assert_eq!(instance.kist(&["ls"]).exits(0).out, "");
+}
+
+/// Nine bodies that stood still held all memory through which the pool is written: every put above 256 KiB of
+/// everybody waited for them.
+#[test]
+fn bodies_that_stand_still_hold_up_no_other() {
+    const PATIENCE: Duration = Duration::from_secs(120);
+    let instance = Instance::serving();
+    let key = instance.key();
+    let body = bytes(2_000_000, 5);
+    let head = |name: &str| {
+        let length = body.len();
+        let fields = format!("Authorization: Bearer {key}\r\nContent-Length: {length}");
+        format!("PUT /data/{name} HTTP/1.1\r\nHost: kist\r\n{fields}\r\n\r\n")
+    };
+    let part = |name: &str, sent: usize| [head(name).as_bytes(), &body[..sent]].concat();
+    let mut slow: Vec<_> = (0..16).map(|n| instance.begun(&part(&format!("slow{n}"), 300_000))).collect();
+    let created = |stream: &mut TcpStream| {
+        let mut status = [0; 12];
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.read_exact(&mut status).unwrap();
+        assert_eq!(status, *b"HTTP/1.1 201");
+    };
+    created(&mut instance.begun(&part("quick", body.len())));
+    for stream in &mut slow {
+        stream.write_all(&body[300_000..]).unwrap();
+        created(stream);
+    }
+    for name in ["quick", "slow0", "slow15"] {
+        assert_eq!(instance.http("HEAD", &format!("/data/{name}"), &[], b"").0, 200);
+    }
 }
 
 #[test]

@@ -39,6 +39,13 @@ pub struct RecallRoom {
 }
 
 impl Archive {
+    /// How many times the lowest rate of a client is due of the uploads of this caller: as many times as it
+    /// holds memory for rows of the pool while that is scarce, else once.
+    #[must_use]
+    pub fn upload_haste(&self, caller: &str) -> u64 {
+        self.engine().pool.upload_haste(caller)
+    }
+
     /// How tape streams, clients and recalls share the pool now.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use catalogue::{
     Command, Entry, FileKind, FileRecord, Followed, Outcome, PoolData, PutFile, PutObject, PutOutcome,
     RecallDone, Rejection, Replace,
 };
-use pool::{BlobWriter, Use};
+use pool::BlobWriter;
 use threads::mpsc::sync_channel;
 
 use crate::access_log::Notice;
@@ -209,13 +209,20 @@ impl Upload {
             Some(length) => pool.create_sized(length)?,
             None => pool.create()?,
         }
-        .used_by(Use::Client)
+        .used_by_client_of(self.options.who.as_deref().unwrap_or_default())
         .with_checksums();
         writer.write(&self.small)?;
         writer.write(bytes)?;
         self.small = Vec::new();
         self.large = Some(writer);
         Ok(())
+    }
+
+    /// The client sends nothing at present: gives back memory of the pool that others need meanwhile.
+    pub fn pause(&mut self) {
+        if let Some(writer) = &mut self.large {
+            writer.pause();
+        }
     }
 
     /// Gives the file an extended attribute that is known only when its bytes have gone by.

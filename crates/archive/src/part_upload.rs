@@ -2,7 +2,7 @@
 
 use base::{BlobDescription, BlobPiece, ByteCount, PartHash, PartHasher, StreamChecksums, UploadId};
 use catalogue::{Command, Object, Outcome, PARTS_MAX, PoolData, PutPart, Rejection};
-use pool::{BlobWriter, Use};
+use pool::BlobWriter;
 
 use crate::ingest::{SEGMENT_RETRIES_MAX, SMALL_BYTES_MAX};
 use crate::multipart::path_of;
@@ -18,6 +18,8 @@ pub struct PartUpload {
     upload: UploadId,
     number: u16,
     length: Option<ByteCount>,
+    /// Whose client sends it.
+    who: String,
     /// The first bytes, until there are too many for a small value.
     small: Vec<u8>,
     large: Option<BlobWriter>,
@@ -71,6 +73,7 @@ impl Archive {
             upload,
             number,
             length,
+            who: String::new(),
             small: Vec::new(),
             large: None,
             hasher: PartHasher::new(offset),
@@ -94,6 +97,20 @@ fn likely_offset(number: u16, length: Option<u64>, first: Option<(u16, u64)>) ->
 }
 
 impl PartUpload {
+    /// Says whose client sends it, before the first byte.
+    #[must_use]
+    pub fn sent_by(mut self, who: &str) -> Self {
+        who.clone_into(&mut self.who);
+        self
+    }
+
+    /// The client sends nothing at present: gives back memory of the pool that others need meanwhile.
+    pub fn pause(&mut self) {
+        if let Some(writer) = &mut self.large {
+            writer.pause();
+        }
+    }
+
     /// Takes the next bytes of the body.
     ///
     /// # Errors
@@ -121,7 +138,7 @@ impl PartUpload {
             Some(length) => pool.create_sized(length)?,
             None => pool.create()?,
         };
-        let mut writer = writer.used_by(Use::Client).with_checksums();
+        let mut writer = writer.used_by_client_of(&self.who).with_checksums();
         writer.write(&self.small)?;
         writer.write(bytes)?;
         self.small = Vec::new();

@@ -2,7 +2,7 @@
 
 use base::{Count, Duration, Vid};
 use catalogue::{Tally, TapeRecord, TapeState};
-use pool::{DriveHealth, PoolStatus};
+use pool::{DriveHealth, GatheringReport, PoolStatus};
 use scheduler::DriveState;
 use store::Shortage;
 
@@ -59,6 +59,7 @@ pub(crate) fn all(
         );
     }
     warnings.extend(health(engine).iter().map(ToString::to_string));
+    warnings.extend(of_uploads(&engine.pool.gathering_report()));
     warnings.extend(of_pool(pool, engine.pool.config().code.bears(), evictable));
     let states: Vec<(String, DriveState)> =
         engine.scheduler().drives().map(|(name, state)| (name.clone(), state.clone())).collect();
@@ -82,6 +83,22 @@ pub(crate) fn all(
     warnings.extend(of_tapes(tapes, goes_to_tape));
     warnings.extend(of_change_log(engine));
     warnings
+}
+
+/// Who keeps uploads waiting for memory.
+fn of_uploads(report: &GatheringReport) -> Option<String> {
+    if !report.is_scarce && report.waiting == 0 {
+        return None;
+    }
+    let most = report.most.as_ref().map_or_else(String::new, |(caller, bytes)| {
+        let caller = if caller.is_empty() { "callers without a name" } else { caller };
+        format!(", {bytes} are held by {caller}")
+    });
+    let GatheringReport { total, free, waiting, .. } = report;
+    Some(format!(
+        "{free} of {total} of memory for uploads whose clients send slowly are free{most}; {waiting} uploads \
+         wait for some"
+    ))
 }
 
 /// What keeps tapes from giving the catalogue back, or its log from being trimmed.

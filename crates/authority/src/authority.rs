@@ -101,6 +101,13 @@ impl Authority {
         authority
     }
 
+    /// How many times the lowest rate of a client is due of this caller's uploads; see
+    /// [`Engine::upload_haste`].
+    #[must_use]
+    pub fn upload_haste(&self, caller: &str) -> u64 {
+        self.engine.upload_haste(caller)
+    }
+
     /// Takes further keys of admins, as names and BLAKE3 hashes. One of all zeros is never taken.
     pub fn add_admin_keys(&self, keys: impl IntoIterator<Item = (String, [u8; 32])>) {
         let mut known = self.admin_keys.lock().unwrap_or_else(PoisonError::into_inner);

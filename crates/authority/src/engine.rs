@@ -82,6 +82,10 @@ impl Engine for Archive {
         Ok(Box::new(Archive::open_read(self, path)?))
     }
 
+    fn upload_haste(&self, caller: &str) -> u64 {
+        Archive::upload_haste(self, caller)
+    }
+
     fn open_read_for(&self, path: &ArchivePath, who: &str) -> Result<Box<dyn Download>, ArchiveError> {
         Ok(Box::new(Archive::open_read_for(self, path, Some(who))?))
     }
@@ -476,8 +480,9 @@ impl Engine for Archive {
         upload: UploadId,
         number: u16,
         length: Option<ByteCount>,
+        who: &str,
     ) -> Result<Box<dyn PartUpload>, ArchiveError> {
-        Archive::begin_part(self, upload, number, length).map(|part| Box::new(part) as Box<dyn PartUpload>)
+        Ok(Box::new(Archive::begin_part(self, upload, number, length)?.sent_by(who)))
     }
 
     fn complete_multipart(
@@ -513,6 +518,10 @@ impl PartUpload for archive::PartUpload {
         archive::PartUpload::write(self, bytes)
     }
 
+    fn pause(&mut self) {
+        archive::PartUpload::pause(self);
+    }
+
     fn finish(self: Box<Self>, attributes: Vec<(String, Vec<u8>)>) -> Result<PartInfo, ArchiveError> {
         archive::PartUpload::finish(*self, attributes)
     }
@@ -525,6 +534,10 @@ impl Upload for archive::Upload {
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
         archive::Upload::write(self, bytes)
+    }
+
+    fn pause(&mut self) {
+        archive::Upload::pause(self);
     }
 
     fn finish(self: Box<Self>) -> Result<PutDone, ArchiveError> {

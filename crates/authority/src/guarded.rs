@@ -890,10 +890,11 @@ impl Engine for Guarded {
         upload: UploadId,
         number: u16,
         length: Option<ByteCount>,
+        who: &str,
     ) -> Result<Box<dyn PartUpload>, ArchiveError> {
         let path = self.upload("put-part", upload)?.path;
         self.rule.ledger.admit("put-part")?;
-        let inner = self.engine.begin_part(upload, number, length)?;
+        let inner = self.engine.begin_part(upload, number, length, &self.rule.acting(who))?;
         let what = format!("part {number} of {path}");
         Ok(Box::new(AuditedPart { inner, ledger: self.rule.ledger.clone(), what }))
     }

@@ -26,4 +26,4 @@ pub use connection::{ClientCertificate, Encrypted, Peer};
 pub use keyring::{AccessKey, KEY_GROUPS_MAX, KEYS_MAX, KeyError, KeyInfo, KeyRequest, NewKey};
 pub use notices::Notices;
 pub use places::{Admission, Holder, Pace, Place, Places};
-pub use seam::{Download, Engine, PartUpload, Upload, UsageSteps};
+pub use seam::{Download, Engine, PartUpload, UPLOAD_SLOW_AFTER, Upload, UsageSteps};

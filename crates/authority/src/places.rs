@@ -11,10 +11,8 @@ use std::pin::Pin;
 use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
+use base::{Fit, is_scarce};
 use threads::{Mutex, MutexGuard};
-
-/// Places are scarce while fewer than one of so many is free.
-const SCARCE_PART: usize = 4;
 
 /// Who wants a place.
 #[derive(Clone, Default)]
@@ -37,8 +35,8 @@ type Bound = (Weak<Inner>, String);
 
 impl Pace {
     /// How many times the lowest rate is to be kept now: as many times as its caller holds places if places
-    /// are scarce, else once. So a caller needs the square of the rate for many slow transfers, and gives
-    /// places back if others come.
+    /// are scarce, else once; or as [`Places::with_haste`] says, if that is more. So a caller needs the square
+    /// of the rate for many slow transfers, and gives places back if others come.
     #[must_use]
     pub fn factor(&self) -> u64 {
         let bound = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -47,7 +45,9 @@ impl Pace {
             let state = inner.state();
             let is_scarce = inner.is_scarce(&state);
             let held = state.callers.get(&caller).copied().unwrap_or(1);
-            if is_scarce { (held as u64).max(1) } else { 1 }
+            drop(state);
+            let held = if is_scarce { held as u64 } else { 1 };
+            held.max(inner.haste.as_ref().map_or(1, |haste| haste(&caller))).max(1)
         })
     }
 
@@ -60,8 +60,12 @@ impl Pace {
 #[derive(Clone)]
 pub struct Places(Arc<Inner>);
 
+/// How many times the lowest rate is due of a caller for what else its transfers hold, beside places.
+type Haste = dyn Fn(&str) -> u64 + Send + Sync;
+
 struct Inner {
     total: usize,
+    haste: Option<Box<Haste>>,
     state: Mutex<State>,
 }
 
@@ -84,19 +88,9 @@ struct Waiter {
     waker: Waker,
 }
 
-/// Whether somebody can have places now.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fit {
-    Yes,
-    /// They have their share.
-    Share,
-    /// There are not so many.
-    Full,
-}
-
 impl Inner {
     fn is_scarce(&self, state: &State) -> bool {
-        state.free.saturating_mul(SCARCE_PART) < self.total
+        is_scarce(state.free, self.total)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -106,16 +100,9 @@ impl Inner {
 
 impl State {
     fn fit(&self, waiter: &Waiter) -> Fit {
-        let held = self.callers.get(&waiter.caller).copied().unwrap_or(0);
+        let caller = self.callers.get(&waiter.caller);
         let connection = waiter.connection.and_then(|connection| self.connections.get(&connection));
-        let within = |held: usize| held == 0 || held.saturating_add(waiter.count) <= self.free;
-        if waiter.count > self.free {
-            Fit::Full
-        } else if within(held) && within(connection.copied().unwrap_or(0)) {
-            Fit::Yes
-        } else {
-            Fit::Share
-        }
+        Fit::of(waiter.count, self.free, [caller, connection].map(|held| held.copied().unwrap_or(0)))
     }
 
     /// Admits everybody who can have a place, in order. Who waits for their own share holds up nobody; who
@@ -166,8 +153,20 @@ impl Places {
     /// So many places, at least one.
     #[must_use]
     pub fn new(total: usize) -> Self {
+        Places::of(total, None)
+    }
+
+    /// So many places for transfers, which hold more than places: `haste` says how many times the lowest rate
+    /// is due for that of a caller.
+    #[must_use]
+    pub fn with_haste(total: usize, haste: impl Fn(&str) -> u64 + Send + Sync + 'static) -> Self {
+        Places::of(total, Some(Box::new(haste)))
+    }
+
+    fn of(total: usize, haste: Option<Box<Haste>>) -> Self {
         let total = total.max(1);
-        Places(Arc::new(Inner { total, state: Mutex::new(State { free: total, ..State::default() }) }))
+        let state = Mutex::new(State { free: total, ..State::default() });
+        Places(Arc::new(Inner { total, haste, state }))
     }
 
     /// A place, once there is one for this holder. Whoever waits has to say for how long.
@@ -421,5 +420,13 @@ mod tests {
         drop(others);
         assert_eq!(anna.pace.factor(), 1);
         assert_eq!(Pace::default().factor(), 1);
+    }
+
+    #[test]
+    fn a_caller_has_to_be_faster_for_what_else_its_transfers_hold() {
+        let places = Places::with_haste(96, |caller| if caller == "anna" { 7 } else { 1 });
+        let (anna, bert) = (holder("anna", 1), holder("bert", 2));
+        let _held = [&anna, &bert].map(|holder| poll(&mut places.admit(holder)).unwrap());
+        assert_eq!((anna.pace.factor(), bert.pace.factor()), (7, 1));
     }
 }

@@ -72,6 +72,11 @@ pub trait Engine: Send + Sync + 'static {
         Ok(Vec::new())
     }
     fn begin_put(&self, path: &ArchivePath, options: PutOptions) -> Result<Box<dyn Upload>, ArchiveError>;
+    /// How many times the lowest rate of a client is due of the uploads of this caller: as many times as they
+    /// hold memory for while others lack it, else once.
+    fn upload_haste(&self, _caller: &str) -> u64 {
+        1
+    }
     fn open_read(&self, path: &ArchivePath) -> Result<Box<dyn Download>, ArchiveError>;
     /// As `open_read`, on behalf of somebody whose name goes into the access log.
     fn open_read_for(&self, path: &ArchivePath, _who: &str) -> Result<Box<dyn Download>, ArchiveError> {
@@ -340,11 +345,13 @@ pub trait Engine: Send + Sync + 'static {
     ) -> Result<(Vec<PartInfo>, bool), ArchiveError> {
         Err(ArchiveError::NotOffered("uploads in parts"))
     }
+    /// A part, sent by a client of somebody of this name.
     fn begin_part(
         &self,
         _upload: UploadId,
         _number: u16,
         _length: Option<ByteCount>,
+        _who: &str,
     ) -> Result<Box<dyn PartUpload>, ArchiveError> {
         Err(ArchiveError::NotOffered("uploads in parts"))
     }
@@ -388,6 +395,9 @@ impl UsageSteps for OneStep {
     }
 }
 
+/// A client that sends no piece of a file for this long is slow: see [`Upload::pause`].
+pub const UPLOAD_SLOW_AFTER: Duration = Duration::from_millis(250);
+
 /// A part on its way in. Dropping it before `finish` leaves nothing behind.
 pub trait PartUpload: Send {
     /// Takes the next bytes.
@@ -395,6 +405,10 @@ pub trait PartUpload: Send {
     /// # Errors
     /// If they cannot be stored; the part is over then.
     fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError>;
+
+    /// The client has sent nothing for a while ([`UPLOAD_SLOW_AFTER`]): gives back memory of the engine that
+    /// others need meanwhile.
+    fn pause(&mut self);
 
     /// Makes the part durable, with what the door keeps of it, in place of one of its number.
     ///
@@ -410,6 +424,10 @@ pub trait Upload: Send {
     /// # Errors
     /// If they cannot be stored; the upload is over then.
     fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError>;
+
+    /// The client has sent nothing for a while ([`UPLOAD_SLOW_AFTER`]): gives back memory of the engine that
+    /// others need meanwhile.
+    fn pause(&mut self);
 
     /// Gives the file an extended attribute that is known only when its bytes have gone by.
     fn attribute(&mut self, name: String, value: Vec<u8>);

@@ -17,6 +17,10 @@ impl Upload for AuditedUpload {
         self.inner.write(bytes)
     }
 
+    fn pause(&mut self) {
+        self.inner.pause();
+    }
+
     fn attribute(&mut self, name: String, value: Vec<u8>) {
         self.inner.attribute(name, value);
     }
@@ -50,6 +54,10 @@ pub(crate) struct AuditedPart {
 impl PartUpload for AuditedPart {
     fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
         self.inner.write(bytes)
+    }
+
+    fn pause(&mut self) {
+        self.inner.pause();
     }
 
     fn finish(self: Box<Self>, attributes: Vec<(String, Vec<u8>)>) -> Result<PartInfo, ArchiveError> {

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use catalogue::Attributes;
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
@@ -29,7 +30,7 @@ use crate::limits::Limits;
 use crate::problem::{Kind, Refusal};
 use crate::rate::RateWindow;
 use crate::shared::{Asked, lost_thread};
-use authority::{Engine, Place};
+use authority::{Engine, Place, UPLOAD_SLOW_AFTER};
 
 /// Longest name of an owner or group.
 const OWNER_BYTES_MAX: usize = 64;
@@ -138,13 +139,29 @@ impl Job {
         let mut upload = self.engine.begin_put(&self.path, self.options)?;
         // The other side waits for this, unless the client has gone away; the closed channel tells that too.
         let _ = self.ready.send(());
-        while let Some(piece) = self.pieces.blocking_recv() {
+        while let Some(piece) = next_piece(&mut self.pieces, || upload.pause()) {
             match piece {
                 Piece::Bytes(bytes) => upload.write(&bytes)?,
                 Piece::End => return upload.finish().map(Some),
             }
         }
         Ok(None)
+    }
+}
+
+/// The next piece of a body; `None` once there will be none. A client that sends nothing for a while must not
+/// keep memory that tapes and other clients write through: then the engine gets it back.
+fn next_piece(pieces: &mut mpsc::Receiver<Piece>, pause: impl FnOnce()) -> Option<Piece> {
+    if let Ok(piece) = pieces.try_recv() {
+        return Some(piece);
+    }
+    let soon = async { tokio::time::timeout(UPLOAD_SLOW_AFTER, pieces.recv()).await };
+    match Handle::current().block_on(soon) {
+        Ok(piece) => piece,
+        Err(_) => {
+            pause();
+            pieces.blocking_recv()
+        }
     }
 }
 

@@ -39,10 +39,12 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(authority: Arc<Authority>, limits: Limits) -> Self {
+        let asked = authority.clone();
+        let transfers = Places::with_haste(limits.transfers, move |caller| asked.upload_haste(caller));
         Shared {
             authority,
             counts: RequestCounts::new(),
-            transfers: Places::new(limits.transfers),
+            transfers,
             // None is as good as any number: all downloads copy then.
             loans: Arc::new(Semaphore::new(limits.loans.min(Semaphore::MAX_PERMITS))),
             calls: Places::new(limits.calls),

@@ -90,6 +90,17 @@ impl Arena {
         available.then(|| self.take(&mut state, count, whose))
     }
 
+    /// Takes `count` buffers for a client of which nobody knows how long it will keep them: only if nobody
+    /// waits, and half of what clients can have stays for others.
+    pub(crate) fn try_acquire_spare(self: &Arc<Self>, count: usize) -> Option<Vec<CellBuffer>> {
+        let mut state = lock(&self.state);
+        let half = self.capacity.saturating_sub(state.kept) / 2;
+        let spare = state.waiting.is_empty()
+            && state.in_use - state.streams_use + count <= half
+            && self.is_free(&state, count, Use::Client);
+        spare.then(|| self.take(&mut state, count, Use::Client))
+    }
+
     /// Whether the first who waits may have so many now.
     fn is_free(&self, state: &State, count: usize, whose: Use) -> bool {
         let fits = self.capacity - state.in_use >= count;
@@ -280,6 +291,16 @@ mod tests {
                 held.push(arena.acquire(6, Use::Stream));
             }
             assert_eq!(arena.in_use(), rows * 6);
+        }
+    }
+
+    #[test]
+    fn clients_of_unknown_pace_leave_half_to_others() {
+        for (rows, spare) in [(1, 0), (2, 1), (9, 4), (12, 5)] {
+            let arena = Arena::new(4096, rows * 6);
+            arena.keep(6, false);
+            let held: Vec<_> = std::iter::from_fn(|| arena.try_acquire_spare(6)).collect();
+            assert_eq!(held.len(), spare, "{rows} rows");
         }
     }
 

@@ -9,6 +9,11 @@ use crate::cell::{BLOCK_BYTES, BLOCKS_MAX};
 
 /// Rows of a striped blob that may be on their way to drives while the next is filled.
 pub(crate) const WRITE_ROWS_IN_FLIGHT: usize = 2;
+/// Memory for rows that clients have not filled yet, as a multiple of the pool's arena.
+pub(crate) const GATHERING_ARENAS: usize = 2;
+/// A client that fills a row within this time is quick: its next row is filled in the arena. Others fill
+/// theirs in ordinary memory, so that the arena is held by none of them.
+pub(crate) const ROW_QUICK: Duration = Duration::from_millis(250);
 /// Rows that a reader fetches ahead of the one it hands out.
 pub(crate) const READ_ROWS_AHEAD: usize = 2;
 /// Jobs that may wait for one drive, each for reading and for writing.

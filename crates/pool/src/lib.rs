@@ -10,6 +10,7 @@ mod fetch;
 #[doc(hidden)]
 pub mod fuzz;
 mod gather;
+mod gathering;
 mod geometry;
 mod holes;
 mod look;
@@ -41,6 +42,7 @@ pub use cell::CellDamage;
 pub use code::{survives, survives_one_more};
 pub use config::{ConfigError, PoolConfig};
 pub use error::PoolError;
+pub use gathering::GatheringReport;
 pub use holes::{GivenBack, Unneeded, sectors_of};
 pub use look::{Depth, Lacking, PieceState};
 pub use orphan::{OrphanCandidate, OrphanCursor, OrphanPage};

@@ -13,10 +13,11 @@ use drive::{DriveError, ExtentId, ObjectDrive, Stamp};
 use crate::arena::Arena;
 use crate::cell::HEADER_BYTES;
 use crate::code::Code;
-use crate::config::{PoolConfig, SCRUB_CELLS_MAX};
+use crate::config::{GATHERING_ARENAS, PoolConfig, SCRUB_CELLS_MAX};
 use crate::drives::{Device, PoolDrive};
 use crate::error::PoolError;
 use crate::gather::{Gather, lock};
+use crate::gathering::{Gathering, GatheringReport};
 use crate::geometry::Geometry;
 use crate::read::BlobReader;
 use crate::segment::Segment;
@@ -40,6 +41,7 @@ pub struct Pool {
     read_arena: Arc<Arena>,
     mend_arena: Arc<Arena>,
     scrub_arena: Arc<Arena>,
+    gathering: Arc<Gathering>,
     watch: Arc<Watch>,
     small: SmallWriter,
     traffic: Traffic,
@@ -112,6 +114,7 @@ impl Pool {
             read_arena: Arena::new(unit, total - mend - write),
             mend_arena: Arena::new(unit, mend + 1),
             scrub_arena: Arena::new(unit, SCRUB_CELLS_MAX),
+            gathering: Gathering::new(total.saturating_mul(unit).saturating_mul(GATHERING_ARENAS)),
             watch,
             small: SmallWriter::new(),
             traffic: Traffic::default(),
@@ -303,6 +306,23 @@ impl Pool {
         let row = self.config.code.width();
         self.write_arena.keep(row, running > 0);
         self.read_arena.keep(row, running > 0);
+    }
+
+    /// Who has the memory for rows of uploads that are not full yet.
+    #[must_use]
+    pub fn gathering_report(&self) -> GatheringReport {
+        self.gathering.report()
+    }
+
+    /// How many times the lowest rate of a client is due of the uploads of this caller: as many times as it
+    /// has rows that are not full while memory for them is scarce, else once.
+    #[must_use]
+    pub fn upload_haste(&self, caller: &str) -> u64 {
+        self.gathering.haste(caller)
+    }
+
+    pub(crate) fn gathering(&self) -> &Arc<Gathering> {
+        &self.gathering
     }
 
     /// The stripe set of exactly these drives, in this order, each once.

@@ -1,6 +1,7 @@
 //! Writing a striped blob.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::{BlobDescription, BlobId, ByteCount, Crc32c, Layout, StreamChecksums, StripeSet};
 use erasure::StreamSums;
@@ -8,8 +9,9 @@ use erasure::StreamSums;
 use crate::arena::CellBuffer;
 use crate::cell::{BLOCK_BYTES, HEADER_BYTES};
 use crate::code::Code;
-use crate::config::WRITE_ROWS_IN_FLIGHT;
+use crate::config::{ROW_QUICK, WRITE_ROWS_IN_FLIGHT};
 use crate::error::PoolError;
+use crate::gathering::Portion;
 use crate::geometry::Geometry;
 use crate::pool::Pool;
 use crate::stripe::Stripe;
@@ -34,12 +36,27 @@ pub struct BlobWriter {
     ended: bool,
     finished: bool,
     whose: Use,
+    /// The caller whose client sends the bytes, if it is one.
+    caller: Arc<str>,
+    /// The client filled its last row at once.
+    is_quick: bool,
 }
 
-/// A row being filled: its data cells, then its parity cells.
+/// A row being filled.
 struct Row {
-    cells: Vec<CellBuffer>,
+    memory: Memory,
     filled: usize,
+    begun: Duration,
+    /// Of a client: what the row counts for among the rows of all.
+    portion: Option<Portion>,
+}
+
+/// Where a row is filled.
+enum Memory {
+    /// In the arena: its data cells, then its parity cells.
+    Cells(Vec<CellBuffer>),
+    /// In ordinary memory, until it is full: nobody knows when the client will have sent it.
+    Aside(Vec<u8>),
 }
 
 impl BlobWriter {
@@ -62,6 +79,8 @@ impl BlobWriter {
             ended: false,
             finished: false,
             whose: Use::Engine,
+            caller: Arc::from(""),
+            is_quick: false,
         })
     }
 
@@ -69,6 +88,14 @@ impl BlobWriter {
     #[must_use]
     pub fn used_by(mut self, whose: Use) -> Self {
         self.whose = whose;
+        self
+    }
+
+    /// Says which caller's client sends the bytes, before the first: the callers share memory. Whoever waits
+    /// for a client has to say so after a while: [`BlobWriter::pause`].
+    #[must_use]
+    pub fn used_by_client_of(mut self, caller: &str) -> Self {
+        (self.whose, self.caller) = (Use::Client, Arc::from(caller));
         self
     }
 
@@ -104,6 +131,14 @@ impl BlobWriter {
         let result = self.take(bytes);
         self.failed = result.is_err();
         result
+    }
+
+    /// The client sends nothing at present: what it has in the arena is set aside, so that others get on.
+    pub fn pause(&mut self) {
+        self.is_quick = false;
+        if let Some(row) = &mut self.row {
+            row.set_aside(self.geometry.cell_bytes);
+        }
     }
 
     /// Ends the stream of bytes: no more can follow. Gives the checksums of all of them if they were asked
@@ -148,21 +183,25 @@ impl BlobWriter {
                 self.begin_row()?;
             }
             let Some(row) = &mut self.row else { break };
-            let (cell, at) = (row.filled / self.geometry.cell_bytes, row.filled % self.geometry.cell_bytes);
-            let (now, later) = bytes.split_at(bytes.len().min(self.geometry.cell_bytes - at));
-            let start = HEADER_BYTES + at;
-            row.cells[cell].as_mut_slice()[start..start + now.len()].copy_from_slice(now);
-            row.filled += now.len();
-            self.length += now.len() as u64;
-            bytes = later;
-            if row.filled == row_bytes {
+            let now = row.take(bytes, row_bytes, self.geometry.cell_bytes);
+            self.length += now as u64;
+            bytes = bytes.split_at(now).1;
+            let (is_full, is_clients) = (row.filled == row_bytes, row.portion.is_some());
+            if is_clients {
+                let took = self.pool.watch().steady().unwrap_or_default().saturating_sub(row.begun);
+                self.is_quick = took <= ROW_QUICK;
+                if !self.is_quick && !is_full {
+                    row.set_aside(self.geometry.cell_bytes);
+                }
+            }
+            if is_full {
                 self.submit()?;
             }
         }
         Ok(())
     }
 
-    /// Waits for a row on its way to end, then takes memory for the next, whole.
+    /// Waits for a row on its way to end, then for memory for the next, whole.
     fn begin_row(&mut self) -> Result<(), PoolError> {
         if let Some(stripe) = &mut self.current {
             stripe.wait_rows(WRITE_ROWS_IN_FLIGHT);
@@ -170,20 +209,37 @@ impl BlobWriter {
                 self.pool.mend(stripe, &self.geometry, &self.code)?;
             }
         }
-        if self.whose == Use::Client {
+        let (width, arena) = (self.geometry.width(), self.pool.write_arena());
+        let (memory, portion) = if self.whose == Use::Client {
             // No row is in hand: what is on its way to drives comes back by itself.
-            let row = (self.geometry.data * self.geometry.cell_bytes) as u64;
-            let rest = self.expected.map_or(row, |expected| expected.0.saturating_sub(self.length));
-            self.pool.pace(row.min(rest));
-        }
-        let cells = self.pool.write_arena().acquire(self.geometry.width(), self.whose);
-        self.row = Some(Row { cells, filled: 0 });
+            let row = self.geometry.data * self.geometry.cell_bytes;
+            let rest = self.expected.map(|expected| expected.0.saturating_sub(self.length));
+            let rest = rest.and_then(|rest| usize::try_from(rest).ok()).filter(|rest| *rest > 0);
+            let bytes = rest.map_or(row, |rest| rest.min(row));
+            self.pool.pace(bytes as u64);
+            let portion = self.pool.gathering().take(&self.caller, bytes);
+            let cells = if self.is_quick {
+                Some(arena.acquire(width, self.whose))
+            } else {
+                arena.try_acquire_spare(width)
+            };
+            (cells.map_or_else(|| Memory::aside(&portion), Memory::Cells), Some(portion))
+        } else {
+            (Memory::Cells(arena.acquire(width, self.whose)), None)
+        };
+        let begun = self.pool.watch().steady().unwrap_or_default();
+        self.row = Some(Row { memory, filled: 0, begun, portion });
         Ok(())
     }
 
     /// Codes the row and hands it to the drives.
     fn submit(&mut self) -> Result<(), PoolError> {
-        let Some(Row { mut cells, filled }) = self.row.take() else { return Ok(()) };
+        let Some(Row { memory, filled, portion, .. }) = self.row.take() else { return Ok(()) };
+        let mut cells = match memory {
+            Memory::Cells(cells) => cells,
+            Memory::Aside(bytes) => self.cells_of(&bytes),
+        };
+        drop(portion);
         let payload = self.geometry.payload(filled as u64);
         spread(&mut cells[..self.geometry.data], filled, self.geometry.cell_bytes, payload);
         let checksums = self.encode(&mut cells, filled, payload)?;
@@ -198,6 +254,15 @@ impl BlobWriter {
             stripe.submit(&self.pool, &self.geometry, filled as u64, cells, &checksums);
         }
         Ok(())
+    }
+
+    /// Waits for memory of the arena for a row that was filled beside it.
+    fn cells_of(&self, bytes: &[u8]) -> Vec<CellBuffer> {
+        let mut cells = self.pool.write_arena().acquire(self.geometry.width(), self.whose);
+        for (cell, part) in cells.iter_mut().zip(bytes.chunks(self.geometry.cell_bytes)) {
+            cell.as_mut_slice()[HEADER_BYTES..HEADER_BYTES + part.len()].copy_from_slice(part);
+        }
+        cells
     }
 
     /// Computes the parity of a row and the checksums of all blocks of all cells, and goes on with those of
@@ -259,11 +324,53 @@ impl BlobWriter {
     }
 }
 
+impl Row {
+    /// Takes of these bytes what fits; how many.
+    fn take(&mut self, bytes: &[u8], row_bytes: usize, cell_bytes: usize) -> usize {
+        let fits = match &mut self.memory {
+            Memory::Cells(cells) => {
+                let (cell, at) = (self.filled / cell_bytes, self.filled % cell_bytes);
+                let fits = bytes.len().min(cell_bytes - at);
+                let start = HEADER_BYTES + at;
+                cells[cell].as_mut_slice()[start..start + fits].copy_from_slice(&bytes[..fits]);
+                fits
+            }
+            Memory::Aside(aside) => {
+                let fits = bytes.len().min(row_bytes - self.filled);
+                aside.extend_from_slice(&bytes[..fits]);
+                fits
+            }
+        };
+        self.filled += fits;
+        fits
+    }
+
+    /// Gives memory of the arena back that a client's row has; what has come of the row lies in ordinary memory
+    /// from now on.
+    fn set_aside(&mut self, cell_bytes: usize) {
+        let (Memory::Cells(cells), Some(portion)) = (&self.memory, &self.portion) else { return };
+        let mut aside = Vec::with_capacity(portion.bytes());
+        for cell in cells {
+            let part = (self.filled - aside.len()).min(cell_bytes);
+            aside.extend_from_slice(&cell.as_slice()[HEADER_BYTES..HEADER_BYTES + part]);
+        }
+        self.memory = Memory::Aside(aside);
+    }
+}
+
+impl Memory {
+    /// Room for a row, of which only what is written takes memory.
+    fn aside(portion: &Portion) -> Memory {
+        Memory::Aside(Vec::with_capacity(portion.bytes()))
+    }
+}
+
 impl Drop for BlobWriter {
     fn drop(&mut self) {
         if self.finished {
             return;
         }
+        self.row = None;
         let mut sets = std::mem::take(&mut self.done);
         for stripe in [self.closing.take(), self.current.take()].into_iter().flatten() {
             let mut stripe = stripe;

@@ -5,11 +5,13 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use archive::ArchiveError;
+use authority::UPLOAD_SLOW_AFTER;
 use bytes::{Bytes, BytesMut};
 use http::{Extensions, HeaderMap};
 use http_body_util::BodyExt;
 use hyper::body::Body;
 use s3s::{S3Result, s3_error};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
 
@@ -176,11 +178,18 @@ async fn next_bytes(frames: &mut Frames) -> S3Result<Option<Bytes>> {
 /// Where the bytes of a body go. Dropping it keeps nothing.
 pub(crate) trait Sink: Send + 'static {
     fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError>;
+
+    /// The client has sent nothing for a while.
+    fn pause(&mut self);
 }
 
 impl Sink for Box<dyn authority::PartUpload> {
     fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
         authority::PartUpload::write(&mut **self, bytes)
+    }
+
+    fn pause(&mut self) {
+        authority::PartUpload::pause(&mut **self);
     }
 }
 
@@ -306,6 +315,22 @@ impl Job {
     }
 }
 
+/// The next piece of a body; `None` once there will be none. A client that sends nothing for a while must not
+/// keep memory that tapes and other clients write through: then the engine gets it back.
+fn next_piece(pieces: &mut mpsc::Receiver<Piece>, pause: impl FnOnce()) -> Option<Piece> {
+    if let Ok(piece) = pieces.try_recv() {
+        return Some(piece);
+    }
+    let soon = async { tokio::time::timeout(UPLOAD_SLOW_AFTER, pieces.recv()).await };
+    match Handle::current().block_on(soon) {
+        Ok(piece) => piece,
+        Err(_) => {
+            pause();
+            pieces.blocking_recv()
+        }
+    }
+}
+
 /// `None`: the body did not come to its end.
 fn take_all<U: Sink>(
     expected: Expected,
@@ -314,7 +339,7 @@ fn take_all<U: Sink>(
     mut sink: U,
 ) -> Result<Option<(U, Verified)>, Failure> {
     let mut beside = Beside::start(expected.hasher(), md5)?;
-    while let Some(piece) = pieces.blocking_recv() {
+    while let Some(piece) = next_piece(&mut pieces, || sink.pause()) {
         match piece {
             Piece::Bytes(bytes) => {
                 beside.update(&bytes)?;

@@ -75,7 +75,9 @@ pub(crate) struct Guest {
 
 impl Context {
     pub(crate) fn new(authority: Arc<Authority>, settings: S3Settings, clocks: S3Clocks) -> Self {
-        let transfers = Places::new(settings.limits.transfers);
+        let asked = authority.clone();
+        let haste = move |caller: &str| asked.upload_haste(caller);
+        let transfers = Places::with_haste(settings.limits.transfers, haste);
         let told = transfers.clone();
         let shortage = move || told.shortage("transfers by S3").into_iter().collect();
         authority.notices().set("S3 transfers", shortage);

@@ -168,7 +168,7 @@ pub(crate) async fn upload_part(
     let length = ByteCount(body.length);
     let begin = move |guest: &Guest| {
         check_kind(&upload_of(guest, upload, &path)?, sent)?;
-        Ok(guest.engine.begin_part(upload, number, Some(length))?)
+        Ok(guest.engine.begin_part(upload, number, Some(length), &guest.caller.name)?)
     };
     let finish = |part: Box<dyn PartUpload>, verified: crate::checksums::Verified, reply: body::Reply<_>| {
         // It was asked for above.

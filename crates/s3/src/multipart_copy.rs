@@ -102,7 +102,8 @@ fn copy(guest: &Guest, copy: &Copy, lanes: &Md5Lanes) -> Result<PartInfo, Failur
     let kind = kind.or(Some(checksums::DEFAULT));
     let computed = Expected { etag: true, computed: kind, ..Expected::default() };
     let mut beside = Beside::start(computed.hasher(), lanes)?;
-    let mut part = guest.engine.begin_part(copy.upload, copy.number, Some(ByteCount(length)))?;
+    let (who, length) = (&guest.caller.name, Some(ByteCount(length)));
+    let mut part = guest.engine.begin_part(copy.upload, copy.number, length, who)?;
     while let Some(bytes) = source.next()? {
         let bytes: Bytes = bytes;
         beside.update(&bytes)?;

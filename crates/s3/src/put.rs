@@ -83,6 +83,10 @@ impl Sink for Incoming {
     fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
         self.upload.write(bytes)
     }
+
+    fn pause(&mut self) {
+        self.upload.pause();
+    }
 }
 
 /// What is told of a put.
@@ -282,4 +286,6 @@ impl Sink for Nothing {
     fn write(&mut self, _bytes: &[u8]) -> Result<(), ArchiveError> {
         Ok(())
     }
+
+    fn pause(&mut self) {}
 }

@@ -63,3 +63,4 @@ mod trees;
 mod trouble;
 mod unknown;
 mod unreadable;
+mod uploads;

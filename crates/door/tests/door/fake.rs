@@ -32,6 +32,9 @@ pub struct Fake {
     pub selections: Mutex<Vec<(usize, Option<StageOptions>)>>,
     pub events: Mutex<Receiver<Event>>,
     tell: Sender<Event>,
+    /// Uploads whose clients were found to send nothing.
+    pub pauses: Mutex<Receiver<String>>,
+    pause: Sender<String>,
     pub outstanding: Arc<AtomicUsize>,
     pub most: Arc<AtomicUsize>,
     next: Arc<AtomicUsize>,
@@ -79,6 +82,7 @@ impl UsageSteps for Gated {
 impl Default for Fake {
     fn default() -> Self {
         let (tell, events) = channel();
+        let (pause, pauses) = channel();
         Fake {
             files: Files::default(),
             bytes: Arc::default(),
@@ -86,6 +90,8 @@ impl Default for Fake {
             selections: Mutex::default(),
             events: Mutex::new(events),
             tell,
+            pauses: Mutex::new(pauses),
+            pause,
             outstanding: Arc::default(),
             problems: Mutex::default(),
             most: Arc::default(),
@@ -166,6 +172,7 @@ pub struct FakeUpload {
     store: Arc<Mutex<BTreeMap<String, Bytes>>>,
     next: Arc<AtomicUsize>,
     tell: Option<Sender<Event>>,
+    pause: Sender<String>,
     discarded: Option<u64>,
 }
 
@@ -179,6 +186,10 @@ impl Upload for FakeUpload {
             None => self.bytes.extend_from_slice(bytes),
         }
         Ok(())
+    }
+
+    fn pause(&mut self) {
+        let _ = self.pause.send(self.path.to_string());
     }
 
     fn finish(mut self: Box<Self>) -> Result<PutDone, ArchiveError> {
@@ -421,6 +432,7 @@ impl Engine for Fake {
             store: self.bytes.clone(),
             next: self.next.clone(),
             tell: Some(self.tell.clone()),
+            pause: self.pause.clone(),
             discarded: self.discard.then_some(0),
         }))
     }

@@ -334,6 +334,21 @@ fn slow_bodies_of_one_user_leave_places_to_others() {
     drop(slow);
 }
 
+/// Nine slow bodies held all memory through which the pool is written, and every larger put of everybody
+/// waited.
+#[test]
+fn a_body_that_stands_still_is_told_to_the_engine() {
+    let server = Server::with(Limits::default());
+    let mut stream = server.connect();
+    let head = format!("PUT /data/f HTTP/1.1\r\nHost: h\r\n{KEY}Content-Length: 1000000\r\n\r\nabc");
+    stream.write_all(head.as_bytes()).unwrap();
+    assert_eq!(server.engine.event(), Event::Begun("/f".into()));
+    // Not told: the test would wait for ever.
+    assert_eq!(server.engine.pauses.lock().unwrap().recv(), Ok("/f".to_owned()));
+    stream.write_all(&vec![7; 1_000_000 - 3]).unwrap();
+    assert_eq!(Reply::read(&mut stream).status, 201);
+}
+
 /// Stage, cancel, release and evict of a million files had the places of short calls for a minute.
 #[test]
 fn long_calls_do_not_hold_up_short_ones() {

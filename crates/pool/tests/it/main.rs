@@ -11,3 +11,4 @@ mod repair;
 mod scrub;
 mod small;
 mod striped;
+mod uploads;

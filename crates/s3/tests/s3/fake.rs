@@ -72,6 +72,8 @@ impl Upload for FakeUpload {
         Ok(())
     }
 
+    fn pause(&mut self) {}
+
     fn attribute(&mut self, name: String, value: Vec<u8>) {
         self.options.attributes.xattrs.push((name, value));
     }
