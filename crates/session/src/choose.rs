@@ -34,6 +34,9 @@ pub enum Accepted {
     NotNow,
 }
 
+/// A stretch of a queue, and where a look at it ended.
+pub type Window<C> = (Vec<Queued>, C);
+
 /// What waits for a tape pool, in the order in which it was sealed.
 pub trait MigrationQueue {
     /// Why it cannot be read.
@@ -49,7 +52,7 @@ pub trait MigrationQueue {
     fn window(
         &mut self,
         after: Option<Self::Cursor>,
-    ) -> Result<Option<(Vec<Queued>, Self::Cursor)>, Self::Error>;
+    ) -> Result<Option<Window<Self::Cursor>>, Self::Error>;
 
     /// Whether a container can be written now.
     ///

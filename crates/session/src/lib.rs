@@ -20,7 +20,7 @@ pub mod order;
 
 pub use affinity::{Affinity, Writer};
 pub use batch::{FlushRules, WRITE_BATCH_CONTAINERS, WRITE_BATCH_MEMBERS, WriteBatch};
-pub use choose::{Accepted, CHOOSE_WINDOW, Choice, MigrationQueue, Queued, Target, choose};
+pub use choose::{Accepted, CHOOSE_WINDOW, Choice, MigrationQueue, Queued, Target, Window, choose};
 pub use gather::{PackLimit, PackSize, Waiting};
 pub use haste::{Haste, HasteCall};
 pub use plan::{

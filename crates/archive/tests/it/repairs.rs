@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use archive::Archive;
 use base::{ByteCount, Duration};
 
-use crate::common::{Instance, bytes, extents, get, path, put, wait_until};
+use crate::common::{Instance, bytes, extents, get, path, put, wait_for_pool, wait_until};
 
 /// Story: no line of `kist status` told how many files are LOST.
 #[test]
@@ -23,7 +23,7 @@ fn lost_files_are_counted_and_named() {
         extents(&drive.path).iter().for_each(|shard| fs::remove_file(shard).unwrap());
     }
     archive.scrub_now();
-    wait_until("the files are LOST", || lost(&archive).files == 2);
+    wait_for_pool(&archive, "the files are LOST", || lost(&archive).files == 2);
     let named = archive.scrub_info().files;
     assert!(["/a LOST", "/b LOST"].iter().all(|line| named.iter().any(|told| told == line)), "{named:?}");
     archive.remove(&path("/a")).unwrap();
@@ -56,13 +56,13 @@ fn a_repair_that_failed_is_told_and_tried_again() {
     }
     assert!(get(&archive, "/file").is_err());
     let health = || archive.pool_health().unwrap();
-    wait_until("it was tried in vain", || health().repairs_failed == 1);
+    wait_for_pool(&archive, "it was tried in vain", || health().repairs_failed == 1);
     assert_eq!(health().repairs_waiting, 1);
     for shard in &shards[..3] {
         fs::rename(place(shard), shard).unwrap();
     }
     clock.advance(Duration::from_secs(6));
-    wait_until("it was tried again", || health().repairs_waiting == 0);
+    wait_for_pool(&archive, "it was tried again", || health().repairs_waiting == 0);
     assert_eq!(health().repairs_failed, 0);
     archive.close();
 }
