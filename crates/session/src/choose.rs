@@ -49,10 +49,7 @@ pub trait MigrationQueue {
     ///
     /// # Errors
     /// Whatever keeps them from being read.
-    fn window(
-        &mut self,
-        after: Option<Self::Cursor>,
-    ) -> Result<Option<Window<Self::Cursor>>, Self::Error>;
+    fn window(&mut self, after: Option<Self::Cursor>) -> Result<Option<Window<Self::Cursor>>, Self::Error>;
 
     /// Whether a container can be written now.
     ///

@@ -25,7 +25,7 @@ impl MountedTape<'_> {
     /// reads it back and records it. Only on a tape to which more may be written. What makes that impossible
     /// is told and no error, unless it is the tape's.
     pub(super) fn write_base(&mut self) -> Result<(), SessionError> {
-        let engine = Arc::clone(&self.engine);
+        let engine = Arc::clone(self.engine);
         let mounted = &mut *self.tape;
         let (vid, Some(run)) = (mounted.vid, mounted.run) else { return Ok(()) };
         if mounted.volume.is_changed() || engine.stopping() {

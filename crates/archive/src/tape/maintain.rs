@@ -71,7 +71,7 @@ impl MountedTape<'_> {
 
     /// Looks at a tape that was in the drive before it was asked about since the catalogue was restored.
     fn look_at_mounted(&mut self, vid: Vid) -> Result<(), SessionError> {
-        let engine = Arc::clone(&self.engine);
+        let engine = Arc::clone(self.engine);
         let is_as_known = match engine.settling.question(vid) {
             Some(question) => settle::answer(&engine, self.drive.as_mut(), vid, question)?,
             None => true,
@@ -82,7 +82,7 @@ impl MountedTape<'_> {
     }
 
     pub(super) fn must_yield(&self) -> bool {
-        let engine = &self.engine;
+        let engine = self.engine;
         engine.stop.load(Ordering::Relaxed) || engine.scheduler().must_yield(&self.name(), engine.now())
     }
 
@@ -94,8 +94,8 @@ impl MountedTape<'_> {
         what: &ContainerOnTape,
         mut sink: impl FnMut(&[u8]) -> bool,
     ) -> Result<ReadBack, SessionError> {
-        let engine = Arc::clone(&self.engine);
-        let session = Arc::clone(&self.session);
+        let engine = Arc::clone(self.engine);
+        let session = Arc::clone(self.session);
         let mounted = &*self.tape;
         let block_size = mounted.volume.block_size();
         let name = self.name();
@@ -129,7 +129,7 @@ impl MountedTape<'_> {
 
     /// A copy that took the place of another one: only when it was read back is the other one given up.
     fn read_back_copy(&mut self, vid: Vid, container: ContainerId) -> Result<Done, SessionError> {
-        let engine = Arc::clone(&self.engine);
+        let engine = Arc::clone(self.engine);
         let record = engine.read(|view| view.container(container))?;
         let here = record.as_ref().and_then(|record| unverified_at(record, vid).map(|block| (record, block)));
         let mut verified = false;
@@ -174,7 +174,7 @@ impl MountedTape<'_> {
     }
 
     fn read_claimed(&mut self, vid: Vid, container: ContainerId) -> Result<Done, SessionError> {
-        let engine = Arc::clone(&self.engine);
+        let engine = Arc::clone(self.engine);
         let not_here = || engine.chore(vid, |chores| chores.reads.remove(&container));
         let mend = engine.chores().mends.get(&container).cloned();
         let Some(record) = engine.read(|view| view.container(container))? else {
@@ -233,7 +233,7 @@ impl MountedTape<'_> {
         container: ContainerId,
         image: Option<BlobDescription>,
     ) -> Result<Done, SessionError> {
-        if let Err(error) = settle_mend(&self.engine, container, image) {
+        if let Err(error) = settle_mend(self.engine, container, image) {
             self.engine.chore(vid, |chores| chores.reads.insert(container));
             return Err(error.into());
         }
@@ -248,7 +248,7 @@ impl MountedTape<'_> {
         what: &ContainerOnTape,
         other: Option<&Spool>,
     ) -> Result<Option<(Spool, String)>, SessionError> {
-        let engine = Arc::clone(&self.engine);
+        let engine = Arc::clone(self.engine);
         let mut writer = engine.pool.create_sized(what.length).map_err(ArchiveError::from)?;
         let mut failed = None;
         let back = self.read_container(vid, what, |bytes| {
@@ -291,7 +291,7 @@ impl MountedTape<'_> {
         spool: &Spool,
     ) -> Result<Option<(Spool, String)>, SessionError> {
         let (patches, missing) = self.read_missing(vid, what, &spool.missing)?;
-        let engine = Arc::clone(&self.engine);
+        let engine = Arc::clone(self.engine);
         let (blob, sums) = compose(&engine, what, &spool.blob, &patches)?;
         if missing.is_empty() && sums != what.checksums {
             engine.pool.remove(&blob).map_err(ArchiveError::from)?;

@@ -70,7 +70,7 @@ impl MountedTape<'_> {
 
     /// What the rules say is next, as things stand now.
     fn next_action(&mut self, event: WritingEvent) -> Result<WritingAction, SessionError> {
-        let engine = &self.engine;
+        let engine = self.engine;
         let mounted = &mut *self.tape;
         let haste = engine.haste().call();
         let situation = Situation {
@@ -128,7 +128,7 @@ impl MountedTape<'_> {
             flush: FlushRules::by_bytes(self.engine.settings.tape.flush_bytes),
             left_to_others: pool.map_or(ByteCount(0), |pool| pool.mount_bytes),
         };
-        let mut queue = PoolQueue::of(&self.engine, migration.tape_pool)?;
+        let mut queue = PoolQueue::of(self.engine, migration.tape_pool)?;
         let mut planning = self.engine.planning();
         let queued = match session::choose(&mut queue, &mut planning, self.engine.now(), &target)? {
             Choice::Containers(queued) => queued,
@@ -148,7 +148,7 @@ impl MountedTape<'_> {
     /// Streams what is chosen, until it is all written or a flush is due by time.
     fn write_chosen(&mut self, migration: &mut Migration) -> Result<WritingEvent, SessionError> {
         let (plans, unavailable) = self.build_plans(&migration.chosen);
-        let engine = Arc::clone(&self.engine);
+        let engine = Arc::clone(self.engine);
         let mounted = &mut *self.tape;
         let (vid, block_size, rules) = (mounted.vid, mounted.volume.block_size(), mounted.writing);
         let flush_due = || rules.flush_is_due(engine.now());
@@ -201,7 +201,7 @@ impl MountedTape<'_> {
     ) -> (Vec<mover::ContainerPlan>, Option<SourceFault>) {
         let mut plans = Vec::with_capacity(containers.len());
         for planned in containers {
-            match plan::build(&self.engine, planned) {
+            match plan::build(self.engine, planned) {
                 Ok(plan) => plans.push(plan),
                 Err(error) => {
                     return (plans, Some(SourceFault::Unavailable(planned.container, error.to_string())));
@@ -220,7 +220,7 @@ impl MountedTape<'_> {
         }
         let mounted = &mut *self.tape;
         for planned in whole {
-            if plan::enter(&self.engine, &mut mounted.volume, planned.container, planned.block)? {
+            if plan::enter(self.engine, &mut mounted.volume, planned.container, planned.block)? {
                 mounted.unverified.push(planned.container);
             }
         }
@@ -237,7 +237,7 @@ impl MountedTape<'_> {
         })?;
         run.committed = committed;
         run.end_of_data = end_of_data;
-        plan::recovered(&self.engine, whole);
+        plan::recovered(self.engine, whole);
         let vid = mounted.vid;
         self.engine.access.push(|| Notice::Migrated {
             at: self.engine.now(),
@@ -257,10 +257,10 @@ impl MountedTape<'_> {
         let fault = migration.fault.take();
         match &fault {
             Some(SourceFault::Unreadable(container, error)) => {
-                plan::rest_unreadable(&self.engine, *container, error)?;
+                plan::rest_unreadable(self.engine, *container, error)?;
             }
             Some(SourceFault::Unavailable(container, why)) => {
-                plan::rest(&self.engine, *container, why.clone());
+                plan::rest(self.engine, *container, why.clone());
             }
             None => {}
         }
@@ -277,10 +277,10 @@ impl MountedTape<'_> {
         }
         match fault {
             Some(SourceFault::Unreadable(container, error)) => {
-                plan::give_up_lost(&self.engine, container, Some(&error))?;
+                plan::give_up_lost(self.engine, container, Some(&error))?;
             }
             Some(SourceFault::Unavailable(container, _)) => {
-                plan::give_up_lost(&self.engine, container, None)?;
+                plan::give_up_lost(self.engine, container, None)?;
             }
             None => {}
         }
@@ -323,7 +323,7 @@ impl MountedTape<'_> {
         mounted.run = None;
         mounted.failed = true;
         let vid = mounted.vid;
-        super::adopt::write_again(&self.engine, vid, "no index on its tape names it")?;
+        super::adopt::write_again(self.engine, vid, "no index on its tape names it")?;
         self.engine.repack_after_run(vid);
         Ok(())
     }

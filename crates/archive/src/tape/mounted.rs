@@ -150,7 +150,7 @@ impl MountedTape<'_> {
     pub(super) fn write_index(&mut self) -> Result<(), SessionError> {
         let mounted = &mut *self.tape;
         let Some(run) = mounted.run.as_mut() else { return Ok(()) };
-        let engine = &self.engine;
+        let engine = self.engine;
         let now = engine.now();
         let covers_from = engine.tape(mounted.vid)?.index_block;
         let before = mounted.volume.own_bytes_written();

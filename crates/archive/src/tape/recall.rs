@@ -20,12 +20,12 @@ use crate::space::SessionClaims;
 impl MountedTape<'_> {
     /// Reads what is wanted from the mounted tape until nothing is left; requests that arrive meanwhile join.
     pub(super) fn recall(&mut self) -> SessionEnd {
-        let engine = Arc::clone(&self.engine);
+        let engine = Arc::clone(self.engine);
         let (vid, block_size) = (self.tape.vid, self.tape.volume.block_size());
         let track = crate::tracks::track(self.drive.as_mut(), block_size.bytes());
         let claims = SessionClaims::new(&engine);
         let mut order = RecallOrder::new(&engine, vid, track, block_size.bytes(), &claims);
-        let session = Arc::clone(&self.session);
+        let session = Arc::clone(self.session);
         let stream = engine.tape_stream();
         let mut failure = None;
         let mut damaged = BTreeMap::new();

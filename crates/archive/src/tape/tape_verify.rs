@@ -27,7 +27,7 @@ const MEMBERS_PAGE: usize = 1_000;
 impl MountedTape<'_> {
     /// Checks the mounted tape from a block on. Goes on there after it had to give way.
     pub(super) fn check(&mut self, vid: Vid, from: BlockAddress) -> Result<Done, SessionError> {
-        let engine = Arc::clone(&self.engine);
+        let engine = Arc::clone(self.engine);
         let began = engine.now();
         engine.note_check(vid, |check| {
             check.began.get_or_insert(began);
@@ -53,7 +53,7 @@ impl MountedTape<'_> {
     }
 
     fn check_from(&mut self, vid: Vid, from: BlockAddress) -> Result<Done, SessionError> {
-        let engine = Arc::clone(&self.engine);
+        let engine = Arc::clone(self.engine);
         if from.0 == 0 {
             self.check_heads(vid)?;
         }
@@ -83,7 +83,7 @@ impl MountedTape<'_> {
 
     /// Labels, cartridge memory and the index partition.
     fn check_heads(&mut self, vid: Vid) -> Result<(), SessionError> {
-        let engine = Arc::clone(&self.engine);
+        let engine = Arc::clone(self.engine);
         let mounted = &mut *self.tape;
         let uuid = mounted.volume.uuid();
         if let Some(fault) = mounted.volume.label_fault() {
@@ -124,7 +124,7 @@ impl MountedTape<'_> {
 
     /// What is no container: whole or damaged indexes, segments and bases, torn blocks.
     fn look_over(&mut self, vid: Vid, stretch: Stretch) -> Result<Done, SessionError> {
-        let engine = Arc::clone(&self.engine);
+        let engine = Arc::clone(self.engine);
         let name = self.name();
         let mounted = &*self.tape;
         let (uuid, block_size) = (mounted.volume.uuid(), mounted.volume.block_size());
@@ -191,7 +191,7 @@ impl MountedTape<'_> {
         container: ContainerId,
         record: &ContainerRecord,
     ) -> Result<Done, SessionError> {
-        let engine = Arc::clone(&self.engine);
+        let engine = Arc::clone(self.engine);
         let back = self.read_container(vid, &on_tape(container, record, block), |_| true)?;
         if back.stopped {
             return Ok(Done::Yield);

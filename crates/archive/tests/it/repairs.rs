@@ -8,10 +8,17 @@ use base::{ByteCount, Duration};
 
 use crate::common::{Instance, bytes, extents, get, path, put, wait_for_pool, wait_until};
 
+/// No file goes to tape: what the pool does not have is LOST.
+fn untaped() -> Instance {
+    Instance::with(ByteCount::mib(256), |settings| {
+        settings.classes.iter_mut().for_each(|class| class.copies.clear());
+    })
+}
+
 /// Story: no line of `kist status` told how many files are LOST.
 #[test]
 fn lost_files_are_counted_and_named() {
-    let instance = Instance::new(ByteCount::mib(256));
+    let instance = untaped();
     let archive = instance.open();
     let lost = |archive: &Archive| archive.totals().unwrap().lost;
     wait_until("all files were looked at", || lost(&archive).is_counted);
@@ -40,7 +47,7 @@ fn lost_files_are_counted_and_named() {
 /// not given its shards for a moment.
 #[test]
 fn a_repair_that_failed_is_told_and_tried_again() {
-    let instance = Instance::new(ByteCount::mib(256));
+    let instance = untaped();
     let clock = instance.clock();
     let archive = instance.start(&clock);
     put(&archive, "/file", &bytes(1, 3_000_000));
