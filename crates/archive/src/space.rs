@@ -1,4 +1,5 @@
-//! Room in the pool for what is recalled: what is free, and what sessions have claimed of it ([`session::Room`]).
+//! Room in the pool for what is recalled: what is free, and what sessions have claimed of it
+//! ([`session::Room`]).
 //!
 //! Nothing is evicted by itself: who wants more room evicts, or releases what is pinned.
 

@@ -35,8 +35,8 @@ type Bound = (Weak<Inner>, String);
 
 impl Pace {
     /// How many times the lowest rate is to be kept now: as many times as its caller holds places if places
-    /// are scarce, else once; or as [`Places::with_haste`] says, if that is more. So a caller needs the square
-    /// of the rate for many slow transfers, and gives places back if others come.
+    /// are scarce, else once; or as [`Places::with_haste`] says, if that is more. So a caller needs the
+    /// square of the rate for many slow transfers, and gives places back if others come.
     #[must_use]
     pub fn factor(&self) -> u64 {
         let bound = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -345,8 +345,8 @@ impl Row {
         fits
     }
 
-    /// Gives memory of the arena back that a client's row has; what has come of the row lies in ordinary memory
-    /// from now on.
+    /// Gives memory of the arena back that a client's row has; what has come of the row lies in ordinary
+    /// memory from now on.
     fn set_aside(&mut self, cell_bytes: usize) {
         let (Memory::Cells(cells), Some(portion)) = (&self.memory, &self.portion) else { return };
         let mut aside = Vec::with_capacity(portion.bytes());

@@ -76,10 +76,10 @@ pub(crate) struct Rest {
 /// and that has fewer; then, when migration and recall both wait, to each side in turn, so of two mounts in a
 /// row one is each side's. Within a side what starves goes first, oldest first; then the share that has had
 /// least drive time against its weight; within the share the tape with the best priority, then the one whose
-/// turn comes first (the library's time a file, with ageing: `worth.rs`). A drive counts for the share on whose
-/// behalf it was mounted, from the order to mount until its session has ended; its time is charged to all
-/// shares that want something from the tape, in proportion. Files of a share that is at its maximum are read
-/// from a tape that is mounted for another one all the same.
+/// turn comes first (the library's time a file, with ageing: `worth.rs`). A drive counts for the share on
+/// whose behalf it was mounted, from the order to mount until its session has ended; its time is charged to
+/// all shares that want something from the tape, in proportion. Files of a share that is at its maximum are
+/// read from a tape that is mounted for another one all the same.
 ///
 /// # The bound on waiting
 ///

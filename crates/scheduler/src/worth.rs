@@ -19,9 +19,9 @@ type Worth = (bool, u8, Reverse<Timestamp>);
 /// Tapes, the one that is worth most last.
 type ByWorth = BTreeSet<(Worth, Reverse<Vid>)>;
 
-/// A file ages by so many times what it takes of its library: with one drive, one behind a mount of its own is
-/// overtaken by those of whole tapes that were wanted two hours later, and by no younger ones. Weights without
-/// age would let the longest wait until they starve. How it was chosen: `docs/reference/ordering.md`.
+/// A file ages by so many times what it takes of its library: with one drive, one behind a mount of its own
+/// is overtaken by those of whole tapes that were wanted two hours later, and by no younger ones. Weights
+/// without age would let the longest wait until they starve. How it was chosen: `docs/reference/ordering.md`.
 const AGEING: u128 = 32;
 
 const NEVER: Timestamp = Timestamp(i64::MAX);

@@ -1,8 +1,9 @@
 //! Which queued containers a drive writes next, so that data sets stand together on tape.
 //!
-//! A data set has a home: the tape of a pool that its last container was planned for. While that tape is being
-//! written, others leave the data set to it, within bounds; what failed there and waits to be written again goes
-//! there too. In memory only: after a start each data set finds a new home with its next container.
+//! A data set has a home: the tape of a pool that its last container was planned for. While that tape is
+//! being written, others leave the data set to it, within bounds; what failed there and waits to be written
+//! again goes there too. In memory only: after a start each data set finds a new home with its next
+//! container.
 
 use std::collections::BTreeMap;
 
@@ -54,9 +55,9 @@ pub struct Affinity {
 
 impl Affinity {
     /// What of a stretch of the queue (in its order) this writer may take, in the order in which it should:
-    /// data sets one after the other, first the one at the tape's end, then those of the tape, then new ones. What
-    /// belongs to other tapes that are being written is left to them, `left` bytes each and no more than fits
-    /// there; what goes beyond that comes last. Positions in `queued`.
+    /// data sets one after the other, first the one at the tape's end, then those of the tape, then new ones.
+    /// What belongs to other tapes that are being written is left to them, `left` bytes each and no more than
+    /// fits there; what goes beyond that comes last. Positions in `queued`.
     #[must_use]
     pub fn order(&self, writer: &Writer, now: Timestamp, left: ByteCount, queued: &[Queued]) -> Vec<usize> {
         let own = self.sessions.get(&writer.vid);

@@ -44,8 +44,8 @@ impl WriteBatch {
         self.members = self.members.saturating_add(members.max(1));
     }
 
-    /// Whether a flush is due before more is written: by the rules, or with so many containers or members that
-    /// committing them takes its time.
+    /// Whether a flush is due before more is written: by the rules, or with so many containers or members
+    /// that committing them takes its time.
     #[must_use]
     pub fn is_full(&self, rules: &FlushRules) -> bool {
         self.bytes.0 >= rules.bytes.0.max(1)

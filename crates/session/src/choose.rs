@@ -18,7 +18,8 @@ pub struct Queued {
     pub data_set: u64,
     /// What it takes on tape.
     pub length: ByteCount,
-    /// Whether it may go on on the next tape where this one ends. Kist writes none like this; other systems do.
+    /// Whether it may go on on the next tape where this one ends. Kist writes none like this; other systems
+    /// do.
     pub can_span: bool,
 }
 
@@ -44,8 +45,8 @@ pub trait MigrationQueue {
     /// Where a look at the queue ended.
     type Cursor: Copy;
 
-    /// The next containers behind `after`, at most [`CHOOSE_WINDOW`] of them, without those that are left alone
-    /// for a while; `None` at the end.
+    /// The next containers behind `after`, at most [`CHOOSE_WINDOW`] of them, without those that are left
+    /// alone for a while; `None` at the end.
     ///
     /// # Errors
     /// Whatever keeps them from being read.

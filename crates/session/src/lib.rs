@@ -1,8 +1,9 @@
-//! What a tape session does, once: which files become a pack, which containers a drive writes next, when a flush
-//! and an index are due, in which order a tape is read, what is planned anew, and what finds room in the pool.
+//! What a tape session does, once: which files become a pack, which containers a drive writes next, when a
+//! flush and an index are due, in which order a tape is read, what is planned anew, and what finds room in
+//! the pool.
 //!
-//! Pure: time comes in, actions go out. The engine carries the actions out on drives and catalogue, the twin and
-//! the forecaster time them, tests drive them.
+//! Pure: time comes in, actions go out. The engine carries the actions out on drives and catalogue, the twin
+//! and the forecaster time them, tests drive them.
 
 mod affinity;
 mod batch;

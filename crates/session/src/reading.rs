@@ -1,5 +1,5 @@
-//! A reading session: all that is wanted from the tape is put in order, and in a new one when more was asked for;
-//! batch by batch what is still wanted and has room is read and stored.
+//! A reading session: all that is wanted from the tape is put in order, and in a new one when more was asked
+//! for; batch by batch what is still wanted and has room is read and stored.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -30,8 +30,8 @@ pub struct ReadingRules {
     pub batch_bytes: ByteCount,
     /// A plan stands for at least so long, whatever is asked for meanwhile.
     pub replan_every: Duration,
-    /// Up to so many files all are planned anew when more are asked for; of more, the new ones are put where they cost
-    /// least.
+    /// Up to so many files all are planned anew when more are asked for; of more, the new ones are put where
+    /// they cost least.
     pub replan_files: usize,
 }
 
@@ -60,8 +60,8 @@ pub struct Planned<P> {
     pub gap: BlockCount,
 }
 
-/// What has happened. `arrivals`: a count of files that came to be wanted from this tape, however often they are
-/// looked at.
+/// What has happened. `arrivals`: a count of files that came to be wanted from this tape, however often they
+/// are looked at.
 #[derive(Debug)]
 pub enum ReadingEvent<'a, P> {
     /// The drive can take more.
@@ -100,14 +100,15 @@ pub enum ReadingEvent<'a, P> {
 pub enum ReadingAction<P> {
     /// Gather what is wanted: [`gather_wanted`](crate::gather_wanted).
     Gather,
-    /// Look which of these are wanted still: requests may have been cancelled, and files deleted, since the plan was
-    /// made.
+    /// Look which of these are wanted still: requests may have been cancelled, and files deleted, since the
+    /// plan was made.
     Check(Vec<Planned<P>>),
     /// Read these and store them.
     Read {
         /// The files; at least one.
         files: Vec<Planned<P>>,
-        /// The room that is claimed for them: to be given back once they stand in the catalogue or will not come.
+        /// The room that is claimed for them: to be given back once they stand in the catalogue or will not
+        /// come.
         claim: RoomClaim,
     },
     /// The session is over, once what is on its way to the pool is stored.
@@ -133,8 +134,8 @@ pub struct ReadingSession<P> {
     rules: ReadingRules,
     /// Planned and not handed out yet.
     queue: VecDeque<Planned<P>>,
-    /// All that this session was given, had it room or not: what is on its way to the pool stands in the tape's set
-    /// until it is committed.
+    /// All that this session was given, had it room or not: what is on its way to the pool stands in the
+    /// tape's set until it is committed.
     given: HashSet<FileId>,
     /// Arrivals when the plan was made.
     seen: u64,

@@ -1,7 +1,8 @@
-//! Room in the pool for what is recalled: who has claimed it, what did not fit, and what the scheduler is told.
+//! Room in the pool for what is recalled: who has claimed it, what did not fit, and what the scheduler is
+//! told.
 //!
-//! A recall begins nothing that has no room, so that no write of it fails for want of space and no tape or drive
-//! gets a bad name for a full pool.
+//! A recall begins nothing that has no room, so that no write of it fails for want of space and no tape or
+//! drive gets a bad name for a full pool.
 
 use std::collections::BTreeMap;
 
@@ -142,8 +143,8 @@ impl Room {
         }
     }
 
-    /// Claims room for the files of a batch that have it; which of them have. A class without room for all of its
-    /// files is tried file by file.
+    /// Claims room for the files of a batch that have it; which of them have. A class without room for all of
+    /// its files is tried file by file.
     pub(crate) fn admit(
         &mut self,
         free: &FreeSpace,
@@ -176,9 +177,9 @@ impl Room {
         (admitted, claim)
     }
 
-    /// What the scheduler is told of what is free: nothing for a class of which a file is known to wait for more,
-    /// until it has rested. Nothing is said of the pool as a whole: a large file of one class must not stop all
-    /// others. Gives when the next class has rested.
+    /// What the scheduler is told of what is free: nothing for a class of which a file is known to wait for
+    /// more, until it has rested. Nothing is said of the pool as a whole: a large file of one class must not
+    /// stop all others. Gives when the next class has rested.
     pub fn to_tell(
         &mut self,
         free: &mut FreeSpace,

@@ -1,5 +1,5 @@
-//! What is wanted from a mounted tape: the files that were asked for and, of classes that recall packs as a whole,
-//! the rest of their packs.
+//! What is wanted from a mounted tape: the files that were asked for and, of classes that recall packs as a
+//! whole, the rest of their packs.
 
 use std::collections::HashSet;
 
@@ -43,7 +43,8 @@ pub trait TapeSet {
     /// A pack.
     type Pack: Ord + Copy;
 
-    /// The files that were asked for, page by page, in the order of the tape or any other that is always the same.
+    /// The files that were asked for, page by page, in the order of the tape or any other that is always the
+    /// same.
     ///
     /// # Errors
     /// Whatever keeps them from being read.
@@ -72,8 +73,8 @@ pub trait TapeSet {
     ) -> Result<WantedPage<Self::Place, Self::Cursor>, Self::Error>;
 }
 
-/// All that is to be read now, without what the session was `given` already: at most [`PLAN_FILES_MAX`], what is
-/// beyond comes with the next plan.
+/// All that is to be read now, without what the session was `given` already: at most [`PLAN_FILES_MAX`], what
+/// is beyond comes with the next plan.
 ///
 /// # Errors
 /// The first one of `set`.

@@ -1,5 +1,5 @@
-//! A writing session: containers are chosen, written, flushed and committed, again and again, with an index when
-//! one is due.
+//! A writing session: containers are chosen, written, flushed and committed, again and again, with an index
+//! when one is due.
 
 use base::{ByteCount, Duration, Timestamp};
 
@@ -74,8 +74,8 @@ pub enum WritingEvent {
     RunEnded,
 }
 
-/// What is to be done next; its outcome is the next event. What fails in it ends the session, which nobody asks
-/// again then.
+/// What is to be done next; its outcome is the next event. What fails in it ends the session, which nobody
+/// asks again then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WritingAction {
     /// Choose what is written next: [`choose`](crate::choose()).
@@ -86,7 +86,8 @@ pub enum WritingAction {
     Flush,
     /// Write an index of the data partition.
     Index {
-        /// Nothing is queued any more, and somebody waits for this index: nothing else is done on the way to it.
+        /// Nothing is queued any more, and somebody waits for this index: nothing else is done on the way to
+        /// it.
         somebody_waits: bool,
     },
     /// End the open run: what is chosen and not written goes back to its queue.
@@ -219,8 +220,8 @@ impl WritingSession {
         WritingAction::EndRun(ending)
     }
 
-    /// Who asked for haste waits for the index, not for the unmount; while packs of what was there then are still
-    /// being made, for that of the next session too.
+    /// Who asked for haste waits for the index, not for the unmount; while packs of what was there then are
+    /// still being made, for that of the next session too.
     fn nothing_queued(&mut self, situation: &Situation) -> WritingAction {
         let haste = situation.haste;
         if haste.asked <= self.haste_answered || !situation.owes_index {

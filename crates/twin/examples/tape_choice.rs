@@ -1,5 +1,6 @@
 //! The order of tapes beside the oldest first, on a grid of loads: the table in docs/reference/ordering.md.
-//! `cargo run --release -p twin --example tape_choice [SEEDS [WORD]]`; WORD: only rows with this in their names.
+//! `cargo run --release -p twin --example tape_choice [SEEDS [WORD]]`; WORD: only rows with this in their
+//! names.
 
 #[path = "../tests/it/support/mod.rs"]
 mod support;

@@ -1,5 +1,5 @@
-//! A writing session: carries out what [`session::WritingSession`] says. Containers are planned and durable in the
-//! run before their first block; a flush and its commit follow; an index when one is due.
+//! A writing session: carries out what [`session::WritingSession`] says. Containers are planned and durable
+//! in the run before their first block; a flush and its commit follow; an index when one is due.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -211,7 +211,8 @@ impl MountedTape<'_> {
         (plans, None)
     }
 
-    /// The first point: a synchronous flush, then the catalogue's commit of the first `count` that are behind it.
+    /// The first point: a synchronous flush, then the catalogue's commit of the first `count` that are behind
+    /// it.
     fn commit(&mut self, chosen: &[PlannedContainer], count: usize, bytes: u64) -> Result<(), SessionError> {
         let whole = chosen.get(..count).unwrap_or_default();
         let Some(last) = whole.last() else { return Ok(()) };
@@ -287,8 +288,8 @@ impl MountedTape<'_> {
         Ok(WritingEvent::RunEnded)
     }
 
-    /// Ends a run of which planned containers are not written. An index is written if there is room for one; without
-    /// it the committed containers stay `flushed`, and their files in the pool.
+    /// Ends a run of which planned containers are not written. An index is written if there is room for one;
+    /// without it the committed containers stay `flushed`, and their files in the pool.
     fn end_early(
         &mut self,
         end: RunEnd,

@@ -1,5 +1,5 @@
-//! A tape in a drive, labels checked: what is common to the sessions on it. Its run, its indexes, and its closing before
-//! it is taken out.
+//! A tape in a drive, labels checked: what is common to the sessions on it. Its run, its indexes, and its
+//! closing before it is taken out.
 
 use std::sync::Arc;
 

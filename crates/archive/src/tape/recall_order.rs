@@ -56,8 +56,8 @@ impl<'a> RecallOrder<'a> {
         RecallOrder { engine, vid, track, block_size, session: ReadingSession::new(rules), claims, end: None }
     }
 
-    /// How the session has ended. What is left after `NoRoom` waits for room; neither tape nor drive did anything
-    /// wrong.
+    /// How the session has ended. What is left after `NoRoom` waits for room; neither tape nor drive did
+    /// anything wrong.
     pub(super) fn end(self) -> scheduler::SessionEnd {
         match self.end {
             Some(Ok(end)) => end.into(),
@@ -144,7 +144,8 @@ impl<'a> RecallOrder<'a> {
             .map(|(candidate, us)| format!("{candidate} {} s", us / 1_000_000))
             .collect();
         tracing::info!(
-            vid = %self.vid, files = report.files, chosen = %report.chosen, seconds = report.cost_us / 1_000_000,
+            vid = %self.vid, files = report.files, chosen = %report.chosen,
+            seconds = report.cost_us / 1_000_000,
             considered = considered.join(", "), "reading in this order"
         );
     }
@@ -196,7 +197,8 @@ struct CatalogueSet<'a> {
     engine: &'a Engine,
     vid: Vid,
     block_size: u32,
-    /// The container that was looked at last, and whether it is read as a whole: files come in the order of the tape.
+    /// The container that was looked at last, and whether it is read as a whole: files come in the order of
+    /// the tape.
     looked_at: Option<(ContainerId, bool)>,
 }
 

@@ -1,14 +1,19 @@
-//! Whose failure it is, and how long what failed is left alone: the one policy, in the server and in the twin.
+//! Whose failure it is, and how long what failed is left alone: the one policy, in the server and in the
+//! twin.
 //!
-//! | what failed | against whom it speaks | what follows |
-//! |---|---|---|
-//! | a mount or a session ([`Failure`](crate::Failure)) | its cause, told by the driver: cartridge, drive and path, robot; both partners if nobody knows | the two part for `retry_delay`; who failed with so many partners is set aside |
-//! | a drive as a whole (`Event::DriveFailed`) | drive, and the tape in it | the drive is down, and tried again |
-//! | a session by its tape ([`suspects_tape`]) | the tape | it is suspect: its copies are read last, it is not written, and it is tried again; an operator decides after so many failures |
-//! | tape after tape in one drive | the drive | the drive is taken out of use, the tapes are cleared (`Action::Clear`) |
+//! - A mount or a session failed ([`Failure`](crate::Failure)): it speaks against its cause, which the driver
+//!   tells (cartridge, drive and path, robot), against both partners if nobody knows. The two part for
+//!   `retry_delay`; who failed with so many partners is set aside.
+//! - A drive failed as a whole (`Event::DriveFailed`): against it, and the tape in it. It is down, and tried
+//!   again.
+//! - A session failed by its tape ([`suspects_tape`]): the tape is suspect. Its copies are read last, it is
+//!   not written, and it is tried again; after so many failures an operator decides.
+//! - Tape after tape failed in one drive: the drive is taken out of use, the tapes are cleared
+//!   (`Action::Clear`).
 //!
-//! All rests double with each failure that nothing good came after ([`session::back_off`]), up to a limit. A container
-//! whose bytes cannot be had, and a class whose file found no room, rest by the same rule ([`session::BACK_OFF_MAX`]).
+//! All rests double with each failure that nothing good came after ([`session::back_off`]), up to a limit. A
+//! container whose bytes cannot be had, and a class whose file found no room, rest by the same rule
+//! ([`session::BACK_OFF_MAX`]).
 
 mod blame;
 mod drives;
@@ -39,8 +44,8 @@ pub const ASIDE_REST_MAX: Duration = Duration::from_secs(24 * 3600);
 /// The longest rest of a drive that fails again and again.
 pub const DRIVE_REST_MAX: Duration = Duration::from_secs(6 * 3600);
 
-/// Whether a tape is to be suspected because a session on it failed: a fault of the drive, of the robot or of the way to
-/// them is no reason.
+/// Whether a tape is to be suspected because a session on it failed: a fault of the drive, of the robot or of
+/// the way to them is no reason.
 #[must_use]
 pub fn suspects_tape(cause: Option<FailureCause>) -> bool {
     !matches!(cause, Some(FailureCause::Drive | FailureCause::Robot | FailureCause::Path))

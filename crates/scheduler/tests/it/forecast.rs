@@ -17,7 +17,8 @@ const KINDS: [(&str, f64); 7] = [
     ("request, on the way", 4.0),
     ("file", 10.0),
     ("tape", 4.0),
-    // What is asked for while a tape is read joins its session, as by the server, so that nobody knows when it ends.
+    // What is asked for while a tape is read joins its session, as by the server, so that nobody knows when
+    // it ends.
     ("drive", 7.5),
     ("tape pool", 15.0),
     ("class", 20.0),

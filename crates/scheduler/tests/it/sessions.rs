@@ -1,5 +1,5 @@
-//! Sessions of the tests' worlds: the real rules of crate `session` over queues and sets in memory. A world says how
-//! long each action takes.
+//! Sessions of the tests' worlds: the real rules of crate `session` over queues and sets in memory. A world
+//! says how long each action takes.
 
 use std::convert::Infallible;
 
@@ -67,7 +67,8 @@ impl Writer {
         Writer { session: WritingSession::new(rules, Timestamp(0)), vid, event: WritingEvent::Begin }
     }
 
-    /// Goes on at this time with what is queued, on a tape with so much room; what was begun before is written.
+    /// Goes on at this time with what is queued, on a tape with so much room; what was begun before is
+    /// written.
     pub fn go_on(&mut self, now: Timestamp, may_write: bool, queue: &mut Queue, free: &mut u64) -> WriteStep {
         let haste = HasteCall::NONE;
         let situation = Situation { stop: false, may_write, owes_index: false, haste };

@@ -83,8 +83,8 @@ fn a_file_that_no_pack_on_a_tape_can_have_stands_alone() {
     assert_eq!(sealed(&files, limited(299, 10, 10)), (vec![2], 1));
 }
 
-/// Story: what is between one pack and one and a half was cut in the middle; the second half was more than a tape
-/// takes and was cut again, so that three packs came of what two have room for.
+/// Story: what is between one pack and one and a half was cut in the middle; the second half was more than a
+/// tape takes and was cut again, so that three packs came of what two have room for.
 #[test]
 fn what_a_tape_takes_in_two_packs_becomes_no_three() {
     let files: Vec<(u64, u64)> = [239, 205, 91, 144, 0, 215, 229].iter().map(|size| (0, *size)).collect();

@@ -4,8 +4,8 @@ use base::BlockAddress;
 
 use super::*;
 
-/// Files 0, 1, 2, … stand in packs of ten; those of even packs are recalled whole. Some were asked for, a few of
-/// these are another tape's to give, and some of all are in the pool.
+/// Files 0, 1, 2, … stand in packs of ten; those of even packs are recalled whole. Some were asked for, a few
+/// of these are another tape's to give, and some of all are in the pool.
 struct Set {
     asked: Vec<u64>,
     others: Vec<u64>,

@@ -533,8 +533,9 @@ impl World<'_> {
         done
     }
 
-    /// A write error, if one is to come: the tape is suspect. What was flushed stands on it, and gets its index when
-    /// the session that was cut short is closed, as maintenance; then the tape is kept for reading.
+    /// A write error, if one is to come: the tape is suspect. What was flushed stands on it, and gets its
+    /// index when the session that was cut short is closed, as maintenance; then the tape is kept for
+    /// reading.
     fn write_fails(&mut self, drive: usize, tape: TapeIndex) -> bool {
         if !self.pending.take(FaultKind::WriteError) {
             return false;

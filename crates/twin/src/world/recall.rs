@@ -24,8 +24,8 @@ use crate::outcome::DriveActivity;
 
 /// Planning takes so long for each file.
 const PLAN_FILE: Duration = Duration::from_micros(3);
-/// A plan of more files is not made anew for more, as the server does up to some thousand: that would take most of a
-/// run's time. The new ones are put where they cost least.
+/// A plan of more files is not made anew for more, as the server does up to some thousand: that would take
+/// most of a run's time. The new ones are put where they cost least.
 const REPLAN_FILES: usize = 128;
 /// Wanted files that are looked at together.
 const PAGE: usize = 10_000;

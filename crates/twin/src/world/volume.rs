@@ -1,7 +1,7 @@
 //! Labels and indexes, command by command as Kist's own volumes have them.
 //!
-//! Where a library says what a mount costs beside the load (`mount_extra`), or tapes have the labels of another
-//! system, that stands in place of all this.
+//! Where a library says what a mount costs beside the load (`mount_extra`), or tapes have the labels of
+//! another system, that stands in place of all this.
 
 use base::Partition;
 use mechanics::{Motion, TapeByte};

@@ -73,8 +73,8 @@ fn a_flush_after_so_many_files_costs_its_time() {
     close(writing(&run(&model)), stream + 200.0 * flush_seconds(), 0.01);
 }
 
-/// Story: whoever asked for any rule of another system lost the reading of labels and indexes at each mount, so that
-/// "a flush after 1,000 files" made a campaign that only reads almost twice as fast.
+/// Story: whoever asked for any rule of another system lost the reading of labels and indexes at each mount,
+/// so that "a flush after 1,000 files" made a campaign that only reads almost twice as fast.
 #[test]
 fn a_rule_of_writing_makes_no_mount_cheaper() {
     let mounting = |flush_files: u64, labels: Labels| {
