@@ -168,9 +168,9 @@ const ROUND: u32 = 40;
 /// After so many seeds some command is taken as one that is never accepted.
 const MOST_ROUNDS: u64 = 10;
 
-/// The first seed: with this one every command is accepted within 25 histories. A hunt gives others
+/// The first seed: with this one every command is accepted within a round or two. A hunt gives others
 /// (`KIST_MODEL_SEED`), with most of which it takes more than one round.
-const SEED: u64 = 15;
+const SEED: u64 = 251_125;
 
 /// How often a failing history is tried shorter (`KIST_SHRINKS`); each try runs all of it.
 const SHRINKS: u32 = 400;
@@ -203,7 +203,7 @@ fn round(seed: u64) {
 /// One round, or as many as `KIST_HISTORIES` asks for; more until every command was accepted.
 #[test]
 fn catalogue_agrees_with_the_reference() {
-    const COMMANDS: usize = 56;
+    const COMMANDS: usize = 58;
     let (first, histories) = (number("KIST_MODEL_SEED", SEED), number("KIST_HISTORIES", ROUND));
     let wanted = u64::from(histories.div_ceil(ROUND));
     for more in 0..MOST_ROUNDS.max(wanted) {

@@ -96,7 +96,9 @@ pub fn command(model: &Model, seal: &SealContainer, picks: &[u16; 6]) -> Command
     let all: Vec<_> = model.sealing.iter().map(|(id, sealing)| (*id, *sealing)).collect();
     let chosen = all.get(usize::from(picks[2]) % all.len().max(1)).copied();
     let Some((container, (wanted, added, end))) = chosen.filter(|_| picks[3] % 4 > 0) else {
-        let skeleton = seal.skeleton.clone().unwrap_or_else(|| super::steps::data(model, 700, 1));
+        // Now and then in two pieces, which is refused; it was always, and hardly a pack was ever opened.
+        let pieces = u16::from(picks[4] % 8 == 7);
+        let skeleton = seal.skeleton.clone().unwrap_or_else(|| super::steps::data(model, 700, pieces));
         return Command::OpenPack(Box::new(OpenPack {
             container: seal.container,
             class: seal.class,
@@ -116,17 +118,15 @@ pub fn command(model: &Model, seal: &SealContainer, picks: &[u16; 6]) -> Command
     let class = model.containers[&container].class;
     let waiting = model.todo.iter().filter(|id| picks[4] % 8 == 0 || model.files[id].class == class);
     let mut at = if picks[5] % 16 == 0 { end.saturating_sub(1) } else { end };
-    let members = waiting.skip(usize::from(picks[5]) % 3).take(1 + usize::from(picks[0] % 2)).map(|file| {
+    // Most often as many as are missing: else a pack is hardly ever complete.
+    let missing = usize::try_from(wanted.saturating_sub(added)).unwrap_or(1).max(1);
+    let count = if picks[0] % 4 == 0 { 1 + usize::from(picks[0] % 2) } else { missing };
+    let members = waiting.skip(usize::from(picks[5]) % 3).take(count).map(|file| {
         let length = model.files[file].size;
-        let offset = ByteCount(at);
-        at += length.0;
-        MemberRecord {
-            file: *file,
-            header_offset: offset,
-            data_offset: offset,
-            length,
-            file_offset: ByteCount(0),
-        }
+        // Each has a header of its own, an empty file too.
+        let (header_offset, data_offset) = (ByteCount(at), ByteCount(at + 512));
+        at += 512 + length.0;
+        MemberRecord { file: *file, header_offset, data_offset, length, file_offset: ByteCount(0) }
     });
     Command::AddMembers { container, members: members.collect() }
 }
