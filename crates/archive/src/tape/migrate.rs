@@ -7,8 +7,7 @@ use std::sync::atomic::Ordering;
 use base::planted::{Bug, is_planted};
 use base::{BlockAddress, ByteCount, ContainerId, TapePoolId};
 use catalogue::{Command, PlannedContainer, RunEnd, TapeState};
-use library::TapeError;
-use mover::{Ended, MoverError, VolumeError, WriteContext, Written, write_containers};
+use mover::{Ended, MoverError, WriteContext, Written, write_containers};
 use pool::TapeStream;
 use scheduler::SessionEnd;
 use session::{Choice, FlushRules, RunEnding, Situation, Target, WriteEnded, WritingAction, WritingEvent};
@@ -286,46 +285,5 @@ impl MountedTape<'_> {
             None => {}
         }
         Ok(WritingEvent::RunEnded)
-    }
-
-    /// Ends a run of which planned containers are not written. An index is written if there is room for one;
-    /// without it the committed containers stay `flushed`, and their files in the pool.
-    fn end_early(
-        &mut self,
-        end: RunEnd,
-        tape_state: TapeState,
-        reason: &str,
-        torn: u64,
-    ) -> Result<(), SessionError> {
-        let mounted = &mut *self.tape;
-        if torn > 0 {
-            mounted.volume.mark_changed();
-        }
-        match self.finish_run(end, tape_state, reason, torn) {
-            Err(SessionError::Volume(VolumeError::Tape(TapeError::EndOfMedium { .. }))) => {
-                self.end_without_index(torn)
-            }
-            other => other,
-        }
-    }
-
-    pub(super) fn end_without_index(&mut self, torn: u64) -> Result<(), SessionError> {
-        let mounted = &mut *self.tape;
-        let Some(run) = mounted.run else { return Ok(()) };
-        let end_of_data = self.drive.space_to_end_of_data(base::Partition::Data)?.block;
-        self.engine.execute(Command::EndRun {
-            run: run.id,
-            end: RunEnd::TapeFull,
-            tape_state: TapeState::ReadOnly,
-            reason: "the tape ended before its last index could be written".to_owned(),
-            end_of_data: Some(end_of_data),
-            torn: ByteCount(torn),
-        })?;
-        mounted.run = None;
-        mounted.failed = true;
-        let vid = mounted.vid;
-        super::adopt::write_again(self.engine, vid, "no index on its tape names it")?;
-        self.engine.repack_after_run(vid);
-        Ok(())
     }
 }
