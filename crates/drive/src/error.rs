@@ -187,7 +187,10 @@ pub enum DriveOpenError {
     #[error("{0} is not empty; give an empty directory or remove what is there")]
     NotEmpty(PathBuf),
     /// There is no superblock.
-    #[error("{0} holds no Kist drive (no drive.kist); format it, or mount the right file system there")]
+    #[error(
+        "{0} holds no Kist drive (no drive.kist): mount the right file system there, or make a new drive of \
+         it once the server runs: kist pool drive replace ID"
+    )]
     NotADrive(PathBuf),
     /// The superblock is damaged.
     #[error(

@@ -39,8 +39,8 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     let reply = evict(&client, paths, common.quiet)?;
     if common.json {
         output::json(&reply)?;
-    } else {
-        output::line(&summary(&reply))?;
+    } else if let Some(summary) = summary(&reply) {
+        output::line(&summary)?;
     }
     outcome(&client, &reply)
 }
@@ -60,20 +60,25 @@ pub fn outcome(client: &Client, reply: &EvictReply) -> Outcome {
     refusals(client, reply)?.iter().for_each(|line| output::note(&format!("kist: {line}")));
     let only = reply.evicted + reply.already == 0;
     let exit = if only { Exit::Refused } else { Exit::SomeFailed };
-    let stay = if reply.refused_count == 1 { "stays" } else { "stay" };
-    Err(Failure::new(exit, format!("{} {stay} in the pool", text::files(reply.refused_count))))
+    Err(Failure::new(exit, staying(reply.refused_count)))
 }
 
-/// All that an evict did, in one sentence.
-fn summary(reply: &EvictReply) -> String {
+/// How many were refused.
+fn staying(count: u64) -> String {
+    let stay = if count == 1 { "stays" } else { "stay" };
+    format!("{} {stay} in the pool", text::files(count))
+}
+
+/// All that an evict did, in one sentence; `None` if it did nothing but refuse, which is told as a failure.
+fn summary(reply: &EvictReply) -> Option<String> {
+    if reply.refused_count > 0 && reply.evicted + reply.already == 0 {
+        return None;
+    }
     let mut text = format!("evicted {}, {}", text::files(reply.evicted), text::size(reply.bytes));
     if reply.already > 0 {
         text += &format!("; {} NEARLINE before", text::files(reply.already));
     }
-    if reply.refused_count > 0 {
-        text += &format!("; {} refused", text::files(reply.refused_count));
-    }
-    text
+    Some(text)
 }
 
 /// At most [`LINES_MAX`] lines: each reason with its first files.
@@ -90,7 +95,7 @@ fn refusals(client: &Client, reply: &EvictReply) -> Outcome<Vec<String>> {
             lines.push(format!("{path}: {reason}"));
             continue;
         }
-        lines.push(format!("{} refused: {reason}", text::files(paths.len() as u64)));
+        lines.push(format!("{}: {reason}", text::files(paths.len() as u64)));
         lines.extend(paths.iter().take(PATHS_SHOWN_MAX).map(|path| format!("  {path}")));
         if let Some(more) = paths.len().checked_sub(PATHS_SHOWN_MAX + 1) {
             lines.push(format!("  ... and {} more", text::count(more as u64 + 1)));
@@ -123,4 +128,26 @@ fn pinned_by(client: &Client, paths: &[&str]) -> Outcome<Option<String>> {
         _ => String::new(),
     };
     Ok((!all.is_empty()).then(|| all.join("; ") + &rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(evicted: u64, already: u64, refused_count: u64) -> EvictReply {
+        EvictReply { evicted, already, bytes: 2_000_000, refused: Vec::new(), refused_count }
+    }
+
+    /// When all was refused, that was said three times: in the summary, with the reason, and as the failure.
+    #[test]
+    fn what_is_refused_is_told_once() {
+        assert_eq!(summary(&reply(0, 0, 3)), None);
+        assert_eq!(staying(3), "3 files stay in the pool");
+        assert_eq!(staying(1), "1 file stays in the pool");
+        assert_eq!(summary(&reply(2, 0, 3)).as_deref(), Some("evicted 2 files, 2.00 MB"));
+        assert_eq!(
+            summary(&reply(0, 1, 3)).as_deref(),
+            Some("evicted 0 files, 2.00 MB; 1 file NEARLINE before")
+        );
+    }
 }

@@ -18,6 +18,7 @@ Examples:
   kist pool drive lost 3       what it held is rebuilt on the others
   kist pool drive replace 3    its directory is empty, or holds it again
   kist pool drive replace 3 --new
+  kist pool drive add 8        one more, which kist.toml names since the start
   kist pool rebuild")]
 pub struct Args {
     #[command(subcommand)]
@@ -54,12 +55,15 @@ enum DriveAction {
         /// Its number
         id: u16,
     },
-    /// Put a new or the same drive in the place of a missing or lost one
-    #[command(after_help = "\
+    /// Put a new or the same drive in the place of a missing or lost one, or where kist.toml has one more
+    #[command(
+        visible_alias = "add",
+        after_help = "\
 The drive's directory is the one in kist.toml. If it is empty it becomes a new
 drive, which gets its shards back; if it holds the drive, that is in use again.
 A directory that is not there is refused, since its disk may not be mounted:
---new makes it.")]
+--new makes it."
+    )]
     Replace {
         /// Its number
         id: u16,
@@ -90,7 +94,10 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
                 return output::json(&reply);
             }
             output::line(match reply.what.as_str() {
-                "new" => "a new drive: it gets its shards back, kist scrub shows how far that is",
+                "new" => {
+                    "a new drive, in use: shards that should be on it are written anew, kist scrub shows how \
+                     far that is"
+                }
                 _ => "the drive itself: what it holds is in use again",
             })
         }
