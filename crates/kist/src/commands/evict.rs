@@ -144,10 +144,10 @@ mod tests {
         assert_eq!(summary(&reply(0, 0, 3)), None);
         assert_eq!(staying(3), "3 files stay in the pool");
         assert_eq!(staying(1), "1 file stays in the pool");
-        assert_eq!(summary(&reply(2, 0, 3)).as_deref(), Some("evicted 2 files, 2 MB"));
+        assert_eq!(summary(&reply(2, 0, 3)).as_deref(), Some("evicted 2 files, 2.00 MB"));
         assert_eq!(
             summary(&reply(0, 1, 3)).as_deref(),
-            Some("evicted 0 files, 2 MB; 1 file NEARLINE before")
+            Some("evicted 0 files, 2.00 MB; 1 file NEARLINE before")
         );
     }
 }
