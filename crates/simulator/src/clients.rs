@@ -479,7 +479,10 @@ impl Client {
         if self.world.has_good_disks()
             && matches!(
                 error,
-                ArchiveError::Pool(_) | ArchiveError::DrivesAway { .. } | ArchiveError::Corrupt { .. }
+                ArchiveError::Pool(_)
+                    | ArchiveError::PoolFull
+                    | ArchiveError::DrivesAway { .. }
+                    | ArchiveError::Corrupt { .. }
             )
         {
             panic!("I2: {what} of {path} fails although no disk does: {error}");
