@@ -73,9 +73,11 @@ pub(crate) struct Engine {
     pub(crate) mounts: crate::mount_log::Mounts,
     /// What users do, on its way to the access log.
     pub(crate) access: crate::access_log::AccessQueue,
-    /// Rung when there is garbage to remove.
     /// Wakes the thread of the lifecycle rules.
     pub(crate) lifecycle: SweepBell,
+    /// How far the thread is that hears of cartridges that come and go.
+    pub(crate) inventory: crate::inventory::Inventory,
+    /// Rung when there is garbage to remove.
     pub(crate) sweep: SweepBell,
     /// Wakes the thread that removes what is in condemned trees.
     pub(crate) trees: SweepBell,
@@ -199,6 +201,11 @@ impl Engine {
     pub(crate) fn summary_of(&self, vid: Vid, record: &TapeRecord) -> TapeSummary {
         let suspect = record.is_doubted();
         let library = LibraryId(self.libraries.of_tape(vid));
+        if !self.libraries.holds(vid) {
+            let reason = "no library holds it: put it in".to_owned();
+            let (readable, writable) = (false, false);
+            return TapeSummary { library, suspect, reason, readable, writable, ..summary(record) };
+        }
         let reason = format!("{:?}: {}", record.state, record.told(vid));
         TapeSummary { library, suspect, reason, ..summary(record) }
     }

@@ -30,6 +30,7 @@ mod glacier;
 mod haste;
 mod health;
 mod ingest;
+mod inventory;
 mod keep_time;
 mod keys;
 mod libraries;
@@ -130,8 +131,9 @@ pub use select::SELECTION_PATHS_MAX;
 pub use session::PACK_MEMBERS_MAX;
 pub use session::order::Aim;
 pub use settings::{
-    ChangeLogSettings, ClassSettings, DriveLimits, FlowSettings, LibrarySettings, MountSettings,
+    ChangeLogSettings, ClassSettings, DriveLimits, FlowSettings, LibraryKind, LibrarySettings, MountSettings,
     PoolDriveSettings, PoolSettings, Settings, ShareSettings, TapePoolSettings, TapeSettings, TimingSettings,
+    VirtualLibrarySettings,
 };
 pub use settling_info::{SettlingInfo, SettlingStage, TapeLook, time_left};
 pub use store::Refused;

@@ -6,7 +6,6 @@ use std::sync::PoisonError;
 use base::{ByteCount, ClassId, ContainerId, FileId, TapePoolId, Timestamp, Vid};
 use catalogue::{QueuedContainer, ReadError, Tally, TapeRecord, TapeState, View};
 use scheduler::DriveName;
-use store::Refused;
 
 use crate::Reason;
 use crate::classes::Class;
@@ -101,6 +100,7 @@ impl Engine {
                 Some((done, tapes)) => Reason::DrivesLook { done, tapes },
                 None => reason,
             },
+            Reason::WaitingForStream { .. } if self.has_no_room_for_work() => Reason::CatalogueFull,
             reason => reason,
         }
     }
@@ -111,7 +111,7 @@ impl Engine {
         if !matches!(reason, Reason::Resting { .. }) {
             return reason;
         }
-        if self.catalogue.lack().is_some_and(|(_, refused)| refused > Refused::Growth) {
+        if self.has_no_room_for_work() {
             return Reason::CatalogueFull;
         }
         let is_full = self.pool.check_placement().is_err_and(|error| error.is_full());

@@ -214,7 +214,7 @@ fn of_a_file_that_no_tape_takes_any_more() {
     let archive = instance.open();
     put(&archive, "/t/large", &bytes(1, 12_000_000));
     stop(archive);
-    let directory = &instance.settings.library.directory;
+    let directory = &instance.settings.library.files().directory;
     fs::remove_dir_all(directory.join("cartridges")).unwrap();
     let small = |n: u16| (Vid::new(&format!("KS{n:04}")).unwrap(), ByteCount::mib(10));
     let config = VirtualLibraryConfig {
