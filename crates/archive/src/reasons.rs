@@ -8,10 +8,10 @@ use catalogue::{QueuedContainer, ReadError, Tally, TapeRecord, TapeState, View};
 use scheduler::DriveName;
 use store::Refused;
 
-use crate::Reason;
 use crate::classes::Class;
 use crate::engine::{Engine, Rest, largest_container};
 use crate::tapes::is_unidentified;
+use crate::{HealthProblem, Reason};
 
 /// Containers at the head of a queue that are compared with the tapes. What no tape takes stays there: it is
 /// found although only the head is looked at.
@@ -84,7 +84,7 @@ impl Engine {
             Waiting::Chores(vid) => Some(self.scheduler().why_chores(vid)),
             Waiting::Drive(drive) => self.scheduler().why_drive(drive, now),
         };
-        Ok(reason.map(|reason| self.while_drives_look(reason)))
+        Ok(reason.map(|reason| self.while_drives_look(self.while_drives_are_away(reason))))
     }
 
     /// For the scheduler, drives that look at tapes since a restore are down; nobody has to do anything about
@@ -102,6 +102,16 @@ impl Engine {
                 None => reason,
             },
             reason => reason,
+        }
+    }
+
+    /// The scheduler knows that nothing fits into the pool, not why: no evict helps where drives lack.
+    fn while_drives_are_away(&self, reason: Reason) -> Reason {
+        match (&reason, self.pool_refuses()) {
+            (Reason::WaitingForSpace { .. }, Some(HealthProblem::DrivesAway { writable, needed, .. })) => {
+                Reason::TooFewPoolDrives { writable, needed }
+            }
+            _ => reason,
         }
     }
 

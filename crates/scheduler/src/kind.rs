@@ -35,6 +35,7 @@ impl Reason {
             Reason::DriveDown { .. } => "drive-down",
             Reason::DriveRetiring { .. } => "drive-retiring",
             Reason::WaitingForSpace { .. } => "waiting-for-space",
+            Reason::TooFewPoolDrives { .. } => "too-few-pool-drives",
             Reason::WaitingForStream { .. } => "waiting-for-stream",
             Reason::WaitingForRobot { .. } => "waiting-for-robot",
             Reason::ShareDrivesMax { .. } => "share-drives-max",
@@ -63,6 +64,7 @@ impl Reason {
             | Reason::NoDriveInLibrary { .. }
             | Reason::PoolsLibraryDown { .. }
             | Reason::WaitingForSpace { .. }
+            | Reason::TooFewPoolDrives { .. }
             | Reason::NoReadableCopy { .. } => true,
             Reason::DrivesMax { limit }
             | Reason::ShareDrivesMax { limit, .. }

@@ -50,6 +50,8 @@ pub enum Reason {
     /// The pool has no room for more than what is being recalled already; `of` names the share whose own room
     /// is short, nothing if it is the pool's.
     WaitingForSpace { free: ByteCount, coming: ByteCount, of: Option<String> },
+    /// So few drives of the pool take new data that nothing can be written back to it.
+    TooFewPoolDrives { writable: usize, needed: usize },
     /// The pool feeds as many tape streams as it can.
     WaitingForStream { limit: usize },
     /// The library's robots move as many tapes as they can.
@@ -202,6 +204,11 @@ impl Reason {
                      release them first"
                 )
             }
+            Reason::TooFewPoolDrives { writable, needed } => write!(
+                f,
+                "waits for drives of the pool: {writable} take new data and {needed} are needed to write it \
+                 back; bring drives back, replace or add some (kist pool show)"
+            ),
             Reason::WaitingForStream { limit } => {
                 write!(
                     f,

@@ -630,7 +630,7 @@ impl Engine for Fake {
             local_parity: 0,
             parity: 2,
             segment_copies: 3,
-            full: false,
+            refuses: None,
             drives: vec![],
             online: Default::default(),
             reconstructed: 0,
@@ -664,11 +664,11 @@ impl Engine for Fake {
         Ok(vec![archive::CatalogueFinding { what: "table file, key 01: wrong".into() }])
     }
 
-    fn pool_rebuild(&self, _: Option<u16>) -> Result<(), ArchiveError> {
+    fn pool_rebuild(&self, _: Option<u16>, _: bool) -> Result<(), ArchiveError> {
         Ok(())
     }
 
-    fn pool_drive_lost(&self, drive: u16) -> Result<(), ArchiveError> {
+    fn pool_drive_lost(&self, drive: u16, _: bool) -> Result<(), ArchiveError> {
         Err(ArchiveError::NoSuchPoolDrive(drive))
     }
 
