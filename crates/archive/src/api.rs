@@ -230,6 +230,32 @@ pub struct RequestFile {
     pub size: ByteCount,
     /// How it stands.
     pub state: catalogue::ItemState,
+    /// If it failed: what keeps it from being had, as the file stands now.
+    pub failure: Option<ItemFailure>,
+}
+
+/// What keeps a file of a request from being brought online.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ItemFailure {
+    /// No copy of it can be read.
+    Lost,
+    /// It was removed, or another one stands in its place.
+    Removed,
+    /// Its tapes could not be read; it may be asked for again.
+    NotReadable,
+}
+
+impl ItemFailure {
+    /// The same word for the same failure, for programs.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            ItemFailure::Lost => "lost",
+            ItemFailure::Removed => "removed",
+            ItemFailure::NotReadable => "not-readable",
+        }
+    }
 }
 
 /// What happened to each path of an evict.
@@ -483,6 +509,10 @@ pub enum About {
     Tape(Vid),
     /// A tape drive.
     Drive(String),
+    /// A tape pool: what waits to be written to its tapes.
+    TapePool(String),
+    /// A storage class: what waits to be gathered, and for its tape pools.
+    Class(String),
 }
 
 /// How far a request is and what is to come.

@@ -96,6 +96,7 @@ pub(crate) struct Engine {
     /// How far a restored catalogue was compared with pool and tapes.
     pub(crate) settling: crate::settle::Settling,
     pub(crate) lost_files: crate::lost_files::LostFiles,
+    pub(crate) seal_failures: crate::seal::SealFailures,
 }
 
 /// Resting containers that are counted; more of them count as work, which costs a mount at worst.
@@ -199,7 +200,7 @@ impl Engine {
     pub(crate) fn summary_of(&self, vid: Vid, record: &TapeRecord) -> TapeSummary {
         let suspect = record.is_doubted();
         let library = LibraryId(self.libraries.of_tape(vid));
-        let reason = format!("{:?}: {}", record.state, record.told(vid));
+        let reason = format!("it is {}: {}", record.state.word(), record.told(vid));
         TapeSummary { library, suspect, reason, ..summary(record) }
     }
 

@@ -239,6 +239,9 @@ pub enum ArchiveError {
     /// No such tape drive.
     #[error("there is no tape drive '{0}': see kist drive ls")]
     NoSuchDrive(String),
+    /// No such tape pool.
+    #[error("there is no tape pool '{0}': kist class ls names them")]
+    NoSuchTapePool(String),
     /// Paths of a stage or evict are not there; nothing was done.
     #[error("{} not exist, the first is {first}: nothing was done", paths_text(*.count))]
     SomeNotFound {

@@ -110,6 +110,8 @@ pub(crate) fn declare(engine: &Engine, files: &[FileId]) -> Result<Declared, Arc
     for files in declared.nearline.chunks(BULK_FILES) {
         recall(engine, files)?;
     }
+    // They wait for no tape any more: what reasons and forecasts count must not have them.
+    engine.bell.backlog_changed();
     engine.sweep.ring();
     declared.nearline_count = declared.nearline.len() as u64;
     declared.lost_count = declared.lost.len() as u64;

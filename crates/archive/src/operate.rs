@@ -23,6 +23,8 @@ pub const TAPE_PAGE_MAX: usize = 10_000;
 const STUCK_MAX: usize = 10;
 /// The state of a drive that looks at tapes since a restore.
 const LOOKING: &str = "looking";
+/// Stands behind the name of a tape pool in the line for what none of its tapes takes.
+pub(crate) const TOO_LARGE: &str = " (too large)";
 /// Garbage counted exactly up to here.
 const GARBAGE_COUNT_MAX: usize = 100_000;
 
@@ -251,7 +253,7 @@ impl Archive {
             lines.push((Queued::TapePool(id), line));
         }
         if let Some((_, first)) = too_large.containers.first() {
-            let what = format!("migrate {name} (too large)");
+            let what = format!("migrate {name}{TOO_LARGE}");
             let line = queue_line(engine, what, large, Some(first.since), too_large.reason());
             lines.push((Queued::TooLarge, line));
         }

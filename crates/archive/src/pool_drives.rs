@@ -79,6 +79,7 @@ impl Archive {
             Err(error) => tracing::warn!(%error, "which files are LOST is not known now"),
         }
         info.waiting = engine.pool.repairs_waiting() as u64;
+        info.bound_totals();
         if let (true, Some(began)) = (info.running, info.began) {
             let seconds = engine.now().since(began).as_secs_f64();
             info.rate = if seconds > 0.0 { info.bytes.0 as f64 / seconds } else { 0.0 };

@@ -413,7 +413,9 @@ impl Engine for Guarded {
             About::Path(path) => self.rule.may("explain", Rights::STAT, path)?,
             About::Request(request) => drop(self.rule.own("explain", *request, true)?),
             About::Tape(vid) => self.rule.looks("explain", vid)?,
-            About::Drive(name) => self.rule.looks("explain", name)?,
+            About::Drive(name) | About::TapePool(name) | About::Class(name) => {
+                self.rule.looks("explain", name)?;
+            }
         }
         self.engine.explain(about)
     }

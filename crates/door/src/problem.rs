@@ -229,6 +229,7 @@ fn kind_of(error: &ArchiveError) -> Kind {
         | ArchiveError::NoSuchRemoval(_)
         | ArchiveError::NoSuchTape(_)
         | ArchiveError::NoSuchDrive(_)
+        | ArchiveError::NoSuchTapePool(_)
         | ArchiveError::NoSuchPoolDrive(_)
         | ArchiveError::NoSuchQuota(_)
         | ArchiveError::SomeNotFound { .. } => Kind::NotFound,

@@ -22,6 +22,8 @@ impl Reason {
             Reason::NoScratchTape => "no-scratch-tape",
             Reason::LargerThanTapes { .. } => "larger-than-tapes",
             Reason::PoolFull => "pool-full",
+            Reason::TooFewPoolDrives { .. } => "too-few-pool-drives",
+            Reason::Lost => "lost",
             Reason::CatalogueFull => "catalogue-full",
             Reason::NoDriveKnown => "no-drive-known",
             Reason::AllDrivesDown { .. } => "all-drives-down",
@@ -35,7 +37,6 @@ impl Reason {
             Reason::DriveDown { .. } => "drive-down",
             Reason::DriveRetiring { .. } => "drive-retiring",
             Reason::WaitingForSpace { .. } => "waiting-for-space",
-            Reason::TooFewPoolDrives { .. } => "too-few-pool-drives",
             Reason::WaitingForStream { .. } => "waiting-for-stream",
             Reason::WaitingForRobot { .. } => "waiting-for-robot",
             Reason::ShareDrivesMax { .. } => "share-drives-max",
@@ -57,6 +58,8 @@ impl Reason {
             | Reason::NoScratchTape
             | Reason::LargerThanTapes { .. }
             | Reason::PoolFull
+            | Reason::TooFewPoolDrives { .. }
+            | Reason::Lost
             | Reason::CatalogueFull
             | Reason::NoDriveKnown
             | Reason::AllDrivesDown { .. }
@@ -64,7 +67,6 @@ impl Reason {
             | Reason::NoDriveInLibrary { .. }
             | Reason::PoolsLibraryDown { .. }
             | Reason::WaitingForSpace { .. }
-            | Reason::TooFewPoolDrives { .. }
             | Reason::NoReadableCopy { .. } => true,
             Reason::DrivesMax { limit }
             | Reason::ShareDrivesMax { limit, .. }

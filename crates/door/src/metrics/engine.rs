@@ -102,7 +102,7 @@ fn queues(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveError> {
 fn tapes(page: &mut Page, engine: &dyn Engine) -> Result<(), ArchiveError> {
     let mut states = BTreeMap::<(String, String), (u64, u64)>::new();
     for tape in engine.tapes()? {
-        let state = crate::convert::tape_word(tape.state).to_owned();
+        let state = tape.state.word().to_owned();
         let sum = states.entry((tape.tape_pool.unwrap_or_default(), state)).or_default();
         *sum = (sum.0 + 1, sum.1.saturating_add(tape.capacity.0.saturating_sub(tape.written.0)));
     }

@@ -30,7 +30,7 @@ fn names() -> Vec<Endpoint> {
     const WHY: &[Query] = &[
         text("path", "a file or directory"),
         number("request", "a request"),
-        text("name", "a tape, a tape drive or a class"),
+        text("name", "a tape (VID), a tape pool, a class or a tape drive"),
     ];
     vec![
         Endpoint::get("/stat", "All about a file or directory", Shape::of::<wire::StatReply>()).query(PATH),
