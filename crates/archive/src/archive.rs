@@ -156,6 +156,7 @@ impl Archive {
             bases: crate::bases::Bases::default(),
             settling: crate::settle::Settling::default(),
             lost_files: crate::lost_files::LostFiles::default(),
+            seal_failures: crate::seal::SealFailures::default(),
         });
         if has_backup {
             // Before the sweeper runs: nobody knows yet what the backup has.

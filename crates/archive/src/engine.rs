@@ -98,6 +98,7 @@ pub(crate) struct Engine {
     /// How far a restored catalogue was compared with pool and tapes.
     pub(crate) settling: crate::settle::Settling,
     pub(crate) lost_files: crate::lost_files::LostFiles,
+    pub(crate) seal_failures: crate::seal::SealFailures,
 }
 
 /// Resting containers that are counted; more of them count as work, which costs a mount at worst.
@@ -206,7 +207,7 @@ impl Engine {
             let (readable, writable) = (false, false);
             return TapeSummary { library, suspect, reason, readable, writable, ..summary(record) };
         }
-        let reason = format!("{:?}: {}", record.state, record.told(vid));
+        let reason = format!("it is {}: {}", record.state.word(), record.told(vid));
         TapeSummary { library, suspect, reason, ..summary(record) }
     }
 

@@ -100,9 +100,11 @@ pub use catalogue::{
 pub use change_log::{ChangeLogInfo, LogKept};
 pub use download::Download;
 pub use error::{ArchiveError, OpenError, WhyNotAtOnce};
+pub use evictable::PoolHolders;
 pub use flow::{FlowInfo, RecallRoom};
 pub use health::HealthProblem;
 pub use ingest::{PutCallback, SMALL_BYTES_MAX, Upload};
+pub use lost::LossForeseen;
 pub use lost_files::LostFilesInfo;
 pub use machines::{
     Machines, PoolDrive, PoolShape, create_catalogue, open_libraries, open_library, pool_seen,

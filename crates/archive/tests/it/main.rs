@@ -34,6 +34,7 @@ mod later_points;
 mod libraries;
 #[path = "common/listed.rs"]
 mod listed;
+mod lost_reasons;
 mod mount_report;
 mod multipart;
 mod not_blank;

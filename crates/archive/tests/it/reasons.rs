@@ -247,7 +247,8 @@ fn of_a_file_that_no_tape_takes_any_more() {
 fn of_what_could_be_evicted() {
     let instance = instance(|_| {});
     let archive = instance.open();
-    let evictable = || archive.totals().unwrap().evictable;
+    let evictable = || archive.totals().unwrap().holders.evictable;
+    let pinned = || archive.totals().unwrap().holders.pinned;
     for n in 0..3 {
         put(&archive, &format!("/t/f{n}"), &bytes(n, FILE));
     }
@@ -262,6 +263,7 @@ fn of_what_could_be_evicted() {
     assert_eq!(evictable().files, 3, "no tape has the new one");
     let request = stage(&archive, &["/t/f0"]);
     assert_eq!((evictable().files, evictable().bytes.0), (2, 2 * FILE as u64), "one is pinned");
+    assert_eq!((pinned().files, pinned().bytes.0), (1, FILE as u64));
     archive.release(request, None).unwrap();
     let evicted = archive.evict(&all(&["/t"])).unwrap();
     assert_eq!((evicted.evicted, evicted.refused_count), (3, 1));
