@@ -15,7 +15,7 @@ use archive::{
     create_catalogue,
 };
 use base::{ArchivePath, ByteCount, Clock, DriveId, StripeCode, Timestamp, Uuid, Vid};
-use drive::DirectoryDrive;
+use drive::DriveLocation;
 use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
 const FILE: usize = 16 << 20;
@@ -48,8 +48,11 @@ fn class(name: &str, copies: &[&str]) -> ClassSettings {
 }
 
 fn settings(directory: &Path, rate: u64) -> Settings {
-    let drive =
-        |id: u16| PoolDriveSettings { id, path: directory.join(format!("d{id}")), enclosure: String::new() };
+    let drive = |id: u16| PoolDriveSettings {
+        id,
+        at: DriveLocation::Directory(directory.join(format!("d{id}"))),
+        enclosure: String::new(),
+    };
     Settings {
         catalogue_directory: directory.join("catalogue"),
         catalogue_map_size: ByteCount::mib(256),
@@ -94,8 +97,8 @@ fn open(directory: &Path, rate: u64, bytes: u64) -> Result<Archive, Failure> {
     let (instance, clock) = (Uuid::from_random([7; 16]), Arc::new(SystemClock));
     create_catalogue(&settings.catalogue_directory, settings.catalogue_map_size, instance, clock.clone())?;
     for drive in &settings.pool.drives {
-        std::fs::create_dir_all(&drive.path)?;
-        DirectoryDrive::format(&drive.path, instance, DriveId(drive.id))?;
+        drive.at.make_place()?;
+        drive.at.format(instance, DriveId(drive.id))?;
     }
     let cartridges = vec![(Vid::new("KT0001")?, ByteCount(bytes * 2 + (1 << 30)))];
     let options = VirtualCartridgeOptions::default();

@@ -547,7 +547,7 @@ fn open_pool(
         domain: FailureDomain {
             host: String::new(),
             enclosure: drive.enclosure.clone(),
-            disk: drive.path.display().to_string(),
+            disk: drive.at.to_string(),
         },
         state: DriveState::Up,
         weight: 1,

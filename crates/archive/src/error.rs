@@ -226,15 +226,14 @@ pub enum ArchiveError {
     NoSuchPoolDrive(u16),
     /// The directory of a drive that is to be put in is not there.
     #[error(
-        "drive {drive}: its directory {path} is not there: mount its disk; if a new drive is to be made \
-         there, say kist pool drive replace {drive} --new",
-        path = .path.display()
+        "drive {drive}: its directory {at} is not there: mount its disk; if a new drive is to be made there, \
+         say kist pool drive replace {drive} --new"
     )]
     NoDriveDirectory {
         /// The drive.
         drive: u16,
         /// Where it should be.
-        path: std::path::PathBuf,
+        at: drive::DriveLocation,
     },
     /// No such tape drive.
     #[error("there is no tape drive '{0}': see kist drive ls")]

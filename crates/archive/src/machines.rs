@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::{ByteCount, Clock, DriveId, Epoch, Uuid};
 use catalogue::Command;
-use drive::{DirectIo, DirectoryDrive, ObjectDrive};
+use drive::ObjectDrive;
 use library::{
     DriveName, Library, SleepingWaiter, Union, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig,
     VirtualTiming,
@@ -160,7 +160,7 @@ fn library_timing(settings: &TimingSettings) -> Result<VirtualTiming, OpenError>
 pub fn pool_seen(settings: &Settings) -> (PoolSeen, Vec<(u16, String)>) {
     let (mut seen, mut unreadable) = (PoolSeen::default(), Vec::new());
     for drive in &settings.pool.drives {
-        match DirectoryDrive::read_stamp(&drive.path) {
+        match drive.at.read_stamp() {
             Ok(stamp) => {
                 seen.instance = seen.instance.or(Some(stamp.instance));
                 seen.epoch = seen.epoch.max(stamp.epoch);
@@ -180,8 +180,8 @@ fn open_drives(settings: &Settings, instance: Uuid) -> Result<Vec<PoolDrive>, Op
     let mut drives: Vec<PoolDrive> = Vec::new();
     for drive in &settings.pool.drives {
         let id = DriveId(drive.id);
-        let opened = match DirectoryDrive::open(&drive.path, instance, id, DirectIo::Auto) {
-            Ok(opened) => Some(Arc::new(opened) as Arc<dyn ObjectDrive>),
+        let opened = match drive.at.open(instance, id) {
+            Ok(opened) => Some(opened),
             Err(
                 error @ (drive::DriveOpenError::NotADrive(_)
                 | drive::DriveOpenError::Io { .. }

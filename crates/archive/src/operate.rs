@@ -327,7 +327,7 @@ impl Archive {
 
     /// The directory of a drive of the pool as the settings have it; empty if they have none.
     fn directory_of(&self, id: base::DriveId) -> String {
-        self.path_of_drive(id).map_or_else(|_| String::new(), |path| path.display().to_string())
+        self.location_of_drive(id).map_or_else(|_| String::new(), |at| at.to_string())
     }
 
     /// Changes what may be done with a tape, durably. Given back to use, a tape that was never labelled is

@@ -1,14 +1,12 @@
 //! What an operator does with the drives of the pool, and how redundant its content is.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use base::{BlobDescription, DriveId, Layout, Uuid};
-use drive::{DirectIo, DirectoryDrive, DriveOpenError};
+use drive::{DriveLocation, DriveOpenError, ObjectDrive};
 use pool::{DriveHealth, PoolError};
 
 use crate::bell::SweepBell;
@@ -212,7 +210,7 @@ impl Archive {
     pub fn pool_drive_replace(&self, id: u16, new: bool) -> Result<ReplacedDrive, ArchiveError> {
         let engine = self.engine();
         let drive = DriveId(id);
-        let path = self.path_of_drive(drive)?;
+        let at = self.location_of_drive(drive)?;
         match self.health_of_drive(drive)? {
             DriveHealth::Missing | DriveHealth::Lost => {}
             // What held the emptied directory lets it go.
@@ -228,33 +226,31 @@ impl Archive {
             }
             _ => return Err(refused(drive, "it is in use: kist pool drive lost gives it up first")),
         }
-        let is_absent = || path.metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound);
-        if !new && is_absent() {
-            return Err(ArchiveError::NoDriveDirectory { drive: id, path });
+        if !new && at.is_absent() {
+            return Err(ArchiveError::NoDriveDirectory { drive: id, at });
         }
-        let what = match DirectoryDrive::read_stamp(&path) {
+        let what = match at.read_stamp() {
             Ok(_) => ReplacedDrive::Returned,
             Err(DriveOpenError::NotADrive(_)) => {
-                DirectoryDrive::format_unfilled(&path, engine.instance, drive)
-                    .map_err(|error| opening(drive, &error))?;
+                at.format_unfilled(engine.instance, drive).map_err(|error| opening(drive, &error))?;
                 ReplacedDrive::New
             }
             Err(error) => return Err(opening(drive, &error)),
         };
-        let opened = open_when_left(&path, engine.instance, drive)?;
+        let opened = open_when_left(&at, engine.instance, drive)?;
         let last = engine.read(|view| view.last_change())?;
-        let seen = drive::ObjectDrive::stamp(&opened).commit;
+        let seen = opened.stamp().commit;
         if seen > last {
             return Err(refused(
                 drive,
                 "it has seen a later state than the catalogue, which is an older copy",
             ));
         }
-        engine.pool.attach(Arc::new(opened), last)?;
+        engine.pool.attach(opened, last)?;
         engine.upkeep.order(|orders| {
             orders.find_again = true;
             orders.orphans = true;
-            if DirectoryDrive::is_unfilled(&path) {
+            if at.is_unfilled() {
                 orders.replaced.insert(drive);
             }
         });
@@ -281,9 +277,9 @@ impl Archive {
         if loss.files == 0 { Ok(()) } else { Err(ArchiveError::WouldLose(loss)) }
     }
 
-    pub(crate) fn path_of_drive(&self, id: DriveId) -> Result<PathBuf, ArchiveError> {
+    pub(crate) fn location_of_drive(&self, id: DriveId) -> Result<DriveLocation, ArchiveError> {
         let drives = &self.engine().settings.pool.drives;
-        let found = drives.iter().find(|drive| drive.id == id.0).map(|drive| drive.path.clone());
+        let found = drives.iter().find(|drive| drive.id == id.0).map(|drive| drive.at.clone());
         found.ok_or(ArchiveError::NoSuchPoolDrive(id.0))
     }
 
@@ -298,11 +294,9 @@ impl Archive {
 /// comes back. One that is away is filled when it is put in again.
 pub(crate) fn resume_unfilled(engine: &Engine) {
     let silent = engine.pool.silent_drives();
-    let drives = engine.settings.pool.drives.iter().map(|drive| (DriveId(drive.id), &drive.path));
-    let unfilled: BTreeSet<DriveId> = drives
-        .filter(|(id, path)| !silent.contains(id) && DirectoryDrive::is_unfilled(path))
-        .map(|(id, _)| id)
-        .collect();
+    let drives = engine.settings.pool.drives.iter().map(|drive| (DriveId(drive.id), &drive.at));
+    let unfilled: BTreeSet<DriveId> =
+        drives.filter(|(id, at)| !silent.contains(id) && at.is_unfilled()).map(|(id, _)| id).collect();
     if !unfilled.is_empty() {
         tracing::warn!(?unfilled, "drives that were replaced are not filled yet: their rebuild begins anew");
         engine.upkeep.order(|orders| orders.replaced.extend(unfilled));
@@ -312,11 +306,8 @@ pub(crate) fn resume_unfilled(engine: &Engine) {
 /// The drives that may lack something, but for those that are filled as a whole.
 pub(crate) fn with_gaps(engine: &Engine) -> BTreeSet<DriveId> {
     let gaps = engine.pool.drives_with_gaps();
-    let drives = engine.settings.pool.drives.iter().map(|drive| (DriveId(drive.id), &drive.path));
-    drives
-        .filter(|(id, path)| gaps.contains_key(id) && !DirectoryDrive::is_unfilled(path))
-        .map(|(id, _)| id)
-        .collect()
+    let drives = engine.settings.pool.drives.iter().map(|drive| (DriveId(drive.id), &drive.at));
+    drives.filter(|(id, at)| gaps.contains_key(id) && !at.is_unfilled()).map(|(id, _)| id).collect()
 }
 
 /// Records that replaced drives have what they should hold, but those that do not answer.
@@ -332,7 +323,7 @@ pub(crate) fn filled(engine: &Engine, replaced: &BTreeSet<DriveId>) {
             tracing::error!(drive = %id, %error, "the next start rebuilds the drive once more");
             continue;
         }
-        match DirectoryDrive::set_filled(&drive.path) {
+        match drive.at.set_filled() {
             Ok(()) => tracing::info!(drive = %id, "the drive has all that it should hold"),
             Err(error) => tracing::error!(drive = %id, %error, "the next start rebuilds the drive once more"),
         }
@@ -341,9 +332,13 @@ pub(crate) fn filled(engine: &Engine, replaced: &BTreeSet<DriveId>) {
 
 /// Opens a drive. Calls of ours that began before it was given up may still be in it: they are waited for a
 /// while.
-fn open_when_left(path: &Path, instance: Uuid, drive: DriveId) -> Result<DirectoryDrive, ArchiveError> {
+fn open_when_left(
+    at: &DriveLocation,
+    instance: Uuid,
+    drive: DriveId,
+) -> Result<Arc<dyn ObjectDrive>, ArchiveError> {
     for _ in 0..LEFT_LOOKS {
-        match DirectoryDrive::open(path, instance, drive, DirectIo::Auto) {
+        match at.open(instance, drive) {
             Err(DriveOpenError::Locked(_)) => SweepBell::default().wait(LEFT_LOOK_EVERY),
             opened => return opened.map_err(|error| opening(drive, &error)),
         }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use base::{ByteCount, Duration, StripeCode};
+use drive::DriveLocation;
 use session::WritingRules;
 use session::order::Aim;
 
@@ -73,13 +74,13 @@ pub struct PoolSettings {
     pub drives: Vec<PoolDriveSettings>,
 }
 
-/// A drive of the pool: a directory, best a file system of its own.
+/// A drive of the pool: a directory, best of a file system of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolDriveSettings {
-    /// Its number; never given to another directory.
+    /// Its number; never given to another drive.
     pub id: u16,
-    /// The directory.
-    pub path: PathBuf,
+    /// Where it is.
+    pub at: DriveLocation,
     /// The failure domain above the drive, such as `enclosure-1`; may be empty.
     pub enclosure: String,
 }

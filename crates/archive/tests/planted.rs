@@ -57,7 +57,7 @@ fn a_whole_file_that_is_not_what_was_put_is_never_given_to_its_end() {
     archive.close();
     drop(archive);
     for drive in &instance.settings.pool.drives {
-        for extent in files_below(&drive.path.join("extents")) {
+        for extent in files_below(&drive.at.directory().join("extents")) {
             let file = std::fs::OpenOptions::new().read(true).write(true).open(extent).unwrap();
             let mut byte = [0];
             file.read_exact_at(&mut byte, AT).unwrap();

@@ -376,7 +376,14 @@ mod tests {
         check(ArchiveError::DrivesAway { path: at(), drives: vec![1], vids: vec![] }, "drives-away", 503);
         check(ArchiveError::NoSuchPoolDrive(99), "not-found", 404);
         check(ArchiveError::WouldLose(archive::LossForeseen::default()), "wrong-state", 409);
-        check(ArchiveError::NoDriveDirectory { drive: 3, path: "/mnt/d3".into() }, "wrong-state", 409);
+        check(
+            ArchiveError::NoDriveDirectory {
+                drive: 3,
+                at: archive::DriveLocation::Directory("/mnt/d3".into()),
+            },
+            "wrong-state",
+            409,
+        );
         check(ArchiveError::Lost(at()), "lost", 410);
         check(ArchiveError::LengthMismatch { expected: 1, actual: 2 }, "length-mismatch", 400);
         let digest =

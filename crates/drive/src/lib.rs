@@ -7,6 +7,7 @@ mod extent;
 #[doc(hidden)]
 pub mod fuzz;
 mod holes;
+mod location;
 mod object;
 mod shared;
 mod superblock;
@@ -16,5 +17,8 @@ pub use buffer::AlignedBuffer;
 pub use directory::{DirectIo, DirectoryDrive};
 pub use error::{DriveError, DriveOpenError};
 pub use extent::ExtentId;
-pub use object::{DriveStatus, ExtentWriter, ObjectDrive, PAGE, SECTOR, SharedPage, Stamp};
+pub use location::{DriveLocation, LocationError};
+pub use object::{
+    DriveStatus, ExtentWriter, ObjectDrive, PAGE, SECTOR, SharedPage, Stamp, punch_page_by_page,
+};
 pub use shared::SharedMemory;

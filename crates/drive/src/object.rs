@@ -37,7 +37,33 @@ impl SharedPage {
     }
 }
 
-/// A drive of named extents, each written once from its beginning to its end.
+/// [`ObjectDrive::punch_unneeded`] for a drive that has nothing better: a page is read and, if nobody needs it,
+/// punched. Nobody may write the extent meanwhile.
+///
+/// # Errors
+/// As [`ObjectDrive::punch_unneeded`].
+pub fn punch_page_by_page(
+    drive: &dyn ObjectDrive,
+    id: ExtentId,
+    pages: &[SharedPage],
+) -> Result<Vec<u32>, DriveError> {
+    let mut given_back = Vec::new();
+    let mut bytes = AlignedBuffer::new(PAGE);
+    for page in pages {
+        match drive.read_at(id, page.offset(), bytes.as_mut_slice()) {
+            Err(DriveError::Truncated { .. }) => continue,
+            read => read?,
+        }
+        if page.is_unneeded(bytes.as_slice()) {
+            drive.punch(id, page.offset(), ByteCount(PAGE as u64))?;
+            given_back.push(page.number);
+        }
+    }
+    Ok(given_back)
+}
+
+/// A drive of named extents, each written once from its beginning to its end. No call has a default: whoever
+/// wraps a drive decides about each.
 pub trait ObjectDrive: Send + Sync {
     /// The drive's id within the instance.
     fn id(&self) -> DriveId;
@@ -58,11 +84,7 @@ pub trait ObjectDrive: Send + Sync {
     /// # Errors
     /// [`DriveError::Full`] if the reservation does not fit, [`DriveError::Io`], also of a drive that cannot
     /// do it.
-    fn replace(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
-        let _ = preallocate;
-        let source = std::io::Error::from(std::io::ErrorKind::Unsupported);
-        Err(DriveError::Io { drive: self.id(), extent: id, operation: "replacement", source })
-    }
+    fn replace(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError>;
 
     /// Fills `into` from `offset` on. Extents still being written can be read up to what was appended.
     ///
@@ -83,39 +105,20 @@ pub trait ObjectDrive: Send + Sync {
     ///
     /// # Errors
     /// [`DriveError::NotFound`], [`DriveError::Io`].
-    fn punch_unneeded(&self, id: ExtentId, pages: &[SharedPage]) -> Result<Vec<u32>, DriveError> {
-        let mut given_back = Vec::new();
-        let mut bytes = AlignedBuffer::new(PAGE);
-        for page in pages {
-            match self.read_at(id, page.offset(), bytes.as_mut_slice()) {
-                Err(DriveError::Truncated { .. }) => continue,
-                read => read?,
-            }
-            if page.is_unneeded(bytes.as_slice()) {
-                self.punch(id, page.offset(), ByteCount(PAGE as u64))?;
-                given_back.push(page.number);
-            }
-        }
-        Ok(given_back)
-    }
+    fn punch_unneeded(&self, id: ExtentId, pages: &[SharedPage]) -> Result<Vec<u32>, DriveError>;
 
     /// Gives back what is reserved behind the end of an extent that nobody writes any more, as a crash leaves
     /// it. Changes no byte of it and not its length.
     ///
     /// # Errors
     /// [`DriveError::NotFound`], [`DriveError::Io`].
-    fn trim(&self, id: ExtentId) -> Result<(), DriveError> {
-        let _ = id;
-        Ok(())
-    }
+    fn trim(&self, id: ExtentId) -> Result<(), DriveError>;
 
     /// What an extent takes of the drive, which may be less than its length, or more while it is written.
     ///
     /// # Errors
     /// As [`ObjectDrive::length`].
-    fn allocated(&self, id: ExtentId) -> Result<ByteCount, DriveError> {
-        self.length(id)
-    }
+    fn allocated(&self, id: ExtentId) -> Result<ByteCount, DriveError>;
 
     /// The length of an extent: what was appended.
     ///
@@ -164,9 +167,7 @@ pub trait ObjectDrive: Send + Sync {
     /// # Errors
     /// [`DriveError::StampDamaged`] if a copy of it is damaged, old or gone:
     /// [`ObjectDrive::set_stamp`] writes all of it anew.
-    fn check_stamp(&self) -> Result<(), DriveError> {
-        Ok(())
-    }
+    fn check_stamp(&self) -> Result<(), DriveError>;
 
     /// Looks whether the drive stands where it was opened and holds its superblock: a directory may be moved
     /// away, its disk unmounted, or all in it removed, and then nothing that is asked for by name exists.
@@ -176,18 +177,14 @@ pub trait ObjectDrive: Send + Sync {
     /// # Errors
     /// [`DriveError::NotThere`] if it may come back, [`DriveError::Wiped`] if what it held is gone,
     /// [`DriveError::Stamp`] if the superblock cannot be read.
-    fn check_place(&self) -> Result<(), DriveError> {
-        Ok(())
-    }
+    fn check_place(&self) -> Result<(), DriveError>;
 
     /// Finds out whether a drive that failed works again: it is still this drive by its superblock, and a
     /// page can be written, synced and read back. On success the drive is not suspect any more.
     ///
     /// # Errors
     /// [`DriveError::Probe`].
-    fn probe(&self) -> Result<(), DriveError> {
-        Ok(())
-    }
+    fn probe(&self) -> Result<(), DriveError>;
 
     /// Finds out whether so much can be reserved, as [`ObjectDrive::create`] would; nothing of it stays. What
     /// the file system says is free does not tell that where a quota limits it.

@@ -389,7 +389,7 @@ pub fn settings(config: &MachineConfig, code: StripeCode) -> Settings {
     };
     let drives = (1..=config.disks).map(|id| PoolDriveSettings {
         id,
-        path: format!("disk{id}").into(),
+        at: drive::DriveLocation::Directory(format!("disk{id}").into()),
         enclosure: String::new(),
     });
     Settings {

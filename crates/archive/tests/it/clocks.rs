@@ -268,7 +268,7 @@ fn when_the_time_leaps_no_drive_was_away_for_so_long() {
     put(&archive, "/large", &bytes(3, 3_000_000));
     clock.set(clock.now().plus(TEN_YEARS));
     for drive in &instance.settings.pool.drives[..5] {
-        std::fs::rename(&drive.path, drive.path.with_extension("away")).unwrap();
+        std::fs::rename(drive.at.directory(), drive.at.directory().with_extension("away")).unwrap();
     }
     let is_refused = || {
         let mut download = archive.open_read(&path("/large"))?;

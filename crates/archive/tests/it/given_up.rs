@@ -28,7 +28,7 @@ fn a_stage_gives_up_no_pool_copy_for_tapes_that_cannot_be_read() {
     let drives = &trouble.instance.settings.pool.drives;
     // Every stripe of 4+2 over 8 drives has at least 3 of these 5.
     for drive in &drives[..5] {
-        fs::rename(&drive.path, drive.path.with_extension("away")).unwrap();
+        fs::rename(drive.at.directory(), drive.at.directory().with_extension("away")).unwrap();
     }
     let (archive, _) = trouble.open();
     assert!(get(&archive, "/t/large0").is_err());
@@ -36,7 +36,7 @@ fn a_stage_gives_up_no_pool_copy_for_tapes_that_cannot_be_read() {
     archive.close();
     drop(archive);
     for drive in &drives[..5] {
-        fs::rename(drive.path.with_extension("away"), &drive.path).unwrap();
+        fs::rename(drive.at.directory().with_extension("away"), drive.at.directory()).unwrap();
     }
     let (archive, _) = trouble.open();
     check_all(&archive, &files);
@@ -98,7 +98,7 @@ fn a_repack_keeps_a_flushed_copy_that_the_pool_has_lost() {
     // There is no room for an index, so that none ever will.
     faults.plan_end(on, data(tape.end_of_data.0));
     for drive in &trouble.instance.settings.pool.drives {
-        for bucket in fs::read_dir(drive.path.join("extents")).unwrap() {
+        for bucket in fs::read_dir(drive.at.directory().join("extents")).unwrap() {
             for extent in fs::read_dir(bucket.unwrap().path()).unwrap() {
                 fs::remove_file(extent.unwrap().path()).unwrap();
             }

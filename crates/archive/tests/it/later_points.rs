@@ -77,8 +77,9 @@ fn what_was_kept_for_later_points_goes_with_the_quarantine() {
     for n in 0..8 {
         put_as(&archive, &mut contents, &format!("/file{n}"), n, 300_000);
     }
-    let extents =
-        || instance.settings.pool.drives.iter().map(|drive| extents(&drive.path).len()).sum::<usize>();
+    let extents = || {
+        instance.settings.pool.drives.iter().map(|drive| extents(drive.at.directory()).len()).sum::<usize>()
+    };
     let of_files = 8 * 6;
     let point = shipped(&archive);
     let archive = back_to(&instance, archive, point);
@@ -146,7 +147,7 @@ fn nothing_is_given_up_before_a_restore_is_settled() {
         replace_lost(&archive, &instance, drive, 0);
     }
     restore_to(&instance, archive, point);
-    let drives = [4usize, 5, 6].map(|drive| instance.settings.pool.drives[drive].path.clone());
+    let drives = [4usize, 5, 6].map(|drive| instance.settings.pool.drives[drive].at.directory().to_owned());
     let away: Vec<&PathBuf> = drives.iter().chain(&tapes).collect();
     away.iter().for_each(|path| fs::rename(path, aside(path)).unwrap());
     let archive = open(&instance);
@@ -189,9 +190,9 @@ fn whole_shards_are_found_although_damaged_ones_stand_in_their_places() {
     restore_to(&instance, archive, point);
     let mut damaged = 0;
     for drive in &instance.settings.pool.drives[..4] {
-        let gone = drive.path.with_extension("gone0");
+        let gone = drive.at.directory().with_extension("gone0");
         for extent in extents(&gone) {
-            let to = drive.path.join(extent.strip_prefix(&gone).unwrap());
+            let to = drive.at.directory().join(extent.strip_prefix(&gone).unwrap());
             if to.exists() {
                 continue;
             }
@@ -223,9 +224,9 @@ fn whole_shards_are_found_although_enough_seems_to_be_there() {
     restore_to(&instance, archive, point);
     let mut cut_off = 0;
     for drive in &instance.settings.pool.drives[..2] {
-        let gone = drive.path.with_extension("gone0");
+        let gone = drive.at.directory().with_extension("gone0");
         for extent in extents(&gone) {
-            let to = drive.path.join(extent.strip_prefix(&gone).unwrap());
+            let to = drive.at.directory().join(extent.strip_prefix(&gone).unwrap());
             if !to.exists() {
                 fs::write(to, vec![0; 4096]).unwrap();
                 cut_off += 1;
@@ -233,7 +234,7 @@ fn whole_shards_are_found_although_enough_seems_to_be_there() {
         }
     }
     assert!(cut_off > 12, "{cut_off} extents");
-    extents(&instance.settings.pool.drives[2].path).iter().for_each(|extent| damage(extent));
+    extents(instance.settings.pool.drives[2].at.directory()).iter().for_each(|extent| damage(extent));
     let archive = open(&instance);
     recall_and_compare(&archive, &contents);
     check(&archive);
@@ -249,7 +250,7 @@ fn a_shard_beside_its_place_stays_until_the_one_in_its_place_was_read() {
     put(&archive, "/file", &bytes(1, 300_000));
     archive.close();
     drop(archive);
-    let drives = || instance.settings.pool.drives.iter().map(|drive| &drive.path);
+    let drives = || instance.settings.pool.drives.iter().map(|drive| drive.at.directory());
     let is_shard = |extent: &PathBuf| fs::read(extent).unwrap().starts_with(b"KISTCELL");
     let from = drives().flat_map(|drive| extents(drive)).find(is_shard).unwrap();
     let name = from.file_name().unwrap();

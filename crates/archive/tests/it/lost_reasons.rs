@@ -66,7 +66,7 @@ fn a_seal_that_finds_too_few_drives_says_so_until_they_are_back() {
     drop(archive);
     let drives = &trouble.instance.settings.pool.drives;
     for drive in &drives[..3] {
-        fs::rename(&drive.path, drive.path.with_extension("away")).unwrap();
+        fs::rename(drive.at.directory(), drive.at.directory().with_extension("away")).unwrap();
     }
     let (archive, _) = trouble.open();
     archive.migrate_now(None).unwrap();
@@ -85,7 +85,7 @@ fn a_seal_that_finds_too_few_drives_says_so_until_they_are_back() {
     let why = archive.explain(&About::Path(path("/t/a"))).unwrap();
     assert!(why.iter().any(|why| why.reason.as_ref() == Some(&cause)), "{why:?}");
     for (id, drive) in (0..3).zip(drives) {
-        fs::rename(drive.path.with_extension("away"), &drive.path).unwrap();
+        fs::rename(drive.at.directory().with_extension("away"), drive.at.directory()).unwrap();
         archive.pool_drive_replace(id, false).unwrap();
     }
     wait_until("it is sealed", || archive.totals().unwrap().todo.files == 0);

@@ -148,7 +148,7 @@ fn extents(trouble: &Trouble) -> BTreeMap<String, Vec<PathBuf>> {
 fn extents_of(instance: &crate::common::Instance) -> BTreeMap<String, Vec<PathBuf>> {
     let mut found = BTreeMap::<String, Vec<PathBuf>>::new();
     for drive in &instance.settings.pool.drives {
-        for bucket in fs::read_dir(drive.path.join("extents")).unwrap() {
+        for bucket in fs::read_dir(drive.at.directory().join("extents")).unwrap() {
             for extent in fs::read_dir(bucket.unwrap().path()).unwrap() {
                 let path = extent.unwrap().path();
                 let name = path.file_name().unwrap().to_str().unwrap();

@@ -40,7 +40,7 @@ fn check(archive: &Archive, files: std::ops::Range<u64>) {
 }
 
 fn directory(instance: &Instance, drive: usize) -> &Path {
-    &instance.settings.pool.drives[drive].path
+    instance.settings.pool.drives[drive].at.directory()
 }
 
 fn empty(path: &Path) {
@@ -313,7 +313,7 @@ fn a_directory_of_a_drive_that_is_gone_stops_no_start() {
     }
     archive.close();
     drop(archive);
-    let extents = instance.settings.pool.drives[2].path.join("extents");
+    let extents = instance.settings.pool.drives[2].at.directory().join("extents");
     let mut removed = 0;
     for bucket in fs::read_dir(&extents).unwrap().map(|entry| entry.unwrap().path()) {
         if fs::read_dir(&bucket).unwrap().next().is_some() {

@@ -27,7 +27,7 @@ fn lost_files_are_counted_and_named() {
     }
     assert_eq!(lost(&archive).files, 0);
     for drive in &instance.settings.pool.drives[..4] {
-        extents(&drive.path).iter().for_each(|shard| fs::remove_file(shard).unwrap());
+        extents(drive.at.directory()).iter().for_each(|shard| fs::remove_file(shard).unwrap());
     }
     archive.scrub_now();
     wait_for_pool(&archive, "the files are LOST", || lost(&archive).files == 2);
@@ -53,7 +53,8 @@ fn a_repair_that_failed_is_told_and_tried_again() {
     put(&archive, "/file", &bytes(1, 3_000_000));
     // Of six shards four are needed.
     let drives = instance.settings.pool.drives.iter();
-    let shards: Vec<PathBuf> = drives.filter_map(|drive| extents(&drive.path).into_iter().next()).collect();
+    let shards: Vec<PathBuf> =
+        drives.filter_map(|drive| extents(drive.at.directory()).into_iter().next()).collect();
     assert!(shards.len() >= 6, "{shards:?}");
     let aside = instance.directory.path().join("aside");
     fs::create_dir(&aside).unwrap();

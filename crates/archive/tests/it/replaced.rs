@@ -30,7 +30,7 @@ fn name(n: u64) -> String {
 
 /// The archive over a new directory in the place of drive 0, and how many extents that one held.
 fn with_a_blank(instance: &Instance) -> (Archive, usize) {
-    let path = &instance.settings.pool.drives[0].path;
+    let path = instance.settings.pool.drives[0].at.directory();
     let archive = instance.open();
     for n in 0..FILES {
         put(&archive, &name(n), &bytes(n + 1, 300_000));
@@ -52,7 +52,7 @@ fn tried_without_two(instance: &Instance) -> (Archive, PathBuf) {
     drop(archive);
     let drives = &instance.settings.pool.drives;
     for n in [1, 2] {
-        fs::rename(&drives[n].path, drives[n].path.with_extension("away")).unwrap();
+        fs::rename(drives[n].at.directory(), drives[n].at.directory().with_extension("away")).unwrap();
     }
     let archive = instance.open();
     assert_eq!(archive.pool_drive_replace(0, false).unwrap(), ReplacedDrive::New);
@@ -60,11 +60,11 @@ fn tried_without_two(instance: &Instance) -> (Archive, PathBuf) {
         let info = archive.scrub_info();
         info.failed > 0 && info.phase == "idle"
     });
-    (archive, drives[0].path.join("unfilled.kist"))
+    (archive, drives[0].at.directory().join("unfilled.kist"))
 }
 
 fn bring_back(instance: &Instance, n: usize) {
-    let path = &instance.settings.pool.drives[n].path;
+    let path = instance.settings.pool.drives[n].at.directory();
     fs::rename(path.with_extension("away"), path).unwrap();
 }
 
@@ -80,7 +80,7 @@ fn assert_filled(archive: &Archive, mark: &Path) {
 #[test]
 fn a_replaced_drive_is_filled() {
     let instance = instance();
-    let path = &instance.settings.pool.drives[0].path;
+    let path = instance.settings.pool.drives[0].at.directory();
     let (archive, expected) = with_a_blank(&instance);
     assert_eq!(archive.pool_drive_replace(0, false).unwrap(), ReplacedDrive::New);
     wait_for_pool(&archive, "it is filled", || !path.join("unfilled.kist").exists());
@@ -93,7 +93,7 @@ fn a_replaced_drive_is_filled() {
 #[test]
 fn a_replaced_drive_is_filled_after_a_restart() {
     let instance = instance();
-    let path = &instance.settings.pool.drives[0].path;
+    let path = instance.settings.pool.drives[0].at.directory();
     let (archive, expected) = with_a_blank(&instance);
     assert_eq!(archive.pool_drive_replace(0, false).unwrap(), ReplacedDrive::New);
     archive.close();

@@ -145,7 +145,7 @@ fn too_few_drives_say_so_everywhere() {
     archive.close();
     drop(archive);
     for drive in &instance.settings.pool.drives[..3] {
-        std::fs::rename(&drive.path, drive.path.with_extension("gone")).unwrap();
+        std::fs::rename(drive.at.directory(), drive.at.directory().with_extension("gone")).unwrap();
     }
     let archive = instance.open();
     let away = HealthProblem::DrivesAway { writable: 5, needed: 6, takes_small: true };

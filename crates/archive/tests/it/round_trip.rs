@@ -179,7 +179,7 @@ fn a_repeat_is_not_acknowledged_if_the_kept_bytes_cannot_be_read() {
     archive.close();
     drop(archive);
     for drive in &instance.settings.pool.drives {
-        for entry in walk(&drive.path.join("extents")) {
+        for entry in walk(&drive.at.directory().join("extents")) {
             std::fs::OpenOptions::new().write(true).open(entry).unwrap().set_len(4096).unwrap();
         }
     }
@@ -233,7 +233,7 @@ fn losing_two_pool_drives_loses_nothing() {
     archive.close();
     drop(archive);
     for lost in [1usize, 6] {
-        std::fs::remove_dir_all(&instance.settings.pool.drives[lost].path).unwrap();
+        std::fs::remove_dir_all(instance.settings.pool.drives[lost].at.directory()).unwrap();
     }
     let archive = instance.open();
     assert_eq!(get(&archive, "/small").unwrap(), small);

@@ -537,7 +537,7 @@ fn a_stop_does_not_wait_for_the_search_for_shards() {
     (0..20).for_each(|n| drop(put(&archive, &format!("/t/file{n}"), &bytes(n, 300_000))));
     let point = shipped(&archive);
     restore_to(&instance, archive, point);
-    let gone = &extents(&instance.settings.pool.drives[0].path)[0];
+    let gone = &extents(instance.settings.pool.drives[0].at.directory())[0];
     std::fs::remove_file(gone).unwrap();
     let (archive, lists) = open_listed(&instance, Arc::new(SystemClock), 3);
     assert_eq!(lists.calls_after_stop(&archive), 0);

@@ -79,7 +79,7 @@ fn a_damaged_neighbour_is_repaired_after_the_deletes() {
     archive.close();
     drop(archive);
     // On the first drive that has a segment nothing is left of the records of every third page.
-    let drives = instance.settings.pool.drives.iter().flat_map(|drive| extents(&drive.path));
+    let drives = instance.settings.pool.drives.iter().flat_map(|drive| extents(drive.at.directory()));
     let is_segment = |extent: &std::path::PathBuf| fs::read(extent).unwrap().starts_with(b"KISTSMAL");
     let segment = drives.max_by_key(|extent| (is_segment(extent), fs::metadata(extent).unwrap().len()));
     let segment = fs::OpenOptions::new().write(true).open(segment.unwrap()).unwrap();

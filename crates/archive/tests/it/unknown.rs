@@ -25,7 +25,7 @@ fn instance(kept: Duration) -> (Instance, Arc<ManualClock>) {
 }
 
 fn drive(instance: &Instance) -> DirectoryDrive {
-    let path = &instance.settings.pool.drives[3].path;
+    let path = instance.settings.pool.drives[3].at.directory();
     DirectoryDrive::open(path, Uuid::from_random([7; 16]), DriveId(3), DirectIo::Auto).unwrap()
 }
 

@@ -22,7 +22,7 @@ fn labelled(archive: &Archive) -> usize {
 
 fn extents(trouble: &Trouble) -> BTreeSet<PathBuf> {
     let buckets = trouble.instance.settings.pool.drives.iter().flat_map(|drive| {
-        fs::read_dir(drive.path.join("extents")).unwrap().map(|bucket| bucket.unwrap().path())
+        fs::read_dir(drive.at.directory().join("extents")).unwrap().map(|bucket| bucket.unwrap().path())
     });
     buckets.flat_map(|bucket| fs::read_dir(bucket).unwrap().map(|extent| extent.unwrap().path())).collect()
 }
@@ -149,7 +149,9 @@ fn no_tape_is_labelled_while_the_drives_of_the_pool_are_away() {
     drop(archive);
     // Every stripe of 4+2 over 8 drives has at least 3 of these 5.
     let drives = &trouble.instance.settings.pool.drives[..5];
-    drives.iter().for_each(|drive| fs::rename(&drive.path, drive.path.with_extension("away")).unwrap());
+    drives.iter().for_each(|drive| {
+        fs::rename(drive.at.directory(), drive.at.directory().with_extension("away")).unwrap()
+    });
     let (archive, _) = trouble.open();
     set_all_tapes(&archive, TapeUse::Active);
     archive.migrate_now(None).unwrap();
@@ -160,7 +162,9 @@ fn no_tape_is_labelled_while_the_drives_of_the_pool_are_away() {
     assert!(!is_lost(&archive, "/t/large0"));
     archive.close();
     drop(archive);
-    drives.iter().for_each(|drive| fs::rename(drive.path.with_extension("away"), &drive.path).unwrap());
+    drives.iter().for_each(|drive| {
+        fs::rename(drive.at.directory().with_extension("away"), drive.at.directory()).unwrap()
+    });
     let (archive, _) = trouble.open();
     migrate_all(&archive);
     check_all(&archive, &files);

@@ -681,12 +681,8 @@ impl Engine for Fake {
     }
 
     fn pool_drive_replace(&self, drive: u16, new: bool) -> Result<archive::ReplacedDrive, ArchiveError> {
-        let path = "/mnt/none".into();
-        if new {
-            Ok(archive::ReplacedDrive::New)
-        } else {
-            Err(ArchiveError::NoDriveDirectory { drive, path })
-        }
+        let at = archive::DriveLocation::Directory("/mnt/none".into());
+        if new { Ok(archive::ReplacedDrive::New) } else { Err(ArchiveError::NoDriveDirectory { drive, at }) }
     }
 
     fn classes(&self) -> Result<Vec<ClassInfo>, ArchiveError> {

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{DriveId, StripeCode, Vid};
-use drive::DirectoryDrive;
 use library::{DriveName, VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
 use crate::cli::Common;
@@ -232,8 +231,7 @@ fn fill(args: &Args, key: &str) -> Outcome {
     archive::create_catalogue(catalogue, map_size, id, Arc::new(SystemClock))
         .map_err(|error| wrong(error.to_string()))?;
     for drive in &settings.pool.drives {
-        DirectoryDrive::format(&drive.path, id, DriveId(drive.id))
-            .map_err(|error| wrong(error.to_string()))?;
+        drive.at.format(id, DriveId(drive.id)).map_err(|error| wrong(error.to_string()))?;
     }
     make_library(args, &settings.library.files().directory)?;
     instance::write_keys(dir, "admin", key)?;

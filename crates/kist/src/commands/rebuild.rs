@@ -5,7 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use archive::{RebuildError, Rebuilt, TapeUnread, open_libraries};
-use drive::DirectoryDrive;
 use serde::Serialize;
 
 use super::backup::failed;
@@ -303,12 +302,15 @@ fn tape_line(tape: &archive::TapeFound) -> TapeLine {
 fn make_drives(settings: &archive::Settings, rebuilt: &Rebuilt) -> Outcome<Vec<u16>> {
     let mut made = Vec::new();
     for drive in &settings.pool.drives {
-        let failed = |error: std::io::Error| Failure::io("making the pool drive", &drive.path, &error);
-        fs::create_dir_all(&drive.path).map_err(failed)?;
-        if fs::read_dir(&drive.path).map_err(failed)?.next().is_some() {
+        let made_place = drive.at.make_place();
+        let is_empty = made_place
+            .map_err(|error| Failure::internal(format!("making the pool drive at {}: {error}", drive.at)))?;
+        if !is_empty {
             continue;
         }
-        DirectoryDrive::format(&drive.path, rebuilt.instance, base::DriveId(drive.id))
+        drive
+            .at
+            .format(rebuilt.instance, base::DriveId(drive.id))
             .map_err(|error| Failure::internal(error.to_string()))?;
         made.push(drive.id);
     }

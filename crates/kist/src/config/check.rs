@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use base::{ByteCount, StripeCode};
+use drive::DriveLocation;
 
 use super::file::{Class, Config, Library, Pool, Residency, Tape, TapePool};
 use super::{identity, libraries, mounts, s3, server};
@@ -167,7 +168,9 @@ fn check_pool(pool: &Pool) -> Result<(), Finding> {
         if !ids.insert(*drive.id.get_ref()) {
             return Err((drive.id.span(), format!("drive {} is there twice", drive.id.get_ref())));
         }
-        if !paths.insert(drive.path.get_ref().clone()) {
+        let at = DriveLocation::parse(drive.path.get_ref(), Path::new(""))
+            .map_err(|error| (drive.path.span(), error.to_string()))?;
+        if !paths.insert(at) {
             return Err((drive.path.span(), "two drives cannot share a directory".to_owned()));
         }
     }
@@ -342,6 +345,8 @@ mod tests {
         assert!(error.to_string().contains("pool.arena") && error.to_string().contains("64MiB"), "{error}");
         let error = refused("vault-b\"]", "vault-c\"]");
         assert!(error.to_string().contains("there are: vault-a, vault-b"), "{error}");
+        let error = refused("path = \"pool/d1\"", "path = \"kinetic://host/wwn\"");
+        assert!(error.to_string().contains("'kinetic' is no known kind"), "{error}");
         let error = refused("id = 1\n", "id = 0\n");
         assert!(error.to_string().contains("drive 0 is there twice"), "{error}");
         let error = refused("up_to = \"1GiB\"", "up_to = \"1KiB\"");

@@ -9,6 +9,7 @@ use archive::{
     MountSettings, PoolDriveSettings, PoolSettings, Settings, ShareSettings, TapePoolSettings, TapeSettings,
     TimingSettings, UpkeepSettings, VirtualLibrarySettings,
 };
+use drive::DriveLocation;
 use toml::Spanned;
 
 use super::file::{
@@ -62,8 +63,10 @@ impl Config {
         };
         let drive = |drive: &PoolDrive| {
             let PoolDrive { id, path, enclosure } = drive;
-            let path = directory.join(path.get_ref());
-            PoolDriveSettings { id: *id.get_ref(), path, enclosure: enclosure.clone() }
+            // What is no location was refused when the file was checked.
+            let at = DriveLocation::parse(path.get_ref(), directory)
+                .unwrap_or_else(|_| DriveLocation::Directory(directory.join(path.get_ref())));
+            PoolDriveSettings { id: *id.get_ref(), at, enclosure: enclosure.clone() }
         };
         Settings {
             catalogue_directory: directory.join(catalogue_directory),

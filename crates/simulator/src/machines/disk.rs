@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::planted::{Bug, is_planted};
 use base::{ByteCount, DriveId, Epoch};
-use drive::{DriveError, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, PAGE, Stamp};
+use drive::{
+    DriveError, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, PAGE, SharedPage, Stamp, punch_page_by_page,
+};
 
 use super::disk_state::{DiskEffect, DiskState};
 use super::faults::Place;
@@ -355,6 +357,29 @@ impl ObjectDrive for SimDrive {
             let effect = DiskEffect::Punch(id, offset.0 as usize, length.0 as usize);
             self.disk.apply(&mut state, effect);
         }
+        Ok(())
+    }
+
+    fn punch_unneeded(&self, id: ExtentId, pages: &[SharedPage]) -> Result<Vec<u32>, DriveError> {
+        punch_page_by_page(self, id, pages)
+    }
+
+    /// Nothing is reserved here.
+    fn trim(&self, _id: ExtentId) -> Result<(), DriveError> {
+        Ok(())
+    }
+
+    fn allocated(&self, id: ExtentId) -> Result<ByteCount, DriveError> {
+        self.length(id)
+    }
+
+    /// The superblock is in memory.
+    fn check_stamp(&self) -> Result<(), DriveError> {
+        Ok(())
+    }
+
+    /// The drive is nowhere else.
+    fn check_place(&self) -> Result<(), DriveError> {
         Ok(())
     }
 

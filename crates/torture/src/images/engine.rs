@@ -10,7 +10,7 @@ use archive::{
     PoolSettings, PoolShape, Settings, ShareSettings, TapePoolSettings, TapeSettings, create_catalogue,
 };
 use base::{ByteCount, Clock, DriveId, StripeCode, Timestamp, Uuid, Vid};
-use drive::DirectoryDrive;
+use drive::DriveLocation;
 use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
 /// Drives of the pool.
@@ -49,8 +49,8 @@ pub fn create(directory: &Path) -> io::Result<()> {
     )
     .map_err(other)?;
     for drive in &settings.pool.drives {
-        std::fs::create_dir_all(&drive.path)?;
-        DirectoryDrive::format(&drive.path, instance, DriveId(drive.id)).map_err(other)?;
+        drive.at.make_place()?;
+        drive.at.format(instance, DriveId(drive.id)).map_err(other)?;
     }
     let cartridge = |n| Vid::new(&format!("KT{n:04}")).map(|vid| (vid, ByteCount::mib(64))).map_err(other);
     let config = VirtualLibraryConfig {
@@ -130,8 +130,11 @@ fn settings(directory: &Path) -> Settings {
         open_tapes_max: None,
         library: None,
     };
-    let drive =
-        |id| PoolDriveSettings { id, path: directory.join(format!("pool/d{id}")), enclosure: String::new() };
+    let drive = |id| PoolDriveSettings {
+        id,
+        at: DriveLocation::Directory(directory.join(format!("pool/d{id}"))),
+        enclosure: String::new(),
+    };
     Settings {
         catalogue_directory: directory.join("catalogue"),
         catalogue_map_size: ByteCount::mib(64),

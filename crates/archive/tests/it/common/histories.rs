@@ -496,7 +496,8 @@ impl Shard {
 
     /// Whether lost drives took so many shards that the others are not enough, and nobody else took any.
     fn is_of_lost_stripe(&self, instance: &Instance) -> bool {
-        let here = self.numbers(instance.settings.pool.drives.iter().map(|drive| drive.path.clone()));
+        let here =
+            self.numbers(instance.settings.pool.drives.iter().map(|drive| drive.at.directory().to_owned()));
         let lost = self.numbers(lost_drives(instance).into_iter());
         println!("stripe {}: shards {here:?} are here, {lost:?} on lost drives", self.stripe);
         here.len() < self.data && here.union(&lost).count() == self.all
@@ -517,7 +518,7 @@ impl Shard {
 
 /// What was in the places of drives that were lost.
 fn lost_drives(instance: &Instance) -> Vec<PathBuf> {
-    let pool = instance.settings.pool.drives[0].path.parent().unwrap();
+    let pool = instance.settings.pool.drives[0].at.directory().parent().unwrap();
     let drives = fs::read_dir(pool).unwrap().map(|drive| drive.unwrap().path());
     let is_lost =
         |path: &PathBuf| path.extension().is_some_and(|it| it.as_encoded_bytes().starts_with(b"gone"));
@@ -537,7 +538,7 @@ fn at_rest_for_years(settings: &mut Settings) {
 
 /// The files of pool drives and cartridges that hold these bytes.
 fn media_with(instance: &Instance, mark: &[u8]) -> Vec<PathBuf> {
-    let drives = instance.settings.pool.drives.iter().map(|drive| drive.path.join("extents"));
+    let drives = instance.settings.pool.drives.iter().map(|drive| drive.at.directory().join("extents"));
     files_with(drives.chain([instance.settings.library.files().directory.clone()]), mark)
 }
 

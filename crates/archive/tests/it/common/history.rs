@@ -9,7 +9,6 @@ use std::path::Path;
 use archive::{Archive, ListedKind, PutOptions, Stat};
 use base::{DriveId, Timestamp, Uuid};
 use catalogue::Attributes;
-use drive::DirectoryDrive;
 
 use crate::common::{Instance, all, bytes, get, path, put, put_with, stage, wait_for, wait_until};
 
@@ -140,9 +139,9 @@ pub fn destroy_catalogue(instance: &Instance) {
 /// Replaces all drives of the pool by blank ones.
 pub fn blank_pool(instance: &Instance) {
     for drive in &instance.settings.pool.drives {
-        fs::remove_dir_all(&drive.path).unwrap();
-        fs::create_dir_all(&drive.path).unwrap();
-        DirectoryDrive::format(&drive.path, Uuid::from_random(INSTANCE.0), DriveId(drive.id)).unwrap();
+        fs::remove_dir_all(drive.at.directory()).unwrap();
+        fs::create_dir_all(drive.at.directory()).unwrap();
+        drive.at.format(Uuid::from_random(INSTANCE.0), DriveId(drive.id)).unwrap();
     }
 }
 

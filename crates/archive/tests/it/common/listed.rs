@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use archive::{Archive, Machines};
 use base::{ByteCount, Clock, DriveId, Epoch};
-use drive::{DriveError, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, Stamp};
+use drive::{DriveError, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, SharedPage, Stamp};
 
 use crate::common::{Instance, PATIENCE, wait_until};
 
@@ -81,6 +81,30 @@ impl ObjectDrive for Listed {
 
     fn replace(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
         self.drive.replace(id, preallocate)
+    }
+
+    fn punch_unneeded(&self, id: ExtentId, pages: &[SharedPage]) -> Result<Vec<u32>, DriveError> {
+        self.drive.punch_unneeded(id, pages)
+    }
+
+    fn trim(&self, id: ExtentId) -> Result<(), DriveError> {
+        self.drive.trim(id)
+    }
+
+    fn allocated(&self, id: ExtentId) -> Result<ByteCount, DriveError> {
+        self.drive.allocated(id)
+    }
+
+    fn check_stamp(&self) -> Result<(), DriveError> {
+        self.drive.check_stamp()
+    }
+
+    fn check_place(&self) -> Result<(), DriveError> {
+        self.drive.check_place()
+    }
+
+    fn probe(&self) -> Result<(), DriveError> {
+        self.drive.probe()
     }
 
     fn read_at(&self, id: ExtentId, offset: ByteCount, into: &mut [u8]) -> Result<(), DriveError> {

@@ -18,7 +18,7 @@ use base::{
     ArchivePath, ByteCount, Clock, DriveId, ManualClock, RequestId, StripeCode, Timestamp, TrustedClock,
     Uuid, Vid,
 };
-use drive::DirectoryDrive;
+use drive::DriveLocation;
 use library::{VirtualCartridgeOptions, VirtualLibrary, VirtualLibraryConfig};
 
 /// How many extents the pool keeps since a restore; none without one.
@@ -75,8 +75,8 @@ impl Instance {
         create_catalogue(&settings.catalogue_directory, settings.catalogue_map_size, instance, clock)
             .unwrap();
         for drive in &settings.pool.drives {
-            std::fs::create_dir_all(&drive.path).unwrap();
-            DirectoryDrive::format(&drive.path, instance, DriveId(drive.id)).unwrap();
+            std::fs::create_dir_all(drive.at.directory()).unwrap();
+            drive.at.format(instance, DriveId(drive.id)).unwrap();
         }
         let cartridges =
             (1..=tapes).map(|n| (Vid::new(&format!("KT{n:04}")).unwrap(), cartridge)).collect::<Vec<_>>();
@@ -139,7 +139,7 @@ fn settings(directory: &Path) -> Settings {
             drives: (0..8)
                 .map(|id| PoolDriveSettings {
                     id,
-                    path: directory.join(format!("pool/d{id}")),
+                    at: DriveLocation::Directory(directory.join(format!("pool/d{id}"))),
                     enclosure: String::new(),
                 })
                 .collect(),

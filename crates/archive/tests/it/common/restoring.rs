@@ -115,7 +115,7 @@ pub fn at_rest(settings: &mut Settings) {
 
 /// A drive of the pool is gone, what it held is rebuilt on others, and a new one takes its place.
 pub fn replace_lost(archive: &Archive, instance: &Instance, drive: u16, round: u64) {
-    let path = &instance.settings.pool.drives[usize::from(drive)].path;
+    let path = instance.settings.pool.drives[usize::from(drive)].at.directory();
     fs::rename(path, path.with_extension(format!("gone{round}"))).unwrap();
     archive.pool_drive_lost(drive, true).unwrap();
     let begun = std::time::Instant::now();
@@ -185,7 +185,7 @@ pub fn go_back_while_drives_are_away() {
         replace_lost(&archive, &instance, drive, 0);
     }
     restore_to(&instance, archive, point);
-    let away = [4usize, 5, 6].map(|drive| instance.settings.pool.drives[drive].path.clone());
+    let away = [4usize, 5, 6].map(|drive| instance.settings.pool.drives[drive].at.directory().to_owned());
     away.iter().for_each(|path| fs::rename(path, path.with_extension("away")).unwrap());
     let archive = open(&instance);
     let unreadable = (0..40).filter(|n| get(&archive, &format!("/t/file{n}")).is_err()).count();

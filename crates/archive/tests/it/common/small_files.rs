@@ -60,7 +60,7 @@ pub fn check_kept(archive: &Archive, kept: impl Fn(u64) -> bool) {
 
 fn allocated(instance: &Instance) -> u64 {
     let drives = instance.settings.pool.drives.iter();
-    let extents = drives.flat_map(|drive| extents(&drive.path));
+    let extents = drives.flat_map(|drive| extents(drive.at.directory()));
     extents.map(|extent| fs::metadata(extent).unwrap().blocks() * 512).sum()
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::{ByteCount, DriveId, Epoch};
-use drive::{DriveError, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, Stamp};
+use drive::{DriveError, DriveStatus, ExtentId, ExtentWriter, ObjectDrive, SharedPage, Stamp};
 
 /// What all drives of a pool say and do.
 #[derive(Default)]
@@ -73,6 +73,29 @@ impl ObjectDrive for TightDrive {
         let inner = self.inner.create(id, preallocate)?;
         let tightness = Arc::clone(&self.tightness);
         Ok(Box::new(TightWriter { inner, drive: self.id(), extent: id, tightness }))
+    }
+
+    fn replace(&self, id: ExtentId, preallocate: ByteCount) -> Result<Box<dyn ExtentWriter>, DriveError> {
+        self.tightness.check(self.id(), id)?;
+        let inner = self.inner.replace(id, preallocate)?;
+        let tightness = Arc::clone(&self.tightness);
+        Ok(Box::new(TightWriter { inner, drive: self.id(), extent: id, tightness }))
+    }
+
+    fn punch_unneeded(&self, id: ExtentId, pages: &[SharedPage]) -> Result<Vec<u32>, DriveError> {
+        self.inner.punch_unneeded(id, pages)
+    }
+
+    fn trim(&self, id: ExtentId) -> Result<(), DriveError> {
+        self.inner.trim(id)
+    }
+
+    fn allocated(&self, id: ExtentId) -> Result<ByteCount, DriveError> {
+        self.inner.allocated(id)
+    }
+
+    fn check_stamp(&self) -> Result<(), DriveError> {
+        self.inner.check_stamp()
     }
 
     fn read_at(&self, id: ExtentId, offset: ByteCount, into: &mut [u8]) -> Result<(), DriveError> {

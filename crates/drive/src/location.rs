@@ -1,0 +1,171 @@
+//! Where a drive of the pool is, and the backend that drives it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::{DriveId, Uuid};
+
+use crate::{DirectIo, DirectoryDrive, DriveOpenError, ObjectDrive, Stamp};
+
+/// Where a drive is. Its kind says which backend opens it; who stands above names no backend.
+///
+/// As text: a path, or `file:///` and a path, for a directory. Other schemes are for backends to come.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum DriveLocation {
+    /// A directory of a file system.
+    Directory(PathBuf),
+}
+
+/// Why a text is no location.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LocationError {
+    /// No backend has this scheme.
+    #[error("no drive is at '{text}': '{scheme}' is no known kind, use the path of a directory")]
+    Scheme {
+        /// The text.
+        text: String,
+        /// Its scheme.
+        scheme: String,
+    },
+    /// A `file:` URL names a host or a relative path.
+    #[error("no drive is at '{0}': a URL of a directory is file:/// and its absolute path")]
+    File(String),
+}
+
+impl DriveLocation {
+    /// Reads a location; a relative path is one below `base`.
+    ///
+    /// # Errors
+    /// [`LocationError`].
+    pub fn parse(text: &Path, base: &Path) -> Result<Self, LocationError> {
+        let Some((scheme, rest)) = text.to_str().and_then(|text| text.split_once("://")) else {
+            return Ok(DriveLocation::Directory(base.join(text)));
+        };
+        let whole = || text.display().to_string();
+        match scheme {
+            "file" if rest.starts_with('/') => Ok(DriveLocation::Directory(PathBuf::from(rest))),
+            "file" => Err(LocationError::File(whole())),
+            _ => Err(LocationError::Scheme { text: whole(), scheme: scheme.to_owned() }),
+        }
+    }
+
+    /// The directory of a drive that is one.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        let DriveLocation::Directory(path) = self;
+        path
+    }
+
+    /// Makes a new drive, which holds all that it should: nothing.
+    ///
+    /// # Errors
+    /// If there is something, or it cannot be written.
+    pub fn format(&self, instance: Uuid, id: DriveId) -> Result<(), DriveOpenError> {
+        match self {
+            DriveLocation::Directory(path) => DirectoryDrive::format(path, instance, id),
+        }
+    }
+
+    /// Makes a new drive that takes the place of another and lacks what that one held, until
+    /// [`DriveLocation::set_filled`].
+    ///
+    /// # Errors
+    /// As [`DriveLocation::format`].
+    pub fn format_unfilled(&self, instance: Uuid, id: DriveId) -> Result<(), DriveOpenError> {
+        match self {
+            DriveLocation::Directory(path) => DirectoryDrive::format_unfilled(path, instance, id),
+        }
+    }
+
+    /// Makes the place of a drive if there is none; gives whether it is empty, so that one may be made there.
+    ///
+    /// # Errors
+    /// If it cannot be made or looked at.
+    pub fn make_place(&self) -> io::Result<bool> {
+        match self {
+            DriveLocation::Directory(path) => {
+                std::fs::create_dir_all(path)?;
+                Ok(std::fs::read_dir(path)?.next().is_none())
+            }
+        }
+    }
+
+    /// Opens the drive, which must be this one of this instance.
+    ///
+    /// # Errors
+    /// As the variants of the error say.
+    pub fn open(&self, instance: Uuid, id: DriveId) -> Result<Arc<dyn ObjectDrive>, DriveOpenError> {
+        match self {
+            DriveLocation::Directory(path) => {
+                Ok(Arc::new(DirectoryDrive::open(path, instance, id, DirectIo::Auto)?))
+            }
+        }
+    }
+
+    /// The superblock of whatever drive is there, without opening it.
+    ///
+    /// # Errors
+    /// [`DriveOpenError::NotADrive`] if it is none.
+    pub fn read_stamp(&self) -> Result<Stamp, DriveOpenError> {
+        match self {
+            DriveLocation::Directory(path) => DirectoryDrive::read_stamp(path),
+        }
+    }
+
+    /// Whether it lacks what the drive held whose place it took.
+    #[must_use]
+    pub fn is_unfilled(&self) -> bool {
+        match self {
+            DriveLocation::Directory(path) => DirectoryDrive::is_unfilled(path),
+        }
+    }
+
+    /// It holds all that it should now. Durable on return.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn set_filled(&self) -> Result<(), DriveOpenError> {
+        match self {
+            DriveLocation::Directory(path) => DirectoryDrive::set_filled(path),
+        }
+    }
+
+    /// Whether nothing at all is there, not even an empty place for a drive.
+    #[must_use]
+    pub fn is_absent(&self) -> bool {
+        match self {
+            DriveLocation::Directory(path) => {
+                path.metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+            }
+        }
+    }
+}
+
+impl fmt::Display for DriveLocation {
+    /// A directory as its path.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DriveLocation::Directory(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_location_is_a_path_or_a_url_of_a_known_kind() {
+        let at = |text: &str| DriveLocation::parse(Path::new(text), Path::new("/srv"));
+        let directory = |path: &str| Ok(DriveLocation::Directory(PathBuf::from(path)));
+        assert_eq!(at("pool/d0"), directory("/srv/pool/d0"));
+        assert_eq!(at("/mnt/d0"), directory("/mnt/d0"));
+        assert_eq!(at("file:///mnt/d0"), directory("/mnt/d0"));
+        assert_eq!(at("file://host/d0"), Err(LocationError::File("file://host/d0".to_owned())));
+        let error = at("kinetic://host/wwn").unwrap_err();
+        assert!(error.to_string().contains("'kinetic'"), "{error}");
+        assert_eq!(at("/mnt/d0").unwrap().to_string(), "/mnt/d0");
+    }
+}
