@@ -75,7 +75,9 @@ Exit codes of kist:
   6  not authorised: no key, or a wrong one
   7  data differs, is corrupt or lost
   8  internal: an error of the system or of Kist
-  9  incomplete: changes are missing that were made; --accept-loss goes on without
+  9  incomplete: restore or rebuild lacks changes that were made, and put nothing
+     in place; --accept-loss goes on without them, and then ends with 0 (rebuild
+     with 1 if it could not read cartridges, see kist rebuild --help)
 ";
 
 /// Why a command ends early.

@@ -200,23 +200,21 @@ fn check_instance_file(path: &Path, text: &str) -> Outcome {
         return wrong("this is not the file of an instance of Kist");
     };
     let value = |name: &str| rest.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "));
-    // The format comes before the checksum: a newer one may have another checksum.
+    // What is damaged has any format: it is believed behind the checksum only, which every format has last.
+    let Some((body, sum)) = text.rsplit_once("crc32c = ") else { return wrong("it has no checksum") };
+    if sum.trim_end() != Crc32c::of(body.as_bytes()).to_string() {
+        return wrong("it is damaged: its checksum does not agree");
+    }
     match value("format").and_then(|format| format.parse::<u32>().ok()) {
-        Some(FORMAT) => {}
+        Some(FORMAT) => Ok(()),
         Some(format) => {
             let message = format!(
                 "{}: the instance has format {format}, this kist knows format {FORMAT}: use a newer kist",
                 path.display()
             );
-            return Err(Failure::new(Exit::Refused, message));
+            Err(Failure::new(Exit::Refused, message))
         }
-        None => return wrong("it names no format"),
-    }
-    let Some((body, sum)) = text.rsplit_once("crc32c = ") else { return wrong("it has no checksum") };
-    if sum.trim_end() == Crc32c::of(body.as_bytes()).to_string() {
-        Ok(())
-    } else {
-        wrong("it is damaged: its checksum does not agree")
+        None => wrong("it names no format"),
     }
 }
 
@@ -232,7 +230,16 @@ mod tests {
         Instance::open(directory.path()).unwrap();
         let file = directory.path().join(INSTANCE_FILE);
         let good = fs::read_to_string(&file).unwrap();
-        fs::write(&file, good.replace("format = 1", "format = 2")).unwrap();
+        // But for the line feed at the end, which says nothing.
+        for bit in 0..(good.len() - 1) * 8 {
+            let mut bytes = good.clone().into_bytes();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            fs::write(&file, &bytes).unwrap();
+            let failure = Instance::open(directory.path()).unwrap_err();
+            assert!(!failure.message.contains("newer kist"), "bit {bit}: {failure}");
+        }
+        let body = good.rsplit_once("crc32c = ").unwrap().0.replace("format = 1", "format = 2");
+        fs::write(&file, format!("{body}crc32c = {}\n", Crc32c::of(body.as_bytes()))).unwrap();
         let failure = Instance::open(directory.path()).unwrap_err();
         assert_eq!(failure.exit, Exit::Refused);
         assert!(failure.message.contains("newer kist"), "{failure}");

@@ -376,8 +376,14 @@ fn length_of(device: &Device, id: ExtentId) -> Result<ByteCount, CellFault> {
     device.drive.length(id).map_err(|error| failed(device, id, &error))
 }
 
-/// That an extent is not there counts only where the drive is.
+/// That an extent is not there counts only where the drive is. It is what a look asks, and no failure of the
+/// drive: whoever asks says for a whole file, or for all, what was found.
 fn failed(device: &Device, id: ExtentId, error: &DriveError) -> CellFault {
-    device.read_failed(id.blob, error);
+    if matches!(error, DriveError::NotFound { .. }) {
+        tracing::debug!(drive = %device.drive.id(), blob = %id.blob, %error, "looked for");
+        device.gone();
+    } else {
+        device.read_failed(id.blob, error);
+    }
     if device.is_away() { CellFault::NoDrive } else { CellFault::of(error) }
 }

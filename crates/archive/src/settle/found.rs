@@ -315,6 +315,11 @@ pub(super) fn take_over(engine: &Engine, volumes: Vec<VolumeFound>) -> Result<u6
     let mut containers: BTreeMap<ContainerId, AdoptContainer> = BTreeMap::new();
     let mut taken: BTreeMap<ContainerId, Vec<TapePoolId>> = BTreeMap::new();
     for volume in volumes {
+        // The mount that closes its session looks at what stands behind, and finds its end.
+        if engine.read(|view| view.tape(volume.vid))?.is_some_and(|tape| tape.run.is_some()) {
+            tracing::info!(vid = %volume.vid, "a session is open on this tape: it is closed before it is known where it ends");
+            continue;
+        }
         let Some(tape_pool) = tape_pool_of(engine, &volume, &taken)? else {
             tracing::warn!(vid = %volume.vid, "no tape pool is free for what a tape holds: it is left alone");
             continue;

@@ -7,8 +7,8 @@ use catalogue::{Command, ContainerRecord, CopyState, RunEnd, RunItem, RunRecord,
 use library::TapeDrive;
 use mover::{ContainerOnTape, Stray, Stretch, Volume, VolumeError, read_back, survey};
 
+use super::SessionError;
 use super::mounted::OpenRun;
-use super::{SessionError, torn_bytes};
 use crate::ArchiveError;
 use crate::engine::{Engine, truncated};
 
@@ -73,7 +73,7 @@ pub(super) fn adopt(
     if end > safe {
         volume.mark_changed();
     }
-    let torn = torn_bytes(Some(end), safe, volume).0;
+    let torn = torn_bytes(drive, volume, safe, end)?;
     // A tape on which a write failed is kept for reading.
     let (tape_state, reason) = match record.state {
         TapeState::Suspect => {
@@ -86,6 +86,24 @@ pub(super) fn adopt(
     tracing::info!(%vid, run = %id, adopted, again, torn, "a session that was cut short is taken over");
     let run = OpenRun { id, tape_pool: run.tape_pool, planned: run.planned, committed, end_of_data: end };
     Ok(Adopted { run, torn, tape_state, reason, unverified })
+}
+
+/// The bytes of blocks behind the last whole container that belong to nothing, each for a whole one. Indexes,
+/// segments and bases stand there too, if the catalogue is older than the tape.
+fn torn_bytes(
+    drive: &mut dyn TapeDrive,
+    volume: &Volume,
+    safe: BlockAddress,
+    end: BlockAddress,
+) -> Result<u64, SessionError> {
+    let stretch = Stretch { partition: Partition::Data, from: safe, to: end };
+    let mut blocks = 0_u64;
+    survey(drive, volume.uuid(), volume.block_size(), stretch, &mut |stray| {
+        let belongs = matches!(stray, Stray::Index(..) | Stray::Segment(..) | Stray::Base(..));
+        blocks += u64::from(!belongs);
+        true
+    })?;
+    Ok(blocks.saturating_mul(volume.block_size().bytes().into()))
 }
 
 /// The planned items from the last commit on that are whole on tape, up to the first that is not.

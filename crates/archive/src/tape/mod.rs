@@ -16,10 +16,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use threads::mpsc::Receiver;
 
-use base::{BlockAddress, FailureCause, Vid};
+use base::{FailureCause, Vid};
 use catalogue::TapeState;
 use library::{DriveName, LibraryError, TapeDrive, TapeError};
-use mover::Volume;
 use scheduler::{Event, Failure, SessionEnd};
 use store::ExecuteError;
 
@@ -271,10 +270,4 @@ fn is_the_tapes_fault(error: &SessionError) -> bool {
         SessionError::Volume(_) => scheduler::suspects_tape(error.cause()),
         SessionError::Archive(_) => false,
     }
-}
-
-/// An upper bound of the bytes between the last commit and the end of data.
-fn torn_bytes(end: Option<BlockAddress>, committed: BlockAddress, volume: &Volume) -> base::ByteCount {
-    let blocks = end.map_or(0, |end| end.0.saturating_sub(committed.0));
-    base::ByteCount(blocks.saturating_mul(u64::from(volume.block_size().bytes())))
 }

@@ -11,7 +11,7 @@ pub(super) const LINE_BYTES_MAX: usize = 32 << 10;
 /// Longer values are cut at the end of a character.
 const VALUE_BYTES_MAX: usize = 4096;
 /// Hexadecimal digits of a hash.
-const HASH_DIGITS: usize = 64;
+pub(super) const HASH_DIGITS: usize = 64;
 
 /// How a call ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,6 +88,10 @@ pub(super) fn encode(line: &AuditLine, number: u64, previous: Blake3, out: &mut 
     hash
 }
 
+/// What [`decode`] says of a version or kind that it does not know. True of a line whose hash follows.
+pub(super) const OTHER_VERSION: Wrong = "its version is not known: read it with a newer kist";
+pub(super) const OTHER_KIND: Wrong = "its kind is not known: read it with a newer kist";
+
 /// Reads a line without its end: its hash, its number, what it says.
 pub(super) fn decode(line: &[u8]) -> Result<(Blake3, u64, AuditLine), Wrong> {
     let line = std::str::from_utf8(line).map_err(|_| "it is not text")?;
@@ -96,7 +100,7 @@ pub(super) fn decode(line: &[u8]) -> Result<(Blake3, u64, AuditLine), Wrong> {
     let body = body.strip_prefix(' ').ok_or("it is malformed")?;
     let mut words = body.split(' ');
     if words.next() != Some(VERSION) {
-        return Err("its version is not known: read it with a newer kist");
+        return Err(OTHER_VERSION);
     }
     let number = words.next().and_then(|number| number.parse().ok()).ok_or("its number is malformed")?;
     let kind = words.next();
@@ -105,7 +109,7 @@ pub(super) fn decode(line: &[u8]) -> Result<(Blake3, u64, AuditLine), Wrong> {
     let read = match kind {
         Some("begin") => begin(&values),
         Some("call") => call(&values).map(|entry| AuditLine::Entry(Box::new(entry))),
-        _ => return Err("its kind is not known: read it with a newer kist"),
+        _ => return Err(OTHER_KIND),
     };
     Ok((hash, number, read.ok_or("it is malformed")?))
 }

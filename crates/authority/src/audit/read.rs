@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use base::Blake3;
 
 use super::files::list;
-use super::line::{AuditLine, LINE_BYTES_MAX, body, chained, decode};
+use super::line::{AuditLine, HASH_DIGITS, LINE_BYTES_MAX, OTHER_KIND, OTHER_VERSION, body, chained, decode};
+
+const NOT_FOLLOWING: &str = "its hash does not follow from the line before";
 
 /// What a whole log is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -127,8 +129,22 @@ impl Chain<'_> {
         Ok(())
     }
 
+    /// What is wrong with a line that cannot be read. What is damaged has any version and kind: they are believed only
+    /// if the hash follows, which nothing tells of the first line of the oldest file.
+    fn behind_hash(&self, wrong: &'static str, line: &[u8], is_first: bool) -> &'static str {
+        if ![OTHER_VERSION, OTHER_KIND].contains(&wrong) {
+            return wrong;
+        }
+        if is_first && self.summary.files == 0 {
+            return "it is damaged, or of a newer kist: compare a copy, or read it with a newer kist";
+        }
+        let said = line.get(..HASH_DIGITS).and_then(|digits| std::str::from_utf8(digits).ok());
+        let follows = chained(self.summary.hash, body(line)).to_string();
+        if said == Some(follows.as_str()) { wrong } else { NOT_FOLLOWING }
+    }
+
     fn check(&mut self, line: &[u8], is_first: bool) -> Result<(u64, AuditLine), &'static str> {
-        let (hash, number, read) = decode(line)?;
+        let (hash, number, read) = decode(line).map_err(|wrong| self.behind_hash(wrong, line, is_first))?;
         let mut previous = self.summary.hash;
         if let AuditLine::Begin { file, previous: told } = &read {
             if !is_first || *file != self.number {
@@ -147,7 +163,7 @@ impl Chain<'_> {
             return Err("the file has no beginning");
         }
         if chained(previous, body(line)) != hash {
-            return Err("its hash does not follow from the line before");
+            return Err(NOT_FOLLOWING);
         }
         if number != self.summary.last.saturating_add(1) {
             return Err("its number does not follow");

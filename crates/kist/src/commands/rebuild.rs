@@ -24,9 +24,14 @@ It begins with the newest base of the catalogue that is whole on a tape, else
 with the first change. Names, versions, times, classes and checksums become those of the newest
 change that a tape has. The server must not run.
 
-If changes that were made are missing, or cartridges that may have some could
-not be read, what was rebuilt is kept beside and not put in place, but with
---accept-loss. The exit code is 9 in both cases.
+If changes that were made are missing (the newest of them are on no tape when
+a server stops: they wait for the next index), or cartridges that may have
+some could not be read, what was rebuilt is kept beside, and --accept-loss puts
+it in place. Exit codes:
+  0  in place; with --accept-loss also without the changes that are missing
+  1  in place, but cartridges, or parts of them, were not read
+  7  in place, but it contradicts itself, or does not have all that tapes hold
+  9  nothing was put in place: look at what is missing, or say --accept-loss
 
 What the pool still has stays online; with new, blank drives say --new-pool:
 then files are NEARLINE, and LOST if they were in the pool only.
@@ -134,12 +139,12 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         fs::rename(&making, &kept).map_err(|error| Failure::io("keeping", &kept, &error))?;
         let reply = reply(&rebuilt, &target, Place::Beside(&kept), Vec::new(), args.new_pool);
         tell(&reply, common)?;
-        return Err(Failure::new(Exit::Incomplete, refusal(&rebuilt, missing_to, &target, &kept, &args.dir)));
+        return Err(Failure::new(Exit::Incomplete, refusal(&rebuilt, missing_to, &target, &kept, args)));
     }
     let new_drives = if args.new_pool { make_drives(&settings, &rebuilt)? } else { Vec::new() };
     let aside = target.finish(&making)?;
     tell(&reply(&rebuilt, &target, Place::InPlace(aside), new_drives, args.new_pool), common)?;
-    match verdict(&rebuilt, missing_to) {
+    match verdict(&rebuilt) {
         Some((exit, message)) => Err(Failure::new(exit, message)),
         None => Ok(()),
     }
@@ -150,23 +155,24 @@ fn tell(reply: &RebuildReply, common: &Common) -> Outcome {
 }
 
 /// How a rebuild ends whose catalogue is in place, if not everything is in it.
-fn verdict(rebuilt: &Rebuilt, missing_to: Option<u64>) -> Option<(Exit, String)> {
+///
+/// Changes that are missing are here only if somebody has said that they may be: as with `kist restore` that is no failure.
+fn verdict(rebuilt: &Rebuilt) -> Option<(Exit, String)> {
     let unread = vids_unread(rebuilt, |_| true);
     if rebuilt.inconsistencies > 0 {
         let message = "the catalogue is rebuilt, and records in it contradict each other: see above";
         return Some((Exit::Differs, message.to_owned()));
     }
-    let what = match (missing_to.is_some(), unread.is_empty()) {
-        (true, true) => "changes that were made are missing".to_owned(),
-        (true, false) => format!("changes that were made are missing, and not all was read of {unread}"),
-        (false, false) => format!("not all was read of {unread}"),
-        (false, true) if rebuilt.tapes.iter().any(|tape| tape.unknown > 0) => {
-            let message = "the catalogue is rebuilt, but not everything on the tapes is in it: see above";
-            return Some((Exit::Differs, message.to_owned()));
-        }
-        (false, true) => return None,
-    };
-    Some((Exit::Incomplete, format!("the catalogue is rebuilt and in place, but {what}: see above")))
+    if !unread.is_empty() {
+        let message =
+            format!("the catalogue is rebuilt and in place, but not all was read of {unread}: see above");
+        return Some((Exit::SomeFailed, message));
+    }
+    let is_all = rebuilt.tapes.iter().all(|tape| tape.unknown == 0);
+    (!is_all).then(|| {
+        let message = "the catalogue is rebuilt, but not everything on the tapes is in it: see above";
+        (Exit::Differs, message.to_owned())
+    })
 }
 
 /// The cartridges that were not read, or not all of them.
@@ -184,13 +190,9 @@ fn missing_to(rebuilt: &Rebuilt, seen: u64) -> Option<u64> {
 
 /// Why nothing is put in place, and what can be done, each on its line. All tapes were read for it: what was
 /// rebuilt is in `kept`.
-fn refusal(
-    rebuilt: &Rebuilt,
-    missing_to: Option<u64>,
-    target: &Target,
-    kept: &Path,
-    instance: &Path,
-) -> String {
+fn refusal(rebuilt: &Rebuilt, missing_to: Option<u64>, target: &Target, kept: &Path, args: &Args) -> String {
+    let instance = args.dir.display();
+    let new_pool = if args.new_pool { "--new-pool " } else { "" };
     let unread = vids_unread(rebuilt, |tape| tape.may_have_more);
     let end = text::rfc3339(rebuilt.changed_at);
     let why = match (missing_to.is_some(), unread.is_empty()) {
@@ -209,7 +211,7 @@ fn refusal(
         Some(backup) if backup.is_dir() => format!(
             "\n  - the backup may have them: kist restore --from {} {aside}{}",
             backup.display(),
-            instance.display()
+            instance
         ),
         Some(backup) => format!("\n  - the backup may have them: {} is not there now", backup.display()),
         None => String::new(),
@@ -222,7 +224,8 @@ fn refusal(
     format!(
         "nothing was put in place: {why}{backup}\n  - {tapes}, and rebuild again\n  - or do without: what \
          was put, renamed or deleted then is as it was before. The catalogue without it is kept:\n    \
-         {first}mv {kept} {catalogue}"
+         {first}mv {kept} {catalogue}\n    or, all tapes being read again: kist rebuild --from-tapes --accept-loss \
+         {aside}{new_pool}{instance}"
     )
 }
 
@@ -410,17 +413,12 @@ mod tests {
     #[test]
     fn what_was_not_read_or_is_lost_is_no_success() {
         let whole = rebuilt(&[]);
-        assert_eq!(verdict(&whole, missing_to(&whole, 100)), None);
-        let lost = verdict(&whole, missing_to(&whole, 101)).unwrap();
-        assert!(
-            lost.0 == Exit::Incomplete && lost.1.contains("changes that were made are missing"),
-            "{lost:?}"
-        );
+        assert_eq!(verdict(&whole), None);
         let unread = rebuilt(&[("KT0002", false), ("KT0001", true), ("KT0002", true)]);
-        let said = verdict(&unread, None).unwrap();
-        assert!(said.0 == Exit::Incomplete && said.1.contains("KT0001, KT0002"), "{said:?}");
+        let said = verdict(&unread).unwrap();
+        assert!(said.0 == Exit::SomeFailed && said.1.contains("KT0001, KT0002"), "{said:?}");
         let wrong = Rebuilt { inconsistencies: 1, ..unread };
-        assert_eq!(verdict(&wrong, None).unwrap().0, Exit::Differs);
+        assert_eq!(verdict(&wrong).unwrap().0, Exit::Differs);
     }
 
     /// Story: it was one paragraph with two change numbers, and did not say that there is a backup.
@@ -432,8 +430,10 @@ mod tests {
             Target::outside(directory.path().join("catalogue"), backup.map(Path::to_owned))
         };
         let of = |rebuilt: &Rebuilt, seen, backup| {
-            let instance = Path::new("/srv/kist");
-            refusal(rebuilt, missing_to(rebuilt, seen), &target(backup), Path::new("/c.incomplete"), instance)
+            let (from_tapes, move_aside, accept_loss, new_pool) = (true, false, false, true);
+            let dir = PathBuf::from("/srv/kist");
+            let args = Args { from_tapes, move_aside, accept_loss, new_pool, dir };
+            refusal(rebuilt, missing_to(rebuilt, seen), &target(backup), Path::new("/c.incomplete"), &args)
         };
         let said = of(&rebuilt(&[]), 120, Some(&backup));
         assert!(said.contains("is not there now"), "{said}");
@@ -442,6 +442,7 @@ mod tests {
         let restore = format!("kist restore --from {} /srv/kist", backup.display());
         assert!(said.lines().any(|line| line.contains(&restore)), "{said}");
         assert!(said.lines().any(|line| line.trim().starts_with("mv /c.incomplete ")), "{said}");
+        assert!(said.contains("kist rebuild --from-tapes --accept-loss --new-pool /srv/kist"), "{said}");
         assert!(!said.contains("120") && !said.contains("change 100"), "{said}");
         let said = of(&rebuilt(&[("KT0003", true), ("KT0004", false)]), 100, None);
         assert!(said.contains("KT0003") && !said.contains("KT0004") && !said.contains("backup"), "{said}");

@@ -100,15 +100,12 @@ pub fn write_head(file: &File, home: Home) -> io::Result<()> {
 pub fn read_head(file: &File, path: &Path, home: Home) -> Result<DurableMark, CartridgeError> {
     let damaged = || CartridgeError::Damaged { path: path.to_owned() };
     let head = read_block(file, path, 0)?;
-    if head.bytes_at(0) != FILE_MAGIC {
+    if head.bytes_at(0) != FILE_MAGIC || !head.is_sealed() {
         return Err(damaged());
     }
     let version = head.u32_at(8);
     if version != FILE_VERSION {
         return Err(CartridgeError::UnknownVersion { path: path.to_owned(), version, known: FILE_VERSION });
-    }
-    if !head.is_sealed() {
-        return Err(damaged());
     }
     let found = head.vid_at(16).ok_or_else(damaged)?;
     if found != home.vid {

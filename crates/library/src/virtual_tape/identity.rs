@@ -106,12 +106,16 @@ impl Identity {
         if block.bytes_at(0) != MAGIC {
             return Err(damaged());
         }
+        // What is damaged has any version: it is believed behind the checksum only.
+        if !block.is_sealed() {
+            return Err(damaged());
+        }
         let version = block.u32_at(8);
         if version != VERSION {
             return Err(CartridgeError::UnknownVersion { path, version, known: VERSION });
         }
         let flags = block.u32_at(12);
-        if !block.is_sealed() || flags & !WRITE_PROTECTED != 0 {
+        if flags & !WRITE_PROTECTED != 0 {
             return Err(damaged());
         }
         let found = block.vid_at(16).ok_or_else(damaged)?;

@@ -91,12 +91,12 @@ impl Memory {
         if reader.take::<8>() != Some(MAGIC) {
             return Err(damaged());
         }
+        if Crc32c::of(body).0 != u32::from_le_bytes(*crc) {
+            return Err(damaged());
+        }
         let version = reader.u32().ok_or_else(damaged)?;
         if version != VERSION {
             return Err(CartridgeError::UnknownVersion { path, version, known: VERSION });
-        }
-        if Crc32c::of(body).0 != u32::from_le_bytes(*crc) {
-            return Err(damaged());
         }
         let memory = decode_body(reader).ok_or_else(damaged)?;
         if memory.vid != expected {

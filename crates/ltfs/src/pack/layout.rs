@@ -427,11 +427,12 @@ fn unframe(stored: &[u8]) -> Result<(ContainerId, usize, &[u8]), SkeletonError> 
     };
     let u64_at =
         |at: usize| Ok::<u64, SkeletonError>(u64::from(u32_at(at)?) | (u64::from(u32_at(at + 4)?) << 32));
-    if u32_at(8)? != VERSION {
-        return Err(SkeletonError::Version(u32_at(8)?));
-    }
     if Crc32c::of(head.get(..36).unwrap_or_default()).0 != u32_at(36)? {
         return Err(SkeletonError::Checksum);
+    }
+    // What is damaged has any version: it is believed behind the checksum only.
+    if u32_at(8)? != VERSION {
+        return Err(SkeletonError::Version(u32_at(8)?));
     }
     let count = usize::try_from(u32_at(12)?).unwrap_or(usize::MAX);
     if u64_at(24)? != skeleton.len() as u64 || skeleton.len() > SKELETON_BYTES_MAX || count > PACK_MEMBERS_MAX

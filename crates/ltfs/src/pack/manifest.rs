@@ -21,6 +21,7 @@ pub(crate) const LINE_NUMBERS_MAX: usize = 256;
 /// The longest lines before and behind those of the members, in bytes.
 pub(crate) const FRAME_BYTES_MAX: usize = 512;
 
+const MARK: &str = "kist-pack-manifest\t";
 const VERSION_LINE: &str = "kist-pack-manifest\t1";
 const COLUMNS: &str =
     "file\tkind\toffset\tsize\tadler32\tcrc32c\tblake3\tmtime_ns\tmode\towner\tgroup\tpath\ttarget";
@@ -121,12 +122,16 @@ impl Manifest {
             return Err(ManifestError::TooLarge(bytes.len()));
         }
         let text = std::str::from_utf8(bytes).map_err(|_| ManifestError::NotUtf8)?;
+        if !text.starts_with(MARK) {
+            return Err(ManifestError::Version);
+        }
+        // What is damaged has any version: it is believed behind the checksum only.
+        check_end(text)?;
         let mut lines = text.split_terminator('\n').enumerate().map(|(at, line)| (at + 1, line));
         let mut line = || lines.next().ok_or(ManifestError::Version);
         if line()?.1 != VERSION_LINE {
             return Err(ManifestError::Version);
         }
-        check_end(text)?;
         let mut field = |key: &str| {
             let (at, text) = line()?;
             let value = text.strip_prefix(key).and_then(|rest| rest.strip_prefix('\t'));

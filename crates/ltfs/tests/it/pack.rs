@@ -140,14 +140,27 @@ fn frames_and_manifests_are_checked() {
     assert_eq!(PackLayout::from_skeleton(short), Err(SkeletonError::Length(short.len())));
     let mut other = stored.to_vec();
     other[8] = 2;
+    assert_eq!(PackLayout::from_skeleton(&other), Err(SkeletonError::Checksum));
+    let sum = base::Crc32c::of(&other[..36]).0.to_le_bytes();
+    other[36..40].copy_from_slice(&sum);
     assert_eq!(PackLayout::from_skeleton(&other), Err(SkeletonError::Version(2)));
+    for bit in 0..SKELETON_FRAME_BYTES * 8 {
+        let mut damaged = stored.to_vec();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        let error = PackLayout::from_skeleton(&damaged).unwrap_err();
+        assert!(!matches!(error, SkeletonError::Version(_)), "bit {bit}: {error}");
+    }
     let head = read_pack_header(layout.skeleton()).unwrap();
     let start = SKELETON_FRAME_BYTES + head.header_length.0 as usize;
     let text = std::str::from_utf8(&stored[start..start + head.size.0 as usize]).unwrap();
     assert!(text.starts_with("kist-pack-manifest\t1\ncontainer\t000000000000002a\n"));
     assert!(text.contains("\t/atlas/größe%091%25.txt\t\n"), "{text}");
     let change = |from: &str, to: &str| Manifest::parse(text.replacen(from, to, 1).as_bytes()).unwrap_err();
-    assert_eq!(change("manifest\t1", "manifest\t2"), ManifestError::Version);
+    assert_eq!(change("manifest\t1", "manifest\t2"), ManifestError::Checksum);
+    let (body, _) = text.split_at(text.rfind("end\t").unwrap());
+    let newer = body.replacen("manifest\t1", "manifest\t2", 1);
+    let newer = format!("{newer}end\t{}\n", base::Crc32c::of(newer.as_bytes()));
+    assert_eq!(Manifest::parse(newer.as_bytes()).unwrap_err(), ManifestError::Version);
     assert_eq!(change("hello.txt", "hallo.txt"), ManifestError::Checksum);
     assert_eq!(change("\nend\t", "\nfin\t"), ManifestError::Checksum);
 }
