@@ -77,7 +77,7 @@ fn a_seal_that_finds_too_few_drives_says_so_until_they_are_back() {
     let cause = line.cause.clone().unwrap();
     assert!(cause.needs_an_operator());
     let text = cause.to_string();
-    let said = text.contains("5 drives of the pool take new data and 6 are needed to seal");
+    let said = text.contains("5 drives of the pool take new data and 6 are needed");
     assert!(said && text.contains("drive 0 (missing)") && text.contains("kist pool show"), "{text}");
     assert_eq!(line.expected, Some(Expected::Never(cause.clone())));
     let stuck = archive.totals().unwrap().stuck;

@@ -163,7 +163,7 @@ fn too_few_drives_say_so_everywhere() {
     assert!(matches!(refused, Err(ArchiveError::Pool(_))), "{refused:?}");
     put(&archive, "/small", &bytes(1, 1_000));
     let request = stage(&archive, &["/t"]);
-    why_says(&archive, request, "waits for drives of the pool: 5 take new data and 6 are needed");
+    why_says(&archive, request, "5 drives of the pool take new data and 6 are needed");
     assert_eq!(states(&archive, request), (0, 4));
     nothing_is_marked_bad(&archive);
     archive.close();
