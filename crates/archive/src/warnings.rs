@@ -2,6 +2,7 @@
 
 use base::{Count, Duration, Vid};
 use catalogue::{Tally, TapeRecord, TapeState};
+use library::Library;
 use pool::{DriveHealth, GatheringReport, PoolStatus};
 use scheduler::DriveState;
 use store::Shortage;
@@ -81,6 +82,7 @@ pub(crate) fn all(
     }
     let goes_to_tape = engine.classes.all().iter().any(|class| !class.settings.copies.is_empty());
     warnings.extend(of_tapes(tapes, goes_to_tape));
+    warnings.extend(of_strangers(engine.library.as_ref()));
     warnings.extend(of_change_log(engine));
     warnings
 }
@@ -269,6 +271,21 @@ fn of_pool(pool: &PoolStatus, bears: usize, evictable: Tally) -> Vec<String> {
         ));
     }
     warnings
+}
+
+/// What stands in a library like a cartridge and is none, and what to do.
+pub(crate) fn of_strangers(library: &dyn Library) -> Option<String> {
+    let strangers: Vec<String> = library.strangers().iter().map(|path| path.display().to_string()).collect();
+    let what = match strangers.len() {
+        0 => return None,
+        1 => "is no cartridge and is",
+        _ => "are no cartridges and are",
+    };
+    Some(format!(
+        "{} {what} left alone: a VID is a name like KS0001; rename it, or take it out of the library, and \
+         restart the server",
+        named(&strangers)
+    ))
 }
 
 fn of_tapes(tapes: &[(Vid, TapeRecord)], goes_to_tape: bool) -> Vec<String> {

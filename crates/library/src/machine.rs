@@ -1,6 +1,7 @@
 //! What a tape library can do.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use base::{ByteCount, FailureCause, Vid};
 
@@ -213,6 +214,11 @@ pub trait Library: Send + Sync {
     /// # Errors
     /// If the library cannot be asked.
     fn inventory(&self) -> Result<Vec<CartridgeInfo>, LibraryError>;
+
+    /// What stands where cartridges do and is none, since its name is no VID: it is left alone, and told.
+    fn strangers(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
 
     /// All drives, in the order of the configuration.
     fn drives(&self) -> Vec<DriveName>;

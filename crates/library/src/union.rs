@@ -1,6 +1,7 @@
 //! Several libraries as one: each cartridge stays in its own, and so does each drive.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::Vid;
@@ -77,6 +78,10 @@ impl Library for Union {
             Some(vid) => Err(LibraryError::CartridgeTwice { vid }),
             None => Ok(all),
         }
+    }
+
+    fn strangers(&self) -> Vec<PathBuf> {
+        self.members.iter().flat_map(|member| member.library.strangers()).collect()
     }
 
     fn drives(&self) -> Vec<DriveName> {

@@ -18,6 +18,8 @@ use crate::{CartridgeInfo, DriveName, Library, LibraryError, Place, Slot, TapeDr
 
 /// The most cartridges of one library.
 const CARTRIDGES_MAX: usize = 1 << 20;
+/// Of what is no cartridge so many are told.
+const STRANGERS_MAX: usize = 100;
 
 /// What a virtual library consists of.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,6 +45,8 @@ pub struct VirtualLibrary {
     bays: Vec<Arc<DriveBay>>,
     robots: Vec<Mutex<()>>,
     cartridges: Mutex<BTreeMap<Vid, Shelf>>,
+    /// What was there at the opening and is no cartridge.
+    strangers: Vec<PathBuf>,
     timed: Option<Arc<Timed>>,
     #[cfg(feature = "faults")]
     faults: Faults,
@@ -118,7 +122,7 @@ impl VirtualLibrary {
             )));
         }
         let cartridges_directory = directory.join("cartridges");
-        let cartridges = read_shelves(&cartridges_directory)?;
+        let (cartridges, strangers) = read_shelves(&cartridges_directory)?;
         Ok(VirtualLibrary {
             cartridges_directory,
             robots: (0..config.robots.min(config.drives.len().max(1) as u32))
@@ -126,6 +130,7 @@ impl VirtualLibrary {
                 .collect(),
             bays,
             cartridges: Mutex::new(cartridges),
+            strangers,
             timed,
             #[cfg(feature = "faults")]
             faults,
@@ -238,6 +243,10 @@ impl Library for VirtualLibrary {
         Ok(rows.collect())
     }
 
+    fn strangers(&self) -> Vec<PathBuf> {
+        self.strangers.clone()
+    }
+
     fn drives(&self) -> Vec<DriveName> {
         self.bays.iter().map(|bay| bay.name.clone()).collect()
     }
@@ -316,14 +325,18 @@ fn directory_error(path: &Path) -> impl FnOnce(std::io::Error) -> LibraryError {
     move |source| LibraryError::Directory { path, source }
 }
 
-/// All directories that are named after a VID. Others, such as unfinished cartridges, are none of the
-/// library's.
-fn read_shelves(directory: &Path) -> Result<BTreeMap<Vid, Shelf>, LibraryError> {
-    let mut shelves = BTreeMap::new();
+/// All directories that are named after a VID, and what else is there: somebody may take it for a cartridge.
+/// Unfinished cartridges and what a file system makes are not told.
+fn read_shelves(directory: &Path) -> Result<(BTreeMap<Vid, Shelf>, Vec<PathBuf>), LibraryError> {
+    let (mut shelves, mut strangers) = (BTreeMap::new(), Vec::new());
     for entry in fs::read_dir(directory).map_err(directory_error(directory))? {
         let path = entry.map_err(directory_error(directory))?.path();
-        let Some(vid) = path.file_name().and_then(|name| name.to_str()).and_then(|name| Vid::new(name).ok())
-        else {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Ok(vid) = Vid::new(&name) else {
+            let is_known = name.starts_with('.') || name.ends_with(".new") || name == "lost+found";
+            if !is_known && strangers.len() < STRANGERS_MAX {
+                strangers.push(path);
+            }
             continue;
         };
         if shelves.len() >= CARTRIDGES_MAX {
@@ -331,5 +344,6 @@ fn read_shelves(directory: &Path) -> Result<BTreeMap<Vid, Shelf>, LibraryError> 
         }
         shelves.insert(vid, Shelf { identity: Identity::read(&path, vid).ok(), drive: None });
     }
-    Ok(shelves)
+    strangers.sort();
+    Ok((shelves, strangers))
 }
