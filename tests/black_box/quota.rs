@@ -24,7 +24,7 @@ fn what_a_quota_refuses_is_said_and_changes_nothing() {
     // What is still being counted refuses only what is too much for what is counted by then.
     counted(&instance);
     let refused = instance.kist(&["put", "--again", file, "/a/b/two"]).exits(4);
-    assert!(refused.err.contains("the quota of /a is 500000 bytes"), "{}", refused.err);
+    assert!(refused.err.contains("the quota of /a is 500 kB"), "{}", refused.err);
     instance.kist(&["stat", "/a/b/two"]).exits(3);
     instance.kist(&["put", file, "/else/two"]).exits(0);
     instance.kist(&["mv", "/a/b", "/else/b"]).exits(4).says(&["across the border"]);

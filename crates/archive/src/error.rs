@@ -45,7 +45,7 @@ pub enum ArchiveError {
         held: String,
     },
     /// Only empty directories can be removed.
-    #[error("{0} is not empty: remove what is in it first, or all of it: kist rm -r")]
+    #[error("{0} is not empty: remove what is in it first, or all of it: kist rm -r {0}")]
     NotEmpty(ArchivePath),
     /// The bytes are on tape only.
     #[error("{path} is NEARLINE, on {}: {}", vids_text(.vids), recall_text(path, recall.as_deref()))]
@@ -281,7 +281,9 @@ pub enum ArchiveError {
     },
     /// A quota does not allow it.
     #[error(
-        "the quota of {of} is {limit} {what}, {used} are used: delete something there, or have it raised"
+        "the quota of {of} is {limit}, {used} are used: delete something there, or have it raised",
+        limit = counted(*.limit, .what),
+        used = counted(*.used, .what)
     )]
     QuotaExceeded {
         /// Whose quota.
@@ -667,4 +669,9 @@ impl fmt::Display for WhyNotAtOnce {
             WhyNotAtOnce::Other(why) => f.write_str(why),
         }
     }
+}
+
+/// What a quota counts, for people.
+fn counted(number: u64, what: &str) -> String {
+    if what == "bytes" { ByteCount(number).to_string() } else { format!("{number} {what}") }
 }

@@ -48,7 +48,7 @@ impl Libraries {
         self.tapes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over a new inventory; gives the tapes that came, went, or can be used in another way than before.
+    /// Takes over a new inventory; gives the tapes that came, went, or can be used otherwise than before.
     pub(crate) fn replace(&self, inventory: Vec<CartridgeInfo>) -> BTreeSet<Vid> {
         let now: BTreeMap<Vid, CartridgeInfo> =
             inventory.into_iter().map(|cartridge| (cartridge.vid, cartridge)).collect();

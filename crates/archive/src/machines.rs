@@ -13,6 +13,7 @@ use library::{
 use mechanics::{Geometry, RobotTiming};
 use store::{CatalogueStore, StoreOptions};
 
+use crate::warnings::of_what_has_no_vid;
 use crate::{
     AccessLog, LibraryKind, LibrarySettings, MountLog, OpenError, PoolSeen, Settings, TimingSettings,
     VirtualLibrarySettings,
@@ -73,6 +74,9 @@ impl Machines {
         let catalogue = CatalogueStore::open(directory, options)?;
         let instance = catalogue.read(|view| view.instance())?.ok_or(OpenError::NotInitialised)?;
         let library = open_libraries(settings)?;
+        if let Some(text) = of_what_has_no_vid(library.as_ref()) {
+            tracing::warn!("{text}");
+        }
         Ok(Machines {
             catalogue,
             drives: open_drives(settings, instance)?,

@@ -11,7 +11,7 @@ use scheduler::{DriveState, Event, Forecast};
 use crate::engine::{Engine, truncated};
 use crate::mount_log::{RowsLeft, oldest_wanted};
 use crate::reasons::Waiting;
-use crate::tapes::{is_unidentified, told};
+use crate::tapes::{is_unidentified, need_identified, told};
 use crate::{
     Archive, ArchiveError, ClassInfo, PoolDriveInfo, PoolInfo, QueueLine, Reason, TapeContent, TapeDriveInfo,
     TapeInfo, TapeUse, Totals,
@@ -340,6 +340,9 @@ impl Archive {
     pub fn set_tape(&self, vid: Vid, use_as: TapeUse, reason: &str) -> Result<(), ArchiveError> {
         let engine = self.engine();
         let record = engine.tape(vid)?;
+        if use_as != TapeUse::Disabled {
+            need_identified(vid, &record)?;
+        }
         let state = match use_as {
             TapeUse::Active if record.before_failure() == Some(TapeState::Repacking) => TapeState::Repacking,
             TapeUse::Active if record.generation.0 > 0 => TapeState::Active,

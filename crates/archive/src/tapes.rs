@@ -156,7 +156,28 @@ fn unidentified_text(vid: Vid) -> String {
 
 /// Why a tape is in its state, for people.
 pub(crate) fn told(vid: Vid, record: &TapeRecord) -> String {
-    if is_unidentified(record) { unidentified_text(vid) } else { record.told(vid) }
+    let said = record.told(vid);
+    match (is_unidentified(record), record.capacity.0) {
+        (true, _) => unidentified_text(vid),
+        (false, 0) => {
+            let said = if said.is_empty() { "disabled" } else { &said };
+            format!("{said}; the library cannot identify it: kist tape dump {vid} tells why")
+        }
+        (false, _) => said,
+    }
+}
+
+/// Refuses what needs more of a cartridge than that it is there.
+pub(crate) fn need_identified(vid: Vid, record: &TapeRecord) -> Result<(), ArchiveError> {
+    if !is_unidentified(record) {
+        return Ok(());
+    }
+    Err(ArchiveError::Rejected(Rejection::WrongState {
+        object: Object::Tape(vid),
+        state: "a cartridge that its library cannot identify",
+        needed: "repaired or taken out first (kist why with its VID tells what to do); until then it can \
+                 only be disabled",
+    }))
 }
 
 impl Archive {
@@ -220,7 +241,7 @@ impl Archive {
     /// [`ArchiveError::NoSuchTape`]; [`ArchiveError::Rejected`] if it is not labelled, or disabled.
     pub fn repack_tape(&self, vid: Vid, reason: &str) -> Result<(), ArchiveError> {
         let engine = self.engine();
-        engine.tape(vid)?;
+        need_identified(vid, &engine.tape(vid)?)?;
         self.set_repacking(vid, reason)?;
         engine.repack_begin(vid)
     }
@@ -253,6 +274,7 @@ impl Archive {
     pub fn reclaim_tape(&self, vid: Vid) -> Result<(), ArchiveError> {
         let engine = self.engine();
         let record = engine.tape(vid)?;
+        need_identified(vid, &record)?;
         if engine.read(|view| view.quarantine())?.is_some() {
             return Err(ArchiveError::Rejected(Rejection::WrongState {
                 object: Object::Tape(vid),

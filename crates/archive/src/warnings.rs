@@ -2,6 +2,7 @@
 
 use base::{Count, Duration, Vid};
 use catalogue::{TapeRecord, TapeState};
+use library::Library;
 use pool::{GatheringReport, PoolStatus};
 use scheduler::DriveState;
 use store::Shortage;
@@ -82,6 +83,7 @@ pub(crate) fn all(
     }
     let goes_to_tape = engine.classes.all().iter().any(|class| !class.settings.copies.is_empty());
     warnings.extend(of_tapes(tapes, goes_to_tape));
+    warnings.extend(of_what_has_no_vid(engine.library.as_ref()));
     warnings.extend(of_change_log(engine));
     warnings
 }
@@ -260,6 +262,20 @@ fn of_pool(pool: &PoolStatus, bears: usize, is_full: bool, holders: &PoolHolders
         warnings.push(format!("the drives of the pool are {fill}% full: {}", holders.advice()));
     }
     warnings
+}
+
+/// What stands in a library like a cartridge and is none, and what to do.
+pub(crate) fn of_what_has_no_vid(library: &dyn Library) -> Option<String> {
+    let found = library.without_vid();
+    let what = match found.len() {
+        0 => return None,
+        1 => "is no cartridge and is",
+        _ => "are no cartridges and are",
+    };
+    Some(format!(
+        "{} {what} left alone: a VID is a name like KS0001; rename it, or take it out of the library",
+        named(&found)
+    ))
 }
 
 fn of_tapes(tapes: &[(Vid, TapeRecord)], goes_to_tape: bool) -> Vec<String> {

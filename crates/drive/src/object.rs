@@ -37,8 +37,8 @@ impl SharedPage {
     }
 }
 
-/// [`ObjectDrive::punch_unneeded`] for a drive that has nothing better: a page is read and, if nobody needs it,
-/// punched. Nobody may write the extent meanwhile.
+/// [`ObjectDrive::punch_unneeded`] for a drive that has nothing better: a page is read and, if nobody needs
+/// it, punched. Nobody may write the extent meanwhile.
 ///
 /// # Errors
 /// As [`ObjectDrive::punch_unneeded`].

@@ -105,6 +105,11 @@ pub fn shortened(text: &str, limit: usize) -> String {
     short + "..."
 }
 
+/// A word, or `-` if there is none: a line of columns keeps them.
+pub fn or_dash(word: &str) -> String {
+    if word.is_empty() { "-".to_owned() } else { word.to_owned() }
+}
+
 /// Bytes with their unit.
 pub fn size(bytes: u64) -> String {
     ByteCount(bytes).to_string()

@@ -162,7 +162,8 @@ pub enum TapeError {
     },
     /// The drive itself does not work: this says nothing about the cartridge in it.
     #[error(
-        "drive {drive} failed at {operation} ({source}): look at the drive; what is in it can be read elsewhere"
+        "drive {drive} failed at {operation} ({source}): look at the drive; what is in it can be read \
+         elsewhere"
     )]
     DriveFailed {
         /// The drive.
@@ -324,8 +325,8 @@ impl TapeError {
 ///
 /// Records and file marks are the *objects* of a partition, counted from 0. After a mount the tape stands at
 /// object 0 of the index partition. Writing anywhere but at the end of data cuts off everything behind, as
-/// tape does. A call that fails leaves the tape where it stood, unless the error says otherwise. No call has a
-/// default: whoever wraps a drive decides about each.
+/// tape does. A call that fails leaves the tape where it stood, unless the error says otherwise. No call has
+/// a default: whoever wraps a drive decides about each.
 pub trait TapeDrive: Send {
     /// The drive's name.
     fn id(&self) -> &DriveName;

@@ -259,6 +259,10 @@ pub trait Library: Send + Sync {
     /// If the library cannot be asked.
     fn changes(&self) -> Result<u64, LibraryError>;
 
+    /// What stands where cartridges do and has no VID by which it could be asked for, in words that lead to
+    /// it (a path, a slot): it is left alone, and told. As of the inventory.
+    fn without_vid(&self) -> Vec<String>;
+
     /// All drives, in the order of the configuration.
     fn drives(&self) -> Vec<DriveName>;
 

@@ -87,6 +87,10 @@ impl Library for Union {
         Ok(sum)
     }
 
+    fn without_vid(&self) -> Vec<String> {
+        self.members.iter().flat_map(|member| member.library.without_vid()).collect()
+    }
+
     fn drives(&self) -> Vec<DriveName> {
         self.members.iter().flat_map(|member| member.drives.iter().cloned()).collect()
     }

@@ -249,12 +249,12 @@ fn copy_snapshot(
     for line in lines_for(from, to)? {
         for (change, path) in line.snapshots()?.into_iter().rev() {
             if change >= before || matches!(to, RestoreTo::Change(target) if change > target) {
-                earliest = Some(change);
+                earliest = Some((change, None));
                 continue;
             }
             match try_snapshot(&line, &path, to, into, progress) {
                 Ok((info, true)) => return Ok((line, info, passed_over)),
-                Ok((info, false)) => earliest = Some(info.change),
+                Ok((info, false)) => earliest = Some((info.change, Some(info.changed_at))),
                 Err(
                     error @ (BackupError::DamagedSnapshot { .. } | BackupError::UnreadableSnapshot { .. }),
                 ) => {
@@ -280,7 +280,10 @@ fn copy_snapshot(
         }
     }
     let mut known = match earliest {
-        Some(change) => format!("the earliest one holds change {change}"),
+        Some((change, Some(at))) => {
+            format!("the earliest possible is {at}, of change {change}: --to-time {at}")
+        }
+        Some((change, None)) => format!("the earliest one holds change {change}"),
         None => "there is none".to_owned(),
     };
     passed_over.iter().for_each(|damaged| known.push_str(&format!("; {damaged}")));

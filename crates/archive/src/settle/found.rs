@@ -317,7 +317,7 @@ pub(super) fn take_over(engine: &Engine, volumes: Vec<VolumeFound>) -> Result<u6
     for volume in volumes {
         // The mount that closes its session looks at what stands behind, and finds its end.
         if engine.read(|view| view.tape(volume.vid))?.is_some_and(|tape| tape.run.is_some()) {
-            tracing::info!(vid = %volume.vid, "a session is open on this tape: it is closed before it is known where it ends");
+            tracing::info!(vid = %volume.vid, "a session is open on this tape: it is closed first");
             continue;
         }
         let Some(tape_pool) = tape_pool_of(engine, &volume, &taken)? else {

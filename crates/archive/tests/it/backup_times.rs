@@ -122,6 +122,9 @@ fn a_time_is_of_the_history_that_was_in_force() {
     assert!(old.line == 1 && old.change >= end, "{old:?}");
     assert_eq!(old.reached, Reached::End { known: old.change, is_closed: true });
     assert_eq!(old.missing_to(u64::MAX), None);
+    // Story: it named a change, and no time that could be said.
+    let early = restored(&instance, RestoreTo::Time(base::Timestamp(1))).unwrap_err().to_string();
+    assert!(early.contains("the earliest possible is ") && early.contains(": --to-time "), "{early}");
     // Its last segment is gone since: the new line has noted how far it went.
     let line = backup_directory(&instance).join("line-0001/segments");
     let mut segments: Vec<_> = fs::read_dir(&line).unwrap().map(|entry| entry.unwrap().path()).collect();

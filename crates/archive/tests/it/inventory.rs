@@ -104,8 +104,8 @@ fn what_a_drive_says_of_itself_is_no_fault_of_the_tape() {
     }
 }
 
-/// A full file system behind all cartridges is no fault of one of them: when it has room again, the same tapes
-/// are written on.
+/// A full file system behind all cartridges is no fault of one of them: when it has room again, the same
+/// tapes are written on.
 #[test]
 fn a_full_file_system_of_the_library_is_no_fault_of_a_tape() {
     let trouble = Trouble::with_retry(2, Duration::from_millis(50));

@@ -528,6 +528,7 @@ fn a_cartridge_that_nobody_can_identify_limits_no_put() {
     let instance = Instance::new(ByteCount::mib(256));
     let library = instance.settings.library.files().directory.join("cartridges");
     std::fs::create_dir(library.join("KT0008")).unwrap();
+    std::fs::create_dir(library.join("NOTATAPE1234")).unwrap();
     copy_directory(&library.join("KT0001"), &library.join("KT0009"));
     let archive = instance.open();
     put(&archive, "/large", &bytes(1, 3_000_000));
@@ -535,6 +536,7 @@ fn a_cartridge_that_nobody_can_identify_limits_no_put() {
     let warning = warnings.iter().find(|warning| warning.contains("cannot identify")).unwrap();
     assert!(warning.contains("2 cartridges: KT0008, KT0009"), "{warning}");
     assert!(warning.contains("kist why KT0008"), "{warning}");
+    assert!(warnings.iter().any(|warning| warning.contains("NOTATAPE1234 is no cartridge")), "{warnings:?}");
     // Story: it was shown as a scratch tape for which nothing waits.
     let why = archive.explain(&About::Tape(vid(8))).unwrap();
     let texts: Vec<&str> = why.iter().map(|cause| cause.text.as_str()).collect();
@@ -543,6 +545,21 @@ fn a_cartridge_that_nobody_can_identify_limits_no_put() {
         assert_eq!(tape.unidentified, tape.vid == vid(8) || tape.vid == vid(9), "{tape:?}");
         assert!(!tape.unidentified || tape.reason.contains("cannot identify"), "{tape:?}");
     }
+    // Story: these said that it is scratch, and of one that is disabled the reason was empty.
+    let refused = [
+        archive.set_tape(vid(8), TapeUse::Active, ""),
+        archive.set_tape(vid(8), TapeUse::ReadOnly, ""),
+        archive.repack_tape(vid(8), ""),
+        archive.reclaim_tape(vid(8)),
+    ];
+    for refused in refused {
+        let text = refused.unwrap_err().to_string();
+        assert!(text.contains("cannot identify") && !text.contains("scratch"), "{text}");
+    }
+    archive.set_tape(vid(9), TapeUse::Disabled, "").unwrap();
+    let reason = archive.tape(vid(9)).unwrap().reason;
+    assert!(reason.contains("disabled; the library cannot identify"), "{reason}");
+    archive.set_tape(vid(9), TapeUse::Active, "").unwrap();
     archive.set_tape(vid(9), TapeUse::Disabled, "known").unwrap();
     let warnings = archive.totals().unwrap().warnings;
     assert!(warnings.iter().any(|warning| warning.contains("1 cartridge: KT0008")), "{warnings:?}");

@@ -129,8 +129,8 @@ impl Chain<'_> {
         Ok(())
     }
 
-    /// What is wrong with a line that cannot be read. What is damaged has any version and kind: they are believed only
-    /// if the hash follows, which nothing tells of the first line of the oldest file.
+    /// What is wrong with a line that cannot be read. What is damaged has any version and kind: they are
+    /// believed only if the hash follows, which nothing tells of the first line of the oldest file.
     fn behind_hash(&self, wrong: &'static str, line: &[u8], is_first: bool) -> &'static str {
         if ![OTHER_VERSION, OTHER_KIND].contains(&wrong) {
             return wrong;

@@ -56,10 +56,17 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         }
         Action::Down { name, reason } => {
             let target = format!("/api/v1/drives/{}/down", text::encode(name));
+            // Only words depend on it.
+            let before = client.get::<Vec<DriveReply>>("/api/v1/drives").unwrap_or_default();
+            let is_empty = before.iter().any(|drive| drive.name == *name && drive.vid.is_none());
             client.post(&target, &ReasonBody { reason: reason.clone() })?;
             let said = serde_json::json!({ "name": name, "reason": reason });
-            let text =
-                format!("drive {name} goes out of use as soon as its session has ended: kist drive ls");
+            let text = match is_empty {
+                true => format!("drive {name} is out of use: kist drive up {name} gives it back"),
+                false => {
+                    format!("drive {name} goes out of use as soon as its session has ended: kist drive ls")
+                }
+            };
             output::done(common, &said, &text)
         }
         Action::Ls { state, library, watch } => {

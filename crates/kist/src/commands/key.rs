@@ -4,7 +4,8 @@ use base::Duration;
 use wire::{KeyBody, KeyReply, NewKeyReply};
 
 use crate::cli::Common;
-use crate::failure::{Failure, Outcome};
+use crate::client::Client;
+use crate::failure::{Exit, Failure, Outcome};
 use crate::table::Table;
 use crate::{output, text};
 
@@ -93,13 +94,35 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
         Action::Enable { id } => (id, "enable"),
         Action::Rm { id } => (id, "remove"),
     };
-    client.post(&format!("/api/v1/keys/{}/{verb}", text::encode(id)), &serde_json::json!({}))?;
+    let done = client.post(&format!("/api/v1/keys/{}/{verb}", text::encode(id)), &serde_json::json!({}));
+    if let Err(failure) = done {
+        return Err(named(&client, id, failure));
+    }
     let now = match verb {
         "disable" => "is good for nothing until it is enabled",
         "enable" => "is good again",
         _ => "is removed",
     };
     output::done(common, &serde_json::json!({ "id": id }), &format!("key {id} {now}"))
+}
+
+/// A name was given for an id: which ids it has. A name may have several keys, so none is guessed.
+fn named(client: &Client, given: &str, failure: Failure) -> Failure {
+    if failure.exit != Exit::NotFound {
+        return failure;
+    }
+    let keys = client.get::<Vec<KeyReply>>("/api/v1/keys").unwrap_or_default();
+    match ids_of(&keys, given) {
+        Some(ids) => {
+            Failure { message: format!("{given} is a name, say the id of one of its keys: {ids}"), ..failure }
+        }
+        None => failure,
+    }
+}
+
+fn ids_of(keys: &[KeyReply], name: &str) -> Option<String> {
+    let ids: Vec<&str> = keys.iter().filter(|key| key.name == name).map(|key| key.id.as_str()).collect();
+    (!ids.is_empty()).then(|| ids.join(", "))
 }
 
 fn show_new(new: &NewKeyReply, common: &Common) -> Outcome {
@@ -148,4 +171,28 @@ fn list(keys: &[KeyReply], common: &Common) -> Outcome {
         ]);
     }
     output::write(&table.render())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Story: `kist key disable anna` said that there is no key anna, which `kist key ls` shows.
+    #[test]
+    fn a_name_tells_the_ids_of_its_keys() {
+        let key = |id: &str, name: &str| KeyReply {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            groups: Vec::new(),
+            admin: false,
+            operator: false,
+            s3: false,
+            created: String::new(),
+            expires: None,
+            disabled: false,
+        };
+        let keys = [key("KIST1", "anna"), key("KIST2", "ben"), key("KIST3", "anna")];
+        assert_eq!(ids_of(&keys, "anna").as_deref(), Some("KIST1, KIST3"));
+        assert_eq!(ids_of(&keys, "eve"), None);
+    }
 }

@@ -114,8 +114,8 @@ impl<'a> Printer<'a> {
         let size = if entry.kind == "directory" { String::new() } else { text::size(entry.size) };
         self.rows.push(vec![
             entry.mode,
-            entry.owner,
-            entry.group,
+            text::or_dash(&entry.owner),
+            text::or_dash(&entry.group),
             size,
             text::whole_seconds(&entry.mtime),
             entry.locality.unwrap_or_default(),

@@ -156,7 +156,8 @@ fn tell(reply: &RebuildReply, common: &Common) -> Outcome {
 
 /// How a rebuild ends whose catalogue is in place, if not everything is in it.
 ///
-/// Changes that are missing are here only if somebody has said that they may be: as with `kist restore` that is no failure.
+/// Changes that are missing are here only if somebody has said that they may be: as with `kist restore` that
+/// is no failure.
 fn verdict(rebuilt: &Rebuilt) -> Option<(Exit, String)> {
     let unread = vids_unread(rebuilt, |_| true);
     if rebuilt.inconsistencies > 0 {
@@ -224,8 +225,8 @@ fn refusal(rebuilt: &Rebuilt, missing_to: Option<u64>, target: &Target, kept: &P
     format!(
         "nothing was put in place: {why}{backup}\n  - {tapes}, and rebuild again\n  - or do without: what \
          was put, renamed or deleted then is as it was before. The catalogue without it is kept:\n    \
-         {first}mv {kept} {catalogue}\n    or, all tapes being read again: kist rebuild --from-tapes --accept-loss \
-         {aside}{new_pool}{instance}"
+         {first}mv {kept} {catalogue}\n    or, all tapes being read again: \
+         kist rebuild --from-tapes --accept-loss {aside}{new_pool}{instance}"
     )
 }
 

@@ -77,7 +77,7 @@ pub fn run(args: &Args, common: &Common) -> Outcome {
     if tally.did_nothing() {
         return tally.outcome(total);
     }
-    if !common.quiet && (!args.no_wait || tally.done() > 0) {
+    if !common.quiet && (tally.done() > 0 || !args.no_wait && tally.failed() == 0) {
         output::note(&format!("{} removed", text::plural(tally.done(), "name")));
     }
     if common.json {

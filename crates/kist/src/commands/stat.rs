@@ -46,7 +46,7 @@ pub fn print(stat: &StatReply) -> Outcome {
     if stat.kind == "file" {
         field("size", &format!("{} ({} bytes)", text::size(stat.size), text::count(stat.size)))?;
     }
-    field("mode", &format!("{} {}:{}", stat.mode, stat.owner, stat.group))?;
+    field("mode", &format!("{} {}:{}", stat.mode, text::or_dash(&stat.owner), text::or_dash(&stat.group)))?;
     field("modified", &text::whole_seconds(&stat.mtime))?;
     field("archived", &text::whole_seconds(&stat.created))?;
     if let Some(class) = &stat.class {

@@ -37,6 +37,16 @@ pub fn run(vid: &str, directory: Option<&Path>, common: &Common) -> Outcome {
                 "cartridge {vid} is in a drive of the running server: try again when the drive has been idle \
                  for the dismount delay (tape.dismount_delay in {CONFIG_FILE}), or stop the server"
             ),
+            library::CartridgeError::File { path, source, .. }
+                if source.kind() == std::io::ErrorKind::NotFound =>
+            {
+                format!(
+                    "cartridge {vid}: {} is missing: bring it back from a copy of the directory, or take the \
+                     cartridge out of the library and restart the server; what it held is read from other \
+                     copies",
+                    path.display()
+                )
+            }
             error => format!("cartridge {vid}: {error}"),
         };
         Failure::new(Exit::Refused, message)

@@ -35,6 +35,8 @@ struct Failures {
     count: u64,
     kept: Vec<(String, String)>,
     first: Option<Failure>,
+    /// Not all failed in the same way.
+    is_mixed: bool,
     differs: bool,
     hopeless: Option<Failure>,
 }
@@ -79,6 +81,7 @@ impl Tally {
         } else if failures.count as usize == FAILURES_SHOWN_MAX + 1 {
             output::note("kist: more failures follow and are only counted");
         }
+        failures.is_mixed |= failures.first.as_ref().is_some_and(|first| first.exit != failure.exit);
         failures.first.get_or_insert(failure);
     }
 
@@ -142,7 +145,7 @@ impl Tally {
         }
         let exit = match () {
             () if failures.differs => Exit::Differs,
-            () if total == 1 => first.exit,
+            () if failures.count >= total as u64 && !failures.is_mixed => first.exit,
             () => Exit::SomeFailed,
         };
         Err(Failure::new(exit, format!("{} failed", text::plural(failures.count, "item"))))
@@ -163,6 +166,9 @@ mod tests {
         assert_eq!(exit(&[], 3), None);
         assert_eq!(exit(&[Exit::Refused], 1), Some(Exit::Refused));
         assert_eq!(exit(&[Exit::Refused], 2), Some(Exit::SomeFailed));
+        // Story: an evict of which all was refused ended with 4, a put with 1.
+        assert_eq!(exit(&[Exit::Refused, Exit::Refused], 2), Some(Exit::Refused));
+        assert_eq!(exit(&[Exit::Refused, Exit::NotFound], 2), Some(Exit::SomeFailed));
         assert_eq!(exit(&[Exit::Refused, Exit::Differs], 5), Some(Exit::Differs));
         assert_eq!(exit(&[Exit::Differs, Exit::Unreachable], 5), Some(Exit::Unreachable));
     }

@@ -21,6 +21,8 @@ use crate::{DeviceError, Sense};
 
 /// The most cartridges of one library.
 const CARTRIDGES_MAX: usize = 1 << 20;
+/// Of what is no cartridge so many are told.
+const WITHOUT_VID_MAX: usize = 100;
 
 /// What a virtual library consists of.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,6 +57,8 @@ pub struct VirtualLibrary {
 #[derive(Default)]
 struct Shelves {
     by_vid: BTreeMap<Vid, Shelf>,
+    /// Paths of what is there and is no cartridge.
+    without_vid: Vec<String>,
     /// The directory's time when it was looked at.
     seen: Option<SystemTime>,
     /// Whether it must be looked at again even if its time has not changed: it may have changed within one
@@ -134,8 +138,8 @@ impl VirtualLibrary {
         }
         let cartridges_directory = directory.join("cartridges");
         let seen = time_of(&cartridges_directory)?;
-        let by_vid = read_shelves(&cartridges_directory)?;
-        let cartridges = Shelves { by_vid, seen: Some(seen), again: true, changes: 0 };
+        let (by_vid, without_vid) = read_shelves(&cartridges_directory)?;
+        let cartridges = Shelves { by_vid, without_vid, seen: Some(seen), again: true, changes: 0 };
         Ok(VirtualLibrary {
             cartridges_directory,
             robots: (0..config.robots.min(config.drives.len().max(1) as u32))
@@ -269,6 +273,10 @@ impl Library for VirtualLibrary {
         Ok(cartridges.changes)
     }
 
+    fn without_vid(&self) -> Vec<String> {
+        self.lock_cartridges().without_vid.clone()
+    }
+
     fn library_of(&self, _drive: &DriveName) -> u16 {
         0
     }
@@ -355,7 +363,7 @@ fn drive_failed(drive: &DriveName) -> LibraryError {
 impl Shelves {
     /// Takes over what stands in the directory now, which had this time just before.
     fn look_again(&mut self, directory: &Path, time: SystemTime) -> Result<(), LibraryError> {
-        let mut found = read_shelves(directory)?;
+        let (mut found, without_vid) = read_shelves(directory)?;
         let is_as_before =
             |vid, shelf: &Shelf| self.by_vid.get(vid).is_some_and(|old| old.identity == shelf.identity);
         let came = found.iter().filter(|(vid, shelf)| !is_as_before(*vid, shelf)).count();
@@ -374,7 +382,9 @@ impl Shelves {
             }
         }
         self.by_vid = found;
-        self.changes += u64::from(came + went > 0);
+        let is_other = self.without_vid != without_vid;
+        self.without_vid = without_vid;
+        self.changes += u64::from(came + went > 0 || is_other);
         Ok(())
     }
 
@@ -396,14 +406,18 @@ fn directory_error(path: &Path) -> impl FnOnce(std::io::Error) -> LibraryError {
     move |source| LibraryError::Directory { path, source }
 }
 
-/// All directories that are named after a VID. Others, such as unfinished cartridges, are none of the
-/// library's.
-fn read_shelves(directory: &Path) -> Result<BTreeMap<Vid, Shelf>, LibraryError> {
-    let mut shelves = BTreeMap::new();
+/// All directories that are named after a VID, and what else is there: somebody may take it for a cartridge.
+/// Unfinished cartridges and what a file system makes are not told.
+fn read_shelves(directory: &Path) -> Result<(BTreeMap<Vid, Shelf>, Vec<String>), LibraryError> {
+    let (mut shelves, mut without_vid) = (BTreeMap::new(), Vec::new());
     for entry in fs::read_dir(directory).map_err(directory_error(directory))? {
         let path = entry.map_err(directory_error(directory))?.path();
-        let Some(vid) = path.file_name().and_then(|name| name.to_str()).and_then(|name| Vid::new(name).ok())
-        else {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Ok(vid) = Vid::new(&name) else {
+            let is_known = name.starts_with('.') || name.ends_with(".new") || name == "lost+found";
+            if !is_known && without_vid.len() < WITHOUT_VID_MAX {
+                without_vid.push(path.display().to_string());
+            }
             continue;
         };
         if shelves.len() >= CARTRIDGES_MAX {
@@ -411,5 +425,6 @@ fn read_shelves(directory: &Path) -> Result<BTreeMap<Vid, Shelf>, LibraryError> 
         }
         shelves.insert(vid, Shelf { identity: Identity::read(&path, vid).ok(), drive: None });
     }
-    Ok(shelves)
+    without_vid.sort();
+    Ok((shelves, without_vid))
 }

@@ -380,8 +380,8 @@ fn no_more_streams_than_the_pool_can_feed() {
     assert_eq!(hand.tell(Event::Streams { max: 2 }).len(), 1);
 }
 
-/// While this host can carry out nothing, no session begins; what failed for it alone is tried at once when it
-/// can again, and nobody was to blame.
+/// While this host can carry out nothing, no session begins; what failed for it alone is tried at once when
+/// it can again, and nobody was to blame.
 #[test]
 fn a_failure_of_this_host_ends_with_its_cause() {
     let mut hand = Hand::new(Policy { recall_age: secs(0), ..policy() }, 1, 3);

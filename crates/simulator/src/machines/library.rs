@@ -420,6 +420,10 @@ impl Library for SimLibrary {
         Ok(0)
     }
 
+    fn without_vid(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     fn library_of(&self, _drive: &DriveName) -> u16 {
         0
     }

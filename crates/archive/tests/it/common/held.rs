@@ -176,6 +176,10 @@ impl Library for Held {
         self.library.drives()
     }
 
+    fn without_vid(&self) -> Vec<String> {
+        self.library.without_vid()
+    }
+
     fn library_of(&self, drive: &DriveName) -> u16 {
         self.library.library_of(drive)
     }
